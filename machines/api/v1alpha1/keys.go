@@ -1,0 +1,93 @@
+package v1alpha1
+
+// Prefix begins every label, annotation, condition type and finalizer that drover invents.
+const Prefix = "drover-project.github.io/"
+
+// Finalizers. The names are machine-controller's, so that either program can finish the other's work.
+const (
+	// FinalizerServer, on a Machine: its server and what belongs to it may exist in the cloud.
+	FinalizerServer = "machine-delete-finalizer"
+	// FinalizerNode, on a Machine: its Node may exist.
+	FinalizerNode = "machine-node-delete-finalizer"
+	// FinalizerFloatingIP, on a Machine: a floating IP of its own may exist. The annotation of the same name holds its
+	// ID on Machines that machine-controller made.
+	FinalizerFloatingIP = "kubermatic.io/release-openstack-floating-ip"
+)
+
+// Annotations that people set.
+const (
+	// AnnotationDeleteMachine, on a Machine, any non-empty value: it goes first when its set shrinks. It lowers nothing.
+	AnnotationDeleteMachine = "cluster.k8s.io/delete-machine"
+	// AnnotationSkipEviction, on a Node, any value: its pods are not evicted when its Machine goes.
+	AnnotationSkipEviction = "kubermatic.io/skip-eviction"
+	// AnnotationInitializers, on a Machine, non-empty: no server is made yet.
+	AnnotationInitializers = "machine-controller.kubermatic.io/initializers"
+	// AnnotationBypassImmutable, on a Machine, "true": the admission policy lets its spec change.
+	AnnotationBypassImmutable = "kubermatic.io/bypass-no-spec-mutation-requirement"
+	// AnnotationPaused and AnnotationPausedCAPI, on any of the kinds: all controllers leave the object alone.
+	AnnotationPaused     = "cluster.k8s.io/paused"
+	AnnotationPausedCAPI = "cluster.x-k8s.io/paused"
+	// AnnotationAllowSkew, on a Machine's template, "true": a kubelet outside the version skew is accepted.
+	AnnotationAllowSkew = Prefix + "allow-version-skew"
+	// AnnotationForceDelete, on a Machine, "true": it is let go even when the cloud cannot be asked.
+	AnnotationForceDelete = Prefix + "force-delete"
+)
+
+// Annotations that bound a node group: whole numbers. The keys are tried in this order; max decides whether the
+// deployment is a node group at all.
+var (
+	AnnotationsMinSize = []string{
+		"cluster.k8s.io/cluster-api-autoscaler-node-group-min-size",
+		"cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size",
+		"cluster-autoscaler/min-size",
+	}
+	AnnotationsMaxSize = []string{
+		"cluster.k8s.io/cluster-api-autoscaler-node-group-max-size",
+		"cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size",
+		"cluster-autoscaler/max-size",
+	}
+)
+
+// Labels and annotations that drover writes.
+const (
+	// LabelTemplateHash, on sets and Machines, tells the sets of a deployment apart.
+	LabelTemplateHash = "machine-template-hash"
+	// LabelOwnedBy, on a Node, is the UID of its Machine.
+	LabelOwnedBy = "machine-controller/owned-by"
+	// AnnotationNodeMachine, on a Node, is <namespace>/<name> of its Machine.
+	AnnotationNodeMachine = "cluster.k8s.io/machine"
+	// AnnotationNodeSynced, on a Node, records the labels, annotations and taints that drover has put there.
+	AnnotationNodeSynced = Prefix + "synced"
+	// LabelTokenMachine, on a bootstrap token Secret, is the UID of the Machine it is for.
+	LabelTokenMachine = Prefix + "machine-uid"
+
+	AnnotationRevision        = "machinedeployment.clusters.k8s.io/revision"
+	AnnotationRevisionHistory = "machinedeployment.clusters.k8s.io/revision-history"
+	AnnotationDesiredReplicas = "machinedeployment.clusters.k8s.io/desired-replicas"
+	AnnotationMaxReplicas     = "machinedeployment.clusters.k8s.io/max-replicas"
+)
+
+// DefaultStartupTaint is on a node from its registration until it is ready to take pods (effect NoSchedule).
+const DefaultStartupTaint = "node.syseleven.de/not-ready"
+
+// Condition types of a Machine.
+const (
+	// ConditionReady follows the Node's Ready condition.
+	ConditionReady = "Ready"
+	// ConditionServerReady: the server is ACTIVE.
+	ConditionServerReady = Prefix + "ServerReady"
+	// ConditionSpecValid: the provider spec could be read and resolved.
+	ConditionSpecValid = Prefix + "SpecValid"
+	// ConditionDeleting says which step of the deletion is waited for.
+	ConditionDeleting = Prefix + "Deleting"
+)
+
+// Condition types of MachineSets and MachineDeployments.
+const (
+	ConditionAvailable   = "Available"
+	ConditionProgressing = "Progressing"
+	// ConditionBoundsValid: the min and max annotations could be read.
+	ConditionBoundsValid = Prefix + "BoundsValid"
+	// ConditionTemplateResolved: the cloud knows what the template names; status.nodeTemplate is current.
+	ConditionTemplateResolved = Prefix + "TemplateResolved"
+)

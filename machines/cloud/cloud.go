@@ -1,0 +1,117 @@
+// Package cloud is the seam between the Machine controller and a provider: the interface that a cloud must satisfy, and
+// the facts that pass through it. It holds no logic.
+package cloud
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// Cloud gives each Machine its cloud side.
+//
+// Every error of this package's interfaces is, or wraps, a *[fault.Error].
+type Cloud interface {
+	// Instance reads the Machine's provider spec and credentials (Secret, Cluster, class, configured cloud) and gives
+	// its cloud side. It makes no call to the cloud. Errors: Invalid for a spec that cannot be read, Auth for
+	// credentials that are missing.
+	Instance(ctx context.Context, m *v1alpha1.Machine) (Instance, error)
+
+	// Shape resolves the flavor, image and zone that a template names into what the node will have. Served from the
+	// catalog's cache; the first use of a name costs a call.
+	Shape(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) (Shape, error)
+
+	// Changes gives the key of each Machine whose server changed. One consumer; never closed.
+	Changes() <-chan types.NamespacedName
+}
+
+// Instance is one Machine's cloud side. Every Ensure and Delete step is idempotent, found again by the owner mark after
+// a crash, and returns without waiting for the cloud to finish what it was asked for.
+type Instance interface {
+	// Config is the provider config after class, Cluster and configured cloud have filled what the Machine left empty.
+	Config() *v1alpha1.ProviderConfig
+
+	// Observe says what is known of the Machine's resources, from the shared inventory. It makes at most one call, a
+	// GET by ID, and only to prove that a server is gone.
+	Observe(ctx context.Context) (Facts, error)
+
+	// EnsurePorts makes one marked port per network.
+	EnsurePorts(ctx context.Context) error
+	// EnsureFloatingIP makes a marked floating IP on the first port, when the spec asks for one.
+	EnsureFloatingIP(ctx context.Context) error
+	// EnsureServer makes the server with the ports made before, or adopts the one that bears the Machine's mark.
+	EnsureServer(ctx context.Context, userData []byte) (*Server, error)
+
+	// DeleteServer asks for every server of this Machine to be deleted; asking again within the back-off is no call.
+	DeleteServer(ctx context.Context) error
+	// Release deletes floating IP, ports and recorded volumes. Called once Observe shows no server. Done when it
+	// returns true.
+	Release(ctx context.Context) (bool, error)
+
+	// ConsoleOutput gives the last bytes of the server's console.
+	ConsoleOutput(ctx context.Context, bytes int) (string, error)
+}
+
+// Facts are what is known of a Machine's resources.
+type Facts struct {
+	// Synced: the inventory has seen a complete list since it started. While false, nothing may be concluded from an
+	// absence and nothing may be made.
+	Synced bool
+	// Server is the Machine's server; nil when none is known.
+	Server *Server
+	// Gone: the server that the Machine names was shown DELETED, or a GET by its ID answered 404. Absence alone is no
+	// proof (design §2.4).
+	Gone bool
+	// Leftovers: ports, floating IPs or volumes of this Machine are known to exist.
+	Leftovers bool
+}
+
+// ServerState is where a server is in its life.
+type ServerState string
+
+// The states.
+const (
+	ServerBuilding ServerState = "Building"
+	ServerActive   ServerState = "Active"
+	ServerError    ServerState = "Error"
+	ServerDeleting ServerState = "Deleting"
+	// ServerOther: SHUTOFF, PAUSED, UNKNOWN and the like: it exists, and that is all that is known.
+	ServerOther ServerState = "Other"
+)
+
+// Server is a cloud server as the Machine controller needs to know it.
+type Server struct {
+	ID    string
+	Name  string
+	State ServerState
+	// Status is the cloud's own word.
+	Status string
+	// Fault says why State is ServerError; nil otherwise.
+	Fault *fault.Error
+	// ProviderID is the identity that the Node will bear.
+	ProviderID string
+	Addresses  []corev1.NodeAddress
+	Created    time.Time
+	// Zone is the availability zone that the server is in; empty until known.
+	Zone string
+	// HostID identifies the physical host within the project; empty until known.
+	HostID string
+}
+
+// Shape is what a template resolves to.
+type Shape struct {
+	Flavor       string
+	CPU          resource.Quantity
+	Memory       resource.Quantity
+	Disk         resource.Quantity
+	ExtraSpecs   map[string]string
+	Zone         string
+	Region       string
+	Architecture string
+}
