@@ -1,0 +1,49 @@
+# drover: what can be done here. `make` alone lists it.
+
+TOOLS := go tool -modfile=hack/tools/go.mod
+GO_TEST_FLAGS ?=
+# Packages whose goroutines share something.
+RACE := ./machines/... ./nodegroup/... ./autoscale/... ./test/openstack/...
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test test-race test-extra bench lint generate check-generated check-tidy clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build drover and the sandbox into bin/
+	go build -o bin/ ./cmd/...
+
+demo: build ## a cloud, a cluster and an autoscaler on this machine, and the main job done with them
+	bin/sandbox demo
+
+test: ## unit tests, and integration tests on a real control plane (built once, from Go modules)
+	go run ./test/kube/prepare
+	go test $(GO_TEST_FLAGS) ./...
+
+test-race: ## the packages with goroutines, under the race detector
+	go run ./test/kube/prepare
+	go test -race $(GO_TEST_FLAGS) $(RACE)
+
+bench: ## the benchmarks
+	go test -run '^$$' -bench . -benchmem ./...
+
+lint: ## golangci-lint, buf lint
+	$(TOOLS) golangci-lint run ./...
+	$(TOOLS) buf lint
+
+generate: ## everything that is generated: deep copies, CRDs, protobuf, the conformance page
+	$(TOOLS) controller-gen object paths=./machines/api/...
+	$(TOOLS) buf generate
+	go run ./hack/conformance
+
+check-generated: generate ## fail when something generated is not what is committed
+	@git diff --exit-code -- . || { echo "run 'make generate' and commit what it changes"; exit 1; }
+
+check-tidy: ## fail when a go.mod is not tidy
+	go mod tidy -diff
+	cd hack/tools && go mod tidy -diff
+	cd test/kube/controlplane && go mod tidy -diff
+
+clean: ## remove what was built here
+	rm -rf bin
