@@ -5,7 +5,10 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Class says what kind of failure it was, and so what may be done about it.
@@ -41,29 +44,47 @@ const (
 	CodeQuotaExceeded       Code = "QuotaExceeded"
 	CodePortQuotaExceeded   Code = "PortQuotaExceeded"
 	CodeVolumeQuotaExceeded Code = "VolumeQuotaExceeded"
-	CodeIPPoolExhausted     Code = "IPPoolExhausted"
-	CodeNoValidHost         Code = "NoValidHost"
-	CodeFlavorNotFound      Code = "FlavorNotFound"
-	CodeImageNotFound       Code = "ImageNotFound"
-	CodeNetworkNotFound     Code = "NetworkNotFound"
-	CodeResourceNotFound    Code = "ResourceNotFound"
-	CodeInvalidSpec         Code = "InvalidSpec"
-	CodeUnauthorized        Code = "Unauthorized"
-	CodeForbidden           Code = "Forbidden"
-	CodeConflict            Code = "Conflict"
-	CodeRateLimited         Code = "RateLimited"
-	CodeServerError         Code = "ServerError"
-	CodeCloudUnavailable    Code = "CloudUnavailable"
-	CodeBootstrapFailed     Code = "BootstrapFailed"
-	CodeJoinTimeout         Code = "JoinTimeout"
-	CodeUnknown             Code = "Unknown"
+	// CodeFloatingIPQuotaExceeded: the project may have no more floating IPs; IPPoolExhausted: the pool has none left.
+	CodeFloatingIPQuotaExceeded Code = "FloatingIPQuotaExceeded"
+	CodeIPPoolExhausted         Code = "IPPoolExhausted"
+	CodeAddressesExhausted      Code = "AddressesExhausted"
+	// CodeZoneUnavailable: the zone has no host that is up.
+	CodeZoneUnavailable       Code = "ZoneUnavailable"
+	CodeNoValidHost           Code = "NoValidHost"
+	CodeFlavorNotFound        Code = "FlavorNotFound"
+	CodeImageNotFound         Code = "ImageNotFound"
+	CodeNetworkNotFound       Code = "NetworkNotFound"
+	CodeSubnetNotFound        Code = "SubnetNotFound"
+	CodeSecurityGroupNotFound Code = "SecurityGroupNotFound"
+	CodeServerGroupNotFound   Code = "ServerGroupNotFound"
+	CodeZoneNotFound          Code = "ZoneNotFound"
+	CodeIPPoolNotFound        Code = "IPPoolNotFound"
+	CodeResourceNotFound      Code = "ResourceNotFound"
+	// CodeAmbiguousName: several things have the name; the message lists their IDs.
+	CodeAmbiguousName    Code = "AmbiguousName"
+	CodeUserDataTooLarge Code = "UserDataTooLarge"
+	CodeInvalidSpec      Code = "InvalidSpec"
+	CodeUnauthorized     Code = "Unauthorized"
+	// CodeCredentialsMissing: nobody gave credentials, or none that may be sent to that endpoint.
+	CodeCredentialsMissing Code = "CredentialsMissing"
+	CodeForbidden          Code = "Forbidden"
+	CodeConflict           Code = "Conflict"
+	CodeRateLimited        Code = "RateLimited"
+	CodeServerError        Code = "ServerError"
+	CodeCloudUnavailable   Code = "CloudUnavailable"
+	CodeBootstrapFailed    Code = "BootstrapFailed"
+	CodeJoinTimeout        Code = "JoinTimeout"
+	// CodeUnsettled: whether an earlier call made the thing is not known yet.
+	CodeUnsettled Code = "Unsettled"
+	CodeUnknown   Code = "Unknown"
 )
 
 // Error is a failure with its class.
 type Error struct {
 	Class Class
 	Code  Code
-	// Message is for people: what, where, what to do; the cloud's own words included.
+	// Message is for people: what, where, what to do; the cloud's own words included. One line of at most MaxMessage
+	// bytes.
 	Message string
 	// RetryAfter is how long the cloud asked us to wait; 0 when it did not say.
 	RetryAfter time.Duration
@@ -71,9 +92,29 @@ type Error struct {
 	Err error
 }
 
-// New makes an Error whose message is formatted as fmt.Sprintf does.
+// MaxMessage bounds Error.Message, in bytes (it goes to a Machine's status and to the autoscaler).
+const MaxMessage = 256
+
+// New makes an Error whose message is formatted as fmt.Sprintf does, and made one line of at most MaxMessage bytes.
 func New(class Class, code Code, format string, args ...any) *Error {
-	return &Error{Class: class, Code: code, Message: fmt.Sprintf(format, args...)}
+	return &Error{Class: class, Code: code, Message: Line(fmt.Sprintf(format, args...))}
+}
+
+// Line makes one line of at most MaxMessage bytes out of a text: runs of white space and control characters become one
+// blank, and what is cut off is marked by dots. It never cuts a character in two.
+func Line(text string) string {
+	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, ""), func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r)
+	}), " ")
+	if len(text) <= MaxMessage {
+		return text
+	}
+	const dots = "..."
+	cut := MaxMessage - len(dots)
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + dots
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -90,7 +131,7 @@ func Of(err error) *Error {
 	if errors.As(err, &e) {
 		return e
 	}
-	return &Error{Class: Unknown, Code: CodeUnknown, Message: err.Error(), Err: err}
+	return &Error{Class: Unknown, Code: CodeUnknown, Message: Line(err.Error()), Err: err}
 }
 
 // Is tells whether err is of that class.

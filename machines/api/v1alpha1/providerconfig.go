@@ -1,6 +1,12 @@
 package v1alpha1
 
-import "k8s.io/apimachinery/pkg/runtime"
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
 
 // ProviderConfig is the envelope of providerSpec.value: what every provider and operating system has in common.
 type ProviderConfig struct {
@@ -31,4 +37,49 @@ type NetworkConfig struct {
 // DNSConfig names the resolvers.
 type DNSConfig struct {
 	Servers []string `json:"servers,omitempty"`
+}
+
+// providerConfigFields are the keys of the envelope as they are spelled.
+var providerConfigFields = []string{
+	"sshPublicKeys", "caPublicKey", "cloudProvider", "cloudProviderSpec", "operatingSystem", "operatingSystemSpec",
+	"network", "overwriteCloudConfig",
+}
+
+// ParseProviderConfig reads the envelope of a providerSpec.value strictly: keys are matched without regard to case, null
+// means unset, and a key that it does not have is an *[UnknownFieldError]. An empty document gives an empty config.
+// Whatever is wrong, the error begins with path and the field, for people.
+func ParseProviderConfig(path string, raw []byte) (*ProviderConfig, error) {
+	fields, err := Fields(path, raw, providerConfigFields, nil)
+	if err != nil {
+		return nil, err
+	}
+	c := &ProviderConfig{}
+	targets := map[string]any{
+		"sshPublicKeys": &c.SSHPublicKeys, "caPublicKey": &c.CAPublicKey, "cloudProvider": &c.CloudProvider,
+		"operatingSystem": &c.OperatingSystem, "network": &c.Network, "overwriteCloudConfig": &c.OverwriteCloudConfig,
+	}
+	for _, name := range providerConfigFields {
+		value, ok := fields[name]
+		if !ok {
+			continue
+		}
+		switch name {
+		case "cloudProviderSpec":
+			c.CloudProviderSpec.Raw = value
+		case "operatingSystemSpec":
+			c.OperatingSystemSpec.Raw = value
+		default:
+			if err := strictly(value, targets[name]); err != nil {
+				return nil, fmt.Errorf("%s.%s: %w", path, name, err)
+			}
+		}
+	}
+	return c, nil
+}
+
+// strictly decodes into a type, and refuses keys that the type does not have.
+func strictly(raw []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	return d.Decode(into)
 }

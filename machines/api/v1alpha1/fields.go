@@ -1,0 +1,103 @@
+package v1alpha1
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// UnknownFieldError says that a document has a key that it may not have.
+//
+// +kubebuilder:object:generate=false
+type UnknownFieldError struct {
+	// Path is the document, Key the key as it was written.
+	Path, Key string
+	// Nearest is the known key that looks most like it; empty when none does.
+	Nearest string
+}
+
+func (e *UnknownFieldError) Error() string {
+	if e.Nearest == "" {
+		return fmt.Sprintf("%s.%s: unknown field; remove it", e.Path, e.Key)
+	}
+	return fmt.Sprintf("%s.%s: unknown field; did you mean %s?", e.Path, e.Key, e.Nearest)
+}
+
+// Fields splits a JSON object into its fields under their known spelling. Keys are matched without regard to case, as
+// Go's own decoder does it; fields that are null, and those in ignored, are left out. A key that is in neither list is
+// an *[UnknownFieldError] (the first one in the order of the alphabet); a document that is no object is an error. Both
+// name path. Nothing, or null, is an empty object.
+func Fields(path string, raw []byte, known, ignored []string) (map[string]json.RawMessage, error) {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return nil, fmt.Errorf("%s: not a JSON object: %w", path, err)
+	}
+	keys := make([]string, 0, len(all))
+	for key := range all {
+		keys = append(keys, key)
+	}
+	sort.Strings(keys)
+	fields := make(map[string]json.RawMessage, len(all))
+	for _, key := range keys {
+		name := spelling(key, known)
+		switch {
+		case name == "" && spelling(key, ignored) != "":
+		case name == "":
+			return nil, &UnknownFieldError{Path: path, Key: key, Nearest: nearest(key, known)}
+		case fields[name] != nil:
+			return nil, fmt.Errorf("%s.%s: given twice, in different spellings; keep one", path, name)
+		case string(all[key]) != "null":
+			fields[name] = all[key]
+		}
+	}
+	return fields, nil
+}
+
+// spelling gives the known form of a key; empty when it is not known.
+func spelling(key string, known []string) string {
+	i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, key) })
+	if i < 0 {
+		return ""
+	}
+	return known[i]
+}
+
+// nearest gives the known key that takes the fewest changes to get to, when that is at most a third of its letters.
+func nearest(key string, known []string) string {
+	best, least := "", 1<<30
+	for _, k := range known {
+		d := distance(strings.ToLower(key), strings.ToLower(k))
+		if d < least && d*3 <= max(len(k), len(key)) {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// distance counts the letters to insert, delete or replace (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			replace := diagonal
+			if a[i-1] != b[j-1] {
+				replace++
+			}
+			diagonal = row[j]
+			row[j] = min(replace, row[j]+1, row[j-1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,71 @@
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+func TestLineIsOneBoundedLine(t *testing.T) {
+	for name, text := range map[string]string{
+		"a long text is cut":                    strings.Repeat("a", 1000),
+		"a character is never cut in two":       strings.Repeat("ä", 200),
+		"lines become one":                      "a\n\tb\r\nc",
+		"what is no UTF-8 is left out":          "a\xffb",
+		"control characters become white space": "a\x00b",
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Line(text)
+			if len(got) > MaxMessage || strings.ContainsAny(got, "\n\r\t\x00") || !utf8.ValidString(got) {
+				t.Fatalf("got %q", got)
+			}
+		})
+	}
+	if got := Line("a\n  b"); got != "a b" {
+		t.Fatalf("got %q", got)
+	}
+}
+
+func TestOfFindsTheClassThroughWrapping(t *testing.T) {
+	err := fmt.Errorf("creating port: %w", New(Quota, CodePortQuotaExceeded, "no more"))
+	if e := Of(err); e.Class != Quota || e.Code != CodePortQuotaExceeded {
+		t.Fatalf("got %+v", e)
+	}
+	if e := Of(errors.New("odd")); e.Class != Unknown || e.Message != "odd" {
+		t.Fatalf("an error without a class is Unknown, got %+v", e)
+	}
+	if Of(nil) != nil || Is(nil, Unknown) {
+		t.Fatal("nil stays nil")
+	}
+}
+
+func TestPolicyOf(t *testing.T) {
+	for class, want := range map[Class]struct {
+		backoff, resources bool
+		shown              time.Duration
+	}{
+		Quota:       {true, true, 0},
+		NoCapacity:  {true, true, 0},
+		Invalid:     {true, false, 0},
+		NotFound:    {true, false, 0},
+		RateLimited: {false, false, -1},
+		Auth:        {false, false, 5 * time.Minute},
+		Transient:   {false, false, 5 * time.Minute},
+		Conflict:    {false, false, 5 * time.Minute},
+		Unknown:     {false, false, 5 * time.Minute},
+		"made up":   {false, false, 5 * time.Minute},
+	} {
+		t.Run("CA-C47 "+string(class), func(t *testing.T) {
+			p := PolicyOf(class)
+			if p.OpensBackoff != want.backoff || p.OutOfResources != want.resources || p.ShownAfter != want.shown {
+				t.Fatalf("got %+v", p)
+			}
+			if p.Retry <= 0 || p.MaxRetry < p.Retry {
+				t.Fatalf("no usable retry: %+v", p)
+			}
+		})
+	}
+}
