@@ -1,0 +1,85 @@
+package kubelet
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+)
+
+// The kubelet's own defaults for what its configuration leaves out.
+const defaultMaxPods = 110
+
+var defaultEviction = map[string]string{"memory.available": "100Mi", "nodefs.available": "10%"}
+
+// evictionResources says which resource an eviction signal holds back.
+var evictionResources = map[string]corev1.ResourceName{
+	"memory.available": corev1.ResourceMemory,
+	"nodefs.available": corev1.ResourceEphemeralStorage,
+}
+
+// capacity adds what the kubelet knows itself to what the machine has.
+func capacity(machine corev1.ResourceList, config *kubeletconfig.KubeletConfiguration) corev1.ResourceList {
+	pods := config.MaxPods
+	if pods == 0 {
+		pods = defaultMaxPods
+	}
+	out := machine.DeepCopy()
+	out[corev1.ResourcePods] = *resource.NewQuantity(int64(pods), resource.DecimalSI)
+	return out
+}
+
+// allocatable is capacity less the reservations and the hard eviction thresholds, as a kubelet computes it.
+func allocatable(capacity corev1.ResourceList, config *kubeletconfig.KubeletConfiguration) (corev1.ResourceList, error) {
+	out := capacity.DeepCopy()
+	for _, reserved := range []map[string]string{config.KubeReserved, config.SystemReserved} {
+		for name, amount := range reserved {
+			if err := take(out, corev1.ResourceName(name), amount, capacity); err != nil {
+				return nil, err
+			}
+		}
+	}
+	eviction := config.EvictionHard
+	if eviction == nil {
+		eviction = defaultEviction
+	}
+	for signal, threshold := range eviction {
+		if name, ok := evictionResources[signal]; ok {
+			if err := take(out, name, threshold, capacity); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// take lowers one resource by an amount, which may be a percentage of the capacity; never below zero.
+func take(from corev1.ResourceList, name corev1.ResourceName, amount string, capacity corev1.ResourceList) error {
+	have, ok := from[name]
+	if !ok {
+		return nil
+	}
+	var less resource.Quantity
+	if percent, isPercent := strings.CutSuffix(amount, "%"); isPercent {
+		share, err := strconv.ParseFloat(percent, 64)
+		if err != nil {
+			return fmt.Errorf("reserving %s: %q is no percentage", name, amount)
+		}
+		total := capacity[name]
+		less = *resource.NewQuantity(int64(share/100*float64(total.Value())), total.Format)
+	} else {
+		var err error
+		if less, err = resource.ParseQuantity(amount); err != nil {
+			return fmt.Errorf("reserving %s: %q is no quantity", name, amount)
+		}
+	}
+	have.Sub(less)
+	if have.Sign() < 0 {
+		have = resource.Quantity{Format: have.Format}
+	}
+	from[name] = have
+	return nil
+}

@@ -1,0 +1,148 @@
+package kubelet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+)
+
+// Server is a server of the cloud, as the cloud-controller-manager needs to know it.
+type Server struct {
+	ID, Name, Flavor, Zone, Region string
+	// Addresses are the fixed ones first.
+	Addresses []corev1.NodeAddress
+}
+
+// CloudControllerOptions configure the stand-in for OpenStack's cloud-controller-manager.
+type CloudControllerOptions struct {
+	// Config is how it reaches the API server.
+	Config *rest.Config
+	// Servers gives the servers that exist now.
+	Servers func() []Server
+	// Interval is how often it looks. Default: 250 ms.
+	Interval time.Duration
+	// Failed takes what went wrong. Default: dropped.
+	Failed func(error)
+	// Clock is the time. Default: the real one.
+	Clock clock.Clock
+}
+
+// UninitializedTaint is on a node from its registration until the cloud-controller-manager has seen it.
+const UninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized"
+
+// providerPrefix begins the provider ID of a server of the default region.
+const providerPrefix = "openstack:///"
+
+// RunCloudControllerManager is a stand-in for OpenStack's cloud-controller-manager, until ctx ends: it gives new Nodes
+// their provider ID, addresses, zone, region and instance type, takes the uninitialized taint away, and deletes the Node
+// of a server that is gone.
+func RunCloudControllerManager(ctx context.Context, o CloudControllerOptions) error {
+	if o.Interval == 0 {
+		o.Interval = 250 * time.Millisecond
+	}
+	if o.Failed == nil {
+		o.Failed = func(error) {}
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	client, err := kubernetes.NewForConfig(o.Config)
+	if err != nil {
+		return fmt.Errorf("making the cloud-controller-manager's client: %w", err)
+	}
+	for ctx.Err() == nil {
+		if err := syncNodes(ctx, client, o.Servers); err != nil && ctx.Err() == nil {
+			o.Failed(fmt.Errorf("cloud-controller-manager stand-in: %w", err))
+		}
+		sleep(ctx, o.Clock, o.Interval)
+	}
+	return nil
+}
+
+func syncNodes(ctx context.Context, client kubernetes.Interface, servers func() []Server) error {
+	// The nodes are read first: a server that boots in between must not look like one that vanished.
+	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return fmt.Errorf("listing nodes: %w", err)
+	}
+	byID, byName := map[string]Server{}, map[string]Server{}
+	for _, s := range servers() {
+		byID[s.ID], byName[s.Name] = s, s
+	}
+	var failures []error
+	for i := range nodes.Items {
+		n := &nodes.Items[i]
+		id, ours := strings.CutPrefix(n.Spec.ProviderID, providerPrefix)
+		server, known := byID[id]
+		if !known && n.Spec.ProviderID == "" {
+			server, known = byName[n.Name]
+		}
+		switch {
+		case known && uninitialized(n):
+			failures = append(failures, initialize(ctx, client, n, server))
+		case !known && ours:
+			err := client.CoreV1().Nodes().Delete(ctx, n.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &n.UID}})
+			if err != nil && !apierrors.IsNotFound(err) {
+				failures = append(failures, fmt.Errorf("deleting node %s: %w", n.Name, err))
+			}
+		}
+	}
+	return errors.Join(failures...)
+}
+
+func uninitialized(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Spec.Taints, isUninitialized)
+}
+
+func isUninitialized(t corev1.Taint) bool { return t.Key == UninitializedTaint }
+
+// initialize tells a new Node what the cloud knows of it: the addresses first, as the taint's end is the signal to
+// everybody else.
+func initialize(ctx context.Context, client kubernetes.Interface, n *corev1.Node, s Server) error {
+	status := map[string]any{"status": map[string]any{"addresses": s.Addresses}}
+	if err := patchNode(ctx, client, n.Name, status, "status"); err != nil {
+		return err
+	}
+	labels := map[string]string{corev1.LabelInstanceTypeStable: s.Flavor}
+	if s.Zone != "" {
+		labels[corev1.LabelTopologyZone] = s.Zone
+	}
+	if s.Region != "" {
+		labels[corev1.LabelTopologyRegion] = s.Region
+	}
+	fresh, err := client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading node %s: %w", n.Name, err)
+	}
+	spec := map[string]any{"taints": slices.DeleteFunc(fresh.Spec.Taints, isUninitialized)}
+	if fresh.Spec.ProviderID == "" {
+		spec["providerID"] = providerPrefix + s.ID
+	}
+	// With the resourceVersion, a taint that somebody else adds meanwhile is not lost.
+	metadata := map[string]any{"labels": labels, "resourceVersion": fresh.ResourceVersion}
+	return patchNode(ctx, client, n.Name, map[string]any{"metadata": metadata, "spec": spec})
+}
+
+func patchNode(ctx context.Context, client kubernetes.Interface, name string, patch map[string]any, subresource ...string) error {
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	_, err = client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, data, metav1.PatchOptions{}, subresource...)
+	if err != nil {
+		return fmt.Errorf("initializing node %s: %w", name, err)
+	}
+	return nil
+}

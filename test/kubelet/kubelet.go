@@ -1,0 +1,135 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+)
+
+// Options describe one simulated server.
+type Options struct {
+	// MetadataURL is the metadata service's base URL.
+	MetadataURL string
+	// InstanceID is the server's UUID, by which the metadata service knows who asks.
+	InstanceID string
+	// Capacity is what the machine has: cpu, memory, ephemeral-storage.
+	Capacity corev1.ResourceList
+	// Annotations are put on the Node at registration; a simulator of pods recognises its nodes by one.
+	Annotations map[string]string
+	// Console takes each line that the server prints. Default: dropped.
+	Console func(line string)
+	// ReadyAfter is how long the node takes from registration to Ready. Default: 0.
+	ReadyAfter time.Duration
+	// Heartbeat is how often the lease and the conditions are renewed. Default: 10 s.
+	Heartbeat time.Duration
+	// Clock is the time. Default: the real one.
+	Clock clock.Clock
+}
+
+const (
+	defaultHeartbeat = 10 * time.Second
+	// restartAfter is how long systemd waits before it starts a failed kubelet again.
+	restartAfter = time.Second
+	// settleEvery is how often a node that is not settled yet (not Ready, no addresses) looks again.
+	settleEvery = 250 * time.Millisecond
+)
+
+func (o Options) withDefaults() Options {
+	if o.Console == nil {
+		o.Console = func(string) {}
+	}
+	if o.Heartbeat == 0 {
+		o.Heartbeat = defaultHeartbeat
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return o
+}
+
+// Run is the kubelet of one server that has just booted. It returns when ctx ends, which is the server's end: nothing
+// is cleaned up then. An error means that the user data was of no use; everything else is said on the console and tried
+// again, as systemd would.
+func Run(ctx context.Context, o Options) error {
+	o = o.withDefaults()
+	s, err := boot(ctx, o)
+	if err != nil {
+		o.Console("cloud-init: " + err.Error())
+		return err
+	}
+	o.Console(fmt.Sprintf("kubelet %s starts as node %s", s.version, s.name))
+	for ctx.Err() == nil {
+		if err := serve(ctx, o, s); err != nil && !errors.Is(err, context.Canceled) {
+			o.Console("kubelet: " + err.Error())
+		}
+		sleep(ctx, o.Clock, restartAfter)
+	}
+	return nil
+}
+
+// boot does what cloud-init does: fetch the user data and write its files.
+func boot(ctx context.Context, o Options) (*settings, error) {
+	service := metadata{url: o.MetadataURL, instanceID: o.InstanceID}
+	id, err := service.identity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := service.userData(ctx)
+	if err != nil {
+		return nil, err
+	}
+	files, err := ParseUserData(raw)
+	if err != nil {
+		return nil, err
+	}
+	s, err := readSettings(files, id.Name)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// serve is one run of the kubelet's process: join, register, then keep the node alive.
+func serve(ctx context.Context, o Options, s *settings) error {
+	config, err := join(ctx, s)
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	n, err := newNode(o, s, client)
+	if err != nil {
+		return err
+	}
+	if err := n.register(ctx); err != nil {
+		return err
+	}
+	o.Console("kubelet: node " + s.name + " is registered")
+	for ctx.Err() == nil {
+		wait := o.Heartbeat
+		if err := n.beat(ctx); err != nil && ctx.Err() == nil {
+			o.Console("kubelet: " + err.Error())
+		}
+		if !n.settled() {
+			wait = min(wait, settleEvery)
+		}
+		sleep(ctx, o.Clock, wait)
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, c clock.Clock, d time.Duration) {
+	timer := c.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C():
+	}
+}

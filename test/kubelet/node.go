@@ -1,0 +1,220 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"runtime"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	nodeutil "k8s.io/component-helpers/node/util"
+	"k8s.io/utils/ptr"
+)
+
+// leaseDuration is how long the node lease is good for.
+const leaseDuration = 40 * time.Second
+
+// node keeps one Node object and its lease.
+type node struct {
+	o        Options
+	s        *settings
+	client   kubernetes.Interface
+	capacity corev1.ResourceList
+	free     corev1.ResourceList
+
+	registered time.Time
+	uid        types.UID
+	ready      bool
+	// reported is when the conditions were last written.
+	reported time.Time
+	// serving: the certificate of the kubelet's own server has been asked for, or is not wanted.
+	serving bool
+	renewed time.Time
+}
+
+func newNode(o Options, s *settings, client kubernetes.Interface) (*node, error) {
+	n := &node{o: o, s: s, client: client, serving: !s.config.ServerTLSBootstrap}
+	n.capacity = capacity(o.Capacity, &s.config)
+	var err error
+	if n.free, err = allocatable(n.capacity, &s.config); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", ConfigFile, err)
+	}
+	return n, nil
+}
+
+// object is the Node as it registers.
+func (n *node) object() *corev1.Node {
+	labels := map[string]string{
+		corev1.LabelHostname:   n.s.name,
+		corev1.LabelOSStable:   "linux",
+		corev1.LabelArchStable: runtime.GOARCH,
+	}
+	maps.Copy(labels, n.s.labels)
+	taints := append([]corev1.Taint(nil), n.s.taints...)
+	if n.s.external {
+		taints = append(taints, corev1.Taint{
+			Key: UninitializedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule,
+		})
+	}
+	obj := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: n.s.name, Labels: labels, Annotations: maps.Clone(n.o.Annotations)},
+		Spec:       corev1.NodeSpec{ProviderID: n.s.config.ProviderID, Taints: taints},
+	}
+	n.fill(&obj.Status)
+	return obj
+}
+
+// fill writes what the kubelet itself reports; addresses are the cloud-controller-manager's.
+func (n *node) fill(status *corev1.NodeStatus) {
+	status.Capacity, status.Allocatable = n.capacity, n.free
+	status.NodeInfo.KubeletVersion = n.s.version
+	status.NodeInfo.OperatingSystem = "linux"
+	status.NodeInfo.Architecture = runtime.GOARCH
+	status.NodeInfo.SystemUUID = n.o.InstanceID
+	status.NodeInfo.MachineID = n.o.InstanceID
+	status.NodeInfo.OSImage = "simulated server"
+	status.NodeInfo.ContainerRuntimeVersion = "simulated://1"
+	status.Conditions = n.conditions(status.Conditions)
+}
+
+// conditions are the node's conditions now; the time of a transition stays when the status does.
+func (n *node) conditions(old []corev1.NodeCondition) []corev1.NodeCondition {
+	now := metav1.NewTime(n.o.Clock.Now())
+	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse,
+		Reason: "KubeletNotReady", Message: "container runtime network not ready"}
+	if n.ready {
+		ready = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+			Reason: "KubeletReady", Message: "kubelet is posting ready status"}
+	}
+	current := []corev1.NodeCondition{
+		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory"},
+		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoDiskPressure"},
+		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientPID"},
+		ready,
+	}
+	before := map[corev1.NodeConditionType]corev1.NodeCondition{}
+	for _, c := range old {
+		before[c.Type] = c
+	}
+	for i := range current {
+		current[i].LastHeartbeatTime, current[i].LastTransitionTime = now, now
+		if was, ok := before[current[i].Type]; ok && was.Status == current[i].Status {
+			current[i].LastTransitionTime = was.LastTransitionTime
+		}
+	}
+	return current
+}
+
+// register makes the Node, or takes over the one that an earlier run of this server made.
+func (n *node) register(ctx context.Context) error {
+	n.registered = n.o.Clock.Now()
+	n.ready = n.o.ReadyAfter <= 0
+	made, err := n.client.CoreV1().Nodes().Create(ctx, n.object(), metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		made, err = n.client.CoreV1().Nodes().Get(ctx, n.s.name, metav1.GetOptions{})
+		if err == nil && made.Status.NodeInfo.SystemUUID != n.o.InstanceID {
+			return fmt.Errorf("registering node %s: another server (%s) bears that name", n.s.name, made.Status.NodeInfo.SystemUUID)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("registering node %s: %w", n.s.name, err)
+	}
+	n.uid = made.UID
+	return nil
+}
+
+// settled tells whether nothing is left to do but heartbeats.
+func (n *node) settled() bool { return n.ready && n.serving && !n.reported.IsZero() }
+
+// beat renews the lease and the conditions when they are due, reports what has changed, and asks for the serving
+// certificate once the node has addresses.
+func (n *node) beat(ctx context.Context) error {
+	now := n.o.Clock.Now()
+	if due(n.renewed, now, n.o.Heartbeat) {
+		if err := n.renewLease(ctx, now); err != nil {
+			return err
+		}
+		n.renewed = now
+	}
+	becomes := !n.ready && now.Sub(n.registered) >= n.o.ReadyAfter
+	if !becomes && n.serving && !due(n.reported, now, n.o.Heartbeat) {
+		return nil
+	}
+	obj, err := n.client.CoreV1().Nodes().Get(ctx, n.s.name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading own node: %w", err)
+	}
+	if becomes || due(n.reported, now, n.o.Heartbeat) {
+		if err := n.report(ctx, obj, becomes); err != nil {
+			return err
+		}
+		n.reported = now
+	}
+	if !n.serving && len(obj.Status.Addresses) > 0 {
+		n.serving = true
+		go n.serveTLS(ctx, obj.Status.Addresses)
+	}
+	return nil
+}
+
+// due tells whether a thing last done at that time is to be done again; half a settling pause early counts.
+func due(last, now time.Time, every time.Duration) bool {
+	return last.IsZero() || now.Sub(last) >= every-settleEvery/2
+}
+
+func (n *node) report(ctx context.Context, obj *corev1.Node, becomes bool) error {
+	n.ready = n.ready || becomes
+	changed := obj.DeepCopy()
+	n.fill(&changed.Status)
+	if _, _, err := nodeutil.PatchNodeStatus(n.client.CoreV1(), types.NodeName(n.s.name), obj, changed); err != nil {
+		n.ready = n.ready && !becomes
+		return fmt.Errorf("reporting the node's status: %w", err)
+	}
+	if becomes {
+		n.o.Console("kubelet: node " + n.s.name + " is ready")
+	}
+	return nil
+}
+
+// serveTLS gets the certificate of the kubelet's own server. Nothing connects to it here; that it is granted matters.
+func (n *node) serveTLS(ctx context.Context, addresses []corev1.NodeAddress) {
+	if _, _, err := obtain(ctx, n.client, n.s.name, servingRequest(addresses)); err != nil {
+		if ctx.Err() == nil {
+			n.o.Console("kubelet: " + err.Error())
+		}
+		return
+	}
+	n.o.Console("kubelet: serving certificate is granted")
+}
+
+func (n *node) renewLease(ctx context.Context, now time.Time) error {
+	leases := n.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	lease, err := leases.Get(ctx, n.s.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+			Name: n.s.name, Namespace: corev1.NamespaceNodeLease,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: n.s.name, UID: n.uid}},
+		}}
+		n.hold(lease, now)
+		_, err = leases.Create(ctx, lease, metav1.CreateOptions{})
+	} else if err == nil {
+		n.hold(lease, now)
+		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("renewing the node lease: %w", err)
+	}
+	return nil
+}
+
+func (n *node) hold(lease *coordinationv1.Lease, now time.Time) {
+	lease.Spec.HolderIdentity = &n.s.name
+	lease.Spec.LeaseDurationSeconds = ptr.To(int32(leaseDuration / time.Second))
+	lease.Spec.RenewTime = &metav1.MicroTime{Time: now}
+}

@@ -1,0 +1,167 @@
+package kubelet
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+	kubeletapis "k8s.io/kubelet/pkg/apis"
+	"sigs.k8s.io/yaml"
+)
+
+// The files that a joining server needs.
+const (
+	BootstrapFile = "/etc/kubernetes/bootstrap-kubelet.conf"
+	CAFile        = "/etc/kubernetes/pki/ca.crt"
+	ConfigFile    = "/var/lib/kubelet/config.yaml"
+	ArgsFile      = "/etc/default/kubelet"
+)
+
+// settings are what the kubelet is started with, as its files say.
+type settings struct {
+	bootstrap *rest.Config
+	config    kubeletconfig.KubeletConfiguration
+	name      string
+	labels    map[string]string
+	taints    []corev1.Taint
+	version   string
+	external  bool
+}
+
+// readSettings takes the kubelet's settings out of the files of its first boot. Its errors name the file.
+func readSettings(boot *Boot, instanceName string) (*settings, error) {
+	for _, path := range []string{BootstrapFile, CAFile, ConfigFile, ArgsFile} {
+		if strings.TrimSpace(boot.Files[path]) == "" {
+			return nil, fmt.Errorf("reading %s: the user data writes no such file", path)
+		}
+	}
+	s := &settings{}
+	var err error
+	if s.bootstrap, err = bootstrapConfig(boot); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", BootstrapFile, err)
+	}
+	if err := yaml.UnmarshalStrict([]byte(boot.Files[ConfigFile]), &s.config); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", ConfigFile, err)
+	}
+	args, err := kubeletArgs(boot.Files[ArgsFile])
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", ArgsFile, err)
+	}
+	if s.labels, err = nodeLabels(args["node-labels"]); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", ArgsFile, err)
+	}
+	s.external = args["cloud-provider"] == "external"
+	s.taints = s.config.RegisterWithTaints
+	s.name = firstOf(args["hostname-override"], boot.Hostname, instanceName)
+	if problems := validation.IsDNS1123Subdomain(s.name); len(problems) > 0 {
+		return nil, fmt.Errorf("naming the node %q: %s", s.name, strings.Join(problems, "; "))
+	}
+	if s.version, err = kubeletVersion(boot); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// bootstrapConfig reads the bootstrap kubeconfig; the certificate files that it names are those of the same boot.
+func bootstrapConfig(boot *Boot) (*rest.Config, error) {
+	kubeconfig, err := clientcmd.Load([]byte(boot.Files[BootstrapFile]))
+	if err != nil {
+		return nil, err
+	}
+	for name, cluster := range kubeconfig.Clusters {
+		if cluster.CertificateAuthority == "" {
+			continue
+		}
+		ca, ok := boot.Files[cluster.CertificateAuthority]
+		if !ok {
+			return nil, fmt.Errorf("cluster %s names %s, which the user data does not write", name, cluster.CertificateAuthority)
+		}
+		cluster.CertificateAuthority, cluster.CertificateAuthorityData = "", []byte(ca)
+	}
+	config, err := clientcmd.NewDefaultClientConfig(*kubeconfig, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	if config.BearerToken == "" {
+		return nil, fmt.Errorf("it holds no token")
+	}
+	return config, nil
+}
+
+// kubeletArgs reads KUBELET_EXTRA_ARGS out of an environment file into flag → value.
+func kubeletArgs(environment string) (map[string]string, error) {
+	for _, line := range strings.Split(environment, "\n") {
+		value, ok := strings.CutPrefix(strings.TrimSpace(line), "KUBELET_EXTRA_ARGS=")
+		if !ok {
+			continue
+		}
+		args := map[string]string{}
+		for _, arg := range strings.Fields(strings.Trim(value, `"'`)) {
+			name, ok := strings.CutPrefix(arg, "--")
+			if !ok {
+				return nil, fmt.Errorf("KUBELET_EXTRA_ARGS: %q is no flag; write --name=value", arg)
+			}
+			name, val, _ := strings.Cut(name, "=")
+			args[name] = strings.Trim(val, `"'`)
+		}
+		return args, nil
+	}
+	return nil, fmt.Errorf("it sets no KUBELET_EXTRA_ARGS")
+}
+
+// nodeLabels reads --node-labels and refuses what a kubelet refuses: labels of the Kubernetes domains that it may not
+// give itself.
+func nodeLabels(flag string) (map[string]string, error) {
+	labels := map[string]string{}
+	for _, pair := range strings.Split(flag, ",") {
+		if pair == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return nil, fmt.Errorf("--node-labels: %q has no value", pair)
+		}
+		domain, _, namespaced := strings.Cut(key, "/")
+		foreign := namespaced && (isOrUnder(domain, "kubernetes.io") || isOrUnder(domain, "k8s.io"))
+		if foreign && !kubeletapis.IsKubeletLabel(key) {
+			return nil, fmt.Errorf("--node-labels: a kubelet may not label itself %q", key)
+		}
+		labels[key] = value
+	}
+	return labels, nil
+}
+
+func isOrUnder(domain, parent string) bool {
+	return domain == parent || strings.HasSuffix(domain, "."+parent)
+}
+
+// versionMarks are the ways in which a boot script says which kubelet it installs.
+var versionMarks = []*regexp.Regexp{
+	regexp.MustCompile(`(?m)^\s*(?:export )?KUBE(?:LET|RNETES)?_VERSION=["']?v?(\d+\.\d+\.\d+)`),
+	regexp.MustCompile(`dl\.k8s\.io/(?:release/)?v(\d+\.\d+\.\d+)`),
+}
+
+func kubeletVersion(boot *Boot) (string, error) {
+	for _, mark := range versionMarks {
+		for _, content := range boot.Files {
+			if m := mark.FindStringSubmatch(content); m != nil {
+				return "v" + m[1], nil
+			}
+		}
+	}
+	return "", fmt.Errorf("installing the kubelet: no file of the user data says which version")
+}
+
+func firstOf(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}

@@ -1,0 +1,130 @@
+package kubelet
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/vincent-petithory/dataurl"
+	"sigs.k8s.io/yaml"
+)
+
+// Boot is what a server's first boot leaves on its disk: the content of each file, by path.
+type Boot struct {
+	Files map[string]string
+	// Hostname is what the user data names the host; empty when it does not.
+	Hostname string
+}
+
+// ParseUserData reads a cloud-config or an Ignition document, compressed or not.
+func ParseUserData(raw []byte) (*Boot, error) {
+	plain, err := gunzip(raw)
+	if err != nil {
+		return nil, fmt.Errorf("unpacking user data: %w", err)
+	}
+	text := bytes.TrimLeft(plain, " \t\r\n")
+	switch {
+	case len(text) == 0:
+		return nil, fmt.Errorf("reading user data: it is empty")
+	case bytes.HasPrefix(text, []byte("#cloud-config")):
+		return parseCloudConfig(text)
+	case text[0] == '{':
+		return parseIgnition(text)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	return nil, fmt.Errorf("reading user data: it begins with %q; expected #cloud-config or an Ignition document", line)
+}
+
+// gunzip unpacks what begins with gzip's magic number and returns anything else as it is.
+func gunzip(raw []byte) ([]byte, error) {
+	if !bytes.HasPrefix(raw, []byte{0x1f, 0x8b}) {
+		return raw, nil
+	}
+	r, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(r)
+}
+
+func parseCloudConfig(text []byte) (*Boot, error) {
+	var doc struct {
+		Hostname   string `json:"hostname"`
+		WriteFiles []struct {
+			Path     string `json:"path"`
+			Content  string `json:"content"`
+			Encoding string `json:"encoding"`
+		} `json:"write_files"`
+	}
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return nil, fmt.Errorf("reading cloud-config: %w", err)
+	}
+	boot := &Boot{Files: map[string]string{}, Hostname: doc.Hostname}
+	for _, f := range doc.WriteFiles {
+		content, err := decodeContent(f.Content, f.Encoding)
+		if err != nil {
+			return nil, fmt.Errorf("reading cloud-config: file %s: %w", f.Path, err)
+		}
+		boot.Files[f.Path] = content
+	}
+	return boot, nil
+}
+
+// decodeContent undoes a write_files encoding, by the names that cloud-init knows.
+func decodeContent(content, encoding string) (string, error) {
+	raw := []byte(content)
+	switch encoding {
+	case "", "text/plain":
+		return content, nil
+	case "b64", "base64":
+	case "gz+b64", "gz+base64", "gzip+b64", "gzip+base64":
+	default:
+		return "", fmt.Errorf("unknown encoding %q", encoding)
+	}
+	raw, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(content), ""))
+	if err != nil {
+		return "", err
+	}
+	if strings.HasPrefix(encoding, "gz") {
+		raw, err = gunzip(raw)
+	}
+	return string(raw), err
+}
+
+// hostnameFile is where Ignition documents set the host's name.
+const hostnameFile = "/etc/hostname"
+
+func parseIgnition(text []byte) (*Boot, error) {
+	var doc struct {
+		Storage struct {
+			Files []struct {
+				Path     string `json:"path"`
+				Contents struct {
+					Source      string `json:"source"`
+					Compression string `json:"compression"`
+				} `json:"contents"`
+			} `json:"files"`
+		} `json:"storage"`
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, fmt.Errorf("reading Ignition document: %w", err)
+	}
+	boot := &Boot{Files: map[string]string{}}
+	for _, f := range doc.Storage.Files {
+		source, err := dataurl.DecodeString(f.Contents.Source)
+		if err != nil {
+			return nil, fmt.Errorf("reading Ignition document: file %s: %w", f.Path, err)
+		}
+		content, err := gunzip(source.Data)
+		if err != nil {
+			return nil, fmt.Errorf("reading Ignition document: file %s: %w", f.Path, err)
+		}
+		boot.Files[f.Path] = string(content)
+	}
+	boot.Hostname = strings.TrimSpace(boot.Files[hostnameFile])
+	return boot, nil
+}

@@ -1,0 +1,62 @@
+package kubelet
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"strings"
+	"testing"
+)
+
+func gzipped(t *testing.T, text string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestParseUserData(t *testing.T) {
+	cloudConfig := "#cloud-config\nhostname: n1\nwrite_files:\n- path: /a\n  content: |\n    hello\n"
+	packed := base64.StdEncoding.EncodeToString(gzipped(t, "hello\n"))
+	for name, raw := range map[string][]byte{
+		"a plain cloud-config":      []byte(cloudConfig),
+		"a compressed cloud-config": gzipped(t, cloudConfig),
+		"a file in base64":          []byte("#cloud-config\nhostname: n1\nwrite_files:\n- path: /a\n  encoding: b64\n  content: aGVsbG8K\n"),
+		"a file in gz+base64":       []byte("#cloud-config\nhostname: n1\nwrite_files:\n- path: /a\n  encoding: gz+base64\n  content: " + packed + "\n"),
+		"an Ignition document": []byte(`{"ignition":{"version":"3.4.0"},"storage":{"files":[
+			{"path":"/etc/hostname","contents":{"source":"data:,n1"}},
+			{"path":"/a","contents":{"source":"data:;base64,` + packed + `","compression":"gzip"}}]}}`),
+	} {
+		t.Run(name+" gives its files and its host name", func(t *testing.T) {
+			boot, err := ParseUserData(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if boot.Files["/a"] != "hello\n" || boot.Hostname != "n1" {
+				t.Errorf("got %q", boot)
+			}
+		})
+	}
+}
+
+func TestParseUserDataSaysWhatIsWrong(t *testing.T) {
+	for name, c := range map[string]struct{ raw, want string }{
+		"nothing":             {" \n", "it is empty"},
+		"a shell script":      {"#!/bin/sh\ntrue\n", `begins with "#!/bin/sh"`},
+		"no YAML":             {"#cloud-config\n\t- x", "reading cloud-config"},
+		"an unknown encoding": {"#cloud-config\nwrite_files:\n- path: /a\n  encoding: rot13\n  content: x\n", `file /a: unknown encoding "rot13"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := ParseUserData([]byte(c.raw))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
