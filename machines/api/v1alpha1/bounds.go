@@ -1,0 +1,69 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Bounds are the limits that annotations set to the size of a node group.
+type Bounds struct {
+	// Min and Max are counts of Machines. They mean something only when Listed is true.
+	Min, Max int32
+	// Listed says that the object is a node group: its maximum is given, and at least 1.
+	Listed bool
+	// MinMissing says that no annotation gives a minimum, which then is 0. It deserves a warning.
+	MinMissing bool
+}
+
+// Clamp returns the size inside the bounds that is nearest to size; size itself when the object is not a node group.
+func (b Bounds) Clamp(size int32) int32 {
+	if !b.Listed {
+		return size
+	}
+	return min(max(size, b.Min), b.Max)
+}
+
+// ParseBounds reads the limits from an object's annotations. Of several spellings the first one of AnnotationsMinSize
+// and AnnotationsMaxSize that is present counts. Without a maximum, or with a maximum of 0, the object is not a node
+// group, which is no error. A value that is not a whole number ≥ 0, or a minimum above the maximum, is an error that
+// names the annotation and the value; the object then is not a node group: nobody guesses.
+func ParseBounds(annotations map[string]string) (Bounds, error) {
+	maxKey, maxValue, ok := firstOf(annotations, AnnotationsMaxSize)
+	if !ok {
+		return Bounds{}, nil
+	}
+	upper, err := parseSize(maxKey, maxValue)
+	if err != nil {
+		return Bounds{}, err
+	}
+	minKey, minValue, given := firstOf(annotations, AnnotationsMinSize)
+	if !given {
+		return Bounds{Max: upper, Listed: upper >= 1, MinMissing: true}, nil
+	}
+	lower, err := parseSize(minKey, minValue)
+	if err != nil {
+		return Bounds{}, err
+	}
+	if lower > upper {
+		return Bounds{}, fmt.Errorf("annotation %s is %d, above annotation %s, which is %d: lower the minimum or raise the maximum",
+			minKey, lower, maxKey, upper)
+	}
+	return Bounds{Min: lower, Max: upper, Listed: upper >= 1}, nil
+}
+
+func firstOf(annotations map[string]string, keys []string) (key, value string, ok bool) {
+	for _, key := range keys {
+		if value, ok := annotations[key]; ok {
+			return key, value, true
+		}
+	}
+	return "", "", false
+}
+
+func parseSize(key, value string) (int32, error) {
+	n, err := strconv.ParseInt(value, 10, 32)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("annotation %s has the value %q: it must be a whole number from 0 to 2147483647", key, value)
+	}
+	return int32(n), nil
+}

@@ -1,0 +1,121 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// annotationPriority, on a Machine, is SysEleven's and Gardener's rank for removal: the lower, the sooner.
+const annotationPriority = "machinepriority.machine.sapcloud.io"
+
+// defaultPriority is the rank of a Machine whose annotation is missing or cannot be read.
+const defaultPriority = 3
+
+// CheckDeletePolicy refuses a policy that is not one of the four (or empty, which is Random).
+func CheckDeletePolicy(policy v1alpha1.DeletePolicy) error {
+	switch policy {
+	case "", v1alpha1.DeleteRandom, v1alpha1.DeleteNewest, v1alpha1.DeleteOldest, v1alpha1.DeleteDefault:
+		return nil
+	}
+	return fmt.Errorf("deletePolicy is %q: it must be Random, Newest, Oldest or Default", policy)
+}
+
+// DeletionOrder returns the Machines in the order in which they go when there are too many: those named in removals
+// first, then those marked with the delete-machine annotation, then by the priority annotation, then failed ones and
+// those without a node, then those whose node is not Ready, then by the policy, and by name in the end. Machines that
+// are deleting already are left out.
+func DeletionOrder(machines []MachineFacts, policy v1alpha1.DeletePolicy, removals []v1alpha1.Removal) []*v1alpha1.Machine {
+	listed := uidsOf(removals)
+	ranked := make([]ranking, 0, len(machines))
+	for _, f := range machines {
+		if f.Machine.DeletionTimestamp.IsZero() {
+			ranked = append(ranked, rankOf(f, policy, listed))
+		}
+	}
+	slices.SortFunc(ranked, compareRanking)
+	ordered := make([]*v1alpha1.Machine, len(ranked))
+	for i := range ranked {
+		ordered[i] = ranked[i].machine
+	}
+	return ordered
+}
+
+// ranking holds what two Machines are compared by, in this order; the lower goes first.
+type ranking struct {
+	machine  *v1alpha1.Machine
+	keep     [2]bool // not listed, not marked
+	priority int
+	healthy  [2]bool // neither failed nor without a node, Ready
+	age      int64
+}
+
+func rankOf(f MachineFacts, policy v1alpha1.DeletePolicy, listed map[types.UID]bool) ranking {
+	m := f.Machine
+	return ranking{
+		machine:  m,
+		keep:     [2]bool{!listed[m.UID] && !f.Listed, m.Annotations[v1alpha1.AnnotationDeleteMachine] == ""},
+		priority: priorityOf(m),
+		healthy:  [2]bool{!f.Failed() && f.HasNode(), f.NodeReady},
+		age:      rankByAge(m.CreationTimestamp.Time, policy),
+	}
+}
+
+func compareRanking(a, b ranking) int {
+	return cmp.Or(
+		compareBool(a.keep[0], b.keep[0]),
+		compareBool(a.keep[1], b.keep[1]),
+		cmp.Compare(a.priority, b.priority),
+		compareBool(a.healthy[0], b.healthy[0]),
+		compareBool(a.healthy[1], b.healthy[1]),
+		cmp.Compare(a.age, b.age),
+		cmp.Compare(a.machine.Name, b.machine.Name),
+	)
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+func priorityOf(m *v1alpha1.Machine) int {
+	if p, err := strconv.Atoi(m.Annotations[annotationPriority]); err == nil {
+		return p
+	}
+	return defaultPriority
+}
+
+// rankByAge is lower for what goes sooner. A Machine without a creation time counts as just made.
+func rankByAge(created time.Time, policy v1alpha1.DeletePolicy) int64 {
+	const justMade = 1 << 62
+	at := int64(justMade)
+	if !created.IsZero() {
+		at = created.UnixNano()
+	}
+	switch policy {
+	case v1alpha1.DeleteNewest, v1alpha1.DeleteDefault:
+		return -at
+	case v1alpha1.DeleteOldest:
+		return at
+	}
+	return 0
+}
+
+func uidsOf(removals []v1alpha1.Removal) map[types.UID]bool {
+	uids := make(map[types.UID]bool, len(removals))
+	for _, r := range removals {
+		uids[r.UID] = true
+	}
+	return uids
+}
