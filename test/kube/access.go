@@ -1,0 +1,101 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+const (
+	// BootstrapGroup is the group of the bootstrap tokens that may ask for a
+	// kubelet's client certificate here. Nothing approves what they ask for.
+	BootstrapGroup = "system:bootstrappers:drover"
+
+	clusterInfo       = "cluster-info"
+	clusterInfoReader = "drover-test:cluster-info-reader"
+)
+
+// install leaves in the cluster what an installer would leave there for joining
+// nodes, but for the two bindings that would approve their certificates.
+func (c *Cluster) install(ctx context.Context) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	info, err := c.clusterInfo()
+	if err != nil {
+		return err
+	}
+	for what, create := range map[string]func() error{
+		"the namespace kube-public": func() error { return createPublic(ctx, client) },
+		"the binding of " + BootstrapGroup: func() error {
+			_, err := client.RbacV1().ClusterRoleBindings().Create(ctx, bootstrapBinding(), metav1.CreateOptions{})
+			return err
+		},
+	} {
+		if err := create(); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating %s: %w", what, err)
+		}
+	}
+	return publish(ctx, client, info)
+}
+
+// createPublic does not wait for the API server, which makes that namespace in
+// its own time.
+func createPublic(ctx context.Context, client kubernetes.Interface) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespacePublic}}
+	_, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+	return err
+}
+
+// publish makes cluster-info readable by anybody, as an installer does.
+func publish(ctx context.Context, client kubernetes.Interface, info *corev1.ConfigMap) error {
+	if _, err := client.CoreV1().ConfigMaps(metav1.NamespacePublic).Create(ctx, info, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating the ConfigMap %s: %w", clusterInfo, err)
+	}
+	role := &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Name: clusterInfoReader},
+		Rules:      []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{clusterInfo}}},
+	}
+	if _, err := client.RbacV1().Roles(metav1.NamespacePublic).Create(ctx, role, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating the role of its readers: %w", err)
+	}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: clusterInfoReader},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: clusterInfoReader},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "system:anonymous"}},
+	}
+	if _, err := client.RbacV1().RoleBindings(metav1.NamespacePublic).Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating the binding of its readers: %w", err)
+	}
+	return nil
+}
+
+// clusterInfo is a kubeconfig with the server and its authority and no user.
+func (c *Cluster) clusterInfo() (*corev1.ConfigMap, error) {
+	file := kubeconfig(c.ConfigForNobody())
+	file.AuthInfos, file.Contexts, file.CurrentContext = nil, nil, ""
+	data, err := clientcmd.Write(file)
+	if err != nil {
+		return nil, fmt.Errorf("writing the kubeconfig in %s: %w", clusterInfo, err)
+	}
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: clusterInfo},
+		Data:       map[string]string{"kubeconfig": string(data)},
+	}, nil
+}
+
+// bootstrapBinding lets the tokens of BootstrapGroup ask for certificates.
+func bootstrapBinding() *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "drover-test:node-bootstrapper"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:node-bootstrapper"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: BootstrapGroup}},
+	}
+}

@@ -1,0 +1,185 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+const (
+	buildName = "controlplane"
+	// versionPackage holds the variables that the components report as their version.
+	versionPackage = "k8s.io/component-base/version"
+	progressEvery  = 15 * time.Second
+)
+
+// buildFlags decide, with the module's files, what is in the binary.
+// grpcnotrace lets the linker drop unused methods, as in the releases.
+var buildFlags = []string{"-trimpath", "-tags", "grpcnotrace"}
+
+// cached returns the folder with the binaries built from source, building them
+// first where no earlier call has.
+func cached(ctx context.Context, log io.Writer, source string) (string, error) {
+	b, err := newBuild(source)
+	if err != nil {
+		return "", fmt.Errorf("preparing to build the control plane: %w", err)
+	}
+	if b.done() {
+		return b.dir, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(b.dir), 0o755); err != nil {
+		return "", fmt.Errorf("preparing to build the control plane: %w", err)
+	}
+	unlock, err := lockFile(ctx, b.dir+".lock", func() {
+		writeLine(log, "control plane %s: waiting for another process that is building it", b.version)
+	})
+	if err != nil {
+		return "", fmt.Errorf("locking the control plane's build: %w", err)
+	}
+	defer unlock()
+	if b.done() {
+		return b.dir, nil
+	}
+	return b.dir, b.run(ctx, log)
+}
+
+// build is one version of the control plane and its place in the cache.
+type build struct {
+	source, version, dir string
+}
+
+// newBuild names the folder after all that decides what is in it.
+func newBuild(source string) (build, error) {
+	files, err := filepath.Glob(filepath.Join(source, "*.go"))
+	if err != nil {
+		return build{}, err
+	}
+	files = append(files, filepath.Join(source, "go.mod"), filepath.Join(source, "go.sum"))
+	sum := sha256.New()
+	fmt.Fprintln(sum, runtime.GOOS, runtime.GOARCH, buildFlags)
+	var version string
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return build{}, err
+		}
+		fmt.Fprintln(sum, filepath.Base(file), len(data))
+		sum.Write(data)
+		if filepath.Base(file) == "go.mod" {
+			version = requiredVersion(data, versionModule)
+		}
+	}
+	if version == "" {
+		return build{}, fmt.Errorf("%s requires no %s", filepath.Join(source, "go.mod"), versionModule)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return build{}, err
+	}
+	stamp := fmt.Sprintf("%s-%x", version, sum.Sum(nil)[:6])
+	return build{source: source, version: version, dir: filepath.Join(cache, "drover", "controlplane", stamp)}, nil
+}
+
+// requiredVersion is the version at which a go.mod requires a module, empty when it does not.
+func requiredVersion(gomod []byte, module string) string {
+	for line := range strings.Lines(string(gomod)) {
+		fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
+		if len(fields) >= 2 && fields[0] == module {
+			return fields[1]
+		}
+	}
+	return ""
+}
+
+// done holds for a whole build only: the folder gets its name last.
+func (b build) done() bool {
+	_, err := os.Stat(filepath.Join(b.dir, buildName))
+	return err == nil
+}
+
+// run builds into a folder of another name and renames it when it is whole. The
+// caller holds the lock, so that what an interrupted build left may be removed.
+func (b build) run(ctx context.Context, log io.Writer) error {
+	part := b.dir + ".part"
+	if err := os.RemoveAll(part); err != nil {
+		return fmt.Errorf("removing an interrupted build: %w", err)
+	}
+	if err := os.MkdirAll(part, 0o755); err != nil {
+		return fmt.Errorf("creating the build's folder: %w", err)
+	}
+	defer os.RemoveAll(part)
+	writeLine(log, "control plane %s: building it once into %s (seconds to 10 minutes, as much of it as Go's build cache lacks)", b.version, b.dir)
+	began := time.Now()
+	if err := b.compile(ctx, log, part); err != nil {
+		return err
+	}
+	for _, name := range (Options{Components: All()}).binaries() {
+		if err := os.Symlink(buildName, filepath.Join(part, name)); err != nil {
+			return fmt.Errorf("linking the component %s: %w", name, err)
+		}
+	}
+	if err := os.Rename(part, b.dir); err != nil {
+		return fmt.Errorf("moving the finished build to its place: %w", err)
+	}
+	writeLine(log, "control plane %s: built in %s", b.version, time.Since(began).Round(time.Second))
+	return nil
+}
+
+func (b build) compile(ctx context.Context, log io.Writer, part string) error {
+	minor, _, _ := strings.Cut(strings.TrimPrefix(b.version, "v1."), ".")
+	ldflags := fmt.Sprintf("-s -w -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=1 -X %[1]s.gitMinor=%[3]s -X %[1]s.gitTreeState=clean",
+		versionPackage, b.version, minor)
+	args := append([]string{"build", "-o", filepath.Join(part, buildName), "-ldflags", ldflags}, buildFlags...)
+	var output bytes.Buffer
+	cmd := exec.CommandContext(ctx, "go", append(args, ".")...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = b.source, &output, &output
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false",
+		"GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+	endWithGroup(cmd)
+	stop := progress(log, "control plane "+b.version+": still building")
+	err := cmd.Run()
+	stop()
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return fmt.Errorf("building the control plane needs the go command on the PATH (or set %s to a folder with the binaries): %w", assetsVariable, err)
+	case err != nil:
+		return fmt.Errorf("building the control plane in %s: %w\n%s", b.source, err, lastLines(output.Bytes(), tailLines))
+	}
+	return nil
+}
+
+// progress writes a line with the elapsed time every 15 s until stop is called.
+func progress(log io.Writer, what string) (stop func()) {
+	began, done, ended := time.Now(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(progressEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+				writeLine(log, "%s after %s", what, time.Since(began).Round(time.Second))
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
+}
+
+// writeLine is one line to a log that may be nil. A log that cannot be written
+// is no reason to fail.
+func writeLine(log io.Writer, format string, args ...any) {
+	if log != nil {
+		_, _ = fmt.Fprintf(log, format+"\n", args...)
+	}
+}

@@ -1,0 +1,190 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// attempts is how often Start draws other ports when another process took one.
+	attempts = 3
+	// patience is how long a component may take to end by itself.
+	patience = 5 * time.Second
+
+	administrator = "drover-test-admin"
+	masters       = "system:masters"
+	tempPattern   = "drover-kube-"
+)
+
+// Cluster is a running control plane.
+type Cluster struct {
+	// Dir holds its data, keys and logs.
+	Dir string
+	// Kubeconfig is the path of the administrator's kubeconfig.
+	Kubeconfig string
+	// Config is the administrator's, without a limit to the client's rate.
+	Config *rest.Config
+	// AuditLog is the path of the API server's audit log: one JSON event per
+	// line and answered request; ReadAudit reads it.
+	AuditLog string
+
+	bin, server string
+	ports       ports
+	authority   *authority
+	processes   []*process // in the order they were started
+	stop        sync.Once
+}
+
+// Start starts a cluster and returns when all its components serve. ctx bounds
+// the start alone; the cluster runs until Stop. On Linux it also ends with the
+// calling process, however that ends. An error names what did not start, with
+// the last lines of its log; nothing is then left running or on disk.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	bin, err := binaries(ctx, o.Log, o.binaries())
+	if err != nil {
+		return nil, err
+	}
+	for attempt := 1; ; attempt++ {
+		c, err := start(ctx, o, bin)
+		if err == nil {
+			return c, nil
+		}
+		var taken *portTakenError
+		if !errors.As(err, &taken) || attempt == attempts {
+			return nil, fmt.Errorf("starting a control plane: %w", err)
+		}
+		writeLine(o.Log, "control plane: %v: starting over", taken)
+	}
+}
+
+// start tries once, and leaves nothing when it fails.
+func start(ctx context.Context, o Options, bin string) (*Cluster, error) {
+	dir, err := makeDir(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{
+		Dir: dir, Kubeconfig: filepath.Join(dir, "kubeconfig"), AuditLog: filepath.Join(dir, "audit.log"), bin: bin,
+	}
+	if err := c.bringUp(ctx, o); err != nil {
+		c.Stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Cluster) bringUp(ctx context.Context, o Options) error {
+	began := time.Now()
+	if err := c.prepare(); err != nil {
+		return fmt.Errorf("preparing its folder: %w", err)
+	}
+	if err := c.startCore(ctx, o); err != nil {
+		return err
+	}
+	if err := c.install(ctx); err != nil {
+		return err
+	}
+	if err := c.startComponents(ctx, o); err != nil {
+		return err
+	}
+	writeLine(o.Log, "control plane: serving at %s after %.1f s", c.server, time.Since(began).Seconds())
+	return nil
+}
+
+// makeDir makes the cluster's folder and never takes one that is in use.
+func makeDir(dir string) (string, error) {
+	if dir == "" {
+		made, err := os.MkdirTemp("", tempPattern)
+		if err != nil {
+			return "", fmt.Errorf("making a folder: %w", err)
+		}
+		return made, nil
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("looking into Options.Dir: %w", err)
+	}
+	if len(entries) > 0 {
+		return "", fmt.Errorf("the folder %s is not empty, so another control plane may be using it: name another, or remove it", dir)
+	}
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
+// prepare draws ports and writes keys, kubeconfigs and configuration files.
+func (c *Cluster) prepare() (err error) {
+	if err := os.MkdirAll(filepath.Join(c.Dir, "log"), 0o700); err != nil {
+		return err
+	}
+	if c.ports, err = freePorts(); err != nil {
+		return err
+	}
+	c.server = fmt.Sprintf("https://127.0.0.1:%d", c.ports.api)
+	if c.authority, err = newAuthority(); err != nil {
+		return err
+	}
+	if err := c.authority.writePKI(c.pki("")); err != nil {
+		return err
+	}
+	if c.Config, err = c.ConfigForUser(administrator, masters); err != nil {
+		return err
+	}
+	if err := c.writeKubeconfig(c.Kubeconfig, administrator, masters); err != nil {
+		return err
+	}
+	return c.writeFiles()
+}
+
+// Stop ends every process of the cluster and removes its folder. It may be
+// called more than once.
+func (c *Cluster) Stop() {
+	c.stop.Do(func() {
+		// Clients first, etcd last: otherwise each would spend its last
+		// seconds on looking for the one it depends on.
+		for i := len(c.processes) - 1; i >= 0; i-- {
+			c.processes[i].stop(patience)
+		}
+		_ = os.RemoveAll(c.Dir)
+	})
+}
+
+// Err is why a component has ended by itself, nil while all of them run.
+func (c *Cluster) Err() error {
+	var all []error
+	for _, p := range c.processes {
+		all = append(all, p.alive())
+	}
+	return errors.Join(all...)
+}
+
+// Kubectl runs kubectl as the administrator and returns what it printed. The
+// error holds what it said.
+func (c *Cluster) Kubectl(ctx context.Context, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, kubectl), append([]string{"--kubeconfig", c.Kubeconfig}, args...)...)
+	output, err := cmd.Output()
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		return output, fmt.Errorf("running kubectl %q: %w: %s", args, err, lastLines(failed.Stderr, tailLines))
+	}
+	if err != nil {
+		return output, fmt.Errorf("running kubectl %q: %w", args, err)
+	}
+	return output, nil
+}
+
+func (c *Cluster) pki(name string) string  { return filepath.Join(c.Dir, "pki", name) }
+func (c *Cluster) path(name string) string { return filepath.Join(c.Dir, name) }

@@ -1,0 +1,161 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+const (
+	frontProxy   = "front-proxy-client"
+	serviceRange = "10.96.0.0/16"
+	podRange     = "10.244.0.0/16"
+	// The components' own clients are not to be what a test waits for.
+	clientQPS, clientBurst = "5000", "10000"
+	kwokUser               = "drover-test-kwok"
+)
+
+// auditPolicy logs every request once, when it has been answered (a watch: when
+// it has ended), without the objects.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules: [{level: Metadata}]
+`
+
+// writeFiles writes what the components read beside keys.
+func (c *Cluster) writeFiles() error {
+	for name, data := range map[string]string{"audit-policy.yaml": auditPolicy, "kwok.yaml": kwokConfiguration} {
+		if err := os.WriteFile(c.path(name), []byte(data), 0o600); err != nil {
+			return err
+		}
+	}
+	for component, user := range map[Component]string{ControllerManager: "system:kube-controller-manager", Scheduler: "system:kube-scheduler"} {
+		if err := c.writeKubeconfig(c.kubeconfigOf(component), user); err != nil {
+			return err
+		}
+	}
+	return c.writeKubeconfig(c.kubeconfigOf(Kwok), kwokUser, masters)
+}
+
+func (c *Cluster) kubeconfigOf(component Component) string {
+	return c.pki(string(component) + ".kubeconfig")
+}
+
+// startCore starts etcd and the API server, which waits for etcd by itself.
+func (c *Cluster) startCore(ctx context.Context, o Options) error {
+	writeLine(o.Log, "control plane: starting etcd and kube-apiserver in %s", c.Dir)
+	if err := c.run(etcd, c.etcdFlags()); err != nil {
+		return err
+	}
+	if err := c.run(apiServer, c.apiServerFlags(o)); err != nil {
+		return err
+	}
+	return c.await(ctx, "kube-apiserver to be ready", c.apiServerReady())
+}
+
+// startComponents starts what else is wanted, all at once.
+func (c *Cluster) startComponents(ctx context.Context, o Options) error {
+	if len(o.Components) > 0 {
+		writeLine(o.Log, "control plane: starting %s", strings.Trim(fmt.Sprint(o.Components), "[]"))
+	}
+	flags := map[Component][]string{
+		ControllerManager: c.controllerManagerFlags(), Scheduler: c.schedulerFlags(), Kwok: c.kwokFlags(),
+	}
+	ports := map[Component]int{ControllerManager: c.ports.controllerManager, Scheduler: c.ports.scheduler, Kwok: c.ports.kwok}
+	for _, component := range o.Components {
+		if err := c.run(string(component), flags[component]); err != nil {
+			return err
+		}
+	}
+	for _, component := range o.Components {
+		if err := c.await(ctx, string(component)+" to listen", listens(ports[component])); err != nil {
+			return err
+		}
+	}
+	if o.has(ControllerManager) {
+		return c.await(ctx, "kube-controller-manager to make the default service account", c.defaultAccount())
+	}
+	return nil
+}
+
+func (c *Cluster) run(name string, args []string) error {
+	p, err := startProcess(filepath.Join(c.bin, name), c.path("log/"+name+".log"), args)
+	if err != nil {
+		return err
+	}
+	c.processes = append(c.processes, p)
+	return nil
+}
+
+func (c *Cluster) etcdFlags() []string {
+	client, peer := "http://"+local(c.ports.etcdClient), "http://"+local(c.ports.etcdPeer)
+	return []string{
+		"--name=default", "--data-dir=" + c.path("etcd"), "--unsafe-no-fsync", "--log-level=warn",
+		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
+		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
+	}
+}
+
+func (c *Cluster) apiServerFlags(o Options) []string {
+	flags := []string{
+		"--etcd-servers=http://" + local(c.ports.etcdClient),
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.ports.api),
+		// The reconciler would publish the server's address, and refuses loopback.
+		"--endpoint-reconciler-type=none", "--service-cluster-ip-range=" + serviceRange,
+		"--tls-cert-file=" + c.pki("apiserver.crt"), "--tls-private-key-file=" + c.pki("apiserver.key"),
+		"--client-ca-file=" + c.pki("ca.crt"),
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + c.pki("sa.key"), "--service-account-signing-key-file=" + c.pki("sa.key"),
+		"--requestheader-client-ca-file=" + c.pki("ca.crt"), "--requestheader-allowed-names=" + frontProxy,
+		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + c.pki("front-proxy.crt"), "--proxy-client-key-file=" + c.pki("front-proxy.key"),
+		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+		"--enable-bootstrap-token-auth", "--allow-privileged",
+		// A rotated log would lose requests from the count; no test writes 10 GB.
+		"--audit-policy-file=" + c.path("audit-policy.yaml"), "--audit-log-path=" + c.AuditLog, "--audit-log-maxsize=10000",
+	}
+	if !o.has(ControllerManager) {
+		// Nobody makes the service account that every pod would need.
+		flags = append(flags, "--disable-admission-plugins=ServiceAccount")
+	}
+	return append(flags, o.APIServerFlags...)
+}
+
+func (c *Cluster) controllerManagerFlags() []string {
+	return append(c.clientFlags(ControllerManager, c.ports.controllerManager),
+		"--controllers=*,bootstrap-signer-controller,token-cleaner-controller", "--use-service-account-credentials",
+		"--root-ca-file="+c.pki("ca.crt"), "--service-account-private-key-file="+c.pki("sa.key"),
+		"--cluster-signing-cert-file="+c.pki("ca.crt"), "--cluster-signing-key-file="+c.pki("ca.key"))
+}
+
+func (c *Cluster) schedulerFlags() []string { return c.clientFlags(Scheduler, c.ports.scheduler) }
+
+func (c *Cluster) clientFlags(component Component, port int) []string {
+	config := c.kubeconfigOf(component)
+	return []string{
+		"--kubeconfig=" + config, "--authentication-kubeconfig=" + config, "--authorization-kubeconfig=" + config,
+		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--leader-elect=false",
+		"--kube-api-qps=" + clientQPS, "--kube-api-burst=" + clientBurst,
+	}
+}
+
+func (c *Cluster) kwokFlags() []string {
+	return []string{"--kubeconfig=" + c.kubeconfigOf(Kwok), "--config=" + c.path("kwok.yaml"), "--server-address=" + local(c.ports.kwok)}
+}
+
+func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// Component logs of a running cluster, for people: name → last lines.
+func (c *Cluster) tails() map[string][]byte {
+	tails := map[string][]byte{}
+	for _, p := range c.processes {
+		tails[p.name] = p.tail()
+	}
+	return tails
+}

@@ -1,0 +1,64 @@
+package kube
+
+import (
+	"fmt"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// ConfigForToken is a client's configuration that authenticates with a bearer
+// token: a bootstrap token or a service account's.
+func (c *Cluster) ConfigForToken(token string) *rest.Config {
+	config := c.ConfigForNobody()
+	config.BearerToken = token
+	return config
+}
+
+// ConfigForCert is a client's configuration that authenticates with a client
+// certificate and its key, both PEM.
+func (c *Cluster) ConfigForCert(cert, key []byte) *rest.Config {
+	config := c.ConfigForNobody()
+	config.CertData, config.KeyData = cert, key
+	return config
+}
+
+// ConfigForUser is a client's configuration with a fresh certificate for a user
+// and its groups, whoever they are.
+func (c *Cluster) ConfigForUser(user string, groups ...string) (*rest.Config, error) {
+	cert, key, err := c.authority.client(user, groups...)
+	if err != nil {
+		return nil, fmt.Errorf("making a certificate for %s: %w", user, err)
+	}
+	return c.ConfigForCert(cert, key), nil
+}
+
+// ConfigForNobody is a client's configuration without an identity. No
+// configuration of a Cluster limits the client's rate.
+func (c *Cluster) ConfigForNobody() *rest.Config {
+	return &rest.Config{Host: c.server, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: c.authority.pem}}
+}
+
+// kubeconfig is the file form of a configuration.
+func kubeconfig(config *rest.Config) clientcmdapi.Config {
+	const name = "drover-test"
+	file := clientcmdapi.NewConfig()
+	file.Clusters[name] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	file.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken}
+	file.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	file.CurrentContext = name
+	return *file
+}
+
+// writeKubeconfig makes an identity and writes its kubeconfig.
+func (c *Cluster) writeKubeconfig(path, user string, groups ...string) error {
+	config, err := c.ConfigForUser(user, groups...)
+	if err != nil {
+		return err
+	}
+	if err := clientcmd.WriteToFile(kubeconfig(config), path); err != nil {
+		return fmt.Errorf("writing the kubeconfig of %s: %w", user, err)
+	}
+	return nil
+}

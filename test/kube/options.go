@@ -1,0 +1,72 @@
+package kube
+
+import (
+	"fmt"
+	"io"
+	"slices"
+)
+
+// Component is a part of a control plane that starts only when asked for; etcd
+// and kube-apiserver always start. Its value is its binary's name.
+type Component string
+
+const (
+	// ControllerManager signs approved certificates, makes service accounts,
+	// collects garbage and runs the workload controllers.
+	ControllerManager Component = "kube-controller-manager"
+	// Scheduler binds pods to nodes.
+	Scheduler Component = "kube-scheduler"
+	// Kwok runs the pods that are bound to a node which bears the annotation
+	// FakeNode; it leaves that node's status and lease alone.
+	Kwok Component = "kwok"
+)
+
+// The parts that always start, and the client that comes with them.
+const (
+	etcd      = "etcd"
+	apiServer = "kube-apiserver"
+	kubectl   = "kubectl"
+)
+
+// FakeNode is the annotation, with the value "fake", of a node whose pods are
+// to be run by kwok. Whoever registers the node sets it, and keeps the node's
+// status and lease.
+const FakeNode = "kwok.x-k8s.io/node"
+
+// All are the components that may be asked for, in the order they start.
+func All() []Component { return []Component{ControllerManager, Scheduler, Kwok} }
+
+// Options say what Start starts.
+type Options struct {
+	// Dir holds the cluster's data, keys and logs. It must be empty or absent.
+	// Empty means a new folder under the system's temporary one. Either way
+	// Stop removes it.
+	Dir string
+	// Components start beside etcd and kube-apiserver; nil starts those two alone.
+	Components []Component
+	// APIServerFlags are appended to kube-apiserver's own, so that they win.
+	APIServerFlags []string
+	// Log gets a line per step, nil means none. The components' own logs are
+	// files in Dir/log; their last lines stand in the error of a failed start.
+	Log io.Writer
+}
+
+// binaries are the names of the programs that a cluster with these options runs.
+func (o Options) binaries() []string {
+	names := []string{etcd, apiServer, kubectl}
+	for _, c := range o.Components {
+		names = append(names, string(c))
+	}
+	return names
+}
+
+func (o Options) has(c Component) bool { return slices.Contains(o.Components, c) }
+
+func (o Options) validate() error {
+	for _, c := range o.Components {
+		if !slices.Contains(All(), c) {
+			return fmt.Errorf("unknown component %q in Options.Components: use some of %v", c, All())
+		}
+	}
+	return nil
+}

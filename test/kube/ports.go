@@ -1,0 +1,45 @@
+package kube
+
+import (
+	"fmt"
+	"net"
+	"regexp"
+)
+
+// ports are the loopback ports that one cluster's components listen on.
+type ports struct {
+	api, etcdClient, etcdPeer, controllerManager, scheduler, kwok int
+}
+
+// freePorts draws ports that nothing listens on. Between drawing one and its
+// component's listening another process may take it: the component then dies,
+// and Start draws anew.
+func freePorts() (p ports, err error) {
+	for _, port := range []*int{&p.api, &p.etcdClient, &p.etcdPeer, &p.controllerManager, &p.scheduler, &p.kwok} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return p, fmt.Errorf("drawing a free port on 127.0.0.1: %w", err)
+		}
+		defer listener.Close() // held until all are drawn, so that no two are the same
+		*port = listener.Addr().(*net.TCPAddr).Port
+	}
+	return p, nil
+}
+
+// portTakenError says that a component found its port in use.
+type portTakenError struct{ component, address string }
+
+func (e *portTakenError) Error() string {
+	return fmt.Sprintf("%s ended: its address %s is in use by another process; stop that one or start again for another port", e.component, e.address)
+}
+
+var addressInUse = regexp.MustCompile(`(127\.0\.0\.1:\d+): bind: address already in use`)
+
+// takenPort finds in a component's last lines the address it could not listen on.
+func takenPort(tail []byte) (address string, taken bool) {
+	match := addressInUse.FindSubmatch(tail)
+	if match == nil {
+		return "", false
+	}
+	return string(match[1]), true
+}

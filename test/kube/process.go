@@ -1,0 +1,125 @@
+package kube
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// tailLines is how much of a component's log stands in an error.
+const tailLines = 15
+
+// process is one running component.
+type process struct {
+	name, log string
+	cmd       *exec.Cmd
+	ended     chan struct{} // closed when the process is gone; err is set before
+	err       error
+}
+
+// startProcess runs a program with its output in a log file.
+func startProcess(program, log string, args []string) (*process, error) {
+	file, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("creating the log of %s: %w", filepath.Base(program), err)
+	}
+	p := &process{name: filepath.Base(program), log: log, cmd: exec.Command(program, args...), ended: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = file, file
+	p.cmd.SysProcAttr = ownGroup()
+	started := make(chan error)
+	go func() {
+		// The kernel ends a child when the *thread* that started it ends, so
+		// that thread is held for as long as the child lives.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = p.cmd.Wait()
+			close(p.ended)
+		}
+		_ = file.Close()
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("starting %s: %w", p.name, err)
+	}
+	return p, nil
+}
+
+// alive reports why the process has ended, with the last lines it logged.
+func (p *process) alive() error {
+	select {
+	case <-p.ended:
+		tail := p.tail()
+		if port, taken := takenPort(tail); taken {
+			return &portTakenError{component: p.name, address: port}
+		}
+		return fmt.Errorf("%s ended (%s); its last lines:\n%s", p.name, exitReason(p.err), tail)
+	default:
+		return nil
+	}
+}
+
+func exitReason(err error) string {
+	if err == nil {
+		return "exit status 0"
+	}
+	return err.Error()
+}
+
+// stop asks the process to end, and ends it when it has not after patience. It
+// returns when it is gone.
+func (p *process) stop(patience time.Duration) {
+	p.signal(syscall.SIGTERM)
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-p.ended:
+	case <-timer.C:
+		p.signal(syscall.SIGKILL)
+		<-p.ended
+	}
+}
+
+// signal reaches the process's whole group. A process that has been waited for
+// is not signalled: its number may be another's by now.
+func (p *process) signal(sig syscall.Signal) {
+	select {
+	case <-p.ended:
+	default:
+		_ = syscall.Kill(-p.cmd.Process.Pid, sig)
+	}
+}
+
+func (p *process) tail() []byte {
+	data, err := os.ReadFile(p.log)
+	if err != nil {
+		return fmt.Appendf(nil, "reading its log: %v", err)
+	}
+	return lastLines(data, tailLines)
+}
+
+// lastLines are the last n lines of some output.
+func lastLines(data []byte, n int) []byte {
+	lines := bytes.Split(bytes.TrimRight(data, "\n"), []byte("\n"))
+	return bytes.Join(lines[max(0, len(lines)-n):], []byte("\n"))
+}
+
+// endWithGroup makes a command's end by its context reach its children too.
+func endWithGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = ownGroup()
+	cmd.WaitDelay = 5 * time.Second
+	cmd.Cancel = func() error {
+		err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		if errors.Is(err, syscall.ESRCH) {
+			return os.ErrProcessDone
+		}
+		return err
+	}
+}

@@ -1,0 +1,85 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// startTimeout is for a machine that is busy with other things as well.
+	startTimeout = 2 * time.Minute
+	probeEvery   = 50 * time.Millisecond
+	probeTimeout = 2 * time.Second
+)
+
+// probe looks once; nil means that what is awaited holds.
+type probe func(ctx context.Context) error
+
+// await repeats a probe until it holds, a component has ended, or time is up.
+func (c *Cluster) await(ctx context.Context, what string, look probe) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not within %s", startTimeout))
+	defer cancel()
+	ticker := time.NewTicker(probeEvery)
+	defer ticker.Stop()
+	for {
+		once, done := context.WithTimeout(ctx, probeTimeout)
+		last := look(once)
+		done()
+		if last == nil {
+			return nil
+		}
+		if err := c.Err(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w (last: %v); last lines of its log:\n%s",
+				what, context.Cause(ctx), last, c.processes[len(c.processes)-1].tail())
+		case <-ticker.C:
+		}
+	}
+}
+
+// apiServerReady holds when the API server says that all it starts has started.
+func (c *Cluster) apiServerReady() probe {
+	return func(ctx context.Context) error {
+		client, err := c.client()
+		if err != nil {
+			return err
+		}
+		return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+	}
+}
+
+// listens holds when something listens on a loopback port.
+func listens(port int) probe {
+	return func(ctx context.Context) error {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", local(port))
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+}
+
+// defaultAccount holds when pods of the namespace "default" are admitted.
+func (c *Cluster) defaultAccount() probe {
+	return func(ctx context.Context) error {
+		client, err := c.client()
+		if err != nil {
+			return err
+		}
+		_, err = client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	}
+}
+
+func (c *Cluster) client() (kubernetes.Interface, error) {
+	return kubernetes.NewForConfig(rest.CopyConfig(c.Config))
+}
