@@ -5,13 +5,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ClusterNameLabel, on a Machine, names the Cluster of its namespace that it belongs to.
+// ClusterNameLabel names, on a Machine, the Cluster of its namespace that it belongs to.
 const ClusterNameLabel = "cluster.k8s.io/cluster-name"
 
 // Cluster holds what the machines of a cluster have in common. Its provider spec fills what a Machine's leaves empty; a
 // change touches new servers only.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Namespaced
+// +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, legacy API"
+// +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.spec.providerSpec.value.cloudProvider`
+// +kubebuilder:printcolumn:name="Service-Domain",type=string,JSONPath=`.spec.clusterNetwork.serviceDomain`
+// +kubebuilder:printcolumn:name="Error",type=string,JSONPath=`.status.errorReason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Cluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -24,45 +31,67 @@ type Cluster struct {
 
 // ClusterSpec is what a cluster's machines have in common.
 type ClusterSpec struct {
+	// ClusterNetwork names the cluster's address ranges.
 	// +optional
 	ClusterNetwork ClusterNetworkingConfig `json:"clusterNetwork,omitempty"`
+	// ProviderSpec fills what a Machine's own provider spec, and its class, leave empty.
 	// +optional
 	ProviderSpec ProviderSpec `json:"providerSpec,omitempty"`
 }
 
 // ClusterNetworkingConfig names the cluster's address ranges.
 type ClusterNetworkingConfig struct {
+	// Services are the ranges of service addresses; the kubelet's cluster DNS address is the tenth of the first.
 	// +optional
 	Services NetworkRanges `json:"services,omitempty"`
+	// Pods are the ranges of pod addresses.
 	// +optional
 	Pods NetworkRanges `json:"pods,omitempty"`
 	// ServiceDomain is the domain of service names. Default: cluster.local.
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	ServiceDomain string `json:"serviceDomain,omitempty"`
 }
 
 // NetworkRanges are address ranges in CIDR form.
 type NetworkRanges struct {
+	// CIDRBlocks are ranges like 10.96.0.0/16.
 	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c))",message="must be address ranges like 10.96.0.0/16"
+	// +listType=atomic
 	CIDRBlocks []string `json:"cidrBlocks,omitempty"`
 }
 
 // ClusterStatus is what is known of a cluster.
 type ClusterStatus struct {
+	// APIEndpoints are where API servers of the cluster listen.
 	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
 	APIEndpoints []APIEndpoint `json:"apiEndpoints,omitempty"`
+	// ErrorReason is the stable code of what is wrong; empty when nothing is.
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	ErrorReason *string `json:"errorReason,omitempty"`
+	// ErrorMessage says what is wrong.
 	// +optional
+	// +kubebuilder:validation:MaxLength=32768
 	ErrorMessage *string `json:"errorMessage,omitempty"`
+	// ProviderStatus is the provider's own record.
 	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
 	ProviderStatus *runtime.RawExtension `json:"providerStatus,omitempty"`
 }
 
 // APIEndpoint is where an API server of the cluster listens.
 type APIEndpoint struct {
+	// Host is a name or an address.
+	// +kubebuilder:validation:MaxLength=253
 	Host string `json:"host"`
-	Port int    `json:"port"`
+	// Port is a TCP port.
+	Port int `json:"port"`
 }
 
 // +kubebuilder:object:root=true

@@ -24,6 +24,9 @@ const (
 	AnnotationInitializers = "machine-controller.kubermatic.io/initializers"
 	// AnnotationBypassImmutable, on a Machine, "true": the admission policy lets its spec change.
 	AnnotationBypassImmutable = "kubermatic.io/bypass-no-spec-mutation-requirement"
+	// AnnotationPriority, on a Machine, a whole number, default 3: among the Machines of a shrinking set the lowest goes
+	// first. SysEleven's and Gardener's key.
+	AnnotationPriority = "machinepriority.machine.sapcloud.io"
 	// AnnotationPaused and AnnotationPausedCAPI, on any of the kinds: all controllers leave the object alone.
 	AnnotationPaused     = "cluster.k8s.io/paused"
 	AnnotationPausedCAPI = "cluster.x-k8s.io/paused"
@@ -60,6 +63,10 @@ const (
 	AnnotationNodeSynced = Prefix + "synced"
 	// LabelTokenMachine, on a bootstrap token Secret, is the UID of the Machine it is for.
 	LabelTokenMachine = Prefix + "machine-uid"
+
+	// AnnotationNoCreate, on a MachineSet, "true": it makes no Machines. drover-deployment puts it on the old sets of an
+	// OnDelete deployment, so that what a person deletes there comes back in the new set.
+	AnnotationNoCreate = Prefix + "no-create"
 
 	AnnotationRevision        = "machinedeployment.clusters.k8s.io/revision"
 	AnnotationRevisionHistory = "machinedeployment.clusters.k8s.io/revision-history"

@@ -8,7 +8,25 @@ import (
 
 // Machine is one server that becomes one node.
 //
+// It has no status subresource, as it never had one: machine-controller writes the status with an update of the whole
+// object, and a subresource would drop those writes without an error (docs/decisions/0001). Who writes a Machine's
+// status patches the Machine itself, and names its UID, so that no write makes a deleted Machine anew.
+//
 // +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Namespaced,shortName=ma
+// +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, legacy API"
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.status.nodeRef.name`
+// +kubebuilder:printcolumn:name="Server",type=string,JSONPath=`.spec.providerID`
+// +kubebuilder:printcolumn:name="Address",type=string,JSONPath=`.status.addresses[0].address`
+// +kubebuilder:printcolumn:name="Kubelet",type=string,JSONPath=`.spec.versions.kubelet`
+// +kubebuilder:printcolumn:name="Error",type=string,JSONPath=`.status.errorReason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.spec.providerSpec.value.cloudProvider`,priority=1
+// +kubebuilder:printcolumn:name="OS",type=string,JSONPath=`.spec.providerSpec.value.operatingSystem`,priority=1
+// +kubebuilder:printcolumn:name="Zone",type=string,JSONPath=`.spec.providerSpec.value.cloudProviderSpec.availabilityZone`,priority=1
+// +kubebuilder:printcolumn:name="Flavor",type=string,JSONPath=`.spec.providerSpec.value.cloudProviderSpec.flavor`,priority=1
+// +kubebuilder:printcolumn:name="Deleted",type=date,JSONPath=`.metadata.deletionTimestamp`,priority=1
 type Machine struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -21,6 +39,8 @@ type Machine struct {
 
 // MachineSpec is what a machine should be. It does not change after creation, apart from Metadata.Name (filled with the
 // Machine's name) and ProviderID (set once).
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.providerConfig) || !has(self.providerSpec) || (!has(self.providerSpec.value) && !has(self.providerSpec.valueFrom))",message="providerSpec and its old spelling providerConfig are both set: keep providerSpec and remove providerConfig"
 type MachineSpec struct {
 	// Metadata goes to the Node: its labels and annotations. Name is the server's and the node's name; default: the
 	// Machine's name.
@@ -28,10 +48,18 @@ type MachineSpec struct {
 	Metadata EmbeddedMetadata `json:"metadata,omitempty"`
 	// Taints are on the Node from its registration.
 	// +optional
+	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:XValidation:rule="self.all(t, t.key != '' && t.effect in ['NoSchedule', 'PreferNoSchedule', 'NoExecute'])",message="each taint needs a key, and NoSchedule, PreferNoSchedule or NoExecute as effect"
+	// +listType=atomic
 	Taints []corev1.Taint `json:"taints,omitempty"`
 	// ProviderSpec says what the cloud is asked for.
 	// +optional
 	ProviderSpec ProviderSpec `json:"providerSpec,omitempty"`
+	// ProviderConfig is the old spelling of ProviderSpec. It is understood, and kept as it is.
+	//
+	// Deprecated: write ProviderSpec. Both at once is an error.
+	// +optional
+	ProviderConfig *ProviderSpec `json:"providerConfig,omitempty"`
 	// Versions names the kubelet to run.
 	// +optional
 	Versions MachineVersionInfo `json:"versions,omitempty"`
@@ -40,6 +68,7 @@ type MachineSpec struct {
 	ConfigSource *corev1.NodeConfigSource `json:"configSource,omitempty"`
 	// ProviderID is the server's identity as the Node bears it in spec.providerID. Set once, by drover.
 	// +optional
+	// +kubebuilder:validation:MaxLength=1024
 	ProviderID *string `json:"providerID,omitempty"`
 }
 
@@ -67,6 +96,7 @@ type MachineStatus struct {
 	// NodeRef names the Node, once it has registered.
 	// +optional
 	NodeRef *corev1.ObjectReference `json:"nodeRef,omitempty"`
+	// LastUpdated is when an older writer last changed the status.
 	// +optional
 	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`
 	// Versions holds the kubelet version that the Node reports.
@@ -74,38 +104,57 @@ type MachineStatus struct {
 	Versions *MachineVersionInfo `json:"versions,omitempty"`
 	// ErrorReason is the stable code of what went wrong (package machines/fault); empty when nothing is wrong.
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	ErrorReason *string `json:"errorReason,omitempty"`
-	// ErrorMessage is the cloud's own words, at most 256 bytes.
+	// ErrorMessage is the cloud's own words, at most 256 bytes (older writers wrote more).
 	// +optional
+	// +kubebuilder:validation:MaxLength=32768
 	ErrorMessage *string `json:"errorMessage,omitempty"`
 	// ProviderStatus is the provider's own record (server, ports, floating IP, volume).
 	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
 	ProviderStatus *runtime.RawExtension `json:"providerStatus,omitempty"`
 	// Addresses of the server, with types.
 	// +optional
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=atomic
 	Addresses []corev1.NodeAddress `json:"addresses,omitempty"`
+	// Conditions, in the order in which they came; a type stands once.
 	// +optional
+	// +kubebuilder:validation:MaxItems=128
+	// +listType=atomic
 	Conditions []MachineCondition `json:"conditions,omitempty"`
 	// LastOperation is the last thing that was done to the server.
 	// +optional
 	LastOperation *LastOperation `json:"lastOperation,omitempty"`
+	// Phase is Pending, Provisioning, Joined, Running, Deleting or Failed.
 	// +optional
+	// +kubebuilder:validation:MaxLength=64
 	Phase *MachinePhase `json:"phase,omitempty"`
 }
 
 // MachineCondition has the shape of a Node's condition; drover always writes reason and time, older writers did not.
 type MachineCondition struct {
-	Type   string                 `json:"type"`
+	// Type names what the condition is about.
+	// +kubebuilder:validation:MaxLength=316
+	Type string `json:"type"`
+	// Status is True, False or Unknown.
 	Status corev1.ConditionStatus `json:"status"`
+	// LastHeartbeatTime is not used; older writers leave a null behind, which is kept.
 	// +optional
 	// +nullable
 	LastHeartbeatTime *metav1.Time `json:"lastHeartbeatTime,omitempty"`
+	// LastTransitionTime is when Status last changed.
 	// +optional
 	// +nullable
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
+	// Reason is one word for programs.
 	// +optional
+	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
+	// Message is a sentence for people.
 	// +optional
+	// +kubebuilder:validation:MaxLength=32768
 	Message string `json:"message,omitempty"`
 }
 
@@ -113,14 +162,18 @@ type MachineCondition struct {
 type LastOperation struct {
 	// Description is a sentence for people.
 	// +optional
+	// +kubebuilder:validation:MaxLength=32768
 	Description *string `json:"description,omitempty"`
+	// LastUpdated is when it was done.
 	// +optional
 	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`
 	// State is Processing, Failed or Successful.
 	// +optional
+	// +kubebuilder:validation:MaxLength=64
 	State *string `json:"state,omitempty"`
 	// Type is Create, Join, Update, Drain or Delete.
 	// +optional
+	// +kubebuilder:validation:MaxLength=64
 	Type *string `json:"type,omitempty"`
 }
 

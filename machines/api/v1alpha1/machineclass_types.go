@@ -9,15 +9,23 @@ import (
 // MachineClass is a provider spec with a name. It is immutable: a new spec is a new class, and naming that rolls.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Namespaced,shortName=mc,path=machineclasses
+// +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, legacy API"
+// +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.provider`
+// +kubebuilder:printcolumn:name="Flavor",type=string,JSONPath=`.providerSpec.cloudProviderSpec.flavor`
+// +kubebuilder:printcolumn:name="OS",type=string,JSONPath=`.providerSpec.operatingSystem`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type MachineClass struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// Provider is the name of the provider that the class is meant for. Default: openstack.
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	Provider string `json:"provider,omitempty"`
 	// ProviderSpec is the provider's own document, as in a Machine's providerSpec.value.
 	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
 	ProviderSpec *runtime.RawExtension `json:"providerSpec,omitempty"`
 	// SecretRef names a Secret with user data (key userData or cloudConfig).
 	// +optional
@@ -32,18 +40,29 @@ type MachineClass struct {
 
 // ClassNodeTemplate is what a class says of the nodes it makes.
 type ClassNodeTemplate struct {
+	// Capacity replaces what the flavor says, resource by resource.
 	// +optional
+	// +kubebuilder:validation:MaxProperties=128
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
+	// VirtualCapacity are resources that a server does not have from its flavor.
 	// +optional
+	// +kubebuilder:validation:MaxProperties=128
 	VirtualCapacity corev1.ResourceList `json:"virtualCapacity,omitempty"`
+	// InstanceType becomes the node's label node.kubernetes.io/instance-type.
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	InstanceType string `json:"instanceType,omitempty"`
+	// Region becomes the node's label topology.kubernetes.io/region.
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	Region string `json:"region,omitempty"`
+	// Zone becomes the node's label topology.kubernetes.io/zone.
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	Zone string `json:"zone,omitempty"`
 	// Architecture is amd64 (default) or arm64.
 	// +optional
+	// +kubebuilder:validation:Enum=amd64;arm64
 	Architecture *string `json:"architecture,omitempty"`
 }
 

@@ -10,6 +10,23 @@ import (
 // people and the cluster-autoscaler size: a node group.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:resource:scope=Namespaced,shortName=md
+// +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, legacy API"
+// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.spec.replicas`
+// +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedReplicas`
+// +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`
+// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`
+// +kubebuilder:printcolumn:name="Kubelet",type=string,JSONPath=`.spec.template.spec.versions.kubelet`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Min",type=string,JSONPath=`.metadata.annotations.cluster\.k8s\.io/cluster-api-autoscaler-node-group-min-size`,priority=1
+// +kubebuilder:printcolumn:name="Max",type=string,JSONPath=`.metadata.annotations.cluster\.k8s\.io/cluster-api-autoscaler-node-group-max-size`,priority=1
+// +kubebuilder:printcolumn:name="Paused",type=boolean,JSONPath=`.spec.paused`,priority=1
+// +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.spec.template.spec.providerSpec.value.cloudProvider`,priority=1
+// +kubebuilder:printcolumn:name="OS",type=string,JSONPath=`.spec.template.spec.providerSpec.value.operatingSystem`,priority=1
+// +kubebuilder:printcolumn:name="Flavor",type=string,JSONPath=`.spec.template.spec.providerSpec.value.cloudProviderSpec.flavor`,priority=1
+// +kubebuilder:printcolumn:name="Deleted",type=date,JSONPath=`.metadata.deletionTimestamp`,priority=1
 type MachineDeployment struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -37,74 +54,102 @@ const (
 type MachineDeploymentStrategy struct {
 	// Type is RollingUpdate (default), OnDelete or Recreate.
 	// +optional
+	// +kubebuilder:validation:Enum="";RollingUpdate;OnDelete;Recreate
 	Type StrategyType `json:"type,omitempty"`
+	// RollingUpdate bounds a rolling update; the other strategies do not look at it.
 	// +optional
 	RollingUpdate *MachineRollingUpdate `json:"rollingUpdate,omitempty"`
 }
 
 // MachineRollingUpdate bounds a rolling update.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.maxSurge) || !(self.maxSurge == 0 || self.maxSurge == '0%') || (has(self.maxUnavailable) && !(self.maxUnavailable == 0 || self.maxUnavailable == '0%'))",message="maxSurge and maxUnavailable must not both be 0: nothing could ever be replaced"
 type MachineRollingUpdate struct {
 	// MaxUnavailable is how many Machines may be missing, as a number or a percentage (rounded down). Default: 0.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^([0-9]{1,2}|100)%$')",message="must be a number, at least 0, or a percentage from 0% to 100%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	// MaxSurge is how many Machines there may be beyond replicas, as a number or a percentage (rounded up). Default: 1.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^[0-9]+%$')",message="must be a number, at least 0, or a percentage like 25%"
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 }
 
 // MachineDeploymentSpec is what a deployment should be.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.selector) && ((has(self.selector.matchLabels) && size(self.selector.matchLabels) > 0) || (has(self.selector.matchExpressions) && size(self.selector.matchExpressions) > 0))",message="spec.selector must not be empty: it would take every Machine of the namespace"
+// +kubebuilder:validation:XValidation:rule="!has(self.selector) || !has(self.selector.matchLabels) || self.selector.matchLabels.all(k, has(self.template) && has(self.template.metadata) && has(self.template.metadata.labels) && k in self.template.metadata.labels && self.template.metadata.labels[k] == self.selector.matchLabels[k])",message="spec.template.metadata.labels must hold every label of spec.selector.matchLabels"
+// +kubebuilder:validation:XValidation:rule="!has(self.selector) || !has(self.selector.matchExpressions) || self.selector.matchExpressions.all(e, !(e.operator in ['In', 'Exists']) || (has(self.template) && has(self.template.metadata) && has(self.template.metadata.labels) && e.key in self.template.metadata.labels && (e.operator == 'Exists' || (has(e.values) && self.template.metadata.labels[e.key] in e.values))))",message="spec.template.metadata.labels must match spec.selector.matchExpressions"
+// +kubebuilder:validation:XValidation:rule="!has(self.selector) || !has(self.selector.matchExpressions) || self.selector.matchExpressions.all(e, e.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist'] && (!(e.operator in ['NotIn', 'DoesNotExist']) || !has(self.template) || !has(self.template.metadata) || !has(self.template.metadata.labels) || !(e.key in self.template.metadata.labels) || (e.operator == 'NotIn' && !(has(e.values) && self.template.metadata.labels[e.key] in e.values))))",message="spec.selector.matchExpressions must use In, NotIn, Exists or DoesNotExist, and must not exclude spec.template.metadata.labels"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.selector) || ((!has(oldSelf.selector.matchLabels) || size(oldSelf.selector.matchLabels) == 0) && (!has(oldSelf.selector.matchExpressions) || size(oldSelf.selector.matchExpressions) == 0)) || (has(self.selector) && self.selector == oldSelf.selector)",message="spec.selector does not change: make a new object instead"
 type MachineDeploymentSpec struct {
 	// Replicas is the number of living Machines wanted. The schema gives no default: nil means that the writer does
 	// not manage the size, and the controller puts the last size back, clamped to the bounds. A new object without it
 	// gets the minimum when it has bounds, else 1.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
-	// Selector finds the deployment's sets and Machines. It must match the template's labels.
+	// Selector finds the deployment's sets and Machines. It must match the template's labels, and does not change.
+	// +optional
 	Selector metav1.LabelSelector `json:"selector"`
+	// Template describes the Machines. Any change to it rolls them.
 	// +optional
 	Template MachineTemplateSpec `json:"template,omitempty"`
+	// Strategy says how Machines of an old template are replaced.
 	// +optional
 	Strategy *MachineDeploymentStrategy `json:"strategy,omitempty"`
 	// MinReadySeconds is how long a node must have been Ready to count as available. Default: 0.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
 	// RevisionHistoryLimit is how many empty old sets are kept. Default: 1.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 	// Paused stops rollouts; the size is still followed.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 	// ProgressDeadlineSeconds is how long a rollout may go without progress. Default: 600.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 	// Removals are Machines that go, written in the same update that lowers Replicas.
 	// +optional
+	// +kubebuilder:validation:MaxItems=2000
 	// +listType=map
 	// +listMapKey=name
 	Removals []Removal `json:"removals,omitempty"`
 	// PlaceholderSeries renames the placeholders of units without a Machine, so that the autoscaler's clock for them
 	// starts anew. Default: 0.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	PlaceholderSeries *int32 `json:"placeholderSeries,omitempty"`
 }
 
 // MachineDeploymentStatus is what is known of a deployment. A Machine that is deleting or listed in spec.removals is
 // counted nowhere.
 type MachineDeploymentStatus struct {
+	// ObservedGeneration is the generation of the spec that the other fields speak of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Replicas is the number of living Machines.
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
+	// UpdatedReplicas are those of the present template.
 	// +optional
 	UpdatedReplicas int32 `json:"updatedReplicas,omitempty"`
+	// ReadyReplicas are those whose node is Ready.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
+	// AvailableReplicas are those whose node has been Ready for minReadySeconds.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas,omitempty"`
+	// UnavailableReplicas are those missing for all wanted to be available.
 	// +optional
 	UnavailableReplicas int32 `json:"unavailableReplicas,omitempty"`
 	// Selector is the label selector in string form, for the scale subresource.
 	// +optional
+	// +kubebuilder:validation:MaxLength=65536
 	Selector string `json:"selector,omitempty"`
 	// LastReplicas is the last size that spec.replicas named; it is put back when a writer drops the field.
 	// +optional
@@ -115,7 +160,9 @@ type MachineDeploymentStatus struct {
 	// NodeTemplate is the node that a new Machine of this deployment will become, as the autoscaler is told.
 	// +optional
 	NodeTemplate *NodeTemplate `json:"nodeTemplate,omitempty"`
+	// Conditions of the deployment.
 	// +optional
+	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -123,13 +170,22 @@ type MachineDeploymentStatus struct {
 
 // NodeTemplate describes a node that does not exist yet.
 type NodeTemplate struct {
+	// Capacity of the node.
 	// +optional
+	// +kubebuilder:validation:MaxProperties=128
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
+	// Allocatable is what pods can have of it.
 	// +optional
+	// +kubebuilder:validation:MaxProperties=128
 	Allocatable corev1.ResourceList `json:"allocatable,omitempty"`
+	// Labels of the node.
 	// +optional
+	// +kubebuilder:validation:MaxProperties=512
 	Labels map[string]string `json:"labels,omitempty"`
+	// Taints of the node, without the startup taint.
 	// +optional
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=atomic
 	Taints []corev1.Taint `json:"taints,omitempty"`
 }
 

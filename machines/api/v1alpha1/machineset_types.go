@@ -7,6 +7,21 @@ import (
 // MachineSet keeps a number of equal Machines.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:resource:scope=Namespaced,shortName=ms
+// +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, legacy API"
+// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.spec.replicas`
+// +kubebuilder:printcolumn:name="Current",type=integer,JSONPath=`.status.replicas`
+// +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`
+// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`
+// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.metadata.ownerReferences[0].name`
+// +kubebuilder:printcolumn:name="Kubelet",type=string,JSONPath=`.spec.template.spec.versions.kubelet`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.spec.template.spec.providerSpec.value.cloudProvider`,priority=1
+// +kubebuilder:printcolumn:name="OS",type=string,JSONPath=`.spec.template.spec.providerSpec.value.operatingSystem`,priority=1
+// +kubebuilder:printcolumn:name="Flavor",type=string,JSONPath=`.spec.template.spec.providerSpec.value.cloudProviderSpec.flavor`,priority=1
+// +kubebuilder:printcolumn:name="Deleted",type=date,JSONPath=`.metadata.deletionTimestamp`,priority=1
 type MachineSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -33,24 +48,36 @@ const (
 )
 
 // MachineSetSpec is what a set should be.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.selector) && ((has(self.selector.matchLabels) && size(self.selector.matchLabels) > 0) || (has(self.selector.matchExpressions) && size(self.selector.matchExpressions) > 0))",message="spec.selector must not be empty: it would take every Machine of the namespace"
+// +kubebuilder:validation:XValidation:rule="!has(self.selector) || !has(self.selector.matchLabels) || self.selector.matchLabels.all(k, has(self.template) && has(self.template.metadata) && has(self.template.metadata.labels) && k in self.template.metadata.labels && self.template.metadata.labels[k] == self.selector.matchLabels[k])",message="spec.template.metadata.labels must hold every label of spec.selector.matchLabels"
+// +kubebuilder:validation:XValidation:rule="!has(self.selector) || !has(self.selector.matchExpressions) || self.selector.matchExpressions.all(e, !(e.operator in ['In', 'Exists']) || (has(self.template) && has(self.template.metadata) && has(self.template.metadata.labels) && e.key in self.template.metadata.labels && (e.operator == 'Exists' || (has(e.values) && self.template.metadata.labels[e.key] in e.values))))",message="spec.template.metadata.labels must match spec.selector.matchExpressions"
+// +kubebuilder:validation:XValidation:rule="!has(self.selector) || !has(self.selector.matchExpressions) || self.selector.matchExpressions.all(e, e.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist'] && (!(e.operator in ['NotIn', 'DoesNotExist']) || !has(self.template) || !has(self.template.metadata) || !has(self.template.metadata.labels) || !(e.key in self.template.metadata.labels) || (e.operator == 'NotIn' && !(has(e.values) && self.template.metadata.labels[e.key] in e.values))))",message="spec.selector.matchExpressions must use In, NotIn, Exists or DoesNotExist, and must not exclude spec.template.metadata.labels"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.selector) || ((!has(oldSelf.selector.matchLabels) || size(oldSelf.selector.matchLabels) == 0) && (!has(oldSelf.selector.matchExpressions) || size(oldSelf.selector.matchExpressions) == 0)) || (has(self.selector) && self.selector == oldSelf.selector)",message="spec.selector does not change: make a new object instead"
 type MachineSetSpec struct {
 	// Replicas is the number of living Machines wanted. The schema gives no default: nil means that the last known
 	// size stays (1 for a new set).
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
 	// MinReadySeconds is how long a node must have been Ready to count as available. Default: 0.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 	// DeletePolicy is Random, Newest, Oldest or Default. Empty means Random.
 	// +optional
+	// +kubebuilder:validation:Enum="";Random;Newest;Oldest;Default
 	DeletePolicy DeletePolicy `json:"deletePolicy,omitempty"`
-	// Selector finds the set's Machines. It must match the template's labels.
+	// Selector finds the set's Machines. It must match the template's labels, and does not change.
+	// +optional
 	Selector metav1.LabelSelector `json:"selector"`
+	// Template describes the Machines.
 	// +optional
 	Template MachineTemplateSpec `json:"template,omitempty"`
 	// Removals are Machines that go first. For a set of a deployment they are its share of the deployment's list, in
 	// the same write that changes Replicas.
 	// +optional
+	// +kubebuilder:validation:MaxItems=2000
 	// +listType=map
 	// +listMapKey=name
 	Removals []Removal `json:"removals,omitempty"`
@@ -59,23 +86,35 @@ type MachineSetSpec struct {
 // MachineSetStatus is what is known of a set. A Machine that is deleting or listed in spec.removals is counted nowhere.
 type MachineSetStatus struct {
 	// Replicas is the number of living Machines.
+	// +optional
 	Replicas int32 `json:"replicas"`
+	// FullyLabeledReplicas are those that bear all labels of the template.
 	// +optional
 	FullyLabeledReplicas int32 `json:"fullyLabeledReplicas,omitempty"`
+	// ReadyReplicas are those whose node is Ready.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
+	// AvailableReplicas are those whose node has been Ready for minReadySeconds.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas,omitempty"`
+	// ObservedGeneration is the generation of the spec that the other fields speak of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// ErrorReason is not used; it is kept for older writers.
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	ErrorReason *string `json:"errorReason,omitempty"`
+	// ErrorMessage is not used; it is kept for older writers.
 	// +optional
+	// +kubebuilder:validation:MaxLength=32768
 	ErrorMessage *string `json:"errorMessage,omitempty"`
 	// Selector is the label selector in string form, for the scale subresource.
 	// +optional
+	// +kubebuilder:validation:MaxLength=65536
 	Selector string `json:"selector,omitempty"`
+	// Conditions of the set.
 	// +optional
+	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

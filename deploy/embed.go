@@ -1,0 +1,131 @@
+// Package deploy holds the manifests that a cluster needs before drover runs in it, and puts them there.
+package deploy
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Manifests holds the folders of this package that are applied as they are, in the order of [Dirs].
+//
+//go:embed crds/*.yaml policies/*.yaml rbac/*.yaml
+var Manifests embed.FS
+
+// Dirs are the folders in the order in which they are applied: policies speak of kinds that must be there.
+var Dirs = []string{"crds", "policies", "rbac"}
+
+// FieldManager owns what [Apply] writes.
+const FieldManager = "drover-deploy"
+
+// establishTimeout is how long the API server may take to serve a kind that was just defined.
+const establishTimeout = 60 * time.Second
+
+// Objects reads the manifests of the folders named; none means all of [Dirs]. Files come in the order of their names, the
+// documents of a file as they stand in it.
+func Objects(dirs ...string) ([]*unstructured.Unstructured, error) {
+	if len(dirs) == 0 {
+		dirs = Dirs
+	}
+	var objects []*unstructured.Unstructured
+	for _, dir := range dirs {
+		files, err := fs.Glob(Manifests, path.Join(dir, "*.yaml"))
+		if err != nil {
+			return nil, fmt.Errorf("listing %s: %w", dir, err)
+		}
+		if len(files) == 0 {
+			return nil, fmt.Errorf("reading manifests: there is no folder %q, only %v", dir, Dirs)
+		}
+		for _, file := range files {
+			found, err := decode(file)
+			if err != nil {
+				return nil, fmt.Errorf("reading %s: %w", file, err)
+			}
+			objects = append(objects, found...)
+		}
+	}
+	return objects, nil
+}
+
+func decode(file string) ([]*unstructured.Unstructured, error) {
+	raw, err := Manifests.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var objects []*unstructured.Unstructured
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), len(raw)+1)
+	for {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(object.Object) > 0 {
+			objects = append(objects, object)
+		}
+	}
+}
+
+// Apply applies the folders named (none means all of [Dirs]) by server-side apply, taking over fields that others set,
+// and returns once every kind it defined is served. Applying again changes nothing.
+func Apply(ctx context.Context, c client.Client, dirs ...string) error {
+	objects, err := Objects(dirs...)
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		name := object.GetKind() + " " + object.GetName()
+		err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(FieldManager), client.ForceOwnership)
+		if err != nil {
+			return fmt.Errorf("applying %s: %w", name, err)
+		}
+		if object.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		if err := awaitEstablished(ctx, c, object.GetName()); err != nil {
+			return fmt.Errorf("waiting for %s to be served: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func awaitEstablished(ctx context.Context, c client.Client, name string) error {
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, establishTimeout, true, func(ctx context.Context) (bool, error) {
+		found := &unstructured.Unstructured{}
+		found.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+		if err := c.Get(ctx, client.ObjectKey{Name: name}, found); err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, crd); err != nil {
+			return false, err
+		}
+		return established(crd), nil
+	})
+}
+
+// established says whether the kind is served under all its names. Instances of the kind can be listed from then on; a
+// discovery cache may know it later.
+func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	have := map[apiextensionsv1.CustomResourceDefinitionConditionType]bool{}
+	for _, condition := range crd.Status.Conditions {
+		have[condition.Type] = condition.Status == apiextensionsv1.ConditionTrue
+	}
+	return have[apiextensionsv1.Established] && have[apiextensionsv1.NamesAccepted]
+}

@@ -1,0 +1,91 @@
+// Command crdgen finishes the CustomResourceDefinitions that controller-gen writes: it gives the provider's documents
+// their schema and bounds what the markers cannot reach. It is run on the folder that holds them, and running it again
+// changes nothing.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"sigs.k8s.io/yaml"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: crdgen FOLDER")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "crdgen:", err)
+		os.Exit(1)
+	}
+}
+
+func run(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil {
+		return fmt.Errorf("listing %s: %w", dir, err)
+	}
+	if len(files) == 0 {
+		return fmt.Errorf("reading %s: it holds no *.yaml", dir)
+	}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		done, err := Finish(raw)
+		if err != nil {
+			return fmt.Errorf("finishing %s: %w", file, err)
+		}
+		if err := os.WriteFile(file, done, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Finish takes a CustomResourceDefinition as controller-gen writes it and gives it as it is to be applied.
+func Finish(raw []byte) ([]byte, error) {
+	crd := object{}
+	if err := yaml.Unmarshal(raw, &crd); err != nil {
+		return nil, fmt.Errorf("decoding: %w", err)
+	}
+	spec, ok := crd["spec"].(object)
+	if crd["kind"] != "CustomResourceDefinition" || !ok {
+		return nil, fmt.Errorf("decoding: not a CustomResourceDefinition")
+	}
+	// An object that began as v1beta1 can still say true, and server-side apply changes only what is said.
+	spec["preserveUnknownFields"] = false
+	versions, _ := spec["versions"].([]any)
+	if len(versions) == 0 {
+		return nil, fmt.Errorf("decoding: no versions")
+	}
+	for _, version := range versions {
+		schema, ok := dig(version, "schema", "openAPIV3Schema")
+		if !ok {
+			return nil, fmt.Errorf("decoding: a version without a schema")
+		}
+		if err := declareProviders(schema); err != nil {
+			return nil, err
+		}
+		bound("", schema)
+	}
+	return yaml.Marshal(crd)
+}
+
+// object is a decoded YAML mapping.
+type object = map[string]any
+
+// dig follows keys into nested mappings.
+func dig(from any, keys ...string) (object, bool) {
+	at, ok := from.(object)
+	for _, key := range keys {
+		if !ok {
+			return nil, false
+		}
+		at, ok = at[key].(object)
+	}
+	return at, ok
+}
