@@ -12,9 +12,6 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// annotationPriority, on a Machine, is SysEleven's and Gardener's rank for removal: the lower, the sooner.
-const annotationPriority = "machinepriority.machine.sapcloud.io"
-
 // defaultPriority is the rank of a Machine whose annotation is missing or cannot be read.
 const defaultPriority = 3
 
@@ -90,7 +87,7 @@ func compareBool(a, b bool) int {
 }
 
 func priorityOf(m *v1alpha1.Machine) int {
-	if p, err := strconv.Atoi(m.Annotations[annotationPriority]); err == nil {
+	if p, err := strconv.Atoi(m.Annotations[v1alpha1.AnnotationPriority]); err == nil {
 		return p
 	}
 	return defaultPriority

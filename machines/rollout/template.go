@@ -1,0 +1,136 @@
+package rollout
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// TemplatesEqual says whether two templates mean the same, so that nothing rolls: the hash label, the order of keys,
+// whitespace, and null or empty fields of the provider spec are no difference (MC-19). Anything else is (design §3).
+func TemplatesEqual(a, b *v1alpha1.MachineTemplateSpec) bool {
+	if !sameDocument(a.Spec.ProviderSpec.Value, b.Spec.ProviderSpec.Value) {
+		return false
+	}
+	return equality.Semantic.DeepEqual(withoutNoise(a), withoutNoise(b))
+}
+
+// templateHash names a template in the name of its set. Equal templates have equal hashes; collisions makes another
+// name for a template whose name is taken.
+func templateHash(t *v1alpha1.MachineTemplateSpec, collisions int32) (string, error) {
+	plain, err := json.Marshal(withoutNoise(t))
+	if err != nil {
+		return "", fmt.Errorf("encoding the template: %w", err)
+	}
+	sum := fnv.New32a()
+	_, _ = sum.Write(plain) // a hash never fails
+	if value := t.Spec.ProviderSpec.Value; value != nil {
+		_, _ = sum.Write(canonical(value.Raw))
+	}
+	if collisions > 0 {
+		_, _ = sum.Write([]byte(strconv.Itoa(int(collisions))))
+	}
+	return rand.SafeEncodeString(strconv.FormatUint(uint64(sum.Sum32()), 10)), nil
+}
+
+// withoutNoise is the template without the provider's document and without what is no part of its meaning.
+func withoutNoise(t *v1alpha1.MachineTemplateSpec) *v1alpha1.MachineTemplateSpec {
+	c := *t
+	c.Metadata.Labels = maps.Clone(t.Metadata.Labels)
+	delete(c.Metadata.Labels, v1alpha1.LabelTemplateHash)
+	if len(c.Metadata.Labels) == 0 {
+		c.Metadata.Labels = nil
+	}
+	c.Metadata.CreationTimestamp = nil
+	c.Spec.Metadata.CreationTimestamp = nil
+	c.Spec.ProviderSpec.Value = nil
+	if from := c.Spec.ProviderSpec.ValueFrom; from != nil && from.MachineClass == nil {
+		c.Spec.ProviderSpec.ValueFrom = nil
+	}
+	return &c
+}
+
+func sameDocument(a, b *runtime.RawExtension) bool {
+	var rawA, rawB []byte
+	if a != nil {
+		rawA = a.Raw
+	}
+	if b != nil {
+		rawB = b.Raw
+	}
+	return bytes.Equal(rawA, rawB) || bytes.Equal(canonical(rawA), canonical(rawB))
+}
+
+// canonical is a JSON document with sorted keys and without null and empty fields. What is no JSON stays as it is: then
+// only equal bytes are equal.
+func canonical(raw []byte) []byte {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var document any
+	if err := decoder.Decode(&document); err != nil {
+		return raw
+	}
+	document = prune(document, false)
+	if isEmpty(document) {
+		return nil
+	}
+	out, err := json.Marshal(document)
+	if err != nil {
+		return raw
+	}
+	return out
+}
+
+// prune drops the null and empty fields of objects. In a map whose keys people choose (tags, labels, annotations) an
+// empty value has a meaning and stays.
+func prune(value any, freeKeys bool) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, field := range v {
+			field = prune(field, hasFreeKeys(key))
+			if field == nil || !freeKeys && isEmpty(field) {
+				delete(v, key)
+				continue
+			}
+			v[key] = field
+		}
+	case []any:
+		for i := range v {
+			v[i] = prune(v[i], false)
+		}
+	}
+	return value
+}
+
+func hasFreeKeys(key string) bool {
+	switch strings.ToLower(key) {
+	case "tags", "labels", "annotations":
+		return true
+	}
+	return false
+}
+
+func isEmpty(value any) bool {
+	if value == nil {
+		return true
+	}
+	switch v := reflect.ValueOf(value); v.Kind() {
+	case reflect.Map, reflect.Slice, reflect.String:
+		return v.Len() == 0
+	}
+	return false
+}
