@@ -77,6 +77,9 @@ const (
 // DefaultStartupTaint is on a node from its registration until it is ready to take pods (effect NoSchedule).
 const DefaultStartupTaint = "node.syseleven.de/not-ready"
 
+// TaintDeleting is on a node from the moment its Machine goes (effect NoSchedule).
+const TaintDeleting = Prefix + "deleting"
+
 // Condition types of a Machine.
 const (
 	// ConditionReady follows the Node's Ready condition.
