@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"errors"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -70,6 +72,21 @@ type MachineSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	ProviderID *string `json:"providerID,omitempty"`
+}
+
+// ErrBothSpellings is what [MachineSpec.Provider] answers when the provider spec stands under both of its names.
+var ErrBothSpellings = errors.New("providerSpec and its old spelling providerConfig are both set: keep providerSpec and remove providerConfig")
+
+// Provider gives the provider spec under whichever name it stands, ProviderSpec or the older ProviderConfig. The error is
+// ErrBothSpellings; a spec under neither name is empty.
+func (s *MachineSpec) Provider() (ProviderSpec, error) {
+	switch {
+	case s.ProviderConfig == nil:
+		return s.ProviderSpec, nil
+	case s.ProviderSpec.Value != nil || s.ProviderSpec.ValueFrom != nil:
+		return ProviderSpec{}, ErrBothSpellings
+	}
+	return *s.ProviderConfig, nil
 }
 
 // MachinePhase sums up where a Machine is in its life.
