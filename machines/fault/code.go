@@ -1,0 +1,45 @@
+package fault
+
+// classes holds the class of each code. A code whose class depends on more than itself has the one it is made with most.
+var classes = map[Code]Class{
+	CodeQuotaExceeded:           Quota,
+	CodePortQuotaExceeded:       Quota,
+	CodeVolumeQuotaExceeded:     Quota,
+	CodeFloatingIPQuotaExceeded: Quota,
+	CodeIPPoolExhausted:         NoCapacity,
+	CodeAddressesExhausted:      NoCapacity,
+	CodeZoneUnavailable:         NoCapacity,
+	CodeNoValidHost:             NoCapacity,
+	CodeFlavorNotFound:          Invalid,
+	CodeImageNotFound:           Invalid,
+	CodeNetworkNotFound:         Invalid,
+	CodeSubnetNotFound:          Invalid,
+	CodeSecurityGroupNotFound:   Invalid,
+	CodeServerGroupNotFound:     Invalid,
+	CodeZoneNotFound:            Invalid,
+	CodeIPPoolNotFound:          Invalid,
+	CodeResourceNotFound:        NotFound,
+	CodeAmbiguousName:           Invalid,
+	CodeUserDataTooLarge:        Invalid,
+	CodeInvalidSpec:             Invalid,
+	CodeUnauthorized:            Auth,
+	CodeCredentialsMissing:      Auth,
+	CodeForbidden:               Auth,
+	CodeConflict:                Conflict,
+	CodeRateLimited:             RateLimited,
+	CodeServerError:             Transient,
+	CodeCloudUnavailable:        Transient,
+	CodeUnsettled:               Transient,
+	// What a server did not become in its time will not come by waiting longer.
+	CodeBootstrapFailed: Invalid,
+	CodeJoinTimeout:     Invalid,
+}
+
+// ClassOf gives the class of a code where nothing but the code is known, as in a Machine's status.errorReason; Unknown
+// for one that is not of this package.
+func ClassOf(code Code) Class {
+	if class, ok := classes[code]; ok {
+		return class
+	}
+	return Unknown
+}
