@@ -32,26 +32,15 @@ func (c *Cluster) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for what, create := range map[string]func() error{
-		"the namespace kube-public": func() error { return createPublic(ctx, client) },
-		"the binding of " + BootstrapGroup: func() error {
-			_, err := client.RbacV1().ClusterRoleBindings().Create(ctx, bootstrapBinding(), metav1.CreateOptions{})
-			return err
-		},
-	} {
-		if err := create(); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("creating %s: %w", what, err)
-		}
+	// The API server makes that namespace too, in its own time.
+	public := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespacePublic}}
+	if _, err := client.CoreV1().Namespaces().Create(ctx, public, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating the namespace %s: %w", public.Name, err)
+	}
+	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, bootstrapBinding(), metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating the binding of %s: %w", BootstrapGroup, err)
 	}
 	return publish(ctx, client, info)
-}
-
-// createPublic does not wait for the API server, which makes that namespace in
-// its own time.
-func createPublic(ctx context.Context, client kubernetes.Interface) error {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespacePublic}}
-	_, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
-	return err
 }
 
 // publish makes cluster-info readable by anybody, as an installer does.

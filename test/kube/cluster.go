@@ -21,7 +21,6 @@ const (
 
 	administrator = "drover-test-admin"
 	masters       = "system:masters"
-	tempPattern   = "drover-kube-"
 )
 
 // Cluster is a running control plane.
@@ -40,6 +39,7 @@ type Cluster struct {
 	ports       ports
 	authority   *authority
 	processes   []*process // in the order they were started
+	release     func()     // gives up the folder
 	stop        sync.Once
 }
 
@@ -70,12 +70,13 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 
 // start tries once, and leaves nothing when it fails.
 func start(ctx context.Context, o Options, bin string) (*Cluster, error) {
-	dir, err := makeDir(o.Dir)
+	dir, release, err := makeDir(o.Dir)
 	if err != nil {
 		return nil, err
 	}
 	c := &Cluster{
-		Dir: dir, Kubeconfig: filepath.Join(dir, "kubeconfig"), AuditLog: filepath.Join(dir, "audit.log"), bin: bin,
+		Dir: dir, Kubeconfig: filepath.Join(dir, "kubeconfig"), AuditLog: filepath.Join(dir, "audit.log"),
+		bin: bin, release: release,
 	}
 	if err := c.bringUp(ctx, o); err != nil {
 		c.Stop()
@@ -102,29 +103,6 @@ func (c *Cluster) bringUp(ctx context.Context, o Options) error {
 	return nil
 }
 
-// makeDir makes the cluster's folder and never takes one that is in use.
-func makeDir(dir string) (string, error) {
-	if dir == "" {
-		made, err := os.MkdirTemp("", tempPattern)
-		if err != nil {
-			return "", fmt.Errorf("making a folder: %w", err)
-		}
-		return made, nil
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("looking into Options.Dir: %w", err)
-	}
-	if len(entries) > 0 {
-		return "", fmt.Errorf("the folder %s is not empty, so another control plane may be using it: name another, or remove it", dir)
-	}
-	return dir, os.MkdirAll(dir, 0o700)
-}
-
 // prepare draws ports and writes keys, kubeconfigs and configuration files.
 func (c *Cluster) prepare() (err error) {
 	if err := os.MkdirAll(filepath.Join(c.Dir, "log"), 0o700); err != nil {
@@ -143,7 +121,7 @@ func (c *Cluster) prepare() (err error) {
 	if c.Config, err = c.ConfigForUser(administrator, masters); err != nil {
 		return err
 	}
-	if err := c.writeKubeconfig(c.Kubeconfig, administrator, masters); err != nil {
+	if err := WriteKubeconfig(c.Kubeconfig, c.Config); err != nil {
 		return err
 	}
 	return c.writeFiles()
@@ -159,6 +137,7 @@ func (c *Cluster) Stop() {
 			c.processes[i].stop(patience)
 		}
 		_ = os.RemoveAll(c.Dir)
+		c.release()
 	})
 }
 
@@ -169,6 +148,15 @@ func (c *Cluster) Err() error {
 		all = append(all, p.alive())
 	}
 	return errors.Join(all...)
+}
+
+// Pids are the numbers of the cluster's processes, in the order they started.
+func (c *Cluster) Pids() []int {
+	pids := make([]int, len(c.processes))
+	for i, p := range c.processes {
+		pids[i] = p.cmd.Process.Pid
+	}
+	return pids
 }
 
 // Kubectl runs kubectl as the administrator and returns what it printed. The

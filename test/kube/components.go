@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -34,12 +35,20 @@ func (c *Cluster) writeFiles() error {
 			return err
 		}
 	}
-	for component, user := range map[Component]string{ControllerManager: "system:kube-controller-manager", Scheduler: "system:kube-scheduler"} {
-		if err := c.writeKubeconfig(c.kubeconfigOf(component), user); err != nil {
-			return err
-		}
+	return errors.Join(
+		c.writeIdentity(ControllerManager, "system:kube-controller-manager"),
+		c.writeIdentity(Scheduler, "system:kube-scheduler"),
+		c.writeIdentity(Kwok, kwokUser, masters),
+	)
+}
+
+// writeIdentity gives a component a user of its own.
+func (c *Cluster) writeIdentity(component Component, user string, groups ...string) error {
+	config, err := c.ConfigForUser(user, groups...)
+	if err != nil {
+		return err
 	}
-	return c.writeKubeconfig(c.kubeconfigOf(Kwok), kwokUser, masters)
+	return WriteKubeconfig(c.kubeconfigOf(component), config)
 }
 
 func (c *Cluster) kubeconfigOf(component Component) string {
@@ -150,12 +159,3 @@ func (c *Cluster) kwokFlags() []string {
 }
 
 func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
-
-// Component logs of a running cluster, for people: name → last lines.
-func (c *Cluster) tails() map[string][]byte {
-	tails := map[string][]byte{}
-	for _, p := range c.processes {
-		tails[p.name] = p.tail()
-	}
-	return tails
-}

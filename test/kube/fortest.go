@@ -16,8 +16,8 @@ func ForTest(t testing.TB, o Options) *Cluster {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			for name, tail := range c.tails() {
-				t.Logf("%s:\n%s", name, tail)
+			for _, p := range c.processes {
+				t.Logf("%s:\n%s", p.name, p.tail())
 			}
 		}
 		c.Stop()

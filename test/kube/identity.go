@@ -40,7 +40,15 @@ func (c *Cluster) ConfigForNobody() *rest.Config {
 	return &rest.Config{Host: c.server, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: c.authority.pem}}
 }
 
-// kubeconfig is the file form of a configuration.
+// WriteKubeconfig writes a configuration that one of a Cluster's methods made as
+// a file that kubectl and drover read.
+func WriteKubeconfig(path string, config *rest.Config) error {
+	if err := clientcmd.WriteToFile(kubeconfig(config), path); err != nil {
+		return fmt.Errorf("writing the kubeconfig %s: %w", path, err)
+	}
+	return nil
+}
+
 func kubeconfig(config *rest.Config) clientcmdapi.Config {
 	const name = "drover-test"
 	file := clientcmdapi.NewConfig()
@@ -49,16 +57,4 @@ func kubeconfig(config *rest.Config) clientcmdapi.Config {
 	file.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	file.CurrentContext = name
 	return *file
-}
-
-// writeKubeconfig makes an identity and writes its kubeconfig.
-func (c *Cluster) writeKubeconfig(path, user string, groups ...string) error {
-	config, err := c.ConfigForUser(user, groups...)
-	if err != nil {
-		return err
-	}
-	if err := clientcmd.WriteToFile(kubeconfig(config), path); err != nil {
-		return fmt.Errorf("writing the kubeconfig of %s: %w", user, err)
-	}
-	return nil
 }
