@@ -1,0 +1,138 @@
+package autoscaler
+
+import (
+	"maps"
+	"time"
+)
+
+// memory is what the stand-in remembers from loop to loop. All of it is lost when it restarts, as the original's is.
+type memory struct {
+	// unregistered and unneeded say since when an instance or node has been so without a break.
+	unregistered map[string]time.Time
+	unneeded     map[string]time.Time
+	incorrect    map[string]sizeGap
+	requests     map[string]request
+	backoffs     map[string]backoff
+	// failed are the instances seen in error in the loop before.
+	failed  map[string]bool
+	lastAdd time.Time
+}
+
+// sizeGap is a difference between target and nodes, and how long it has not changed.
+type sizeGap struct {
+	registered, target int
+	since              time.Time
+}
+
+// request is a scale-up that is not fulfilled yet.
+type request struct {
+	increase int
+	since    time.Time
+}
+
+type backoff struct {
+	until time.Time
+	last  time.Duration
+}
+
+func newMemory() *memory {
+	return &memory{
+		unregistered: map[string]time.Time{}, unneeded: map[string]time.Time{}, incorrect: map[string]sizeGap{},
+		requests: map[string]request{}, backoffs: map[string]backoff{}, failed: map[string]bool{},
+	}
+}
+
+// observe brings the timers up to date with a view.
+func (m *memory) observe(v *View) {
+	seen := map[string]bool{}
+	for i := range v.Groups {
+		g := &v.Groups[i]
+		for _, instance := range v.unregistered(g) {
+			seen[instance.ID] = true
+		}
+		m.observeSize(v, g)
+		if _, ok := m.requests[g.ID]; ok && m.upcoming(v, g) <= 0 {
+			delete(m.requests, g.ID)
+			delete(m.backoffs, g.ID)
+		}
+	}
+	keep(m.unregistered, seen, v.Now)
+}
+
+// keep starts a timer for what is seen newly and forgets what is seen no more.
+func keep(timers map[string]time.Time, seen map[string]bool, now time.Time) {
+	maps.DeleteFunc(timers, func(id string, _ time.Time) bool { return !seen[id] })
+	for id := range seen {
+		if _, ok := timers[id]; !ok {
+			timers[id] = now
+		}
+	}
+}
+
+// observeSize follows a group whose nodes and unregistered instances are fewer than its target.
+func (m *memory) observeSize(v *View, g *GroupView) {
+	registered, unregistered := v.readiness(g).registered, len(v.unregistered(g))
+	if registered+unregistered == 0 || registered+unregistered >= g.Target {
+		delete(m.incorrect, g.ID)
+		return
+	}
+	gap := sizeGap{registered: registered, target: g.Target, since: v.Now}
+	if before, ok := m.incorrect[g.ID]; ok && before.registered == registered && before.target == g.Target {
+		gap.since = before.since
+	}
+	m.incorrect[g.ID] = gap
+}
+
+// longUnregistered are the unregistered instances whose time to become a node is over.
+func (m *memory) longUnregistered(v *View, g *GroupView) []Instance {
+	var out []Instance
+	for _, i := range v.unregistered(g) {
+		if since, ok := m.unregistered[i.ID]; ok && v.Now.Sub(since) >= g.Settings.ProvisionTime {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// upcoming is how many nodes of a group are on their way. Without a scale-up of this process, or while the group backs
+// off, none is: the original since 1.36 trusts only what it asked for itself.
+func (m *memory) upcoming(v *View, g *GroupView) int {
+	if _, asked := m.requests[g.ID]; !asked || m.backedOff(g.ID, v.Now) {
+		return 0
+	}
+	r := v.readiness(g)
+	return max(0, g.Target-r.ready-r.unready-len(m.longUnregistered(v, g)))
+}
+
+func (m *memory) backedOff(group string, now time.Time) bool {
+	return now.Before(m.backoffs[group].until)
+}
+
+// grew notes a scale-up that the provider accepted.
+func (m *memory) grew(group string, delta int, now time.Time) {
+	m.requests[group] = request{increase: m.requests[group].increase + delta, since: now}
+	m.lastAdd = now
+}
+
+// stumbled makes a group back off, twice as long as the last time.
+func (m *memory) stumbled(group string, now time.Time, first, most time.Duration) {
+	b := m.backoffs[group]
+	b.last = min(max(first, 2*b.last), most)
+	b.until = now.Add(b.last)
+	m.backoffs[group] = b
+}
+
+// newlyFailed gives the instances in error that were not so in the loop before, and remembers these.
+func (m *memory) newlyFailed(v *View) map[string][]Instance {
+	now, fresh := map[string]bool{}, map[string][]Instance{}
+	for i := range v.Groups {
+		for _, instance := range v.Groups[i].failed() {
+			now[instance.ID] = true
+			if !m.failed[instance.ID] {
+				fresh[v.Groups[i].ID] = append(fresh[v.Groups[i].ID], instance)
+			}
+		}
+	}
+	m.failed = now
+	return fresh
+}

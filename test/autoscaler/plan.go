@@ -1,0 +1,238 @@
+package autoscaler
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Increase is a decided scale-up.
+type Increase struct {
+	Group string
+	Delta int
+	// Reason says why, for people.
+	Reason string
+}
+
+// Removal is a decided scale-down of one node.
+type Removal struct {
+	Node  *corev1.Node
+	Group string
+	// Evict are the pods to move first.
+	Evict []*corev1.Pod
+}
+
+// Correction is a target to be lowered, since its nodes never came.
+type Correction struct {
+	Group string
+	Delta int
+}
+
+// healthy tells whether enough nodes are ready to scale at all.
+func healthy(v *View, startup []string) bool {
+	const tolerated, percent = 3, 45
+	unready := 0
+	for _, n := range v.Nodes {
+		if !readyNode(n.Node, startup) && !hasTaint(n.Node, TaintToBeDeleted) {
+			unready++
+		}
+	}
+	return unready <= tolerated || unready*100 <= percent*len(v.Nodes)
+}
+
+// corrections are the groups whose nodes have been fewer than the target for the time that a node may take.
+func corrections(v *View, m *memory) []Correction {
+	var out []Correction
+	for i := range v.Groups {
+		g := &v.Groups[i]
+		gap, ok := m.incorrect[g.ID]
+		if ok && v.Now.Sub(gap.since) >= g.Settings.ProvisionTime {
+			out = append(out, Correction{Group: g.ID, Delta: gap.target - gap.registered})
+		}
+	}
+	return out
+}
+
+// scaleUp decides which group grows, and by how much, so that pending pods find a place: of the groups that help, the
+// one that helps most pods, then the one that needs fewest nodes, then the first by name. nil: none is needed or helps.
+func scaleUp(v *View, m *memory) *Increase {
+	left := firstFit(v.Pending, standing(v, m))
+	if len(left) == 0 {
+		return nil
+	}
+	var best *Increase
+	most, fewest := 0, 0
+	for _, g := range sortedByID(v.Groups) {
+		if g.Template == nil || g.Target >= g.Max || m.backedOff(g.ID, v.Now) {
+			continue
+		}
+		nodes, placed := pack(left, g.Template, g.Max-g.Target)
+		if placed > most || placed == most && placed > 0 && nodes < fewest {
+			most, fewest = placed, nodes
+			best = &Increase{Group: g.ID, Delta: nodes, Reason: fmt.Sprintf("%d of %d pending pods fit there", placed, len(left))}
+		}
+	}
+	return best
+}
+
+// standing are the nodes that can take pods now, and those that are on their way.
+func standing(v *View, m *memory) []*bin {
+	var bins []*bin
+	for _, n := range v.Nodes {
+		settings := v.settingsOf(n.Group)
+		if readyNode(n.Node, settings.StartupTaints) && !hasTaint(n.Node, TaintToBeDeleted) {
+			bins = append(bins, newBin(n.Node, n.Pods))
+		}
+	}
+	for i := range v.Groups {
+		g := &v.Groups[i]
+		if g.Template == nil {
+			continue
+		}
+		for range m.upcoming(v, g) {
+			bins = append(bins, newBin(g.Template, nil))
+		}
+	}
+	return bins
+}
+
+func (v *View) settingsOf(group string) Settings {
+	for i := range v.Groups {
+		if v.Groups[i].ID == group {
+			return v.Groups[i].Settings
+		}
+	}
+	return Settings{}
+}
+
+func sortedByID(groups []GroupView) []GroupView {
+	return slices.SortedFunc(slices.Values(groups), func(a, b GroupView) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// belowMin are the increases that bring groups up to their minimum.
+func belowMin(v *View) []Increase {
+	var out []Increase
+	for _, g := range sortedByID(v.Groups) {
+		if g.Target < g.Min {
+			out = append(out, Increase{Group: g.ID, Delta: g.Min - g.Target, Reason: "the group is below its minimum"})
+		}
+	}
+	return out
+}
+
+// unneeded are the nodes that the cluster could do without, all of them together: little used, and each pod of theirs
+// that is not bound to the node has a place on another one. No group goes below its minimum; inFlight counts removals
+// that its target does not show yet.
+func unneeded(v *View, inFlight map[string]int) []Removal {
+	spare := map[string]int{}
+	for _, g := range v.Groups {
+		spare[g.ID] = g.Target - g.Min - inFlight[g.ID]
+	}
+	bins := map[string]*bin{}
+	for _, n := range v.Nodes {
+		if readyNode(n.Node, v.settingsOf(n.Group).StartupTaints) && !hasTaint(n.Node, TaintToBeDeleted) {
+			bins[n.Name] = newBin(n.Node, n.Pods)
+		}
+	}
+	var out []Removal
+	for _, n := range byUse(v.Nodes) {
+		if spare[n.Group] <= 0 || bins[n.Name] == nil || !mayGo(n, v.settingsOf(n.Group).Threshold) {
+			continue
+		}
+		evict := movable(n.Pods)
+		others := othersThan(bins, n.Name)
+		if len(firstFit(evict, copies(others))) > 0 {
+			continue
+		}
+		firstFit(evict, others)
+		delete(bins, n.Name)
+		spare[n.Group]--
+		out = append(out, Removal{Node: n.Node, Group: n.Group, Evict: evict})
+	}
+	return out
+}
+
+// byUse orders nodes by use, the emptiest first.
+func byUse(nodes []NodeView) []NodeView {
+	return slices.SortedStableFunc(slices.Values(nodes), func(a, b NodeView) int {
+		return cmp.Or(cmp.Compare(utilization(a), utilization(b)), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+func othersThan(bins map[string]*bin, name string) []*bin {
+	var out []*bin
+	for other, b := range bins {
+		if other != name {
+			out = append(out, b)
+		}
+	}
+	slices.SortFunc(out, func(a, b *bin) int { return cmp.Compare(a.node.Name, b.node.Name) })
+	return out
+}
+
+func copies(bins []*bin) []*bin {
+	var out []*bin
+	for _, b := range bins {
+		out = append(out, &bin{node: b.node, free: b.free.DeepCopy()})
+	}
+	return out
+}
+
+// mayGo tells whether a node may be removed for lack of use.
+func mayGo(n NodeView, threshold float64) bool {
+	if n.Group == "" || n.Annotations["cluster-autoscaler.kubernetes.io/scale-down-disabled"] == "true" {
+		return false
+	}
+	return utilization(n) < threshold && !slices.ContainsFunc(n.Pods, blocks)
+}
+
+// utilization is the larger of the shares of cpu and memory that the node's pods request.
+func utilization(n NodeView) float64 {
+	most := 0.0
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		total := n.Status.Allocatable[name]
+		if total.IsZero() {
+			continue
+		}
+		used := 0.0
+		for _, p := range n.Pods {
+			q := requests(p)[name]
+			used += q.AsApproximateFloat64()
+		}
+		most = max(most, used/total.AsApproximateFloat64())
+	}
+	return most
+}
+
+// movable are the pods that have to find another place when their node goes.
+func movable(pods []*corev1.Pod) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool { return staysWithNode(p) || finished(p) })
+}
+
+func finished(p *corev1.Pod) bool {
+	return p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// staysWithNode: pods of a DaemonSet and mirror pods go with their node.
+func staysWithNode(p *corev1.Pod) bool {
+	_, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]
+	owner := metav1.GetControllerOf(p)
+	return mirror || owner != nil && owner.Kind == "DaemonSet"
+}
+
+// blocks: a pod that nobody would make again, or that forbids it, keeps its node.
+func blocks(p *corev1.Pod) bool {
+	if staysWithNode(p) || finished(p) {
+		return false
+	}
+	switch p.Annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] {
+	case "true":
+		return false
+	case "false":
+		return true
+	}
+	return metav1.GetControllerOf(p) == nil
+}

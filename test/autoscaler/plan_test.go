@@ -1,0 +1,228 @@
+package autoscaler
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/proto"
+)
+
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+const startupTaint = "node.syseleven.de/not-ready"
+
+func size(cpu, memory string) corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
+		corev1.ResourcePods: resource.MustParse("110"),
+	}
+}
+
+func readyOf(name string, group string, pods ...*corev1.Pod) NodeView {
+	return NodeView{Group: group, Pods: pods, Node: &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"group": group}, CreationTimestamp: metav1.NewTime(start)},
+		Spec:       corev1.NodeSpec{ProviderID: "openstack:///" + name},
+		Status: corev1.NodeStatus{
+			Allocatable: size("2", "4Gi"),
+			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		},
+	}}
+}
+
+func podOf(name, cpu string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", OwnerReferences: []metav1.OwnerReference{
+			{Kind: "ReplicaSet", Name: "r", Controller: ptr.To(true)},
+		}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}},
+		}}},
+	}
+}
+
+func podsOf(n int, cpu string) (out []*corev1.Pod) {
+	for i := range n {
+		out = append(out, podOf(fmt.Sprintf("p%d", i), cpu))
+	}
+	return out
+}
+
+func groupNamed(id string, low, target, high int) GroupView {
+	return GroupView{
+		Group: Group{ID: id, Min: low, Max: high}, Target: target, Template: readyOf("template", id).Node,
+		Settings: Settings{
+			Threshold: 0.5, UnneededTime: time.Minute, ProvisionTime: 15 * time.Minute, StartupTime: 15 * time.Minute,
+			StartupTaints: []string{startupTaint},
+		},
+	}
+}
+
+func TestScaleUp(t *testing.T) {
+	tainted := groupNamed("tainted", 0, 0, 5)
+	tainted.Template = tainted.Template.DeepCopy()
+	tainted.Template.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
+	blind := groupNamed("blind", 0, 0, 5)
+	blind.Template = nil
+	selecting := podsOf(1, "1")
+	selecting[0].Spec.NodeSelector = map[string]string{"group": "b"}
+	for name, c := range map[string]struct {
+		view View
+		want string
+	}{
+		"nothing pending: nothing grows":               {View{Groups: []GroupView{groupNamed("a", 0, 0, 5)}}, ""},
+		"as few nodes as first-fit needs":              {View{Groups: []GroupView{groupNamed("a", 0, 0, 5)}, Pending: podsOf(5, "1")}, "a+3"},
+		"never beyond max":                             {View{Groups: []GroupView{groupNamed("a", 0, 4, 5)}, Pending: podsOf(5, "1")}, "a+1"},
+		"a full group is passed over":                  {View{Groups: []GroupView{groupNamed("a", 0, 5, 5), groupNamed("b", 0, 0, 5)}, Pending: podsOf(1, "1")}, "b+1"},
+		"a pod that no node could hold":                {View{Groups: []GroupView{groupNamed("a", 0, 0, 5)}, Pending: podsOf(1, "8")}, ""},
+		"a taint that the pod does not tolerate":       {View{Groups: []GroupView{tainted}, Pending: podsOf(1, "1")}, ""},
+		"a node selector chooses the group":            {View{Groups: []GroupView{groupNamed("a", 0, 0, 5), groupNamed("b", 0, 0, 5)}, Pending: selecting}, "b+1"},
+		"a group without a template cannot be planned": {View{Groups: []GroupView{blind}, Pending: podsOf(1, "1")}, ""},
+		"room on a ready node is used first": {
+			View{Groups: []GroupView{groupNamed("a", 0, 1, 5)}, Nodes: []NodeView{readyOf("n1", "a")}, Pending: podsOf(3, "1")}, "a+1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if up := scaleUp(&c.view, newMemory()); up != nil {
+				got = fmt.Sprintf("%s+%d", up.Group, up.Delta)
+			}
+			if got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestScaleUpCountsWhatIsOnItsWay(t *testing.T) {
+	v := &View{Now: start, Groups: []GroupView{groupNamed("a", 0, 3, 9)}, Pending: podsOf(6, "1")}
+	m := newMemory()
+	m.grew("a", 3, start)
+	if up := scaleUp(v, m); up != nil {
+		t.Errorf("with three nodes on their way: got %+v, want nothing", up)
+	}
+	if up := scaleUp(v, newMemory()); up == nil || up.Delta != 3 {
+		t.Errorf("after a restart the original forgets its scale-up and asks again: got %+v", up)
+	}
+}
+
+func TestScaleUpLeavesAGroupAloneWhileItBacksOff(t *testing.T) {
+	v := &View{Now: start, Groups: []GroupView{groupNamed("a", 0, 0, 9), groupNamed("b", 0, 0, 9)}, Pending: podsOf(1, "1")}
+	m := newMemory()
+	m.stumbled("a", start, time.Minute, time.Hour)
+	if up := scaleUp(v, m); up == nil || up.Group != "b" {
+		t.Errorf("got %+v, want group b", up)
+	}
+	v.Now = start.Add(time.Minute)
+	if up := scaleUp(v, m); up == nil || up.Group != "a" {
+		t.Errorf("after the back-off: got %+v, want group a", up)
+	}
+}
+
+func TestUnneeded(t *testing.T) {
+	bare := podOf("bare", "100m")
+	bare.OwnerReferences = nil
+	disabled := readyOf("n1", "a")
+	disabled.Annotations = map[string]string{"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true"}
+	starting := readyOf("n1", "a")
+	starting.Spec.Taints = []corev1.Taint{{Key: startupTaint, Effect: corev1.TaintEffectNoSchedule}}
+	for name, c := range map[string]struct {
+		nodes    []NodeView
+		low      int
+		inFlight int
+		want     []string
+	}{
+		"an empty node goes":                                {[]NodeView{readyOf("n1", "a")}, 0, 0, []string{"n1"}},
+		"down to the minimum":                               {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 1, 0, []string{"n1"}},
+		"removals under way count":                          {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 2, nil},
+		"a busy node stays":                                 {[]NodeView{readyOf("n1", "a", podOf("p", "1500m"))}, 0, 0, nil},
+		"little used, with room elsewhere":                  {[]NodeView{readyOf("n1", "a", podOf("p", "100m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, []string{"n1"}},
+		"little used, with no room elsewhere":               {[]NodeView{readyOf("n1", "a", podOf("p", "900m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil},
+		"a pod that nobody would make again keeps its node": {[]NodeView{readyOf("n1", "a", bare), readyOf("n2", "x")}, 0, 0, nil},
+		"an annotation keeps a node":                        {[]NodeView{disabled}, 0, 0, nil},
+		"a node that is starting stays":                     {[]NodeView{starting}, 0, 0, nil},
+		"a node of no group stays":                          {[]NodeView{readyOf("n1", "")}, 0, 0, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := &View{Now: start, Nodes: c.nodes, Groups: []GroupView{groupNamed("a", c.low, len(c.nodes), 9)}}
+			var got []string
+			for _, r := range unneeded(v, map[string]int{"a": c.inFlight}) {
+				got = append(got, r.Node.Name)
+			}
+			if fmt.Sprint(got) != fmt.Sprint(c.want) {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestUnregisteredGoesByTheProviderIDToTheLetter(t *testing.T) {
+	g := groupNamed("a", 0, 4, 9)
+	g.Instances = []Instance{
+		{ID: "openstack:///n1", State: proto.InstanceStatus_instanceRunning},
+		{ID: "openstack:///N1", State: proto.InstanceStatus_instanceRunning},
+		{ID: "openstack:///going", State: proto.InstanceStatus_instanceDeleting},
+		{ID: "openstack:///failed", State: proto.InstanceStatus_instanceCreating, Code: "QuotaExceeded"},
+	}
+	v := &View{Now: start, Groups: []GroupView{g}, Nodes: []NodeView{readyOf("n1", "a")}}
+	if got := v.unregistered(&v.Groups[0]); len(got) != 1 || got[0].ID != "openstack:///N1" {
+		t.Errorf("unregistered: got %v", got)
+	}
+	if got := v.Groups[0].failed(); len(got) != 1 || got[0].Code != "QuotaExceeded" {
+		t.Errorf("failed: got %v", got)
+	}
+}
+
+func TestTimersRunWithoutABreak(t *testing.T) {
+	g := groupNamed("a", 0, 2, 9)
+	g.Instances = []Instance{{ID: "x", State: proto.InstanceStatus_instanceCreating}}
+	v := &View{Now: start, Groups: []GroupView{g}}
+	m := newMemory()
+	m.observe(v)
+	v.Now = start.Add(15 * time.Minute)
+	m.observe(v)
+	if got := m.longUnregistered(v, &v.Groups[0]); len(got) != 1 {
+		t.Errorf("after the provision time: got %v", got)
+	}
+	if got := corrections(v, m); len(got) != 1 || got[0].Delta != 2 {
+		t.Errorf("target 2 with one instance and no node for as long: got %v", got)
+	}
+	v.Groups[0].Instances = nil
+	m.observe(v)
+	v.Groups[0].Instances = g.Instances
+	m.observe(v)
+	if got := m.longUnregistered(v, &v.Groups[0]); len(got) != 0 {
+		t.Errorf("an instance that was away once starts anew: got %v", got)
+	}
+}
+
+func TestHealthy(t *testing.T) {
+	nodes := func(ready, unready int) (out []NodeView) {
+		for i := range ready + unready {
+			n := readyOf(fmt.Sprint(i), "a")
+			if i >= ready {
+				n.Status.Conditions = nil
+			}
+			out = append(out, n)
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		ready, unready int
+		want           bool
+	}{
+		"three unready nodes of three":  {0, 3, true},
+		"four unready nodes of five":    {1, 4, false},
+		"four unready nodes of a dozen": {8, 4, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := healthy(&View{Nodes: nodes(c.ready, c.unready)}, nil); got != c.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}

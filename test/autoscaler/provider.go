@@ -1,0 +1,211 @@
+package autoscaler
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-project/drover/proto"
+)
+
+// Group is a node group as NodeGroups or NodeGroupForNode describes it.
+type Group struct {
+	ID       string
+	Min, Max int
+}
+
+// Instance is one entry of NodeGroupNodes.
+type Instance struct {
+	ID    string
+	State proto.InstanceStatus_InstanceState
+	// Code and Message are empty when the instance has no error. An error without a code is dropped, as the original
+	// does.
+	Code, Message string
+	OutOfResource bool
+}
+
+// outOfResources is the error class that means: the cloud has no room.
+const outOfResources = 1
+
+// provider is the client with the original's caches: the group list and each node's group live until the next Refresh
+// (which drops them even when it fails); "no group" is never kept; the GPU label is asked for until it is known once.
+type provider struct {
+	rpc     proto.CloudProviderClient
+	timeout time.Duration
+
+	mu     sync.Mutex
+	groups []Group
+	listed bool
+	ofNode map[string]Group
+	gpu    *string
+	types  bool
+}
+
+func newProvider(rpc proto.CloudProviderClient, timeout time.Duration) *provider {
+	return &provider{rpc: rpc, timeout: timeout, ofNode: map[string]Group{}}
+}
+
+func (p *provider) refresh(ctx context.Context) error {
+	p.mu.Lock()
+	p.groups, p.listed, p.ofNode = nil, false, map[string]Group{}
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	_, err := p.rpc.Refresh(ctx, &proto.RefreshRequest{})
+	return named("Refresh", err)
+}
+
+// list gives the node groups; none at all when the call fails, which is what the original makes of an error.
+func (p *provider) list(ctx context.Context) ([]Group, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listed {
+		return p.groups, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	answer, err := p.rpc.NodeGroups(ctx, &proto.NodeGroupsRequest{})
+	if err != nil {
+		return nil, named("NodeGroups", err)
+	}
+	p.groups, p.listed = nil, true
+	for _, g := range answer.GetNodeGroups() {
+		p.groups = append(p.groups, groupOf(g))
+	}
+	return p.groups, nil
+}
+
+func groupOf(g *proto.NodeGroup) Group {
+	return Group{ID: g.GetId(), Min: int(g.GetMinSize()), Max: int(g.GetMaxSize())}
+}
+
+// forNode gives the group of a node; an empty ID when it has none.
+func (p *provider) forNode(ctx context.Context, n *corev1.Node) (Group, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := n.Name + "\x00" + n.Spec.ProviderID
+	if g, ok := p.ofNode[key]; ok {
+		return g, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	answer, err := p.rpc.NodeGroupForNode(ctx, &proto.NodeGroupForNodeRequest{Node: wireNode(n)})
+	if err != nil {
+		return Group{}, named("NodeGroupForNode "+n.Name, err)
+	}
+	g := groupOf(answer.GetNodeGroup())
+	if g.ID != "" {
+		p.ofNode[key] = g
+	}
+	return g, nil
+}
+
+func wireNode(n *corev1.Node) *proto.ExternalGrpcNode {
+	return &proto.ExternalGrpcNode{ProviderID: n.Spec.ProviderID, Name: n.Name, Labels: n.Labels, Annotations: n.Annotations}
+}
+
+// gpuLabel asks for the GPU label and types until each was answered once.
+func (p *provider) gpuLabel(ctx context.Context) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	if !p.types {
+		_, err := p.rpc.GetAvailableGPUTypes(ctx, &proto.GetAvailableGPUTypesRequest{})
+		p.types = err == nil
+	}
+	if p.gpu == nil {
+		answer, err := p.rpc.GPULabel(ctx, &proto.GPULabelRequest{})
+		if err != nil {
+			return ""
+		}
+		label := answer.GetLabel()
+		p.gpu = &label
+	}
+	return *p.gpu
+}
+
+func (p *provider) targetSize(ctx context.Context, group string) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	answer, err := p.rpc.NodeGroupTargetSize(ctx, &proto.NodeGroupTargetSizeRequest{Id: group})
+	return int(answer.GetTargetSize()), named("NodeGroupTargetSize "+group, err)
+}
+
+func (p *provider) instances(ctx context.Context, group string) ([]Instance, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	answer, err := p.rpc.NodeGroupNodes(ctx, &proto.NodeGroupNodesRequest{Id: group})
+	if err != nil {
+		return nil, named("NodeGroupNodes "+group, err)
+	}
+	var out []Instance
+	for _, i := range answer.GetInstances() {
+		fault := i.GetStatus().GetErrorInfo()
+		entry := Instance{ID: i.GetId(), State: i.GetStatus().GetInstanceState()}
+		if fault.GetErrorCode() != "" {
+			entry.Code, entry.Message = fault.GetErrorCode(), fault.GetErrorMessage()
+			entry.OutOfResource = fault.GetInstanceErrorClass() == outOfResources
+		}
+		out = append(out, entry)
+	}
+	return out, nil
+}
+
+// template gives the node that a group would make; nil when the group has none to show (Unimplemented).
+func (p *provider) template(ctx context.Context, group string) (*corev1.Node, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	answer, err := p.rpc.NodeGroupTemplateNodeInfo(ctx, &proto.NodeGroupTemplateNodeInfoRequest{Id: group})
+	if status.Code(err) == codes.Unimplemented {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, named("NodeGroupTemplateNodeInfo "+group, err)
+	}
+	if len(answer.GetNodeBytes()) == 0 {
+		return nil, fmt.Errorf("NodeGroupTemplateNodeInfo %s: an answer without bytes; the original would crash here", group)
+	}
+	n := &corev1.Node{}
+	if err := n.Unmarshal(answer.GetNodeBytes()); err != nil {
+		return nil, named("NodeGroupTemplateNodeInfo "+group, err)
+	}
+	return n, nil
+}
+
+func (p *provider) increase(ctx context.Context, group string, delta int) error {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	_, err := p.rpc.NodeGroupIncreaseSize(ctx, &proto.NodeGroupIncreaseSizeRequest{Id: group, Delta: int32(delta)})
+	return named("NodeGroupIncreaseSize "+group, err)
+}
+
+func (p *provider) decrease(ctx context.Context, group string, delta int) error {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	_, err := p.rpc.NodeGroupDecreaseTargetSize(ctx, &proto.NodeGroupDecreaseTargetSizeRequest{Id: group, Delta: int32(-delta)})
+	return named("NodeGroupDecreaseTargetSize "+group, err)
+}
+
+func (p *provider) delete(ctx context.Context, group string, nodes ...*corev1.Node) error {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	request := &proto.NodeGroupDeleteNodesRequest{Id: group}
+	for _, n := range nodes {
+		request.Nodes = append(request.Nodes, wireNode(n))
+	}
+	_, err := p.rpc.NodeGroupDeleteNodes(ctx, request)
+	return named("NodeGroupDeleteNodes "+group, err)
+}
+
+func named(call string, err error) error {
+	if err != nil {
+		return fmt.Errorf("calling %s: %w", call, err)
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package autoscaler
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-project/drover/proto"
+)
+
+// View is all that one loop decides upon.
+type View struct {
+	Now    time.Time
+	Groups []GroupView
+	Nodes  []NodeView
+	// Pending are pods that the scheduler found no place for.
+	Pending []*corev1.Pod
+}
+
+// GroupView is one group as the provider describes it.
+type GroupView struct {
+	Group
+	Target    int
+	Instances []Instance
+	// Template is what another node of the group would be; nil when nobody knows.
+	Template *corev1.Node
+	Settings Settings
+}
+
+// NodeView is one node of the cluster with its pods. Group is empty for nodes of no group.
+type NodeView struct {
+	*corev1.Node
+	Group string
+	Pods  []*corev1.Pod
+}
+
+// Settings are a group's options: the provider's, or the flags' when it has none.
+type Settings struct {
+	Threshold                                float64
+	UnneededTime, ProvisionTime, StartupTime time.Duration
+	StartupTaints                            []string
+}
+
+// readiness counts a group's registered nodes.
+type readiness struct {
+	registered, ready, notStarted, unready, deleted int
+}
+
+func (v *View) readiness(g *GroupView) readiness {
+	var r readiness
+	for _, n := range v.Nodes {
+		if n.Group != g.ID {
+			continue
+		}
+		r.registered++
+		switch {
+		case hasTaint(n.Node, TaintToBeDeleted):
+			r.deleted++
+		case readyNode(n.Node, g.Settings.StartupTaints):
+			r.ready++
+		case v.Now.Sub(n.CreationTimestamp.Time) < g.Settings.StartupTime:
+			r.notStarted++
+		default:
+			r.unready++
+		}
+	}
+	return r
+}
+
+// unregistered are the group's instances that no node bears as its provider ID, to the letter; those that are being
+// deleted or could not be made are not among them.
+func (v *View) unregistered(g *GroupView) []Instance {
+	known := map[string]bool{}
+	for _, n := range v.Nodes {
+		known[n.Spec.ProviderID] = true
+	}
+	var out []Instance
+	for _, i := range g.Instances {
+		if i.State != proto.InstanceStatus_instanceDeleting && !i.failed() && !known[i.ID] {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// failed tells whether the cloud could not make the instance; an error counts only while it is being created.
+func (i Instance) failed() bool {
+	return i.State == proto.InstanceStatus_instanceCreating && i.Code != ""
+}
+
+func (g *GroupView) failed() []Instance {
+	var out []Instance
+	for _, i := range g.Instances {
+		if i.failed() {
+			out = append(out, i)
+		}
+	}
+	return out
+}
