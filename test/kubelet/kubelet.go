@@ -87,7 +87,7 @@ func boot(ctx context.Context, o Options) (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := readSettings(files, id.Name)
+	s, err := readSettings(files, id)
 	if err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func (n *node) object() *corev1.Node {
 	}
 	obj := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: n.s.name, Labels: labels, Annotations: maps.Clone(n.o.Annotations)},
-		Spec:       corev1.NodeSpec{ProviderID: n.s.config.ProviderID, Taints: taints},
+		Spec:       corev1.NodeSpec{ProviderID: n.s.providerID, Taints: taints},
 	}
 	n.fill(&obj.Status)
 	return obj

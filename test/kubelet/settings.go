@@ -2,7 +2,9 @@ package kubelet
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,10 +33,12 @@ type settings struct {
 	taints    []corev1.Taint
 	version   string
 	external  bool
+	// providerID is the node's, as far as the server knows it by itself; else empty.
+	providerID string
 }
 
 // readSettings takes the kubelet's settings out of the files of its first boot. Its errors name the file.
-func readSettings(boot *Boot, instanceName string) (*settings, error) {
+func readSettings(boot *Boot, id identity) (*settings, error) {
 	for _, path := range []string{BootstrapFile, CAFile, ConfigFile, ArgsFile} {
 		if strings.TrimSpace(boot.Files[path]) == "" {
 			return nil, fmt.Errorf("reading %s: the user data writes no such file", path)
@@ -57,12 +61,16 @@ func readSettings(boot *Boot, instanceName string) (*settings, error) {
 	}
 	s.external = args["cloud-provider"] == "external"
 	s.taints = s.config.RegisterWithTaints
-	s.name = firstOf(args["hostname-override"], boot.Hostname, instanceName)
+	s.name = firstOf(args["hostname-override"], boot.Hostname, id.Name)
 	if problems := validation.IsDNS1123Subdomain(s.name); len(problems) > 0 {
 		return nil, fmt.Errorf("naming the node %q: %s", s.name, strings.Join(problems, "; "))
 	}
 	if s.version, err = kubeletVersion(boot); err != nil {
 		return nil, err
+	}
+	s.providerID = firstOf(args["provider-id"], s.config.ProviderID)
+	if prefix := firstMatch(boot, providerIDPrefix); s.providerID == "" && prefix != "" {
+		s.providerID = prefix + id.UUID
 	}
 	return s, nil
 }
@@ -146,15 +154,26 @@ var versionMarks = []*regexp.Regexp{
 	regexp.MustCompile(`dl\.k8s\.io/(?:release/)?v(\d+\.\d+\.\d+)`),
 }
 
+// providerIDPrefix is how a boot script is told what to put before the server's own UUID.
+var providerIDPrefix = regexp.MustCompile(`(?m)^\s*(?:export )?PROVIDER_ID_PREFIX=["']?([^"'\s]+)`)
+
 func kubeletVersion(boot *Boot) (string, error) {
 	for _, mark := range versionMarks {
-		for _, content := range boot.Files {
-			if m := mark.FindStringSubmatch(content); m != nil {
-				return "v" + m[1], nil
-			}
+		if version := firstMatch(boot, mark); version != "" {
+			return "v" + version, nil
 		}
 	}
 	return "", fmt.Errorf("installing the kubelet: no file of the user data says which version")
+}
+
+// firstMatch gives what the mark's group matched in the first file, by path, that has it; empty when none has.
+func firstMatch(boot *Boot, mark *regexp.Regexp) string {
+	for _, path := range slices.Sorted(maps.Keys(boot.Files)) {
+		if m := mark.FindStringSubmatch(boot.Files[path]); m != nil {
+			return m[1]
+		}
+	}
+	return ""
 }
 
 func firstOf(values ...string) string {

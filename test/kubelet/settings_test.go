@@ -27,13 +27,16 @@ registerWithTaints: [{key: node.syseleven.de/not-ready, effect: NoSchedule}]
 kubeReserved: {cpu: 100m, memory: 200Mi}
 `,
 	ArgsFile:       `KUBELET_EXTRA_ARGS="--cloud-provider=external --node-labels=group=nodes,a/b=c --hostname-override=nodes-1"`,
-	"/opt/install": "KUBELET_VERSION=1.37.1\n",
+	"/opt/install": "KUBELET_VERSION=1.37.1\nPROVIDER_ID_PREFIX=openstack:///\n",
 }
 
 func TestReadSettings(t *testing.T) {
-	s, err := readSettings(&Boot{Files: goodFiles}, "server-name")
+	s, err := readSettings(&Boot{Files: goodFiles}, identity{Name: "server-name", UUID: "0a1b"})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if s.providerID != "openstack:///0a1b" {
+		t.Errorf("provider ID: got %q", s.providerID)
 	}
 	if s.name != "nodes-1" || s.version != "v1.37.1" || !s.external || !s.config.ServerTLSBootstrap {
 		t.Errorf("got %+v", s)
@@ -64,7 +67,7 @@ func TestReadSettingsNamesTheFileThatIsWrong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			files := maps.Clone(goodFiles)
 			files[c.path] = c.content
-			_, err := readSettings(&Boot{Files: files}, "n")
+			_, err := readSettings(&Boot{Files: files}, identity{Name: "n"})
 			if err == nil || !strings.Contains(err.Error(), c.path) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %s and %q", err, c.path, c.want)
 			}
@@ -75,7 +78,7 @@ func TestReadSettingsNamesTheFileThatIsWrong(t *testing.T) {
 func TestReadSettingsNeedsAKubeletVersion(t *testing.T) {
 	files := maps.Clone(goodFiles)
 	delete(files, "/opt/install")
-	if _, err := readSettings(&Boot{Files: files}, "n"); err == nil || !strings.Contains(err.Error(), "which version") {
+	if _, err := readSettings(&Boot{Files: files}, identity{Name: "n"}); err == nil || !strings.Contains(err.Error(), "which version") {
 		t.Errorf("got %v", err)
 	}
 }
