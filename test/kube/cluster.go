@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,8 +17,6 @@ import (
 const (
 	// attempts is how often Start draws other ports when another process took one.
 	attempts = 3
-	// patience is how long a component may take to end by itself.
-	patience = 5 * time.Second
 
 	administrator = "drover-test-admin"
 	masters       = "system:masters"
@@ -74,15 +73,19 @@ func start(ctx context.Context, o Options, bin string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{
-		Dir: dir, Kubeconfig: filepath.Join(dir, "kubeconfig"), AuditLog: filepath.Join(dir, "audit.log"),
-		bin: bin, release: release,
-	}
+	c := newCluster(dir, bin, release)
 	if err := c.bringUp(ctx, o); err != nil {
 		c.Stop()
 		return nil, err
 	}
 	return c, nil
+}
+
+func newCluster(dir, bin string, release func()) *Cluster {
+	return &Cluster{
+		Dir: dir, Kubeconfig: filepath.Join(dir, "kubeconfig"), AuditLog: filepath.Join(dir, "audit.log"),
+		bin: bin, release: release,
+	}
 }
 
 func (c *Cluster) bringUp(ctx context.Context, o Options) error {
@@ -131,10 +134,11 @@ func (c *Cluster) prepare() (err error) {
 // called more than once.
 func (c *Cluster) Stop() {
 	c.stop.Do(func() {
-		// Clients first, etcd last: otherwise each would spend its last
-		// seconds on looking for the one it depends on.
-		for i := len(c.processes) - 1; i >= 0; i-- {
-			c.processes[i].stop(patience)
+		// What they hold is removed with them, so none gets time to finish
+		// (the API server would take a second). Clients go first, so that
+		// none logs that its server is gone.
+		for _, p := range slices.Backward(c.processes) {
+			p.kill()
 		}
 		_ = os.RemoveAll(c.Dir)
 		c.release()

@@ -105,6 +105,8 @@ func (c *Cluster) etcdFlags() []string {
 	client, peer := "http://"+local(c.ports.etcdClient), "http://"+local(c.ports.etcdPeer)
 	return []string{
 		"--name=default", "--data-dir=" + c.path("etcd"), "--unsafe-no-fsync", "--log-level=warn",
+		// In milliseconds: a lone member need not wait for others before it leads.
+		"--heartbeat-interval=10", "--election-timeout=100",
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
 	}

@@ -73,27 +73,13 @@ func exitReason(err error) string {
 	return err.Error()
 }
 
-// stop asks the process to end, and ends it when it has not after patience. It
-// returns when it is gone.
-func (p *process) stop(patience time.Duration) {
-	p.signal(syscall.SIGTERM)
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
+// kill ends the process's whole group and returns when the process is gone.
+func (p *process) kill() {
 	select {
-	case <-p.ended:
-	case <-timer.C:
-		p.signal(syscall.SIGKILL)
-		<-p.ended
-	}
-}
-
-// signal reaches the process's whole group. A process that has been waited for
-// is not signalled: its number may be another's by now.
-func (p *process) signal(sig syscall.Signal) {
-	select {
-	case <-p.ended:
+	case <-p.ended: // its number may be another's by now
 	default:
-		_ = syscall.Kill(-p.cmd.Process.Pid, sig)
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+		<-p.ended
 	}
 }
 

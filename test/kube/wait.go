@@ -53,7 +53,8 @@ func (c *Cluster) apiServerReady() probe {
 		if err != nil {
 			return err
 		}
-		return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+		// The client's own retries would wait a second each.
+		return client.Discovery().RESTClient().Get().AbsPath("/readyz").MaxRetries(0).Do(ctx).Error()
 	}
 }
 

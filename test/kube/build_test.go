@@ -1,0 +1,135 @@
+package kube
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// smallSource is a module that is built as the control plane is, in no time.
+func smallSource(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, data := range map[string]string{
+		"go.mod":      "module small\n\ngo 1.26.0\n\nrequire k8s.io/kubernetes v1.2.3\n\nreplace k8s.io/kubernetes => ./none\n",
+		"go.sum":      "",
+		"main.go":     "package main\n\nfunc main() {}\n",
+		"none/go.mod": "module k8s.io/kubernetes\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// freshCache gives the test a cache folder of its own, without taking Go's away.
+func freshCache(t *testing.T) {
+	t.Helper()
+	goCache, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOCACHE", strings.TrimSpace(string(goCache)))
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(t.TempDir(), "cache"))
+}
+
+// syncBuffer is a log that several writers share.
+type syncBuffer struct {
+	mutex sync.Mutex
+	data  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.data.Write(p)
+}
+
+func TestTwoThatBuildAtOnceBuildOnce(t *testing.T) {
+	source := smallSource(t)
+	freshCache(t)
+	var (
+		log  syncBuffer
+		both sync.WaitGroup
+		dirs [2]string
+		errs [2]error
+	)
+	for i := range dirs {
+		both.Go(func() { dirs[i], errs[i] = cached(t.Context(), &log, source) })
+	}
+	both.Wait()
+	if errs[0] != nil || errs[1] != nil || dirs[0] != dirs[1] {
+		t.Fatalf("got %q and %q (%v, %v), want the same folder twice", dirs[0], dirs[1], errs[0], errs[1])
+	}
+	if built := strings.Count(log.data.String(), ": built in"); built != 1 {
+		t.Errorf("it was built %d times, want once:\n%s", built, log.data.String())
+	}
+	if err := checkAssets(dirs[0], Options{Components: All()}.binaries()); err != nil {
+		t.Error(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(dirs[0]), "*.part")); err != nil || len(left) != 0 {
+		t.Errorf("%q is left of the build (%v)", left, err)
+	}
+}
+
+func TestWhatDecidesTheBinaryNamesItsFolder(t *testing.T) {
+	source := smallSource(t)
+	before, err := newBuild(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if base := filepath.Base(before.dir); !strings.HasPrefix(base, "v1.2.3-") {
+		t.Errorf("the folder is %s, want the version first", base)
+	}
+	if err := os.WriteFile(filepath.Join(source, "main.go"), []byte("package main\n\nfunc main() { println() }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	after, err := newBuild(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.dir == before.dir {
+		t.Error("another source is built into the same folder")
+	}
+}
+
+func TestAFailedBuildShowsTheCompilersWordsAndLeavesNothing(t *testing.T) {
+	source := smallSource(t)
+	freshCache(t)
+	if err := os.WriteFile(filepath.Join(source, "main.go"), []byte("package main\n\nfunc main() { missing() }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := cached(t.Context(), nil, source)
+	if err == nil || !strings.Contains(err.Error(), "undefined: missing") {
+		t.Errorf("the error is %v, want what the compiler said", err)
+	}
+	for _, left := range []string{dir, dir + ".part"} {
+		if _, err := os.Stat(left); err == nil {
+			t.Errorf("%s is left", left)
+		}
+	}
+}
+
+func TestTheVersionOfARequirement(t *testing.T) {
+	for name, test := range map[string]struct{ gomod, want string }{
+		"alone":      {"module m\nrequire k8s.io/kubernetes v1.2.3\n", "v1.2.3"},
+		"in a block": {"module m\nrequire (\n\ta.b/c v1.0.0\n\tk8s.io/kubernetes v1.2.4 // indirect\n)\n", "v1.2.4"},
+		"absent":     {"module m\nrequire k8s.io/kubernetes-other v1.2.3\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := requiredVersion([]byte(test.gomod), versionModule); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
