@@ -1,0 +1,209 @@
+package autoscale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+
+	"github.com/drover-project/drover/proto"
+)
+
+const (
+	// maxReceive bounds a request: DeleteNodes carries the labels and annotations of each node, PodPrice a whole pod
+	// (CA-C08).
+	maxReceive = 64 << 20
+	// drain is how long calls that have begun may go on when the server stops.
+	drain = 10 * time.Second
+)
+
+// Options are what a Server is made of.
+type Options struct {
+	// Groups are what is served.
+	Groups Groups
+	// Ready is closed when the answers can be trusted; the port opens only then (CA-C01). Nil: at once.
+	Ready <-chan struct{}
+	// Address is host:port, or unix:///path. Default: 127.0.0.1:8086.
+	Address string
+	// Cert, Key and ClientCA are files for mutual TLS: all three, unless Insecure.
+	Cert, Key, ClientCA string
+	// AllowedClients are the names (CN, DNS or URI SAN) that a client's certificate may bear. Empty: any that ClientCA
+	// signed.
+	AllowedClients []string
+	// Insecure serves without TLS. Only on loopback or a unix socket.
+	Insecure bool
+	// Reflection lets clients list the service.
+	Reflection bool
+	// GPULabel is the label of nodes with a GPU; GPUTypes are the values it has.
+	GPULabel string
+	GPUTypes []string
+	// Clock is the time. Default: the real one.
+	Clock clock.Clock
+}
+
+// DefaultAddress is where the server listens when nothing else is said: only for an autoscaler in the same pod.
+const DefaultAddress = "127.0.0.1:8086"
+
+// Server serves node groups to the cluster-autoscaler. It is a runnable of a controller-runtime manager and runs on
+// every replica, leader or not.
+type Server struct {
+	options Options
+	server  *grpc.Server
+	health  *health.Server
+	watcher *certwatcher.CertWatcher
+	address atomic.Pointer[net.Addr]
+}
+
+// New checks the options and makes a Server. Nothing is opened yet. Its errors name the flag that is wrong.
+func New(o Options) (*Server, error) {
+	if o.Address == "" {
+		o.Address = DefaultAddress
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	s := &Server{options: o, health: health.NewServer()}
+	options := []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(maxReceive),
+		grpc.UnaryInterceptor(s.guard),
+		grpc.StreamInterceptor(s.guardStream),
+		// The client never pings; what another one may do is bounded.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+	}
+	switch {
+	case o.Insecure && !mayBePlain(o.Address):
+		return nil, fmt.Errorf("--grpc-insecure: %s can be reached from other machines; listen on 127.0.0.1, ::1 or unix:///path, or give --grpc-cert, --grpc-key and --grpc-client-ca", o.Address)
+	case o.Insecure && (o.Cert != "" || o.Key != "" || o.ClientCA != "" || len(o.AllowedClients) > 0):
+		return nil, errors.New("--grpc-insecure: it excludes --grpc-cert, --grpc-key, --grpc-client-ca and --grpc-allowed-clients")
+	case !o.Insecure && (o.Cert == "" || o.Key == "" || o.ClientCA == ""):
+		return nil, errors.New("--grpc-cert, --grpc-key and --grpc-client-ca: all three are needed, or --grpc-insecure on a loopback address or unix socket")
+	case !o.Insecure:
+		creds, watcher, err := secured(o)
+		if err != nil {
+			return nil, err
+		}
+		s.watcher = watcher
+		options = append(options, grpc.Creds(creds))
+	}
+	s.server = grpc.NewServer(options...)
+	proto.RegisterCloudProviderServer(s.server, &service{groups: o.Groups, gpuLabel: o.GPULabel, gpuTypes: o.GPUTypes})
+	s.health.SetServingStatus(proto.CloudProvider_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	healthpb.RegisterHealthServer(s.server, s.health)
+	if o.Reflection {
+		reflection.Register(s.server)
+	}
+	return s, nil
+}
+
+// NeedLeaderElection says that every replica serves, not only the leader.
+func (s *Server) NeedLeaderElection() bool { return false }
+
+// Addr is where the server listens; nil before it does.
+func (s *Server) Addr() net.Addr {
+	if a := s.address.Load(); a != nil {
+		return *a
+	}
+	return nil
+}
+
+// Start serves until ctx ends; calls that have begun are then finished (CA-C04).
+func (s *Server) Start(ctx context.Context) error {
+	if s.options.Ready != nil {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.options.Ready:
+		}
+	}
+	listener, err := listen(ctx, s.options.Address)
+	if err != nil {
+		return err
+	}
+	return s.serve(ctx, listener)
+}
+
+func (s *Server) serve(ctx context.Context, listener net.Listener) error {
+	address := listener.Addr()
+	s.address.Store(&address)
+	ctrl.LoggerFrom(ctx).Info("serving node groups", "address", address.String(), "insecure", s.options.Insecure)
+	running := make(chan error, 2)
+	go func() { running <- s.server.Serve(listener) }()
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { running <- s.watch(watching) }()
+	var failure error
+	select {
+	case <-ctx.Done():
+	case failure = <-running:
+		running <- nil
+	}
+	stop()
+	s.stop()
+	for range 2 {
+		if err := <-running; failure == nil && err != nil && ctx.Err() == nil {
+			failure = err
+		}
+	}
+	return failure
+}
+
+// watch reads the certificate anew when its files change.
+func (s *Server) watch(ctx context.Context) error {
+	if s.watcher == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return s.watcher.Start(ctx)
+}
+
+// stop lets calls that have begun finish, for a while.
+func (s *Server) stop() {
+	s.health.Shutdown()
+	done := make(chan struct{})
+	go func() {
+		s.server.GracefulStop()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-s.options.Clock.After(drain):
+		s.server.Stop()
+		<-done
+	}
+}
+
+// guard stands before every call: who may call, and what becomes of a panic (CA-C11).
+func (s *Server) guard(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			ctrl.LoggerFrom(ctx).Error(fmt.Errorf("%v", cause), "a call panicked", "method", info.FullMethod, "stack", string(debug.Stack()))
+			resp, err = nil, status.Error(codes.Internal, "an error of drover's own; its log has the details")
+		}
+	}()
+	if err := admit(ctx, s.options.AllowedClients); err != nil {
+		return nil, err
+	}
+	return next(ctx, req)
+}
+
+// guardStream stands before the streams of health and reflection.
+func (s *Server) guardStream(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	if err := admit(stream.Context(), s.options.AllowedClients); err != nil {
+		return err
+	}
+	return next(server, stream)
+}

@@ -1,0 +1,158 @@
+package autoscale
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/drover-project/drover/nodegroup"
+	"github.com/drover-project/drover/proto"
+)
+
+// Groups are the node groups that are served; *nodegroup.Groups is meant.
+type Groups interface {
+	Refresh(ctx context.Context) error
+	List() []nodegroup.Group
+	ForNode(n nodegroup.Node) (nodegroup.Group, bool)
+	TargetSize(id string) (int32, error)
+	Instances(id string) ([]nodegroup.Instance, error)
+	TemplateNode(id string) ([]byte, error)
+	IncreaseSize(ctx context.Context, id string, delta int32) error
+	DeleteNodes(ctx context.Context, id string, nodes []nodegroup.Node) error
+	DecreaseTargetSize(ctx context.Context, id string, delta int32) error
+}
+
+// The error classes of cluster-autoscaler.
+const (
+	classOutOfResources = 1
+	classOther          = 99
+)
+
+// service answers the protocol's calls. It decides nothing.
+//
+// The two pricing calls are left to the embedded type, which answers Unimplemented: there is no price data (CA-C106).
+type service struct {
+	proto.UnimplementedCloudProviderServer
+	groups   Groups
+	gpuLabel string
+	gpuTypes []string
+}
+
+func (s *service) NodeGroups(context.Context, *proto.NodeGroupsRequest) (*proto.NodeGroupsResponse, error) {
+	list := s.groups.List()
+	out := make([]*proto.NodeGroup, 0, len(list))
+	for _, g := range list {
+		out = append(out, group(g))
+	}
+	return &proto.NodeGroupsResponse{NodeGroups: out}, nil
+}
+
+func (s *service) NodeGroupForNode(_ context.Context, r *proto.NodeGroupForNodeRequest) (*proto.NodeGroupForNodeResponse, error) {
+	g, ok := s.groups.ForNode(node(r.GetNode()))
+	if !ok {
+		return &proto.NodeGroupForNodeResponse{NodeGroup: &proto.NodeGroup{}}, nil
+	}
+	return &proto.NodeGroupForNodeResponse{NodeGroup: group(g)}, nil
+}
+
+func (s *service) GPULabel(context.Context, *proto.GPULabelRequest) (*proto.GPULabelResponse, error) {
+	return &proto.GPULabelResponse{Label: s.gpuLabel}, nil
+}
+
+func (s *service) GetAvailableGPUTypes(context.Context, *proto.GetAvailableGPUTypesRequest) (*proto.GetAvailableGPUTypesResponse, error) {
+	types := make(map[string]*anypb.Any, len(s.gpuTypes))
+	for _, t := range s.gpuTypes {
+		types[t] = &anypb.Any{}
+	}
+	return &proto.GetAvailableGPUTypesResponse{GpuTypes: types}, nil
+}
+
+// Cleanup changes nothing: the client calls it whenever it ends, also at its upgrades (CA-C03).
+func (s *service) Cleanup(context.Context, *proto.CleanupRequest) (*proto.CleanupResponse, error) {
+	return &proto.CleanupResponse{}, nil
+}
+
+func (s *service) Refresh(ctx context.Context, _ *proto.RefreshRequest) (*proto.RefreshResponse, error) {
+	return &proto.RefreshResponse{}, statusOf(s.groups.Refresh(ctx))
+}
+
+func (s *service) NodeGroupTargetSize(_ context.Context, r *proto.NodeGroupTargetSizeRequest) (*proto.NodeGroupTargetSizeResponse, error) {
+	size, err := s.groups.TargetSize(r.GetId())
+	return &proto.NodeGroupTargetSizeResponse{TargetSize: size}, statusOf(err)
+}
+
+func (s *service) NodeGroupIncreaseSize(ctx context.Context, r *proto.NodeGroupIncreaseSizeRequest) (*proto.NodeGroupIncreaseSizeResponse, error) {
+	return &proto.NodeGroupIncreaseSizeResponse{}, statusOf(s.groups.IncreaseSize(ctx, r.GetId(), r.GetDelta()))
+}
+
+func (s *service) NodeGroupDeleteNodes(ctx context.Context, r *proto.NodeGroupDeleteNodesRequest) (*proto.NodeGroupDeleteNodesResponse, error) {
+	nodes := make([]nodegroup.Node, 0, len(r.GetNodes()))
+	for _, n := range r.GetNodes() {
+		nodes = append(nodes, node(n))
+	}
+	return &proto.NodeGroupDeleteNodesResponse{}, statusOf(s.groups.DeleteNodes(ctx, r.GetId(), nodes))
+}
+
+func (s *service) NodeGroupDecreaseTargetSize(ctx context.Context, r *proto.NodeGroupDecreaseTargetSizeRequest) (*proto.NodeGroupDecreaseTargetSizeResponse, error) {
+	return &proto.NodeGroupDecreaseTargetSizeResponse{}, statusOf(s.groups.DecreaseTargetSize(ctx, r.GetId(), r.GetDelta()))
+}
+
+func (s *service) NodeGroupNodes(_ context.Context, r *proto.NodeGroupNodesRequest) (*proto.NodeGroupNodesResponse, error) {
+	instances, err := s.groups.Instances(r.GetId())
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	out := make([]*proto.Instance, 0, len(instances))
+	for _, i := range instances {
+		out = append(out, instance(i))
+	}
+	return &proto.NodeGroupNodesResponse{Instances: out}, nil
+}
+
+// NodeGroupTemplateNodeInfo fills the fields of both generations: releases up to 1.34 read the first, and those from
+// 1.34.2 on the second (CA-C10).
+func (s *service) NodeGroupTemplateNodeInfo(_ context.Context, r *proto.NodeGroupTemplateNodeInfoRequest) (*proto.NodeGroupTemplateNodeInfoResponse, error) {
+	raw, err := s.groups.TemplateNode(r.GetId())
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	if len(raw) == 0 {
+		// An answer without bytes crashes the client.
+		return nil, status.Errorf(codes.Unimplemented, "what a node of %s will be is not known", r.GetId())
+	}
+	return &proto.NodeGroupTemplateNodeInfoResponse{NodeInfo: raw, NodeBytes: raw}, nil
+}
+
+// NodeGroupGetOptions always leaves the options to the client's flags. An answer could not carry the startup time, which
+// then is zero, so that a node that is registered and not yet Ready counts as broken (CA-C90, C93, C94).
+func (s *service) NodeGroupGetOptions(context.Context, *proto.NodeGroupAutoscalingOptionsRequest) (*proto.NodeGroupAutoscalingOptionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "node groups have no options of their own: the autoscaler's flags hold")
+}
+
+func group(g nodegroup.Group) *proto.NodeGroup {
+	return &proto.NodeGroup{Id: g.ID, MinSize: g.Min, MaxSize: g.Max, Debug: g.Debug}
+}
+
+func node(n *proto.ExternalGrpcNode) nodegroup.Node {
+	return nodegroup.Node{ProviderID: n.GetProviderID(), Name: n.GetName(), Labels: n.GetLabels(), Annotations: n.GetAnnotations()}
+}
+
+var states = map[nodegroup.State]proto.InstanceStatus_InstanceState{
+	nodegroup.Running:  proto.InstanceStatus_instanceRunning,
+	nodegroup.Creating: proto.InstanceStatus_instanceCreating,
+	nodegroup.Deleting: proto.InstanceStatus_instanceDeleting,
+}
+
+func instance(i nodegroup.Instance) *proto.Instance {
+	out := &proto.Instance{Id: i.ID, Status: &proto.InstanceStatus{InstanceState: states[i.State]}}
+	if e := i.Error; e != nil {
+		info := &proto.InstanceErrorInfo{ErrorCode: e.Code, ErrorMessage: e.Message, InstanceErrorClass: classOther}
+		if e.OutOfResources {
+			info.InstanceErrorClass = classOutOfResources
+		}
+		out.Status.ErrorInfo = info
+	}
+	return out
+}

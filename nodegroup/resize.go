@@ -1,0 +1,53 @@
+package nodegroup
+
+import "context"
+
+// IncreaseSize adds delta to a group's size as the API server has it, in one conditional write.
+//
+// Errors: InvalidArgument for a delta that is not positive; NotFound; FailedPrecondition when the size would be above
+// the maximum, or the group is paused or going (nothing changed); Unavailable (CA-C56 … C64).
+func (g *Groups) IncreaseSize(ctx context.Context, id string, delta int32) error {
+	if delta <= 0 {
+		return refuse(InvalidArgument, "increasing %s by %d: the delta must be positive", id, delta)
+	}
+	return g.resize(ctx, id, resize{
+		reason: "IncreasedSize",
+		decide: func(_ *Snapshot, grp *group) (change, error) { return increase(grp, delta) },
+	})
+}
+
+// DeleteNodes removes exactly the Machines of these nodes and lowers the size by as many, in one conditional write; all
+// of them or none. Named again, they change nothing.
+//
+// Errors: InvalidArgument for a call that names nothing; NotFound; FailedPrecondition for a node of another group or of
+// none, for one that has registered meanwhile, and for a working node at the minimum (nothing changed);
+// ResourceExhausted when the list of removals is full; Unavailable (CA-C65 … C82).
+func (g *Groups) DeleteNodes(ctx context.Context, id string, nodes []Node) error {
+	if len(nodes) == 0 {
+		return refuse(InvalidArgument, "removing from %s: the request names no node", id)
+	}
+	for _, n := range nodes {
+		if n.Name == "" && n.ProviderID == "" {
+			return refuse(InvalidArgument, "removing from %s: a node has neither name nor provider ID", id)
+		}
+	}
+	return g.resize(ctx, id, resize{
+		reason: "RemovedNodes",
+		decide: func(s *Snapshot, grp *group) (change, error) { return remove(s, grp, nodes) },
+	})
+}
+
+// DecreaseTargetSize takes back up to -delta promises: replicas without a Machine and Machines without a node. It never
+// touches a registered node, and takes back less when there is less (CA-C83 … C89).
+//
+// Errors: InvalidArgument for a delta that is not negative; NotFound; Unavailable.
+func (g *Groups) DecreaseTargetSize(ctx context.Context, id string, delta int32) error {
+	if delta >= 0 {
+		return refuse(InvalidArgument, "decreasing %s by %d: the delta must be negative", id, delta)
+	}
+	return g.resize(ctx, id, resize{
+		reason: "DecreasedSize",
+		asked:  -int64(delta),
+		decide: func(_ *Snapshot, grp *group) (change, error) { return decrease(grp, delta), nil },
+	})
+}

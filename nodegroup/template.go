@@ -1,0 +1,58 @@
+package nodegroup
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// templateNode gives the bytes of the v1.Node that a new Machine of the deployment would become, from
+// status.nodeTemplate; nil when that is not known: the autoscaler crashes on a node without content, and loops for ever
+// on wrong numbers (CA-C97, C98). The same template gives the same bytes (CA-C104).
+func templateNode(d *v1alpha1.MachineDeployment) []byte {
+	t := d.Status.NodeTemplate
+	if t == nil || t.Allocatable.Cpu().IsZero() || t.Allocatable.Memory().IsZero() {
+		return nil
+	}
+	id := ID(d.Namespace, d.Name)
+	name := "template-" + d.Namespace + "-" + d.Name
+	labels := maps.Clone(t.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[corev1.LabelHostname] = name
+	node := corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        name,
+			Labels:      labels,
+			Annotations: map[string]string{AnnotationGroup: id},
+		},
+		Spec: corev1.NodeSpec{
+			ProviderID: placeholder{group: id, template: true}.String(),
+			Taints:     t.Taints,
+		},
+		Status: corev1.NodeStatus{
+			Capacity:    t.Capacity,
+			Allocatable: t.Allocatable,
+			Conditions: []corev1.NodeCondition{
+				{Type: corev1.NodeReady, Status: corev1.ConditionTrue},
+				{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse},
+				{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse},
+				{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse},
+				{Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse},
+			},
+			NodeInfo: corev1.NodeSystemInfo{
+				OperatingSystem: labels[corev1.LabelOSStable],
+				Architecture:    labels[corev1.LabelArchStable],
+			},
+		},
+	}
+	raw, err := node.Marshal()
+	if err != nil {
+		return nil
+	}
+	return raw
+}
