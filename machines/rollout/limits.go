@@ -35,6 +35,9 @@ func limitsOf(d *v1alpha1.MachineDeployment, replicas int32) (limits, error) {
 	if err != nil || down < 0 {
 		return limits{}, fmt.Errorf("spec.strategy.rollingUpdate.maxUnavailable is %q: it must be a number or a percentage like 25%%, not negative", unavailable.String())
 	}
+	if unavailable.Type == intstr.String && down > int(replicas) {
+		return limits{}, fmt.Errorf("spec.strategy.rollingUpdate.maxUnavailable is %q: it must be at most 100%%", unavailable.String())
+	}
 	if up == 0 && down == 0 {
 		down = 1
 	}
@@ -61,7 +64,7 @@ func check(d *v1alpha1.MachineDeployment) error {
 	default:
 		return fmt.Errorf("spec.strategy.type is %q: it must be RollingUpdate, OnDelete or Recreate", t)
 	}
-	_, err = limitsOf(d, 0)
+	_, err = limitsOf(d, 100)
 	return err
 }
 

@@ -1,0 +1,173 @@
+// Package deployment carries out the plans of package rollout: it writes the sizes of a MachineDeployment's sets, with
+// their shares of the removals, and the deployment's status.
+package deployment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/rollout"
+)
+
+// FieldManager owns what this controller writes.
+const FieldManager = "drover-deployment"
+
+// gather is how long events of sets and Machines are collected before their deployment is looked at.
+const gather = 200 * time.Millisecond
+
+// Options are what the controller needs.
+type Options struct {
+	// Control is the cluster that holds the MachineDeployments, MachineSets and Machines.
+	Control cluster.Cluster
+	Clock   clock.PassiveClock
+	// Concurrent is how many deployments are worked on at once. Default: 10.
+	Concurrent int
+}
+
+// Reconciler carries out the plans of MachineDeployments.
+type Reconciler struct {
+	client  client.Client
+	live    client.Reader
+	events  events.EventRecorder
+	clock   clock.PassiveClock
+	plans   *history
+	options Options
+}
+
+// New returns the controller.
+func New(o Options) *Reconciler {
+	if o.Concurrent <= 0 {
+		o.Concurrent = 10
+	}
+	return &Reconciler{
+		client: o.Control.GetClient(), live: o.Control.GetAPIReader(), events: o.Control.GetEventRecorder(FieldManager),
+		clock: o.Clock, plans: newHistory(), options: o,
+	}
+}
+
+// SetupWithManager makes the manager run the controller.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	cache := r.options.Control.GetCache()
+	for _, object := range []client.Object{&v1alpha1.Machine{}, &v1alpha1.MachineSet{}} {
+		if err := cache.IndexField(context.Background(), object, controllerIndex, controllerOf); err != nil {
+			return err
+		}
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("machinedeployment").
+		WatchesRawSource(source.Kind(cache, &v1alpha1.MachineDeployment{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineDeployment]{})).
+		WatchesRawSource(source.Kind(cache, &v1alpha1.MachineSet{}, r.setEvents())).
+		WatchesRawSource(source.Kind(cache, &v1alpha1.Machine{}, r.machineEvents())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.options.Concurrent}).
+		Complete(r)
+}
+
+// Reconcile brings one deployment a step further. What a deleting deployment owns is left to the garbage collector,
+// which the finalizer makes wait for the sets (MC-31).
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	d := &v1alpha1.MachineDeployment{}
+	if err := r.client.Get(ctx, req.NamespacedName, d); err != nil {
+		r.plans.forget(req.NamespacedName)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !d.DeletionTimestamp.IsZero() || rollout.Paused(d.Annotations) {
+		return ctrl.Result{}, nil
+	}
+	wait, err := r.reconcile(ctx, d)
+	if apierrors.IsConflict(err) {
+		ctrl.LoggerFrom(ctx).V(1).Info("something changed meanwhile, looking again")
+		return ctrl.Result{RequeueAfter: gather}, nil
+	}
+	return ctrl.Result{RequeueAfter: wait}, err
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeployment) (time.Duration, error) {
+	if err := r.ensureFinalizer(ctx, d); err != nil {
+		return 0, err
+	}
+	bounds, boundsCondition := r.bounds(d)
+	snapshot := rollout.Snapshot{Deployment: d, Bounds: bounds, Now: r.clock.Now()}
+	var err error
+	if snapshot.Sets, err = r.claim(ctx, d); err != nil {
+		return 0, err
+	}
+	plan, invalid := rollout.Compute(snapshot)
+	if invalid != nil {
+		return 0, r.refuse(ctx, d, invalid, boundsCondition)
+	}
+	r.plans.keep(client.ObjectKeyFromObject(d), Record{Time: snapshot.Now, Generation: d.Generation, Steps: plan.Steps})
+	if plan.RestoreReplicas {
+		return 0, r.restoreReplicas(ctx, d, plan)
+	}
+	if boundsCondition != nil {
+		plan.Status.Conditions = append(plan.Status.Conditions, *boundsCondition)
+	}
+	collided, err := r.carryOut(ctx, d, plan)
+	if collided {
+		plan.Status.CollisionCount = next(d.Status.CollisionCount)
+		plan.RequeueAfter = gather
+	}
+	return plan.RequeueAfter, errors.Join(err, r.writeStatus(ctx, d, plan.Status))
+}
+
+// refuse tells people what in the spec cannot be followed; nothing else is written.
+func (r *Reconciler) refuse(ctx context.Context, d *v1alpha1.MachineDeployment, invalid error, bounds *metav1.Condition) error {
+	st := *d.Status.DeepCopy()
+	st.NodeTemplate = nil
+	st.ObservedGeneration = d.Generation
+	progressing := metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: rollout.ReasonInvalid,
+		Message: invalid.Error(), ObservedGeneration: d.Generation}
+	if r.transition(d, &progressing) {
+		r.events.Eventf(d, nil, "Warning", rollout.ReasonInvalid, "Reconcile", "%s", invalid.Error())
+	}
+	st.Conditions = []metav1.Condition{progressing}
+	for _, c := range d.Status.Conditions {
+		if c.Type == v1alpha1.ConditionAvailable {
+			st.Conditions = append(st.Conditions, c)
+		}
+	}
+	if bounds != nil {
+		st.Conditions = append(st.Conditions, *bounds)
+	}
+	return r.writeStatus(ctx, d, st)
+}
+
+// next is a collision count raised by one.
+func next(count *int32) *int32 {
+	n := int32(1)
+	if count != nil {
+		n = *count + 1
+	}
+	return &n
+}
+
+// restoreReplicas puts back a size that a writer dropped. The watch brings the deployment back with it.
+func (r *Reconciler) restoreReplicas(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) error {
+	for _, step := range p.Steps {
+		if step.Set == "" {
+			ctrl.LoggerFrom(ctx).Info("size", "step", step.String())
+		}
+	}
+	err := r.patch(ctx, d, map[string]any{
+		"metadata": map[string]any{"uid": d.UID, "resourceVersion": d.ResourceVersion},
+		"spec":     map[string]any{"replicas": p.Replicas},
+	})
+	if err != nil {
+		return fmt.Errorf("putting back spec.replicas: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package deployment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/rollout"
+)
+
+// carryOut makes the writes of a plan: each by itself safe, each conditional on what the plan was made from. collided
+// says that the name of the new set is taken by something else.
+func (r *Reconciler) carryOut(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) (collided bool, err error) {
+	log := ctrl.LoggerFrom(ctx)
+	for _, step := range p.Steps {
+		log.Info("rollout", "step", step.String())
+	}
+	var errs []error
+	for i := range p.Changes {
+		errs = append(errs, r.changeSet(ctx, &p.Changes[i]))
+	}
+	if p.Create != nil {
+		var err error
+		collided, err = r.createSet(ctx, d, p.Create)
+		errs = append(errs, err)
+	}
+	for _, set := range p.Delete {
+		err := r.client.Delete(ctx, set, client.Preconditions{UID: &set.UID, ResourceVersion: &set.ResourceVersion})
+		if client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("deleting MachineSet %s: %w", set.Name, err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil || collided {
+		return collided, err
+	}
+	return false, r.ownSpec(ctx, d, p)
+}
+
+// changeSet writes a set's size and its share of the removals in one update.
+func (r *Reconciler) changeSet(ctx context.Context, c *rollout.SetChange) error {
+	spec := map[string]any{"replicas": c.Replicas}
+	if len(c.Removals) > 0 || len(c.Set.Spec.Removals) > 0 {
+		spec["removals"] = c.Removals
+	}
+	if c.MinReadySeconds != c.Set.Spec.MinReadySeconds {
+		spec["minReadySeconds"] = c.MinReadySeconds
+	}
+	metadata := map[string]any{"uid": c.Set.UID, "resourceVersion": c.Set.ResourceVersion}
+	if annotations := changedAnnotations(c); len(annotations) > 0 {
+		metadata["annotations"] = annotations
+	}
+	err := r.patch(ctx, c.Set.DeepCopy(), map[string]any{"metadata": metadata, "spec": spec})
+	if err != nil {
+		return fmt.Errorf("writing MachineSet %s: %w", c.Set.Name, err)
+	}
+	return nil
+}
+
+// changedAnnotations are those that differ from what is stored; nil removes one.
+func changedAnnotations(c *rollout.SetChange) map[string]any {
+	changed := map[string]any{}
+	for key, value := range c.Annotations {
+		stored, ok := c.Set.Annotations[key]
+		switch {
+		case value == "" && ok:
+			changed[key] = nil
+		case value != "" && stored != value:
+			changed[key] = value
+		}
+	}
+	return changed
+}
+
+// createSet makes the set for the current template. When its name is taken by a set of ours with this very template,
+// the cache is behind and nothing is wrong; anything else asks for another name (MC-26, MCM-22).
+func (r *Reconciler) createSet(ctx context.Context, d *v1alpha1.MachineDeployment, set *v1alpha1.MachineSet) (collided bool, err error) {
+	err = r.client.Create(ctx, set.DeepCopy(), client.FieldOwner(FieldManager))
+	if !apierrors.IsAlreadyExists(err) {
+		if err != nil {
+			return false, fmt.Errorf("creating MachineSet %s: %w", set.Name, err)
+		}
+		r.events.Eventf(d, set, "Normal", "MachineSetCreated", "Create", "made set %s for the current template", set.Name)
+		return false, nil
+	}
+	var there v1alpha1.MachineSet
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(set), &there); err != nil {
+		return false, fmt.Errorf("looking at MachineSet %s, whose name is taken: %w", set.Name, err)
+	}
+	ours := metav1.IsControlledBy(&there, d) && there.DeletionTimestamp.IsZero()
+	return !ours || !rollout.TemplatesEqual(&there.Spec.Template, &d.Spec.Template), nil
+}
+
+// ownSpec writes what is the controller's business on the deployment itself: the revision, and removals that are over.
+func (r *Reconciler) ownSpec(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) error {
+	metadata := map[string]any{"uid": d.UID, "resourceVersion": d.ResourceVersion}
+	fields := map[string]any{"metadata": metadata}
+	if p.Revision != "" {
+		metadata["annotations"] = map[string]any{v1alpha1.AnnotationRevision: p.Revision}
+	}
+	if p.PruneRemovals {
+		fields["spec"] = map[string]any{"removals": p.Removals}
+	}
+	if p.Revision == "" && !p.PruneRemovals {
+		return nil
+	}
+	if err := r.patch(ctx, d.DeepCopy(), fields); err != nil {
+		return fmt.Errorf("writing the revision and the removals: %w", err)
+	}
+	return nil
+}
+
+// ensureFinalizer makes a deletion of the deployment wait for its sets, as machine-controller does.
+func (r *Reconciler) ensureFinalizer(ctx context.Context, d *v1alpha1.MachineDeployment) error {
+	if slices.Contains(d.Finalizers, metav1.FinalizerDeleteDependents) {
+		return nil
+	}
+	err := r.patch(ctx, d, map[string]any{"metadata": map[string]any{
+		"resourceVersion": d.ResourceVersion, "finalizers": append(slices.Clone(d.Finalizers), metav1.FinalizerDeleteDependents),
+	}})
+	if err != nil {
+		return fmt.Errorf("adding the finalizer: %w", err)
+	}
+	return nil
+}
+
+// patch writes the given fields and nothing else; object takes the answer.
+func (r *Reconciler) patch(ctx context.Context, object client.Object, fields map[string]any) error {
+	body, err := json.Marshal(fields)
+	if err != nil {
+		return fmt.Errorf("encoding the patch: %w", err)
+	}
+	return r.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, body), client.FieldOwner(FieldManager))
+}

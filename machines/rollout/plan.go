@@ -1,0 +1,125 @@
+package rollout
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// Compute decides what is to be written for a deployment. The error is for people: it says what in the object's spec
+// cannot be followed; nothing may be changed then.
+func Compute(s Snapshot) (Plan, error) {
+	if err := check(s.Deployment); err != nil {
+		return Plan{}, err
+	}
+	w := newWork(s)
+	unseen := w.shareRemovals()
+	size, restored := w.decideSize(s.Bounds, unseen)
+	w.replicas = size
+	lim, err := limitsOf(s.Deployment, size)
+	if err != nil {
+		return Plan{}, err
+	}
+	w.limits = lim
+
+	p := Plan{Replicas: size, RestoreReplicas: restored}
+	collisions, err := w.findCurrent()
+	if err != nil {
+		return Plan{}, err
+	}
+	w.follow()
+	w.annotate()
+	p.Revision = w.revision()
+	p.Status, p.RequeueAfter = w.status(collisions)
+	w.changes(&p)
+	p.Delete = w.surplusHistory(p.Status)
+	kept, next := PruneRemovals(s.Deployment.Spec.Removals, w.machines(), w.now)
+	p.Removals, p.PruneRemovals = kept, len(kept) < len(s.Deployment.Spec.Removals)
+	p.RequeueAfter = soonest(p.RequeueAfter, next)
+	p.Steps = w.steps
+	return p, nil
+}
+
+// follow decides the sizes of all sets.
+func (w *work) follow() {
+	switch {
+	case w.d.Spec.Paused && (w.current == nil || !w.current.isNew):
+		w.scalePaused()
+	case strategyOf(w.d) == v1alpha1.OnDelete:
+		w.followDeletions()
+	case strategyOf(w.d) == v1alpha1.Recreate:
+		w.recreate()
+	default:
+		w.roll()
+	}
+}
+
+// decideSize returns the size, and whether it has to be written to spec.replicas because a writer dropped it there. The
+// last size comes back, less the removals that no set has been told of yet, inside the bounds; a new object gets its
+// minimum when it has bounds, else 1 (design §3).
+func (w *work) decideSize(bounds v1alpha1.Bounds, unseen int32) (size int32, restored bool) {
+	if w.d.Spec.Replicas != nil {
+		return *w.d.Spec.Replicas, false
+	}
+	switch last := w.lastSize(); {
+	case last != nil:
+		size = bounds.Clamp(max(0, *last-unseen))
+		w.note(fmt.Sprintf("spec.replicas is not given: putting back the last size, %d", size))
+	case bounds.Listed:
+		size = bounds.Min
+		w.note(fmt.Sprintf("spec.replicas is not given: starting with the minimum, %d", size))
+	default:
+		size = 1
+		w.note("spec.replicas is not given: starting with 1")
+	}
+	return size, true
+}
+
+// lastSize is the size in status; where that was lost, what the newest active set was last told.
+func (w *work) lastSize() *int32 {
+	if w.d.Status.LastReplicas != nil {
+		return w.d.Status.LastReplicas
+	}
+	for _, s := range slices.Backward(w.sets) {
+		if n, ok := number(s.set, v1alpha1.AnnotationDesiredReplicas); ok && s.size > 0 {
+			return &n
+		}
+	}
+	return nil
+}
+
+// changes collects one write per set that differs from what is stored.
+func (w *work) changes(p *Plan) {
+	for _, s := range w.sets {
+		if s.isNew {
+			s.set.Spec.Replicas = &s.size
+			maps.Copy(s.set.Annotations, s.annotations)
+			p.Create = s.set
+			continue
+		}
+		minReady := s.set.Spec.MinReadySeconds
+		if s == w.current {
+			minReady = minReadySeconds(w.d)
+		}
+		removals, same := s.keptRemovals(w.d.Spec.Removals)
+		stored := s.set.Spec.Replicas != nil && *s.set.Spec.Replicas == s.size
+		if stored && same && minReady == s.set.Spec.MinReadySeconds && s.annotated() {
+			continue
+		}
+		p.Changes = append(p.Changes, SetChange{
+			Set: s.set, Replicas: s.size, Removals: removals, MinReadySeconds: minReady, Annotations: s.annotations,
+		})
+	}
+}
+
+// annotated says that the set bears the planned annotations already.
+func (s *setWork) annotated() bool {
+	for key, value := range s.annotations {
+		if stored, ok := s.set.Annotations[key]; stored != value || ok != (value != "") {
+			return false
+		}
+	}
+	return true
+}

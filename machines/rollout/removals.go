@@ -1,0 +1,100 @@
+package rollout
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// removalAge is how long an entry outlives its Machine, so that a repeated request finds it (design §3).
+const removalAge = 15 * time.Minute
+
+// shareRemovals hands each set its part of the deployment's list: a listed Machine goes onto its set's own list, and
+// the set's size goes down by it. An entry that the set bears already was counted in the write that brought it there.
+// It returns how many entries were new to their sets.
+func (w *work) shareRemovals() int32 {
+	var unseen int32
+	for _, s := range w.sets {
+		own, present := uidsOf(s.removals), s.uids()
+		removals := s.removals[:len(s.removals):len(s.removals)]
+		for _, r := range w.d.Spec.Removals {
+			if present[r.UID] && !own[r.UID] {
+				removals = append(removals, r)
+			}
+		}
+		share := int32(len(removals) - len(s.removals))
+		if share == 0 {
+			continue
+		}
+		unseen += share
+		s.removals = removals
+		w.resize(s, max(0, s.size-share), fmt.Sprintf("%d of its Machines are to be removed", share))
+	}
+	return unseen
+}
+
+func (s *setWork) uids() map[types.UID]bool {
+	uids := make(map[types.UID]bool, len(s.machines))
+	for _, m := range s.machines {
+		uids[m.UID] = true
+	}
+	return uids
+}
+
+// keptRemovals is the set's list without the entries that mean nothing any more: the Machine is gone and the deployment
+// has dropped the entry too. same says that nothing is to be written.
+func (s *setWork) keptRemovals(deployment []v1alpha1.Removal) (kept []v1alpha1.Removal, same bool) {
+	present, listed := s.uids(), uidsOf(deployment)
+	for _, r := range s.removals {
+		if present[r.UID] || listed[r.UID] {
+			kept = append(kept, r)
+		}
+	}
+	return kept, len(kept) == len(s.set.Spec.Removals) && len(kept) == len(s.removals)
+}
+
+// PruneRemovals is a list without the entries whose Machine is gone and whose time is over, and how long it takes until
+// the next one is due (0: none is waiting).
+func PruneRemovals(list []v1alpha1.Removal, machines []*v1alpha1.Machine, now time.Time) (kept []v1alpha1.Removal, next time.Duration) {
+	kept = []v1alpha1.Removal{}
+	if len(list) == 0 {
+		return kept, 0
+	}
+	present := make(map[types.UID]bool, len(machines))
+	for _, m := range machines {
+		present[m.UID] = true
+	}
+	for _, r := range list {
+		wait := r.Time.Add(removalAge).Sub(now)
+		if !present[r.UID] && wait <= 0 {
+			continue
+		}
+		kept = append(kept, r)
+		if !present[r.UID] {
+			next = soonest(next, wait)
+		}
+	}
+	return kept, next
+}
+
+func (w *work) machines() []*v1alpha1.Machine {
+	var all []*v1alpha1.Machine
+	for _, s := range w.sets {
+		all = append(all, s.machines...)
+	}
+	return all
+}
+
+// soonest is the lesser of two waiting times, where 0 and less are no waiting time.
+func soonest(a, b time.Duration) time.Duration {
+	switch {
+	case a <= 0:
+		return max(b, 0)
+	case b <= 0:
+		return a
+	}
+	return min(a, b)
+}

@@ -1,0 +1,196 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// maxNameBase leaves room for a dash and the ten characters of a hash in the 57 that a set's Machines leave it.
+const maxNameBase = 46
+
+// findCurrent makes w.current the set whose template equals the deployment's: of several the largest, then the oldest,
+// so that nothing rolls that need not (CAPI-54). Where there is none, a new one is described, unless the deployment is
+// paused and has other sets. It returns the collision count.
+func (w *work) findCurrent() (collisions *int32, err error) {
+	for _, s := range w.sets {
+		if TemplatesEqual(&s.set.Spec.Template, &w.d.Spec.Template) && (w.current == nil || s.before > w.current.before) {
+			w.current = s
+		}
+	}
+	collisions = w.d.Status.CollisionCount
+	if w.current != nil || w.d.Spec.Paused && len(w.sets) > 0 {
+		return collisions, nil
+	}
+	set, collisions, err := w.newSet(collisions)
+	if err != nil {
+		return nil, err
+	}
+	w.current = &setWork{set: set, isNew: true, annotations: map[string]string{}, availableFrom: []int32{0}}
+	w.sets = append(w.sets, w.current)
+	w.note("no set has this template: making " + set.Name)
+	return collisions, nil
+}
+
+// newSet describes the set for the deployment's template. A name that another template's set bears is left to it
+// (MC-26).
+func (w *work) newSet(collisions *int32) (*v1alpha1.MachineSet, *int32, error) {
+	count := int32(0)
+	if collisions != nil {
+		count = *collisions
+	}
+	base := strings.TrimRight(w.d.Name[:min(len(w.d.Name), maxNameBase)], "-.")
+	var hash, name string
+	for {
+		var err error
+		if hash, err = templateHash(&w.d.Spec.Template, count); err != nil {
+			return nil, nil, err
+		}
+		if name = base + "-" + hash; !w.taken(name) {
+			break
+		}
+		count++
+		collisions = &count
+	}
+	template := w.d.Spec.Template.DeepCopy()
+	template.Metadata.Labels = withHash(template.Metadata.Labels, hash)
+	selector := w.d.Spec.Selector.DeepCopy()
+	selector.MatchLabels = withHash(selector.MatchLabels, hash)
+	return &v1alpha1.MachineSet{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: w.d.Namespace,
+			Labels:          withHash(w.d.Spec.Template.Metadata.Labels, hash),
+			Annotations:     map[string]string{},
+			Finalizers:      []string{metav1.FinalizerDeleteDependents},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(w.d, v1alpha1.MachineDeploymentKind)},
+		},
+		Spec: v1alpha1.MachineSetSpec{MinReadySeconds: minReadySeconds(w.d), Selector: *selector, Template: *template},
+	}, collisions, nil
+}
+
+func (w *work) taken(name string) bool {
+	return slices.ContainsFunc(w.sets, func(s *setWork) bool { return s.set.Name == name })
+}
+
+func withHash(labels map[string]string, hash string) map[string]string {
+	labels = maps.Clone(labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[v1alpha1.LabelTemplateHash] = hash
+	return labels
+}
+
+// annotate plans the annotations of all sets: sizes on those that are active, the revision and the deployment's own
+// annotations on the current one, as machine-controller writes them.
+func (w *work) annotate() {
+	for _, s := range w.sets {
+		if s.size > 0 || s == w.current {
+			s.annotations[v1alpha1.AnnotationDesiredReplicas] = strconv.Itoa(int(w.replicas))
+			s.annotations[v1alpha1.AnnotationMaxReplicas] = strconv.Itoa(int(w.replicas + w.limits.surge))
+		}
+		switch onDelete := strategyOf(w.d) == v1alpha1.OnDelete; {
+		case onDelete && s != w.current && !w.d.Spec.Paused:
+			s.annotations[v1alpha1.AnnotationNoCreate] = "true"
+		case s.set.Annotations[v1alpha1.AnnotationNoCreate] != "":
+			s.annotations[v1alpha1.AnnotationNoCreate] = ""
+		}
+	}
+	if w.current == nil {
+		return
+	}
+	for key, value := range w.d.Annotations {
+		if !notCopied[key] && value != "" {
+			w.current.annotations[key] = value
+		}
+	}
+	w.annotateRevision()
+}
+
+// notCopied are annotations of a deployment that say something about itself only.
+var notCopied = map[string]bool{
+	corev1.LastAppliedConfigAnnotation: true,
+	v1alpha1.AnnotationRevision:        true,
+	v1alpha1.AnnotationRevisionHistory: true,
+	v1alpha1.AnnotationDesiredReplicas: true,
+	v1alpha1.AnnotationMaxReplicas:     true,
+	v1alpha1.AnnotationPaused:          true,
+	v1alpha1.AnnotationPausedCAPI:      true,
+}
+
+// annotateRevision gives the current set the highest revision. A set that comes back keeps its former numbers in its
+// history (MC-20); nothing else touches the history (MC-21).
+func (w *work) annotateRevision() {
+	var highest int32
+	for _, s := range w.old() {
+		if n, ok := number(s.set, v1alpha1.AnnotationRevision); ok {
+			highest = max(highest, n)
+		}
+	}
+	c := w.current
+	own, ok := number(c.set, v1alpha1.AnnotationRevision)
+	if ok && own > highest {
+		return
+	}
+	c.annotations[v1alpha1.AnnotationRevision] = strconv.Itoa(int(highest + 1))
+	if ok {
+		former := strconv.Itoa(int(own))
+		if history := c.set.Annotations[v1alpha1.AnnotationRevisionHistory]; history != "" {
+			former = history + "," + former
+		}
+		c.annotations[v1alpha1.AnnotationRevisionHistory] = former
+	}
+}
+
+// revision is the deployment's own annotation when it has to change.
+func (w *work) revision() string {
+	if w.current == nil {
+		return ""
+	}
+	revision, ok := w.current.annotations[v1alpha1.AnnotationRevision]
+	if !ok {
+		revision = w.current.set.Annotations[v1alpha1.AnnotationRevision]
+	}
+	if revision == w.d.Annotations[v1alpha1.AnnotationRevision] {
+		return ""
+	}
+	return revision
+}
+
+// surplusHistory are empty old sets beyond the limit, once the deployment is complete (MC-25). No limit keeps all.
+func (w *work) surplusHistory(status v1alpha1.MachineDeploymentStatus) []*v1alpha1.MachineSet {
+	if w.d.Spec.RevisionHistoryLimit == nil || w.d.Spec.Paused || !complete(status, w.replicas) {
+		return nil
+	}
+	var empty []*v1alpha1.MachineSet
+	for _, s := range w.old() {
+		seen := s.set.Status.ObservedGeneration >= s.set.Generation && s.set.Status.Replicas == 0
+		if seen && s.size == 0 && s.before == 0 && len(s.machines) == 0 {
+			empty = append(empty, s.set)
+		}
+	}
+	slices.SortStableFunc(empty, func(a, b *v1alpha1.MachineSet) int {
+		x, _ := number(a, v1alpha1.AnnotationRevision)
+		y, _ := number(b, v1alpha1.AnnotationRevision)
+		return cmp.Compare(x, y)
+	})
+	surplus := empty[:max(0, len(empty)-int(max(0, *w.d.Spec.RevisionHistoryLimit)))]
+	for _, set := range surplus {
+		w.note(fmt.Sprintf("deleting %s: empty, and beyond the history limit of %d", set.Name, *w.d.Spec.RevisionHistoryLimit))
+	}
+	return surplus
+}
+
+// number reads a whole number from a set's annotation.
+func number(set *v1alpha1.MachineSet, key string) (int32, bool) {
+	n, err := strconv.ParseInt(set.Annotations[key], 10, 32)
+	return int32(n), err == nil
+}

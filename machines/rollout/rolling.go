@@ -1,0 +1,115 @@
+package rollout
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// roll takes one step of a RollingUpdate: the current set grows inside the surge, the old ones shrink down to the floor.
+func (w *work) roll() {
+	if !w.rolling() {
+		w.resize(w.current, w.replicas, fmt.Sprintf("the deployment wants %d", w.replicas))
+		return
+	}
+	w.shrinkMarked()
+	w.grow()
+	w.shrinkOld()
+}
+
+// shrinkMarked lets marked Machines choose the set that shrinks, when the deployment was made smaller during a roll
+// (MC-28), as long as the floor holds.
+func (w *work) shrinkMarked() {
+	surplus := w.sizes() - w.replicas - w.limits.surge
+	for _, s := range w.sets {
+		for _, f := range s.order {
+			next := s.size - 1
+			if surplus <= 0 || next < 0 || f.Machine.Annotations[v1alpha1.AnnotationDeleteMachine] == "" {
+				break
+			}
+			if s.available() > s.availableAt(next) && w.available() <= w.floor() {
+				break
+			}
+			w.resize(s, next, "there are too many, and one of its Machines is marked for deletion")
+			surplus--
+		}
+	}
+}
+
+// grow raises the current set as far as the surge allows. Machines that are leaving count as long as they have a server
+// (MC-17), so that a roll never needs more quota than replicas plus surge.
+func (w *work) grow() {
+	c := w.current
+	if c.size > w.replicas {
+		w.resize(c, w.replicas, fmt.Sprintf("the deployment wants %d", w.replicas))
+		return
+	}
+	room := w.replicas + w.limits.surge - w.occupied()
+	if c.size == w.replicas || room <= 0 {
+		return
+	}
+	w.resize(c, min(c.size+room, w.replicas), fmt.Sprintf("rolling: %d fit below %d replicas and %d surge", room, w.replicas, w.limits.surge))
+}
+
+// floor is how many Machines must stay available.
+func (w *work) floor() int32 { return w.replicas - w.limits.unavailable }
+
+// shrinkOld lowers the old sets, oldest first: what is not available goes first, then what is available beyond the
+// floor. What the current set still owes is held back, so that a template that never works stops the roll (MCM-10).
+func (w *work) shrinkOld() {
+	owed := w.current.size - w.current.available()
+	surplus := w.sizes() - w.floor() - owed
+	if surplus <= 0 {
+		return
+	}
+	for _, s := range w.old() {
+		if n := min(s.size-s.available(), surplus); n > 0 {
+			w.dropUnavailable(s, n)
+			surplus -= n
+		}
+	}
+	if owed > 0 && w.deadlineExceeded() {
+		w.note(fmt.Sprintf("no progress within the deadline: %d new Machines are not available, available old ones stay", owed))
+		return
+	}
+	spare := w.available() - w.floor()
+	for _, s := range w.old() {
+		if n := min(s.size, spare); n > 0 {
+			w.resize(s, s.size-n, fmt.Sprintf("rolling: %d beyond the floor of %d available", spare, w.floor()))
+			spare -= n
+		}
+	}
+}
+
+// dropUnavailable lowers a set by n Machines that are not available (or do not exist). When the set would let an
+// available one go before them, because somebody marked it, they are named.
+func (w *work) dropUnavailable(s *setWork, n int32) {
+	const reason = "rolling: not available, so it goes first"
+	if s.availableAt(s.size-n) < s.available() {
+		missing := max(0, s.size-int32(len(s.order)))
+		s.nameUnavailable(n-missing, w.now)
+	}
+	w.resize(s, s.size-n, reason)
+}
+
+func (s *setWork) nameUnavailable(n int32, now time.Time) {
+	var living []MachineFacts
+	for _, f := range s.living {
+		if n <= 0 || f.Available {
+			living = append(living, f)
+			continue
+		}
+		s.removals = append(s.removals[:len(s.removals):len(s.removals)], v1alpha1.Removal{
+			Name: f.Machine.Name, UID: f.Machine.UID, Time: metav1.NewTime(now),
+		})
+		if f.HasServer() {
+			s.terminating++
+		}
+		n--
+	}
+	s.living = living
+	s.sortLiving()
+}

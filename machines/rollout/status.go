@@ -1,0 +1,148 @@
+package rollout
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// Reasons of the conditions Available and Progressing.
+const (
+	ReasonMinimumAvailable = "MinimumReplicasAvailable"
+	ReasonBelowMinimum     = "MinimumReplicasUnavailable"
+	ReasonComplete         = "NewMachineSetAvailable"
+	ReasonUpdating         = "MachineSetUpdated"
+	ReasonPaused           = "DeploymentPaused"
+	ReasonDeadline         = "ProgressDeadlineExceeded"
+	ReasonInvalid          = "InvalidSpec"
+)
+
+// defaultDeadline holds where spec.progressDeadlineSeconds is not given.
+const defaultDeadline = 600 * time.Second
+
+// status counts the living Machines and sets the conditions that belong to this controller. The waiting time is until a
+// Ready Machine becomes available, or until the progress deadline.
+func (w *work) status(collisions *int32) (v1alpha1.MachineDeploymentStatus, time.Duration) {
+	st, wait := w.numbers()
+	st.ObservedGeneration = w.d.Generation
+	st.LastReplicas = &w.replicas
+	st.CollisionCount = collisions
+	if selector, err := metav1.LabelSelectorAsSelector(&w.d.Spec.Selector); err == nil {
+		st.Selector = selector.String()
+	}
+	available := metav1.Condition{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionTrue, Reason: ReasonMinimumAvailable,
+		Message: fmt.Sprintf("%d of %d Machines are available", st.AvailableReplicas, w.replicas)}
+	if st.AvailableReplicas < w.floor() {
+		available.Status, available.Reason = metav1.ConditionFalse, ReasonBelowMinimum
+	}
+	st.Conditions = []metav1.Condition{
+		w.keepTime(available),
+		w.progress(st),
+	}
+	if p := st.Conditions[1]; p.Status == metav1.ConditionTrue && p.Reason != ReasonComplete {
+		if deadline, ok := deadlineOf(w.d); ok {
+			wait = soonest(wait, p.LastTransitionTime.Add(deadline).Sub(w.now)+time.Second)
+		}
+	}
+	return st, wait
+}
+
+func (w *work) numbers() (v1alpha1.MachineDeploymentStatus, time.Duration) {
+	var st v1alpha1.MachineDeploymentStatus
+	var wait time.Duration
+	for _, s := range w.sets {
+		for _, f := range s.living {
+			st.Replicas++
+			if s == w.current {
+				st.UpdatedReplicas++
+			}
+			switch {
+			case f.Available:
+				st.ReadyReplicas++
+				st.AvailableReplicas++
+			case f.NodeReady:
+				st.ReadyReplicas++
+				wait = soonest(wait, AvailableAfter(f.Machine, minReadySeconds(w.d), w.now))
+			}
+		}
+	}
+	st.UnavailableReplicas = max(0, max(w.sizes(), w.replicas)-st.AvailableReplicas)
+	return st, wait
+}
+
+// complete says that nothing is left to do.
+func complete(st v1alpha1.MachineDeploymentStatus, replicas int32) bool {
+	return st.UpdatedReplicas == replicas && st.Replicas == replicas && st.AvailableReplicas == replicas
+}
+
+// progress is the condition Progressing. Its transition time is that of the last progress: numbers that went up, old
+// Machines that went away, or a change of the spec.
+func (w *work) progress(st v1alpha1.MachineDeploymentStatus) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionTrue, Reason: ReasonUpdating,
+		Message: fmt.Sprintf("%d of %d Machines are of the current template, %d are available", st.UpdatedReplicas, w.replicas, st.AvailableReplicas)}
+	switch {
+	case w.d.Spec.Paused && !w.stalled():
+		c.Status, c.Reason = metav1.ConditionUnknown, ReasonPaused
+		c.Message = "spec.paused is set: sizes are followed, nothing rolls"
+	case complete(st, w.replicas):
+		c.Reason = ReasonComplete
+		c.Message = fmt.Sprintf("all %d Machines are of the current template and available", w.replicas)
+	case !w.progressed(st) && w.deadlineExceeded():
+		c.Status, c.Reason = metav1.ConditionFalse, ReasonDeadline
+		deadline, _ := deadlineOf(w.d)
+		c.Message = fmt.Sprintf("no progress for %s: %s", deadline, c.Message)
+	}
+	former := meta.FindStatusCondition(w.d.Status.Conditions, c.Type)
+	c.ObservedGeneration = w.d.Generation
+	moved := c.Reason == ReasonUpdating && w.progressed(st)
+	if former == nil || former.Status != c.Status || former.Reason != c.Reason || moved {
+		c.LastTransitionTime = metav1.NewTime(w.now)
+	} else {
+		c.LastTransitionTime = former.LastTransitionTime
+	}
+	return c
+}
+
+func (w *work) progressed(st v1alpha1.MachineDeploymentStatus) bool {
+	former := w.d.Status
+	return st.UpdatedReplicas > former.UpdatedReplicas || st.ReadyReplicas > former.ReadyReplicas ||
+		st.AvailableReplicas > former.AvailableReplicas || former.ObservedGeneration != w.d.Generation ||
+		st.Replicas-st.UpdatedReplicas < former.Replicas-former.UpdatedReplicas
+}
+
+// stalled says that the deadline was found exceeded earlier.
+func (w *work) stalled() bool {
+	c := meta.FindStatusCondition(w.d.Status.Conditions, v1alpha1.ConditionProgressing)
+	return c != nil && c.Reason == ReasonDeadline
+}
+
+// deadlineExceeded says that the last progress is longer ago than the deployment allows.
+func (w *work) deadlineExceeded() bool {
+	c := meta.FindStatusCondition(w.d.Status.Conditions, v1alpha1.ConditionProgressing)
+	deadline, ok := deadlineOf(w.d)
+	if c == nil || !ok || w.d.Status.ObservedGeneration != w.d.Generation {
+		return false
+	}
+	return c.Reason == ReasonDeadline || c.Reason == ReasonUpdating && w.now.After(c.LastTransitionTime.Add(deadline))
+}
+
+func deadlineOf(d *v1alpha1.MachineDeployment) (time.Duration, bool) {
+	if d.Spec.ProgressDeadlineSeconds == nil {
+		return defaultDeadline, true
+	}
+	return seconds(*d.Spec.ProgressDeadlineSeconds), *d.Spec.ProgressDeadlineSeconds > 0
+}
+
+// keepTime keeps the transition time of a condition whose status is as before.
+func (w *work) keepTime(c metav1.Condition) metav1.Condition {
+	c.ObservedGeneration = w.d.Generation
+	c.LastTransitionTime = metav1.NewTime(w.now)
+	if former := meta.FindStatusCondition(w.d.Status.Conditions, c.Type); former != nil && former.Status == c.Status {
+		c.LastTransitionTime = former.LastTransitionTime
+	}
+	return c
+}

@@ -1,0 +1,115 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// followDeletions is OnDelete: an old set keeps what people left there, and the current set makes up the rest.
+func (w *work) followDeletions() {
+	for _, s := range w.old() {
+		w.resize(s, min(s.size, int32(len(s.living))), "OnDelete: somebody deleted Machines")
+	}
+	surplus := w.sizes() - w.current.size - w.replicas
+	for _, s := range w.old() {
+		if n := min(s.size, surplus); n > 0 {
+			w.resize(s, s.size-n, fmt.Sprintf("the deployment wants %d", w.replicas))
+			surplus -= n
+		}
+	}
+	left := w.sizes() - w.current.size
+	w.resize(w.current, max(0, w.replicas-left), fmt.Sprintf("OnDelete: %d old Machines stay", left))
+}
+
+// recreate removes all old Machines before it makes new ones; not even their objects may be left (MCM-19).
+func (w *work) recreate() {
+	var left int
+	for _, s := range w.old() {
+		w.resize(s, 0, "Recreate: old Machines go first")
+		left += len(s.machines)
+	}
+	if left > 0 || w.leaving > 0 {
+		w.resize(w.current, min(w.current.size, w.replicas), "Recreate: waiting for old Machines to go")
+		return
+	}
+	w.resize(w.current, w.replicas, fmt.Sprintf("the deployment wants %d", w.replicas))
+}
+
+// scalePaused follows the size without rolling: a single active set takes it all, several share it in proportion to
+// their sizes (MC-24).
+func (w *work) scalePaused() {
+	var active []*setWork
+	for _, s := range w.sets {
+		if s.size > 0 {
+			active = append(active, s)
+		}
+	}
+	switch len(active) {
+	case 0:
+		s := w.sets[len(w.sets)-1]
+		if w.current != nil {
+			s = w.current
+		}
+		w.resize(s, w.replicas, "paused: the newest set takes the size")
+	case 1:
+		w.resize(active[0], w.replicas, "paused: the only active set takes the size")
+	default:
+		w.scaleInProportion(active)
+	}
+}
+
+// scaleInProportion spreads a change of the size over the active sets: each in proportion to its share of the old
+// maximum, the rounding rest to the largest. Growth may use the surge; a size that did not change moves nothing.
+func (w *work) scaleInProportion(active []*setWork) {
+	allowed := w.replicas + w.limits.surge
+	if w.replicas == 0 {
+		allowed = 0
+	}
+	change := allowed - w.sizes()
+	if change > 0 && !w.grew(active) {
+		change = max(0, w.replicas-w.sizes())
+	}
+	if change == 0 {
+		return
+	}
+	slices.SortStableFunc(active, func(a, b *setWork) int { return cmp.Compare(b.size, a.size) })
+	sizes := make([]int32, len(active))
+	rest := change
+	for i, s := range active {
+		part := proportion(s, allowed)
+		if change > 0 {
+			part = min(max(part, 0), rest)
+		} else {
+			part = max(min(part, 0), rest)
+		}
+		sizes[i] = s.size + part
+		rest -= part
+	}
+	sizes[0] = max(0, sizes[0]+rest)
+	for i, s := range active {
+		w.resize(s, sizes[i], fmt.Sprintf("paused: its share of %d", allowed))
+	}
+}
+
+// proportion is how much a set's size changes when the maximum becomes allowed.
+func proportion(s *setWork, allowed int32) int32 {
+	former, ok := number(s.set, v1alpha1.AnnotationMaxReplicas)
+	if !ok || former <= 0 {
+		return 0
+	}
+	return int32(math.Round(float64(s.size)*float64(allowed)/float64(former))) - s.size
+}
+
+// grew says that the size was raised since the active sets were last told of it.
+func (w *work) grew(active []*setWork) bool {
+	for _, s := range active {
+		if told, ok := number(s.set, v1alpha1.AnnotationDesiredReplicas); ok && told < w.replicas {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,158 @@
+package set
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/rollout"
+)
+
+// controllerIndex finds Machines by the UID of their controller; orphans stand under noController.
+const (
+	controllerIndex = "machineset.controller"
+	noController    = "none"
+)
+
+func controllerOf(o client.Object) []string {
+	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
+		return []string{string(ref.UID)}
+	}
+	return []string{noController}
+}
+
+// owned lists the Machines that the set controls. They belong to the cache and must not be changed.
+func (r *Reconciler) owned(ctx context.Context, set *v1alpha1.MachineSet) ([]*v1alpha1.Machine, error) {
+	return r.indexed(ctx, set.Namespace, string(set.UID))
+}
+
+func (r *Reconciler) indexed(ctx context.Context, namespace, controller string) ([]*v1alpha1.Machine, error) {
+	var list v1alpha1.MachineList
+	err := r.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{controllerIndex: controller}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing Machines: %w", err)
+	}
+	machines := make([]*v1alpha1.Machine, len(list.Items))
+	for i := range list.Items {
+		machines[i] = &list.Items[i]
+	}
+	return machines, nil
+}
+
+// claim returns the Machines that belong to the set: those that it controls, without the ones whose labels no longer
+// match, which are released, and with matching orphans, which are adopted (MC-30, MC-33).
+func (r *Reconciler) claim(ctx context.Context, set *v1alpha1.MachineSet, selector labels.Selector) ([]*v1alpha1.Machine, error) {
+	owned, err := r.owned(ctx, set)
+	if err != nil {
+		return nil, err
+	}
+	var mine []*v1alpha1.Machine
+	for _, m := range owned {
+		if selector.Matches(labels.Set(m.Labels)) || !m.DeletionTimestamp.IsZero() {
+			mine = append(mine, m)
+			continue
+		}
+		ctrl.LoggerFrom(ctx).Info("releasing a Machine whose labels no longer match", "machine", m.Name)
+		refs := slices.DeleteFunc(slices.Clone(m.OwnerReferences), func(o metav1.OwnerReference) bool { return o.UID == set.UID })
+		if err := r.writeOwners(ctx, m, refs); err != nil {
+			return nil, err
+		}
+	}
+	orphans, err := r.indexed(ctx, set.Namespace, noController)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range orphans {
+		if !selector.Matches(labels.Set(m.Labels)) || !m.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := r.adopt(ctx, set, m); err != nil {
+			return nil, err
+		}
+		mine = append(mine, m)
+	}
+	return mine, nil
+}
+
+// adopt makes the set a Machine's controller, unless the set is gone by now.
+func (r *Reconciler) adopt(ctx context.Context, set *v1alpha1.MachineSet, m *v1alpha1.Machine) error {
+	var now v1alpha1.MachineSet
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(set), &now); err != nil {
+		return fmt.Errorf("looking at the set before adopting: %w", err)
+	}
+	if now.UID != set.UID || !now.DeletionTimestamp.IsZero() {
+		return fmt.Errorf("adopting Machine %s: the set is being deleted", m.Name)
+	}
+	ctrl.LoggerFrom(ctx).Info("adopting a Machine", "machine", m.Name)
+	refs := append(slices.Clone(m.OwnerReferences), *metav1.NewControllerRef(set, v1alpha1.MachineSetKind))
+	return r.writeOwners(ctx, m, refs)
+}
+
+func (r *Reconciler) writeOwners(ctx context.Context, m *v1alpha1.Machine, refs []metav1.OwnerReference) error {
+	err := r.patch(ctx, m.DeepCopy(), map[string]any{"metadata": map[string]any{
+		"uid": m.UID, "resourceVersion": m.ResourceVersion, "ownerReferences": refs,
+	}})
+	if err != nil {
+		return fmt.Errorf("writing the owner of Machine %s: %w", m.Name, err)
+	}
+	return nil
+}
+
+// ensureFinalizer makes a deletion of the set wait for its Machines, as machine-controller does.
+func (r *Reconciler) ensureFinalizer(ctx context.Context, set *v1alpha1.MachineSet) error {
+	if slices.Contains(set.Finalizers, metav1.FinalizerDeleteDependents) {
+		return nil
+	}
+	err := r.patch(ctx, set, map[string]any{"metadata": map[string]any{
+		"resourceVersion": set.ResourceVersion, "finalizers": append(slices.Clone(set.Finalizers), metav1.FinalizerDeleteDependents),
+	}})
+	if err != nil {
+		return fmt.Errorf("adding the finalizer: %w", err)
+	}
+	return nil
+}
+
+// ownSpec writes what is the set's own business in its spec: a size that no writer gives, and, when no deployment looks
+// after it, the list of removals without what is over.
+func (r *Reconciler) ownSpec(ctx context.Context, set *v1alpha1.MachineSet, d decision, wait *time.Duration, machines []*v1alpha1.Machine) error {
+	if metav1.GetControllerOfNoCopy(set) != nil {
+		return nil
+	}
+	spec := map[string]any{}
+	if d.restore {
+		spec["replicas"] = d.wanted
+	}
+	kept, next := rollout.PruneRemovals(set.Spec.Removals, machines, r.clock.Now())
+	*wait = soonest(*wait, next)
+	if len(kept) < len(set.Spec.Removals) {
+		spec["removals"] = kept
+	}
+	if len(spec) == 0 {
+		return nil
+	}
+	err := r.patch(ctx, set, map[string]any{
+		"metadata": map[string]any{"uid": set.UID, "resourceVersion": set.ResourceVersion}, "spec": spec,
+	})
+	if err != nil {
+		return fmt.Errorf("writing the set's size and removals: %w", err)
+	}
+	return nil
+}
+
+// patch writes the given fields and nothing else; object takes the answer.
+func (r *Reconciler) patch(ctx context.Context, object client.Object, fields map[string]any) error {
+	body, err := json.Marshal(fields)
+	if err != nil {
+		return fmt.Errorf("encoding the patch: %w", err)
+	}
+	return r.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, body), client.FieldOwner(FieldManager))
+}

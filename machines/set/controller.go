@@ -1,0 +1,175 @@
+// Package set keeps MachineSets at their size: it adopts, makes and deletes Machines, and counts them.
+//
+// It never sees a cloud, nor a Node: a Machine's Ready condition follows its Node's, and a change of it wakes the set.
+package set
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/rollout"
+)
+
+// FieldManager owns what this controller writes.
+const FieldManager = "drover-machineset"
+
+// gather is how long events of Machines are collected before their set is looked at: one look, and one status write,
+// for all that happened meanwhile.
+const gather = 200 * time.Millisecond
+
+// Options are what the controller needs.
+type Options struct {
+	// Control is the cluster that holds the MachineSets and Machines.
+	Control cluster.Cluster
+	Clock   clock.PassiveClock
+	// Suffix makes the last part of a Machine's name. Default: five random letters and digits.
+	Suffix func() string
+	// Concurrent is how many sets are worked on at once. Default: 10.
+	Concurrent int
+}
+
+// Reconciler keeps MachineSets at their size.
+type Reconciler struct {
+	client  client.Client
+	live    client.Reader
+	events  events.EventRecorder
+	clock   clock.PassiveClock
+	suffix  func() string
+	pending *pending
+	options Options
+}
+
+// New returns the controller.
+func New(o Options) *Reconciler {
+	if o.Suffix == nil {
+		o.Suffix = func() string { return rand.String(5) }
+	}
+	if o.Concurrent <= 0 {
+		o.Concurrent = 10
+	}
+	return &Reconciler{
+		client: o.Control.GetClient(), live: o.Control.GetAPIReader(), events: o.Control.GetEventRecorder(FieldManager),
+		clock: o.Clock, suffix: o.Suffix, pending: newPending(), options: o,
+	}
+}
+
+// SetupWithManager makes the manager run the controller.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	cache := r.options.Control.GetCache()
+	if err := cache.IndexField(context.Background(), &v1alpha1.Machine{}, controllerIndex, controllerOf); err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("machineset").
+		WatchesRawSource(source.Kind(cache, &v1alpha1.MachineSet{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineSet]{})).
+		WatchesRawSource(source.Kind(cache, &v1alpha1.Machine{}, r.machineEvents())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.options.Concurrent}).
+		Complete(r)
+}
+
+// Reconcile brings one set a step further.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	set := &v1alpha1.MachineSet{}
+	if err := r.client.Get(ctx, req.NamespacedName, set); err != nil {
+		r.pending.forget(req.NamespacedName)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !set.DeletionTimestamp.IsZero() || rollout.Paused(set.Annotations) {
+		return ctrl.Result{}, nil
+	}
+	result, err := r.reconcile(ctx, set)
+	if apierrors.IsConflict(err) {
+		ctrl.LoggerFrom(ctx).V(1).Info("the set changed meanwhile, looking again")
+		return ctrl.Result{RequeueAfter: gather}, nil
+	}
+	return result, err
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (ctrl.Result, error) {
+	selector, invalid := check(set)
+	if invalid != nil {
+		r.events.Eventf(set, nil, "Warning", reasonInvalid, "Reconcile", "%s", invalid.Error())
+		return ctrl.Result{}, r.writeStatus(ctx, set, failedStatus(set, reasonInvalid, invalid))
+	}
+	if err := r.ensureFinalizer(ctx, set); err != nil {
+		return ctrl.Result{}, err
+	}
+	machines, err := r.claim(ctx, set, selector)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	wait, err := r.settlePending(ctx, set, machines)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	seen := r.observe(set, machines)
+	next := decide(seen)
+	if err := r.ownSpec(ctx, set, next, &wait, machines); err != nil {
+		return ctrl.Result{}, err
+	}
+	acted := r.act(ctx, set, next)
+	status := seen.status(selector)
+	if acted != nil {
+		reason := reasonCreate
+		status.ErrorReason, status.ErrorMessage = &reason, bounded(acted.Error())
+	}
+	wait = soonest(wait, seen.availableIn)
+	if next.later > 0 {
+		wait = soonest(wait, gather)
+	}
+	return ctrl.Result{RequeueAfter: wait}, errors.Join(acted, r.writeStatus(ctx, set, status))
+}
+
+// act deletes first and makes then, so that a stale view never makes what it deletes.
+func (r *Reconciler) act(ctx context.Context, set *v1alpha1.MachineSet, d decision) error {
+	deleted := r.deleteMachines(ctx, set, d.remove)
+	if d.create == 0 {
+		return deleted
+	}
+	return errors.Join(deleted, r.createMachines(ctx, set, d.create))
+}
+
+// check refuses a set that cannot be followed.
+func check(set *v1alpha1.MachineSet) (labels.Selector, error) {
+	selector, err := metav1.LabelSelectorAsSelector(&set.Spec.Selector)
+	if err != nil {
+		return nil, err
+	}
+	if selector.Empty() || !selector.Matches(labels.Set(set.Spec.Template.Metadata.Labels)) {
+		return nil, errSelector
+	}
+	if set.Spec.Replicas != nil && *set.Spec.Replicas < 0 {
+		return nil, errNegative
+	}
+	return selector, rollout.CheckDeletePolicy(set.Spec.DeletePolicy)
+}
+
+var (
+	errSelector = errors.New("spec.selector does not match spec.template.metadata.labels (or is empty): add the selector's labels to the template")
+	errNegative = errors.New("spec.replicas must not be negative")
+)
+
+func soonest(a, b time.Duration) time.Duration {
+	switch {
+	case a <= 0:
+		return max(b, 0)
+	case b <= 0:
+		return a
+	}
+	return min(a, b)
+}

@@ -1,0 +1,137 @@
+package set
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+const (
+	// maxParallel bounds the calls that run at once.
+	maxParallel = 64
+	// maxNameBase leaves room for a dash and five letters in the 63 that a host name may have.
+	maxNameBase = 57
+)
+
+// createMachines makes count Machines in batches of 1, 2, 4, … calls at once, and stops behind the first batch that
+// has an error: what fails for one usually fails for all (MCM-24).
+func (r *Reconciler) createMachines(ctx context.Context, set *v1alpha1.MachineSet, count int) error {
+	unseen, err := r.lookOnce(ctx, set)
+	if err != nil {
+		return err
+	}
+	count -= unseen
+	var made int
+	for batch := 1; made < count; batch = min(2*batch, maxParallel) {
+		n := min(batch, count-made)
+		if err := inParallel(n, func(int) error { return r.createMachine(ctx, set) }); err != nil {
+			return fmt.Errorf("creating Machines (%d of %d made): %w", made, count, err)
+		}
+		made += n
+	}
+	if made > 0 {
+		ctrl.LoggerFrom(ctx).Info("made Machines", "count", made)
+	}
+	return nil
+}
+
+// createMachine makes one Machine. Its name is remembered before the call: when the outcome is unknown, the Machine
+// counts until a look shows that it does not exist.
+func (r *Reconciler) createMachine(ctx context.Context, set *v1alpha1.MachineSet) error {
+	m := newMachine(set, r.suffix())
+	r.pending.create(set, m.Name, r.clock.Now())
+	err := r.client.Create(ctx, m, client.FieldOwner(FieldManager))
+	if err != nil && refused(err) {
+		r.pending.notCreated(set, m.Name)
+	}
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	return err
+}
+
+// refused says that the API server answered and nothing was made.
+func refused(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && !apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err) && !apierrors.IsInternalError(err)
+}
+
+// newMachine is the Machine that a set's template describes. The finalizers stand on it before any server can exist.
+func newMachine(set *v1alpha1.MachineSet, suffix string) *v1alpha1.Machine {
+	t := set.Spec.Template.DeepCopy()
+	m := &v1alpha1.Machine{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            strings.TrimRight(set.Name[:min(len(set.Name), maxNameBase)], "-.") + "-" + suffix,
+			Namespace:       set.Namespace,
+			Labels:          maps.Clone(t.Metadata.Labels),
+			Annotations:     maps.Clone(t.Metadata.Annotations),
+			Finalizers:      finalizers(t),
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, v1alpha1.MachineSetKind)},
+		},
+		Spec: t.Spec,
+	}
+	if m.Spec.Metadata.Name == "" {
+		m.Spec.Metadata.Name = m.Name
+	}
+	return m
+}
+
+func finalizers(t *v1alpha1.MachineTemplateSpec) []string {
+	all := []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode}
+	for _, f := range t.Metadata.Finalizers {
+		if !slices.Contains(all, f) {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// deleteMachines deletes each Machine, by UID, and tries all of them even when one fails.
+func (r *Reconciler) deleteMachines(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) error {
+	if len(machines) == 0 {
+		return nil
+	}
+	names := make([]string, len(machines))
+	for i, m := range machines {
+		names[i] = m.Name
+	}
+	ctrl.LoggerFrom(ctx).Info("deleting Machines", "machines", names)
+	return inParallel(len(machines), func(i int) error {
+		m := machines[i]
+		r.pending.delete(set, m, r.clock.Now())
+		err := r.client.Delete(ctx, m, client.Preconditions{UID: &m.UID})
+		if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			return nil
+		}
+		r.pending.notDeleted(set, m.UID)
+		return fmt.Errorf("deleting Machine %s: %w", m.Name, err)
+	})
+}
+
+// inParallel calls do for 0 … n-1, at most maxParallel at once, and waits for all.
+func inParallel(n int, do func(i int) error) error {
+	errs := make([]error, n)
+	slots := make(chan struct{}, maxParallel)
+	var all sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = do(i)
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}

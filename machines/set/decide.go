@@ -1,0 +1,95 @@
+package set
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/rollout"
+)
+
+// maxPerPass bounds how many Machines are made or deleted in one look at a set; the rest follows in the next.
+const maxPerPass = 500
+
+// seen is what was observed of a set.
+type seen struct {
+	set *v1alpha1.MachineSet
+	// machines are those that the set controls, deleting ones included. deleted holds those that were deleted although
+	// the cache does not show it yet, unseen counts those that were made and that it does not show.
+	machines []rollout.MachineFacts
+	deleted  map[types.UID]bool
+	unseen   int
+	// availableIn is when the next Ready Machine becomes available; 0 is never.
+	availableIn time.Duration
+}
+
+// decision is what is to be done.
+type decision struct {
+	// wanted is the size that is followed; restore asks for writing it to spec.replicas.
+	wanted  int
+	restore bool
+	remove  []*v1alpha1.Machine
+	create  int
+	// later counts what is left for the next pass.
+	later int
+}
+
+// observe puts together what the cache shows and what this process has done already.
+func (r *Reconciler) observe(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) seen {
+	now := r.clock.Now()
+	s := seen{set: set}
+	s.unseen, s.deleted = r.pending.of(set)
+	listed := map[types.UID]bool{}
+	for _, removal := range set.Spec.Removals {
+		listed[removal.UID] = true
+	}
+	for _, m := range machines {
+		f := rollout.Facts(m, set.Spec.MinReadySeconds, now)
+		f.Listed = listed[m.UID] || s.deleted[m.UID]
+		s.machines = append(s.machines, f)
+		if f.Living() && f.NodeReady && !f.Available {
+			s.availableIn = soonest(s.availableIn, rollout.AvailableAfter(m, set.Spec.MinReadySeconds, now))
+		}
+	}
+	return s
+}
+
+// decide says which Machines go and how many are made. Listed Machines go whatever the size is; only living ones are
+// counted.
+func decide(s seen) decision {
+	var d decision
+	var living []rollout.MachineFacts
+	for _, f := range s.machines {
+		switch {
+		case f.Living():
+			living = append(living, f)
+		case f.Machine.DeletionTimestamp.IsZero() && !s.deleted[f.Machine.UID]:
+			d.remove = append(d.remove, f.Machine)
+		}
+	}
+	count := len(living) + s.unseen
+	d.wanted, d.restore = wanted(s.set, count)
+	switch surplus := count - d.wanted; {
+	case surplus > 0:
+		order := rollout.DeletionOrder(living, s.set.Spec.DeletePolicy, nil)
+		d.remove = append(d.remove, order[:min(surplus, len(order))]...)
+	case surplus < 0 && s.set.Annotations[v1alpha1.AnnotationNoCreate] != "true":
+		d.create = -surplus
+	}
+	d.later = max(0, d.create-maxPerPass) + max(0, len(d.remove)-maxPerPass)
+	d.create = min(d.create, maxPerPass)
+	d.remove = d.remove[:min(len(d.remove), maxPerPass)]
+	return d
+}
+
+// wanted is the size to follow. A size that no writer gives is the one that there is, and 1 for a new set.
+func wanted(set *v1alpha1.MachineSet, living int) (size int, restore bool) {
+	switch {
+	case set.Spec.Replicas != nil:
+		return int(*set.Spec.Replicas), false
+	case set.Status.ObservedGeneration == 0:
+		return 1, true
+	}
+	return living, true
+}
