@@ -1,0 +1,342 @@
+package openstack
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// catalog looks up what provider specs name, in one project and region. Everything is found by name or ID; a name that
+// several things have is an error that lists their IDs; what is not there is Invalid with a code of its own.
+type catalog struct {
+	session *session
+	cache   *cache
+}
+
+// thing is what the APIs tell of everything that has a name.
+type thing struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+type flavor struct {
+	thing
+	VCPUs      int               `json:"vcpus"`
+	RAM        int               `json:"ram"`
+	Disk       int               `json:"disk"`
+	ExtraSpecs map[string]string `json:"extra_specs"`
+}
+
+type image struct {
+	thing
+	Status       string `json:"status"`
+	MinDisk      int    `json:"min_disk"`
+	Architecture string `json:"architecture"`
+}
+
+type network struct {
+	thing
+	External bool `json:"router:external"`
+}
+
+type subnet struct {
+	thing
+	NetworkID string `json:"network_id"`
+}
+
+type securityGroup struct {
+	thing
+	Created string `json:"created_at"`
+}
+
+type zone struct {
+	Name string `json:"zoneName"`
+}
+
+func (t thing) named() thing { return t }
+
+// named is anything with a name and an ID.
+type named interface{ named() thing }
+
+// wanted says what is looked for, for the error.
+type wanted struct {
+	kind, name string
+	code       fault.Code
+	region     string
+}
+
+func (w wanted) missing() *fault.Error {
+	where := ""
+	if w.region != "" {
+		where = " in region " + w.region
+	}
+	return fault.New(fault.Invalid, w.code, "%s %q is neither the name nor the ID of one that this project can see%s", w.kind, w.name, where)
+}
+
+// pick finds the one with that ID, else the one with that name.
+func pick[T named](w wanted, all []T) (T, error) {
+	var hits []T
+	var ids []string
+	for _, t := range all {
+		if t.named().ID == w.name {
+			return t, nil
+		}
+		if t.named().Name == w.name {
+			hits, ids = append(hits, t), append(ids, t.named().ID)
+		}
+	}
+	var none T
+	switch len(hits) {
+	case 0:
+		return none, w.missing()
+	case 1:
+		return hits[0], nil
+	}
+	return none, fault.New(fault.Invalid, fault.CodeAmbiguousName, "%s %q is the name of %d of them; give one of the IDs: %s",
+		w.kind, w.name, len(hits), strings.Join(ids, ", "))
+}
+
+func (c *catalog) key(kind, name string) string { return kind + " " + name }
+
+func (c *catalog) wanted(ctx context.Context, kind, name string, code fault.Code) wanted {
+	w := wanted{kind: kind, name: name, code: code}
+	if id, err := c.session.identity(ctx); err == nil {
+		w.region = id.region
+	}
+	return w
+}
+
+// flavor lists all flavors once; a name that is not among them is asked for again after negativeTTL.
+func (c *catalog) flavor(ctx context.Context, name string) (flavor, error) {
+	return lookup(c.cache, c.key("flavor", name), func() (flavor, error) {
+		all, err := lookup(c.cache, "flavors", func() ([]flavor, error) {
+			return list[flavor](ctx, c.session, listing{
+				call: call{computeService, "listing flavors", versionFlavors}, path: "flavors/detail", field: "flavors",
+			})
+		})
+		if err != nil {
+			return flavor{}, err
+		}
+		got, err := pick(c.wanted(ctx, "flavor", name, fault.CodeFlavorNotFound), all)
+		if err != nil {
+			c.cache.forget("flavors")
+		}
+		return got, err
+	})
+}
+
+// image considers active images only: one that is being replaced has the same name for a while.
+func (c *catalog) image(ctx context.Context, name string) (image, error) {
+	return lookup(c.cache, c.key("image", name), func() (image, error) {
+		all, err := byNameOrID[image](ctx, c.session, listing{
+			call: call{service: imageService, doing: "looking up image " + name}, path: "images", field: "images",
+		}, name)
+		active := make([]image, 0, len(all))
+		for _, i := range all {
+			if i.Status == "active" || i.Status == "" {
+				active = append(active, i)
+			}
+		}
+		if err != nil {
+			return image{}, err
+		}
+		return pick(c.wanted(ctx, "image", name, fault.CodeImageNotFound), active)
+	})
+}
+
+func (c *catalog) network(ctx context.Context, name string) (network, error) {
+	return lookup(c.cache, c.key("network", name), func() (network, error) {
+		all, err := byNameOrID[network](ctx, c.session, listing{
+			call: call{service: networkService, doing: "looking up network " + name}, path: "networks", field: "networks",
+		}, name)
+		if err != nil {
+			return network{}, err
+		}
+		return pick(c.wanted(ctx, "network", name, fault.CodeNetworkNotFound), all)
+	})
+}
+
+// pool is an external network that floating IPs come from.
+func (c *catalog) pool(ctx context.Context, name string) (network, error) {
+	n, err := c.network(ctx, name)
+	if e := fault.Of(err); e != nil && e.Code == fault.CodeNetworkNotFound {
+		return n, c.wanted(ctx, "floating IP pool", name, fault.CodeIPPoolNotFound).missing()
+	}
+	if err == nil && !n.External {
+		return n, fault.New(fault.Invalid, fault.CodeIPPoolNotFound, "floating IP pool %q is a network that is not external; name an external one", name)
+	}
+	return n, err
+}
+
+func (c *catalog) subnet(ctx context.Context, name string) (subnet, error) {
+	return lookup(c.cache, c.key("subnet", name), func() (subnet, error) {
+		all, err := byNameOrID[subnet](ctx, c.session, listing{
+			call: call{service: networkService, doing: "looking up subnet " + name}, path: "subnets", field: "subnets",
+		}, name)
+		if err != nil {
+			return subnet{}, err
+		}
+		return pick(c.wanted(ctx, "subnet", name, fault.CodeSubnetNotFound), all)
+	})
+}
+
+func (c *catalog) securityGroups(ctx context.Context, name string) ([]securityGroup, error) {
+	return byNameOrID[securityGroup](ctx, c.session, listing{
+		call: call{service: networkService, doing: "looking up security group " + name}, path: "security-groups", field: "security_groups",
+	}, name)
+}
+
+func (c *catalog) securityGroup(ctx context.Context, name string) (securityGroup, error) {
+	return lookup(c.cache, c.key("security group", name), func() (securityGroup, error) {
+		all, err := c.securityGroups(ctx, name)
+		if err != nil {
+			return securityGroup{}, err
+		}
+		return pick(c.wanted(ctx, "security group", name, fault.CodeSecurityGroupNotFound), all)
+	})
+}
+
+func (c *catalog) serverGroup(ctx context.Context, name string) (thing, error) {
+	return lookup(c.cache, c.key("server group", name), func() (thing, error) {
+		all, err := list[thing](ctx, c.session, listing{
+			call: call{service: computeService, doing: "looking up server group " + name}, path: "os-server-groups", field: "server_groups",
+		})
+		if err != nil {
+			return thing{}, err
+		}
+		return pick(c.wanted(ctx, "server group", name, fault.CodeServerGroupNotFound), all)
+	})
+}
+
+// zone checks that a zone exists. One that exists and has no host that is up may come back: that is NoCapacity.
+func (c *catalog) zone(ctx context.Context, name string) error {
+	_, err := lookup(c.cache, c.key("zone", name), func() (zone, error) {
+		all, err := list[zone](ctx, c.session, listing{
+			call: call{service: computeService, doing: "listing availability zones"}, path: "os-availability-zone", field: "availabilityZoneInfo",
+		})
+		if err != nil {
+			return zone{}, err
+		}
+		var names []string
+		for _, z := range all {
+			if z.Name == name {
+				return z, nil
+			}
+			names = append(names, z.Name)
+		}
+		return zone{}, fault.New(fault.Invalid, fault.CodeZoneNotFound, "availability zone %q is unknown; there are: %s", name, strings.Join(names, ", "))
+	})
+	return err
+}
+
+// listing is one list of an API.
+type listing struct {
+	call
+	// path below the service's URL, and the field of the answer that holds the items.
+	path, field string
+	query       url.Values
+}
+
+// byNameOrID asks by the name, which in most specs is one, and by the ID when it may be one. The answer may hold more
+// than was asked for; pick decides.
+func byNameOrID[T named](ctx context.Context, s *session, l listing, name string) ([]T, error) {
+	fields := []string{"name"}
+	if looksLikeID(name) {
+		fields = []string{"id", "name"}
+	}
+	for _, field := range fields {
+		l.query = url.Values{field: {name}}
+		all, err := list[T](ctx, s, l)
+		if err != nil || len(all) > 0 {
+			return all, err
+		}
+	}
+	return nil, nil
+}
+
+// looksLikeID: 32 hexadecimal digits, with or without dashes.
+func looksLikeID(text string) bool {
+	digits := strings.ReplaceAll(text, "-", "")
+	return len(digits) == 32 && strings.Trim(strings.ToLower(digits), "0123456789abcdef") == ""
+}
+
+// link points to the next page; Nova and Neutron list links, Glance has a field next.
+type link struct {
+	Href string `json:"href"`
+	Rel  string `json:"rel"`
+}
+
+// maxPages ends a list whose next page never ends.
+const maxPages = 10000
+
+// list reads all pages. Only the query of a link to the next page is used: the cloud may call itself by a name that is
+// not ours. A page that fails fails the list.
+func list[T any](ctx context.Context, s *session, l listing) ([]T, error) {
+	var all []T
+	err := s.do(ctx, l.call, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+		query := l.query
+		for range maxPages {
+			items, next, err := page[T](ctx, client, l, query)
+			if err != nil {
+				return err
+			}
+			all = append(all, items...)
+			if next == nil || len(items) == 0 {
+				return nil
+			}
+			query = next
+		}
+		return fmt.Errorf("the list has no end")
+	})
+	return all, err
+}
+
+func page[T any](ctx context.Context, client *gophercloud.ServiceClient, l listing, query url.Values) ([]T, url.Values, error) {
+	address := client.ServiceURL(l.path)
+	if len(query) > 0 {
+		address += "?" + query.Encode()
+	}
+	var body map[string]json.RawMessage
+	if _, err := client.Get(ctx, address, &body, nil); err != nil {
+		return nil, nil, err
+	}
+	var items []T
+	if err := decode(body[l.field], &items); err != nil {
+		return nil, nil, err
+	}
+	var links []link
+	if err := decode(body[l.field+"_links"], &links); err != nil {
+		return nil, nil, err
+	}
+	var next string
+	if err := decode(body["next"], &next); err != nil {
+		return nil, nil, err
+	}
+	for _, k := range links {
+		if k.Rel == "next" {
+			next = k.Href
+		}
+	}
+	if next == "" {
+		return items, nil, nil
+	}
+	u, err := url.Parse(next)
+	if err != nil {
+		return nil, nil, err
+	}
+	return items, u.Query(), nil
+}
+
+// decode reads a part of an answer, if it is there.
+func decode(part json.RawMessage, into any) error {
+	if len(part) == 0 {
+		return nil
+	}
+	return json.Unmarshal(part, into)
+}

@@ -1,0 +1,247 @@
+package openstack
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// Credentials say who we are to which cloud. One of three ways: application credential (ID, or name with Username),
+// password (Username), token.
+type Credentials struct {
+	// IdentityEndpoint is Keystone's URL, with or without /v3.
+	IdentityEndpoint string
+	// Region of the services; empty: the only one there is.
+	Region string
+	// Interface of the endpoints: public (default), internal or admin.
+	Interface string
+
+	Username, Password string
+	// DomainName is the domain of both user and project. UserDomainName and ProjectDomainName, and the IDs, take its
+	// place when they are set; only a configured cloud has them.
+	DomainName, DomainID               string
+	UserDomainName, UserDomainID       string
+	ProjectDomainName, ProjectDomainID string
+	ProjectName, ProjectID             string
+
+	ApplicationCredentialID, ApplicationCredentialName, ApplicationCredentialSecret string
+
+	Token string
+
+	// CACert is a PEM bundle to trust beside the system's; empty: the system's alone.
+	CACert []byte
+}
+
+// method is the way of signing in.
+type method string
+
+const (
+	byNothing               method = ""
+	byApplicationCredential method = "application credential"
+	byPassword              method = "password"
+	byToken                 method = "token"
+)
+
+func (c *Credentials) method() method {
+	switch {
+	case c.ApplicationCredentialID != "" || c.ApplicationCredentialName != "":
+		return byApplicationCredential
+	case c.Username != "":
+		return byPassword
+	case c.Token != "":
+		return byToken
+	}
+	return byNothing
+}
+
+// key identifies the credentials without revealing them.
+func (c *Credentials) key() string {
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Sprintf("%p", c)
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// secrets are the texts that must never be shown.
+func (c *Credentials) secrets() []string {
+	return []string{c.Password, c.ApplicationCredentialSecret, c.Token}
+}
+
+// fields gives the credentials as the lowest layer of a provider spec.
+func (c *Credentials) fields() map[string]json.RawMessage {
+	fields := map[string]json.RawMessage{}
+	for name, text := range map[string]string{
+		"identityEndpoint": c.IdentityEndpoint, "region": c.Region, "username": c.Username, "password": c.Password,
+		"domainName": c.DomainName, "projectName": c.ProjectName, "projectID": c.ProjectID, "tokenId": c.Token,
+		"applicationCredentialID": c.ApplicationCredentialID, "applicationCredentialName": c.ApplicationCredentialName,
+		"applicationCredentialSecret": c.ApplicationCredentialSecret,
+	} {
+		if text != "" {
+			raw, err := json.Marshal(text)
+			if err == nil {
+				fields[name] = raw
+			}
+		}
+	}
+	return fields
+}
+
+// readCredentials takes the credentials out of the layers, field by field, under three rules. The way of signing in is
+// the one that the highest layer with any asks for. Project ID and name count as one field. And a secret goes to its
+// own layer's endpoint only: when a higher layer names another endpoint, that is an Auth error (MC-12).
+func readCredentials(ctx context.Context, ls layers, configured *Credentials) (*Credentials, error) {
+	r := credentialReader{layers: ls, ctx: ctx, c: &Credentials{CACert: configured.CACert, Interface: configured.Interface}}
+	endpoint := r.text("identityEndpoint")
+	r.c.IdentityEndpoint = endpoint.text
+	r.c.Region = r.text("region").text
+	r.signIn()
+	r.project()
+	if r.err != nil {
+		return nil, r.err
+	}
+	if err := r.complete(); err != nil {
+		return nil, err
+	}
+	if last := len(ls.list) - 1; r.user.from == last {
+		r.c.UserDomainName, r.c.UserDomainID = configured.UserDomainName, configured.UserDomainID
+		r.c.DomainID = configured.DomainID
+	}
+	if last := len(ls.list) - 1; r.projectFrom == last {
+		r.c.ProjectDomainName, r.c.ProjectDomainID = configured.ProjectDomainName, configured.ProjectDomainID
+	}
+	return r.c, nil
+}
+
+// credentialReader keeps the first error, so that the rules above read one by one.
+type credentialReader struct {
+	layers
+	ctx         context.Context
+	c           *Credentials
+	user        found
+	projectFrom int
+	err         error
+}
+
+func (r *credentialReader) text(names ...string) found {
+	if r.err != nil {
+		return found{from: -1}
+	}
+	got, err := r.layers.text(r.ctx, names...)
+	r.err = err
+	return got
+}
+
+// signIn chooses the method and reads its fields.
+func (r *credentialReader) signIn() {
+	appID, appName := r.text("applicationCredentialID"), r.text("applicationCredentialName")
+	user, token := r.text("username"), r.text("tokenId")
+	secret := found{from: -1}
+	switch highest(appID, appName, user, token) {
+	case 0, 1:
+		secret = r.text("applicationCredentialSecret")
+		r.c.ApplicationCredentialID, r.c.ApplicationCredentialSecret = appID.text, secret.text
+		if appID.given() && (!appName.given() || appID.from <= appName.from) {
+			r.user = appID
+			break
+		}
+		r.c.ApplicationCredentialID, r.c.ApplicationCredentialName = "", appName.text
+		r.c.Username, r.c.DomainName, r.user = user.text, r.text("domainName").text, user
+	case 2:
+		secret = r.text("password")
+		r.c.Username, r.c.Password, r.c.DomainName, r.user = user.text, secret.text, r.text("domainName").text, user
+	case 3:
+		secret = token
+		r.c.Token, r.user = token.text, token
+	}
+	if secret.given() && r.err == nil {
+		r.err = r.sendable(secret)
+	}
+}
+
+// highest gives the index of the one from the highest layer, the first of equals; -1 when none is given.
+func highest(all ...found) int {
+	best := -1
+	for i, f := range all {
+		if f.given() && (best < 0 || f.from < all[best].from) {
+			best = i
+		}
+	}
+	return best
+}
+
+// sendable refuses to send a secret to an endpoint that a higher layer chose.
+func (r *credentialReader) sendable(secret found) error {
+	for i := secret.from; i < len(r.list); i++ {
+		own, err := r.textIn(r.ctx, i, []string{"identityEndpoint"})
+		if err != nil {
+			return err
+		}
+		if !own.given() {
+			continue
+		}
+		if sameEndpoint(own.text, r.c.IdentityEndpoint) {
+			return nil
+		}
+		return fault.New(fault.Auth, fault.CodeCredentialsMissing,
+			"%s.identityEndpoint: %s has no credentials of its own, and those of %s are for %s alone; give credentials beside it",
+			r.list[0].source, r.c.IdentityEndpoint, r.list[secret.from].source, own.text)
+	}
+	return nil
+}
+
+// project reads the project that the token is for; an application credential has its own.
+func (r *credentialReader) project() {
+	r.projectFrom = -1
+	if r.c.method() == byApplicationCredential || r.c.method() == byToken {
+		return
+	}
+	id, name := r.text("projectID", "tenantID"), r.text("projectName", "tenantName")
+	switch highest(id, name) {
+	case 0:
+		r.c.ProjectID, r.projectFrom = id.text, id.from
+	case 1:
+		r.c.ProjectName, r.projectFrom = name.text, name.from
+	}
+}
+
+// complete names what is missing.
+func (r *credentialReader) complete() error {
+	missing := func(field, what string) error {
+		return fault.New(fault.Auth, fault.CodeCredentialsMissing, "%s.%s: %s", r.list[0].source, field, what)
+	}
+	c := r.c
+	switch {
+	case c.IdentityEndpoint == "":
+		return missing("identityEndpoint", "is missing, and no configured cloud gives one; name Keystone's URL")
+	case c.method() == byNothing:
+		return missing("username", "there are no credentials: give applicationCredentialID, username or tokenId, or configure a cloud")
+	case c.method() == byApplicationCredential && c.ApplicationCredentialSecret == "":
+		return missing("applicationCredentialSecret", "is missing; it belongs to the application credential")
+	case c.method() == byPassword && c.Password == "":
+		return missing("password", "is missing; it belongs to the username")
+	case c.method() == byPassword && c.ProjectID == "" && c.ProjectName == "":
+		return missing("projectName", "is missing; name the project that servers are made in")
+	}
+	return nil
+}
+
+// sameEndpoint compares Keystone URLs: case of the host, a trailing slash and /v3 make no difference.
+func sameEndpoint(a, b string) bool { return normalEndpoint(a) == normalEndpoint(b) }
+
+func normalEndpoint(endpoint string) string {
+	trimmed := strings.TrimSuffix(strings.TrimRight(endpoint, "/"), "/v3")
+	u, err := url.Parse(trimmed)
+	if err != nil {
+		return trimmed
+	}
+	u.Host, u.Scheme = strings.ToLower(u.Host), strings.ToLower(u.Scheme)
+	return u.String()
+}

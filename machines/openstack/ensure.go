@@ -1,0 +1,215 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// EnsurePorts makes one marked port per network, those that are not there yet.
+func (i *instance) EnsurePorts(ctx context.Context) error {
+	p, plan, err := i.making(ctx)
+	if err != nil {
+		return err
+	}
+	for n := range plan.networks {
+		if err := i.ensurePort(ctx, p, plan, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (i *instance) ensurePort(ctx context.Context, p *project, plan *plan, n int) error {
+	m := i.subject.port(n)
+	have, known := p.portsOf(i.subject.uid)[n]
+	if known && !have.doubtful {
+		return nil
+	}
+	if known || p.open(m) {
+		found, err := i.findPort(ctx, p, m)
+		if err != nil || found {
+			return err
+		}
+		p.forgetPort(i.subject.uid, n)
+	}
+	if err := p.mayMake(m); err != nil {
+		return err
+	}
+	var made portRow
+	asking := call{service: networkService, doing: fmt.Sprintf("creating port %d of server %s", n, i.subject.server)}
+	err := i.connection.session.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+		return ports.Create(ctx, client, portRequest(i.subject, plan, n)).ExtractInto(&made)
+	})
+	if err != nil {
+		p.attempted(m, err)
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keepPort(m, made.owned())
+	return nil
+}
+
+// findPort looks for a port by its exact mark.
+func (i *instance) findPort(ctx context.Context, p *project, m mark) (bool, error) {
+	rows, err := list[portRow](ctx, i.connection.session, portListing(url.Values{"description": {m.String()}}))
+	if err != nil {
+		return false, err
+	}
+	at := slices.IndexFunc(rows, func(r portRow) bool { return r.Description == m.String() })
+	if at < 0 {
+		return false, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keepPort(m, rows[at].owned())
+	return true, nil
+}
+
+// EnsureFloatingIP makes a marked floating IP on the first port, when the spec asks for one. It never takes an address
+// that it did not make (MC-50), and only the first network gets one (MC-51).
+func (i *instance) EnsureFloatingIP(ctx context.Context) error {
+	if i.spec != nil && i.spec.FloatingIPPool == "" {
+		return nil
+	}
+	p, plan, err := i.making(ctx)
+	if err != nil {
+		return err
+	}
+	if _, ok := p.ipOf(i.subject.uid); ok {
+		return nil
+	}
+	port, ok := p.portsOf(i.subject.uid)[0]
+	if !ok {
+		return fault.New(fault.Conflict, fault.CodeConflict, "server %s has no port yet that could take a floating IP", i.subject.server)
+	}
+	m := i.subject.floatingIP()
+	if p.open(m) {
+		if found, err := i.findIP(ctx, p, m); err != nil || found {
+			return err
+		}
+	}
+	if err := p.mayMake(m); err != nil {
+		return err
+	}
+	var made ipRow
+	asking := call{service: networkService, doing: fmt.Sprintf("creating the floating IP of server %s from %s", i.subject.server, i.spec.FloatingIPPool)}
+	err = i.connection.session.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+		return floatingips.Create(ctx, client, floatingIPRequest(i.subject, plan, port.id)).ExtractInto(&made)
+	})
+	if err != nil {
+		i.failed(p, m, err)
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keepIP(m, made.owned())
+	return nil
+}
+
+// findIP looks for a floating IP by its exact mark.
+func (i *instance) findIP(ctx context.Context, p *project, m mark) (bool, error) {
+	rows, err := list[ipRow](ctx, i.connection.session, ipListing(url.Values{"description": {m.String()}}))
+	if err != nil {
+		return false, err
+	}
+	at := slices.IndexFunc(rows, func(r ipRow) bool { return r.Description == m.String() })
+	if at < 0 {
+		return false, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keepIP(m, rows[at].owned())
+	return true, nil
+}
+
+// failed notes an attempt that may have worked, and makes the ports be looked at again when the cloud did not like them.
+func (i *instance) failed(p *project, m mark, err error) {
+	p.attempted(m, err)
+	switch fault.Of(err).Class {
+	case fault.Invalid, fault.NotFound, fault.Conflict:
+		p.doubt(i.subject.uid)
+	}
+}
+
+// EnsureServer adopts the server that bears the Machine's mark, else makes one on the ports made before.
+func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Server, error) {
+	p, err := i.ready()
+	if err != nil {
+		return nil, err
+	}
+	if s := i.facts(p).Server; s != nil {
+		return s, nil
+	}
+	p, plan, err := i.making(ctx)
+	if err != nil {
+		return nil, err
+	}
+	encoded, err := encodeUserData(userData)
+	if err != nil {
+		return nil, err
+	}
+	portIDs, err := i.portIDs(p, plan)
+	if err != nil {
+		return nil, err
+	}
+	m := i.subject.serverMark()
+	if err := p.mayMake(m); err != nil {
+		return nil, err
+	}
+	made, err := i.createServer(ctx, plan, portIDs, encoded)
+	if err != nil {
+		i.failed(p, m, err)
+		return nil, err
+	}
+	p.mu.Lock()
+	p.inventory.merge(*made, p.clock.Now())
+	p.mu.Unlock()
+	p.kick()
+	return i.facts(p).Server, nil
+}
+
+// portIDs gives the ports in the order of their networks.
+func (i *instance) portIDs(p *project, plan *plan) ([]string, error) {
+	known := p.portsOf(i.subject.uid)
+	var ids []string
+	for n := range plan.networks {
+		port, ok := known[n]
+		if !ok || port.doubtful {
+			return nil, fault.New(fault.Conflict, fault.CodeConflict, "port %d of server %s has to be made first", n, i.subject.server)
+		}
+		ids = append(ids, port.id)
+	}
+	return ids, nil
+}
+
+// createServer asks for the server, and gives its row as far as it is known: Nova's answer holds little more than the ID.
+func (i *instance) createServer(ctx context.Context, plan *plan, portIDs []string, userData []byte) (*row, error) {
+	var id string
+	asking := call{service: computeService, doing: "creating server " + i.subject.server, microversion: createVersion(i.spec)}
+	err := i.connection.session.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+		request, hints := serverRequest(i.subject, i.spec, plan, portIDs, userData)
+		s, err := servers.Create(ctx, client, request, hints).Extract()
+		if err == nil {
+			id = s.ID
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &row{
+		ID: id, Name: i.subject.server, Status: statusBuild,
+		Metadata: map[string]string{metadataMachineUID: string(i.subject.uid), metadataClusterID: i.subject.cluster},
+	}, nil
+}

@@ -1,0 +1,241 @@
+package openstack
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// row is a server as Nova lists it, as far as it is needed.
+type row struct {
+	ID        string               `json:"id"`
+	Name      string               `json:"name"`
+	Status    string               `json:"status"`
+	TaskState string               `json:"OS-EXT-STS:task_state"`
+	Created   time.Time            `json:"created"`
+	Updated   time.Time            `json:"updated"`
+	HostID    string               `json:"hostId"`
+	Zone      string               `json:"OS-EXT-AZ:availability_zone"`
+	Metadata  map[string]string    `json:"metadata"`
+	Addresses map[string][]address `json:"addresses"`
+	Fault     serverFault          `json:"fault"`
+}
+
+type address struct {
+	Address string `json:"addr"`
+	Type    string `json:"OS-EXT-IPS:type"`
+}
+
+type serverFault struct {
+	Message string `json:"message"`
+}
+
+const (
+	statusBuild       = "BUILD"
+	statusActive      = "ACTIVE"
+	statusError       = "ERROR"
+	statusDeleted     = "DELETED"
+	statusSoftDeleted = "SOFT_DELETED"
+	taskDeleting      = "deleting"
+)
+
+func (r *row) machine() types.UID { return types.UID(r.Metadata[metadataMachineUID]) }
+
+// inFlux: its next state is to come by itself.
+func (r *row) inFlux() bool {
+	return r.Status == statusBuild || r.TaskState == taskDeleting
+}
+
+func (r *row) same(o *row) bool {
+	return r.Status == o.Status && r.TaskState == o.TaskState && r.Name == o.Name && r.HostID == o.HostID &&
+		r.Zone == o.Zone && r.Fault == o.Fault && maps.Equal(r.Metadata, o.Metadata) &&
+		maps.EqualFunc(r.Addresses, o.Addresses, slices.Equal)
+}
+
+// knownServer is what is believed of a server. Times are on our clock, but for the row's.
+type knownServer struct {
+	row
+	// gone: it was shown DELETED, or one GET by its ID answered 404. It stays as a tombstone, so that a list that lags
+	// does not bring it back.
+	gone   bool
+	goneAt time.Time
+	// missing: a complete list did not have it. That proves nothing, but is worth a GET.
+	missing bool
+	// since is when we first knew of it; fluxSince when it last began to change; zero at rest.
+	since, fluxSince time.Time
+	// asked is when its deletion was last asked for, times how often.
+	asked time.Time
+	times int
+}
+
+// inventory is what is known of the servers of a project. It has no lock and no clock.
+type inventory struct {
+	servers   map[string]*knownServer
+	byMachine map[types.UID]map[string]bool
+}
+
+func newInventory() *inventory {
+	return &inventory{servers: map[string]*knownServer{}, byMachine: map[types.UID]map[string]bool{}}
+}
+
+// listed is one complete list: all servers, or all that changed since a time.
+type listed struct {
+	rows []row
+	full bool
+	// started is when we began to ask, now is when the last page had come.
+	started, now time.Time
+}
+
+// tombstoneAge is how long it is remembered that a server is gone.
+const tombstoneAge = time.Hour
+
+// fold takes a complete list in, and gives the IDs of the servers of which something changed. A server that a full list
+// does not have becomes missing, never gone (design: absence is not proof); one that we learned of after the list was
+// begun is not even missing.
+func (inv *inventory) fold(l listed) []string {
+	var changed []string
+	present := make(map[string]bool, len(l.rows))
+	for i := range l.rows {
+		present[l.rows[i].ID] = true
+		if inv.merge(l.rows[i], l.now) {
+			changed = append(changed, l.rows[i].ID)
+		}
+	}
+	for id, k := range inv.servers {
+		switch {
+		case k.gone && l.now.Sub(k.goneAt) > tombstoneAge:
+			inv.drop(id)
+		case l.full && !k.gone && !k.missing && !present[id] && k.since.Before(l.started):
+			k.missing = true
+			changed = append(changed, id)
+		}
+	}
+	slices.Sort(changed)
+	return changed
+}
+
+// merge takes one row in; true when it says something new. A row older than what is known says only that the server
+// was there.
+func (inv *inventory) merge(r row, now time.Time) bool {
+	k, ok := inv.servers[r.ID]
+	if !ok {
+		k = &knownServer{since: now}
+		inv.servers[r.ID] = k
+		inv.take(k, r, now)
+		return true
+	}
+	if k.gone && !r.Updated.After(k.Updated) || r.Updated.Before(k.Updated) {
+		return false
+	}
+	found := k.missing
+	if k.same(&r) && !k.gone {
+		k.missing = false
+		k.Updated = r.Updated
+		return found
+	}
+	inv.take(k, r, now)
+	return true
+}
+
+// take replaces the row of a server.
+func (inv *inventory) take(k *knownServer, r row, now time.Time) {
+	if len(r.Metadata) == 0 && r.Status == statusDeleted {
+		r.Metadata = k.Metadata
+	}
+	if r.machine() != k.machine() {
+		inv.unindex(k)
+	}
+	k.row, k.missing = r, false
+	k.gone = r.Status == statusDeleted
+	switch {
+	case k.gone:
+		k.goneAt, k.fluxSince = now, time.Time{}
+	case !r.inFlux():
+		k.fluxSince = time.Time{}
+	case k.fluxSince.IsZero():
+		k.fluxSince = now
+	}
+	if uid := r.machine(); uid != "" {
+		if inv.byMachine[uid] == nil {
+			inv.byMachine[uid] = map[string]bool{}
+		}
+		inv.byMachine[uid][r.ID] = true
+	}
+}
+
+// bury says that a GET by ID answered 404.
+func (inv *inventory) bury(id string, now time.Time) {
+	k, ok := inv.servers[id]
+	if !ok {
+		k = &knownServer{row: row{ID: id}, since: now}
+		inv.servers[id] = k
+	}
+	k.gone, k.goneAt, k.fluxSince, k.missing = true, now, time.Time{}, false
+}
+
+func (inv *inventory) drop(id string) {
+	if k, ok := inv.servers[id]; ok {
+		inv.unindex(k)
+		delete(inv.servers, id)
+	}
+}
+
+func (inv *inventory) unindex(k *knownServer) {
+	uid := k.machine()
+	delete(inv.byMachine[uid], k.ID)
+	if len(inv.byMachine[uid]) == 0 {
+		delete(inv.byMachine, uid)
+	}
+}
+
+// ofMachine gives the servers of a Machine, living and gone: those that bear its UID, and the one that it names.
+func (inv *inventory) ofMachine(uid types.UID, serverID string) (living, gone []*knownServer) {
+	ids := map[string]bool{}
+	maps.Copy(ids, inv.byMachine[uid])
+	if _, ok := inv.servers[serverID]; ok {
+		ids[serverID] = true
+	}
+	for id := range ids {
+		if k := inv.servers[id]; k.gone {
+			gone = append(gone, k)
+		} else {
+			living = append(living, k)
+		}
+	}
+	return living, gone
+}
+
+// concerned says whom a change of these servers concerns.
+func (inv *inventory) concerned(ids []string) change {
+	c := change{servers: map[string]bool{}}
+	for _, id := range ids {
+		if k := inv.servers[id]; k != nil && k.machine() != "" {
+			c.machines = append(c.machines, k.machine())
+		} else {
+			c.servers[id] = true
+		}
+	}
+	return c
+}
+
+// choose gives the server that counts among several of one Machine: the one that it names, else the oldest.
+func choose(servers []*knownServer, serverID string) *knownServer {
+	if len(servers) == 0 {
+		return nil
+	}
+	return slices.MinFunc(servers, func(a, b *knownServer) int {
+		switch {
+		case a.ID == serverID:
+			return -1
+		case b.ID == serverID:
+			return 1
+		case !a.Created.Equal(b.Created):
+			return a.Created.Compare(b.Created)
+		case a.ID < b.ID:
+			return -1
+		}
+		return 1
+	})
+}

@@ -1,0 +1,168 @@
+package openstack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// layer is one source of a provider spec. What a layer leaves empty is filled by the next one.
+type layer struct {
+	// source names the object for people, with the path of the document in it.
+	source string
+	fields map[string]json.RawMessage
+}
+
+// layers are the sources in their order: Machine, class, Cluster, configured cloud.
+type layers struct {
+	list []layer
+	get  dereference
+}
+
+// found is a text and where it came from.
+type found struct {
+	text string
+	// from is the index of the layer; -1 when nobody gave it.
+	from  int
+	field string
+}
+
+func (f found) given() bool { return f.from >= 0 }
+
+// invalid says which field of which object is wrong.
+func (l layer) invalid(field, format string, args ...any) *fault.Error {
+	return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s.%s: %s", l.source, field, fmt.Sprintf(format, args...))
+}
+
+// wrong turns an error about a field into a fault; a fault keeps its class.
+func (l layer) wrong(field string, err error) *fault.Error {
+	var known *fault.Error
+	if errors.As(err, &known) {
+		e := fault.New(known.Class, known.Code, "%s.%s: %s", l.source, field, known.Message)
+		e.RetryAfter, e.Err = known.RetryAfter, err
+		return e
+	}
+	return l.invalid(field, "%v", err)
+}
+
+// text gives the first layer's value for a field that has aliases. Aliases that disagree within a layer are an error.
+func (ls layers) text(ctx context.Context, names ...string) (found, error) {
+	for i := range ls.list {
+		f, err := ls.textIn(ctx, i, names)
+		if err != nil || f.given() {
+			return f, err
+		}
+	}
+	return found{from: -1, field: names[0]}, nil
+}
+
+func (ls layers) textIn(ctx context.Context, i int, names []string) (found, error) {
+	l := ls.list[i]
+	got := found{from: -1, field: names[0]}
+	for _, name := range names {
+		v, err := parseValue(l.fields[name])
+		if err != nil {
+			return got, l.wrong(name, err)
+		}
+		text, err := v.resolve(ctx, ls.get)
+		if err != nil {
+			return got, l.wrong(name, err)
+		}
+		switch {
+		case text == "":
+		case !got.given():
+			got = found{text: text, from: i, field: name}
+		case got.text != text:
+			return got, l.invalid(name, "%q conflicts with %s %q; they mean the same, keep one", text, got.field, got.text)
+		}
+	}
+	return got, nil
+}
+
+// texts gives the first layer's list of strings (with references); a single string is a list of one.
+func (ls layers) texts(ctx context.Context, name string) ([]string, int, error) {
+	for i, l := range ls.list {
+		list, err := ls.textsIn(ctx, i, name)
+		if err != nil {
+			return nil, -1, l.wrong(name, err)
+		}
+		if len(list) > 0 {
+			return list, i, nil
+		}
+	}
+	return nil, -1, nil
+}
+
+func (ls layers) textsIn(ctx context.Context, i int, name string) ([]string, error) {
+	raw := ls.list[i].fields[name]
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	var items []json.RawMessage
+	if err := json.Unmarshal(raw, &items); err != nil {
+		return nil, fmt.Errorf("is no list; give a list of names or IDs")
+	}
+	var texts []string
+	for n, item := range items {
+		v, err := parseValue(item)
+		if err != nil {
+			return nil, fmt.Errorf("item %d: %w", n, err)
+		}
+		text, err := v.resolve(ctx, ls.get)
+		if err != nil {
+			return nil, err
+		}
+		if text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return texts, nil
+}
+
+// flag gives the first layer's boolean: true, false, null or {value: …}. A JSON string is an error.
+func (ls layers) flag(ctx context.Context, name string) (bool, error) {
+	for _, l := range ls.list {
+		raw := l.fields[name]
+		if len(raw) == 0 {
+			continue
+		}
+		var plain bool
+		if json.Unmarshal(raw, &plain) == nil {
+			return plain, nil
+		}
+		v, err := parseValue(raw)
+		if err == nil && raw[0] != '{' {
+			err = fmt.Errorf("%s is no boolean; write true or false without quotes", raw)
+		}
+		if err != nil {
+			return false, l.wrong(name, err)
+		}
+		text, err := v.resolve(ctx, ls.get)
+		if err != nil {
+			return false, l.wrong(name, err)
+		}
+		switch text {
+		case "true":
+			return true, nil
+		case "false":
+			return false, nil
+		case "":
+		default:
+			return false, l.invalid(name, "%q is no boolean; write true or false", text)
+		}
+	}
+	return false, nil
+}
+
+// readLayer splits one document strictly.
+func readLayer(source string, raw []byte) (layer, error) {
+	fields, err := v1alpha1.Fields(source, raw, specFields, ignoredFields)
+	if err != nil {
+		return layer{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "%v", err)
+	}
+	return layer{source: source, fields: fields}, nil
+}

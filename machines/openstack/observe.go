@@ -1,0 +1,164 @@
+package openstack
+
+import (
+	"context"
+	"net"
+	"slices"
+	"sort"
+
+	"github.com/gophercloud/gophercloud/v2"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// Observe says what is known, from memory. It asks for one server by its ID only when that server is named or known and
+// no list shows it: only so an absence becomes a proof.
+func (i *instance) Observe(ctx context.Context) (cloud.Facts, error) {
+	p, err := i.project()
+	if p == nil {
+		return cloud.Facts{}, err
+	}
+	p.mu.Lock()
+	living, gone := p.inventory.ofMachine(i.subject.uid, i.serverID)
+	doubtful := doubtfulServer(living, gone, i.serverID)
+	p.mu.Unlock()
+	if doubtful != "" {
+		if err := p.prove(ctx, i.connection.session, doubtful); err != nil {
+			return cloud.Facts{}, err
+		}
+	}
+	return i.facts(p), nil
+}
+
+// doubtfulServer gives the ID of a server whose existence a GET must settle: one that a full list did not have, or one
+// that the Machine names and nobody has seen. Empty: none.
+func doubtfulServer(living, gone []*knownServer, serverID string) string {
+	for _, k := range living {
+		if k.missing {
+			return k.ID
+		}
+	}
+	if serverID == "" {
+		return ""
+	}
+	is := func(k *knownServer) bool { return k.ID == serverID }
+	if slices.ContainsFunc(living, is) || slices.ContainsFunc(gone, is) {
+		return ""
+	}
+	return serverID
+}
+
+// prove asks for one server: 404 buries it, an answer brings it back.
+func (p *project) prove(ctx context.Context, s *session, id string) error {
+	var body struct {
+		Server row `json:"server"`
+	}
+	err := s.do(ctx, call{service: computeService, doing: "looking up server " + id}, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+		_, err := client.Get(ctx, client.ServiceURL("servers", id), &body, nil)
+		return err
+	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case fault.Is(err, fault.NotFound):
+		p.inventory.bury(id, p.clock.Now())
+		return nil
+	case err != nil:
+		return err
+	}
+	p.inventory.merge(body.Server, p.clock.Now())
+	return nil
+}
+
+func (i *instance) facts(p *project) cloud.Facts {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	living, gone := p.inventory.ofMachine(i.subject.uid, i.serverID)
+	ip, hasIP := p.floating[i.subject.uid]
+	ports := p.ports[i.subject.uid]
+	open := 0
+	for m := range p.attempts {
+		if m.machine == i.subject.uid {
+			open++
+		}
+	}
+	f := cloud.Facts{
+		Synced:    true,
+		Gone:      len(living) == 0 && len(gone) > 0,
+		Leftovers: hasIP || len(ports)+open > 0,
+	}
+	if k := choose(living, i.serverID); k != nil {
+		f.Server = i.server(k, ports, ip)
+	}
+	return f
+}
+
+// server tells of a server as the seam wants it. Addresses of our own port and floating IP count from the moment they
+// are known: Nova learns of a floating IP late, and lists of changes never show it.
+func (i *instance) server(k *knownServer, ports map[int]ownedPort, ip ownedIP) *cloud.Server {
+	s := &cloud.Server{
+		ID: k.ID, Name: k.Name, Status: k.Status, State: stateOf(&k.row), ProviderID: i.providerID(k.ID),
+		Created: k.Created, Zone: k.Zone, HostID: k.HostID, Addresses: addressesOf(&k.row, ports, ip),
+	}
+	if s.State == cloud.ServerError {
+		s.Fault = judgeServer(k.ID, k.Fault.Message)
+	}
+	return s
+}
+
+// stateOf sums up status and task.
+func stateOf(r *row) cloud.ServerState {
+	switch {
+	case r.TaskState == taskDeleting, r.Status == statusDeleted, r.Status == statusSoftDeleted:
+		return cloud.ServerDeleting
+	case r.Status == statusBuild:
+		return cloud.ServerBuilding
+	case r.Status == statusActive:
+		return cloud.ServerActive
+	case r.Status == statusError:
+		return cloud.ServerError
+	}
+	return cloud.ServerOther
+}
+
+// addressesOf gives the addresses sorted and without repeats: those of the networks inside, the floating ones outside,
+// and the name.
+func addressesOf(r *row, ports map[int]ownedPort, ip ownedIP) []corev1.NodeAddress {
+	seen := map[corev1.NodeAddress]bool{}
+	add := func(kind corev1.NodeAddressType, text string) {
+		if net.ParseIP(text) != nil {
+			seen[corev1.NodeAddress{Type: kind, Address: text}] = true
+		}
+	}
+	for _, list := range r.Addresses {
+		for _, a := range list {
+			if a.Type == "floating" {
+				add(corev1.NodeExternalIP, a.Address)
+			} else {
+				add(corev1.NodeInternalIP, a.Address)
+			}
+		}
+	}
+	for _, port := range ports {
+		for _, a := range port.addresses {
+			add(corev1.NodeInternalIP, a)
+		}
+	}
+	add(corev1.NodeExternalIP, ip.address)
+	out := make([]corev1.NodeAddress, 0, len(seen)+1)
+	for a := range seen {
+		out = append(out, a)
+	}
+	sort.Slice(out, func(a, b int) bool {
+		if out[a].Type != out[b].Type {
+			return out[a].Type > out[b].Type
+		}
+		return out[a].Address < out[b].Address
+	})
+	if r.Name != "" {
+		out = append(out, corev1.NodeAddress{Type: corev1.NodeHostName, Address: r.Name})
+	}
+	return out
+}

@@ -1,0 +1,206 @@
+package openstack
+
+import (
+	"context"
+	"net/url"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// portRow and ipRow are what Neutron tells of ports and floating IPs.
+type portRow struct {
+	ID          string `json:"id"`
+	Description string `json:"description"`
+	NetworkID   string `json:"network_id"`
+	FixedIPs    []struct {
+		Address string `json:"ip_address"`
+	} `json:"fixed_ips"`
+}
+
+type ipRow struct {
+	ID          string `json:"id"`
+	Description string `json:"description"`
+	Address     string `json:"floating_ip_address"`
+	PortID      string `json:"port_id"`
+}
+
+func (r *portRow) owned() ownedPort {
+	p := ownedPort{id: r.ID, networkID: r.NetworkID}
+	for _, ip := range r.FixedIPs {
+		p.addresses = append(p.addresses, ip.Address)
+	}
+	return p
+}
+
+func (r *ipRow) owned() ownedIP { return ownedIP{id: r.ID, address: r.Address, portID: r.PortID} }
+
+func portListing(query url.Values) listing {
+	return listing{
+		call: call{service: networkService, doing: "listing ports"}, path: "ports", field: "ports", query: query,
+	}
+}
+
+func ipListing(query url.Values) listing {
+	return listing{
+		call: call{service: networkService, doing: "listing floating IPs"}, path: "floatingips", field: "floatingips", query: query,
+	}
+}
+
+// listOwned reads all ports and floating IPs of the project once and keeps those with marks of our cluster, so that
+// finding again what was made before a restart costs no call per Machine. What this process made meanwhile stays.
+func (p *project) listOwned(ctx context.Context, s *session) error {
+	id, err := s.identity(ctx)
+	if err != nil {
+		return err
+	}
+	ports, err := list[portRow](ctx, s, portListing(url.Values{
+		"project_id": {id.projectID}, "fields": {"id", "description", "network_id", "fixed_ips"},
+	}))
+	if err != nil {
+		return err
+	}
+	ips, err := list[ipRow](ctx, s, ipListing(url.Values{
+		"project_id": {id.projectID}, "fields": {"id", "description", "floating_ip_address", "port_id"},
+	}))
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range ports {
+		if m, ok := parseMark(portKind, ports[i].Description); ok && m.cluster == p.clusterID {
+			p.keepPort(m, ports[i].owned())
+		}
+	}
+	for i := range ips {
+		if m, ok := parseMark(floatingKind, ips[i].Description); ok && m.cluster == p.clusterID {
+			p.keepIP(m, ips[i].owned())
+		}
+	}
+	return nil
+}
+
+// keepPort remembers a port; the caller holds the lock.
+func (p *project) keepPort(m mark, port ownedPort) {
+	if p.ports[m.machine] == nil {
+		p.ports[m.machine] = map[int]ownedPort{}
+	}
+	p.ports[m.machine][m.n] = port
+	delete(p.attempts, m)
+}
+
+// keepIP remembers a floating IP; the caller holds the lock.
+func (p *project) keepIP(m mark, ip ownedIP) {
+	p.floating[m.machine] = ip
+	delete(p.attempts, m)
+}
+
+// portsOf gives a copy of what is known of a Machine's ports.
+func (p *project) portsOf(machine types.UID) map[int]ownedPort {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make(map[int]ownedPort, len(p.ports[machine]))
+	for n, port := range p.ports[machine] {
+		out[n] = port
+	}
+	return out
+}
+
+func (p *project) ipOf(machine types.UID) (ownedIP, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ip, ok := p.floating[machine]
+	return ip, ok
+}
+
+// forgetPort and forgetIP say that the thing is deleted.
+func (p *project) forgetPort(machine types.UID, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.ports[machine], n)
+	if len(p.ports[machine]) == 0 {
+		delete(p.ports, machine)
+	}
+}
+
+func (p *project) forgetIP(machine types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.floating, machine)
+}
+
+// doubt makes the Machine's ports be looked at before they are used again.
+func (p *project) doubt(machine types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for n, port := range p.ports[machine] {
+		port.doubtful = true
+		p.ports[machine][n] = port
+	}
+}
+
+// attempted notes a create that failed, when it may have worked all the same.
+func (p *project) attempted(m mark, err error) {
+	if !unknownOutcome(err) {
+		return
+	}
+	p.mu.Lock()
+	p.attempts[m] = attempt{ended: p.clock.Now(), fulls: p.fulls}
+	p.mu.Unlock()
+	p.kick()
+}
+
+// attemptsOf counts the Machine's creates that are not settled.
+func (p *project) attemptsOf(machine types.UID) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for m := range p.attempts {
+		if m.machine == machine {
+			n++
+		}
+	}
+	return n
+}
+
+// mayMake tells whether a thing may be made: nil when no earlier create of it is open.
+func (p *project) mayMake(m mark) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a, ok := p.attempts[m]
+	if !ok {
+		return nil
+	}
+	now := p.clock.Now()
+	if a.settled(now, p.fulls) {
+		delete(p.attempts, m)
+		return nil
+	}
+	e := fault.New(fault.Transient, fault.CodeUnsettled,
+		"whether the call at %s made the %s is not known yet; it is looked for", a.ended.UTC().Format("15:04:05"), m.kind)
+	e.RetryAfter = fastPeriod
+	return e
+}
+
+// open tells whether an earlier create of it is not settled.
+func (p *project) open(m mark) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ok := p.attempts[m]
+	return ok
+}
+
+// openAttempts gives the Machine's creates that are not settled.
+func (p *project) openAttempts(machine types.UID) []mark {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var marks []mark
+	for m := range p.attempts {
+		if m.machine == machine {
+			marks = append(marks, m)
+		}
+	}
+	return marks
+}

@@ -1,0 +1,112 @@
+package openstack
+
+import (
+	"context"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// resolve turns the names of a spec into IDs. The error names the field.
+func (c *catalog) resolve(ctx context.Context, s *Spec) (*plan, error) {
+	p := &plan{}
+	for _, step := range []struct {
+		field string
+		do    func(context.Context, *Spec, *plan) error
+	}{
+		{"flavor", c.resolveFlavor}, {"image", c.resolveImage}, {"availabilityZone", c.resolveZone},
+		{"network", c.resolveNetworks}, {"securityGroups", c.resolveGroups}, {"floatingIpPool", c.resolvePool},
+		{"serverGroupID", c.resolveServerGroup},
+	} {
+		if err := step.do(ctx, s, p); err != nil {
+			return nil, layer{source: s.source}.wrong(step.field, err)
+		}
+	}
+	return p, nil
+}
+
+func (c *catalog) resolveFlavor(ctx context.Context, s *Spec, p *plan) (err error) {
+	p.flavor, err = c.flavor(ctx, s.Flavor)
+	return err
+}
+
+func (c *catalog) resolveImage(ctx context.Context, s *Spec, p *plan) (err error) {
+	p.image, err = c.image(ctx, s.Image)
+	if err == nil && s.RootDiskSizeGB > 0 && s.RootDiskSizeGB < p.image.MinDisk {
+		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%q needs a disk of %d GiB, rootDiskSizeGB is %d; raise it",
+			s.Image, p.image.MinDisk, s.RootDiskSizeGB)
+	}
+	return err
+}
+
+func (c *catalog) resolveZone(ctx context.Context, s *Spec, _ *plan) error {
+	if s.AvailabilityZone == "" {
+		return nil
+	}
+	return c.zone(ctx, s.AvailabilityZone)
+}
+
+// resolveNetworks puts the subnet on the port of its network. A subnet alone names its network too.
+func (c *catalog) resolveNetworks(ctx context.Context, s *Spec, p *plan) error {
+	for _, name := range s.Networks {
+		n, err := c.network(ctx, name)
+		if err != nil {
+			return err
+		}
+		p.networks = append(p.networks, plannedNetwork{network: n.ID})
+	}
+	if s.Subnet == "" {
+		return nil
+	}
+	sub, err := c.subnet(ctx, s.Subnet)
+	if err != nil {
+		return err
+	}
+	if len(p.networks) == 0 {
+		p.networks = []plannedNetwork{{network: sub.NetworkID}}
+	}
+	for i := range p.networks {
+		if p.networks[i].network == sub.NetworkID {
+			p.networks[i].subnet = sub.ID
+			return nil
+		}
+	}
+	return fault.New(fault.Invalid, fault.CodeSubnetNotFound, "subnet %q is in network %s, which the spec does not name; name that network too", s.Subnet, sub.NetworkID)
+}
+
+func (c *catalog) resolveGroups(ctx context.Context, s *Spec, p *plan) error {
+	if s.DisablePortSecurity {
+		return nil
+	}
+	if len(s.SecurityGroups) == 0 {
+		g, err := c.defaultGroup(ctx)
+		p.groups = []string{g.ID}
+		return err
+	}
+	for _, name := range s.SecurityGroups {
+		g, err := c.securityGroup(ctx, name)
+		if err != nil {
+			return err
+		}
+		p.groups = append(p.groups, g.ID)
+	}
+	p.groups = unique(p.groups)
+	return nil
+}
+
+func (c *catalog) resolvePool(ctx context.Context, s *Spec, p *plan) error {
+	if s.FloatingIPPool == "" {
+		return nil
+	}
+	n, err := c.pool(ctx, s.FloatingIPPool)
+	p.pool = n.ID
+	return err
+}
+
+func (c *catalog) resolveServerGroup(ctx context.Context, s *Spec, p *plan) error {
+	if s.ServerGroup == "" {
+		return nil
+	}
+	g, err := c.serverGroup(ctx, s.ServerGroup)
+	p.group = g.ID
+	return err
+}

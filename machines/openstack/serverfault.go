@@ -1,0 +1,38 @@
+package openstack
+
+import (
+	"regexp"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// Nova gives no code for why a server went to ERROR, only a text. This is the one place where such texts are matched;
+// each row names the release it was seen in. A text without a row is Unknown and shown as it is.
+var serverFaults = []struct {
+	text  *regexp.Regexp
+	class fault.Class
+	code  fault.Code
+}{
+	// Zed, Epoxy: the scheduler found nothing; also when placement is down.
+	{regexp.MustCompile(`(?i)no valid host was found`), fault.NoCapacity, fault.CodeNoValidHost},
+	// Zed: every host that was tried refused.
+	{regexp.MustCompile(`(?i)exceeded maximum number of retries|exhausted all hosts available`), fault.NoCapacity, fault.CodeNoValidHost},
+	// Zed: ports that Nova makes itself.
+	{regexp.MustCompile(`(?i)maximum number of ports exceeded`), fault.Quota, fault.CodePortQuotaExceeded},
+	// Zed: the boot volume.
+	{regexp.MustCompile(`(?i)volume.*quota|quota.*(volume|gigabytes)|VolumeLimitExceeded|maximum number of volumes`), fault.Quota, fault.CodeVolumeQuotaExceeded},
+	{regexp.MustCompile(`(?i)quota exceeded`), fault.Quota, fault.CodeQuotaExceeded},
+}
+
+// judgeServer gives the class of a server's fault.
+func judgeServer(serverID, message string) *fault.Error {
+	if message == "" {
+		message = "the cloud gives no reason"
+	}
+	for _, f := range serverFaults {
+		if f.text.MatchString(message) {
+			return fault.New(f.class, f.code, "server %s went to ERROR: %s", serverID, message)
+		}
+	}
+	return fault.New(fault.Unknown, fault.CodeUnknown, "server %s went to ERROR: %s", serverID, message)
+}

@@ -1,0 +1,292 @@
+package openstack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// sources read a provider spec's layers from the API.
+type sources struct {
+	reader client.Reader
+	// namespace of the Machine: the only one that references may point into, beside the allowed ones.
+	namespace string
+	allowed   []string
+	// lenient leaves unknown keys out instead of refusing: for Machines that have, or had, a server.
+	lenient bool
+	// configured are the credentials of the configured cloud.
+	configured *Credentials
+
+	config *v1alpha1.ProviderConfig
+	layers []layer
+}
+
+// read collects the layers of a provider spec, from the highest to the lowest (design: Machine, class, Cluster,
+// configured cloud), and merges their envelopes.
+func (s *sources) read(ctx context.Context, name string, m *v1alpha1.MachineSpec, labels map[string]string) error {
+	s.config = &v1alpha1.ProviderConfig{}
+	spec, err := m.Provider()
+	if err != nil {
+		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: spec: %v", name, err)
+	}
+	if err := s.document(name+": spec.providerSpec.value", spec.Value); err != nil {
+		return err
+	}
+	if spec.ValueFrom != nil && spec.ValueFrom.MachineClass != nil {
+		if err := s.class(ctx, name, spec.ValueFrom.MachineClass); err != nil {
+			return err
+		}
+	}
+	if err := s.cluster(ctx, name, labels); err != nil {
+		return err
+	}
+	s.layers = append(s.layers, layer{source: "the configured cloud", fields: s.configured.fields()})
+	if p := s.config.CloudProvider; p != "" && p != "openstack" {
+		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: spec.providerSpec.value.cloudProvider: %q is not supported; the provider is openstack", name, p)
+	}
+	return nil
+}
+
+// document adds one providerSpec.value.
+func (s *sources) document(path string, value *runtime.RawExtension) error {
+	var raw []byte
+	if value != nil {
+		raw = value.Raw
+	}
+	config, err := v1alpha1.ParseProviderConfig(path, s.known(path, raw, nil))
+	if err != nil {
+		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%v", err)
+	}
+	inner := path + ".cloudProviderSpec"
+	l, err := readLayer(inner, s.known(inner, config.CloudProviderSpec.Raw, append(slices.Clone(specFields), ignoredFields...)))
+	if err != nil {
+		return err
+	}
+	s.layers = append(s.layers, l)
+	fill(s.config, config)
+	return nil
+}
+
+// known removes unknown keys from a document when reading is lenient. Without a list, those of the envelope.
+func (s *sources) known(path string, raw []byte, fields []string) []byte {
+	for s.lenient {
+		var err error
+		if fields == nil {
+			_, err = v1alpha1.ParseProviderConfig(path, raw)
+		} else {
+			_, err = v1alpha1.Fields(path, raw, fields, nil)
+		}
+		var unknown *v1alpha1.UnknownFieldError
+		if !errors.As(err, &unknown) {
+			break
+		}
+		var all map[string]json.RawMessage
+		if json.Unmarshal(raw, &all) != nil {
+			break
+		}
+		delete(all, unknown.Key)
+		less, err := json.Marshal(all)
+		if err != nil {
+			break
+		}
+		raw = less
+	}
+	return raw
+}
+
+// fill sets what the higher config leaves empty.
+func fill(high, low *v1alpha1.ProviderConfig) {
+	text := func(h *string, l string) {
+		if *h == "" {
+			*h = l
+		}
+	}
+	text(&high.CAPublicKey, low.CAPublicKey)
+	text(&high.CloudProvider, low.CloudProvider)
+	text(&high.OperatingSystem, low.OperatingSystem)
+	if len(high.SSHPublicKeys) == 0 {
+		high.SSHPublicKeys = low.SSHPublicKeys
+	}
+	if len(high.CloudProviderSpec.Raw) == 0 {
+		high.CloudProviderSpec = low.CloudProviderSpec
+	}
+	if len(high.OperatingSystemSpec.Raw) == 0 {
+		high.OperatingSystemSpec = low.OperatingSystemSpec
+	}
+	if high.Network == nil {
+		high.Network = low.Network
+	}
+	if high.OverwriteCloudConfig == nil {
+		high.OverwriteCloudConfig = low.OverwriteCloudConfig
+	}
+}
+
+// class adds a MachineClass: credentials of its Secrets, then its own document.
+func (s *sources) class(ctx context.Context, name string, ref *v1alpha1.MachineClassRef) error {
+	namespace := ref.Namespace
+	if namespace == "" {
+		namespace = s.namespace
+	}
+	field := name + ": spec.providerSpec.valueFrom.machineClass"
+	if err := s.mayRead(field, namespace); err != nil {
+		return err
+	}
+	class := &v1alpha1.MachineClass{}
+	if err := s.get(ctx, field, types.NamespacedName{Namespace: namespace, Name: ref.Name}, class); err != nil {
+		return err
+	}
+	path := fmt.Sprintf("MachineClass %s/%s", namespace, ref.Name)
+	if class.Provider != "" && class.Provider != "openstack" {
+		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: provider %q is not supported; the provider is openstack", path, class.Provider)
+	}
+	for _, secret := range []struct {
+		field string
+		ref   *corev1.SecretReference
+	}{{"credentialsSecretRef", class.CredentialsSecretRef}, {"secretRef", class.SecretRef}} {
+		if err := s.secretLayer(ctx, path+": "+secret.field, namespace, secret.ref); err != nil {
+			return err
+		}
+	}
+	return s.document(path+": providerSpec", class.ProviderSpec)
+}
+
+// credentialFields may stand in a class's Secrets, under their own names; authURL is another name of the endpoint.
+var credentialFields = []string{
+	"identityEndpoint", "region", "tokenId", "username", "password", "domainName", "projectName", "tenantName", "projectID",
+	"tenantID", "applicationCredentialID", "applicationCredentialName", "applicationCredentialSecret",
+}
+
+// secretLayer adds the credentials that a Secret holds; its other keys are not ours.
+func (s *sources) secretLayer(ctx context.Context, path, namespace string, ref *corev1.SecretReference) error {
+	if ref == nil || ref.Name == "" {
+		return nil
+	}
+	if ref.Namespace != "" {
+		namespace = ref.Namespace
+	}
+	if err := s.mayRead(path, namespace); err != nil {
+		return err
+	}
+	secret := &corev1.Secret{}
+	if err := s.get(ctx, path, types.NamespacedName{Namespace: namespace, Name: ref.Name}, secret); err != nil {
+		return err
+	}
+	l := layer{source: fmt.Sprintf("Secret %s/%s", namespace, ref.Name), fields: map[string]json.RawMessage{}}
+	for _, field := range credentialFields {
+		text := string(secret.Data[field])
+		if field == "identityEndpoint" && text == "" {
+			text = string(secret.Data["authURL"])
+		}
+		raw, err := json.Marshal(text)
+		if err == nil && text != "" {
+			l.fields[field] = raw
+		}
+	}
+	s.layers = append(s.layers, l)
+	return nil
+}
+
+// cluster adds the Cluster that the label names, else the only one of the namespace; with none or several, nothing.
+func (s *sources) cluster(ctx context.Context, name string, labels map[string]string) error {
+	if s.reader == nil {
+		return nil
+	}
+	if wanted := labels[v1alpha1.ClusterNameLabel]; wanted != "" {
+		c := &v1alpha1.Cluster{}
+		field := fmt.Sprintf("%s: label %s", name, v1alpha1.ClusterNameLabel)
+		if err := s.get(ctx, field, types.NamespacedName{Namespace: s.namespace, Name: wanted}, c); err != nil {
+			return err
+		}
+		return s.clusterDocument(c)
+	}
+	all := &v1alpha1.ClusterList{}
+	err := s.reader.List(ctx, all, client.InNamespace(s.namespace), client.Limit(2))
+	switch {
+	case meta.IsNoMatchError(err):
+		return nil
+	case err != nil:
+		return fault.New(fault.Transient, fault.CodeUnknown, "%s: listing Clusters: %v", name, err)
+	case len(all.Items) == 1:
+		return s.clusterDocument(&all.Items[0])
+	}
+	return nil
+}
+
+func (s *sources) clusterDocument(c *v1alpha1.Cluster) error {
+	return s.document(fmt.Sprintf("Cluster %s/%s: spec.providerSpec.value", c.Namespace, c.Name), c.Spec.ProviderSpec.Value)
+}
+
+// get reads an object; one that is missing is an error that names the field which wants it.
+func (s *sources) get(ctx context.Context, field string, key types.NamespacedName, into client.Object) error {
+	if s.reader == nil {
+		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: references cannot be followed without a cluster", field)
+	}
+	err := s.reader.Get(ctx, key, into)
+	switch {
+	case apierrors.IsNotFound(err):
+		class, code, what := fault.Invalid, fault.CodeInvalidSpec, "object"
+		switch into.(type) {
+		case *corev1.Secret:
+			class, code, what = fault.Auth, fault.CodeCredentialsMissing, "Secret"
+		case *corev1.ConfigMap:
+			what = "ConfigMap"
+		case *v1alpha1.MachineClass:
+			what = "MachineClass"
+		case *v1alpha1.Cluster:
+			what = "Cluster"
+		}
+		return fault.New(class, code, "%s: %s %s does not exist; create it", field, what, key)
+	case err != nil:
+		return fault.New(fault.Transient, fault.CodeUnknown, "%s: reading %s: %v", field, key, err)
+	}
+	return nil
+}
+
+// mayRead holds MC-12: references leave the Machine's namespace only for those that the operator has allowed.
+func (s *sources) mayRead(field, namespace string) error {
+	if namespace == s.namespace || slices.Contains(s.allowed, namespace) {
+		return nil
+	}
+	return fault.New(fault.Invalid, fault.CodeInvalidSpec,
+		"%s: points into namespace %s, which Machines of %s may not use; move the object, or have the namespace allowed", field, namespace, s.namespace)
+}
+
+// dereference reads one key of a Secret or ConfigMap. The bytes are used as they are.
+func (s *sources) dereference(ctx context.Context, ref *reference) (string, error) {
+	if err := s.mayRead(ref.String(), ref.Namespace); err != nil {
+		return "", err
+	}
+	key := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+	text, ok := "", false
+	if ref.Kind == secretKind {
+		secret := &corev1.Secret{}
+		if err := s.get(ctx, "key "+ref.Key, key, secret); err != nil {
+			return "", err
+		}
+		var data []byte
+		data, ok = secret.Data[ref.Key]
+		text = string(data)
+	} else {
+		config := &corev1.ConfigMap{}
+		if err := s.get(ctx, "key "+ref.Key, key, config); err != nil {
+			return "", err
+		}
+		text, ok = config.Data[ref.Key]
+	}
+	if !ok {
+		return "", fault.New(fault.Auth, fault.CodeCredentialsMissing, "%s: has no such key; add it", ref)
+	}
+	return text, nil
+}

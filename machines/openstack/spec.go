@@ -1,0 +1,205 @@
+package openstack
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// specFields are the fields of cloudProviderSpec as they are spelled; docs/openstack.md explains each.
+var specFields = []string{
+	"identityEndpoint", "region", "tokenId",
+	"username", "password", "domainName", "projectName", "tenantName", "projectID", "tenantID",
+	"applicationCredentialID", "applicationCredentialName", "applicationCredentialSecret",
+	"image", "flavor", "availabilityZone", "network", "networks", "subnet", "securityGroups", "floatingIpPool",
+	"disablePortSecurity", "rootDiskSizeGB", "rootDiskVolumeType", "serverGroup", "serverGroupID", "configDrive", "tags",
+	"keyName", "computeAPIVersion",
+}
+
+// ignoredFields are known from machine-controller and its forks and have no meaning here: accepted without effect.
+var ignoredFields = []string{
+	"trustDevicePath", "nodeVolumeAttachLimit", "openstackClientTimeout", "openstackComputeClientTimeout",
+	"instanceReadyCheckPeriod", "instanceReadyCheckTimeout",
+}
+
+// Spec is a cloudProviderSpec after all layers have filled it and references were followed. Names are as written; the
+// catalog turns them into IDs.
+type Spec struct {
+	Flavor, Image    string
+	AvailabilityZone string
+	Networks         []string
+	Subnet           string
+	SecurityGroups   []string
+	FloatingIPPool   string
+	// DisablePortSecurity: ports without security groups and without address checks.
+	DisablePortSecurity bool
+	// RootDiskSizeGB: boot from a volume of that many GiB; 0: the flavor's disk.
+	RootDiskSizeGB     int
+	RootDiskVolumeType string
+	ServerGroup        string
+	ConfigDrive        bool
+	// Metadata of the server, and its Nova tags.
+	Metadata map[string]string
+	Tags     []string
+	KeyName  string
+	// ComputeAPIVersion raises the microversion of compute calls; it never lowers it.
+	ComputeAPIVersion string
+
+	// source is the object that the people who read an error will look at first.
+	source string
+}
+
+// invalid says what is wrong with a field of the spec as a whole.
+func (s *Spec) invalid(field, format string, args ...any) *fault.Error {
+	return layer{source: s.source}.invalid(field, format, args...)
+}
+
+// readSpec reads the fields that are no credentials. What only the cloud can judge is left to it.
+func readSpec(ctx context.Context, ls layers) (*Spec, error) {
+	s := &Spec{source: ls.list[0].source}
+	for _, f := range []struct {
+		into  *string
+		names []string
+	}{
+		{&s.Flavor, []string{"flavor"}}, {&s.Image, []string{"image"}}, {&s.AvailabilityZone, []string{"availabilityZone"}},
+		{&s.Subnet, []string{"subnet"}}, {&s.FloatingIPPool, []string{"floatingIpPool"}},
+		{&s.RootDiskVolumeType, []string{"rootDiskVolumeType"}}, {&s.ServerGroup, []string{"serverGroupID", "serverGroup"}},
+		{&s.KeyName, []string{"keyName"}}, {&s.ComputeAPIVersion, []string{"computeAPIVersion"}},
+	} {
+		got, err := ls.text(ctx, f.names...)
+		if err != nil {
+			return nil, err
+		}
+		*f.into = got.text
+	}
+	for _, read := range []func(context.Context, layers) error{s.readLists, s.readFlags, s.readDisk, s.readTags} {
+		if err := read(ctx, ls); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.check()
+}
+
+func (s *Spec) readLists(ctx context.Context, ls layers) (err error) {
+	if s.SecurityGroups, _, err = ls.texts(ctx, "securityGroups"); err != nil {
+		return err
+	}
+	first, err := ls.text(ctx, "network")
+	if err != nil {
+		return err
+	}
+	more, from, err := ls.texts(ctx, "networks")
+	if err != nil {
+		return err
+	}
+	// network and networks are one field: the highest layer that has either gives both.
+	if first.given() && (from < 0 || first.from <= from) {
+		s.Networks = append(s.Networks, first.text)
+	}
+	if from >= 0 && (!first.given() || from <= first.from) {
+		s.Networks = append(s.Networks, more...)
+	}
+	s.Networks = unique(s.Networks)
+	return nil
+}
+
+func (s *Spec) readFlags(ctx context.Context, ls layers) (err error) {
+	if s.ConfigDrive, err = ls.flag(ctx, "configDrive"); err != nil {
+		return err
+	}
+	s.DisablePortSecurity, err = ls.flag(ctx, "disablePortSecurity")
+	return err
+}
+
+func (s *Spec) readDisk(ctx context.Context, ls layers) error {
+	size, err := ls.text(ctx, "rootDiskSizeGB")
+	if err != nil || !size.given() {
+		return err
+	}
+	s.RootDiskSizeGB, err = strconv.Atoi(size.text)
+	if err != nil || s.RootDiskSizeGB < 0 {
+		return ls.list[size.from].invalid("rootDiskSizeGB", "%q is no size; give a whole number of GiB", size.text)
+	}
+	return nil
+}
+
+// readTags reads a map (server metadata) or a list (k=v: metadata, plain: a Nova tag).
+func (s *Spec) readTags(ctx context.Context, ls layers) error {
+	for i, l := range ls.list {
+		raw := l.fields["tags"]
+		if len(raw) == 0 {
+			continue
+		}
+		if raw[0] == '[' {
+			list, err := ls.textsIn(ctx, i, "tags")
+			if err != nil {
+				return l.wrong("tags", err)
+			}
+			s.splitTags(list)
+		} else if err := json.Unmarshal(raw, &s.Metadata); err != nil {
+			return l.invalid("tags", "is neither a map of strings nor a list of strings")
+		}
+		for _, reserved := range []string{metadataMachineUID, metadataClusterID} {
+			if _, taken := s.Metadata[reserved]; taken {
+				return l.invalid("tags", "the key %s is drover's own; remove it", reserved)
+			}
+		}
+		if len(s.Metadata)+len(s.Tags) > 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (s *Spec) splitTags(list []string) {
+	for _, tag := range list {
+		key, val, pair := strings.Cut(tag, "=")
+		if !pair {
+			s.Tags = append(s.Tags, tag)
+			continue
+		}
+		if s.Metadata == nil {
+			s.Metadata = map[string]string{}
+		}
+		s.Metadata[key] = val
+	}
+}
+
+var apiVersion = regexp.MustCompile(`^2(\.\d{1,3})?$`)
+
+// check holds what can be judged without the cloud.
+func (s *Spec) check() error {
+	switch {
+	case s.Flavor == "":
+		return s.invalid("flavor", "is missing; name the flavor of the servers")
+	case s.Image == "":
+		return s.invalid("image", "is missing; name the image of the servers")
+	case len(s.Networks) == 0 && s.Subnet == "":
+		return s.invalid("network", "is missing; name a network or a subnet")
+	case s.RootDiskVolumeType != "" && s.RootDiskSizeGB == 0:
+		return s.invalid("rootDiskVolumeType", "has no meaning without rootDiskSizeGB; set both or none")
+	case s.ComputeAPIVersion != "" && !apiVersion.MatchString(s.ComputeAPIVersion):
+		return s.invalid("computeAPIVersion", "%q is no version; write it like 2.67, in quotes", s.ComputeAPIVersion)
+	case s.ServerGroup == "shared":
+		return s.invalid("serverGroup", "the shared server group is not made yet; name a group by its ID")
+	case s.DisablePortSecurity && len(s.SecurityGroups) > 0:
+		return s.invalid("disablePortSecurity", "conflicts with securityGroups; keep one")
+	}
+	return nil
+}
+
+// unique keeps the first of equal texts.
+func unique(list []string) []string {
+	var out []string
+	for _, s := range list {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}

@@ -1,0 +1,107 @@
+package openstack
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// referenceKind says what a reference points into.
+type referenceKind string
+
+const (
+	secretKind    referenceKind = "Secret"
+	configMapKind referenceKind = "ConfigMap"
+)
+
+// reference names one key of a Secret or ConfigMap.
+type reference struct {
+	Kind      referenceKind `json:"-"`
+	Namespace string        `json:"namespace"`
+	Name      string        `json:"name"`
+	Key       string        `json:"key"`
+}
+
+func (r *reference) complete() bool {
+	return r != nil && r.Namespace != "" && r.Name != "" && r.Key != ""
+}
+
+func (r *reference) String() string {
+	return fmt.Sprintf("%s %s/%s, key %s", r.Kind, r.Namespace, r.Name, r.Key)
+}
+
+// value is a string of a provider spec, or where it stands. The zero value is unset.
+type value struct {
+	text string
+	ref  *reference
+}
+
+func (v value) unset() bool { return v.text == "" && v.ref == nil }
+
+// parseValue reads a string-or-reference: a plain scalar (its text counts), {value}, {secretKeyRef} or {configMapKeyRef}.
+// Secret comes before ConfigMap before value. A reference counts when namespace, name and key are set; one that stands
+// alone and is not complete is an error. null and "" are unset.
+func parseValue(raw json.RawMessage) (value, error) {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || string(raw) == "null" {
+		return value{}, nil
+	}
+	switch raw[0] {
+	case '{':
+		return parseReference(raw)
+	case '[':
+		return value{}, fmt.Errorf("is a list; give a string or a reference")
+	case '"':
+		var text string
+		err := json.Unmarshal(raw, &text)
+		return value{text: text}, err
+	default:
+		return value{text: string(raw)}, nil
+	}
+}
+
+func parseReference(raw json.RawMessage) (value, error) {
+	fields, err := v1alpha1.Fields("reference", raw, []string{"value", "secretKeyRef", "configMapKeyRef"}, nil)
+	if err != nil {
+		return value{}, err
+	}
+	incomplete := ""
+	for _, kind := range []struct {
+		field string
+		kind  referenceKind
+	}{{"secretKeyRef", secretKind}, {"configMapKeyRef", configMapKind}} {
+		part, ok := fields[kind.field]
+		if !ok {
+			continue
+		}
+		ref := &reference{Kind: kind.kind}
+		if err := json.Unmarshal(part, ref); err != nil {
+			return value{}, fmt.Errorf("%s: %w", kind.field, err)
+		}
+		if ref.complete() {
+			return value{ref: ref}, nil
+		}
+		if *ref != (reference{Kind: kind.kind}) {
+			incomplete = kind.field
+		}
+	}
+	plain, err := parseValue(fields["value"])
+	if err == nil && plain.unset() && incomplete != "" {
+		return value{}, fmt.Errorf("%s needs namespace, name and key", incomplete)
+	}
+	return plain, err
+}
+
+// dereference gives the text behind a reference.
+type dereference func(ctx context.Context, ref *reference) (string, error)
+
+// resolve gives the value's text; empty when it is unset.
+func (v value) resolve(ctx context.Context, get dereference) (string, error) {
+	if v.ref == nil {
+		return v.text, nil
+	}
+	return get(ctx, v.ref)
+}
