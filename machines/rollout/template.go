@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -20,32 +19,34 @@ import (
 // TemplatesEqual says whether two templates mean the same, so that nothing rolls: the hash label, the order of keys,
 // whitespace, and null or empty fields of the provider spec are no difference (MC-19). Anything else is (design §3).
 func TemplatesEqual(a, b *v1alpha1.MachineTemplateSpec) bool {
-	if !sameDocument(a.Spec.ProviderSpec.Value, b.Spec.ProviderSpec.Value) {
+	plainA, documentA := split(a)
+	plainB, documentB := split(b)
+	if !bytes.Equal(documentA, documentB) && !bytes.Equal(canonical(documentA), canonical(documentB)) {
 		return false
 	}
-	return equality.Semantic.DeepEqual(withoutNoise(a), withoutNoise(b))
+	return equality.Semantic.DeepEqual(plainA, plainB)
 }
 
 // templateHash names a template in the name of its set. Equal templates have equal hashes; collisions makes another
 // name for a template whose name is taken.
 func templateHash(t *v1alpha1.MachineTemplateSpec, collisions int32) (string, error) {
-	plain, err := json.Marshal(withoutNoise(t))
+	template, document := split(t)
+	plain, err := json.Marshal(template)
 	if err != nil {
 		return "", fmt.Errorf("encoding the template: %w", err)
 	}
 	sum := fnv.New32a()
 	_, _ = sum.Write(plain) // a hash never fails
-	if value := t.Spec.ProviderSpec.Value; value != nil {
-		_, _ = sum.Write(canonical(value.Raw))
-	}
+	_, _ = sum.Write(canonical(document))
 	if collisions > 0 {
 		_, _ = sum.Write([]byte(strconv.Itoa(int(collisions))))
 	}
 	return rand.SafeEncodeString(strconv.FormatUint(uint64(sum.Sum32()), 10)), nil
 }
 
-// withoutNoise is the template without the provider's document and without what is no part of its meaning.
-func withoutNoise(t *v1alpha1.MachineTemplateSpec) *v1alpha1.MachineTemplateSpec {
+// split parts a template into the provider's document, under whichever spelling it stands, and the rest without what is
+// no part of its meaning.
+func split(t *v1alpha1.MachineTemplateSpec) (rest *v1alpha1.MachineTemplateSpec, document []byte) {
 	c := *t
 	c.Metadata.Labels = maps.Clone(t.Metadata.Labels)
 	delete(c.Metadata.Labels, v1alpha1.LabelTemplateHash)
@@ -54,22 +55,17 @@ func withoutNoise(t *v1alpha1.MachineTemplateSpec) *v1alpha1.MachineTemplateSpec
 	}
 	c.Metadata.CreationTimestamp = nil
 	c.Spec.Metadata.CreationTimestamp = nil
+	if provider, err := t.Spec.Provider(); err == nil {
+		c.Spec.ProviderSpec, c.Spec.ProviderConfig = provider, nil
+	}
+	if value := c.Spec.ProviderSpec.Value; value != nil {
+		document = value.Raw
+	}
 	c.Spec.ProviderSpec.Value = nil
 	if from := c.Spec.ProviderSpec.ValueFrom; from != nil && from.MachineClass == nil {
 		c.Spec.ProviderSpec.ValueFrom = nil
 	}
-	return &c
-}
-
-func sameDocument(a, b *runtime.RawExtension) bool {
-	var rawA, rawB []byte
-	if a != nil {
-		rawA = a.Raw
-	}
-	if b != nil {
-		rawB = b.Raw
-	}
-	return bytes.Equal(rawA, rawB) || bytes.Equal(canonical(rawA), canonical(rawB))
+	return &c, document
 }
 
 // canonical is a JSON document with sorted keys and without null and empty fields. What is no JSON stays as it is: then
