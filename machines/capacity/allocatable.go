@@ -1,0 +1,90 @@
+package capacity
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/machines/cloud"
+)
+
+// lostMemory is the share of a server's memory, in percent, that firmware and kernel keep: a kubelet reports less than
+// the flavor says, and a template that promises more makes the autoscaler order nodes that the pod does not fit on
+// (CA-C99).
+const lostMemory = 3
+
+// capacity is what the flavor gives.
+func capacity(shape cloud.Shape, maxPods int32) corev1.ResourceList {
+	list := corev1.ResourceList{
+		corev1.ResourceCPU:    shape.CPU.DeepCopy(),
+		corev1.ResourceMemory: shape.Memory.DeepCopy(),
+		corev1.ResourcePods:   *resource.NewQuantity(int64(maxPods), resource.DecimalSI),
+	}
+	if !shape.Disk.IsZero() {
+		list[corev1.ResourceEphemeralStorage] = shape.Disk.DeepCopy()
+	}
+	return list
+}
+
+// allocatable is what is left for pods: less what kubelet and system keep for themselves, less what must stay free so
+// that nothing is evicted, and less the memory that never arrives. Never below zero.
+func allocatable(shape cloud.Shape, s bootstrap.KubeletSettings) (corev1.ResourceList, error) {
+	list := capacity(shape, s.MaxPods)
+	memory := list[corev1.ResourceMemory]
+	memory.Sub(*resource.NewQuantity(share(memory.Value(), lostMemory), resource.BinarySI))
+	list[corev1.ResourceMemory] = memory
+	for _, reserved := range []map[string]string{s.KubeReserved, s.SystemReserved} {
+		for name, value := range reserved {
+			if err := subtract(list, corev1.ResourceName(name), value, 0); err != nil {
+				return nil, fmt.Errorf("reserved %s: %w", name, err)
+			}
+		}
+	}
+	for signal, name := range map[string]corev1.ResourceName{
+		"memory.available": corev1.ResourceMemory,
+		"nodefs.available": corev1.ResourceEphemeralStorage,
+	} {
+		total := capacity(shape, s.MaxPods)[name]
+		if err := subtract(list, name, s.EvictionHard[signal], total.Value()); err != nil {
+			return nil, fmt.Errorf("eviction threshold %s: %w", signal, err)
+		}
+	}
+	return list, nil
+}
+
+// subtract takes a quantity, or a percentage of total, from a resource of the list.
+func subtract(list corev1.ResourceList, name corev1.ResourceName, value string, total int64) error {
+	left, ok := list[name]
+	if !ok || value == "" {
+		return nil
+	}
+	amount, err := amountOf(value, total)
+	if err != nil {
+		return err
+	}
+	left.Sub(amount)
+	if left.Sign() < 0 {
+		left = *resource.NewQuantity(0, left.Format)
+	}
+	list[name] = left
+	return nil
+}
+
+func amountOf(value string, total int64) (resource.Quantity, error) {
+	percent, ok := strings.CutSuffix(value, "%")
+	if !ok {
+		return resource.ParseQuantity(value)
+	}
+	p, err := strconv.ParseFloat(percent, 64)
+	if err != nil || p < 0 || p > 100 {
+		return resource.Quantity{}, fmt.Errorf("%q is no percentage", value)
+	}
+	return *resource.NewQuantity(int64(float64(total)*p/100), resource.BinarySI), nil
+}
+
+// share is that many percent of a number, rounded up.
+func share(n, percent int64) int64 { return (n*percent + 99) / 100 }
