@@ -1,0 +1,55 @@
+package bootstrap
+
+import (
+	"fmt"
+
+	"sigs.k8s.io/yaml"
+)
+
+// cloudConfig is a cloud-init document: the modules of it that are used.
+type cloudConfig struct {
+	Hostname          string      `json:"hostname"`
+	ManageEtcHosts    string      `json:"manage_etc_hosts"`
+	SSHAuthorizedKeys []string    `json:"ssh_authorized_keys,omitempty"`
+	PackageUpdate     bool        `json:"package_update,omitempty"`
+	PackageUpgrade    bool        `json:"package_upgrade,omitempty"`
+	RebootIfRequired  bool        `json:"package_reboot_if_required,omitempty"`
+	WriteFiles        []writeFile `json:"write_files"`
+	RunCmd            [][]string  `json:"runcmd"`
+}
+
+type writeFile struct {
+	Path        string `json:"path"`
+	Permissions string `json:"permissions"`
+	Content     string `json:"content"`
+}
+
+// cloudConfig writes the document for Ubuntu.
+func (in *Input) cloudConfig(d *document) ([]byte, error) {
+	var spec struct {
+		DistUpgradeOnBoot bool `json:"distUpgradeOnBoot"`
+	}
+	if err := in.osSpec(&spec); err != nil {
+		return nil, err
+	}
+	c := cloudConfig{
+		Hostname: in.Name, ManageEtcHosts: "localhost", SSHAuthorizedKeys: in.Provider.SSHPublicKeys,
+		PackageUpdate: spec.DistUpgradeOnBoot, PackageUpgrade: spec.DistUpgradeOnBoot, RebootIfRequired: spec.DistUpgradeOnBoot,
+	}
+	enable := []string{"systemctl", "enable"}
+	start := []string{"systemctl", "start", "--no-block"}
+	for _, f := range d.files {
+		c.WriteFiles = append(c.WriteFiles, writeFile{f.path, fmt.Sprintf("%04o", f.mode), f.content})
+	}
+	for _, u := range d.units {
+		c.WriteFiles = append(c.WriteFiles, writeFile{"/etc/systemd/system/" + u.name, "0644", u.content})
+		enable, start = append(enable, u.name), append(start, u.name)
+	}
+	// Not to be waited for: the setup may take minutes, and cloud-init has other things to do.
+	c.RunCmd = [][]string{{"systemctl", "daemon-reload"}, enable, start}
+	body, err := yaml.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("writing cloud-config: %w", err)
+	}
+	return append([]byte("#cloud-config\n"), body...), nil
+}

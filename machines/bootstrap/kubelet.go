@@ -1,0 +1,117 @@
+package bootstrap
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientcmd "k8s.io/client-go/tools/clientcmd/api/v1"
+	kubelet "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+)
+
+// kubeletConfig is the content of the kubelet's configuration file.
+func (in *Input) kubeletConfig() ([]byte, error) {
+	s := in.Kubelet
+	c := kubelet.KubeletConfiguration{
+		TypeMeta: metav1.TypeMeta{APIVersion: kubelet.SchemeGroupVersion.String(), Kind: "KubeletConfiguration"},
+		Authentication: kubelet.KubeletAuthentication{
+			Anonymous: kubelet.KubeletAnonymousAuthentication{Enabled: ptr.To(false)},
+			Webhook:   kubelet.KubeletWebhookAuthentication{Enabled: ptr.To(true)},
+			X509:      kubelet.KubeletX509Authentication{ClientCAFile: pathCA},
+		},
+		Authorization:               kubelet.KubeletAuthorization{Mode: kubelet.KubeletAuthorizationModeWebhook},
+		CgroupDriver:                "systemd",
+		ClusterDNS:                  in.ClusterDNS,
+		ClusterDomain:               in.ClusterDomain,
+		ContainerRuntimeEndpoint:    "unix:///run/containerd/containerd.sock",
+		EvictionHard:                s.EvictionHard,
+		FeatureGates:                s.FeatureGates,
+		KubeReserved:                s.KubeReserved,
+		SystemReserved:              s.SystemReserved,
+		MaxPods:                     s.MaxPods,
+		ContainerLogMaxSize:         s.ContainerLogMaxSize,
+		ContainerLogMaxFiles:        s.ContainerLogMaxFiles,
+		ImageGCHighThresholdPercent: s.ImageGCHighThresholdPercent,
+		ImageGCLowThresholdPercent:  s.ImageGCLowThresholdPercent,
+		ImageMinimumGCAge:           s.ImageMinimumGCAge,
+		ImageMaximumGCAge:           s.ImageMaximumGCAge,
+		RegisterWithTaints:          in.Taints,
+		// The stub resolver on 127.0.0.53 is of no use inside a pod.
+		ResolverConfig:     ptr.To("/run/systemd/resolve/resolv.conf"),
+		RotateCertificates: true,
+		ServerTLSBootstrap: true,
+		StaticPodPath:      "/etc/kubernetes/manifests",
+	}
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, err
+	}
+	delete(fields, "logging")
+	return yaml.Marshal(prune(fields))
+}
+
+// prune drops what says nothing: durations of zero (the kubelet's word for its default) and empty containers, which the
+// type writes because it cannot omit them.
+func prune(fields map[string]any) map[string]any {
+	out := map[string]any{}
+	for key, value := range fields {
+		if inner, ok := value.(map[string]any); ok {
+			value = prune(inner)
+			if len(value.(map[string]any)) == 0 {
+				continue
+			}
+		}
+		if value == nil || value == "0s" {
+			continue
+		}
+		out[key] = value
+	}
+	return out
+}
+
+// bootstrapKubeconfig is the kubeconfig that the kubelet asks for its first certificate with.
+func (in *Input) bootstrapKubeconfig() ([]byte, error) {
+	return yaml.Marshal(clientcmd.Config{
+		APIVersion: "v1", Kind: "Config",
+		Clusters:       []clientcmd.NamedCluster{{Name: "cluster", Cluster: clientcmd.Cluster{Server: in.Server, CertificateAuthority: pathCA}}},
+		AuthInfos:      []clientcmd.NamedAuthInfo{{Name: "bootstrap", AuthInfo: clientcmd.AuthInfo{Token: in.Token.String()}}},
+		Contexts:       []clientcmd.NamedContext{{Name: "bootstrap", Context: clientcmd.Context{Cluster: "cluster", AuthInfo: "bootstrap"}}},
+		CurrentContext: "bootstrap",
+	})
+}
+
+// kubeletArgs are the flags that have no place in the configuration file.
+func (in *Input) kubeletArgs() string {
+	args := []string{"--cloud-provider=external", "--hostname-override=" + in.Name}
+	labels := RegistrationLabels(in.Labels)
+	if len(labels) > 0 {
+		var list []string
+		for _, key := range slices.Sorted(maps.Keys(labels)) {
+			list = append(list, key+"="+labels[key])
+		}
+		args = append(args, "--node-labels="+strings.Join(list, ","))
+	}
+	return `KUBELET_EXTRA_ARGS="` + strings.Join(args, " ") + "\"\n"
+}
+
+// registrationTaints are the taints of the spec and the startup taint, without its being there twice.
+func registrationTaints(spec []corev1.Taint, startup string) []corev1.Taint {
+	out := make([]corev1.Taint, 0, len(spec)+1)
+	for _, t := range spec {
+		t.TimeAdded = nil
+		out = append(out, t)
+	}
+	if startup == "" || slices.ContainsFunc(out, func(t corev1.Taint) bool { return t.Key == startup && t.Effect == corev1.TaintEffectNoSchedule }) {
+		return out
+	}
+	return append(out, corev1.Taint{Key: startup, Effect: corev1.TaintEffectNoSchedule})
+}

@@ -1,0 +1,42 @@
+package bootstrap
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// maxSkew is how many minor versions a kubelet may be older than the API server (Kubernetes' version skew policy).
+const maxSkew = 3
+
+// CheckSkew says what is wrong when a kubelet of that version may not join that API server: newer by a minor version,
+// or more than three minors older. Nil when it may.
+func CheckSkew(kubelet, server string) error {
+	want, err := version.ParseSemantic(kubelet)
+	if err != nil {
+		return fmt.Errorf("spec.versions.kubelet %q is no version such as 1.33.4", kubelet)
+	}
+	have, err := version.ParseGeneric(server)
+	if err != nil {
+		return fmt.Errorf("reading the API server's version %q: %w", server, err)
+	}
+	if have.Major() != want.Major() {
+		return skewed(kubelet, have)
+	}
+	oldest := uint(0)
+	if have.Minor() > maxSkew {
+		oldest = have.Minor() - maxSkew
+	}
+	if want.Minor() > have.Minor() || want.Minor() < oldest {
+		return skewed(kubelet, have)
+	}
+	return nil
+}
+
+func skewed(kubelet string, have *version.Version) error {
+	oldest := uint(0)
+	if have.Minor() > maxSkew {
+		oldest = have.Minor() - maxSkew
+	}
+	return fmt.Errorf("spec.versions.kubelet %s does not fit the API server's %s: allowed are %d.%d to %d.%d", kubelet, have, have.Major(), oldest, have.Major(), have.Minor())
+}

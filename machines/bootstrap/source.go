@@ -1,0 +1,170 @@
+package bootstrap
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// factsLife is how long what is read of the cluster (address, CA, DNS, version) is used again.
+const factsLife = 5 * time.Minute
+
+// Options make a [Source].
+type Options struct {
+	// Control is where the Machines live, Target where their Nodes will.
+	Control, Target cluster.Cluster
+	Clock           clock.PassiveClock
+	// Rand is the cryptographic source of tokens.
+	Rand io.Reader
+	// APIServer replaces the API server's URL that is found otherwise.
+	APIServer string
+	// ClusterDNS replaces the address of Service kube-system/kube-dns.
+	ClusterDNS []string
+	// ClusterDomain defaults to cluster.local.
+	ClusterDomain string
+	// StartupTaint is the key of the taint (NoSchedule) that a node registers with; empty: none.
+	StartupTaint string
+	// ProviderIDPrefix stands before the server's uuid in a node's provider ID. Default: openstack:///.
+	ProviderIDPrefix string
+}
+
+// Source makes user data for Machines from what the cluster says.
+type Source struct {
+	options Options
+	Tokens  *Tokens
+
+	mu    sync.Mutex
+	facts clusterFacts
+}
+
+// clusterFacts are what all Machines have in common.
+type clusterFacts struct {
+	endpoint
+	dns     []string
+	version string
+	read    time.Time
+}
+
+// New makes a Source. It reads nothing yet.
+func New(o Options) *Source {
+	if o.ClusterDomain == "" {
+		o.ClusterDomain = "cluster.local"
+	}
+	if o.ProviderIDPrefix == "" {
+		o.ProviderIDPrefix = "openstack:///"
+	}
+	return &Source{options: o, Tokens: &Tokens{
+		Client: o.Target.GetClient(), Reader: o.Target.GetAPIReader(), Clock: o.Clock, Rand: o.Rand,
+	}}
+}
+
+// Check says whether the Machine can be given user data at all; a *[Problem] says why not. It makes nothing.
+func (s *Source) Check(ctx context.Context, m *v1alpha1.Machine) error {
+	if m.Spec.Versions.Kubelet == "" {
+		return problem("spec.versions.kubelet is empty: name the kubelet's version, such as 1.33.4")
+	}
+	if m.Annotations[v1alpha1.AnnotationAllowSkew] == "true" {
+		return nil
+	}
+	facts, err := s.cluster(ctx)
+	if err != nil {
+		return err
+	}
+	if err := CheckSkew(m.Spec.Versions.Kubelet, facts.version); err != nil {
+		return problem("%v (annotation %s: \"true\" overrides)", err, v1alpha1.AnnotationAllowSkew)
+	}
+	return nil
+}
+
+// UserData makes the Machine's token, when it has none, and its user data. Errors that the Machine's own description
+// causes are a *[Problem].
+func (s *Source) UserData(ctx context.Context, m *v1alpha1.Machine, config *v1alpha1.ProviderConfig) ([]byte, error) {
+	settings, err := ParseKubeletSettings(m.Annotations)
+	if err != nil {
+		return nil, problem("%v", err)
+	}
+	facts, err := s.cluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	labels, err := s.NodeLabels(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	token, err := s.Tokens.Ensure(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	in := &Input{
+		Name: m.ServerName(), Provider: config, KubeletVersion: m.Spec.Versions.Kubelet, Kubelet: settings,
+		Server: facts.server, CA: facts.ca, Token: token, ClusterDNS: facts.dns, ClusterDomain: s.options.ClusterDomain,
+		Labels: labels, Taints: registrationTaints(m.Spec.Taints, s.options.StartupTaint), ProviderIDPrefix: s.options.ProviderIDPrefix,
+	}
+	return in.Render()
+}
+
+// NodeLabels are the labels that the Machine's node is to bear (see the function of that name), the selector being that
+// of the Machine's set.
+func (s *Source) NodeLabels(ctx context.Context, m *v1alpha1.Machine) (map[string]string, error) {
+	var selector *metav1.LabelSelector
+	owner := metav1.GetControllerOf(m)
+	if owner != nil && owner.Kind == v1alpha1.MachineSetKind.Kind {
+		var set v1alpha1.MachineSet
+		err := s.options.Control.GetClient().Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: owner.Name}, &set)
+		if err != nil {
+			return nil, fmt.Errorf("reading the Machine's set: %w", err)
+		}
+		selector = &set.Spec.Selector
+	}
+	return NodeLabels(m.Spec.Metadata.Labels, m.Labels, selector), nil
+}
+
+// cluster reads what all Machines have in common, at most every five minutes.
+func (s *Source) cluster(ctx context.Context) (clusterFacts, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.options.Clock.Now()
+	if !s.facts.read.IsZero() && now.Sub(s.facts.read) < factsLife {
+		return s.facts, nil
+	}
+	o := s.options
+	reader := o.Target.GetAPIReader()
+	point, err := readEndpoint(ctx, reader, o.Target.GetConfig(), o.APIServer)
+	if err != nil {
+		return clusterFacts{}, err
+	}
+	dns := o.ClusterDNS
+	if len(dns) == 0 {
+		if dns, err = clusterDNS(ctx, reader); err != nil {
+			return clusterFacts{}, err
+		}
+	}
+	version, err := serverVersion(o.Target)
+	if err != nil {
+		return clusterFacts{}, err
+	}
+	s.facts = clusterFacts{endpoint: point, dns: dns, version: version, read: now}
+	return s.facts, nil
+}
+
+func serverVersion(target cluster.Cluster) (string, error) {
+	d, err := discovery.NewDiscoveryClientForConfigAndClient(target.GetConfig(), target.GetHTTPClient())
+	if err != nil {
+		return "", fmt.Errorf("reading the API server's version: %w", err)
+	}
+	info, err := d.ServerVersion()
+	if err != nil {
+		return "", fmt.Errorf("reading the API server's version: %w", err)
+	}
+	return info.GitVersion, nil
+}

@@ -1,0 +1,47 @@
+package drain
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// Cordon keeps new pods and new connections off a node: unschedulable, tainted, and out of external load balancers, in
+// one patch. It writes only when something is missing. A node that somebody changed meanwhile gives a Conflict.
+func Cordon(ctx context.Context, c client.Client, node *corev1.Node) error {
+	if cordoned(node) {
+		return nil
+	}
+	base := node.DeepCopy()
+	node = node.DeepCopy()
+	node.Spec.Unschedulable = true
+	if !tainted(node) {
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: v1alpha1.TaintDeleting, Effect: corev1.TaintEffectNoSchedule})
+	}
+	if _, ok := node.Labels[corev1.LabelNodeExcludeBalancers]; !ok {
+		if node.Labels == nil {
+			node.Labels = map[string]string{}
+		}
+		node.Labels[corev1.LabelNodeExcludeBalancers] = ""
+	}
+	// The list of taints is replaced as a whole, so it must be the one that was read.
+	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
+	if err := c.Patch(ctx, node, patch); err != nil {
+		return fmt.Errorf("cordoning node %s: %w", node.Name, err)
+	}
+	return nil
+}
+
+func cordoned(node *corev1.Node) bool {
+	_, excluded := node.Labels[corev1.LabelNodeExcludeBalancers]
+	return node.Spec.Unschedulable && excluded && tainted(node)
+}
+
+func tainted(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintDeleting })
+}

@@ -1,0 +1,130 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/drain"
+)
+
+// name is the controller's, and that of the events' reporter and the field manager.
+const name = "drover-machine"
+
+const fieldOwner = client.FieldOwner(name)
+
+// conflictRetry is how soon a pass is repeated that lost against somebody else's write.
+const conflictRetry = 200 * time.Millisecond
+
+// Options make a [Reconciler].
+type Options struct {
+	// Control is where the Machines live, Target where their Nodes live.
+	Control, Target cluster.Cluster
+	Cloud           cloud.Cloud
+	Bootstrap       *bootstrap.Source
+	Clock           clock.PassiveClock
+	// ClusterID is in the mark of cloud resources; it is named when something may be left behind.
+	ClusterID string
+	// StartupTaint is the key of the taint (NoSchedule) that a node registers with and loses once it is Ready; empty:
+	// none. StartupConditions must be True on the Node besides Ready.
+	StartupTaint      string
+	StartupConditions []corev1.NodeConditionType
+	// DrainTimeout, from the Machine's deletion, ends the respect for disruption budgets. Default: 2 h.
+	DrainTimeout time.Duration
+	// JoinTimeout is how long a server may take to become a node, from its creation. 0: for ever.
+	JoinTimeout time.Duration
+	// Workers is how many Machines are worked on at a time. Default: 10.
+	Workers int
+}
+
+// Reconciler takes Machines through their life.
+type Reconciler struct {
+	Options
+	recorder events.EventRecorder
+	drainer  *drain.Drainer
+	backoff  *backoff
+}
+
+// New makes a Reconciler.
+func New(o Options) *Reconciler {
+	if o.DrainTimeout == 0 {
+		o.DrainTimeout = 2 * time.Hour
+	}
+	if o.Workers == 0 {
+		o.Workers = 10
+	}
+	return &Reconciler{
+		Options:  o,
+		recorder: o.Control.GetEventRecorder(name),
+		drainer:  &drain.Drainer{Client: o.Target.GetClient(), Reader: o.Target.GetAPIReader()},
+		backoff:  newBackoff(),
+	}
+}
+
+// Reconcile looks at one Machine once: it observes, takes the steps that can be taken, and writes the Machine when that
+// changed something.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var m v1alpha1.Machine
+	if err := r.Control.GetClient().Get(ctx, req.NamespacedName, &m); err != nil {
+		if apierrors.IsNotFound(err) {
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, fmt.Errorf("reading Machine %s: %w", req, err)
+	}
+	p := &pass{m: &m, base: m.DeepCopy()}
+	err := r.run(ctx, p)
+	switch {
+	case apierrors.IsConflict(err):
+		return ctrl.Result{RequeueAfter: conflictRetry}, nil
+	case err != nil:
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: p.after}, nil
+}
+
+func (r *Reconciler) run(ctx context.Context, p *pass) error {
+	if err := r.observe(ctx, p); err != nil {
+		return err
+	}
+	err := r.walk(ctx, p)
+	if p.gone {
+		return err
+	}
+	if s := p.facts.cloud.Server; s != nil && s.State == cloud.ServerActive && !p.facts.deleting {
+		r.backoff.forget(p.m.UID)
+	}
+	if p.last.step == wait || p.last.step == rest {
+		r.rests(p)
+	}
+	if apierrors.IsConflict(err) {
+		return err
+	}
+	// What was reached before an error is written all the same; what failed comes again.
+	r.conclude(p)
+	return errors.Join(err, r.persist(ctx, p))
+}
+
+// rests says when to look again after a pass that only waited. Most waits end with a change that is watched.
+func (r *Reconciler) rests(p *pass) {
+	switch p.last.reason {
+	case reasonBackOff:
+		now := r.Clock.Now()
+		p.soonest(max(r.backoff.until(p.m, now).Sub(now), time.Second))
+	case reasonNotSynced:
+		p.soonest(time.Second)
+	case reasonServerUnknown, reasonServerDeleting:
+		p.soonest(pollCloud)
+	}
+}

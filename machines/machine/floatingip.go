@@ -1,0 +1,14 @@
+package machine
+
+import "context"
+
+// ensureFloatingIP makes the floating IP, when the spec asks for one, on a port that is there already: so it never
+// exists without belonging to something.
+func (r *Reconciler) ensureFloatingIP(ctx context.Context, p *pass) (bool, error) {
+	if err := p.instance.EnsureFloatingIP(ctx); err != nil {
+		r.fails(ctx, p, err)
+		return false, nil
+	}
+	p.facts.floatingIP = true
+	return true, nil
+}

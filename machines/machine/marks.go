@@ -1,0 +1,122 @@
+package machine
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// marks are the labels, annotations and taints that drover keeps on a node. The same type records, in an annotation of
+// the node, what drover has put there: that much it also changes and removes. What others put there stays, the
+// cluster-autoscaler's taints above all (CA-C81).
+type marks struct {
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// Taints are values by key:effect.
+	Taints map[string]string `json:"taints,omitempty"`
+	// Started: the startup taint was removed. It is removed once.
+	Started bool `json:"started,omitempty"`
+}
+
+// wanted are the marks of a Machine's node.
+func wanted(m *v1alpha1.Machine, labels map[string]string) marks {
+	w := marks{Labels: map[string]string{}, Annotations: map[string]string{}, Taints: map[string]string{}}
+	maps.Copy(w.Labels, labels)
+	maps.Copy(w.Annotations, m.Spec.Metadata.Annotations)
+	for _, t := range m.Spec.Taints {
+		w.Taints[taintKey(t)] = t.Value
+	}
+	w.Labels[v1alpha1.LabelOwnedBy] = string(m.UID)
+	w.Annotations[v1alpha1.AnnotationNodeMachine] = m.Namespace + "/" + m.Name
+	return w
+}
+
+func taintKey(t corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
+
+// mark changes the node to bear what is wanted, and nothing that drover put there earlier and that is wanted no more.
+// With start it also loses the startup taint, unless that was done before. It tells whether anything changed.
+func mark(node *corev1.Node, want marks, startup string, start bool) (bool, error) {
+	had := recorded(node)
+	before := node.DeepCopy()
+	if node.Labels == nil {
+		node.Labels = map[string]string{}
+	}
+	if node.Annotations == nil {
+		node.Annotations = map[string]string{}
+	}
+	always := []string{v1alpha1.LabelOwnedBy, v1alpha1.AnnotationNodeMachine}
+	now := marks{Started: had.Started}
+	now.Labels = merge(node.Labels, want.Labels, had.Labels, always)
+	now.Annotations = merge(node.Annotations, want.Annotations, had.Annotations, always)
+	taints := map[string]string{}
+	for _, t := range node.Spec.Taints {
+		taints[taintKey(t)] = t.Value
+	}
+	now.Taints = merge(taints, want.Taints, had.Taints, nil)
+	if start && !had.Started {
+		delete(taints, taintKey(corev1.Taint{Key: startup, Effect: corev1.TaintEffectNoSchedule}))
+		now.Started = true
+	}
+	node.Spec.Taints = withTaints(node.Spec.Taints, taints, want)
+	record, err := json.Marshal(now)
+	if err != nil {
+		return false, err
+	}
+	node.Annotations[v1alpha1.AnnotationNodeSynced] = string(record)
+	same := maps.Equal(before.Labels, node.Labels) && maps.Equal(before.Annotations, node.Annotations) &&
+		slices.EqualFunc(before.Spec.Taints, node.Spec.Taints, func(a, b corev1.Taint) bool { return taintKey(a) == taintKey(b) && a.Value == b.Value })
+	return !same, nil
+}
+
+// recorded reads what drover has put on the node. A record that cannot be read is none: then nothing is removed.
+func recorded(node *corev1.Node) marks {
+	var m marks
+	if err := json.Unmarshal([]byte(node.Annotations[v1alpha1.AnnotationNodeSynced]), &m); err != nil {
+		return marks{}
+	}
+	return m
+}
+
+// merge brings on to what is wanted and returns what of it is drover's. A key is drover's when it was absent, has the
+// wanted value already, still has the value that drover gave it, or is one that drover always sets.
+func merge(on, want, had map[string]string, always []string) map[string]string {
+	for key, value := range had {
+		if _, still := want[key]; !still && on[key] == value {
+			delete(on, key)
+		}
+	}
+	ours := map[string]string{}
+	for key, value := range want {
+		current, there := on[key]
+		given, recorded := had[key]
+		if !there || current == value || recorded && current == given || slices.Contains(always, key) {
+			on[key] = value
+			ours[key] = value
+		}
+	}
+	return ours
+}
+
+// withTaints keeps the order of what stays, changes values, and adds what is new in the order of the alphabet.
+func withTaints(on []corev1.Taint, values map[string]string, want marks) []corev1.Taint {
+	var out []corev1.Taint
+	for _, t := range on {
+		if value, ok := values[taintKey(t)]; ok {
+			t.Value = value
+			out = append(out, t)
+			delete(values, taintKey(t))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(want.Taints)) {
+		if value, ok := values[key]; ok {
+			i := strings.LastIndexByte(key, ':')
+			out = append(out, corev1.Taint{Key: key[:i], Value: value, Effect: corev1.TaintEffect(key[i+1:])})
+		}
+	}
+	return out
+}

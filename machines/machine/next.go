@@ -1,0 +1,186 @@
+package machine
+
+import "github.com/drover-project/drover/machines/cloud"
+
+// step is the next thing to do for a Machine.
+type step string
+
+// The steps. A step either changes the facts, and the table is asked again, or ends the pass.
+const (
+	// rest: nothing to do until something changes.
+	rest step = "Rest"
+	// wait: something else must happen first; the reason says what.
+	wait step = "Wait"
+
+	addFinalizers    step = "AddFinalizers"
+	fail             step = "Fail"
+	makeUserData     step = "MakeUserData"
+	ensurePorts      step = "EnsurePorts"
+	ensureFloatingIP step = "EnsureFloatingIP"
+	ensureServer     step = "EnsureServer"
+	replaceServer    step = "ReplaceServer"
+	recordServer     step = "RecordServer"
+	awaitNode        step = "AwaitNode"
+	giveUp           step = "GiveUp"
+	joinNode         step = "JoinNode"
+	syncNode         step = "SyncNode"
+	loseServer       step = "LoseServer"
+
+	drainNode        step = "DrainNode"
+	deleteServer     step = "DeleteServer"
+	release          step = "Release"
+	deleteNode       step = "DeleteNode"
+	deleteToken      step = "DeleteToken"
+	letGo            step = "LetGo"
+	removeFinalizers step = "RemoveFinalizers"
+)
+
+// Reasons, as conditions show them.
+const (
+	reasonPaused          = "Paused"
+	reasonInitializers    = "WaitingForInitializers"
+	reasonNotSynced       = "CloudNotSynced"
+	reasonServerUnknown   = "ServerUnknown"
+	reasonBackOff         = "BackOff"
+	reasonNoServer        = "NoServer"
+	reasonCreating        = "CreatingServer"
+	reasonServerBuilding  = "ServerBuilding"
+	reasonServerError     = "ServerError"
+	reasonServerDeleting  = "ServerDeleting"
+	reasonServerGone      = "ServerGone"
+	reasonServerStopped   = "ServerNotActive"
+	reasonWaitingForNode  = "WaitingForNode"
+	reasonNodeTaken       = "NodeBelongsToAnother"
+	reasonJoinTimeout     = "JoinTimeout"
+	reasonJoined          = "NodeJoined"
+	reasonNodeMissing     = "NodeMissing"
+	reasonDraining        = "DrainingNode"
+	reasonDeletingServer  = "DeletingServer"
+	reasonReleasing       = "ReleasingResources"
+	reasonDeletingNode    = "DeletingNode"
+	reasonDone            = "DeletionCompleted"
+	reasonForced          = "ForceDelete"
+	reasonNothingWasMade  = "NothingWasMade"
+	reasonServerLeft      = "ServerLeftAlone"
+	reasonCloudUnusable   = "CloudNotUsable"
+	reasonSpecInvalid     = "SpecInvalid"
+	reasonSpecValid       = "SpecValid"
+	reasonServerActive    = "ServerActive"
+	reasonNodeReady       = "NodeReady"
+	reasonNodeNotReady    = "NodeNotReady"
+	reasonMachineDeleting = "MachineDeleting"
+)
+
+// decision is a step and why.
+type decision struct {
+	step   step
+	reason string
+}
+
+// next is the life of a Machine: the first row whose condition holds is taken.
+func next(f *facts) decision {
+	switch {
+	case f.paused:
+		return decision{rest, reasonPaused}
+	case f.deleting:
+		return nextOfDeletion(f)
+	case !f.finalizers:
+		return decision{addFinalizers, reasonCreating}
+	case f.cloudErr != nil && f.joined && f.node != nil && !f.synced:
+		return decision{syncNode, reasonJoined}
+	case f.cloudErr != nil:
+		return decision{fail, string(f.cloudErr.Code)}
+	case !f.cloud.Synced:
+		return decision{wait, reasonNotSynced}
+	case f.cloud.Server != nil:
+		return nextOfServer(f)
+	case f.named && f.cloud.Gone:
+		return decision{loseServer, reasonServerGone}
+	case f.named:
+		return decision{wait, reasonServerUnknown}
+	}
+	return nextOfCreation(f)
+}
+
+// nextOfCreation: there is no server, and none was recorded.
+func nextOfCreation(f *facts) decision {
+	switch {
+	case f.initializing:
+		return decision{wait, reasonInitializers}
+	case f.backingOff:
+		return decision{wait, reasonBackOff}
+	case !f.userData:
+		return decision{makeUserData, reasonCreating}
+	case !f.ports:
+		return decision{ensurePorts, reasonCreating}
+	case !f.floatingIP:
+		return decision{ensureFloatingIP, reasonCreating}
+	}
+	return decision{ensureServer, reasonCreating}
+}
+
+// nextOfServer: there is a server.
+func nextOfServer(f *facts) decision {
+	state := f.cloud.Server.State
+	switch {
+	case state == cloud.ServerError && !f.joined:
+		return decision{replaceServer, reasonServerError}
+	case state == cloud.ServerDeleting:
+		return decision{wait, reasonServerDeleting}
+	case !f.named:
+		return decision{recordServer, reasonServerBuilding}
+	case f.node != nil && !f.joined:
+		return decision{joinNode, reasonJoined}
+	case f.node != nil && !f.synced:
+		return decision{syncNode, reasonJoined}
+	case f.node != nil:
+		return decision{rest, reasonJoined}
+	case f.joined:
+		return decision{wait, reasonNodeMissing}
+	case f.late:
+		return decision{giveUp, reasonJoinTimeout}
+	case f.taken != "":
+		return decision{awaitNode, reasonNodeTaken}
+	case state == cloud.ServerBuilding:
+		return decision{awaitNode, reasonServerBuilding}
+	}
+	return decision{awaitNode, reasonWaitingForNode}
+}
+
+// nextOfDeletion: the Machine is going. Drain, server, its ports and floating IP, Node, token, finalizers: in that order.
+func nextOfDeletion(f *facts) decision {
+	switch {
+	case !f.anyFinalizer:
+		return decision{rest, reasonDone}
+	case f.drainDue && !f.drained:
+		return decision{drainNode, reasonDraining}
+	case !f.cloudFinalizer || f.released:
+		return nextAfterCloud(f)
+	case f.force:
+		return decision{letGo, reasonForced}
+	case f.cloudErr != nil && f.specUnreadable && !f.hadServer:
+		return decision{letGo, reasonNothingWasMade}
+	case f.cloudErr != nil:
+		return decision{fail, reasonCloudUnusable}
+	case !f.cloud.Synced:
+		return decision{wait, reasonNotSynced}
+	case f.cloud.Server != nil && !f.serverFinalizer:
+		return decision{letGo, reasonServerLeft}
+	case f.cloud.Server != nil:
+		return decision{deleteServer, reasonDeletingServer}
+	case f.serverFinalizer && f.named && !f.cloud.Gone:
+		return decision{wait, reasonServerUnknown}
+	}
+	return decision{release, reasonReleasing}
+}
+
+// nextAfterCloud: nothing of the Machine is left in the cloud, or nothing there is ours to remove.
+func nextAfterCloud(f *facts) decision {
+	switch {
+	case !f.nodeGone:
+		return decision{deleteNode, reasonDeletingNode}
+	case !f.tokenGone:
+		return decision{deleteToken, reasonDeletingNode}
+	}
+	return decision{removeFinalizers, reasonDone}
+}

@@ -1,0 +1,99 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// pass is one look at one Machine.
+type pass struct {
+	// m is worked on; base is what the API server has.
+	m, base  *v1alpha1.Machine
+	facts    facts
+	instance cloud.Instance
+	userData []byte
+	// last is the step that ended the pass.
+	last decision
+	// failure is what went wrong with the cloud or the Machine's description; nil when nothing did.
+	failure *fault.Error
+	// detail is what people should know about the last step.
+	detail string
+	// after is when to look again; 0: when something changes.
+	after time.Duration
+	// gone: the Machine was deleted or let go in this pass; there is nothing left to write to.
+	gone bool
+}
+
+// action takes a step. It returns true when the table is to be asked again.
+type action func(r *Reconciler, ctx context.Context, p *pass) (bool, error)
+
+// actions has every step but those that only end a pass (rest and wait).
+var actions = map[step]action{
+	addFinalizers:    (*Reconciler).addFinalizers,
+	fail:             (*Reconciler).fail,
+	makeUserData:     (*Reconciler).makeUserData,
+	ensurePorts:      (*Reconciler).ensurePorts,
+	ensureFloatingIP: (*Reconciler).ensureFloatingIP,
+	ensureServer:     (*Reconciler).ensureServer,
+	replaceServer:    (*Reconciler).replaceServer,
+	recordServer:     (*Reconciler).recordServer,
+	awaitNode:        (*Reconciler).awaitNode,
+	giveUp:           (*Reconciler).giveUp,
+	joinNode:         (*Reconciler).joinNode,
+	syncNode:         (*Reconciler).syncNode,
+	loseServer:       (*Reconciler).loseServer,
+	drainNode:        (*Reconciler).drainNode,
+	deleteServer:     (*Reconciler).deleteServer,
+	release:          (*Reconciler).release,
+	deleteNode:       (*Reconciler).deleteNode,
+	deleteToken:      (*Reconciler).deleteToken,
+	letGo:            (*Reconciler).letGo,
+	removeFinalizers: (*Reconciler).removeFinalizers,
+}
+
+// mostSteps bounds a pass: no life has more steps between two waits.
+const mostSteps = 16
+
+// walk takes steps until one must wait.
+func (r *Reconciler) walk(ctx context.Context, p *pass) error {
+	for range mostSteps {
+		p.last = next(&p.facts)
+		act, ok := actions[p.last.step]
+		if !ok {
+			return nil
+		}
+		again, err := act(r, ctx, p)
+		if err != nil || !again {
+			return err
+		}
+	}
+	return fmt.Errorf("walking through the life of Machine %s: no end after %d steps, the last being %s", p.m.Name, mostSteps, p.last.step)
+}
+
+// fails notes what went wrong and when to try again. A cloud that asks for patience is no failure of the Machine's.
+func (r *Reconciler) fails(ctx context.Context, p *pass, err error) {
+	p.failure = fault.Of(err)
+	p.after = r.backoff.failed(p.m.UID, p.failure, r.Clock.Now())
+	ctrl.LoggerFrom(ctx).Info("Step failed", "step", p.last.step, "class", p.failure.Class, "code", p.failure.Code,
+		"message", p.failure.Message, "retryAfter", p.after.String())
+}
+
+// soonest keeps the earlier of two times to look again.
+func (p *pass) soonest(after time.Duration) {
+	if after > 0 && (p.after == 0 || after < p.after) {
+		p.after = after
+	}
+}
+
+// fail ends a pass in which the cloud could not be asked.
+func (r *Reconciler) fail(ctx context.Context, p *pass) (bool, error) {
+	r.fails(ctx, p, p.facts.cloudErr)
+	return false, nil
+}

@@ -1,0 +1,28 @@
+package machine
+
+import (
+	"context"
+
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// ensureServer makes the server, or finds the one that a predecessor made.
+func (r *Reconciler) ensureServer(ctx context.Context, p *pass) (bool, error) {
+	server, err := p.instance.EnsureServer(ctx, p.userData)
+	if err != nil {
+		r.fails(ctx, p, err)
+		return false, nil
+	}
+	p.facts.cloud.Server = server
+	ctrl.LoggerFrom(ctx).Info("Server made", "server", server.ID)
+	return true, nil
+}
+
+// recordServer writes down which server is the Machine's, with the status at the end of the pass. Until then the
+// server's own mark tells.
+func (r *Reconciler) recordServer(_ context.Context, p *pass) (bool, error) {
+	p.m.Spec.ProviderID = ptr.To(p.facts.cloud.Server.ProviderID)
+	p.facts.named = true
+	return true, nil
+}

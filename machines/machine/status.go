@@ -1,0 +1,223 @@
+package machine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// States and types of the last operation.
+const (
+	stateProcessing = "Processing"
+	stateFailed     = "Failed"
+	stateSuccessful = "Successful"
+)
+
+// providerStatus is drover's record of what the cloud holds for a Machine.
+type providerStatus struct {
+	HostID   string `json:"hostID,omitempty"`
+	ServerID string `json:"serverID,omitempty"`
+	Zone     string `json:"zone,omitempty"`
+}
+
+// persist writes what the pass has changed: finalizers, provider ID and status in one patch, since a Machine has no
+// status subresource; nothing when nothing differs. Someone else's write in between gives a Conflict, and another pass.
+func (r *Reconciler) persist(ctx context.Context, p *pass) error {
+	if equality.Semantic.DeepEqual(p.base, p.m) {
+		return nil
+	}
+	changedError := !equality.Semantic.DeepEqual(p.base.Status.ErrorMessage, p.m.Status.ErrorMessage)
+	patch := client.MergeFromWithOptions(p.base, client.MergeFromWithOptimisticLock{})
+	if err := r.Control.GetClient().Patch(ctx, p.m, patch, fieldOwner); err != nil {
+		return fmt.Errorf("patching Machine %s: %w", p.m.Name, err)
+	}
+	p.base = p.m.DeepCopy()
+	if changedError && p.m.Status.ErrorReason != nil {
+		r.event(p.m, corev1.EventTypeWarning, *p.m.Status.ErrorReason, ptr.Deref(p.m.Status.ErrorMessage, ""))
+	}
+	return nil
+}
+
+// conclude derives the whole status from what the pass has found.
+func (r *Reconciler) conclude(p *pass) {
+	f := &p.facts
+	if f.paused || f.deleting && !f.anyFinalizer {
+		return
+	}
+	c := conditions{machine: p.m, now: metav1.NewTime(r.Clock.Now())}
+	concludeError(p)
+	concludeServer(p)
+	c.set(v1alpha1.ConditionServerReady, serverReady(p))
+	if verdict, known := specValid(p); known {
+		c.set(v1alpha1.ConditionSpecValid, verdict)
+	}
+	c.set(v1alpha1.ConditionReady, nodeReady(p))
+	if f.deleting {
+		c.set(v1alpha1.ConditionDeleting, verdict{corev1.ConditionTrue, p.last.reason, p.waitsFor()})
+	}
+	if n := f.node; n != nil && !f.deleting {
+		p.m.Status.Versions = &v1alpha1.MachineVersionInfo{Kubelet: n.Status.NodeInfo.KubeletVersion}
+	}
+	p.m.Status.Phase = ptr.To(phase(p))
+	concludeOperation(p, c.now)
+}
+
+// waitsFor is the message of the step that the pass ended with.
+func (p *pass) waitsFor() string {
+	if p.failure != nil {
+		return fault.Line(p.failure.Message)
+	}
+	return p.detail
+}
+
+// concludeError shows the failure. It stays until there is a server (or, in deletion, until a pass without failure), so
+// that the reason does not flicker while a back-off runs. That the cloud asks for patience is not shown.
+func concludeError(p *pass) {
+	s := &p.m.Status
+	switch {
+	case p.shown():
+		s.ErrorReason = ptr.To(string(p.failure.Code))
+		s.ErrorMessage = ptr.To(fault.Line(p.failure.Message))
+	case p.facts.cloud.Server != nil && p.facts.cloud.Server.State != cloud.ServerError, p.facts.deleting && p.failure == nil:
+		s.ErrorReason, s.ErrorMessage = nil, nil
+	}
+}
+
+func concludeServer(p *pass) {
+	server := p.facts.cloud.Server
+	if server == nil {
+		return
+	}
+	recordProvider(&p.m.Status, providerStatus{ServerID: server.ID, Zone: server.Zone, HostID: server.HostID})
+	if len(server.Addresses) == 0 {
+		return
+	}
+	addresses := slices.Clone(server.Addresses)
+	slices.SortFunc(addresses, func(a, b corev1.NodeAddress) int {
+		return strings.Compare(string(a.Type)+a.Address, string(b.Type)+b.Address)
+	})
+	p.m.Status.Addresses = addresses
+}
+
+// recordProvider writes the record when it says something else than what is there.
+func recordProvider(s *v1alpha1.MachineStatus, now providerStatus) {
+	var old providerStatus
+	if s.ProviderStatus != nil && json.Unmarshal(s.ProviderStatus.Raw, &old) == nil && old == now {
+		return
+	}
+	if raw, err := json.Marshal(now); err == nil {
+		s.ProviderStatus = &runtime.RawExtension{Raw: raw}
+	}
+}
+
+// shown tells whether a failure belongs into the error fields: not that the cloud asks for patience, nor that it cannot
+// be asked about a server that lives.
+func (p *pass) shown() bool {
+	f := &p.facts
+	lives := p.last.step == fail && f.hadServer && !f.deleting
+	return p.failure != nil && p.failure.Class != fault.RateLimited && !lives
+}
+
+func serverReady(p *pass) verdict {
+	f := &p.facts
+	server := f.cloud.Server
+	switch {
+	case server == nil && f.cloud.Gone:
+		return verdict{corev1.ConditionFalse, reasonServerGone, p.waitsFor()}
+	case server == nil && p.last.step == fail && f.hadServer:
+		return verdict{corev1.ConditionUnknown, string(p.failure.Code), fault.Line(p.failure.Message)}
+	case server == nil && f.named && !f.deleting:
+		return verdict{corev1.ConditionUnknown, reasonServerUnknown, "the cloud shows no such server, which is no proof that it is gone"}
+	case server == nil:
+		return verdict{corev1.ConditionFalse, ptr.Deref(p.m.Status.ErrorReason, reasonNoServer), ptr.Deref(p.m.Status.ErrorMessage, "")}
+	}
+	switch server.State {
+	case cloud.ServerActive:
+		return verdict{corev1.ConditionTrue, reasonServerActive, ""}
+	case cloud.ServerBuilding:
+		return verdict{corev1.ConditionFalse, reasonServerBuilding, ""}
+	case cloud.ServerDeleting:
+		return verdict{corev1.ConditionFalse, reasonServerDeleting, ""}
+	case cloud.ServerError:
+		message := "server " + server.ID + " is in ERROR"
+		if server.Fault != nil {
+			message = fault.Line(server.Fault.Message)
+		}
+		return verdict{corev1.ConditionFalse, reasonServerError, message}
+	}
+	return verdict{corev1.ConditionUnknown, reasonServerStopped, "the cloud calls its state " + server.Status}
+}
+
+// specValid is known once a spec was refused, or was good enough for a server.
+func specValid(p *pass) (verdict, bool) {
+	switch {
+	case p.failure != nil && p.failure.Class == fault.Invalid && p.last.reason != reasonJoinTimeout:
+		return verdict{corev1.ConditionFalse, string(p.failure.Code), fault.Line(p.failure.Message)}, true
+	case p.facts.cloud.Server != nil:
+		return verdict{corev1.ConditionTrue, reasonSpecValid, ""}, true
+	}
+	return verdict{}, false
+}
+
+// nodeReady follows the Node, and is taken back with it (MC-59).
+func nodeReady(p *pass) verdict {
+	f := &p.facts
+	if f.node == nil {
+		switch {
+		case f.deleting:
+			return verdict{corev1.ConditionFalse, reasonMachineDeleting, ""}
+		case f.joined:
+			return verdict{corev1.ConditionUnknown, reasonNodeMissing, "the Node is not there"}
+		}
+		if f.cloud.Server == nil {
+			return verdict{corev1.ConditionFalse, reasonNoServer, ptr.Deref(p.m.Status.ErrorMessage, p.detail)}
+		}
+		return verdict{corev1.ConditionFalse, p.last.reason, p.waitsFor()}
+	}
+	ready := readyCondition(f.node)
+	switch {
+	case ready == nil:
+		return verdict{corev1.ConditionUnknown, reasonNodeNotReady, "the Node reports no Ready condition"}
+	case ready.Status == corev1.ConditionTrue:
+		return verdict{corev1.ConditionTrue, reasonNodeReady, ""}
+	}
+	return verdict{ready.Status, reasonNodeNotReady, ready.Reason + ": " + ready.Message}
+}
+
+func phase(p *pass) v1alpha1.MachinePhase {
+	f := &p.facts
+	was := ptr.Deref(p.base.Status.Phase, "")
+	switch {
+	case f.deleting:
+		return v1alpha1.PhaseDeleting
+	case p.shown() && terminal(p.failure):
+		return v1alpha1.PhaseFailed
+	case f.joined && (was == v1alpha1.PhaseRunning || f.node != nil && isTrue(f.node, corev1.NodeReady)):
+		return v1alpha1.PhaseRunning
+	case f.joined:
+		return v1alpha1.PhaseJoined
+	case f.cloud.Server != nil && f.cloud.Server.State != cloud.ServerError:
+		return v1alpha1.PhaseProvisioning
+	case was == v1alpha1.PhaseFailed && p.m.Status.ErrorReason != nil:
+		return v1alpha1.PhaseFailed
+	}
+	return v1alpha1.PhasePending
+}
+
+// terminal tells whether waiting alone will not cure it: the description is wrong, or what it made is gone.
+func terminal(f *fault.Error) bool {
+	return f != nil && (f.Class == fault.Invalid || f.Class == fault.NotFound)
+}

@@ -1,0 +1,157 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// Field indexes of the caches, both by what a Node and its Machine have in common.
+const (
+	indexNodeServer    = "drover.machine.node-server"
+	indexMachineServer = "drover.machine.server"
+	indexMachineName   = "drover.machine.server-name"
+)
+
+// SetupWithManager makes the manager run the controller: on changes of Machines, of their Nodes and of their servers.
+func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
+	if err := r.index(context.Background()); err != nil {
+		return err
+	}
+	c, err := controller.New(name, mgr, controller.Options{Reconciler: r, MaxConcurrentReconciles: r.Workers})
+	if err != nil {
+		return fmt.Errorf("making the Machine controller: %w", err)
+	}
+	for _, s := range []source.Source{
+		source.Kind(r.Control.GetCache(), &v1alpha1.Machine{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.Machine]{}),
+		source.Kind(r.Target.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(r.machinesOf), nodePredicate),
+		source.Func(r.followCloud),
+	} {
+		if err := c.Watch(s); err != nil {
+			return fmt.Errorf("watching for the Machine controller: %w", err)
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) index(ctx context.Context) error {
+	indexes := []struct {
+		indexer client.FieldIndexer
+		object  client.Object
+		name    string
+		key     func(client.Object) string
+	}{
+		{r.Target.GetFieldIndexer(), &corev1.Node{}, indexNodeServer, nodeServer},
+		{r.Control.GetFieldIndexer(), &v1alpha1.Machine{}, indexMachineServer, machineServer},
+		{r.Control.GetFieldIndexer(), &v1alpha1.Machine{}, indexMachineName, machineName},
+	}
+	for _, i := range indexes {
+		if err := i.indexer.IndexField(ctx, i.object, i.name, oneKey(i.key)); err != nil {
+			return fmt.Errorf("indexing by %s: %w", i.name, err)
+		}
+	}
+	return nil
+}
+
+func oneKey(key func(client.Object) string) client.IndexerFunc {
+	return func(o client.Object) []string {
+		if k := key(o); k != "" {
+			return []string{k}
+		}
+		return nil
+	}
+}
+
+func nodeServer(o client.Object) string {
+	if n, ok := o.(*corev1.Node); ok {
+		return serverID(n.Spec.ProviderID)
+	}
+	return ""
+}
+
+func machineServer(o client.Object) string {
+	if m, ok := o.(*v1alpha1.Machine); ok && m.Spec.ProviderID != nil {
+		return serverID(*m.Spec.ProviderID)
+	}
+	return ""
+}
+
+func machineName(o client.Object) string {
+	if m, ok := o.(*v1alpha1.Machine); ok {
+		return m.ServerName()
+	}
+	return ""
+}
+
+// machinesOf gives the Machines that a Node may be of interest to: by its mark, its provider ID and its name.
+func (r *Reconciler) machinesOf(ctx context.Context, node *corev1.Node) []reconcile.Request {
+	found := map[types.NamespacedName]bool{}
+	if namespace, name, ok := strings.Cut(node.Annotations[v1alpha1.AnnotationNodeMachine], "/"); ok {
+		found[types.NamespacedName{Namespace: namespace, Name: name}] = true
+	}
+	for _, fields := range []client.MatchingFields{
+		{indexMachineServer: serverID(node.Spec.ProviderID)},
+		{indexMachineName: node.Name},
+	} {
+		var list v1alpha1.MachineList
+		if err := r.Control.GetClient().List(ctx, &list, fields); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Listing the Machines of a node", "node", node.Name)
+			continue
+		}
+		for i := range list.Items {
+			found[client.ObjectKeyFromObject(&list.Items[i])] = true
+		}
+	}
+	var out []reconcile.Request
+	for _, key := range slices.SortedFunc(maps.Keys(found), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }) {
+		out = append(out, reconcile.Request{NamespacedName: key})
+	}
+	return out
+}
+
+// nodePredicate leaves out what a kubelet writes all the time and nobody here looks at.
+var nodePredicate = predicate.TypedFuncs[*corev1.Node]{
+	UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Node]) bool { return differs(e.ObjectOld, e.ObjectNew) },
+}
+
+func differs(a, b *corev1.Node) bool {
+	return !maps.Equal(a.Labels, b.Labels) || !maps.Equal(a.Annotations, b.Annotations) ||
+		!equality.Semantic.DeepEqual(a.Spec, b.Spec) ||
+		a.Status.NodeInfo.KubeletVersion != b.Status.NodeInfo.KubeletVersion ||
+		!slices.EqualFunc(a.Status.Conditions, b.Status.Conditions, func(x, y corev1.NodeCondition) bool {
+			return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason
+		})
+}
+
+// followCloud brings back the Machines whose servers changed.
+func (r *Reconciler) followCloud(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case key := <-r.Cloud.Changes():
+				queue.Add(reconcile.Request{NamespacedName: key})
+			}
+		}
+	}()
+	return nil
+}
