@@ -1,0 +1,180 @@
+package openstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/utils/clock"
+)
+
+// Config is how a Cloud is made. The zero value is a cloud in which everything happens at once and nothing is limited.
+type Config struct {
+	// Clock is what all time is read from; nil: the real one.
+	Clock clock.WithTicker
+	// BootTime is from the accepted POST to ACTIVE.
+	BootTime time.Duration
+	// ScheduleTime is from the accepted POST to the choice of a host, or to the fault that says there is none; nil: a
+	// third of BootTime.
+	ScheduleTime *time.Duration
+	// DeleteTime is from the accepted DELETE to the server being gone.
+	DeleteTime time.Duration
+	// Latency is how long every call takes before it is carried out.
+	Latency time.Duration
+	// LatencyOf, when set, says it per call and is asked instead of Latency.
+	LatencyOf func(service, method, path string) time.Duration
+	// TokenTTL is how long a token lives; 0: one hour.
+	TokenTTL time.Duration
+	// Regions are the names in the catalog; empty: RegionOne. All of them show the same resources.
+	Regions []string
+	// Quota is what a project may have unless SetQuota says otherwise.
+	Quota Quota
+	// ComputeMicroversion is the newest that Nova offers; empty: 2.93.
+	ComputeMicroversion string
+	// RateLimits hold per service ("identity", "compute", "network", "image", "volume").
+	RateLimits map[string]RateLimit
+	// Seed fills the cloud with what it shall have; see SeedMetaKube.
+	Seed func(*Cloud)
+}
+
+// Cloud is one simulated cloud. Make it with New.
+type Cloud struct {
+	cfg      Config
+	clock    clock.WithTicker
+	newest   microversion
+	schedule time.Duration
+
+	mu        sync.Mutex
+	agenda    agenda
+	callbacks callbacks
+	calls     callLog
+	trouble   trouble
+
+	identity identity
+	compute  compute
+	network  neutron
+	images   table[*Image]
+	volumes  volumes
+
+	onBoot []func(Server)
+	onGone []func(string)
+
+	closed    chan struct{}
+	close     sync.Once
+	servers   []*http.Server
+	seedError error
+	api, own  net.Listener
+}
+
+// New makes a cloud. It does not listen yet: see Start, Handler and RoundTripper.
+func New(cfg Config) *Cloud {
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.TokenTTL == 0 {
+		cfg.TokenTTL = time.Hour
+	}
+	if len(cfg.Regions) == 0 {
+		cfg.Regions = []string{"RegionOne"}
+	}
+	if cfg.ComputeMicroversion == "" {
+		cfg.ComputeMicroversion = "2.93"
+	}
+	c := &Cloud{cfg: cfg, clock: cfg.Clock, closed: make(chan struct{}), schedule: cfg.BootTime / 3}
+	if cfg.ScheduleTime != nil {
+		c.schedule = *cfg.ScheduleTime
+	}
+	c.newest, _ = parseMicroversion(cfg.ComputeMicroversion)
+	c.agenda.wake = make(chan struct{}, 1)
+	c.trouble.limits = newBuckets(cfg.RateLimits)
+	if cfg.Seed != nil {
+		cfg.Seed(c)
+	}
+	if len(c.compute.hosts) == 0 {
+		c.SetHost(Host{Name: "compute-1", Zone: "nova", Cell: "cell1"})
+	}
+	return c
+}
+
+// Start listens on two free loopback ports, one for the API and one for the metadata service, until Close or until ctx
+// ends. Error: the seed was wrong, or no port could be had.
+func (c *Cloud) Start(ctx context.Context) error {
+	if c.seedError != nil {
+		return c.seedError
+	}
+	var err error
+	if c.api, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return fmt.Errorf("listening for the cloud's API: %w", err)
+	}
+	if c.own, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return errors.Join(fmt.Errorf("listening for the metadata service: %w", err), c.api.Close())
+	}
+	c.serve(c.api, c.Handler())
+	c.serve(c.own, c.MetadataHandler())
+	context.AfterFunc(ctx, c.Close)
+	return nil
+}
+
+func (c *Cloud) serve(l net.Listener, h http.Handler) {
+	s := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
+	c.servers = append(c.servers, s)
+	go func() { _ = s.Serve(l) }()
+}
+
+// Close ends the listeners, cuts what still hangs, and stops the agenda.
+func (c *Cloud) Close() {
+	c.close.Do(func() {
+		close(c.closed)
+		for _, s := range c.servers {
+			_ = s.Close()
+		}
+	})
+}
+
+// AuthURL is Keystone's address, versioned. Before Start it names a host that only the in-process door knows.
+func (c *Cloud) AuthURL() string { return c.baseURL() + "/identity/v3" }
+
+func (c *Cloud) baseURL() string {
+	if c.api == nil {
+		return "http://openstack.invalid"
+	}
+	return "http://" + c.api.Addr().String()
+}
+
+// MetadataURL is the metadata service's address; a request to it names its server in the header X-Instance-ID. Empty
+// before Start.
+func (c *Cloud) MetadataURL() string {
+	if c.own == nil {
+		return ""
+	}
+	return "http://" + c.own.Addr().String()
+}
+
+// OnBoot has f called whenever a server becomes ACTIVE. Calls come one after another, in order, without the lock.
+func (c *Cloud) OnBoot(f func(Server)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.onBoot = append(c.onBoot, f)
+}
+
+// OnGone has f called whenever a server that had become ACTIVE is gone. Calls come as those of OnBoot do.
+func (c *Cloud) OnGone(f func(serverID string)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.onGone = append(c.onGone, f)
+}
+
+// locked runs f with the lock held and with everything done that is due by now.
+func (c *Cloud) locked(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.advance()
+	f()
+}
+
+func newID() string { return string(uuid.NewUUID()) }

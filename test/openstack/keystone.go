@@ -1,0 +1,309 @@
+package openstack
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// defaultDomain is the one that every Keystone has.
+var defaultDomain = domain{ID: "default", Name: "Default"}
+
+type domain struct{ ID, Name string }
+
+type project struct {
+	ID, Name string
+	domain   domain
+}
+
+type user struct {
+	ID, Name, password string
+	domain             domain
+	defaultProject     *project
+	// roles by project ID.
+	roles map[string][]string
+}
+
+type appCredential struct {
+	ID, name, secret string
+	user             *user
+	project          *project
+	roles            []string
+}
+
+type token struct {
+	id, method      string
+	user            *user
+	project         *project
+	roles           []string
+	issued, expires time.Time
+}
+
+type identity struct {
+	domains        []domain
+	projects       table[*project]
+	users          table[*user]
+	appCredentials table[*appCredential]
+	tokens         map[string]*token
+}
+
+func identityRoutes(rt *router) {
+	rt.put(route{service: serviceIdentity, method: http.MethodPost, path: "/auth/tokens", open: true, handle: issueToken}, "/identity/v3/auth/tokens")
+	rt.add(serviceIdentity, http.MethodGet, "/auth/tokens", showToken)
+	rt.add(serviceIdentity, http.MethodHead, "/auth/tokens", showToken)
+	rt.add(serviceIdentity, http.MethodDelete, "/auth/tokens", revokeToken)
+	rt.add(serviceIdentity, http.MethodGet, "/auth/catalog", func(c *Cloud, q *request) reply { return ok("catalog", c.catalog(q, q.token.project)) })
+	rt.add(serviceIdentity, http.MethodGet, "/regions", listRegions)
+	rt.add(serviceIdentity, http.MethodGet, "/regions/{id}", showRegion)
+	rt.add(serviceIdentity, http.MethodPost, "/users/{user}/application_credentials", createAppCredential)
+	rt.add(serviceIdentity, http.MethodDelete, "/users/{user}/application_credentials/{id}", deleteAppCredential)
+}
+
+// authorize finds the token of a call. It answers 401 when there is none that lives, and 403 to a project that may
+// only read.
+func (c *Cloud) authorize(q *request, rt route) (reply, bool) {
+	if rt.open {
+		return reply{}, false
+	}
+	t, known := c.identity.tokens[q.Header.Get("X-Auth-Token")]
+	if !known || !q.now.Before(t.expires) {
+		return unauthorized(), true
+	}
+	q.token = t
+	if q.service == serviceIdentity {
+		return reply{}, false
+	}
+	if t.project == nil {
+		return unauthorized(), true
+	}
+	if q.Method != http.MethodGet && !slices.ContainsFunc(t.roles, writes) {
+		return forbiddenByPolicy(q), true
+	}
+	return reply{}, false
+}
+
+func writes(role string) bool { return role == "member" || role == "admin" }
+
+func forbiddenByPolicy(q *request) reply {
+	if q.service == serviceNetwork {
+		return neutronError(http.StatusForbidden, "PolicyNotAuthorized", "rule:create is disallowed by policy")
+	}
+	return q.refuse(http.StatusForbidden, "Policy doesn't allow this action to be performed.")
+}
+
+type domainRef struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+type userRef struct {
+	ID       string     `json:"id"`
+	Name     string     `json:"name"`
+	Password string     `json:"password"`
+	Domain   *domainRef `json:"domain"`
+}
+
+type projectRef struct {
+	ID     string     `json:"id"`
+	Name   string     `json:"name"`
+	Domain *domainRef `json:"domain"`
+}
+
+type authRequest struct {
+	Auth struct {
+		Identity struct {
+			Methods  []string `json:"methods"`
+			Password *struct {
+				User userRef `json:"user"`
+			} `json:"password"`
+			Token *struct {
+				ID string `json:"id"`
+			} `json:"token"`
+			AppCredential *struct {
+				ID     string   `json:"id"`
+				Name   string   `json:"name"`
+				Secret string   `json:"secret"`
+				User   *userRef `json:"user"`
+			} `json:"application_credential"`
+		} `json:"identity"`
+		Scope json.RawMessage `json:"scope"`
+	} `json:"auth"`
+}
+
+func issueToken(c *Cloud, q *request) reply {
+	var in authRequest
+	if err := json.Unmarshal(q.body, &in); err != nil {
+		return keystoneError(http.StatusBadRequest, "Malformed authentication request: %s", err)
+	}
+	t, refused := c.authenticate(q, &in)
+	if refused.status != 0 {
+		return refused
+	}
+	t.id = "gAAAAA" + strings.ReplaceAll(newID()+newID()+newID(), "-", "")
+	t.issued, t.expires = q.now, q.now.Add(c.cfg.TokenTTL)
+	if c.identity.tokens == nil {
+		c.identity.tokens = map[string]*token{}
+	}
+	c.identity.tokens[t.id] = t
+	q.token = nil
+	return reply{status: http.StatusCreated, body: object{{"token", c.tokenView(q, t)}}}.with("X-Subject-Token", t.id)
+}
+
+func (c *Cloud) authenticate(q *request, in *authRequest) (*token, reply) {
+	id := in.Auth.Identity
+	if len(id.Methods) != 1 {
+		return nil, keystoneError(http.StatusBadRequest, "Exactly one authentication method is supported, got %v.", id.Methods)
+	}
+	switch method := id.Methods[0]; {
+	case method == "password" && id.Password != nil:
+		u := c.identity.findUser(id.Password.User)
+		if u == nil || u.password != id.Password.User.Password {
+			return nil, unauthorized()
+		}
+		return c.scope(&token{method: method, user: u}, in.Auth.Scope)
+	case method == "token" && id.Token != nil:
+		old, known := c.identity.tokens[id.Token.ID]
+		if !known || !q.now.Before(old.expires) {
+			return nil, unauthorized()
+		}
+		return c.scope(&token{method: method, user: old.user}, in.Auth.Scope)
+	case method == "application_credential" && id.AppCredential != nil:
+		return c.byAppCredential(in)
+	default:
+		return nil, unauthorized()
+	}
+}
+
+// byAppCredential: one that is named by an ID that is not there is 404, a wrong secret 401; the scope is the
+// credential's own.
+func (c *Cloud) byAppCredential(in *authRequest) (*token, reply) {
+	ref := in.Auth.Identity.AppCredential
+	var found *appCredential
+	if ref.ID != "" {
+		found, _ = c.identity.appCredentials.get(ref.ID)
+		if found == nil {
+			return nil, keystoneError(http.StatusNotFound, "Could not find Application Credential: %s.", ref.ID)
+		}
+	} else if ref.User != nil {
+		u := c.identity.findUser(*ref.User)
+		for _, a := range c.identity.appCredentials.all() {
+			if a.user == u && a.name == ref.Name {
+				found = a
+			}
+		}
+	}
+	if found == nil || found.secret != ref.Secret || len(in.Auth.Scope) > 0 {
+		return nil, unauthorized()
+	}
+	return &token{method: "application_credential", user: found.user, project: found.project, roles: found.roles}, reply{}
+}
+
+// scope gives a token its project: the one asked for, else the user's default, else none.
+func (c *Cloud) scope(t *token, raw json.RawMessage) (*token, reply) {
+	t.project = t.user.defaultProject
+	var asked struct {
+		Project *projectRef `json:"project"`
+		Domain  *domainRef  `json:"domain"`
+	}
+	if len(raw) > 0 && string(raw) != `"unscoped"` {
+		if err := json.Unmarshal(raw, &asked); err != nil {
+			return nil, keystoneError(http.StatusBadRequest, "Malformed scope: %s", err)
+		}
+	}
+	switch {
+	case asked.Domain != nil || string(raw) == `"unscoped"`:
+		t.project = nil
+	case asked.Project != nil:
+		if t.project = c.identity.findProject(*asked.Project); t.project == nil {
+			return nil, unauthorized()
+		}
+	}
+	if t.project == nil {
+		return t, reply{}
+	}
+	if t.roles = t.user.roles[t.project.ID]; len(t.roles) == 0 {
+		return nil, unauthorized()
+	}
+	return t, reply{}
+}
+
+func (i *identity) findUser(ref userRef) *user {
+	for _, u := range i.users.all() {
+		if ref.ID != "" && u.ID == ref.ID {
+			return u
+		}
+		if ref.ID == "" && u.Name == ref.Name && u.domain.is(ref.Domain) {
+			return u
+		}
+	}
+	return nil
+}
+
+func (i *identity) findProject(ref projectRef) *project {
+	for _, p := range i.projects.all() {
+		if ref.ID != "" && p.ID == ref.ID {
+			return p
+		}
+		if ref.ID == "" && p.Name == ref.Name && p.domain.is(ref.Domain) {
+			return p
+		}
+	}
+	return nil
+}
+
+func (d domain) is(ref *domainRef) bool {
+	return ref != nil && (ref.ID == d.ID || (ref.ID == "" && ref.Name == d.Name))
+}
+
+func (d domain) view() object { return object{{"id", d.ID}, {"name", d.Name}} }
+
+func (c *Cloud) tokenView(q *request, t *token) object {
+	o := object{
+		{"methods", []string{t.method}},
+		{"user", object{{"id", t.user.ID}, {"name", t.user.Name}, {"domain", t.user.domain.view()}, {"password_expires_at", nil}}},
+		{"audit_ids", []string{t.id[len(t.id)-16:]}},
+		{"issued_at", t.issued.UTC().Format("2006-01-02T15:04:05.000000Z")},
+		{"expires_at", t.expires.UTC().Format("2006-01-02T15:04:05.000000Z")},
+	}
+	if t.project == nil {
+		return o
+	}
+	roles := make([]object, 0, len(t.roles))
+	for _, r := range t.roles {
+		roles = append(roles, object{{"id", "role-" + r}, {"name", r}})
+	}
+	return append(o,
+		member{"project", object{{"id", t.project.ID}, {"name", t.project.Name}, {"domain", t.project.domain.view()}}},
+		member{"is_domain", false}, member{"roles", roles}, member{"catalog", c.catalog(q, t.project)})
+}
+
+// catalog lists every service once per region and interface.
+func (c *Cloud) catalog(q *request, p *project) []object {
+	if p == nil {
+		return []object{}
+	}
+	entries := []struct{ kind, name, path string }{
+		{"identity", "keystone", "/identity"},
+		{"compute", "nova", "/compute/v2.1"},
+		{"network", "neutron", "/network"},
+		{"image", "glance", "/image"},
+		{"volumev3", "cinderv3", "/volume/v3/" + p.ID},
+	}
+	out := make([]object, 0, len(entries))
+	for _, e := range entries {
+		var endpoints []object
+		for _, region := range c.cfg.Regions {
+			for _, face := range []string{"public", "internal", "admin"} {
+				endpoints = append(endpoints, object{
+					{"id", fmt.Sprintf("%s-%s-%s", e.name, region, face)}, {"interface", face},
+					{"region", region}, {"region_id", region}, {"url", q.base + e.path},
+				})
+			}
+		}
+		out = append(out, object{{"id", "service-" + e.name}, {"type", e.kind}, {"name", e.name}, {"endpoints", endpoints}})
+	}
+	return out
+}

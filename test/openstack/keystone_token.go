@@ -1,0 +1,106 @@
+package openstack
+
+import (
+	"net/http"
+	"strings"
+)
+
+// subject is the token that a call is about.
+func (c *Cloud) subject(q *request) (*token, bool) {
+	t, known := c.identity.tokens[q.Header.Get("X-Subject-Token")]
+	return t, known && q.now.Before(t.expires)
+}
+
+func showToken(c *Cloud, q *request) reply {
+	t, known := c.subject(q)
+	if !known {
+		return keystoneError(http.StatusNotFound, "Could not find token.")
+	}
+	return ok("token", c.tokenView(q, t)).with("X-Subject-Token", t.id)
+}
+
+func revokeToken(c *Cloud, q *request) reply {
+	t, known := c.subject(q)
+	if !known {
+		return keystoneError(http.StatusNotFound, "Could not find token.")
+	}
+	delete(c.identity.tokens, t.id)
+	return empty(http.StatusNoContent)
+}
+
+// RevokeTokens makes every token that was given out so far invalid.
+func (c *Cloud) RevokeTokens() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.identity.tokens = nil
+}
+
+func regionView(q *request, name string) object {
+	return object{
+		{"id", name}, {"description", ""}, {"parent_region_id", nil},
+		{"links", object{{"self", q.base + "/identity/v3/regions/" + name}}},
+	}
+}
+
+func listRegions(c *Cloud, q *request) reply {
+	list := make([]object, 0, len(c.cfg.Regions))
+	for _, r := range c.cfg.Regions {
+		list = append(list, regionView(q, r))
+	}
+	links := object{{"self", q.base + "/identity/v3/regions"}, {"previous", nil}, {"next", nil}}
+	return reply{status: http.StatusOK, body: object{{"regions", list}, {"links", links}}}
+}
+
+func showRegion(c *Cloud, q *request) reply {
+	for _, r := range c.cfg.Regions {
+		if r == q.PathValue("id") {
+			return ok("region", regionView(q, r))
+		}
+	}
+	return keystoneError(http.StatusNotFound, "Could not find region: %s.", q.PathValue("id"))
+}
+
+func createAppCredential(c *Cloud, q *request) reply {
+	var in struct {
+		Credential struct {
+			Name         string   `json:"name"`
+			Secret       string   `json:"secret"`
+			Description  string   `json:"description"`
+			ExpiresAt    string   `json:"expires_at"`
+			Roles        []object `json:"-"`
+			Unrestricted bool     `json:"unrestricted"`
+		} `json:"application_credential"`
+	}
+	if bad, decoded := q.decode(&in); !decoded {
+		return bad
+	}
+	if q.token.user.ID != q.PathValue("user") || q.token.project == nil || q.token.method == "application_credential" {
+		return keystoneError(http.StatusForbidden, "You are not authorized to perform the requested action: identity:create_application_credential.")
+	}
+	a := &appCredential{
+		ID: strings.ReplaceAll(newID(), "-", ""), name: in.Credential.Name, secret: in.Credential.Secret,
+		user: q.token.user, project: q.token.project, roles: q.token.roles,
+	}
+	if a.secret == "" {
+		a.secret = newID()
+	}
+	c.identity.appCredentials.put(a.ID, a)
+	return reply{status: http.StatusCreated, body: object{{"application_credential", object{
+		{"id", a.ID}, {"name", a.name}, {"secret", a.secret}, {"project_id", a.project.ID},
+		{"description", in.Credential.Description}, {"expires_at", nil}, {"unrestricted", in.Credential.Unrestricted},
+	}}}}
+}
+
+func deleteAppCredential(c *Cloud, q *request) reply {
+	a, known := c.identity.appCredentials.get(q.PathValue("id"))
+	if !known || a.user.ID != q.PathValue("user") {
+		return keystoneError(http.StatusNotFound, "Could not find Application Credential: %s.", q.PathValue("id"))
+	}
+	c.identity.appCredentials.remove(a.ID)
+	for id, t := range c.identity.tokens {
+		if t.method == "application_credential" && t.user == a.user && t.project == a.project {
+			delete(c.identity.tokens, id)
+		}
+	}
+	return empty(http.StatusNoContent)
+}

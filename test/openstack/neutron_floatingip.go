@@ -1,0 +1,198 @@
+package openstack
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"time"
+)
+
+type floatingIP struct {
+	stamps
+	id, project, network, description string
+	address                           fixedIP
+	port, status                      string
+	fixed                             netip.Addr
+}
+
+func (f *floatingIP) view() object {
+	var fixed any
+	if f.fixed.IsValid() {
+		fixed = f.fixed.String()
+	}
+	return f.stamps.view(object{
+		{"id", f.id}, {"description", f.description}, {"floating_network_id", f.network}, {"floating_ip_address", f.address.address.String()},
+		{"port_id", orNull(f.port)}, {"fixed_ip_address", fixed}, {"router_id", nil}, {"status", f.status},
+		{"port_details", nil}, {"qos_policy_id", nil}, {"port_forwardings", []object{}},
+	}, f.project)
+}
+
+// associate binds the address to a port, or to none.
+func (f *floatingIP) associate(p *port, now time.Time) {
+	f.touch(now)
+	if p == nil {
+		f.port, f.fixed, f.status = "", netip.Addr{}, "DOWN"
+		return
+	}
+	f.port, f.fixed, f.status = p.id, p.fixedIPs[0].address, "ACTIVE"
+}
+
+type floatingIPSpec struct {
+	Network     string          `json:"floating_network_id"`
+	Description *string         `json:"description"`
+	Address     string          `json:"floating_ip_address"`
+	Port        json.RawMessage `json:"port_id"`
+	Fixed       string          `json:"fixed_ip_address"`
+	Subnet      string          `json:"subnet_id"`
+	TenantID    string          `json:"tenant_id"`
+	ProjectID   string          `json:"project_id"`
+	Tags        []string        `json:"tags"`
+}
+
+// wantedPort is the port that is named; nil when it is absent or null.
+func (c *Cloud) wantedPort(q *request, f *floatingIP, raw json.RawMessage) (*port, reply) {
+	var id *string
+	if len(raw) == 0 || json.Unmarshal(raw, &id) != nil || id == nil || *id == "" {
+		return nil, reply{}
+	}
+	p, refused := c.ownPort(q, *id)
+	if p == nil {
+		return nil, refused
+	}
+	if len(p.fixedIPs) == 0 {
+		return nil, neutronError(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Cannot add floating IP to port %s that has no fixed IPv4 addresses.", p.id)
+	}
+	for _, other := range c.network.floatingIPs.all() {
+		if other.port == p.id && other.id != f.id {
+			return nil, neutronError(http.StatusConflict, "FloatingIPPortAlreadyAssociated",
+				"Cannot associate floating IP %s (%s) with port %s using fixed IP %s, as that fixed IP already has a floating IP on external network %s.",
+				other.address.address, other.id, p.id, p.fixedIPs[0].address, other.network)
+		}
+	}
+	return p, reply{}
+}
+
+func createFloatingIP(c *Cloud, q *request) reply {
+	var in struct {
+		FloatingIP *floatingIPSpec `json:"floatingip"`
+		Bulk       json.RawMessage `json:"floatingips"`
+	}
+	if bad, decoded := q.decode(&in); !decoded {
+		return bad
+	}
+	if in.FloatingIP == nil {
+		return q.refuse(http.StatusBadRequest, "Bulk operation not supported")
+	}
+	spec := in.FloatingIP
+	n, known := c.visibleNetwork(q, spec.Network)
+	if !known {
+		return networkNotFound(spec.Network)
+	}
+	if !n.external {
+		return neutronError(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Network %s is not a valid external network.", n.id)
+	}
+	f := &floatingIP{id: newID(), project: q.project(), network: n.id, status: "DOWN", stamps: newStamps(q.now)}
+	set(&f.description, spec.Description)
+	f.tags = spec.Tags
+	p, refused := c.wantedPort(q, f, spec.Port)
+	if refused.status != 0 {
+		return refused
+	}
+	if beyond(c.quotaOf(q.project()).FloatingIPs, c.floatingIPsOf(q.project())+1) {
+		return overQuota("floatingip")
+	}
+	var wanted []fixedIPSpec
+	if spec.Address != "" || spec.Subnet != "" {
+		wanted = []fixedIPSpec{{SubnetID: spec.Subnet, IPAddress: spec.Address}}
+	}
+	ips, refused := c.allocate(n, wanted)
+	if refused.status != 0 {
+		return refused
+	}
+	f.address = ips[0]
+	c.network.floatingIPs.put(f.id, f)
+	if p != nil {
+		f.associate(p, q.now)
+		c.addressesChanged(p.deviceID)
+	}
+	return reply{status: http.StatusCreated, body: object{{"floatingip", f.view()}}}
+}
+
+func (c *Cloud) floatingIPsOf(project string) int {
+	n := 0
+	for _, f := range c.network.floatingIPs.all() {
+		if f.project == project {
+			n++
+		}
+	}
+	return n
+}
+
+func listFloatingIPs(c *Cloud, q *request) reply {
+	var list []object
+	for _, f := range c.network.floatingIPs.all() {
+		if f.project == q.project() {
+			list = append(list, f.view())
+		}
+	}
+	return q.page("floatingips", list)
+}
+
+func (c *Cloud) ownFloatingIP(q *request) (*floatingIP, reply) {
+	f, known := c.network.floatingIPs.get(q.PathValue("id"))
+	if !known || f.project != q.project() {
+		return nil, neutronError(http.StatusNotFound, "FloatingIPNotFound", "Floating IP %s could not be found", q.PathValue("id"))
+	}
+	return f, reply{}
+}
+
+func showFloatingIP(c *Cloud, q *request) reply {
+	f, refused := c.ownFloatingIP(q)
+	if f == nil {
+		return refused
+	}
+	return ok("floatingip", f.view())
+}
+
+// updateFloatingIP: a port_id that is absent or null takes the address off its port.
+func updateFloatingIP(c *Cloud, q *request) reply {
+	var in struct {
+		FloatingIP floatingIPSpec `json:"floatingip"`
+	}
+	if bad, decoded := q.decode(&in); !decoded {
+		return bad
+	}
+	f, refused := c.ownFloatingIP(q)
+	if f == nil {
+		return refused
+	}
+	p, refused := c.wantedPort(q, f, in.FloatingIP.Port)
+	if refused.status != 0 {
+		return refused
+	}
+	set(&f.description, in.FloatingIP.Description)
+	if len(in.FloatingIP.Port) > 0 || in.FloatingIP.Description == nil {
+		c.portChanged(f.port)
+		f.associate(p, q.now)
+		c.portChanged(f.port)
+	}
+	return ok("floatingip", f.view())
+}
+
+// portChanged lets Nova learn of new addresses of a port.
+func (c *Cloud) portChanged(id string) {
+	if p, known := c.network.ports.get(id); known {
+		c.addressesChanged(p.deviceID)
+	}
+}
+
+func deleteFloatingIP(c *Cloud, q *request) reply {
+	f, refused := c.ownFloatingIP(q)
+	if f == nil {
+		return refused
+	}
+	c.free([]fixedIP{f.address})
+	c.network.floatingIPs.remove(f.id)
+	c.portChanged(f.port)
+	return empty(http.StatusNoContent)
+}

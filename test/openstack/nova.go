@@ -1,0 +1,261 @@
+package openstack
+
+import (
+	"slices"
+	"time"
+)
+
+// The states of a server, in Nova's words for vm_state; the API shows them in capitals as status, building as BUILD
+// and stopped as SHUTOFF.
+const (
+	building = "building"
+	active   = "active"
+	stopped  = "stopped"
+	failed   = "error"
+	deleted  = "deleted"
+)
+
+var statuses = map[string]string{building: "BUILD", active: "ACTIVE", stopped: "SHUTOFF", failed: "ERROR", deleted: "DELETED"}
+
+// compute is what Nova knows.
+type compute struct {
+	flavors  table[*Flavor]
+	servers  table[*server] // those that are deleted too, until ArchiveDeleted
+	groups   table[*serverGroup]
+	keyPairs table[*keyPair]
+	hosts    []*host
+	usage    map[string]*usage
+	quotas   map[string]Quota
+}
+
+// nic is a network interface of a server.
+type nic struct {
+	network, port string
+	fixed         string
+	// made: Nova made the port and deletes it with the server.
+	made bool
+}
+
+type attachment struct {
+	volume, device      string
+	deleteOnTermination bool
+}
+
+type serverFault struct {
+	code    int
+	created time.Time
+	message string
+}
+
+// server is one server. Maps and slices in it are replaced, never changed, so that a copy of the struct is a snapshot.
+type server struct {
+	id, name, project, user        string
+	created, updated               time.Time
+	launched, terminated           time.Time
+	flavor                         *Flavor
+	image                          *Image
+	state, task                    string
+	zone, keyName, description     string
+	hostname, adminPass, userData  string
+	host                           *host
+	metadata                       map[string]string
+	tags                           []string
+	configDrive, locked, announced bool
+	diskConfig, reservation        string
+	group                          *serverGroup
+	fault                          *serverFault
+	nics                           []nic
+	groups                         []string
+	devices                        []blockDevice
+	volumes                        []attachment
+	addresses                      object
+	console                        string
+
+	// changed is when it took this shape; past are older ones, kept as long as lists lag.
+	changed time.Time
+	past    []server
+}
+
+func (s *server) status() string { return statuses[s.state] }
+
+// edit changes a server and remembers what it was, as far as lagging lists need it. The lock is held.
+func (c *Cloud) edit(s *server, at time.Time, change func()) {
+	if lag := c.trouble.listLag; lag > 0 {
+		old := *s
+		old.past = nil
+		s.past = append(s.past, old)
+		first := slices.IndexFunc(s.past, func(p server) bool { return p.changed.After(at.Add(-lag)) })
+		if first > 1 {
+			s.past = slices.Clone(s.past[first-1:])
+		}
+	} else {
+		s.past = nil
+	}
+	s.changed = at
+	change()
+}
+
+// alter is edit for what moves `updated`: everything but addresses.
+func (c *Cloud) alter(s *server, at time.Time, change func()) {
+	c.edit(s, at, func() {
+		change()
+		s.updated = at
+	})
+}
+
+// asOf gives a server as it was; false when it was not there yet.
+func (s *server) asOf(t time.Time) (*server, bool) {
+	if s.created.After(t) {
+		return nil, false
+	}
+	if !s.changed.After(t) {
+		return s, true
+	}
+	for i := len(s.past) - 1; i >= 0; i-- {
+		if !s.past[i].changed.After(t) {
+			return &s.past[i], true
+		}
+	}
+	if len(s.past) > 0 {
+		return &s.past[0], true
+	}
+	return s, true
+}
+
+// networkInfoDelay is how long Nova takes to learn of an address that changed in Neutron.
+const networkInfoDelay = 500 * time.Millisecond
+
+// addressesChanged has Nova look at a server's ports again, a little later. `updated` does not move: a list by
+// changes-since does not show it.
+func (c *Cloud) addressesChanged(serverID string) {
+	s, known := c.compute.servers.get(serverID)
+	if !known || s.state == deleted {
+		return
+	}
+	c.plan(c.clock.Now().Add(networkInfoDelay), func(at time.Time) {
+		if s.state != deleted && s.host != nil {
+			c.edit(s, at, func() { s.addresses = c.addressesOf(s) })
+		}
+	})
+}
+
+// addressesOf reads fixed and floating addresses, by network name.
+func (c *Cloud) addressesOf(s *server) object {
+	out := object{}
+	for _, n := range s.nics {
+		p, known := c.network.ports.get(n.port)
+		if !known {
+			continue
+		}
+		netw, _ := c.network.networks.get(p.network)
+		var list []object
+		for _, f := range p.fixedIPs {
+			list = append(list, addressView(f, p.mac, "fixed"))
+		}
+		for _, f := range c.network.floatingIPs.all() {
+			if f.port == p.id {
+				list = append(list, addressView(f.address, p.mac, "floating"))
+			}
+		}
+		if i := slices.IndexFunc(out, func(m member) bool { return m.key == netw.name }); i >= 0 {
+			out[i].value = append(out[i].value.([]object), list...)
+			continue
+		}
+		out = append(out, member{netw.name, list})
+	}
+	return out
+}
+
+func addressView(f fixedIP, mac, kind string) object {
+	version := 4
+	if f.address.Is6() {
+		version = 6
+	}
+	return object{
+		{"version", version}, {"addr", f.address.String()}, {"OS-EXT-IPS:type", kind}, {"OS-EXT-IPS-MAC:mac_addr", mac},
+	}
+}
+
+// Server is a server as the cloud's user sees it from within Go.
+type Server struct {
+	ID, Name, Project string
+	// Status is as in the API: BUILD, ACTIVE, SHUTOFF, ERROR.
+	Status, Flavor, Zone, Host string
+	VCPUs                      int
+	// RAM is in MiB, Disk in GiB.
+	RAM, Disk          int
+	Metadata           map[string]string
+	Tags               []string
+	FixedIPs, Floating []string
+	Ports              []string
+	SecurityGroups     []string
+	ServerGroup, Image string
+	KeyName            string
+	ConfigDrive        bool
+	Volumes            []string
+	Created, Launched  time.Time
+	// UserData is decoded.
+	UserData []byte
+}
+
+func (c *Cloud) export(s *server) Server {
+	out := Server{
+		ID: s.id, Name: s.name, Project: c.projectName(s.project), Status: s.status(), Flavor: s.flavor.Name, Zone: s.zone,
+		VCPUs: s.flavor.VCPUs, RAM: s.flavor.RAM, Disk: s.flavor.Disk, Metadata: s.metadata, Tags: s.tags,
+		SecurityGroups: s.groups, KeyName: s.keyName, ConfigDrive: s.configDrive, Created: s.created, Launched: s.launched,
+		UserData: s.decodedUserData(),
+	}
+	if s.image != nil {
+		out.Image = s.image.Name
+	}
+	if s.group != nil {
+		out.ServerGroup = s.group.id
+	}
+	if s.host != nil {
+		out.Zone, out.Host = s.host.Zone, s.host.Name
+	}
+	for _, v := range s.volumes {
+		out.Volumes = append(out.Volumes, v.volume)
+	}
+	for _, n := range s.nics {
+		p, known := c.network.ports.get(n.port)
+		if !known {
+			continue
+		}
+		out.Ports = append(out.Ports, p.id)
+		for _, f := range p.fixedIPs {
+			out.FixedIPs = append(out.FixedIPs, f.address.String())
+		}
+		for _, f := range c.network.floatingIPs.all() {
+			if f.port == p.id {
+				out.Floating = append(out.Floating, f.address.address.String())
+			}
+		}
+	}
+	return out
+}
+
+// Servers gives all that are there, oldest first.
+func (c *Cloud) Servers() []Server {
+	var out []Server
+	c.locked(func() {
+		for _, s := range c.compute.servers.all() {
+			if s.state != deleted {
+				out = append(out, c.export(s))
+			}
+		}
+	})
+	return out
+}
+
+// Server gives one by its ID; false when it is not there.
+func (c *Cloud) Server(id string) (Server, bool) {
+	var out Server
+	var found bool
+	c.locked(func() {
+		if s, known := c.compute.servers.get(id); known && s.state != deleted {
+			out, found = c.export(s), true
+		}
+	})
+	return out, found
+}

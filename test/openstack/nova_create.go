@@ -1,0 +1,386 @@
+package openstack
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+type blockDevice struct {
+	SourceType          string  `json:"source_type"`
+	UUID                string  `json:"uuid"`
+	BootIndex           *int    `json:"boot_index"`
+	DeleteOnTermination bool    `json:"delete_on_termination"`
+	DestinationType     string  `json:"destination_type"`
+	GuestFormat         string  `json:"guest_format"`
+	VolumeSize          int     `json:"volume_size"`
+	DeviceType          string  `json:"device_type"`
+	DiskBus             string  `json:"disk_bus"`
+	VolumeType          *string `json:"volume_type"`
+	Tag                 string  `json:"tag"`
+}
+
+type serverSpec struct {
+	Name             string            `json:"name"`
+	ImageRef         string            `json:"imageRef"`
+	FlavorRef        string            `json:"flavorRef"`
+	Networks         json.RawMessage   `json:"networks"`
+	SecurityGroups   []named           `json:"security_groups"`
+	UserData         *string           `json:"user_data"`
+	AvailabilityZone *string           `json:"availability_zone"`
+	Metadata         map[string]string `json:"metadata"`
+	ConfigDrive      *bool             `json:"config_drive"`
+	KeyName          string            `json:"key_name"`
+	AdminPass        string            `json:"adminPass"`
+	AccessIPv4       string            `json:"accessIPv4"`
+	AccessIPv6       string            `json:"accessIPv6"`
+	MinCount         int               `json:"min_count"`
+	MaxCount         int               `json:"max_count"`
+	Reservation      bool              `json:"return_reservation_id"`
+	Tags             []string          `json:"tags"`
+	Description      string            `json:"description"`
+	BlockDevices     []blockDevice     `json:"block_device_mapping_v2"`
+	DiskConfig       string            `json:"OS-DCF:diskConfig"`
+	Hostname         string            `json:"hostname"`
+}
+
+type named struct {
+	Name string `json:"name"`
+}
+
+type hints struct {
+	Group           string          `json:"group"`
+	DifferentHost   json.RawMessage `json:"different_host"`
+	SameHost        json.RawMessage `json:"same_host"`
+	Query           json.RawMessage `json:"query"`
+	BuildNearHostIP json.RawMessage `json:"build_near_host_ip"`
+}
+
+type networkSpec struct {
+	UUID  string `json:"uuid"`
+	Port  string `json:"port"`
+	Fixed string `json:"fixed_ip"`
+	Tag   string `json:"tag"`
+}
+
+// draft is a server on its way in: what was asked for and what it was resolved to.
+type draft struct {
+	c     *Cloud
+	q     *request
+	spec  *serverSpec
+	hints hints
+
+	flavor *Flavor
+	image  *Image
+	group  *serverGroup
+	nics   []nic
+	groups []string
+	count  int
+}
+
+// checks are what a request goes through, in Nova's order; the first refusal is the answer.
+var checks = []func(*draft) reply{
+	(*draft).checkFields, (*draft).checkUserData, (*draft).checkCount, (*draft).resolveFlavor, (*draft).resolveKey,
+	(*draft).resolveImage, (*draft).checkDevices, (*draft).checkZone, (*draft).resolveGroup, (*draft).resolveSecurityGroups,
+	(*draft).resolveNetworks, (*draft).checkPorts, (*draft).checkQuota,
+}
+
+func createServer(c *Cloud, q *request) reply {
+	var in struct {
+		Server   serverSpec `json:"server"`
+		Hints    *hints     `json:"os:scheduler_hints"`
+		OldHints *hints     `json:"OS-SCH-HNT:scheduler_hints"`
+	}
+	if err := strictDecode(q.body, &in); err != nil {
+		if _, name, unknown := strings.Cut(err.Error(), "unknown field "); unknown {
+			return q.refuse(http.StatusBadRequest, "Invalid input for field/attribute server. Value: {...}. Additional properties are not allowed (%s was unexpected)", strings.ReplaceAll(name, `"`, "'"))
+		}
+		return q.refuse(http.StatusBadRequest, "Invalid input for field/attribute server: %s", err)
+	}
+	d := &draft{c: c, q: q, spec: &in.Server}
+	for _, h := range []*hints{in.Hints, in.OldHints} {
+		if h != nil {
+			d.hints = *h
+		}
+	}
+	for _, check := range checks {
+		if refused := check(d); refused.status != 0 {
+			return refused
+		}
+	}
+	var first *server
+	reservation := "r-" + newID()[:8]
+	for i := range d.count {
+		s := d.build(i, reservation)
+		if first == nil {
+			first = s
+		}
+	}
+	if d.spec.Reservation {
+		return reply{status: http.StatusAccepted, body: object{{"reservation_id", reservation}}}
+	}
+	groups := make([]object, 0, len(first.groups))
+	for _, g := range first.groups {
+		groups = append(groups, object{{"name", g}})
+	}
+	return reply{status: http.StatusAccepted, body: object{{"server", object{
+		{"id", first.id}, {"links", serverLinks(q.base, first.id)}, {"OS-DCF:diskConfig", first.diskConfig},
+		{"security_groups", groups}, {"adminPass", first.adminPass},
+	}}}}.with("Location", q.base+"/compute/v2.1/servers/"+first.id)
+}
+
+func (d *draft) bad(format string, args ...any) reply {
+	return d.q.refuse(http.StatusBadRequest, format, args...)
+}
+
+// tooLong is a field of Nova's schema that is longer than it may be.
+func (d *draft) tooLong(field, value string, limit int) reply {
+	if len(value) > limit {
+		return d.bad("Invalid input for field/attribute %s. Value: %.64s. '%.64s' is too long", field, value, value)
+	}
+	return reply{}
+}
+
+func (d *draft) checkFields() reply {
+	v, spec := d.q.version, d.spec
+	switch {
+	case strings.TrimSpace(spec.Name) == "":
+		return d.bad("Invalid input for field/attribute name. Value: %s. '%s' is too short", spec.Name, spec.Name)
+	case spec.Tags != nil && !v.atLeast(2, 52):
+		return d.bad("Invalid input for field/attribute server. Value: {...}. Additional properties are not allowed ('tags' was unexpected)")
+	case spec.Description != "" && !v.atLeast(2, 19):
+		return d.bad("Invalid input for field/attribute server. Value: {...}. Additional properties are not allowed ('description' was unexpected)")
+	case spec.Hostname != "" && !v.atLeast(2, 90):
+		return d.bad("Invalid input for field/attribute server. Value: {...}. Additional properties are not allowed ('hostname' was unexpected)")
+	case len(spec.Tags) > 50:
+		return d.bad("Invalid input for field/attribute tags. Value: [...]. [...] is too long")
+	case len(spec.Metadata) > 128:
+		return d.q.refuse(http.StatusForbidden, "Maximum number of metadata items exceeds 128")
+	}
+	for _, t := range spec.Tags {
+		if t == "" || len(t) > 60 || strings.ContainsAny(t, "/,") {
+			return d.bad("Invalid input for field/attribute 0. Value: %s. '%s' does not match '^[^,/]*$'", t, t)
+		}
+	}
+	for key, value := range spec.Metadata {
+		if !metadataKey.MatchString(key) {
+			return d.bad("Invalid input for field/attribute metadata. Value: {...}. '%s' does not match any of the regexes: '^[a-zA-Z0-9-_:. ]{1,255}$'", key)
+		}
+		if r := d.tooLong(key, value, 255); r.status != 0 {
+			return r
+		}
+	}
+	return d.tooLong("name", spec.Name, 255)
+}
+
+var metadataKey = regexp.MustCompile(`^[a-zA-Z0-9-_:. ]{1,255}$`)
+
+// maxUserData is the length of the base64 form that the column holds.
+const maxUserData = 65535
+
+func (d *draft) checkUserData() reply {
+	if d.spec.UserData == nil {
+		return reply{}
+	}
+	text := *d.spec.UserData
+	if r := d.tooLong("user_data", text, maxUserData); r.status != 0 {
+		return r
+	}
+	if _, err := base64.StdEncoding.DecodeString(text); err != nil {
+		return d.bad("Invalid input for field/attribute user_data. Value: %.64s. '%.64s' is not a 'base64'", text, text)
+	}
+	return reply{}
+}
+
+func (s *server) decodedUserData() []byte {
+	raw, err := base64.StdEncoding.DecodeString(s.userData)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+func (d *draft) checkCount() reply {
+	d.count = max(1, d.spec.MinCount, d.spec.MaxCount)
+	if d.spec.MaxCount > 0 && d.spec.MinCount > d.spec.MaxCount {
+		return d.bad("min_count must be <= max_count")
+	}
+	return reply{}
+}
+
+func (d *draft) resolveFlavor() reply {
+	f, known := d.c.compute.flavors.get(d.spec.FlavorRef)
+	if !known || !f.seenBy(d.c.projectName(d.q.project())) {
+		return d.bad("Invalid flavorRef provided.")
+	}
+	d.flavor = f
+	return reply{}
+}
+
+func (d *draft) resolveKey() reply {
+	if d.spec.KeyName == "" {
+		return reply{}
+	}
+	if _, known := d.c.compute.keyPairs.get(keyID(d.q.token.user.ID, d.spec.KeyName)); !known {
+		return d.bad("Invalid key_name provided.")
+	}
+	return reply{}
+}
+
+// bootDevice is the block device that a server boots from; nil when it boots from an image on local disk.
+func (d *draft) bootDevice() *blockDevice {
+	for i := range d.spec.BlockDevices {
+		if b := &d.spec.BlockDevices[i]; b.BootIndex != nil && *b.BootIndex == 0 {
+			return b
+		}
+	}
+	return nil
+}
+
+func (d *draft) resolveImage() reply {
+	id, boot := d.spec.ImageRef, d.bootDevice()
+	if id == "" && boot != nil && boot.SourceType == "image" {
+		id = boot.UUID
+	}
+	if id == "" {
+		if boot == nil {
+			return d.bad("Invalid imageRef provided.")
+		}
+		return reply{}
+	}
+	image, known := d.c.images.get(id)
+	switch {
+	case !known || !image.seenBy(d.c.projectName(d.q.project())):
+		return d.bad("Can not find requested image")
+	case image.status() != "active":
+		return d.bad("Image %s is not active.", id)
+	case d.flavor.RAM < image.MinRAM:
+		return d.bad("Flavor's memory is too small for requested image.")
+	}
+	onVolume := boot != nil && boot.DestinationType == "volume"
+	if !onVolume && d.flavor.Disk > 0 && d.flavor.Disk < image.MinDisk {
+		return d.bad("Flavor's disk is too small for requested image. Flavor disk is %d bytes, minimum size is %d bytes.", d.flavor.Disk<<30, image.MinDisk<<30)
+	}
+	if onVolume && boot.VolumeSize > 0 && boot.VolumeSize < image.MinDisk {
+		return d.bad("Volume is smaller than the minimum size specified in image metadata. Volume size is %d bytes, minimum size is %d bytes.", boot.VolumeSize<<30, image.MinDisk<<30)
+	}
+	if !onVolume {
+		d.image = image
+	}
+	return reply{}
+}
+
+func (d *draft) checkDevices() reply {
+	for _, b := range d.spec.BlockDevices {
+		switch {
+		case b.VolumeType != nil && !d.q.version.atLeast(2, 67):
+			return d.bad("Invalid input for field/attribute 0. Value: {...}. Additional properties are not allowed ('volume_type' was unexpected)")
+		case b.VolumeType != nil && !d.c.volumes.hasType(*b.VolumeType):
+			return d.bad("Block Device Mapping is Invalid: Volume type %s could not be found.", *b.VolumeType)
+		case !slices.Contains([]string{"image", "volume", "blank", "snapshot"}, b.SourceType):
+			return d.bad("Block Device Mapping is Invalid: Invalid source_type field.")
+		case b.DestinationType == "volume" && b.SourceType != "volume" && b.VolumeSize <= 0:
+			return d.bad("Block Device Mapping is Invalid: Images with destination_type 'volume' need to have a non-zero size specified")
+		}
+		if b.SourceType == "volume" {
+			if v, known := d.c.volumes.rows.get(b.UUID); !known || v.project != d.q.project() {
+				return d.bad("Block Device Mapping is Invalid: failed to get volume %s.", b.UUID)
+			} else if v.status != "available" {
+				return d.bad("Invalid volume: status must be available to reserve, but the status is %s.", v.status)
+			}
+		}
+	}
+	return reply{}
+}
+
+// checkZone: a zone that is not there and one without a usable host are the same to Nova.
+func (d *draft) checkZone() reply {
+	zone := d.spec.AvailabilityZone
+	if zone == nil {
+		return reply{}
+	}
+	if !slices.ContainsFunc(d.c.compute.hosts, func(h *host) bool { return h.Zone == *zone && h.usable() }) {
+		return d.bad("The requested availability zone is not available")
+	}
+	return reply{}
+}
+
+var uuidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}$`)
+
+func (d *draft) resolveGroup() reply {
+	id := d.hints.Group
+	if id == "" {
+		return reply{}
+	}
+	if !uuidForm.MatchString(id) {
+		return d.bad("Invalid input for field/attribute group. Value: %s. '%s' is not a 'uuid'", id, id)
+	}
+	g, known := d.c.compute.groups.get(id)
+	if !known || g.project != d.q.project() {
+		return d.bad("Instance group %s could not be found.", id)
+	}
+	if beyond(d.c.quotaOf(d.q.project()).ServerGroupMembers, len(g.members)+d.count) {
+		return d.q.refuse(http.StatusForbidden, "Quota exceeded, too many servers in group")
+	}
+	d.group = g
+	return reply{}
+}
+
+func (d *draft) checkQuota() reply {
+	if text := d.c.overComputeQuota(d.q.project(), d.flavor, d.count); text != "" {
+		return d.q.refuse(http.StatusForbidden, "%s", text)
+	}
+	return reply{}
+}
+
+// build stores one server and plans its life.
+func (d *draft) build(index int, reservation string) *server {
+	q, spec := d.q, d.spec
+	s := &server{
+		id: newID(), name: spec.Name, project: q.project(), user: q.token.user.ID, created: q.now, updated: q.now, changed: q.now,
+		flavor: d.flavor, image: d.image, state: building, task: "scheduling", keyName: spec.KeyName, description: spec.Description,
+		hostname: spec.Hostname, adminPass: spec.AdminPass, metadata: maps.Clone(spec.Metadata), tags: spec.Tags,
+		configDrive: spec.ConfigDrive != nil && *spec.ConfigDrive, diskConfig: "MANUAL", reservation: reservation, group: d.group,
+		nics: slices.Clone(d.nics), groups: d.groups, devices: spec.BlockDevices, addresses: object{},
+	}
+	if d.count > 1 {
+		s.name = fmt.Sprintf("%s-%d", spec.Name, index+1)
+	}
+	if s.hostname == "" {
+		s.hostname = hostname(s.name)
+	}
+	if s.adminPass == "" {
+		s.adminPass = newID()[:12]
+	}
+	if spec.DiskConfig != "" {
+		s.diskConfig = spec.DiskConfig
+	}
+	set(&s.userData, spec.UserData)
+	set(&s.zone, spec.AvailabilityZone)
+	d.c.compute.servers.put(s.id, s)
+	d.c.count(s, +1)
+	if s.group != nil {
+		s.group.join(s.id)
+	}
+	d.c.plan(q.now.Add(d.c.schedule), s.place(d.c))
+	return s
+}
+
+// hostname is what Nova makes of a name.
+func hostname(name string) string {
+	name = strings.ToLower(strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ' || r == '_':
+			return '-'
+		case r == '-' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z':
+			return r
+		}
+		return -1
+	}, name))
+	return strings.Trim(name, "-.")
+}

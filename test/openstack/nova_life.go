@@ -1,0 +1,325 @@
+package openstack
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// Host is a compute host.
+type Host struct {
+	Name, Zone string
+	// Cell it belongs to; see LoseCell.
+	Cell string
+	// VCPUs, RAM (MiB) and Disk (GiB) are what servers may have of it; 0: no limit.
+	VCPUs, RAM, Disk int
+	// Disabled hosts get no new servers. Down ones neither, and servers on them are deleted without them.
+	Disabled, Down bool
+}
+
+type host struct {
+	Host
+	vcpus, ram, disk, servers int
+	// ids are the hostId by project.
+	ids map[string]string
+}
+
+func (h *host) usable() bool { return !h.Disabled && !h.Down }
+
+func (h *host) fits(f *Flavor) bool {
+	within := func(limit, used, more int) bool { return limit == 0 || used+more <= limit }
+	return within(h.VCPUs, h.vcpus, f.VCPUs) && within(h.RAM, h.ram, f.RAM) && within(h.Disk, h.disk, f.Disk)
+}
+
+func (h *host) claim(f *Flavor, sign int) {
+	h.vcpus += sign * f.VCPUs
+	h.ram += sign * f.RAM
+	h.disk += sign * f.Disk
+	h.servers += sign
+}
+
+const noValidHost = "No valid host was found. There are not enough hosts available."
+
+// choose picks the usable host of the zone with room and with the fewest members of the server group, then the fewest
+// servers. Nil: none.
+func (c *Cloud) choose(s *server) *host {
+	var best *host
+	members := map[string]int{}
+	policy := ""
+	if s.group != nil {
+		policy, members = s.group.policy, s.group.perHost
+	}
+	for _, h := range c.compute.hosts {
+		switch {
+		case !h.usable(), s.zone != "" && h.Zone != s.zone, !h.fits(s.flavor):
+			continue
+		case policy == "anti-affinity" && members[h.Name] > 0:
+			continue
+		case policy == "affinity" && len(members) > 0 && members[h.Name] == 0:
+			continue
+		}
+		if best == nil || rank(h, policy, members) < rank(best, policy, members) {
+			best = h
+		}
+	}
+	return best
+}
+
+func rank(h *host, policy string, members map[string]int) int {
+	const muchMore = 1 << 20
+	switch policy {
+	case "soft-anti-affinity":
+		return members[h.Name]*muchMore + h.servers
+	case "soft-affinity":
+		return -members[h.Name]*muchMore + h.servers
+	}
+	return h.servers
+}
+
+// place gives a server its host, ports and volumes, or its fault.
+func (s *server) place(c *Cloud) func(time.Time) {
+	return func(at time.Time) {
+		if s.state != building || s.task == "deleting" {
+			return
+		}
+		h := c.choose(s)
+		if h == nil {
+			c.fail(s, at, noValidHost)
+			return
+		}
+		c.alter(s, at, func() {
+			s.host, s.task = h, "spawning"
+			h.claim(s.flavor, +1)
+			if s.group != nil {
+				s.group.perHost[h.Name]++
+			}
+		})
+		if problem := c.plug(s, at); problem != "" {
+			c.fail(s, at, problem)
+			return
+		}
+		if problem := c.attachDevices(s, at); problem != "" {
+			c.fail(s, at, problem)
+			return
+		}
+		c.edit(s, at, func() { s.addresses = c.addressesOf(s) })
+		boot := s.created.Add(c.cfg.BootTime)
+		if boot.Before(at) {
+			boot = at
+		}
+		c.plan(boot, s.boot(c))
+	}
+}
+
+// plug binds a server's ports and makes those that Nova makes itself.
+func (c *Cloud) plug(s *server, at time.Time) string {
+	nics := slices.Clone(s.nics)
+	defer func() { c.edit(s, at, func() { s.nics = nics }) }()
+	for i := range nics {
+		if nics[i].made {
+			p, problem := c.novaPort(s, nics[i], at)
+			if problem != "" {
+				return problem
+			}
+			nics[i].port = p.id
+		}
+		p, known := c.network.ports.get(nics[i].port)
+		if !known {
+			return fmt.Sprintf("Build of instance %s aborted: Port %s could not be found.", s.id, nics[i].port)
+		}
+		if p.deviceID != "" && p.deviceID != s.id {
+			return fmt.Sprintf("Build of instance %s aborted: Port %s is still in use.", s.id, p.id)
+		}
+		p.deviceID, p.deviceOwner, p.host, p.status = s.id, "compute:"+s.host.Zone, s.host.Name, "DOWN"
+		p.touch(at)
+	}
+	return ""
+}
+
+// novaPort makes a port as Nova does: no name, no description, the server's security groups.
+func (c *Cloud) novaPort(s *server, n nic, at time.Time) (*port, string) {
+	aborted := func(why string) string { return fmt.Sprintf("Build of instance %s aborted: %s", s.id, why) }
+	if beyond(c.quotaOf(s.project).Ports, c.network.portCount[s.project]+1) {
+		return nil, aborted("Maximum number of ports exceeded")
+	}
+	project, _ := c.identity.projects.get(s.project)
+	q := &request{service: serviceNetwork, now: at, token: &token{project: project}}
+	var groups []string
+	for _, g := range c.network.groups.all() {
+		if g.project == s.project && slices.Contains(s.groups, g.name) {
+			groups = append(groups, g.id)
+		}
+	}
+	spec := &portSpec{NetworkID: n.network, SecurityGroups: &groups}
+	if n.fixed != "" {
+		spec.FixedIPs = &[]fixedIPSpec{{IPAddress: n.fixed}}
+	}
+	p, refused := c.makePort(q, spec)
+	if refused.status != 0 {
+		return nil, aborted(fmt.Sprintf("Failed to allocate the network(s), not rescheduling. (%d)", refused.status))
+	}
+	return p, ""
+}
+
+// boot makes a placed server ACTIVE.
+func (s *server) boot(c *Cloud) func(time.Time) {
+	return func(at time.Time) {
+		if s.state != building || s.task == "deleting" || s.host.Down {
+			return
+		}
+		c.alter(s, at, func() {
+			s.state, s.task, s.launched = active, "", at
+			s.console = "[    0.000000] Linux version 6.8.0 (simulated)\n" + s.hostname + " login: \n"
+		})
+		for _, n := range s.nics {
+			if p, known := c.network.ports.get(n.port); known {
+				p.status = "ACTIVE"
+				p.touch(at)
+			}
+		}
+		s.announced = true
+		for _, f := range c.onBoot {
+			out := c.export(s)
+			c.tell(func() { f(out) })
+		}
+	}
+}
+
+// fail puts a server into ERROR: what it had is given back but for quota, as in Nova.
+func (c *Cloud) fail(s *server, at time.Time, message string) {
+	c.unplug(s, at)
+	c.alter(s, at, func() {
+		s.state, s.task = failed, ""
+		s.fault = &serverFault{code: http.StatusInternalServerError, created: at, message: message}
+		s.addresses = object{}
+		c.leaveHost(s)
+		s.host = nil
+	})
+}
+
+func (c *Cloud) leaveHost(s *server) {
+	if s.host == nil {
+		return
+	}
+	s.host.claim(s.flavor, -1)
+	if s.group != nil {
+		if s.group.perHost[s.host.Name]--; s.group.perHost[s.host.Name] == 0 {
+			delete(s.group.perHost, s.host.Name)
+		}
+	}
+}
+
+// unplug deletes the ports that Nova made and frees the others, which outlive the server.
+func (c *Cloud) unplug(s *server, at time.Time) {
+	for _, n := range s.nics {
+		p, known := c.network.ports.get(n.port)
+		if !known || p.deviceID != s.id {
+			continue
+		}
+		if n.made {
+			c.dropPort(p)
+			continue
+		}
+		p.deviceID, p.deviceOwner, p.host, p.status = "", "", "", "DOWN"
+		p.touch(at)
+	}
+}
+
+// startDelete accepts a deletion; asking again changes nothing. Servers without a living host go at once.
+func (c *Cloud) startDelete(s *server, at time.Time) {
+	if s.state == deleted || s.task == "deleting" {
+		return
+	}
+	c.alter(s, at, func() { s.task = "deleting" })
+	if s.host == nil || s.host.Down {
+		c.remove(s, at)
+		return
+	}
+	c.plan(at.Add(c.cfg.DeleteTime), func(at time.Time) { c.remove(s, at) })
+}
+
+// remove ends a server. Its row stays for changes-since, with its metadata but without its tags.
+func (c *Cloud) remove(s *server, at time.Time) {
+	if s.state == deleted {
+		return
+	}
+	c.unplug(s, at)
+	c.releaseVolumes(s, at)
+	c.count(s, -1)
+	c.alter(s, at, func() {
+		s.state, s.task, s.terminated = deleted, "", at
+		s.addresses, s.tags, s.volumes = object{}, nil, nil
+		c.leaveHost(s)
+	})
+	if s.group != nil {
+		s.group.leave(s.id)
+	}
+	if !s.announced {
+		return
+	}
+	for _, f := range c.onGone {
+		c.tell(func() { f(s.id) })
+	}
+}
+
+// DeleteServer ends a server behind everybody's back, at once. False: there is none.
+func (c *Cloud) DeleteServer(id string) bool {
+	return c.withServer(id, func(s *server) { c.remove(s, c.clock.Now()) })
+}
+
+// FailServer puts a server into ERROR with that fault.
+func (c *Cloud) FailServer(id, message string) bool {
+	return c.withServer(id, func(s *server) {
+		c.alter(s, c.clock.Now(), func() {
+			s.state, s.task = failed, ""
+			s.fault = &serverFault{code: http.StatusInternalServerError, created: c.clock.Now(), message: message}
+		})
+	})
+}
+
+// StopServer shuts a server down, as its own operating system may: SHUTOFF.
+func (c *Cloud) StopServer(id string) bool {
+	return c.withServer(id, func(s *server) {
+		c.alter(s, c.clock.Now(), func() { s.state, s.task = stopped, "" })
+	})
+}
+
+// SetConsole sets what os-getConsoleOutput gives.
+func (c *Cloud) SetConsole(id, text string) bool {
+	return c.withServer(id, func(s *server) { s.console = text })
+}
+
+func (c *Cloud) withServer(id string, f func(*server)) bool {
+	found := false
+	c.locked(func() {
+		if s, known := c.compute.servers.get(id); known && s.state != deleted {
+			found = true
+			f(s)
+		}
+	})
+	return found
+}
+
+// ArchiveDeleted forgets deleted servers, as `nova-manage db archive_deleted_rows` does: no list shows them again, and
+// one of them as a marker is refused.
+func (c *Cloud) ArchiveDeleted() {
+	c.locked(func() {
+		for _, s := range slices.Clone(c.compute.servers.all()) {
+			if s.state == deleted {
+				c.compute.servers.remove(s.id)
+			}
+		}
+	})
+}
+
+// SetHost changes a host that is known by name, or adds one.
+func (c *Cloud) SetHost(h Host) {
+	c.locked(func() {
+		if i := slices.IndexFunc(c.compute.hosts, func(known *host) bool { return known.Name == h.Name }); i >= 0 {
+			c.compute.hosts[i].Host = h
+			return
+		}
+		c.compute.hosts = append(c.compute.hosts, &host{Host: h})
+	})
+}

@@ -1,0 +1,167 @@
+package openstack
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxPage is how many servers a page of Nova's holds at most.
+const maxPage = 1000
+
+// listing is what a list of servers was asked for.
+type listing struct {
+	since   time.Time
+	limit   int
+	paged   bool
+	marker  string
+	asOf    time.Time
+	filters []func(*server) bool
+}
+
+func listServersBrief(c *Cloud, q *request) reply {
+	return c.listServers(q, "/servers", func(s *server) object {
+		return object{{"id", s.id}, {"name", s.name}, {"links", serverLinks(q.base, s.id)}}
+	})
+}
+
+func listServersDetail(c *Cloud, q *request) reply {
+	return c.listServers(q, "/servers/detail", func(s *server) object { return q.view(s, true) })
+}
+
+// listServers goes from the newest to the oldest. Deleted ones are among them only with changes-since. A page that is
+// full names the next one, even if that will be empty.
+func (c *Cloud) listServers(q *request, path string, render func(*server) object) reply {
+	l, refused := c.readListing(q)
+	if refused.status != 0 {
+		return refused
+	}
+	rows := c.compute.servers.all()
+	from := len(rows) - 1
+	if l.marker != "" {
+		m, known := c.compute.servers.get(l.marker)
+		if !known || m.project != q.project() {
+			return q.refuse(http.StatusBadRequest, "marker [%s] not found", l.marker)
+		}
+		from = slices.Index(rows, m) - 1
+	}
+	list := []object{}
+	for i := from; i >= 0 && len(list) < l.limit; i-- {
+		s, there := rows[i].asOf(l.asOf)
+		if !there || s.project != q.project() || !l.matches(s) {
+			continue
+		}
+		if c.unreachable(s) {
+			if q.version.atLeast(2, 69) && !l.paged && len(l.filters) == 0 {
+				list = append(list, q.unknownView(s))
+			}
+			continue
+		}
+		list = append(list, render(s))
+	}
+	body := object{{"servers", list}}
+	if len(list) == l.limit {
+		query := q.URL.Query()
+		last, _ := list[len(list)-1].get("id")
+		query.Set("marker", last.(string))
+		body = append(body, member{"servers_links", []object{{{"rel", "next"}, {"href", q.base + "/compute/v2.1" + path + "?" + query.Encode()}}}})
+	}
+	return reply{status: http.StatusOK, body: body}
+}
+
+func (c *Cloud) unreachable(s *server) bool {
+	return s.host != nil && slices.Contains(c.trouble.lostCells, s.host.Cell)
+}
+
+// unknownView is what is known of a server whose cell does not answer.
+func (q *request) unknownView(s *server) object {
+	return object{
+		{"id", s.id}, {"tenant_id", s.project}, {"created", zulu(s.created)}, {"status", "UNKNOWN"}, {"links", serverLinks(q.base, s.id)},
+	}
+}
+
+func (c *Cloud) readListing(q *request) (listing, reply) {
+	query := q.URL.Query()
+	l := listing{limit: maxPage, marker: query.Get("marker"), asOf: q.now.Add(-c.trouble.listLag)}
+	l.paged = query.Has("limit") || query.Has("marker")
+	if text := query.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			return l, q.refuse(http.StatusBadRequest, "Invalid input for query parameters limit. Value: %s. '%s' does not match '^[0-9]*$'", text, text)
+		}
+		if n > 0 {
+			l.limit = min(n, maxPage)
+		}
+	}
+	if query.Has("all_tenants") {
+		return l, q.refuse(http.StatusForbidden, "Policy doesn't allow os_compute_api:servers:detail:get_all_tenants to be performed.")
+	}
+	if text := query.Get("changes-since"); text != "" {
+		since, valid := parseISO(text)
+		if !valid {
+			return l, q.refuse(http.StatusBadRequest, "Invalid input for query parameters changes-since. Value: %s. '%s' is not a 'date-time'", text, text)
+		}
+		l.since = since
+	}
+	return l, l.readFilters(q)
+}
+
+func parseISO(text string) (time.Time, bool) {
+	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999", "2006-01-02 15:04:05"} {
+		if t, err := time.Parse(form, text); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// readFilters reads what may be filtered by. A name is a regular expression that may match anywhere, as in Nova.
+func (l *listing) readFilters(q *request) reply {
+	query := q.URL.Query()
+	add := func(f func(*server) bool) { l.filters = append(l.filters, f) }
+	if name := query.Get("name"); name != "" {
+		expression, err := regexp.Compile("(?i)" + name)
+		if err != nil {
+			return q.refuse(http.StatusBadRequest, "Invalid input for query parameters name. Value: %s. '%s' is not a 'regex'", name, name)
+		}
+		add(func(s *server) bool { return expression.MatchString(s.name) })
+	}
+	if wanted := query["status"]; len(wanted) > 0 {
+		add(func(s *server) bool {
+			return slices.ContainsFunc(wanted, func(w string) bool { return strings.EqualFold(w, s.status()) })
+		})
+	}
+	if flavor := query.Get("flavor"); flavor != "" {
+		add(func(s *server) bool { return s.flavor.ID == flavor })
+	}
+	if image := query.Get("image"); image != "" {
+		add(func(s *server) bool { return s.image != nil && s.image.ID == image })
+	}
+	if zone := query.Get("availability_zone"); zone != "" && q.version.atLeast(2, 83) {
+		add(func(s *server) bool { return s.zoneNow() == zone })
+	}
+	if q.version.atLeast(2, 26) && (query.Has("tags") || query.Has("tags-any") || query.Has("not-tags") || query.Has("not-tags-any")) {
+		add(func(s *server) bool { return q.tagged(object{{"tags", s.tags}}) })
+	}
+	return reply{}
+}
+
+// matches compares whole seconds: that is what Nova stores.
+func (l *listing) matches(s *server) bool {
+	if l.since.IsZero() {
+		if s.state == deleted {
+			return false
+		}
+	} else if s.updated.Truncate(time.Second).Before(l.since.Truncate(time.Second)) {
+		return false
+	}
+	for _, f := range l.filters {
+		if !f(s) {
+			return false
+		}
+	}
+	return true
+}

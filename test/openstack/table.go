@@ -1,0 +1,40 @@
+package openstack
+
+import "slices"
+
+// table holds one kind of resource by ID and in the order in which they were made.
+type table[T any] struct {
+	byID map[string]T
+	ids  []string
+	rows []T
+}
+
+func (t *table[T]) get(id string) (T, bool) {
+	v, ok := t.byID[id]
+	return v, ok
+}
+
+// put adds a row. An ID is never put twice.
+func (t *table[T]) put(id string, v T) {
+	if t.byID == nil {
+		t.byID = map[string]T{}
+	}
+	t.byID[id] = v
+	t.ids = append(t.ids, id)
+	t.rows = append(t.rows, v)
+}
+
+func (t *table[T]) remove(id string) {
+	if _, known := t.byID[id]; !known {
+		return
+	}
+	delete(t.byID, id)
+	i := slices.Index(t.ids, id)
+	t.ids = slices.Delete(t.ids, i, i+1)
+	t.rows = slices.Delete(t.rows, i, i+1)
+}
+
+// all gives the rows in the order in which they were made. They are the table's own: not to be kept or changed.
+func (t *table[T]) all() []T { return t.rows }
+
+func (t *table[T]) len() int { return len(t.rows) }
