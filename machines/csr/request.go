@@ -1,0 +1,53 @@
+package csr
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+)
+
+// read takes out of the object what is decided by.
+func read(o *certificatesv1.CertificateSigningRequest) *Request {
+	r := &Request{Signer: o.Spec.SignerName, User: o.Spec.Username, Groups: o.Spec.Groups, Usages: o.Spec.Usages}
+	for _, c := range o.Status.Conditions {
+		switch c.Type {
+		case certificatesv1.CertificateApproved, certificatesv1.CertificateDenied, certificatesv1.CertificateFailed:
+			r.Decided = true
+		}
+	}
+	parsed, err := parse(o.Spec.Request)
+	if err != nil {
+		r.Invalid = err
+		return r
+	}
+	r.CommonName, r.Organizations = parsed.Subject.CommonName, parsed.Subject.Organization
+	r.DNSNames, r.IPs = parsed.DNSNames, parsed.IPAddresses
+	r.Others = len(parsed.EmailAddresses) + len(parsed.URIs) + len(parsed.Subject.Names) - len(parsed.Subject.Organization)
+	if parsed.Subject.CommonName != "" {
+		r.Others--
+	}
+	return r
+}
+
+// parse reads exactly one request, and checks that its own key has signed it.
+func parse(text []byte) (*x509.CertificateRequest, error) {
+	block, rest := pem.Decode(text)
+	switch {
+	case block == nil || block.Type != "CERTIFICATE REQUEST":
+		return nil, errors.New("it is no PEM block of the type CERTIFICATE REQUEST")
+	case strings.TrimSpace(string(rest)) != "":
+		return nil, errors.New("something follows the PEM block")
+	}
+	parsed, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("parsing the request: %w", err)
+	}
+	if err := parsed.CheckSignature(); err != nil {
+		return nil, fmt.Errorf("checking the request's signature: %w", err)
+	}
+	return parsed, nil
+}
