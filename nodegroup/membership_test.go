@@ -1,0 +1,151 @@
+package nodegroup
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+func TestANodeBelongsToTheGroupOfItsMachine(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 6, 1, 10)
+	other := w.pool("b", 1, 0, 3)
+	m, n := p.node("a-1")
+	other.node("b-1")
+	region, regional := p.node("a-2")
+	regional.Spec.ProviderID = "openstack://RegionOne/server-of-a-2"
+	bare, bareNode := p.node("a-3")
+	bareNode.Spec.ProviderID = ""
+	going, goingNode := p.node("a-4", deleting)
+	listed, listedNode := p.node("a-5")
+	p.remove(listed)
+	twin := n.DeepCopy()
+	twin.Name = "a-1-again"
+	w.Nodes = append(w.Nodes, twin, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "control-plane-1"}})
+	pending := p.machine("a-6")
+
+	id := p.id()
+	for _, tc := range []struct {
+		name string
+		node Node
+		want string
+	}{
+		{"CA-C25 by provider ID", asked(n), id},
+		{"CA-C25 by provider ID alone, CA-C35 without labels", Node{ProviderID: n.Spec.ProviderID}, id},
+		{"CA-C25 by a provider ID with a region where the Machine's has none", asked(regional), id},
+		{"CA-C25 by a provider ID without the region that the node's has", Node{ProviderID: *region.Spec.ProviderID}, id},
+		{"CA-C25 another group's node", Node{ProviderID: providerID("b-1")}, other.id()},
+		{"CA-C26 by name, through nodeRef, without a provider ID", asked(bareNode), id},
+		{"CA-C26 by owner label", Node{Name: "x", Labels: map[string]string{v1alpha1.LabelOwnedBy: string(bare.UID)}}, id},
+		{"CA-C26 by annotation", Node{Name: "x", Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: namespace + "/a-3"}}, id},
+		{"CA-C27 a control plane node", Node{Name: "control-plane-1", ProviderID: "openstack:///elsewhere"}, ""},
+		{"CA-C27 a foreign node", Node{Name: "x", ProviderID: "aws:///eu-1/i-1"}, ""},
+		{"CA-C27 a foreign server with the name of one of ours", Node{Name: "a-1", ProviderID: "openstack:///elsewhere"}, ""},
+		{"CA-C27 nothing at all", Node{}, ""},
+		{"CA-C28 the placeholder of a Machine", fake(machineID(p, pending.Name), "unregistered"), id},
+		{"CA-C28 the placeholder of a Machine that is gone", fake(machineID(p, "a-0"), "unregistered"), id},
+		{"CA-C28 the placeholder of a Machine that has its node now", fake(machineID(p, m.Name), "unregistered"), id},
+		{"CA-C28 the placeholder of a replica, of an older series", fake(unitID(p, 0, 7), "unregistered"), id},
+		{"CA-C29 a template node", Node{Name: "template-node-for-x-1-upcoming-0", Annotations: map[string]string{AnnotationGroup: id}}, id},
+		{"CA-C29 a template node by its provider ID", Node{Name: "template-node-for-x-1", ProviderID: id + "/template"}, id},
+		{"CA-C29 a template node without a marker", Node{Name: "template-node-for-x-1", Labels: map[string]string{"cluster-autoscaler.kubernetes.io/template-node": "true"}}, ""},
+		{"CA-C29 a template node of a group that is no more", Node{Name: "template-node-for-x-1", Annotations: map[string]string{AnnotationGroup: "MachineDeployment/x/y"}}, ""},
+		{"CA-C31 the node of a Machine that is being deleted", asked(goingNode), ""},
+		{"CA-C31 the node of a Machine that is being deleted, by owner label", Node{Name: "x", Labels: map[string]string{v1alpha1.LabelOwnedBy: string(going.UID)}}, ""},
+		{"CA-C31 CA-C34 the node of a listed Machine", asked(listedNode), ""},
+		{"CA-C33 a second Node of the same server", asked(twin), id},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := ""
+			if g := w.snapshot(t).owner(tc.node); g != nil {
+				got = g.id
+			}
+			if got != tc.want {
+				t.Errorf("the node belongs to %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestSurplusMachinesAreHidden(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		build  func(w *world) *pool
+		hidden string
+	}{
+		{"CA-C32 the old node goes once the new one is registered", func(w *world) *pool {
+			p := w.pool("a", 2, 1, 5)
+			p.node("old-1")
+			p.node("old-2")
+			p.set = p.revision(2)
+			p.node("new-1")
+			return p
+		}, "old-1"},
+		{"CA-C32 a new Machine without a node is hidden before any node that works", func(w *world) *pool {
+			p := w.pool("a", 2, 1, 5)
+			p.node("old-1")
+			p.node("old-2")
+			p.set = p.revision(2)
+			p.machine("new-1")
+			return p
+		}, "new-1"},
+		{"CA-C32 after kubectl scale the marked node is hidden", func(w *world) *pool {
+			p := w.pool("a", 1, 1, 5)
+			p.node("a-1")
+			p.node("a-2", func(m *v1alpha1.Machine) { m.Annotations = map[string]string{v1alpha1.AnnotationDeleteMachine: "now"} })
+			return p
+		}, "a-2"},
+		{"CA-C32 of two promises the one without a server is hidden", func(w *world) *pool {
+			p := w.pool("a", 1, 1, 5)
+			p.machine("a-1", withServer)
+			p.machine("a-2")
+			return p
+		}, "a-2"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld()
+			p := tc.build(w)
+			s := w.snapshot(t)
+			g := s.groups[p.id()]
+			for _, m := range g.members {
+				if want := m.machine.Name == tc.hidden; (g.hidden[m.machine.UID] == hiddenSurplus) != want {
+					t.Errorf("machine %s hidden is %v, want %v", m.machine.Name, !want, want)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatIsANodeGroup(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(d *v1alpha1.MachineDeployment)
+		listed bool
+	}{
+		{"CA-C20 a deployment with both bounds", func(*v1alpha1.MachineDeployment) {}, true},
+		{"CA-C17 one without a maximum is none", func(d *v1alpha1.MachineDeployment) { delete(d.Annotations, v1alpha1.AnnotationsMaxSize[0]) }, false},
+		{"CA-C17 one with a maximum of 0 is none", func(d *v1alpha1.MachineDeployment) {
+			d.Annotations[v1alpha1.AnnotationsMinSize[0]], d.Annotations[v1alpha1.AnnotationsMaxSize[0]] = "0", "0"
+		}, false},
+		{"CA-C17 one whose minimum is above its maximum is none", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationsMinSize[0]] = "9" }, false},
+		{"CA-C17 one with a bound that is no number is none", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationsMaxSize[0]] = "many" }, false},
+		{"CA-C17 the minimum may be missing", func(d *v1alpha1.MachineDeployment) { delete(d.Annotations, v1alpha1.AnnotationsMinSize[0]) }, true},
+		{"CA-C18 one that is being deleted is none", func(d *v1alpha1.MachineDeployment) { d.DeletionTimestamp = &metav1.Time{Time: noon} }, false},
+		{"CA-C18 one that is paused by annotation is none", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPaused] = "true" }, false},
+		{"CA-C18 nor by the annotation of Cluster API", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPausedCAPI] = "true" }, false},
+		{"CA-C18 spec.paused stops rollouts only", func(d *v1alpha1.MachineDeployment) { d.Spec.Paused = true }, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld()
+			p := w.pool("a", 2, 1, 5)
+			tc.change(p.deployment)
+			v := newView(w.snapshot(t), noon)
+			if got := len(v.entries) == 1; got != tc.listed {
+				t.Errorf("listed is %v, want %v (%s)", got, tc.listed, v.snapshot.groups[p.id()].refusal)
+			}
+		})
+	}
+}
