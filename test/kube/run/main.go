@@ -2,9 +2,6 @@
 // administrator's kubeconfig, and ends it on Ctrl-C:
 //
 //	go run ./test/kube/run [-dir folder] [-with component,…]
-//
-// With -build it only builds the binaries, unless they are in the user's cache
-// already, and prints their folder, which is what KUBEBUILDER_ASSETS wants.
 package main
 
 import (
@@ -38,19 +35,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
 	dir := flags.String("dir", "", "folder for the cluster's data, empty or absent; removed at the end (default: a temporary one)")
 	with := flags.String("with", names(kube.All()), "components beside etcd and kube-apiserver, separated by commas")
-	build := flags.Bool("build", false, "only build the binaries and print their folder")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q: there are only flags", flags.Arg(0))
-	}
-	if *build {
-		bin, err := kube.Binaries(ctx, os.Stderr)
-		if err == nil {
-			_, err = fmt.Fprintln(out, bin)
-		}
-		return err
 	}
 	cluster, err := kube.Start(ctx, kube.Options{Dir: *dir, Components: components(*with), Log: os.Stderr})
 	if err != nil {

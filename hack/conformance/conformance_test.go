@@ -1,0 +1,194 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestItemsAreFoundInNames(t *testing.T) {
+	for text, want := range map[string]string{
+		"CA-C56 a delta that is not positive":      "CA-C56",
+		"no size below the minimum (MC-35)":        "MC-35",
+		"MC-10…12 where a field comes from":        "MC-10 MC-11 MC-12",
+		"MC-10...12 where a field comes from":      "MC-10 MC-11 MC-12",
+		"CA-C65, C66 one node, and ten":            "CA-C65 CA-C66",
+		"CA-C65…C67 and CA-C80 removals":           "CA-C65 CA-C66 CA-C67 CA-C80",
+		"CA-C9 and C10":                            "CA-C09 CA-C10",
+		"MCM-22a, 22b, MC-1":                       "MCM-22a MCM-22b MC-1",
+		"MCM-7 does not hold, 8 does":              "MCM-7",
+		"CA-C56, 3 of them":                        "CA-C56",
+		"CAPI-18, MCM-36 and MC-43 a crash":        "CAPI-18 MCM-36 MC-43",
+		"neither MCA-1 nor MC-x nor MC-1st nor C1": "",
+	} {
+		t.Run(text, func(t *testing.T) {
+			if got := strings.Join(mentions(text), " "); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func TestItemsAreFoundInNamesOfFunctions(t *testing.T) {
+	for name, want := range map[string]string{
+		"TestCAC56Refuses":         "CA-C56",
+		"TestCA_C5_MC_12":          "CA-C05 MC-12",
+		"TestMCM22aAvailable":      "MCM-22a",
+		"TestCAPI18":               "CAPI-18",
+		"TestTheMC":                "",
+		"TestSHA256OfTheMC2bucket": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := strings.Join(nameMentions(name), " "); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+const someTests = `package p
+
+import "testing"
+
+// MC-99 in a comment covers nothing.
+func TestOne(t *testing.T) {
+	t.Run("MC-1 alone", func(t *testing.T) { t.Errorf("MC-98 in a complaint: %d", 1) })
+	for _, c := range []struct{ name string }{{"MC-2, 3 in a table"}, {"MC-2 again"}} {
+		_ = c
+	}
+}
+
+var table = map[string]int{"CA-C56 in a key": 1}
+
+func TestMCM4InItsOwnName(t *testing.T) {}
+
+func TestNothing(t *testing.T) { _ = 'c' }
+`
+
+func TestTestsThatNameItemsAreFound(t *testing.T) {
+	tests, err := scan(fstest.MapFS{
+		"a/one_test.go":                        {Data: []byte(someTests)},
+		"a/one.go":                             {Data: []byte("package p\n\nconst c = `MC-9`\n")},
+		"a/testdata/two_test.go":               {Data: []byte("no Go")},
+		".hidden/three_test.go":                {Data: []byte("no Go")},
+		"hack/conformance/conformance_test.go": {Data: []byte("no Go")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []test{
+		{"a/one_test.go", "TestOne", []string{"MC-1", "MC-2", "MC-3"}},
+		{"a/one_test.go", "", []string{"CA-C56"}},
+		{"a/one_test.go", "TestMCM4InItsOwnName", []string{"MCM-4"}},
+	}
+	if diff := cmp.Diff(want, tests, cmp.AllowUnexported(test{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestATestThatIsNoGoIsNamed(t *testing.T) {
+	_, err := scan(fstest.MapFS{"bad_test.go": {Data: []byte("no Go")}})
+	if err == nil || !strings.Contains(err.Error(), "bad_test.go") {
+		t.Errorf("the error is %v, want one that names the file", err)
+	}
+}
+
+func TestEveryBadLineOfTheItemsIsNamed(t *testing.T) {
+	_, err := parseItems("# a comment\nMC-1\t4\tgood\nMC-2\t4\nMC-1\t4\ttwice\nMC-03\t4\tzero\nMC-4\truled\tno reason\n")
+	if err == nil {
+		t.Fatal("nothing is wrong")
+	}
+	for _, want := range []string{
+		"line 3: 2 columns", "line 4: MC-1 is there twice", `line 5: "MC-03" is no id`, "line 6: MC-4 is ruled without a reason",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error lacks %q:\n%v", want, err)
+		}
+	}
+}
+
+func TestAnItemThatNoListHasIsRefused(t *testing.T) {
+	err := checkEvidence([]item{{id: "MC-1"}}, []test{{"a_test.go", "TestA", []string{"MC-1", "MC-77"}}})
+	if err == nil || err.Error() != "a_test.go TestA names MC-77, which docs/conformance/items.tsv does not list" {
+		t.Errorf("the error is %v", err)
+	}
+	err = checkIssues([]item{{id: "MC-1", place: "99"}}, nil)
+	if err == nil || !strings.Contains(err.Error(), `MC-1 stands in issue "99"`) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestThePageSaysOfEveryItemWhereItStands(t *testing.T) {
+	page := render(
+		[]item{
+			{"MC-1", "4", "One holds", "as read here"}, {"MC-2", "4", "Two holds", ""}, {"MC-3", ruled, "Three | holds", "MC-1 wins"},
+			{"MC-4", notApplicable, "Four holds", "there is none"}, {"MC-5", "later", "Five holds", ""}, {"MC-6", ruled, "Six holds", "in another way"},
+		},
+		[]issue{{"4", "the Machine"}, {"later", "the rest"}},
+		[]test{{"a_test.go", "TestA", []string{"MC-1", "MC-6"}}, {"b/b_test.go", "", []string{"MC-1"}}, {"b/b_test.go", "", []string{"MC-1"}}},
+	)
+	for _, want := range []string{
+		"| MC-1 | One holds (as read here) | [TestA](../a_test.go), [a table](../b/b_test.go) |",
+		"| MC-2 | Two holds | open: issue 4, the Machine |",
+		`| MC-3 | Three \| holds | ruled: MC-1 wins |`,
+		"| MC-4 | Four holds | not applicable: there is none |",
+		"| MC-5 | Five holds | open: later, the rest |",
+		"| MC-6 | Six holds (in another way) | [TestA](../a_test.go) |",
+		"| [What machine-controller does, kept or bettered](#what-machine-controller-does-kept-or-bettered) | 2 | 1 | 1 | 2 | 6 |",
+	} {
+		if !strings.Contains(page, want+"\n") {
+			t.Errorf("the page lacks\n%s", want)
+		}
+	}
+}
+
+func TestAStalePageFailsTheCheckWithTheDifference(t *testing.T) {
+	root := t.TempDir()
+	for name, data := range map[string]string{
+		itemsFile: "MC-1\t4\tOne holds\n", issuesFile: "4\tthe Machine\n", "a_test.go": "package p\n",
+	} {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := run(root, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(root, true); err != nil {
+		t.Errorf("a fresh page: %v", err)
+	}
+	covering := "package p\n\nvar name = \"MC-1 is covered\"\n"
+	if err := os.WriteFile(filepath.Join(root, "a_test.go"), []byte(covering), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := run(root, true)
+	if err == nil || !strings.Contains(err.Error(), "is stale") || !strings.Contains(err.Error(), "[a table](../a_test.go)") {
+		t.Errorf("the error is %v, want the difference", err)
+	}
+}
+
+func TestTheListsAreWhole(t *testing.T) {
+	items, err := readTable(filepath.Join("..", ".."), itemsFile, parseItems)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, it := range items {
+		for _, list := range lists {
+			if strings.HasPrefix(it.id, list.prefix) {
+				count[list.prefix]++
+			}
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"CA-C": 115, "MC-": 80, "MCM-": 115, "CAPI-": 60}, count); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,88 @@
+// Command conformance writes docs/conformance.md: for every item of the
+// checklists, which tests cover it, why it does not hold here, or which issue
+// will bring it. The items are docs/conformance/items.tsv; that a test covers
+// one is read off its name, or a subtest's.
+//
+//	go run ./hack/conformance [-check] [-root folder]
+//
+// With -check it writes nothing and fails, with the difference, when the page
+// is not what it would write.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	itemsFile  = "docs/conformance/items.tsv"
+	issuesFile = "docs/conformance/issues.tsv"
+	pageFile   = "docs/conformance.md"
+)
+
+func main() {
+	root := flag.String("root", ".", "the repository's folder")
+	check := flag.Bool("check", false, "only compare the page with what it should be")
+	flag.Parse()
+	if err := run(*root, *check); err != nil {
+		fmt.Fprintln(os.Stderr, "conformance:", err)
+		os.Exit(1)
+	}
+}
+
+func run(root string, check bool) error {
+	page, err := generate(root)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(root, filepath.FromSlash(pageFile))
+	if !check {
+		return os.WriteFile(path, []byte(page), 0o644)
+	}
+	committed, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if diff := cmp.Diff(strings.Split(string(committed), "\n"), strings.Split(page, "\n")); diff != "" {
+		return fmt.Errorf("%s is stale, run go run ./hack/conformance (-: committed, +: from the tests):\n%s", pageFile, diff)
+	}
+	return nil
+}
+
+// generate reads the checklists and the tests below root and returns the page.
+func generate(root string) (string, error) {
+	items, err := readTable(root, itemsFile, parseItems)
+	if err != nil {
+		return "", err
+	}
+	issues, err := readTable(root, issuesFile, parseIssues)
+	if err != nil {
+		return "", err
+	}
+	evidence, err := scan(os.DirFS(root))
+	if err != nil {
+		return "", fmt.Errorf("reading the tests: %w", err)
+	}
+	if err := errors.Join(checkIssues(items, issues), checkEvidence(items, evidence)); err != nil {
+		return "", err
+	}
+	return render(items, issues, evidence), nil
+}
+
+func readTable[T any](root, name string, parse func(string) (T, error)) (table T, err error) {
+	data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+	if err != nil {
+		return table, err
+	}
+	table, err = parse(string(data))
+	if err != nil {
+		return table, fmt.Errorf("reading %s: %w", name, err)
+	}
+	return table, nil
+}

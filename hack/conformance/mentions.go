@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+var (
+	// first is an item with its list's prefix: CA-C56, MC-2, MCM-22a, CAPI-18.
+	first = regexp.MustCompile(`\b(CA-C|MCM-|MC-|CAPI-)(\d+)([ab]?)\b`)
+	// further continues it: a comma or "and" and one more item of the same
+	// list, or dots and the end of a range; the prefix may be left out, of
+	// CA-C all but the C.
+	further = regexp.MustCompile(`^(\s*(?:,|and)\s*|\s*(?:…|\.{2,3}|–)\s*)(CA-C|C|MCM-|MC-|CAPI-)?(\d+)([ab]?)\b`)
+	// identifier is an item in a Go name, where no dash may stand: CAC56, MC_2.
+	identifier = regexp.MustCompile(`(CA_?C|MCM|MC|CAPI)_?(\d+)([ab]?)(?:_|[A-Z]|$)`)
+)
+
+// maxRange bounds what a typing error in a range may do.
+const maxRange = 120
+
+// mentions are the items that a text names, singly, in lists and in ranges, in
+// their order in the text.
+func mentions(text string) []string {
+	var ids []string
+	for {
+		at := first.FindStringSubmatchIndex(text)
+		if at == nil {
+			return ids
+		}
+		prefix, number, letter := text[at[2]:at[3]], text[at[4]:at[5]], text[at[6]:at[7]]
+		last := atoi(number)
+		ids = append(ids, canonical(prefix, last, letter))
+		text = text[at[1]:]
+		for {
+			next := further.FindStringSubmatch(text)
+			if next == nil || !continues(prefix, next[2]) {
+				break
+			}
+			number := atoi(next[3])
+			if isRange(next[1]) {
+				for n := last + 1; n < number && n-last < maxRange; n++ {
+					ids = append(ids, canonical(prefix, n, ""))
+				}
+			}
+			ids = append(ids, canonical(prefix, number, next[4]))
+			last, text = number, text[len(next[0]):]
+		}
+	}
+}
+
+// nameMentions are the items that the name of a test function names.
+func nameMentions(name string) []string {
+	var ids []string
+	for _, match := range identifier.FindAllStringSubmatch(name, -1) {
+		prefix := map[string]string{"MCM": "MCM-", "MC": "MC-", "CAPI": "CAPI-"}[match[1]]
+		if prefix == "" {
+			prefix = "CA-C"
+		}
+		ids = append(ids, canonical(prefix, atoi(match[2]), match[3]))
+	}
+	return ids
+}
+
+// continues says whether the prefix of a further item, which may be left out or
+// be only the letter C, is that of the first.
+func continues(prefix, next string) bool {
+	if prefix == "CA-C" {
+		return next == "C" || next == prefix
+	}
+	return next == "" || next == prefix
+}
+
+func isRange(separator string) bool {
+	return strings.ContainsAny(separator, "….–")
+}
+
+// canonical is an item's id as the checklists write it.
+func canonical(prefix string, number int, letter string) string {
+	if prefix == "CA-C" {
+		return fmt.Sprintf("%s%02d%s", prefix, number, letter)
+	}
+	return fmt.Sprintf("%s%d%s", prefix, number, letter)
+}
+
+// atoi reads digits that a pattern has found; too many of them are no item's.
+func atoi(digits string) int {
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		return 0
+	}
+	return n
+}

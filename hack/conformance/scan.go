@@ -1,0 +1,107 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// test is a test function that names items, or a table outside of any.
+type test struct {
+	file string // with slashes, from the repository's folder
+	name string // of the function; empty for a table outside of any
+	ids  []string
+}
+
+func (t test) String() string {
+	if t.name == "" {
+		return t.file
+	}
+	return t.file + " " + t.name
+}
+
+// ownFolder holds tests about items, which cover none.
+const ownFolder = "hack/conformance"
+
+// scan finds the tests of a repository that name items, sorted by file.
+func scan(repository fs.FS) ([]test, error) {
+	var tests []test
+	err := fs.WalkDir(repository, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && skipped(name):
+			return fs.SkipDir
+		case entry.IsDir() || !strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		source, err := fs.ReadFile(repository, name)
+		if err != nil {
+			return err
+		}
+		found, err := scanFile(name, source)
+		tests = append(tests, found...)
+		return err
+	})
+	return tests, err
+}
+
+func skipped(folder string) bool {
+	base := path.Base(folder)
+	return folder != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "vendor" || folder == ownFolder)
+}
+
+// scanFile finds what the declarations of one file name: a test function by its
+// own name, by those of its subtests, and by the tables that it holds.
+func scanFile(name string, source []byte) ([]test, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), name, source, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	var tests []test
+	for _, declaration := range file.Decls {
+		t := test{file: name, ids: named(declaration)}
+		if function, ok := declaration.(*ast.FuncDecl); ok {
+			t.name = function.Name.Name
+			if strings.HasPrefix(t.name, "Test") || strings.HasPrefix(t.name, "Fuzz") || strings.HasPrefix(t.name, "Benchmark") {
+				t.ids = append(nameMentions(t.name), t.ids...)
+			}
+		}
+		if t.ids = unique(t.ids); len(t.ids) > 0 {
+			tests = append(tests, t)
+		}
+	}
+	return tests, nil
+}
+
+// named are the items in a declaration's strings, but for what it says when a
+// test fails: a complaint names no test.
+func named(declaration ast.Decl) (ids []string) {
+	ast.Inspect(declaration, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.CallExpr:
+			return !complains(node)
+		case *ast.BasicLit:
+			if text, err := strconv.Unquote(node.Value); err == nil && node.Kind == token.STRING {
+				ids = append(ids, mentions(text)...)
+			}
+		}
+		return true
+	})
+	return ids
+}
+
+func complains(call *ast.CallExpr) bool {
+	selector, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && slices.Contains([]string{"Error", "Errorf", "Fatal", "Fatalf", "Log", "Logf"}, selector.Sel.Name)
+}
+
+func unique(ids []string) []string {
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
