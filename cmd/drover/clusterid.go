@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The ConfigMap that remembers the cluster id, in drover's namespace.
+const (
+	clusterIDConfigMap = "drover-cluster-id"
+	clusterIDKey       = "clusterID"
+)
+
+// clusterID is the name of this cluster on its cloud resources: the flag's, else the UID of kube-system. It is written
+// once; another one later would make every server look like a stranger's, so a change is refused (design §3).
+func clusterID(ctx context.Context, c client.Client, namespace, flag string) (string, error) {
+	id := flag
+	if id == "" {
+		var system corev1.Namespace
+		if err := c.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &system); err != nil {
+			return "", fmt.Errorf("reading namespace %s for the cluster id: %w", metav1.NamespaceSystem, err)
+		}
+		id = string(system.UID)
+	}
+	key := client.ObjectKey{Namespace: namespace, Name: clusterIDConfigMap}
+	created := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+		Data:       map[string]string{clusterIDKey: id},
+	}
+	err := c.Create(ctx, created)
+	if err == nil {
+		return id, nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return "", fmt.Errorf("writing the cluster id to ConfigMap %s: %w", key, err)
+	}
+	var stored corev1.ConfigMap
+	if err := c.Get(ctx, key, &stored); err != nil {
+		return "", fmt.Errorf("reading the cluster id from ConfigMap %s: %w", key, err)
+	}
+	switch was := stored.Data[clusterIDKey]; {
+	case was == "":
+		return "", fmt.Errorf("ConfigMap %s has no key %s: delete it to have the id %q written anew", key, clusterIDKey, id)
+	case flag != "" && was != flag:
+		return "", fmt.Errorf("--cluster-id %q differs from %q in ConfigMap %s: servers bear the old one; "+
+			"drop the flag, or change the ConfigMap once no server of this cluster is left", flag, was, key)
+	default:
+		return was, nil
+	}
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+)
+
+func TestClusterIDIsWrittenOnce(t *testing.T) {
+	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "uid-of-kube-system"}}
+	stored := func(data map[string]string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "drover", Name: clusterIDConfigMap}, Data: data}
+	}
+	for _, tt := range []struct {
+		name    string
+		objects []client.Object
+		flag    string
+		want    string
+		wantErr string
+	}{
+		{"the first start takes the UID of kube-system", []client.Object{system}, "", "uid-of-kube-system", ""},
+		{"the first start takes the flag", []client.Object{system}, "prod", "prod", ""},
+		{"a later start keeps what is stored", []client.Object{system, stored(map[string]string{clusterIDKey: "prod"})}, "", "prod", ""},
+		{"a later start with the same flag", []client.Object{system, stored(map[string]string{clusterIDKey: "prod"})}, "prod", "prod", ""},
+		{"another flag is refused", []client.Object{system, stored(map[string]string{clusterIDKey: "prod"})}, "test", "", `"test" differs from "prod"`},
+		{"an emptied record is not guessed", []client.Object{system, stored(nil)}, "", "", "has no key clusterID"},
+		{"no kube-system", nil, "", "", "reading namespace kube-system"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := fake.NewClientBuilder().WithObjects(tt.objects...).Build()
+			got, err := clusterID(context.Background(), c, "drover", tt.flag)
+			if got != tt.want {
+				t.Errorf("id %q, want %q", got, tt.want)
+			}
+			if (tt.wantErr == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
+				t.Fatalf("error %v, want %q", err, tt.wantErr)
+			}
+			if err != nil {
+				return
+			}
+			var cm corev1.ConfigMap
+			if err := c.Get(context.Background(), client.ObjectKey{Namespace: "drover", Name: clusterIDConfigMap}, &cm); err != nil {
+				t.Fatal(err)
+			}
+			if cm.Data[clusterIDKey] != tt.want {
+				t.Errorf("stored %q, want %q", cm.Data[clusterIDKey], tt.want)
+			}
+		})
+	}
+}

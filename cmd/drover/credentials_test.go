@@ -1,0 +1,51 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestTheConfiguredCloudComesFromOnePlace(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	ca := write("ca.pem", "a bundle")
+	clouds := write("clouds.yaml", "clouds: {a: {auth: {auth_url: https://a, username: file}}, b: {auth: {auth_url: https://b}}}")
+	env := map[string]string{"OS_AUTH_URL": "https://env", "OS_USERNAME": "env"}
+
+	for _, tt := range []struct {
+		name           string
+		set            func(*options)
+		env            map[string]string
+		endpoint, user string
+		ca, wantErr    string
+	}{
+		{"the environment", func(*options) {}, env, "https://env", "env", "", ""},
+		{"nothing is configured", func(*options) {}, nil, "", "", "", ""},
+		{"the file wins, and nothing is mixed in", func(o *options) { o.cloudsYAML, o.cloud = clouds, "b" }, env, "https://b", "", "", ""},
+		{"a bundle by flag", func(o *options) { o.caBundle = ca }, env, "https://env", "env", "a bundle", ""},
+		{"an unknown cloud", func(o *options) { o.cloudsYAML, o.cloud = clouds, "c" }, env, "", "", "", `no cloud "c"; it has: a, b`},
+		{"a file that is not there", func(o *options) { o.cloudsYAML = dir + "/none" }, env, "", "", "", "reading --clouds-yaml"},
+		{"a cloud without a file", func(o *options) { o.cloud = "a" }, env, "", "", "", "--clouds-yaml is needed"},
+		{"a bundle that is not there", func(o *options) { o.caBundle = dir + "/none" }, env, "", "", "", "reading the CA bundle"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := defaults()
+			tt.set(o)
+			got, err := credentialsFrom(o, func(name string) string { return tt.env[name] })
+			if (tt.wantErr == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
+				t.Fatalf("error %v, want %q", err, tt.wantErr)
+			}
+			if got.IdentityEndpoint != tt.endpoint || got.Username != tt.user || string(got.CACert) != tt.ca {
+				t.Errorf("got endpoint %q, user %q, CA %q", got.IdentityEndpoint, got.Username, got.CACert)
+			}
+		})
+	}
+}

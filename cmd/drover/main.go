@@ -1,0 +1,43 @@
+// Command drover lets the stock Kubernetes cluster-autoscaler scale clusters whose nodes are OpenStack servers: it
+// serves cluster-autoscaler's externalgrpc protocol and runs the Machine, MachineSet and MachineDeployment controllers.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+)
+
+func main() {
+	if err := command().Execute(); err != nil {
+		fmt.Fprintln(os.Stderr, "drover:", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	o := defaults()
+	c := &cobra.Command{
+		Use:           "drover",
+		Short:         "Node groups of OpenStack servers for the Kubernetes cluster-autoscaler",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(*cobra.Command, []string) error {
+			credentials, err := credentialsFrom(o, os.Getenv)
+			if err != nil {
+				return err
+			}
+			if err := o.validate(); err != nil {
+				return err
+			}
+			ctrl.SetLogger(zap.New(zap.UseDevMode(false), zap.Level(logLevel(o.verbosity))))
+			return run(ctrl.SetupSignalHandler(), o, credentials)
+		},
+	}
+	o.addFlags(c.Flags())
+	return c
+}

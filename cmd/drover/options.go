@@ -1,0 +1,130 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// options are all that can be set from outside. Every flag is here, with its default.
+type options struct {
+	kubeconfig string
+	namespace  string
+	clusterID  string
+	leader     bool
+	verbosity  int
+
+	metricsAddress string
+	healthAddress  string
+
+	grpcAddress        string
+	grpcCert, grpcKey  string
+	grpcClientCA       string
+	grpcAllowedClients []string
+	grpcInsecure       bool
+	grpcReflection     bool
+
+	cloudsYAML string
+	cloud      string
+	caBundle   string
+
+	startupTaint       string
+	drainTimeout       time.Duration
+	joinTimeout        time.Duration
+	bootstrapAPIServer string
+	secretNamespaces   []string
+	workers            int
+}
+
+func defaults() *options {
+	return &options{
+		namespace:      "drover",
+		leader:         true,
+		metricsAddress: "127.0.0.1:8080",
+		healthAddress:  ":8081",
+		grpcAddress:    ":8086",
+		startupTaint:   v1alpha1.DefaultStartupTaint,
+		drainTimeout:   2 * time.Hour,
+		joinTimeout:    10 * time.Minute,
+		workers:        10,
+	}
+}
+
+func (o *options) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "kubeconfig of the cluster; empty: the service account of the pod drover runs in")
+	f.StringVar(&o.namespace, "namespace", o.namespace, "namespace of drover's own lease and of the ConfigMap with the cluster id")
+	f.StringVar(&o.clusterID, "cluster-id", o.clusterID, "name of the cluster on its cloud resources; empty: the UID of the namespace kube-system. Written once; a change is refused")
+	f.BoolVar(&o.leader, "leader-elect", o.leader, "take a lease before controllers run; every replica serves gRPC all the same")
+	f.IntVarP(&o.verbosity, "v", "v", o.verbosity, "log level: 0 decisions, 1 and more details")
+
+	f.StringVar(&o.metricsAddress, "metrics-address", o.metricsAddress, "where Prometheus metrics are served; 0 turns them off")
+	f.StringVar(&o.healthAddress, "health-address", o.healthAddress, "where /healthz and /readyz are served; 0 turns them off")
+
+	f.StringVar(&o.grpcAddress, "grpc-address", o.grpcAddress, "where cluster-autoscaler calls: host:port or unix:///path")
+	f.StringVar(&o.grpcCert, "grpc-cert", o.grpcCert, "certificate of the gRPC server (PEM file, reloaded when it changes)")
+	f.StringVar(&o.grpcKey, "grpc-key", o.grpcKey, "key of the gRPC server (PEM file, reloaded when it changes)")
+	f.StringVar(&o.grpcClientCA, "grpc-client-ca", o.grpcClientCA, "CA of the clients that may call (PEM file)")
+	f.StringSliceVar(&o.grpcAllowedClients, "grpc-allowed-clients", o.grpcAllowedClients, "names (SAN or CN) of clients that may call; empty: every client with a certificate of the CA")
+	f.BoolVar(&o.grpcInsecure, "grpc-insecure", o.grpcInsecure, "serve without TLS; only on loopback or a unix socket")
+	f.BoolVar(&o.grpcReflection, "grpc-reflection", o.grpcReflection, "serve gRPC reflection")
+
+	f.StringVar(&o.cloudsYAML, "clouds-yaml", o.cloudsYAML, "clouds.yaml with the configured cloud; empty: the OS_* variables of the environment")
+	f.StringVar(&o.cloud, "cloud", o.cloud, "name of the cloud in clouds.yaml")
+	f.StringVar(&o.caBundle, "cloud-ca", o.caBundle, "CA bundle for the cloud's endpoints (PEM file); empty: the system's")
+
+	f.StringVar(&o.startupTaint, "startup-taint", o.startupTaint, "taint (effect NoSchedule) that a node bears until it can take pods; empty: none")
+	f.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout, "how long after its deletion a Machine's pods are still evicted under their disruption budgets")
+	f.DurationVar(&o.joinTimeout, "join-timeout", o.joinTimeout, "how long a server may take to become a node, from the server's creation")
+	f.StringVar(&o.bootstrapAPIServer, "bootstrap-api-server", o.bootstrapAPIServer, "URL of the API server for joining nodes; empty: kube-public/cluster-info, else the kubeconfig's")
+	f.StringSliceVar(&o.secretNamespaces, "secret-namespaces", o.secretNamespaces, "namespaces, beside its own, whose Secrets and ConfigMaps a Machine's provider spec may refer to")
+	f.IntVar(&o.workers, "workers", o.workers, "Machines worked on at a time")
+}
+
+// validate says everything that is wrong with the options at once.
+func (o *options) validate() error {
+	var errs []error
+	say := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	socket := strings.HasPrefix(o.grpcAddress, "unix:")
+	if !socket {
+		if _, _, err := net.SplitHostPort(o.grpcAddress); err != nil {
+			say("--grpc-address %q is neither host:port nor unix:///path", o.grpcAddress)
+		}
+	}
+	switch {
+	case o.grpcInsecure && !socket && !loopback(o.grpcAddress):
+		say("--grpc-insecure needs a loopback --grpc-address or a unix socket, not %q", o.grpcAddress)
+	case o.grpcInsecure && (o.grpcCert != "" || o.grpcKey != "" || o.grpcClientCA != ""):
+		say("--grpc-insecure and --grpc-cert, --grpc-key or --grpc-client-ca exclude each other")
+	case !o.grpcInsecure && (o.grpcCert == "" || o.grpcKey == "" || o.grpcClientCA == ""):
+		say("--grpc-cert, --grpc-key and --grpc-client-ca are all needed (or --grpc-insecure on loopback or a unix socket)")
+	}
+	if o.drainTimeout < 0 {
+		say("--drain-timeout %v is negative", o.drainTimeout)
+	}
+	if o.joinTimeout <= 0 {
+		say("--join-timeout %v is not positive", o.joinTimeout)
+	}
+	if o.workers < 1 {
+		say("--workers %d is less than 1", o.workers)
+	}
+	return errors.Join(errs...)
+}
+
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// logLevel turns -v into zap's level, where more is said the lower the number.
+func logLevel(verbosity int) zapcore.Level { return zapcore.Level(-verbosity) }

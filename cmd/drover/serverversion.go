@@ -1,0 +1,28 @@
+package main
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/discovery"
+)
+
+// oldestServer is the oldest API server that drover works with: the first with ValidatingAdmissionPolicy in its stable
+// form and with CEL rules that ratchet.
+var oldestServer = version.MustParseGeneric("1.30.0")
+
+// checkServer refuses API servers that are too old, and gives the version of one that is not.
+func checkServer(d discovery.ServerVersionInterface) (*version.Version, error) {
+	info, err := d.ServerVersion()
+	if err != nil {
+		return nil, fmt.Errorf("asking the API server for its version: %w", err)
+	}
+	v, err := version.ParseGeneric(info.GitVersion)
+	if err != nil {
+		return nil, fmt.Errorf("reading the API server's version %q: %w", info.GitVersion, err)
+	}
+	if v.LessThan(oldestServer) {
+		return nil, fmt.Errorf("the API server is Kubernetes %s; drover needs %s or newer", info.GitVersion, oldestServer)
+	}
+	return v, nil
+}

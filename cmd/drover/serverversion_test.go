@@ -1,0 +1,38 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/version"
+)
+
+type fakeVersion struct {
+	git string
+	err error
+}
+
+func (f fakeVersion) ServerVersion() (*version.Info, error) {
+	return &version.Info{GitVersion: f.git}, f.err
+}
+
+func TestOldAPIServersAreRefused(t *testing.T) {
+	for _, tt := range []struct {
+		server fakeVersion
+		want   string // part of the error; empty: accepted
+	}{
+		{fakeVersion{git: "v1.30.0"}, ""},
+		{fakeVersion{git: "v1.37.1-eks-1"}, ""},
+		{fakeVersion{git: "v1.29.14"}, "the API server is Kubernetes v1.29.14; drover needs 1.30.0 or newer"},
+		{fakeVersion{git: "main"}, `reading the API server's version "main"`},
+		{fakeVersion{err: errors.New("connection refused")}, "asking the API server for its version: connection refused"},
+	} {
+		t.Run(tt.server.git, func(t *testing.T) {
+			_, err := checkServer(tt.server)
+			if (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
