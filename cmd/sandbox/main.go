@@ -1,0 +1,105 @@
+// Command sandbox is drover's demo: a whole cloud and cluster on one machine.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/drover-project/drover/test/sandbox"
+	"github.com/drover-project/drover/test/sandbox/screen"
+)
+
+func main() {
+	// Client libraries warn on standard error, which would tear the table.
+	klog.SetLogger(logr.Discard())
+	ctrl.SetLogger(logr.Discard())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	err := command().ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sandbox:", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	o := &sandbox.Options{}
+	root := &cobra.Command{
+		Use: "sandbox", Short: "A whole cloud and cluster on one machine, with drover between them",
+		SilenceUsage: true, SilenceErrors: true,
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&o.Dir, "dir", "", "folder for keys, logs and data, removed at the end; empty: a new temporary one")
+	f.StringVar(&o.Drover, "drover", "", "drover's binary; empty: the one beside this program, else it is built")
+	f.StringVar(&o.GRPCAddress, "grpc-address", "127.0.0.1:0", "where drover listens for the autoscaler; port 0: any that is free")
+	f.StringVar(&o.MetricsAddress, "metrics-address", "127.0.0.1:0", "where drover shows its metrics")
+	f.StringVar(&o.HealthAddress, "health-address", "127.0.0.1:0", "where drover shows its health")
+	f.DurationVar(&o.BootTime, "boot-time", 3*time.Second, "how long a simulated server boots")
+	f.StringSliceVar(&o.DroverFlags, "drover-flag", nil, "a further flag for drover; may be repeated")
+	root.AddCommand(
+		&cobra.Command{
+			Use: "demo", Short: "Start everything, go through the scenario, and in a terminal stay until Ctrl-C", Args: cobra.NoArgs,
+			RunE: func(c *cobra.Command, _ []string) error { return locked(c.Context(), o, demo) },
+		},
+		&cobra.Command{
+			Use: "up", Short: "Start everything and stay until Ctrl-C", Args: cobra.NoArgs,
+			RunE: func(c *cobra.Command, _ []string) error { return locked(c.Context(), o, up) },
+		},
+	)
+	return root
+}
+
+// locked starts a sandbox, the only one of this user, and ends it after do, whatever happens.
+func locked(ctx context.Context, o *sandbox.Options, do func(context.Context, *sandbox.Sandbox, *screen.Screen) error) error {
+	release, err := sandbox.Lock()
+	if err != nil {
+		return err
+	}
+	defer release()
+	out := screen.New(os.Stdout)
+	o.Log = out
+	if o.Drover == "" {
+		o.Drover = beside("drover")
+	}
+	if o.Autoscaler, err = sandbox.FindAutoscaler(); err != nil {
+		return err
+	}
+	s, err := sandbox.Start(ctx, *o)
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	defer s.Stop()
+	return interrupted(ctx, do(ctx, s, out))
+}
+
+// interrupted puts a person's Ctrl-C in the place of whatever failed because of it.
+func interrupted(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	return err
+}
+
+// beside gives the path of a program in this one's folder, or nothing.
+func beside(name string) string {
+	self, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	path := filepath.Join(filepath.Dir(self), name)
+	if info, err := os.Stat(path); err != nil || info.IsDir() {
+		return ""
+	}
+	return path
+}

@@ -1,0 +1,40 @@
+package sandbox
+
+import (
+	"fmt"
+	"net"
+)
+
+// claim turns a flag's address into one that is free now: a port of 0 into a port, anything else into itself.
+func claim(flag, address string) (string, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", fmt.Errorf("%s %q is not host:port: %w", flag, address, err)
+	}
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		return "", fmt.Errorf("%s %q: the sandbox listens on loopback alone; use 127.0.0.1", flag, address)
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return "", fmt.Errorf("%s %s cannot be listened on (%w): choose another port, or 0 for any that is free", flag, address, err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String(), nil
+}
+
+// claimAll claims drover's addresses, before anything has been started.
+func (o *Options) claimAll() error {
+	for _, a := range []struct {
+		flag    string
+		address *string
+	}{
+		{"--grpc-address", &o.GRPCAddress}, {"--metrics-address", &o.MetricsAddress}, {"--health-address", &o.HealthAddress},
+	} {
+		free, err := claim(a.flag, *a.address)
+		if err != nil {
+			return err
+		}
+		*a.address = free
+	}
+	return nil
+}

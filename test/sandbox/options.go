@@ -1,0 +1,53 @@
+package sandbox
+
+import (
+	"io"
+	"time"
+
+	"github.com/drover-project/drover/test/autoscaler"
+)
+
+// Options say what [Start] puts up. The zero value is a whole sandbox.
+type Options struct {
+	// Dir holds keys, logs and data. Empty: a new folder under the system's temporary one. Stop removes it either way.
+	Dir string
+	// Drover is the path of drover's binary. Empty: it is built from this module.
+	Drover string
+	// DroverFlags are appended to drover's own.
+	DroverFlags []string
+	// GRPCAddress, MetricsAddress and HealthAddress are where drover listens; loopback only. Default: free ports.
+	GRPCAddress, MetricsAddress, HealthAddress string
+	// Password is drover's password for the cloud. Empty: the right one.
+	Password string
+	// BootTime is how long a simulated server boots. Default: 3 s.
+	BootTime time.Duration
+	// Autoscaler is the path of a real cluster-autoscaler. Empty: the stand-in.
+	Autoscaler string
+	// NoAutoscaler leaves it out.
+	NoAutoscaler bool
+	// Scaling are the stand-in's times; its connections are filled in.
+	Scaling autoscaler.Options
+	// Log takes a line per step. Default: dropped.
+	Log io.Writer
+}
+
+const (
+	defaultBootTime = 3 * time.Second
+	// readyAfter is how long a simulated node's network takes to come up.
+	readyAfter = 500 * time.Millisecond
+)
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = io.Discard
+	}
+	if o.BootTime == 0 {
+		o.BootTime = defaultBootTime
+	}
+	for _, address := range []*string{&o.GRPCAddress, &o.MetricsAddress, &o.HealthAddress} {
+		if *address == "" {
+			*address = "127.0.0.1:0"
+		}
+	}
+	return o
+}

@@ -1,0 +1,206 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/deploy"
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/test/kube"
+	"github.com/drover-project/drover/test/kubelet"
+	"github.com/drover-project/drover/test/openstack"
+)
+
+// startupTaint is drover's default.
+const startupTaint = v1alpha1.DefaultStartupTaint
+
+// Sandbox is a running cloud and cluster.
+type Sandbox struct {
+	// Dir holds keys, logs and data.
+	Dir     string
+	Cluster *kube.Cluster
+	Cloud   *openstack.Cloud
+	// Client is the administrator's; it knows drover's kinds.
+	Client client.Client
+
+	options   Options
+	pki       pki
+	machines  *machines
+	processes []*process
+	cancel    context.CancelFunc
+	work      sync.WaitGroup
+	stop      sync.Once
+
+	mu       sync.Mutex
+	failures []error
+}
+
+// Start puts up everything that the options ask for. ctx bounds the start alone; the sandbox runs until Stop. After an
+// error nothing is left.
+func Start(ctx context.Context, o Options) (*Sandbox, error) {
+	o = o.withDefaults()
+	if err := o.claimAll(); err != nil {
+		return nil, err
+	}
+	s, err := prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.bringUp(ctx); err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func prepare(o Options) (*Sandbox, error) {
+	dir := o.Dir
+	var err error
+	if dir == "" {
+		dir, err = os.MkdirTemp("", "drover-sandbox-")
+	} else {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("making the sandbox's folder: %w", err)
+	}
+	return &Sandbox{Dir: dir, options: o}, nil
+}
+
+func (s *Sandbox) bringUp(ctx context.Context) error {
+	began := time.Now()
+	if err := s.build(ctx); err != nil {
+		return err
+	}
+	// What runs in this process outlives ctx and ends with Stop.
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.cancel = cancel
+	for _, step := range []struct {
+		name string
+		do   func(ctx context.Context) error
+	}{
+		{"control plane", s.startCluster},
+		{"simulated OpenStack", func(context.Context) error { return s.startCloud(running) }},
+		{"drover", s.startDrover},
+		{"autoscaler", func(context.Context) error { return s.startAutoscaler(running) }},
+	} {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("starting %s: %w", step.name, err)
+		}
+		say(s.options.Log, "%s: up after %.1f s", step.name, time.Since(began).Seconds())
+	}
+	return nil
+}
+
+// build makes what is not there yet: the control plane's binaries and drover.
+func (s *Sandbox) build(ctx context.Context) (err error) {
+	if _, err := kube.Binaries(ctx, s.options.Log); err != nil {
+		return fmt.Errorf("building the control plane: %w", err)
+	}
+	if s.options.Drover == "" {
+		s.options.Drover, err = Build(ctx, s.Dir, s.options.Log)
+	}
+	if err != nil {
+		return err
+	}
+	s.pki, err = makePKI(filepath.Join(s.Dir, "pki"))
+	return err
+}
+
+func (s *Sandbox) startCluster(ctx context.Context) error {
+	var err error
+	s.Cluster, err = kube.Start(ctx, kube.Options{
+		Dir: filepath.Join(s.Dir, "kube"), Components: kube.All(), Log: s.options.Log,
+	})
+	if err != nil {
+		return err
+	}
+	if s.Client, err = client.New(s.Cluster.Config, client.Options{Scheme: Scheme()}); err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	return deploy.Apply(ctx, s.Client)
+}
+
+// Scheme knows Kubernetes' kinds and drover's.
+func Scheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(v1alpha1.AddToScheme(scheme))
+	return scheme
+}
+
+// startCloud starts the cloud, its servers and the stand-in for its cloud-controller-manager.
+func (s *Sandbox) startCloud(running context.Context) error {
+	s.Cloud = newCloud(s.options.BootTime)
+	s.machines = runMachines(running, s.Cloud)
+	if err := s.Cloud.Start(running); err != nil {
+		return err
+	}
+	s.work.Go(func() {
+		err := kubelet.RunCloudControllerManager(running, kubelet.CloudControllerOptions{
+			Config: s.Cluster.Config, Servers: serversOf(s.Cloud, region),
+		})
+		if err != nil {
+			s.failed(err)
+		}
+	})
+	return nil
+}
+
+func (s *Sandbox) failed(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failures = append(s.failures, err)
+}
+
+// Err says what has ended by itself or failed for good; nil while everything runs.
+func (s *Sandbox) Err() error {
+	s.mu.Lock()
+	all := slices.Clone(s.failures)
+	s.mu.Unlock()
+	for _, p := range s.processes {
+		all = append(all, p.failure())
+	}
+	return errors.Join(append(all, s.Cluster.Err())...)
+}
+
+// Stop ends everything and removes the folder. It may be called more than once.
+func (s *Sandbox) Stop() {
+	s.stop.Do(func() {
+		// Clients end before what they speak to, so that none has reason to complain.
+		if s.cancel != nil {
+			s.cancel()
+		}
+		s.work.Wait()
+		for _, p := range slices.Backward(s.processes) {
+			p.stop()
+		}
+		if s.machines != nil {
+			s.machines.wait()
+		}
+		if s.Cloud != nil {
+			s.Cloud.Close()
+		}
+		if s.Cluster != nil {
+			s.Cluster.Stop()
+		}
+		_ = os.RemoveAll(s.Dir)
+	})
+}
+
+// LogFile is the log of drover or of the autoscaler.
+func (s *Sandbox) LogFile(name string) string { return filepath.Join(s.Dir, name+".log") }

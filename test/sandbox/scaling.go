@@ -1,0 +1,126 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"github.com/drover-project/drover/proto"
+	"github.com/drover-project/drover/test/autoscaler"
+)
+
+// FindAutoscaler gives the path of a real cluster-autoscaler: the one that CLUSTER_AUTOSCALER names, else one on the
+// PATH, else none.
+func FindAutoscaler() (string, error) {
+	if named := os.Getenv("CLUSTER_AUTOSCALER"); named != "" {
+		path, err := exec.LookPath(named)
+		if err != nil {
+			return "", fmt.Errorf("CLUSTER_AUTOSCALER=%s: %w; name an executable, or unset it to have the stand-in", named, err)
+		}
+		return path, nil
+	}
+	path, err := exec.LookPath(autoscalerName)
+	if err != nil {
+		return "", nil
+	}
+	return path, nil
+}
+
+// AutoscalerName says which one runs.
+func (s *Sandbox) AutoscalerName() string {
+	switch {
+	case s.options.NoAutoscaler:
+		return "none"
+	case s.options.Autoscaler != "":
+		return s.options.Autoscaler
+	}
+	return "a stand-in for cluster-autoscaler"
+}
+
+// startAutoscaler writes the cloud config and runs the real program or the stand-in with it.
+func (s *Sandbox) startAutoscaler(ctx context.Context) error {
+	file := filepath.Join(s.Dir, "autoscaler-cloud.yaml")
+	config := autoscaler.CloudConfig{
+		Address: s.options.GRPCAddress, Key: s.pki.clientKey, Cert: s.pki.clientCert, CACert: s.pki.ca, Timeout: "5s",
+	}
+	raw, err := yaml.Marshal(config)
+	if err != nil {
+		return fmt.Errorf("writing the autoscaler's cloud config: %w", err)
+	}
+	if err := os.WriteFile(file, raw, 0o600); err != nil {
+		return fmt.Errorf("writing the autoscaler's cloud config: %w", err)
+	}
+	switch {
+	case s.options.NoAutoscaler:
+		return nil
+	case s.options.Autoscaler != "":
+		return s.runAutoscaler(ctx, file)
+	}
+	return s.runStandIn(ctx, file)
+}
+
+// fast are the times of a demo: what takes a real cluster ten minutes takes seconds here.
+func fast(o autoscaler.Options) autoscaler.Options {
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&o.ScanInterval, time.Second},
+		{&o.ScaleDownUnneededTime, 8 * time.Second},
+		{&o.ScaleDownDelayAfterAdd, 3 * time.Second},
+		{&o.MaxNodeProvisionTime, 2 * time.Minute},
+		{&o.InitialBackoff, 5 * time.Second},
+		{&o.MaxBackoff, 30 * time.Second},
+	} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	return o
+}
+
+func (s *Sandbox) runStandIn(ctx context.Context, file string) error {
+	config, err := autoscaler.ReadCloudConfig(file)
+	if err != nil {
+		return err
+	}
+	conn, err := config.Dial()
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(s.Cluster.Config)
+	if err != nil {
+		return fmt.Errorf("making the autoscaler's client: %w", err)
+	}
+	log, err := os.Create(s.LogFile("autoscaler"))
+	if err != nil {
+		return fmt.Errorf("creating the autoscaler's log: %w", err)
+	}
+	o := fast(s.options.Scaling)
+	o.Provider, o.Client, o.Log = proto.NewCloudProviderClient(conn), client, lineLogger(log)
+	if o.StartupTaints == nil {
+		o.StartupTaints = []string{startupTaint}
+	}
+	a, err := autoscaler.New(ctx, o)
+	if err != nil {
+		return fmt.Errorf("starting the autoscaler stand-in: %w", err)
+	}
+	s.work.Go(func() {
+		_ = a.Run(ctx)
+		_ = conn.Close()
+		_ = log.Close()
+	})
+	return nil
+}
+
+func lineLogger(file *os.File) logr.Logger {
+	return funcr.New(func(_, args string) { _, _ = fmt.Fprintln(file, args) }, funcr.Options{LogTimestamp: true})
+}

@@ -1,0 +1,283 @@
+package scenario
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/test/openstack"
+	"github.com/drover-project/drover/test/sandbox"
+)
+
+// Stage is one thing that the demo shows.
+type Stage struct {
+	Name string
+	// Limit is how long it may take.
+	Limit time.Duration
+	// Run does it, and returns nil only when what the name says has come true. The note is what it measured.
+	Run func(ctx context.Context, d *Demo) (note string, err error)
+}
+
+// JoinLimit is how long the first pending pod may wait for its node, with servers that boot in 3 s.
+const JoinLimit = 15 * time.Second
+
+// The sizes of the scenario; the bounds are the manifest's.
+const (
+	smallest, largest = 1, 5
+	byHand            = 3
+	rolled            = 2
+	singleName        = "single"
+)
+
+// Stages are the scenario, in order.
+func Stages() []Stage {
+	return []Stage{
+		{"apply a MachineDeployment: its nodes join", time.Minute, applyGroup},
+		{"pods that do not fit: nodes arrive", time.Minute, scaleUp},
+		{"pods gone: nodes leave, down to the minimum", 90 * time.Second, scaleDown},
+		{"kubectl scale, up and down again", time.Minute, scaleByHand},
+		{"a changed template: every node is replaced", 2 * time.Minute, roll},
+		{"kubectl create and delete of a single Machine", time.Minute, single},
+		{"nothing is left but what living nodes need", 30 * time.Second, clean},
+	}
+}
+
+func applyGroup(ctx context.Context, d *Demo) (string, error) {
+	if err := d.kubectlFile(ctx, "apply", "nodes", d.Group); err != nil {
+		return "", err
+	}
+	return "", d.until(ctx, d.size(int(*d.Group.Spec.Replicas)))
+}
+
+func scaleUp(ctx context.Context, d *Demo) (string, error) {
+	if err := d.workload(ctx, largest); err != nil {
+		return "", err
+	}
+	first := &firstJoin{}
+	all := d.running(largest)
+	err := d.until(ctx, func(ctx context.Context) (string, error) {
+		pods, err := d.pods(ctx)
+		if err != nil {
+			return "", err
+		}
+		m, err := d.members(ctx)
+		if err != nil {
+			return "", err
+		}
+		first.look(pods, m.nodes, time.Now())
+		return all(ctx)
+	})
+	if err != nil {
+		return "", err
+	}
+	d.Joined = first.took
+	note := fmt.Sprintf("first pending pod to its node ready: %.1f s", first.took.Seconds())
+	switch {
+	case first.pod == "":
+		return note, fmt.Errorf("no pod was ever pending: the group was large enough, so nothing is shown")
+	case first.took > JoinLimit:
+		return note, fmt.Errorf("the first pending pod waited %.1f s for its node; the limit is %s", first.took.Seconds(), JoinLimit)
+	}
+	return note, d.until(ctx, d.size(largest))
+}
+
+func scaleDown(ctx context.Context, d *Demo) (string, error) {
+	if err := d.noWorkload(ctx); err != nil {
+		return "", err
+	}
+	return "", d.until(ctx, d.size(smallest))
+}
+
+// scaleByHand tells the autoscaler to keep off meanwhile, with its own annotation on the node there is.
+func scaleByHand(ctx context.Context, d *Demo) (string, error) {
+	const keep = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+	if err := d.kubectl(ctx, "annotate", "node", "--all", keep+"=true"); err != nil {
+		return "", err
+	}
+	if err := d.scale(ctx, byHand); err != nil {
+		return "", err
+	}
+	if err := d.until(ctx, d.size(byHand)); err != nil {
+		return "", err
+	}
+	if err := d.scale(ctx, smallest); err != nil {
+		return "", err
+	}
+	if err := d.until(ctx, d.size(smallest)); err != nil {
+		return "", err
+	}
+	return "", d.kubectl(ctx, "annotate", "node", "--all", keep+"-")
+}
+
+func (d *Demo) scale(ctx context.Context, replicas int) error {
+	return d.kubectl(ctx, "--namespace="+d.Group.Namespace, "scale", "machinedeployment", d.Group.Name, fmt.Sprintf("--replicas=%d", replicas))
+}
+
+// The changed template: another flavor, and a label for the nodes.
+const (
+	newFlavor          = "m1.medium"
+	newLabel, newValue = "drover-demo", "rolled"
+)
+
+// roll changes the template under a workload that needs two nodes: each old node goes only after a new one has come.
+func roll(ctx context.Context, d *Demo) (string, error) {
+	if err := d.workload(ctx, rolled); err != nil {
+		return "", err
+	}
+	if err := d.until(ctx, d.running(rolled)); err != nil {
+		return "", err
+	}
+	if err := d.until(ctx, d.size(rolled)); err != nil {
+		return "", err
+	}
+	before, err := d.members(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := d.changeTemplate(ctx); err != nil {
+		return "", err
+	}
+	fewest := before.usable
+	err = d.until(ctx, func(ctx context.Context) (string, error) {
+		m, err := d.members(ctx)
+		if err != nil {
+			return "", err
+		}
+		fewest = min(fewest, m.usable)
+		return rolledOver(before, m), nil
+	})
+	if err != nil {
+		return "", err
+	}
+	note := fmt.Sprintf("never fewer than %d usable nodes", fewest)
+	if fewest < rolled {
+		return note, fmt.Errorf("only %d nodes were usable at one time of the rollout; maxUnavailable is 0 of %d", fewest, rolled)
+	}
+	if err := d.until(ctx, d.running(rolled)); err != nil {
+		return note, err
+	}
+	return note, d.noWorkload(ctx)
+}
+
+func (d *Demo) changeTemplate(ctx context.Context) error {
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{
+		"metadata":     map[string]any{"labels": map[string]string{newLabel: newValue}},
+		"providerSpec": map[string]any{"value": map[string]any{"cloudProviderSpec": map[string]any{"flavor": newFlavor}}},
+	}}}})
+	if err != nil {
+		return err
+	}
+	return d.kubectl(ctx, "--namespace="+d.Group.Namespace, "patch", "machinedeployment", d.Group.Name, "--type=merge", "--patch="+string(patch))
+}
+
+// rolledOver says what is missing until no old node is there and every node is of the new template.
+func rolledOver(before, now members) string {
+	old := map[string]bool{}
+	for _, n := range before.nodes {
+		old[n.Name] = true
+	}
+	left, fresh := 0, 0
+	for i := range now.nodes {
+		n := &now.nodes[i]
+		switch {
+		case old[n.Name]:
+			left++
+		case n.Labels[newLabel] == newValue && n.Labels[corev1.LabelInstanceTypeStable] == newFlavor && sandbox.UsableNode(n):
+			fresh++
+		}
+	}
+	if left > 0 || fresh < rolled || fresh != len(now.machines) {
+		return fmt.Sprintf("the rollout: %d old nodes, %d new ones of %d machines", left, fresh, len(now.machines))
+	}
+	return ""
+}
+
+func single(ctx context.Context, d *Demo) (string, error) {
+	machine := Single(d.Group, singleName)
+	if err := d.kubectlFile(ctx, "create", "machine", machine); err != nil {
+		return "", err
+	}
+	err := d.until(ctx, func(ctx context.Context) (string, error) {
+		var n corev1.Node
+		if err := d.Client.Get(ctx, client.ObjectKey{Name: singleName}, &n); client.IgnoreNotFound(err) != nil {
+			return "", err
+		}
+		if !sandbox.UsableNode(&n) {
+			return "the node " + singleName + " to be usable", nil
+		}
+		return "", nil
+	})
+	if err != nil {
+		return "", err
+	}
+	if err := d.kubectl(ctx, "--namespace="+machine.Namespace, "delete", "machine", singleName, "--wait=false"); err != nil {
+		return "", err
+	}
+	return "", d.until(ctx, func(ctx context.Context) (string, error) { return d.remains(ctx, machine) })
+}
+
+// remains says what of a deleted Machine is still there.
+func (d *Demo) remains(ctx context.Context, m *v1alpha1.Machine) (string, error) {
+	var left []string
+	for what, object := range map[string]client.Object{"its Machine": m.DeepCopy(), "its Node": &corev1.Node{}} {
+		key := client.ObjectKey{Name: m.Name}
+		if what == "its Machine" {
+			key.Namespace = m.Namespace
+		}
+		err := d.Client.Get(ctx, key, object)
+		if client.IgnoreNotFound(err) != nil {
+			return "", err
+		}
+		if err == nil {
+			left = append(left, what)
+		}
+	}
+	for _, s := range d.Cloud.Servers() {
+		if s.Name == m.Name {
+			left = append(left, "its server")
+		}
+	}
+	if len(left) == 0 {
+		return "", nil
+	}
+	slices.Sort(left)
+	return m.Name + " to be gone; there is still " + strings.Join(left, ", "), nil
+}
+
+// clean holds the cloud against the Machines: each has its server, and nothing has no Machine.
+func clean(ctx context.Context, d *Demo) (string, error) {
+	if err := d.until(ctx, func(ctx context.Context) (string, error) {
+		m, err := d.members(ctx)
+		if err != nil {
+			return "", err
+		}
+		return surplus(d.Cloud.Leftovers(), m), nil
+	}); err != nil {
+		return "", err
+	}
+	left := d.Cloud.Leftovers()
+	return fmt.Sprintf("%d servers, %d ports, %d floating IPs", len(left.Servers), len(left.Ports), len(left.FloatingIPs)), nil
+}
+
+// surplus says what the cloud holds beyond one server, one port and one floating IP per Machine.
+func surplus(l openstack.Left, m members) string {
+	want := len(m.machines)
+	counts := map[string]int{"servers": len(l.Servers), "ports": len(l.Ports), "floating IPs": len(l.FloatingIPs)}
+	if len(l.Volumes) > 0 {
+		return fmt.Sprintf("no volumes: now %d", len(l.Volumes))
+	}
+	for _, what := range slices.Sorted(maps.Keys(counts)) {
+		if counts[what] != want {
+			return fmt.Sprintf("as many %s as machines: now %d of %d", what, counts[what], want)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,127 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/test/sandbox"
+)
+
+const workloadName = "work"
+
+// workload makes pods of which no two fit on one node: each asks for 60 % of what a node of the group offers.
+func (d *Demo) workload(ctx context.Context, pods int) error {
+	m, err := d.members(ctx)
+	if err != nil {
+		return err
+	}
+	if len(m.nodes) == 0 {
+		return fmt.Errorf("making pods: there is no node to measure")
+	}
+	offered := m.nodes[0].Status.Allocatable[corev1.ResourceCPU]
+	labels := map[string]string{"app": workloadName}
+	work := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: workloadName, Namespace: corev1.NamespaceDefault},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To(int32(pods)),
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{
+					TerminationGracePeriodSeconds: ptr.To(int64(1)),
+					Containers: []corev1.Container{{
+						Name: "work", Image: "example.invalid/work",
+						Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+							corev1.ResourceCPU: *resource.NewMilliQuantity(offered.MilliValue()*6/10, resource.DecimalSI),
+						}},
+					}},
+				},
+			},
+		},
+	}
+	if err := d.Client.Create(ctx, work); err != nil {
+		return fmt.Errorf("making pods: %w", err)
+	}
+	return nil
+}
+
+// noWorkload takes the pods away.
+func (d *Demo) noWorkload(ctx context.Context) error {
+	return d.kubectl(ctx, "delete", "deployment", workloadName, "--wait=false")
+}
+
+func (d *Demo) pods(ctx context.Context) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	if err := d.Client.List(ctx, &pods, client.InNamespace(corev1.NamespaceDefault), client.MatchingLabels{"app": workloadName}); err != nil {
+		return nil, fmt.Errorf("looking at pods: %w", err)
+	}
+	return pods.Items, nil
+}
+
+// running waits until that many pods run, and none besides is left.
+func (d *Demo) running(want int) check {
+	return func(ctx context.Context) (string, error) {
+		pods, err := d.pods(ctx)
+		if err != nil {
+			return "", err
+		}
+		running := 0
+		for i := range pods {
+			if pods[i].Status.Phase == corev1.PodRunning && pods[i].DeletionTimestamp == nil {
+				running++
+			}
+		}
+		if running != want || len(pods) != want {
+			return fmt.Sprintf("%d pods to run: now %d of %d", want, running, len(pods)), nil
+		}
+		return "", nil
+	}
+}
+
+// firstJoin follows the first pod that is seen to fit nowhere until the node that it was bound to is usable.
+type firstJoin struct {
+	pod  string
+	seen time.Time
+	took time.Duration
+}
+
+func (f *firstJoin) look(pods []corev1.Pod, nodes []corev1.Node, now time.Time) {
+	if f.pod == "" {
+		for i := range pods {
+			if unschedulable(&pods[i]) {
+				f.pod, f.seen = pods[i].Name, now
+				break
+			}
+		}
+	}
+	if f.pod == "" || f.took != 0 {
+		return
+	}
+	for i := range pods {
+		if pods[i].Name != f.pod || pods[i].Spec.NodeName == "" {
+			continue
+		}
+		for j := range nodes {
+			if nodes[j].Name == pods[i].Spec.NodeName && sandbox.UsableNode(&nodes[j]) {
+				f.took = now.Sub(f.seen)
+			}
+		}
+	}
+}
+
+func unschedulable(p *corev1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
+			return p.Spec.NodeName == ""
+		}
+	}
+	return false
+}

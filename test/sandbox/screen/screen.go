@@ -1,0 +1,90 @@
+package screen
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/drover-project/drover/test/sandbox"
+)
+
+// plainEvery is how often, at most, a changed state is a line when there is no terminal.
+const plainEvery = 2 * time.Second
+
+// Screen writes frames to a terminal in place, or lines to anything else.
+type Screen struct {
+	out  io.Writer
+	live bool
+	size func() int
+
+	mu    sync.Mutex
+	drawn int
+	last  string
+	when  time.Time
+}
+
+// New makes the screen for a file; it is live when that is a terminal that can move its cursor.
+func New(out *os.File) *Screen {
+	fd := int(out.Fd())
+	s := &Screen{out: out, live: term.IsTerminal(fd) && os.Getenv("TERM") != "dumb"}
+	s.size = func() int {
+		width, _, err := term.GetSize(fd)
+		if err != nil {
+			return 0
+		}
+		return width
+	}
+	return s
+}
+
+// Live tells whether a person is looking.
+func (s *Screen) Live() bool { return s.live }
+
+// Write lets lines of progress through, above the table.
+func (s *Screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.erase()
+	return s.out.Write(p)
+}
+
+// Say writes one line that stays.
+func (s *Screen) Say(format string, args ...any) {
+	_, _ = fmt.Fprintf(s, format+"\n", args...)
+}
+
+// Show draws a frame in place of the last one; without a terminal, a changed state is a line now and then.
+func (s *Screen) Show(f Frame) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.live {
+		s.showPlain(f.State)
+		return
+	}
+	lines := f.Lines(s.size())
+	s.erase()
+	_, _ = io.WriteString(s.out, strings.Join(lines, "\n")+"\n")
+	s.drawn = len(lines)
+}
+
+func (s *Screen) showPlain(state sandbox.State) {
+	line := Line(state)
+	if line == s.last || time.Since(s.when) < plainEvery {
+		return
+	}
+	s.last, s.when = line, time.Now()
+	_, _ = io.WriteString(s.out, "  "+line+"\n")
+}
+
+// erase takes the last frame away: cursor up by its lines, then clear to the end.
+func (s *Screen) erase() {
+	if s.drawn > 0 {
+		_, _ = fmt.Fprintf(s.out, "\x1b[%dA\x1b[J", s.drawn)
+		s.drawn = 0
+	}
+}

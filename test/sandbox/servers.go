@@ -1,0 +1,120 @@
+package sandbox
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/drover-project/drover/test/kube"
+	"github.com/drover-project/drover/test/kubelet"
+	"github.com/drover-project/drover/test/openstack"
+)
+
+// consoleLimit is how many lines of a server's console are kept.
+const consoleLimit = 200
+
+// machines run a kubelet on each server of the cloud, from its boot to its end.
+type machines struct {
+	ctx   context.Context
+	cloud *openstack.Cloud
+	work  sync.WaitGroup
+
+	mu      sync.Mutex
+	running map[string]context.CancelFunc
+	console map[string][]string
+}
+
+func runMachines(ctx context.Context, cloud *openstack.Cloud) *machines {
+	m := &machines{ctx: ctx, cloud: cloud, running: map[string]context.CancelFunc{}, console: map[string][]string{}}
+	cloud.OnBoot(m.boot)
+	cloud.OnGone(m.gone)
+	return m
+}
+
+func (m *machines) wait() { m.work.Wait() }
+
+func (m *machines) boot(s openstack.Server) {
+	if m.ctx.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(m.ctx)
+	m.mu.Lock()
+	m.running[s.ID] = cancel
+	m.mu.Unlock()
+	m.work.Go(func() {
+		// What it fails at stands on the server's console.
+		_ = kubelet.Run(ctx, kubelet.Options{
+			MetadataURL: m.cloud.MetadataURL(), InstanceID: s.ID, Capacity: capacityOf(s), ReadyAfter: readyAfter,
+			Annotations: map[string]string{kube.FakeNode: "fake"},
+			Console:     func(line string) { m.print(s.ID, line) },
+		})
+	})
+}
+
+func (m *machines) gone(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if stop, ok := m.running[id]; ok {
+		stop()
+		delete(m.running, id)
+	}
+}
+
+// print puts a line on a server's console.
+func (m *machines) print(id, line string) {
+	m.mu.Lock()
+	lines := append(m.console[id], time.Now().UTC().Format(time.TimeOnly)+" "+line)
+	lines = lines[max(0, len(lines)-consoleLimit):]
+	m.console[id] = lines
+	text := strings.Join(lines, "\n") + "\n"
+	m.mu.Unlock()
+	m.cloud.SetConsole(id, text)
+}
+
+// Consoles gives what the servers have printed, by their IDs.
+func (s *Sandbox) Consoles() map[string]string {
+	s.machines.mu.Lock()
+	defer s.machines.mu.Unlock()
+	out := map[string]string{}
+	for id, lines := range s.machines.console {
+		out[id] = strings.Join(lines, "\n")
+	}
+	return out
+}
+
+// kernelShare is how much of its flavor's memory a server's kernel and firmware keep, in percent.
+const kernelShare = 2
+
+// capacityOf is what a kubelet finds on a server of that flavor.
+func capacityOf(s openstack.Server) corev1.ResourceList {
+	const mebibyte, gibibyte = 1 << 20, 1 << 30
+	memory := int64(s.RAM) * mebibyte * (100 - kernelShare) / 100
+	return corev1.ResourceList{
+		corev1.ResourceCPU:              *resource.NewQuantity(int64(s.VCPUs), resource.DecimalSI),
+		corev1.ResourceMemory:           *resource.NewQuantity(memory, resource.BinarySI),
+		corev1.ResourceEphemeralStorage: *resource.NewQuantity(int64(s.Disk)*gibibyte, resource.BinarySI),
+	}
+}
+
+// serversOf is the cloud as the cloud-controller-manager sees it.
+func serversOf(cloud *openstack.Cloud, region string) func() []kubelet.Server {
+	return func() []kubelet.Server {
+		var out []kubelet.Server
+		for _, s := range cloud.Servers() {
+			entry := kubelet.Server{ID: s.ID, Name: s.Name, Flavor: s.Flavor, Zone: s.Zone, Region: region}
+			for _, ip := range s.FixedIPs {
+				entry.Addresses = append(entry.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
+			}
+			for _, ip := range s.Floating {
+				entry.Addresses = append(entry.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: ip})
+			}
+			entry.Addresses = append(entry.Addresses, corev1.NodeAddress{Type: corev1.NodeHostName, Address: s.Name})
+			out = append(out, entry)
+		}
+		return out
+	}
+}

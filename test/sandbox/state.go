@@ -1,0 +1,83 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// State is what there is to see at one moment.
+type State struct {
+	PodsPending, PodsRunning int
+	// Target is the sum of the sizes of all MachineDeployments, Groups how many there are.
+	Target, Groups int
+	// Machines are counted by phase.
+	Machines          map[v1alpha1.MachinePhase]int
+	Nodes, NodesReady int
+	Servers           int
+	// Calls is how many calls the cloud has answered.
+	Calls int
+}
+
+// State looks at everything once. Pods are those of the default namespace.
+func (s *Sandbox) State(ctx context.Context) (State, error) {
+	var pods corev1.PodList
+	var groups v1alpha1.MachineDeploymentList
+	var machines v1alpha1.MachineList
+	var nodes corev1.NodeList
+	for _, q := range []struct {
+		list    client.ObjectList
+		options []client.ListOption
+	}{
+		{&pods, []client.ListOption{client.InNamespace(corev1.NamespaceDefault)}}, {&groups, nil}, {&machines, nil}, {&nodes, nil},
+	} {
+		if err := s.Client.List(ctx, q.list, q.options...); err != nil {
+			return State{}, fmt.Errorf("listing %T: %w", q.list, err)
+		}
+	}
+	out := State{Machines: map[v1alpha1.MachinePhase]int{}, Nodes: len(nodes.Items), Groups: len(groups.Items)}
+	for _, p := range pods.Items {
+		switch p.Status.Phase {
+		case corev1.PodPending:
+			out.PodsPending++
+		case corev1.PodRunning:
+			out.PodsRunning++
+		}
+	}
+	for _, g := range groups.Items {
+		if g.Spec.Replicas != nil {
+			out.Target += int(*g.Spec.Replicas)
+		}
+	}
+	for i := range machines.Items {
+		out.Machines[PhaseOf(&machines.Items[i])]++
+	}
+	for i := range nodes.Items {
+		if UsableNode(&nodes.Items[i]) {
+			out.NodesReady++
+		}
+	}
+	out.Servers, out.Calls = len(s.Cloud.Servers()), s.Cloud.CallCount()
+	return out, nil
+}
+
+// PhaseOf is a Machine's phase; one without is Pending.
+func PhaseOf(m *v1alpha1.Machine) v1alpha1.MachinePhase {
+	if m.Status.Phase == nil {
+		return v1alpha1.PhasePending
+	}
+	return *m.Status.Phase
+}
+
+// UsableNode tells whether a node is Ready and drover's startup taint is gone.
+func UsableNode(n *corev1.Node) bool {
+	tainted := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == startupTaint })
+	return !tainted && slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
