@@ -89,32 +89,40 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 
 // validate says everything that is wrong with the options at once.
 func (o *options) validate() error {
-	var errs []error
-	say := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	errs := []error{o.validateGRPC()}
+	if o.drainTimeout < 0 {
+		errs = append(errs, fmt.Errorf("--drain-timeout %v is negative", o.drainTimeout))
+	}
+	if o.joinTimeout <= 0 {
+		errs = append(errs, fmt.Errorf("--join-timeout %v is not positive", o.joinTimeout))
+	}
+	if o.workers < 1 {
+		errs = append(errs, fmt.Errorf("--workers %d is less than 1", o.workers))
+	}
+	return errors.Join(errs...)
+}
+
+// validateGRPC keeps the autoscaler's door shut by default: without TLS it opens only to the machine itself.
+func (o *options) validateGRPC() error {
 	socket := strings.HasPrefix(o.grpcAddress, "unix:")
-	if !socket {
-		if _, _, err := net.SplitHostPort(o.grpcAddress); err != nil {
-			say("--grpc-address %q is neither host:port nor unix:///path", o.grpcAddress)
+	if _, _, err := net.SplitHostPort(o.grpcAddress); err != nil && !socket {
+		return fmt.Errorf("--grpc-address %q is neither host:port nor unix:///path", o.grpcAddress)
+	}
+	files := 0
+	for _, file := range []string{o.grpcCert, o.grpcKey, o.grpcClientCA} {
+		if file != "" {
+			files++
 		}
 	}
 	switch {
+	case !o.grpcInsecure && files < 3:
+		return errors.New("--grpc-cert, --grpc-key and --grpc-client-ca are all needed (or --grpc-insecure on loopback or a unix socket)")
+	case o.grpcInsecure && files > 0:
+		return errors.New("--grpc-insecure and --grpc-cert, --grpc-key or --grpc-client-ca exclude each other")
 	case o.grpcInsecure && !socket && !loopback(o.grpcAddress):
-		say("--grpc-insecure needs a loopback --grpc-address or a unix socket, not %q", o.grpcAddress)
-	case o.grpcInsecure && (o.grpcCert != "" || o.grpcKey != "" || o.grpcClientCA != ""):
-		say("--grpc-insecure and --grpc-cert, --grpc-key or --grpc-client-ca exclude each other")
-	case !o.grpcInsecure && (o.grpcCert == "" || o.grpcKey == "" || o.grpcClientCA == ""):
-		say("--grpc-cert, --grpc-key and --grpc-client-ca are all needed (or --grpc-insecure on loopback or a unix socket)")
+		return fmt.Errorf("--grpc-insecure needs a loopback --grpc-address or a unix socket, not %q", o.grpcAddress)
 	}
-	if o.drainTimeout < 0 {
-		say("--drain-timeout %v is negative", o.drainTimeout)
-	}
-	if o.joinTimeout <= 0 {
-		say("--join-timeout %v is not positive", o.joinTimeout)
-	}
-	if o.workers < 1 {
-		say("--workers %d is less than 1", o.workers)
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 func loopback(address string) bool {

@@ -99,7 +99,7 @@ func prepare(ctx context.Context, config *rest.Config, o *options) (string, erro
 	if err != nil {
 		return "", fmt.Errorf("making a discovery client: %w", err)
 	}
-	if _, err := checkServer(disco); err != nil {
+	if err := checkServer(disco); err != nil {
 		return "", err
 	}
 	group := v1alpha1.GroupVersion.String()

@@ -11,18 +11,18 @@ import (
 // form and with CEL rules that ratchet.
 var oldestServer = version.MustParseGeneric("1.30.0")
 
-// checkServer refuses API servers that are too old, and gives the version of one that is not.
-func checkServer(d discovery.ServerVersionInterface) (*version.Version, error) {
+// checkServer refuses API servers that are too old.
+func checkServer(d discovery.ServerVersionInterface) error {
 	info, err := d.ServerVersion()
 	if err != nil {
-		return nil, fmt.Errorf("asking the API server for its version: %w", err)
+		return fmt.Errorf("asking the API server for its version: %w", err)
 	}
 	v, err := version.ParseGeneric(info.GitVersion)
 	if err != nil {
-		return nil, fmt.Errorf("reading the API server's version %q: %w", info.GitVersion, err)
+		return fmt.Errorf("reading the API server's version %q: %w", info.GitVersion, err)
 	}
 	if v.LessThan(oldestServer) {
-		return nil, fmt.Errorf("the API server is Kubernetes %s; drover needs %s or newer", info.GitVersion, oldestServer)
+		return fmt.Errorf("the API server is Kubernetes %s; drover needs %s or newer", info.GitVersion, oldestServer)
 	}
-	return v, nil
+	return nil
 }

@@ -29,7 +29,7 @@ func TestOldAPIServersAreRefused(t *testing.T) {
 		{fakeVersion{err: errors.New("connection refused")}, "asking the API server for its version: connection refused"},
 	} {
 		t.Run(tt.server.git, func(t *testing.T) {
-			_, err := checkServer(tt.server)
+			err := checkServer(tt.server)
 			if (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
