@@ -97,7 +97,7 @@ func (g *Groups) attempt(ctx context.Context, id string, r resize) error {
 	if err != nil {
 		return err
 	}
-	if lowered := int64(grp.target) - int64(c.replicas); lowered < r.asked {
+	if lowered := int64(grp.target) - int64(c.replicas); r.asked > 0 && lowered < r.asked {
 		g.recorder.Eventf(grp.deployment, nil, corev1.EventTypeNormal, "DecreaseClamped", "Scale",
 			"The autoscaler asked to take back %d requests for nodes; %d are open above the minimum of %d", r.asked, lowered, grp.min)
 	}

@@ -1,0 +1,313 @@
+package nodegroup
+
+import (
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// call is one DeleteNodes on group a, which has three nodes a-1 … a-3 and a minimum of 1, after setup.
+type call struct {
+	name  string
+	setup func(p *pool, other *pool)
+	nodes func(p *pool, other *pool) []Node
+	kind  Kind
+	// size and removals are what the API server has afterwards.
+	size     int32
+	removals []string
+	series   int32
+}
+
+func nodes(names ...string) func(*pool, *pool) []Node {
+	return func(*pool, *pool) []Node {
+		var list []Node
+		for _, n := range names {
+			list = append(list, Node{Name: n, ProviderID: providerID(n)})
+		}
+		return list
+	}
+}
+
+func machineNamed(p *pool, name string) *v1alpha1.Machine {
+	for _, m := range p.world.Machines {
+		if m.Name == name {
+			return m
+		}
+	}
+	return nil
+}
+
+func setReplicas(n int32) func(p, other *pool) {
+	return func(p, _ *pool) { p.deployment.Spec.Replicas = ptr.To(n) }
+}
+
+func setMin(low string) func(p, other *pool) {
+	return func(p, _ *pool) { p.deployment.Annotations[v1alpha1.AnnotationsMinSize[0]] = low }
+}
+
+func both(fs ...func(p, other *pool)) func(p, other *pool) {
+	return func(p, other *pool) {
+		for _, f := range fs {
+			f(p, other)
+		}
+	}
+}
+
+var deleteCalls = []call{
+	{name: "CA-C65 a node goes and the size with it", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"}},
+	{name: "CA-C65 two nodes go in one write", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3"}},
+	{name: "CA-C75 a node named twice counts once", nodes: nodes("a-2", "a-2"), size: 2, removals: []string{"a-2"}},
+	{name: "CA-C67 a node that is listed changes nothing", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
+		setup: both(setReplicas(2), func(p, _ *pool) { p.remove(machineNamed(p, "a-2")) })},
+	{name: "CA-C67 a node whose Machine was listed and is gone changes nothing", nodes: nodes("a-9"), size: 3, removals: []string{"a-9"},
+		setup: func(p, _ *pool) { p.remove(&v1alpha1.Machine{ObjectMeta: p.world.meta("a-9")}) }},
+	{name: "CA-C68 one that somebody else is deleting is listed, so that it is not replaced", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
+		setup: func(p, _ *pool) { deleting(machineNamed(p, "a-2")) }},
+	{name: "CA-C68 at the minimum it is replaced instead", nodes: nodes("a-2"), size: 3,
+		setup: both(setMin("3"), func(p, _ *pool) { deleting(machineNamed(p, "a-2")) })},
+	{name: "CA-C73 a working node at the minimum is refused", nodes: nodes("a-2"), kind: FailedPrecondition, size: 3, setup: setMin("3")},
+	{name: "CA-C73 CA-C77 two working nodes, one above the minimum: none goes", nodes: nodes("a-1", "a-2"), kind: FailedPrecondition, size: 3, setup: setMin("2")},
+	{name: "CA-C74 another group's node: none goes", kind: FailedPrecondition, size: 3,
+		nodes: func(p, other *pool) []Node {
+			return append(nodes("a-1")(p, other), Node{ProviderID: providerID("b-1")})
+		}},
+	{name: "CA-C74 a foreign node: none goes", kind: FailedPrecondition, size: 3, nodes: nodes("a-1", "stranger")},
+	{name: "CA-C74 another group's placeholder", kind: FailedPrecondition, size: 3,
+		nodes: func(_, other *pool) []Node { return []Node{fake(unitID(other, 0, 0), "unregistered")} }},
+	{name: "CA-C74 a template node", kind: FailedPrecondition, size: 3,
+		nodes: func(p, _ *pool) []Node { return []Node{fake(p.id()+"/template", "")} }},
+	{name: "no node at all", kind: InvalidArgument, size: 3, nodes: nodes()},
+	{name: "a node without name and provider ID", kind: InvalidArgument, size: 3, nodes: func(*pool, *pool) []Node { return []Node{{}} }},
+
+	{name: "CA-C69 a failed Machine goes", size: 3, removals: []string{"a-4"},
+		setup: both(setReplicas(4), func(p, _ *pool) { p.machine("a-4", failed(fault.CodeQuotaExceeded, "no more cores")) }),
+		nodes: func(p, _ *pool) []Node { return []Node{fake(machineID(p, "a-4"), "create-error")} }},
+	{name: "CA-C69 at the minimum a failed Machine is accepted and stays", size: 4,
+		setup: both(setReplicas(4), setMin("4"), func(p, _ *pool) { p.machine("a-4", failed(fault.CodeQuotaExceeded, "no more cores")) }),
+		nodes: func(p, _ *pool) []Node { return []Node{fake(machineID(p, "a-4"), "create-error")} }},
+	{name: "CA-C70 a Machine that never joined goes", size: 3, removals: []string{"a-4"},
+		setup: both(setReplicas(4), func(p, _ *pool) { p.machine("a-4", withServer) }),
+		nodes: func(p, _ *pool) []Node { return []Node{fake(machineID(p, "a-4"), "unregistered")} }},
+	{name: "CA-C70 one that has joined meanwhile is refused", kind: FailedPrecondition, size: 3,
+		nodes: func(p, _ *pool) []Node { return []Node{fake(machineID(p, "a-2"), "unregistered")} }},
+	{name: "CA-C70 also under its provider ID", kind: FailedPrecondition, size: 3,
+		nodes: func(*pool, *pool) []Node { return []Node{fake(providerID("a-2"), "unregistered")} }},
+	{name: "CA-C71 the placeholder of a Machine that was cancelled and is gone changes nothing", size: 3,
+		nodes: func(p, _ *pool) []Node { return []Node{fake(machineID(p, "a-7"), "unregistered")} }},
+	{name: "CA-C72 a replica without a Machine is taken back once, and the others get new names", size: 4, series: 1,
+		setup: setReplicas(5), nodes: func(p, _ *pool) []Node { return []Node{fake(unitID(p, 0, 1), "unregistered")} }},
+	{name: "CA-C72 two of them in one call", size: 3, series: 1, setup: setReplicas(5),
+		nodes: func(p, _ *pool) []Node {
+			return []Node{fake(unitID(p, 0, 0), "unregistered"), fake(unitID(p, 0, 1), "unregistered"), fake(unitID(p, 0, 1), "unregistered")}
+		}},
+	{name: "CA-C71 CA-C72 one of an older series changes nothing", size: 5, series: 3,
+		setup: both(setReplicas(5), func(p, _ *pool) { p.deployment.Spec.PlaceholderSeries = ptr.To[int32](3) }),
+		nodes: func(p, _ *pool) []Node { return []Node{fake(unitID(p, 2, 0), "unregistered")} }},
+	{name: "CA-C72 one that has become a Machine changes nothing", size: 3,
+		nodes: func(p, _ *pool) []Node { return []Node{fake(unitID(p, 0, 0), "unregistered")} }},
+	{name: "CA-C72 at the minimum it is accepted and stays", size: 5, setup: both(setReplicas(5), setMin("5")),
+		nodes: func(p, _ *pool) []Node { return []Node{fake(unitID(p, 0, 0), "unregistered")} }},
+	{name: "CA-C72 a unit that a rollout holds open stays under a new name", size: 4, series: 1,
+		setup: both(setReplicas(4), func(p, _ *pool) { p.set = p.revision(2) }),
+		nodes: func(p, _ *pool) []Node { return []Node{fake(unitID(p, 0, 0), "unregistered")} }},
+	{name: "CA-C80 in a rollout exactly the named node goes", size: 2, removals: []string{"a-2"}, nodes: nodes("a-2"),
+		setup: func(p, _ *pool) { p.set = p.revision(2); p.machine("new-1") }},
+	{name: "a full list of removals refuses more", kind: ResourceExhausted, size: 3, nodes: nodes("a-2"),
+		removals: fullList(),
+		setup: func(p, _ *pool) {
+			for i := range v1alpha1.MaxRemovals {
+				p.deployment.Spec.Removals = append(p.deployment.Spec.Removals, v1alpha1.Removal{Name: fmt.Sprintf("gone-%04d", i), UID: types.UID(fmt.Sprint(i))})
+			}
+		}},
+	{name: "an entry of an earlier Machine of the same name makes room", size: 2, removals: []string{"a-2"}, nodes: nodes("a-2"),
+		setup: func(p, _ *pool) {
+			p.deployment.Spec.Removals = []v1alpha1.Removal{{Name: "a-2", UID: "earlier"}}
+		}},
+}
+
+func fullList() []string {
+	var names []string
+	for i := range v1alpha1.MaxRemovals {
+		names = append(names, fmt.Sprintf("gone-%04d", i))
+	}
+	return names
+}
+
+func TestDeleteNodes(t *testing.T) {
+	for _, tc := range deleteCalls {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld()
+			p, other := w.pool("a", 3, 1, 10), w.pool("b", 1, 0, 10)
+			for _, name := range []string{"a-1", "a-2", "a-3"} {
+				p.node(name)
+			}
+			other.node("b-1")
+			if tc.setup != nil {
+				tc.setup(p, other)
+			}
+			b := newBench(t, w)
+			err := b.groups.DeleteNodes(t.Context(), p.id(), tc.nodes(p, other))
+			wantKind(t, err, tc.kind)
+			b.expect(p, tc.size, tc.removals...)
+			if got := ptr.Deref(b.deployment(p).Spec.PlaceholderSeries, 0); got != tc.series {
+				t.Errorf("the series is %d, want %d", got, tc.series)
+			}
+			if writes := b.patches.Load(); writes > 1 || tc.kind != "" && writes != 0 {
+				t.Errorf("the call made %d writes", writes)
+			}
+			if err == nil {
+				again := b.groups.DeleteNodes(t.Context(), p.id(), tc.nodes(p, other))
+				wantKind(t, again, "")
+				b.expect(p, tc.size, tc.removals...)
+			}
+		})
+	}
+}
+
+func TestAfterDeleteNodes(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 2, 0, 10)
+	_, n := p.node("a-1")
+	p.node("a-2")
+	b := newBench(t, w)
+	b.freeze()
+	if err := b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(n)}); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("CA-C76 the size is lower at once", func(t *testing.T) { b.expect(p, 1, "a-1") })
+	t.Run("CA-C76 the instance is Deleting", func(t *testing.T) {
+		list, err := b.groups.Instances(p.id())
+		if err != nil || len(list) != 2 || list[0].State != Deleting || list[1].State != Running {
+			t.Errorf("instances are %+v, error %v", list, err)
+		}
+	})
+	t.Run("CA-C34 its node has no group", func(t *testing.T) {
+		if g, ok := b.groups.ForNode(asked(n)); ok {
+			t.Errorf("its group is %s", g.ID)
+		}
+	})
+}
+
+func TestAFailedMachineAtTheMinimumIsShownWithoutError(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 1, 1, 10)
+	p.machine("a-1", failed(fault.CodeQuotaExceeded, "no more cores"))
+	b := newBench(t, w)
+	for i, want := range []bool{true, false} {
+		list, err := b.groups.Instances(p.id())
+		if err != nil || len(list) != 1 || (list[0].Error != nil) != want {
+			t.Errorf("CA-C69 in step %d the instances are %+v, error %v; error shown should be %v", i, list, err, want)
+		}
+		if err := b.groups.DeleteNodes(t.Context(), p.id(), []Node{fake(machineID(p, "a-1"), "create-error")}); err != nil {
+			t.Fatal(err)
+		}
+		b.catchUp()
+	}
+	b.expect(p, 1)
+}
+
+func TestDecreaseTargetSize(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		setup    func(p *pool)
+		delta    int32
+		kind     Kind
+		size     int32
+		removals []string
+		series   int32
+	}{
+		{"CA-C83 a delta of 0 is refused", func(*pool) {}, 0, InvalidArgument, 2, nil, 0},
+		{"CA-C83 a positive delta is refused", func(*pool) {}, 1, InvalidArgument, 2, nil, 0},
+		{"CA-C86 nothing to take back is OK and changes nothing", func(*pool) {}, -1, "", 2, nil, 0},
+		{"CA-C84 replicas without a Machine go first", func(p *pool) {
+			p.deployment.Spec.Replicas = ptr.To[int32](5)
+			p.machine("a-3")
+		}, -2, "", 3, nil, 1},
+		{"CA-C84 then Machines without a server, then failed ones, then those without a node", func(p *pool) {
+			p.deployment.Spec.Replicas = ptr.To[int32](6)
+			p.machine("a-3", withServer)
+			p.machine("a-4")
+			p.machine("a-5", withServer, failed(fault.CodeNoValidHost, "no host"))
+		}, -3, "", 3, []string{"a-4", "a-5"}, 1},
+		{"CA-C85 more than there is takes all promises and no node", func(p *pool) {
+			p.deployment.Spec.Replicas = ptr.To[int32](5)
+			p.machine("a-3", withServer)
+			p.machine("a-4")
+		}, -5, "", 2, []string{"a-3", "a-4"}, 1},
+		{"CA-C85 the most negative delta takes no node either", func(*pool) {}, -1 << 31, "", 2, nil, 0},
+		{"CA-C87 it stops at the minimum", func(p *pool) {
+			p.deployment.Annotations[v1alpha1.AnnotationsMinSize[0]] = "3"
+			p.deployment.Spec.Replicas = ptr.To[int32](4)
+			p.machine("a-3")
+			p.machine("a-4")
+		}, -2, "", 3, []string{"a-3"}, 0},
+		{"CA-C84 a unit that a rollout holds open is renamed, not taken back", func(p *pool) {
+			p.deployment.Spec.Replicas = ptr.To[int32](3)
+			p.set = p.revision(2)
+		}, -1, "", 3, nil, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld()
+			p := w.pool("a", 2, 1, 10)
+			p.node("a-1")
+			p.node("a-2")
+			tc.setup(p)
+			b := newBench(t, w)
+			wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.id(), tc.delta), tc.kind)
+			b.expect(p, tc.size, tc.removals...)
+			if got := ptr.Deref(b.deployment(p).Spec.PlaceholderSeries, 0); got != tc.series {
+				t.Errorf("the series is %d, want %d", got, tc.series)
+			}
+			if writes := b.patches.Load(); writes > 1 {
+				t.Errorf("CA-C88 the call made %d writes", writes)
+			}
+		})
+	}
+}
+
+func TestDecreaseThenRemoveOfTheSamePlaceholder(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 4, 0, 10)
+	p.node("a-1")
+	p.machine("a-2")
+	b := newBench(t, w)
+	if err := b.groups.DecreaseTargetSize(t.Context(), p.id(), -3); err != nil {
+		t.Fatal(err)
+	}
+	stale := []Node{fake(machineID(p, "a-2"), "unregistered"), fake(unitID(p, 0, 0), "unregistered"), fake(unitID(p, 0, 1), "unregistered")}
+	if err := b.groups.DeleteNodes(t.Context(), p.id(), stale); err != nil {
+		t.Fatal(err)
+	}
+	// CA-C71: the autoscaler takes a timed out scale-up back and then removes what it saw of it; the size goes down once.
+	b.expect(p, 1, "a-2")
+}
+
+func TestCheckFindsWhatDoesNotAddUp(t *testing.T) {
+	instance := func(id string, state State, e *InstanceError) Instance {
+		return Instance{ID: id, State: state, Error: e}
+	}
+	for _, tc := range []struct {
+		name   string
+		groups map[string]*group
+	}{
+		{"CA-C38 fewer units than the target", map[string]*group{"a": {id: "a", target: 1}}},
+		{"CA-C40 one id twice", map[string]*group{
+			"a": {id: "a", target: 1, instances: []Instance{instance("i", Running, nil)}},
+			"b": {id: "b", target: 1, instances: []Instance{instance("i", Running, nil)}},
+		}},
+		{"CA-C50 a running instance with an error", map[string]*group{
+			"a": {id: "a", target: 1, instances: []Instance{instance("i", Running, &InstanceError{Code: "x"})}},
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if err := (&Snapshot{index: newIndex(Objects{}), groups: tc.groups}).Check(); err == nil {
+				t.Error("it is taken for sound")
+			}
+		})
+	}
+}

@@ -1,0 +1,436 @@
+package nodegroup
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// bench is Groups over a client in memory.
+type bench struct {
+	t        testing.TB
+	client   client.WithWatch
+	groups   *Groups
+	clock    *clocktesting.FakeClock
+	recorder *events.FakeRecorder
+	// patches and gets count the calls to the API server; reads of caches are not among them.
+	patches, gets atomic.Int32
+	// beforePatch may answer instead of the API server.
+	beforePatch func(n int32) error
+	// cache holds the objects as an informer would; nil: what the API server has.
+	cache *Objects
+}
+
+func scheme(t testing.TB) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(s), v1alpha1.AddToScheme(s)); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func newBench(t testing.TB, w *world) *bench {
+	t.Helper()
+	b := &bench{t: t, clock: clocktesting.NewFakeClock(noon), recorder: events.NewFakeRecorder(10_000)}
+	b.client = fakeclient.NewClientBuilder().WithScheme(scheme(t)).WithObjects(w.objects()...).
+		WithReturnManagedFields().
+		WithInterceptorFuncs(interceptor.Funcs{Patch: b.patch, Get: b.get}).Build()
+	b.groups = newGroups(parts{source: b, live: b.client, writer: b.client, recorder: b.recorder, clock: b.clock})
+	b.groups.contact.made(noon)
+	if err := b.groups.renew(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *bench) patch(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	n := b.patches.Add(1)
+	if b.beforePatch != nil {
+		if err := b.beforePatch(n); err != nil {
+			return err
+		}
+	}
+	return c.Patch(ctx, obj, patch, opts...)
+}
+
+func (b *bench) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	b.gets.Add(1)
+	return c.Get(ctx, key, obj, opts...)
+}
+
+func (b *bench) start(context.Context, func()) error { return nil }
+
+func (b *bench) objects(ctx context.Context) (Objects, error) {
+	if b.cache != nil {
+		return *b.cache, nil
+	}
+	return read(ctx, b.client, b.client)
+}
+
+// freeze makes the cache stand still from now on, as an informer that lags does.
+func (b *bench) freeze() {
+	o, err := b.objects(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.cache = &o
+}
+
+// catchUp lets the cache see what the API server has.
+func (b *bench) catchUp() {
+	b.t.Helper()
+	b.groups.touch()
+	if err := b.groups.renew(b.t.Context(), false); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) deployment(p *pool) *v1alpha1.MachineDeployment {
+	b.t.Helper()
+	d := &v1alpha1.MachineDeployment{}
+	if err := b.client.Get(b.t.Context(), client.ObjectKeyFromObject(p.deployment), d); err != nil {
+		b.t.Fatal(err)
+	}
+	return d
+}
+
+// expect compares what the API server has with a size and a list of removals.
+func (b *bench) expect(p *pool, replicas int32, removals ...string) {
+	b.t.Helper()
+	d := b.deployment(p)
+	var names []string
+	for _, r := range d.Spec.Removals {
+		names = append(names, r.Name)
+	}
+	slices.Sort(names)
+	if *d.Spec.Replicas != replicas || !slices.Equal(names, removals) {
+		b.t.Errorf("replicas are %d with removals %v, want %d with %v", *d.Spec.Replicas, names, replicas, removals)
+	}
+	if size, err := b.groups.TargetSize(p.id()); err != nil || size != replicas {
+		b.t.Errorf("CA-C36 the target size is %d (error %v), replicas are %d", size, err, replicas)
+	}
+}
+
+func wantKind(t testing.TB, err error, want Kind) {
+	t.Helper()
+	if got := KindOf(err); got != want || (want == "") != (err == nil) {
+		t.Errorf("the error is %v of kind %q, want kind %q", err, got, want)
+	}
+}
+
+func TestIncreaseSize(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		id    string
+		delta int32
+		kind  Kind
+		size  int32
+	}{
+		{"CA-C58 the delta is added", "", 2, "", 5},
+		{"CA-C57 up to the maximum", "", 7, "", 10},
+		{"CA-C57 beyond the maximum nothing is changed", "", 8, FailedPrecondition, 3},
+		{"CA-C57 a delta that overflows is refused", "", 1<<31 - 1, FailedPrecondition, 3},
+		{"CA-C56 a delta of 0 is refused", "", 0, InvalidArgument, 3},
+		{"CA-C56 a negative delta is refused", "", -1, InvalidArgument, 3},
+		{"an unknown group", "MachineDeployment/x/y", 1, NotFound, 3},
+		{"garbage for a group", "\x00/../", 1, NotFound, 3},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld()
+			p := w.pool("a", 3, 1, 10)
+			b := newBench(t, w)
+			id := tc.id
+			if id == "" {
+				id = p.id()
+			}
+			wantKind(t, b.groups.IncreaseSize(t.Context(), id, tc.delta), tc.kind)
+			b.expect(p, tc.size)
+			if want := int32(0); tc.kind != "" && b.patches.Load() != want {
+				t.Errorf("a refused call made %d writes", b.patches.Load())
+			}
+			if tc.kind == "" && b.patches.Load() != 1 {
+				t.Errorf("CA-C61 one call made %d writes", b.patches.Load())
+			}
+		})
+	}
+	t.Run("no group at all", func(t *testing.T) {
+		wantKind(t, newBench(t, newWorld()).groups.IncreaseSize(t.Context(), "", 1), InvalidArgument)
+	})
+}
+
+func TestIncreaseSizeOnAGroupThatChanges(t *testing.T) {
+	t.Run("CA-C63 a group that was paused since the refresh is refused", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 3, 1, 10)
+		b := newBench(t, w)
+		d := b.deployment(p)
+		d.Annotations[v1alpha1.AnnotationPaused] = "true"
+		if err := b.client.Update(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), FailedPrecondition)
+		b.expect(p, 3)
+	})
+	t.Run("CA-C63 a group that was deleted since the refresh is refused, CA-C15 and still answers", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 3, 1, 10)
+		b := newBench(t, w)
+		if err := b.client.Delete(t.Context(), b.deployment(p)); err != nil {
+			t.Fatal(err)
+		}
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), FailedPrecondition)
+		b.catchUp()
+		if size, err := b.groups.TargetSize(p.id()); err != nil || size != 3 {
+			t.Errorf("CA-C14 the target size is %d, error %v", size, err)
+		}
+		if got := len(b.groups.List()); got != 1 {
+			t.Errorf("CA-C15 %d groups are listed before the refresh", got)
+		}
+		if err := b.groups.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(b.groups.List()); got != 0 {
+			t.Errorf("%d groups are listed after the refresh", got)
+		}
+	})
+	t.Run("CA-C60 a size that somebody else has written is kept", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 3, 1, 10)
+		b := newBench(t, w)
+		b.freeze()
+		d := b.deployment(p)
+		*d.Spec.Replicas = 6
+		if err := b.client.Update(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 2), "")
+		b.expect(p, 8)
+	})
+	t.Run("CA-C36 CA-C39 the increase shows before the cache has seen it, and once it has", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 0, 0, 10)
+		b := newBench(t, w)
+		b.freeze()
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 2), "")
+		for range 2 {
+			b.expect(p, 2)
+			if list, err := b.groups.Instances(p.id()); err != nil || len(list) != 2 {
+				t.Errorf("the instances are %v, error %v", list, err)
+			}
+			b.catchUp()
+		}
+		b.cache = nil
+		b.catchUp()
+		b.expect(p, 2)
+	})
+}
+
+func TestParallelCallsOnOneGroup(t *testing.T) {
+	t.Run("CA-C59 no delta of two hundred is lost", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 0, 0, 1000)
+		b := newBench(t, w)
+		var calls sync.WaitGroup
+		for range 200 {
+			calls.Go(func() {
+				if err := b.groups.IncreaseSize(t.Context(), p.id(), 1); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		calls.Wait()
+		b.expect(p, 200)
+	})
+	t.Run("CA-C82 increases and removals add up", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 10, 0, 1000)
+		var nodes []Node
+		var names []string
+		for _, name := range []string{"a-0", "a-1", "a-2", "a-3", "a-4", "a-5", "a-6", "a-7", "a-8", "a-9"} {
+			_, n := p.node(name)
+			nodes, names = append(nodes, asked(n)), append(names, name)
+		}
+		b := newBench(t, w)
+		var calls sync.WaitGroup
+		for _, n := range nodes {
+			calls.Go(func() {
+				if err := b.groups.DeleteNodes(t.Context(), p.id(), []Node{n}); err != nil {
+					t.Error(err)
+				}
+			})
+			calls.Go(func() {
+				if err := b.groups.IncreaseSize(t.Context(), p.id(), 3); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		calls.Wait()
+		b.expect(p, 10+30-10, names...)
+	})
+}
+
+func TestAWriteWithAnUnknownOutcome(t *testing.T) {
+	lost := errors.New("connection reset by peer")
+	elapse := func(b *bench) func() {
+		ctx, stop := context.WithCancel(t.Context())
+		go func() {
+			for ctx.Err() == nil {
+				if b.clock.HasWaiters() {
+					b.clock.Step(settleEvery)
+				}
+			}
+		}()
+		return stop
+	}
+	t.Run("CA-C62 one that has not landed is made", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 3, 1, 10)
+		b := newBench(t, w)
+		b.beforePatch = func(n int32) error {
+			if n <= 2 {
+				return lost
+			}
+			return nil
+		}
+		defer elapse(b)()
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 2), "")
+		b.expect(p, 5)
+	})
+	t.Run("CA-C77 a refusal of the API server changes nothing", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 3, 1, 10)
+		b := newBench(t, w)
+		b.beforePatch = func(int32) error {
+			return apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("machinedeployments").GroupResource(), "a", errors.New("no"))
+		}
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 2), FailedPrecondition)
+		b.expect(p, 3)
+		if b.patches.Load() != 1 {
+			t.Errorf("it was tried %d times", b.patches.Load())
+		}
+	})
+	t.Run("CA-C12 a caller that went away while waiting has changed nothing", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 3, 1, 10)
+		b := newBench(t, w)
+		release, err := b.groups.locks.take(t.Context(), p.id())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		wantKind(t, b.groups.IncreaseSize(ctx, p.id(), 2), Unavailable)
+		b.expect(p, 3)
+	})
+}
+
+func TestTheAPIServerOutOfReach(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 3, 1, 10)
+	_, n := p.node("a-1")
+	b := newBench(t, w)
+	b.clock.Step(staleAfter)
+	t.Run("CA-C13 Refresh fails", func(t *testing.T) { wantKind(t, b.groups.Refresh(t.Context()), Unavailable) })
+	t.Run("CA-C113 writes are refused", func(t *testing.T) {
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), Unavailable)
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(n)}), Unavailable)
+		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.id(), -1), Unavailable)
+		if b.patches.Load() != 0 {
+			t.Errorf("%d writes were made", b.patches.Load())
+		}
+	})
+	t.Run("CA-C13 the other reads go on", func(t *testing.T) {
+		if got := len(b.groups.List()); got != 1 {
+			t.Errorf("%d groups are listed", got)
+		}
+		b.expect(p, 3)
+	})
+	t.Run("Refresh succeeds once it is back", func(t *testing.T) {
+		b.groups.contact.made(b.clock.Now())
+		wantKind(t, b.groups.Refresh(t.Context()), "")
+	})
+}
+
+func TestTheSetOfGroupsChangesAtARefresh(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 3, 1, 10)
+	b := newBench(t, w)
+	d := b.deployment(p)
+	d.Annotations[v1alpha1.AnnotationsMaxSize[0]] = "20"
+	if err := b.client.Update(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	second := newWorld()
+	z := second.pool("z", 1, 0, 2)
+	z.deployment.ResourceVersion = ""
+	if err := b.client.Create(t.Context(), z.deployment); err != nil {
+		t.Fatal(err)
+	}
+	b.catchUp()
+	if got := b.groups.List(); len(got) != 1 || got[0].Max != 10 {
+		t.Errorf("before the refresh the groups are %+v", got)
+	}
+	if err := b.groups.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := b.groups.List()
+	if len(got) != 2 || got[0].ID != p.id() || got[0].Max != 20 || got[1].ID != z.id() {
+		t.Errorf("CA-C21 CA-C22 after the refresh the groups are %+v", got)
+	}
+	if err := b.client.Delete(t.Context(), z.deployment); err != nil {
+		t.Fatal(err)
+	}
+	b.catchUp()
+	b.clock.Step(listingAge)
+	if got := b.groups.List(); len(got) != 1 {
+		t.Errorf("CA-C02 a minute without a refresh, and the groups are %+v", got)
+	}
+}
+
+func TestReadsAskNobody(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 3, 1, 10)
+	_, n := p.node("a-1")
+	b := newBench(t, w)
+	before := b.gets.Load()
+	for range 100 {
+		b.groups.List()
+		b.groups.ForNode(asked(n))
+		b.groups.ForNode(Node{Name: "x", ProviderID: "aws:///i"})
+		_, _ = b.groups.TargetSize(p.id())
+		_, _ = b.groups.Instances(p.id())
+		_, _ = b.groups.TemplateNode(p.id())
+	}
+	if got := b.gets.Load() - before + b.patches.Load(); got != 0 {
+		t.Errorf("CA-C110 reads made %d calls to the API server", got)
+	}
+}
+
+func TestEveryWriteLeavesAnEvent(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 3, 1, 10)
+	b := newBench(t, w)
+	if err := b.groups.IncreaseSize(t.Context(), p.id(), 2); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := <-b.recorder.Events, corev1.EventTypeNormal+" IncreasedSize Size 3 -> 5 for the autoscaler"; got != want {
+		t.Errorf("the event is %q, want %q", got, want)
+	}
+}
