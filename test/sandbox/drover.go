@@ -10,8 +10,6 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -34,18 +32,9 @@ func droverKubeconfig(ctx context.Context, c *kube.Cluster, path string) error {
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	if _, err := client.CoreV1().Namespaces().Create(ctx, space, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("creating the namespace %s: %w", namespace, err)
-	}
-	who := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}
-	accounts := client.CoreV1().ServiceAccounts(namespace)
-	if _, err := accounts.Create(ctx, who, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("creating the service account %s/%s: %w", namespace, account, err)
-	}
 	seconds := int64((24 * time.Hour).Seconds())
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
-	token, err := accounts.CreateToken(ctx, account, request, metav1.CreateOptions{})
+	token, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("making a token for %s/%s: %w", namespace, account, err)
 	}
