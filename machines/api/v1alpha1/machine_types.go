@@ -42,7 +42,7 @@ type Machine struct {
 // MachineSpec is what a machine should be. It does not change after creation, apart from Metadata.Name (filled with the
 // Machine's name) and ProviderID (set once).
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.providerConfig) || !has(self.providerSpec) || (!has(self.providerSpec.value) && !has(self.providerSpec.valueFrom))",message="providerSpec and its old spelling providerConfig are both set: keep providerSpec and remove providerConfig"
+// +kubebuilder:validation:XValidation:rule="!has(self.providerConfig) || !(has(self.providerSpec) && (has(self.providerSpec.value) || has(self.providerSpec.valueFrom))) || (oldSelf.hasValue() && has(oldSelf.value().providerConfig) && has(oldSelf.value().providerSpec) && (has(oldSelf.value().providerSpec.value) || has(oldSelf.value().providerSpec.valueFrom)))",message="providerSpec and its old spelling providerConfig are both set: keep providerSpec and remove providerConfig",optionalOldSelf=true
 type MachineSpec struct {
 	// Metadata goes to the Node: its labels and annotations. Name is the server's and the node's name; default: the
 	// Machine's name.
@@ -57,9 +57,8 @@ type MachineSpec struct {
 	// ProviderSpec says what the cloud is asked for.
 	// +optional
 	ProviderSpec ProviderSpec `json:"providerSpec,omitempty"`
-	// ProviderConfig is the old spelling of ProviderSpec. It is understood, and kept as it is.
-	//
-	// Deprecated: write ProviderSpec. Both at once is an error.
+	// ProviderConfig is the old spelling of ProviderSpec, understood and kept as it is. Deprecated; both at once is an
+	// error.
 	// +optional
 	ProviderConfig *ProviderSpec `json:"providerConfig,omitempty"`
 	// Versions names the kubelet to run.

@@ -1,0 +1,210 @@
+package deploy_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// The kinds as machine-controller declares them: the same JSON, whole ObjectMetas inside, times that cannot be left out.
+
+type legacyMachine struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              legacyMachineSpec   `json:"spec,omitempty"`
+	Status            legacyMachineStatus `json:"status,omitempty"`
+}
+
+type legacyMachineSpec struct {
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Taints            []corev1.Taint           `json:"taints,omitempty"`
+	ProviderSpec      legacyProviderSpec       `json:"providerSpec"`
+	Versions          legacyVersions           `json:"versions,omitempty"`
+	ConfigSource      *corev1.NodeConfigSource `json:"configSource,omitempty"`
+	ProviderID        *string                  `json:"providerID,omitempty"`
+}
+
+type legacyProviderSpec struct {
+	Value     *runtime.RawExtension `json:"value,omitempty"`
+	ValueFrom *legacySource         `json:"valueFrom,omitempty"`
+}
+
+type legacySource struct {
+	MachineClass *legacyClassRef `json:"machineClass,omitempty"`
+}
+
+type legacyClassRef struct {
+	*corev1.ObjectReference `json:",inline"`
+	Provider                string `json:"provider,omitempty"`
+}
+
+type legacyVersions struct {
+	Kubelet      string `json:"kubelet"`
+	ControlPlane string `json:"controlPlane,omitempty"`
+}
+
+type legacyMachineStatus struct {
+	NodeRef        *corev1.ObjectReference `json:"nodeRef,omitempty"`
+	LastUpdated    *metav1.Time            `json:"lastUpdated,omitempty"`
+	Versions       *legacyVersions         `json:"versions,omitempty"`
+	ErrorReason    *string                 `json:"errorReason,omitempty"`
+	ErrorMessage   *string                 `json:"errorMessage,omitempty"`
+	ProviderStatus *runtime.RawExtension   `json:"providerStatus,omitempty"`
+	Addresses      []corev1.NodeAddress    `json:"addresses,omitempty"`
+	Conditions     []corev1.NodeCondition  `json:"conditions,omitempty"`
+	LastOperation  *legacyOperation        `json:"lastOperation,omitempty"`
+	Phase          *string                 `json:"phase,omitempty"`
+}
+
+type legacyOperation struct {
+	Description *string      `json:"description,omitempty"`
+	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`
+	State       *string      `json:"state,omitempty"`
+	Type        *string      `json:"type,omitempty"`
+}
+
+type legacyTemplate struct {
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              legacyMachineSpec `json:"spec,omitempty"`
+}
+
+type legacySet struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              struct {
+		Replicas        *int32               `json:"replicas,omitempty"`
+		MinReadySeconds int32                `json:"minReadySeconds,omitempty"`
+		DeletePolicy    string               `json:"deletePolicy,omitempty"`
+		Selector        metav1.LabelSelector `json:"selector"`
+		Template        legacyTemplate       `json:"template,omitempty"`
+	} `json:"spec,omitempty"`
+	Status struct {
+		Replicas             int32   `json:"replicas"`
+		FullyLabeledReplicas int32   `json:"fullyLabeledReplicas,omitempty"`
+		ReadyReplicas        int32   `json:"readyReplicas,omitempty"`
+		AvailableReplicas    int32   `json:"availableReplicas,omitempty"`
+		ObservedGeneration   int64   `json:"observedGeneration,omitempty"`
+		ErrorReason          *string `json:"errorReason,omitempty"`
+		ErrorMessage         *string `json:"errorMessage,omitempty"`
+	} `json:"status,omitempty"`
+}
+
+type legacyDeployment struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              struct {
+		Replicas *int32               `json:"replicas,omitempty"`
+		Selector metav1.LabelSelector `json:"selector"`
+		Template legacyTemplate       `json:"template"`
+		Strategy *struct {
+			Type          string `json:"type,omitempty"`
+			RollingUpdate *struct {
+				MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+				MaxSurge       *intstr.IntOrString `json:"maxSurge,omitempty"`
+			} `json:"rollingUpdate,omitempty"`
+		} `json:"strategy,omitempty"`
+		MinReadySeconds         *int32 `json:"minReadySeconds,omitempty"`
+		RevisionHistoryLimit    *int32 `json:"revisionHistoryLimit,omitempty"`
+		Paused                  bool   `json:"paused,omitempty"`
+		ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
+	} `json:"spec"`
+	Status struct {
+		ObservedGeneration  int64 `json:"observedGeneration,omitempty"`
+		Replicas            int32 `json:"replicas,omitempty"`
+		UpdatedReplicas     int32 `json:"updatedReplicas,omitempty"`
+		ReadyReplicas       int32 `json:"readyReplicas,omitempty"`
+		AvailableReplicas   int32 `json:"availableReplicas,omitempty"`
+		UnavailableReplicas int32 `json:"unavailableReplicas,omitempty"`
+	} `json:"status,omitempty"`
+}
+
+// legacyProviderDocument is every field of an OpenStack provider spec, in all the forms that were understood, odd
+// spellings and unknown fields among them.
+const legacyProviderDocument = `{
+ "cloudProvider":"openstack","CloudProviderSpec":{"Flavor":"odd"},
+ "cloudProviderSpec":{"identityEndpoint":"https://x:5000/v3","username":{"value":"u"},"password":{"secretKeyRef":{"namespace":"a","name":"b","key":"c"}},
+  "applicationCredentialID":null,"applicationCredentialSecret":"","domainName":{"configMapKeyRef":{"namespace":"a","name":"b","key":"c"}},"projectName":5,"projectID":true,
+  "tenantName":"","tenantID":"","tokenId":"","region":"dbl","image":"i","flavor":"f","securityGroups":["a",{"value":"b"},5,null],"network":"n","networks":["m",{"value":"o"}],
+  "subnet":"s","floatingIpPool":"p","availabilityZone":"z","trustDevicePath":false,"rootDiskSizeGB":50,"rootDiskVolumeType":"t","nodeVolumeAttachLimit":25,
+  "serverGroup":"g","serverGroupID":{"value":"g"},"instanceReadyCheckPeriod":"5s","instanceReadyCheckTimeout":"2m","computeAPIVersion":2.67,"configDrive":{"value":true},
+  "disablePortSecurity":null,"openstackClientTimeout":"15s","openstackComputeClientTimeout":null,"tags":{"a":"b","c":"","d":null},"unheardOf":{"deep":[null,{"e":null}]}},
+ "operatingSystem":"ubuntu","operatingSystemSpec":{"distUpgradeOnBoot":false,"disableAutoUpdate":true,"novel":null},
+ "sshPublicKeys":["ssh-ed25519 AAAA me"],"caPublicKey":"","network":{"cidr":"10.0.0.0/24","gateway":"10.0.0.1","dns":{"servers":["1.1.1.1"]},"ipFamily":"IPv4+IPv6"},
+ "overwriteCloudConfig":"#cloud-config\n","unheardOf":1}`
+
+// filler puts something into every field it finds, so that nothing a type can hold stays untried.
+type filler struct{ count int64 }
+
+var special = map[reflect.Type]func(n int64) any{
+	reflect.TypeFor[metav1.Time](): func(n int64) any {
+		return metav1.NewTime(time.Date(2026, 1, 1, 0, 0, int(n), 0, time.UTC))
+	},
+	reflect.TypeFor[metav1.FieldsV1]():        func(int64) any { return metav1.FieldsV1{Raw: []byte(`{"f:spec":{".":{},"f:a":{}}}`)} },
+	reflect.TypeFor[runtime.RawExtension]():   func(int64) any { return runtime.RawExtension{Raw: []byte(legacyProviderDocument)} },
+	reflect.TypeFor[intstr.IntOrString]():     func(int64) any { return intstr.FromString("25%") },
+	reflect.TypeFor[corev1.ConditionStatus](): func(int64) any { return corev1.ConditionTrue },
+	reflect.TypeFor[corev1.TaintEffect]():     func(int64) any { return corev1.TaintEffectNoExecute },
+	reflect.TypeFor[metav1.LabelSelector](): func(int64) any {
+		return metav1.LabelSelector{MatchLabels: map[string]string{"key": "value"},
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "key", Operator: metav1.LabelSelectorOpIn, Values: []string{"value"}}}}
+	},
+	reflect.TypeFor[legacyVersions](): func(int64) any { return legacyVersions{Kubelet: "v1.30.3", ControlPlane: "v1.30.3"} },
+}
+
+func (f *filler) fill(v reflect.Value) {
+	f.count++
+	if make, ok := special[v.Type()]; ok {
+		v.Set(reflect.ValueOf(make(f.count)))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		f.fill(v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			f.fill(v.Field(i))
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		f.fill(v.Index(0))
+		f.fill(v.Index(1))
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf("key"), reflect.ValueOf("value"))
+	case reflect.String:
+		v.SetString(fmt.Sprintf("text-%d", f.count))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int32, reflect.Int64:
+		v.SetInt(f.count)
+	default:
+		panic("no sample for " + v.Type().String())
+	}
+}
+
+// object gives a filled legacy value as an object of its kind. Its own metadata is such as can be created.
+func (f *filler) object(t *testing.T, kind string, value any) *unstructured.Unstructured {
+	t.Helper()
+	f.fill(reflect.ValueOf(value).Elem())
+	raw, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &unstructured.Unstructured{}
+	if err := json.Unmarshal(raw, &o.Object); err != nil {
+		t.Fatal(err)
+	}
+	o.Object["metadata"] = map[string]any{"name": "maximal", "finalizers": []any{"foregroundDeletion", "machine-delete-finalizer"}}
+	o.SetAPIVersion("cluster.k8s.io/v1alpha1")
+	o.SetKind(kind)
+	return o
+}

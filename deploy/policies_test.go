@@ -1,0 +1,202 @@
+package deploy_test
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/deploy"
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+func TestNamesAreBoundedOnCreation(t *testing.T) {
+	ns := namespace(t, admin)
+	x := func(n int) string { return `{metadata: {name: ` + strings.Repeat("x", n) + `}}` }
+	for _, r := range []rule{
+		{"a MachineDeployment of 45", "MachineDeployment", x(45), ``},
+		{"a MachineDeployment of 46", "MachineDeployment", x(46), "may have 45"},
+		{"a Machine of 63", "Machine", x(63), ``},
+		{"a Machine of 64", "Machine", x(64), "may have 63"},
+		{"a Machine with a generated name", "Machine", `{metadata: {name: null, generateName: ` + strings.Repeat("x", 58) + `}}`, ``},
+		{"a server's name of 64", "Machine", `{spec: {metadata: {name: ` + strings.Repeat("x", 64) + `}}}`, "a server's name may have 63"},
+		{"a MachineSet of 60", "MachineSet", x(60), ``},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			o := merge(t, parse(goodObjects[r.kind]), r.over)
+			o.SetNamespace(ns)
+			expect(t, r.refusal, admin.Create(t.Context(), o, client.DryRunAll))
+		})
+	}
+}
+
+// Each row changes a Machine that stands as goodMachine does, with "before" laid over it.
+var specChanges = []struct{ name, before, over, refusal string }{
+	{"MC-5 labels and annotations of the Machine itself", ``, `{metadata: {labels: {n: m}, annotations: {cluster.k8s.io/delete-machine: "yes"}}}`, ``},
+	{"MC-5 the name is filled with the Machine's own", `{spec: {metadata: {name: null}}}`, `{spec: {metadata: {name: good}}}`, ``},
+	{"MC-5 the name is filled where metadata was missing", `{spec: {metadata: null}}`, `{spec: {metadata: {name: good}}}`, ``},
+	{"MC-5 the name is filled with another", `{spec: {metadata: {name: null}}}`, `{spec: {metadata: {name: other}}}`, "only be filled with the Machine's own"},
+	{"MC-5 the name changes", `{spec: {metadata: {name: older}}}`, `{spec: {metadata: {name: good}}}`, "cannot change from 'older'"},
+	{"MC-5 the name goes", ``, `{spec: {metadata: {name: null}}}`, "spec.metadata.name cannot change"},
+	{"MC-5 the first provider ID", ``, `{spec: {providerID: "openstack:///1"}}`, ``},
+	{"MC-5 the first provider ID after an empty one", `{spec: {providerID: ""}}`, `{spec: {providerID: "openstack:///1"}}`, ``},
+	{"MC-5 another provider ID", `{spec: {providerID: "openstack:///1"}}`, `{spec: {providerID: "openstack:///2"}}`, "it cannot change"},
+	{"MC-5 the provider ID of a joined server goes", `{spec: {providerID: "openstack:///1"}, status: {nodeRef: {name: good}}}`, `{spec: {providerID: null}}`, "it cannot change"},
+	{"MC-5 the provider ID and the node go at once", `{spec: {providerID: "openstack:///1"}, status: {nodeRef: {name: good}}}`, `{spec: {providerID: null}, status: null}`, "it cannot change"},
+	{"MC-49 the provider ID of a server that failed before it joined goes", `{spec: {providerID: "openstack:///1"}}`, `{spec: {providerID: null}}`, ``},
+	{"MC-5 the bypass annotation", `{spec: {providerID: "openstack:///1"}}`, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "true"}}, spec: {providerID: "openstack:///2", taints: null}}`, ``},
+	{"MC-5 a bypass annotation that says no", ``, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "false"}}, spec: {taints: null}}`, "spec.taints of a Machine cannot change"},
+	{"MC-5 a typed writer's empty fields", `{spec: {metadata: null, versions: null}}`, `{spec: {metadata: {creationTimestamp: null}, versions: {kubelet: ""}}}`, ``},
+	{"MC-5 the whole spec goes", ``, `{spec: null}`, "cannot change"},
+	{"MC-5 a spec comes", `{spec: null}`, `{spec: {versions: {kubelet: 1.36.2}}}`, "spec.versions of a Machine cannot change"},
+	{"MC-5 a flavor deep inside", ``, `{spec: {providerSpec: {value: {cloudProviderSpec: {flavor: m1.large}}}}}`, "spec.providerSpec of a Machine cannot change"},
+	{"MC-5 an unknown field deep inside", ``, `{spec: {providerSpec: {value: {cloudProviderSpec: {novel: true}}}}}`, "spec.providerSpec of a Machine cannot change"},
+	{"MC-5 the other spelling", ``, `{spec: {providerSpec: null, providerConfig: {value: {a: b}}}}`, "spec.providerSpec of a Machine cannot change"},
+	{"MC-5 a label that goes", ``, `{spec: {metadata: {labels: {zone: null}}}}`, "spec.metadata of a Machine cannot change"},
+	{"MC-5 an annotation that comes", ``, `{spec: {metadata: {annotations: {e: f}}}}`, "spec.metadata of a Machine cannot change"},
+	{"MC-5 a namespace in metadata", ``, `{spec: {metadata: {namespace: elsewhere}}}`, "spec.metadata of a Machine cannot change"},
+	{"MC-5 a config source", ``, `{spec: {configSource: {configMap: {name: a, namespace: b, kubeletConfigKey: c}}}}`, "spec.configSource"},
+	{"MC-6 a Machine that is being deleted", `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}}`, `{spec: {taints: null, providerSpec: null}}`, ``},
+}
+
+func TestAMachinesSpecDoesNotChange(t *testing.T) {
+	for _, r := range specChanges {
+		t.Run(r.name, func(t *testing.T) {
+			o := existing(t, merge(t, parse(goodMachine), r.before))
+			changed := merge(t, o, r.over)
+			if strings.Contains(r.over, "creationTimestamp: null") {
+				// In this one row null is a value, and does not remove the field.
+				_ = unstructured.SetNestedField(changed.Object, nil, "spec", "metadata", "creationTimestamp")
+			}
+			expect(t, r.refusal, admin.Update(t.Context(), changed, client.DryRunAll))
+		})
+	}
+}
+
+// existing creates an object in a namespace of its own; deletionTimestamp "now" deletes it too, so that its finalizers
+// hold it.
+func existing(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	_, deleting, _ := unstructured.NestedString(o.Object, "metadata", "deletionTimestamp")
+	unstructured.RemoveNestedField(o.Object, "metadata", "deletionTimestamp")
+	o.SetNamespace(namespace(t, admin))
+	create(t.Context(), t, admin, o)
+	if !deleting {
+		return o
+	}
+	if err := admin.Delete(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// A field that somebody adds to the spec must be guarded too.
+func TestEveryFieldOfAMachinesSpecIsGuarded(t *testing.T) {
+	samples := map[string]string{
+		"metadata": `{labels: {new: label}}`, "taints": `[]`, "versions": `{kubelet: 9.9.9}`, "providerSpec": `{value: {a: b}}`,
+		"providerConfig": `{value: {a: b}}`, "configSource": `{configMap: {name: a, namespace: b, kubeletConfigKey: c}}`, "providerID": `other`,
+	}
+	machine := existing(t, merge(t, parse(goodMachine), `{spec: {providerID: one, providerSpec: null}}`))
+	for field := range specFields(t, "machines.cluster.k8s.io", "spec") {
+		t.Run(field, func(t *testing.T) {
+			sample, ok := samples[field]
+			if !ok {
+				t.Fatalf("spec.%s is new: guard it in policies/machine-spec.yaml and give a sample here", field)
+			}
+			changed := machine.DeepCopy()
+			changed.Object["spec"].(map[string]any)[field] = parse(`{it: ` + sample + `}`).Object["it"]
+			expect(t, "cannot change", admin.Update(t.Context(), changed, client.DryRunAll))
+		})
+	}
+}
+
+// specFields gives the properties that a CRD declares under a path.
+func specFields(t *testing.T, crd string, path ...string) map[string]any {
+	t.Helper()
+	for _, o := range objects(t, "crds") {
+		if o.GetName() != crd {
+			continue
+		}
+		versions, _, _ := unstructured.NestedSlice(o.Object, "spec", "versions")
+		at := versions[0].(map[string]any)["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
+		for _, p := range path {
+			at = at["properties"].(map[string]any)[p].(map[string]any)
+		}
+		return at["properties"].(map[string]any)
+	}
+	t.Fatalf("no CRD %s", crd)
+	return nil
+}
+
+func objects(t *testing.T, dirs ...string) []*unstructured.Unstructured {
+	t.Helper()
+	found, err := deploy.Objects(dirs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestAClassDoesNotChange(t *testing.T) {
+	class := existing(t, parse(goodClass))
+	for _, r := range []rule{
+		{"its metadata does", "", `{metadata: {labels: {a: b}}}`, ``},
+		{"its provider", "", `{provider: other}`, "a MachineClass cannot change (provider)"},
+		{"its provider spec", "", `{providerSpec: {cloudProviderSpec: {flavor: m1.large}}}`, "(providerSpec)"},
+		{"an undeclared field of its provider spec", "", `{providerSpec: {cloudProviderSpec: {novel: 2}}}`, "(providerSpec)"},
+		{"a reference goes", "", `{secretRef: null}`, "(secretRef)"},
+		{"a reference comes", "", `{credentialsSecretRef: {name: a}}`, "(credentialsSecretRef)"},
+		{"its node template", "", `{nodeTemplate: {capacity: {cpu: "4"}}}`, "(nodeTemplate)"},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			expect(t, r.refusal, admin.Update(t.Context(), merge(t, class, r.over), client.DryRunAll))
+		})
+	}
+	t.Run("MC-6 a class that is being deleted does", func(t *testing.T) {
+		o := existing(t, merge(t, parse(goodClass), `{metadata: {finalizers: [drover.example/hold]}}`))
+		if err := admin.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, "", mergePatch(t.Context(), admin, o, `{"provider":"other","metadata":{"finalizers":null}}`))
+	})
+}
+
+// The policies are type-checked by the control plane; a warning there is a slip of ours.
+func TestThePoliciesAreSound(t *testing.T) {
+	for _, o := range objects(t, "policies") {
+		t.Run(o.GetKind()+"/"+o.GetName(), func(t *testing.T) {
+			switch o.GetKind() {
+			case "ValidatingAdmissionPolicy":
+				if fail, _, _ := unstructured.NestedString(o.Object, "spec", "failurePolicy"); fail != "Fail" {
+					t.Errorf("failurePolicy is %q", fail)
+				}
+				checked := typeChecked(t, o)
+				if warnings, _, _ := unstructured.NestedSlice(checked.Object, "status", "typeChecking", "expressionWarnings"); len(warnings) > 0 {
+					t.Errorf("type checking: %v", warnings)
+				}
+			case "ValidatingAdmissionPolicyBinding":
+				if policy, _, _ := unstructured.NestedString(o.Object, "spec", "policyName"); policy != o.GetName() {
+					t.Errorf("binds %q", policy)
+				}
+			default:
+				t.Errorf("a %s among the policies", o.GetKind())
+			}
+		})
+	}
+	if got := v1alpha1.AnnotationBypassImmutable; got != "kubermatic.io/bypass-no-spec-mutation-requirement" {
+		t.Errorf("the policy names another bypass annotation than the keys: %q", got)
+	}
+}
+
+// typeChecked gives a policy once the control plane has checked its types.
+func typeChecked(t *testing.T, policy *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	return eventually(t, policy, func(o *unstructured.Unstructured) bool {
+		checked, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+		return checked == o.GetGeneration()
+	})
+}

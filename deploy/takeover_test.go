@@ -1,0 +1,225 @@
+package deploy_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/test/kube"
+)
+
+// Everything that machine-controller's open CRDs can hold is stored under such CRDs, then ours are applied over them.
+func TestTakeover(t *testing.T) {
+	on := kube.ForTest(t, kube.Options{})
+	if out, err := on.Kubectl(t.Context(), "apply", "--server-side", "-f", "testdata/open-crds.yaml"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if out, err := on.Kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=60s", "-f", "testdata/open-crds.yaml"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	before, err := client.New(on.Config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := store(t, before)
+	negative := create(t.Context(), t, before, parse(`
+apiVersion: cluster.k8s.io/v1alpha1
+kind: MachineSet
+metadata: {name: negative, namespace: default, finalizers: [foregroundDeletion]}
+spec: {replicas: -3, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}}}
+`))
+
+	c, err := install(t.Context(), on)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, was := range stored {
+		t.Run(was.GetKind()+"/"+was.GetName(), func(t *testing.T) { keepsAndLetsGo(t, c, was) })
+	}
+	// The API server itself forbids a negative size where there is a scale subresource, and forgives none: the write that
+	// removes a finalizer must mend the size.
+	t.Run("MachineSet/negative", func(t *testing.T) {
+		expect(t, "should be a non-negative integer", mergePatch(t.Context(), c, negative, `{"metadata":{"finalizers":null}}`))
+		expect(t, "", mergePatch(t.Context(), c, negative, `{"metadata":{"finalizers":null},"spec":{"replicas":0}}`))
+	})
+}
+
+// store creates all old objects, statuses too, and gives them as they read back.
+func store(t *testing.T, c client.Client) []*unstructured.Unstructured {
+	t.Helper()
+	f := &filler{}
+	all := []*unstructured.Unstructured{
+		f.object(t, "Machine", &legacyMachine{}), f.object(t, "MachineSet", &legacySet{}), f.object(t, "MachineDeployment", &legacyDeployment{}),
+	}
+	raw, err := os.ReadFile("testdata/odd.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, document := range strings.Split(string(raw), "\n---\n") {
+		odd := parse(document)
+		all = append(all, odd, withUnknownFields(t, odd))
+	}
+	all = append(all, read(t, "testdata/nodes.yaml"), read(t, "testdata/exported.yaml"))
+	for _, o := range all {
+		o.SetNamespace("default")
+		o.SetResourceVersion("")
+		status, hasStatus := o.Object["status"]
+		create(t.Context(), t, c, o)
+		if hasStatus && o.GetKind() != "Machine" {
+			o.Object["status"] = status
+			if err := c.Status().Update(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+			t.Fatal(err)
+		}
+		if _, has := o.Object["status"]; has != hasStatus {
+			t.Fatalf("%s %s: the status is not as it was meant to be stored", o.GetKind(), o.GetName())
+		}
+	}
+	return all
+}
+
+// withUnknownFields gives a copy whose provider document holds fields that nobody knows. The API server does not forgive a
+// broken rule above such fields, whether they changed or not, so that our rules must do it themselves.
+func withUnknownFields(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	path := []string{"spec", "template", "spec"}
+	if o.GetKind() == "Machine" {
+		path = path[:1]
+	}
+	odd := o.DeepCopy()
+	odd.SetName("odd-" + o.GetName())
+	spec, _, _ := unstructured.NestedMap(odd.Object, path...)
+	if spec == nil {
+		spec = map[string]any{}
+	}
+	spec["providerSpec"] = map[string]any{"value": map[string]any{"unheardOf": []any{nil, map[string]any{"deep": nil}}}}
+	if err := unstructured.SetNestedField(odd.Object, spec, path...); err != nil {
+		t.Fatal(err)
+	}
+	return odd
+}
+
+func keepsAndLetsGo(t *testing.T, c client.Client, was *unstructured.Unstructured) {
+	now := was.DeepCopy()
+	now.Object = map[string]any{"apiVersion": was.GetAPIVersion(), "kind": was.GetKind()}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(was), now); err != nil {
+		t.Fatal(err)
+	}
+	if want, got := text(t, was), text(t, now); want != got {
+		t.Fatalf("it does not read back as it was stored (-stored +now):\n%s", cmp.Diff(want, got))
+	}
+	// Everyday writes pass: a label, and what a controller says in the status.
+	expect(t, "", mergePatch(t.Context(), c, now, `{"metadata":{"labels":{"a":"b"}}}`))
+	expect(t, "", applyStatus(t, c, was))
+	// It can be deleted, and its finalizers removed one by one.
+	if err := c.Delete(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	for rest := was.GetFinalizers(); len(rest) > 0; rest = rest[1:] {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(was), now); err != nil {
+			t.Fatal(err)
+		}
+		now.SetFinalizers(rest[1:])
+		expect(t, "", c.Update(t.Context(), now.DeepCopy()))
+	}
+	err := c.Get(t.Context(), client.ObjectKeyFromObject(was), now)
+	if client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("it is still there: %v", err)
+	}
+}
+
+// applyStatus says something in an object's status as our controllers do.
+func applyStatus(t *testing.T, c client.Client, of *unstructured.Unstructured) error {
+	t.Helper()
+	said := &unstructured.Unstructured{}
+	said.SetGroupVersionKind(of.GroupVersionKind())
+	said.SetName(of.GetName())
+	said.SetNamespace(of.GetNamespace())
+	said.SetUID(of.GetUID())
+	as := client.ApplyConfigurationFromUnstructured(said)
+	if of.GetKind() == "Machine" {
+		// A patch, because an apply is refused where a stored value has not the declared type.
+		return mergePatch(t.Context(), c, said, `{"status":{"phase":"Running"}}`)
+	}
+	said.Object["status"] = map[string]any{"replicas": int64(4)}
+	return c.Status().Apply(t.Context(), as, client.FieldOwner("test"), client.ForceOwnership)
+}
+
+// text is an object as JSON without managedFields, its fields in the order of their names.
+func text(t *testing.T, o *unstructured.Unstructured) string {
+	t.Helper()
+	o = o.DeepCopy()
+	o.SetManagedFields(nil)
+	raw, err := json.MarshalIndent(o.Object, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// machine-controller reads a whole Machine into its types and writes it back, the status with it. That must go on working
+// under our CRD and policies: docs/decisions/0001.
+func TestAWholeObjectUpdateStillWritesAMachinesStatus(t *testing.T) {
+	o := existing(t, merge(t, parse(goodMachine), `{spec: {metadata: null, versions: null}}`))
+	raw, err := json.Marshal(o.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var typed legacyMachine
+	if err := json.Unmarshal(raw, &typed); err != nil {
+		t.Fatal(err)
+	}
+	reason, id := "CreateError", "openstack:///1"
+	typed.Status.ErrorReason = &reason
+	typed.Spec.ProviderID = &id
+	typed.Spec.Name = o.GetName()
+	if raw, err = json.Marshal(typed); err != nil {
+		t.Fatal(err)
+	}
+	back := parse(string(raw))
+	if err := admin.Update(t.Context(), back); err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(back), back); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, _ := unstructured.NestedString(back.Object, "status", "errorReason"); got != reason {
+		t.Errorf("status.errorReason is %q after a whole-object update, want %q", got, reason)
+	}
+}
+
+// A status that is applied late must not bring a deleted Machine back.
+func TestAnApplyThatNamesTheUIDMakesNothing(t *testing.T) {
+	o := existing(t, parse(goodMachine))
+	if err := admin.Delete(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	late := parse(`{apiVersion: cluster.k8s.io/v1alpha1, kind: Machine, metadata: {name: good}, status: {phase: Running}}`)
+	late.SetNamespace(o.GetNamespace())
+	late.SetUID(o.GetUID())
+	err := admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(late), client.FieldOwner("test"), client.ForceOwnership)
+	if err == nil {
+		t.Fatal("it was made anew")
+	}
+	list := parse(`{apiVersion: cluster.k8s.io/v1alpha1, kind: MachineList}`)
+	found, listErr := unstructuredList(t, list, o.GetNamespace())
+	if listErr != nil || found != 0 {
+		t.Errorf("%d Machines are there (%v), after: %v", found, listErr, err)
+	}
+}
+
+func unstructuredList(t *testing.T, of *unstructured.Unstructured, ns string) (int, error) {
+	t.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(of.GroupVersionKind())
+	err := admin.List(t.Context(), list, client.InNamespace(ns))
+	return len(list.Items), err
+}
