@@ -70,10 +70,15 @@ func (c *Cloud) runAgenda() {
 			c.mu.Unlock()
 			return
 		}
-		wait := c.agenda.entries[0].at.Sub(c.clock.Now())
+		next := c.agenda.entries[0].at
 		c.mu.Unlock()
 
-		timer := c.clock.NewTimer(wait)
+		timer := c.clock.NewTimer(next.Sub(c.clock.Now()))
+		if !c.clock.Now().Before(next) {
+			// A fake clock was stepped before the timer stood.
+			timer.Stop()
+			continue
+		}
 		select {
 		case <-timer.C():
 		case <-c.agenda.wake:

@@ -64,11 +64,11 @@ type Cloud struct {
 	onBoot []func(Server)
 	onGone []func(string)
 
-	closed    chan struct{}
-	close     sync.Once
-	servers   []*http.Server
-	seedError error
-	api, own  net.Listener
+	closed        chan struct{}
+	close         sync.Once
+	listeners     []*http.Server
+	seedError     error
+	api, metadata net.Listener
 }
 
 // New makes a cloud. It does not listen yet: see Start, Handler and RoundTripper.
@@ -111,18 +111,18 @@ func (c *Cloud) Start(ctx context.Context) error {
 	if c.api, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return fmt.Errorf("listening for the cloud's API: %w", err)
 	}
-	if c.own, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+	if c.metadata, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return errors.Join(fmt.Errorf("listening for the metadata service: %w", err), c.api.Close())
 	}
 	c.serve(c.api, c.Handler())
-	c.serve(c.own, c.MetadataHandler())
+	c.serve(c.metadata, c.MetadataHandler())
 	context.AfterFunc(ctx, c.Close)
 	return nil
 }
 
 func (c *Cloud) serve(l net.Listener, h http.Handler) {
 	s := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
-	c.servers = append(c.servers, s)
+	c.listeners = append(c.listeners, s)
 	go func() { _ = s.Serve(l) }()
 }
 
@@ -130,7 +130,7 @@ func (c *Cloud) serve(l net.Listener, h http.Handler) {
 func (c *Cloud) Close() {
 	c.close.Do(func() {
 		close(c.closed)
-		for _, s := range c.servers {
+		for _, s := range c.listeners {
 			_ = s.Close()
 		}
 	})
@@ -149,10 +149,10 @@ func (c *Cloud) baseURL() string {
 // MetadataURL is the metadata service's address; a request to it names its server in the header X-Instance-ID. Empty
 // before Start.
 func (c *Cloud) MetadataURL() string {
-	if c.own == nil {
+	if c.metadata == nil {
 		return ""
 	}
-	return "http://" + c.own.Addr().String()
+	return "http://" + c.metadata.Addr().String()
 }
 
 // OnBoot has f called whenever a server becomes ACTIVE. Calls come one after another, in order, without the lock.

@@ -171,7 +171,7 @@ func listNetworks(c *Cloud, q *request) reply {
 			list = append(list, n.view())
 		}
 	}
-	return q.page("networks", list)
+	return q.page("networks", list, (&netw{}).view())
 }
 
 func (c *Cloud) visibleNetwork(q *request, id string) (*netw, bool) {
@@ -198,7 +198,7 @@ func listSubnets(c *Cloud, q *request) reply {
 			list = append(list, s.view())
 		}
 	}
-	return q.page("subnets", list)
+	return q.page("subnets", list, (&subnet{}).view())
 }
 
 func showSubnet(c *Cloud, q *request) reply {
@@ -216,12 +216,15 @@ func showSubnet(c *Cloud, q *request) reply {
 var paging = []string{"fields", "limit", "marker", "sort_key", "sort_dir", "page_reverse", "tags", "tags-any", "not-tags", "not-tags-any"}
 
 // page filters, cuts and trims a Neutron list as the query says. With a limit rows come by ID, since a marker needs an
-// order; a marker that is not there is 404.
-func (q *request) page(key string, list []object) reply {
+// order; a marker that is not there is 404. A filter that no row (such as sample) has is 400.
+func (q *request) page(key string, list []object, sample object) reply {
 	query := q.URL.Query()
 	for name, wanted := range query {
 		if slices.Contains(paging, name) {
 			continue
+		}
+		if _, known := sample.get(name); !known {
+			return q.refuse(http.StatusBadRequest, "['%s'] is invalid attribute for filtering", name)
 		}
 		list = slices.DeleteFunc(list, func(o object) bool { return !o.has(name, wanted) })
 	}

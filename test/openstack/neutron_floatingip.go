@@ -135,7 +135,7 @@ func listFloatingIPs(c *Cloud, q *request) reply {
 			list = append(list, f.view())
 		}
 	}
-	return q.page("floatingips", list)
+	return q.page("floatingips", list, (&floatingIP{}).view())
 }
 
 func (c *Cloud) ownFloatingIP(q *request) (*floatingIP, reply) {

@@ -129,7 +129,7 @@ func listSecurityGroups(c *Cloud, q *request) reply {
 			list = append(list, g.view())
 		}
 	}
-	return q.page("security_groups", list)
+	return q.page("security_groups", list, (&securityGroup{}).view())
 }
 
 func (c *Cloud) ownGroup(q *request, id string) (*securityGroup, bool) {
@@ -212,7 +212,7 @@ func listSecurityGroupRules(c *Cloud, q *request) reply {
 			list = append(list, r.view(g))
 		}
 	}
-	return q.page("security_group_rules", list)
+	return q.page("security_group_rules", list, (&groupRule{}).view(&securityGroup{}))
 }
 
 // stamped finds what tags can be put on.
@@ -220,17 +220,17 @@ func (c *Cloud) stamped(q *request) (*stamps, reply) {
 	id := q.PathValue("id")
 	switch q.PathValue("kind") {
 	case "ports":
-		if p, refused := c.ownPort(q, id); p == nil {
+		p, refused := c.ownPort(q, id)
+		if p == nil {
 			return nil, refused
-		} else {
-			return &p.stamps, reply{}
 		}
+		return &p.stamps, reply{}
 	case "floatingips":
-		if f, refused := c.ownFloatingIP(q); f == nil {
+		f, refused := c.ownFloatingIP(q)
+		if f == nil {
 			return nil, refused
-		} else {
-			return &f.stamps, reply{}
 		}
+		return &f.stamps, reply{}
 	case "security-groups":
 		if g, known := c.ownGroup(q, id); known {
 			return &g.stamps, reply{}

@@ -294,7 +294,7 @@ func listPorts(c *Cloud, q *request) reply {
 			list = append(list, p.view())
 		}
 	}
-	return q.page("ports", list)
+	return q.page("ports", list, (&port{}).view())
 }
 
 // mayMatch rules out cheaply, before a port is rendered, what the commonest filters would rule out afterwards.

@@ -1,7 +1,7 @@
 package openstack
 
 import (
-	"crypto/md5"
+	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"slices"
@@ -180,9 +180,9 @@ func showQuotaSet(c *Cloud, q *request) reply {
 }
 
 func (k *keyPair) view(q *request) object {
-	sum := md5.Sum([]byte(k.publicKey))
+	sum := sha256.Sum256([]byte(k.publicKey))
 	var pairs []string
-	for _, b := range sum {
+	for _, b := range sum[:16] {
 		pairs = append(pairs, fmt.Sprintf("%02x", b))
 	}
 	o := object{{"name", k.name}, {"public_key", k.publicKey}, {"fingerprint", strings.Join(pairs, ":")}, {"user_id", k.user}}

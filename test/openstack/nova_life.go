@@ -103,7 +103,7 @@ func (s *server) place(c *Cloud) func(time.Time) {
 			c.fail(s, at, problem)
 			return
 		}
-		c.edit(s, at, func() { s.addresses = c.addressesOf(s) })
+		c.edit(s, at, func() { s.addresses, s.groups = c.addressesOf(s), c.portGroups(s) })
 		boot := s.created.Add(c.cfg.BootTime)
 		if boot.Before(at) {
 			boot = at
@@ -135,6 +135,24 @@ func (c *Cloud) plug(s *server, at time.Time) string {
 		p.touch(at)
 	}
 	return ""
+}
+
+// portGroups are the names of the security groups that a server's ports are in, each once.
+func (c *Cloud) portGroups(s *server) []string {
+	var names []string
+	for _, n := range s.nics {
+		p, known := c.network.ports.get(n.port)
+		if !known {
+			continue
+		}
+		for _, id := range p.groups {
+			g, there := c.network.groups.get(id)
+			if there && !slices.Contains(names, g.name) {
+				names = append(names, g.name)
+			}
+		}
+	}
+	return names
 }
 
 // novaPort makes a port as Nova does: no name, no description, the server's security groups.
@@ -322,4 +340,15 @@ func (c *Cloud) SetHost(h Host) {
 		}
 		c.compute.hosts = append(c.compute.hosts, &host{Host: h})
 	})
+}
+
+// Hosts gives all hosts, as they were last set.
+func (c *Cloud) Hosts() []Host {
+	var out []Host
+	c.locked(func() {
+		for _, h := range c.compute.hosts {
+			out = append(out, h.Host)
+		}
+	})
+	return out
 }

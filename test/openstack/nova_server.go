@@ -86,6 +86,10 @@ func actOnServer(c *Cloud, q *request, s *server) reply {
 	if err := json.Unmarshal(q.body, &in); err != nil || len(in) != 1 {
 		return q.refuse(http.StatusBadRequest, "Malformed request body")
 	}
+	if s.state == building && s.task == "scheduling" {
+		// It has no cell yet, and an action is sent to a cell.
+		return q.refuse(http.StatusNotFound, "Instance %s could not be found.", s.id)
+	}
 	for name, argument := range in {
 		act, known := actions[name]
 		if !known {

@@ -31,7 +31,7 @@ func (q *request) view(s *server, inList bool) object {
 	if s.state == building || s.state == active {
 		o = append(o, member{"progress", 0})
 	}
-	if len(s.nics) > 0 && s.state != deleted {
+	if len(s.groups) > 0 && s.state != deleted {
 		o = append(o, member{"security_groups", groupsOf(s)})
 	}
 	if s.fault != nil && (s.state == failed || s.state == deleted) {

@@ -50,7 +50,7 @@ func (rt *router) put(r route, full string) {
 
 func split(path string) []string { return strings.Split(strings.Trim(path, "/"), "/") }
 
-var theRouter = newRouter()
+var allRoutes = newRouter()
 
 func newRouter() *router {
 	rt := &router{byLength: map[int][]route{}}
@@ -81,7 +81,7 @@ func parameters(r route) int {
 // match finds the route of a call and sets its path values.
 func (c *Cloud) match(r *http.Request) (route, bool) {
 	got := split(r.URL.Path)
-	for _, candidate := range theRouter.byLength[len(got)] {
+	for _, candidate := range allRoutes.byLength[len(got)] {
 		if candidate.method != r.Method || !fits(candidate.segments, got) {
 			continue
 		}
