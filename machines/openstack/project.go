@@ -125,20 +125,28 @@ func (p *project) poll(ctx context.Context) time.Duration {
 	p.mu.Lock()
 	s, stamp := p.session, p.stamp
 	started := p.clock.Now()
-	full := isFullDue(started, p.lastFull, len(p.attempts) > 0)
+	full := stamp.IsZero() || isFullDue(started, p.lastFull, len(p.attempts) > 0)
 	owned := p.owned
 	p.mu.Unlock()
 
-	rows, date, err := listServers(ctx, s, stamp, full)
-	if err == nil && !owned {
+	var err error
+	if !owned {
 		err = p.listOwned(ctx, s)
+	}
+	var rows []row
+	var date time.Time
+	if err == nil {
+		rows, date, err = listServers(ctx, s, stamp, full)
 	}
 	if err != nil {
 		return p.failed(ctx, err)
 	}
 	p.mu.Lock()
 	before, failure := p.syncedLocked(), p.failure
-	p.owned, p.stamp, p.failures, p.failure = true, date, 0, nil
+	p.owned, p.failures, p.failure = true, 0, nil
+	if !date.IsZero() {
+		p.stamp = date
+	}
 	l := listed{rows: rows, full: full, started: started, now: p.clock.Now()}
 	ids := p.inventory.fold(l)
 	p.settleServers()

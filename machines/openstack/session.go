@@ -179,22 +179,20 @@ type catalogEntry struct {
 
 // readToken takes the last answer of Keystone, and sets the time of renewal: on our clock, for the token's own length.
 func (s *session) readToken(started time.Time) (*token, error) {
-	var body struct {
-		Token token `json:"token"`
-	}
+	var t token
 	result, ok := s.provider.GetAuthResult().(interface{ ExtractInto(any) error })
 	if !ok {
 		return nil, fault.New(fault.Unknown, fault.CodeUnknown, "the answer holds no token")
 	}
-	if err := result.ExtractInto(&body); err != nil {
+	if err := result.ExtractInto(&t); err != nil {
 		return nil, err
 	}
-	life := body.Token.Expires.Sub(body.Token.Issued)
+	life := t.Expires.Sub(t.Issued)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.token = s.provider.Token()
 	s.renewAt = started.Add(time.Duration(float64(life) * tokenUse))
-	return &body.Token, nil
+	return &t, nil
 }
 
 // renew gets a new token before the old one ends. When that fails the old one is used on: a 401 would tell.

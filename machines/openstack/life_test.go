@@ -1,0 +1,218 @@
+package openstack
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-project/drover/machines/cloud"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+func TestAMachineFromNothingToActiveAndAwayAgain(t *testing.T) {
+	b := newBench(t)
+	m := newMachine(t, "a", seedFields().with("floatingIpPool", sim.MetaKubePool).with("tags", map[string]string{"team": "blue"}))
+	i, s := b.active(m)
+
+	t.Run("MC-40 name, metadata, zone, groups and hint are as asked for", func(t *testing.T) {
+		got, _ := b.sim.Server(s.ID)
+		if got.Name != "a" || got.Zone != sim.MetaKubeZone || got.ServerGroup != sim.MetaKubeServerGroup {
+			t.Errorf("got %+v", got)
+		}
+		for key, want := range map[string]string{"machine-uid": "uid-a", metadataClusterID: testCluster, "team": "blue"} {
+			if got.Metadata[key] != want {
+				t.Errorf("metadata %s is %q, want %q", key, got.Metadata[key], want)
+			}
+		}
+		if len(got.Ports) != 1 || len(got.Floating) != 1 {
+			t.Errorf("got ports %v, floating IPs %v", got.Ports, got.Floating)
+		}
+	})
+	t.Run("MC-44 user data is what was given", func(t *testing.T) {
+		if got, _ := b.sim.Server(s.ID); string(got.UserData) != "#cloud-config\n" {
+			t.Errorf("got %q", got.UserData)
+		}
+	})
+	t.Run("MC-53 addresses have types, the floating one included", func(t *testing.T) {
+		kinds := map[corev1.NodeAddressType]int{}
+		for _, a := range b.observe(i).Server.Addresses {
+			kinds[a.Type]++
+		}
+		if kinds[corev1.NodeInternalIP] != 1 || kinds[corev1.NodeExternalIP] != 1 || kinds[corev1.NodeHostName] != 1 {
+			t.Errorf("got %v", b.observe(i).Server.Addresses)
+		}
+	})
+	t.Run("the provider ID is the one that nodes bear", func(t *testing.T) {
+		if want := "openstack:///" + s.ID; s.ProviderID != want {
+			t.Errorf("got %s, want %s", s.ProviderID, want)
+		}
+	})
+	t.Run("MC-50 MC-68 port and floating IP go once the server is gone", func(t *testing.T) {
+		if done, err := i.Release(b.ctx); done || err != nil {
+			t.Fatalf("released with the server there: %v, %v", done, err)
+		}
+		b.remove(i)
+		b.nothingLeft()
+		if f := b.observe(i); !f.Gone || f.Leftovers || f.Server != nil {
+			t.Errorf("got %+v", f)
+		}
+		if gets := b.calls("GET /servers/{id}"); gets != 0 {
+			t.Errorf("%d GETs of a server that the list showed DELETED", gets)
+		}
+	})
+}
+
+func TestCallsForManyMachines(t *testing.T) {
+	const n = 20
+	b := newBench(t)
+	b.active(newMachine(t, "first", seedFields()))
+	b.sim.ForgetCalls()
+	start := b.clock.Now()
+	var all []cloud.Instance
+	for k := range n {
+		i := b.synced(newMachine(t, fmt.Sprintf("m%d", k), seedFields()))
+		if _, err := b.make(i); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, i)
+	}
+	b.eventually("all are ACTIVE", func() bool {
+		for _, i := range all {
+			if s := b.observe(i).Server; s == nil || s.State != cloud.ServerActive {
+				return false
+			}
+		}
+		return true
+	})
+	polls := int(b.clock.Since(start)/fastPeriod) + 2
+	for _, c := range []struct {
+		rule, name string
+		most       int
+	}{
+		{"two calls per machine", "POST /ports", n}, {"two calls per machine", "POST /servers", n},
+		{"CAPI-14 one token for all", "POST /auth/tokens", 0}, {"CAPI-15 flavors are looked up once", "GET /flavors/detail", 0},
+		{"CAPI-15 images are looked up once", "GET /images", 0}, {"CAPI-15 networks are looked up once", "GET /networks", 0},
+		{"CAPI-31 no GET per machine", "GET /servers/{id}", 0}, {"CAPI-31 one list per poll", "GET /servers/detail", polls},
+		{"MC-75 the whole costs 2 per machine and the polls", "compute", n + polls}, {"MC-75 the whole costs 2 per machine and the polls", "network", n},
+	} {
+		if got := b.calls(c.name); got > c.most {
+			t.Errorf("%s: %d × %s, at most %d", c.rule, got, c.name, c.most)
+		}
+	}
+	if got := b.calls("POST /ports") + b.calls("POST /servers"); got != 2*n {
+		t.Errorf("%d creates for %d machines", got, n)
+	}
+}
+
+func TestTheFirstMachineLooksEverythingUpOnce(t *testing.T) {
+	b := newBench(t)
+	b.active(newMachine(t, "a", seedFields().with("floatingIpPool", sim.MetaKubePool)))
+	for name, want := range map[string]int{
+		"POST /auth/tokens": 1, "GET /flavors/detail": 1, "GET /images": 1, "GET /networks": 2, "GET /subnets": 1,
+		"GET /security-groups": 1, "GET /os-server-groups": 1, "GET /os-availability-zone": 1,
+		"GET /ports": 1, "GET /floatingips": 1, "POST /ports": 1, "POST /floatingips": 1, "POST /servers": 1,
+	} {
+		if got := b.calls(name); got != want {
+			t.Errorf("%s: %d calls, want %d", name, got, want)
+		}
+	}
+}
+
+func TestAtRestOneListAMinute(t *testing.T) {
+	b := newBench(t)
+	b.active(newMachine(t, "a", seedFields()))
+	b.pass(2 * time.Minute)
+	b.sim.ForgetCalls()
+	b.pass(9 * time.Minute)
+	if got := b.calls(); got > 10 {
+		t.Errorf("CAPI-32: %d calls in 9 minutes at rest: %v", got, b.sim.CallsByName())
+	}
+}
+
+func TestADeleteIsSentOncePerBackoff(t *testing.T) {
+	b := newBench(t, func(c *sim.Config) { c.DeleteTime = 10 * time.Minute })
+	i, _ := b.active(newMachine(t, "a", seedFields()))
+	for range 100 {
+		if err := i.DeleteServer(b.ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := b.calls("DELETE /servers/{id}"); got != 1 {
+		t.Errorf("MC-64: %d DELETEs", got)
+	}
+	b.pass(31 * time.Second)
+	if err := i.DeleteServer(b.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.calls("DELETE /servers/{id}"); got != 2 {
+		t.Errorf("MC-64: %d DELETEs after the back-off, want 2", got)
+	}
+}
+
+func TestChangesNameTheMachineWhoseServerChanged(t *testing.T) {
+	b := newBench(t)
+	b.stop()
+	c, err := New(b.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.cloud = c
+	done := make(chan error)
+	go func() { done <- c.Start(b.ctx) }()
+	i := b.instance(newMachine(t, "a", seedFields()))
+	b.instance(newMachine(t, "b", seedFields()))
+	heard := map[string]int{}
+	listen := func() bool {
+		select {
+		case key := <-c.Changes():
+			heard[key.String()]++
+		default:
+		}
+		return false
+	}
+	b.eventually("everybody hears of the first list", func() bool {
+		listen()
+		return heard["kube-system/a"] == 1 && heard["kube-system/b"] == 1
+	})
+	if _, err := b.make(i); err != nil {
+		t.Fatal(err)
+	}
+	b.eventually("the Machine hears of ACTIVE", func() bool {
+		listen()
+		s := b.observe(i).Server
+		return heard["kube-system/a"] > 1 && s != nil && s.State == cloud.ServerActive
+	})
+	if heard["kube-system/b"] != 1 {
+		t.Errorf("another Machine heard of it %d times", heard["kube-system/b"])
+	}
+}
+
+func TestConsoleOutput(t *testing.T) {
+	b := newBench(t)
+	i, _ := b.active(newMachine(t, "a", seedFields()))
+	text, err := i.ConsoleOutput(b.ctx, 4096)
+	if err != nil || len(text) > 4096 {
+		t.Fatalf("got %d bytes, %v", len(text), err)
+	}
+}
+
+func TestShape(t *testing.T) {
+	b := newBench(t)
+	m := newMachine(t, "a", seedFields().with("rootDiskSizeGB", 80))
+	template := templateOf(m)
+	for range 3 {
+		s, err := b.cloud.Shape(b.ctx, "kube-system", template)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.CPU.String() != "2" || s.Memory.String() != "8Gi" || s.Disk.String() != "80Gi" || s.Zone != sim.MetaKubeZone ||
+			s.Region != sim.MetaKubeRegion || s.Architecture != "amd64" || s.Flavor != sim.MetaKubeFlavor {
+			t.Fatalf("got %+v", s)
+		}
+	}
+	if got := b.calls("GET /flavors/detail"); got != 1 {
+		t.Errorf("CAPI-15: %d lists of flavors", got)
+	}
+}
