@@ -65,14 +65,14 @@ func newBuild(source string) (build, error) {
 	}
 	files = append(files, filepath.Join(source, "go.mod"), filepath.Join(source, "go.sum"))
 	sum := sha256.New()
-	fmt.Fprintln(sum, runtime.GOOS, runtime.GOARCH, buildFlags)
+	sum.Write(fmt.Appendln(nil, runtime.GOOS, runtime.GOARCH, buildFlags))
 	var version string
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			return build{}, err
 		}
-		fmt.Fprintln(sum, filepath.Base(file), len(data))
+		sum.Write(fmt.Appendln(nil, filepath.Base(file), len(data)))
 		sum.Write(data)
 		if filepath.Base(file) == "go.mod" {
 			version = requiredVersion(data, versionModule)
@@ -116,7 +116,7 @@ func (b build) run(ctx context.Context, log io.Writer) error {
 	if err := os.MkdirAll(part, 0o755); err != nil {
 		return fmt.Errorf("creating the build's folder: %w", err)
 	}
-	defer os.RemoveAll(part)
+	defer func() { _ = os.RemoveAll(part) }()
 	writeLine(log, "control plane %s: building it once into %s (seconds to 10 minutes, as much of it as Go's build cache lacks)", b.version, b.dir)
 	began := time.Now()
 	if err := b.compile(ctx, log, part); err != nil {

@@ -64,7 +64,7 @@ func (c *Cluster) startCore(ctx context.Context, o Options) error {
 	if err := c.run(apiServer, c.apiServerFlags(o)); err != nil {
 		return err
 	}
-	return c.await(ctx, "kube-apiserver to be ready", c.apiServerReady())
+	return c.await(ctx, apiServer, "be ready", c.apiServerReady())
 }
 
 // startComponents starts what else is wanted, all at once.
@@ -82,12 +82,12 @@ func (c *Cluster) startComponents(ctx context.Context, o Options) error {
 		}
 	}
 	for _, component := range o.Components {
-		if err := c.await(ctx, string(component)+" to listen", listens(ports[component])); err != nil {
+		if err := c.await(ctx, string(component), "listen", listens(ports[component])); err != nil {
 			return err
 		}
 	}
 	if o.has(ControllerManager) {
-		return c.await(ctx, "kube-controller-manager to make the default service account", c.defaultAccount())
+		return c.await(ctx, string(ControllerManager), "make the default service account", c.defaultAccount())
 	}
 	return nil
 }

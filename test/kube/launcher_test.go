@@ -109,10 +109,29 @@ func TestAssetsThatLackABinaryGiveOneClearError(t *testing.T) {
 	}
 }
 
-func TestAnUnknownComponentIsRefused(t *testing.T) {
-	_, err := kube.Start(t.Context(), kube.Options{Components: []kube.Component{"kube-proxy"}})
-	if err == nil || !strings.Contains(err.Error(), `"kube-proxy"`) {
-		t.Errorf("the error is %v, want one that names it", err)
+func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		options kube.Options
+		want    string
+	}{
+		"an unknown component": {
+			kube.Options{Components: []kube.Component{"kube-proxy"}},
+			`unknown component "kube-proxy" in Options.Components: use some of [kube-controller-manager kube-scheduler kwok]`,
+		},
+		"a port of the API server's": {
+			kube.Options{APIServerFlags: []string{"--v=2", "--secure-port=6443"}},
+			"--secure-port in Options.APIServerFlags: Start chooses that itself, leave it out",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := kube.Start(t.Context(), test.options)
+			if err == nil {
+				c.Stop()
+			}
+			if err == nil || err.Error() != test.want {
+				t.Errorf("the error is %v, want %s", err, test.want)
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 )
 
 // Component is a part of a control plane that starts only when asked for; etcd
@@ -29,8 +30,9 @@ const (
 )
 
 // FakeNode is the annotation, with the value "fake", of a node whose pods are
-// to be run by kwok. Whoever registers the node sets it, and keeps the node's
-// status and lease.
+// to be run by kwok. Whoever registers the node sets it at registration (later
+// is too late for pods that are bound by then), and keeps the node's status and
+// lease.
 const FakeNode = "kwok.x-k8s.io/node"
 
 // All are the components that may be asked for, in the order they start.
@@ -44,7 +46,8 @@ type Options struct {
 	Dir string
 	// Components start beside etcd and kube-apiserver; nil starts those two alone.
 	Components []Component
-	// APIServerFlags are appended to kube-apiserver's own, so that they win.
+	// APIServerFlags are appended to kube-apiserver's own, so that they win;
+	// those that Start itself depends on are refused.
 	APIServerFlags []string
 	// Log gets a line per step, nil means none. The components' own logs are
 	// files in Dir/log; their last lines stand in the error of a failed start.
@@ -62,10 +65,19 @@ func (o Options) binaries() []string {
 
 func (o Options) has(c Component) bool { return slices.Contains(o.Components, c) }
 
+// ownFlags are those of kube-apiserver by which the rest of the cluster finds it
+// and what it leaves.
+var ownFlags = []string{"--bind-address", "--secure-port", "--etcd-servers", "--client-ca-file", "--audit-log-path", "--audit-policy-file"}
+
 func (o Options) validate() error {
 	for _, c := range o.Components {
 		if !slices.Contains(All(), c) {
 			return fmt.Errorf("unknown component %q in Options.Components: use some of %v", c, All())
+		}
+	}
+	for _, flag := range o.APIServerFlags {
+		if name, _, _ := strings.Cut(flag, "="); slices.Contains(ownFlags, name) {
+			return fmt.Errorf("%s in Options.APIServerFlags: Start chooses that itself, leave it out", name)
 		}
 	}
 	return nil

@@ -20,7 +20,8 @@ func freePorts() (p ports, err error) {
 		if err != nil {
 			return p, fmt.Errorf("drawing a free port on 127.0.0.1: %w", err)
 		}
-		defer listener.Close() // held until all are drawn, so that no two are the same
+		// Held until all are drawn, so that no two are the same.
+		defer func() { _ = listener.Close() }()
 		*port = listener.Addr().(*net.TCPAddr).Port
 	}
 	return p, nil

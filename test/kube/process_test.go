@@ -24,7 +24,7 @@ func TestATakenPortIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close()
+	defer func() { _ = taken.Close() }()
 	err = c.startCore(t.Context(), Options{})
 	var refused *portTakenError
 	if !errors.As(err, &refused) || refused.component != etcd || refused.address != taken.Addr().String() {

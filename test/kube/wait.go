@@ -22,7 +22,7 @@ const (
 type probe func(ctx context.Context) error
 
 // await repeats a probe until it holds, a component has ended, or time is up.
-func (c *Cluster) await(ctx context.Context, what string, look probe) error {
+func (c *Cluster) await(ctx context.Context, component, what string, look probe) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not within %s", startTimeout))
 	defer cancel()
 	ticker := time.NewTicker(probeEvery)
@@ -39,11 +39,20 @@ func (c *Cluster) await(ctx context.Context, what string, look probe) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w (last: %v); last lines of its log:\n%s",
-				what, context.Cause(ctx), last, c.processes[len(c.processes)-1].tail())
+			return fmt.Errorf("waiting for %s to %s: %w (last: %w); last lines of its log:\n%s",
+				component, what, context.Cause(ctx), last, c.tail(component))
 		case <-ticker.C:
 		}
 	}
+}
+
+func (c *Cluster) tail(component string) []byte {
+	for _, p := range c.processes {
+		if p.name == component {
+			return p.tail()
+		}
+	}
+	return nil
 }
 
 // apiServerReady holds when the API server says that all it starts has started.
