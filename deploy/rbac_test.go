@@ -1,0 +1,80 @@
+package deploy_test
+
+import (
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+)
+
+const account = "system:serviceaccount:drover:drover"
+
+// Each row asks the API server itself: VERB RESOURCE[.GROUP][/SUBRESOURCE][:NAME] in NAMESPACE.
+func TestWhatDroverMayDo(t *testing.T) {
+	for _, row := range []struct {
+		may            bool
+		what, in, user string
+	}{
+		{true, "patch machines.cluster.k8s.io", "anywhere", account},
+		{true, "create machines.cluster.k8s.io", "anywhere", account},
+		{true, "delete machinesets.cluster.k8s.io", "anywhere", account},
+		{true, "patch machinedeployments.cluster.k8s.io/status", "anywhere", account},
+		{true, "watch machineclasses.cluster.k8s.io", "anywhere", account},
+		{true, "delete nodes", "", account},
+		{true, "create pods/eviction", "anywhere", account},
+		{true, "list volumeattachments.storage.k8s.io", "", account},
+		{true, "update certificatesigningrequests.certificates.k8s.io/approval", "", account},
+		{true, "approve signers.certificates.k8s.io:kubernetes.io/kubelet-serving", "", account},
+		{true, "approve signers.certificates.k8s.io:kubernetes.io/kube-apiserver-client-kubelet", "", account},
+		{true, "create secrets", "kube-system", account},
+		{true, "get configmaps:cluster-info", "kube-public", account},
+		{true, "get services:kube-dns", "kube-system", account},
+		{true, "get namespaces:kube-system", "kube-system", account},
+		{true, "update leases.coordination.k8s.io", "drover", account},
+		{true, "create configmaps", "drover", account},
+		{true, "create events.events.k8s.io", "anywhere", account},
+		{true, "create events", "anywhere", account},
+
+		{false, "create nodes", "", account},
+		{false, "delete pods", "anywhere", account},
+		{false, "create pods", "anywhere", account},
+		{false, "get secrets", "anywhere", account},
+		{false, "list secrets", "", account},
+		{false, "list configmaps", "", account},
+		{false, "create certificatesigningrequests.certificates.k8s.io", "", account},
+		{false, "sign signers.certificates.k8s.io:kubernetes.io/kubelet-serving", "", account},
+		{false, "approve signers.certificates.k8s.io:kubernetes.io/kube-apiserver-client", "", account},
+		{false, "patch machineclasses.cluster.k8s.io", "anywhere", account},
+		{false, "create clusterrolebindings.rbac.authorization.k8s.io", "", account},
+		{false, "update customresourcedefinitions.apiextensions.k8s.io", "", account},
+
+		{true, "create certificatesigningrequests.certificates.k8s.io", "", "group:system:bootstrappers:drover"},
+		{false, "create certificatesigningrequests.certificates.k8s.io/nodeclient", "", "group:system:bootstrappers:drover"},
+		{false, "get nodes", "", "group:system:bootstrappers:drover"},
+	} {
+		t.Run(map[bool]string{true: "may ", false: "may not "}[row.may]+row.what, func(t *testing.T) {
+			if got := allowed(t, row.user, row.what, row.in); got != row.may {
+				t.Errorf("%s may %s in %q: %v, want %v", row.user, row.what, row.in, got, row.may)
+			}
+		})
+	}
+}
+
+func allowed(t *testing.T, user, what, in string) bool {
+	t.Helper()
+	verb, rest, _ := strings.Cut(what, " ")
+	rest, name, _ := strings.Cut(rest, ":")
+	rest, sub, _ := strings.Cut(rest, "/")
+	resource, group, _ := strings.Cut(rest, ".")
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user, Groups: []string{"system:authenticated"},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource, Subresource: sub, Name: name, Namespace: in},
+	}}
+	if g, is := strings.CutPrefix(user, "group:"); is {
+		review.Spec.User, review.Spec.Groups = "system:bootstrap:abcdef", []string{"system:authenticated", "system:bootstrappers", g}
+	}
+	if err := admin.Create(t.Context(), review); err != nil {
+		t.Fatal(err)
+	}
+	return review.Status.Allowed
+}
