@@ -1,0 +1,175 @@
+package machine_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// fakeCloud is a cloud in memory. A server is Building until the test says otherwise.
+type fakeCloud struct {
+	mu      sync.Mutex
+	changes chan types.NamespacedName
+	servers map[types.UID]*fakeServer
+	made    int
+	calls   map[string]int
+
+	// unsynced: the inventory has not seen a list yet.
+	unsynced bool
+	// refuse is what Instance answers, by the Machine's name.
+	refuse map[string]*fault.Error
+	// full is what EnsureServer answers.
+	full *fault.Error
+	// created is the creation time of new servers.
+	created func() time.Time
+	// onServer is told of each new server, with its user data.
+	onServer func(id, name string, userData []byte)
+	// onGone is told of each server that is gone.
+	onGone func(id string)
+}
+
+type fakeServer struct {
+	cloud.Server
+	key       types.NamespacedName
+	exists    bool
+	leftovers bool
+}
+
+func newFakeCloud() *fakeCloud {
+	return &fakeCloud{
+		changes: make(chan types.NamespacedName, 1000), servers: map[types.UID]*fakeServer{}, calls: map[string]int{},
+		refuse: map[string]*fault.Error{}, created: time.Now, onServer: func(string, string, []byte) {}, onGone: func(string) {},
+	}
+}
+
+func (c *fakeCloud) Instance(_ context.Context, m *v1alpha1.Machine) (cloud.Instance, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.refuse[m.Name]; err != nil {
+		return nil, err
+	}
+	return &fakeInstance{cloud: c, machine: m}, nil
+}
+
+func (c *fakeCloud) Shape(context.Context, string, *v1alpha1.MachineTemplateSpec) (cloud.Shape, error) {
+	return cloud.Shape{}, fault.New(fault.Invalid, fault.CodeFlavorNotFound, "no flavors here")
+}
+
+func (c *fakeCloud) Changes() <-chan types.NamespacedName { return c.changes }
+
+// change alters a Machine's server and reports it.
+func (c *fakeCloud) change(uid types.UID, alter func(*fakeServer)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.servers[uid]
+	alter(s)
+	c.changes <- s.key
+}
+
+func (c *fakeCloud) active(s *fakeServer) {
+	s.State, s.Status, s.Zone, s.HostID = cloud.ServerActive, "ACTIVE", "zone-a", "host-1"
+	s.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}, {Type: corev1.NodeHostName, Address: s.Name}}
+}
+
+func (c *fakeCloud) count(call string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.calls[call]
+}
+
+type fakeInstance struct {
+	cloud   *fakeCloud
+	machine *v1alpha1.Machine
+}
+
+func (i *fakeInstance) called(name string) { i.cloud.calls[name]++ }
+
+func (i *fakeInstance) Config() *v1alpha1.ProviderConfig {
+	return &v1alpha1.ProviderConfig{OperatingSystem: "ubuntu"}
+}
+
+func (i *fakeInstance) Observe(context.Context) (cloud.Facts, error) {
+	i.cloud.mu.Lock()
+	defer i.cloud.mu.Unlock()
+	if i.cloud.unsynced {
+		return cloud.Facts{}, nil
+	}
+	f := cloud.Facts{Synced: true}
+	s := i.cloud.servers[i.machine.UID]
+	if s != nil && s.exists {
+		server := s.Server
+		f.Server = &server
+	}
+	named := i.machine.Spec.ProviderID
+	f.Gone = f.Server == nil && named != nil && s != nil && s.ProviderID == *named
+	f.Leftovers = s != nil && s.leftovers
+	return f, nil
+}
+
+func (i *fakeInstance) EnsurePorts(context.Context) error {
+	i.cloud.mu.Lock()
+	defer i.cloud.mu.Unlock()
+	i.called("EnsurePorts")
+	return nil
+}
+
+func (i *fakeInstance) EnsureFloatingIP(context.Context) error {
+	i.cloud.mu.Lock()
+	defer i.cloud.mu.Unlock()
+	i.called("EnsureFloatingIP")
+	return nil
+}
+
+func (i *fakeInstance) EnsureServer(_ context.Context, userData []byte) (*cloud.Server, error) {
+	i.cloud.mu.Lock()
+	defer i.cloud.mu.Unlock()
+	i.called("EnsureServer")
+	if i.cloud.full != nil {
+		return nil, i.cloud.full
+	}
+	if s := i.cloud.servers[i.machine.UID]; s != nil && s.exists {
+		server := s.Server
+		return &server, nil
+	}
+	i.cloud.made++
+	id := fmt.Sprintf("00000000-0000-4000-8000-%012d", i.cloud.made)
+	s := &fakeServer{exists: true, leftovers: true, key: types.NamespacedName{Namespace: i.machine.Namespace, Name: i.machine.Name}, Server: cloud.Server{
+		ID: id, Name: i.machine.ServerName(), State: cloud.ServerBuilding, Status: "BUILD", ProviderID: "openstack:///" + id, Created: i.cloud.created(),
+	}}
+	i.cloud.servers[i.machine.UID] = s
+	i.cloud.onServer(id, s.Name, userData)
+	server := s.Server
+	return &server, nil
+}
+
+func (i *fakeInstance) DeleteServer(context.Context) error {
+	i.cloud.mu.Lock()
+	defer i.cloud.mu.Unlock()
+	i.called("DeleteServer")
+	if s := i.cloud.servers[i.machine.UID]; s != nil && s.exists {
+		s.exists = false
+		i.cloud.onGone(s.ID)
+		i.cloud.changes <- s.key
+	}
+	return nil
+}
+
+func (i *fakeInstance) Release(context.Context) (bool, error) {
+	i.cloud.mu.Lock()
+	defer i.cloud.mu.Unlock()
+	i.called("Release")
+	if s := i.cloud.servers[i.machine.UID]; s != nil {
+		s.leftovers = false
+	}
+	return true, nil
+}
+
+func (i *fakeInstance) ConsoleOutput(context.Context, int) (string, error) { return "", nil }

@@ -1,0 +1,458 @@
+package machine_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/drover-project/drover/deploy"
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/csr"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/machine"
+	"github.com/drover-project/drover/test/kube"
+	"github.com/drover-project/drover/test/kubelet"
+)
+
+// world is a real control plane with the Machine controller and the approver on it, a cloud in memory, and a simulated
+// kubelet in each of its servers.
+type world struct {
+	t        *testing.T
+	ctx      context.Context
+	kube     *kube.Cluster
+	client   client.Client
+	cloud    *fakeCloud
+	approver *csr.Reconciler
+	metadata *httptest.Server
+
+	mu       sync.Mutex
+	userData map[string][]byte
+	names    map[string]string
+	stop     map[string]context.CancelFunc
+	kubelets sync.WaitGroup
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &world{t: t, ctx: ctx, cloud: newFakeCloud(), userData: map[string][]byte{}, names: map[string]string{}, stop: map[string]context.CancelFunc{}}
+	w.kube = kube.ForTest(t, kube.Options{Components: []kube.Component{kube.ControllerManager}})
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		w.must(add(scheme))
+	}
+	config := *w.kube.Config
+	config.QPS, config.Burst = -1, 0
+	var err error
+	w.client, err = client.New(&config, client.Options{Scheme: scheme})
+	w.must(err)
+	w.must(deploy.Apply(ctx, w.client, "crds", "policies"))
+	ctrl.SetLogger(zap.New(zap.UseDevMode(true), zap.WriteTo(t.Output())))
+	mgr, err := ctrl.NewManager(&config, ctrl.Options{Scheme: scheme, Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)}, Metrics: server.Options{BindAddress: "0"}, Logger: zap.New(zap.UseDevMode(true), zap.WriteTo(t.Output()))})
+	w.must(err)
+	source := bootstrap.New(bootstrap.Options{Control: mgr, Target: mgr, Clock: clock.RealClock{}, Rand: rand.Reader, StartupTaint: v1alpha1.DefaultStartupTaint})
+	machines := machine.New(machine.Options{Control: mgr, Target: mgr, Cloud: w.cloud, Bootstrap: source, Clock: clock.RealClock{}, ClusterID: "test", StartupTaint: v1alpha1.DefaultStartupTaint})
+	w.approver = csr.New(csr.Options{Control: mgr, Target: mgr, Clock: clock.RealClock{}})
+	w.must(machines.SetupWithManager(mgr))
+	w.must(w.approver.SetupWithManager(mgr))
+	w.metadata = httptest.NewServer(http.HandlerFunc(w.serveMetadata))
+	w.cloud.onServer, w.cloud.onGone = w.born, w.died
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		w.metadata.Close()
+		w.kubelets.Wait()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) serveMetadata(out http.ResponseWriter, in *http.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	id := in.Header.Get("X-Instance-ID")
+	if strings.HasSuffix(in.URL.Path, "user_data") {
+		_, _ = out.Write(w.userData[id])
+		return
+	}
+	_ = json.NewEncoder(out).Encode(map[string]string{"uuid": id, "name": w.names[id]})
+}
+
+func (w *world) born(id, name string, userData []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.userData[id], w.names[id] = userData, name
+}
+
+// boot makes a Machine's server ACTIVE and starts the kubelet in it.
+func (w *world) boot(m *v1alpha1.Machine) {
+	var id string
+	w.cloud.change(m.UID, func(s *fakeServer) { w.cloud.active(s); id = s.ID })
+	ctx, cancel := context.WithCancel(w.ctx)
+	w.mu.Lock()
+	w.stop[id] = cancel
+	w.mu.Unlock()
+	w.kubelets.Go(func() {
+		_ = kubelet.Run(ctx, kubelet.Options{MetadataURL: w.metadata.URL, InstanceID: id, Console: func(line string) { w.t.Log(line) },
+			Capacity: corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("4Gi"), "ephemeral-storage": resource.MustParse("20Gi")}})
+	})
+}
+
+func (w *world) died(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if stop := w.stop[id]; stop != nil {
+		stop()
+	}
+}
+
+func (w *world) create(name string, change func(*v1alpha1.Machine)) *v1alpha1.Machine {
+	w.t.Helper()
+	m := &v1alpha1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+		Spec: v1alpha1.MachineSpec{
+			Metadata:     v1alpha1.EmbeddedMetadata{Labels: map[string]string{"team": "blue", "node-role.kubernetes.io/worker": ""}},
+			Taints:       []corev1.Taint{{Key: "gpu", Value: "yes", Effect: corev1.TaintEffectNoSchedule}},
+			Versions:     v1alpha1.MachineVersionInfo{Kubelet: "1.37.1"},
+			ProviderSpec: v1alpha1.ProviderSpec{Value: &runtime.RawExtension{Raw: []byte(`{"cloudProvider":"openstack","operatingSystem":"ubuntu","cloudProviderSpec":{}}`)}},
+		},
+	}
+	if change != nil {
+		change(m)
+	}
+	w.must(w.client.Create(w.ctx, m))
+	return m
+}
+
+// until polls a Machine until it is as wanted; what it was last is in the failure.
+func (w *world) until(m *v1alpha1.Machine, what string, ok func(*v1alpha1.Machine) bool) {
+	w.t.Helper()
+	err := wait.PollUntilContextTimeout(w.ctx, 50*time.Millisecond, 60*time.Second, true, func(ctx context.Context) (bool, error) {
+		err := w.client.Get(ctx, client.ObjectKeyFromObject(m), m)
+		if apierrors.IsNotFound(err) {
+			m.Name = ""
+		} else if err != nil {
+			return false, err
+		}
+		return ok(m), nil
+	})
+	if err != nil {
+		status, _ := json.MarshalIndent(m.Status, "", " ")
+		w.t.Fatalf("waiting until %s: %v\n%s", what, err, status)
+	}
+}
+
+func (w *world) node(name string) *corev1.Node {
+	w.t.Helper()
+	n := &corev1.Node{}
+	w.must(w.client.Get(w.ctx, types.NamespacedName{Name: name}, n))
+	return n
+}
+
+func find(m *v1alpha1.Machine, name string) v1alpha1.MachineCondition {
+	for _, c := range m.Status.Conditions {
+		if c.Type == name {
+			return c
+		}
+	}
+	return v1alpha1.MachineCondition{}
+}
+
+func isReady(m *v1alpha1.Machine) bool {
+	return find(m, v1alpha1.ConditionReady).Status == corev1.ConditionTrue
+}
+
+func hasServer(m *v1alpha1.Machine) bool { return m.Spec.ProviderID != nil }
+
+func startupTaint(n *corev1.Node) bool {
+	for _, t := range n.Spec.Taints {
+		if t.Key == v1alpha1.DefaultStartupTaint {
+			return true
+		}
+	}
+	return false
+}
+
+func TestLifeOnARealControlPlane(t *testing.T) {
+	w := newWorld(t)
+	m := w.create("alone", nil)
+	w.until(m, "it has a server", hasServer)
+	w.boot(m)
+	w.until(m, "it is Ready", isReady)
+
+	t.Run("MC-39 MC-53 finalizers, provider ID, addresses with types, version and node are recorded", func(t *testing.T) {
+		if len(m.Finalizers) != 2 || m.Status.NodeRef == nil || m.Status.NodeRef.Name != "alone" || m.Status.Versions.Kubelet != "v1.37.1" ||
+			len(m.Status.Addresses) != 2 || m.Status.Addresses[1].Type != corev1.NodeInternalIP || *m.Status.Phase != v1alpha1.PhaseRunning {
+			t.Errorf("machine: %+v", m)
+		}
+	})
+	t.Run("MC-55 labels, marks and taints are on the node and the startup taint is gone", func(t *testing.T) {
+		n := w.node("alone")
+		if n.Labels["team"] != "blue" || n.Labels[v1alpha1.LabelOwnedBy] != string(m.UID) || n.Annotations[v1alpha1.AnnotationNodeMachine] != "default/alone" {
+			t.Errorf("node: %+v", n.ObjectMeta)
+		}
+		if _, ok := n.Labels["node-role.kubernetes.io/worker"]; !ok || startupTaint(n) {
+			t.Errorf("labels %v, taints %v", n.Labels, n.Spec.Taints)
+		}
+	})
+	t.Run("the join token is gone", func(t *testing.T) {
+		var tokens corev1.SecretList
+		w.must(w.client.List(w.ctx, &tokens, client.InNamespace("kube-system"), client.HasLabels{v1alpha1.LabelTokenMachine}))
+		if len(tokens.Items) != 0 {
+			t.Errorf("%d tokens", len(tokens.Items))
+		}
+	})
+	t.Run("MCM-109 one server was asked for, once", func(t *testing.T) {
+		if n := w.cloud.count("EnsureServer"); n != 1 {
+			t.Errorf("%d calls of EnsureServer", n)
+		}
+	})
+	t.Run("CAPI-58 writes per machine stay within their bounds", w.testWrites)
+	t.Run("MC-58 the serving certificate is approved", w.testServing)
+	t.Run("MC-58 a request that nobody awaits is not approved", w.testUnawaited)
+	t.Run("MC-59 Ready is taken back with the node's", func(t *testing.T) { w.testTakenBack(t, m) })
+	t.Run("MC-60 CAPI-38 deletion waits for the disruption budget, names it, and removes all", func(t *testing.T) { w.testDrain(t, m) })
+}
+
+func (w *world) testWrites(t *testing.T) {
+	requests, err := w.kube.Requests()
+	w.must(err)
+	counts := map[string]int{}
+	for _, r := range requests {
+		drover := strings.Contains(r.URI, "fieldManager=drover-machine")
+		token := r.Resource == "secrets" && r.Namespace == "kube-system" && (strings.HasPrefix(r.Name, "bootstrap-token-") || r.Verb == "create")
+		if r.Wrote() && (drover || token) {
+			counts[r.Resource]++
+		}
+	}
+	t.Logf("writes: %v", counts)
+	if counts["machines"] > 5 || counts["nodes"] > 2 || counts["secrets"] > 2 || counts["machines"] == 0 {
+		t.Errorf("writes: %v; expected at most 5 of the Machine, 2 of the Node and 2 of the token", counts)
+	}
+}
+
+func (w *world) testServing(t *testing.T) {
+	n := w.node("alone")
+	base := n.DeepCopy()
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}, {Type: corev1.NodeHostName, Address: "alone"}}
+	w.must(w.client.Status().Patch(w.ctx, n, client.MergeFrom(base)))
+	err := wait.PollUntilContextTimeout(w.ctx, 100*time.Millisecond, 60*time.Second, true, func(ctx context.Context) (bool, error) {
+		var list certificatesv1.CertificateSigningRequestList
+		if err := w.client.List(ctx, &list); err != nil {
+			return false, err
+		}
+		for _, r := range list.Items {
+			if r.Spec.SignerName == certificatesv1.KubeletServingSignerName && len(r.Status.Certificate) > 0 {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+	if err != nil {
+		t.Errorf("no serving certificate was signed: %v", err)
+	}
+}
+
+func (w *world) testUnawaited(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	w.must(err)
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:stranger", Organization: []string{"system:nodes"}}}, key)
+	w.must(err)
+	w.must(w.client.Create(w.ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-abcdef", Namespace: "kube-system"}, Type: "bootstrap.kubernetes.io/token",
+		StringData: map[string]string{"token-id": "abcdef", "token-secret": "0123456789abcdef", "usage-bootstrap-authentication": "true", "auth-extra-groups": bootstrap.Group},
+	}))
+	config := w.kube.ConfigForNobody()
+	config.BearerToken = "abcdef.0123456789abcdef"
+	stranger, err := client.New(config, client.Options{Scheme: w.client.Scheme()})
+	w.must(err)
+	request := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: "stranger"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName,
+			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
+		},
+	}
+	// The bootstrapper's token is known to the API server a moment after its Secret is.
+	err = wait.PollUntilContextTimeout(w.ctx, 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		return stranger.Create(ctx, request.DeepCopy()) == nil, nil
+	})
+	w.must(err)
+	result, err := w.approver.Reconcile(w.ctx, ctrl.Request{NamespacedName: types.NamespacedName{Name: "stranger"}})
+	if err != nil || result.RequeueAfter != 0 {
+		t.Errorf("result %v, error %v", result, err)
+	}
+	w.must(w.client.Get(w.ctx, types.NamespacedName{Name: "stranger"}, request))
+	if len(request.Status.Conditions) != 0 {
+		t.Errorf("it was decided: %+v", request.Status.Conditions)
+	}
+}
+
+func (w *world) testTakenBack(t *testing.T, m *v1alpha1.Machine) {
+	before := find(m, v1alpha1.ConditionReady)
+	w.mu.Lock()
+	for _, stop := range w.stop { // the kubelet falls silent
+		stop()
+	}
+	w.mu.Unlock()
+	n := w.node("alone")
+	base := n.DeepCopy()
+	for i := range n.Status.Conditions {
+		if n.Status.Conditions[i].Type == corev1.NodeReady {
+			n.Status.Conditions[i].Status, n.Status.Conditions[i].Reason = corev1.ConditionUnknown, "NodeStatusUnknown"
+			n.Status.Conditions[i].LastTransitionTime = metav1.Now()
+		}
+	}
+	w.must(w.client.Status().Patch(w.ctx, n, client.MergeFrom(base)))
+	w.until(m, "it is Ready no more", func(m *v1alpha1.Machine) bool {
+		return find(m, v1alpha1.ConditionReady).Status == corev1.ConditionUnknown
+	})
+	after := find(m, v1alpha1.ConditionReady)
+	if after.LastTransitionTime.Time.Before(before.LastTransitionTime.Time) || *m.Status.Phase != v1alpha1.PhaseRunning {
+		t.Errorf("condition %+v, phase %s", after, *m.Status.Phase)
+	}
+}
+
+func (w *world) testDrain(t *testing.T, m *v1alpha1.Machine) {
+	labels := map[string]string{"app": "guarded"}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "guarded", Namespace: "default", Labels: labels},
+		Spec: corev1.PodSpec{NodeName: "alone", Containers: []corev1.Container{{Name: "c", Image: "none"}}, TerminationGracePeriodSeconds: ptr.To(int64(0)),
+			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}},
+	}
+	w.must(wait.PollUntilContextTimeout(w.ctx, 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		return w.client.Create(ctx, pod) == nil, nil
+	}))
+	base := pod.DeepCopy()
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	w.must(w.client.Status().Patch(w.ctx, pod, client.MergeFrom(base)))
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "guard", Namespace: "default"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels}},
+	}
+	w.must(w.client.Create(w.ctx, budget))
+	w.must(w.client.Delete(w.ctx, m))
+	w.until(m, "the drain is blocked", func(m *v1alpha1.Machine) bool {
+		c := find(m, v1alpha1.ConditionDeleting)
+		return c.Reason == "DrainingNode" && strings.Contains(c.Message, "evictions are refused: default/guarded: ") && strings.Contains(c.Message, "disruption budget guard ")
+	})
+	n := w.node("alone")
+	if !n.Spec.Unschedulable || w.cloud.count("DeleteServer") != 0 {
+		t.Errorf("unschedulable %v, %d calls of DeleteServer", n.Spec.Unschedulable, w.cloud.count("DeleteServer"))
+	}
+	w.must(w.client.Delete(w.ctx, budget))
+	w.until(m, "the Machine is gone", func(m *v1alpha1.Machine) bool { return m.Name == "" })
+	if err := w.client.Get(w.ctx, client.ObjectKeyFromObject(n), n); !apierrors.IsNotFound(err) {
+		t.Errorf("the node is still there: %v", err)
+	}
+	if err := w.client.Get(w.ctx, client.ObjectKeyFromObject(pod), pod); !apierrors.IsNotFound(err) {
+		t.Errorf("the pod is still there: %v", err)
+	}
+	if n := w.cloud.count("Release"); n != 1 {
+		t.Errorf("%d calls of Release", n)
+	}
+}
+
+func TestTroubleOnARealControlPlane(t *testing.T) {
+	w := newWorld(t)
+	t.Run("MC-52 MCM-41 a node that is another's is not taken", func(t *testing.T) {
+		w.must(w.client.Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "taken"}, Spec: corev1.NodeSpec{ProviderID: "openstack:///11111111-2222-3333-4444-555555555555"}}))
+		m := w.create("taken", nil)
+		w.until(m, "it has a server", hasServer)
+		w.boot(m)
+		w.until(m, "it says whose the node is", func(m *v1alpha1.Machine) bool {
+			return find(m, v1alpha1.ConditionReady).Reason == "NodeBelongsToAnother"
+		})
+		if n := w.node("taken"); n.Labels[v1alpha1.LabelOwnedBy] != "" {
+			t.Errorf("labels: %v", n.Labels)
+		}
+	})
+	t.Run("MC-49 CAPI-21 a server in ERROR is shown, deleted and made again after the back-off", func(t *testing.T) {
+		m := w.create("error", nil)
+		w.until(m, "it has a server", hasServer)
+		w.cloud.change(m.UID, func(s *fakeServer) {
+			s.State, s.Fault = cloud.ServerError, fault.New(fault.NoCapacity, fault.CodeNoValidHost, "No valid host was found.")
+		})
+		w.until(m, "the fault is shown and the server is gone", func(m *v1alpha1.Machine) bool {
+			return ptr.Deref(m.Status.ErrorReason, "") == string(fault.CodeNoValidHost) && !hasServer(m) && *m.Status.Phase == v1alpha1.PhasePending && w.cloud.count("DeleteServer") > 0
+		})
+		w.must(w.client.Delete(w.ctx, m))
+		w.until(m, "it is gone", func(m *v1alpha1.Machine) bool { return m.Name == "" })
+	})
+	t.Run("the version skew of the seed's manifest is a clear error and no server", func(t *testing.T) {
+		before := w.cloud.count("EnsureServer")
+		m := w.create("skewed", func(m *v1alpha1.Machine) { m.Spec.Versions.Kubelet = "1.30.3" })
+		w.until(m, "it says so", func(m *v1alpha1.Machine) bool {
+			c := find(m, v1alpha1.ConditionSpecValid)
+			return c.Status == corev1.ConditionFalse && strings.Contains(c.Message, "allowed are 1.34 to 1.37") && *m.Status.Phase == v1alpha1.PhaseFailed
+		})
+		if n := w.cloud.count("EnsureServer"); n != before {
+			t.Errorf("%d servers were asked for", n-before)
+		}
+	})
+	t.Run("MC-65 a Machine with an unreadable spec that never had a server can be deleted", func(t *testing.T) {
+		w.cloud.mu.Lock()
+		w.cloud.refuse["unreadable"] = fault.New(fault.Invalid, fault.CodeInvalidSpec, "providerSpec.value.cloudProviderSpec.flavour: unknown field; did you mean flavor?")
+		w.cloud.mu.Unlock()
+		m := w.create("unreadable", nil)
+		w.until(m, "it says what is wrong", func(m *v1alpha1.Machine) bool {
+			return ptr.Deref(m.Status.ErrorReason, "") == string(fault.CodeInvalidSpec)
+		})
+		w.must(w.client.Delete(w.ctx, m))
+		w.until(m, "it is gone", func(m *v1alpha1.Machine) bool { return m.Name == "" })
+	})
+	t.Run("MC-66 a Machine without an owner whose server is lost is marked Failed", func(t *testing.T) {
+		m := w.create("lost", nil)
+		w.until(m, "it has a server", hasServer)
+		w.cloud.change(m.UID, func(s *fakeServer) { s.exists = false })
+		w.until(m, "it is Failed", func(m *v1alpha1.Machine) bool {
+			return *m.Status.Phase == v1alpha1.PhaseFailed && find(m, v1alpha1.ConditionServerReady).Reason == "ServerGone"
+		})
+		if m.DeletionTimestamp != nil {
+			t.Error("it was deleted")
+		}
+	})
+}

@@ -1,0 +1,141 @@
+package machine
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+const startup = "node.example/not-ready"
+
+func taint(key, value string) corev1.Taint {
+	return corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffectNoSchedule}
+}
+
+func machineWith(labels map[string]string, taints ...corev1.Taint) *v1alpha1.Machine {
+	return &v1alpha1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"},
+		Spec:       v1alpha1.MachineSpec{Metadata: v1alpha1.EmbeddedMetadata{Labels: labels}, Taints: taints},
+	}
+}
+
+// sync marks a node as the Machine's template has it, and wants to know whether that changed anything.
+func syncOnce(t *testing.T, n *corev1.Node, m *v1alpha1.Machine, start, changes bool) {
+	t.Helper()
+	changed, err := mark(n, wanted(m, m.Spec.Metadata.Labels), startup, start)
+	if err != nil || changed != changes {
+		t.Fatalf("changed %v, error %v; want changed %v", changed, err, changes)
+	}
+}
+
+func TestMark(t *testing.T) {
+	t.Run("MC-55 what is wanted comes once and is not written again", func(t *testing.T) {
+		n, m := &corev1.Node{}, machineWith(map[string]string{"a": "1"}, taint("gpu", "yes"))
+		syncOnce(t, n, m, false, true)
+		syncOnce(t, n, m, false, false)
+		if n.Labels["a"] != "1" || n.Labels[v1alpha1.LabelOwnedBy] != "u" || n.Annotations[v1alpha1.AnnotationNodeMachine] != "ns/m" || len(n.Spec.Taints) != 1 {
+			t.Errorf("node: %+v", n)
+		}
+	})
+	t.Run("MC-55 CAPI-48 what drover set it also changes and removes", func(t *testing.T) {
+		n := &corev1.Node{}
+		syncOnce(t, n, machineWith(map[string]string{"a": "1", "b": "1"}, taint("gpu", "yes"), taint("old", "")), false, true)
+		syncOnce(t, n, machineWith(map[string]string{"a": "2"}, taint("gpu", "no")), false, true)
+		if diff := cmp.Diff(map[string]string{"a": "2", v1alpha1.LabelOwnedBy: "u"}, n.Labels); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff([]corev1.Taint{taint("gpu", "no")}, n.Spec.Taints); diff != "" {
+			t.Error(diff)
+		}
+	})
+	t.Run("CA-C81 what others set stays, whatever its value", func(t *testing.T) {
+		autoscaler := taint("ToBeDeletedByClusterAutoscaler", "1700000000")
+		soft := corev1.Taint{Key: "DeletionCandidateOfClusterAutoscaler", Value: "1", Effect: corev1.TaintEffectPreferNoSchedule}
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "theirs", "x": "y"}}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{autoscaler, soft}}}
+		syncOnce(t, n, machineWith(map[string]string{"a": "ours"}, taint("gpu", "yes")), false, true)
+		syncOnce(t, n, machineWith(nil), false, true)
+		if diff := cmp.Diff(map[string]string{"a": "theirs", "x": "y", v1alpha1.LabelOwnedBy: "u"}, n.Labels); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff([]corev1.Taint{autoscaler, soft}, n.Spec.Taints); diff != "" {
+			t.Error(diff)
+		}
+	})
+	t.Run("a value that somebody put over drover's is theirs", func(t *testing.T) {
+		n := &corev1.Node{}
+		syncOnce(t, n, machineWith(map[string]string{"a": "1"}), false, true)
+		n.Labels["a"] = "theirs"
+		syncOnce(t, n, machineWith(map[string]string{"a": "2"}), false, true)
+		syncOnce(t, n, machineWith(nil), false, false)
+		if n.Labels["a"] != "theirs" {
+			t.Errorf("labels: %v", n.Labels)
+		}
+	})
+	t.Run("what the kubelet registered with in drover's name is drover's", func(t *testing.T) {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "1"}}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{taint("gpu", "yes")}}}
+		syncOnce(t, n, machineWith(map[string]string{"a": "1"}, taint("gpu", "yes")), false, true)
+		syncOnce(t, n, machineWith(nil), false, true)
+		if _, there := n.Labels["a"]; there || len(n.Spec.Taints) != 0 {
+			t.Errorf("labels %v, taints %v", n.Labels, n.Spec.Taints)
+		}
+	})
+	t.Run("MC-56 the startup taint goes with the node's readiness, once", func(t *testing.T) {
+		n, m := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{taint(startup, ""), taint("x", "")}}}, machineWith(nil)
+		syncOnce(t, n, m, false, true)
+		if len(n.Spec.Taints) != 2 {
+			t.Errorf("taints before readiness: %v", n.Spec.Taints)
+		}
+		syncOnce(t, n, m, true, true)
+		if diff := cmp.Diff([]corev1.Taint{taint("x", "")}, n.Spec.Taints); diff != "" {
+			t.Error(diff)
+		}
+		n.Spec.Taints = append(n.Spec.Taints, taint(startup, "again"))
+		syncOnce(t, n, m, true, false)
+	})
+	t.Run("a mark of another Machine is corrected", func(t *testing.T) {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelOwnedBy: "other"}, Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: "ns/other"}}}
+		syncOnce(t, n, machineWith(nil), false, true)
+		if n.Labels[v1alpha1.LabelOwnedBy] != "u" || n.Annotations[v1alpha1.AnnotationNodeMachine] != "ns/m" {
+			t.Errorf("node: %+v", n.ObjectMeta)
+		}
+	})
+}
+
+func TestClaim(t *testing.T) {
+	node := func(name, providerID, owner string) *corev1.Node {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: providerID}}
+		if owner != "" {
+			n.Labels = map[string]string{v1alpha1.LabelOwnedBy: owner}
+		}
+		return n
+	}
+	tests := []struct {
+		name         string
+		server       string
+		node         *corev1.Node
+		found, taken bool
+	}{
+		{"MC-52 by provider ID", "abc", node("other-name", "openstack:///ABC", ""), true, false},
+		{"MC-52 by provider ID with a region", "abc", node("m", "openstack://region/abc", ""), true, false},
+		{"the provider ID wins over an old mark", "abc", node("m", "openstack:///abc", "old"), true, false},
+		{"by name when it has no provider ID", "abc", node("m", "", ""), true, false},
+		{"MC-52 not when the provider ID is another server's", "abc", node("m", "openstack:///def", ""), false, true},
+		{"MC-52 not when another Machine's mark is on it", "abc", node("m", "", "other"), false, true},
+		{"not by another name", "abc", node("n", "", ""), false, false},
+		{"MCM-41 not before there is a server", "", node("m", "openstack:///def", ""), false, false},
+		{"MC-63 by its own mark when the server is gone and unknown", "", node("m", "openstack:///def", "u"), true, false},
+		{"another provider's ID is no server of ours", "abc", node("m", "aws:///zone/abc", ""), false, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			found, taken := claim(machineWith(nil), tt.server, []*corev1.Node{tt.node})
+			if (found != nil) != tt.found || (taken != "") != tt.taken {
+				t.Errorf("found %v, taken %q", found, taken)
+			}
+		})
+	}
+}

@@ -1,0 +1,113 @@
+package machine
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// healthy are the facts of a joined Machine with an ACTIVE server; a row of the table changes some.
+func healthy() facts {
+	return facts{
+		finalizers: true, anyFinalizer: true, serverFinalizer: true, cloudFinalizer: true, named: true, hadServer: true, joined: true, synced: true,
+		node:  &corev1.Node{},
+		cloud: cloud.Facts{Synced: true, Server: &cloud.Server{ID: "s", State: cloud.ServerActive}},
+	}
+}
+
+// fresh are those of a Machine that nothing was made for.
+func fresh() facts {
+	f := healthy()
+	f.named, f.hadServer, f.joined, f.synced, f.node, f.cloud.Server = false, false, false, false, nil, nil
+	return f
+}
+
+// booting are those of a Machine whose server was recorded and has no node yet.
+func booting(state cloud.ServerState) facts {
+	f := fresh()
+	f.named, f.hadServer, f.cloud.Server = true, true, &cloud.Server{ID: "s", State: state}
+	return f
+}
+
+// going are those of a Machine that is being deleted.
+func going() facts {
+	f := healthy()
+	f.deleting, f.drainDue = true, true
+	return f
+}
+
+func TestNext(t *testing.T) {
+	tests := []struct {
+		name   string
+		from   func() facts
+		change func(*facts)
+		want   decision
+	}{
+		{"a paused Machine is left alone", going, func(f *facts) { f.paused = true }, decision{rest, reasonPaused}},
+		{"MC-39 finalizers come before anything else", fresh, func(f *facts) { f.finalizers = false }, decision{addFinalizers, reasonCreating}},
+		{"MC-48 an unusable spec fails with its code", fresh, func(f *facts) { f.cloudErr = fault.New(fault.Invalid, fault.CodeInvalidSpec, "") }, decision{fail, "InvalidSpec"}},
+		{"nothing is made before the inventory is complete", fresh, func(f *facts) { f.cloud.Synced = false }, decision{wait, reasonNotSynced}},
+		{"MC-79 initializers hold the server back", fresh, func(f *facts) { f.initializing = true }, decision{wait, reasonInitializers}},
+		{"MC-49 a back-off holds the server back, and its ports too", fresh, func(f *facts) { f.backingOff = true }, decision{wait, reasonBackOff}},
+		{"user data comes before ports", fresh, func(*facts) {}, decision{makeUserData, reasonCreating}},
+		{"ports come before the floating IP", fresh, func(f *facts) { f.userData = true }, decision{ensurePorts, reasonCreating}},
+		{"the floating IP comes before the server", fresh, func(f *facts) { f.userData, f.ports = true, true }, decision{ensureFloatingIP, reasonCreating}},
+		{"then comes the server", fresh, func(f *facts) { f.userData, f.ports, f.floatingIP = true, true, true }, decision{ensureServer, reasonCreating}},
+		{"MCM-36 CAPI-18 a server that a predecessor made is recorded, not made again", fresh, func(f *facts) { f.cloud.Server = &cloud.Server{State: cloud.ServerBuilding} }, decision{recordServer, reasonServerBuilding}},
+		{"MC-49 MCM-42 a server in ERROR is replaced", func() facts { return booting(cloud.ServerError) }, func(*facts) {}, decision{replaceServer, reasonServerError}},
+		{"a server in ERROR with a joined node is left to health", healthy, func(f *facts) { f.cloud.Server.State = cloud.ServerError }, decision{rest, reasonJoined}},
+		{"a building server is waited for", func() facts { return booting(cloud.ServerBuilding) }, func(*facts) {}, decision{awaitNode, reasonServerBuilding}},
+		{"an ACTIVE server's node is waited for", func() facts { return booting(cloud.ServerActive) }, func(*facts) {}, decision{awaitNode, reasonWaitingForNode}},
+		{"MC-52 a node that is another's is not joined", func() facts { return booting(cloud.ServerActive) }, func(f *facts) { f.taken = "so" }, decision{awaitNode, reasonNodeTaken}},
+		{"MC-57 a server that joins too late is given up", func() facts { return booting(cloud.ServerActive) }, func(f *facts) { f.late = true }, decision{giveUp, reasonJoinTimeout}},
+		{"a node that came at the last moment is taken all the same", func() facts { return booting(cloud.ServerActive) }, func(f *facts) { f.late, f.node = true, &corev1.Node{} }, decision{joinNode, reasonJoined}},
+		{"a node joins though the list still shows its server building", func() facts { return booting(cloud.ServerBuilding) }, func(f *facts) { f.node = &corev1.Node{} }, decision{joinNode, reasonJoined}},
+		{"MC-55 a joined node is kept in sync", healthy, func(f *facts) { f.synced = false }, decision{syncNode, reasonJoined}},
+		{"a joined node is kept in sync without the cloud", healthy, func(f *facts) {
+			f.synced, f.cloudErr, f.cloud = false, fault.New(fault.Auth, fault.CodeUnauthorized, ""), cloud.Facts{}
+		}, decision{syncNode, reasonJoined}},
+		{"at rest", healthy, func(*facts) {}, decision{rest, reasonJoined}},
+		{"a missing Node of a living server is waited for", healthy, func(f *facts) { f.node = nil }, decision{wait, reasonNodeMissing}},
+		{"a server that is merely not listed is not lost", healthy, func(f *facts) { f.cloud.Server = nil }, decision{wait, reasonServerUnknown}},
+		{"MC-66 CAPI-33 a server proven gone is lost", healthy, func(f *facts) { f.cloud.Server, f.cloud.Gone = nil, true }, decision{loseServer, reasonServerGone}},
+		{"a server that somebody deletes is waited for", healthy, func(f *facts) { f.cloud.Server.State = cloud.ServerDeleting }, decision{wait, reasonServerDeleting}},
+
+		{"CAPI-37 deletion drains first", going, func(*facts) {}, decision{drainNode, reasonDraining}},
+		{"MC-62 then the server goes", going, func(f *facts) { f.drained = true }, decision{deleteServer, reasonDeletingServer}},
+		{"MCM-54 without a node nothing is drained", going, func(f *facts) { f.node, f.drainDue = nil, false }, decision{deleteServer, reasonDeletingServer}},
+		{"MCM-55 a server that is still building is deleted", func() facts { return booting(cloud.ServerBuilding) }, func(f *facts) { f.deleting = true }, decision{deleteServer, reasonDeletingServer}},
+		{"CAPI-43 MCM-53 ports and floating IP go once the server is gone", going, func(f *facts) { f.drainDue, f.cloud.Server, f.cloud.Gone = false, nil, true }, decision{release, reasonReleasing}},
+		{"MC-68 while its end is not proven nothing of it goes", going, func(f *facts) { f.drainDue, f.cloud.Server = false, nil }, decision{wait, reasonServerUnknown}},
+		{"an incomplete inventory proves nothing", going, func(f *facts) { f.drainDue, f.cloud = false, cloud.Facts{} }, decision{wait, reasonNotSynced}},
+		{"a Machine that never had a server releases what may be left", fresh, func(f *facts) { f.deleting = true }, decision{release, reasonReleasing}},
+		{"MC-62 then the Node goes", going, func(f *facts) { f.drainDue, f.released = false, true }, decision{deleteNode, reasonDeletingNode}},
+		{"then the token", going, func(f *facts) { f.drainDue, f.released, f.nodeGone = false, true, true }, decision{deleteToken, reasonDeletingNode}},
+		{"MCM-52 then the finalizers", going, func(f *facts) { f.drainDue, f.released, f.nodeGone, f.tokenGone = false, true, true, true }, decision{removeFinalizers, reasonDone}},
+		{"then nothing", going, func(f *facts) { f.anyFinalizer = false }, decision{rest, reasonDone}},
+		{"MC-65 an unreadable spec without a server lets go", fresh, func(f *facts) {
+			f.deleting, f.specUnreadable, f.cloudErr = true, true, fault.New(fault.Invalid, fault.CodeInvalidSpec, "")
+		}, decision{letGo, reasonNothingWasMade}},
+		{"an unreadable spec with a server does not let go", going, func(f *facts) {
+			f.drained, f.specUnreadable, f.cloudErr = true, true, fault.New(fault.Invalid, fault.CodeInvalidSpec, "")
+		}, decision{fail, reasonCloudUnusable}},
+		{"CAPI-45 missing credentials are waited for", fresh, func(f *facts) {
+			f.deleting, f.cloudErr = true, fault.New(fault.Auth, fault.CodeCredentialsMissing, "")
+		}, decision{fail, reasonCloudUnusable}},
+		{"MC-65 force lets go after the drain", going, func(f *facts) { f.drained, f.force = true, true }, decision{letGo, reasonForced}},
+		{"MC-67 without the server's finalizer the server is left alone", going, func(f *facts) { f.drained, f.serverFinalizer = true, false }, decision{letGo, reasonServerLeft}},
+		{"MC-67 without any cloud finalizer only the Node goes", going, func(f *facts) { f.drained, f.serverFinalizer, f.cloudFinalizer = true, false, false }, decision{deleteNode, reasonDeletingNode}},
+		{"MC-79 initializers do not hold a deletion up", going, func(f *facts) { f.drained, f.initializing = true, true }, decision{deleteServer, reasonDeletingServer}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := tt.from()
+			tt.change(&f)
+			if got := next(&f); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
