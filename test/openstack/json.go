@@ -25,6 +25,9 @@ func (o object) get(key string) (any, bool) {
 	return nil, false
 }
 
+// encoded is JSON already.
+type encoded []byte
+
 // pick keeps the named keys only.
 func (o object) pick(keys []string) object {
 	out := make(object, 0, len(keys))
@@ -50,6 +53,10 @@ func encode(b []byte, v any) []byte {
 		return strconv.AppendBool(b, v)
 	case int:
 		return strconv.AppendInt(b, int64(v), 10)
+	case encoded:
+		return append(b, v...)
+	case []encoded:
+		return encodeList(b, v)
 	case object:
 		return encodeObject(b, v)
 	case []object:

@@ -70,6 +70,7 @@ type server struct {
 	volumes                        []attachment
 	addresses                      object
 	console                        string
+	rendered                       *rendering
 
 	// changed is when it took this shape; past are older ones, kept as long as lists lag.
 	changed time.Time
@@ -91,7 +92,7 @@ func (c *Cloud) edit(s *server, at time.Time, change func()) {
 	} else {
 		s.past = nil
 	}
-	s.changed = at
+	s.changed, s.rendered = at, nil
 	change()
 }
 

@@ -23,18 +23,18 @@ type listing struct {
 }
 
 func listServersBrief(c *Cloud, q *request) reply {
-	return c.listServers(q, "/servers", func(s *server) object {
-		return object{{"id", s.id}, {"name", s.name}, {"links", serverLinks(q.base, s.id)}}
+	return c.listServers(q, "/servers", func(s *server) encoded {
+		return encode(nil, object{{"id", s.id}, {"name", s.name}, {"links", serverLinks(q.base, s.id)}})
 	})
 }
 
 func listServersDetail(c *Cloud, q *request) reply {
-	return c.listServers(q, "/servers/detail", func(s *server) object { return q.view(s, true) })
+	return c.listServers(q, "/servers/detail", q.row)
 }
 
 // listServers goes from the newest to the oldest. Deleted ones are among them only with changes-since. A page that is
 // full names the next one, even if that will be empty.
-func (c *Cloud) listServers(q *request, path string, render func(*server) object) reply {
+func (c *Cloud) listServers(q *request, path string, render func(*server) encoded) reply {
 	l, refused := c.readListing(q)
 	if refused.status != 0 {
 		return refused
@@ -48,25 +48,23 @@ func (c *Cloud) listServers(q *request, path string, render func(*server) object
 		}
 		from = slices.Index(rows, m) - 1
 	}
-	list := []object{}
+	list, last := []encoded{}, ""
 	for i := from; i >= 0 && len(list) < l.limit; i-- {
 		s, there := rows[i].asOf(l.asOf)
 		if !there || s.project != q.project() || !l.matches(s) {
 			continue
 		}
-		if c.unreachable(s) {
-			if q.version.atLeast(2, 69) && !l.paged && len(l.filters) == 0 {
-				list = append(list, q.unknownView(s))
-			}
-			continue
+		switch partial := q.version.atLeast(2, 69) && !l.paged && len(l.filters) == 0; {
+		case !c.unreachable(s):
+			list, last = append(list, render(s)), s.id
+		case partial:
+			list, last = append(list, encode(nil, q.unknownView(s))), s.id
 		}
-		list = append(list, render(s))
 	}
 	body := object{{"servers", list}}
 	if len(list) == l.limit {
 		query := q.URL.Query()
-		last, _ := list[len(list)-1].get("id")
-		query.Set("marker", last.(string))
+		query.Set("marker", last)
 		body = append(body, member{"servers_links", []object{{{"rel", "next"}, {"href", q.base + "/compute/v2.1" + path + "?" + query.Encode()}}}})
 	}
 	return reply{status: http.StatusOK, body: body}

@@ -40,6 +40,21 @@ func (q *request) view(s *server, inList bool) object {
 	return append(o, q.newer(s, inList)...)
 }
 
+// rendering is a server as a list shows it, kept until the server changes.
+type rendering struct {
+	base    string
+	version microversion
+	text    encoded
+}
+
+// row renders a server for a detailed list.
+func (q *request) row(s *server) encoded {
+	if s.rendered == nil || s.rendered.base != q.base || s.rendered.version != q.version {
+		s.rendered = &rendering{base: q.base, version: q.version, text: encode(nil, q.view(s, true))}
+	}
+	return s.rendered.text
+}
+
 // newer is what later microversions add.
 func (q *request) newer(s *server, inList bool) object {
 	var o object
