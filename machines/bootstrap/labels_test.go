@@ -1,0 +1,88 @@
+package bootstrap
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+func TestMayRegister(t *testing.T) {
+	tests := map[string]bool{
+		"team":                                true,
+		"example.com/team":                    true,
+		"machine-controller/owned-by":         true,
+		"kubernetes.io/hostname":              true,
+		"kubernetes.io/arch":                  true,
+		"topology.kubernetes.io/zone":         true,
+		"node.kubernetes.io/instance-type":    true,
+		"node.kubernetes.io/anything":         true,
+		"kubelet.kubernetes.io/anything":      true,
+		"node-role.kubernetes.io/worker":      false,
+		"node-restriction.kubernetes.io/team": false,
+		"cluster.k8s.io/cluster-name":         false,
+		"example.kubernetes.io/x":             false,
+		"k8s.io/x":                            false,
+		"notkubernetes.io/x":                  true,
+	}
+	for key, want := range tests {
+		t.Run(key, func(t *testing.T) {
+			if MayRegister(key) != want {
+				t.Errorf("got %v", !want)
+			}
+		})
+	}
+}
+
+func TestNodeLabels(t *testing.T) {
+	t.Run("MC-55 the template's spec lies over its Machines' labels, less what only selects them", func(t *testing.T) {
+		got := NodeLabels(
+			map[string]string{"team": "blue", "group": "kept"},
+			map[string]string{"team": "red", "group": "nodes", "tier": "1", v1alpha1.LabelTemplateHash: "x", "env": "prod"},
+			&metav1.LabelSelector{MatchLabels: map[string]string{"group": "nodes"}, MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier", Operator: metav1.LabelSelectorOpExists}}},
+		)
+		if diff := cmp.Diff(map[string]string{"team": "blue", "group": "kept", "env": "prod"}, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestKubeletSettings(t *testing.T) {
+	t.Run("annotations lie over the defaults", func(t *testing.T) {
+		s, err := ParseKubeletSettings(map[string]string{
+			annotationKubeletConfig + "KubeReserved": "cpu=100m,memory=1Gi", annotationKubeletConfig + "MaxPods": "60",
+			annotationKubeletConfig + "EvictionHard": "memory.available<5%", annotationFeatureGates + "Foo": "true", "other": "x",
+		})
+		if err != nil || s.KubeReserved["memory"] != "1Gi" || s.SystemReserved["memory"] != "500Mi" || s.MaxPods != 60 || s.EvictionHard["memory.available"] != "5%" || !s.FeatureGates["Foo"] {
+			t.Errorf("settings %+v, error %v", s, err)
+		}
+	})
+	for name, value := range map[string]string{"KubeReserved": "cpu", "SystemReserved": "cpu=lots", "MaxPods": "many", "ContainerLogMaxFiles": "-1", "ImageMinimumGCAge": "5"} {
+		t.Run("a bad "+name+" is an error that names it", func(t *testing.T) {
+			if _, err := ParseKubeletSettings(map[string]string{annotationKubeletConfig + name: value}); err == nil {
+				t.Error("no error")
+			}
+		})
+	}
+	t.Run("what is allocatable is the capacity less reservations and eviction thresholds", func(t *testing.T) {
+		got := DefaultKubeletSettings().Allocatable(corev1.ResourceList{
+			"cpu": resource.MustParse("2"), "memory": resource.MustParse("4Gi"), "ephemeral-storage": resource.MustParse("20Gi"), "pods": resource.MustParse("110"),
+		})
+		want := map[corev1.ResourceName]string{"cpu": "1600m", "memory": "3196Mi", "ephemeral-storage": "16Gi", "pods": "110"}
+		for name, q := range want {
+			if have := got[name]; have.Cmp(resource.MustParse(q)) != 0 {
+				t.Errorf("%s: got %s, want %s", name, have.String(), q)
+			}
+		}
+	})
+	t.Run("nothing is less than zero", func(t *testing.T) {
+		got := DefaultKubeletSettings().Allocatable(corev1.ResourceList{"cpu": resource.MustParse("100m")})
+		if q := got["cpu"]; q.Sign() != 0 {
+			t.Errorf("cpu %s", q.String())
+		}
+	})
+}

@@ -1,0 +1,110 @@
+package bootstrap
+
+import (
+	"crypto/rand"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+func TestTokens(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	clock := clocktesting.NewFakePassiveClock(start)
+	c := fake.NewClientBuilder().Build()
+	fresh := func() *Tokens { return &Tokens{Client: c, Reader: c, Clock: clock, Rand: rand.Reader} }
+	tokens := fresh()
+	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
+	secrets := func() []corev1.Secret {
+		var list corev1.SecretList
+		if err := c.List(t.Context(), &list, client.InNamespace("kube-system")); err != nil {
+			t.Fatal(err)
+		}
+		return list.Items
+	}
+	first, err := tokens.Ensure(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	t.Run("a token is for authentication alone, in drover's own group, for half an hour", func(t *testing.T) {
+		list := secrets()
+		if len(list) != 1 {
+			t.Fatalf("%d secrets", len(list))
+		}
+		s := list[0]
+		want := map[string]string{
+			"token-id": first.ID, "token-secret": first.Secret, "auth-extra-groups": "system:bootstrappers:drover",
+			"usage-bootstrap-authentication": "true", "expiration": "2026-01-02T03:34:05Z", "usage-bootstrap-signing": "",
+		}
+		for key, value := range want {
+			if string(s.Data[key]) != value {
+				t.Errorf("%s: got %q, want %q", key, s.Data[key], value)
+			}
+		}
+		if s.Type != "bootstrap.kubernetes.io/token" || s.Name != "bootstrap-token-"+first.ID || s.Labels[v1alpha1.LabelTokenMachine] != "u" || len(first.ID) != 6 || len(first.Secret) != 16 {
+			t.Errorf("secret %+v", s.ObjectMeta)
+		}
+	})
+	t.Run("a successor finds it and makes no other", func(t *testing.T) {
+		again, err := fresh().Ensure(t.Context(), m)
+		if err != nil || again != first || len(secrets()) != 1 {
+			t.Errorf("token %v, error %v, %d secrets", again, err, len(secrets()))
+		}
+	})
+	t.Run("it is prolonged only when half of its life is over, and nothing else of it changes", func(t *testing.T) {
+		clock.SetTime(start.Add(14 * time.Minute))
+		before := secrets()[0].ResourceVersion
+		if err := tokens.Prolong(t.Context(), m); err != nil || secrets()[0].ResourceVersion != before {
+			t.Errorf("error %v, version %s then %s", err, before, secrets()[0].ResourceVersion)
+		}
+		clock.SetTime(start.Add(16 * time.Minute))
+		if err := tokens.Prolong(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		if s := secrets()[0]; string(s.Data["expiration"]) != "2026-01-02T03:50:05Z" || string(s.Data["token-secret"]) != first.Secret {
+			t.Errorf("data %q", s.Data)
+		}
+	})
+	t.Run("MC-58 it says whose it is, and another's does not", func(t *testing.T) {
+		key, uid, err := MachineOf(t.Context(), c, first.ID)
+		if err != nil || uid != "u" || key.String() != "ns/m" {
+			t.Errorf("machine %v, uid %s, error %v", key, uid, err)
+		}
+		for _, id := range []string{"zzzzzz", "../../x", ""} {
+			if _, uid, err := MachineOf(t.Context(), c, id); err != nil || uid != "" {
+				t.Errorf("%q: uid %s, error %v", id, uid, err)
+			}
+		}
+	})
+	t.Run("it is deleted after the join", func(t *testing.T) {
+		for range 2 {
+			if err := tokens.Delete(t.Context(), m); err != nil || len(secrets()) != 0 {
+				t.Errorf("error %v, %d secrets", err, len(secrets()))
+			}
+		}
+	})
+}
+
+// constant yields one byte for ever.
+type constant byte
+
+func (c constant) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = byte(c)
+	}
+	return len(p), nil
+}
+
+func TestDrawUsesTheSource(t *testing.T) {
+	token, err := draw(constant(1))
+	if err != nil || token.String() != "bbbbbb.bbbbbbbbbbbbbbbb" {
+		t.Errorf("token %s, error %v", token, err)
+	}
+}

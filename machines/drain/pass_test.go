@@ -1,0 +1,135 @@
+package drain
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// answering makes a Drainer whose API server answers evictions as told, and keeps what it was asked.
+func answering(answer func(pod string) error, asked *[]*policyv1.Eviction, pods ...corev1.Pod) *Drainer {
+	builder := fake.NewClientBuilder().WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
+		return []string{o.(*corev1.Pod).Spec.NodeName}
+	})
+	for i := range pods {
+		pods[i].Spec.NodeName = "n"
+		pods[i].UID = types.UID("uid-" + pods[i].Name)
+		builder = builder.WithObjects(&pods[i])
+	}
+	builder = builder.WithInterceptorFuncs(interceptor.Funcs{
+		SubResourceCreate: func(_ context.Context, _ client.Client, _ string, o client.Object, sub client.Object, _ ...client.SubResourceCreateOption) error {
+			*asked = append(*asked, sub.(*policyv1.Eviction))
+			return answer(o.GetName())
+		},
+	})
+	c := builder.Build()
+	return &Drainer{Client: c, Reader: c}
+}
+
+func tooMany() error {
+	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 10)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget b needs 1 healthy pods and has 1 currently"}}
+	return err
+}
+
+func TestPass(t *testing.T) {
+	resource := schema.GroupResource{Resource: "pods"}
+	tests := []struct {
+		name    string
+		answer  error
+		blocked string
+		fails   bool
+	}{
+		{name: "an eviction that is granted"},
+		{name: "CAPI-38 MC-60 a budget's refusal is told in its own words", answer: tooMany(), blocked: "The disruption budget b needs 1 healthy pods and has 1 currently"},
+		{name: "a pod that is gone counts as gone", answer: apierrors.NewNotFound(resource, "p")},
+		{name: "CAPI-40 MCM-64 a pod of the same name that came later counts as gone", answer: apierrors.NewConflict(resource, "p", errors.New("uid"))},
+		{name: "anything else is an error", answer: apierrors.NewInternalError(errors.New("boom")), fails: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var asked []*policyv1.Eviction
+			d := answering(func(string) error { return tt.answer }, &asked, pod("p"))
+			got, err := d.Pass(t.Context(), "n", Mode{})
+			if (err != nil) != tt.fails {
+				t.Fatalf("error: %v", err)
+			}
+			if tt.fails {
+				return
+			}
+			if got.Done || got.Remaining != 1 || (len(got.Blocked) == 1) != (tt.blocked != "") {
+				t.Errorf("result: %+v", got)
+			}
+			if tt.blocked != "" && (got.Blocked[0].Reason != tt.blocked || got.Blocked[0].Pod != "ns/p") {
+				t.Errorf("blocked: %+v", got.Blocked)
+			}
+			if len(asked) != 1 || *asked[0].DeleteOptions.Preconditions.UID != "uid-p" || asked[0].DeleteOptions.GracePeriodSeconds != nil {
+				t.Errorf("asked: %+v", asked)
+			}
+		})
+	}
+}
+
+func TestPassOnAnUnreachableNode(t *testing.T) {
+	t.Run("CAPI-39 pods get one second and nobody waits for them", func(t *testing.T) {
+		var asked []*policyv1.Eviction
+		d := answering(func(string) error { return nil }, &asked, pod("p"))
+		got, err := d.Pass(t.Context(), "n", Mode{Unreachable: true})
+		if err != nil || !got.Done || len(asked) != 1 || *asked[0].DeleteOptions.GracePeriodSeconds != 1 {
+			t.Errorf("result %+v, error %v, asked %+v", got, err, asked)
+		}
+	})
+	t.Run("a budget holds even there", func(t *testing.T) {
+		var asked []*policyv1.Eviction
+		d := answering(func(string) error { return tooMany() }, &asked, pod("p"))
+		if got, err := d.Pass(t.Context(), "n", Mode{Unreachable: true}); err != nil || got.Done {
+			t.Errorf("result %+v, error %v", got, err)
+		}
+	})
+}
+
+func TestCordon(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler", Effect: corev1.TaintEffectNoSchedule}}}}
+	patches := 0
+	c := fake.NewClientBuilder().WithObjects(node).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			patches++
+			return c.Patch(ctx, o, p, opts...)
+		},
+	}).Build()
+	read := func() *corev1.Node {
+		n := &corev1.Node{}
+		if err := c.Get(t.Context(), client.ObjectKey{Name: "n"}, n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	t.Run("CAPI-37 CA-C81 one patch cordons, taints and excludes, and leaves the autoscaler's taint", func(t *testing.T) {
+		stale := read()
+		for range 2 {
+			if err := Cordon(t.Context(), c, read()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n := read()
+		_, excluded := n.Labels[corev1.LabelNodeExcludeBalancers]
+		if patches != 1 || !n.Spec.Unschedulable || !excluded || len(n.Spec.Taints) != 2 || n.Spec.Taints[1].Key != v1alpha1.TaintDeleting {
+			t.Errorf("%d patches, node %+v", patches, n)
+		}
+		if err := Cordon(t.Context(), c, stale); !apierrors.IsConflict(err) {
+			t.Errorf("a stale node was written over: %v", err)
+		}
+	})
+}
