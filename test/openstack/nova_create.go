@@ -216,7 +216,7 @@ func (d *draft) checkCount() reply {
 func (d *draft) resolveFlavor() reply {
 	f, known := d.c.compute.flavors.get(d.spec.FlavorRef)
 	if !known || !f.seenBy(d.c.projectName(d.q.project())) {
-		return d.bad("Invalid flavorRef provided.")
+		return d.bad("Flavor %s could not be found.", d.spec.FlavorRef)
 	}
 	d.flavor = f
 	return reply{}

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -54,7 +55,7 @@ func (c *Cloud) listServers(q *request, path string, render func(*server) encode
 		if !there || s.project != q.project() || !l.matches(s) {
 			continue
 		}
-		switch partial := q.version.atLeast(2, 69) && !l.paged && len(l.filters) == 0; {
+		switch partial := q.version.atLeast(2, 69) && l.whole(); {
 		case !c.unreachable(s):
 			list, last = append(list, render(s)), s.id
 		case partial:
@@ -69,6 +70,9 @@ func (c *Cloud) listServers(q *request, path string, render func(*server) encode
 	}
 	return reply{status: http.StatusOK, body: body}
 }
+
+// whole says that nothing narrows the list: only then does Nova fill in what it knows of servers in lost cells.
+func (l *listing) whole() bool { return !l.paged && l.since.IsZero() && len(l.filters) == 0 }
 
 func (c *Cloud) unreachable(s *server) bool {
 	return s.host != nil && slices.Contains(c.trouble.lostCells, s.host.Cell)
@@ -94,7 +98,7 @@ func (c *Cloud) readListing(q *request) (listing, reply) {
 			l.limit = min(n, maxPage)
 		}
 	}
-	if query.Has("all_tenants") {
+	if all := strings.ToLower(query.Get("all_tenants")); query.Has("all_tenants") && all != "0" && all != "false" {
 		return l, q.refuse(http.StatusForbidden, "Policy doesn't allow os_compute_api:servers:detail:get_all_tenants to be performed.")
 	}
 	if text := query.Get("changes-since"); text != "" {
@@ -128,6 +132,12 @@ func (l *listing) readFilters(q *request) reply {
 		add(func(s *server) bool { return expression.MatchString(s.name) })
 	}
 	if wanted := query["status"]; len(wanted) > 0 {
+		switch known := statusesAmong(wanted); {
+		case slices.Contains(known, "DELETED"):
+			return q.refuse(http.StatusForbidden, "Only administrators may list deleted instances")
+		case len(known) == 0 && q.version.atLeast(2, 38):
+			return q.refuse(http.StatusBadRequest, "Invalid status value")
+		}
 		add(func(s *server) bool {
 			return slices.ContainsFunc(wanted, func(w string) bool { return strings.EqualFold(w, s.status()) })
 		})
@@ -145,6 +155,23 @@ func (l *listing) readFilters(q *request) reply {
 		add(func(s *server) bool { return q.tagged(object{{"tags", s.tags}}) })
 	}
 	return reply{}
+}
+
+// statusesAmong keeps what is a status that a server may have.
+func statusesAmong(wanted []string) []string {
+	var out []string
+	for _, known := range append(slices.Collect(maps.Values(statuses)), otherStatuses...) {
+		if slices.ContainsFunc(wanted, func(w string) bool { return strings.EqualFold(w, known) }) {
+			out = append(out, known)
+		}
+	}
+	return out
+}
+
+// otherStatuses are those that no server here ever has.
+var otherStatuses = []string{
+	"HARD_REBOOT", "MIGRATING", "PASSWORD", "PAUSED", "REBOOT", "REBUILD", "RESCUE", "RESIZE", "REVERT_RESIZE", "SHELVED",
+	"SHELVED_OFFLOADED", "SOFT_DELETED", "SUSPENDED", "UNKNOWN", "VERIFY_RESIZE",
 }
 
 // matches compares whole seconds: that is what Nova stores.

@@ -87,7 +87,11 @@ func TestListsOfServers(t *testing.T) {
 		_, err = servers.List(c.compute, servers.ListOpts{Marker: ids["node-2"]}).AllPages(t.Context())
 		refused(t, err, 400)
 	})
-	t.Run("refuse all_tenants and a time that is none", func(t *testing.T) {
+	t.Run("refuse all_tenants, a status that is none or DELETED, and a time that is none", func(t *testing.T) {
+		for status, want := range map[string]int{"NICE": 400, "DELETED": 403} {
+			_, err := servers.List(c.compute, servers.ListOpts{Status: status}).AllPages(t.Context())
+			refused(t, err, want)
+		}
 		_, err := servers.List(c.compute, servers.ListOpts{AllTenants: true}).AllPages(t.Context())
 		refused(t, err, http.StatusForbidden)
 		_, err = servers.List(c.compute, servers.ListOpts{ChangesSince: "yesterday"}).AllPages(t.Context())

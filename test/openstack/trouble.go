@@ -114,8 +114,8 @@ func (c *Cloud) SetListLag(d time.Duration) {
 	c.trouble.listLag = d
 }
 
-// LoseCell makes a Nova cell unreachable: its servers vanish from paged lists, and from all lists below microversion
-// 2.69; above it they are shown UNKNOWN. Nothing happens to the servers themselves.
+// LoseCell makes a Nova cell unreachable: its servers vanish from every list that is paged or filtered
+// (changes-since is a filter) and from all lists below microversion 2.69; from there on a plain list shows them UNKNOWN. Nothing happens to the servers themselves.
 func (c *Cloud) LoseCell(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -174,6 +174,9 @@ func TestALostCellTakesItsRowsWithIt(t *testing.T) {
 	if len(rows) != 2 || rows[1].ID != lost.ID || rows[1].Status != "UNKNOWN" {
 		t.Errorf("an unpaged list from 2.69 on shows %+v", rows)
 	}
+	if got := c.list(t, servers.ListOpts{ChangesSince: "2020-01-01T00:00:00Z"}); len(got) != 1 {
+		t.Errorf("a list by changes-since shows %v", got)
+	}
 	old := *c.compute
 	old.Microversion = "2.68"
 	if rows := extract(t, servers.List(&old, nil).AllPages, servers.ExtractServers); len(rows) != 1 {
