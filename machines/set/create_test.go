@@ -1,0 +1,107 @@
+package set
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// withClient answers create calls with what fails says; fails sees how many calls came before.
+func withClient(t *testing.T, fails func(n int) error) (r *Reconciler, calls *int) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	calls = new(int)
+	c := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&v1alpha1.Machine{}, controllerIndex, controllerOf).
+		WithInterceptorFuncs(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			mu.Lock()
+			defer mu.Unlock()
+			err := fails(*calls)
+			*calls++
+			if err != nil {
+				return err
+			}
+			return c.Create(ctx, o, opts...)
+		}}).Build()
+	r = reconciler(clocktesting.NewFakePassiveClock(start))
+	suffix := r.suffix
+	r.suffix = func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return suffix()
+	}
+	r.client, r.live = c, c
+	return r, calls
+}
+
+func TestCreate(t *testing.T) {
+	quota := apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("machines").GroupResource(), "x", errors.New("no"))
+	t.Run("MC-32 one call for each Machine", func(t *testing.T) {
+		r, calls := withClient(t, func(int) error { return nil })
+		if err := r.createMachines(t.Context(), testSet(100), 100); err != nil || *calls != 100 {
+			t.Errorf("%d calls, %v", *calls, err)
+		}
+	})
+	t.Run("MCM-24 CAPI-23 the first batch with an error is the last", func(t *testing.T) {
+		r, calls := withClient(t, func(n int) error {
+			if n >= 3 {
+				return quota
+			}
+			return nil
+		})
+		if err := r.createMachines(t.Context(), testSet(100), 100); err == nil || *calls != 7 {
+			t.Errorf("%d calls, batches of 1, 2 and 4 make 7; error %v", *calls, err)
+		}
+		if n, _ := r.pending.of(testSet(100)); n != 3 {
+			t.Errorf("%d count as made, 3 were", n)
+		}
+	})
+	t.Run("MC-34 a call with an unknown outcome counts until it is looked up", func(t *testing.T) {
+		r, _ := withClient(t, func(int) error { return context.DeadlineExceeded })
+		if err := r.createMachines(t.Context(), testSet(1), 1); err == nil {
+			t.Error("no error")
+		}
+		if n, _ := r.pending.of(testSet(1)); n != 1 {
+			t.Errorf("%d count as made", n)
+		}
+		r.clock = clocktesting.NewFakePassiveClock(start.Add(overdue))
+		if _, err := r.settlePending(t.Context(), testSet(1), nil); err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := r.pending.of(testSet(1)); n != 0 {
+			t.Errorf("%d count as made although there is none", n)
+		}
+	})
+	t.Run("CAPI-20 what an earlier leader made is found before the first is made", func(t *testing.T) {
+		r, calls := withClient(t, func(int) error { return nil })
+		earlier := newMachine(testSet(2), "early")
+		if err := r.client.Create(t.Context(), earlier); err != nil {
+			t.Fatal(err)
+		}
+		// The cache does not show it yet.
+		cacheless := fake.NewClientBuilder().WithScheme(r.client.Scheme()).WithIndex(&v1alpha1.Machine{}, controllerIndex, controllerOf).Build()
+		live := r.live
+		r.client, r.live = interceptor.NewClient(cacheless, interceptor.Funcs{Create: func(ctx context.Context, _ client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			return live.(client.Client).Create(ctx, o, opts...)
+		}}), live
+		if err := r.createMachines(t.Context(), testSet(2), 2); err != nil {
+			t.Fatal(err)
+		}
+		if *calls != 2 {
+			t.Errorf("%d Machines in all, 2 are wanted", *calls)
+		}
+	})
+}
