@@ -18,12 +18,12 @@ import (
 // secured gives the TLS side of the server: its own certificate, read anew when the files change, and the authority that
 // clients must come from, read at each connection, so that either can be rotated without a restart (CA-C07).
 func secured(o Options) (credentials.TransportCredentials, *certwatcher.CertWatcher, error) {
+	if _, err := authorities(o.ClientCA); err != nil {
+		return nil, nil, err
+	}
 	watcher, err := certwatcher.New(o.Cert, o.Key)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--grpc-cert %s, --grpc-key %s: %w", o.Cert, o.Key, err)
-	}
-	if _, err := authorities(o.ClientCA); err != nil {
-		return nil, nil, err
 	}
 	config := &tls.Config{
 		MinVersion:     tls.VersionTLS12,

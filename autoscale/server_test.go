@@ -1,0 +1,313 @@
+package autoscale
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/drover-project/drover/proto"
+)
+
+// authority signs certificates.
+type authority struct {
+	t    *testing.T
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{t: t}
+	a.cert, a.key = a.sign(&x509.Certificate{Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	return a
+}
+
+func (a *authority) sign(template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	template.SerialNumber, err = rand.Int(rand.Reader, big.NewInt(1<<62))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	parent, signer := template, key
+	if a.cert != nil {
+		parent, signer = a.cert, a.key
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(raw)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return cert, key
+}
+
+// files writes a certificate and key of that name, and the authority, and gives the paths.
+func (a *authority) files(dir, name string) (cert, key, ca string) {
+	a.t.Helper()
+	c, k := a.sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, DNSNames: []string{name + ".example"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	})
+	raw, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	cert, key, ca = filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key"), filepath.Join(dir, "ca.crt")
+	for path, block := range map[string]*pem.Block{
+		cert: {Type: "CERTIFICATE", Bytes: c.Raw}, key: {Type: "PRIVATE KEY", Bytes: raw}, ca: {Type: "CERTIFICATE", Bytes: a.cert.Raw},
+	} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	return cert, key, ca
+}
+
+// credentials are those of a client of that name, who trusts the authority.
+func (a *authority) credentials(name string, trust *authority) credentials.TransportCredentials {
+	a.t.Helper()
+	cert, key, _ := a.files(a.t.TempDir(), name)
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return trust.trusted(pair)
+}
+
+// trusted are the credentials of a client who trusts the authority and shows these certificates.
+func (a *authority) trusted(show ...tls.Certificate) credentials.TransportCredentials {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	return credentials.NewTLS(&tls.Config{Certificates: show, RootCAs: pool, MinVersion: tls.VersionTLS12})
+}
+
+func call(t *testing.T, address net.Addr, creds credentials.TransportCredentials) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	_, err := proto.NewCloudProviderClient(dial(t, address, creds)).Refresh(ctx, &proto.RefreshRequest{})
+	return err
+}
+
+func TestWhoMayCall(t *testing.T) {
+	ours, theirs := newAuthority(t), newAuthority(t)
+	dir := t.TempDir()
+	cert, key, ca := ours.files(dir, "drover")
+	address, _ := serving(t, Options{Groups: &stub{}, Cert: cert, Key: key, ClientCA: ca, AllowedClients: []string{"autoscaler", "other.example"}})
+	for _, tc := range []struct {
+		name  string
+		creds credentials.TransportCredentials
+		want  codes.Code
+	}{
+		{"a client whose common name is allowed", ours.credentials("autoscaler", ours), codes.OK},
+		{"a client whose DNS name is allowed", ours.credentials("other", ours), codes.OK},
+		{"a valid certificate of another name", ours.credentials("stranger", ours), codes.PermissionDenied},
+		{"the allowed name of another authority", theirs.credentials("autoscaler", ours), codes.Unavailable},
+		{"no certificate", ours.trusted(), codes.Unavailable},
+		{"plaintext", nil, codes.Unavailable},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if err := call(t, address, tc.creds); status.Code(err) != tc.want {
+				t.Errorf("the answer is %v, want %s", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestCertificatesAreReadAnew(t *testing.T) {
+	before, after := newAuthority(t), newAuthority(t)
+	dir := t.TempDir()
+	cert, key, ca := before.files(dir, "drover")
+	address, _ := serving(t, Options{Groups: &stub{}, Cert: cert, Key: key, ClientCA: ca})
+	if err := call(t, address, before.credentials("autoscaler", before)); err != nil {
+		t.Fatal(err)
+	}
+	after.files(dir, "drover")
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		err := call(t, address, after.credentials("autoscaler", after))
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("CA-C07 the new certificate is not served: %v", err)
+		}
+	}
+	if err := call(t, address, before.credentials("autoscaler", before)); err == nil {
+		t.Error("CA-C07 the old authority is still trusted")
+	}
+}
+
+func TestOptions(t *testing.T) {
+	dir := t.TempDir()
+	cert, key, ca := newAuthority(t).files(dir, "drover")
+	empty := filepath.Join(dir, "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name    string
+		options Options
+		want    string
+	}{
+		{"neither certificates nor insecure", Options{}, "--grpc-cert"},
+		{"one of three", Options{Cert: cert}, "--grpc-client-ca"},
+		{"plaintext on all interfaces", Options{Insecure: true, Address: ":8086"}, "--grpc-insecure"},
+		{"plaintext on an address of the network", Options{Insecure: true, Address: "192.0.2.1:8086"}, "192.0.2.1:8086"},
+		{"plaintext with certificates", Options{Insecure: true, Cert: cert, Key: key, ClientCA: ca}, "excludes"},
+		{"a certificate that is not there", Options{Cert: "/nowhere", Key: key, ClientCA: ca}, "/nowhere"},
+		{"an authority that is not there", Options{Cert: cert, Key: key, ClientCA: "/nowhere"}, "/nowhere"},
+		{"an authority without a certificate", Options{Cert: cert, Key: key, ClientCA: empty}, "holds no certificate"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if _, err := New(tc.options); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("the error is %v, it does not name %q", err, tc.want)
+			}
+		})
+	}
+	for _, address := range []string{"127.0.0.1:1", "[::1]:1", "localhost:1", "unix:///run/drover.sock"} {
+		if _, err := New(Options{Insecure: true, Address: address}); err != nil {
+			t.Errorf("plaintext on %s: %v", address, err)
+		}
+	}
+}
+
+func TestThePortIsInUse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	s, err := New(Options{Groups: &stub{}, Insecure: true, Address: taken.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Start(t.Context())
+	if err == nil || !strings.Contains(err.Error(), taken.Addr().String()) || !strings.Contains(err.Error(), "--grpc-address") || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestUnixSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	options := Options{Groups: &stub{}, Insecure: true, Address: unixScheme + path}
+	t.Run("it serves", func(t *testing.T) {
+		address, stop := serving(t, options)
+		if err := call(t, address, nil); err != nil {
+			t.Error(err)
+		}
+		second, err := New(options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := second.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "in use") {
+			t.Errorf("a second server on it: %v", err)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a socket that was left behind is replaced", func(t *testing.T) {
+		left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left.SetUnlinkOnClose(false)
+		_ = left.Close()
+		address, _ := serving(t, options)
+		if err := call(t, address, nil); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a file that is no socket is left alone", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "precious")
+		if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := New(Options{Groups: &stub{}, Insecure: true, Address: unixScheme + file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "no socket") {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+func TestThePortOpensWhenTheAnswersCanBeTrusted(t *testing.T) {
+	ready := make(chan struct{})
+	s, err := New(Options{Groups: &stub{}, Insecure: true, Address: "127.0.0.1:0", Ready: ready})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Start(ctx) }()
+	if s.Addr() != nil {
+		t.Error("CA-C01 it listens before")
+	}
+	close(ready)
+	for s.Addr() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestACallThatHasBegunIsFinished(t *testing.T) {
+	s := &stub{held: make(chan struct{}), started: make(chan struct{})}
+	address, stop := serving(t, Options{Groups: s, Insecure: true})
+	c := proto.NewCloudProviderClient(dial(t, address, nil))
+	answered := make(chan error, 1)
+	go func() {
+		_, err := c.NodeGroupIncreaseSize(context.Background(), &proto.NodeGroupIncreaseSizeRequest{Id: "g", Delta: 1})
+		answered <- err
+	}()
+	<-s.started
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	close(s.held)
+	if err := <-answered; err != nil {
+		t.Errorf("CA-C04 the call answers %v", err)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHealthAndReflection(t *testing.T) {
+	address, _ := serving(t, Options{Groups: &stub{}, Insecure: true, Reflection: true})
+	conn := dial(t, address, nil)
+	for _, service := range []string{"", proto.CloudProvider_ServiceDesc.ServiceName} {
+		got, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{Service: service})
+		if err != nil || got.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+			t.Errorf("the health of %q is %v, error %v", service, got, err)
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package autoscale
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	gproto "google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/drover-project/drover/nodegroup"
+	"github.com/drover-project/drover/proto"
+)
+
+func TestAnswers(t *testing.T) {
+	s := &stub{
+		groups: []nodegroup.Group{{ID: "MachineDeployment/x/a", Min: 1, Max: 5, Debug: "line"}},
+		owner:  nodegroup.Group{ID: "MachineDeployment/x/a", Min: 1, Max: 5, Debug: "line"},
+		owned:  true, size: 3, template: []byte("node"),
+		instances: []nodegroup.Instance{
+			{ID: "openstack:///1", State: nodegroup.Running},
+			{ID: "MachineDeployment/x/a/0/0", State: nodegroup.Creating},
+			{ID: "openstack:///2", State: nodegroup.Deleting},
+			{ID: "MachineDeployment/x/a/machine/m", State: nodegroup.Creating, Error: &nodegroup.InstanceError{Code: "QuotaExceeded", Message: "no cores", OutOfResources: true}},
+			{ID: "MachineDeployment/x/a/machine/n", State: nodegroup.Creating, Error: &nodegroup.InstanceError{Code: "InvalidSpec", Message: "typo"}},
+		},
+	}
+	c := client(t, s)
+	ctx := t.Context()
+	group := &proto.NodeGroup{Id: "MachineDeployment/x/a", MinSize: 1, MaxSize: 5, Debug: "line"}
+	id := "MachineDeployment/x/a"
+	asked := &proto.ExternalGrpcNode{ProviderID: "p", Name: "n", Labels: map[string]string{"l": "1"}, Annotations: map[string]string{"a": "2"}}
+	for _, tc := range []struct {
+		name string
+		call func() (gproto.Message, error)
+		want gproto.Message
+	}{
+		{"NodeGroups", func() (gproto.Message, error) { return c.NodeGroups(ctx, &proto.NodeGroupsRequest{}) },
+			&proto.NodeGroupsResponse{NodeGroups: []*proto.NodeGroup{group}}},
+		{"CA-C25 NodeGroupForNode with the bounds", func() (gproto.Message, error) {
+			return c.NodeGroupForNode(ctx, &proto.NodeGroupForNodeRequest{Node: asked})
+		}, &proto.NodeGroupForNodeResponse{NodeGroup: group}},
+		{"NodeGroupTargetSize", func() (gproto.Message, error) {
+			return c.NodeGroupTargetSize(ctx, &proto.NodeGroupTargetSizeRequest{Id: id})
+		}, &proto.NodeGroupTargetSizeResponse{TargetSize: 3}},
+		{"CA-C48 NodeGroupNodes with states and classes", func() (gproto.Message, error) {
+			return c.NodeGroupNodes(ctx, &proto.NodeGroupNodesRequest{Id: id})
+		}, &proto.NodeGroupNodesResponse{Instances: []*proto.Instance{
+			{Id: "openstack:///1", Status: &proto.InstanceStatus{InstanceState: proto.InstanceStatus_instanceRunning}},
+			{Id: "MachineDeployment/x/a/0/0", Status: &proto.InstanceStatus{InstanceState: proto.InstanceStatus_instanceCreating}},
+			{Id: "openstack:///2", Status: &proto.InstanceStatus{InstanceState: proto.InstanceStatus_instanceDeleting}},
+			{Id: "MachineDeployment/x/a/machine/m", Status: &proto.InstanceStatus{InstanceState: proto.InstanceStatus_instanceCreating,
+				ErrorInfo: &proto.InstanceErrorInfo{ErrorCode: "QuotaExceeded", ErrorMessage: "no cores", InstanceErrorClass: 1}}},
+			{Id: "MachineDeployment/x/a/machine/n", Status: &proto.InstanceStatus{InstanceState: proto.InstanceStatus_instanceCreating,
+				ErrorInfo: &proto.InstanceErrorInfo{ErrorCode: "InvalidSpec", ErrorMessage: "typo", InstanceErrorClass: 99}}},
+		}}},
+		{"CA-C10 NodeGroupTemplateNodeInfo in both fields", func() (gproto.Message, error) {
+			return c.NodeGroupTemplateNodeInfo(ctx, &proto.NodeGroupTemplateNodeInfoRequest{Id: id})
+		}, &proto.NodeGroupTemplateNodeInfoResponse{NodeInfo: []byte("node"), NodeBytes: []byte("node")}},
+		{"NodeGroupIncreaseSize", func() (gproto.Message, error) {
+			return c.NodeGroupIncreaseSize(ctx, &proto.NodeGroupIncreaseSizeRequest{Id: id, Delta: 2})
+		}, &proto.NodeGroupIncreaseSizeResponse{}},
+		{"NodeGroupDecreaseTargetSize", func() (gproto.Message, error) {
+			return c.NodeGroupDecreaseTargetSize(ctx, &proto.NodeGroupDecreaseTargetSizeRequest{Id: id, Delta: -2})
+		}, &proto.NodeGroupDecreaseTargetSizeResponse{}},
+		{"NodeGroupDeleteNodes", func() (gproto.Message, error) {
+			return c.NodeGroupDeleteNodes(ctx, &proto.NodeGroupDeleteNodesRequest{Id: id, Nodes: []*proto.ExternalGrpcNode{asked}})
+		}, &proto.NodeGroupDeleteNodesResponse{}},
+		{"Refresh", func() (gproto.Message, error) { return c.Refresh(ctx, &proto.RefreshRequest{}) }, &proto.RefreshResponse{}},
+		{"CA-C03 Cleanup", func() (gproto.Message, error) { return c.Cleanup(ctx, &proto.CleanupRequest{}) }, &proto.CleanupResponse{}},
+		{"CA-C105 GPULabel", func() (gproto.Message, error) { return c.GPULabel(ctx, &proto.GPULabelRequest{}) }, &proto.GPULabelResponse{}},
+		{"CA-C105 GetAvailableGPUTypes", func() (gproto.Message, error) {
+			return c.GetAvailableGPUTypes(ctx, &proto.GetAvailableGPUTypesRequest{})
+		}, &proto.GetAvailableGPUTypesResponse{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := tc.call()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got, protocmp.Transform()); diff != "" {
+				t.Errorf("answer (-want +got):\n%s", diff)
+			}
+		})
+	}
+	t.Run("requests arrive whole", func(t *testing.T) {
+		if _, err := c.NodeGroupDeleteNodes(ctx, &proto.NodeGroupDeleteNodesRequest{Id: id, Nodes: []*proto.ExternalGrpcNode{asked, {}, nil}}); err != nil {
+			t.Fatal(err)
+		}
+		want := []nodegroup.Node{{ProviderID: "p", Name: "n", Labels: map[string]string{"l": "1"}, Annotations: map[string]string{"a": "2"}}, {}, {}}
+		if diff := cmp.Diff(want, s.nodes); diff != "" || s.id != id {
+			t.Errorf("id %q, nodes (-want +got):\n%s", s.id, diff)
+		}
+		if _, err := c.NodeGroupDecreaseTargetSize(ctx, &proto.NodeGroupDecreaseTargetSizeRequest{Id: id, Delta: -7}); err != nil || s.delta != -7 {
+			t.Errorf("delta %d, error %v", s.delta, err)
+		}
+	})
+}
+
+func TestWhatIsNotOffered(t *testing.T) {
+	s := &stub{}
+	c := client(t, s)
+	ctx := t.Context()
+	for _, tc := range []struct {
+		name string
+		call func() error
+	}{
+		{"CA-C90 CA-C92 NodeGroupGetOptions", func() error {
+			_, err := c.NodeGroupGetOptions(ctx, &proto.NodeGroupAutoscalingOptionsRequest{Id: "g", Defaults: &proto.NodeGroupAutoscalingOptions{}})
+			return err
+		}},
+		{"CA-C106 PricingNodePrice", func() error { _, err := c.PricingNodePrice(ctx, &proto.PricingNodePriceRequest{}); return err }},
+		{"CA-C106 PricingPodPrice", func() error { _, err := c.PricingPodPrice(ctx, &proto.PricingPodPriceRequest{}); return err }},
+		{"CA-C98 a template without bytes", func() error {
+			_, err := c.NodeGroupTemplateNodeInfo(ctx, &proto.NodeGroupTemplateNodeInfoRequest{Id: "g"})
+			return err
+		}},
+		{"CA-C09 a method of a newer protocol", func() error {
+			address, _ := serving(t, Options{Groups: s, Insecure: true})
+			return dial(t, address, nil).Invoke(ctx, "/"+proto.CloudProvider_ServiceDesc.ServiceName+"/Tomorrow", &proto.RefreshRequest{}, &proto.RefreshResponse{})
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := status.Code(tc.call()); got != codes.Unimplemented {
+				t.Errorf("the code is %s, want Unimplemented", got)
+			}
+		})
+	}
+	t.Run("CA-C27 a foreign node has an empty group id", func(t *testing.T) {
+		for _, n := range []*proto.ExternalGrpcNode{nil, {}, {Name: "x"}} {
+			got, err := c.NodeGroupForNode(ctx, &proto.NodeGroupForNodeRequest{Node: n})
+			if err != nil || got.GetNodeGroup() == nil || got.GetNodeGroup().GetId() != "" {
+				t.Errorf("the answer for %v is %v, error %v", n, got, err)
+			}
+		}
+	})
+}
+
+func TestStatusCodes(t *testing.T) {
+	for err, want := range map[error]codes.Code{
+		&nodegroup.Error{Kind: nodegroup.InvalidArgument}:    codes.InvalidArgument,
+		&nodegroup.Error{Kind: nodegroup.NotFound}:           codes.NotFound,
+		&nodegroup.Error{Kind: nodegroup.FailedPrecondition}: codes.FailedPrecondition,
+		&nodegroup.Error{Kind: nodegroup.ResourceExhausted}:  codes.ResourceExhausted,
+		&nodegroup.Error{Kind: nodegroup.Unavailable}:        codes.Unavailable,
+		&nodegroup.Error{Kind: nodegroup.Unimplemented}:      codes.Unimplemented,
+		context.DeadlineExceeded:                             codes.DeadlineExceeded,
+		context.Canceled:                                     codes.Canceled,
+		errors.New("anything else"):                          codes.Internal,
+	} {
+		t.Run(want.String(), func(t *testing.T) {
+			c := client(t, &stub{err: err})
+			ctx := t.Context()
+			_, e1 := c.NodeGroupIncreaseSize(ctx, &proto.NodeGroupIncreaseSizeRequest{})
+			_, e2 := c.NodeGroupDeleteNodes(ctx, &proto.NodeGroupDeleteNodesRequest{})
+			_, e3 := c.NodeGroupDecreaseTargetSize(ctx, &proto.NodeGroupDecreaseTargetSizeRequest{})
+			_, e4 := c.NodeGroupTargetSize(ctx, &proto.NodeGroupTargetSizeRequest{})
+			_, e5 := c.NodeGroupNodes(ctx, &proto.NodeGroupNodesRequest{})
+			_, e6 := c.NodeGroupTemplateNodeInfo(ctx, &proto.NodeGroupTemplateNodeInfoRequest{})
+			_, e7 := c.Refresh(ctx, &proto.RefreshRequest{})
+			for i, e := range []error{e1, e2, e3, e4, e5, e6, e7} {
+				if got := status.Code(e); got != want {
+					t.Errorf("call %d answers %s, want %s", i+1, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestAPanicIsInternalAndTheServerGoesOn(t *testing.T) {
+	s := &stub{panics: true}
+	c := client(t, s)
+	if _, err := c.Refresh(t.Context(), &proto.RefreshRequest{}); status.Code(err) != codes.Internal {
+		t.Errorf("CA-C11 the call answers %v", err)
+	}
+	if _, err := c.NodeGroups(t.Context(), &proto.NodeGroupsRequest{}); err != nil {
+		t.Errorf("CA-C11 the next call answers %v", err)
+	}
+}
+
+func TestABigRequestIsTaken(t *testing.T) {
+	s := &stub{}
+	c := client(t, s)
+	big := &proto.ExternalGrpcNode{Name: "n", Annotations: map[string]string{"a": string(make([]byte, 1<<20))}}
+	req := &proto.NodeGroupDeleteNodesRequest{Id: "g"}
+	for range 60 {
+		req.Nodes = append(req.Nodes, big)
+	}
+	if _, err := c.NodeGroupDeleteNodes(t.Context(), req); err != nil || len(s.nodes) != 60 {
+		t.Errorf("CA-C08 60 MiB arrive as %d nodes, error %v", len(s.nodes), err)
+	}
+	for range 10 {
+		req.Nodes = append(req.Nodes, big)
+	}
+	if _, err := c.NodeGroupDeleteNodes(t.Context(), req); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("CA-C08 70 MiB answer %v", err)
+	}
+}
+
+// FuzzMessages feeds every method arbitrary bytes as its request: no panic may come out of it.
+func FuzzMessages(f *testing.F) {
+	f.Add(0, []byte{})
+	f.Add(1, []byte{0x0a, 0x05, 0x0a, 0x03, 'a', 'b', 'c'})
+	f.Add(9, []byte{0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
+	f.Add(10, []byte{0x0a, 0x00, 0x0a, 0x02, 0xff, 0xfe})
+	s := &service{groups: &stub{}}
+	methods := proto.CloudProvider_ServiceDesc.Methods
+	f.Fuzz(func(t *testing.T, n int, raw []byte) {
+		method := methods[uint(n)%uint(len(methods))]
+		decode := func(into any) error { return gproto.Unmarshal(raw, into.(gproto.Message)) }
+		resp, err := method.Handler(s, t.Context(), decode, nil)
+		if err == nil && resp == nil {
+			t.Fatalf("%s answers nothing at all", method.MethodName)
+		}
+	})
+}
