@@ -108,8 +108,9 @@ var schemaRules = append(append([]rule{
 	{"a label that is just right", "Machine", `{spec: {metadata: {labels: {a: "` + strings.Repeat("x", 63) + `"}}}}`, ``},
 
 	{"a provider value that is text", "Machine", `{spec: {providerSpec: {value: text}}}`, "must be of type object"},
-	{"tags that are a list", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {tags: [a]}}}}}`, "must be of type object"},
-	{"a size that is text", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {rootDiskSizeGB: big}}}}}`, "must be of type integer"},
+	{"tags that are a list", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {tags: [a]}}}}}`, ``},
+	{"tags that are a map", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {tags: {a: b}}}}}}`, ``},
+	{"an operating system that is a number", "Machine", `{spec: {providerSpec: {value: {operatingSystem: 7}}}}`, "must be of type string"},
 	{"security groups that are text", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {securityGroups: a}}}}}`, "must be of type array"},
 	{"MC-9 serverGroupID", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {serverGroupID: a}}}}}`, ``},
 

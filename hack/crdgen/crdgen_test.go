@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+func finished(t *testing.T, schema string) object {
+	t.Helper()
+	raw := "kind: CustomResourceDefinition\nspec:\n  versions:\n  - schema:\n      openAPIV3Schema: " + schema
+	done, err := Finish([]byte(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd := object{}
+	if err := yaml.Unmarshal(done, &crd); err != nil {
+		t.Fatal(err)
+	}
+	found, ok := dig(crd["spec"].(object)["versions"].([]any)[0], "schema", "openAPIV3Schema", "properties")
+	if !ok {
+		t.Fatalf("no properties in %s", done)
+	}
+	return found
+}
+
+func TestBoundsAreSetWhereNoneStand(t *testing.T) {
+	got := finished(t, `{type: object, properties: {
+		plain: {type: string}, own: {type: string, maxLength: 7}, time: {type: string, format: date-time}, choice: {type: string, enum: [a]},
+		labels: {type: object, additionalProperties: {type: string}}, list: {type: array, items: {type: string}},
+		size: {x-kubernetes-int-or-string: true, anyOf: [{type: integer}, {type: string}]},
+		deep: {type: array, maxItems: 3, items: {type: object, properties: {key: {type: string}}}}}}`)
+	for _, row := range []struct {
+		path []string
+		want float64
+	}{
+		{[]string{"plain", "maxLength"}, defaultString},
+		{[]string{"own", "maxLength"}, 7},
+		{[]string{"labels", "maxProperties"}, defaultProperties},
+		{[]string{"labels", "additionalProperties", "maxLength"}, 63},
+		{[]string{"list", "maxItems"}, defaultItems},
+		{[]string{"list", "items", "maxLength"}, defaultString},
+		{[]string{"size", "maxLength"}, 32},
+		{[]string{"deep", "maxItems"}, 3},
+		{[]string{"deep", "items", "properties", "key", "maxLength"}, 317},
+	} {
+		t.Run(strings.Join(row.path, "."), func(t *testing.T) {
+			at, _ := dig(got, row.path[:len(row.path)-1]...)
+			if at[row.path[len(row.path)-1]] != row.want {
+				t.Errorf("it is %v, want %v", at, row.want)
+			}
+		})
+	}
+	for _, bounded := range []string{"time", "choice"} {
+		if at, _ := dig(got, bounded); at["maxLength"] != nil {
+			t.Errorf("%s is bounded by its form already, and got %v", bounded, at)
+		}
+	}
+}
+
+func TestProviderDocumentsAreDeclared(t *testing.T) {
+	got := finished(t, `{type: object, properties: {
+		providerSpec: {type: object, properties: {value: {description: mine, type: object, x-kubernetes-preserve-unknown-fields: true}}},
+		inner: {type: object, properties: {providerSpec: {type: object, x-kubernetes-preserve-unknown-fields: true}}},
+		providerConfig: {type: object, properties: {value: {type: object, x-kubernetes-preserve-unknown-fields: true}}},
+		providerStatus: {type: object, x-kubernetes-preserve-unknown-fields: true}}}`)
+	for _, path := range [][]string{{"providerSpec", "properties", "value"}, {"inner", "properties", "providerSpec"}} {
+		at, _ := dig(got, path...)
+		if _, ok := dig(at, "properties", "cloudProviderSpec", "properties", "flavor"); !ok {
+			t.Errorf("%v does not declare a flavor", path)
+		}
+		if at["x-kubernetes-preserve-unknown-fields"] != true {
+			t.Errorf("%v does not keep unknown fields", path)
+		}
+	}
+	if at, _ := dig(got, "providerSpec", "properties", "value"); at["description"] != "mine" {
+		t.Errorf("the description became %v", at["description"])
+	}
+	if at, _ := dig(got, "providerConfig", "properties", "value"); at["properties"] != nil {
+		t.Error("the old spelling is to be kept as it is, without fields")
+	}
+}
+
+func TestWhatIsNoCRDIsRefused(t *testing.T) {
+	for name, raw := range map[string]string{
+		"no YAML": "a: b: c", "another kind": "kind: Pod\nspec: {}", "no versions": "kind: CustomResourceDefinition\nspec: {}",
+		"a version without schema":        "kind: CustomResourceDefinition\nspec: {versions: [{name: v1}]}",
+		"a provider document that prunes": "kind: CustomResourceDefinition\nspec: {versions: [{schema: {openAPIV3Schema: {properties: {providerStatus: {type: object}}}}}]}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if done, err := Finish([]byte(raw)); err == nil {
+				t.Errorf("it was finished: %s", done)
+			}
+		})
+	}
+	if err := run(t.TempDir()); err == nil {
+		t.Error("an empty folder was finished")
+	}
+}
+
+// The committed CRDs: finished, bounded everywhere, open in every provider document, and small enough that kubectl can
+// keep the last applied one in an annotation.
+func TestTheCommittedCRDs(t *testing.T) {
+	files, err := filepath.Glob("../../deploy/crds/*.yaml")
+	if err != nil || len(files) != 5 {
+		t.Fatalf("%d CRDs, want 5 (%v)", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := Finish(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(raw, again) {
+				t.Error("it is not as crdgen leaves it: run make generate")
+			}
+			if len(raw) > 200<<10 {
+				t.Errorf("it has %d bytes; an annotation holds 256 KiB at most", len(raw))
+			}
+			crd := object{}
+			if err := yaml.Unmarshal(raw, &crd); err != nil {
+				t.Fatal(err)
+			}
+			if approved, _ := dig(crd, "metadata", "annotations"); approved["api-approved.kubernetes.io"] != "unapproved, legacy API" {
+				t.Error("it is not marked as an unapproved legacy API")
+			}
+			schema, _ := dig(crd["spec"].(object)["versions"].([]any)[0], "schema", "openAPIV3Schema")
+			for _, wrong := range faults("", schema, false) {
+				t.Error(wrong)
+			}
+		})
+	}
+}
+
+// faults lists what is unbounded, and what would lose a null inside a provider document.
+func faults(path string, schema object, inProvider bool) []string {
+	var found []string
+	missing := func(key string) {
+		if _, has := schema[key]; !has {
+			found = append(found, fmt.Sprintf("%s has no %s", path, key))
+		}
+	}
+	if inProvider && schema["nullable"] != true && !strings.HasSuffix(path, "[]") {
+		missing("nullable")
+	}
+	switch schema["type"] {
+	case "string":
+		if schema["enum"] == nil && schema["format"] != "date-time" && path != ".apiVersion" && path != ".kind" {
+			missing("maxLength")
+		}
+	case "array":
+		missing("maxItems")
+		found = append(found, faults(path+"[]", schema["items"].(object), inProvider)...)
+	}
+	if values, ok := schema["additionalProperties"].(object); ok {
+		missing("maxProperties")
+		found = append(found, faults(path+"{}", values, inProvider)...)
+	}
+	properties, _ := schema["properties"].(object)
+	for name, property := range properties {
+		at := property.(object)
+		document := schema["x-kubernetes-preserve-unknown-fields"] == true
+		found = append(found, faults(path+"."+name, at, inProvider || document)...)
+	}
+	return found
+}
+
+// What the driver reads must be explained: its lists of fields are compared with the declared ones.
+func TestTheProvidersFieldsAreDeclared(t *testing.T) {
+	spec := object{}
+	if err := yaml.Unmarshal(providerSpecYAML, &spec); err != nil {
+		t.Fatal(err)
+	}
+	envelope, _ := dig(spec, "properties")
+	cloud, _ := dig(spec, "properties", "cloudProviderSpec", "properties")
+	for _, row := range []struct {
+		file, list string
+		declared   object
+	}{
+		{"../../machines/openstack/spec.go", "specFields", cloud},
+		{"../../machines/openstack/spec.go", "ignoredFields", cloud},
+		{"../../machines/api/v1alpha1/providerconfig.go", "providerConfigFields", envelope},
+	} {
+		t.Run(row.list, func(t *testing.T) {
+			for _, field := range listIn(t, row.file, row.list) {
+				if _, ok := row.declared[field]; !ok {
+					t.Errorf("%s of %s is not declared in providerspec.yaml", field, row.file)
+				}
+			}
+		})
+	}
+}
+
+// listIn reads the texts of a list of strings that a Go file declares.
+func listIn(t *testing.T, file, name string) []string {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || spec.Names[0].Name != name {
+			return true
+		}
+		ast.Inspect(spec, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok {
+				if text, err := strconv.Unquote(lit.Value); err == nil {
+					texts = append(texts, text)
+				}
+			}
+			return true
+		})
+		return false
+	})
+	if len(texts) == 0 {
+		t.Fatalf("%s declares no list %s any more: compare with what took its place", file, name)
+	}
+	return texts
+}
