@@ -34,6 +34,8 @@ lint: ## golangci-lint, buf lint
 
 generate: ## everything that is generated: deep copies, CRDs, protobuf, the conformance page
 	$(TOOLS) controller-gen object paths=./machines/api/...
+	$(TOOLS) controller-gen crd paths=./machines/api/... output:crd:dir=deploy/crds
+	go run ./hack/crdgen deploy/crds
 	$(TOOLS) buf generate
 	go run ./hack/conformance
 
