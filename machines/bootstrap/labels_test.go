@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -68,21 +66,4 @@ func TestKubeletSettings(t *testing.T) {
 			}
 		})
 	}
-	t.Run("what is allocatable is the capacity less reservations and eviction thresholds", func(t *testing.T) {
-		got := DefaultKubeletSettings().Allocatable(corev1.ResourceList{
-			"cpu": resource.MustParse("2"), "memory": resource.MustParse("4Gi"), "ephemeral-storage": resource.MustParse("20Gi"), "pods": resource.MustParse("110"),
-		})
-		want := map[corev1.ResourceName]string{"cpu": "1600m", "memory": "3196Mi", "ephemeral-storage": "16Gi", "pods": "110"}
-		for name, q := range want {
-			if have := got[name]; have.Cmp(resource.MustParse(q)) != 0 {
-				t.Errorf("%s: got %s, want %s", name, have.String(), q)
-			}
-		}
-	})
-	t.Run("nothing is less than zero", func(t *testing.T) {
-		got := DefaultKubeletSettings().Allocatable(corev1.ResourceList{"cpu": resource.MustParse("100m")})
-		if q := got["cpu"]; q.Sign() != 0 {
-			t.Errorf("cpu %s", q.String())
-		}
-	})
 }

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -146,49 +145,4 @@ func quantities(value string) (map[string]string, error) {
 		}
 	}
 	return out, nil
-}
-
-// Allocatable is what remains for pods of a node's capacity: less what is reserved and, for memory and ephemeral
-// storage, less the hard eviction threshold. Never below zero.
-func (s KubeletSettings) Allocatable(capacity corev1.ResourceList) corev1.ResourceList {
-	out := capacity.DeepCopy()
-	for _, reserved := range []map[string]string{s.KubeReserved, s.SystemReserved} {
-		for name, value := range reserved {
-			if q, err := resource.ParseQuantity(value); err == nil {
-				subtract(out, corev1.ResourceName(name), q)
-			}
-		}
-	}
-	thresholds := map[corev1.ResourceName]string{
-		corev1.ResourceMemory:           s.EvictionHard["memory.available"],
-		corev1.ResourceEphemeralStorage: s.EvictionHard["nodefs.available"],
-	}
-	for name, threshold := range thresholds {
-		if q, ok := amount(threshold, capacity[name]); ok {
-			subtract(out, name, q)
-		}
-	}
-	return out
-}
-
-// amount reads a threshold: a quantity, or a percentage of the whole.
-func amount(threshold string, whole resource.Quantity) (resource.Quantity, bool) {
-	if percent, ok := strings.CutSuffix(threshold, "%"); ok {
-		f, err := strconv.ParseFloat(percent, 64)
-		return *resource.NewQuantity(int64(float64(whole.Value())*f/100), whole.Format), err == nil
-	}
-	q, err := resource.ParseQuantity(threshold)
-	return q, err == nil
-}
-
-func subtract(list corev1.ResourceList, name corev1.ResourceName, q resource.Quantity) {
-	have, ok := list[name]
-	if !ok {
-		return
-	}
-	have.Sub(q)
-	if have.Sign() < 0 {
-		have = *resource.NewQuantity(0, have.Format)
-	}
-	list[name] = have
 }

@@ -52,19 +52,24 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return nil
 }
 
+// indexes are what the caches must be asked by.
+var indexes = []struct {
+	object client.Object
+	name   string
+	key    func(client.Object) string
+}{
+	{&corev1.Node{}, indexNodeServer, nodeServer},
+	{&v1alpha1.Machine{}, indexMachineServer, machineServer},
+	{&v1alpha1.Machine{}, indexMachineName, machineName},
+}
+
 func (r *Reconciler) index(ctx context.Context) error {
-	indexes := []struct {
-		indexer client.FieldIndexer
-		object  client.Object
-		name    string
-		key     func(client.Object) string
-	}{
-		{r.Target.GetFieldIndexer(), &corev1.Node{}, indexNodeServer, nodeServer},
-		{r.Control.GetFieldIndexer(), &v1alpha1.Machine{}, indexMachineServer, machineServer},
-		{r.Control.GetFieldIndexer(), &v1alpha1.Machine{}, indexMachineName, machineName},
-	}
 	for _, i := range indexes {
-		if err := i.indexer.IndexField(ctx, i.object, i.name, oneKey(i.key)); err != nil {
+		indexer := r.Control.GetFieldIndexer()
+		if _, node := i.object.(*corev1.Node); node {
+			indexer = r.Target.GetFieldIndexer()
+		}
+		if err := indexer.IndexField(ctx, i.object, i.name, oneKey(i.key)); err != nil {
 			return fmt.Errorf("indexing by %s: %w", i.name, err)
 		}
 	}

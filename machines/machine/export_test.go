@@ -1,0 +1,10 @@
+package machine
+
+import "sigs.k8s.io/controller-runtime/pkg/client"
+
+// WithIndexes tells each index that the controller asks of its caches.
+func WithIndexes(add func(object client.Object, name string, key client.IndexerFunc)) {
+	for _, i := range indexes {
+		add(i.object, i.name, oneKey(i.key))
+	}
+}

@@ -1,0 +1,353 @@
+package machine_test
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/version"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/machine"
+)
+
+// memory is a cluster in memory: what the controllers ask a cluster.Cluster for.
+type memory struct {
+	cluster.Cluster
+	client client.Client
+	config *rest.Config
+	events *events.FakeRecorder
+}
+
+func (m *memory) GetClient() client.Client                       { return m.client }
+func (m *memory) GetAPIReader() client.Reader                    { return m.client }
+func (m *memory) GetConfig() *rest.Config                        { return m.config }
+func (m *memory) GetHTTPClient() *http.Client                    { return http.DefaultClient }
+func (m *memory) GetEventRecorder(string) recorder.EventRecorder { return annotated{m.events} }
+
+type annotated struct{ *events.FakeRecorder }
+
+func (annotated) AnnotatedEventf(runtime.Object, runtime.Object, map[string]string, string, string, string, string, ...any) {
+}
+
+// bench drives one Machine by hand, with a clock that stands still.
+type bench struct {
+	t       *testing.T
+	memory  *memory
+	cloud   *fakeCloud
+	clock   *clocktesting.FakePassiveClock
+	machine *machine.Reconciler
+	key     client.ObjectKey
+}
+
+func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1"})
+	}))
+	t.Cleanup(api.Close)
+	m := &v1alpha1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"},
+		Spec:       v1alpha1.MachineSpec{Versions: v1alpha1.MachineVersionInfo{Kubelet: "1.37.1"}},
+	}
+	if change != nil {
+		change(m)
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(m, &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set"}})
+	machine.WithIndexes(func(o client.Object, name string, key client.IndexerFunc) { builder.WithIndex(o, name, key) })
+	b := &bench{t: t, cloud: newFakeCloud(), clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), key: client.ObjectKeyFromObject(m)}
+	b.cloud.created = b.clock.Now
+	b.memory = &memory{client: builder.Build(), events: events.NewFakeRecorder(1000), config: &rest.Config{Host: api.URL, TLSClientConfig: rest.TLSClientConfig{CAData: []byte("ca")}}}
+	b.restart()
+	return b
+}
+
+// restart puts a fresh process in the place of the one before.
+func (b *bench) restart() {
+	source := bootstrap.New(bootstrap.Options{Control: b.memory, Target: b.memory, Clock: b.clock, Rand: rand.Reader})
+	b.machine = machine.New(machine.Options{Control: b.memory, Target: b.memory, Cloud: b.cloud, Bootstrap: source, Clock: b.clock, JoinTimeout: 10 * time.Minute})
+}
+
+func (b *bench) pass() ctrl.Result {
+	b.t.Helper()
+	result, err := b.machine.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: b.key})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return result
+}
+
+func (b *bench) read() *v1alpha1.Machine {
+	b.t.Helper()
+	m := &v1alpha1.Machine{}
+	if err := b.memory.client.Get(b.t.Context(), b.key, m); err != nil && !apierrors.IsNotFound(err) {
+		b.t.Fatal(err)
+	}
+	return m
+}
+
+func owned(m *v1alpha1.Machine) {
+	m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "cluster.k8s.io/v1alpha1", Kind: "MachineSet", Name: "set", UID: "s", Controller: ptr.To(true)}}
+}
+
+func TestStandingQuotaError(t *testing.T) {
+	b := newBench(t, nil)
+	b.cloud.full = fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for cores: Requested 4, but already used 20 of 20 cores")
+
+	t.Run("MC-48 MCM-37 CAPI-10 the cloud's code and words are in the status after the first pass", func(t *testing.T) {
+		result := b.pass()
+		m := b.read()
+		if ptr.Deref(m.Status.ErrorReason, "") != "QuotaExceeded" || !strings.Contains(*m.Status.ErrorMessage, "20 of 20 cores") || result.RequeueAfter != 30*time.Second || *m.Status.Phase != v1alpha1.PhasePending {
+			t.Errorf("result %v, status %+v", result, m.Status)
+		}
+		if c := find(m, v1alpha1.ConditionServerReady); c.Status != corev1.ConditionFalse || c.Reason != "QuotaExceeded" {
+			t.Errorf("condition %+v", c)
+		}
+	})
+	t.Run("however often somebody looks, one attempt is made per back-off step and nothing is written", func(t *testing.T) {
+		before := b.read().ResourceVersion
+		for range 100 {
+			b.pass()
+		}
+		if n := b.cloud.count("EnsureServer"); n != 1 {
+			t.Errorf("%d attempts", n)
+		}
+		if m := b.read(); m.ResourceVersion != before {
+			t.Errorf("it was written: %s, then %s: %+v", before, m.ResourceVersion, m.Status)
+		}
+	})
+	t.Run("the wait doubles up to five minutes: 15 attempts in an hour", func(t *testing.T) {
+		for elapsed := time.Duration(0); elapsed < time.Hour; elapsed += time.Second {
+			b.clock.SetTime(b.clock.Now().Add(time.Second))
+			b.pass()
+		}
+		if n := b.cloud.count("EnsureServer"); n < 13 || n > 16 {
+			t.Errorf("%d attempts in an hour", n)
+		}
+	})
+	t.Run("a restart does not make it try sooner than the status allows", func(t *testing.T) {
+		n := b.cloud.count("EnsureServer")
+		b.restart()
+		b.pass()
+		if more := b.cloud.count("EnsureServer") - n; more > 1 {
+			t.Errorf("%d attempts", more)
+		}
+	})
+	t.Run("events repeat no message", func(t *testing.T) {
+		if n := len(b.memory.events.Events); n != 1 {
+			t.Errorf("%d events", n)
+		}
+	})
+	t.Run("CAPI-22 once there is room the server comes without anybody's doing", func(t *testing.T) {
+		b.cloud.full = nil
+		b.clock.SetTime(b.clock.Now().Add(5 * time.Minute))
+		b.pass()
+		m := b.read()
+		if m.Spec.ProviderID == nil || m.Status.ErrorReason != nil || *m.Status.Phase != v1alpha1.PhaseProvisioning {
+			t.Errorf("spec %+v, status %+v", m.Spec, m.Status)
+		}
+	})
+}
+
+func TestServerInError(t *testing.T) {
+	b := newBench(t, owned)
+	b.pass()
+	first := *b.read().Spec.ProviderID
+	b.cloud.change("u", func(s *fakeServer) {
+		s.State, s.Fault = cloud.ServerError, fault.New(fault.NoCapacity, fault.CodeNoValidHost, "No valid host was found.")
+	})
+	b.pass()
+	t.Run("MC-49 it is deleted, and the same Machine waits", func(t *testing.T) {
+		m := b.read()
+		if m.DeletionTimestamp != nil || m.Spec.ProviderID != nil || ptr.Deref(m.Status.ErrorReason, "") != "NoValidHost" || b.cloud.count("DeleteServer") != 1 {
+			t.Errorf("machine %+v, %d deletions", m, b.cloud.count("DeleteServer"))
+		}
+	})
+	t.Run("nothing is made before the back-off is over, also by a successor", func(t *testing.T) {
+		b.pass()
+		b.restart()
+		b.clock.SetTime(b.clock.Now().Add(29 * time.Second))
+		b.pass()
+		if n := b.cloud.count("EnsureServer"); n != 1 {
+			t.Errorf("%d attempts", n)
+		}
+	})
+	t.Run("MCM-42 then another server is made", func(t *testing.T) {
+		b.clock.SetTime(b.clock.Now().Add(time.Second))
+		b.pass()
+		m := b.read()
+		if n := b.cloud.count("EnsureServer"); n != 2 || *m.Spec.ProviderID == first || m.Status.ErrorReason != nil {
+			t.Errorf("%d attempts, provider ID %s, status %+v", n, *m.Spec.ProviderID, m.Status)
+		}
+	})
+}
+
+func TestTakeover(t *testing.T) {
+	t.Run("MCM-36 CAPI-18 MC-43 a server made by a process that died before it wrote anything is taken, not made again", func(t *testing.T) {
+		b := newBench(t, func(m *v1alpha1.Machine) { m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode} })
+		instance, err := b.cloud.Instance(t.Context(), b.read())
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := instance.EnsureServer(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.pass()
+		if m := b.read(); ptr.Deref(m.Spec.ProviderID, "") != made.ProviderID || b.cloud.count("EnsureServer") != 1 {
+			t.Errorf("provider ID %v, %d calls", m.Spec.ProviderID, b.cloud.count("EnsureServer"))
+		}
+	})
+	t.Run("nothing is made while the inventory is incomplete", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.cloud.unsynced = true
+		if result := b.pass(); result.RequeueAfter == 0 || b.cloud.made != 0 {
+			t.Errorf("result %v, %d servers", result, b.cloud.made)
+		}
+	})
+}
+
+func TestLoss(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*v1alpha1.Machine)
+		gone   bool
+	}{
+		{"MC-66 CAPI-33 the Machine of a set goes, so that its set replaces it", owned, true},
+		{"a Machine without an owner stays and is Failed", nil, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, tt.change)
+			b.pass()
+			b.cloud.change("u", func(s *fakeServer) { s.exists = false })
+			b.pass()
+			m := b.read()
+			if deleting := m.DeletionTimestamp != nil; deleting != tt.gone || !tt.gone && *m.Status.Phase != v1alpha1.PhaseFailed {
+				t.Fatalf("machine %+v", m)
+			}
+			if tt.gone {
+				b.pass()
+				if m := b.read(); m.Name != "" || b.cloud.count("Release") != 1 || b.cloud.count("DeleteServer") != 0 {
+					t.Errorf("machine %+v, %d releases", m, b.cloud.count("Release"))
+				}
+			}
+		})
+	}
+}
+
+func TestJoinTimeout(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		change  func(*v1alpha1.Machine)
+		deleted bool
+	}{
+		{"MC-57 CAPI-25 the Machine of a set is replaced, counted from its server's creation", owned, true},
+		{"MC-57 a Machine without an owner is marked Failed only", nil, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, tt.change)
+			b.clock.SetTime(b.clock.Now().Add(time.Hour)) // the Machine's age does not count
+			b.pass()
+			b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
+			b.clock.SetTime(b.clock.Now().Add(9*time.Minute + 59*time.Second))
+			if result := b.pass(); b.read().DeletionTimestamp != nil || result.RequeueAfter != time.Second {
+				t.Fatalf("result %v, machine %+v", result, b.read())
+			}
+			b.clock.SetTime(b.clock.Now().Add(time.Second))
+			b.pass()
+			m := b.read()
+			if (m.DeletionTimestamp != nil) != tt.deleted || ptr.Deref(m.Status.ErrorReason, "") != "JoinTimeout" {
+				t.Errorf("machine %+v", m)
+			}
+		})
+	}
+}
+
+func TestForceDelete(t *testing.T) {
+	t.Run("MC-65 CAPI-45 without credentials only force lets go, and an Event says what may be left", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.pass()
+		b.cloud.refuse["m"] = fault.New(fault.Auth, fault.CodeCredentialsMissing, "Secret kube-system/openstack is not there")
+		if err := b.memory.client.Delete(t.Context(), b.read()); err != nil {
+			t.Fatal(err)
+		}
+		b.pass()
+		m := b.read()
+		if c := find(m, v1alpha1.ConditionDeleting); c.Reason != "CloudNotUsable" || !strings.Contains(c.Message, "Secret kube-system/openstack") {
+			t.Fatalf("condition %+v", c)
+		}
+		m.Annotations = map[string]string{v1alpha1.AnnotationForceDelete: "true"}
+		if err := b.memory.client.Update(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		b.pass()
+		if m := b.read(); m.Name != "" {
+			t.Errorf("it is still there: %+v", m)
+		}
+		last := ""
+		for len(b.memory.events.Events) > 0 {
+			last = <-b.memory.events.Events
+		}
+		if !strings.Contains(last, "may be left") {
+			t.Errorf("event %q", last)
+		}
+	})
+}
+
+func TestRestWritesNothing(t *testing.T) {
+	t.Run("CAPI-32 a Machine at rest is not written, whoever looks at it", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.pass()
+		b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
+		b.pass()
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m"}, Spec: corev1.NodeSpec{ProviderID: *b.read().Spec.ProviderID},
+			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
+		if err := b.memory.client.Create(t.Context(), node); err != nil {
+			t.Fatal(err)
+		}
+		b.pass()
+		settled := b.read()
+		if !isReady(settled) {
+			t.Fatalf("status %+v", settled.Status)
+		}
+		for range 10 {
+			if result := b.pass(); result.RequeueAfter != 0 {
+				t.Errorf("it comes again after %v", result.RequeueAfter)
+			}
+		}
+		if m := b.read(); m.ResourceVersion != settled.ResourceVersion {
+			t.Errorf("version %s, then %s", settled.ResourceVersion, m.ResourceVersion)
+		}
+		if n := fmt.Sprint(b.cloud.count("EnsureServer")); n != "1" {
+			t.Errorf("%s servers", n)
+		}
+	})
+}
