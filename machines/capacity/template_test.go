@@ -1,0 +1,154 @@
+package capacity
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+func shape() cloud.Shape {
+	return cloud.Shape{
+		Flavor: "m1.small", CPU: resource.MustParse("2"), Memory: resource.MustParse("4Gi"), Disk: resource.MustParse("50Gi"),
+		Zone: "nova", Region: "RegionOne", Architecture: "arm64",
+	}
+}
+
+func deployment() *v1alpha1.MachineDeployment {
+	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "a", UID: "1", Generation: 3}}
+	d.Spec.Selector.MatchLabels = map[string]string{"machine": "a"}
+	d.Spec.Template.Metadata.Labels = map[string]string{"machine": "a", "team": "machines"}
+	d.Spec.Template.Spec.Metadata.Labels = map[string]string{"team": "nodes", "disk": "ssd"}
+	d.Spec.Template.Spec.Taints = []corev1.Taint{
+		{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule},
+		{Key: v1alpha1.DefaultStartupTaint, Effect: corev1.TaintEffectNoSchedule},
+		{Key: "node.cloudprovider.kubernetes.io/uninitialized", Effect: corev1.TaintEffectNoSchedule},
+	}
+	return d
+}
+
+func resolve(t *testing.T, d *v1alpha1.MachineDeployment, s cloud.Shape) *v1alpha1.NodeTemplate {
+	t.Helper()
+	template, err := Template(d, s, v1alpha1.DefaultStartupTaint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return template
+}
+
+func TestResources(t *testing.T) {
+	for _, tc := range []struct {
+		name        string
+		annotations map[string]string
+		change      func(*cloud.Shape)
+		capacity    string
+		allocatable string
+	}{
+		{
+			name:     "CA-C99 reservations, eviction thresholds and 3 % of the memory are taken off",
+			capacity: "cpu=2 ephemeral-storage=50Gi memory=4Gi pods=110",
+			// 4096 MiB - 122.88 - 300 - 500 - 100; 50 GiB - 1 - 1 - 10 %.
+			allocatable: "cpu=1600m ephemeral-storage=43Gi memory=3222399877 pods=110",
+		},
+		{
+			name: "the template's kubelet annotations change them",
+			annotations: map[string]string{
+				"v1.kubelet-config.machine-controller.kubermatic.io/KubeReserved":   "cpu=500m,memory=1Gi",
+				"v1.kubelet-config.machine-controller.kubermatic.io/SystemReserved": "memory=512Mi",
+				"v1.kubelet-config.machine-controller.kubermatic.io/EvictionHard":   "memory.available<5%",
+				"v1.kubelet-config.machine-controller.kubermatic.io/MaxPods":        "50",
+			},
+			capacity:    "cpu=2 ephemeral-storage=50Gi memory=4Gi pods=50",
+			allocatable: "cpu=1500m ephemeral-storage=50Gi memory=2340757177 pods=50",
+		},
+		{
+			name: "a server smaller than its reservations has nothing left",
+			change: func(s *cloud.Shape) {
+				s.CPU, s.Memory, s.Disk = resource.MustParse("100m"), resource.MustParse("256Mi"), resource.Quantity{}
+			},
+			capacity:    "cpu=100m memory=256Mi pods=110",
+			allocatable: "cpu=0 memory=0 pods=110",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			d, s := deployment(), shape()
+			d.Spec.Template.Metadata.Annotations = tc.annotations
+			if tc.change != nil {
+				tc.change(&s)
+			}
+			got := resolve(t, d, s)
+			for want, list := range map[string]corev1.ResourceList{tc.capacity: got.Capacity, tc.allocatable: got.Allocatable} {
+				if diff := cmp.Diff(want, lineOf(list)); diff != "" {
+					t.Errorf("resources (-want +got):\n%s", diff)
+				}
+			}
+			for name, left := range got.Allocatable {
+				if total := got.Capacity[name]; left.Cmp(total) > 0 {
+					t.Errorf("CA-C97 %s: %s are left of %s", name, left.String(), total.String())
+				}
+			}
+		})
+	}
+}
+
+func lineOf(list corev1.ResourceList) string {
+	var out []string
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceEphemeralStorage, corev1.ResourceMemory, corev1.ResourcePods} {
+		if q, ok := list[name]; ok {
+			out = append(out, string(name)+"="+q.String())
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func TestLabels(t *testing.T) {
+	want := map[string]string{
+		"team": "nodes", "disk": "ssd",
+		"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64", "beta.kubernetes.io/arch": "arm64",
+		"node.kubernetes.io/instance-type": "m1.small", "beta.kubernetes.io/instance-type": "m1.small",
+		"topology.kubernetes.io/zone": "nova", "failure-domain.beta.kubernetes.io/zone": "nova", "topology.cinder.csi.openstack.org/zone": "nova",
+		"topology.kubernetes.io/region": "RegionOne", "failure-domain.beta.kubernetes.io/region": "RegionOne",
+	}
+	t.Run("CA-C100 CA-C101 the template's labels, and those that every node gets", func(t *testing.T) {
+		if diff := cmp.Diff(want, resolve(t, deployment(), shape()).Labels); diff != "" {
+			t.Errorf("labels (-want +got):\n%s", diff)
+		}
+	})
+	t.Run("what is not known, or no label's value, is on no label", func(t *testing.T) {
+		s := shape()
+		s.Zone, s.Region, s.Architecture, s.Flavor = "", "", "", "a flavor with spaces"
+		got := resolve(t, deployment(), s).Labels
+		if diff := cmp.Diff(map[string]string{
+			"team": "nodes", "disk": "ssd",
+			"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "beta.kubernetes.io/arch": "amd64",
+		}, got); diff != "" {
+			t.Errorf("labels (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestTaints(t *testing.T) {
+	t.Run("CA-C100 only taints that last are shown, never the startup taint", func(t *testing.T) {
+		got := resolve(t, deployment(), shape()).Taints
+		if diff := cmp.Diff([]corev1.Taint{{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}}, got); diff != "" {
+			t.Errorf("taints (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestAnAnnotationThatCannotBeRead(t *testing.T) {
+	d := deployment()
+	key := "v1.kubelet-config.machine-controller.kubermatic.io/MaxPods"
+	d.Spec.Template.Metadata.Annotations = map[string]string{key: "many"}
+	_, err := Template(d, shape(), "")
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "spec.template") {
+		t.Errorf("the error is %v", err)
+	}
+}
