@@ -231,7 +231,7 @@ func (s *sources) clusterDocument(c *v1alpha1.Cluster) error {
 // get reads an object; one that is missing is an error that names the field which wants it.
 func (s *sources) get(ctx context.Context, field string, key types.NamespacedName, into client.Object) error {
 	if s.reader == nil {
-		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: references cannot be followed without a cluster", field)
+		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: %s cannot be read without a cluster", field, key)
 	}
 	err := s.reader.Get(ctx, key, into)
 	switch {

@@ -1,0 +1,197 @@
+package openstack
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+// bringUp does all that a controller would do, and gives the first error.
+func (b *bench) bringUp(m *v1alpha1.Machine) error {
+	i, err := b.cloud.Instance(b.ctx, m)
+	if err != nil {
+		return err
+	}
+	var failed error
+	b.eventually("listed or refused", func() bool {
+		f, err := i.Observe(b.ctx)
+		failed = err
+		return err != nil || f.Synced
+	})
+	if failed != nil {
+		return failed
+	}
+	_, err = b.make(i)
+	return err
+}
+
+func TestBadInputGivesOneClearErrorAndLeavesNothingBehind(t *testing.T) {
+	b := newBench(t)
+	b.sim.AddImage(sim.Image{Name: "twice"})
+	b.sim.AddImage(sim.Image{Name: "twice"})
+	for name, tc := range map[string]struct {
+		spec  fields
+		class fault.Class
+		code  fault.Code
+		says  []string
+	}{
+		"MC-47 an unknown flavor": {seedFields().with("flavor", "m1.smal"), fault.Invalid, fault.CodeFlavorNotFound, []string{"Machine kube-system/bad", ".flavor:", `"m1.smal"`, "region dbl"}},
+		"MC-47 an unknown image":  {seedFields().with("image", "Ubuntu 3000"), fault.Invalid, fault.CodeImageNotFound, []string{"Machine kube-system/bad", ".image:", `"Ubuntu 3000"`}},
+		"MC-47 an image by an unknown ID": {seedFields().with("image", "00000000-0000-0000-0000-000000000001"), fault.Invalid, fault.CodeImageNotFound,
+			[]string{".image:", "00000000-0000-0000-0000-000000000001"}},
+		"MC-42 an ambiguous image name":  {seedFields().with("image", "twice"), fault.Invalid, fault.CodeAmbiguousName, []string{".image:", `"twice"`, "IDs"}},
+		"MC-47 an unknown network":       {seedFields().with("network", "nowhere"), fault.Invalid, fault.CodeNetworkNotFound, []string{".network:", `"nowhere"`}},
+		"an unknown subnet":              {seedFields().with("subnet", "nowhere"), fault.Invalid, fault.CodeSubnetNotFound, []string{`"nowhere"`}},
+		"an unknown security group":      {seedFields().with("securityGroups", []string{"open"}), fault.Invalid, fault.CodeSecurityGroupNotFound, []string{".securityGroups:", `"open"`}},
+		"an unknown server group":        {seedFields().with("serverGroupID", "11111111-0000-0000-0000-000000000001"), fault.Invalid, fault.CodeServerGroupNotFound, []string{".serverGroupID:"}},
+		"an unknown zone":                {seedFields().with("availabilityZone", "mars"), fault.Invalid, fault.CodeZoneNotFound, []string{".availabilityZone:", `"mars"`, "dbl1"}},
+		"an unknown pool":                {seedFields().with("floatingIpPool", "pool"), fault.Invalid, fault.CodeIPPoolNotFound, []string{".floatingIpPool:", `"pool"`}},
+		"a pool that is not external":    {seedFields().with("floatingIpPool", sim.MetaKubeNetwork), fault.Invalid, fault.CodeIPPoolNotFound, []string{"not external"}},
+		"an unknown region":              {seedFields().with("region", "cbk"), fault.Invalid, fault.CodeInvalidSpec, []string{"region cbk is unknown", "dbl"}},
+		"MC-9 an unknown key":            {seedFields().with("flaver", "m1.small"), fault.Invalid, fault.CodeInvalidSpec, []string{"Machine kube-system/bad", "cloudProviderSpec.flaver", "did you mean flavor"}},
+		"MC-9 aliases that conflict":     {seedFields().with("serverGroup", "other"), fault.Invalid, fault.CodeInvalidSpec, []string{".serverGroup:", "conflicts"}},
+		"no flavor":                      {seedFields().with("flavor", nil), fault.Invalid, fault.CodeInvalidSpec, []string{".flavor: is missing"}},
+		"a disk too small for the image": {seedFields().with("rootDiskSizeGB", 2), fault.Invalid, fault.CodeInvalidSpec, []string{".image:", "8 GiB"}},
+		"a disk that is no number":       {seedFields().with("rootDiskSizeGB", "big"), fault.Invalid, fault.CodeInvalidSpec, []string{".rootDiskSizeGB:", `"big"`}},
+		"a reserved tag":                 {seedFields().with("tags", map[string]string{"machine-uid": "x"}), fault.Invalid, fault.CodeInvalidSpec, []string{".tags:", "machine-uid"}},
+		"a boolean in quotes":            {seedFields().with("configDrive", "true"), fault.Invalid, fault.CodeInvalidSpec, []string{".configDrive:", "without quotes"}},
+		"a wrong password": {seedFields().with("identityEndpoint", b.sim.AuthURL()).with("username", sim.MetaKubeUser).with("password", "wrong-password").with("projectName", sim.MetaKubeProject),
+			fault.Auth, fault.CodeUnauthorized, []string{"signing in at", "401"}},
+		"MC-12 another endpoint without credentials of its own": {seedFields().with("identityEndpoint", "https://evil.example:5000/v3"),
+			fault.Auth, fault.CodeCredentialsMissing, []string{".identityEndpoint:", "evil.example"}},
+		"MC-11 a Secret that is missing": {seedFields().with("username", "x").with("password", map[string]any{"secretKeyRef": map[string]string{"namespace": "kube-system", "name": "creds", "key": "pw"}}),
+			fault.Invalid, fault.CodeInvalidSpec, []string{".password:", "creds"}},
+		"MC-12 a Secret of another namespace": {seedFields().with("username", "x").with("password", map[string]any{"secretKeyRef": map[string]string{"namespace": "other", "name": "creds", "key": "pw"}}),
+			fault.Invalid, fault.CodeInvalidSpec, []string{".password:", "namespace other"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.t = t
+			err := b.bringUp(newMachine(t, "bad", tc.spec))
+			var e *fault.Error
+			if !errors.As(err, &e) {
+				t.Fatalf("got %v", err)
+			}
+			if e.Class != tc.class || e.Code != tc.code {
+				t.Errorf("got %s %s, want %s %s: %s", e.Class, e.Code, tc.class, tc.code, e.Message)
+			}
+			for _, part := range tc.says {
+				if !strings.Contains(e.Message, part) {
+					t.Errorf("%q does not say %q", e.Message, part)
+				}
+			}
+			if len(e.Message) > fault.MaxMessage || strings.Contains(e.Message, "\n") || strings.Contains(e.Message, "wrong-password") {
+				t.Errorf("not fit to be shown: %q", e.Message)
+			}
+			b.nothingLeft()
+		})
+	}
+	if got := b.calls("POST /ports", "POST /servers", "POST /floatingips"); got != 0 {
+		t.Errorf("%d creates", got)
+	}
+}
+
+func TestAWrongPasswordIsNotTriedByEveryMachine(t *testing.T) {
+	b := newBench(t)
+	for range 50 {
+		m := newMachine(t, "bad", seedFields().with("identityEndpoint", b.sim.AuthURL()).with("username", sim.MetaKubeUser).with("password", "wrong").with("projectName", sim.MetaKubeProject))
+		if err := b.bringUp(m); !fault.Is(err, fault.Auth) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	if got := b.calls("POST /auth/tokens"); got > 2 {
+		t.Errorf("%d sign-ins", got)
+	}
+}
+
+func newReader(t *testing.T, objects ...client.Object) client.Reader {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+}
+
+func TestTheMergeOrderIsMachineClassClusterConfigured(t *testing.T) {
+	b := newBench(t)
+	meta := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: "kube-system", Name: name}
+	}
+	class := &v1alpha1.MachineClass{
+		ObjectMeta: meta("small"), ProviderSpec: providerValue(t, fields{"flavor": sim.MetaKubeFlavor, "image": "overridden"}),
+		CredentialsSecretRef: &corev1.SecretReference{Namespace: "kube-system", Name: "creds"},
+	}
+	cluster := &v1alpha1.Cluster{ObjectMeta: meta("the-only"), Spec: v1alpha1.ClusterSpec{ProviderSpec: v1alpha1.ProviderSpec{
+		Value: providerValue(t, fields{"network": sim.MetaKubeNetwork, "flavor": "overridden", "subnet": sim.MetaKubeSubnet}),
+	}}}
+	secret := &corev1.Secret{ObjectMeta: meta("creds"), Data: map[string][]byte{
+		"applicationCredentialID": []byte(sim.MetaKubeAppCredentialID), "applicationCredentialSecret": []byte(sim.MetaKubeAppCredentialSecret),
+	}}
+	b.withReader(newReader(t, class, cluster, secret))
+	m := newMachine(t, "a", fields{"image": sim.MetaKubeImage, "securityGroups": []string{sim.MetaKubeSecurityGroup}})
+	m.Spec.ProviderSpec.ValueFrom = &v1alpha1.ProviderSpecSource{MachineClass: &v1alpha1.MachineClassRef{ObjectReference: corev1.ObjectReference{Name: "small"}}}
+	_, s := b.active(m)
+	got, _ := b.sim.Server(s.ID)
+	if got.Flavor != sim.MetaKubeFlavor || len(got.FixedIPs) != 1 || !strings.HasPrefix(got.FixedIPs[0], "192.168.1.") {
+		t.Errorf("got %+v", got)
+	}
+	conn := b.cloud.machines[m.UID].connection
+	if got := conn.session.creds.method(); got != byApplicationCredential {
+		t.Errorf("the class's Secret lies over the configured cloud, signed in by %s", got)
+	}
+}
+
+func TestAMissingSecretIsAnErrorThatNamesIt(t *testing.T) {
+	b := newBench(t)
+	b.withReader(newReader(t))
+	m := newMachine(t, "a", seedFields().with("username", "x").with("password", map[string]any{
+		"secretKeyRef": map[string]string{"namespace": "kube-system", "name": "creds", "key": "pw"},
+	}))
+	_, err := b.cloud.Instance(b.ctx, m)
+	e := fault.Of(err)
+	if e == nil || e.Class != fault.Auth || e.Code != fault.CodeCredentialsMissing || !strings.Contains(e.Message, "Secret kube-system/creds does not exist") {
+		t.Fatalf("MC-11: got %v", err)
+	}
+}
+
+func TestAClusterThatIsNamedAndMissingIsAnError(t *testing.T) {
+	b := newBench(t)
+	b.withReader(newReader(t))
+	m := newMachine(t, "a", seedFields())
+	m.Labels = map[string]string{v1alpha1.ClusterNameLabel: "gone"}
+	if _, err := b.cloud.Instance(b.ctx, m); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "Cluster kube-system/gone does not exist") {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestAnUnknownKeyDoesNotStandInTheWayOfTheEnd(t *testing.T) {
+	b := newBench(t)
+	m := newMachine(t, "a", seedFields())
+	b.active(m)
+	m.Spec.ProviderSpec.Value = providerValue(t, seedFields().with("flaver", "x").with("flavor", nil))
+	now := metav1.Now()
+	m.DeletionTimestamp = &now
+	i := b.instance(m)
+	if _, err := i.EnsureServer(b.ctx, nil); err != nil {
+		t.Fatalf("the server that is there is adopted: %v", err)
+	}
+	if err := i.EnsurePorts(b.ctx); !fault.Is(err, fault.Invalid) {
+		t.Fatalf("nothing new may be made: %v", err)
+	}
+	b.remove(i)
+	b.nothingLeft()
+}

@@ -1,0 +1,201 @@
+package openstack
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// at gives a row that was updated so many seconds after noon.
+func at(id, status string, second int) row {
+	return row{ID: id, Status: status, Updated: noon.Add(time.Duration(second) * time.Second), Metadata: map[string]string{metadataMachineUID: "uid-" + id}}
+}
+
+func TestFold(t *testing.T) {
+	changes := func(rows ...row) listed {
+		return listed{rows: rows, started: noon.Add(time.Minute), now: noon.Add(time.Minute)}
+	}
+	full := func(rows ...row) listed {
+		l := changes(rows...)
+		l.full = true
+		return l
+	}
+	for name, tc := range map[string]struct {
+		before  []row
+		lists   []listed
+		changed []string // by the last list
+		gone    []string
+		missing []string
+	}{
+		"a new server is a change":                        {nil, []listed{full(at("a", statusBuild, 0))}, []string{"a"}, nil, nil},
+		"the same row again is none (overlap)":            {[]row{at("a", statusActive, 0)}, []listed{changes(at("a", statusActive, 0))}, nil, nil, nil},
+		"another status is one":                           {[]row{at("a", statusBuild, 0)}, []listed{changes(at("a", statusActive, 1))}, []string{"a"}, nil, nil},
+		"an older row changes nothing":                    {[]row{at("a", statusActive, 5)}, []listed{changes(at("a", statusBuild, 1))}, nil, nil, nil},
+		"DELETED is gone, by ID":                          {[]row{at("a", statusActive, 0)}, []listed{changes(row{ID: "a", Status: statusDeleted, Updated: noon.Add(time.Second)})}, []string{"a"}, []string{"a"}, nil},
+		"a list that lags does not bring it back":         {[]row{at("a", statusActive, 0), at("a", statusDeleted, 9)}, []listed{full(at("a", statusActive, 0))}, nil, []string{"a"}, nil},
+		"CAPI-36 not in a full list is missing, not gone": {[]row{at("a", statusActive, 0)}, []listed{full()}, []string{"a"}, nil, []string{"a"}},
+		"missing is told once":                            {[]row{at("a", statusActive, 0)}, []listed{full(), full()}, nil, nil, []string{"a"}},
+		"not in a list of changes is nothing":             {[]row{at("a", statusActive, 0)}, []listed{changes()}, nil, nil, nil},
+		"a missing one that turns up is a change":         {[]row{at("a", statusActive, 0)}, []listed{full(), full(at("a", statusActive, 0))}, []string{"a"}, nil, nil},
+		"one made after the list was begun is not missing": {[]row{at("a", statusActive, 0)},
+			[]listed{{full: true, started: noon.Add(-time.Minute), now: noon.Add(time.Minute)}}, nil, nil, nil},
+		"CAPI-34 addresses are corrected by a row with an old stamp": {[]row{at("a", statusActive, 0)},
+			[]listed{full(func() row {
+				r := at("a", statusActive, 0)
+				r.Addresses = map[string][]address{"n": {{Address: "10.0.0.1"}}}
+				return r
+			}())}, []string{"a"}, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inv := newInventory()
+			for _, r := range tc.before {
+				inv.merge(r, noon)
+			}
+			var changed []string
+			for _, l := range tc.lists {
+				changed = inv.fold(l)
+			}
+			var gone, missing []string
+			for id, k := range inv.servers {
+				if k.gone {
+					gone = append(gone, id)
+				}
+				if k.missing {
+					missing = append(missing, id)
+				}
+			}
+			if !slices.Equal(changed, tc.changed) || !slices.Equal(gone, tc.gone) || !slices.Equal(missing, tc.missing) {
+				t.Fatalf("changed %v, gone %v, missing %v", changed, gone, missing)
+			}
+		})
+	}
+}
+
+func TestATombstoneEnds(t *testing.T) {
+	inv := newInventory()
+	inv.merge(at("a", statusDeleted, 0), noon)
+	inv.fold(listed{now: noon.Add(2 * tombstoneAge)})
+	if len(inv.servers) != 0 || len(inv.byMachine) != 0 {
+		t.Fatalf("got %v, %v", inv.servers, inv.byMachine)
+	}
+}
+
+func TestServersAreMatchedByUIDAndByID(t *testing.T) {
+	inv := newInventory()
+	inv.merge(at("a", statusActive, 0), noon)
+	inv.merge(row{ID: "legacy", Status: statusActive}, noon)
+	inv.merge(at("z", statusDeleted, 0), noon)
+	for name, tc := range map[string]struct {
+		uid          types.UID
+		serverID     string
+		living, gone int
+	}{
+		"by UID":                {"uid-a", "", 1, 0},
+		"by the ID in the spec": {"other", "legacy", 1, 0},
+		"by both":               {"uid-a", "legacy", 2, 0},
+		"a gone one":            {"uid-z", "", 0, 1},
+		"none":                  {"other", "none", 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			living, gone := inv.ofMachine(tc.uid, tc.serverID)
+			if len(living) != tc.living || len(gone) != tc.gone {
+				t.Fatalf("got %d living, %d gone", len(living), len(gone))
+			}
+		})
+	}
+}
+
+func TestChooseTakesTheNamedOneElseTheOldest(t *testing.T) {
+	server := func(id string, minute int) *knownServer {
+		return &knownServer{row: row{ID: id, Created: noon.Add(time.Duration(minute) * time.Minute)}}
+	}
+	all := []*knownServer{server("b", 2), server("a", 1), server("c", 3)}
+	if got := choose(all, "c"); got.ID != "c" {
+		t.Errorf("got %s, want the named one", got.ID)
+	}
+	if got := choose(all, ""); got.ID != "a" {
+		t.Errorf("got %s, want the oldest", got.ID)
+	}
+	if choose(nil, "") != nil {
+		t.Error("nothing is chosen from nothing")
+	}
+}
+
+func TestPeriod(t *testing.T) {
+	flux := func(since time.Duration) *knownServer {
+		return &knownServer{row: row{ID: "x"}, fluxSince: noon.Add(-since)}
+	}
+	for name, tc := range map[string]struct {
+		server    *knownServer
+		unsettled bool
+		mine      bool
+		want      time.Duration
+	}{
+		"CAPI-32 at rest":            {&knownServer{row: row{ID: "x"}}, false, true, restPeriod},
+		"in flux":                    {flux(time.Second), false, true, fastPeriod},
+		"in flux for long":           {flux(20 * time.Minute), false, true, slowPeriod},
+		"in flux for ever":           {flux(2 * time.Hour), false, true, restPeriod},
+		"somebody else's":            {flux(time.Second), false, false, restPeriod},
+		"its deletion was asked for": {&knownServer{row: row{ID: "x"}, asked: noon.Add(-time.Second)}, false, true, fastPeriod},
+		"gone after that":            {&knownServer{row: row{ID: "x"}, asked: noon.Add(-time.Second), gone: true}, false, true, restPeriod},
+		"an open create":             {&knownServer{row: row{ID: "x"}}, true, true, fastPeriod},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inv := newInventory()
+			inv.servers["x"] = tc.server
+			if got := inv.period(noon, tc.unsettled, func(*knownServer) bool { return tc.mine }); got != tc.want {
+				t.Fatalf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestSettled(t *testing.T) {
+	for name, tc := range map[string]struct {
+		after time.Duration
+		fulls int
+		want  bool
+	}{
+		"CAPI-19 too early":           {settleTime - time.Second, 5, false},
+		"CAPI-19 too few lists":       {time.Hour, 1, false},
+		"CAPI-19 both time and lists": {settleTime, 2, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := attempt{ended: noon, fulls: 3}
+			if got := a.settled(noon.Add(tc.after), 3+tc.fulls); got != tc.want {
+				t.Fatalf("got %v", got)
+			}
+		})
+	}
+}
+
+func TestIsFullDue(t *testing.T) {
+	for name, tc := range map[string]struct {
+		last      time.Time
+		unsettled bool
+		want      bool
+	}{
+		"the first":                     {time.Time{}, false, true},
+		"just had one":                  {noon.Add(-time.Minute), false, false},
+		"CAPI-34 every ten minutes":     {noon.Add(-fullPeriod), false, true},
+		"sooner while a create is open": {noon.Add(-time.Minute), true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := isFullDue(noon, tc.last, tc.unsettled); got != tc.want {
+				t.Fatalf("got %v", got)
+			}
+		})
+	}
+}
+
+func TestDeleteBackoffDoublesToFiveMinutes(t *testing.T) {
+	for times, want := range map[int]time.Duration{1: 30 * time.Second, 2: time.Minute, 3: 2 * time.Minute, 5: 5 * time.Minute, 1000: 5 * time.Minute} {
+		if got := deleteBackoff(times); got != want {
+			t.Errorf("MC-64: after %d: %s, want %s", times, got, want)
+		}
+	}
+}

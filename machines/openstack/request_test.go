@@ -1,0 +1,223 @@
+package openstack
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+func asJSON(t *testing.T, v any) map[string]any {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out map[string]any
+	if err := json.Unmarshal(raw, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func parse(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var out map[string]any
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+var testSubject = subject{cluster: "c1", uid: "u1", server: "node-1"}
+
+func TestServerRequest(t *testing.T) {
+	p := &plan{flavor: flavor{thing: thing{ID: "f1"}}, image: image{thing: thing{ID: "i1"}}}
+	for name, tc := range map[string]struct {
+		spec  Spec
+		group string
+		want  string
+		hints string
+	}{
+		"MC-40 the plain one": {Spec{AvailabilityZone: "z", Metadata: map[string]string{"a": "b"}}, "",
+			`{"server":{"name":"node-1","flavorRef":"f1","imageRef":"i1","availability_zone":"z","config_drive":false,"user_data":"ZGF0YQ==",
+			"networks":[{"port":"p1"},{"port":"p2"}],"metadata":{"a":"b","machine-uid":"u1","drover-cluster-id":"c1"}}}`, ""},
+		"MC-40 boot from a volume, key, group, tags, config drive": {Spec{RootDiskSizeGB: 30, RootDiskVolumeType: "ssd", KeyName: "k", Tags: []string{"t"}, ConfigDrive: true}, "g1",
+			`{"server":{"name":"node-1","flavorRef":"f1","imageRef":"","config_drive":true,"user_data":"ZGF0YQ==","key_name":"k","tags":["t"],
+			"block_device_mapping_v2":[{"boot_index":0,"source_type":"image","destination_type":"volume","uuid":"i1","volume_size":30,"volume_type":"ssd","delete_on_termination":true}],
+			"networks":[{"port":"p1"},{"port":"p2"}],"metadata":{"machine-uid":"u1","drover-cluster-id":"c1"}}}`, `{"os:scheduler_hints":{"group":"g1"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p.group = tc.group
+			if p.group != "" {
+				p.group = "fe9dcd44-f08a-492a-9e64-4e38e1d51573"
+			}
+			o, h := serverRequest(testSubject, &tc.spec, p, []string{"p1", "p2"}, []byte("ZGF0YQ=="))
+			body, err := o.ToServerCreateMap()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(parse(t, tc.want), asJSON(t, body)); diff != "" {
+				t.Error(diff)
+			}
+			if (h != nil) != (tc.hints != "") {
+				t.Errorf("hints %v", h)
+			}
+			if h != nil {
+				hints, err := h.ToSchedulerHintsMap()
+				if err != nil || asJSON(t, hints)["os:scheduler_hints"].(map[string]any)["group"] != p.group {
+					t.Errorf("got %v, %v", hints, err)
+				}
+			}
+		})
+	}
+}
+
+func TestPortRequest(t *testing.T) {
+	for name, tc := range map[string]struct {
+		plan plan
+		n    int
+		want string
+	}{
+		"MC-42 the subnet is honoured": {plan{networks: []plannedNetwork{{"n1", "s1"}}, groups: []string{"g"}}, 0,
+			`{"port":{"network_id":"n1","name":"node-1","description":"drover c1 u1 0","fixed_ips":[{"subnet_id":"s1"}],"security_groups":["g"]}}`},
+		"the second port has its own mark": {plan{networks: []plannedNetwork{{"n1", ""}, {"n2", ""}}, groups: []string{"g"}}, 1,
+			`{"port":{"network_id":"n2","name":"node-1-1","description":"drover c1 u1 1","security_groups":["g"]}}`},
+		"port security off": {plan{networks: []plannedNetwork{{"n1", ""}}}, 0,
+			`{"port":{"network_id":"n1","name":"node-1","description":"drover c1 u1 0","security_groups":[],"port_security_enabled":false}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body, err := portRequest(testSubject, &tc.plan, tc.n).ToPortCreateMap()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(parse(t, tc.want), asJSON(t, body)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestFloatingIPRequestIsOneCallWithPortAndMark(t *testing.T) {
+	body, err := floatingIPRequest(testSubject, &plan{pool: "ext"}, "p1").ToFloatingIPCreateMap()
+	want := `{"floatingip":{"floating_network_id":"ext","port_id":"p1","description":"drover c1 u1 0"}}`
+	if diff := cmp.Diff(parse(t, want), asJSON(t, body)); diff != "" || err != nil {
+		t.Errorf("MC-50: %v\n%s", err, diff)
+	}
+}
+
+func TestMarks(t *testing.T) {
+	m := testSubject.port(3)
+	if got, ok := parseMark(portKind, m.String()); !ok || got != m {
+		t.Errorf("got %+v", got)
+	}
+	for _, foreign := range []string{"", "my port", "drover a b", "drover a b c", "other a b 1", "drover a b 1 2"} {
+		if _, ok := parseMark(portKind, foreign); ok {
+			t.Errorf("%q is not ours", foreign)
+		}
+	}
+}
+
+func TestUserDataIsEncodedExactlyOnce(t *testing.T) {
+	noise := make([]byte, 60000)
+	source := rand.NewChaCha8([32]byte{1})
+	_, _ = source.Read(noise)
+	for name, tc := range map[string]struct {
+		data    []byte
+		zipped  bool
+		refused bool
+	}{
+		"MC-44 text": {[]byte("#cloud-config\n"), false, false},
+		"MC-44 what already is base64 is encoded too":  {[]byte("ZGF0YQ=="), false, false},
+		"MC-44 the most that goes in":                  {bytes.Repeat([]byte("a"), 49149), false, false},
+		"MC-44 more is compressed for cloud-init":      {bytes.Repeat([]byte("#cloud-config "), 10000), true, false},
+		"MC-44 more is refused for Ignition":           {append([]byte("{"), bytes.Repeat([]byte(" "), 60000)...), false, true},
+		"MC-44 what does not shrink enough is refused": {append([]byte("#"), noise...), false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := encodeUserData(tc.data)
+			if tc.refused {
+				if e := fault.Of(err); e == nil || e.Code != fault.CodeUserDataTooLarge || e.Class != fault.Invalid {
+					t.Fatalf("got %v", err)
+				}
+				return
+			}
+			got, decodeErr := base64.StdEncoding.DecodeString(string(out))
+			if err != nil || decodeErr != nil || len(out) > maxUserData {
+				t.Fatalf("%v, %v, %d bytes", err, decodeErr, len(out))
+			}
+			if tc.zipped {
+				r, err := gzip.NewReader(bytes.NewReader(got))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, err = io.ReadAll(r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !bytes.Equal(got, tc.data) {
+				t.Error("it is not what was given")
+			}
+		})
+	}
+}
+
+func TestCreateVersion(t *testing.T) {
+	for name, tc := range map[string]struct {
+		spec Spec
+		want string
+	}{
+		"nothing special":       {Spec{}, ""},
+		"Nova tags":             {Spec{Tags: []string{"t"}}, "2.52"},
+		"a volume type":         {Spec{Tags: []string{"t"}, RootDiskVolumeType: "ssd"}, "2.67"},
+		"the spec raises":       {Spec{ComputeAPIVersion: "2.79"}, "2.79"},
+		"the spec never lowers": {Spec{ComputeAPIVersion: "2.9", RootDiskVolumeType: "ssd"}, "2.67"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := createVersion(&tc.spec); got != tc.want {
+				t.Fatalf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestChooseEndpoints(t *testing.T) {
+	var tok token
+	if err := json.Unmarshal([]byte(`{"project":{"id":"p"},"catalog":[
+		{"type":"compute","endpoints":[{"interface":"public","region":"a","url":"http://a/compute/v2.1"},{"interface":"public","region":"b","url":"http://b/compute/v2.1"},{"interface":"internal","region":"a","url":"http://int/v2.1/"}]},
+		{"type":"network","endpoints":[{"interface":"public","region":"a","url":"http://a:9696"},{"interface":"public","region":"b","url":"http://b/network/v2.0/"}]},
+		{"type":"image","endpoints":[{"interface":"public","region":"a","url":"http://a/image"}]}]}`), &tok); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		c                       Credentials
+		compute, network, image string
+		fails                   bool
+	}{
+		"a region":          {Credentials{Region: "a"}, "http://a/compute/v2.1/", "http://a:9696/v2.0/", "http://a/image/v2/", false},
+		"the other":         {Credentials{Region: "b"}, "http://b/compute/v2.1/", "http://b/network/v2.0/", "", false},
+		"another interface": {Credentials{Region: "a", Interface: "internal"}, "http://int/v2.1/", "", "", false},
+		"an unknown region": {Credentials{Region: "c"}, "", "", "", true},
+		"none of several":   {Credentials{}, "", "", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			id, err := chooseEndpoints(&tok, &tc.c)
+			if tc.fails {
+				if !fault.Is(err, fault.Invalid) {
+					t.Fatalf("got %v", err)
+				}
+				return
+			}
+			if err != nil || id.endpoints[computeService] != tc.compute || id.endpoints[networkService] != tc.network || id.endpoints[imageService] != tc.image {
+				t.Fatalf("got %+v, %v", id, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,343 @@
+package openstack
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+func fullFields() fields { return seedFields().with("floatingIpPool", sim.MetaKubePool) }
+
+// once counts what was made of one Machine.
+func (b *bench) once(t *testing.T) {
+	t.Helper()
+	left := b.sim.Leftovers()
+	if len(left.Servers) != 1 || len(left.Ports) != 1 || len(left.FloatingIPs) != 1 {
+		t.Errorf("not one of each: %+v", left)
+	}
+}
+
+func TestACrashAfterAnyStepMakesNothingTwice(t *testing.T) {
+	for _, after := range []string{"EnsurePorts", "EnsureFloatingIP", "EnsureServer", "all"} {
+		t.Run("CAPI-18 MC-43 after "+after, func(t *testing.T) {
+			b := newBench(t)
+			m := newMachine(t, "a", fullFields())
+			i := b.synced(m)
+			for _, step := range []struct {
+				name string
+				do   func() error
+			}{
+				{"EnsurePorts", func() error { return i.EnsurePorts(b.ctx) }},
+				{"EnsureFloatingIP", func() error { return i.EnsureFloatingIP(b.ctx) }},
+				{"EnsureServer", func() error { _, err := i.EnsureServer(b.ctx, nil); return err }},
+			} {
+				if err := step.do(); err != nil {
+					t.Fatal(err)
+				}
+				if step.name == after {
+					break
+				}
+			}
+			b.restart()
+			b.sim.ForgetCalls()
+			i, _ = b.active(m)
+			b.once(t)
+			if got := b.calls("GET /ports") + b.calls("GET /floatingips"); got != 2 {
+				t.Errorf("finding again cost %d lists, want one of each", got)
+			}
+			b.remove(i)
+			b.nothingLeft()
+		})
+	}
+}
+
+func TestALostReplyMakesNothingTwice(t *testing.T) {
+	for _, c := range []string{"POST /ports", "POST /floatingips", "POST /servers"} {
+		t.Run("CAPI-19 "+c, func(t *testing.T) {
+			b := newBench(t)
+			m := newMachine(t, "a", fullFields())
+			i := b.synced(m)
+			b.sim.Inject(sim.Fault{Call: c, Drop: true, Times: 1})
+			if _, err := b.make(i); !fault.Is(err, fault.Transient) {
+				t.Fatalf("a lost reply is Transient, got %v", err)
+			}
+			if f := b.observe(i); c != "POST /servers" && !f.Leftovers {
+				t.Error("what may have been made is a leftover")
+			}
+			b.eventually("made", func() bool { _, err := b.make(i); return err == nil })
+			b.once(t)
+			if got := b.calls(c); got != 1 {
+				t.Errorf("%d × %s", got, c)
+			}
+			b.remove(i)
+			b.nothingLeft()
+		})
+	}
+}
+
+func TestACreateThatNeverArrivedIsMadeAgainOnceSettled(t *testing.T) {
+	b := newBench(t)
+	i := b.synced(newMachine(t, "a", fullFields()))
+	b.sim.Inject(sim.Fault{Call: "POST /servers", Refuse: true, Times: 1})
+	if _, err := b.make(i); !fault.Is(err, fault.Transient) {
+		t.Fatalf("got %v", err)
+	}
+	failed := b.clock.Now()
+	b.eventually("made", func() bool { _, err := b.make(i); return err == nil })
+	if waited := b.clock.Since(failed); waited < settleTime {
+		t.Errorf("CAPI-19: made again after %s, before it was settled", waited)
+	}
+	b.once(t)
+}
+
+func TestDeletionAfterALostReplyWaitsForWhatMayTurnUp(t *testing.T) {
+	b := newBench(t)
+	i := b.synced(newMachine(t, "a", fullFields()))
+	b.sim.Inject(sim.Fault{Call: "POST /floatingips", Drop: true, Times: 1})
+	if _, err := b.make(i); err == nil {
+		t.Fatal("the reply was not lost")
+	}
+	b.remove(i)
+	b.nothingLeft()
+}
+
+func TestAbsenceIsNoProof(t *testing.T) {
+	t.Run("CAPI-36 a cell that vanishes takes no server with it", func(t *testing.T) {
+		b := newBench(t)
+		i, s := b.active(newMachine(t, "a", seedFields()))
+		b.sim.LoseCell("cell1")
+		b.pass(11 * time.Minute)
+		if f, err := i.Observe(b.ctx); err == nil && (f.Gone || f.Server == nil || f.Server.ID != s.ID) {
+			t.Fatalf("got %+v", f)
+		}
+		b.sim.RestoreCells()
+		b.pass(11 * time.Minute)
+		if f := b.observe(i); f.Gone || f.Server == nil || f.Server.ID != s.ID {
+			t.Fatalf("got %+v", f)
+		}
+	})
+	t.Run("CAPI-36 a page that fails takes no server with it", func(t *testing.T) {
+		b := newBench(t)
+		i, _ := b.active(newMachine(t, "a", seedFields()))
+		b.sim.Inject(sim.Fault{Call: "GET /servers/detail", Status: http.StatusInternalServerError})
+		b.pass(25 * time.Minute)
+		if f := b.observe(i); f.Gone || f.Server == nil {
+			t.Fatalf("got %+v", f)
+		}
+	})
+	t.Run("a server that left no record is proved gone by one GET", func(t *testing.T) {
+		b := newBench(t)
+		i, s := b.active(newMachine(t, "a", seedFields()))
+		b.stop()
+		b.sim.DeleteServer(s.ID)
+		b.clock.Step(time.Minute)
+		b.sim.ArchiveDeleted()
+		b.start()
+		m := newMachine(t, "a", seedFields())
+		id := "openstack:///" + s.ID
+		m.Spec.ProviderID = &id
+		i = b.synced(m)
+		if f := b.observe(i); !f.Gone || f.Server != nil {
+			t.Fatalf("got %+v", f)
+		}
+		b.observe(i)
+		if got := b.calls("GET /servers/{id}"); got != 1 {
+			t.Errorf("%d GETs", got)
+		}
+	})
+	t.Run("CAPI-33 a server deleted by somebody else is gone by the list", func(t *testing.T) {
+		b := newBench(t)
+		i, s := b.active(newMachine(t, "a", seedFields()))
+		b.sim.DeleteServer(s.ID)
+		b.eventually("gone", func() bool { return b.observe(i).Gone })
+		if got := b.calls("GET /servers/{id}"); got != 0 {
+			t.Errorf("%d GETs", got)
+		}
+	})
+	t.Run("nothing is concluded before the first complete list", func(t *testing.T) {
+		b := newBench(t)
+		b.sim.Inject(sim.Fault{Call: "GET /servers/detail", Status: http.StatusBadGateway})
+		i := b.instance(newMachine(t, "a", seedFields()))
+		b.eventually("the list has failed", func() bool { return b.calls("GET /servers/detail") > 1 })
+		if f, err := i.Observe(b.ctx); f.Synced || err == nil {
+			t.Errorf("got %+v, %v", f, err)
+		}
+		if err := i.EnsurePorts(b.ctx); err == nil {
+			t.Error("a port was made")
+		}
+		b.nothingLeft()
+	})
+}
+
+func TestWhatTheCloudRefuses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		quota sim.Quota
+		spec  fields
+		class fault.Class
+		code  fault.Code
+	}{
+		"MC-47 MCM-104 Nova's 403 for instances": {sim.Quota{Instances: 1}, seedFields(), fault.Quota, fault.CodeQuotaExceeded},
+		"MC-47 MCM-104 Nova's 403 for cores":     {sim.Quota{Cores: 3}, seedFields(), fault.Quota, fault.CodeQuotaExceeded},
+		"MC-47 MCM-104 Neutron's 409 for ports":  {sim.Quota{Ports: 1}, seedFields(), fault.Quota, fault.CodePortQuotaExceeded},
+		"MC-47 Neutron's 409 for floating IPs":   {sim.Quota{FloatingIPs: 1}, fullFields(), fault.Quota, fault.CodeFloatingIPQuotaExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, func(c *sim.Config) { c.Quota = tc.quota })
+			b.active(newMachine(t, "first", tc.spec))
+			i := b.synced(newMachine(t, "a", tc.spec))
+			_, err := b.make(i)
+			e := fault.Of(err)
+			if e == nil || e.Class != tc.class || e.Code != tc.code {
+				t.Fatalf("got %+v", e)
+			}
+			if !strings.Contains(strings.ToLower(e.Message), "quota") {
+				t.Errorf("not the cloud's words: %q", e.Message)
+			}
+			if done, err := i.Release(b.ctx); !done || err != nil {
+				t.Fatalf("got %v, %v", done, err)
+			}
+			if left := b.sim.Leftovers(); len(left.Ports) != 1 || len(left.Servers) != 1 {
+				t.Errorf("left %+v", left)
+			}
+		})
+	}
+}
+
+func TestNoValidHostIsShownInTheCloudsWords(t *testing.T) {
+	b := newBench(t)
+	i := b.synced(newMachine(t, "a", seedFields().with("flavor", sim.MetaKubeImpossible)))
+	if _, err := b.make(i); err != nil {
+		t.Fatal(err)
+	}
+	b.eventually("the server is in ERROR", func() bool { s := b.observe(i).Server; return s != nil && s.State == cloud.ServerError })
+	f := b.observe(i).Server.Fault
+	if f == nil || f.Class != fault.NoCapacity || f.Code != fault.CodeNoValidHost || !strings.Contains(f.Message, "No valid host was found") {
+		t.Fatalf("CAPI-21 MC-47: got %+v", f)
+	}
+	b.remove(i)
+	b.nothingLeft()
+}
+
+func TestRetryAfterIsForThatEndpointOnly(t *testing.T) {
+	b := newBench(t)
+	i := b.synced(newMachine(t, "a", seedFields()))
+	b.sim.Inject(sim.Fault{Call: "POST /ports", Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"30"}}, Times: 1})
+	_, err := b.make(i)
+	if e := fault.Of(err); e == nil || e.Class != fault.RateLimited || e.RetryAfter != 30*time.Second {
+		t.Fatalf("MC-47: got %+v", e)
+	}
+	for range 10 {
+		if err := i.EnsurePorts(b.ctx); !fault.Is(err, fault.RateLimited) {
+			t.Fatalf("CAPI-16: got %v", err)
+		}
+	}
+	if got := b.calls("POST /ports"); got != 1 {
+		t.Errorf("CAPI-16: %d calls while the endpoint rests", got)
+	}
+	if _, err := i.EnsureServer(b.ctx, nil); fault.Is(err, fault.RateLimited) {
+		t.Errorf("CAPI-16: Nova rests with Neutron: %v", err)
+	}
+	if _, err := b.cloud.Shape(b.ctx, "kube-system", templateOf(newMachine(t, "b", seedFields().with("flavor", "m1.tiny")))); err != nil {
+		t.Errorf("CAPI-16: Nova rests with Neutron: %v", err)
+	}
+	b.pass(31 * time.Second)
+	if _, err := b.make(i); err != nil {
+		t.Fatalf("after the rest: %v", err)
+	}
+}
+
+func TestTokens(t *testing.T) {
+	t.Run("MC-75 CAPI-14 a token is renewed before it ends", func(t *testing.T) {
+		b := newBench(t, func(c *sim.Config) { c.TokenTTL = 10 * time.Minute })
+		b.active(newMachine(t, "a", seedFields()))
+		b.pass(20 * time.Minute)
+		refused := 0
+		for _, c := range b.sim.Calls() {
+			if c.Status == http.StatusUnauthorized {
+				refused++
+			}
+		}
+		if got := b.calls("POST /auth/tokens"); refused != 0 || got < 2 || got > 4 {
+			t.Errorf("%d tokens, %d calls refused", got, refused)
+		}
+	})
+	t.Run("a 401 is replayed once with a new token", func(t *testing.T) {
+		b := newBench(t)
+		i := b.synced(newMachine(t, "a", seedFields()))
+		b.sim.Inject(sim.Fault{Call: "POST /ports", Status: http.StatusUnauthorized, Times: 1})
+		if err := i.EnsurePorts(b.ctx); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.calls("POST /auth/tokens"); got != 2 {
+			t.Errorf("%d tokens", got)
+		}
+	})
+	t.Run("a 401 that stays is Auth", func(t *testing.T) {
+		b := newBench(t)
+		i := b.synced(newMachine(t, "a", seedFields()))
+		b.sim.Inject(sim.Fault{Call: "POST /ports", Status: http.StatusUnauthorized})
+		if err := i.EnsurePorts(b.ctx); !fault.Is(err, fault.Auth) {
+			t.Fatalf("got %v", err)
+		}
+	})
+}
+
+func TestTheDefaultSecurityGroupIsMadeOnce(t *testing.T) {
+	b := newBench(t)
+	spec := func() fields { return seedFields().with("securityGroups", nil) }
+	for _, name := range []string{"a", "b", "c"} {
+		i := b.synced(newMachine(t, name, spec()))
+		if _, err := b.make(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.restart()
+	b.active(newMachine(t, "d", spec()))
+	if groups, rules := b.calls("POST /security-groups"), b.calls("POST /security-group-rules"); groups != 1 || rules != 2 {
+		t.Errorf("MC-41: %d groups, %d rules made", groups, rules)
+	}
+}
+
+func TestAPortThatVanishedIsMadeAgain(t *testing.T) {
+	b := newBench(t)
+	i := b.synced(newMachine(t, "a", seedFields()))
+	if err := i.EnsurePorts(b.ctx); err != nil {
+		t.Fatal(err)
+	}
+	somebody := i.(*instance).connection.session
+	err := somebody.do(b.ctx, call{service: networkService}, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+		return ports.Delete(ctx, client, b.sim.Leftovers().Ports[0]).ExtractErr()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := i.EnsureServer(b.ctx, nil); err == nil {
+		t.Fatal("a server on a port that is not there")
+	}
+	if _, err := b.make(i); err != nil {
+		t.Fatal(err)
+	}
+	if left := b.sim.Leftovers(); len(left.Ports) != 1 || len(left.Servers) != 1 {
+		t.Errorf("left %+v", left)
+	}
+}
+
+func TestBootFromAVolume(t *testing.T) {
+	b := newBench(t)
+	i, s := b.active(newMachine(t, "a", seedFields().with("rootDiskSizeGB", 30).with("rootDiskVolumeType", sim.MetaKubeVolumeType).with("tags", []string{"k=v", "plain"})))
+	got, _ := b.sim.Server(s.ID)
+	if len(got.Volumes) != 1 || got.Metadata["k"] != "v" || len(got.Tags) != 1 || got.Tags[0] != "plain" {
+		t.Errorf("got %+v", got)
+	}
+	b.remove(i)
+	b.nothingLeft()
+}
