@@ -7,11 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
 // The kinds as machine-controller declares them: the same JSON, whole ObjectMetas inside, times that cannot be left out.
@@ -147,7 +150,11 @@ var special = map[reflect.Type]func(n int64) any{
 	reflect.TypeFor[metav1.Time](): func(n int64) any {
 		return metav1.NewTime(time.Date(2026, 1, 1, 0, 0, int(n), 0, time.UTC))
 	},
-	reflect.TypeFor[metav1.FieldsV1]():        func(int64) any { return metav1.FieldsV1{Raw: []byte(`{"f:spec":{".":{},"f:a":{}}}`)} },
+	reflect.TypeFor[metav1.FieldsV1](): func(int64) any {
+		fields := metav1.FieldsV1{}
+		fields.SetRawString(`{"f:spec":{".":{},"f:a":{}}}`)
+		return fields
+	},
 	reflect.TypeFor[runtime.RawExtension]():   func(int64) any { return runtime.RawExtension{Raw: []byte(legacyProviderDocument)} },
 	reflect.TypeFor[intstr.IntOrString]():     func(int64) any { return intstr.FromString("25%") },
 	reflect.TypeFor[corev1.ConditionStatus](): func(int64) any { return corev1.ConditionTrue },
@@ -207,4 +214,41 @@ func (f *filler) object(t *testing.T, kind string, value any) *unstructured.Unst
 	o.SetAPIVersion("cluster.k8s.io/v1alpha1")
 	o.SetKind(kind)
 	return o
+}
+
+// A controller of ours that reads such an object into our types and writes a difference back must not lose a field.
+func TestOurTypesHoldWhatTheirsHeld(t *testing.T) {
+	f := &filler{}
+	for _, row := range []struct{ theirs, ours any }{
+		{&legacyMachine{}, &v1alpha1.Machine{}}, {&legacySet{}, &v1alpha1.MachineSet{}}, {&legacyDeployment{}, &v1alpha1.MachineDeployment{}},
+	} {
+		f.fill(reflect.ValueOf(row.theirs).Elem())
+		before := roundTrip(t, row.theirs, row.ours)
+		after := roundTrip(t, row.ours, &map[string]any{})
+		if diff := cmp.Diff(plain(t, before), plain(t, after)); diff != "" {
+			t.Errorf("%T (-theirs +ours):\n%s", row.ours, diff)
+		}
+	}
+}
+
+// roundTrip writes one value as JSON and reads it into another; it gives the JSON.
+func roundTrip(t *testing.T, from, into any) []byte {
+	t.Helper()
+	raw, err := json.Marshal(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func plain(t *testing.T, raw []byte) map[string]any {
+	t.Helper()
+	values := map[string]any{}
+	if err := json.Unmarshal(raw, &values); err != nil {
+		t.Fatal(err)
+	}
+	return values
 }
