@@ -194,7 +194,7 @@ func (c *Cloud) attachDevices(s *server, at time.Time) string {
 }
 
 // releaseVolumes deletes those that go with their server and frees the others.
-func (c *Cloud) releaseVolumes(s *server, _ time.Time) {
+func (c *Cloud) releaseVolumes(s *server) {
 	for _, a := range s.volumes {
 		v, known := c.volumes.rows.get(a.volume)
 		if !known {

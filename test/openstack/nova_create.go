@@ -85,7 +85,7 @@ type draft struct {
 
 // checks are what a request goes through, in Nova's order; the first refusal is the answer.
 var checks = []func(*draft) reply{
-	(*draft).checkFields, (*draft).checkUserData, (*draft).checkCount, (*draft).resolveFlavor, (*draft).resolveKey,
+	(*draft).checkFields, (*draft).checkMarks, (*draft).checkUserData, (*draft).checkCount, (*draft).resolveFlavor, (*draft).resolveKey,
 	(*draft).resolveImage, (*draft).checkDevices, (*draft).checkZone, (*draft).resolveGroup, (*draft).resolveSecurityGroups,
 	(*draft).resolveNetworks, (*draft).checkPorts, (*draft).checkQuota,
 }
@@ -162,12 +162,16 @@ func (d *draft) checkFields() reply {
 	case len(spec.Metadata) > 128:
 		return d.q.refuse(http.StatusForbidden, "Maximum number of metadata items exceeds 128")
 	}
-	for _, t := range spec.Tags {
+	return d.tooLong("name", spec.Name, 255)
+}
+
+func (d *draft) checkMarks() reply {
+	for _, t := range d.spec.Tags {
 		if t == "" || len(t) > 60 || strings.ContainsAny(t, "/,") {
 			return d.bad("Invalid input for field/attribute 0. Value: %s. '%s' does not match '^[^,/]*$'", t, t)
 		}
 	}
-	for key, value := range spec.Metadata {
+	for key, value := range d.spec.Metadata {
 		if !metadataKey.MatchString(key) {
 			return d.bad("Invalid input for field/attribute metadata. Value: {...}. '%s' does not match any of the regexes: '^[a-zA-Z0-9-_:. ]{1,255}$'", key)
 		}
@@ -175,7 +179,7 @@ func (d *draft) checkFields() reply {
 			return r
 		}
 	}
-	return d.tooLong("name", spec.Name, 255)
+	return reply{}
 }
 
 var metadataKey = regexp.MustCompile(`^[a-zA-Z0-9-_:. ]{1,255}$`)
@@ -262,6 +266,11 @@ func (d *draft) resolveImage() reply {
 	case d.flavor.RAM < image.MinRAM:
 		return d.bad("Flavor's memory is too small for requested image.")
 	}
+	return d.useImage(image, boot)
+}
+
+// useImage checks that there is room for the image, on the flavor's own disk or on the volume.
+func (d *draft) useImage(image *Image, boot *blockDevice) reply {
 	onVolume := boot != nil && boot.DestinationType == "volume"
 	if !onVolume && d.flavor.Disk > 0 && d.flavor.Disk < image.MinDisk {
 		return d.bad("Flavor's disk is too small for requested image. Flavor disk is %d bytes, minimum size is %d bytes.", d.flavor.Disk<<30, image.MinDisk<<30)

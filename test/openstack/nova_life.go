@@ -263,7 +263,7 @@ func (c *Cloud) remove(s *server, at time.Time) {
 		return
 	}
 	c.unplug(s, at)
-	c.releaseVolumes(s, at)
+	c.releaseVolumes(s)
 	c.count(s, -1)
 	c.alter(s, at, func() {
 		s.state, s.task, s.terminated = deleted, "", at

@@ -142,6 +142,12 @@ func (l *listing) readFilters(q *request) reply {
 			return slices.ContainsFunc(wanted, func(w string) bool { return strings.EqualFold(w, s.status()) })
 		})
 	}
+	q.readPlainFilters(add)
+	return reply{}
+}
+
+func (q *request) readPlainFilters(add func(func(*server) bool)) {
+	query := q.URL.Query()
 	if flavor := query.Get("flavor"); flavor != "" {
 		add(func(s *server) bool { return s.flavor.ID == flavor })
 	}
@@ -154,7 +160,6 @@ func (l *listing) readFilters(q *request) reply {
 	if q.version.atLeast(2, 26) && (query.Has("tags") || query.Has("tags-any") || query.Has("not-tags") || query.Has("not-tags-any")) {
 		add(func(s *server) bool { return q.tagged(object{{"tags", s.tags}}) })
 	}
-	return reply{}
 }
 
 // statusesAmong keeps what is a status that a server may have.

@@ -1,0 +1,92 @@
+package openstack_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/limits"
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+
+	"github.com/drover-project/drover/test/openstack"
+)
+
+// raw makes a call that gophercloud has no options for, and decodes the answer.
+func (c clients) raw(t *testing.T, url string, header map[string]string) (status int, h http.Header, body map[string]any) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Auth-Token", c.provider.Token())
+	for k, v := range header {
+		r.Header.Set(k, v)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&body); err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, body
+}
+
+func TestEitherHeaderNamesTheMicroversion(t *testing.T) {
+	c := login(t, start(t, openstack.Config{}), nil)
+	for name, tc := range map[string]struct {
+		header map[string]string
+		status int
+		told   string
+	}{
+		"none":         {nil, 200, "2.1"},
+		"the new one":  {map[string]string{"OpenStack-API-Version": "compute 2.47"}, 200, "2.47"},
+		"the old one":  {map[string]string{"X-OpenStack-Nova-API-Version": "2.30"}, 200, "2.30"},
+		"both":         {map[string]string{"X-OpenStack-Nova-API-Version": "2.30", "OpenStack-API-Version": "compute 2.47"}, 200, "2.47"},
+		"another's":    {map[string]string{"OpenStack-API-Version": "placement 1.30"}, 200, "2.1"},
+		"the latest":   {map[string]string{"OpenStack-API-Version": "compute latest"}, 200, "2.93"},
+		"no version":   {map[string]string{"OpenStack-API-Version": "compute new"}, 400, "2.1"},
+		"one too high": {map[string]string{"OpenStack-API-Version": "compute 2.94"}, 406, "2.1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, h, _ := c.raw(t, c.compute.ServiceURL("servers"), tc.header)
+			if status != tc.status || h.Get("OpenStack-API-Version") != "compute "+tc.told || h.Get("X-OpenStack-Nova-API-Version") != tc.told {
+				t.Errorf("status %d, headers %v", status, h)
+			}
+		})
+	}
+}
+
+func TestNeutronShowsOnlyTheFieldsAskedFor(t *testing.T) {
+	c := login(t, start(t, openstack.Config{}), nil)
+	p := c.port(t, c.known(t), "port")
+	_, _, body := c.raw(t, c.network.ServiceURL("ports")+"?fields=id&fields=description", nil)
+	row := body["ports"].([]any)[0].(map[string]any)
+	if len(row) != 2 || row["id"] != p.ID || row["description"] != "port" {
+		t.Errorf("row %v", row)
+	}
+}
+
+func TestCindersLimits(t *testing.T) {
+	c := login(t, start(t, openstack.Config{Quota: openstack.Quota{Volumes: 3, Gigabytes: 100}}), nil)
+	if _, err := volumes.Create(t.Context(), c.volume, volumes.CreateOpts{Size: 60}, nil).Extract(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := limits.Get(t.Context(), c.volume).Extract()
+	if err != nil || l.Absolute.MaxTotalVolumes != 3 || l.Absolute.TotalVolumesUsed != 1 || l.Absolute.TotalGigabytesUsed != 60 {
+		t.Errorf("limits %+v, %v", l, err)
+	}
+	_, err = volumes.Create(t.Context(), c.volume, volumes.CreateOpts{Size: 60}, nil).Extract()
+	refused(t, err, 413)
+}
+
+func TestWhatIsNotThereIs404AndWithoutATokenIs401(t *testing.T) {
+	c := login(t, start(t, openstack.Config{}), nil)
+	if status, _, _ := c.raw(t, c.compute.ServiceURL("os-hypervisors"), nil); status != 404 {
+		t.Errorf("status %d", status)
+	}
+	if status, h, _ := c.raw(t, c.compute.ServiceURL("servers"), map[string]string{"X-Auth-Token": "nope"}); status != 401 || h.Get("WWW-Authenticate") == "" {
+		t.Errorf("status %d, headers %v", status, h)
+	}
+}
