@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -60,11 +61,13 @@ func (s *Sandbox) startDrover(ctx context.Context) error {
 		return err
 	}
 	s.processes = append(s.processes, p)
-	return awaitReady(ctx, p, "http://"+s.options.HealthAddress+"/readyz")
+	return awaitReady(ctx, p, func(ctx context.Context) bool {
+		return answersOK(ctx, "http://"+s.options.HealthAddress+"/readyz") && accepts(s.options.GRPCAddress)
+	})
 }
 
-// awaitReady asks a program's readiness address until it answers OK, the program has ended, or it takes too long.
-func awaitReady(ctx context.Context, p *process, url string) error {
+// awaitReady asks whether a program is ready until it is, the program has ended, or it takes too long.
+func awaitReady(ctx context.Context, p *process, ready func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, droverStart, fmt.Errorf("%s is not ready after %s", p.name, droverStart))
 	defer cancel()
 	ticker := time.NewTicker(pollEvery)
@@ -73,7 +76,7 @@ func awaitReady(ctx context.Context, p *process, url string) error {
 		if err := p.failure(); err != nil {
 			return err
 		}
-		if answersOK(ctx, url) {
+		if ready(ctx) {
 			return nil
 		}
 		select {
@@ -82,6 +85,16 @@ func awaitReady(ctx context.Context, p *process, url string) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// accepts tells whether somebody listens there.
+func accepts(address string) bool {
+	conn, err := net.DialTimeout("tcp", address, time.Second)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
 }
 
 func answersOK(ctx context.Context, url string) bool {

@@ -82,10 +82,13 @@ func (p *process) stop() {
 	}
 }
 
-func (p *process) tail() []byte {
-	data, err := os.ReadFile(p.log)
+func (p *process) tail() []byte { return Tail(p.log) }
+
+// Tail gives the last lines of a log file, or why it cannot be read.
+func Tail(path string) []byte {
+	data, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Appendf(nil, "reading its log: %v", err)
+		return fmt.Appendf(nil, "reading the log: %v", err)
 	}
 	lines := bytes.Split(bytes.TrimRight(data, "\n"), []byte("\n"))
 	return bytes.Join(lines[max(0, len(lines)-tailLines):], []byte("\n"))

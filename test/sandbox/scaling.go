@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
+	"google.golang.org/grpc"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
@@ -45,9 +46,19 @@ func (s *Sandbox) AutoscalerName() string {
 	return "a stand-in for cluster-autoscaler"
 }
 
+// Dial connects to drover as the autoscaler does.
+func (s *Sandbox) Dial() (*grpc.ClientConn, error) {
+	config, err := autoscaler.ReadCloudConfig(s.cloudConfig())
+	if err != nil {
+		return nil, err
+	}
+	return config.Dial()
+}
+
+func (s *Sandbox) cloudConfig() string { return filepath.Join(s.Dir, "autoscaler-cloud.yaml") }
+
 // startAutoscaler writes the cloud config and runs the real program or the stand-in with it.
 func (s *Sandbox) startAutoscaler(ctx context.Context) error {
-	file := filepath.Join(s.Dir, "autoscaler-cloud.yaml")
 	config := autoscaler.CloudConfig{
 		Address: s.options.GRPCAddress, Key: s.pki.clientKey, Cert: s.pki.clientCert, CACert: s.pki.ca, Timeout: "5s",
 	}
@@ -55,16 +66,16 @@ func (s *Sandbox) startAutoscaler(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("writing the autoscaler's cloud config: %w", err)
 	}
-	if err := os.WriteFile(file, raw, 0o600); err != nil {
+	if err := os.WriteFile(s.cloudConfig(), raw, 0o600); err != nil {
 		return fmt.Errorf("writing the autoscaler's cloud config: %w", err)
 	}
 	switch {
 	case s.options.NoAutoscaler:
 		return nil
 	case s.options.Autoscaler != "":
-		return s.runAutoscaler(ctx, file)
+		return s.runAutoscaler(ctx, s.cloudConfig())
 	}
-	return s.runStandIn(ctx, file)
+	return s.runStandIn(ctx)
 }
 
 // fast are the times of a demo: what takes a real cluster ten minutes takes seconds here.
@@ -87,12 +98,8 @@ func fast(o autoscaler.Options) autoscaler.Options {
 	return o
 }
 
-func (s *Sandbox) runStandIn(ctx context.Context, file string) error {
-	config, err := autoscaler.ReadCloudConfig(file)
-	if err != nil {
-		return err
-	}
-	conn, err := config.Dial()
+func (s *Sandbox) runStandIn(ctx context.Context) error {
+	conn, err := s.Dial()
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func Stages() []Stage {
 		{"kubectl scale, up and down again", time.Minute, scaleByHand},
 		{"a changed template: every node is replaced", 2 * time.Minute, roll},
 		{"kubectl create and delete of a single Machine", time.Minute, single},
-		{"nothing is left but what living nodes need", 30 * time.Second, clean},
+		{"nothing is left but what living nodes need", time.Minute, clean},
 	}
 }
 
@@ -252,8 +252,12 @@ func (d *Demo) remains(ctx context.Context, m *v1alpha1.Machine) (string, error)
 	return m.Name + " to be gone; there is still " + strings.Join(left, ", "), nil
 }
 
-// clean holds the cloud against the Machines: each has its server, and nothing has no Machine.
+// clean waits for the minimum, and holds the cloud against the Machines: each has its server, and nothing has no
+// Machine.
 func clean(ctx context.Context, d *Demo) (string, error) {
+	if err := d.until(ctx, d.size(smallest)); err != nil {
+		return "", err
+	}
 	if err := d.until(ctx, func(ctx context.Context) (string, error) {
 		m, err := d.members(ctx)
 		if err != nil {
