@@ -28,7 +28,7 @@ func TestAnswers(t *testing.T) {
 			{ID: "MachineDeployment/x/a/machine/n", State: nodegroup.Creating, Error: &nodegroup.InstanceError{Code: "InvalidSpec", Message: "typo"}},
 		},
 	}
-	c := client(t, s)
+	c := connect(t, s)
 	ctx := t.Context()
 	group := &proto.NodeGroup{Id: "MachineDeployment/x/a", MinSize: 1, MaxSize: 5, Debug: "line"}
 	id := "MachineDeployment/x/a"
@@ -102,7 +102,7 @@ func TestAnswers(t *testing.T) {
 
 func TestWhatIsNotOffered(t *testing.T) {
 	s := &stub{}
-	c := client(t, s)
+	c := connect(t, s)
 	ctx := t.Context()
 	for _, tc := range []struct {
 		name string
@@ -152,7 +152,7 @@ func TestStatusCodes(t *testing.T) {
 		errors.New("anything else"):                          codes.Internal,
 	} {
 		t.Run(want.String(), func(t *testing.T) {
-			c := client(t, &stub{err: err})
+			c := connect(t, &stub{err: err})
 			ctx := t.Context()
 			_, e1 := c.NodeGroupIncreaseSize(ctx, &proto.NodeGroupIncreaseSizeRequest{})
 			_, e2 := c.NodeGroupDeleteNodes(ctx, &proto.NodeGroupDeleteNodesRequest{})
@@ -172,7 +172,7 @@ func TestStatusCodes(t *testing.T) {
 
 func TestAPanicIsInternalAndTheServerGoesOn(t *testing.T) {
 	s := &stub{panics: true}
-	c := client(t, s)
+	c := connect(t, s)
 	if _, err := c.Refresh(t.Context(), &proto.RefreshRequest{}); status.Code(err) != codes.Internal {
 		t.Errorf("CA-C11 the call answers %v", err)
 	}
@@ -183,7 +183,7 @@ func TestAPanicIsInternalAndTheServerGoesOn(t *testing.T) {
 
 func TestABigRequestIsTaken(t *testing.T) {
 	s := &stub{}
-	c := client(t, s)
+	c := connect(t, s)
 	big := &proto.ExternalGrpcNode{Name: "n", Annotations: map[string]string{"a": string(make([]byte, 1<<20))}}
 	req := &proto.NodeGroupDeleteNodesRequest{Id: "g"}
 	for range 60 {

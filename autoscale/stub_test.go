@@ -127,8 +127,8 @@ func dial(t testing.TB, address net.Addr, creds credentials.TransportCredentials
 	return conn
 }
 
-// client is a client of a plaintext server over these groups.
-func client(t testing.TB, groups Groups) proto.CloudProviderClient {
+// connect gives a client of a plaintext server over these groups.
+func connect(t testing.TB, groups Groups) proto.CloudProviderClient {
 	t.Helper()
 	address, _ := serving(t, Options{Groups: groups, Insecure: true})
 	return proto.NewCloudProviderClient(dial(t, address, nil))
