@@ -272,7 +272,7 @@ func (c *Cloud) join(ctx context.Context, conn *connection, id *identity, wg *sy
 	p, ok := c.projects[key]
 	if !ok {
 		p = newProject(conn.session, c.options.Clock, c.options.ClusterID)
-		p.changed, p.wanted = c.changed, c.wanted
+		p.changed, p.wanted, p.other = c.changed, c.wanted, c.other
 		c.projects[key] = p
 	}
 	c.mu.Unlock()
@@ -285,6 +285,22 @@ func (c *Cloud) join(ctx context.Context, conn *connection, id *identity, wg *sy
 		return
 	}
 	c.tell(func(i interest) bool { return i.connection == conn })
+}
+
+// other gives the session of the connection to the project that was used last, but for one whose credentials fail.
+func (c *Cloud) other(p *project, than *session) *session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var best *session
+	var latest time.Time
+	for _, conn := range c.connections {
+		conn.mu.Lock()
+		if conn.project == p && conn.session != than && (best == nil || conn.used.After(latest)) {
+			best, latest = conn.session, conn.used
+		}
+		conn.mu.Unlock()
+	}
+	return best
 }
 
 func (c *Cloud) wanted(uid types.UID) bool {

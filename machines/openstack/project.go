@@ -23,6 +23,8 @@ type project struct {
 	clusterID string
 	// changed is told what is new.
 	changed func(p *project, c change)
+	// other gives a session of other credentials for the same project; nil: there is none.
+	other func(p *project, than *session) *session
 	// wanted tells whether a Machine of ours has that UID.
 	wanted func(types.UID) bool
 	kicks  chan struct{}
@@ -74,7 +76,7 @@ func (p *project) synced() bool {
 
 func (p *project) syncedLocked() bool { return p.owned && p.fulls > 0 }
 
-// use makes the project ask with these credentials from now on: the ones used last are the ones that work longest.
+// use makes the project ask with these credentials from now on: those that came last work longest.
 func (p *project) use(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,6 +141,9 @@ func (p *project) poll(ctx context.Context) time.Duration {
 		rows, date, err = listServers(ctx, s, stamp, full)
 	}
 	if err != nil {
+		if other := p.other(p, s); other != nil && fault.Is(err, fault.Auth) {
+			p.use(other)
+		}
 		return p.failed(ctx, err)
 	}
 	p.mu.Lock()

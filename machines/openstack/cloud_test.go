@@ -1,0 +1,144 @@
+package openstack
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/drover-project/drover/machines/fault"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+func TestNewNamesTheOptionThatIsWrong(t *testing.T) {
+	for _, id := range []string{"", "a b"} {
+		if _, err := New(Options{ClusterID: id}); err == nil {
+			t.Errorf("cluster ID %q was taken", id)
+		}
+	}
+}
+
+func TestEveryCallIsCountedTokensIncluded(t *testing.T) {
+	b := newBench(t)
+	registry := prometheus.NewRegistry()
+	b.options.Registry = registry
+	b.restart()
+	b.sim.ForgetCalls()
+	b.active(newMachine(t, "a", seedFields()))
+	b.stop()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	total, tokens := 0.0, 0.0
+	for _, f := range families {
+		if f.GetName() != "drover_openstack_requests_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			total += m.GetCounter().GetValue()
+			if labelsOf(m)["service"] == "identity" && labelsOf(m)["code"] == "201" {
+				tokens += m.GetCounter().GetValue()
+			}
+		}
+	}
+	if int(total) != b.calls() || tokens != 1 {
+		t.Errorf("counted %v calls, the cloud %d; %v tokens", total, b.calls(), tokens)
+	}
+}
+
+func labelsOf(m *dto.Metric) map[string]string {
+	out := map[string]string{}
+	for _, l := range m.GetLabel() {
+		out[l.GetName()] = l.GetValue()
+	}
+	return out
+}
+
+func TestAGateLetsABoundedNumberThrough(t *testing.T) {
+	g := newLimiter().gate(networkService, "host")
+	for range concurrencyPerEndpoint {
+		if err := g.enter(t.Context(), noon); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := g.enter(ended, noon); !fault.Is(err, fault.RateLimited) {
+		t.Fatalf("one too many: %v", err)
+	}
+	g.leave()
+	if err := g.enter(t.Context(), noon); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAGateStaysClosedForTheLongestPause(t *testing.T) {
+	g := newLimiter().gate(networkService, "host")
+	g.pause(noon.Add(time.Minute))
+	g.pause(noon.Add(time.Second))
+	if e := fault.Of(g.enter(t.Context(), noon.Add(30*time.Second))); e == nil || e.RetryAfter != 30*time.Second {
+		t.Fatalf("CAPI-16: got %+v", e)
+	}
+	if err := g.enter(t.Context(), noon.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestACABundleIsCheckedAndUsed(t *testing.T) {
+	c, err := New(Options{ClusterID: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.httpClient(&Credentials{CACert: []byte("no certificate")}); !fault.Is(err, fault.Invalid) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestEverythingIsFoundByIDToo(t *testing.T) {
+	b := newBench(t)
+	first := seedFields()
+	_, s := b.active(newMachine(t, "a", first))
+	p := b.cloud.machines["uid-a"].connection.catalog
+	plan, err := p.resolve(b.ctx, &Spec{
+		Flavor: sim.MetaKubeFlavor, Image: sim.MetaKubeImage, Networks: []string{sim.MetaKubeNetwork},
+		SecurityGroups: []string{sim.MetaKubeSecurityGroup}, FloatingIPPool: sim.MetaKubePool,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, again := b.active(newMachine(t, "b", seedFields().with("flavor", plan.flavor.ID).with("image", plan.image.ID).
+		with("network", plan.networks[0].network).with("securityGroups", plan.groups).with("floatingIpPool", plan.pool)))
+	one, _ := b.sim.Server(s.ID)
+	two, _ := b.sim.Server(again.ID)
+	if one.Flavor != two.Flavor || one.Image != two.Image || len(two.Floating) != 1 {
+		t.Errorf("MC-42: got %+v", two)
+	}
+}
+
+func TestCredentialsThatStopWorkingAreReplacedByOthersOfTheProject(t *testing.T) {
+	b := newBench(t)
+	i, _ := b.active(newMachine(t, "a", seedFields()))
+	own := seedFields().with("applicationCredentialID", sim.MetaKubeAppCredentialID).with("applicationCredentialSecret", sim.MetaKubeAppCredentialSecret)
+	b.synced(newMachine(t, "b", own))
+	p := i.(*instance).connection.attached()
+	p.mu.Lock()
+	broken := p.session
+	p.mu.Unlock()
+	if broken.creds.method() != byApplicationCredential {
+		t.Fatalf("the list is not made with what came last, but by %s", broken.creds.method())
+	}
+	broken.provider.ReauthFunc = func(context.Context) error {
+		return gophercloud.ErrUnexpectedResponseCode{Actual: http.StatusUnauthorized}
+	}
+	broken.provider.SetToken("revoked")
+	b.eventually("the list is made by the other", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.session != broken && p.failures == 0
+	})
+}
