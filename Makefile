@@ -35,7 +35,7 @@ lint: ## golangci-lint, buf lint
 generate: ## everything that is generated: deep copies, CRDs, protobuf, the conformance page
 	$(TOOLS) controller-gen object paths=./machines/api/...
 	$(TOOLS) controller-gen crd paths=./machines/api/... output:crd:dir=deploy/crds
-	go run ./hack/crdgen deploy/crds
+	go run ./hack/crdgen deploy/crds docs/api.md
 	$(TOOLS) buf generate
 	go run ./hack/conformance
 

@@ -102,7 +102,7 @@ func TestWhatIsNoCRDIsRefused(t *testing.T) {
 			}
 		})
 	}
-	if err := run(t.TempDir()); err == nil {
+	if err := run(t.TempDir(), "page.md"); err == nil {
 		t.Error("an empty folder was finished")
 	}
 }
@@ -231,4 +231,68 @@ func listIn(t *testing.T, file, name string) []string {
 		t.Fatalf("%s declares no list %s any more: compare with what took its place", file, name)
 	}
 	return texts
+}
+
+func TestThePageNamesEveryField(t *testing.T) {
+	files, err := filepath.Glob("../../deploy/crds/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crds [][]byte
+	for _, file := range files {
+		crds = append(crds, content(t, file))
+	}
+	page := content(t, "../../docs/api.md")
+	again, err := Fields(page, crds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(page, again) {
+		t.Error("docs/api.md is not as crdgen leaves it: run make generate")
+	}
+	for _, want := range []string{"| `spec.replicas` | number |", "| `cloudProviderSpec.flavor` | open |", "| `nodeTemplate.capacity` | map of number or text |", "| `labels` | map of text |"} {
+		if !bytes.Contains(page, []byte(want)) {
+			t.Errorf("the page does not hold %q", want)
+		}
+	}
+	if _, err := Fields([]byte("no marks"), crds); err == nil {
+		t.Error("a page without marks was written")
+	}
+}
+
+// Every key of keys.go has its line in the table of keys.
+func TestThePageNamesEveryKey(t *testing.T) {
+	page := string(content(t, "../../docs/api.md"))
+	parsed, err := parser.ParseFile(token.NewFileSet(), "../../machines/api/v1alpha1/keys.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := 0
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		lit, ok := n.(*ast.BasicLit)
+		if !ok || lit.Kind != token.STRING {
+			return true
+		}
+		key, err := strconv.Unquote(lit.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys++
+		if !strings.Contains(page, "`"+key+"`") && !strings.Contains(page, "`drover-project.github.io/"+key+"`") {
+			t.Errorf("docs/api.md does not name the key %q", key)
+		}
+		return true
+	})
+	if keys < 20 {
+		t.Errorf("only %d keys were found", keys)
+	}
+}
+
+func content(t *testing.T, file string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }

@@ -1,6 +1,6 @@
 // Command crdgen finishes the CustomResourceDefinitions that controller-gen writes: it gives the provider's documents
-// their schema and bounds what the markers cannot reach. It is run on the folder that holds them, and running it again
-// changes nothing.
+// their schema and bounds what the markers cannot reach. Then it writes their fields into a page of the documentation.
+// It is run on the folder that holds them and on the page; running it again changes nothing.
 package main
 
 import (
@@ -12,17 +12,17 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: crdgen FOLDER")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: crdgen FOLDER PAGE")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1]); err != nil {
+	if err := run(os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, "crdgen:", err)
 		os.Exit(1)
 	}
 }
 
-func run(dir string) error {
+func run(dir, page string) error {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {
 		return fmt.Errorf("listing %s: %w", dir, err)
@@ -30,20 +30,31 @@ func run(dir string) error {
 	if len(files) == 0 {
 		return fmt.Errorf("reading %s: it holds no *.yaml", dir)
 	}
+	var crds [][]byte
 	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		done, err := Finish(raw)
+		done, err := rewrite(file, Finish)
 		if err != nil {
 			return fmt.Errorf("finishing %s: %w", file, err)
 		}
-		if err := os.WriteFile(file, done, 0o644); err != nil {
-			return err
-		}
+		crds = append(crds, done)
+	}
+	if _, err := rewrite(page, func(raw []byte) ([]byte, error) { return Fields(raw, crds) }); err != nil {
+		return fmt.Errorf("writing %s: %w", page, err)
 	}
 	return nil
+}
+
+// rewrite replaces a file's content by what becomes of it, and gives that.
+func rewrite(file string, change func([]byte) ([]byte, error)) ([]byte, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	done, err := change(raw)
+	if err != nil {
+		return nil, err
+	}
+	return done, os.WriteFile(file, done, 0o644)
 }
 
 // Finish takes a CustomResourceDefinition as controller-gen writes it and gives it as it is to be applied.
