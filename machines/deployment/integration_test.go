@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -105,7 +106,9 @@ func newWorld(t *testing.T) *world {
 	for _, setup := range []func(ctrl.Manager) error{
 		set.New(set.Options{Control: mgr, Clock: clock.RealClock{}}).SetupWithManager,
 		deployment.New(deployment.Options{Control: mgr, Clock: clock.RealClock{}}).SetupWithManager,
-		func(m ctrl.Manager) error { return ctrl.NewControllerManagedBy(m).For(&v1alpha1.Machine{}).Named("actor").Complete(w.actor) },
+		func(m ctrl.Manager) error {
+			return ctrl.NewControllerManagedBy(m).For(&v1alpha1.Machine{}).Named("actor").Complete(w.actor)
+		},
 	} {
 		if err := setup(mgr); err != nil {
 			t.Fatal(err)
@@ -189,22 +192,27 @@ func (w *world) patch(name, body string) {
 	}
 }
 
-// remove names Machines for removal and lowers the size by them, as one conditional write.
+// remove names Machines for removal and lowers the size by them, as one conditional write, like a node group does.
 func (w *world) remove(name string, machines ...v1alpha1.Machine) {
 	w.t.Helper()
-	d := w.get(name)
-	removals := d.Spec.Removals
-	for _, m := range machines {
-		removals = append(removals, v1alpha1.Removal{Name: m.Name, UID: m.UID, Time: metav1.Now()})
-	}
-	body, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": d.ResourceVersion},
-		"spec":     map[string]any{"replicas": *d.Spec.Replicas - int32(len(machines)), "removals": removals},
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		d := w.get(name)
+		removals := d.Spec.Removals
+		for _, m := range machines {
+			removals = append(removals, v1alpha1.Removal{Name: m.Name, UID: m.UID, Time: metav1.Now()})
+		}
+		body, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{"resourceVersion": d.ResourceVersion},
+			"spec":     map[string]any{"replicas": *d.Spec.Replicas - int32(len(machines)), "removals": removals},
+		})
+		if err != nil {
+			return err
+		}
+		return w.client.Patch(w.t.Context(), group(name, nil), client.RawPatch(types.MergePatchType, body))
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.patch(name, string(body))
 }
 
 func names(machines []v1alpha1.Machine) map[string]bool {
