@@ -21,6 +21,8 @@ type backoffEntry struct {
 	class fault.Class
 	wait  time.Duration
 	until time.Time
+	// last is the failure itself; nil after a restart.
+	last *fault.Error
 }
 
 func newBackoff() *backoff { return &backoff{entries: map[types.UID]backoffEntry{}} }
@@ -39,7 +41,7 @@ func (b *backoff) failed(uid types.UID, err *fault.Error, now time.Time) time.Du
 	} else {
 		e = backoffEntry{class: err.Class, wait: policy.Retry}
 	}
-	e.until = now.Add(max(e.wait, err.RetryAfter))
+	e.until, e.last = now.Add(max(e.wait, err.RetryAfter)), err
 	b.entries[uid] = e
 	return e.until.Sub(now)
 }
@@ -62,6 +64,17 @@ func (b *backoff) until(m *v1alpha1.Machine, now time.Time) time.Time {
 		b.entries[m.UID] = e
 	}
 	return e.until
+}
+
+// unwritten gives the failure that a Machine backs off from and does not show: the write that should have shown it met a
+// Conflict, and no other attempt is made before the wait ends. nil when there is none.
+func (b *backoff) unwritten(m *v1alpha1.Machine) *fault.Error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if m.Status.ErrorReason != nil {
+		return nil
+	}
+	return b.entries[m.UID].last
 }
 
 // forget ends the waiting: success, or the end of the Machine.

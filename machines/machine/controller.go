@@ -120,6 +120,7 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 func (r *Reconciler) rests(p *pass) {
 	switch p.last.reason {
 	case reasonBackOff:
+		p.failure = r.backoff.unwritten(p.m)
 		now := r.Clock.Now()
 		p.soonest(max(r.backoff.until(p.m, now).Sub(now), time.Second))
 	case reasonNotSynced:
