@@ -30,6 +30,8 @@ type group struct {
 
 	instances []Instance
 	template  []byte
+	// debug is a line for people.
+	debug string
 }
 
 // hiding is why a Machine is hidden from the autoscaler.
@@ -63,6 +65,7 @@ func (s *Snapshot) assemble(d *v1alpha1.MachineDeployment) *group {
 	g.hideSurplus(newest)
 	g.instances = s.instances(g)
 	g.template = templateNode(d)
+	g.debug = g.describe()
 	return g
 }
 
@@ -170,9 +173,10 @@ func (m *member) facts() rollout.MachineFacts {
 	return f
 }
 
-// replacing tells whether Machines of an older template are being replaced. With OnDelete nobody holds back anything.
+// replacing tells whether Machines of an older template are being replaced. With OnDelete, or paused, nobody holds back
+// anything.
 func (g *group) replacing(newest *v1alpha1.MachineSet) bool {
-	if s := g.deployment.Spec.Strategy; s != nil && s.Type == v1alpha1.OnDelete {
+	if s := g.deployment.Spec.Strategy; g.deployment.Spec.Paused || s != nil && s.Type == v1alpha1.OnDelete {
 		return false
 	}
 	return slices.ContainsFunc(g.members, func(m *member) bool { return m.set != newest })
@@ -189,8 +193,8 @@ func (g *group) series() int32 {
 	return 0
 }
 
-// debug is a line for people (CA-C24).
-func (g *group) debug() string {
+// describe is a line for people (CA-C24).
+func (g *group) describe() string {
 	state := "stable"
 	if g.rolling {
 		state = "rolling"

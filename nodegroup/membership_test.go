@@ -149,3 +149,28 @@ func TestWhatIsANodeGroup(t *testing.T) {
 		})
 	}
 }
+
+func TestWhenAGapIsHeldOpen(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(d *v1alpha1.MachineDeployment)
+		want   bool
+	}{
+		{"a rolling update holds units back", func(*v1alpha1.MachineDeployment) {}, true},
+		{"OnDelete does not", func(d *v1alpha1.MachineDeployment) {
+			d.Spec.Strategy = &v1alpha1.MachineDeploymentStrategy{Type: v1alpha1.OnDelete}
+		}, false},
+		{"a paused rollout does not", func(d *v1alpha1.MachineDeployment) { d.Spec.Paused = true }, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld()
+			p := w.pool("a", 2, 1, 5)
+			p.node("old")
+			p.set = p.revision(2)
+			tc.change(p.deployment)
+			if got := w.snapshot(t).groups[p.id()].rolling; got != tc.want {
+				t.Errorf("held open is %v, want %v", got, tc.want)
+			}
+		})
+	}
+}

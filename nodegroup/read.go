@@ -21,7 +21,7 @@ func (g *Groups) List() []Group {
 	entries := g.current().entries
 	list := make([]Group, 0, len(entries))
 	for _, e := range entries {
-		list = append(list, e.describe())
+		list = append(list, e.listing())
 	}
 	return list
 }
@@ -34,7 +34,7 @@ func (g *Groups) ForNode(n Node) (Group, bool) {
 	if owner == nil {
 		// A placeholder of a group whose deployment has just gone still has its group.
 		if p, ok := n.placeholder(); ok && v.byID[p.group] != nil {
-			return v.byID[p.group].describe(), true
+			return v.byID[p.group].listing(), true
 		}
 		return Group{}, false
 	}
@@ -42,7 +42,7 @@ func (g *Groups) ForNode(n Node) (Group, bool) {
 	if e == nil {
 		return Group{}, false
 	}
-	return e.describe(), true
+	return e.listing(), true
 }
 
 // TargetSize is the number of living Machines wanted, own writes included (CA-C36, C37).

@@ -58,6 +58,6 @@ func (v *view) sort() {
 	slices.SortFunc(v.entries, func(a, b *entry) int { return cmp.Compare(a.id, b.id) })
 }
 
-func (e *entry) describe() Group {
-	return Group{ID: e.id, Min: e.low, Max: e.high, Debug: e.debug()}
+func (e *entry) listing() Group {
+	return Group{ID: e.id, Min: e.low, Max: e.high, Debug: e.debug}
 }
