@@ -84,7 +84,7 @@ func rows(out *strings.Builder, path string, schema object, closed []string) {
 		if !top || name != "spec" && name != "status" {
 			fmt.Fprintf(out, "| `%s` | %s | %s |\n", path+name, typeOf(field), meaning(field))
 		}
-		if slices.Contains(closed, name) && !(top && properties["kind"] == nil) {
+		if slices.Contains(closed, name) {
 			continue
 		}
 		rows(out, path+name+".", field, closed)

@@ -59,7 +59,7 @@ type NetworkRanges struct {
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c))",message="must be address ranges like 10.96.0.0/16"
+	// +kubebuilder:validation:XValidation:rule="self.all(c, c.matches('^[0-9a-fA-F:.]+/[0-9]{1,3}$'))",message="must be address ranges like 10.96.0.0/16"
 	// +listType=atomic
 	CIDRBlocks []string `json:"cidrBlocks,omitempty"`
 }
