@@ -8,6 +8,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/limits"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/drover-project/drover/test/openstack"
 )
@@ -189,12 +190,16 @@ func TestNoValidHostComesLaterAsAFault(t *testing.T) {
 }
 
 func TestAServerThatCannotHaveItsPortFails(t *testing.T) {
-	cloud := start(t, openstack.Config{BootTime: 60 * time.Millisecond})
+	fake := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	cloud := start(t, openstack.Config{Clock: fake, BootTime: time.Minute})
 	c := login(t, cloud, nil)
 	k := c.known(t)
 	p := c.port(t, k, "wanted twice")
 	first, second := c.boot(t, k.server("node-1", p.ID), nil), c.boot(t, k.server("node-2", p.ID), nil)
-	eventually(t, "both settled", func() bool { return c.get(t, first.ID).Status == "ACTIVE" && c.get(t, second.ID).Status == "ERROR" })
+	fake.Step(time.Minute)
+	if one, other := c.get(t, first.ID).Status, c.get(t, second.ID).Status; one != "ACTIVE" || other != "ERROR" {
+		t.Fatalf("the first is %s, the second %s", one, other)
+	}
 	if text := c.get(t, second.ID).Fault.Message; !strings.Contains(text, "Port "+p.ID+" is still in use.") {
 		t.Error(text)
 	}

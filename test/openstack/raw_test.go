@@ -1,6 +1,7 @@
 package openstack_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"testing"
@@ -11,22 +12,33 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// raw makes a call that gophercloud has no options for, and decodes the answer.
-func (c clients) raw(t *testing.T, url string, header map[string]string) (status int, h http.Header, body map[string]any) {
+// rawCall is a call that gophercloud has no options for.
+type rawCall struct {
+	method, url string
+	header      map[string]string
+	body        any
+}
+
+// raw makes it and decodes the answer.
+func (c clients) raw(t *testing.T, in rawCall) (status int, h http.Header, body map[string]any) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	text, err := json.Marshal(in.body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), in.method, in.url, bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Header.Set("X-Auth-Token", c.provider.Token())
-	for k, v := range header {
+	for k, v := range in.header {
 		r.Header.Set(k, v)
 	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	if err := json.NewDecoder(resp.Body).Decode(&body); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +62,7 @@ func TestEitherHeaderNamesTheMicroversion(t *testing.T) {
 		"one too high": {map[string]string{"OpenStack-API-Version": "compute 2.94"}, 406, "2.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status, h, _ := c.raw(t, c.compute.ServiceURL("servers"), tc.header)
+			status, h, _ := c.raw(t, rawCall{method: http.MethodGet, url: c.compute.ServiceURL("servers"), header: tc.header})
 			if status != tc.status || h.Get("OpenStack-API-Version") != "compute "+tc.told || h.Get("X-OpenStack-Nova-API-Version") != tc.told {
 				t.Errorf("status %d, headers %v", status, h)
 			}
@@ -61,7 +73,7 @@ func TestEitherHeaderNamesTheMicroversion(t *testing.T) {
 func TestNeutronShowsOnlyTheFieldsAskedFor(t *testing.T) {
 	c := login(t, start(t, openstack.Config{}), nil)
 	p := c.port(t, c.known(t), "port")
-	_, _, body := c.raw(t, c.network.ServiceURL("ports")+"?fields=id&fields=description", nil)
+	_, _, body := c.raw(t, rawCall{method: http.MethodGet, url: c.network.ServiceURL("ports") + "?fields=id&fields=description"})
 	row := body["ports"].([]any)[0].(map[string]any)
 	if len(row) != 2 || row["id"] != p.ID || row["description"] != "port" {
 		t.Errorf("row %v", row)
@@ -83,10 +95,10 @@ func TestCindersLimits(t *testing.T) {
 
 func TestWhatIsNotThereIs404AndWithoutATokenIs401(t *testing.T) {
 	c := login(t, start(t, openstack.Config{}), nil)
-	if status, _, _ := c.raw(t, c.compute.ServiceURL("os-hypervisors"), nil); status != 404 {
+	if status, _, _ := c.raw(t, rawCall{method: http.MethodGet, url: c.compute.ServiceURL("os-hypervisors")}); status != 404 {
 		t.Errorf("status %d", status)
 	}
-	if status, h, _ := c.raw(t, c.compute.ServiceURL("servers"), map[string]string{"X-Auth-Token": "nope"}); status != 401 || h.Get("WWW-Authenticate") == "" {
+	if status, h, _ := c.raw(t, rawCall{method: http.MethodGet, url: c.compute.ServiceURL("servers"), header: map[string]string{"X-Auth-Token": "nope"}}); status != 401 || h.Get("WWW-Authenticate") == "" {
 		t.Errorf("status %d, headers %v", status, h)
 	}
 }
