@@ -84,14 +84,10 @@ func New(o Options) (*Server, error) {
 		// The client never pings; what another one may do is bounded.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}
-	switch {
-	case o.Insecure && !mayBePlain(o.Address):
-		return nil, fmt.Errorf("--grpc-insecure: %s can be reached from other machines; listen on 127.0.0.1, ::1 or unix:///path, or give --grpc-cert, --grpc-key and --grpc-client-ca", o.Address)
-	case o.Insecure && (o.Cert != "" || o.Key != "" || o.ClientCA != "" || len(o.AllowedClients) > 0):
-		return nil, errors.New("--grpc-insecure: it excludes --grpc-cert, --grpc-key, --grpc-client-ca and --grpc-allowed-clients")
-	case !o.Insecure && (o.Cert == "" || o.Key == "" || o.ClientCA == ""):
-		return nil, errors.New("--grpc-cert, --grpc-key and --grpc-client-ca: all three are needed, or --grpc-insecure on a loopback address or unix socket")
-	case !o.Insecure:
+	if err := checkSecurity(o); err != nil {
+		return nil, err
+	}
+	if !o.Insecure {
 		creds, watcher, err := secured(o)
 		if err != nil {
 			return nil, err
@@ -107,6 +103,25 @@ func New(o Options) (*Server, error) {
 		reflection.Register(s.server)
 	}
 	return s, nil
+}
+
+// checkSecurity refuses options that would serve in the clear what others can reach, or that contradict each other.
+func checkSecurity(o Options) error {
+	given := 0
+	for _, file := range []string{o.Cert, o.Key, o.ClientCA} {
+		if file != "" {
+			given++
+		}
+	}
+	switch {
+	case o.Insecure && !mayBePlain(o.Address):
+		return fmt.Errorf("--grpc-insecure: %s can be reached from other machines; listen on 127.0.0.1, ::1 or unix:///path, or give --grpc-cert, --grpc-key and --grpc-client-ca", o.Address)
+	case o.Insecure && (given > 0 || len(o.AllowedClients) > 0):
+		return errors.New("--grpc-insecure: it excludes --grpc-cert, --grpc-key, --grpc-client-ca and --grpc-allowed-clients")
+	case !o.Insecure && given < 3:
+		return errors.New("--grpc-cert, --grpc-key and --grpc-client-ca: all three are needed, or --grpc-insecure on a loopback address or unix socket")
+	}
+	return nil
 }
 
 // NeedLeaderElection says that every replica serves, not only the leader.

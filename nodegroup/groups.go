@@ -26,8 +26,10 @@ const (
 	probeEvery = 5 * time.Second
 	// listingAge is how long a set of listed groups stays when nobody refreshes it.
 	listingAge = time.Minute
-	// rebuildEvery bounds how often events make a new snapshot.
+	// rebuildEvery bounds how often events make a new snapshot, and rebuildShare the time that this takes: of one core,
+	// at most one part in so many.
 	rebuildEvery = 20 * time.Millisecond
+	rebuildShare = 4
 	// snapshotAge is how old a snapshot may get without events: errors are shown after a time (CA-C47).
 	snapshotAge = 5 * time.Second
 )
@@ -135,7 +137,7 @@ func (g *Groups) touch() {
 	}
 }
 
-// follow makes a new snapshot after events, at most every rebuildEvery, and once in snapshotAge without any.
+// follow makes a new snapshot after events, not more often than it should, and once in snapshotAge without any.
 func (g *Groups) follow(ctx context.Context) {
 	pause := g.clock.NewTimer(rebuildEvery)
 	defer pause.Stop()
@@ -148,9 +150,10 @@ func (g *Groups) follow(ctx context.Context) {
 		case <-g.dirty:
 		case <-tick.C():
 		}
-		// What went wrong is kept and told by Refresh.
+		began := g.clock.Now()
+		// What went wrong is told by the next Refresh, which comes here too.
 		_ = g.renew(ctx, false)
-		pause.Reset(rebuildEvery)
+		pause.Reset(max(rebuildEvery, rebuildShare*g.clock.Since(began)))
 		select {
 		case <-ctx.Done():
 			return

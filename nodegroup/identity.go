@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// AnnotationGroup, on the template node that the autoscaler is shown, holds the id of the group it stands for. It is an
+// AnnotationGroup holds, on the template node that the autoscaler is shown, the id of the group it stands for. It is an
 // annotation, because a label would make sister groups look different to the autoscaler (CA-C102).
 const AnnotationGroup = v1alpha1.Prefix + "node-group"
 

@@ -179,7 +179,7 @@ func TestAfterDeleteNodes(t *testing.T) {
 	if err := b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(n)}); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("CA-C76 the size is lower at once", func(t *testing.T) { b.expect(p, 1, "a-1") })
+	t.Run("CA-C76 the size is lower at once", func(*testing.T) { b.expect(p, 1, "a-1") })
 	t.Run("CA-C76 the instance is Deleting", func(t *testing.T) {
 		list, err := b.groups.Instances(p.id())
 		if err != nil || len(list) != 2 || list[0].State != Deleting || list[1].State != Running {
