@@ -410,7 +410,7 @@ func TestTroubleOnARealControlPlane(t *testing.T) {
 			t.Errorf("labels: %v", n.Labels)
 		}
 	})
-	t.Run("MC-49 CAPI-21 a server in ERROR is shown, deleted and made again after the back-off", func(t *testing.T) {
+	t.Run("MC-49 CAPI-21 a server in ERROR is shown and deleted, and its Machine can be deleted", func(*testing.T) {
 		m := w.create("error", nil)
 		w.until(m, "it has a server", hasServer)
 		w.cloud.change(m.UID, func(s *fakeServer) {
@@ -433,7 +433,7 @@ func TestTroubleOnARealControlPlane(t *testing.T) {
 			t.Errorf("%d servers were asked for", n-before)
 		}
 	})
-	t.Run("MC-65 a Machine with an unreadable spec that never had a server can be deleted", func(t *testing.T) {
+	t.Run("MC-65 a Machine with an unreadable spec that never had a server can be deleted", func(*testing.T) {
 		w.cloud.mu.Lock()
 		w.cloud.refuse["unreadable"] = fault.New(fault.Invalid, fault.CodeInvalidSpec, "providerSpec.value.cloudProviderSpec.flavour: unknown field; did you mean flavor?")
 		w.cloud.mu.Unlock()

@@ -156,6 +156,13 @@ func nextOfDeletion(f *facts) decision {
 		return decision{drainNode, reasonDraining}
 	case !f.cloudFinalizer || f.released:
 		return nextAfterCloud(f)
+	}
+	return nextInCloud(f)
+}
+
+// nextInCloud: the node is empty, and something of the Machine may be left in the cloud.
+func nextInCloud(f *facts) decision {
+	switch {
 	case f.force:
 		return decision{letGo, reasonForced}
 	case f.cloudErr != nil && f.specUnreadable && !f.hadServer:
