@@ -162,7 +162,7 @@ func (b badGroup) eventSays(ctx context.Context, s *sandbox.Sandbox, object stri
 }
 
 func TestBadInputIsOneClearErrorAndStopsNobodyElse(t *testing.T) {
-	s := sandbox.ForTest(t, sandbox.Options{})
+	s := sandbox.ForTest(t, sandbox.Options{Drover: drover})
 	d, err := scenario.NewDemo(s)
 	if err != nil {
 		t.Fatal(err)
@@ -287,7 +287,7 @@ func deleteAll(t *testing.T, s *sandbox.Sandbox) {
 }
 
 func TestAWrongConfiguredPasswordIsSaidOnTheMachines(t *testing.T) {
-	s := sandbox.ForTest(t, sandbox.Options{Password: "wrong", NoAutoscaler: true})
+	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, Password: "wrong", NoAutoscaler: true})
 	d, err := scenario.NewDemo(s)
 	if err != nil {
 		t.Fatal(err)

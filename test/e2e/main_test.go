@@ -1,0 +1,31 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/drover-project/drover/test/sandbox"
+)
+
+// drover is the binary under test, built once.
+var drover string
+
+func TestMain(m *testing.M) {
+	os.Exit(built(m))
+}
+
+func built(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "drover-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if drover, err = sandbox.Build(context.Background(), dir, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}

@@ -1,0 +1,111 @@
+package sandbox
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestASecondSandboxIsRefusedAndToldWhoRuns(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "drover", "sandbox.lock")
+	release, err := lockFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = lockFile(path)
+	if err == nil || !strings.Contains(err.Error(), "another sandbox is running") || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
+		t.Errorf("got %v", err)
+	}
+	release()
+	release, err = lockFile(path)
+	if err != nil {
+		t.Fatalf("after the first has ended: %v", err)
+	}
+	release()
+}
+
+func TestALockFileThatAKilledSandboxLeftHoldsNobodyBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sandbox.lock")
+	if err := os.WriteFile(path, []byte("4194305\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	release, err := lockFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+}
+
+func TestClaim(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	for name, c := range map[string]struct{ address, want string }{
+		"a free port":           {"127.0.0.1:0", ""},
+		"a port already in use": {taken.Addr().String(), "--grpc-address " + taken.Addr().String() + " cannot be listened on"},
+		"another machine's eye": {"0.0.0.0:0", "loopback alone"},
+		"no port":               {"127.0.0.1", "is not host:port"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := claim("--grpc-address", c.address)
+			if c.want == "" && (err != nil || strings.HasSuffix(got, ":0")) {
+				t.Errorf("got %q, %v", got, err)
+			}
+			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestAPortInUseEndsTheStartBeforeAnythingRuns(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	dir := filepath.Join(t.TempDir(), "sandbox")
+	_, err = Start(t.Context(), Options{Dir: dir, HealthAddress: taken.Addr().String()})
+	if err == nil || !strings.Contains(err.Error(), "--health-address") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the folder %s was made", dir)
+	}
+}
+
+func TestReadFlags(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "flags")
+	if err := os.WriteFile(path, []byte("# why\n--a=1\n\n  --b\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := readFlags(path)
+	if err != nil || strings.Join(got, " ") != "--a=1 --b" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestFindAutoscaler(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "cluster-autoscaler")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Dir(program))
+	if got, err := FindAutoscaler(); got != program || err != nil {
+		t.Errorf("on the PATH: got %q, %v", got, err)
+	}
+	t.Setenv("CLUSTER_AUTOSCALER", "/nowhere/ca")
+	if _, err := FindAutoscaler(); err == nil || !strings.Contains(err.Error(), "CLUSTER_AUTOSCALER=/nowhere/ca") {
+		t.Errorf("named, but not there: got %v", err)
+	}
+	t.Setenv("PATH", "")
+	t.Setenv("CLUSTER_AUTOSCALER", "")
+	if got, err := FindAutoscaler(); got != "" || err != nil {
+		t.Errorf("none: got %q, %v", got, err)
+	}
+}

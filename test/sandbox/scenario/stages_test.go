@@ -1,0 +1,122 @@
+package scenario
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/test/openstack"
+)
+
+func TestTheManifestIsTheExampleThatIsShipped(t *testing.T) {
+	raw, err := os.ReadFile("../../../deploy/examples/machinedeployment.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example := &v1alpha1.MachineDeployment{}
+	if err := yaml.UnmarshalStrict(raw, example); err != nil {
+		t.Fatal(err)
+	}
+	ours, err := Deployment("v" + example.Spec.Template.Spec.Versions.Kubelet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The demo's group is smaller, so that its maximum is reached.
+	example.Annotations = ours.Annotations
+	want, err := Manifest(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Manifest(ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != string(want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestTheKubeletIsTheControlPlanes(t *testing.T) {
+	d, err := Deployment("v1.37.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Spec.Template.Spec.Versions.Kubelet; got != "1.37.1" {
+		t.Errorf("got %s", got)
+	}
+	if m := Single(d, "x"); len(m.Labels) != 0 || m.Namespace != d.Namespace || m.Spec.Versions.Kubelet != "1.37.1" {
+		t.Errorf("a single Machine that no set would claim: got %+v", m)
+	}
+}
+
+func usable(name, flavor, label string) corev1.Node {
+	return corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{newLabel: label, corev1.LabelInstanceTypeStable: flavor}},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	}
+}
+
+func TestRolledOver(t *testing.T) {
+	before := members{nodes: []corev1.Node{usable("old", "m1.small", "")}}
+	for name, c := range map[string]struct {
+		nodes    []corev1.Node
+		machines int
+		done     bool
+	}{
+		"an old node is left":                     {[]corev1.Node{usable("old", "m1.small", ""), usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 3, false},
+		"a new node has the old flavor":           {[]corev1.Node{usable("a", "m1.small", newValue), usable("b", newFlavor, newValue)}, 2, false},
+		"a new node lacks the label":              {[]corev1.Node{usable("a", newFlavor, ""), usable("b", newFlavor, newValue)}, 2, false},
+		"a machine has no node yet":               {[]corev1.Node{usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 3, false},
+		"one node only":                           {[]corev1.Node{usable("a", newFlavor, newValue)}, 1, false},
+		"all nodes are new, one for each machine": {[]corev1.Node{usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 2, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := rolledOver(before, members{nodes: c.nodes, machines: make([]v1alpha1.Machine, c.machines)}); (got == "") != c.done {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+func TestSurplus(t *testing.T) {
+	one := []string{"x"}
+	m := members{machines: make([]v1alpha1.Machine, 1)}
+	if got := surplus(openstack.Left{Servers: one, Ports: one, FloatingIPs: one}, m); got != "" {
+		t.Errorf("one of each for one machine: got %q", got)
+	}
+	for name, l := range map[string]openstack.Left{
+		"a server more":         {Servers: []string{"x", "y"}, Ports: one, FloatingIPs: one},
+		"a port more":           {Servers: one, Ports: []string{"x", "y"}, FloatingIPs: one},
+		"a floating IP is gone": {Servers: one, Ports: one},
+		"a volume":              {Servers: one, Ports: one, FloatingIPs: one, Volumes: one},
+	} {
+		if surplus(l, m) == "" {
+			t.Errorf("%s: got nothing", name)
+		}
+	}
+}
+
+func TestFirstJoinFollowsTheFirstPodThatWasPending(t *testing.T) {
+	pending := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},
+	}}}
+	bound := *pending.DeepCopy()
+	bound.Spec.NodeName = "n"
+	start := time.Unix(0, 0)
+	f := &firstJoin{}
+	f.look([]corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "fits"}, Spec: corev1.PodSpec{NodeName: "m"}}, pending}, nil, start)
+	f.look([]corev1.Pod{bound}, nil, start.Add(4*time.Second))
+	if f.took != 0 {
+		t.Errorf("before its node is usable: got %s", f.took)
+	}
+	f.look([]corev1.Pod{bound}, []corev1.Node{usable("n", "", "")}, start.Add(5*time.Second))
+	f.look([]corev1.Pod{bound}, []corev1.Node{usable("n", "", "")}, start.Add(6*time.Second))
+	if f.pod != "p" || f.took != 5*time.Second {
+		t.Errorf("got %+v", f)
+	}
+}
