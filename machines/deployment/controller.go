@@ -121,6 +121,10 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 		plan.Status.CollisionCount = next(d.Status.CollisionCount)
 		plan.RequeueAfter = gather
 	}
+	if err == nil && !collided && len(plan.Changes) > 0 && d.Status.ObservedGeneration == d.Generation {
+		// A step of a roll: the numbers are about to change, and are written once, when the sets have followed.
+		return gather, nil
+	}
 	return plan.RequeueAfter, errors.Join(err, r.writeStatus(ctx, d, plan.Status))
 }
 

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/retry"
@@ -236,6 +237,8 @@ func TestDeploymentsOnARealControlPlane(t *testing.T) {
 	t.Run("design §3 a dropped spec.replicas comes back", func(t *testing.T) { w.on(t).replicasDropped() })
 	t.Run("MC-30 MC-33 orphans are adopted, strangers released", func(t *testing.T) { w.on(t).adoption() })
 	t.Run("MCM-1 a spec that cannot be followed is told", func(t *testing.T) { w.on(t).badBounds() })
+	t.Run("CAPI-58 a roll of 20 costs few writes", func(t *testing.T) { w.on(t).writes() })
+	t.Run("CAPI-53 CAPI-54 a re-ordered template and a set of another maker roll nothing", func(t *testing.T) { w.on(t).takeOver() })
 	t.Run("MC-31 a deleted deployment takes everything along", func(t *testing.T) { w.on(t).cascade() })
 }
 
@@ -415,6 +418,86 @@ func (w *world) adoption() {
 		err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(&sets.Items[0]), s)
 		return fmt.Sprint(err, s.OwnerReferences), err == nil && metav1.IsControlledBy(s, w.get("adopting"))
 	})
+}
+
+// writes counts what the controllers write to sets and deployments while 20 Machines roll in steps of 5.
+func (w *world) writes() {
+	d := group("counted", size(20))
+	surge := intstr.FromInt32(5)
+	d.Spec.Strategy = &v1alpha1.MachineDeploymentStrategy{RollingUpdate: &v1alpha1.MachineRollingUpdate{MaxSurge: &surge}}
+	w.create(d)
+	w.settled("counted", 20)
+	before := w.counted()
+	w.patch("counted", `{"spec":{"template":{"spec":{"versions":{"kubelet":"1.37.2"}}}}}`)
+	w.eventually("the roll to begin", func() (string, bool) { return "", len(w.machines("counted")) > 20 })
+	w.settled("counted", 20)
+	after := w.counted()
+	w.t.Logf("20 Machines rolled: %d writes to sets and deployments, %d Machines made, %d deleted",
+		after["owners"]-before["owners"], after["create"]-before["create"], after["delete"]-before["delete"])
+	for what, n := range after {
+		w.t.Logf("    %s: %d", what, n-before[what])
+	}
+	if made, deleted := after["create"]-before["create"], after["delete"]-before["delete"]; made != 20 || deleted != 20 {
+		w.t.Errorf("%d made and %d deleted, 20 were rolled", made, deleted)
+	}
+	if n := after["owners"] - before["owners"]; n > 40 {
+		w.t.Errorf("%d writes to sets and deployments, at most 2 for each of 20 Machines are wanted", n)
+	}
+}
+
+// counted reads the audit log: writes of this group's sets and deployment, creates and deletes of its Machines.
+func (w *world) counted() map[string]int {
+	w.t.Helper()
+	requests, err := w.kube.Requests()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	counts := map[string]int{}
+	for _, r := range requests {
+		if !r.Wrote() || !strings.Contains(r.URI, "counted") && !strings.Contains(r.URI, set.FieldManager) {
+			continue
+		}
+		switch r.Resource {
+		case "machinesets", "machinedeployments":
+			counts["owners"]++
+			counts[r.Resource+"/"+r.Subresource+" "+r.Verb]++
+		case "machines":
+			counts[r.Verb]++
+		}
+	}
+	return counts
+}
+
+// takeOver lets a set that another program made, with names and a provider document of its own, be the current one.
+func (w *world) takeOver() {
+	d := group("taken", size(2))
+	labels := map[string]string{"group": "taken", v1alpha1.LabelTemplateHash: "584598b977"}
+	former := &v1alpha1.MachineSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "taken-584598b977", Namespace: "default", Labels: labels,
+			Annotations: map[string]string{v1alpha1.AnnotationRevision: "7", v1alpha1.AnnotationRevisionHistory: "2,5"}},
+		Spec: v1alpha1.MachineSetSpec{Replicas: size(2), Selector: metav1.LabelSelector{MatchLabels: labels}, Template: *d.Spec.Template.DeepCopy()},
+	}
+	former.Spec.Template.Metadata.Labels = labels
+	former.Spec.Template.Spec.ProviderSpec.Value.Raw = []byte(`{"cloudProviderSpec":{"region":"","flavor":"m1.small"},"cloudProvider":"openstack","network":null}`)
+	if err := w.client.Create(w.t.Context(), former); err != nil {
+		w.t.Fatal(err)
+	}
+	w.eventually("the former set's Machines", func() (string, bool) { return "", len(w.machines("taken")) == 2 })
+	before := names(w.machines("taken"))
+	w.create(d)
+	w.settled("taken", 2)
+	for name := range names(w.machines("taken")) {
+		if !before[name] {
+			w.t.Errorf("%s is new", name)
+		}
+	}
+	var sets v1alpha1.MachineSetList
+	if err := w.client.List(w.t.Context(), &sets, client.MatchingLabels{"group": "taken"}); err != nil {
+		w.t.Fatal(err)
+	}
+	if len(sets.Items) != 1 || sets.Items[0].Annotations[v1alpha1.AnnotationRevisionHistory] != "2,5" || w.get("taken").Annotations[v1alpha1.AnnotationRevision] != "7" {
+		w.t.Errorf("%d sets, history %v, revision %v", len(sets.Items), sets.Items[0].Annotations, w.get("taken").Annotations)
+	}
 }
 
 func (w *world) badBounds() {

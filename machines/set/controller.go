@@ -127,12 +127,11 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 	if acted != nil {
 		reason := reasonCreate
 		status.ErrorReason, status.ErrorMessage = &reason, bounded(acted.Error())
+	} else if next.create > 0 || len(next.remove) > 0 {
+		// The numbers are about to change: they are written once, when the cache shows what was done.
+		return ctrl.Result{RequeueAfter: gather}, nil
 	}
-	wait = soonest(wait, seen.availableIn)
-	if next.later > 0 {
-		wait = soonest(wait, gather)
-	}
-	return ctrl.Result{RequeueAfter: wait}, errors.Join(acted, r.writeStatus(ctx, set, status))
+	return ctrl.Result{RequeueAfter: soonest(wait, seen.availableIn)}, errors.Join(acted, r.writeStatus(ctx, set, status))
 }
 
 // act deletes first and makes then, so that a stale view never makes what it deletes.

@@ -31,8 +31,6 @@ type decision struct {
 	restore bool
 	remove  []*v1alpha1.Machine
 	create  int
-	// later counts what is left for the next pass.
-	later int
 }
 
 // observe puts together what the cache shows and what this process has done already.
@@ -77,7 +75,6 @@ func decide(s seen) decision {
 	case surplus < 0 && s.set.Annotations[v1alpha1.AnnotationNoCreate] != "true":
 		d.create = -surplus
 	}
-	d.later = max(0, d.create-maxPerPass) + max(0, len(d.remove)-maxPerPass)
 	d.create = min(d.create, maxPerPass)
 	d.remove = d.remove[:min(len(d.remove), maxPerPass)]
 	return d
