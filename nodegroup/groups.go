@@ -60,12 +60,11 @@ type Groups struct {
 	synced  chan struct{}
 
 	// mu guards what follows and the making of views. It is not held during I/O.
-	mu      sync.Mutex
-	stale   bool
-	own     map[types.NamespacedName]*v1alpha1.MachineDeployment
-	seen    map[types.UID]time.Time
-	built   time.Time
-	invalid error
+	mu    sync.Mutex
+	stale bool
+	own   map[types.NamespacedName]*v1alpha1.MachineDeployment
+	seen  map[types.UID]time.Time
+	built time.Time
 }
 
 // New makes Groups. They answer once Start has synced its caches; until then reads answer as if there were no group.
@@ -201,8 +200,9 @@ func (g *Groups) renew(ctx context.Context, relist bool) error {
 		g.forget(objects.Machines)
 		objects.Now, objects.Seen = now, g.seen
 		built := Build(objects)
-		if g.invalid = built.Check(); g.invalid != nil {
-			return unavailable(g.invalid, "the node groups do not add up, the last sound answers stay")
+		if err := built.Check(); err != nil {
+			g.stale = true
+			return unavailable(err, "the node groups do not add up, the last sound answers stay")
 		}
 		snapshot, g.built = built, now
 	}

@@ -55,7 +55,7 @@ func (g *Groups) adopt(d *v1alpha1.MachineDeployment, kept ...*member) {
 	base := *current.snapshot
 	base.seen, base.now = g.seen, g.clock.Now()
 	next := base.with(d)
-	if g.invalid = next.groups[ID(d.Namespace, d.Name)].check(); g.invalid != nil {
+	if next.groups[ID(d.Namespace, d.Name)].check() != nil {
 		return
 	}
 	g.publish(current, next, false)

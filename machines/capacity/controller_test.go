@@ -11,11 +11,15 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/drover-project/drover/deploy"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -40,6 +44,7 @@ func (c *catalog) Shape(context.Context, string, *v1alpha1.MachineTemplateSpec) 
 // bench is the controller on a real API server: what it writes is merged there, with what others write.
 type bench struct {
 	t        *testing.T
+	config   *rest.Config
 	client   client.Client
 	cloud    *catalog
 	recorder *events.FakeRecorder
@@ -53,14 +58,15 @@ func newBench(t *testing.T) *bench {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(kube.ForTest(t, kube.Options{}).Config, client.Options{Scheme: scheme})
+	config := kube.ForTest(t, kube.Options{}).Config
+	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := deploy.Apply(t.Context(), c, "crds"); err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, client: c, cloud: &catalog{shape: shape()}, recorder: events.NewFakeRecorder(100),
+	b := &bench{t: t, config: config, client: c, cloud: &catalog{shape: shape()}, recorder: events.NewFakeRecorder(100),
 		clock: clocktesting.NewFakePassiveClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))}
 	b.r = newReconciler(Options{Cloud: b.cloud, Clock: b.clock}, c, b.recorder)
 	return b
@@ -185,4 +191,33 @@ func TestTheTemplateInStatus(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+func TestInAManager(t *testing.T) {
+	b := newBench(t)
+	mgr, err := ctrl.NewManager(b.config, manager.Options{Scheme: b.client.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := New(Options{Control: mgr, Cloud: b.cloud}).SetupWithManager(mgr); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	d := b.create("managed")
+	err = wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
+		err := b.client.Get(ctx, client.ObjectKeyFromObject(d), d)
+		return err == nil && d.Status.NodeTemplate != nil, err
+	})
+	if err != nil {
+		t.Fatalf("waiting for the node template: %v", err)
+	}
+	b.condition(d, metav1.ConditionTrue, reasonResolved, "")
 }
