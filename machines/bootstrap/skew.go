@@ -20,23 +20,13 @@ func CheckSkew(kubelet, server string) error {
 	if err != nil {
 		return fmt.Errorf("reading the API server's version %q: %w", server, err)
 	}
-	if have.Major() != want.Major() {
-		return skewed(kubelet, have)
-	}
 	oldest := uint(0)
 	if have.Minor() > maxSkew {
 		oldest = have.Minor() - maxSkew
 	}
-	if want.Minor() > have.Minor() || want.Minor() < oldest {
-		return skewed(kubelet, have)
+	if have.Major() == want.Major() && want.Minor() <= have.Minor() && want.Minor() >= oldest {
+		return nil
 	}
-	return nil
-}
-
-func skewed(kubelet string, have *version.Version) error {
-	oldest := uint(0)
-	if have.Minor() > maxSkew {
-		oldest = have.Minor() - maxSkew
-	}
-	return fmt.Errorf("spec.versions.kubelet %s does not fit the API server's %s: allowed are %d.%d to %d.%d", kubelet, have, have.Major(), oldest, have.Major(), have.Minor())
+	return fmt.Errorf("spec.versions.kubelet %s does not fit the API server's %s: allowed are %d.%d to %d.%d",
+		kubelet, have, have.Major(), oldest, have.Major(), have.Minor())
 }

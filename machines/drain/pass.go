@@ -50,9 +50,8 @@ func (d *Drainer) Pass(ctx context.Context, node string, mode Mode) (Result, err
 	if err != nil {
 		return Result{}, err
 	}
-	// Nobody will end the pods of an unreachable node: that they were asked to go is all there is to wait for.
-	done := mode.Unreachable && len(blocked) == 0
-	return Result{Done: done, Remaining: len(plan.Evict) + len(plan.Waiting) + len(plan.Later), Blocked: blocked}, nil
+	// Nobody will end the pods of an unreachable node, and no budget keeps them alive: that they were asked to go is all.
+	return Result{Done: mode.Unreachable, Remaining: len(plan.Evict) + len(plan.Waiting) + len(plan.Later), Blocked: blocked}, nil
 }
 
 func (d *Drainer) evict(ctx context.Context, pods []*corev1.Pod, mode Mode) ([]Blocked, error) {

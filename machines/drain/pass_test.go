@@ -91,10 +91,10 @@ func TestPassOnAnUnreachableNode(t *testing.T) {
 			t.Errorf("result %+v, error %v, asked %+v", got, err, asked)
 		}
 	})
-	t.Run("a budget holds even there", func(t *testing.T) {
+	t.Run("MCM-56 a budget cannot keep alive what is dead", func(t *testing.T) {
 		var asked []*policyv1.Eviction
 		d := answering(func(string) error { return tooMany() }, &asked, pod("p"))
-		if got, err := d.Pass(t.Context(), "n", Mode{Unreachable: true}); err != nil || got.Done {
+		if got, err := d.Pass(t.Context(), "n", Mode{Unreachable: true}); err != nil || !got.Done || len(got.Blocked) != 1 {
 			t.Errorf("result %+v, error %v", got, err)
 		}
 	})

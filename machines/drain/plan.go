@@ -16,7 +16,7 @@ const systemCriticalPriority = 2 * 1000000000
 // Mode is how a node is drained.
 type Mode struct {
 	// Unreachable: the node's kubelet does not answer. Pods get one second of grace and are not waited for, since
-	// nobody will end them.
+	// nobody will end them; a budget that refuses is not waited for either.
 	Unreachable bool
 }
 
