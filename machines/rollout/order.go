@@ -87,7 +87,11 @@ func compareBool(a, b bool) int {
 }
 
 func priorityOf(m *v1alpha1.Machine) int {
-	if p, err := strconv.Atoi(m.Annotations[v1alpha1.AnnotationPriority]); err == nil {
+	value, ok := m.Annotations[v1alpha1.AnnotationPriority]
+	if !ok {
+		return defaultPriority
+	}
+	if p, err := strconv.Atoi(value); err == nil {
 		return p
 	}
 	return defaultPriority

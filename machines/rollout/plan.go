@@ -33,11 +33,11 @@ func Compute(s Snapshot) (Plan, error) {
 	w.annotate()
 	p.Revision = w.revision()
 	p.Status, p.RequeueAfter = w.status(collisions)
-	w.changes(&p)
-	p.Delete = w.surplusHistory(p.Status)
 	kept, next := PruneRemovals(s.Deployment.Spec.Removals, w.machines(), w.now)
 	p.Removals, p.PruneRemovals = kept, len(kept) < len(s.Deployment.Spec.Removals)
 	p.RequeueAfter = soonest(p.RequeueAfter, next)
+	w.changes(&p)
+	p.Delete = w.surplusHistory(p.Status)
 	p.Steps = w.steps
 	return p, nil
 }
@@ -103,7 +103,7 @@ func (w *work) changes(p *Plan) {
 		if s == w.current {
 			minReady = minReadySeconds(w.d)
 		}
-		removals, same := s.keptRemovals(w.d.Spec.Removals)
+		removals, same := s.keptRemovals(p.Removals)
 		stored := s.set.Spec.Replicas != nil && *s.set.Spec.Replicas == s.size
 		if stored && same && minReady == s.set.Spec.MinReadySeconds && s.annotated() {
 			continue

@@ -74,6 +74,7 @@ func (r *run) total() int32 {
 // rollingNow says that something of an old template is there, a server at least, and that it is to be replaced.
 func (r *run) rollingNow() bool {
 	w := newWork(r.snapshot())
+	w.shareRemovals()
 	if _, err := w.findCurrent(); err != nil {
 		r.t.Fatal(err)
 	}

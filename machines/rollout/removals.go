@@ -17,6 +17,9 @@ const removalAge = 15 * time.Minute
 // It returns how many entries were new to their sets.
 func (w *work) shareRemovals() int32 {
 	var unseen int32
+	if len(w.d.Spec.Removals) == 0 {
+		return 0
+	}
 	for _, s := range w.sets {
 		own, present := uidsOf(s.removals), s.uids()
 		removals := s.removals[:len(s.removals):len(s.removals)]
@@ -47,6 +50,9 @@ func (s *setWork) uids() map[types.UID]bool {
 // keptRemovals is the set's list without the entries that mean nothing any more: the Machine is gone and the deployment
 // has dropped the entry too. same says that nothing is to be written.
 func (s *setWork) keptRemovals(deployment []v1alpha1.Removal) (kept []v1alpha1.Removal, same bool) {
+	if len(s.removals) == 0 {
+		return nil, true
+	}
 	present, listed := s.uids(), uidsOf(deployment)
 	for _, r := range s.removals {
 		if present[r.UID] || listed[r.UID] {
