@@ -17,25 +17,32 @@ const labelCinderZone = "topology.cinder.csi.openstack.org/zone"
 
 // Template is the node that a new Machine of the deployment becomes on a server of this shape, once it takes pods: with
 // the labels and taints that last, without those that go before (the startup taint, and those of the cloud controller
-// and of the node's life).
+// and of the node's life). Annotations of the deployment lie over what the flavor says.
 //
-// Errors: Invalid, when the template's kubelet annotations cannot be read.
+// Errors: Invalid, when the template's kubelet annotations or the deployment's capacity annotations cannot be read.
 func Template(d *v1alpha1.MachineDeployment, shape cloud.Shape, startupTaint string) (*v1alpha1.NodeTemplate, error) {
 	template := &d.Spec.Template
 	settings, err := bootstrap.ParseKubeletSettings(template.Metadata.Annotations)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, fault.CodeInvalidSpec, "spec.template.metadata.annotations: %v", err)
 	}
+	over, err := readOverride(d)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, fault.CodeInvalidSpec, "metadata.annotations: %v", err)
+	}
+	over.apply(&shape, &settings)
 	left, err := allocatable(shape, settings)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, fault.CodeInvalidSpec, "spec.template.metadata.annotations: %v", err)
 	}
-	return &v1alpha1.NodeTemplate{
+	out := &v1alpha1.NodeTemplate{
 		Capacity:    capacity(shape, settings.MaxPods),
 		Allocatable: left,
 		Labels:      labels(d, shape),
 		Taints:      taints(template.Spec.Taints, startupTaint),
-	}, nil
+	}
+	over.extend(out)
+	return out, nil
 }
 
 // labels are those that the template gives, and over them those that kubelet, cloud controller and CSI driver put on
