@@ -124,7 +124,7 @@ func defaultTransport() http.RoundTripper {
 // known.
 func (c *Cloud) Changes() <-chan types.NamespacedName { return c.changes }
 
-// NeedLeaderElection: only the leader may ask the cloud.
+// NeedLeaderElection is true: only the leader may ask the cloud.
 func (c *Cloud) NeedLeaderElection() bool { return true }
 
 // Start follows the projects until ctx ends, and returns when all is quiet.

@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/gophercloud/gophercloud/v2"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/machines/fault"
 )
@@ -67,13 +67,8 @@ func newProject(s *session, c clock.Clock, clusterID string) *project {
 	}
 }
 
-// synced tells whether an absence may be believed: all lists have been seen since the start.
-func (p *project) synced() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.syncedLocked()
-}
-
+// syncedLocked tells whether an absence may be believed: all lists have been seen since the start. The caller holds the
+// lock.
 func (p *project) syncedLocked() bool { return p.owned && p.fulls > 0 }
 
 // use makes the project ask with these credentials from now on: those that came last work longest.
@@ -163,7 +158,7 @@ func (p *project) poll(ctx context.Context) time.Duration {
 	news := p.inventory.concerned(ids)
 	p.mu.Unlock()
 	if !before || failure != nil {
-		logr.FromContextOrDiscard(ctx).Info("following the servers of a project", "servers", len(rows))
+		log.FromContext(ctx).Info("following the servers of a project", "servers", len(rows))
 		news.all = true
 	}
 	p.changed(p, news)
@@ -190,7 +185,7 @@ func (p *project) failed(ctx context.Context, err error) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.failures == 0 {
-		logr.FromContextOrDiscard(ctx).Info("the servers of a project cannot be listed; what is known stays", "error", err.Error())
+		log.FromContext(ctx).Info("the servers of a project cannot be listed; what is known stays", "error", err.Error())
 	}
 	p.failures++
 	p.failure = err

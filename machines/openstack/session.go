@@ -249,37 +249,56 @@ var versionPath = map[service]string{networkService: "v2.0/", imageService: "v2/
 
 // chooseEndpoints picks one URL per service. Without a region, the catalog must have one only.
 func chooseEndpoints(t *token, c *Credentials) (*identity, error) {
+	region, err := chooseRegion(t.Catalog, c.Region)
+	if err != nil {
+		return nil, err
+	}
 	want := c.Interface
 	if want == "" {
 		want = "public"
 	}
-	var regions []string
-	for _, entry := range t.Catalog {
-		for _, e := range entry.Endpoints {
-			if entry.Type == "compute" && !slices.Contains(regions, e.Region) {
-				regions = append(regions, e.Region)
-			}
-		}
-	}
-	id := &identity{projectID: t.Project.ID, region: c.Region, endpoints: map[service]string{}}
-	switch {
-	case id.region == "" && len(regions) > 1:
-		return nil, fault.New(fault.Invalid, fault.CodeInvalidSpec, "region is missing, and the cloud has several: %s", strings.Join(regions, ", "))
-	case id.region == "" && len(regions) == 1:
-		id.region = regions[0]
-	case len(regions) > 0 && !slices.Contains(regions, id.region):
-		return nil, fault.New(fault.Invalid, fault.CodeInvalidSpec, "region %s is unknown; the cloud has: %s", id.region, strings.Join(regions, ", "))
-	}
+	id := &identity{projectID: t.Project.ID, region: region, endpoints: map[service]string{}}
 	for s, types := range serviceTypes {
 		for _, entry := range t.Catalog {
-			for _, e := range entry.Endpoints {
-				if slices.Contains(types, entry.Type) && e.Region == id.region && e.Interface == want {
-					id.endpoints[s] = baseURL(e.URL, versionPath[s])
+			if slices.Contains(types, entry.Type) {
+				if address := entry.address(region, want); address != "" {
+					id.endpoints[s] = baseURL(address, versionPath[s])
 				}
 			}
 		}
 	}
 	return id, nil
+}
+
+// address gives the service's URL in a region; empty when it has none.
+func (e *catalogEntry) address(region, availability string) string {
+	for _, endpoint := range e.Endpoints {
+		if endpoint.Region == region && endpoint.Interface == availability {
+			return endpoint.URL
+		}
+	}
+	return ""
+}
+
+// chooseRegion checks the wanted region, or gives the only one that Nova is in.
+func chooseRegion(catalog []catalogEntry, want string) (string, error) {
+	var regions []string
+	for _, entry := range catalog {
+		for _, e := range entry.Endpoints {
+			if entry.Type == string(computeService) && !slices.Contains(regions, e.Region) {
+				regions = append(regions, e.Region)
+			}
+		}
+	}
+	switch {
+	case len(regions) == 0 || slices.Contains(regions, want):
+		return want, nil
+	case want != "":
+		return "", fault.New(fault.Invalid, fault.CodeInvalidSpec, "region %s is unknown; the cloud has: %s", want, strings.Join(regions, ", "))
+	case len(regions) > 1:
+		return "", fault.New(fault.Invalid, fault.CodeInvalidSpec, "region is missing, and the cloud has several: %s", strings.Join(regions, ", "))
+	}
+	return regions[0], nil
 }
 
 // baseURL ends in a slash and in the version.

@@ -269,7 +269,8 @@ func (s *sources) dereference(ctx context.Context, ref *reference) (string, erro
 		return "", err
 	}
 	key := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
-	text, ok := "", false
+	var text string
+	var ok bool
 	if ref.Kind == secretKind {
 		secret := &corev1.Secret{}
 		if err := s.get(ctx, "key "+ref.Key, key, secret); err != nil {

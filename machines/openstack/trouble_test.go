@@ -136,7 +136,7 @@ func TestAbsenceIsNoProof(t *testing.T) {
 	})
 	t.Run("a server that left no record is proved gone by one GET", func(t *testing.T) {
 		b := newBench(t)
-		i, s := b.active(newMachine(t, "a", seedFields()))
+		_, s := b.active(newMachine(t, "a", seedFields()))
 		b.stop()
 		b.sim.DeleteServer(s.ID)
 		b.clock.Step(time.Minute)
@@ -145,7 +145,7 @@ func TestAbsenceIsNoProof(t *testing.T) {
 		m := newMachine(t, "a", seedFields())
 		id := "openstack:///" + s.ID
 		m.Spec.ProviderID = &id
-		i = b.synced(m)
+		i := b.synced(m)
 		if f := b.observe(i); !f.Gone || f.Server != nil {
 			t.Fatalf("got %+v", f)
 		}

@@ -81,7 +81,7 @@ func TestReadSpec(t *testing.T) {
 		"tags as a list are either":               {[]string{`{` + least + `,"tags":["a=b","c"]}`}, func(s *Spec) bool { return s.Metadata["a"] == "b" && s.Tags[0] == "c" }, ""},
 		"serverGroup is serverGroupID":            {[]string{`{` + least + `,"serverGroup":"g","serverGroupID":"g"}`}, func(s *Spec) bool { return s.ServerGroup == "g" }, ""},
 		"MC-9 unless they conflict":               {[]string{`{` + least + `,"serverGroup":"g","serverGroupID":"h"}`}, nil, "doc.serverGroup: \"g\" conflicts with serverGroupID"},
-		"foreign keys have no effect":             {[]string{`{` + least + `,"trustDevicePath":true,"nodeVolumeAttachLimit":25,"openstackClientTimeout":"15s","openstackComputeClientTimeout":"1s","instanceReadyCheckPeriod":"5s","instanceReadyCheckTimeout":"2m"}`}, func(s *Spec) bool { return true }, ""},
+		"foreign keys have no effect":             {[]string{`{` + least + `,"trustDevicePath":true,"nodeVolumeAttachLimit":25,"openstackClientTimeout":"15s","openstackComputeClientTimeout":"1s","instanceReadyCheckPeriod":"5s","instanceReadyCheckTimeout":"2m"}`}, func(s *Spec) bool { return s.Flavor == "f" }, ""},
 		"booleans":                                {[]string{`{` + least + `,"configDrive":true,"disablePortSecurity":null}`}, func(s *Spec) bool { return s.ConfigDrive && !s.DisablePortSecurity }, ""},
 		"a boolean as a value":                    {[]string{`{` + least + `,"configDrive":{"value":"true"}}`}, func(s *Spec) bool { return s.ConfigDrive }, ""},
 		"a boolean in quotes is an error":         {[]string{`{` + least + `,"configDrive":"true"}`}, nil, "doc.configDrive: \"true\" is no boolean"},

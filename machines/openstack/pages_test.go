@@ -1,0 +1,83 @@
+package openstack
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// pagedCloud answers a list in pages of one; some answers are taken from failures first, by marker.
+type pagedCloud struct {
+	ids      []string
+	failures map[string][]int
+	asked    []string
+}
+
+func (c *pagedCloud) RoundTrip(r *http.Request) (*http.Response, error) {
+	marker := r.URL.Query().Get("marker")
+	c.asked = append(c.asked, marker)
+	status, body := http.StatusOK, ""
+	if left := c.failures[marker]; len(left) > 0 {
+		status, c.failures[marker] = left[0], left[1:]
+		body = `{"badRequest":{"message":"marker not found"}}`
+	} else {
+		at := 0
+		for n, id := range c.ids {
+			if id == marker {
+				at = n + 1
+			}
+		}
+		body = fmt.Sprintf(`{"servers":[{"id":%q}]`, c.ids[at])
+		if at+1 < len(c.ids) {
+			body += fmt.Sprintf(`,"servers_links":[{"rel":"next","href":"http://the-cloud-calls-itself-so/servers/detail?limit=1000&marker=%s"}]`, c.ids[at])
+		}
+		body += "}"
+	}
+	return &http.Response{
+		StatusCode: status, Header: http.Header{"Date": {"Fri, 20 Nov 2026 12:00:00 GMT"}},
+		Body: io.NopCloser(strings.NewReader(body)), Request: r,
+	}, nil
+}
+
+func TestThePagesOfAList(t *testing.T) {
+	for name, tc := range map[string]struct {
+		failures map[string][]int
+		asked    string
+		class    fault.Class // empty: none
+	}{
+		"CAPI-31 are one list":                                {nil, ",a,b", ""},
+		"a marker that has vanished begins the list again":    {map[string][]int{"b": {400}}, ",a,b,,a,b", ""},
+		"a marker that vanishes again and again ends it":      {map[string][]int{"a": {400, 400, 400, 400}}, ",a,,a,,a", fault.Invalid},
+		"CAPI-36 a page that fails fails the list":            {map[string][]int{"b": {500}}, ",a,b", fault.Transient},
+		"a first page that is refused is not asked for again": {map[string][]int{"": {400}}, "", fault.Invalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &pagedCloud{ids: []string{"a", "b", "c"}, failures: tc.failures}
+			s, err := newSession(Credentials{IdentityEndpoint: "http://cloud/v3", Token: "t"}, http.Client{Transport: c}, clocktesting.NewFakeClock(noon))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.id = &identity{endpoints: map[service]string{computeService: "http://cloud/compute/"}}
+			rows, date, err := listServers(t.Context(), s, time.Time{}, true)
+			if got := strings.Join(c.asked, ","); got != tc.asked {
+				t.Errorf("asked with markers %q, want %q", got, tc.asked)
+			}
+			if tc.class != "" {
+				if !fault.Is(err, tc.class) {
+					t.Fatalf("got %v", err)
+				}
+				return
+			}
+			if err != nil || len(rows) != 3 || !date.Equal(noon) {
+				t.Fatalf("CAPI-35: got %d rows at %s, %v", len(rows), date, err)
+			}
+		})
+	}
+}
