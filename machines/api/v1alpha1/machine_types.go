@@ -12,7 +12,7 @@ import (
 //
 // It has no status subresource, as it never had one: machine-controller writes the status with an update of the whole
 // object, and a subresource would drop those writes without an error (docs/decisions/0001). Who writes a Machine's
-// status patches the Machine itself, and names its UID, so that no write makes a deleted Machine anew.
+// status patches the Machine itself; an apply must name its UID, or it makes a deleted Machine anew.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,shortName=ma
