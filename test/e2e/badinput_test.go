@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	patience  = 30 * time.Second
+	// patience covers the garbage collector, which looks for new kinds every 30 s.
+	patience  = 75 * time.Second
 	pollEvery = 100 * time.Millisecond
 	goodGroup = "good"
 )

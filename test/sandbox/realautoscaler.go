@@ -36,7 +36,7 @@ func (s *Sandbox) runAutoscaler(ctx context.Context, cloudConfig string) error {
 	}
 	args := append(shipped, demoFlags...)
 	args = append(args, "--cloud-provider=externalgrpc", "--cloud-config="+cloudConfig,
-		"--kubeconfig="+s.Cluster.Kubeconfig, "--address="+address, "--startup-taint="+startupTaint)
+		"--kubeconfig="+s.Cluster.Kubeconfig, "--address="+address)
 	env := []string{"HOME=" + s.Dir, "TMPDIR=" + s.Dir, "PATH=" + os.Getenv("PATH")}
 	p, err := startProcess(autoscalerName, s.LogFile("autoscaler"), env, s.options.Autoscaler, args...)
 	if err != nil {
