@@ -23,7 +23,8 @@ type pagedCloud struct {
 func (c *pagedCloud) RoundTrip(r *http.Request) (*http.Response, error) {
 	marker := r.URL.Query().Get("marker")
 	c.asked = append(c.asked, marker)
-	status, body := http.StatusOK, ""
+	status := http.StatusOK
+	var body string
 	if left := c.failures[marker]; len(left) > 0 {
 		status, c.failures[marker] = left[0], left[1:]
 		body = `{"badRequest":{"message":"marker not found"}}`
