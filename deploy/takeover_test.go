@@ -16,7 +16,7 @@ import (
 // Everything that machine-controller's open CRDs can hold is stored under such CRDs, then ours are applied over them.
 func TestTakeover(t *testing.T) {
 	on := kube.ForTest(t, kube.Options{})
-	if out, err := on.Kubectl(t.Context(), "apply", "--server-side", "-f", "testdata/open-crds.yaml"); err != nil {
+	if out, err := on.Kubectl(t.Context(), "apply", "-f", "testdata/open-crds.yaml"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	if out, err := on.Kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=60s", "-f", "testdata/open-crds.yaml"); err != nil {
@@ -41,6 +41,11 @@ spec: {replicas: -3, selector: {matchLabels: {a: b}}, template: {metadata: {labe
 	for _, was := range stored {
 		t.Run(was.GetKind()+"/"+was.GetName(), func(t *testing.T) { keepsAndLetsGo(t, c, was) })
 	}
+	t.Run("nothing of the open schemas is left", func(t *testing.T) {
+		unknown := merge(t, parse(goodMachine), `{metadata: {namespace: default}, spec: {taint: []}}`)
+		err := client.WithFieldValidation(c, "Strict").Create(t.Context(), unknown, client.DryRunAll)
+		expect(t, `unknown field "spec.taint"`, err)
+	})
 	// The API server itself forbids a negative size where there is a scale subresource, and forgives none: the write that
 	// removes a finalizer must mend the size.
 	t.Run("MachineSet/negative", func(t *testing.T) {
