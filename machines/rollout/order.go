@@ -29,24 +29,33 @@ func CheckDeletePolicy(policy v1alpha1.DeletePolicy) error {
 // those without a node, then those whose node is not Ready, then by the policy, and by name in the end. Machines that
 // are deleting already are left out.
 func DeletionOrder(machines []MachineFacts, policy v1alpha1.DeletePolicy, removals []v1alpha1.Removal) []*v1alpha1.Machine {
-	listed := uidsOf(removals)
-	ranked := make([]ranking, 0, len(machines))
-	for _, f := range machines {
-		if f.Machine.DeletionTimestamp.IsZero() {
-			ranked = append(ranked, rankOf(f, policy, listed))
-		}
-	}
-	slices.SortFunc(ranked, compareRanking)
+	ranked := rank(machines, policy, removals)
 	ordered := make([]*v1alpha1.Machine, len(ranked))
 	for i := range ranked {
-		ordered[i] = ranked[i].machine
+		ordered[i] = machines[ranked[i].index].Machine
 	}
 	return ordered
 }
 
+// rank puts the Machines that are not deleting into the order in which they go.
+func rank(machines []MachineFacts, policy v1alpha1.DeletePolicy, removals []v1alpha1.Removal) []ranking {
+	listed := uidsOf(removals)
+	ranked := make([]ranking, 0, len(machines))
+	for i, f := range machines {
+		if f.Machine.DeletionTimestamp.IsZero() {
+			r := rankOf(f, policy, listed)
+			r.index = i
+			ranked = append(ranked, r)
+		}
+	}
+	slices.SortFunc(ranked, compareRanking)
+	return ranked
+}
+
 // ranking holds what two Machines are compared by, in this order; the lower goes first.
 type ranking struct {
-	machine  *v1alpha1.Machine
+	index    int
+	name     string
 	keep     [2]bool // not listed, not marked
 	priority int
 	healthy  [2]bool // neither failed nor without a node, Ready
@@ -56,7 +65,7 @@ type ranking struct {
 func rankOf(f MachineFacts, policy v1alpha1.DeletePolicy, listed map[types.UID]bool) ranking {
 	m := f.Machine
 	return ranking{
-		machine:  m,
+		name:     m.Name,
 		keep:     [2]bool{!listed[m.UID] && !f.Listed, m.Annotations[v1alpha1.AnnotationDeleteMachine] == ""},
 		priority: priorityOf(m),
 		healthy:  [2]bool{!f.Failed() && f.HasNode(), f.NodeReady},
@@ -72,7 +81,7 @@ func compareRanking(a, b ranking) int {
 		compareBool(a.healthy[0], b.healthy[0]),
 		compareBool(a.healthy[1], b.healthy[1]),
 		cmp.Compare(a.age, b.age),
-		cmp.Compare(a.machine.Name, b.machine.Name),
+		cmp.Compare(a.name, b.name),
 	)
 }
 

@@ -19,6 +19,9 @@ import (
 // TemplatesEqual says whether two templates mean the same, so that nothing rolls: the hash label, the order of keys,
 // whitespace, and null or empty fields of the provider spec are no difference (MC-19). Anything else is (design §3).
 func TemplatesEqual(a, b *v1alpha1.MachineTemplateSpec) bool {
+	if a.Spec.Versions != b.Spec.Versions {
+		return false
+	}
 	plainA, documentA := split(a)
 	plainB, documentB := split(b)
 	if !bytes.Equal(documentA, documentB) && !bytes.Equal(canonical(documentA), canonical(documentB)) {

@@ -85,13 +85,9 @@ func newSetWork(state SetState, listed map[types.UID]bool, minReady int32, now t
 // sortLiving puts the living Machines into the order in which the set will delete them. The set uses the same function
 // on the same facts, so the planner knows what a smaller size costs.
 func (s *setWork) sortLiving() {
-	byUID := make(map[types.UID]MachineFacts, len(s.living))
-	for _, f := range s.living {
-		byUID[f.Machine.UID] = f
-	}
-	s.order = s.order[:0]
-	for _, m := range DeletionOrder(s.living, s.set.Spec.DeletePolicy, s.removals) {
-		s.order = append(s.order, byUID[m.UID])
+	s.order = make([]MachineFacts, 0, len(s.living))
+	for _, r := range rank(s.living, s.set.Spec.DeletePolicy, s.removals) {
+		s.order = append(s.order, s.living[r.index])
 	}
 	s.availableFrom = make([]int32, len(s.order)+1)
 	for i := len(s.order) - 1; i >= 0; i-- {

@@ -103,8 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (ctrl.Result, error) {
 	selector, invalid := check(set)
 	if invalid != nil {
-		r.events.Eventf(set, nil, "Warning", reasonInvalid, "Reconcile", "%s", invalid.Error())
-		return ctrl.Result{}, r.writeStatus(ctx, set, failedStatus(set, reasonInvalid, invalid))
+		return ctrl.Result{}, r.refuse(ctx, set, invalid)
 	}
 	if err := r.ensureFinalizer(ctx, set); err != nil {
 		return ctrl.Result{}, err
@@ -132,6 +131,15 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 		return ctrl.Result{RequeueAfter: gather}, nil
 	}
 	return ctrl.Result{RequeueAfter: soonest(wait, seen.availableIn)}, errors.Join(acted, r.writeStatus(ctx, set, status))
+}
+
+// refuse tells people what in the spec cannot be followed; nothing else is done.
+func (r *Reconciler) refuse(ctx context.Context, set *v1alpha1.MachineSet, invalid error) error {
+	st := failedStatus(set, reasonInvalid, invalid)
+	if told := set.Status.ErrorMessage; told == nil || *told != *st.ErrorMessage {
+		r.events.Eventf(set, nil, "Warning", reasonInvalid, "Reconcile", "%s", invalid.Error())
+	}
+	return r.writeStatus(ctx, set, st)
 }
 
 // act deletes first and makes then, so that a stale view never makes what it deletes.

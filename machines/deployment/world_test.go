@@ -1,0 +1,225 @@
+package deployment_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/drover-project/drover/deploy"
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/deployment"
+	"github.com/drover-project/drover/machines/set"
+	"github.com/drover-project/drover/test/kube"
+)
+
+// world is a real control plane on which the two controllers run, and an actor in the place of the Machine controller.
+type world struct {
+	t      *testing.T
+	client client.Client
+	kube   *kube.Cluster
+	actor  *actor
+}
+
+// actor makes Machines Ready, and lets deleted ones go, as long as it is not held.
+type actor struct {
+	client     client.Client
+	held       atomic.Bool
+	heldDelete atomic.Bool
+}
+
+func (a *actor) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	m := &v1alpha1.Machine{}
+	if err := a.client.Get(ctx, req.NamespacedName, m); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	again := ctrl.Result{RequeueAfter: 50 * time.Millisecond}
+	switch {
+	case !m.DeletionTimestamp.IsZero():
+		if a.heldDelete.Load() {
+			return again, nil
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(a.patch(ctx, m, map[string]any{"metadata": map[string]any{"finalizers": nil}}))
+	case m.Status.NodeRef == nil && a.held.Load():
+		return again, nil
+	case m.Status.NodeRef == nil:
+		now := metav1.Now()
+		return ctrl.Result{}, client.IgnoreNotFound(a.patch(ctx, m, map[string]any{
+			"metadata": map[string]any{"uid": m.UID},
+			"spec":     map[string]any{"providerID": "openstack:///" + string(m.UID)},
+			"status": map[string]any{
+				"phase": v1alpha1.PhaseRunning, "nodeRef": corev1.ObjectReference{Kind: "Node", Name: m.Name},
+				"conditions": []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastTransitionTime: &now}},
+			},
+		}))
+	}
+	return ctrl.Result{}, nil
+}
+
+func (a *actor) patch(ctx context.Context, m *v1alpha1.Machine, fields map[string]any) error {
+	body, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	return a.client.Patch(ctx, m, client.RawPatch(types.MergePatchType, body), client.FieldOwner("actor"))
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	cluster := kube.ForTest(t, kube.Options{Components: []kube.Component{kube.ControllerManager}})
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := *cluster.Config
+	config.QPS, config.Burst = -1, 0
+	direct, err := client.New(&config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := deploy.Apply(t.Context(), direct, "crds"); err != nil {
+		t.Fatal(err)
+	}
+	mgr, err := ctrl.NewManager(&config, ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Logger: zap.New(zap.UseDevMode(true), zap.WriteTo(t.Output()))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, client: direct, kube: cluster, actor: &actor{client: mgr.GetClient()}}
+	for _, setup := range []func(ctrl.Manager) error{
+		set.New(set.Options{Control: mgr, Clock: clock.RealClock{}}).SetupWithManager,
+		deployment.New(deployment.Options{Control: mgr, Clock: clock.RealClock{}}).SetupWithManager,
+		func(m ctrl.Manager) error {
+			return ctrl.NewControllerManagedBy(m).For(&v1alpha1.Machine{}).Named("actor").Complete(w.actor)
+		},
+	} {
+		if err := setup(mgr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func group(name string, replicas *int32) *v1alpha1.MachineDeployment {
+	return &v1alpha1.MachineDeployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+		Spec: v1alpha1.MachineDeploymentSpec{
+			Replicas: replicas,
+			Selector: metav1.LabelSelector{MatchLabels: map[string]string{"group": name}},
+			Template: v1alpha1.MachineTemplateSpec{
+				Metadata: v1alpha1.EmbeddedMetadata{Labels: map[string]string{"group": name}},
+				Spec: v1alpha1.MachineSpec{
+					ProviderSpec: v1alpha1.ProviderSpec{Value: &runtime.RawExtension{Raw: []byte(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.small"}}`)}},
+					Versions:     v1alpha1.MachineVersionInfo{Kubelet: "1.37.1"},
+				},
+			},
+		},
+	}
+}
+
+// eventually waits until what is seen is as wanted, and says what was seen last when it is not.
+func (w *world) eventually(what string, see func() (string, bool)) {
+	w.t.Helper()
+	var last string
+	err := wait.PollUntilContextTimeout(w.t.Context(), 50*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		var ok bool
+		last, ok = see()
+		return ok, nil
+	})
+	if err != nil {
+		w.t.Fatalf("waiting for %s: %v; last seen: %s", what, err, last)
+	}
+}
+
+func (w *world) get(name string) *v1alpha1.MachineDeployment {
+	w.t.Helper()
+	d := &v1alpha1.MachineDeployment{}
+	if err := w.client.Get(w.t.Context(), types.NamespacedName{Namespace: "default", Name: name}, d); err != nil {
+		w.t.Fatal(err)
+	}
+	return d
+}
+
+func (w *world) machines(name string) []v1alpha1.Machine {
+	w.t.Helper()
+	var list v1alpha1.MachineList
+	if err := w.client.List(w.t.Context(), &list, client.InNamespace("default"), client.MatchingLabels{"group": name}); err != nil {
+		w.t.Fatal(err)
+	}
+	return list.Items
+}
+
+// settled waits until the deployment has n Machines, all of its current template and available, and nothing else.
+func (w *world) settled(name string, n int32) {
+	w.t.Helper()
+	w.eventually(fmt.Sprintf("%d settled Machines in %s", n, name), func() (string, bool) {
+		st, count := w.get(name).Status, len(w.machines(name))
+		return fmt.Sprintf("%d Machines, status %+v", count, st), count == int(n) && st.Replicas == n && st.UpdatedReplicas == n &&
+			st.AvailableReplicas == n && st.ObservedGeneration == w.get(name).Generation
+	})
+}
+
+func (w *world) patch(name, body string) {
+	w.t.Helper()
+	if err := w.client.Patch(w.t.Context(), group(name, nil), client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// remove names Machines for removal and lowers the size by them, as one conditional write, like a node group does.
+func (w *world) remove(name string, machines ...v1alpha1.Machine) {
+	w.t.Helper()
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		d := w.get(name)
+		removals := d.Spec.Removals
+		for _, m := range machines {
+			removals = append(removals, v1alpha1.Removal{Name: m.Name, UID: m.UID, Time: metav1.Now()})
+		}
+		body, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{"resourceVersion": d.ResourceVersion},
+			"spec":     map[string]any{"replicas": *d.Spec.Replicas - int32(len(machines)), "removals": removals},
+		})
+		if err != nil {
+			return err
+		}
+		return w.client.Patch(w.t.Context(), group(name, nil), client.RawPatch(types.MergePatchType, body))
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func names(machines []v1alpha1.Machine) map[string]bool {
+	all := map[string]bool{}
+	for _, m := range machines {
+		all[m.Name] = true
+	}
+	return all
+}
+
+func size(n int32) *int32 { return &n }
