@@ -2,7 +2,10 @@ package deployment_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -24,6 +27,7 @@ func TestDeploymentsOnARealControlPlane(t *testing.T) {
 	t.Run("CA-C80 removals in the middle of a rollout", func(t *testing.T) { w.on(t).removalsInARoll() })
 	t.Run("MCM-34 a Machine deleted by hand is replaced once", func(t *testing.T) { w.on(t).replaced() })
 	t.Run("design §3 a dropped spec.replicas comes back", func(t *testing.T) { w.on(t).replicasDropped() })
+	t.Run("CA-C60 kubectl apply without a size, removals in flight", func(t *testing.T) { w.on(t).applied() })
 	t.Run("MC-30 MC-33 orphans are adopted, strangers released", func(t *testing.T) { w.on(t).adoption() })
 	t.Run("MCM-1 a spec that cannot be followed is told", func(t *testing.T) { w.on(t).badBounds() })
 	t.Run("CAPI-58 a roll of 20 costs few writes", func(t *testing.T) { w.on(t).writes() })
@@ -172,6 +176,47 @@ func (w *world) replicasDropped() {
 
 	w.create(group("plain", nil))
 	w.settled("plain", 1)
+}
+
+// applied drops the size from a manifest while a removal is under way, once as kubectl merges it and once as the server
+// does.
+func (w *world) applied() {
+	for name, flags := range map[string][]string{"merged": nil, "served": {"--server-side"}} {
+		manifest := func(d *v1alpha1.MachineDeployment) string {
+			d.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "MachineDeployment"}
+			body, err := json.Marshal(d)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			file := filepath.Join(w.t.TempDir(), "manifest.json")
+			if err := os.WriteFile(file, body, 0o600); err != nil {
+				w.t.Fatal(err)
+			}
+			return file
+		}
+		apply := func(file string) {
+			if out, err := w.kube.Kubectl(w.t.Context(), append([]string{"apply", "-f", file}, flags...)...); err != nil {
+				w.t.Fatalf("%v: %s", err, out)
+			}
+		}
+		with, without := manifest(group(name, size(4))), manifest(group(name, nil))
+		apply(with)
+		w.settled(name, 4)
+		victim := w.machines(name)[1]
+		w.remove(name, victim)
+		apply(without)
+		w.settled(name, 3)
+		if names(w.machines(name))[victim.Name] {
+			w.t.Errorf("CA-C88 %s was named and is still there", victim.Name)
+		}
+		w.patch(name, `{"spec":{"replicas":5}}`)
+		w.settled(name, 5)
+		apply(without)
+		w.settled(name, 5)
+		if n := w.get(name).Spec.Replicas; n == nil || *n != 5 {
+			w.t.Errorf("the size is %v", n)
+		}
+	}
 }
 
 func (w *world) adoption() {

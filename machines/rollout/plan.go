@@ -3,7 +3,6 @@ package rollout
 import (
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
@@ -77,17 +76,17 @@ func (w *work) decideSize(bounds v1alpha1.Bounds, unseen int32) (size int32, res
 	return size, true
 }
 
-// lastSize is the size in status; where that was lost, what the newest active set was last told.
+// lastSize is the last size that was followed. Status knows it; an active set that was told another one was told later,
+// in the very write that counted the removals, and the process ended before status was written.
 func (w *work) lastSize() *int32 {
-	if w.d.Status.LastReplicas != nil {
-		return w.d.Status.LastReplicas
-	}
-	for _, s := range slices.Backward(w.sets) {
-		if n, ok := number(s.set, v1alpha1.AnnotationDesiredReplicas); ok && s.size > 0 {
-			return &n
+	last := w.d.Status.LastReplicas
+	for _, s := range w.sets {
+		told, ok := number(s.set, v1alpha1.AnnotationDesiredReplicas)
+		if ok && s.before > 0 && (w.d.Status.LastReplicas == nil || told != *w.d.Status.LastReplicas) {
+			last = &told
 		}
 	}
-	return nil
+	return last
 }
 
 // changes collects one write per set that differs from what is stored.

@@ -62,6 +62,17 @@ func TestSizeThatNobodyGives(t *testing.T) {
 	})
 }
 
+func TestARemovalThatStatusDoesNotKnowYet(t *testing.T) {
+	w := settled(shape{4, "1", "0"})
+	before := w.d.Status
+	w.remove(w.machines[0])
+	w.plan()
+	w.d.Status, w.d.Spec.Replicas = before, nil
+	if p, err := Compute(w.snapshot()); err != nil || p.Replicas != 3 {
+		t.Errorf("the process ended between set and status, then the size was dropped: got %d, want 3; %v", p.Replicas, err)
+	}
+}
+
 func TestRemovals(t *testing.T) {
 	t.Run("CA-C65 the share travels in the write that lowers the size", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
