@@ -3,7 +3,12 @@ package capacity
 import (
 	"testing"
 
+	"github.com/go-logr/logr"
 	"go.uber.org/goleak"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	goleak.VerifyTestMain(m)
+}
