@@ -35,6 +35,7 @@ type Sandbox struct {
 	Client client.Client
 
 	options   Options
+	release   func() // gives up the folder
 	pki       pki
 	machines  *machines
 	processes []*process
@@ -53,29 +54,16 @@ func Start(ctx context.Context, o Options) (*Sandbox, error) {
 	if err := o.claimAll(); err != nil {
 		return nil, err
 	}
-	s, err := prepare(o)
+	dir, release, err := makeFolder(o.Dir)
 	if err != nil {
 		return nil, err
 	}
+	s := &Sandbox{Dir: dir, options: o, release: release}
 	if err := s.bringUp(ctx); err != nil {
 		s.Stop()
 		return nil, err
 	}
 	return s, nil
-}
-
-func prepare(o Options) (*Sandbox, error) {
-	dir := o.Dir
-	var err error
-	if dir == "" {
-		dir, err = os.MkdirTemp("", "drover-sandbox-")
-	} else {
-		err = os.MkdirAll(dir, 0o700)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("making the sandbox's folder: %w", err)
-	}
-	return &Sandbox{Dir: dir, options: o}, nil
 }
 
 func (s *Sandbox) bringUp(ctx context.Context) error {
@@ -199,6 +187,7 @@ func (s *Sandbox) Stop() {
 			s.Cluster.Stop()
 		}
 		_ = os.RemoveAll(s.Dir)
+		s.release()
 	})
 }
 
