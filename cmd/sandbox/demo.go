@@ -127,6 +127,9 @@ func demo(ctx context.Context, s *sandbox.Sandbox, out *screen.Screen) error {
 	err = scenario.Run(ctx, d, v.stageBegan, v.stageEnded)
 	if err != nil {
 		end()
+		if ctx.Err() == nil {
+			v.logs()
+		}
 		return err
 	}
 	v.summary()
@@ -164,6 +167,13 @@ func stay(ctx context.Context, v *show) error {
 				return err
 			}
 		}
+	}
+}
+
+// logs shows the last lines of what may know why a stage failed; the files go with the sandbox.
+func (v *show) logs() {
+	for _, name := range []string{"drover", "autoscaler"} {
+		v.out.Say("\n%s's last lines:\n%s", name, sandbox.Tail(v.sandbox.LogFile(name)))
 	}
 }
 

@@ -112,6 +112,7 @@ func (s *Sandbox) runStandIn(ctx context.Context) error {
 		return fmt.Errorf("creating the autoscaler's log: %w", err)
 	}
 	o := fast(s.options.Scaling)
+	o.EnforceMinSize = true // as the flags that drover ships say
 	o.Provider, o.Client, o.Log = proto.NewCloudProviderClient(conn), client, lineLogger(log)
 	if o.StartupTaints == nil {
 		o.StartupTaints = []string{startupTaint}
