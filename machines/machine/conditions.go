@@ -36,3 +36,13 @@ func (c conditions) set(name string, v verdict) {
 		Type: name, Status: v.status, Reason: v.reason, Message: v.message, LastTransitionTime: &c.now,
 	})
 }
+
+// reasonOf is the reason of a Machine's condition; empty when it has no such condition.
+func reasonOf(m *v1alpha1.Machine, name string) string {
+	for i := range m.Status.Conditions {
+		if m.Status.Conditions[i].Type == name {
+			return m.Status.Conditions[i].Reason
+		}
+	}
+	return ""
+}

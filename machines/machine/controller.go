@@ -108,9 +108,6 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 	if p.last.step == wait || p.last.step == rest {
 		r.rests(p)
 	}
-	if apierrors.IsConflict(err) {
-		return err
-	}
 	// What was reached before an error is written all the same; what failed comes again.
 	r.conclude(p)
 	return errors.Join(err, r.persist(ctx, p))

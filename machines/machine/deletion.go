@@ -9,7 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
 // pollCloud is how soon to look again at what the cloud was asked to delete, if it reports no change before.
@@ -17,7 +17,7 @@ const pollCloud = 15 * time.Second
 
 // deleteServer asks for the server's deletion and waits for the cloud's word that it is gone.
 func (r *Reconciler) deleteServer(ctx context.Context, p *pass) (bool, error) {
-	if p.facts.cloud.Server.State != cloud.ServerDeleting {
+	if reasonOf(p.base, v1alpha1.ConditionDeleting) != reasonDeletingServer {
 		ctrl.LoggerFrom(ctx).Info("Deleting server", "server", p.facts.cloud.Server.ID)
 	}
 	if err := p.instance.DeleteServer(ctx); err != nil {

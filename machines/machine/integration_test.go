@@ -391,8 +391,9 @@ func (w *world) testDrain(t *testing.T, m *v1alpha1.Machine) {
 	if err := w.client.Get(w.ctx, client.ObjectKeyFromObject(pod), pod); !apierrors.IsNotFound(err) {
 		t.Errorf("the pod is still there: %v", err)
 	}
-	if n := w.cloud.count("Release"); n != 1 {
-		t.Errorf("%d calls of Release", n)
+	// A pass that loses against a newer write of the Machine is repeated from the start, so Release may be asked twice.
+	if n := w.cloud.count("Release"); n == 0 {
+		t.Error("ports and floating IP were not released")
 	}
 }
 

@@ -27,6 +27,8 @@ type pass struct {
 	detail string
 	// after is when to look again; 0: when something changes.
 	after time.Duration
+	// unsynced: what belongs on the node could not be written; so nothing good is said of it yet.
+	unsynced bool
 	// gone: the Machine was deleted or let go in this pass; there is nothing left to write to.
 	gone bool
 }

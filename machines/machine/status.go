@@ -64,7 +64,9 @@ func (r *Reconciler) conclude(p *pass) {
 	if verdict, known := specValid(p); known {
 		c.set(v1alpha1.ConditionSpecValid, verdict)
 	}
-	c.set(v1alpha1.ConditionReady, nodeReady(p))
+	if !p.unsynced {
+		c.set(v1alpha1.ConditionReady, nodeReady(p))
+	}
 	if f.deleting {
 		c.set(v1alpha1.ConditionDeleting, verdict{corev1.ConditionTrue, p.last.reason, p.waitsFor()})
 	}
@@ -205,7 +207,7 @@ func phase(p *pass) v1alpha1.MachinePhase {
 		return v1alpha1.PhaseDeleting
 	case p.shown() && terminal(p.failure):
 		return v1alpha1.PhaseFailed
-	case f.joined && (was == v1alpha1.PhaseRunning || f.node != nil && isTrue(f.node, corev1.NodeReady)):
+	case f.joined && (was == v1alpha1.PhaseRunning || f.node != nil && !p.unsynced && isTrue(f.node, corev1.NodeReady)):
 		return v1alpha1.PhaseRunning
 	case f.joined:
 		return v1alpha1.PhaseJoined

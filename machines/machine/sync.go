@@ -27,6 +27,7 @@ func (r *Reconciler) syncNode(ctx context.Context, p *pass) (bool, error) {
 	// The list of taints is replaced as a whole, so it must be the one that was read.
 	patch := client.MergeFromWithOptions(p.facts.node, client.MergeFromWithOptimisticLock{})
 	if err := r.Target.GetClient().Patch(ctx, node, patch, fieldOwner); err != nil {
+		p.unsynced = true
 		return false, fmt.Errorf("patching node %s: %w", node.Name, err)
 	}
 	p.facts.node = node
