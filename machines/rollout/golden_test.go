@@ -123,7 +123,7 @@ var stories = []story{
 		w.broken["B"] = true
 		w.template("B")
 		w.settle(log)
-		w.d.Spec.Paused = true
+		w.d.Spec.Paused, w.broken["B"] = true, false
 		for _, n := range []int32{20, 15, 5} {
 			w.say(log, fmt.Sprintf("paused, scaled to %d", n))
 			w.scale(n)

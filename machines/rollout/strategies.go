@@ -90,8 +90,36 @@ func (w *work) scaleInProportion(active []*setWork) {
 		rest -= part
 	}
 	sizes[0] = max(0, sizes[0]+rest)
+	w.holdFloor(active, sizes)
 	for i, s := range active {
 		w.resize(s, sizes[i], fmt.Sprintf("paused: its share of %d", allowed))
+	}
+}
+
+// holdFloor gives Machines back to sets that would lose available ones below the floor, and takes them from sets that
+// have others.
+func (w *work) holdFloor(active []*setWork, sizes []int32) {
+	var left int32
+	for i, s := range active {
+		left += s.availableAt(sizes[i])
+	}
+	missing := min(w.floor(), w.available()) - left
+	for i, s := range active {
+		for missing > 0 && sizes[i] < s.size {
+			sizes[i]++
+			missing -= s.availableAt(sizes[i]) - s.availableAt(sizes[i]-1)
+			takeFree(active, sizes, i)
+		}
+	}
+}
+
+// takeFree lowers another set than the one at index kept by a Machine that is not available, if there is one.
+func takeFree(active []*setWork, sizes []int32, kept int) {
+	for i, s := range active {
+		if i != kept && sizes[i] > 0 && s.availableAt(sizes[i]-1) == s.availableAt(sizes[i]) {
+			sizes[i]--
+			return
+		}
 	}
 }
 

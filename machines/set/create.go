@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,8 +26,9 @@ const (
 	maxNameBase = 57
 )
 
-// createMachines makes count Machines in batches of 1, 2, 4, … calls at once, and stops behind the first batch that
-// has an error: what fails for one usually fails for all (MCM-24).
+// createMachines makes count Machines in batches of 1, 2, 4, … calls at once, and the rest as one stream of maxParallel
+// calls. It stops behind the first batch that has an error, and in the stream behind the first error: what fails for one
+// usually fails for all (MCM-24).
 func (r *Reconciler) createMachines(ctx context.Context, set *v1alpha1.MachineSet, count int) error {
 	unseen, err := r.lookOnce(ctx, set)
 	if err != nil {
@@ -34,9 +36,21 @@ func (r *Reconciler) createMachines(ctx context.Context, set *v1alpha1.MachineSe
 	}
 	count -= unseen
 	var made int
-	for batch := 1; made < count; batch = min(2*batch, maxParallel) {
+	for batch := 1; made < count; batch *= 2 {
 		n := min(batch, count-made)
-		if err := inParallel(n, func(int) error { return r.createMachine(ctx, set) }); err != nil {
+		if batch >= maxParallel {
+			n = count - made
+		}
+		var failed atomic.Bool
+		err := inParallel(n, func(int) error {
+			if failed.Load() && n > maxParallel {
+				return nil
+			}
+			err := r.createMachine(ctx, set)
+			failed.CompareAndSwap(false, err != nil)
+			return err
+		})
+		if err != nil {
 			return fmt.Errorf("creating Machines (%d of %d made): %w", made, count, err)
 		}
 		made += n

@@ -10,7 +10,7 @@ import (
 )
 
 // maxPerPass bounds how many Machines are made or deleted in one look at a set; the rest follows in the next.
-const maxPerPass = 500
+const maxPerPass = 1000
 
 // seen is what was observed of a set.
 type seen struct {
