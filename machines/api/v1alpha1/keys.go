@@ -51,8 +51,24 @@ var (
 	}
 )
 
+// Annotations of a node group for the autoscaler.
+const (
+	// AnnotationCapacity begins the annotations that say what a group's nodes have, over what the flavor says: cpu,
+	// memory, ephemeral-disk, maxPods, gpu-type, gpu-count, labels, taints. The autoscaler's own names, of its Cluster
+	// API provider.
+	AnnotationCapacity = "capacity.cluster-autoscaler.kubernetes.io/"
+	// AnnotationOptions and AnnotationOptionsCAPI begin the annotations that override flags of the autoscaler for one
+	// group: scaledownutilizationthreshold, scaledowngpuutilizationthreshold, scaledownunneededtime,
+	// scaledownunreadytime, maxnodeprovisiontime, ignoredaemonsetsutilization, zeroormaxnodescaling.
+	AnnotationOptions     = "cluster.k8s.io/autoscaling-options-"
+	AnnotationOptionsCAPI = "cluster.x-k8s.io/autoscaling-options-"
+)
+
 // Labels and annotations that drover writes.
 const (
+	// AnnotationNodeGroup, on the template node that the autoscaler is shown, is the id of the node group. It is an
+	// annotation, because a label would make sister groups look different to the autoscaler (CA-C102).
+	AnnotationNodeGroup = Prefix + "node-group"
 	// LabelTemplateHash, on sets and Machines, tells the sets of a deployment apart.
 	LabelTemplateHash = "machine-template-hash"
 	// LabelOwnedBy, on a Node, is the UID of its Machine.
@@ -100,4 +116,7 @@ const (
 	ConditionBoundsValid = Prefix + "BoundsValid"
 	// ConditionTemplateResolved: the cloud knows what the template names; status.nodeTemplate is current.
 	ConditionTemplateResolved = Prefix + "TemplateResolved"
+	// ConditionFrozen: too much goes wrong; nothing new is ordered until it is lifted. The autoscaler's orders are
+	// refused; everything else works.
+	ConditionFrozen = Prefix + "Frozen"
 )

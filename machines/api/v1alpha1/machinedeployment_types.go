@@ -160,12 +160,51 @@ type MachineDeploymentStatus struct {
 	// NodeTemplate is the node that a new Machine of this deployment will become, as the autoscaler is told.
 	// +optional
 	NodeTemplate *NodeTemplate `json:"nodeTemplate,omitempty"`
+	// Backoffs are the shortages that the cloud has answered with: while one runs, no Machine of the deployment asks the
+	// cloud for that flavor in that zone.
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=map
+	// +listMapKey=class
+	// +listMapKey=flavor
+	// +listMapKey=zone
+	Backoffs []GroupBackoff `json:"backoffs,omitempty"`
 	// Conditions of the deployment.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// GroupBackoff is what is remembered of a failure that all Machines of one flavor and zone would meet: quota, capacity, a
+// spec that cannot be. It outlives the Machine that met it.
+type GroupBackoff struct {
+	// Class of the failure (package machines/fault).
+	// +kubebuilder:validation:MaxLength=64
+	Class string `json:"class"`
+	// Flavor that was asked for; empty when the failure is not about one.
+	// +kubebuilder:validation:MaxLength=253
+	Flavor string `json:"flavor"`
+	// Zone that was asked for; empty when the cloud was to choose.
+	// +kubebuilder:validation:MaxLength=253
+	Zone string `json:"zone"`
+	// Code is the stable name of the cause (package machines/fault).
+	// +kubebuilder:validation:MaxLength=253
+	Code string `json:"code"`
+	// Message is the cloud's own words, at most 256 bytes.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+	// Since is when the first failure of this row of failures was.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+	// Until is when the cloud may be asked again.
+	Until metav1.Time `json:"until"`
+	// Step counts the failures in a row; the wait doubles with each, from 30 seconds to 5 minutes.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Step int32 `json:"step,omitempty"`
 }
 
 // NodeTemplate describes a node that does not exist yet.

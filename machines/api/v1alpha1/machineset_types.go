@@ -81,6 +81,11 @@ type MachineSetSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	Removals []Removal `json:"removals,omitempty"`
+	// PlaceholderSeries renames the placeholders of units without a Machine, where the set is a node group of its own.
+	// Default: 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	PlaceholderSeries *int32 `json:"placeholderSeries,omitempty"`
 }
 
 // MachineSetStatus is what is known of a set. A Machine that is deleting or listed in spec.removals is counted nowhere.
@@ -112,6 +117,17 @@ type MachineSetStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	Selector string `json:"selector,omitempty"`
+	// NodeTemplate is the node that a new Machine of this set will become, where the set is a node group of its own.
+	// +optional
+	NodeTemplate *NodeTemplate `json:"nodeTemplate,omitempty"`
+	// Backoffs are the shortages that the cloud has answered with, where the set belongs to no deployment.
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=map
+	// +listMapKey=class
+	// +listMapKey=flavor
+	// +listMapKey=zone
+	Backoffs []GroupBackoff `json:"backoffs,omitempty"`
 	// Conditions of the set.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
