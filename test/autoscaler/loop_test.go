@@ -238,7 +238,7 @@ func TestReadCloudConfig(t *testing.T) {
 	for name, c := range map[string]struct{ content, want string }{
 		"a full file":       {"address: 127.0.0.1:1\nkey: k\ncert: c\ncacert: ca\ngrpc_timeout: 10s\n", ""},
 		"no port":           {"address: localhost\n", "address"},
-		"an unknown key":    {"adress: 127.0.0.1:1\n", "adress"},
+		"an unknown key":    {"address: 127.0.0.1:1\nca: x\n", `"ca"`},
 		"a wrong timeout":   {"address: 127.0.0.1:1\ngrpc_timeout: soon\n", "grpc_timeout"},
 		"nothing but space": {"\n", "address"},
 	} {

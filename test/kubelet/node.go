@@ -151,7 +151,7 @@ func (n *node) beat(ctx context.Context) error {
 		return fmt.Errorf("reading own node: %w", err)
 	}
 	if becomes || due(n.reported, now, n.o.Heartbeat) {
-		if err := n.report(ctx, obj, becomes); err != nil {
+		if err := n.report(obj, becomes); err != nil {
 			return err
 		}
 		n.reported = now
@@ -168,7 +168,7 @@ func due(last, now time.Time, every time.Duration) bool {
 	return last.IsZero() || now.Sub(last) >= every-settleEvery/2
 }
 
-func (n *node) report(ctx context.Context, obj *corev1.Node, becomes bool) error {
+func (n *node) report(obj *corev1.Node, becomes bool) error {
 	n.ready = n.ready || becomes
 	changed := obj.DeepCopy()
 	n.fill(&changed.Status)

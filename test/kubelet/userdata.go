@@ -76,7 +76,6 @@ func parseCloudConfig(text []byte) (*Boot, error) {
 
 // decodeContent undoes a write_files encoding, by the names that cloud-init knows.
 func decodeContent(content, encoding string) (string, error) {
-	raw := []byte(content)
 	switch encoding {
 	case "", "text/plain":
 		return content, nil
