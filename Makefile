@@ -31,6 +31,7 @@ bench: ## the benchmarks
 lint: ## golangci-lint, buf lint
 	$(TOOLS) golangci-lint run ./...
 	$(TOOLS) buf lint
+	$(TOOLS) buf breaking --against ".git#ref=HEAD"
 
 generate: ## everything that is generated: deep copies, CRDs, protobuf, the conformance page
 	$(TOOLS) controller-gen object paths=./machines/api/...
