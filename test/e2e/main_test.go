@@ -6,6 +6,9 @@ import (
 	"os"
 	"testing"
 
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
 	"github.com/drover-project/drover/test/sandbox"
 )
 
@@ -13,6 +16,7 @@ import (
 var drover string
 
 func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
 	os.Exit(built(m))
 }
 
