@@ -12,6 +12,8 @@ const (
 	// FinalizerFloatingIP, on a Machine: a floating IP of its own may exist. The annotation of the same name holds its
 	// ID on Machines that machine-controller made.
 	FinalizerFloatingIP = "kubermatic.io/release-openstack-floating-ip"
+	// FinalizerInUse, on a MachineClass and the Secrets that it names: a deployment, a set or a Machine uses the class.
+	FinalizerInUse = Prefix + "in-use"
 )
 
 // Annotations that people set.
@@ -32,6 +34,9 @@ const (
 	AnnotationPausedCAPI = "cluster.x-k8s.io/paused"
 	// AnnotationAllowSkew, on a Machine's template, "true": a kubelet outside the version skew is accepted.
 	AnnotationAllowSkew = Prefix + "allow-version-skew"
+	// AnnotationRollbackTo, on a MachineDeployment, a revision (0: the one before the present): its template comes back.
+	// drover takes the annotation off in the same write.
+	AnnotationRollbackTo = Prefix + "rollback-to"
 	// AnnotationForceDelete, on a Machine, "true": it is let go even when the cloud cannot be asked.
 	AnnotationForceDelete = Prefix + "force-delete"
 )
@@ -84,6 +89,15 @@ const (
 	// OnDelete deployment, so that what a person deletes there comes back in the new set.
 	AnnotationNoCreate = Prefix + "no-create"
 
+	// AnnotationReleasedBy, on a Machine, is the UID of the set that released it when its labels no longer matched. It
+	// counts towards that set's ceiling as long as it is there.
+	AnnotationReleasedBy = Prefix + "released-by"
+	// AnnotationNodeRolling, on a Node, records which deployment is rolling it and what drover put there for that.
+	AnnotationNodeRolling = Prefix + "rolling"
+	// AnnotationScaleDownDisabled, on a Node, "true": the cluster-autoscaler does not remove it. drover puts it on nodes
+	// that are being rolled, and takes off what it put.
+	AnnotationScaleDownDisabled = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+
 	AnnotationRevision        = "machinedeployment.clusters.k8s.io/revision"
 	AnnotationRevisionHistory = "machinedeployment.clusters.k8s.io/revision-history"
 	AnnotationDesiredReplicas = "machinedeployment.clusters.k8s.io/desired-replicas"
@@ -92,6 +106,9 @@ const (
 
 // DefaultStartupTaint is on a node from its registration until it is ready to take pods (effect NoSchedule).
 const DefaultStartupTaint = "node.syseleven.de/not-ready"
+
+// TaintRolling is on a node whose Machine is of an old template while its deployment rolls (effect PreferNoSchedule).
+const TaintRolling = Prefix + "rolling"
 
 // TaintDeleting is on a node from the moment its Machine goes (effect NoSchedule).
 const TaintDeleting = Prefix + "deleting"
@@ -112,6 +129,9 @@ const (
 const (
 	ConditionAvailable   = "Available"
 	ConditionProgressing = "Progressing"
+	// ConditionDegraded, on a MachineDeployment: a rollout stopped at its deadline, Machines failed, or a set cannot make
+	// its Machines.
+	ConditionDegraded = "Degraded"
 	// ConditionBoundsValid: the min and max annotations could be read.
 	ConditionBoundsValid = Prefix + "BoundsValid"
 	// ConditionTemplateResolved: the cloud knows what the template names; status.nodeTemplate is current.
