@@ -131,7 +131,7 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 // refuse tells people what in the spec cannot be followed; nothing else is written.
 func (r *Reconciler) refuse(ctx context.Context, d *v1alpha1.MachineDeployment, invalid error, bounds *metav1.Condition) error {
 	st := *d.Status.DeepCopy()
-	st.NodeTemplate = nil
+	st.NodeTemplate, st.Backoffs, st.RecentJoins = nil, nil, ""
 	st.ObservedGeneration = d.Generation
 	progressing := metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: rollout.ReasonInvalid,
 		Message: invalid.Error(), ObservedGeneration: d.Generation}

@@ -79,7 +79,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, d *v1alpha1.MachineDeploym
 // owned reduces a status to what this controller owns, as the API server stores it: conditions sorted, times in
 // whole seconds.
 func owned(st v1alpha1.MachineDeploymentStatus) v1alpha1.MachineDeploymentStatus {
-	st.NodeTemplate = nil
+	st.NodeTemplate, st.Backoffs, st.RecentJoins = nil, nil, ""
 	conditions := make([]metav1.Condition, 0, len(st.Conditions))
 	for _, c := range st.Conditions {
 		if slices.Contains(ours, c.Type) {

@@ -45,7 +45,7 @@ func (s seen) status(selector labels.Selector) v1alpha1.MachineSetStatus {
 // failedStatus keeps the numbers and says what is wrong with the spec.
 func failedStatus(set *v1alpha1.MachineSet, reason string, err error) v1alpha1.MachineSetStatus {
 	st := *set.Status.DeepCopy()
-	st.Conditions = nil
+	st.Conditions, st.NodeTemplate, st.Backoffs, st.RecentJoins = nil, nil, nil, ""
 	st.ObservedGeneration = set.Generation
 	st.ErrorReason, st.ErrorMessage = &reason, bounded(err.Error())
 	return st
@@ -60,10 +60,11 @@ func bounded(message string) *string {
 	return &message
 }
 
-// writeStatus applies the status when it differs from what is stored. Conditions are not this controller's.
+// writeStatus applies the status when it differs from what is stored. Conditions, template and back-offs are not this
+// controller's.
 func (r *Reconciler) writeStatus(ctx context.Context, set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus) error {
 	stored := set.Status
-	stored.Conditions = nil
+	stored.Conditions, stored.NodeTemplate, stored.Backoffs, stored.RecentJoins = nil, nil, nil, ""
 	if equality.Semantic.DeepEqual(stored, st) {
 		return nil
 	}

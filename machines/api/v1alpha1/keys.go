@@ -39,6 +39,11 @@ const (
 	AnnotationRollbackTo = Prefix + "rollback-to"
 	// AnnotationForceDelete, on a Machine, "true": it is let go even when the cloud cannot be asked.
 	AnnotationForceDelete = Prefix + "force-delete"
+	// AnnotationDrainTimeout, AnnotationVolumeDetachTimeout and AnnotationJoinTimeout, on a MachineDeployment or a Machine
+	// (which wins), are durations such as 30m that take the place of the flags' values, also in a running drain.
+	AnnotationDrainTimeout        = Prefix + "drain-timeout"
+	AnnotationVolumeDetachTimeout = Prefix + "volume-detach-timeout"
+	AnnotationJoinTimeout         = Prefix + "join-timeout"
 )
 
 // Annotations that bound a node group: whole numbers. The keys are tried in this order; max decides whether the
@@ -78,6 +83,8 @@ const (
 	LabelTemplateHash = "machine-template-hash"
 	// LabelOwnedBy, on a Node, is the UID of its Machine.
 	LabelOwnedBy = "machine-controller/owned-by"
+	// LabelPhysicalHost, on a Node, identifies the physical host of its server within the project.
+	LabelPhysicalHost = "machine-controller/physical-host-id"
 	// AnnotationNodeMachine, on a Node, is <namespace>/<name> of its Machine.
 	AnnotationNodeMachine = "cluster.k8s.io/machine"
 	// AnnotationNodeSynced, on a Node, records the labels, annotations and taints that drover has put there.
@@ -123,6 +130,8 @@ const (
 	ConditionSpecValid = Prefix + "SpecValid"
 	// ConditionDeleting says which step of the deletion is waited for.
 	ConditionDeleting = Prefix + "Deleting"
+	// ConditionConsole holds the last words of the console of a server that did not become a node.
+	ConditionConsole = Prefix + "Console"
 )
 
 // Condition types of MachineSets and MachineDeployments.

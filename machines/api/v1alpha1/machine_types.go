@@ -147,6 +147,14 @@ type MachineStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Phase *MachinePhase `json:"phase,omitempty"`
+	// Backoffs are the shortages that the cloud has answered with, where no deployment or set remembers them.
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=map
+	// +listMapKey=class
+	// +listMapKey=flavor
+	// +listMapKey=zone
+	Backoffs []GroupBackoff `json:"backoffs,omitempty"`
 }
 
 // MachineCondition has the shape of a Node's condition; drover always writes reason and time, older writers did not.

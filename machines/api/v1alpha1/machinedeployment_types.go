@@ -169,6 +169,11 @@ type MachineDeploymentStatus struct {
 	// +listMapKey=flavor
 	// +listMapKey=zone
 	Backoffs []GroupBackoff `json:"backoffs,omitempty"`
+	// RecentJoins are the outcomes of the last ten servers that were to become nodes, the newest last: j joined, f failed.
+	// Empty while none has failed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=10
+	RecentJoins string `json:"recentJoins,omitempty"`
 	// Conditions of the deployment.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
@@ -205,6 +210,10 @@ type GroupBackoff struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Step int32 `json:"step,omitempty"`
+	// Revision is that of the template that met the failure: a newer one does not wait for it.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Revision int64 `json:"revision,omitempty"`
 }
 
 // NodeTemplate describes a node that does not exist yet.

@@ -128,6 +128,10 @@ type MachineSetStatus struct {
 	// +listMapKey=flavor
 	// +listMapKey=zone
 	Backoffs []GroupBackoff `json:"backoffs,omitempty"`
+	// RecentJoins is as in a deployment's status, where the set belongs to no deployment.
+	// +optional
+	// +kubebuilder:validation:MaxLength=10
+	RecentJoins string `json:"recentJoins,omitempty"`
 	// Conditions of the set.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
