@@ -34,8 +34,12 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// TestWholeRollouts writes down every step of whole rollouts: MC-14, MC-15, MCM-7, MCM-9, CAPI-46.
+// TestWholeRollouts writes down every step of whole rollouts.
 func TestWholeRollouts(t *testing.T) {
+	t.Run("MC-14 MC-15 MCM-9 CAPI-46 the sizes at each quiet point, for each surge and unavailable", wholeRollouts)
+}
+
+func wholeRollouts(t *testing.T) {
 	shapes := []shape{
 		{1, "1", "0"}, {1, "0", "1"}, {3, "1", "0"}, {3, "0", "1"}, {3, "1", "1"}, {3, "0", "0"},
 		{10, "3", "2"}, {10, "25%", "25%"}, {10, "100%", "0"}, {10, "0", "100%"}, {4, "10%", "10%"}, {0, "1", "0"},
@@ -47,6 +51,9 @@ func TestWholeRollouts(t *testing.T) {
 		fmt.Fprintf(&log, "== %d replicas, surge %s, unavailable %s: template A becomes B\n", s.replicas, s.surge, s.unavailable)
 		w.template("B")
 		w.settle(&log)
+		if w.most > s.replicas+must(w.limits()).surge {
+			t.Errorf("MCM-7 %+v had %d Machines at once", s, w.most)
+		}
 		if living, available, leaving := w.count(); living != s.replicas || available != s.replicas || leaving != 0 {
 			t.Errorf("%+v ends with %d living, %d available, %d leaving", s, living, available, leaving)
 		}
@@ -113,7 +120,7 @@ var stories = []story{
 		w.template("B")
 		w.settle(log)
 	}},
-	{"MC-23 what is not available goes first", shape{5, "1", "0"}, func(w *world, log *strings.Builder) {
+	{"MC-23 MCM-11 what is not available goes first", shape{5, "1", "0"}, func(w *world, log *strings.Builder) {
 		w.ready(w.machines[3], false)
 		w.ready(w.machines[4], false)
 		w.template("B")
@@ -157,6 +164,57 @@ var stories = []story{
 		w.steps(3, log)
 		w.say(log, "scaled to 4")
 		w.scale(4)
+		w.settle(log)
+	}},
+	{"MCM-13 scaled down in a roll, each set gives its share", shape{10, "4", "0"}, func(w *world, log *strings.Builder) {
+		w.template("B")
+		w.steps(6, log)
+		w.say(log, "scaled to 5")
+		w.scale(5)
+		w.settle(log)
+	}},
+	{"CAPI-52 paused in a roll, a removal and growth while paused", shape{6, "1", "0"}, func(w *world, log *strings.Builder) {
+		w.template("B")
+		w.steps(4, log)
+		w.say(log, "paused, an old one is named, then one more is wanted")
+		w.d.Spec.Paused = true
+		w.remove(w.first("A"))
+		w.settle(log)
+		w.scale(6)
+		w.settle(log)
+		w.say(log, "resumed")
+		w.d.Spec.Paused = false
+		w.settle(log)
+	}},
+	{"the deadlock breaker: what is leaving does not go, one not available makes room", shape{4, "1", "0"}, func(w *world, log *strings.Builder) {
+		w.ready(w.machines[0], false)
+		w.ready(w.machines[1], false)
+		w.stuck[w.machines[0].Name] = true
+		w.template("B")
+		w.settle(log)
+	}},
+	{"held back by the cap over all deployments", shape{6, "3", "0"}, func(w *world, log *strings.Builder) {
+		w.brake = new(int32(2))
+		w.template("B")
+		w.steps(4, log)
+		w.say(log, "one more is wanted: what is lacking is no replacement")
+		w.scale(7)
+		w.settle(log)
+	}},
+	{"Recreate held back by the cap over all deployments", shape{3, "1", "0"}, func(w *world, log *strings.Builder) {
+		w.d.Spec.Strategy.Type, w.brake = v1alpha1.Recreate, new(int32(2))
+		w.template("B")
+		w.settle(log)
+	}},
+	{"MCM-18 a rollback is a rollout to the former template", shape{3, "1", "0"}, func(w *world, log *strings.Builder) {
+		w.template("B")
+		w.settle(log)
+		w.say(log, "rolled back to the revision before")
+		w.d.Annotations = map[string]string{v1alpha1.AnnotationRollbackTo: "0"}
+		p := Rollback(w.d, w.snapshot().Sets)
+		w.say(log, w.readable(p.Message))
+		w.d.Spec.Template, w.d.Annotations = *p.Template, nil
+		w.d.Generation++
 		w.settle(log)
 	}},
 	{"MC-28 marked machine decides which set shrinks", shape{4, "1", "0"}, func(w *world, log *strings.Builder) {

@@ -58,7 +58,7 @@ func TestDeletionOrder(t *testing.T) {
 		removals []v1alpha1.Removal
 		want     []string
 	}{
-		"MC-36 listed, marked, priority, no node, NotReady, the rest": {
+		"MC-36 MCM-26 MCM-28 listed, marked, priority, no node, NotReady, the rest": {
 			[]MachineFacts{fact("healthy", 1), fact("notready", 1, notReady), fact("nonode", 1, noNode), fact("low", 1, priority("1")), fact("marked", 1, marked), fact("listed", 1)},
 			"", []v1alpha1.Removal{{Name: "listed", UID: "listed"}},
 			[]string{"listed", "marked", "low", "nonode", "notready", "healthy"}},

@@ -30,6 +30,7 @@ func Compute(s Snapshot) (Plan, error) {
 	}
 	w.follow()
 	w.annotate()
+	p.Replacing, p.Held, p.Rolled = w.replacing(), w.held, w.rolledNodes()
 	p.Revision = w.revision()
 	p.Status, p.RequeueAfter = w.status(collisions)
 	kept, next := PruneRemovals(s.Deployment.Spec.Removals, w.machines(), w.now)

@@ -147,6 +147,34 @@ func TestConditions(t *testing.T) {
 			t.Errorf("Progressing is %+v, updated %d", c, p.Status.UpdatedReplicas)
 		}
 	})
+	t.Run("MC-27 Degraded names what is wrong, and clears", func(t *testing.T) {
+		w := settled(shape{3, "1", "1"})
+		p, _ := w.plan()
+		if c := condition(p, "Degraded"); c.Status != "False" || c.Reason != ReasonHealthy {
+			t.Errorf("Degraded is %+v", c)
+		}
+		reason := "Quota"
+		w.machines[1].Status.ErrorReason = &reason
+		p, _ = w.plan()
+		if c := condition(p, "Degraded"); c.Status != "True" || c.Reason != ReasonFailed || !strings.Contains(c.Message, w.machines[1].Name) {
+			t.Errorf("Degraded is %+v", c)
+		}
+		w.machines[1].Status.ErrorReason = nil
+		w.sets[0].Status.ErrorReason = new("CreateError")
+		p, _ = w.plan()
+		if c := condition(p, "Degraded"); c.Status != "True" || c.Reason != ReasonSetError {
+			t.Errorf("Degraded is %+v", c)
+		}
+		w.sets[0].Status.ErrorReason = nil
+		w.broken["B"] = true
+		w.template("B")
+		w.settle(&strings.Builder{})
+		w.now = w.now.Add(defaultDeadline + time.Second)
+		p, _ = w.plan()
+		if c := condition(p, "Degraded"); c.Status != "True" || c.Reason != ReasonDeadline {
+			t.Errorf("Degraded is %+v", c)
+		}
+	})
 	t.Run("MCM-16 paused", func(t *testing.T) {
 		w := settled(shape{3, "1", "0"})
 		w.d.Spec.Paused = true
@@ -169,6 +197,10 @@ func TestConditions(t *testing.T) {
 }
 
 func TestRevisions(t *testing.T) {
+	t.Run("MC-18 MC-20 MC-21 a template that comes back uses its set again, under the next revision", revisionsOfTemplates)
+}
+
+func revisionsOfTemplates(t *testing.T) {
 	w := settled(shape{1, "1", "0"})
 	for _, template := range []string{"B", "A", "B"} {
 		w.template(template)
@@ -193,7 +225,11 @@ func TestRevisions(t *testing.T) {
 }
 
 func TestHistoryLimit(t *testing.T) {
-	for limit, want := range map[int32]string{-1: "[A=0 B=0 C=0 D=1]", 1: "[C=0 D=1]", 0: "[D=1]"} {
+	t.Run("MC-1 MC-25 MCM-21 the oldest empty sets go, once the deployment is complete", historyLimit)
+}
+
+func historyLimit(t *testing.T) {
+	for limit, want := range map[int32]string{-1: "[C=0 D=1]", 3: "[A=0 B=0 C=0 D=1]", 1: "[C=0 D=1]", 0: "[D=1]"} {
 		w := settled(shape{1, "1", "0"})
 		if limit >= 0 {
 			w.d.Spec.RevisionHistoryLimit = &limit
@@ -212,7 +248,73 @@ func TestHistoryLimit(t *testing.T) {
 	}
 }
 
-func TestATakenNameIsLeft(t *testing.T) {
+func TestNodesBeingRolled(t *testing.T) {
+	t.Run("MCM-20 those of an old template, while the rollout goes on", nodesBeingRolled)
+}
+
+func nodesBeingRolled(t *testing.T) {
+	w := settled(shape{3, "1", "0"})
+	if p, _ := w.plan(); len(p.Rolled) != 0 {
+		t.Errorf("MCM-20 at rest %v are rolled", p.Rolled)
+	}
+	w.broken["B"] = true
+	w.template("B")
+	w.settle(&strings.Builder{})
+	if p, _ := w.plan(); len(p.Rolled) != 3 || strings.Contains(strings.Join(p.Rolled, " "), "B") {
+		t.Errorf("MCM-20 %v are rolled, the three of A should be", p.Rolled)
+	}
+	later := w.now
+	w.now = w.now.Add(defaultDeadline + time.Second)
+	w.plan()
+	if p, _ := w.plan(); len(p.Rolled) != 0 {
+		t.Errorf("MCM-20 %v are rolled although the rollout has stopped", p.Rolled)
+	}
+	w.now = later
+	w.d.Spec.Paused = true
+	if p, _ := w.plan(); len(p.Rolled) != 0 {
+		t.Errorf("MCM-20 %v are rolled although the rollout is paused", p.Rolled)
+	}
+	w.d.Spec.Paused = false
+	w.template("A")
+	w.settle(&strings.Builder{})
+	if p, _ := w.plan(); len(p.Rolled) != 0 {
+		t.Errorf("MCM-20 %v are rolled although A is wanted again", p.Rolled)
+	}
+}
+
+func TestAStaleAnnotationOfTheSize(t *testing.T) {
+	t.Run("MCM-14 is refreshed, and no size changes", staleAnnotation)
+}
+
+func staleAnnotation(t *testing.T) {
+	w := settled(shape{3, "1", "0"})
+	w.broken["B"] = true
+	w.template("B")
+	w.settle(&strings.Builder{})
+	before := w.sizes()
+	for _, set := range w.sets {
+		set.Annotations[v1alpha1.AnnotationDesiredReplicas] = "7"
+	}
+	p, wrote := w.plan()
+	if !wrote || w.sizes() != before || w.sets[0].Annotations[v1alpha1.AnnotationDesiredReplicas] != "3" {
+		t.Errorf("MCM-14 sizes %s became %s: %v", before, w.sizes(), p.Steps)
+	}
+}
+
+func TestANegativeSizeThatWasStored(t *testing.T) {
+	w := settled(shape{3, "1", "0"})
+	w.sets[0].Spec.Replicas = new(int32(-1))
+	p, _ := w.plan()
+	if len(p.Changes) != 1 || p.Changes[0].Replicas != 3 {
+		t.Errorf("changes %+v", p.Changes)
+	}
+}
+
+func TestATakenName(t *testing.T) {
+	t.Run("MC-26 MCM-22 is left to the set that has it", takenName)
+}
+
+func takenName(t *testing.T) {
 	w := settled(shape{1, "1", "0"})
 	w.sets[0].Spec.Template.Spec.Versions.Kubelet = "another"
 	p, err := Compute(w.snapshot())
@@ -242,10 +344,22 @@ func crowd() Snapshot {
 	return s
 }
 
-func BenchmarkCompute5000MachinesIn100Sets(b *testing.B) {
+// BenchmarkPlanning5000MachinesIn100Sets: at most 5 ms are wanted.
+func BenchmarkPlanning5000MachinesIn100Sets(b *testing.B) {
 	s := crowd()
 	for b.Loop() {
 		if _, err := Compute(s); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N), "ms/plan")
+}
+
+// BenchmarkRecordingAPlan is what keeping such a plan for people costs.
+func BenchmarkRecordingAPlan(b *testing.B) {
+	s := crowd()
+	for b.Loop() {
+		if _, err := NewRecord(s, Plan{}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -18,24 +19,40 @@ type run struct {
 	t *rapid.T
 	// named are Machines that a removal named.
 	named map[string]bool
+	// room is what all sets had or wanted, with what was leaving, when the last plan was made; lost counts Machines that
+	// somebody else took since: their sets may make others at once.
+	room, lost int32
 }
 
-func (r *run) limits() (replicas int32, l limits) {
-	replicas = *r.d.Spec.Replicas
-	l, err := limitsOf(r.d, replicas)
-	if err != nil {
-		r.t.Fatal(err)
+func newRun(t *rapid.T, s shape) *run {
+	r := &run{world: newWorld(s), t: t, named: map[string]bool{}}
+	r.onMake = r.mayMake
+	return r
+}
+
+// mayMake holds each Machine that is made to what the last plan allows; decide holds the plan to replicas and surge.
+func (r *run) mayMake(set *v1alpha1.MachineSet) {
+	var there int32
+	for _, m := range r.machines {
+		if m.DeletionTimestamp.IsZero() || (MachineFacts{Machine: m}).HasServer() {
+			there++
+		}
 	}
-	return replicas, l
+	if there > r.room+r.lost {
+		r.t.Fatalf("MC-17 %s makes the %dth Machine, %d were planned and %d lost since", set.Name, there, r.room, r.lost)
+	}
 }
 
 // decide plans, and holds each plan to the rules: no growth beyond replicas and surge, leaving Machines included; and
 // when the sets carry it out, available Machines do not fall below the floor.
 func (r *run) decide() {
 	before, availableBefore := r.total(), r.availableInTheEnd()
-	replicas, l := r.limits()
-	rolling := r.rollingNow()
+	replicas, l := *r.d.Spec.Replicas, must(r.limits())
+	rolling, most := r.rollingNow(), r.mostReplacing()
 	p, _ := r.plan()
+	if p.Replacing > most {
+		r.t.Fatalf("%d Machines are in replacement, %d may be: %v", p.Replacing, most, p.Steps)
+	}
 	grown := false
 	for _, s := range p.Steps {
 		grown = grown || s.To > s.From
@@ -43,10 +60,24 @@ func (r *run) decide() {
 	if after := r.total(); grown && rolling && after > before && after > replicas+l.surge {
 		r.t.Fatalf("MC-17 total grew from %d to %d beyond %d replicas and %d surge: %v", before, after, replicas, l.surge, p.Steps)
 	}
+	r.room, r.lost = r.total(), 0
 	floor := min(availableBefore, replicas-l.unavailable)
 	if after := r.availableInTheEnd(); after < floor && !r.marked() {
 		r.t.Fatalf("MC-16 of %d available %d are left, the floor is %d: %v", availableBefore, after, replicas-l.unavailable, p.Steps)
 	}
+}
+
+// mostReplacing is how many Machines may be in replacement after a plan: the cap or what is so already, and what a plan
+// may move although it is no replacement, which are removals and a size that changed.
+func (r *run) mostReplacing() int32 {
+	if r.brake == nil {
+		return math.MaxInt32
+	}
+	w := newWork(r.snapshot())
+	named := w.shareRemovals()
+	w.replicas, w.limits = *r.d.Spec.Replicas, must(r.limits())
+	must(w.findCurrent())
+	return max(w.replacing(), *r.brake) + named + max(0, w.replicas-w.sizes()) + max(0, w.sizes()-w.allowed())
 }
 
 // availableInTheEnd counts the Machines that are available and stay so when every set comes to its size, and when what
@@ -137,6 +168,7 @@ func (r *run) person(m *v1alpha1.Machine) {
 	case 2:
 		if m != nil {
 			r.delete(m)
+			r.lost++
 		}
 	case 3:
 		r.d.Spec.Paused = !r.d.Spec.Paused
@@ -191,15 +223,46 @@ func (r *run) finish() {
 // state tells two rounds apart.
 func (r *run) state() string { return fmt.Sprint(r.sizes(), len(r.machines), r.serial, len(r.deleted)) }
 
-// TestAnyOrderOfEvents holds MC-16, MC-17, CA-C80, CA-C88 and convergence from any state, under any order of events.
+// scatter puts the world into any state: sets of any templates and sizes, Machines at any stage, some named, some
+// leaving, some more than there should be.
+func (r *run) scatter() {
+	for _, name := range []string{"A", "B", "C"}[:rapid.IntRange(0, 3).Draw(r.t, "sets")] {
+		r.template(name)
+		r.decide()
+		set := r.sets[len(r.sets)-1]
+		set.Spec.Replicas = new(rapid.Int32Range(0, 4).Draw(r.t, "size"))
+		for range rapid.IntRange(0, 5).Draw(r.t, "machines") {
+			r.make(set)
+			m := r.machines[len(r.machines)-1]
+			for range rapid.IntRange(0, 2).Draw(r.t, "stage") {
+				r.advance(m)
+			}
+			if rapid.IntRange(0, 4).Draw(r.t, "leaving") == 0 {
+				r.delete(m)
+			}
+		}
+	}
+	r.room, r.lost = r.total(), 0
+}
+
 func TestAnyOrderOfEvents(t *testing.T) {
+	t.Run("MC-16 MC-17 MCM-7 MCM-8 CA-C80 CA-C88 from any state, in any order of events", anyOrder)
+}
+
+func anyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := shape{
 			replicas:    rapid.Int32Range(0, 6).Draw(t, "replicas"),
 			surge:       rapid.SampledFrom([]string{"0", "1", "2", "25%", "100%"}).Draw(t, "surge"),
 			unavailable: rapid.SampledFrom([]string{"0", "1", "2", "25%", "100%"}).Draw(t, "unavailable"),
 		}
-		r := &run{world: newWorld(s), t: t, named: map[string]bool{}}
+		r := newRun(t, s)
+		if rapid.Bool().Draw(t, "scattered") {
+			r.scatter()
+		}
+		if brake := rapid.Int32Range(0, 4).Draw(t, "brake"); brake > 0 {
+			r.brake = &brake
+		}
 		for range rapid.IntRange(0, 120).Draw(t, "events") {
 			r.event()
 		}
@@ -207,12 +270,17 @@ func TestAnyOrderOfEvents(t *testing.T) {
 	})
 }
 
-// TestRemovalsOnly: when nothing but removals and growth happens to a settled deployment, exactly the named go: CA-C66,
-// CA-C82, CA-C88.
+// TestRemovalsOnly lets nothing but removals and growth happen to a settled deployment.
 func TestRemovalsOnly(t *testing.T) {
+	t.Run("CA-C66 CA-C82 CA-C88 MCM-32 exactly the named go", removalsOnly)
+}
+
+func removalsOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := &run{world: newWorld(shape{rapid.Int32Range(1, 8).Draw(t, "replicas"), "1", "0"}), t: t, named: map[string]bool{}}
+		r := newRun(t, shape{rapid.Int32Range(1, 8).Draw(t, "replicas"), "1", "0"})
+		r.onMake = nil
 		r.settle(&strings.Builder{})
+		r.onMake, r.room = r.mayMake, r.total()
 		for range rapid.IntRange(0, 40).Draw(t, "events") {
 			m := r.anyMachine()
 			switch what := rapid.IntRange(0, 7).Draw(t, "event"); {

@@ -124,6 +124,7 @@ var notCopied = map[string]bool{
 	v1alpha1.AnnotationMaxReplicas:     true,
 	v1alpha1.AnnotationPaused:          true,
 	v1alpha1.AnnotationPausedCAPI:      true,
+	v1alpha1.AnnotationRollbackTo:      true,
 }
 
 // annotateRevision gives the current set the highest revision. A set that comes back keeps its former numbers in its
@@ -165,10 +166,17 @@ func (w *work) revision() string {
 	return revision
 }
 
-// surplusHistory are empty old sets beyond the limit, once the deployment is complete (MC-25). No limit keeps all.
+// defaultHistory is how many empty old sets are kept where spec.revisionHistoryLimit is not given (MC-1).
+const defaultHistory = 1
+
+// surplusHistory are empty old sets beyond the limit, once the deployment is complete (MC-25).
 func (w *work) surplusHistory(status v1alpha1.MachineDeploymentStatus) []*v1alpha1.MachineSet {
-	if w.d.Spec.RevisionHistoryLimit == nil || w.d.Spec.Paused || !complete(status, w.replicas) {
+	if w.d.Spec.Paused || !complete(status, w.replicas) {
 		return nil
+	}
+	limit := defaultHistory
+	if n := w.d.Spec.RevisionHistoryLimit; n != nil {
+		limit = int(max(0, *n))
 	}
 	var empty []*v1alpha1.MachineSet
 	for _, s := range w.old() {
@@ -182,9 +190,9 @@ func (w *work) surplusHistory(status v1alpha1.MachineDeploymentStatus) []*v1alph
 		y, _ := number(b, v1alpha1.AnnotationRevision)
 		return cmp.Compare(x, y)
 	})
-	surplus := empty[:max(0, len(empty)-int(max(0, *w.d.Spec.RevisionHistoryLimit)))]
+	surplus := empty[:max(0, len(empty)-limit)]
 	for _, set := range surplus {
-		w.note(fmt.Sprintf("deleting %s: empty, and beyond the history limit of %d", set.Name, *w.d.Spec.RevisionHistoryLimit))
+		w.note(fmt.Sprintf("deleting %s: empty, and beyond the history limit of %d", set.Name, limit))
 	}
 	return surplus
 }

@@ -16,8 +16,47 @@ func (w *work) roll() {
 		return
 	}
 	w.shrinkMarked()
+	if w.shrank() {
+		w.shrinkInProportion()
+		return
+	}
 	w.grow()
 	w.shrinkOld()
+	w.breakDeadlock()
+}
+
+// shrank says that the size was lowered since the active sets were last told of it.
+func (w *work) shrank() bool {
+	for _, s := range w.sets {
+		if told, ok := number(s.set, v1alpha1.AnnotationDesiredReplicas); ok && s.size > 0 && told > w.replicas {
+			return true
+		}
+	}
+	return false
+}
+
+// shrinkInProportion follows a smaller size in the middle of a roll: every active set gives its share, and none goes below
+// the floor (MC-29, MCM-13). Where removals have lowered the sets already, nothing is left to do. The roll goes on with
+// the next plan.
+func (w *work) shrinkInProportion() {
+	var active []*setWork
+	for _, s := range w.sets {
+		if s.size > 0 {
+			active = append(active, s)
+		}
+	}
+	allowed := w.allowed()
+	if w.sizes() > allowed {
+		w.scaleInProportion(active, allowed-w.sizes(), fmt.Sprintf("the deployment shrank in a roll: its share of %d", allowed))
+	}
+}
+
+// allowed is the sum of sizes that a roll may reach.
+func (w *work) allowed() int32 {
+	if w.replicas == 0 {
+		return 0
+	}
+	return w.replicas + w.limits.surge
 }
 
 // shrinkMarked lets marked Machines choose the set that shrinks, when the deployment was made smaller during a roll
@@ -51,7 +90,11 @@ func (w *work) grow() {
 	if c.size == w.replicas || room <= 0 {
 		return
 	}
-	w.resize(c, min(c.size+room, w.replicas), fmt.Sprintf("rolling: %d fit below %d replicas and %d surge", room, w.replicas, w.limits.surge))
+	// What the deployment lacks for its size is no replacement.
+	n := min(room, w.replicas-c.size)
+	lacking := max(0, w.replicas-w.sizes())
+	n = min(n, lacking+w.braked(n-min(n, lacking)))
+	w.resize(c, c.size+n, fmt.Sprintf("rolling: %d fit below %d replicas and %d surge", room, w.replicas, w.limits.surge))
 }
 
 // floor is how many Machines must stay available.
@@ -66,7 +109,7 @@ func (w *work) shrinkOld() {
 		return
 	}
 	for _, s := range w.old() {
-		if n := min(s.size-s.available(), surplus); n > 0 {
+		if n := w.braked(min(s.size-s.available(), surplus)); n > 0 {
 			w.dropUnavailable(s, n)
 			surplus -= n
 		}
@@ -77,9 +120,30 @@ func (w *work) shrinkOld() {
 	}
 	spare := w.available() - w.floor()
 	for _, s := range w.old() {
-		if n := min(s.size, spare); n > 0 {
+		if n := w.braked(min(s.size, spare)); n > 0 {
 			w.resize(s, s.size-n, fmt.Sprintf("rolling: %d beyond the floor of %d available", spare, w.floor()))
 			spare -= n
+		}
+	}
+}
+
+// breakDeadlock lets one Machine of an old set go that is not available, when nothing moves: no set has anything to do,
+// all new Machines are available, and what is leaving does not go, so that the surge stays used up. It costs no
+// availability, and its room goes to a new Machine.
+func (w *work) breakDeadlock() {
+	if w.sizes() < w.replicas || w.current.size > w.current.available() {
+		return
+	}
+	for _, s := range w.sets {
+		if s.size != s.before || s.size != int32(len(s.living)) || len(s.removals) != len(s.set.Spec.Removals) {
+			return
+		}
+	}
+	for _, s := range w.old() {
+		if s.size > s.available() && w.braked(1) > 0 {
+			w.note("nothing moves: what is leaving does not go, so one that is not available makes room")
+			w.dropUnavailable(s, 1)
+			return
 		}
 	}
 }
@@ -105,9 +169,7 @@ func (s *setWork) nameUnavailable(n int32, now time.Time) {
 		s.removals = append(s.removals[:len(s.removals):len(s.removals)], v1alpha1.Removal{
 			Name: f.Machine.Name, UID: f.Machine.UID, Time: metav1.NewTime(now),
 		})
-		if f.HasServer() {
-			s.terminating++
-		}
+		s.terminating++
 		n--
 	}
 	s.living = living

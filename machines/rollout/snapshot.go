@@ -10,6 +10,9 @@ import (
 // Snapshot is what was seen of a MachineDeployment. Nothing of it is changed.
 type Snapshot struct {
 	Deployment *v1alpha1.MachineDeployment
+	// Brake is how many Machines of this deployment may be in replacement at once: new ones on their way and old ones
+	// leaving. Nil is no limit but the strategy's own.
+	Brake *int32
 	// Bounds limit a size that is put back; the zero value when the deployment is no node group.
 	Bounds v1alpha1.Bounds
 	// Sets are the sets that the deployment controls, in any order.
@@ -39,6 +42,11 @@ type Plan struct {
 	Removals      []v1alpha1.Removal
 	// Revision is the deployment's own revision annotation; empty leaves it alone.
 	Revision string
+	// Replacing counts the Machines in replacement once the plan is carried out. Held says that the brake held some back.
+	Replacing int32
+	Held      bool
+	// Rolled names the Nodes of Machines that are being rolled: of an old template, while the rollout goes on.
+	Rolled []string
 	// Status holds the fields that this controller owns; the others are zero.
 	Status v1alpha1.MachineDeploymentStatus
 	// Steps say what is done and why, for people.
@@ -60,9 +68,10 @@ type SetChange struct {
 // Step is one decision of a plan.
 type Step struct {
 	// Set is the name of the set that it is about; empty when it is about the deployment.
-	Set      string
-	From, To int32
-	Reason   string
+	Set    string `json:"set,omitempty"`
+	From   int32  `json:"from"`
+	To     int32  `json:"to"`
+	Reason string `json:"reason"`
 }
 
 func (s Step) String() string {

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Reasons of the conditions Available and Progressing.
+// Reasons of the conditions Available, Progressing and Degraded.
 const (
 	ReasonMinimumAvailable = "MinimumReplicasAvailable"
 	ReasonBelowMinimum     = "MinimumReplicasUnavailable"
@@ -19,6 +19,9 @@ const (
 	ReasonPaused           = "DeploymentPaused"
 	ReasonDeadline         = "ProgressDeadlineExceeded"
 	ReasonInvalid          = "InvalidSpec"
+	ReasonFailed           = "MachinesFailed"
+	ReasonSetError         = "MachineSetError"
+	ReasonHealthy          = "AsExpected"
 )
 
 // defaultDeadline holds where spec.progressDeadlineSeconds is not given.
@@ -43,6 +46,7 @@ func (w *work) status(collisions *int32) (v1alpha1.MachineDeploymentStatus, time
 		w.keepTime(available),
 		w.progress(st),
 	}
+	st.Conditions = append(st.Conditions, w.degraded(st.Conditions[1]))
 	if p := st.Conditions[1]; p.Status == metav1.ConditionTrue && p.Reason != ReasonComplete {
 		if deadline, ok := deadlineOf(w.d); ok {
 			wait = soonest(wait, p.LastTransitionTime.Add(deadline).Sub(w.now)+time.Second)
@@ -105,6 +109,49 @@ func (w *work) progress(st v1alpha1.MachineDeploymentStatus) metav1.Condition {
 		c.LastTransitionTime = former.LastTransitionTime
 	}
 	return c
+}
+
+// degraded is the condition Degraded: something needs a person, though what is available stays so. The message names the
+// first of what is wrong.
+func (w *work) degraded(progress metav1.Condition) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue}
+	failed, example := w.failed()
+	set := w.setWithError()
+	switch {
+	case progress.Reason == ReasonDeadline:
+		c.Reason, c.Message = ReasonDeadline, "the rollout stopped: "+progress.Message
+	case set != nil:
+		c.Reason, c.Message = ReasonSetError, fmt.Sprintf("set %s: %s", set.Name, *set.Status.ErrorReason)
+	case failed > 0:
+		c.Reason, c.Message = ReasonFailed, fmt.Sprintf("%d Machines have failed, %s among them", failed, example)
+	default:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, ReasonHealthy, "no Machine has failed and no rollout is stuck"
+	}
+	return w.keepTime(c)
+}
+
+// failed counts living Machines that have failed, and names the first in the alphabet.
+func (w *work) failed() (count int, example string) {
+	for _, s := range w.sets {
+		for _, f := range s.living {
+			if !f.Failed() {
+				continue
+			}
+			if count++; example == "" || f.Machine.Name < example {
+				example = f.Machine.Name
+			}
+		}
+	}
+	return count, example
+}
+
+func (w *work) setWithError() *v1alpha1.MachineSet {
+	for _, s := range w.sets {
+		if reason := s.set.Status.ErrorReason; reason != nil && *reason != "" {
+			return s.set
+		}
+	}
+	return nil
 }
 
 func (w *work) progressed(st v1alpha1.MachineDeploymentStatus) bool {

@@ -29,8 +29,8 @@ func (w *work) followDeletions() {
 func (w *work) recreate() {
 	var left int
 	for _, s := range w.old() {
-		w.resize(s, 0, "Recreate: old Machines go first")
-		left += len(s.machines)
+		w.resize(s, s.size-w.braked(s.size), "Recreate: old Machines go first")
+		left += len(s.machines) + int(s.size)
 	}
 	if left > 0 || w.leaving > 0 {
 		w.resize(w.current, min(w.current.size, w.replicas), "Recreate: waiting for old Machines to go")
@@ -58,29 +58,25 @@ func (w *work) scalePaused() {
 	case 1:
 		w.resize(active[0], w.replicas, "paused: the only active set takes the size")
 	default:
-		w.scaleInProportion(active)
+		// Growth may use the surge; a size that did not change moves nothing.
+		change := w.allowed() - w.sizes()
+		if change > 0 && !w.grew(active) {
+			change = max(0, w.replicas-w.sizes())
+		}
+		if change != 0 {
+			w.scaleInProportion(active, change, fmt.Sprintf("paused: its share of %d", w.allowed()))
+		}
 	}
 }
 
 // scaleInProportion spreads a change of the size over the active sets: each in proportion to its share of the old
-// maximum, the rounding rest to the largest. Growth may use the surge; a size that did not change moves nothing.
-func (w *work) scaleInProportion(active []*setWork) {
-	allowed := w.replicas + w.limits.surge
-	if w.replicas == 0 {
-		allowed = 0
-	}
-	change := allowed - w.sizes()
-	if change > 0 && !w.grew(active) {
-		change = max(0, w.replicas-w.sizes())
-	}
-	if change == 0 {
-		return
-	}
+// maximum, the rounding rest to the largest.
+func (w *work) scaleInProportion(active []*setWork, change int32, reason string) {
 	slices.SortStableFunc(active, func(a, b *setWork) int { return cmp.Compare(b.size, a.size) })
 	sizes := make([]int32, len(active))
 	rest := change
 	for i, s := range active {
-		part := proportion(s, allowed)
+		part := proportion(s, w.allowed())
 		if change > 0 {
 			part = min(max(part, 0), rest)
 		} else {
@@ -92,7 +88,7 @@ func (w *work) scaleInProportion(active []*setWork) {
 	sizes[0] = max(0, sizes[0]+rest)
 	w.holdFloor(active, sizes)
 	for i, s := range active {
-		w.resize(s, sizes[i], fmt.Sprintf("paused: its share of %d", allowed))
+		w.resize(s, sizes[i], reason)
 	}
 }
 

@@ -2,6 +2,8 @@ package rollout
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -40,11 +42,29 @@ func templateHash(t *v1alpha1.MachineTemplateSpec, collisions int32) (string, er
 	}
 	sum := fnv.New32a()
 	_, _ = sum.Write(plain) // a hash never fails
-	_, _ = sum.Write(canonical(document))
+	_, _ = sum.Write([]byte(fingerprint(document)))
 	if collisions > 0 {
 		_, _ = sum.Write([]byte(strconv.Itoa(int(collisions))))
 	}
 	return rand.SafeEncodeString(strconv.FormatUint(uint64(sum.Sum32()), 10)), nil
+}
+
+// sealed is a provider document of which only the fingerprint is kept.
+type sealed struct {
+	SHA256 string `json:"sha256"`
+}
+
+// fingerprint tells documents of different meaning apart; a sealed one has the fingerprint of what was sealed.
+func fingerprint(document []byte) string {
+	plain := canonical(document)
+	var s sealed
+	decoder := json.NewDecoder(bytes.NewReader(plain))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&s); err == nil && len(s.SHA256) == 2*sha256.Size {
+		return s.SHA256
+	}
+	sum := sha256.Sum256(plain)
+	return hex.EncodeToString(sum[:])
 }
 
 // split parts a template into the provider's document, under whichever spelling it stands, and the rest without what is

@@ -22,7 +22,10 @@ type work struct {
 	current *setWork
 	// leaving counts Machines of sets that are deleting and still have a server.
 	leaving int32
-	steps   []Step
+	// brake is how many Machines may be in replacement at once, or nil; held says that it held some back.
+	brake *int32
+	held  bool
+	steps []Step
 }
 
 // setWork is a set whose next size is being decided.
@@ -32,7 +35,7 @@ type setWork struct {
 	isNew    bool
 	machines []*v1alpha1.Machine
 	living   []MachineFacts
-	// terminating counts Machines that are not living and still have a server (MC-17).
+	// terminating counts Machines that are not living and still have a server, or may get one (MC-17).
 	terminating int32
 	// before is the size that the set has, size the one that it gets.
 	before, size int32
@@ -45,7 +48,7 @@ type setWork struct {
 }
 
 func newWork(s Snapshot) *work {
-	w := &work{d: s.Deployment, now: s.Now}
+	w := &work{d: s.Deployment, now: s.Now, brake: s.Brake}
 	listed := uidsOf(s.Deployment.Spec.Removals)
 	for _, state := range s.Sets {
 		if !state.Set.DeletionTimestamp.IsZero() {
@@ -69,13 +72,13 @@ func newSetWork(state SetState, listed map[types.UID]bool, minReady int32, now t
 		switch {
 		case f.Living():
 			s.living = append(s.living, f)
-		case f.HasServer():
+		case f.HasServer() || f.Machine.DeletionTimestamp.IsZero(): // it may get a server until it is deleted
 			s.terminating++
 		}
 	}
 	s.before = int32(len(s.living))
-	if state.Set.Spec.Replicas != nil {
-		s.before = *state.Set.Spec.Replicas
+	if n := state.Set.Spec.Replicas; n != nil && *n >= 0 {
+		s.before = *n // a negative size, stored before there were rules, says nothing
 	}
 	s.size = s.before
 	s.sortLiving()

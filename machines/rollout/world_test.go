@@ -24,10 +24,17 @@ type world struct {
 	d        *v1alpha1.MachineDeployment
 	sets     []*v1alpha1.MachineSet
 	machines []*v1alpha1.Machine
+	// stuck Machines do not go when they are deleted.
+	stuck map[string]bool
+	brake *int32
+	// onMake watches what sets make.
+	onMake func(set *v1alpha1.MachineSet)
+	onPlan func(before Snapshot, p Plan)
+	// most is the largest number of Machines that there were at once.
+	most int32
 	// broken templates never become Ready.
 	broken map[string]bool
-	// rolledAway counts Machines that sets deleted though they were available; deleted holds all names that sets
-	// deleted.
+	// deleted holds all names that sets deleted; made counts the Machines that they made.
 	deleted map[string]bool
 	made    int
 }
@@ -39,7 +46,7 @@ type shape struct {
 
 func newWorld(s shape) *world {
 	surge, unavailable := intstr.Parse(s.surge), intstr.Parse(s.unavailable)
-	w := &world{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), broken: map[string]bool{}, deleted: map[string]bool{}}
+	w := &world{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), broken: map[string]bool{}, stuck: map[string]bool{}, deleted: map[string]bool{}}
 	w.d = &v1alpha1.MachineDeployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "md", Namespace: "ns", UID: "md-uid", Generation: 1},
 		Spec: v1alpha1.MachineDeploymentSpec{
@@ -52,6 +59,15 @@ func newWorld(s shape) *world {
 	}
 	w.template("A")
 	return w
+}
+
+func (w *world) limits() (limits, error) { return limitsOf(w.d, *w.d.Spec.Replicas) }
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }
 
 // template names another template: the kubelet version stands for all of it.
@@ -72,7 +88,7 @@ func (w *world) remove(m *v1alpha1.Machine) {
 }
 
 func (w *world) snapshot() Snapshot {
-	s := Snapshot{Deployment: w.d, Now: w.now}
+	s := Snapshot{Deployment: w.d, Now: w.now, Brake: w.brake}
 	for _, set := range w.sets {
 		s.Sets = append(s.Sets, SetState{Set: set, Machines: w.of(set)})
 	}
@@ -91,9 +107,10 @@ func (w *world) of(set *v1alpha1.MachineSet) []*v1alpha1.Machine {
 
 // plan makes a plan and carries it out. It says whether anything was written to sets.
 func (w *world) plan() (Plan, bool) {
-	p, err := Compute(w.snapshot())
-	if err != nil {
-		panic(err)
+	before := w.snapshot()
+	p := must(Compute(before))
+	if w.onPlan != nil {
+		w.onPlan(before, p)
 	}
 	for _, c := range p.Changes {
 		c.Set.Spec.Replicas = &c.Replicas
@@ -145,6 +162,9 @@ func (w *world) act(set *v1alpha1.MachineSet) {
 	}
 	for ; surplus < 0 && set.Annotations[v1alpha1.AnnotationNoCreate] == ""; surplus++ {
 		w.make(set)
+		if w.onMake != nil {
+			w.onMake(set)
+		}
 	}
 }
 
@@ -160,6 +180,7 @@ func (w *world) make(set *v1alpha1.MachineSet) {
 		},
 		Spec: set.Spec.Template.Spec,
 	})
+	w.most = max(w.most, int32(len(w.machines)))
 }
 
 // delete is what anybody may do to a Machine: it is deleting, and its server is still there.
@@ -173,6 +194,8 @@ func (w *world) delete(m *v1alpha1.Machine) {
 // advance moves one Machine a step on: to a server, to a Ready node; a deleting one goes. It says whether it moved.
 func (w *world) advance(m *v1alpha1.Machine) bool {
 	switch {
+	case w.stuck[m.Name] && !m.DeletionTimestamp.IsZero():
+		return false
 	case !m.DeletionTimestamp.IsZero():
 		w.machines = slices.DeleteFunc(w.machines, func(o *v1alpha1.Machine) bool { return o == m })
 	case m.Spec.ProviderID == nil:

@@ -1,0 +1,70 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// Replacing counts a deployment's Machines in replacement, as its sets stand.
+func Replacing(s Snapshot) int32 {
+	w := newWork(s)
+	if w.d.Spec.Replicas != nil {
+		w.replicas = *w.d.Spec.Replicas
+	}
+	for _, set := range w.sets {
+		if TemplatesEqual(&set.set.Spec.Template, &w.d.Spec.Template) && (w.current == nil || set.before > w.current.before) {
+			w.current = set
+		}
+	}
+	return w.replacing()
+}
+
+// replacing counts the Machines in replacement: new ones that are not available yet, and old ones that are leaving. A
+// rollout that is paused or was stopped by its deadline replaces nothing, so that others get its share.
+func (w *work) replacing() int32 {
+	if !w.moving() {
+		return 0
+	}
+	n := w.current.size - w.current.available() + w.leaving
+	for _, s := range w.old() {
+		n += s.terminating + max(0, int32(len(s.living))-s.size)
+	}
+	return n
+}
+
+// moving says that drover is replacing Machines of an old template.
+func (w *work) moving() bool {
+	return w.current != nil && !w.d.Spec.Paused && !w.stalled() && strategyOf(w.d) != v1alpha1.OnDelete && w.rolling()
+}
+
+// braked is as many of n Machines as may be replaced now.
+func (w *work) braked(n int32) int32 {
+	if w.brake == nil || n <= 0 {
+		return max(0, n)
+	}
+	allowed := min(n, max(0, *w.brake-w.replacing()))
+	if allowed < n && !w.held {
+		w.held = true
+		w.note(fmt.Sprintf("held back: %d Machines of this deployment may be in replacement now, over all deployments there is a cap", *w.brake))
+	}
+	return allowed
+}
+
+// rolledNodes names the Nodes of living Machines of an old template, as long as the rollout goes on.
+func (w *work) rolledNodes() []string {
+	if !w.moving() {
+		return nil
+	}
+	var nodes []string
+	for _, s := range w.old() {
+		for _, f := range s.living {
+			if ref := f.Machine.Status.NodeRef; ref != nil {
+				nodes = append(nodes, ref.Name)
+			}
+		}
+	}
+	slices.Sort(nodes)
+	return nodes
+}

@@ -1,0 +1,112 @@
+package rollout
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// Record is a plan that was made, with what it was made from: for people to read, and to be made again.
+type Record struct {
+	Time time.Time `json:"time"`
+	// Generation of the deployment that it was made for, and the size that it followed.
+	Generation int64  `json:"generation"`
+	Replicas   int32  `json:"replicas"`
+	Steps      []Step `json:"steps"`
+	// Snapshot is what was seen, reduced to what decides. Provider documents are sealed: they may hold credentials.
+	Snapshot Snapshot `json:"snapshot"`
+}
+
+// NewRecord records a plan.
+func NewRecord(s Snapshot, p Plan) (Record, error) {
+	slim, err := Slim(s)
+	if err != nil {
+		return Record{}, err
+	}
+	return Record{Time: s.Now, Generation: s.Deployment.Generation, Replicas: p.Replicas, Steps: p.Steps, Snapshot: slim}, nil
+}
+
+// Replay makes the plan of a record again.
+func (r Record) Replay() (Plan, error) { return Compute(r.Snapshot) }
+
+// Slim is a copy of a snapshot that holds what Compute looks at, and leads it to the same plan.
+func Slim(s Snapshot) (Snapshot, error) {
+	slim := s
+	d := &v1alpha1.MachineDeployment{ObjectMeta: slimMeta(s.Deployment.ObjectMeta), Spec: *s.Deployment.Spec.DeepCopy(), Status: s.Deployment.Status}
+	d.Generation, d.Status.NodeTemplate, d.Status.Backoffs = s.Deployment.Generation, nil, nil
+	if err := seal(&d.Spec.Template); err != nil {
+		return Snapshot{}, err
+	}
+	slim.Deployment, slim.Sets = d, make([]SetState, len(s.Sets))
+	for i, state := range s.Sets {
+		set := &v1alpha1.MachineSet{ObjectMeta: slimMeta(state.Set.ObjectMeta), Spec: *state.Set.Spec.DeepCopy(), Status: state.Set.Status}
+		set.Generation, set.Status.NodeTemplate, set.Status.Backoffs = state.Set.Generation, nil, nil
+		if err := seal(&set.Spec.Template); err != nil {
+			return Snapshot{}, err
+		}
+		slim.Sets[i] = SetState{Set: set, Machines: make([]*v1alpha1.Machine, len(state.Machines))}
+		for j, m := range state.Machines {
+			slim.Sets[i].Machines[j] = slimMachine(m)
+		}
+	}
+	return slim, nil
+}
+
+func slimMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
+	slim := metav1.ObjectMeta{
+		Name: m.Name, Namespace: m.Namespace, UID: m.UID, CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
+		Finalizers: m.Finalizers,
+	}
+	for key, value := range m.Annotations {
+		if key == corev1.LastAppliedConfigAnnotation {
+			continue
+		}
+		if slim.Annotations == nil {
+			slim.Annotations = map[string]string{}
+		}
+		slim.Annotations[key] = value
+	}
+	return slim
+}
+
+func slimMachine(m *v1alpha1.Machine) *v1alpha1.Machine {
+	slim := &v1alpha1.Machine{ObjectMeta: slimMeta(m.ObjectMeta)}
+	slim.Annotations = nil
+	for _, key := range []string{v1alpha1.AnnotationDeleteMachine, v1alpha1.AnnotationPriority} {
+		if value, ok := m.Annotations[key]; ok {
+			metav1.SetMetaDataAnnotation(&slim.ObjectMeta, key, value)
+		}
+	}
+	slim.Spec.ProviderID = m.Spec.ProviderID
+	slim.Status.Phase, slim.Status.ErrorReason = m.Status.Phase, m.Status.ErrorReason
+	if ref := m.Status.NodeRef; ref != nil {
+		slim.Status.NodeRef = &corev1.ObjectReference{Name: ref.Name}
+	}
+	for _, c := range m.Status.Conditions {
+		if c.Type == v1alpha1.ConditionReady {
+			slim.Status.Conditions = []v1alpha1.MachineCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
+		}
+	}
+	return slim
+}
+
+// seal puts a fingerprint in the place of the provider's document.
+func seal(t *v1alpha1.MachineTemplateSpec) error {
+	for _, p := range []*v1alpha1.ProviderSpec{&t.Spec.ProviderSpec, t.Spec.ProviderConfig} {
+		if p == nil || p.Value == nil {
+			continue
+		}
+		raw, err := json.Marshal(sealed{SHA256: fingerprint(p.Value.Raw)})
+		if err != nil {
+			return fmt.Errorf("sealing a provider document: %w", err)
+		}
+		p.Value = &runtime.RawExtension{Raw: raw}
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// Reasons of the Events about a rollback.
+const (
+	ReasonRollback          = "DeploymentRollback"
+	ReasonRollbackNotFound  = "DeploymentRollbackRevisionNotFound"
+	ReasonRollbackUnchanged = "DeploymentRollbackTemplateUnchanged"
+)
+
+// RollbackPlan is what to do about the annotation rollback-to: take it off, and put Template back unless it is nil.
+type RollbackPlan struct {
+	Template *v1alpha1.MachineTemplateSpec
+	// Reason and Message are for people; Failed says that nothing could be put back.
+	Reason, Message string
+	Failed          bool
+}
+
+// Rollback decides about the annotation rollback-to; nil when the deployment does not bear it. Revision 0 is the one
+// before the present. A revision is also found in the history of a set that came back since (MCM-18).
+func Rollback(d *v1alpha1.MachineDeployment, sets []SetState) *RollbackPlan {
+	asked, ok := d.Annotations[v1alpha1.AnnotationRollbackTo]
+	if !ok {
+		return nil
+	}
+	revision, err := strconv.ParseInt(asked, 10, 32)
+	if err != nil || revision < 0 {
+		return &RollbackPlan{Failed: true, Reason: ReasonRollbackNotFound,
+			Message: fmt.Sprintf("%s is %q: it must be a revision, or 0 for the one before", v1alpha1.AnnotationRollbackTo, asked)}
+	}
+	set := setOfRevision(sets, int32(revision))
+	if set == nil {
+		return &RollbackPlan{Failed: true, Reason: ReasonRollbackNotFound,
+			Message: fmt.Sprintf("no set has revision %d; there are %s", revision, strings.Join(revisions(sets), ", "))}
+	}
+	if TemplatesEqual(&set.Spec.Template, &d.Spec.Template) {
+		return &RollbackPlan{Reason: ReasonRollbackUnchanged, Message: fmt.Sprintf("the template is that of revision %d already", revision)}
+	}
+	template := set.Spec.Template.DeepCopy()
+	delete(template.Metadata.Labels, v1alpha1.LabelTemplateHash)
+	return &RollbackPlan{Template: template, Reason: ReasonRollback,
+		Message: fmt.Sprintf("putting back the template of revision %d, from set %s", revision, set.Name)}
+}
+
+// setOfRevision finds a set by its revision, else by its history; 0 is the second highest revision.
+func setOfRevision(sets []SetState, revision int32) *v1alpha1.MachineSet {
+	if revision == 0 {
+		all := numbered(sets)
+		if len(all) < 2 {
+			return nil
+		}
+		return all[len(all)-2]
+	}
+	for _, s := range sets {
+		if n, ok := number(s.Set, v1alpha1.AnnotationRevision); ok && n == revision {
+			return s.Set
+		}
+	}
+	for _, s := range sets {
+		history := strings.Split(s.Set.Annotations[v1alpha1.AnnotationRevisionHistory], ",")
+		if slices.Contains(history, strconv.Itoa(int(revision))) {
+			return s.Set
+		}
+	}
+	return nil
+}
+
+// numbered are the sets that have a revision, the lowest first.
+func numbered(sets []SetState) []*v1alpha1.MachineSet {
+	var all []*v1alpha1.MachineSet
+	for _, s := range sets {
+		if _, ok := number(s.Set, v1alpha1.AnnotationRevision); ok {
+			all = append(all, s.Set)
+		}
+	}
+	slices.SortFunc(all, func(a, b *v1alpha1.MachineSet) int {
+		x, _ := number(a, v1alpha1.AnnotationRevision)
+		y, _ := number(b, v1alpha1.AnnotationRevision)
+		return int(x) - int(y)
+	})
+	return all
+}
+
+func revisions(sets []SetState) []string {
+	var all []string
+	for _, set := range numbered(sets) {
+		all = append(all, set.Annotations[v1alpha1.AnnotationRevision])
+	}
+	return all
+}
