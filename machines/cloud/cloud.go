@@ -36,6 +36,10 @@ type Cloud interface {
 type Instance interface {
 	// Config is the provider config after class, Cluster and configured cloud have filled what the Machine left empty.
 	Config() *v1alpha1.ProviderConfig
+	// Place says what a shortage would be about.
+	Place() Place
+	// Warnings say what of the provider spec is accepted and has no effect: one sentence each, sorted, for a condition.
+	Warnings() []string
 
 	// Observe says what is known of the Machine's resources, from the shared inventory. It makes at most one call, a
 	// GET by ID, and only to prove that a server is gone.
@@ -70,6 +74,20 @@ type Facts struct {
 	Gone bool
 	// Leftovers: ports, floating IPs or volumes of this Machine are known to exist.
 	Leftovers bool
+	// Held: so many servers of the project are gone at once that nothing is to be cleaned up before a person has said so
+	// (design §2.4); a sentence for people. While it is set, Gone stays false for the servers in question. Empty: all is
+	// well.
+	Held string
+	// QuotaRaised is when there was last seen to be room again after a quota had been hit: a failure of class Quota from
+	// before is no reason to wait any longer. Zero: never.
+	QuotaRaised time.Time
+}
+
+// ProviderStatus is what a provider wants remembered in a Machine's status.providerStatus while its server lives; it
+// reads it again from there when the server goes.
+type ProviderStatus struct {
+	// VolumeIDs are those of [Server.VolumeIDs]; a volume that no status names is never touched.
+	VolumeIDs []string `json:"volumeIDs,omitempty"`
 }
 
 // ServerState is where a server is in its life.
@@ -102,6 +120,9 @@ type Server struct {
 	Zone string
 	// HostID identifies the physical host within the project; empty until known.
 	HostID string
+	// VolumeIDs are the volumes that end with the server (its boot volume), sorted; to be kept in the Machine's
+	// status.providerStatus as [ProviderStatus], so that Release can see them gone.
+	VolumeIDs []string
 }
 
 // Shape is what a template resolves to.

@@ -16,6 +16,8 @@ var classes = map[Code]Class{
 	CodeSubnetNotFound:          Invalid,
 	CodeSecurityGroupNotFound:   Invalid,
 	CodeServerGroupNotFound:     Invalid,
+	CodeVolumeTypeNotFound:      Invalid,
+	CodeKeyPairNotFound:         Invalid,
 	CodeZoneNotFound:            Invalid,
 	CodeIPPoolNotFound:          Invalid,
 	CodeResourceNotFound:        NotFound,

@@ -57,6 +57,8 @@ const (
 	CodeSubnetNotFound        Code = "SubnetNotFound"
 	CodeSecurityGroupNotFound Code = "SecurityGroupNotFound"
 	CodeServerGroupNotFound   Code = "ServerGroupNotFound"
+	CodeVolumeTypeNotFound    Code = "VolumeTypeNotFound"
+	CodeKeyPairNotFound       Code = "KeyPairNotFound"
 	CodeZoneNotFound          Code = "ZoneNotFound"
 	CodeIPPoolNotFound        Code = "IPPoolNotFound"
 	CodeResourceNotFound      Code = "ResourceNotFound"

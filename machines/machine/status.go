@@ -31,7 +31,11 @@ type providerStatus struct {
 	HostID   string `json:"hostID,omitempty"`
 	ServerID string `json:"serverID,omitempty"`
 	Zone     string `json:"zone,omitempty"`
+	cloud.ProviderStatus
 }
+
+// mostVolumes bounds how many volumes of replaced servers are remembered.
+const mostVolumes = 16
 
 // persist writes what the pass has changed: finalizers, provider ID and status in one patch, since a Machine has no
 // status subresource; nothing when nothing differs. Someone else's write in between gives a Conflict, and another pass.
@@ -103,7 +107,9 @@ func concludeServer(p *pass) {
 	if server == nil {
 		return
 	}
-	recordProvider(&p.m.Status, providerStatus{ServerID: server.ID, Zone: server.Zone, HostID: server.HostID})
+	recordProvider(&p.m.Status, providerStatus{
+		ServerID: server.ID, Zone: server.Zone, HostID: server.HostID, ProviderStatus: cloud.ProviderStatus{VolumeIDs: server.VolumeIDs},
+	})
 	if len(server.Addresses) == 0 {
 		return
 	}
@@ -114,11 +120,18 @@ func concludeServer(p *pass) {
 	p.m.Status.Addresses = addresses
 }
 
-// recordProvider writes the record when it says something else than what is there.
+// recordProvider writes the record when it says something else than what is there. A volume that was recorded once stays:
+// only Release may say that it is gone.
 func recordProvider(s *v1alpha1.MachineStatus, now providerStatus) {
 	var old providerStatus
-	if s.ProviderStatus != nil && json.Unmarshal(s.ProviderStatus.Raw, &old) == nil && old == now {
-		return
+	if s.ProviderStatus != nil && json.Unmarshal(s.ProviderStatus.Raw, &old) == nil {
+		volumes := slices.Concat(old.VolumeIDs, now.VolumeIDs)
+		slices.Sort(volumes)
+		volumes = slices.Compact(volumes)
+		now.VolumeIDs = volumes[max(0, len(volumes)-mostVolumes):]
+		if equality.Semantic.DeepEqual(old, now) {
+			return
+		}
 	}
 	if raw, err := json.Marshal(now); err == nil {
 		s.ProviderStatus = &runtime.RawExtension{Raw: raw}

@@ -149,7 +149,7 @@ func TestTheMergeOrderIsMachineClassClusterConfigured(t *testing.T) {
 	if got.Flavor != sim.MetaKubeFlavor || len(got.FixedIPs) != 1 || !strings.HasPrefix(got.FixedIPs[0], "192.168.1.") {
 		t.Errorf("got %+v", got)
 	}
-	conn := b.cloud.machines[m.UID].connection
+	conn := b.connectionOf(m.UID)
 	if got := conn.session.creds.method(); got != byApplicationCredential {
 		t.Errorf("the class's Secret lies over the configured cloud, signed in by %s", got)
 	}

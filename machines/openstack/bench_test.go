@@ -227,6 +227,11 @@ func (b *bench) remove(i cloud.Instance) {
 	})
 }
 
+func (b *bench) connectionOf(uid types.UID) *connection {
+	i, _ := b.cloud.machines.get(uid)
+	return i.connection
+}
+
 func (b *bench) calls(name ...string) int { return b.sim.CallCount(name...) }
 
 func (b *bench) nothingLeft() {

@@ -15,8 +15,9 @@ import (
 // catalog looks up what provider specs name, in one project and region. Everything is found by name or ID; a name that
 // several things have is an error that lists their IDs; what is not there is Invalid with a code of its own.
 type catalog struct {
-	session *session
-	cache   *cache
+	session   *session
+	cache     *cache
+	clusterID string
 }
 
 // thing is what the APIs tell of everything that has a name.
@@ -204,14 +205,52 @@ func (c *catalog) securityGroup(ctx context.Context, name string) (securityGroup
 
 func (c *catalog) serverGroup(ctx context.Context, name string) (thing, error) {
 	return lookup(c.cache, c.key("server group", name), func() (thing, error) {
-		all, err := list[thing](ctx, c.session, listing{
-			call: call{service: computeService, doing: "looking up server group " + name}, path: "os-server-groups", field: "server_groups",
-		})
+		all, err := c.serverGroups(ctx, name)
 		if err != nil {
 			return thing{}, err
 		}
 		return pick(c.wanted(ctx, "server group", name, fault.CodeServerGroupNotFound), all)
 	})
+}
+
+func (c *catalog) serverGroups(ctx context.Context, name string) ([]thing, error) {
+	return list[thing](ctx, c.session, listing{
+		call: call{service: computeService, doing: "looking up server group " + name}, path: "os-server-groups", field: "server_groups",
+	})
+}
+
+// volumeType checks that a volume type exists.
+func (c *catalog) volumeType(ctx context.Context, name string) (thing, error) {
+	return lookup(c.cache, c.key("volume type", name), func() (thing, error) {
+		all, err := list[thing](ctx, c.session, listing{
+			call: call{service: volumeService, doing: "looking up volume type " + name}, path: "types", field: "volume_types",
+		})
+		if err != nil {
+			return thing{}, err
+		}
+		return pick(c.wanted(ctx, "volume type", name, fault.CodeVolumeTypeNotFound), all)
+	})
+}
+
+// keyPair checks that the user has a key pair.
+func (c *catalog) keyPair(ctx context.Context, name string) error {
+	_, err := lookup(c.cache, c.key("key pair", name), func() (thing, error) {
+		type pair struct {
+			Pair thing `json:"keypair"`
+		}
+		all, err := list[pair](ctx, c.session, listing{
+			call: call{service: computeService, doing: "looking up key pair " + name}, path: "os-keypairs", field: "keypairs",
+		})
+		if err != nil {
+			return thing{}, err
+		}
+		things := make([]thing, 0, len(all))
+		for _, p := range all {
+			things = append(things, p.Pair)
+		}
+		return pick(c.wanted(ctx, "key pair", name, fault.CodeKeyPairNotFound), things)
+	})
+	return err
 }
 
 // zone checks that a zone exists. One that exists and has no host that is up may come back: that is NoCapacity.

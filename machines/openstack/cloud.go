@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
@@ -40,6 +43,13 @@ type Options struct {
 	Registry prometheus.Registerer
 	// AllowedNamespaces are those that references of a provider spec may point into, beside the Machine's own.
 	AllowedNamespaces []string
+	// Collect tells whether a person has said that the loss of many servers at once is right (annotation
+	// drover-project.github.io/collect: "yes" on the ConfigMap of the cluster id). It is asked only while the mass guard
+	// holds something. Default: nobody can say so.
+	Collect func(ctx context.Context) (bool, error)
+	// SharedServerGroup: servers whose spec names no server group are put into one group of the cluster, with
+	// soft-anti-affinity, that is made when it is not there.
+	SharedServerGroup bool
 	// ProviderIDRegion: nodes bear openstack://<region>/<id> instead of openstack:///<id>, as some releases of the
 	// cloud-controller-manager write it.
 	ProviderIDRegion bool
@@ -48,10 +58,12 @@ type Options struct {
 // Cloud implements [cloud.Cloud] for OpenStack. It is a Runnable: while it runs it follows the servers of each project
 // that Machines have named, and nothing is known before.
 type Cloud struct {
-	options Options
-	limiter *limiter
-	metrics *metrics
-	changes chan types.NamespacedName
+	options  Options
+	limits   *limits
+	versions *versions
+	metrics  *metrics
+	changes  chan types.NamespacedName
+	machines *registry
 	// told are Machines to be sent to changes; joining are connections to be attached to their project.
 	told    workqueue.TypedInterface[types.NamespacedName]
 	joining workqueue.TypedInterface[*connection]
@@ -59,14 +71,6 @@ type Cloud struct {
 	mu          sync.Mutex
 	connections map[string]*connection
 	projects    map[string]*project
-	machines    map[types.UID]interest
-}
-
-// interest is a Machine that asked for its cloud side.
-type interest struct {
-	key        types.NamespacedName
-	connection *connection
-	serverID   string
 }
 
 // connection is a session with what hangs on it.
@@ -98,15 +102,17 @@ func New(o Options) (*Cloud, error) {
 	if o.HTTP == nil {
 		o.HTTP = defaultTransport()
 	}
-	m, err := newMetrics(o.Registry)
-	if err != nil {
+	c := &Cloud{
+		options: o, limits: newLimits(o.Clock), versions: newVersions(),
+		changes: make(chan types.NamespacedName), machines: newRegistry(),
+		told: workqueue.NewTyped[types.NamespacedName](), joining: workqueue.NewTyped[*connection](),
+		connections: map[string]*connection{}, projects: map[string]*project{},
+	}
+	var err error
+	if c.metrics, err = newMetrics(o.Registry, state{c}); err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
-	return &Cloud{
-		options: o, limiter: newLimiter(), metrics: m, changes: make(chan types.NamespacedName),
-		told: workqueue.NewTyped[types.NamespacedName](), joining: workqueue.NewTyped[*connection](),
-		connections: map[string]*connection{}, projects: map[string]*project{}, machines: map[types.UID]interest{},
-	}, nil
+	return c, nil
 }
 
 // defaultTransport keeps as many connections open as are used at a time.
@@ -116,7 +122,7 @@ func defaultTransport() http.RoundTripper {
 		return http.DefaultTransport
 	}
 	own := base.Clone()
-	own.MaxIdleConnsPerHost = concurrencyPerEndpoint
+	own.MaxIdleConnsPerHost = mostConcurrent
 	return own
 }
 
@@ -174,11 +180,11 @@ func (c *Cloud) connect(creds *Credentials) (*connection, error) {
 		if err != nil {
 			return nil, err
 		}
-		s, err := newSession(*creds, client, c.options.Clock)
+		s, err := newSession(*creds, client, c.versions, c.options.Clock)
 		if err != nil {
 			return nil, err
 		}
-		conn = &connection{session: s, catalog: &catalog{session: s, cache: newCache(c.options.Clock)}}
+		conn = &connection{session: s, catalog: &catalog{session: s, cache: newCache(c.options.Clock), clusterID: c.options.ClusterID}}
 		c.connections[key] = conn
 	}
 	return conn, nil
@@ -206,31 +212,24 @@ func (c *Cloud) httpClient(creds *Credentials) (http.Client, error) {
 		own.TLSClientConfig.RootCAs = pool
 		next = own
 	}
-	return http.Client{Transport: &transport{next: next, limiter: c.limiter, metrics: c.metrics, clock: c.options.Clock}}, nil
+	return http.Client{Transport: &transport{next: next, limits: c.limits, metrics: c.metrics, clock: c.options.Clock}}, nil
 }
 
 // register remembers who asked, so that changes find their Machine, and has the connection attached.
 func (c *Cloud) register(m *v1alpha1.Machine, conn *connection) {
-	c.mu.Lock()
-	c.machines[m.UID] = interest{
+	now := c.options.Clock.Now()
+	c.machines.put(m.UID, interest{
 		key: types.NamespacedName{Namespace: m.Namespace, Name: m.Name}, connection: conn, serverID: serverIDOf(m),
-	}
-	c.mu.Unlock()
+		leaving: !m.DeletionTimestamp.IsZero(), asked: now,
+	})
 	conn.mu.Lock()
-	conn.used = c.options.Clock.Now()
+	conn.used = now
 	queue := conn.project == nil && !conn.queued
 	conn.queued = conn.queued || queue
 	conn.mu.Unlock()
 	if queue {
 		c.joining.Add(conn)
 	}
-}
-
-// forget drops a Machine whose resources are all released.
-func (c *Cloud) forget(uid types.UID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.machines, uid)
 }
 
 // idle is how long a connection that cannot sign in is tried without a Machine asking for it.
@@ -271,8 +270,8 @@ func (c *Cloud) join(ctx context.Context, conn *connection, id *identity, wg *sy
 	c.mu.Lock()
 	p, ok := c.projects[key]
 	if !ok {
-		p = newProject(conn.session, c.options.Clock, c.options.ClusterID)
-		p.changed, p.wanted, p.other = c.changed, c.wanted, c.other
+		p = newProject(conn.session, c.options.Clock, c.options.ClusterID, c.machines)
+		p.changed, p.other, p.lifted, p.name = c.changed, c.other, c.options.Collect, projectName{id.projectID, id.region}
 		c.projects[key] = p
 	}
 	c.mu.Unlock()
@@ -303,54 +302,53 @@ func (c *Cloud) other(p *project, than *session) *session {
 	return best
 }
 
-func (c *Cloud) wanted(uid types.UID) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	_, ok := c.machines[uid]
-	return ok
-}
-
 // tell queues the Machines for which it is true.
 func (c *Cloud) tell(concerned func(interest) bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, i := range c.machines {
+	c.machines.each(func(i interest) {
 		if concerned(i) {
 			c.told.Add(i.key)
 		}
-	}
+	})
 }
 
-// changed tells the Machines of a change in their project: those concerned, or all of them.
-func (c *Cloud) changed(p *project, change change) {
+// changed tells the Machines of a change in their project: those concerned, or all of them. Now and then it forgets those
+// that are no more.
+func (c *Cloud) changed(ctx context.Context, p *project, change change) {
+	if change.full && c.options.Reader != nil {
+		if err := c.machines.prune(ctx, c.options.Reader, c.options.Clock.Now()); err != nil {
+			log.FromContext(ctx).Info("Machines that are no more cannot be told from others", "error", err.Error())
+		}
+	}
 	if change.all {
 		c.tell(func(i interest) bool { return i.connection.attached() == p })
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, uid := range change.machines {
-		if i, ok := c.machines[uid]; ok {
+		if i, ok := c.machines.get(uid); ok {
 			c.told.Add(i.key)
 		}
 	}
-	if len(change.servers) == 0 {
-		return
-	}
-	for _, i := range c.machines {
-		if change.servers[i.serverID] {
+	for _, id := range change.servers {
+		if i, ok := c.machines.get(c.machines.named(id)); ok {
 			c.told.Add(i.key)
 		}
 	}
 }
 
+// allProjects gives the projects in no order.
+func (c *Cloud) allProjects() []*project {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Values(c.projects))
+}
+
 // change is what is new in a project.
 type change struct {
-	// all: everybody is concerned.
-	all      bool
+	// all: everybody is concerned. full: it comes from a complete list.
+	all, full bool
+	// machines by the UID that servers bear, servers by ID: a Machine may name them.
 	machines []types.UID
-	// servers that bear no Machine's UID, by ID: a Machine may name them.
-	servers map[string]bool
+	servers  []string
 }
 
 var _ cloud.Cloud = (*Cloud)(nil)

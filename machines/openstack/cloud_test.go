@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/prometheus/client_golang/prometheus"
@@ -59,36 +58,6 @@ func labelsOf(m *dto.Metric) map[string]string {
 	return out
 }
 
-func TestAGateLetsABoundedNumberThrough(t *testing.T) {
-	g := newLimiter().gate(networkService, "host")
-	for range concurrencyPerEndpoint {
-		if err := g.enter(t.Context(), noon); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := g.enter(ended, noon); !fault.Is(err, fault.RateLimited) {
-		t.Fatalf("one too many: %v", err)
-	}
-	g.leave()
-	if err := g.enter(t.Context(), noon); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestAGateStaysClosedForTheLongestPause(t *testing.T) {
-	g := newLimiter().gate(networkService, "host")
-	g.pause(noon.Add(time.Minute))
-	g.pause(noon.Add(time.Second))
-	if e := fault.Of(g.enter(t.Context(), noon.Add(30*time.Second))); e == nil || e.RetryAfter != 30*time.Second {
-		t.Fatalf("CAPI-16: got %+v", e)
-	}
-	if err := g.enter(t.Context(), noon.Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestACABundleIsCheckedAndUsed(t *testing.T) {
 	c, err := New(Options{ClusterID: "c"})
 	if err != nil {
@@ -103,7 +72,7 @@ func TestEverythingIsFoundByIDToo(t *testing.T) {
 	b := newBench(t)
 	first := seedFields()
 	_, s := b.active(newMachine(t, "a", first))
-	p := b.cloud.machines["uid-a"].connection.catalog
+	p := b.connectionOf("uid-a").catalog
 	plan, err := p.resolve(b.ctx, &Spec{
 		Flavor: sim.MetaKubeFlavor, Image: sim.MetaKubeImage, Networks: []string{sim.MetaKubeNetwork},
 		SecurityGroups: []string{sim.MetaKubeSecurityGroup}, FloatingIPPool: sim.MetaKubePool,

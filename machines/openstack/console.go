@@ -24,7 +24,7 @@ func (i *instance) ConsoleOutput(ctx context.Context, bytes int) (string, error)
 	}
 	text := ""
 	asking := call{service: computeService, doing: "reading the console of server " + i.subject.server}
-	err = i.connection.session.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+	err = i.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
 		text, err = servers.ShowConsoleOutput(ctx, client, server.ID, servers.ShowConsoleOutputOpts{Length: bytes/lineLength + 1}).Extract()
 		return err
 	})

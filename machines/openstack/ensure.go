@@ -21,6 +21,9 @@ func (i *instance) EnsurePorts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := p.takeQuota(i.subject.uid, i.wants(p, plan)); err != nil {
+		return err
+	}
 	for n := range plan.networks {
 		if err := i.ensurePort(ctx, p, plan, n); err != nil {
 			return err
@@ -47,13 +50,15 @@ func (i *instance) ensurePort(ctx context.Context, p *project, plan *plan, n int
 	}
 	var made portRow
 	asking := call{service: networkService, doing: fmt.Sprintf("creating port %d of server %s", n, i.subject.server)}
-	err := i.connection.session.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+	err := i.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
 		return ports.Create(ctx, client, portRequest(i.subject, plan, n)).ExtractInto(&made)
 	})
 	if err != nil {
 		p.attempted(m, err)
+		p.refusedQuota(i.subject.uid, err, i.wants(p, plan))
 		return err
 	}
+	p.madeQuota(i.subject.uid, amounts{portCount: 1})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.keepPort(m, made.owned())
@@ -62,7 +67,7 @@ func (i *instance) ensurePort(ctx context.Context, p *project, plan *plan, n int
 
 // findPort looks for a port by its exact mark.
 func (i *instance) findPort(ctx context.Context, p *project, m mark) (bool, error) {
-	rows, err := list[portRow](ctx, i.connection.session, portListing(url.Values{"description": {m.String()}}))
+	rows, err := list[portRow](withGroup(ctx, i.group), i.connection.session, portListing(url.Values{"description": {m.String()}}))
 	if err != nil {
 		return false, err
 	}
@@ -79,7 +84,7 @@ func (i *instance) findPort(ctx context.Context, p *project, m mark) (bool, erro
 // EnsureFloatingIP makes a marked floating IP on the first port, when the spec asks for one. It never takes an address
 // that it did not make (MC-50), and only the first network gets one (MC-51).
 func (i *instance) EnsureFloatingIP(ctx context.Context) error {
-	if i.spec != nil && i.spec.FloatingIPPool == "" {
+	if i.spec != nil && i.spec.FloatingIPPool == "" || i.address != "" {
 		return nil
 	}
 	p, plan, err := i.making(ctx)
@@ -93,6 +98,10 @@ func (i *instance) EnsureFloatingIP(ctx context.Context) error {
 	if !ok {
 		return fault.New(fault.Conflict, fault.CodeConflict, "server %s has no port yet that could take a floating IP", i.subject.server)
 	}
+	want := i.wants(p, plan)
+	if err := p.takeQuota(i.subject.uid, want); err != nil {
+		return err
+	}
 	m := i.subject.floatingIP()
 	if p.open(m) {
 		if found, err := i.findIP(ctx, p, m); err != nil || found {
@@ -104,13 +113,15 @@ func (i *instance) EnsureFloatingIP(ctx context.Context) error {
 	}
 	var made ipRow
 	asking := call{service: networkService, doing: fmt.Sprintf("creating the floating IP of server %s from %s", i.subject.server, i.spec.FloatingIPPool)}
-	err = i.connection.session.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+	err = i.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
 		return floatingips.Create(ctx, client, floatingIPRequest(i.subject, plan, port.id)).ExtractInto(&made)
 	})
 	if err != nil {
 		i.failed(p, m, err)
+		p.refusedQuota(i.subject.uid, err, want)
 		return err
 	}
+	p.madeQuota(i.subject.uid, amounts{floatingIPCount: 1})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.keepIP(m, made.owned())
@@ -119,7 +130,7 @@ func (i *instance) EnsureFloatingIP(ctx context.Context) error {
 
 // findIP looks for a floating IP by its exact mark.
 func (i *instance) findIP(ctx context.Context, p *project, m mark) (bool, error) {
-	rows, err := list[ipRow](ctx, i.connection.session, ipListing(url.Values{"description": {m.String()}}))
+	rows, err := list[ipRow](withGroup(ctx, i.group), i.connection.session, ipListing(url.Values{"description": {m.String()}}))
 	if err != nil {
 		return false, err
 	}
@@ -167,11 +178,17 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 	if err := p.mayMake(m); err != nil {
 		return nil, err
 	}
+	want := i.wants(p, plan)
+	if err := p.takeQuota(i.subject.uid, want); err != nil {
+		return nil, err
+	}
 	made, err := i.createServer(ctx, plan, portIDs, encoded)
 	if err != nil {
 		i.failed(p, m, err)
+		p.refusedQuota(i.subject.uid, err, want)
 		return nil, err
 	}
+	p.madeQuota(i.subject.uid, want)
 	p.mu.Lock()
 	p.inventory.merge(*made, p.clock.Now())
 	p.mu.Unlock()
@@ -196,8 +213,8 @@ func (i *instance) portIDs(p *project, plan *plan) ([]string, error) {
 // createServer asks for the server, and gives its row as far as it is known: Nova's answer holds little more than the ID.
 func (i *instance) createServer(ctx context.Context, plan *plan, portIDs []string, userData []byte) (*row, error) {
 	var id string
-	asking := call{service: computeService, doing: "creating server " + i.subject.server, microversion: createVersion(i.spec)}
-	err := i.connection.session.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+	asking := call{service: computeService, doing: "creating server " + i.subject.server, version: createVersion(i.spec)}
+	err := i.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
 		request, hints := serverRequest(i.subject, i.spec, plan, portIDs, userData)
 		s, err := servers.Create(ctx, client, request, hints).Extract()
 		if err == nil {

@@ -56,6 +56,8 @@ var refusals = []refusal{
 	{service: computeService, status: 400, text: regexp.MustCompile(`(?i)image.*(could not be found|can not find|is not active)|invalid imageRef`), class: fault.Invalid, code: fault.CodeImageNotFound},
 	{status: 400, class: fault.Invalid, code: fault.CodeInvalidSpec},
 	{status: 406, class: fault.Invalid, code: fault.CodeInvalidSpec},
+	// A floating IP for a port that no router joins to the pool: nobody but a person can change that.
+	{service: networkService, status: 404, kind: "ExternalGatewayForFloatingIPNotFound", class: fault.Invalid, code: fault.CodeInvalidSpec},
 	{status: 404, class: fault.NotFound, code: fault.CodeResourceNotFound},
 	{status: 410, class: fault.NotFound, code: fault.CodeResourceNotFound},
 	{status: 429, class: fault.RateLimited, code: fault.CodeRateLimited},
@@ -87,8 +89,8 @@ type call struct {
 	service service
 	// doing is a gerund with its object: creating port 0 of kube-system/a.
 	doing string
-	// microversion of compute; empty: the base version.
-	microversion string
+	// version is the compute call's row in the table of microversions.
+	version callVersion
 }
 
 // classify turns a failure into its class, with the cloud's own words and none of the secrets.

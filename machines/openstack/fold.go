@@ -21,6 +21,13 @@ type row struct {
 	Metadata  map[string]string    `json:"metadata"`
 	Addresses map[string][]address `json:"addresses"`
 	Fault     serverFault          `json:"fault"`
+	Volumes   []attachedVolume     `json:"os-extended-volumes:volumes_attached"`
+}
+
+type attachedVolume struct {
+	ID string `json:"id"`
+	// EndsWithServer: Nova deletes it with the server. The boot volume is one; what was attached later is none.
+	EndsWithServer bool `json:"delete_on_termination"`
 }
 
 type address struct {
@@ -51,7 +58,7 @@ func (r *row) inFlux() bool {
 func (r *row) same(o *row) bool {
 	return r.Status == o.Status && r.TaskState == o.TaskState && r.Name == o.Name && r.HostID == o.HostID &&
 		r.Zone == o.Zone && r.Fault == o.Fault && maps.Equal(r.Metadata, o.Metadata) &&
-		maps.EqualFunc(r.Addresses, o.Addresses, slices.Equal)
+		maps.EqualFunc(r.Addresses, o.Addresses, slices.Equal) && slices.Equal(r.Volumes, o.Volumes)
 }
 
 // knownServer is what is believed of a server. Times are on our clock, but for the row's.
@@ -65,20 +72,33 @@ type knownServer struct {
 	missing bool
 	// since is when we first knew of it; fluxSince when it last began to change; zero at rest.
 	since, fluxSince time.Time
-	// asked is when its deletion was last asked for, times how often.
-	asked time.Time
-	times int
+	// firstAsked and asked are when its deletion was first and last asked for, times how often.
+	firstAsked, asked time.Time
+	times             int
+	// own: it is gone or missing because drover, or the deletion of its Machine, wanted it. accepted: a person has said
+	// that its loss is right.
+	own, accepted bool
+	// adopted is when the cluster's mark was written onto it last.
+	adopted time.Time
 }
 
 // inventory is what is known of the servers of a project. It has no lock and no clock.
 type inventory struct {
 	servers   map[string]*knownServer
 	byMachine map[types.UID]map[string]bool
+	// leaving tells whether the Machine of a server is being deleted: then the server's end is wanted.
+	leaving func(*knownServer) bool
 }
 
 func newInventory() *inventory {
-	return &inventory{servers: map[string]*knownServer{}, byMachine: map[types.UID]map[string]bool{}}
+	return &inventory{
+		servers: map[string]*knownServer{}, byMachine: map[types.UID]map[string]bool{},
+		leaving: func(*knownServer) bool { return false },
+	}
 }
+
+// endWanted tells whether the end of a server is drover's own doing, or that of its Machine's deletion.
+func (inv *inventory) endWanted(k *knownServer) bool { return !k.asked.IsZero() || inv.leaving(k) }
 
 // listed is one complete list: all servers, or all that changed since a time.
 type listed struct {
@@ -108,7 +128,7 @@ func (inv *inventory) fold(l listed) []string {
 		case k.gone && l.now.Sub(k.goneAt) > tombstoneAge:
 			inv.drop(id)
 		case l.full && !k.gone && !k.missing && !present[id] && k.since.Before(l.started):
-			k.missing = true
+			k.missing, k.own = true, inv.endWanted(k)
 			changed = append(changed, id)
 		}
 	}
@@ -151,7 +171,7 @@ func (inv *inventory) take(k *knownServer, r row, now time.Time) {
 	k.gone = r.Status == statusDeleted
 	switch {
 	case k.gone:
-		k.goneAt, k.fluxSince = now, time.Time{}
+		k.goneAt, k.fluxSince, k.own = now, time.Time{}, inv.endWanted(k)
 	case !r.inFlux():
 		k.fluxSince = time.Time{}
 	case k.fluxSince.IsZero():
@@ -165,14 +185,15 @@ func (inv *inventory) take(k *knownServer, r row, now time.Time) {
 	}
 }
 
-// bury says that a GET by ID answered 404.
-func (inv *inventory) bury(id string, now time.Time) {
+// bury says that a GET by ID answered 404, for a server of that Machine.
+func (inv *inventory) bury(id string, machine types.UID, now time.Time) {
 	k, ok := inv.servers[id]
 	if !ok {
-		k = &knownServer{row: row{ID: id}, since: now}
+		k = &knownServer{since: now}
 		inv.servers[id] = k
+		inv.take(k, row{ID: id, Metadata: map[string]string{metadataMachineUID: string(machine)}}, now)
 	}
-	k.gone, k.goneAt, k.fluxSince, k.missing = true, now, time.Time{}, false
+	k.gone, k.goneAt, k.fluxSince, k.missing, k.own = true, now, time.Time{}, false, inv.endWanted(k)
 }
 
 func (inv *inventory) drop(id string) {
@@ -209,12 +230,10 @@ func (inv *inventory) ofMachine(uid types.UID, serverID string) (living, gone []
 
 // concerned says whom a change of these servers concerns.
 func (inv *inventory) concerned(ids []string) change {
-	c := change{servers: map[string]bool{}}
+	c := change{servers: ids}
 	for _, id := range ids {
 		if k := inv.servers[id]; k != nil && k.machine() != "" {
 			c.machines = append(c.machines, k.machine())
-		} else {
-			c.servers[id] = true
 		}
 	}
 	return c

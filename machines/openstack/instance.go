@@ -2,8 +2,12 @@ package openstack
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
@@ -21,6 +25,13 @@ type instance struct {
 	// spec is nil when invalid says what is wrong with it: then nothing can be made any more, but all can be deleted.
 	spec    *Spec
 	invalid error
+	// warnings: see cloud.Instance.
+	warnings []string
+	// volumes are those that the Machine's status names; address is the floating IP that machine-controller made for it.
+	volumes []string
+	address string
+	// group is whose share of the requests the Machine takes.
+	group string
 }
 
 // Instance reads the Machine's provider spec. A Machine that has a server, or is going, is read leniently: what is wrong
@@ -31,6 +42,7 @@ func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instan
 		cloud: c, serverID: serverIDOf(m),
 		subject: subject{cluster: c.options.ClusterID, uid: m.UID, server: m.ServerName()},
 	}
+	i.recall(m)
 	s := &sources{
 		reader: c.options.Reader, namespace: m.Namespace, allowed: c.options.AllowedNamespaces,
 		configured: &c.options.Configured, lenient: i.serverID != "" || !m.DeletionTimestamp.IsZero(),
@@ -38,7 +50,7 @@ func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instan
 	if err := s.read(ctx, name, &m.Spec, m.Labels); err != nil {
 		return nil, err
 	}
-	i.config = s.config
+	i.config, i.warnings = s.config, s.warnings()
 	ls := layers{list: s.layers, get: s.dereference}
 	if i.spec, i.invalid = readSpec(ctx, ls); i.invalid != nil && !s.lenient {
 		return nil, i.invalid
@@ -50,9 +62,43 @@ func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instan
 	if i.connection, err = c.connect(creds); err != nil {
 		return nil, err
 	}
+	if i.spec != nil && i.spec.ServerGroup == "" && c.options.SharedServerGroup {
+		i.spec.ServerGroup = sharedGroup
+	}
 	c.register(m, i.connection)
 	return i, nil
 }
+
+// recall takes from the Machine what it remembers of its resources.
+func (i *instance) recall(m *v1alpha1.Machine) {
+	i.group = groupOfMachine(m)
+	i.address = m.Annotations[v1alpha1.FinalizerFloatingIP]
+	var kept cloud.ProviderStatus
+	if m.Status.ProviderStatus != nil && json.Unmarshal(m.Status.ProviderStatus.Raw, &kept) == nil {
+		i.volumes = kept.VolumeIDs
+	}
+}
+
+// groupOfMachine tells whose share of the cloud's attention the Machine's calls take: its deployment's (the set's name
+// without the hash of the template), else its set's, else its own.
+func groupOfMachine(m *v1alpha1.Machine) string {
+	name := m.Name
+	if owner := metav1.GetControllerOf(m); owner != nil {
+		name = owner.Name
+		if hash := m.Labels[v1alpha1.LabelTemplateHash]; hash != "" {
+			name = strings.TrimSuffix(name, "-"+hash)
+		}
+	}
+	return m.Namespace + "/" + name
+}
+
+// do makes a call for this Machine's group.
+func (i *instance) do(ctx context.Context, c call, fn func(ctx context.Context, client *gophercloud.ServiceClient) error) error {
+	return i.connection.session.do(withGroup(ctx, i.group), c, fn)
+}
+
+// Warnings name the keys of the provider spec that are accepted without effect.
+func (i *instance) Warnings() []string { return i.warnings }
 
 // Config is the envelope after all layers.
 func (i *instance) Config() *v1alpha1.ProviderConfig { return i.config }

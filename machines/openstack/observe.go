@@ -23,9 +23,12 @@ func (i *instance) Observe(ctx context.Context) (cloud.Facts, error) {
 	p.mu.Lock()
 	living, gone := p.inventory.ofMachine(i.subject.uid, i.serverID)
 	doubtful := doubtfulServer(living, gone, i.serverID)
+	if p.guard.held[doubtful] {
+		doubtful = ""
+	}
 	p.mu.Unlock()
 	if doubtful != "" {
-		if err := p.prove(ctx, i.connection.session, doubtful); err != nil {
+		if err := i.prove(ctx, p, doubtful); err != nil {
 			return cloud.Facts{}, err
 		}
 	}
@@ -51,11 +54,11 @@ func doubtfulServer(living, gone []*knownServer, serverID string) string {
 }
 
 // prove asks for one server: 404 buries it, an answer brings it back.
-func (p *project) prove(ctx context.Context, s *session, id string) error {
+func (i *instance) prove(ctx context.Context, p *project, id string) error {
 	var body struct {
 		Server row `json:"server"`
 	}
-	err := s.do(ctx, call{service: computeService, doing: "looking up server " + id}, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+	err := i.do(ctx, call{service: computeService, doing: "looking up server " + id, version: versionServers}, func(ctx context.Context, client *gophercloud.ServiceClient) error {
 		_, err := client.Get(ctx, client.ServiceURL("servers", id), &body, nil)
 		return err
 	})
@@ -63,7 +66,8 @@ func (p *project) prove(ctx context.Context, s *session, id string) error {
 	defer p.mu.Unlock()
 	switch {
 	case fault.Is(err, fault.NotFound):
-		p.inventory.bury(id, p.clock.Now())
+		p.inventory.bury(id, i.subject.uid, p.clock.Now())
+		p.watchLosses(p.clock.Now())
 		return nil
 	case err != nil:
 		return err
@@ -78,21 +82,22 @@ func (i *instance) facts(p *project) cloud.Facts {
 	living, gone := p.inventory.ofMachine(i.subject.uid, i.serverID)
 	ip, hasIP := p.floating[i.subject.uid]
 	ports := p.ports[i.subject.uid]
-	open := 0
-	for m := range p.attempts {
-		if m.machine == i.subject.uid {
-			open++
-		}
-	}
 	f := cloud.Facts{
-		Synced:    true,
-		Gone:      len(living) == 0 && len(gone) > 0,
-		Leftovers: hasIP || len(ports)+open > 0,
+		Synced:      true,
+		Gone:        len(living) == 0 && len(gone) > 0 && !p.holds(gone),
+		Leftovers:   hasIP || len(ports) > 0 || p.hasAttempt(i.subject.uid) || len(i.volumes) > 0 || i.address != "",
+		Held:        p.guard.reason(),
+		QuotaRaised: p.quota.raised,
 	}
 	if k := choose(living, i.serverID); k != nil {
 		f.Server = i.server(k, ports, ip)
 	}
 	return f
+}
+
+// holds tells whether the mass guard does not believe that one of these servers is gone; the caller holds the lock.
+func (p *project) holds(gone []*knownServer) bool {
+	return slices.ContainsFunc(gone, func(k *knownServer) bool { return p.guard.held[k.ID] })
 }
 
 // server tells of a server as the seam wants it. Addresses of our own port and floating IP count from the moment they
@@ -101,11 +106,24 @@ func (i *instance) server(k *knownServer, ports map[int]ownedPort, ip ownedIP) *
 	s := &cloud.Server{
 		ID: k.ID, Name: k.Name, Status: k.Status, State: stateOf(&k.row), ProviderID: i.providerID(k.ID),
 		Created: k.Created, Zone: k.Zone, HostID: k.HostID, Addresses: addressesOf(&k.row, ports, ip),
+		VolumeIDs: volumesOf(&k.row),
 	}
 	if s.State == cloud.ServerError {
 		s.Fault = judgeServer(k.ID, k.Fault.Message)
 	}
 	return s
+}
+
+// volumesOf gives the volumes that end with the server. What was attached later, by Kubernetes or a person, is none of them.
+func volumesOf(r *row) []string {
+	var ids []string
+	for _, v := range r.Volumes {
+		if v.EndsWithServer {
+			ids = append(ids, v.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // stateOf sums up status and task.

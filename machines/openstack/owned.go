@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"net/url"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -48,9 +49,10 @@ func ipListing(query url.Values) listing {
 	}
 }
 
-// listOwned reads all ports and floating IPs of the project once and keeps those with marks of our cluster, so that
-// finding again what was made before a restart costs no call per Machine. What this process made meanwhile stays.
-func (p *project) listOwned(ctx context.Context, s *session) error {
+// listOwned reads all ports and floating IPs of the project and keeps those with marks of our cluster: at the start, so that
+// finding again what was made before a restart costs no call per Machine, and later for the collector. What was first seen
+// after the list was begun stays; what else is not listed is gone.
+func (p *project) listOwned(ctx context.Context, s *session, started time.Time) error {
 	id, err := s.identity(ctx)
 	if err != nil {
 		return err
@@ -69,6 +71,8 @@ func (p *project) listOwned(ctx context.Context, s *session) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.dropUnlisted(ports, ips, started)
+	p.listedOwned = started
 	for i := range ports {
 		if m, ok := parseMark(portKind, ports[i].Description); ok && m.cluster == p.clusterID {
 			p.keepPort(m, ports[i].owned())
@@ -82,8 +86,42 @@ func (p *project) listOwned(ctx context.Context, s *session) error {
 	return nil
 }
 
+// dropUnlisted forgets what is not in a list and was known before it was begun; the caller holds the lock.
+func (p *project) dropUnlisted(ports []portRow, ips []ipRow, started time.Time) {
+	there := make(map[string]bool, len(ports)+len(ips))
+	for i := range ports {
+		there[ports[i].ID] = true
+	}
+	for i := range ips {
+		there[ips[i].ID] = true
+	}
+	for machine, all := range p.ports {
+		for n, port := range all {
+			if !there[port.id] && port.since.Before(started) {
+				p.dropPort(machine, n)
+			}
+		}
+	}
+	for machine, ip := range p.floating {
+		if !there[ip.id] && ip.since.Before(started) {
+			delete(p.floating, machine)
+		}
+	}
+}
+
+func (p *project) dropPort(machine types.UID, n int) {
+	delete(p.ports[machine], n)
+	if len(p.ports[machine]) == 0 {
+		delete(p.ports, machine)
+	}
+}
+
 // keepPort remembers a port; the caller holds the lock.
 func (p *project) keepPort(m mark, port ownedPort) {
+	port.since = p.clock.Now()
+	if old, ok := p.ports[m.machine][m.n]; ok && old.id == port.id {
+		port.since = old.since
+	}
 	if p.ports[m.machine] == nil {
 		p.ports[m.machine] = map[int]ownedPort{}
 	}
@@ -93,6 +131,10 @@ func (p *project) keepPort(m mark, port ownedPort) {
 
 // keepIP remembers a floating IP; the caller holds the lock.
 func (p *project) keepIP(m mark, ip ownedIP) {
+	ip.since = p.clock.Now()
+	if old, ok := p.floating[m.machine]; ok && old.id == ip.id {
+		ip.since = old.since
+	}
 	p.floating[m.machine] = ip
 	delete(p.attempts, m)
 }
@@ -119,10 +161,7 @@ func (p *project) ipOf(machine types.UID) (ownedIP, bool) {
 func (p *project) forgetPort(machine types.UID, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.ports[machine], n)
-	if len(p.ports[machine]) == 0 {
-		delete(p.ports, machine)
-	}
+	p.dropPort(machine, n)
 }
 
 func (p *project) forgetIP(machine types.UID) {
@@ -152,17 +191,11 @@ func (p *project) attempted(m mark, err error) {
 	p.kick()
 }
 
-// attemptsOf counts the Machine's creates that are not settled.
-func (p *project) attemptsOf(machine types.UID) int {
+// hasOpenAttempts tells whether a create of the Machine is not settled.
+func (p *project) hasOpenAttempts(machine types.UID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := 0
-	for m := range p.attempts {
-		if m.machine == machine {
-			n++
-		}
-	}
-	return n
+	return p.hasAttempt(machine)
 }
 
 // mayMake tells whether a thing may be made: nil when no earlier create of it is open.

@@ -61,7 +61,9 @@ func TestThePagesOfAList(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &pagedCloud{ids: []string{"a", "b", "c"}, failures: tc.failures}
-			s, err := newSession(Credentials{IdentityEndpoint: "http://cloud/v3", Token: "t"}, http.Client{Transport: c}, clocktesting.NewFakeClock(noon))
+			v := newVersions()
+			v.newest["http://cloud/compute/"] = "2.93"
+			s, err := newSession(Credentials{IdentityEndpoint: "http://cloud/v3", Token: "t"}, http.Client{Transport: c}, v, clocktesting.NewFakeClock(noon))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,13 +2,9 @@ package openstack
 
 import (
 	"context"
-	"net/http"
-	"net/url"
-	"strconv"
 	"sync"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -22,24 +18,31 @@ type project struct {
 	clock     clock.Clock
 	clusterID string
 	// changed is told what is new.
-	changed func(p *project, c change)
+	changed func(ctx context.Context, p *project, c change)
 	// other gives a session of other credentials for the same project; nil: there is none.
 	other func(p *project, than *session) *session
-	// wanted tells whether a Machine of ours has that UID.
-	wanted func(types.UID) bool
+	// registry knows the Machines.
+	registry *registry
+	// lifted tells whether a person has said that losses are right; nil: nobody can.
+	lifted func(ctx context.Context) (bool, error)
 	kicks  chan struct{}
+	// name is what metrics call the project.
+	name projectName
 
 	mu        sync.Mutex
 	session   *session
 	inventory *inventory
-	// stamp is the cloud's time of the last list; lastFull, on our clock, when the last complete one was begun.
-	stamp    time.Time
-	lastFull time.Time
-	fulls    int
-	// owned is true once ports and floating IPs have been listed.
-	owned    bool
-	ports    map[types.UID]map[int]ownedPort
-	floating map[types.UID]ownedIP
+	guard     guard
+	quota     *quotaBook
+	// stamp is the cloud's time of the last list; lastFull and lastList, on our clock, when the last complete one and the
+	// last one at all were begun.
+	stamp              time.Time
+	lastFull, lastList time.Time
+	fulls              int
+	// listedOwned is when ports and floating IPs were listed last; zero: never.
+	listedOwned time.Time
+	ports       map[types.UID]map[int]ownedPort
+	floating    map[types.UID]ownedIP
 	// attempts are creates with an unknown outcome, by mark.
 	attempts map[mark]attempt
 	// failures in a row of listing.
@@ -53,23 +56,31 @@ type ownedPort struct {
 	addresses     []string
 	// doubtful: the cloud said something that makes us doubt that it is still there.
 	doubtful bool
+	// since is when it was first seen, on our clock.
+	since time.Time
 }
 
 // ownedIP is a floating IP that bears a Machine's mark.
 type ownedIP struct {
 	id, address, portID string
+	since               time.Time
 }
 
-func newProject(s *session, c clock.Clock, clusterID string) *project {
-	return &project{
-		clock: c, clusterID: clusterID, session: s, inventory: newInventory(), kicks: make(chan struct{}, 1),
+// projectName tells projects apart for people.
+type projectName struct{ project, region string }
+
+func newProject(s *session, c clock.Clock, clusterID string, r *registry) *project {
+	p := &project{
+		clock: c, clusterID: clusterID, registry: r, session: s, inventory: newInventory(), kicks: make(chan struct{}, 1), quota: newQuotaBook(),
 		ports: map[types.UID]map[int]ownedPort{}, floating: map[types.UID]ownedIP{}, attempts: map[mark]attempt{},
 	}
+	p.inventory.leaving = func(k *knownServer) bool { return r.leaving(k.machine(), k.ID) }
+	return p
 }
 
 // syncedLocked tells whether an absence may be believed: all lists have been seen since the start. The caller holds the
 // lock.
-func (p *project) syncedLocked() bool { return p.owned && p.fulls > 0 }
+func (p *project) syncedLocked() bool { return !p.listedOwned.IsZero() && p.fulls > 0 }
 
 // use makes the project ask with these credentials from now on: those that came last work longest.
 func (p *project) use(s *session) {
@@ -117,23 +128,30 @@ func (p *project) wait(ctx context.Context, period time.Duration) {
 	}
 }
 
+// ownedPeriod is the time between two lists of ports and floating IPs, which are for the collector.
+const ownedPeriod = 15 * time.Minute
+
 // poll makes one round of lists, and gives the time until the next.
 func (p *project) poll(ctx context.Context) time.Duration {
 	p.mu.Lock()
 	s, stamp := p.session, p.stamp
 	started := p.clock.Now()
 	full := stamp.IsZero() || isFullDue(started, p.lastFull, len(p.attempts) > 0)
-	owned := p.owned
+	first := p.listedOwned.IsZero()
+	ownedDue := first || started.Sub(p.listedOwned) >= ownedPeriod
 	p.mu.Unlock()
 
 	var err error
-	if !owned {
-		err = p.listOwned(ctx, s)
+	if ownedDue {
+		if err = p.listOwned(ctx, s, started); err != nil && !first {
+			log.FromContext(ctx).Info("ports and floating IPs cannot be listed; what is known stays", "error", err.Error())
+			err = nil
+		}
 	}
-	var rows []row
+	l := listed{full: full, started: started}
 	var date time.Time
 	if err == nil {
-		rows, date, err = listServers(ctx, s, stamp, full)
+		l.rows, date, err = listServers(ctx, s, stamp, full)
 	}
 	if err != nil {
 		if other := p.other(p, s); other != nil && fault.Is(err, fault.Auth) {
@@ -141,28 +159,76 @@ func (p *project) poll(ctx context.Context) time.Duration {
 		}
 		return p.failed(ctx, err)
 	}
+	raised := p.lookAtQuotas(ctx, s)
+	next, news := p.takeIn(ctx, l, date)
+	lifted := p.liftLosses(ctx)
+	news.all = news.all || raised || lifted
+	p.changed(ctx, p, news)
+	p.adopt(ctx, s)
+	p.releaseKept(ctx, s)
+	return next
+}
+
+// takeIn folds a list into what is known, and gives the time until the next and whom it concerns.
+func (p *project) takeIn(ctx context.Context, l listed, date time.Time) (time.Duration, change) {
 	p.mu.Lock()
-	before, failure := p.syncedLocked(), p.failure
-	p.owned, p.failures, p.failure = true, 0, nil
+	defer p.mu.Unlock()
+	before, failure, held := p.syncedLocked(), p.failure, p.guard.reason() != ""
+	p.failures, p.failure, p.lastList = 0, nil, l.started
 	if !date.IsZero() {
 		p.stamp = date
 	}
-	l := listed{rows: rows, full: full, started: started, now: p.clock.Now()}
+	l.now = p.clock.Now()
 	ids := p.inventory.fold(l)
 	p.settleServers()
-	if full {
-		p.lastFull = started
+	p.faultyQuotas(ids)
+	if l.full {
+		p.lastFull = l.started
 		p.fulls++
 	}
-	next := p.inventory.period(l.now, len(p.attempts) > 0, p.hurriesFor)
+	p.watchLosses(l.now)
 	news := p.inventory.concerned(ids)
-	p.mu.Unlock()
+	news.full = l.full
+	news.all = !before || failure != nil || held != (p.guard.reason() != "")
 	if !before || failure != nil {
-		log.FromContext(ctx).Info("following the servers of a project", "servers", len(rows))
-		news.all = true
+		log.FromContext(ctx).Info("following the servers of a project", "servers", len(l.rows))
 	}
-	p.changed(p, news)
-	return next
+	next := p.inventory.period(l.now, len(p.attempts) > 0, p.hurriesFor)
+	return p.nextQuotaLook(l.now, next), news
+}
+
+// watchLosses holds the mass guard; the caller holds the lock.
+func (p *project) watchLosses(now time.Time) {
+	lost, known := p.inventory.losses(now, p.hurriesFor)
+	p.guard.look(lost, known, p.inventory.servers)
+}
+
+// liftLosses asks for a person's word when something is held, and says so. True when the word has been given.
+func (p *project) liftLosses(ctx context.Context) bool {
+	reason := p.held()
+	if reason == "" {
+		return false
+	}
+	lifted, err := false, error(nil)
+	if p.lifted != nil {
+		lifted, err = p.lifted(ctx)
+	}
+	if err != nil || !lifted {
+		log.FromContext(ctx).Info("nothing is cleaned up", "reason", reason)
+		return false
+	}
+	p.mu.Lock()
+	p.guard.lift(p.inventory.servers)
+	p.mu.Unlock()
+	log.FromContext(ctx).Info("losses are believed, by a person's word", "reason", reason)
+	return true
+}
+
+// held says what the mass guard holds; empty: nothing.
+func (p *project) held() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.guard.reason()
 }
 
 // settleServers drops the attempts whose server has shown up; the caller holds the lock.
@@ -177,7 +243,13 @@ func (p *project) settleServers() {
 // hurriesFor: servers of our cluster, and those of Machines that we know (machine-controller's bear no cluster).
 func (p *project) hurriesFor(k *knownServer) bool {
 	uid := k.machine()
-	return uid != "" && (k.Metadata[metadataClusterID] == p.clusterID || p.wanted(uid))
+	return uid != "" && (k.Metadata[metadataClusterID] == p.clusterID || p.wanted(uid)) || p.registry.named(k.ID) != ""
+}
+
+// wanted tells whether a Machine of ours has that UID.
+func (p *project) wanted(uid types.UID) bool {
+	_, ok := p.registry.get(uid)
+	return ok
 }
 
 // failed keeps what is known, and gives a growing time until the next try.
@@ -194,81 +266,4 @@ func (p *project) failed(ctx context.Context, err error) time.Duration {
 		wait *= 2
 	}
 	return max(min(wait, restPeriod), fault.Of(err).RetryAfter)
-}
-
-const (
-	// pageSize is Nova's own largest page.
-	pageSize = 1000
-	// restarts is how often a list is begun again because the server that marked a page has vanished.
-	restarts = 3
-)
-
-// listServers reads all pages of one list. It gives the rows, and the cloud's time at which the list was begun. A page
-// that fails fails the list.
-func listServers(ctx context.Context, s *session, since time.Time, full bool) ([]row, time.Time, error) {
-	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
-	if !full {
-		query.Set("changes-since", since.Add(-overlap).UTC().Format(time.RFC3339))
-	}
-	var err error
-	for range restarts {
-		var rows []row
-		var date time.Time
-		rows, date, err = serverPages(ctx, s, query)
-		if fault.Is(err, fault.Invalid) && len(rows) > 0 {
-			continue
-		}
-		return rows, date, err
-	}
-	return nil, time.Time{}, err
-}
-
-// serverPages reads the pages of one list; with an error, the rows of the pages before it.
-func serverPages(ctx context.Context, s *session, query url.Values) (rows []row, date time.Time, err error) {
-	for range maxPages {
-		var body struct {
-			Servers []row  `json:"servers"`
-			Links   []link `json:"servers_links"`
-		}
-		err := s.do(ctx, call{service: computeService, doing: "listing servers"}, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-			resp, err := client.Get(ctx, client.ServiceURL("servers", "detail")+"?"+query.Encode(), &body, nil)
-			if err == nil && date.IsZero() {
-				date = cloudTime(resp.Header, body.Servers)
-			}
-			return err
-		})
-		if err != nil {
-			return rows, date, err
-		}
-		rows = append(rows, body.Servers...)
-		next := ""
-		for _, k := range body.Links {
-			if k.Rel == "next" {
-				next = k.Href
-			}
-		}
-		if next == "" || len(body.Servers) == 0 {
-			return rows, date, nil
-		}
-		u, err := url.Parse(next)
-		if err != nil {
-			return rows, date, fault.New(fault.Unknown, fault.CodeUnknown, "listing servers: the link to the next page is %q", next)
-		}
-		query = u.Query()
-	}
-	return rows, date, fault.New(fault.Unknown, fault.CodeUnknown, "listing servers: the list has no end")
-}
-
-// cloudTime is the answer's Date; without one, the latest stamp in it.
-func cloudTime(header http.Header, rows []row) time.Time {
-	if date, err := http.ParseTime(header.Get("Date")); err == nil {
-		return date
-	}
-	var latest time.Time
-	for i := range rows {
-		if rows[i].Updated.After(latest) {
-			latest = rows[i].Updated
-		}
-	}
-	return latest
 }

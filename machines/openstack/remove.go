@@ -19,12 +19,9 @@ func (i *instance) DeleteServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, id := range i.deletable(p) {
-		asking := call{service: computeService, doing: fmt.Sprintf("deleting server %s (%s)", i.subject.server, id)}
-		err := i.connection.session.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-			return servers.Delete(ctx, client, id).ExtractErr()
-		})
-		p.asked(id, err)
+	for _, target := range i.deletable(p) {
+		err := i.deleteServer(ctx, target)
+		p.asked(target.id, err)
 		p.kick()
 		if err != nil && !fault.Is(err, fault.NotFound) {
 			return err
@@ -33,19 +30,47 @@ func (i *instance) DeleteServer(ctx context.Context) error {
 	return nil
 }
 
+// forceAfter is how often a deletion is asked for politely: from the fourth time on (3.5 min after the first) Nova is told
+// to delete the server whatever it is doing.
+const forceAfter = 3
+
+// target is a server to be deleted, and whether by force.
+type target struct {
+	id    string
+	force bool
+}
+
+// deleteServer asks once. A cloud that does not let us force is asked politely again.
+func (i *instance) deleteServer(ctx context.Context, t target) error {
+	asking := call{service: computeService, doing: fmt.Sprintf("deleting server %s (%s)", i.subject.server, t.id)}
+	politely := func(ctx context.Context, client *gophercloud.ServiceClient) error {
+		return servers.Delete(ctx, client, t.id).ExtractErr()
+	}
+	if !t.force {
+		return i.do(ctx, asking, politely)
+	}
+	err := i.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+		return servers.ForceDelete(ctx, client, t.id).ExtractErr()
+	})
+	if fault.Is(err, fault.Auth) || fault.Is(err, fault.Conflict) || fault.Is(err, fault.Invalid) {
+		return i.do(ctx, asking, politely)
+	}
+	return err
+}
+
 // deletable gives the servers whose turn it is.
-func (i *instance) deletable(p *project) []string {
+func (i *instance) deletable(p *project) []target {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	living, _ := p.inventory.ofMachine(i.subject.uid, i.serverID)
 	now := p.clock.Now()
-	var ids []string
+	var turn []target
 	for _, k := range living {
 		if k.asked.IsZero() || now.Sub(k.asked) >= deleteBackoff(k.times) {
-			ids = append(ids, k.ID)
+			turn = append(turn, target{k.ID, k.times >= forceAfter})
 		}
 	}
-	return ids
+	return turn
 }
 
 // asked notes a request to delete. One that was refused for the moment may be repeated by whoever asks next.
@@ -57,40 +82,65 @@ func (p *project) asked(id string, err error) {
 	case !ok:
 	case err == nil:
 		k.asked = p.clock.Now()
-		k.times++
+		if k.times++; k.firstAsked.IsZero() {
+			k.firstAsked = k.asked
+		}
 	case fault.Is(err, fault.NotFound):
 		k.missing = true
 	}
 }
 
-// Release deletes the floating IP and the ports, once no server is left, and tells whether all is done. An attempt that
-// is not settled is looked for, and waited for.
+// Release deletes the floating IP and the ports, once no server is left, sees the recorded volumes gone, and tells whether
+// all is done. An attempt that is not settled is looked for, and waited for. While the mass guard holds the Machine's
+// server nothing is touched.
 func (i *instance) Release(ctx context.Context) (bool, error) {
 	p, err := i.ready()
 	if err != nil {
 		return false, err
 	}
-	if f := i.facts(p); f.Server != nil {
+	if i.facts(p).Server != nil || i.held(p) {
 		return false, nil
 	}
 	if err := i.findAttempts(ctx, p); err != nil {
 		return false, err
 	}
-	if ip, ok := p.ipOf(i.subject.uid); ok {
-		if err := i.deleteIP(ctx, p, ip); err != nil {
-			return false, err
-		}
+	if err := i.releaseAddresses(ctx, p); err != nil {
+		return false, err
 	}
 	for n, port := range p.portsOf(i.subject.uid) {
 		if err := i.deletePort(ctx, p, n, port); err != nil {
 			return false, err
 		}
 	}
-	if p.attemptsOf(i.subject.uid) > 0 {
-		return false, nil
+	volumesGone, err := i.releaseVolumes(ctx, p)
+	if err != nil || !volumesGone || p.hasOpenAttempts(i.subject.uid) {
+		return false, err
 	}
-	i.cloud.forget(i.subject.uid)
+	i.cloud.machines.forget(i.subject.uid)
 	return true, nil
+}
+
+// held tells whether the mass guard does not believe that the Machine's server is gone.
+func (i *instance) held(p *project) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, gone := p.inventory.ofMachine(i.subject.uid, i.serverID)
+	return p.holds(gone)
+}
+
+// releaseAddresses deletes the floating IP that bears the Machine's mark, and the one that machine-controller made for it
+// and named in an annotation: that annotation is ownership.
+func (i *instance) releaseAddresses(ctx context.Context, p *project) error {
+	if ip, ok := p.ipOf(i.subject.uid); ok {
+		if err := i.deleteIP(ctx, ip); err != nil {
+			return err
+		}
+		p.forgetIP(i.subject.uid)
+	}
+	if i.address == "" {
+		return nil
+	}
+	return i.deleteIP(ctx, ownedIP{id: i.address, address: i.address})
 }
 
 // findAttempts looks for what earlier calls may have made; what does not turn up in time was not made.
@@ -115,21 +165,20 @@ func (i *instance) findAttempts(ctx context.Context, p *project) error {
 	return nil
 }
 
-func (i *instance) deleteIP(ctx context.Context, p *project, ip ownedIP) error {
+func (i *instance) deleteIP(ctx context.Context, ip ownedIP) error {
 	asking := call{service: networkService, doing: fmt.Sprintf("deleting floating IP %s of server %s", ip.address, i.subject.server)}
-	err := i.connection.session.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+	err := i.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
 		return floatingips.Delete(ctx, client, ip.id).ExtractErr()
 	})
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return err
+	if fault.Is(err, fault.NotFound) {
+		return nil
 	}
-	p.forgetIP(i.subject.uid)
-	return nil
+	return err
 }
 
 func (i *instance) deletePort(ctx context.Context, p *project, n int, port ownedPort) error {
 	asking := call{service: networkService, doing: fmt.Sprintf("deleting port %d of server %s", n, i.subject.server)}
-	err := i.connection.session.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+	err := i.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
 		return ports.Delete(ctx, client, port.id).ExtractErr()
 	})
 	if err != nil && !fault.Is(err, fault.NotFound) {

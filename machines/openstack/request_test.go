@@ -181,7 +181,7 @@ func TestCreateVersion(t *testing.T) {
 		"the spec never lowers": {Spec{ComputeAPIVersion: "2.9", RootDiskVolumeType: "ssd"}, "2.67"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := createVersion(&tc.spec); got != tc.want {
+			if got := createVersion(&tc.spec).wanted; got != tc.want {
 				t.Fatalf("got %q, want %q", got, tc.want)
 			}
 		})

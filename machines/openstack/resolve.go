@@ -2,6 +2,8 @@ package openstack
 
 import (
 	"context"
+	"regexp"
+	"strings"
 
 	"github.com/drover-project/drover/machines/fault"
 )
@@ -15,7 +17,8 @@ func (c *catalog) resolve(ctx context.Context, s *Spec) (*plan, error) {
 	}{
 		{"flavor", c.resolveFlavor}, {"image", c.resolveImage}, {"availabilityZone", c.resolveZone},
 		{"network", c.resolveNetworks}, {"securityGroups", c.resolveGroups}, {"floatingIpPool", c.resolvePool},
-		{"serverGroupID", c.resolveServerGroup},
+		{"serverGroupID", c.resolveServerGroup}, {"rootDiskSizeGB", c.resolveDisk}, {"rootDiskVolumeType", c.resolveVolumeType},
+		{"keyName", c.resolveKeyPair},
 	} {
 		if err := step.do(ctx, s, p); err != nil {
 			return nil, layer{source: s.source}.wrong(step.field, err)
@@ -106,7 +109,54 @@ func (c *catalog) resolveServerGroup(ctx context.Context, s *Spec, p *plan) erro
 	if s.ServerGroup == "" {
 		return nil
 	}
-	g, err := c.serverGroup(ctx, s.ServerGroup)
+	find := func() (thing, error) { return c.serverGroup(ctx, s.ServerGroup) }
+	if s.ServerGroup == sharedGroup {
+		find = func() (thing, error) { return c.sharedServerGroup(ctx) }
+	}
+	g, err := find()
 	p.group = g.ID
 	return err
+}
+
+// resolveDisk refuses a boot volume beside a disk that the host gives: such a flavor is paid for its fast local disk, which
+// would lie idle.
+func (c *catalog) resolveDisk(_ context.Context, s *Spec, p *plan) error {
+	if s.RootDiskSizeGB > 0 && p.flavor.local() {
+		return fault.New(fault.Invalid, fault.CodeInvalidSpec,
+			"conflicts with flavor %q, whose disk of %d GiB is local; leave rootDiskSizeGB out or take another flavor", p.flavor.Name, p.flavor.Disk)
+	}
+	return nil
+}
+
+// localName is how clouds call flavors with a local disk where no extra spec says so.
+var localName = regexp.MustCompile(`^l\d+\.`)
+
+// local tells whether the flavor's disk is one of the host's: an extra spec ends in storage and says local, or its name
+// begins like l1.
+func (f *flavor) local() bool {
+	if f.Disk == 0 {
+		return false
+	}
+	for key, text := range f.ExtraSpecs {
+		if strings.HasSuffix(strings.ToLower(key), "storage") {
+			return strings.EqualFold(text, "local")
+		}
+	}
+	return localName.MatchString(f.Name)
+}
+
+// resolveVolumeType leaves the name to Nova in a cloud whose catalog has no volume service that we may ask.
+func (c *catalog) resolveVolumeType(ctx context.Context, s *Spec, _ *plan) error {
+	if id, _ := c.session.known(); s.RootDiskVolumeType == "" || id == nil || id.endpoints[volumeService] == "" {
+		return nil
+	}
+	_, err := c.volumeType(ctx, s.RootDiskVolumeType)
+	return err
+}
+
+func (c *catalog) resolveKeyPair(ctx context.Context, s *Spec, _ *plan) error {
+	if s.KeyName == "" {
+		return nil
+	}
+	return c.keyPair(ctx, s.KeyName)
 }

@@ -30,6 +30,7 @@ type session struct {
 	creds    Credentials
 	clock    clock.Clock
 	provider *gophercloud.ProviderClient
+	versions *versions
 	flight   singleflight.Group
 
 	mu      sync.Mutex
@@ -46,14 +47,14 @@ type identity struct {
 	endpoints         map[service]string
 }
 
-func newSession(creds Credentials, client http.Client, c clock.Clock) (*session, error) {
+func newSession(creds Credentials, client http.Client, v *versions, c clock.Clock) (*session, error) {
 	provider, err := openstack.NewClient(creds.IdentityEndpoint)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, fault.CodeInvalidSpec, "identityEndpoint: %v", err)
 	}
 	provider.HTTPClient = client
 	provider.UserAgent.Prepend("drover")
-	return &session{creds: creds, clock: c, provider: provider}, nil
+	return &session{creds: creds, clock: c, provider: provider, versions: v}, nil
 }
 
 // identity signs in when nobody has yet, and is free afterwards. Single flight; a refusal stands for signInAgain.
@@ -231,10 +232,25 @@ func (s *session) do(ctx context.Context, c call, fn func(ctx context.Context, c
 	}
 	ctx, cancel := context.WithTimeout(withService(ctx, c.service), callTimeout)
 	defer cancel()
-	client := &gophercloud.ServiceClient{
-		ProviderClient: s.provider, Endpoint: endpoint, Type: string(c.service), Microversion: c.microversion,
+	client, err := s.client(ctx, c, endpoint)
+	if err == nil {
+		err = fn(ctx, client)
 	}
-	return classify(c, fn(ctx, client), s.creds.secrets())
+	return classify(c, err, s.creds.secrets())
+}
+
+// client is made for one call, with that call's microversion.
+func (s *session) client(ctx context.Context, c call, endpoint string) (*gophercloud.ServiceClient, error) {
+	client := &gophercloud.ServiceClient{ProviderClient: s.provider, Endpoint: endpoint, Type: string(c.service)}
+	if c.version.wanted == "" {
+		return client, nil
+	}
+	newest, err := s.versions.of(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	client.Microversion, err = c.version.settle(newest)
+	return client, err
 }
 
 // serviceTypes are the names under which catalogs list a service.
@@ -242,6 +258,7 @@ var serviceTypes = map[service][]string{
 	computeService: {"compute"},
 	networkService: {"network"},
 	imageService:   {"image"},
+	volumeService:  {"block-storage", "volumev3"},
 }
 
 // versionPath is what the URL of a service ends in; catalogs give it for some services and leave it out for others.

@@ -12,7 +12,7 @@ func TestEveryWayOfSigningIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.synced(newMachine(t, "a", seedFields()))
-	token := b.cloud.machines["uid-a"].connection.session.provider.Token()
+	token := b.connectionOf("uid-a").session.provider.Token()
 	for name, own := range map[string]fields{
 		"by password":                            {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject, "domainName": sim.MetaKubeDomain},
 		"by password, in the default domain":     {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "tenantName": sim.MetaKubeProject},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,6 +32,27 @@ type sources struct {
 
 	config *v1alpha1.ProviderConfig
 	layers []layer
+	// noted is what is accepted without effect.
+	noted []string
+}
+
+// warnings are sorted and each stands once.
+func (s *sources) warnings() []string {
+	slices.Sort(s.noted)
+	return slices.Compact(s.noted)
+}
+
+// noteIgnored notes the keys of a document that are known and have no effect.
+func (s *sources) noteIgnored(path string, raw []byte) {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(raw, &all) != nil {
+		return
+	}
+	for key := range all {
+		if slices.ContainsFunc(ignoredFields, func(f string) bool { return strings.EqualFold(f, key) }) {
+			s.noted = append(s.noted, path+"."+key+": has no effect; it may be removed")
+		}
+	}
 }
 
 // read collects the layers of a provider spec, from the highest to the lowest (design: Machine, class, Cluster,
@@ -70,6 +92,7 @@ func (s *sources) document(path string, value *runtime.RawExtension) error {
 		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%v", err)
 	}
 	inner := path + ".cloudProviderSpec"
+	s.noteIgnored(inner, config.CloudProviderSpec.Raw)
 	l, err := readLayer(inner, s.known(inner, config.CloudProviderSpec.Raw, append(slices.Clone(specFields), ignoredFields...)))
 	if err != nil {
 		return err
@@ -97,6 +120,7 @@ func (s *sources) known(path string, raw []byte, fields []string) []byte {
 			break
 		}
 		delete(all, unknown.Key)
+		s.noted = append(s.noted, unknown.Error())
 		less, err := json.Marshal(all)
 		if err != nil {
 			break

@@ -41,8 +41,9 @@ type Spec struct {
 	// RootDiskSizeGB: boot from a volume of that many GiB; 0: the flavor's disk.
 	RootDiskSizeGB     int
 	RootDiskVolumeType string
-	ServerGroup        string
-	ConfigDrive        bool
+	// ServerGroup is a name or an ID, or shared: the one group of the cluster.
+	ServerGroup string
+	ConfigDrive bool
 	// Metadata of the server, and its Nova tags.
 	Metadata map[string]string
 	Tags     []string
@@ -185,8 +186,6 @@ func (s *Spec) check() error {
 		return s.invalid("rootDiskVolumeType", "has no meaning without rootDiskSizeGB; set both or none")
 	case s.ComputeAPIVersion != "" && !apiVersion.MatchString(s.ComputeAPIVersion):
 		return s.invalid("computeAPIVersion", "%q is no version; write it like 2.67, in quotes", s.ComputeAPIVersion)
-	case s.ServerGroup == "shared":
-		return s.invalid("serverGroup", "the shared server group is not made yet; name a group by its ID")
 	case s.DisablePortSecurity && len(s.SecurityGroups) > 0:
 		return s.invalid("disablePortSecurity", "conflicts with securityGroups; keep one")
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 )
 
@@ -19,9 +18,24 @@ const (
 	computeService  service = "compute"
 	networkService  service = "network"
 	imageService    service = "image"
+	volumeService   service = "volume"
 )
 
-type serviceKey struct{}
+type (
+	serviceKey struct{}
+	groupKey   struct{}
+)
+
+// withGroup says for which node group the calls under ctx are made: groups share an endpoint fairly.
+func withGroup(ctx context.Context, group string) context.Context {
+	return context.WithValue(ctx, groupKey{}, group)
+}
+
+// groupOf gives the node group; empty for what is done for all of them.
+func groupOf(ctx context.Context) string {
+	group, _ := ctx.Value(groupKey{}).(string)
+	return group
+}
 
 // withService says which API the calls under ctx go to.
 func withService(ctx context.Context, s service) context.Context {
@@ -36,40 +50,10 @@ func serviceOf(req *http.Request) service {
 	return identityService
 }
 
-// metrics count what is asked of the cloud.
-type metrics struct {
-	requests *prometheus.CounterVec
-	duration *prometheus.HistogramVec
-}
-
-// newMetrics makes the metrics, and registers them unless registry is nil.
-func newMetrics(registry prometheus.Registerer) (*metrics, error) {
-	m := &metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "drover_openstack_requests_total",
-			Help: "Requests to OpenStack, tokens and repeated ones included; code is the HTTP status, or error without one.",
-		}, []string{"service", "verb", "code"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "drover_openstack_request_duration_seconds",
-			Help:    "Time from sending a request to OpenStack to the head of its answer.",
-			Buckets: prometheus.ExponentialBuckets(0.01, 2, 13),
-		}, []string{"service", "verb"}),
-	}
-	if registry == nil {
-		return m, nil
-	}
-	for _, c := range []prometheus.Collector{m.requests, m.duration} {
-		if err := registry.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
-}
-
 // transport counts, times and limits every request.
 type transport struct {
 	next    http.RoundTripper
-	limiter *limiter
+	limits  *limits
 	metrics *metrics
 	clock   clock.Clock
 }
@@ -77,21 +61,21 @@ type transport struct {
 // RoundTrip sends one request when its endpoint's gate lets it through.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := serviceOf(req)
-	gate := t.limiter.gate(s, req.URL.Host)
-	if err := gate.enter(req.Context(), t.clock.Now()); err != nil {
+	gate, lane := t.limits.gate(s, req.URL.Host), laneOf(req)
+	place, err := gate.enter(req.Context(), lane, groupOf(req.Context()))
+	if err != nil {
 		return nil, err
 	}
-	defer gate.leave()
 	start := t.clock.Now()
 	resp, err := t.next.RoundTrip(req)
 	t.metrics.duration.WithLabelValues(string(s), req.Method).Observe(t.clock.Since(start).Seconds())
-	code := "error"
+	code, r := "error", result{}
 	if err == nil {
 		code = strconv.Itoa(resp.StatusCode)
-		if wait := pauseAfter(resp.StatusCode, resp.Header); wait > 0 {
-			gate.pause(t.clock.Now().Add(wait))
-		}
+		r.answered = resp.StatusCode != http.StatusServiceUnavailable && resp.StatusCode != http.StatusGatewayTimeout
+		r.rest = pauseAfter(resp.StatusCode, resp.Header)
 	}
+	gate.leave(lane, place, r)
 	t.metrics.requests.WithLabelValues(string(s), req.Method, code).Inc()
 	return resp, err
 }

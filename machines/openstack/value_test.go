@@ -94,7 +94,6 @@ func TestReadSpec(t *testing.T) {
 		"a reference that fails":                  {[]string{`{"flavor":{"secretKeyRef":{"namespace":"n","name":"s","key":"k"}}}`}, nil, "doc.flavor: unreadable"},
 		"a subnet alone names its network":        {[]string{`{"flavor":"f","image":"i","subnet":"s"}`}, func(s *Spec) bool { return s.Subnet == "s" }, ""},
 		"no network at all":                       {[]string{`{"flavor":"f","image":"i"}`}, nil, "doc.network: is missing"},
-		"the shared group is not there yet":       {[]string{`{` + least + `,"serverGroup":"shared"}`}, nil, "not made yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := readSpec(t.Context(), stack(t, tc.documents...))

@@ -1,32 +1,60 @@
 package openstack
 
 import (
+	"context"
+	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/drover-project/drover/machines/fault"
 )
 
-// Microversions of compute, one row per call that needs more than the base version 2.1. What is lost below: the call.
-const (
-	// versionFlavors: the list of flavors brings their extra specs (Rocky).
-	versionFlavors = "2.61"
-	// versionTags: a server may be created with Nova tags (Pike).
-	versionTags = "2.52"
-	// versionVolumeType: the boot volume may have a type (Stein).
-	versionVolumeType = "2.67"
-	// versionBase is sent as no version at all.
-	versionBase = ""
+// callVersion is a row of the table of compute microversions: what a call wants, the least it can be made with, and what
+// is lost below what it wants. Versions are written 2.x; empty is the base, 2.1, which is sent as no version at all.
+type callVersion struct {
+	wanted, least string
+	lost          string
+}
+
+// The table. A call without a row uses the base.
+var (
+	versionServers      = callVersion{wanted: "2.3", lost: "which volume goes with its server; boot volumes are not recorded (Kilo)"}
+	versionFlavors      = callVersion{wanted: "2.61", lost: "extra specs of flavors (Rocky)"}
+	versionTags         = callVersion{wanted: "2.52", least: "2.52", lost: "Nova tags at the creation of a server (Pike)"}
+	versionVolumeType   = callVersion{wanted: "2.67", least: "2.67", lost: "rootDiskVolumeType (Stein)"}
+	versionServerGroups = callVersion{wanted: "2.64", least: "2.15", lost: "soft-anti-affinity; below 2.64 it is written as a list of policies (Rocky)"}
 )
 
-// createVersion is the least version that can carry the request, raised by the spec's computeAPIVersion, never lowered.
-func createVersion(s *Spec) string {
-	version := versionBase
+// createVersion is the version that carries the request, raised by the spec's computeAPIVersion, never lowered.
+func createVersion(s *Spec) callVersion {
+	v := callVersion{}
 	if len(s.Tags) > 0 {
-		version = higher(version, versionTags)
+		v = versionTags
 	}
 	if s.RootDiskVolumeType != "" {
-		version = higher(version, versionVolumeType)
+		v = versionVolumeType
 	}
-	return higher(version, s.ComputeAPIVersion)
+	if higher(v.wanted, s.ComputeAPIVersion) != v.wanted {
+		v = callVersion{wanted: s.ComputeAPIVersion, least: s.ComputeAPIVersion, lost: "computeAPIVersion"}
+	}
+	return v
+}
+
+// settle gives the version to send to an endpoint that knows them up to newest: what is wanted, else the least. Invalid
+// when the endpoint does not even have that.
+func (v callVersion) settle(newest string) (string, error) {
+	switch {
+	case minor(v.wanted) <= minor(newest):
+		return v.wanted, nil
+	case minor(v.least) <= minor(newest):
+		return v.least, nil
+	}
+	return "", fault.New(fault.Invalid, fault.CodeInvalidSpec, "the cloud's compute service knows microversions up to %s only; %s needs %s", newest, v.lost, v.least)
 }
 
 // higher gives the later of two versions 2.x; empty is the lowest.
@@ -44,4 +72,61 @@ func minor(version string) int {
 		return 0
 	}
 	return n
+}
+
+// versions remember the newest microversion of each compute endpoint, for all credentials.
+type versions struct {
+	flight singleflight.Group
+	mu     sync.Mutex
+	newest map[string]string
+}
+
+func newVersions() *versions { return &versions{newest: map[string]string{}} }
+
+func (v *versions) known(endpoint string) (string, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	newest, ok := v.newest[endpoint]
+	return newest, ok
+}
+
+// of asks an endpoint once. One that has no version document knows the base only.
+func (v *versions) of(ctx context.Context, client *gophercloud.ServiceClient) (string, error) {
+	if newest, ok := v.known(client.Endpoint); ok {
+		return newest, nil
+	}
+	got, err, _ := v.flight.Do(client.Endpoint, func() (any, error) {
+		if newest, ok := v.known(client.Endpoint); ok {
+			return newest, nil
+		}
+		newest, err := newestOf(ctx, client)
+		if err == nil {
+			v.mu.Lock()
+			v.newest[client.Endpoint] = newest
+			v.mu.Unlock()
+		}
+		return newest, err
+	})
+	newest, _ := got.(string)
+	return newest, err
+}
+
+// versioned ends a compute URL behind its version: some catalogs put the project there.
+var versioned = regexp.MustCompile(`^.*/v2(\.\d+)?/`)
+
+func newestOf(ctx context.Context, client *gophercloud.ServiceClient) (string, error) {
+	address := client.Endpoint
+	if root := versioned.FindString(address); root != "" {
+		address = root
+	}
+	var body struct {
+		Version struct {
+			Newest string `json:"version"`
+		} `json:"version"`
+	}
+	_, err := client.Get(ctx, address, &body, nil)
+	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		return "", nil
+	}
+	return body.Version.Newest, err
 }

@@ -1,0 +1,223 @@
+package limiter
+
+import (
+	"container/heap"
+	"slices"
+	"testing"
+	"time"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// backend answers requests one after another on so many workers: latency grows with what is in flight beyond them.
+type backend struct {
+	workers int
+	service time.Duration
+	busy    []time.Time
+}
+
+// send gives the time of the answer.
+func (b *backend) send(now time.Time) time.Time {
+	if len(b.busy) < b.workers {
+		b.busy = append(b.busy, now)
+	}
+	free := 0
+	for i := range b.busy {
+		if b.busy[i].Before(b.busy[free]) {
+			free = i
+		}
+	}
+	start := b.busy[free]
+	if start.Before(now) {
+		start = now
+	}
+	b.busy[free] = start.Add(b.service)
+	return b.busy[free]
+}
+
+type flight struct {
+	sent, done time.Time
+	inFlight   int
+}
+
+type flights []flight
+
+func (f flights) Len() int           { return len(f) }
+func (f flights) Less(i, j int) bool { return f[i].done.Before(f[j].done) }
+func (f flights) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
+func (f *flights) Push(x any)        { *f = append(*f, x.(flight)) }
+func (f *flights) Pop() any {
+	old := *f
+	last := old[len(old)-1]
+	*f = old[:len(old)-1]
+	return last
+}
+
+// press keeps as many requests in flight as limit says for that long, and gives how many were answered and the median
+// latency of the second half.
+func press(b *backend, limit func() int, done func(now time.Time, f flight), lasts time.Duration) (answered int, median time.Duration) {
+	var all flights
+	var late []time.Duration
+	now, end := noon, noon.Add(lasts)
+	for now.Before(end) {
+		for len(all) < limit() {
+			heap.Push(&all, flight{sent: now, done: b.send(now), inFlight: len(all) + 1})
+		}
+		f := heap.Pop(&all).(flight)
+		now = f.done
+		answered++
+		done(now, f)
+		if now.Sub(noon) > lasts/2 {
+			late = append(late, now.Sub(f.sent))
+		}
+	}
+	slices.Sort(late)
+	return answered, late[len(late)/2]
+}
+
+func TestConcurrencyFindsTheKnee(t *testing.T) {
+	const most, unloaded, lasts = 64, 50 * time.Millisecond, 2 * time.Minute
+	for name, workers := range map[string]int{
+		"CAPI-17 one worker: more only waits longer": 1,
+		"CAPI-17 a knee at 2":                        2,
+		"CAPI-17 a knee at 16":                       16,
+		"CAPI-17 no knee below the bound":            most,
+	} {
+		t.Run(name, func(t *testing.T) {
+			best, _ := press(&backend{workers: workers, service: unloaded}, func() int { return min(workers, most) }, func(time.Time, flight) {}, lasts)
+			c := NewConcurrency(most)
+			got, median := press(&backend{workers: workers, service: unloaded}, c.Limit, func(now time.Time, f flight) {
+				c.Done(now, now.Sub(f.sent), f.inFlight)
+			}, lasts)
+			if 10*got < 9*best {
+				t.Errorf("%d answers, the best fixed concurrency has %d", got, best)
+			}
+			if median > 3*unloaded {
+				t.Errorf("median latency %s", median)
+			}
+		})
+	}
+}
+
+func TestConcurrencyFollowsAnEndpointThatChanges(t *testing.T) {
+	b := &backend{workers: 16, service: 50 * time.Millisecond}
+	c := NewConcurrency(64)
+	done := func(now time.Time, f flight) { c.Done(now, now.Sub(f.sent), f.inFlight) }
+	press(b, c.Limit, done, time.Minute)
+	b.workers, b.busy = 4, b.busy[:4]
+	press(b, c.Limit, done, 3*time.Minute)
+	if got := c.Limit(); got > 8 {
+		t.Errorf("the knee went down to 4, the limit is %d", got)
+	}
+	b.workers = 16
+	press(b, c.Limit, done, 5*time.Minute)
+	if got := c.Limit(); got < 14 {
+		t.Errorf("the knee went up to 16, the limit is %d", got)
+	}
+}
+
+func TestConcurrencyWithoutDemandDoesNotRise(t *testing.T) {
+	c := NewConcurrency(64)
+	for n := range 1000 {
+		c.Done(noon.Add(time.Duration(n)*time.Second), 50*time.Millisecond, 1)
+	}
+	if got := c.Limit(); got > 4 {
+		t.Errorf("one request at a time has raised the limit to %d", got)
+	}
+}
+
+func TestConcurrencyHalvesWithoutAnswer(t *testing.T) {
+	c := &Concurrency{limit: 16, most: 64}
+	c.Failed()
+	if c.Limit() != 8 {
+		t.Errorf("got %d", c.Limit())
+	}
+	for range 10 {
+		c.Failed()
+	}
+	if c.Limit() != 1 {
+		t.Errorf("got %d", c.Limit())
+	}
+}
+
+// bucket is an endpoint that takes so many per second.
+type bucket struct {
+	perSecond, burst, tokens float64
+	last                     time.Time
+}
+
+func (b *bucket) takes(now time.Time) bool {
+	b.tokens = min(b.burst, b.tokens+now.Sub(b.last).Seconds()*b.perSecond)
+	b.last = now
+	if b.tokens < 1 {
+		return false
+	}
+	b.tokens--
+	return true
+}
+
+func TestRateLearnsWhatAnEndpointTakes(t *testing.T) {
+	r := &Rate{}
+	b := &bucket{perSecond: 20, burst: 20, tokens: 20, last: noon}
+	now, passed, refused := noon, 0, 0
+	for now.Before(noon.Add(time.Minute)) {
+		if left := r.Paused(now); left > 0 {
+			now = now.Add(left)
+		}
+		turn := r.Reserve(now)
+		delayed := turn.After(now)
+		now = turn
+		if b.takes(now) {
+			passed++
+			r.Passed(now, delayed)
+		} else {
+			refused++
+			r.Refused(now, time.Second)
+		}
+		now = now.Add(5 * time.Millisecond)
+	}
+	if passed < 20*60*95/100 || refused > passed/50 {
+		t.Errorf("CAPI-16: %d passed of %d, %d refused", passed, 20*60, refused)
+	}
+}
+
+func TestRateRestsForTheLongestPause(t *testing.T) {
+	r := &Rate{}
+	r.Refused(noon, time.Minute)
+	r.Refused(noon.Add(time.Second), time.Second)
+	if got := r.Paused(noon.Add(30 * time.Second)); got != 30*time.Second {
+		t.Errorf("CAPI-16: %s left", got)
+	}
+	if got := r.Paused(noon.Add(time.Hour)); got != 0 {
+		t.Errorf("%s left after the end", got)
+	}
+	if r.PerSecond() != 0 {
+		t.Error("one refusal gives no estimate")
+	}
+}
+
+func TestLineLetsGroupsTakeTurns(t *testing.T) {
+	var l Line[int]
+	for n := range 4 {
+		l.Push("many", n)
+	}
+	l.Push("few", 10)
+	l.Push("few", 11)
+	if !l.Remove("many", 1) || l.Remove("many", 99) || l.Len() != 5 || l.Groups() != 2 || l.Of("many") != 3 {
+		t.Fatalf("got %+v", l)
+	}
+	var got []int
+	for {
+		n, ok := l.Pop()
+		if !ok {
+			break
+		}
+		got = append(got, n)
+	}
+	if want := []int{0, 10, 2, 11, 3}; !slices.Equal(got, want) {
+		t.Errorf("CAPI-24: served in the order %v, want %v", got, want)
+	}
+	if l.Len() != 0 || l.Groups() != 0 {
+		t.Errorf("something is left: %+v", l)
+	}
+}

@@ -1,0 +1,85 @@
+package openstack
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// orphanAge is how long a marked resource must have been known before it may count as without an owner.
+const orphanAge = 15 * time.Minute
+
+// Resource is something in the cloud that bears both marks of drover: this cluster's and a Machine's.
+type Resource struct {
+	// Kind is server, port or floating IP.
+	Kind    string
+	ID      string
+	Machine types.UID
+	// Since is when it was first seen, on drover's clock.
+	Since time.Time
+}
+
+// OrphanVerdict says what may be collected.
+type OrphanVerdict struct {
+	// Orphans have no Machine and are old enough, in the order of their IDs. They may be collected when a second pass
+	// finds the same and ReportOnly is empty.
+	Orphans []Resource
+	// ReportOnly says why nothing is collected all the same; empty: it may be.
+	ReportOnly string
+}
+
+// JudgeOrphans tells what of the marked resources has no owner. A person's word (told) is needed when there are too many
+// marked servers without a Machine: more than max(3, 10 %) of all marked servers, as after a restore with other UIDs. (That
+// the cluster id is new is the caller's to know.)
+func JudgeOrphans(marked []Resource, living map[types.UID]bool, now time.Time, told bool) OrphanVerdict {
+	var v OrphanVerdict
+	servers, ownerless := 0, 0
+	for _, r := range marked {
+		if r.Kind == string(serverKind) {
+			servers++
+			if !living[r.Machine] {
+				ownerless++
+			}
+		}
+		if !living[r.Machine] && now.Sub(r.Since) >= orphanAge {
+			v.Orphans = append(v.Orphans, r)
+		}
+	}
+	slices.SortFunc(v.Orphans, func(a, b Resource) int { return cmp.Compare(a.ID, b.ID) })
+	if tooMany(ownerless, servers) && !told {
+		v.ReportOnly = "too many marked servers have no Machine"
+	}
+	return v
+}
+
+// Marked gives all servers, ports and floating IPs of this cluster, as the shared lists have them: servers of the last
+// poll, the rest as listed within ownedPeriod. It makes no call.
+func (c *Cloud) Marked() []Resource {
+	var all []Resource
+	for _, p := range c.allProjects() {
+		all = append(all, p.marked()...)
+	}
+	return all
+}
+
+func (p *project) marked() []Resource {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []Resource
+	for id, k := range p.inventory.servers {
+		if !k.gone && k.machine() != "" && k.Metadata[metadataClusterID] == p.clusterID {
+			all = append(all, Resource{Kind: string(serverKind), ID: id, Machine: k.machine(), Since: k.since})
+		}
+	}
+	for machine, ports := range p.ports {
+		for _, port := range ports {
+			all = append(all, Resource{Kind: string(portKind), ID: port.id, Machine: machine, Since: port.since})
+		}
+	}
+	for machine, ip := range p.floating {
+		all = append(all, Resource{Kind: string(floatingKind), ID: ip.id, Machine: machine, Since: ip.since})
+	}
+	return all
+}

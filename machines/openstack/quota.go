@@ -1,0 +1,243 @@
+package openstack
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+const (
+	// quotaPeriod is the time between two looks at the limits of a service whose quota was hit (CAPI-22).
+	quotaPeriod = 30 * time.Second
+	// keptFor is how long ports and floating IPs of Machines without a server are kept for the next try: two steps of the
+	// back-off (30 s and 60 s). It is longer than any call, so that no create can still be using them.
+	keptFor = 90 * time.Second
+	// plenty stands for no limit.
+	plenty = 1 << 40
+)
+
+// amounts are what quotas count.
+type amounts [7]int
+
+const (
+	instanceCount = iota
+	coreCount
+	ramMiB
+	portCount
+	floatingIPCount
+	volumeCount
+	gibibytes
+)
+
+// counted says which service counts what.
+var counted = map[service][]int{
+	computeService: {instanceCount, coreCount, ramMiB},
+	networkService: {portCount, floatingIPCount},
+	volumeService:  {volumeCount, gibibytes},
+}
+
+// quotaOwner tells whose quota a refusal speaks of: Nova passes on what Neutron and Cinder say.
+func quotaOwner(code fault.Code) service {
+	switch code {
+	case fault.CodePortQuotaExceeded, fault.CodeFloatingIPQuotaExceeded:
+		return networkService
+	case fault.CodeVolumeQuotaExceeded:
+		return volumeService
+	}
+	return computeService
+}
+
+// quotaBook keeps creates from a project whose quota is exhausted. It has no lock and no clock.
+type quotaBook struct {
+	watches map[service]*quotaWatch
+	// taken is the room that Machines have been promised and not used yet.
+	taken map[types.UID]promise
+	// raised is when there was last seen to be room again.
+	raised time.Time
+}
+
+// promise is room set aside for a Machine.
+type promise struct {
+	amounts
+	at time.Time
+}
+
+// quotaWatch follows one service's quota from the first refusal until nobody has been refused for a period.
+type quotaWatch struct {
+	refusal *fault.Error
+	// since is the first refusal after there was room; due the next look.
+	since, due time.Time
+	// room is what is left; none until it is known.
+	room amounts
+	// probe: the limits cannot be read; one create may try.
+	probe bool
+	// blocked: somebody was turned away since the last look; least is the smallest want among them.
+	blocked bool
+	least   amounts
+}
+
+func newQuotaBook() *quotaBook {
+	return &quotaBook{watches: map[service]*quotaWatch{}, taken: map[types.UID]promise{}}
+}
+
+// take promises a Machine room for all that it still needs, so that no port, volume or address is made for a server that
+// may not be made. The error is the cloud's refusal, as it was given to the first.
+func (b *quotaBook) take(machine types.UID, want amounts, now time.Time) error {
+	if len(b.watches) == 0 {
+		return nil
+	}
+	had := b.taken[machine]
+	for s, w := range b.watches {
+		if w.hasRoom(counted[s], want, had.amounts) || w.mayProbe(counted[s], want) {
+			continue
+		}
+		w.turnAway(counted[s], want)
+		e := *w.refusal
+		e.RetryAfter = max(w.due.Sub(now), 0) + fastPeriod
+		return &e
+	}
+	for s, w := range b.watches {
+		for _, n := range counted[s] {
+			w.room[n] -= max(0, want[n]-had.amounts[n])
+		}
+	}
+	b.taken[machine] = promise{amounts: want, at: now}
+	return nil
+}
+
+func (w *quotaWatch) hasRoom(which []int, want, had amounts) bool {
+	for _, n := range which {
+		if more := want[n] - had[n]; more > 0 && more > w.room[n] {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *quotaWatch) mayProbe(which []int, want amounts) bool {
+	if !w.probe || !needs(which, want) {
+		return false
+	}
+	w.probe = false
+	return true
+}
+
+func needs(which []int, want amounts) bool {
+	for _, n := range which {
+		if want[n] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *quotaWatch) turnAway(which []int, want amounts) {
+	for _, n := range which {
+		if !w.blocked || want[n] < w.least[n] {
+			w.least[n] = want[n]
+		}
+	}
+	w.blocked = true
+}
+
+// made uses up a part of what a Machine was promised.
+func (b *quotaBook) made(machine types.UID, part amounts) {
+	p, ok := b.taken[machine]
+	if !ok {
+		return
+	}
+	left := false
+	for n := range p.amounts {
+		p.amounts[n] = max(0, p.amounts[n]-part[n])
+		left = left || p.amounts[n] > 0
+	}
+	b.taken[machine] = p
+	if !left {
+		delete(b.taken, machine)
+	}
+}
+
+// refused takes in a refusal of class Quota: from now on there is no room until a look has found some.
+func (b *quotaBook) refused(machine types.UID, err *fault.Error, want amounts, now time.Time) {
+	s := quotaOwner(err.Code)
+	w, ok := b.watches[s]
+	if !ok {
+		w = &quotaWatch{since: now, due: now}
+		b.watches[s] = w
+	}
+	if w.since.IsZero() {
+		w.since = now
+	}
+	w.refusal, w.room, w.probe = err, amounts{}, false
+	w.turnAway(counted[s], want)
+	delete(b.taken, machine)
+}
+
+// looked takes in what a look at the limits has found: free is what the project may still have by the cloud's account.
+// True when there is room again for somebody who was turned away.
+func (b *quotaBook) looked(s service, free amounts, now time.Time) bool {
+	w, ok := b.watches[s]
+	if !ok {
+		return false
+	}
+	w.due, w.room = now.Add(quotaPeriod), free
+	for machine, p := range b.taken {
+		if now.Sub(p.at) > 2*quotaPeriod {
+			delete(b.taken, machine)
+			continue
+		}
+		for _, n := range counted[s] {
+			w.room[n] -= p.amounts[n]
+		}
+	}
+	return b.reopen(s, w, w.hasRoom(counted[s], w.least, amounts{}), now)
+}
+
+// unreadable says that the limits cannot be read: then one create per period may find out.
+func (b *quotaBook) unreadable(s service, now time.Time) bool {
+	w, ok := b.watches[s]
+	if !ok {
+		return false
+	}
+	w.due, w.room, w.probe = now.Add(quotaPeriod), amounts{}, true
+	return b.reopen(s, w, true, now)
+}
+
+func (b *quotaBook) reopen(s service, w *quotaWatch, room bool, now time.Time) bool {
+	switch {
+	case !room:
+		return false
+	case !w.blocked:
+		delete(b.watches, s)
+		return false
+	}
+	w.blocked, w.since, b.raised = false, time.Time{}, now
+	return true
+}
+
+// due gives the services whose limits are to be looked at now, and the time of the next look; zero: none.
+func (b *quotaBook) due(now time.Time) (services []service, next time.Time) {
+	for s, w := range b.watches {
+		if !w.due.After(now) {
+			services = append(services, s)
+		} else if next.IsZero() || w.due.Before(next) {
+			next = w.due
+		}
+	}
+	return services, next
+}
+
+// exhausted tells whether a quota has been without room for so long that what is kept for the next try should go.
+func (b *quotaBook) exhausted(now time.Time) bool {
+	for _, w := range b.watches {
+		if !w.since.IsZero() && now.Sub(w.since) >= keptFor {
+			return true
+		}
+	}
+	return false
+}
+
+// closed tells whether a Machine would be turned away; it changes nothing.
+func (b *quotaBook) closed() bool { return len(b.watches) > 0 }

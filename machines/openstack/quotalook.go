@@ -1,0 +1,185 @@
+package openstack
+
+import (
+	"context"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// wants are what the Machine still needs of what quotas count.
+func (i *instance) wants(p *project, plan *plan) amounts {
+	want := amounts{instanceCount: 1, coreCount: plan.flavor.VCPUs, ramMiB: plan.flavor.RAM}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	want[portCount] = max(0, len(plan.networks)-len(p.ports[i.subject.uid]))
+	if _, ok := p.floating[i.subject.uid]; !ok && i.spec.FloatingIPPool != "" && i.address == "" {
+		want[floatingIPCount] = 1
+	}
+	if i.spec.RootDiskSizeGB > 0 {
+		want[volumeCount], want[gibibytes] = 1, i.spec.RootDiskSizeGB
+	}
+	return want
+}
+
+// takeQuota promises the Machine room, or gives the refusal that others have met.
+func (p *project) takeQuota(machine types.UID, want amounts) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.quota.take(machine, want, p.clock.Now())
+}
+
+func (p *project) madeQuota(machine types.UID, part amounts) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.quota.made(machine, part)
+}
+
+// refusedQuota notes a refusal of class Quota; others are not its business.
+func (p *project) refusedQuota(machine types.UID, err error, want amounts) {
+	e := fault.Of(err)
+	if e.Class != fault.Quota {
+		return
+	}
+	p.mu.Lock()
+	p.quota.refused(machine, e, want, p.clock.Now())
+	p.mu.Unlock()
+	p.kick()
+}
+
+// faultyQuotas notes servers of ours that went to ERROR for a quota, as boot volumes make them; the caller holds the lock.
+func (p *project) faultyQuotas(ids []string) {
+	for _, id := range ids {
+		k := p.inventory.servers[id]
+		if k == nil || k.gone || k.Status != statusError || !p.hurriesFor(k) {
+			continue
+		}
+		if e := judgeServer(id, k.Fault.Message); e.Class == fault.Quota {
+			want := amounts{}
+			for _, n := range counted[quotaOwner(e.Code)] {
+				want[n] = 1
+			}
+			p.quota.refused(k.machine(), e, want, p.clock.Now())
+		}
+	}
+}
+
+// lookAtQuotas makes one GET for each service whose quota was hit and whose look is due. True when there is room again.
+func (p *project) lookAtQuotas(ctx context.Context, s *session) bool {
+	p.mu.Lock()
+	services, _ := p.quota.due(p.clock.Now())
+	p.mu.Unlock()
+	raised := false
+	for _, service := range services {
+		free, err := readLimits(ctx, s, service)
+		p.mu.Lock()
+		now := p.clock.Now()
+		class := fault.Class("")
+		if err != nil {
+			class = fault.Of(err).Class
+		}
+		switch class {
+		case "":
+			raised = p.quota.looked(service, free, now) || raised
+		case fault.RateLimited, fault.Transient:
+			// Asked again with the next poll.
+		default:
+			raised = p.quota.unreadable(service, now) || raised
+		}
+		p.mu.Unlock()
+	}
+	if raised {
+		log.FromContext(ctx).Info("there is room in a quota that had been hit")
+	}
+	return raised
+}
+
+// nextQuotaLook shortens the time until the next poll.
+func (p *project) nextQuotaLook(now time.Time, period time.Duration) time.Duration {
+	services, next := p.quota.due(now)
+	switch {
+	case len(services) > 0:
+		return min(period, fastPeriod)
+	case next.IsZero():
+		return period
+	}
+	return min(period, next.Sub(now))
+}
+
+// readLimits asks one service what the project may still have.
+func readLimits(ctx context.Context, s *session, of service) (amounts, error) {
+	free := amounts{}
+	for n := range free {
+		free[n] = plenty
+	}
+	c := call{service: of, doing: "reading the " + string(of) + " quotas"}
+	var err error
+	switch of {
+	case computeService, volumeService:
+		err = readAbsolute(ctx, s, c, &free)
+	default:
+		err = readDetails(ctx, s, c, &free)
+	}
+	return free, err
+}
+
+// left is what is free of a limit; a negative limit is none.
+func left(limit, used int) int {
+	if limit < 0 {
+		return plenty
+	}
+	return max(0, limit-used)
+}
+
+// readAbsolute reads Nova's or Cinder's limits.
+func readAbsolute(ctx context.Context, s *session, c call, free *amounts) error {
+	var body struct {
+		Limits struct {
+			Absolute map[string]int `json:"absolute"`
+		} `json:"limits"`
+	}
+	err := s.do(ctx, c, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+		_, err := client.Get(ctx, client.ServiceURL("limits"), &body, nil)
+		return err
+	})
+	for n, names := range map[int][2]string{
+		instanceCount: {"maxTotalInstances", "totalInstancesUsed"}, coreCount: {"maxTotalCores", "totalCoresUsed"},
+		ramMiB: {"maxTotalRAMSize", "totalRAMUsed"}, volumeCount: {"maxTotalVolumes", "totalVolumesUsed"},
+		gibibytes: {"maxTotalVolumeGigabytes", "totalGigabytesUsed"},
+	} {
+		if limit, ok := body.Limits.Absolute[names[0]]; ok {
+			free[n] = left(limit, body.Limits.Absolute[names[1]])
+		}
+	}
+	return err
+}
+
+// readDetails reads Neutron's quotas with what is used of them.
+func readDetails(ctx context.Context, s *session, c call, free *amounts) error {
+	id, err := s.identity(ctx)
+	if err != nil {
+		return err
+	}
+	type detail struct{ Limit, Used, Reserved int }
+	var body struct {
+		Quota struct {
+			Port       *detail `json:"port"`
+			FloatingIP *detail `json:"floatingip"`
+		} `json:"quota"`
+	}
+	err = s.do(ctx, c, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+		_, err := client.Get(ctx, client.ServiceURL("quotas", id.projectID, "details.json"), &body, nil)
+		return err
+	})
+	if d := body.Quota.Port; d != nil {
+		free[portCount] = left(d.Limit, d.Used+d.Reserved)
+	}
+	if d := body.Quota.FloatingIP; d != nil {
+		free[floatingIPCount] = left(d.Limit, d.Used+d.Reserved)
+	}
+	return err
+}

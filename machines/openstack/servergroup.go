@@ -1,0 +1,49 @@
+package openstack
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/gophercloud/gophercloud/v2"
+)
+
+// sharedGroup, in place of a server group's name, means the one group that all servers of the cluster share.
+const sharedGroup = "shared"
+
+// sharedGroupPolicy spreads servers over hosts as far as there are hosts.
+const sharedGroupPolicy = "soft-anti-affinity"
+
+// sharedServerGroup finds the cluster's group by its name, which holds the cluster id, or makes it once. When two have
+// been made, by a create whose answer got lost, the one with the lower ID counts for everybody.
+func (c *catalog) sharedServerGroup(ctx context.Context) (thing, error) {
+	name := "drover-" + c.clusterID
+	return lookup(c.cache, c.key("server group", sharedGroup), func() (thing, error) {
+		all, err := c.serverGroups(ctx, name)
+		if err != nil {
+			return thing{}, err
+		}
+		own := slices.DeleteFunc(all, func(t thing) bool { return t.Name != name })
+		if len(own) > 0 {
+			return slices.MinFunc(own, func(a, b thing) int { return cmp.Compare(a.ID, b.ID) }), nil
+		}
+		return c.makeServerGroup(ctx, name)
+	})
+}
+
+func (c *catalog) makeServerGroup(ctx context.Context, name string) (thing, error) {
+	var body struct {
+		Group thing `json:"server_group"`
+	}
+	making := call{service: computeService, doing: "creating server group " + name, version: versionServerGroups}
+	err := c.session.do(ctx, making, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+		group := map[string]any{"name": name, "policy": sharedGroupPolicy}
+		if minor(client.Microversion) < minor(versionServerGroups.wanted) {
+			group = map[string]any{"name": name, "policies": []string{sharedGroupPolicy}}
+		}
+		_, err := client.Post(ctx, client.ServiceURL("os-server-groups"), map[string]any{"server_group": group}, &body,
+			&gophercloud.RequestOpts{OkCodes: []int{200}})
+		return err
+	})
+	return body.Group, err
+}
