@@ -25,13 +25,32 @@ type Call struct {
 // Name is method and template, such as `POST /servers`.
 func (c Call) Name() string { return c.Method + " " + c.Path }
 
+// maxCalls is how many calls are remembered one by one; older ones are only counted.
+const maxCalls = 100_000
+
+// callKind is what calls are counted by.
+type callKind struct{ service, name string }
+
 type callLog struct {
 	done     []Call
+	counts   map[callKind]int
 	inFlight int
 	peak     int
 }
 
-// Calls gives every call that has ended, in that order. The metadata service's do not count.
+func (l *callLog) add(call Call) {
+	if l.counts == nil {
+		l.counts = map[callKind]int{}
+	}
+	l.counts[callKind{call.Service, call.Name()}]++
+	if len(l.done) >= 2*maxCalls {
+		l.done = slices.Clone(l.done[len(l.done)-maxCalls:])
+	}
+	l.done = append(l.done, call)
+}
+
+// Calls gives the calls that have ended, in that order: all of them, or at least the last hundred thousand. The metadata
+// service's do not count.
 func (c *Cloud) Calls() []Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,13 +61,10 @@ func (c *Cloud) Calls() []Call {
 func (c *Cloud) CallCount(which ...string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(which) == 0 {
-		return len(c.calls.done)
-	}
 	n := 0
-	for _, call := range c.calls.done {
-		if slices.Contains(which, call.Name()) || slices.Contains(which, call.Service) {
-			n++
+	for kind, count := range c.calls.counts {
+		if len(which) == 0 || slices.Contains(which, kind.name) || slices.Contains(which, kind.service) {
+			n += count
 		}
 	}
 	return n
@@ -59,8 +75,8 @@ func (c *Cloud) CallsByName() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := map[string]int{}
-	for _, call := range c.calls.done {
-		out[call.Name()]++
+	for kind, count := range c.calls.counts {
+		out[kind.name] += count
 	}
 	return out
 }
@@ -69,7 +85,7 @@ func (c *Cloud) CallsByName() map[string]int {
 func (c *Cloud) ForgetCalls() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.calls.done, c.calls.peak = nil, c.calls.inFlight
+	c.calls.done, c.calls.counts, c.calls.peak = nil, nil, c.calls.inFlight
 }
 
 // PeakCalls is the largest number of calls that were in hand at once since the log was last emptied.
@@ -93,5 +109,5 @@ func (c *Cloud) leave(call Call, status int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls.inFlight--
-	c.calls.done = append(c.calls.done, call)
+	c.calls.add(call)
 }

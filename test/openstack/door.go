@@ -253,10 +253,14 @@ func notFoundPage() reply {
 
 // decode reads a body; an answer in the service's own style comes back when it cannot.
 func (q *request) decode(into any) (reply, bool) {
-	if err := strictDecode(q.body, into); err != nil {
-		return q.refuse(http.StatusBadRequest, "Malformed request body: %s", err), false
+	err := strictDecode(q.body, into)
+	if err == nil {
+		return reply{}, true
 	}
-	return reply{}, true
+	if name, unknown := unknownKey(err); unknown && q.service == serviceNetwork {
+		return q.refuse(http.StatusBadRequest, "Unrecognized attribute(s) '%s'", name), false
+	}
+	return q.refuse(http.StatusBadRequest, "Malformed request body: %s", err), false
 }
 
 // list splits a comma separated query value; nil when it is absent.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 )
 
 // refuse answers an error in the style of the service that was called.
@@ -77,4 +78,10 @@ func strictDecode(body []byte, into any) error {
 		return errors.New("more than one JSON value")
 	}
 	return nil
+}
+
+// unknownKey takes the key that no API knows out of strictDecode's error.
+func unknownKey(err error) (string, bool) {
+	_, name, unknown := strings.Cut(err.Error(), "unknown field ")
+	return strings.Trim(name, `"`), unknown
 }

@@ -3,6 +3,7 @@ package openstack
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -80,18 +81,33 @@ func (c *Cloud) authorize(q *request, rt route) (reply, bool) {
 		return unauthorized(), true
 	}
 	if q.Method != http.MethodGet && !slices.ContainsFunc(t.roles, writes) {
-		return forbiddenByPolicy(q), true
+		return forbiddenByPolicy(q, rt), true
 	}
 	return reply{}, false
 }
 
 func writes(role string) bool { return role == "member" || role == "admin" }
 
-func forbiddenByPolicy(q *request) reply {
+// novaPolicies are the rules that Nova names when it refuses; a call without one is refused all the same.
+var novaPolicies = map[string]string{
+	"POST /servers":               "os_compute_api:servers:create",
+	"DELETE /servers/{id}":        "os_compute_api:servers:delete",
+	"PUT /servers/{id}":           "os_compute_api:servers:update",
+	"POST /os-server-groups":      "os_compute_api:os-server-groups:create",
+	"POST /os-keypairs":           "os_compute_api:os-keypairs:create",
+	"POST /servers/{id}/metadata": "os_compute_api:server-metadata:create",
+}
+
+func forbiddenByPolicy(q *request, rt route) reply {
 	if q.service == serviceNetwork {
-		return neutronError(http.StatusForbidden, "PolicyNotAuthorized", "rule:create is disallowed by policy")
+		kind := strings.TrimSuffix(split(rt.path)[0], "s")
+		return neutronError(http.StatusForbidden, "PolicyNotAuthorized", "rule:create_%s is disallowed by policy", kind)
 	}
-	return q.refuse(http.StatusForbidden, "Policy doesn't allow this action to be performed.")
+	rule := novaPolicies[rt.method+" "+rt.path]
+	if rule == "" {
+		rule = "this action"
+	}
+	return q.refuse(http.StatusForbidden, "Policy doesn't allow %s to be performed.", rule)
 }
 
 type domainRef struct {
@@ -147,6 +163,7 @@ func issueToken(c *Cloud, q *request) reply {
 	if c.identity.tokens == nil {
 		c.identity.tokens = map[string]*token{}
 	}
+	maps.DeleteFunc(c.identity.tokens, func(_ string, old *token) bool { return !q.now.Before(old.expires) })
 	c.identity.tokens[t.id] = t
 	q.token = nil
 	return reply{status: http.StatusCreated, body: object{{"token", c.tokenView(q, t)}}}.with("X-Subject-Token", t.id)

@@ -46,6 +46,7 @@ type netw struct {
 	stamps
 	id, name, project string
 	external          bool
+	unrouted          bool
 	subnets           []string
 }
 

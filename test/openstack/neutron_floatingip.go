@@ -1,7 +1,9 @@
 package openstack
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"time"
@@ -11,7 +13,7 @@ type floatingIP struct {
 	stamps
 	id, project, network, description string
 	address                           fixedIP
-	port, status                      string
+	port, router, status              string
 	fixed                             netip.Addr
 }
 
@@ -22,7 +24,7 @@ func (f *floatingIP) view() object {
 	}
 	return f.stamps.view(object{
 		{"id", f.id}, {"description", f.description}, {"floating_network_id", f.network}, {"floating_ip_address", f.address.address.String()},
-		{"port_id", orNull(f.port)}, {"fixed_ip_address", fixed}, {"router_id", nil}, {"status", f.status},
+		{"port_id", orNull(f.port)}, {"fixed_ip_address", fixed}, {"router_id", orNull(f.router)}, {"status", f.status},
 		{"port_details", nil}, {"qos_policy_id", nil}, {"port_forwardings", []object{}},
 	}, f.project)
 }
@@ -31,10 +33,16 @@ func (f *floatingIP) view() object {
 func (f *floatingIP) associate(p *port, now time.Time) {
 	f.touch(now)
 	if p == nil {
-		f.port, f.fixed, f.status = "", netip.Addr{}, "DOWN"
+		f.port, f.router, f.fixed, f.status = "", "", netip.Addr{}, "DOWN"
 		return
 	}
-	f.port, f.fixed, f.status = p.id, p.fixedIPs[0].address, "ACTIVE"
+	f.port, f.router, f.fixed, f.status = p.id, routerOf(p.project), p.fixedIPs[0].address, "ACTIVE"
+}
+
+// routerOf is the router that joins a project's networks to all pools.
+func routerOf(project string) string {
+	sum := sha256.Sum256([]byte(project))
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
 type floatingIPSpec struct {
@@ -61,6 +69,10 @@ func (c *Cloud) wantedPort(q *request, f *floatingIP, raw json.RawMessage) (*por
 	}
 	if len(p.fixedIPs) == 0 {
 		return nil, neutronError(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Cannot add floating IP to port %s that has no fixed IPv4 addresses.", p.id)
+	}
+	if n, _ := c.network.networks.get(p.network); n.unrouted {
+		return nil, neutronError(http.StatusNotFound, "ExternalGatewayForFloatingIPNotFound",
+			"External network %s is not reachable from subnet %s. Therefore, cannot associate Port %s with a Floating IP.", f.network, p.fixedIPs[0].subnet, p.id)
 	}
 	for _, other := range c.network.floatingIPs.all() {
 		if other.port == p.id && other.id != f.id {

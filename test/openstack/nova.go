@@ -20,7 +20,8 @@ var statuses = map[string]string{building: "BUILD", active: "ACTIVE", stopped: "
 // compute is what Nova knows.
 type compute struct {
 	flavors  table[*Flavor]
-	servers  table[*server] // those that are deleted too, until ArchiveDeleted
+	servers  table[*server] // those that are deleted too, until they are archived
+	deleted  int            // how many those are
 	groups   table[*serverGroup]
 	keyPairs table[*keyPair]
 	hosts    []*host

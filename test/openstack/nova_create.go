@@ -97,8 +97,8 @@ func createServer(c *Cloud, q *request) reply {
 		OldHints *hints     `json:"OS-SCH-HNT:scheduler_hints"`
 	}
 	if err := strictDecode(q.body, &in); err != nil {
-		if _, name, unknown := strings.Cut(err.Error(), "unknown field "); unknown {
-			return q.refuse(http.StatusBadRequest, "Invalid input for field/attribute server. Value: {...}. Additional properties are not allowed (%s was unexpected)", strings.ReplaceAll(name, `"`, "'"))
+		if name, unknown := unknownKey(err); unknown {
+			return q.refuse(http.StatusBadRequest, "Invalid input for field/attribute server. Value: {...}. Additional properties are not allowed ('%s' was unexpected)", name)
 		}
 		return q.refuse(http.StatusBadRequest, "Invalid input for field/attribute server: %s", err)
 	}
@@ -259,6 +259,8 @@ func (d *draft) resolveImage() reply {
 	}
 	image, known := d.c.images.get(id)
 	switch {
+	case !uuidForm.MatchString(id):
+		return d.bad("Invalid imageRef provided.")
 	case !known || !image.seenBy(d.c.projectName(d.q.project())):
 		return d.bad("Can not find requested image")
 	case image.status() != "active":

@@ -89,7 +89,7 @@ func (d *draft) usePort(id string) reply {
 	p, known := d.c.network.ports.get(id)
 	switch {
 	case !known || p.project != d.q.project():
-		return d.bad("Port %s could not be found.", id)
+		return d.bad("Port id %s could not be found.", id)
 	case p.deviceID != "" || slices.ContainsFunc(d.nics, func(n nic) bool { return n.port == id }):
 		return d.q.refuse(http.StatusConflict, "Port %s is still in use.", id)
 	case d.count > 1:

@@ -273,6 +273,7 @@ func (c *Cloud) remove(s *server, at time.Time) {
 	if s.group != nil {
 		s.group.leave(s.id)
 	}
+	c.bury()
 	if !s.announced {
 		return
 	}
@@ -323,12 +324,29 @@ func (c *Cloud) withServer(id string, f func(*server)) bool {
 // one of them as a marker is refused.
 func (c *Cloud) ArchiveDeleted() {
 	c.locked(func() {
-		for _, s := range slices.Clone(c.compute.servers.all()) {
-			if s.state == deleted {
-				c.compute.servers.remove(s.id)
-			}
-		}
+		c.compute.servers.drop(func(s *server) bool { return s.state == deleted })
+		c.compute.deleted = 0
 	})
+}
+
+// maxDeleted is how many deleted servers are remembered at least; with twice as many the older half is archived, so that
+// a cloud that runs for days does not grow.
+const maxDeleted = 10_000
+
+// bury counts a server that is deleted, and archives old ones. The lock is held.
+func (c *Cloud) bury() {
+	if c.compute.deleted++; c.compute.deleted < 2*maxDeleted {
+		return
+	}
+	left := maxDeleted
+	c.compute.servers.drop(func(s *server) bool {
+		goes := s.state == deleted && left > 0
+		if goes {
+			left--
+		}
+		return goes
+	})
+	c.compute.deleted -= maxDeleted
 }
 
 // SetHost changes a host that is known by name, or adds one.

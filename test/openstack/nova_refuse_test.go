@@ -30,7 +30,7 @@ func TestNovaRefusesAtOnce(t *testing.T) {
 		text    string
 	}{
 		"an unknown flavor":       {edit: func(o *servers.CreateOpts) { o.FlavorRef = "nope" }, status: 400, text: "Flavor nope could not be found."},
-		"an unknown image":        {edit: func(o *servers.CreateOpts) { o.ImageRef = "nope" }, status: 400, text: "Can not find requested image"},
+		"an unknown image":        {edit: func(o *servers.CreateOpts) { o.ImageRef = "00000000-0000-0000-0000-00000000dead" }, status: 400, text: "Can not find requested image"},
 		"no image and no volume":  {edit: func(o *servers.CreateOpts) { o.ImageRef = "" }, status: 400, text: "Invalid imageRef provided."},
 		"an unknown key":          {edit: func(o *servers.CreateOpts) { o.AvailabilityZone = "" }, status: 400, text: "Invalid key_name provided."},
 		"an unknown zone":         {edit: func(o *servers.CreateOpts) { o.AvailabilityZone = "mars" }, status: 400, text: "The requested availability zone is not available"},

@@ -32,6 +32,8 @@ type Network struct {
 	Project string
 	// External networks are where floating IPs come from.
 	External bool
+	// Unrouted networks have no router to an external one: their ports take no floating IP.
+	Unrouted bool
 }
 
 // Subnet is a subnet of the network with that ID.
@@ -166,7 +168,7 @@ func (c *Cloud) RemoveImage(id string) {
 func (c *Cloud) AddNetwork(in Network) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := &netw{id: orNew(in.ID), name: in.Name, external: in.External, subnets: []string{}, stamps: newStamps(c.clock.Now())}
+	n := &netw{id: orNew(in.ID), name: in.Name, external: in.External, unrouted: in.Unrouted, subnets: []string{}, stamps: newStamps(c.clock.Now())}
 	if in.Project != "" {
 		n.project = c.mustProject(in.Project).ID
 	}

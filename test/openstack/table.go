@@ -34,6 +34,19 @@ func (t *table[T]) remove(id string) {
 	t.rows = slices.Delete(t.rows, i, i+1)
 }
 
+// drop removes all rows that are to go, in one pass.
+func (t *table[T]) drop(goes func(T) bool) {
+	ids, rows := t.ids[:0:0], t.rows[:0:0]
+	for i, row := range t.rows {
+		if goes(row) {
+			delete(t.byID, t.ids[i])
+			continue
+		}
+		ids, rows = append(ids, t.ids[i]), append(rows, row)
+	}
+	t.ids, t.rows = ids, rows
+}
+
 // all gives the rows in the order in which they were made. They are the table's own: not to be kept or changed.
 func (t *table[T]) all() []T { return t.rows }
 
