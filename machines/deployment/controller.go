@@ -6,10 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -33,7 +36,11 @@ const gather = 200 * time.Millisecond
 type Options struct {
 	// Control is the cluster that holds the MachineDeployments, MachineSets and Machines.
 	Control cluster.Cluster
-	Clock   clock.PassiveClock
+	// Target is the cluster that their Nodes join. Default: Control.
+	Target cluster.Cluster
+	Clock  clock.PassiveClock
+	// MaxReplacing caps how many Machines are in replacement at once over all deployments; 0 is no cap.
+	MaxReplacing int
 	// Concurrent is how many deployments are worked on at once. Default: 10.
 	Concurrent int
 }
@@ -42,9 +49,11 @@ type Options struct {
 type Reconciler struct {
 	client  client.Client
 	live    client.Reader
+	target  client.Client
 	events  events.EventRecorder
 	clock   clock.PassiveClock
 	plans   *history
+	brake   *brake
 	options Options
 }
 
@@ -53,9 +62,13 @@ func New(o Options) *Reconciler {
 	if o.Concurrent <= 0 {
 		o.Concurrent = 10
 	}
+	if o.Target == nil {
+		o.Target = o.Control
+	}
 	return &Reconciler{
-		client: o.Control.GetClient(), live: o.Control.GetAPIReader(), events: o.Control.GetEventRecorder(FieldManager),
-		clock: o.Clock, plans: newHistory(), options: o,
+		client: o.Control.GetClient(), live: o.Control.GetAPIReader(), target: o.Target.GetClient(),
+		events: o.Control.GetEventRecorder(FieldManager),
+		clock:  o.Clock, plans: newHistory(), brake: newBrake(int32(min(max(o.MaxReplacing, 0), math.MaxInt32))), options: o,
 	}
 }
 
@@ -66,6 +79,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		if err := cache.IndexField(context.Background(), object, controllerIndex, controllerOf); err != nil {
 			return err
 		}
+	}
+	if err := r.options.Target.GetCache().IndexField(context.Background(), &corev1.Node{}, rollingIndex, rollingDeployment); err != nil {
+		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("machinedeployment").
@@ -81,8 +97,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	d := &v1alpha1.MachineDeployment{}
 	if err := r.client.Get(ctx, req.NamespacedName, d); err != nil {
-		r.plans.forget(req.NamespacedName)
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		return ctrl.Result{}, r.forget(ctx, req.NamespacedName, err)
 	}
 	if !d.DeletionTimestamp.IsZero() || rollout.Paused(d.Annotations) {
 		return ctrl.Result{}, nil
@@ -95,32 +110,77 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: wait}, err
 }
 
+// forget lets go of what is remembered of a deployment that is no more, and sets its Nodes free: where its Machines were
+// left behind as orphans, they still live.
+func (r *Reconciler) forget(ctx context.Context, deployment types.NamespacedName, err error) error {
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	r.plans.forget(deployment)
+	r.brake.forget(deployment)
+	_, err = r.markNodes(ctx, deployment, nil)
+	return err
+}
+
 func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeployment) (time.Duration, error) {
 	if err := r.ensureFinalizer(ctx, d); err != nil {
 		return 0, err
 	}
 	bounds, boundsCondition := r.bounds(d)
-	snapshot := rollout.Snapshot{Deployment: d, Bounds: bounds, Now: r.clock.Now()}
-	var err error
-	if snapshot.Sets, err = r.claim(ctx, d); err != nil {
+	sets, err := r.claim(ctx, d)
+	if err != nil {
 		return 0, err
 	}
-	plan, invalid := rollout.Compute(snapshot)
+	snapshot := rollout.Snapshot{Deployment: d, Bounds: bounds, Sets: sets, Now: r.clock.Now()}
+	if rolled, err := r.rollBack(ctx, snapshot); rolled || err != nil {
+		return 0, err
+	}
+	plan, invalid, err := r.plan(ctx, snapshot)
+	if err != nil {
+		return 0, err
+	}
 	if invalid != nil {
 		return 0, r.refuse(ctx, d, invalid, boundsCondition)
 	}
-	r.plans.keep(client.ObjectKeyFromObject(d), Record{Time: snapshot.Now, Generation: d.Generation, Steps: plan.Steps})
+	if err := r.keep(ctx, snapshot, plan); err != nil {
+		return 0, err
+	}
 	if plan.RestoreReplicas {
 		return 0, r.restoreReplicas(ctx, d, plan)
 	}
 	if boundsCondition != nil {
 		plan.Status.Conditions = append(plan.Status.Conditions, *boundsCondition)
 	}
+	if plan.Held {
+		plan.RequeueAfter = heldAgain
+	}
+	return r.follow(ctx, d, plan)
+}
+
+// keep records a plan and logs its steps, unless it only repeats what the last one said.
+func (r *Reconciler) keep(ctx context.Context, s rollout.Snapshot, p rollout.Plan) error {
+	news, err := r.plans.keep(client.ObjectKeyFromObject(s.Deployment), s, p)
+	if err != nil || !news {
+		return err
+	}
+	for _, step := range p.Steps {
+		ctrl.LoggerFrom(ctx).Info("rollout", "step", step.String())
+	}
+	return nil
+}
+
+// follow marks the Nodes that a plan rolls before it carries the plan out, so that no pod goes from one to the next.
+func (r *Reconciler) follow(ctx context.Context, d *v1alpha1.MachineDeployment, plan rollout.Plan) (time.Duration, error) {
+	more, marked := r.markNodes(ctx, client.ObjectKeyFromObject(d), plan.Rolled)
+	if more {
+		plan.RequeueAfter = gather
+	}
 	collided, err := r.carryOut(ctx, d, plan)
 	if collided {
 		plan.Status.CollisionCount = next(d.Status.CollisionCount)
 		plan.RequeueAfter = gather
 	}
+	err = errors.Join(marked, err)
 	if err == nil && !collided && len(plan.Changes) > 0 && d.Status.ObservedGeneration == d.Generation {
 		// A step of a roll: the numbers are about to change, and are written once, when the sets have followed.
 		return gather, nil
@@ -161,11 +221,6 @@ func next(count *int32) *int32 {
 
 // restoreReplicas puts back a size that a writer dropped. The watch brings the deployment back with it.
 func (r *Reconciler) restoreReplicas(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) error {
-	for _, step := range p.Steps {
-		if step.Set == "" {
-			ctrl.LoggerFrom(ctx).Info("size", "step", step.String())
-		}
-	}
 	err := r.patch(ctx, d, map[string]any{
 		"metadata": map[string]any{"uid": d.UID, "resourceVersion": d.ResourceVersion},
 		"spec":     map[string]any{"replicas": p.Replicas},

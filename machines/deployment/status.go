@@ -23,7 +23,7 @@ const (
 )
 
 // ours are the conditions that this controller writes; others on the same object are left alone.
-var ours = []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionProgressing, v1alpha1.ConditionBoundsValid}
+var ours = []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionProgressing, v1alpha1.ConditionDegraded, v1alpha1.ConditionBoundsValid}
 
 // bounds reads the deployment's bounds and says so in a condition, which is nil when there are none. A bad value, or a
 // missing minimum, is told with an Event when it is seen first.

@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -20,10 +19,6 @@ import (
 // carryOut makes the writes of a plan: each by itself safe, each conditional on what the plan was made from. collided
 // says that the name of the new set is taken by something else.
 func (r *Reconciler) carryOut(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) (collided bool, err error) {
-	log := ctrl.LoggerFrom(ctx)
-	for _, step := range p.Steps {
-		log.Info("rollout", "step", step.String())
-	}
 	var errs []error
 	for i := range p.Changes {
 		errs = append(errs, r.changeSet(ctx, &p.Changes[i]))

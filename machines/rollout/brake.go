@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
@@ -65,6 +64,5 @@ func (w *work) rolledNodes() []string {
 			}
 		}
 	}
-	slices.Sort(nodes)
 	return nodes
 }

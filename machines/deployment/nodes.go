@@ -1,0 +1,159 @@
+package deployment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+const (
+	// rollingIndex finds Nodes by the deployment that marked them.
+	rollingIndex = "node.rolling"
+	// marksPerPass bounds how many Nodes are written in one look at a deployment; the rest follows in the next.
+	marksPerPass = 100
+)
+
+// rollingMarks is what drover put on a Node because its Machine is being rolled. It stands in an annotation of the Node:
+// exactly that is undone, and what others had put there before stays (MCM-20).
+type rollingMarks struct {
+	Deployment string `json:"deployment"`
+	Taint      bool   `json:"taint,omitempty"`
+	ScaleDown  bool   `json:"scaleDownDisabled,omitempty"`
+}
+
+// rollingDeployment is the index of a Node.
+func rollingDeployment(o client.Object) []string {
+	if marks, ok := marksOf(o); ok {
+		return []string{marks.Deployment}
+	}
+	return nil
+}
+
+func marksOf(node client.Object) (rollingMarks, bool) {
+	var marks rollingMarks
+	recorded, ok := node.GetAnnotations()[v1alpha1.AnnotationNodeRolling]
+	if !ok || json.Unmarshal([]byte(recorded), &marks) != nil {
+		return rollingMarks{}, false
+	}
+	return marks, true
+}
+
+// markNodes keeps the scheduler and the autoscaler off the Nodes that are being rolled, and sets free those that are not
+// any more. It says whether some are left for the next look.
+func (r *Reconciler) markNodes(ctx context.Context, deployment types.NamespacedName, rolled []string) (more bool, err error) {
+	var marked corev1.NodeList
+	if err := r.target.List(ctx, &marked, client.MatchingFields{rollingIndex: deployment.String()}, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("listing Nodes being rolled: %w", err)
+	}
+	wanted := make(map[string]bool, len(rolled))
+	for _, name := range rolled {
+		wanted[name] = true
+	}
+	var errs []error
+	written := 0
+	write := func(node *corev1.Node, patch map[string]any) {
+		if written++; written <= marksPerPass {
+			errs = append(errs, r.patchNode(ctx, node, patch))
+		}
+	}
+	for i := range marked.Items {
+		node := &marked.Items[i]
+		if !wanted[node.Name] {
+			write(node, unmarking(node))
+		}
+		delete(wanted, node.Name)
+	}
+	for _, name := range rolled {
+		if !wanted[name] {
+			continue
+		}
+		node := &corev1.Node{}
+		if err := r.target.Get(ctx, types.NamespacedName{Name: name}, node); err != nil {
+			errs = append(errs, client.IgnoreNotFound(err))
+			continue
+		}
+		if patch := marking(node, deployment.String()); patch != nil {
+			write(node, patch)
+		}
+	}
+	return written > marksPerPass, errors.Join(errs...)
+}
+
+// marking is the patch that marks a Node; nil when another deployment has marked it.
+func marking(node *corev1.Node, deployment string) map[string]any {
+	if _, there := node.Annotations[v1alpha1.AnnotationNodeRolling]; there {
+		return nil
+	}
+	marks := rollingMarks{Deployment: deployment, Taint: !hasTaint(node)}
+	_, given := node.Annotations[v1alpha1.AnnotationScaleDownDisabled]
+	marks.ScaleDown = !given
+	record, err := json.Marshal(marks)
+	if err != nil {
+		return nil
+	}
+	annotations := map[string]any{v1alpha1.AnnotationNodeRolling: string(record)}
+	if marks.ScaleDown {
+		annotations[v1alpha1.AnnotationScaleDownDisabled] = "true"
+	}
+	if !marks.Taint {
+		return nodePatch(node, annotations, nil)
+	}
+	taint := corev1.Taint{Key: v1alpha1.TaintRolling, Effect: corev1.TaintEffectPreferNoSchedule}
+	return nodePatch(node, annotations, append(slices.Clone(node.Spec.Taints), taint))
+}
+
+// unmarking is the patch that takes off what the Node's record says that drover put there; a value that somebody changed
+// since stays.
+func unmarking(node *corev1.Node) map[string]any {
+	marks, _ := marksOf(node)
+	annotations := map[string]any{v1alpha1.AnnotationNodeRolling: nil}
+	if marks.ScaleDown && node.Annotations[v1alpha1.AnnotationScaleDownDisabled] == "true" {
+		annotations[v1alpha1.AnnotationScaleDownDisabled] = nil
+	}
+	if !marks.Taint || !hasTaint(node) {
+		return nodePatch(node, annotations, nil)
+	}
+	left := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintRolling })
+	return nodePatch(node, annotations, left)
+}
+
+// nodePatch merges annotations and, unless nil, replaces the list of taints, which so must be the one that was read.
+func nodePatch(node *corev1.Node, annotations map[string]any, taints []corev1.Taint) map[string]any {
+	metadata := map[string]any{"uid": node.UID, "annotations": annotations}
+	patch := map[string]any{"metadata": metadata}
+	if taints != nil {
+		metadata["resourceVersion"] = node.ResourceVersion
+		patch["spec"] = map[string]any{"taints": taints}
+	}
+	return patch
+}
+
+func hasTaint(node *corev1.Node) bool {
+	for _, t := range node.Spec.Taints {
+		if t.Key == v1alpha1.TaintRolling {
+			return true
+		}
+	}
+	return false
+}
+
+// patchNode writes a Node's marks and nothing else.
+func (r *Reconciler) patchNode(ctx context.Context, node *corev1.Node, patch map[string]any) error {
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return fmt.Errorf("encoding the marks of node %s: %w", node.Name, err)
+	}
+	err = r.target.Patch(ctx, node.DeepCopy(), client.RawPatch(types.MergePatchType, body), client.FieldOwner(FieldManager))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("marking node %s: %w", node.Name, err)
+	}
+	return nil
+}
