@@ -14,8 +14,15 @@ type cloudConfig struct {
 	PackageUpdate     bool        `json:"package_update,omitempty"`
 	PackageUpgrade    bool        `json:"package_upgrade,omitempty"`
 	RebootIfRequired  bool        `json:"package_reboot_if_required,omitempty"`
+	Apt               *aptConfig  `json:"apt,omitempty"`
 	WriteFiles        []writeFile `json:"write_files"`
 	RunCmd            [][]string  `json:"runcmd"`
+}
+
+// aptConfig is how packages are fetched, by cloud-init itself and afterwards.
+type aptConfig struct {
+	HTTPProxy  string `json:"http_proxy"`
+	HTTPSProxy string `json:"https_proxy"`
 }
 
 type writeFile struct {
@@ -26,15 +33,16 @@ type writeFile struct {
 
 // cloudConfig writes the document for Ubuntu.
 func (in *Input) cloudConfig(d *document) ([]byte, error) {
-	var spec struct {
-		DistUpgradeOnBoot bool `json:"distUpgradeOnBoot"`
-	}
-	if err := in.osSpec(&spec); err != nil {
+	spec, err := in.ubuntuSpec()
+	if err != nil {
 		return nil, err
 	}
 	c := cloudConfig{
 		Hostname: in.Name, ManageEtcHosts: "localhost", SSHAuthorizedKeys: in.Provider.SSHPublicKeys,
 		PackageUpdate: spec.DistUpgradeOnBoot, PackageUpgrade: spec.DistUpgradeOnBoot, RebootIfRequired: spec.DistUpgradeOnBoot,
+	}
+	if proxy := in.Site.HTTPProxy; proxy != "" {
+		c.Apt = &aptConfig{HTTPProxy: proxy, HTTPSProxy: proxy}
 	}
 	enable := []string{"systemctl", "enable"}
 	start := []string{"systemctl", "start", "--no-block"}

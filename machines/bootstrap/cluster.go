@@ -3,6 +3,8 @@ package bootstrap
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,25 +20,31 @@ type endpoint struct {
 	ca     []byte
 }
 
-// readEndpoint takes address and CA from kube-public/cluster-info, else from drover's own connection. A server that is
-// given is put in place of the one found.
-func readEndpoint(ctx context.Context, reader client.Reader, config *rest.Config, server string) (endpoint, error) {
+// readEndpoint takes address and CA from kube-public/cluster-info, else from drover's own connection. A server that the
+// operator has named is put in place of the one found.
+func readEndpoint(ctx context.Context, reader client.Reader, o *Options) (endpoint, error) {
 	e, err := clusterInfo(ctx, reader)
 	if err != nil {
 		return e, err
 	}
 	if e.server == "" || len(e.ca) == 0 {
-		own := rest.CopyConfig(config)
+		own := rest.CopyConfig(o.Target.GetConfig())
 		if err := rest.LoadTLSFiles(own); err != nil {
 			return e, fmt.Errorf("reading the CA of drover's own connection: %w", err)
 		}
 		e = endpoint{server: own.Host, ca: own.CAData}
+		if o.InPod {
+			e.server = ""
+		}
 	}
-	if server != "" {
-		e.server = server
+	if o.APIServer != "" {
+		e.server = o.APIServer
+	}
+	if e.server == "" {
+		return e, waiting("no address of the API server is known that a server could reach: ConfigMap kube-public/cluster-info names none; create it, or start drover with --bootstrap-api-server")
 	}
 	if len(e.ca) == 0 {
-		return e, fmt.Errorf("no CA is known for the API server: neither kube-public/cluster-info nor the kubeconfig holds one")
+		return e, waiting("no CA is known for the API server: neither ConfigMap kube-public/cluster-info nor drover's own connection holds one")
 	}
 	return e, nil
 }
@@ -55,10 +63,13 @@ func clusterInfo(ctx context.Context, reader client.Reader) (endpoint, error) {
 	if err != nil {
 		return endpoint{}, fmt.Errorf("reading ConfigMap %s, key kubeconfig: %w", key, err)
 	}
-	for _, c := range kubeconfig.Clusters {
-		return endpoint{server: c.Server, ca: c.CertificateAuthorityData}, nil
+	names := slices.Sorted(maps.Keys(kubeconfig.Clusters))
+	if len(names) == 0 {
+		return endpoint{}, nil
 	}
-	return endpoint{}, nil
+	// Installers write one cluster; of several, the first by name is always the same one.
+	c := kubeconfig.Clusters[names[0]]
+	return endpoint{server: c.Server, ca: c.CertificateAuthorityData}, nil
 }
 
 // clusterDNS is the address of the cluster's DNS service; empty when there is none.

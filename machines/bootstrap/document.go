@@ -3,17 +3,25 @@ package bootstrap
 import (
 	"embed"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
 // Paths on the server. The kubelet's are those that its own documentation uses.
 const (
-	pathBootstrap = "/etc/kubernetes/bootstrap-kubelet.conf"
-	pathCA        = "/etc/kubernetes/pki/ca.crt"
-	pathConfig    = "/var/lib/kubelet/config.yaml"
-	pathArgs      = "/etc/default/kubelet"
-	pathSettings  = "/etc/drover/setup.env"
-	pathSetup     = "/opt/drover/setup"
+	pathBootstrap  = "/etc/kubernetes/bootstrap-kubelet.conf"
+	pathCA         = "/etc/kubernetes/pki/ca.crt"
+	pathConfig     = "/var/lib/kubelet/config.yaml"
+	pathArgs       = "/etc/default/kubelet"
+	pathSettings   = "/etc/drover/setup.env"
+	pathProxy      = "/etc/drover/proxy.env"
+	pathTrusted    = "/etc/drover/ca"
+	pathSetup      = "/opt/drover/setup"
+	pathRegistries = "/etc/containerd/certs.d"
+	pathResolver   = "/etc/systemd/resolved.conf.d/10-drover.conf"
+	pathUserCA     = "/etc/ssh/drover-user-ca.pub"
+	pathSSHD       = "/etc/ssh/sshd_config.d/60-drover.conf"
 )
 
 //go:embed files
@@ -37,6 +45,9 @@ type document struct {
 
 // document puts together what every operating system gets.
 func (in *Input) document() (*document, error) {
+	if err := in.check(); err != nil {
+		return nil, err
+	}
 	config, err := in.kubeletConfig()
 	if err != nil {
 		return nil, fmt.Errorf("writing the kubelet's configuration: %w", err)
@@ -52,18 +63,14 @@ func (in *Input) document() (*document, error) {
 		{pathArgs, 0o644, in.kubeletArgs()},
 		{pathSettings, 0o644, in.settings()},
 	}}
-	for _, s := range []file{
-		{"/etc/modules-load.d/kubernetes.conf", 0o644, "modules.conf"},
-		{"/etc/sysctl.d/90-kubernetes.conf", 0o644, "sysctl.conf"},
-		{"/opt/drover/containerd.service", 0o644, "containerd.service"},
-		{pathSetup, 0o755, "setup.sh"},
-	} {
-		content, err := static.ReadFile("files/" + s.content)
-		if err != nil {
-			return nil, fmt.Errorf("reading the built-in file %s: %w", s.content, err)
-		}
-		d.files = append(d.files, file{s.path, s.mode, string(content)})
+	if err := d.add(builtin); err != nil {
+		return nil, err
 	}
+	site, err := in.siteFiles()
+	if err != nil {
+		return nil, err
+	}
+	d.files = slices.Concat(d.files, in.machineFiles(), site)
 	for _, name := range []string{"drover-setup.service", "kubelet.service"} {
 		content, err := static.ReadFile("files/" + name)
 		if err != nil {
@@ -74,10 +81,85 @@ func (in *Input) document() (*document, error) {
 	return d, nil
 }
 
+// builtin are the files that are the same everywhere; their content is the name of a file of this package.
+var builtin = []file{
+	{"/etc/modules-load.d/kubernetes.conf", 0o644, "modules.conf"},
+	{"/etc/sysctl.d/90-kubernetes.conf", 0o644, "sysctl.conf"},
+	{"/opt/drover/containerd.service", 0o644, "containerd.service"},
+	{pathSetup, 0o755, "setup.sh"},
+}
+
+func (d *document) add(list []file) error {
+	for _, f := range list {
+		content, err := static.ReadFile("files/" + f.content)
+		if err != nil {
+			return fmt.Errorf("reading the built-in file %s: %w", f.content, err)
+		}
+		d.files = append(d.files, file{f.path, f.mode, string(content)})
+	}
+	return nil
+}
+
+// machineFiles are those that the Machine's own config asks for.
+func (in *Input) machineFiles() []file {
+	var out []file
+	if n := in.Provider.Network; n != nil && len(n.DNS.Servers) > 0 {
+		out = append(out, file{pathResolver, 0o644, "[Resolve]\nDNS=" + strings.Join(n.DNS.Servers, " ") + "\n"})
+	}
+	if key := strings.TrimSpace(in.Provider.CAPublicKey); key != "" {
+		out = append(out, file{pathUserCA, 0o644, key + "\n"}, file{pathSSHD, 0o600, "TrustedUserCAKeys " + pathUserCA + "\n"})
+	}
+	return out
+}
+
+// siteFiles are those that the operator's settings ask for.
+func (in *Input) siteFiles() ([]file, error) {
+	out, err := in.Site.registryFiles()
+	if err != nil {
+		return nil, err
+	}
+	certificates, err := in.Site.certificates()
+	if err != nil {
+		return nil, err
+	}
+	for i, c := range certificates {
+		out = append(out, file{fmt.Sprintf("%s/%d.crt", pathTrusted, i), 0o644, c})
+	}
+	if env := in.Site.proxy(in.Server); env != "" {
+		out = append(out, file{pathProxy, 0o600, env},
+			file{"/etc/systemd/system/containerd.service.d/10-drover-proxy.conf", 0o644, "[Service]\nEnvironmentFile=" + pathProxy + "\n"})
+	}
+	return out, nil
+}
+
+// ownRuntimeConfig tells whether containerd must run with a configuration that is made on the server, also where the
+// operating system brings one.
+func (in *Input) ownRuntimeConfig() bool {
+	return in.Site.PauseImage != "" || len(in.Site.RegistryMirrors)+len(in.Site.InsecureRegistries) > 0
+}
+
 // settings is the environment of the setup script: all that differs from machine to machine.
 func (in *Input) settings() string {
-	return fmt.Sprintf("KUBELET_VERSION=%s\nCONTAINERD_VERSION=%s\nRUNC_VERSION=%s\nCNI_PLUGINS_VERSION=%s\nPROVIDER_ID_PREFIX=%s\n",
-		strings.TrimPrefix(in.KubeletVersion, "v"), containerdVersion, runcVersion, cniPluginsVersion, in.ProviderIDPrefix)
+	values := map[string]string{
+		"KUBELET_VERSION":     strings.TrimPrefix(in.KubeletVersion, "v"),
+		"CONTAINERD_VERSION":  containerdVersion,
+		"RUNC_VERSION":        runcVersion,
+		"CNI_PLUGINS_VERSION": cniPluginsVersion,
+		"PROVIDER_ID_PREFIX":  in.ProviderIDPrefix,
+		"PAUSE_IMAGE":         in.Site.PauseImage,
+		"RUNTIME_CONFIG":      "",
+	}
+	if v := in.Site.ContainerdVersion; v != "" {
+		values["CONTAINERD_VERSION"] = strings.TrimPrefix(v, "v")
+	}
+	if in.ownRuntimeConfig() {
+		values["RUNTIME_CONFIG"] = "own"
+	}
+	var out strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		out.WriteString(assign(name, values[name]))
+	}
+	return out.String()
 }
 
 // What is installed on an image that does not hold it.

@@ -10,14 +10,17 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+// Flatcar starts containerd with a configuration of its own, below a read-only /usr. This drop-in starts it with the one
+// in /etc.
+const (
+	pathOwnRuntimeConfig = "/etc/systemd/system/containerd.service.d/10-drover-config.conf"
+	ownRuntimeConfig     = "[Service]\nExecStart=\nExecStart=/usr/bin/containerd --config /etc/containerd/config.toml\n"
+)
+
 // ignition writes the document for Flatcar.
 func (in *Input) ignition(d *document) ([]byte, error) {
-	var spec struct {
-		DisableAutoUpdate   bool `json:"disableAutoUpdate"`
-		DisableLocksmithD   bool `json:"disableLocksmithD"`
-		DisableUpdateEngine bool `json:"disableUpdateEngine"`
-	}
-	if err := in.osSpec(&spec); err != nil {
+	spec, err := in.flatcarSpec()
+	if err != nil {
 		return nil, err
 	}
 	c := types.Config{Ignition: types.Ignition{Version: types.MaxVersion.String()}}
@@ -29,6 +32,9 @@ func (in *Input) ignition(d *document) ([]byte, error) {
 		c.Passwd.Users = []types.PasswdUser{core}
 	}
 	files := append([]file{{"/etc/hostname", 0o644, in.Name + "\n"}}, d.files...)
+	if in.ownRuntimeConfig() {
+		files = append(files, file{pathOwnRuntimeConfig, 0o644, ownRuntimeConfig})
+	}
 	for _, f := range files {
 		c.Storage.Files = append(c.Storage.Files, types.File{
 			Node: types.Node{Path: f.path, Overwrite: ptr.To(true)},

@@ -30,7 +30,7 @@ func (in *Input) kubeletConfig() ([]byte, error) {
 		ClusterDomain:               in.ClusterDomain,
 		ContainerRuntimeEndpoint:    "unix:///run/containerd/containerd.sock",
 		EvictionHard:                s.EvictionHard,
-		FeatureGates:                s.FeatureGates,
+		FeatureGates:                in.featureGates(),
 		KubeReserved:                s.KubeReserved,
 		SystemReserved:              s.SystemReserved,
 		MaxPods:                     s.MaxPods,
@@ -91,7 +91,13 @@ func (in *Input) bootstrapKubeconfig() ([]byte, error) {
 
 // kubeletArgs are the flags that have no place in the configuration file.
 func (in *Input) kubeletArgs() string {
-	args := []string{"--cloud-provider=external", "--hostname-override=" + in.Name}
+	args := []string{"--hostname-override=" + in.Name}
+	if in.Kubelet.ExternalCloudProvider {
+		args = append(args, "--cloud-provider=external")
+	}
+	if in.prefersIPv6() {
+		args = append(args, "--node-ip=::")
+	}
 	labels := RegistrationLabels(in.Labels)
 	if len(labels) > 0 {
 		var list []string
@@ -100,7 +106,15 @@ func (in *Input) kubeletArgs() string {
 		}
 		args = append(args, "--node-labels="+strings.Join(list, ","))
 	}
-	return `KUBELET_EXTRA_ARGS="` + strings.Join(args, " ") + "\"\n"
+	return assign("KUBELET_EXTRA_ARGS", strings.Join(args, " "))
+}
+
+// featureGates are the operator's, and over them the Machine's.
+func (in *Input) featureGates() map[string]bool {
+	out := map[string]bool{}
+	maps.Copy(out, in.Site.FeatureGates)
+	maps.Copy(out, in.Kubelet.FeatureGates)
+	return out
 }
 
 // registrationTaints are the taints of the spec and the startup taint, without its being there twice.

@@ -1,19 +1,23 @@
 package bootstrap
 
 import (
-	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // Annotations of a Machine that set its kubelet; the names are machine-controller's.
 const (
 	annotationKubeletConfig = "v1.kubelet-config.machine-controller.kubermatic.io/"
 	annotationFeatureGates  = "v1.kubelet-featuregates.machine-controller.kubermatic.io/"
+	annotationKubeletFlags  = "v1.kubelet-flags.machine-controller.kubermatic.io/"
 )
 
 // KubeletSettings are what a Machine's annotations may change about its kubelet.
@@ -29,6 +33,8 @@ type KubeletSettings struct {
 	ImageMinimumGCAge           metav1.Duration
 	ImageMaximumGCAge           metav1.Duration
 	FeatureGates                map[string]bool
+	// ExternalCloudProvider: a cloud-controller-manager initialises the node.
+	ExternalCloudProvider bool
 }
 
 // DefaultKubeletSettings are the settings of a Machine without annotations: 110 pods, 200m CPU, 300 MiB of memory and
@@ -40,36 +46,70 @@ func DefaultKubeletSettings() KubeletSettings {
 		SystemReserved: map[string]string{"cpu": "200m", "memory": "500Mi", "ephemeral-storage": "1Gi"},
 		EvictionHard:   map[string]string{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%"},
 		MaxPods:        110,
+
+		ExternalCloudProvider: true,
 	}
 }
 
-// ParseKubeletSettings reads a Machine's annotations over the defaults. Its error names the annotation.
+// ParseKubeletSettings reads a Machine's annotations over the defaults. What a kubelet would refuse to start with is an
+// error that names the annotation.
 func ParseKubeletSettings(annotations map[string]string) (KubeletSettings, error) {
 	s := DefaultKubeletSettings()
-	for key, value := range annotations {
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		value := annotations[key]
 		var err error
 		if name, ok := strings.CutPrefix(key, annotationKubeletConfig); ok {
 			err = s.set(name, value)
 		} else if gate, ok := strings.CutPrefix(key, annotationFeatureGates); ok {
 			err = s.setGate(gate, value)
+		} else if flag, ok := strings.CutPrefix(key, annotationKubeletFlags); ok && flag == "ExternalCloudProvider" {
+			s.ExternalCloudProvider, err = boolean(value)
 		}
 		if err != nil {
 			return s, fmt.Errorf("annotation %s: %w", key, err)
 		}
 	}
-	return s, nil
+	return s, s.check()
+}
+
+// check compares settings with each other, as the kubelet does.
+func (s *KubeletSettings) check() error {
+	high, low := ptr.Deref(s.ImageGCHighThresholdPercent, 85), ptr.Deref(s.ImageGCLowThresholdPercent, 80)
+	if low >= high {
+		return fmt.Errorf("annotation %sImageGCLowThresholdPercent: %d%% is not below the high threshold of %d%%", annotationKubeletConfig, low, high)
+	}
+	if most := s.ImageMaximumGCAge.Duration; most != 0 && most <= s.minimumGCAge() {
+		return fmt.Errorf("annotation %sImageMaximumGCAge: %v is not above the minimum age of %v", annotationKubeletConfig, most, s.minimumGCAge())
+	}
+	return nil
+}
+
+// minimumGCAge is the age that an image must have to be collected; the kubelet's default is 2 min.
+func (s *KubeletSettings) minimumGCAge() time.Duration {
+	if s.ImageMinimumGCAge.Duration == 0 {
+		return 2 * time.Minute
+	}
+	return s.ImageMinimumGCAge.Duration
 }
 
 func (s *KubeletSettings) setGate(gate, value string) error {
-	on, err := strconv.ParseBool(value)
+	on, err := boolean(value)
 	if err != nil {
-		return fmt.Errorf("%q is neither true nor false", value)
+		return err
 	}
 	if s.FeatureGates == nil {
 		s.FeatureGates = map[string]bool{}
 	}
 	s.FeatureGates[gate] = on
 	return nil
+}
+
+func boolean(value string) (bool, error) {
+	on, err := strconv.ParseBool(value)
+	if err != nil {
+		return false, fmt.Errorf("%q is neither true nor false", value)
+	}
+	return on, nil
 }
 
 // set reads one setting. Unknown names are left alone: a newer writer may know them.
@@ -80,69 +120,25 @@ func (s *KubeletSettings) set(name, value string) (err error) {
 	case "SystemReserved":
 		s.SystemReserved, err = quantities(value)
 	case "EvictionHard":
-		s.EvictionHard, err = pairs(value)
+		s.EvictionHard, err = thresholds(value)
 	case "MaxPods":
 		var n *int32
-		if n, err = number(value); err == nil {
+		if n, err = number(value, 1, math.MaxInt32); err == nil {
 			s.MaxPods = *n
 		}
 	case "ContainerLogMaxSize":
 		s.ContainerLogMaxSize = value
-		_, err = resource.ParseQuantity(value)
+		err = positive(value)
 	case "ContainerLogMaxFiles":
-		s.ContainerLogMaxFiles, err = number(value)
+		s.ContainerLogMaxFiles, err = number(value, 2, math.MaxInt32)
 	case "ImageGCHighThresholdPercent":
-		s.ImageGCHighThresholdPercent, err = number(value)
+		s.ImageGCHighThresholdPercent, err = number(value, 0, 100)
 	case "ImageGCLowThresholdPercent":
-		s.ImageGCLowThresholdPercent, err = number(value)
+		s.ImageGCLowThresholdPercent, err = number(value, 0, 100)
 	case "ImageMinimumGCAge":
 		s.ImageMinimumGCAge, err = duration(value)
 	case "ImageMaximumGCAge":
 		s.ImageMaximumGCAge, err = duration(value)
 	}
 	return err
-}
-
-func number(value string) (*int32, error) {
-	n, err := strconv.ParseInt(value, 10, 32)
-	if err != nil || n <= 0 {
-		return nil, fmt.Errorf("%q is no positive whole number", value)
-	}
-	out := int32(n)
-	return &out, nil
-}
-
-func duration(value string) (metav1.Duration, error) {
-	var d metav1.Duration
-	quoted, err := json.Marshal(value)
-	if err == nil {
-		err = json.Unmarshal(quoted, &d)
-	}
-	return d, err
-}
-
-// pairs reads key=value or key<value, separated by commas (the form of the kubelet's flags).
-func pairs(value string) (map[string]string, error) {
-	out := map[string]string{}
-	for _, p := range strings.Split(value, ",") {
-		i := strings.IndexAny(p, "=<")
-		if i <= 0 {
-			return nil, fmt.Errorf("%q is not of the form name=value", p)
-		}
-		out[strings.TrimSpace(p[:i])] = strings.TrimSpace(p[i+1:])
-	}
-	return out, nil
-}
-
-func quantities(value string) (map[string]string, error) {
-	out, err := pairs(value)
-	if err != nil {
-		return nil, err
-	}
-	for name, q := range out {
-		if _, err := resource.ParseQuantity(q); err != nil {
-			return nil, fmt.Errorf("%s=%s is no quantity such as 200m or 1Gi", name, q)
-		}
-	}
-	return out, nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/utils/clock"
@@ -34,8 +35,15 @@ type Options struct {
 	ClusterDomain string
 	// StartupTaint is the key of the taint (NoSchedule) that a node registers with; empty: none.
 	StartupTaint string
-	// ProviderIDPrefix stands before the server's uuid in a node's provider ID. Default: openstack:///.
-	ProviderIDPrefix string
+	// ProviderIDRegion: while the cluster has no nodes, a node's provider ID holds its region
+	// (openstack://<region>/<uuid>). Once there are nodes, their form is taken.
+	ProviderIDRegion bool
+	// InPod: drover's own connection is that of a pod, at an address that no server can reach before it is a node.
+	InPod bool
+	// AllowedNamespaces are those that a MachineClass and its Secrets may be in, beside the Machine's own.
+	AllowedNamespaces []string
+	// Site is what the operator sets for every node.
+	Site Site
 }
 
 // Source makes user data for Machines from what the cluster says.
@@ -52,16 +60,15 @@ type clusterFacts struct {
 	endpoint
 	dns     []string
 	version string
-	read    time.Time
+	// forms are those of the nodes' provider IDs, with how often each is there.
+	forms map[string]int
+	read  time.Time
 }
 
 // New makes a Source. It reads nothing yet.
 func New(o Options) *Source {
 	if o.ClusterDomain == "" {
 		o.ClusterDomain = "cluster.local"
-	}
-	if o.ProviderIDPrefix == "" {
-		o.ProviderIDPrefix = "openstack:///"
 	}
 	return &Source{options: o, Tokens: &Tokens{
 		Client: o.Target.GetClient(), Reader: o.Target.GetAPIReader(), Clock: o.Clock, Rand: o.Rand,
@@ -86,9 +93,33 @@ func (s *Source) Check(ctx context.Context, m *v1alpha1.Machine) error {
 	return nil
 }
 
-// UserData makes the Machine's token, when it has none, and its user data. Errors that the Machine's own description
-// causes are a *[Problem].
+// UserData makes the Machine's user data, and the token in it when there is none yet. Errors that the Machine's own
+// description causes are a *[Problem]; what must come first is a *[Waiting].
 func (s *Source) UserData(ctx context.Context, m *v1alpha1.Machine, config *v1alpha1.ProviderConfig) ([]byte, error) {
+	t, err := s.foreign(ctx, m, config)
+	if err != nil {
+		return nil, err
+	}
+	if t.found {
+		return s.foreignUserData(ctx, m, t)
+	}
+	in, err := s.input(ctx, m, config)
+	if err != nil {
+		return nil, err
+	}
+	// Rendered before it has a token: what cannot be rendered needs none.
+	in.Token = Token{ID: "000000", Secret: "0000000000000000"}
+	if _, err := in.Render(); err != nil {
+		return nil, err
+	}
+	if in.Token, err = s.Tokens.Ensure(ctx, m); err != nil {
+		return nil, err
+	}
+	return in.Render()
+}
+
+// input gathers what drover's own user data depends on, but the token.
+func (s *Source) input(ctx context.Context, m *v1alpha1.Machine, config *v1alpha1.ProviderConfig) (*Input, error) {
 	settings, err := ParseKubeletSettings(m.Annotations)
 	if err != nil {
 		return nil, problem("%v", err)
@@ -101,16 +132,14 @@ func (s *Source) UserData(ctx context.Context, m *v1alpha1.Machine, config *v1al
 	if err != nil {
 		return nil, err
 	}
-	token, err := s.Tokens.Ensure(ctx, m)
-	if err != nil {
-		return nil, err
-	}
-	in := &Input{
+	o := s.options
+	return &Input{
 		Name: m.ServerName(), Provider: config, KubeletVersion: m.Spec.Versions.Kubelet, Kubelet: settings,
-		Server: facts.server, CA: facts.ca, Token: token, ClusterDNS: facts.dns, ClusterDomain: s.options.ClusterDomain,
-		Labels: labels, Taints: registrationTaints(m.Spec.Taints, s.options.StartupTaint), ProviderIDPrefix: s.options.ProviderIDPrefix,
-	}
-	return in.Render()
+		Server: facts.server, CA: facts.ca, ClusterDNS: facts.dns, ClusterDomain: o.ClusterDomain,
+		Labels: labels, Taints: registrationTaints(m.Spec.Taints, o.StartupTaint),
+		ProviderIDPrefix: providerIDPrefix(facts.forms, regionOf(config), o.ProviderIDRegion),
+		Site:             o.Site,
+	}, nil
 }
 
 // NodeLabels are the labels that the Machine's node is to bear (see the function of that name), the selector being that
@@ -139,7 +168,7 @@ func (s *Source) cluster(ctx context.Context) (clusterFacts, error) {
 	}
 	o := s.options
 	reader := o.Target.GetAPIReader()
-	point, err := readEndpoint(ctx, reader, o.Target.GetConfig(), o.APIServer)
+	point, err := readEndpoint(ctx, reader, &o)
 	if err != nil {
 		return clusterFacts{}, err
 	}
@@ -153,7 +182,11 @@ func (s *Source) cluster(ctx context.Context) (clusterFacts, error) {
 	if err != nil {
 		return clusterFacts{}, err
 	}
-	s.facts = clusterFacts{endpoint: point, dns: dns, version: version, read: now}
+	var nodes corev1.NodeList
+	if err := o.Target.GetClient().List(ctx, &nodes); err != nil {
+		return clusterFacts{}, fmt.Errorf("listing nodes for the form of their provider IDs: %w", err)
+	}
+	s.facts = clusterFacts{endpoint: point, dns: dns, version: version, forms: providerForms(nodes.Items), read: now}
 	return s.facts, nil
 }
 

@@ -210,18 +210,44 @@ func draw(source io.Reader) (Token, error) {
 
 var tokenID = regexp.MustCompile(`^[a-z0-9]{6}$`)
 
-// MachineOf says for which Machine the token with that id was made. A token that is not there or not drover's gives a
-// zero UID and no error.
-func MachineOf(ctx context.Context, reader client.Reader, id string) (types.NamespacedName, types.UID, error) {
-	var key types.NamespacedName
+// Holder is whom a bootstrap token was made for: a Machine of drover's, or all Machines of a deployment of
+// operating-system-manager's. The zero value is neither.
+type Holder struct {
+	Machine types.NamespacedName
+	UID     types.UID
+	// deployment is operating-system-manager's mark.
+	deployment string
+}
+
+// HolderOf says whose the token with that id is. A token that is not there gives a zero Holder and no error.
+func HolderOf(ctx context.Context, reader client.Reader, id string) (Holder, error) {
+	var h Holder
 	if !tokenID.MatchString(id) {
-		return key, "", nil
+		return h, nil
 	}
 	var s corev1.Secret
 	if err := reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: secretPrefix + id}, &s); err != nil {
-		return key, "", client.IgnoreNotFound(err)
+		return h, client.IgnoreNotFound(err)
 	}
-	uid := types.UID(s.Labels[v1alpha1.LabelTokenMachine])
+	if uid := s.Labels[v1alpha1.LabelTokenMachine]; uid != "" {
+		return Holder{Machine: machineOf(&s), UID: types.UID(uid)}, nil
+	}
+	if s.Type == secretType {
+		h.deployment = s.Labels[labelTokenDeployment]
+	}
+	return h, nil
+}
+
+// Serves tells whether the token is operating-system-manager's for that deployment.
+func (h Holder) Serves(d *v1alpha1.MachineDeployment) bool {
+	return h.deployment != "" && ManagedByOSM(d) && tokenLabelOSM(d) == h.deployment
+}
+
+// Shared tells whether the token is for all Machines of a deployment.
+func (h Holder) Shared() bool { return h.deployment != "" }
+
+func machineOf(s *corev1.Secret) types.NamespacedName {
+	var key types.NamespacedName
 	key.Namespace, key.Name, _ = strings.Cut(s.Annotations[v1alpha1.AnnotationNodeMachine], "/")
-	return key, uid, nil
+	return key
 }

@@ -73,13 +73,13 @@ func TestTokens(t *testing.T) {
 		}
 	})
 	t.Run("MC-58 it says whose it is, and another's does not", func(t *testing.T) {
-		key, uid, err := MachineOf(t.Context(), c, first.ID)
-		if err != nil || uid != "u" || key.String() != "ns/m" {
-			t.Errorf("machine %v, uid %s, error %v", key, uid, err)
+		h, err := HolderOf(t.Context(), c, first.ID)
+		if err != nil || h.UID != "u" || h.Machine.String() != "ns/m" || h.Shared() {
+			t.Errorf("holder %+v, error %v", h, err)
 		}
 		for _, id := range []string{"zzzzzz", "../../x", ""} {
-			if _, uid, err := MachineOf(t.Context(), c, id); err != nil || uid != "" {
-				t.Errorf("%q: uid %s, error %v", id, uid, err)
+			if h, err := HolderOf(t.Context(), c, id); err != nil || h != (Holder{}) {
+				t.Errorf("%q: holder %+v, error %v", id, h, err)
 			}
 		}
 	})

@@ -2,10 +2,7 @@ package bootstrap
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"net/url"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -16,6 +13,15 @@ import (
 type Problem struct{ Message string }
 
 func (p *Problem) Error() string { return p.Message }
+
+// Waiting is what must come first before there can be user data: it passes by itself, or by an operator's hand.
+type Waiting struct{ Message string }
+
+func (w *Waiting) Error() string { return w.Message }
+
+func waiting(format string, args ...any) error {
+	return &Waiting{Message: fmt.Sprintf(format, args...)}
+}
 
 func problem(format string, args ...any) error {
 	return &Problem{Message: fmt.Sprintf(format, args...)}
@@ -41,8 +47,11 @@ type Input struct {
 	Labels map[string]string
 	// Taints that the node bears from its registration on.
 	Taints []corev1.Taint
-	// ProviderIDPrefix stands before the server's uuid in the node's spec.providerID.
+	// ProviderIDPrefix stands before the server's uuid in the node's spec.providerID. Empty: the kubelet names none, and
+	// the cloud-controller-manager does.
 	ProviderIDPrefix string
+	// Site is what the operator sets for every node.
+	Site Site
 }
 
 // maxEncoded is how long user data may be in base64 form (Nova's limit).
@@ -54,15 +63,20 @@ func (in *Input) Render() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n := base64.StdEncoding.EncodedLen(len(out)); n > maxEncoded {
-		return nil, problem("the user data of %s has %d bytes in base64 form and may have %d: shorten overwriteCloudConfig or sshPublicKeys", in.Name, n, maxEncoded)
+	return out, fits(in.Name, out)
+}
+
+// fits refuses what Nova would refuse (MC-44, CAPI-29).
+func fits(name string, userData []byte) error {
+	if n := base64.StdEncoding.EncodedLen(len(userData)); n > maxEncoded {
+		return problem("the user data of %s has %d bytes in base64 form and may have %d: shorten overwriteCloudConfig, sshPublicKeys or what else is of your making", name, n, maxEncoded)
 	}
-	return out, nil
+	return nil
 }
 
 func (in *Input) render() ([]byte, error) {
 	if text := in.Provider.OverwriteCloudConfig; text != nil && *text != "" {
-		return []byte(in.replace(*text)), nil
+		return []byte(in.fill(*text)), nil
 	}
 	var write func(*document) ([]byte, error)
 	switch in.Provider.OperatingSystem {
@@ -78,29 +92,4 @@ func (in *Input) render() ([]byte, error) {
 		return nil, err
 	}
 	return write(doc)
-}
-
-// replace fills the placeholders of user data that somebody else wrote.
-func (in *Input) replace(text string) string {
-	var pairs []string
-	for placeholder, value := range map[string]string{
-		"<<MACHINE_NAME>>": in.Name, "<<BOOTSTRAP_TOKEN>>": in.Token.String(), "<MACHINE_NAME>": in.Name,
-	} {
-		pairs = append(pairs, placeholder, value, url.QueryEscape(placeholder), url.QueryEscape(value))
-	}
-	// A Replacer compares in argument order at each position, and no placeholder begins another at the same one:
-	// << and < differ in their second byte.
-	return strings.NewReplacer(pairs...).Replace(text)
-}
-
-// osSpec reads the operating system's own part of the provider config.
-func (in *Input) osSpec(into any) error {
-	raw := in.Provider.OperatingSystemSpec.Raw
-	if len(raw) == 0 {
-		return nil
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return problem("operatingSystemSpec: %v", err)
-	}
-	return nil
 }

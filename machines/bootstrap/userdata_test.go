@@ -40,13 +40,38 @@ func input(operatingSystem, spec string) *Input {
 	}
 }
 
+// siteInput is an input with all that an operator and a Machine may ask for.
+func siteInput(operatingSystem string) *Input {
+	in := input(operatingSystem, `{}`)
+	in.Provider.CAPublicKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICA ca"
+	in.Provider.Network = &v1alpha1.NetworkConfig{IPFamily: "IPv6+IPv4", DNS: v1alpha1.DNSConfig{Servers: []string{"192.0.2.53", "2001:db8::53"}}}
+	in.Site = Site{
+		HTTPProxy: "http://user:pa55word@proxy.example:3128", NoProxy: "10.0.0.0/8,.example",
+		RegistryMirrors: []string{"mirror.example", "quay.io=http://mirror.example:5000/v2/quay"}, InsecureRegistries: []string{"lab.example:5000", "mirror.example:5000"},
+		PauseImage: "mirror.example/pause:3.10", CABundle: []byte(certificate + certificate), ContainerdVersion: "v2.0.5",
+		FeatureGates: map[string]bool{"A": true, "B": true},
+	}
+	in.Kubelet.FeatureGates = map[string]bool{"B": false}
+	return in
+}
+
+const certificate = "-----BEGIN CERTIFICATE-----\nTUlJQg==\n-----END CERTIFICATE-----\n"
+
 func TestRender(t *testing.T) {
 	for _, tt := range []struct{ name, system, spec string }{
 		{"ubuntu", "ubuntu", `{}`},
 		{"ubuntu-upgraded", "ubuntu", `{"distUpgradeOnBoot": true}`},
 		{"flatcar", "flatcar", `{"disableAutoUpdate": true}`},
+		{"ubuntu-site", "ubuntu", `{}`},
+		{"flatcar-site", "flatcar", `{}`},
 	} {
 		golden := filepath.Join("testdata", tt.name+".golden")
+		input := func(system, spec string) *Input {
+			if strings.HasSuffix(tt.name, "-site") {
+				return siteInput(system)
+			}
+			return input(system, spec)
+		}
 		got, err := input(tt.system, tt.spec).Render()
 		if err != nil {
 			t.Fatal(err)
@@ -89,7 +114,7 @@ func testFiles(t *testing.T, userData []byte) {
 		kubelet.ConfigFile: {"kind: KubeletConfiguration", "rotateCertificates: true", "serverTLSBootstrap: true", "cgroupDriver: systemd",
 			"- 10.96.0.10", "key: gpu", "key: " + v1alpha1.DefaultStartupTaint, "memory: 300Mi", "memory: 500Mi", "maxPods: 110"},
 		kubelet.ArgsFile:        {"--cloud-provider=external", "--hostname-override=nodes-abc-12345", "--node-labels=team=blue,topology.kubernetes.io/zone=a"},
-		"/etc/drover/setup.env": {"KUBELET_VERSION=1.36.2", "PROVIDER_ID_PREFIX=openstack:///"},
+		"/etc/drover/setup.env": {"KUBELET_VERSION='1.36.2'", "PROVIDER_ID_PREFIX='openstack:///'"},
 	} {
 		for _, part := range parts {
 			if !strings.Contains(boot.Files[path], part) {
@@ -117,7 +142,25 @@ func TestRenderRefuses(t *testing.T) {
 	}{
 		{"an unknown operating system", func(in *Input) { in.Provider.OperatingSystem = "windows" }, `operatingSystem "windows" is not supported: use ubuntu or flatcar`},
 		{"MC-44 CAPI-29 user data that Nova would refuse", func(in *Input) { in.Provider.OverwriteCloudConfig = ptr.To(strings.Repeat("x", 49150)) }, "65536 bytes in base64 form and may have 65535"},
-		{"an operating system's part that cannot be read", func(in *Input) { in.Provider.OperatingSystemSpec.Raw = []byte(`{"distUpgradeOnBoot": "yes"}`) }, "operatingSystemSpec:"},
+		{"a misspelt key of the operating system's part", func(in *Input) { in.Provider.OperatingSystemSpec.Raw = []byte(`{"distUpgradeOnBot": true}`) }, "did you mean distUpgradeOnBoot?"},
+		{"a way to provision Flatcar that there is not", func(in *Input) {
+			in.Provider.OperatingSystem, in.Provider.OperatingSystemSpec.Raw = "flatcar", []byte(`{"provisioningUtility": "cloud-init"}`)
+		}, `provisioningUtility "cloud-init" is not supported: use ignition`},
+		{"a kubelet's version that is none", func(in *Input) { in.KubeletVersion = "1.36.2; reboot" }, `spec.versions.kubelet "1.36.2; reboot" is no version`},
+		{"a name that no node can have", func(in *Input) { in.Name = "Node_1" }, `spec.metadata.name "Node_1" cannot be a node's name`},
+		{"a name that is too long for a host", func(in *Input) { in.Name = strings.Repeat("a", 64) }, "longer than 63"},
+		{"a label whose value would be a flag", func(in *Input) { in.Labels["x"] = "y --anonymous-auth=true" }, `spec.metadata.labels "x"=`},
+		{"a label whose key is none", func(in *Input) { in.Labels["x y"] = "" }, `spec.metadata.labels "x y"=`},
+		{"a taint without an effect", func(in *Input) { in.Taints = []corev1.Taint{{Key: "a"}} }, "the effect is NoSchedule"},
+		{"a taint whose key is none", func(in *Input) { in.Taints = []corev1.Taint{{Key: "a b", Effect: "NoSchedule"}} }, "spec.taints"},
+		{"a second key behind the first", func(in *Input) { in.Provider.SSHPublicKeys = []string{"ssh-ed25519 A b\nssh-ed25519 C d"} }, "sshPublicKeys[0] is no public key"},
+		{"a CA that is no key", func(in *Input) { in.Provider.CAPublicKey = "hello" }, "caPublicKey is no public key"},
+		{"a static address", func(in *Input) { in.Provider.Network = &v1alpha1.NetworkConfig{CIDR: "10.0.0.5/24"} }, "a server takes its address from its port; remove them"},
+		{"an address family that is none", func(in *Input) { in.Provider.Network = &v1alpha1.NetworkConfig{IPFamily: "IPv5"} }, `network.ipFamily "IPv5"`},
+		{"a resolver that is no address", func(in *Input) {
+			in.Provider.Network = &v1alpha1.NetworkConfig{DNS: v1alpha1.DNSConfig{Servers: []string{"1.1.1.1\nDNS=x"}}}
+		}, "is no IP address"},
+		{"an operating system's part that cannot be read", func(in *Input) { in.Provider.OperatingSystemSpec.Raw = []byte(`{"distUpgradeOnBoot": "yes"}`) }, "operatingSystemSpec.distUpgradeOnBoot:"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -142,27 +185,4 @@ func TestOverwriteCloudConfig(t *testing.T) {
 			t.Errorf("got %q, error %v", got, err)
 		}
 	})
-}
-
-func TestCheckSkew(t *testing.T) {
-	tests := []struct {
-		name, kubelet, server, says string
-	}{
-		{"the same version", "1.37.1", "v1.37.1", ""},
-		{"a newer patch", "1.37.9", "v1.37.1", ""},
-		{"three minors older", "v1.34.0", "v1.37.1", ""},
-		{"the API server of a distribution", "1.36.0", "v1.37.1+k3s1", ""},
-		{"four minors older", "1.33.9", "v1.37.1", "allowed are 1.34 to 1.37"},
-		{"the seed's manifest on a newer control plane", "1.30.3", "v1.37.1", "spec.versions.kubelet 1.30.3 does not fit the API server's 1.37.1: allowed are 1.34 to 1.37"},
-		{"a newer minor", "1.38.0", "v1.37.1", "allowed are 1.34 to 1.37"},
-		{"no version", "latest", "v1.37.1", `"latest" is no version`},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			err := CheckSkew(tt.kubelet, tt.server)
-			if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("error: %v", err)
-			}
-		})
-	}
 }

@@ -134,8 +134,9 @@ func (r *Reconciler) write(ctx context.Context, o *certificatesv1.CertificateSig
 func (r *Reconciler) gather(ctx context.Context, request *Request) (*Machine, *Node, error) {
 	var m *v1alpha1.Machine
 	var err error
+	group := bootstrap.Group
 	if id, ok := strings.CutPrefix(request.User, bootstrap.UserPrefix); ok {
-		m, err = r.byToken(ctx, id)
+		m, group, err = r.byToken(ctx, id, request.CommonName)
 	} else if node, ok := strings.CutPrefix(request.User, nodeUserPrefix); ok {
 		m, err = r.byNode(ctx, node)
 	}
@@ -145,28 +146,52 @@ func (r *Reconciler) gather(ctx context.Context, request *Request) (*Machine, *N
 	var node corev1.Node
 	err = r.Target.GetClient().Get(ctx, types.NamespacedName{Name: m.ServerName()}, &node)
 	if apierrors.IsNotFound(err) {
-		return describe(m), nil, nil
+		return describe(m, group), nil, nil
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading node %s: %w", m.ServerName(), err)
 	}
-	return describe(m), &Node{Server: lastPart(node.Spec.ProviderID)}, nil
+	return describe(m, group), &Node{Server: lastPart(node.Spec.ProviderID)}, nil
 }
 
-// byToken finds the Machine that a bootstrap token was made for: the very one, not one of the same name.
-func (r *Reconciler) byToken(ctx context.Context, id string) (*v1alpha1.Machine, error) {
-	key, uid, err := bootstrap.MachineOf(ctx, r.Target.GetAPIReader(), id)
-	if err != nil || uid == "" {
-		return nil, err
+// byToken finds the Machine that a bootstrap token was made for: the very one, not one of the same name. A token that is
+// shared by a deployment's Machines stands for the one that the request names; it must be of that deployment.
+func (r *Reconciler) byToken(ctx context.Context, id, commonName string) (*v1alpha1.Machine, string, error) {
+	holder, err := bootstrap.HolderOf(ctx, r.Target.GetAPIReader(), id)
+	if err != nil {
+		return nil, "", err
+	}
+	if holder.Shared() {
+		m, err := r.ofDeployment(ctx, holder, commonName)
+		return m, bootstrap.GroupOSM, err
+	}
+	if holder.UID == "" {
+		return nil, "", nil
 	}
 	var m v1alpha1.Machine
-	if err := r.Control.GetClient().Get(ctx, key, &m); err != nil {
-		return nil, client.IgnoreNotFound(err)
+	if err := r.Control.GetClient().Get(ctx, holder.Machine, &m); err != nil {
+		return nil, "", client.IgnoreNotFound(err)
 	}
-	if m.UID != uid {
+	if m.UID != holder.UID {
+		return nil, "", nil
+	}
+	return &m, bootstrap.Group, nil
+}
+
+func (r *Reconciler) ofDeployment(ctx context.Context, holder bootstrap.Holder, commonName string) (*v1alpha1.Machine, error) {
+	node, ok := strings.CutPrefix(commonName, nodeUserPrefix)
+	if !ok {
 		return nil, nil
 	}
-	return &m, nil
+	m, err := r.byNode(ctx, node)
+	if err != nil || m == nil {
+		return nil, err
+	}
+	owners, err := bootstrap.OwnersOf(ctx, r.Control.GetClient(), m)
+	if err != nil || !holder.Serves(owners.Deployment) {
+		return nil, err
+	}
+	return m, nil
 }
 
 // byNode finds the Machine whose node has that name. Two that claim the same name are none.
@@ -181,9 +206,10 @@ func (r *Reconciler) byNode(ctx context.Context, node string) (*v1alpha1.Machine
 	return &list.Items[0], nil
 }
 
-func describe(m *v1alpha1.Machine) *Machine {
+func describe(m *v1alpha1.Machine, group string) *Machine {
 	out := &Machine{
 		ServerName: m.ServerName(),
+		Group:      group,
 		Deleting:   m.DeletionTimestamp != nil,
 		Joined:     m.Status.NodeRef != nil && m.Status.NodeRef.Name == m.ServerName(),
 	}

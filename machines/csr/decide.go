@@ -70,7 +70,9 @@ type Request struct {
 type Machine struct {
 	// ServerName is the name that the node must have.
 	ServerName string
-	Deleting   bool
+	// Group is the one that who comes with the Machine's bootstrap token must be in.
+	Group    string
+	Deleting bool
 	// Joined: its Node is recorded.
 	Joined bool
 	// Server is the server's id; empty while it is not recorded.
@@ -92,60 +94,76 @@ func Decide(r *Request, m *Machine, n *Node) Verdict {
 	case r.Decided:
 		return ignore("decided already")
 	case r.Signer == certificatesv1.KubeletServingSignerName:
-		return decideServing(r, m)
+		return decideServing(r, m, n)
 	case r.Signer != certificatesv1.KubeAPIServerClientKubeletSignerName:
 		return ignore("signer %s is none of ours", r.Signer)
 	case strings.HasPrefix(r.User, bootstrap.UserPrefix):
 		return decideFirst(r, m, n)
 	case strings.HasPrefix(r.User, nodeUserPrefix):
-		return decideRenewal(r, m)
+		return decideRenewal(r, m, n)
 	}
 	return ignore("user %s is neither a node nor a bootstrap token", r.User)
 }
 
-// decideFirst: a server comes with its Machine's token.
+// decideFirst: a server comes with its Machine's token, or with that of its deployment.
 func decideFirst(r *Request, m *Machine, n *Node) Verdict {
 	switch {
-	case !slices.Contains(r.Groups, bootstrap.Group):
-		return ignore("the token is not of the group %s", bootstrap.Group)
 	case m == nil:
 		return ignore("no living Machine has this token")
+	case !slices.Contains(r.Groups, m.Group):
+		return ignore("the token is not of the group %s", m.Group)
 	case m.Deleting:
 		return deny("the Machine of this token is being deleted")
+	case m.Joined:
+		return deny("the node of server %s has joined already, and renews its certificate under its own name", m.ServerName)
 	}
 	if v, ok := checkClient(r, m.ServerName); !ok {
 		return v
 	}
-	switch {
-	case n == nil:
-		return approve("server %s is awaited", m.ServerName)
-	case n.Server == "":
-		return await("node %s exists and has no provider ID yet", m.ServerName)
-	case m.Server == "":
-		return await("the server of node %s is not recorded yet", m.ServerName)
-	case n.Server != m.Server:
-		return deny("node %s exists and is another server's", m.ServerName)
+	if v, ok := checkSameServer(m, n); !ok {
+		return v
 	}
 	return approve("server %s is awaited", m.ServerName)
 }
 
+// checkSameServer: the Node of that name does not exist, or is that of this very server.
+func checkSameServer(m *Machine, n *Node) (Verdict, bool) {
+	switch {
+	case n == nil:
+		return Verdict{}, true
+	case n.Server == "":
+		return await("node %s exists and has no provider ID yet", m.ServerName), false
+	case m.Server == "":
+		return await("the server of node %s is not recorded yet", m.ServerName), false
+	case n.Server != m.Server:
+		return deny("node %s exists and is another server's", m.ServerName), false
+	}
+	return Verdict{}, true
+}
+
 // decideRenewal: the kubelet of a joined node wants another client certificate.
-func decideRenewal(r *Request, m *Machine) Verdict {
+func decideRenewal(r *Request, m *Machine, n *Node) Verdict {
 	if v, ok := checkNode(r, m); !ok {
 		return v
 	}
 	if v, ok := checkClient(r, m.ServerName); !ok {
+		return v
+	}
+	if v, ok := checkSameServer(m, n); !ok {
 		return v
 	}
 	return approve("renewal for node %s", m.ServerName)
 }
 
 // decideServing: the kubelet of a joined node wants a certificate for its own server.
-func decideServing(r *Request, m *Machine) Verdict {
+func decideServing(r *Request, m *Machine, n *Node) Verdict {
 	if !strings.HasPrefix(r.User, nodeUserPrefix) {
 		return ignore("user %s is no node", r.User)
 	}
 	if v, ok := checkNode(r, m); !ok {
+		return v
+	}
+	if v, ok := checkSameServer(m, n); !ok {
 		return v
 	}
 	if v, ok := checkSubject(r, m.ServerName); !ok {

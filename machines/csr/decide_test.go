@@ -38,7 +38,7 @@ func first() facts {
 			Groups: []string{"system:bootstrappers", bootstrap.Group, "system:authenticated"},
 			Usages: []certificatesv1.KeyUsage{sign, auth}, CommonName: "system:node:m", Organizations: []string{"system:nodes"},
 		},
-		m: &Machine{ServerName: "m", Server: "abc"},
+		m: &Machine{ServerName: "m", Group: bootstrap.Group, Server: "abc"},
 	}
 }
 
@@ -75,6 +75,9 @@ func TestDecide(t *testing.T) {
 		{"not for a token of another group", first, func(f *facts) { f.r.Groups = []string{"system:bootstrappers"} }, Ignore},
 		{"not for a token of no Machine", first, func(f *facts) { f.m = nil }, Ignore},
 		{"not for a Machine that is being deleted", first, func(f *facts) { f.m.Deleting = true }, Deny},
+		{"not for a token of a deployment, whose group is another", first, func(f *facts) { f.m.Group = bootstrap.GroupOSM }, Ignore},
+		{"MC-58 an awaited server with its deployment's token", first, func(f *facts) { f.m.Group, f.r.Groups = bootstrap.GroupOSM, []string{bootstrap.GroupOSM} }, Approve},
+		{"not for a server whose node has joined", first, func(f *facts) { f.m.Joined = true }, Deny},
 		{"not in another node's name", first, func(f *facts) { f.r.CommonName = "system:node:other" }, Deny},
 		{"not in the name of no node", first, func(f *facts) { f.r.CommonName = "m" }, Deny},
 		{"not as an administrator", first, func(f *facts) { f.r.Organizations = []string{"system:masters"} }, Deny},
@@ -99,6 +102,8 @@ func TestDecide(t *testing.T) {
 		{"not in another node's name, asked by this one", renewal, func(f *facts) { f.r.CommonName = "system:node:other" }, Deny},
 		{"not for this node, asked by another", renewal, func(f *facts) { f.r.User = "system:node:other" }, Ignore},
 		{"not from outside the nodes' group", renewal, func(f *facts) { f.r.Groups = []string{"system:authenticated"} }, Ignore},
+		{"the renewal of a node whose object is gone for a moment", renewal, func(f *facts) { f.n = nil }, Approve},
+		{"not of a node that is another server's by now", renewal, func(f *facts) { f.n.Server = "def" }, Deny},
 		{"not a renewal with names", renewal, func(f *facts) { f.r.DNSNames = []string{"m"} }, Deny},
 
 		{"MC-58 the serving certificate for the node's name and address", server, func(*facts) {}, Approve},
@@ -113,6 +118,7 @@ func TestDecide(t *testing.T) {
 		{"not with a URI or e-mail address", server, func(f *facts) { f.r.Others = 1 }, Deny},
 		{"not in another node's name", server, func(f *facts) { f.r.CommonName = "system:node:other" }, Deny},
 		{"not asked by another node", server, func(f *facts) { f.r.User = "system:node:other" }, Ignore},
+		{"not for the node of another server", server, func(f *facts) { f.n.Server = "def" }, Deny},
 		{"not asked by no node", server, func(f *facts) { f.r.User = "kubernetes-admin" }, Ignore},
 		{"not for a Machine that goes", server, func(f *facts) { f.m.Deleting = true }, Ignore},
 		{"not when it is not signed by its own key", server, func(f *facts) { f.r.Invalid = errors.New("bad signature") }, Deny},

@@ -1,7 +1,11 @@
 #!/usr/bin/env bash
-# Makes this host ready to run a kubelet. Runs at every boot; what is there already is left as it is.
+# Makes this host ready to run a kubelet. Runs at every boot, and again until it succeeds; what is there already is left
+# as it is, and nothing is downloaded for it. The kubelet starts once /run/drover/provider-id.env exists.
 set -euo pipefail
+# shellcheck source=/dev/null
 . /etc/drover/setup.env
+: "$KUBELET_VERSION" "$CONTAINERD_VERSION" "$RUNC_VERSION" "$CNI_PLUGINS_VERSION"
+: "$PROVIDER_ID_PREFIX" "$PAUSE_IMAGE" "$RUNTIME_CONFIG"
 
 case $(uname -m) in
 x86_64) arch=amd64 ;;
@@ -32,22 +36,66 @@ verified() { # URL CHECKSUM-URL FILE: keeps the file only when it has the publis
   echo "$sum  $3" | sha256sum --check --quiet
 }
 
-provider_id() { # the server's identity, from the metadata service or the config drive
+place() { # FILE TARGET: at once or not at all, so that a boot that breaks off leaves no half program
+  install -D -m 0755 "$1" "$2.new"
+  mv "$2.new" "$2"
+}
+
+unpacked() { # ARCHIVE DIRECTORY LAST: places what the archive holds; LAST, by which it is known to be there, comes last
+  local from=$work/unpacked program
+  rm -rf "$from"
+  mkdir "$from"
+  tar -C "$from" -xzf "$1"
+  find "$from" -type f ! -name "$3" -printf '%f\n' | while read -r program; do
+    place "$(find "$from" -type f -name "$program")" "$2/$program"
+  done
+  place "$(find "$from" -type f -name "$3")" "$2/$3"
+}
+
+trust() { # certificates that the whole system is to trust
+  local cert
+  [[ -d /etc/drover/ca ]] || return 0
+  for cert in /etc/drover/ca/*.crt; do
+    if [[ -d /usr/local/share/ca-certificates ]]; then
+      install -m 0644 "$cert" "/usr/local/share/ca-certificates/drover-${cert##*/}"
+    else
+      install -m 0644 "$cert" "/etc/ssl/certs/drover-$(basename "$cert" .crt).pem"
+    fi
+  done
+  update-ca-certificates >/dev/null
+}
+
+reread() { # what of the system's own services has been given new settings
+  [[ ! -e /etc/systemd/resolved.conf.d/10-drover.conf ]] || systemctl try-restart systemd-resolved.service
+  if [[ -e /etc/ssh/sshd_config.d/60-drover.conf ]]; then
+    systemctl try-reload-or-restart ssh.service sshd.service || true
+  fi
+}
+
+uuid_in() { sed -nE 's/.*"uuid": *"([0-9a-f-]{36})".*/\1/p'; }
+
+server_id() { # the server's identity: from the metadata service, the config drive, or an earlier boot
   local uuid='' drive=/run/drover/config-drive
-  uuid=$(curl --fail --silent --show-error --retry 10 --retry-delay 3 --retry-connrefused \
-    http://169.254.169.254/openstack/latest/meta_data.json | sed -nE 's/.*"uuid": *"([0-9a-f-]{36})".*/\1/p') || true
+  uuid=$(curl --noproxy '*' --fail --silent --show-error --max-time 10 --retry 5 --retry-delay 3 --retry-connrefused \
+    http://169.254.169.254/openstack/latest/meta_data.json | uuid_in) || true
   if [[ -z $uuid && -e /dev/disk/by-label/config-2 ]]; then
     mkdir -p "$drive"
     mount -o ro /dev/disk/by-label/config-2 "$drive"
-    uuid=$(sed -nE 's/.*"uuid": *"([0-9a-f-]{36})".*/\1/p' "$drive/openstack/latest/meta_data.json")
+    uuid=$(uuid_in <"$drive/openstack/latest/meta_data.json")
     umount "$drive"
+  fi
+  if [[ -z $uuid && -s /var/lib/drover/server-id ]]; then
+    uuid=$(</var/lib/drover/server-id)
   fi
   [[ -n $uuid ]] || {
     echo 'neither the metadata service nor a config drive names this server' >&2
     exit 1
   }
-  mkdir -p /run/drover
-  echo "KUBELET_PROVIDER_ID=--provider-id=$PROVIDER_ID_PREFIX$uuid" >/run/drover/provider-id.env
+  mkdir -p /run/drover /var/lib/drover
+  echo "$uuid" >/var/lib/drover/server-id
+  local flag=
+  [[ -z $PROVIDER_ID_PREFIX ]] || flag=--provider-id=$PROVIDER_ID_PREFIX$uuid
+  echo "KUBELET_PROVIDER_ID=$flag" >/run/drover/provider-id.env
 }
 
 packages() { # what the kubelet and its network call for
@@ -67,18 +115,32 @@ runtime() {
     local base=https://github.com/containerd/containerd/releases/download/v$CONTAINERD_VERSION
     local archive=containerd-$CONTAINERD_VERSION-linux-$arch.tar.gz
     verified "$base/$archive" "$base/$archive.sha256sum" "$work/$archive"
-    tar -C /usr/local -xzf "$work/$archive"
     install -m 0644 /opt/drover/containerd.service /etc/systemd/system/containerd.service
+    unpacked "$work/$archive" /usr/local/bin containerd
   fi
   if ! command -v runc >/dev/null; then
     local base=https://github.com/opencontainers/runc/releases/download/v$RUNC_VERSION
     verified "$base/runc.$arch" "$base/runc.sha256sum" "$work/runc"
-    install -m 0755 "$work/runc" /usr/local/sbin/runc
+    place "$work/runc" /usr/local/sbin/runc
   fi
-  # Flatcar's own containerd is set up as the kubelet wants it, and its configuration is read-only.
-  if command -v apt-get >/dev/null && ! grep -qs 'SystemdCgroup = true' /etc/containerd/config.toml; then
+}
+
+# An image's own configuration stays when it fits a kubelet and the operator wants nothing else of it. That of Flatcar is
+# below /usr, and fits.
+runtime_config() {
+  if [[ -z $RUNTIME_CONFIG ]]; then
+    command -v apt-get >/dev/null || return 0
+    ! grep -qs 'SystemdCgroup = true' /etc/containerd/config.toml || return 0
+  fi
+  # containerd 1 writes this setting into its default configuration, containerd 2 does not.
+  local edit=(-e '/SystemdCgroup = /d' -e '/runtimes\.runc\.options\]/a SystemdCgroup = true')
+  edit+=(-e 's#^( *config_path = ).*#\1"/etc/containerd/certs.d"#')
+  [[ -z $PAUSE_IMAGE ]] || edit+=(-e "s#^( *sandbox(_image)? = ).*#\\1\"$PAUSE_IMAGE\"#")
+  containerd config default | sed -E "${edit[@]}" >"$work/config.toml"
+  if ! cmp --silent "$work/config.toml" /etc/containerd/config.toml; then
     mkdir -p /etc/containerd
-    containerd config default | sed 's/SystemdCgroup = false/SystemdCgroup = true/' >/etc/containerd/config.toml
+    install -m 0644 "$work/config.toml" /etc/containerd/config.toml
+    systemctl daemon-reload
     systemctl try-restart containerd.service
   fi
 }
@@ -88,8 +150,7 @@ network_plugins() {
   local base=https://github.com/containernetworking/plugins/releases/download/v$CNI_PLUGINS_VERSION
   local archive=cni-plugins-linux-$arch-v$CNI_PLUGINS_VERSION.tgz
   verified "$base/$archive" "$base/$archive.sha256" "$work/$archive"
-  mkdir -p /opt/cni/bin
-  tar -C /opt/cni/bin -xzf "$work/$archive"
+  unpacked "$work/$archive" /opt/cni/bin loopback
 }
 
 kubelet() {
@@ -102,16 +163,19 @@ kubelet() {
   done
   local base=https://dl.k8s.io/release/v$KUBELET_VERSION/bin/linux/$arch/kubelet
   verified "$base" "$base.sha256" "$work/kubelet"
-  install -m 0755 "$work/kubelet" /opt/bin/kubelet
+  place "$work/kubelet" /opt/bin/kubelet
 }
 
+trust
+reread
 swapoff -a
 modprobe -a overlay br_netfilter nf_conntrack
 sysctl --quiet --load=/etc/sysctl.d/90-kubernetes.conf
 packages
 runtime
+runtime_config
 network_plugins
 kubelet
-provider_id
 systemctl daemon-reload
 systemctl enable --now containerd.service
+server_id

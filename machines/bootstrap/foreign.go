@@ -1,0 +1,152 @@
+package bootstrap
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// text is user data that somebody else wrote, with placeholders. managed: it is operating-system-manager's, which brings
+// a token of its own. Found says whether there is such a text; otherwise drover writes the user data itself.
+type text struct {
+	content string
+	managed bool
+	found   bool
+}
+
+// foreign finds user data that somebody else wrote: operating-system-manager's when the deployment is its own, else
+// overwriteCloudConfig, else that of the Machine's class.
+func (s *Source) foreign(ctx context.Context, m *v1alpha1.Machine, config *v1alpha1.ProviderConfig) (text, error) {
+	owners, err := OwnersOf(ctx, s.options.Control.GetClient(), m)
+	if err != nil {
+		return text{}, err
+	}
+	if ManagedByOSM(owners.Deployment) {
+		content, err := s.managed(ctx, owners)
+		return text{content: content, managed: true, found: true}, err
+	}
+	if own := config.OverwriteCloudConfig; own != nil && *own != "" {
+		return text{content: *own, found: true}, nil
+	}
+	content, err := s.ofClass(ctx, m)
+	return text{content: content, found: content != ""}, err
+}
+
+// managed reads what operating-system-manager made for the set's revision. Until it is there, or while it is another
+// revision's, nothing else takes its place (MC-45).
+func (s *Source) managed(ctx context.Context, o Owners) (string, error) {
+	key := types.NamespacedName{Namespace: namespaceCloudInit, Name: fmt.Sprintf("%s-%s-bootstrap-config", o.Deployment.Name, o.Deployment.Namespace)}
+	var secret corev1.Secret
+	if err := s.secret(ctx, key, &secret); err != nil {
+		return "", err
+	}
+	content := string(secret.Data["cloud-config"])
+	if content == "" {
+		return "", waiting("Secret %s of operating-system-manager holds no cloud-config yet", key)
+	}
+	have, want := secret.Annotations[annotationRevisionOSM], o.Set.Annotations[v1alpha1.AnnotationRevision]
+	if have != want {
+		return "", waiting("Secret %s of operating-system-manager is for revision %q; MachineSet %s is revision %q", key, have, o.Set.Name, want)
+	}
+	return content, nil
+}
+
+// ofClass reads the user data of the Machine's class: key userData, else cloudConfig, of secretRef with the keys of
+// credentialsSecretRef over it. Empty when there is none.
+func (s *Source) ofClass(ctx context.Context, m *v1alpha1.Machine) (string, error) {
+	spec, err := m.Spec.Provider()
+	if err != nil {
+		return "", problem("spec: %v", err)
+	}
+	if spec.ValueFrom == nil || spec.ValueFrom.MachineClass == nil {
+		return "", nil
+	}
+	key := types.NamespacedName{Namespace: spec.ValueFrom.MachineClass.Namespace, Name: spec.ValueFrom.MachineClass.Name}
+	if key.Namespace == "" {
+		key.Namespace = m.Namespace
+	}
+	if err := s.mayRead(m, key.Namespace); err != nil {
+		return "", err
+	}
+	var class v1alpha1.MachineClass
+	if err := s.options.Control.GetClient().Get(ctx, key, &class); err != nil {
+		if apierrors.IsNotFound(err) {
+			return "", waiting("MachineClass %s does not exist", key)
+		}
+		return "", fmt.Errorf("reading MachineClass %s: %w", key, err)
+	}
+	data := map[string]string{}
+	for _, ref := range []*corev1.SecretReference{class.SecretRef, class.CredentialsSecretRef} {
+		if err := s.layer(ctx, m, class.Namespace, ref, data); err != nil {
+			return "", err
+		}
+	}
+	if data["userData"] != "" {
+		return data["userData"], nil
+	}
+	return data["cloudConfig"], nil
+}
+
+// layer puts the user data keys of a class's Secret over those that are there.
+func (s *Source) layer(ctx context.Context, m *v1alpha1.Machine, namespace string, ref *corev1.SecretReference, into map[string]string) error {
+	if ref == nil || ref.Name == "" {
+		return nil
+	}
+	if ref.Namespace != "" {
+		namespace = ref.Namespace
+	}
+	if err := s.mayRead(m, namespace); err != nil {
+		return err
+	}
+	var secret corev1.Secret
+	if err := s.secret(ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name}, &secret); err != nil {
+		return err
+	}
+	for _, key := range []string{"userData", "cloudConfig"} {
+		if len(secret.Data[key]) > 0 {
+			into[key] = string(secret.Data[key])
+		}
+	}
+	return nil
+}
+
+// mayRead: references leave the Machine's namespace only for those that the operator has allowed (MC-12).
+func (s *Source) mayRead(m *v1alpha1.Machine, namespace string) error {
+	if namespace == m.Namespace || slices.Contains(s.options.AllowedNamespaces, namespace) {
+		return nil
+	}
+	return problem("the MachineClass points into namespace %s, which Machines of %s may not use; move the object, or have the namespace allowed", namespace, m.Namespace)
+}
+
+// secret reads a Secret past every cache. One that is missing, or that drover may not read, is waited for.
+func (s *Source) secret(ctx context.Context, key types.NamespacedName, into *corev1.Secret) error {
+	err := s.options.Control.GetAPIReader().Get(ctx, key, into)
+	switch {
+	case apierrors.IsNotFound(err):
+		return waiting("Secret %s does not exist", key)
+	case apierrors.IsForbidden(err):
+		return waiting("drover may not read Secret %s: bind ClusterRole drover:references in that namespace", key)
+	case err != nil:
+		return fmt.Errorf("reading Secret %s: %w", key, err)
+	}
+	return nil
+}
+
+// foreignUserData completes a text with the Machine's name and, when it asks for one and brings none, a token.
+func (s *Source) foreignUserData(ctx context.Context, m *v1alpha1.Machine, t text) ([]byte, error) {
+	var token Token
+	if !t.managed && wantsToken(t.content) {
+		var err error
+		if token, err = s.Tokens.Ensure(ctx, m); err != nil {
+			return nil, err
+		}
+	}
+	out := []byte(fill(t.content, m.ServerName(), token))
+	return out, fits(m.ServerName(), out)
+}

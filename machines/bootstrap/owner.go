@@ -1,0 +1,77 @@
+package bootstrap
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// Owners are the set and the deployment that a Machine belongs to. Either may be nil.
+type Owners struct {
+	Set        *v1alpha1.MachineSet
+	Deployment *v1alpha1.MachineDeployment
+}
+
+// OwnersOf reads a Machine's owners. One that is named and is not there (yet, or any more) is a *[Waiting]: what it would
+// have said must not be taken for nothing.
+func OwnersOf(ctx context.Context, reader client.Reader, m *v1alpha1.Machine) (Owners, error) {
+	var out Owners
+	set, deployment := &v1alpha1.MachineSet{}, &v1alpha1.MachineDeployment{}
+	there, err := owner(ctx, reader, m, v1alpha1.MachineSetKind.Kind, set)
+	if err != nil || !there {
+		return out, err
+	}
+	out.Set = set
+	there, err = owner(ctx, reader, set, v1alpha1.MachineDeploymentKind.Kind, deployment)
+	if err == nil && there {
+		out.Deployment = deployment
+	}
+	return out, err
+}
+
+func owner(ctx context.Context, reader client.Reader, of client.Object, kind string, into client.Object) (bool, error) {
+	ref := metav1.GetControllerOf(of)
+	if ref == nil || ref.Kind != kind {
+		return false, nil
+	}
+	err := reader.Get(ctx, types.NamespacedName{Namespace: of.GetNamespace(), Name: ref.Name}, into)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("reading %s %s: %w", kind, ref.Name, err)
+	}
+	if err != nil || into.GetUID() != ref.UID {
+		return false, waiting("%s %s, the owner of %s, is not there", kind, ref.Name, of.GetName())
+	}
+	return true, nil
+}
+
+// Marks of operating-system-manager.
+const (
+	annotationProfile     = "k8c.io/operating-system-profile"
+	annotationRevisionOSM = "k8c.io/machine-deployment-revision"
+	finalizerProfile      = "kubermatic.io/cleanup-operating-system-configs"
+	labelTokenDeployment  = "machinedeployment.k8s.io/name"
+	namespaceCloudInit    = "cloud-init-settings"
+)
+
+// GroupOSM is the group of those who come with a token of operating-system-manager's.
+const GroupOSM = "system:bootstrappers:machine-controller:default-node-token"
+
+// ManagedByOSM tells whether the user data of a deployment's Machines is operating-system-manager's.
+func ManagedByOSM(d *v1alpha1.MachineDeployment) bool {
+	return d != nil && (d.Annotations[annotationProfile] != "" || slices.Contains(d.Finalizers, finalizerProfile))
+}
+
+// tokenLabelOSM is how operating-system-manager marks the token of a deployment.
+func tokenLabelOSM(d *v1alpha1.MachineDeployment) string {
+	if label := d.Namespace + "-" + d.Name; len(label) < 63 {
+		return label
+	}
+	return d.Name
+}

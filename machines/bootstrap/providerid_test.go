@@ -1,0 +1,52 @@
+package bootstrap
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+func TestANodesProviderIDHasTheFormOfTheOthers(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		nodes      []string
+		region     string
+		wantRegion bool
+		want       string
+	}{
+		{"no nodes yet", nil, "", false, "openstack:///"},
+		{"no nodes yet, with a region wanted", nil, "west", true, "openstack://west/"},
+		{"no nodes yet, with a region wanted that nobody knows", nil, "", true, ""},
+		{"nodes without a region, whatever was wanted", []string{"openstack:///a", "openstack:///b"}, "west", true, "openstack:///"},
+		{"nodes with a region", []string{"openstack://east/a", "other:///x", ""}, "", false, "openstack://east/"},
+		{"nodes of another region", []string{"openstack://east/a"}, "west", false, "openstack://west/"},
+		{"nodes of several regions", []string{"openstack://east/a", "openstack://west/b"}, "", false, ""},
+		{"most nodes decide", []string{"openstack://east/a", "openstack:///b", "openstack:///c"}, "east", false, "openstack:///"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var nodes []corev1.Node
+			for _, id := range tt.nodes {
+				nodes = append(nodes, corev1.Node{Spec: corev1.NodeSpec{ProviderID: id}})
+			}
+			if got := providerIDPrefix(providerForms(nodes), tt.region, tt.wantRegion); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestRegionOf(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"region":"west"}`: "west", `{"Region":{"value":"west"}}`: "west", `{}`: "", ``: "",
+		`{"region":{"secretKeyRef":{"name":"a"}}}`: "", `{"region":"a/b"}`: "", `{"region":"a'b"}`: "",
+	} {
+		t.Run(raw, func(t *testing.T) {
+			if got := regionOf(&v1alpha1.ProviderConfig{CloudProviderSpec: runtime.RawExtension{Raw: []byte(raw)}}); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+}

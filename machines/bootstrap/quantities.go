@@ -1,0 +1,104 @@
+package bootstrap
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// reservable are the resources that a kubelet can hold back; signals those that it evicts by.
+var (
+	reservable = []string{"cpu", "memory", "ephemeral-storage", "pid"}
+	signals    = []string{
+		"memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree",
+		"containerfs.available", "containerfs.inodesFree", "pid.available", "allocatableMemory.available",
+	}
+)
+
+// number reads a whole number within bounds.
+func number(value string, least, most int32) (*int32, error) {
+	n, err := strconv.ParseInt(value, 10, 32)
+	out := int32(n)
+	if err != nil || out < least || out > most {
+		return nil, fmt.Errorf("%q is no whole number from %d to %d", value, least, most)
+	}
+	return &out, nil
+}
+
+// duration reads a time span such as 2m; none is negative.
+func duration(value string) (metav1.Duration, error) {
+	d, err := time.ParseDuration(value)
+	if err != nil || d < 0 {
+		return metav1.Duration{}, fmt.Errorf("%q is no time span such as 2m or 1h30m", value)
+	}
+	return metav1.Duration{Duration: d}, nil
+}
+
+// positive checks a quantity that must be more than nothing.
+func positive(value string) error {
+	q, err := resource.ParseQuantity(value)
+	if err != nil || q.Sign() <= 0 {
+		return fmt.Errorf("%q is no quantity such as 200m or 1Gi", value)
+	}
+	return nil
+}
+
+// pairs reads key=value or key<value, separated by commas (the form of the kubelet's flags).
+func pairs(value string, known []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, p := range strings.Split(value, ",") {
+		i := strings.IndexAny(p, "=<")
+		if i <= 0 {
+			return nil, fmt.Errorf("%q is not of the form name=value", p)
+		}
+		name := strings.TrimSpace(p[:i])
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("%q is none of %s", name, strings.Join(known, ", "))
+		}
+		out[name] = strings.TrimSpace(p[i+1:])
+	}
+	return out, nil
+}
+
+// quantities reads what is held back of each resource.
+func quantities(value string) (map[string]string, error) {
+	out, err := pairs(value, reservable)
+	if err != nil {
+		return nil, err
+	}
+	for name, amount := range out {
+		q, err := resource.ParseQuantity(amount)
+		if err != nil || q.Sign() < 0 {
+			return nil, fmt.Errorf("%s=%s is no quantity such as 200m or 1Gi", name, amount)
+		}
+	}
+	return out, nil
+}
+
+// thresholds reads what must be left of each signal: a quantity, or a percentage.
+func thresholds(value string) (map[string]string, error) {
+	out, err := pairs(value, signals)
+	if err != nil {
+		return nil, err
+	}
+	for name, amount := range out {
+		if percent, is := strings.CutSuffix(amount, "%"); is {
+			share, err := strconv.ParseFloat(percent, 64)
+			if err != nil || math.IsNaN(share) || share < 0 || share >= 100 {
+				return nil, fmt.Errorf("%s<%s is no percentage from 0%% to below 100%%", name, amount)
+			}
+			continue
+		}
+		q, err := resource.ParseQuantity(amount)
+		if err != nil || q.Sign() < 0 {
+			return nil, fmt.Errorf("%s<%s is neither a quantity such as 100Mi nor a percentage", name, amount)
+		}
+	}
+	return out, nil
+}

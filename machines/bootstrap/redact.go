@@ -1,0 +1,124 @@
+package bootstrap
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"io"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Redacted stands where a secret stood.
+const Redacted = "[redacted]"
+
+// What is a secret wherever it stands.
+var (
+	anyToken      = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
+	anyWebToken   = regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`)
+	anyPrivateKey = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)`)
+	anyUserInfo   = regexp.MustCompile(`(://)[^/\s:@'"]+:[^/\s@'"]+(@)`)
+)
+
+// secretKey is a key whose value is a secret, in any of the forms key: value, key=value and "key": "value".
+var secretKey = regexp.MustCompile(`(?i)["']?[\w.-]*(?:passw(?:or)?d|passphrase|secret|token|credential|api-?_?key|private-?_?key)[\w.-]*["']?\s*[:=]\s*["']?([^\s"',}]{6,})`)
+
+// bearer is a token in the header of a request.
+var bearer = regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{8,})`)
+
+// dataURL is how Ignition writes a file's content.
+var dataURL = regexp.MustCompile(`data:[^,"\s]*,[^"\s]*`)
+
+// Redact takes secrets out of what a server has printed: those that its user data holds, in plain, base64 and URL-escaped
+// form, and what is a secret by its looks, whatever the user data (tokens, private keys, passwords in URLs). User data
+// may be nil.
+func Redact(userData []byte, printed string) string {
+	for _, s := range secretsIn(userData) {
+		printed = strings.ReplaceAll(printed, s, Redacted)
+	}
+	printed = anyPrivateKey.ReplaceAllString(printed, Redacted)
+	printed = anyWebToken.ReplaceAllString(printed, Redacted)
+	printed = anyToken.ReplaceAllString(printed, Redacted)
+	printed = anyUserInfo.ReplaceAllString(printed, "${1}"+Redacted+"${2}")
+	for _, pattern := range []*regexp.Regexp{secretKey, bearer} {
+		printed = replaceGroup(pattern, printed)
+	}
+	return printed
+}
+
+// replaceGroup redacts what the pattern's one group matches, and leaves the rest of the match.
+func replaceGroup(pattern *regexp.Regexp, in string) string {
+	var out strings.Builder
+	last := 0
+	for _, at := range pattern.FindAllStringSubmatchIndex(in, -1) {
+		out.WriteString(in[last:at[2]] + Redacted)
+		last = at[3]
+	}
+	return out.String() + in[last:]
+}
+
+// secretsIn are the secrets of user data in every form that they may be printed in, the longest first, so that none
+// leaves a part of another.
+func secretsIn(userData []byte) []string {
+	found := map[string]bool{}
+	for _, plain := range readable(userData) {
+		for _, s := range anyToken.FindAllString(plain, -1) {
+			_, secret, _ := strings.Cut(s, ".")
+			found[s], found[secret] = true, true
+		}
+		for _, s := range anyWebToken.FindAllString(plain, -1) {
+			found[s] = true
+		}
+		for _, key := range anyPrivateKey.FindAllString(plain, -1) {
+			for _, line := range strings.Fields(key) {
+				found[line] = len(line) >= 16
+			}
+		}
+		for _, pattern := range []*regexp.Regexp{secretKey, bearer} {
+			for _, match := range pattern.FindAllStringSubmatch(plain, -1) {
+				found[match[1]] = true
+			}
+		}
+		for _, match := range anyUserInfo.FindAllString(plain, -1) {
+			_, password, _ := strings.Cut(strings.Trim(match, ":/@"), ":")
+			found[password] = len(password) >= 4
+		}
+	}
+	var out []string
+	for s, yes := range found {
+		if yes {
+			out = append(out, s, base64.StdEncoding.EncodeToString([]byte(s)), url.QueryEscape(s))
+		}
+	}
+	slices.SortFunc(out, func(a, b string) int {
+		if n := len(b) - len(a); n != 0 {
+			return n
+		}
+		return strings.Compare(a, b)
+	})
+	return slices.Compact(out)
+}
+
+// readable is user data as it is, unpacked when it is compressed, and the content of the data URLs in it.
+func readable(userData []byte) []string {
+	if bytes.HasPrefix(userData, []byte{0x1f, 0x8b}) {
+		if r, err := gzip.NewReader(bytes.NewReader(userData)); err == nil {
+			// What can be read of it is better than nothing.
+			userData, _ = io.ReadAll(io.LimitReader(r, 1<<22))
+		}
+	}
+	out := []string{string(userData)}
+	for _, u := range dataURL.FindAllString(string(userData), -1) {
+		head, content, _ := strings.Cut(u, ",")
+		if strings.HasSuffix(head, ";base64") {
+			if raw, err := base64.StdEncoding.DecodeString(content); err == nil {
+				out = append(out, string(raw))
+			}
+		} else if raw, err := url.PathUnescape(content); err == nil {
+			out = append(out, raw)
+		}
+	}
+	return out
+}

@@ -1,0 +1,87 @@
+package bootstrap
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-project/drover/test/kubelet"
+)
+
+func TestWhatTheOperatorSetsReachesEveryServer(t *testing.T) {
+	for _, system := range []string{"ubuntu", "flatcar"} {
+		userData, err := siteInput(system).Render()
+		if err != nil {
+			t.Fatal(err)
+		}
+		boot, err := kubelet.ParseUserData(userData)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]string{
+			"/etc/containerd/certs.d/docker.io/hosts.toml":        "server = \"https://registry-1.docker.io\"\n\n[host.\"https://mirror.example\"]\n  capabilities = [\"pull\", \"resolve\"]\n",
+			"/etc/containerd/certs.d/quay.io/hosts.toml":          "server = \"https://quay.io\"\n\n[host.\"http://mirror.example:5000/v2/quay\"]\n  capabilities = [\"pull\", \"resolve\"]\n  override_path = true\n  skip_verify = true\n",
+			"/etc/containerd/certs.d/lab.example:5000/hosts.toml": "server = \"https://lab.example:5000\"\n\n[host.\"https://lab.example:5000\"]\n  capabilities = [\"pull\", \"resolve\"]\n  skip_verify = true\n",
+			"/etc/drover/ca/0.crt":                                certificate,
+			"/etc/drover/ca/1.crt":                                certificate,
+			"/etc/ssh/drover-user-ca.pub":                         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICA ca\n",
+			"/etc/ssh/sshd_config.d/60-drover.conf":               "TrustedUserCAKeys /etc/ssh/drover-user-ca.pub\n",
+			"/etc/systemd/resolved.conf.d/10-drover.conf":         "[Resolve]\nDNS=192.0.2.53 2001:db8::53\n",
+		}
+		got := map[string]string{}
+		for path := range want {
+			got[path] = boot.Files[path]
+		}
+		t.Run(system+" has the files", func(t *testing.T) {
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+		for path, parts := range map[string][]string{
+			"/etc/drover/proxy.env": {"HTTPS_PROXY='http://user:pa55word@proxy.example:3128'", "no_proxy='localhost,127.0.0.1,::1,169.254.169.254,api.example,10.0.0.0/8,.example'"},
+			"/etc/systemd/system/containerd.service.d/10-drover-proxy.conf": {"EnvironmentFile=/etc/drover/proxy.env"},
+			"/etc/drover/setup.env": {"PAUSE_IMAGE='mirror.example/pause:3.10'", "CONTAINERD_VERSION='2.0.5'", "RUNTIME_CONFIG='own'"},
+			kubelet.ConfigFile:      {"A: true", "B: false"},
+			kubelet.ArgsFile:        {"--node-ip=::"},
+		} {
+			t.Run(system+": "+path, func(t *testing.T) {
+				for _, part := range parts {
+					if !strings.Contains(boot.Files[path], part) {
+						t.Errorf("lacks %q:\n%s", part, boot.Files[path])
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestWhatTheOperatorSetsIsChecked(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		site Site
+		want string // part of the message; empty: valid
+	}{
+		{"nothing", Site{}, ""},
+		{"all of it", siteInput("ubuntu").Site, ""},
+		{"a proxy without a scheme", Site{HTTPProxy: "proxy:3128"}, "HTTP proxy is no URL"},
+		{"a proxy that ends its quotes", Site{HTTPProxy: "http://p'; reboot #"}, "HTTP proxy is no URL"},
+		{"white space", Site{NoProxy: "a, b"}, `"a, b"`},
+		{"a mirror of nothing", Site{RegistryMirrors: []string{"quay.io="}}, `"quay.io=" is not of the form`},
+		{"a mirror that ends its string", Site{RegistryMirrors: []string{`https://a/"]x`}}, "is not of the form"},
+		{"a mirror's registry that leaves its folder", Site{RegistryMirrors: []string{"../..=https://a"}}, "is not of the form"},
+		{"an insecure registry with a path", Site{InsecureRegistries: []string{"a/b"}}, `"a/b" is no host`},
+		{"a pause image that is none", Site{PauseImage: "a b"}, `"a b" is no image`},
+		{"a containerd version that is none", Site{ContainerdVersion: "two"}, `"two" is no version`},
+		{"a key among the certificates", Site{CABundle: []byte("-----BEGIN PRIVATE KEY-----\nTUlJQg==\n-----END PRIVATE KEY-----\n")}, "certificates only"},
+		{"no certificates", Site{CABundle: []byte("hello")}, "something else than certificates"},
+		{"two faults are both named", Site{PauseImage: "a b", NoProxy: "a b"}, "list without proxy \"a b\": give host names, domains and networks, with commas and no white space\nthe nodes' pause image"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := tt.site.Check()
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
