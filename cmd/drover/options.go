@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -41,6 +39,7 @@ type options struct {
 	bootstrapAPIServer string
 	secretNamespaces   []string
 	workers            int
+	maxReplacing       int
 }
 
 func defaults() *options {
@@ -85,11 +84,12 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.bootstrapAPIServer, "bootstrap-api-server", o.bootstrapAPIServer, "URL of the API server for joining nodes; empty: kube-public/cluster-info, else the kubeconfig's")
 	f.StringSliceVar(&o.secretNamespaces, "secret-namespaces", o.secretNamespaces, "namespaces, beside its own, whose Secrets and ConfigMaps a Machine's provider spec may refer to")
 	f.IntVar(&o.workers, "workers", o.workers, "Machines worked on at a time")
+	f.IntVar(&o.maxReplacing, "max-replacing", o.maxReplacing, "how many Machines rollouts may replace at once, over all deployments; 0: no cap but each deployment's own surge and unavailability")
 }
 
-// validate says everything that is wrong with the options at once.
+// validate says everything that is wrong with the options at once. What concerns the gRPC server, autoscale.New checks.
 func (o *options) validate() error {
-	errs := []error{o.validateGRPC()}
+	var errs []error
 	if o.drainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("--drain-timeout %v is negative", o.drainTimeout))
 	}
@@ -99,39 +99,10 @@ func (o *options) validate() error {
 	if o.workers < 1 {
 		errs = append(errs, fmt.Errorf("--workers %d is less than 1", o.workers))
 	}
+	if o.maxReplacing < 0 {
+		errs = append(errs, fmt.Errorf("--max-replacing %d is negative", o.maxReplacing))
+	}
 	return errors.Join(errs...)
-}
-
-// validateGRPC keeps the autoscaler's door shut by default: without TLS it opens only to the machine itself.
-func (o *options) validateGRPC() error {
-	socket := strings.HasPrefix(o.grpcAddress, "unix:")
-	if _, _, err := net.SplitHostPort(o.grpcAddress); err != nil && !socket {
-		return fmt.Errorf("--grpc-address %q is neither host:port nor unix:///path", o.grpcAddress)
-	}
-	files := 0
-	for _, file := range []string{o.grpcCert, o.grpcKey, o.grpcClientCA} {
-		if file != "" {
-			files++
-		}
-	}
-	switch {
-	case !o.grpcInsecure && files < 3:
-		return errors.New("--grpc-cert, --grpc-key and --grpc-client-ca are all needed (or --grpc-insecure on loopback or a unix socket)")
-	case o.grpcInsecure && files > 0:
-		return errors.New("--grpc-insecure and --grpc-cert, --grpc-key or --grpc-client-ca exclude each other")
-	case o.grpcInsecure && !socket && !loopback(o.grpcAddress):
-		return fmt.Errorf("--grpc-insecure needs a loopback --grpc-address or a unix socket, not %q", o.grpcAddress)
-	}
-	return nil
-}
-
-func loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // logLevel turns -v into zap's level, where more is said the lower the number.
