@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// clientRate bounds drover's own requests to the API server, per second. The server's priority and fairness is what
+// protects it; this only keeps a mistake of ours from becoming its problem.
+const clientRate = 300
+
+func clusterConfig(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig == "" {
+		config, err := rest.InClusterConfig()
+		if err != nil {
+			return nil, fmt.Errorf("no --kubeconfig, and not in a pod: %w", err)
+		}
+		return tuned(config), nil
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading --kubeconfig: %w", err)
+	}
+	return tuned(config), nil
+}
+
+func tuned(config *rest.Config) *rest.Config {
+	config.QPS, config.Burst = clientRate, 2*clientRate
+	config.UserAgent = "drover"
+	// The API server warns at every write about finalizers without a domain. Their names are machine-controller's, and
+	// stay, so that either program can finish the other's work.
+	config.WarningHandlerWithContext = rest.NoWarnings{}
+	return config
+}
+
+// prepare checks that the cluster is one that drover works with, and gives its id.
+func prepare(ctx context.Context, config *rest.Config, o *options) (string, error) {
+	disco, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return "", fmt.Errorf("making a discovery client: %w", err)
+	}
+	if err := checkServer(disco); err != nil {
+		return "", err
+	}
+	group := v1alpha1.GroupVersion.String()
+	if _, err := disco.ServerResourcesForGroupVersion(group); err != nil {
+		if apierrors.IsNotFound(err) {
+			return "", fmt.Errorf("the cluster does not serve %s: install the CRDs first (kubectl apply -k deploy)", group)
+		}
+		return "", fmt.Errorf("asking whether the cluster serves %s: %w", group, err)
+	}
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		return "", fmt.Errorf("making a client: %w", err)
+	}
+	return clusterID(ctx, c, o.namespace, o.clusterID)
+}

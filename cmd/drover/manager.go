@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// leaseName is the lease that controllers, cloud calls and approvals need.
+const leaseName = "drover"
+
+func newManager(config *rest.Config, o *options) (manager.Manager, error) {
+	kinds := runtime.NewScheme()
+	utilruntime.Must(scheme.AddToScheme(kinds))
+	utilruntime.Must(v1alpha1.AddToScheme(kinds))
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        kinds,
+		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
+		HealthProbeBindAddress:        o.healthAddress,
+		LeaderElection:                o.leader,
+		LeaderElectionID:              leaseName,
+		LeaderElectionNamespace:       o.namespace,
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       new(10 * time.Second),
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: slimNode}},
+		},
+		Client: client.Options{Cache: &client.CacheOptions{
+			// Read one by one where needed, never held cluster-wide.
+			DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Pod{}},
+		}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making the manager (metrics %s, health %s): %w", o.metricsAddress, o.healthAddress, err)
+	}
+	return mgr, nil
+}
+
+// slimNode drops what drover never reads of a Node and what makes most of its size.
+func slimNode(in any) (any, error) {
+	node, ok := in.(*corev1.Node)
+	if !ok {
+		return in, nil
+	}
+	node.ManagedFields = nil
+	node.Status.Images = nil
+	return node, nil
+}
