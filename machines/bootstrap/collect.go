@@ -26,7 +26,7 @@ type Collector struct {
 	Clock  clock.WithTicker
 }
 
-// NeedLeaderElection: only the leader deletes.
+// NeedLeaderElection says that only the leader deletes.
 func (c *Collector) NeedLeaderElection() bool { return true }
 
 // Start collects now and then until ctx ends.

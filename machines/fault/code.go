@@ -32,6 +32,7 @@ var classes = map[Code]Class{
 	CodeServerError:             Transient,
 	CodeCloudUnavailable:        Transient,
 	CodeUnsettled:               Transient,
+	CodeBootstrapPending:        Transient,
 	// What a server did not become in its time will not come by waiting longer.
 	CodeBootstrapFailed: Invalid,
 	CodeJoinTimeout:     Invalid,

@@ -78,7 +78,9 @@ const (
 	CodeJoinTimeout        Code = "JoinTimeout"
 	// CodeUnsettled: whether an earlier call made the thing is not known yet.
 	CodeUnsettled Code = "Unsettled"
-	CodeUnknown   Code = "Unknown"
+	// CodeBootstrapPending: what a server boots with is somebody else's to make, and is not there yet.
+	CodeBootstrapPending Code = "BootstrapPending"
+	CodeUnknown          Code = "Unknown"
 )
 
 // Error is a failure with its class.

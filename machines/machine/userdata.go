@@ -9,7 +9,7 @@ import (
 )
 
 // makeUserData makes the join token and the user data. A Machine that cannot have any (a kubelet outside the version
-// skew, an unknown operating system) gets no server and says why.
+// skew, an unknown operating system) gets no server and says why; so does one that must wait for somebody else.
 func (r *Reconciler) makeUserData(ctx context.Context, p *pass) (bool, error) {
 	err := r.Bootstrap.Check(ctx, p.m)
 	if err == nil {
@@ -18,6 +18,11 @@ func (r *Reconciler) makeUserData(ctx context.Context, p *pass) (bool, error) {
 	var problem *bootstrap.Problem
 	if errors.As(err, &problem) {
 		r.fails(ctx, p, fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s", problem.Message))
+		return false, nil
+	}
+	var waiting *bootstrap.Waiting
+	if errors.As(err, &waiting) {
+		r.fails(ctx, p, fault.New(fault.Transient, fault.CodeBootstrapPending, "%s", waiting.Message))
 		return false, nil
 	}
 	if err != nil {
