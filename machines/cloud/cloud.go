@@ -114,8 +114,10 @@ type Server struct {
 	Fault *fault.Error
 	// ProviderID is the identity that the Node will bear.
 	ProviderID string
-	Addresses  []corev1.NodeAddress
-	Created    time.Time
+	// Owner is the UID of the Machine whose mark it bears; empty: it bears none.
+	Owner     types.UID
+	Addresses []corev1.NodeAddress
+	Created   time.Time
 	// Zone is the availability zone that the server is in; empty until known.
 	Zone string
 	// HostID identifies the physical host within the project; empty until known.

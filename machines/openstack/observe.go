@@ -104,7 +104,7 @@ func (p *project) holds(gone []*knownServer) bool {
 // are known: Nova learns of a floating IP late, and lists of changes never show it.
 func (i *instance) server(k *knownServer, ports map[int]ownedPort, ip ownedIP) *cloud.Server {
 	s := &cloud.Server{
-		ID: k.ID, Name: k.Name, Status: k.Status, State: stateOf(&k.row), ProviderID: i.providerID(k.ID),
+		ID: k.ID, Name: k.Name, Status: k.Status, State: stateOf(&k.row), ProviderID: i.providerID(k.ID), Owner: k.machine(),
 		Created: k.Created, Zone: k.Zone, HostID: k.HostID, Addresses: addressesOf(&k.row, ports, ip),
 		VolumeIDs: volumesOf(&k.row),
 	}
