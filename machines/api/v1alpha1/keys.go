@@ -130,6 +130,8 @@ const (
 	ConditionSpecValid = Prefix + "SpecValid"
 	// ConditionDeleting says which step of the deletion is waited for.
 	ConditionDeleting = Prefix + "Deleting"
+	// ConditionWarnings names what of spec and annotations is accepted without effect.
+	ConditionWarnings = Prefix + "Warnings"
 	// ConditionConsole holds the last words of the console of a server that did not become a node.
 	ConditionConsole = Prefix + "Console"
 )
@@ -138,6 +140,8 @@ const (
 const (
 	ConditionAvailable   = "Available"
 	ConditionProgressing = "Progressing"
+	// ConditionReplicaFailure, on a MachineSet: it cannot make its Machines; the reason is that of its errorReason.
+	ConditionReplicaFailure = "ReplicaFailure"
 	// ConditionDegraded, on a MachineDeployment: a rollout stopped at its deadline, Machines failed, or a set cannot make
 	// its Machines.
 	ConditionDegraded = "Degraded"
