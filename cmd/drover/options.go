@@ -33,13 +33,14 @@ type options struct {
 	cloud      string
 	caBundle   string
 
-	startupTaint       string
-	drainTimeout       time.Duration
-	joinTimeout        time.Duration
-	bootstrapAPIServer string
-	secretNamespaces   []string
-	workers            int
-	maxReplacing       int
+	startupTaint     string
+	drainTimeout     time.Duration
+	joinTimeout      time.Duration
+	secretNamespaces []string
+	workers          int
+
+	nodes        nodeOptions
+	maxReplacing int
 }
 
 func defaults() *options {
@@ -53,6 +54,7 @@ func defaults() *options {
 		drainTimeout:   2 * time.Hour,
 		joinTimeout:    10 * time.Minute,
 		workers:        10,
+		nodes:          nodeOptions{clusterDomain: "cluster.local"},
 	}
 }
 
@@ -81,9 +83,9 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.startupTaint, "startup-taint", o.startupTaint, "taint (effect NoSchedule) that a node bears until it can take pods; empty: none")
 	f.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout, "how long after its deletion a Machine's pods are still evicted under their disruption budgets")
 	f.DurationVar(&o.joinTimeout, "join-timeout", o.joinTimeout, "how long a server may take to become a node, from the server's creation")
-	f.StringVar(&o.bootstrapAPIServer, "bootstrap-api-server", o.bootstrapAPIServer, "URL of the API server for joining nodes; empty: kube-public/cluster-info, else the kubeconfig's")
 	f.StringSliceVar(&o.secretNamespaces, "secret-namespaces", o.secretNamespaces, "namespaces, beside its own, whose Secrets and ConfigMaps a Machine's provider spec may refer to")
 	f.IntVar(&o.workers, "workers", o.workers, "Machines worked on at a time")
+	o.nodes.addFlags(f)
 	f.IntVar(&o.maxReplacing, "max-replacing", o.maxReplacing, "how many Machines rollouts may replace at once, over all deployments; 0: no cap but each deployment's own surge and unavailability")
 }
 

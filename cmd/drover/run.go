@@ -58,7 +58,7 @@ func addControllers(mgr manager.Manager, o *options, id string, credentials open
 	now := clock.RealClock{}
 	os, err := openstack.New(openstack.Options{
 		Clock: now, Reader: mgr.GetClient(), ClusterID: id, Configured: credentials,
-		Registry: metrics.Registry, AllowedNamespaces: o.secretNamespaces,
+		Registry: metrics.Registry, AllowedNamespaces: o.secretNamespaces, ProviderIDRegion: o.nodes.providerIDRegion,
 	})
 	if err != nil {
 		return fmt.Errorf("making the cloud: %w", err)
@@ -66,10 +66,10 @@ func addControllers(mgr manager.Manager, o *options, id string, credentials open
 	if err := mgr.Add(os); err != nil {
 		return fmt.Errorf("adding the cloud: %w", err)
 	}
-	source := bootstrap.New(bootstrap.Options{
-		Control: mgr, Target: mgr, Clock: now, Rand: rand.Reader,
-		APIServer: o.bootstrapAPIServer, StartupTaint: o.startupTaint,
-	})
+	source, err := newSource(mgr, o)
+	if err != nil {
+		return err
+	}
 	deployments := deployment.New(deployment.Options{Control: mgr, Target: mgr, Clock: now, MaxReplacing: o.maxReplacing})
 	if err := mgr.AddMetricsServerExtraHandler("/plans", deployments); err != nil {
 		return fmt.Errorf("adding the page of plans: %w", err)
@@ -91,6 +91,21 @@ func addControllers(mgr manager.Manager, o *options, id string, credentials open
 		}
 	}
 	return nil
+}
+
+// newSource wires the making of user data, and the collection of what is left of it.
+func newSource(mgr manager.Manager, o *options) (*bootstrap.Source, error) {
+	site, err := o.nodes.readSite()
+	if err != nil {
+		return nil, err
+	}
+	now := clock.RealClock{}
+	source := bootstrap.New(bootstrap.Options{
+		Control: mgr, Target: mgr, Clock: now, Rand: rand.Reader,
+		APIServer: o.nodes.apiServer, InPod: o.kubeconfig == "", ClusterDNS: o.nodes.clusterDNS, ClusterDomain: o.nodes.clusterDomain,
+		StartupTaint: o.startupTaint, ProviderIDRegion: o.nodes.providerIDRegion, AllowedNamespaces: o.secretNamespaces, Site: site,
+	})
+	return source, mgr.Add(&bootstrap.Collector{Source: source, Clock: now})
 }
 
 // addAutoscale wires what every replica runs: the node groups and the service that shows them.

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/drover-project/drover/machines/bootstrap"
+)
+
+// nodeOptions are what every new node gets. Where machine-controller or operating-system-manager has a flag for the same,
+// the name is theirs.
+type nodeOptions struct {
+	apiServer        string
+	clusterDNS       []string
+	clusterDomain    string
+	providerIDRegion bool
+
+	httpProxy, noProxy string
+	registryMirrors    []string
+	insecureRegistries []string
+	pauseImage         string
+	caBundle           string
+	containerdVersion  string
+	featureGates       map[string]string
+}
+
+func (o *nodeOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.apiServer, "bootstrap-api-server", o.apiServer, "URL of the API server for joining nodes; empty: kube-public/cluster-info, else the kubeconfig's")
+	f.StringSliceVar(&o.clusterDNS, "cluster-dns", o.clusterDNS, "addresses of the cluster's resolver for pods; empty: those of Service kube-system/kube-dns")
+	f.StringVar(&o.clusterDomain, "cluster-domain", o.clusterDomain, "domain of the cluster's Services")
+	f.BoolVar(&o.providerIDRegion, "provider-id-region", o.providerIDRegion, "the provider ID of a node names its region (openstack://<region>/<id>); of use only until there are nodes, whose form is then taken")
+	f.StringVar(&o.httpProxy, "node-http-proxy", o.httpProxy, "URL of the proxy for the nodes' downloads, packages and images")
+	f.StringVar(&o.noProxy, "node-no-proxy", o.noProxy, "what the nodes reach without the proxy: hosts, domains and networks, with commas. Themselves, the metadata service and the API server are always among it")
+	f.StringSliceVar(&o.registryMirrors, "node-registry-mirrors", o.registryMirrors, "mirrors that the nodes ask before a registry: registry=URL, or URL alone for docker.io")
+	f.StringSliceVar(&o.insecureRegistries, "node-insecure-registries", o.insecureRegistries, "registries (host:port) whose certificates the nodes do not check")
+	f.StringVar(&o.pauseImage, "node-pause-image", o.pauseImage, "image of a pod's sandbox; empty: the container runtime's own")
+	f.StringVar(&o.caBundle, "node-ca-bundle", o.caBundle, "certificates that the nodes' systems trust (PEM file, read at start)")
+	f.StringVar(&o.containerdVersion, "node-containerd-version", o.containerdVersion, "containerd for images that have none; empty: the release that drover was tested with")
+	f.StringToStringVar(&o.featureGates, "node-kubelet-feature-gates", o.featureGates, "feature gates of every kubelet (Gate=true); a Machine's annotations lie over them")
+}
+
+// validate says what is wrong with the flags alone; files are not read.
+func (o *nodeOptions) validate() error {
+	site, err := o.site(nil)
+	errs := []error{err, site.Check()}
+	for _, address := range o.clusterDNS {
+		if net.ParseIP(address) == nil {
+			errs = append(errs, fmt.Errorf("--cluster-dns %q is no IP address", address))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// site turns the flags into what user data is made from.
+func (o *nodeOptions) site(caBundle []byte) (bootstrap.Site, error) {
+	s := bootstrap.Site{
+		HTTPProxy: o.httpProxy, NoProxy: o.noProxy, RegistryMirrors: o.registryMirrors, InsecureRegistries: o.insecureRegistries,
+		PauseImage: o.pauseImage, ContainerdVersion: o.containerdVersion, CABundle: caBundle, FeatureGates: map[string]bool{},
+	}
+	for gate, value := range o.featureGates {
+		on, err := strconv.ParseBool(value)
+		if err != nil {
+			return s, fmt.Errorf("--node-kubelet-feature-gates %s=%s: neither true nor false", gate, value)
+		}
+		s.FeatureGates[gate] = on
+	}
+	return s, nil
+}
+
+// readSite is site with the files that the flags name.
+func (o *nodeOptions) readSite() (bootstrap.Site, error) {
+	var bundle []byte
+	if o.caBundle != "" {
+		var err error
+		if bundle, err = os.ReadFile(o.caBundle); err != nil {
+			return bootstrap.Site{}, fmt.Errorf("reading --node-ca-bundle: %w", err)
+		}
+	}
+	s, err := o.site(bundle)
+	return s, errors.Join(err, s.Check())
+}
