@@ -6,12 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
@@ -19,6 +21,11 @@ import (
 )
 
 const testCluster = "cluster-1"
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	m.Run()
+}
 
 // bench is a driver at a simulated cloud, over real HTTP; both go by one clock that only the test moves.
 type bench struct {
@@ -114,7 +121,7 @@ func (b *bench) pass(d time.Duration) {
 	b.t.Helper()
 	end := b.clock.Now().Add(d)
 	b.eventually("time passes", func() bool {
-		b.clock.Step(750 * time.Millisecond)
+		b.clock.Step(max(750*time.Millisecond, d/200))
 		return !b.clock.Now().Before(end)
 	})
 }

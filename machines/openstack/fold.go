@@ -80,6 +80,14 @@ type knownServer struct {
 	own, accepted bool
 	// adopted is when the cluster's mark was written onto it last.
 	adopted time.Time
+	// explained: it is in ERROR, and was asked why by its ID.
+	explained bool
+}
+
+// unexplained: it is in ERROR and nobody has said why. Nova's lists show the fault only of servers whose records are in
+// the database that its API has as its own; in the usual installation those without a host are not (seen in Zed).
+func (k *knownServer) unexplained() bool {
+	return k.Status == statusError && k.Fault.Message == "" && !k.explained
 }
 
 // inventory is what is known of the servers of a project. It has no lock and no clock.
@@ -149,6 +157,9 @@ func (inv *inventory) merge(r row, now time.Time) bool {
 	if k.gone && !r.Updated.After(k.Updated) || r.Updated.Before(k.Updated) {
 		return false
 	}
+	if r.Status == statusError && k.Status == statusError && r.Fault.Message == "" {
+		r.Fault = k.Fault
+	}
 	found := k.missing
 	if k.same(&r) && !k.gone {
 		k.missing = false
@@ -168,6 +179,7 @@ func (inv *inventory) take(k *knownServer, r row, now time.Time) {
 		inv.unindex(k)
 	}
 	k.row, k.missing = r, false
+	k.explained = k.explained && r.Status == statusError
 	k.gone = r.Status == statusDeleted
 	switch {
 	case k.gone:

@@ -14,7 +14,7 @@ import (
 )
 
 // Observe says what is known, from memory. It asks for one server by its ID only when that server is named or known and
-// no list shows it: only so an absence becomes a proof.
+// no list shows it, for only so an absence becomes a proof, and once when it is in ERROR and the list does not say why.
 func (i *instance) Observe(ctx context.Context) (cloud.Facts, error) {
 	p, err := i.project()
 	if p == nil {
@@ -26,11 +26,16 @@ func (i *instance) Observe(ctx context.Context) (cloud.Facts, error) {
 	if p.guard.held[doubtful] {
 		doubtful = ""
 	}
+	failed := slices.IndexFunc(living, (*knownServer).unexplained)
 	p.mu.Unlock()
-	if doubtful != "" {
+	switch {
+	case doubtful != "":
 		if err := i.prove(ctx, p, doubtful); err != nil {
 			return cloud.Facts{}, err
 		}
+	case failed >= 0:
+		// Without an answer the server is in ERROR all the same.
+		_ = i.prove(ctx, p, living[failed].ID)
 	}
 	return i.facts(p), nil
 }
@@ -73,6 +78,7 @@ func (i *instance) prove(ctx context.Context, p *project, id string) error {
 		return err
 	}
 	p.inventory.merge(body.Server, p.clock.Now())
+	p.inventory.servers[id].explained = true
 	return nil
 }
 

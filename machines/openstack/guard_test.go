@@ -1,0 +1,208 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+func TestTooMany(t *testing.T) {
+	for _, tc := range []struct {
+		lost, known int
+		want        bool
+	}{{3, 3, false}, {4, 4, true}, {3, 20, false}, {4, 20, true}, {4, 39, true}, {4, 40, false}, {10, 100, false}, {11, 100, true}} {
+		if got := tooMany(tc.lost, tc.known); got != tc.want {
+			t.Errorf("%d of %d: %v", tc.lost, tc.known, got)
+		}
+	}
+}
+
+func TestLosses(t *testing.T) {
+	gone := func(before time.Duration) *knownServer { return &knownServer{gone: true, goneAt: noon.Add(-before)} }
+	for name, tc := range map[string]struct {
+		server *knownServer
+		lost   int
+		known  int
+	}{
+		"a living one is known":                  {&knownServer{}, 0, 1},
+		"one that is gone is lost":               {gone(time.Minute), 1, 1},
+		"one that is missing is lost":            {&knownServer{missing: true}, 1, 1},
+		"one that is gone for long is neither":   {gone(time.Hour), 0, 0},
+		"one that drover deleted is neither":     {&knownServer{gone: true, goneAt: noon, own: true}, 0, 0},
+		"one whose loss was accepted is as well": {&knownServer{gone: true, goneAt: noon, accepted: true}, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inv := newInventory()
+			inv.servers["a"] = tc.server
+			lost, known := inv.losses(noon, func(*knownServer) bool { return true })
+			if len(lost) != tc.lost || known != tc.known {
+				t.Fatalf("lost %v of %d", lost, known)
+			}
+			if lost, known := inv.losses(noon, func(*knownServer) bool { return false }); len(lost)+known != 0 {
+				t.Fatal("somebody else's server counts")
+			}
+		})
+	}
+}
+
+// fleet makes so many Machines with ACTIVE servers.
+func (b *bench) fleet(n int) (all []cloud.Instance, servers []*cloud.Server, machines []*v1alpha1.Machine) {
+	b.t.Helper()
+	for k := range n {
+		m := newMachine(b.t, fmt.Sprintf("m%d", k), seedFields())
+		_, s := b.active(m)
+		m.Spec.ProviderID = ptr.To(s.ProviderID)
+		all, servers, machines = append(all, b.instance(m)), append(servers, s), append(machines, m)
+	}
+	return all, servers, machines
+}
+
+func TestTheMassGuard(t *testing.T) {
+	const n = 10
+	boot := func(c *sim.Config) { c.BootTime = 0 }
+	gone := func(b *bench, all []cloud.Instance) (gone, held int) {
+		for _, i := range all {
+			f := b.observe(i)
+			if f.Gone {
+				gone++
+			}
+			if f.Held != "" {
+				held++
+			}
+		}
+		return gone, held
+	}
+	t.Run("three that vanish are gone", func(t *testing.T) {
+		b := newBench(t, boot)
+		all, servers, _ := b.fleet(n)
+		for _, s := range servers[:3] {
+			b.sim.DeleteServer(s.ID)
+		}
+		b.eventually("gone", func() bool { g, h := gone(b, all); return g == 3 && h == 0 })
+	})
+	t.Run("more are held, and nothing of them is released, until a person says so", func(t *testing.T) {
+		b := newBench(t, boot)
+		told := make(chan bool, 1)
+		word := false
+		b.options.Collect = func(context.Context) (bool, error) {
+			select {
+			case word = <-told:
+			default:
+			}
+			return word, nil
+		}
+		b.restart()
+		all, servers, _ := b.fleet(n)
+		for _, s := range servers[:5] {
+			b.sim.DeleteServer(s.ID)
+		}
+		b.eventually("held", func() bool { g, h := gone(b, all); return g == 0 && h == n })
+		if f := b.observe(all[0]); !strings.Contains(f.Held, "5 of 10 servers") || !strings.Contains(f.Held, annotationCollect) {
+			t.Errorf("not for people: %q", f.Held)
+		}
+		b.pass(30 * time.Minute)
+		if done, err := all[0].Release(b.ctx); done || err != nil {
+			t.Errorf("released: %v, %v", done, err)
+		}
+		if got := len(b.sim.Leftovers().Ports); got != n {
+			t.Errorf("%d ports are left", got)
+		}
+		told <- true
+		b.eventually("believed", func() bool { g, h := gone(b, all); return g == 5 && h == 0 })
+		b.remove(all[0])
+	})
+	t.Run("what drover deletes itself is never too much", func(t *testing.T) {
+		b := newBench(t, boot)
+		all, _, _ := b.fleet(n)
+		for _, i := range all {
+			b.remove(i)
+		}
+		b.nothingLeft()
+	})
+	t.Run("a crash in the middle of a large removal holds nothing", func(t *testing.T) {
+		b := newBench(t, boot)
+		all, _, machines := b.fleet(n)
+		for _, i := range all {
+			if err := i.DeleteServer(b.ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.stop()
+		b.clock.Step(time.Minute)
+		b.sim.Servers()
+		b.start()
+		for _, m := range machines {
+			m.DeletionTimestamp = ptr.To(metav1.Now())
+			b.remove(b.synced(m))
+		}
+		b.nothingLeft()
+	})
+	t.Run("a crash does not make losses believable", func(t *testing.T) {
+		b := newBench(t, boot)
+		_, servers, machines := b.fleet(n)
+		b.stop()
+		for _, s := range servers[:8] {
+			b.sim.DeleteServer(s.ID)
+		}
+		b.clock.Step(time.Minute)
+		b.sim.ArchiveDeleted()
+		b.start()
+		var all []cloud.Instance
+		for _, m := range machines {
+			all = append(all, b.synced(m))
+		}
+		gone(b, all)
+		if g, h := gone(b, all); g > guardLeast || h != n {
+			t.Errorf("%d are gone, %d Machines hear that losses are held", g, h)
+		}
+	})
+	t.Run("a cell that is lost and found ends by itself", func(t *testing.T) {
+		b := newBench(t, boot)
+		all, _, _ := b.fleet(n)
+		b.sim.LoseCell("cell1")
+		b.eventually("held", func() bool { _, h := gone(b, all); return h == n })
+		if got := b.calls("GET /servers/{id}"); got != 0 {
+			t.Errorf("%d GETs of what is held", got)
+		}
+		b.sim.RestoreCells()
+		b.eventually("found", func() bool { g, h := gone(b, all); return g+h == 0 })
+	})
+}
+
+func TestJudgeOrphans(t *testing.T) {
+	old, young := noon.Add(-orphanAge), noon.Add(-time.Minute)
+	server := func(id, machine string) Resource {
+		return Resource{Kind: "server", ID: id, Machine: types.UID(machine), Since: old}
+	}
+	living := map[types.UID]bool{"a": true}
+	many := []Resource{server("1", "x"), server("2", "x"), server("3", "x"), server("4", "x")}
+	for name, tc := range map[string]struct {
+		marked  []Resource
+		told    bool
+		orphans int
+		reports bool
+	}{
+		"CAPI-59 what has a Machine is no orphan":       {[]Resource{server("1", "a")}, false, 0, false},
+		"CAPI-59 what has none is one":                  {[]Resource{server("1", "x"), {Kind: "port", ID: "2", Machine: "x", Since: old}}, false, 2, false},
+		"CAPI-59 what is young is none yet":             {[]Resource{{Kind: "port", ID: "2", Machine: "x", Since: young}}, false, 0, false},
+		"too many servers without a Machine: reports":   {many, false, 4, true},
+		"too many, and a person has said so: collected": {many, true, 4, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := JudgeOrphans(tc.marked, living, noon, tc.told)
+			if len(v.Orphans) != tc.orphans || (v.ReportOnly != "") != tc.reports {
+				t.Fatalf("got %+v", v)
+			}
+		})
+	}
+}

@@ -1,0 +1,256 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+// raw makes a call as somebody else in the project would.
+func (b *bench) raw(s service, method, path string, body, into any) {
+	b.t.Helper()
+	creds := b.credentials()
+	conn, err := b.cloud.connect(&creds)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	err = conn.session.do(b.ctx, call{service: s, doing: method + " " + path}, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+		_, err := client.Request(ctx, method, client.ServiceURL(path), &gophercloud.RequestOpts{
+			JSONBody: body, JSONResponse: into, OkCodes: []int{200, 201, 202, 204},
+		})
+		return err
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// plan resolves a spec as the driver would.
+func (b *bench) plan(m *v1alpha1.Machine) *plan {
+	b.t.Helper()
+	i, ok := b.instance(m).(*instance)
+	if !ok {
+		b.t.Fatal("no instance of ours")
+	}
+	p, err := i.connection.catalog.resolve(b.ctx, i.spec)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return p
+}
+
+// left makes a server as machine-controller leaves it: a port of Nova's making, no tags, the Machine's UID as its only mark.
+func (b *bench) left(m *v1alpha1.Machine, p *plan) string {
+	b.t.Helper()
+	var made struct {
+		Server struct{ ID string } `json:"server"`
+	}
+	b.raw(computeService, "POST", "servers", map[string]any{"server": map[string]any{
+		"name": m.Name, "flavorRef": p.flavor.ID, "imageRef": p.image.ID, "networks": []any{map[string]any{"uuid": p.networks[0].network}},
+		"metadata": map[string]string{metadataMachineUID: string(m.UID), "system-cluster": "mmxfcmgjkx"},
+	}}, &made)
+	return made.Server.ID
+}
+
+func TestTakeOverOfWhatMachineControllerLeaves(t *testing.T) {
+	const n = 200
+	b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
+	b.synced(newMachine(t, "first", seedFields()))
+	p := b.plan(newMachine(t, "first", seedFields()))
+	var machines []*v1alpha1.Machine
+	for k := range n {
+		m := newMachine(t, fmt.Sprintf("m%d", k), seedFields())
+		id := b.left(m, p)
+		if k%2 == 0 {
+			m.Spec.ProviderID = ptr.To("openstack:///" + id)
+		}
+		machines = append(machines, m)
+	}
+	b.restart()
+	b.sim.ForgetCalls()
+	living := map[types.UID]bool{}
+	for _, m := range machines {
+		living[m.UID] = true
+		i := b.synced(m)
+		if f := b.observe(i); f.Server == nil || f.Gone {
+			t.Fatalf("none is missing: %s has %+v", m.Name, f)
+		}
+		if _, err := i.EnsureServer(b.ctx, nil); err != nil {
+			t.Fatalf("%s: what is there is adopted: %v", m.Name, err)
+		}
+	}
+	marked := func() int {
+		n := 0
+		for _, s := range b.sim.Servers() {
+			if s.Metadata[metadataClusterID] == testCluster && s.Metadata["system-cluster"] != "" && living[types.UID(s.Metadata[metadataMachineUID])] {
+				n++
+			}
+		}
+		return n
+	}
+	b.eventually("CAPI-54 all are marked", func() bool { return marked() == n })
+	b.pass(20 * time.Minute)
+	for name, want := range map[string]int{
+		"POST /servers": 0, "POST /ports": 0, "DELETE /servers/{id}": 0, "DELETE /ports/{id}": 0, "POST /servers/{id}/metadata": n, "GET /servers/{id}": 0,
+	} {
+		if got := b.calls(name); got != want {
+			t.Errorf("CAPI-54: %d × %s, want %d", got, name, want)
+		}
+	}
+	if v := JudgeOrphans(b.cloud.Marked(), living, b.clock.Now(), false); len(v.Orphans) != 0 {
+		t.Errorf("none is collected: %v", v.Orphans)
+	}
+}
+
+func TestAServerThatOnlyAMachineNamesIsMarked(t *testing.T) {
+	b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
+	old := newMachine(t, "a", seedFields())
+	b.synced(old)
+	id := b.left(old, b.plan(old))
+	foreign := b.left(newMachine(t, "b", seedFields()), b.plan(old))
+	b.raw(computeService, "POST", "servers/"+foreign+"/metadata", map[string]any{"metadata": map[string]string{metadataClusterID: "another"}}, nil)
+	b.restart()
+	restored, claims := newMachine(t, "a", seedFields()), newMachine(t, "b", seedFields())
+	restored.UID, claims.UID = "uid-new", "uid-claims"
+	restored.Spec.ProviderID, claims.Spec.ProviderID = ptr.To("openstack:///"+id), ptr.To("openstack:///"+foreign)
+	b.synced(restored)
+	b.synced(claims)
+	b.eventually("it is marked with the Machine's new UID", func() bool {
+		s, _ := b.sim.Server(id)
+		return s.Metadata[metadataMachineUID] == "uid-new" && s.Metadata[metadataClusterID] == testCluster
+	})
+	b.pass(2 * time.Minute)
+	if s, _ := b.sim.Server(foreign); s.Metadata[metadataClusterID] != "another" || s.Metadata[metadataMachineUID] != "uid-b" {
+		t.Errorf("another cluster's server was marked: %v", s.Metadata)
+	}
+}
+
+func TestAnAddressThatMachineControllerMadeGoesWithTheMachine(t *testing.T) {
+	b := newBench(t)
+	m := newMachine(t, "a", seedFields().with("floatingIpPool", sim.MetaKubePool))
+	b.synced(m)
+	p := b.plan(m)
+	make := func() string {
+		var made struct {
+			FloatingIP struct{ ID string } `json:"floatingip"`
+		}
+		b.raw(networkService, "POST", "floatingips", map[string]any{"floatingip": map[string]any{"floating_network_id": p.pool}}, &made)
+		return made.FloatingIP.ID
+	}
+	own, foreign := make(), make()
+	m.Annotations = map[string]string{v1alpha1.FinalizerFloatingIP: own}
+	b.sim.ForgetCalls()
+	i, _ := b.active(m)
+	if got := b.calls("POST /floatingips"); got != 0 {
+		t.Errorf("MC-50: %d more addresses were made", got)
+	}
+	if !b.observe(i).Leftovers {
+		t.Error("the address is a leftover")
+	}
+	b.remove(i)
+	if left := b.sim.Leftovers(); len(left.FloatingIPs) != 1 || left.FloatingIPs[0] != foreign || len(left.Servers)+len(left.Ports) != 0 {
+		t.Errorf("MC-50 MC-68: left %+v, want only the foreign address %s", left, foreign)
+	}
+}
+
+func TestMachinesThatAreNoMoreAreForgotten(t *testing.T) {
+	b := newBench(t)
+	here, gone := newMachine(t, "here", seedFields()), newMachine(t, "gone", seedFields())
+	b.withReader(newReader(t, here))
+	b.synced(here)
+	b.synced(gone)
+	b.eventually("the one that was let go by force is forgotten", func() bool {
+		_, known := b.cloud.machines.get(gone.UID)
+		return !known
+	})
+	if _, known := b.cloud.machines.get(here.UID); !known {
+		t.Error("the one that is there was forgotten")
+	}
+}
+
+func TestADeletionThatIsStuckIsForced(t *testing.T) {
+	for name, refuse := range map[string]bool{"CAPI-44 MC-64 by force from the fourth time on": false, "a cloud that does not let us force is asked politely": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, func(c *sim.Config) { c.DeleteTime = 24 * time.Hour })
+			i, _ := b.active(newMachine(t, "a", seedFields()))
+			if refuse {
+				b.sim.Inject(sim.Fault{Call: "POST /servers/{id}/action", Status: 403})
+			}
+			for range 5 {
+				if err := i.DeleteServer(b.ctx); err != nil {
+					t.Fatal(err)
+				}
+				b.pass(6 * time.Minute)
+			}
+			polite, forced := 3, 1
+			if refuse {
+				polite, forced = 5, 2
+			}
+			if p, f := b.calls("DELETE /servers/{id}"), b.calls("POST /servers/{id}/action"); p != polite || f != forced {
+				t.Errorf("%d polite, %d by force", p, f)
+			}
+		})
+	}
+}
+
+func TestTheGroupOfAMachineIsItsDeployment(t *testing.T) {
+	owned := func(set, hash string) *v1alpha1.Machine {
+		m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "m"}}
+		if set != "" {
+			m.OwnerReferences = []metav1.OwnerReference{{Name: set, Controller: ptr.To(true)}}
+		}
+		if hash != "" {
+			m.Labels = map[string]string{v1alpha1.LabelTemplateHash: hash}
+		}
+		return m
+	}
+	for want, m := range map[string]*v1alpha1.Machine{
+		"n/workers": owned("workers-12345", "12345"), "n/bare": owned("bare", ""), "n/m": owned("", ""),
+	} {
+		if got := groupOfMachine(m); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestWarningsNameWhatHasNoEffect(t *testing.T) {
+	b := newBench(t)
+	m := newMachine(t, "a", seedFields().with("trustDevicePath", true).with("NodeVolumeAttachLimit", 25))
+	got := b.instance(m).Warnings()
+	if len(got) != 2 || got[0] != "Machine kube-system/a: spec.providerSpec.value.cloudProviderSpec.NodeVolumeAttachLimit: has no effect; it may be removed" {
+		t.Errorf("got %q", got)
+	}
+	m = newMachine(t, "a", seedFields().with("flaver", "x"))
+	m.Spec.ProviderID = ptr.To("openstack:///" + "11111111-0000-0000-0000-000000000001")
+	if got := b.instance(m).Warnings(); len(got) != 1 {
+		t.Errorf("an unknown key of a Machine with a server is a warning: %q", got)
+	}
+	if got := b.instance(newMachine(t, "a", seedFields())).Warnings(); len(got) != 0 {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestMetadataIsWrittenOverAndNothingElse(t *testing.T) {
+	b := newBench(t)
+	_, s := b.active(newMachine(t, "a", seedFields().with("tags", map[string]string{"team": "blue"})))
+	b.pass(time.Minute)
+	if got := b.calls("POST /servers/{id}/metadata"); got != 0 {
+		t.Errorf("a server of our own making was marked again, %d times", got)
+	}
+	got, err := servers.Get(b.ctx, &gophercloud.ServiceClient{ProviderClient: b.connectionOf("uid-a").session.provider,
+		Endpoint: b.connectionOf("uid-a").session.id.endpoints[computeService], Type: "compute"}, s.ID).Extract()
+	if err != nil || got.Metadata["team"] != "blue" || fault.Of(err) != nil {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
