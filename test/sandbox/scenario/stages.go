@@ -58,12 +58,16 @@ func applyGroup(ctx context.Context, d *Demo) (string, error) {
 }
 
 func scaleUp(ctx context.Context, d *Demo) (string, error) {
+	before, err := d.members(ctx)
+	if err != nil {
+		return "", err
+	}
 	if err := d.workload(ctx, largest); err != nil {
 		return "", err
 	}
-	first := &firstJoin{}
+	first := newFirstJoin(before.nodes)
 	all := d.running(largest)
-	err := d.until(ctx, func(ctx context.Context) (string, error) {
+	err = d.until(ctx, func(ctx context.Context) (string, error) {
 		pods, err := d.pods(ctx)
 		if err != nil {
 			return "", err
@@ -81,8 +85,8 @@ func scaleUp(ctx context.Context, d *Demo) (string, error) {
 	d.Joined = first.took
 	note := fmt.Sprintf("first pending pod to its node ready: %.1f s", first.took.Seconds())
 	switch {
-	case first.pod == "":
-		return note, fmt.Errorf("no pod was ever pending: the group was large enough, so nothing is shown")
+	case !first.joined:
+		return "", fmt.Errorf("no pod that was pending came to a new node: the group was large enough, so nothing is shown")
 	case first.took > JoinLimit:
 		return note, fmt.Errorf("the first pending pod waited %.1f s for its node; the limit is %s", first.took.Seconds(), JoinLimit)
 	}

@@ -101,22 +101,30 @@ func TestSurplus(t *testing.T) {
 	}
 }
 
-func TestFirstJoinFollowsTheFirstPodThatWasPending(t *testing.T) {
-	pending := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
-		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},
-	}}}
-	bound := *pending.DeepCopy()
-	bound.Spec.NodeName = "n"
+func TestFirstJoinMeasuresAPodThatWaitedForANewNode(t *testing.T) {
+	pending := func(name string) corev1.Pod {
+		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
+			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},
+		}}}
+	}
+	bound := func(name, node string) corev1.Pod {
+		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{NodeName: node}}
+	}
 	start := time.Unix(0, 0)
-	f := &firstJoin{}
-	f.look([]corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "fits"}, Spec: corev1.PodSpec{NodeName: "m"}}, pending}, nil, start)
-	f.look([]corev1.Pod{bound}, nil, start.Add(4*time.Second))
-	if f.took != 0 {
+	old := usable("old", "", "")
+	f := newFirstJoin([]corev1.Node{old})
+	f.look([]corev1.Pod{bound("fits", "old"), pending("late"), pending("p")}, []corev1.Node{old}, start)
+	f.look([]corev1.Pod{bound("late", "old"), pending("p")}, []corev1.Node{old}, start.Add(100*time.Millisecond))
+	if f.joined {
+		t.Errorf("a pod that waited a moment for an old node: got %s", f.took)
+	}
+	f.look([]corev1.Pod{bound("p", "n")}, []corev1.Node{old}, start.Add(4*time.Second))
+	if f.joined {
 		t.Errorf("before its node is usable: got %s", f.took)
 	}
-	f.look([]corev1.Pod{bound}, []corev1.Node{usable("n", "", "")}, start.Add(5*time.Second))
-	f.look([]corev1.Pod{bound}, []corev1.Node{usable("n", "", "")}, start.Add(6*time.Second))
-	if f.pod != "p" || f.took != 5*time.Second {
+	f.look([]corev1.Pod{bound("p", "n")}, []corev1.Node{old, usable("n", "", "")}, start.Add(5*time.Second))
+	f.look([]corev1.Pod{bound("p", "n")}, []corev1.Node{old, usable("n", "", "")}, start.Add(6*time.Second))
+	if !f.joined || f.took != 5*time.Second {
 		t.Errorf("got %+v", f)
 	}
 }

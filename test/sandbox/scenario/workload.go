@@ -86,33 +86,40 @@ func (d *Demo) running(want int) check {
 	}
 }
 
-// firstJoin follows the first pod that is seen to fit nowhere until the node that it was bound to is usable.
+// firstJoin follows the pods that are seen to fit nowhere until one of them is bound to a usable node that was not there
+// before. A pod may also be seen waiting for a moment and then fit on an old node, which the scheduler learns of late:
+// such a one waits for no server, and is not measured.
 type firstJoin struct {
-	pod  string
-	seen time.Time
-	took time.Duration
+	// old are the nodes that were there before the pods.
+	old map[string]bool
+	// waiting says since when each pod is known to fit nowhere.
+	waiting map[string]time.Time
+	// took is how long the measured pod waited; joined: there is one.
+	took   time.Duration
+	joined bool
+}
+
+func newFirstJoin(before []corev1.Node) *firstJoin {
+	f := &firstJoin{old: map[string]bool{}, waiting: map[string]time.Time{}}
+	for i := range before {
+		f.old[before[i].Name] = true
+	}
+	return f
 }
 
 func (f *firstJoin) look(pods []corev1.Pod, nodes []corev1.Node, now time.Time) {
-	if f.pod == "" {
-		for i := range pods {
-			if unschedulable(&pods[i]) {
-				f.pod, f.seen = pods[i].Name, now
-				break
-			}
-		}
-	}
-	if f.pod == "" || f.took != 0 {
-		return
+	usable := map[string]bool{}
+	for i := range nodes {
+		usable[nodes[i].Name] = sandbox.UsableNode(&nodes[i])
 	}
 	for i := range pods {
-		if pods[i].Name != f.pod || pods[i].Spec.NodeName == "" {
-			continue
-		}
-		for j := range nodes {
-			if nodes[j].Name == pods[i].Spec.NodeName && sandbox.UsableNode(&nodes[j]) {
-				f.took = now.Sub(f.seen)
-			}
+		p := &pods[i]
+		since, waited := f.waiting[p.Name]
+		switch node := p.Spec.NodeName; {
+		case !waited && unschedulable(p):
+			f.waiting[p.Name] = now
+		case waited && !f.joined && node != "" && !f.old[node] && usable[node]:
+			f.took, f.joined = now.Sub(since), true
 		}
 	}
 }
