@@ -91,7 +91,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 
 // validate says everything that is wrong with the options at once. What concerns the gRPC server, autoscale.New checks.
 func (o *options) validate() error {
-	var errs []error
+	errs := []error{o.nodes.validate()}
 	if o.drainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("--drain-timeout %v is negative", o.drainTimeout))
 	}
