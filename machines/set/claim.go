@@ -63,7 +63,7 @@ func (r *Reconciler) claim(ctx context.Context, set *v1alpha1.MachineSet, select
 		}
 		ctrl.LoggerFrom(ctx).Info("releasing a Machine whose labels no longer match", "machine", m.Name)
 		refs := slices.DeleteFunc(slices.Clone(m.OwnerReferences), func(o metav1.OwnerReference) bool { return o.UID == set.UID })
-		if err := r.writeOwners(ctx, m, refs); err != nil {
+		if err := r.writeOwners(ctx, m, refs, string(set.UID)); err != nil {
 			return nil, err
 		}
 	}
@@ -94,15 +94,53 @@ func (r *Reconciler) adopt(ctx context.Context, set *v1alpha1.MachineSet, m *v1a
 	}
 	ctrl.LoggerFrom(ctx).Info("adopting a Machine", "machine", m.Name)
 	refs := append(slices.Clone(m.OwnerReferences), *metav1.NewControllerRef(set, v1alpha1.MachineSetKind))
-	return r.writeOwners(ctx, m, refs)
+	return r.writeOwners(ctx, m, refs, "")
 }
 
-func (r *Reconciler) writeOwners(ctx context.Context, m *v1alpha1.Machine, refs []metav1.OwnerReference) error {
-	err := r.patch(ctx, m.DeepCopy(), map[string]any{"metadata": map[string]any{
-		"uid": m.UID, "resourceVersion": m.ResourceVersion, "ownerReferences": refs,
-	}})
+// writeOwners writes a Machine's owners, and by which set it was released; empty takes that note off.
+func (r *Reconciler) writeOwners(ctx context.Context, m *v1alpha1.Machine, refs []metav1.OwnerReference, releasedBy string) error {
+	metadata := map[string]any{"uid": m.UID, "resourceVersion": m.ResourceVersion, "ownerReferences": refs}
+	switch _, noted := m.Annotations[v1alpha1.AnnotationReleasedBy]; {
+	case releasedBy != "":
+		metadata["annotations"] = map[string]any{v1alpha1.AnnotationReleasedBy: releasedBy}
+	case noted:
+		metadata["annotations"] = map[string]any{v1alpha1.AnnotationReleasedBy: nil}
+	}
+	err := r.patch(ctx, m.DeepCopy(), map[string]any{"metadata": metadata})
 	if err != nil {
 		return fmt.Errorf("writing the owner of Machine %s: %w", m.Name, err)
+	}
+	return nil
+}
+
+// released counts the Machines that the set released and that are still there.
+func (r *Reconciler) released(ctx context.Context, set *v1alpha1.MachineSet) (int, error) {
+	var list v1alpha1.MachineList
+	err := r.client.List(ctx, &list, client.InNamespace(set.Namespace), client.MatchingFields{releasedIndex: string(set.UID)}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return 0, fmt.Errorf("listing released Machines: %w", err)
+	}
+	return len(list.Items), nil
+}
+
+// heal gives a set whose stored size is negative the size that it has. A set of a deployment gets its size from there.
+// Where the scale subresource is served, the API server refuses every other write to such a set, its status too; only
+// CRDs of old let such a size in.
+func (r *Reconciler) heal(ctx context.Context, set *v1alpha1.MachineSet) error {
+	if metav1.GetControllerOfNoCopy(set) != nil {
+		return nil
+	}
+	machines, err := r.owned(ctx, set)
+	if err != nil {
+		return err
+	}
+	living := slices.DeleteFunc(machines, func(m *v1alpha1.Machine) bool { return !m.DeletionTimestamp.IsZero() })
+	r.events.Eventf(set, nil, "Warning", reasonInvalid, "Reconcile", "spec.replicas was %d: it must not be negative; %d is put there, as many as there are", *set.Spec.Replicas, len(living))
+	err = r.patch(ctx, set, map[string]any{
+		"metadata": map[string]any{"uid": set.UID, "resourceVersion": set.ResourceVersion}, "spec": map[string]any{"replicas": len(living)},
+	})
+	if err != nil {
+		return fmt.Errorf("writing a size in the place of a negative one: %w", err)
 	}
 	return nil
 }

@@ -32,6 +32,9 @@ const FieldManager = "drover-machineset"
 // for all that happened meanwhile.
 const gather = 200 * time.Millisecond
 
+// ceilingAgain is when a set at its ceiling is looked at again; a released Machine that goes wakes nobody.
+const ceilingAgain = time.Minute
+
 // Options are what the controller needs.
 type Options struct {
 	// Control is the cluster that holds the MachineSets and Machines.
@@ -71,7 +74,12 @@ func New(o Options) *Reconciler {
 // SetupWithManager makes the manager run the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	cache := r.options.Control.GetCache()
-	if err := cache.IndexField(context.Background(), &v1alpha1.Machine{}, controllerIndex, controllerOf); err != nil {
+	for name, index := range map[string]client.IndexerFunc{controllerIndex: controllerOf, releasedIndex: releasedBy} {
+		if err := cache.IndexField(context.Background(), &v1alpha1.Machine{}, name, index); err != nil {
+			return err
+		}
+	}
+	if err := r.setupClasses(mgr, cache); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).
@@ -101,6 +109,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (ctrl.Result, error) {
+	if set.Spec.Replicas != nil && *set.Spec.Replicas < 0 {
+		return ctrl.Result{}, r.heal(ctx, set)
+	}
 	selector, invalid := check(set)
 	if invalid != nil {
 		return ctrl.Result{}, r.refuse(ctx, set, invalid)
@@ -121,21 +132,49 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 	if err := r.ownSpec(ctx, set, next, &wait, machines); err != nil {
 		return ctrl.Result{}, err
 	}
+	ceilinged, err := r.boundByCeiling(ctx, set, &next)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if ceilinged != nil {
+		wait = soonest(wait, ceilingAgain)
+	}
 	acted := r.act(ctx, set, next)
 	status := seen.status(selector)
-	if acted != nil {
+	if failed := errors.Join(acted, ceilinged); failed != nil {
 		reason := reasonCreate
-		status.ErrorReason, status.ErrorMessage = &reason, bounded(acted.Error())
+		if acted == nil {
+			reason = reasonCeiling
+		}
+		status.ErrorReason, status.ErrorMessage = &reason, bounded(failed.Error())
 	} else if next.create > 0 || len(next.remove) > 0 {
 		// The numbers are about to change: they are written once, when the cache shows what was done.
 		return ctrl.Result{RequeueAfter: gather}, nil
 	}
+	status.Conditions = conditions(set, status, next.wanted, metav1.NewTime(r.clock.Now()))
 	return ctrl.Result{RequeueAfter: soonest(wait, seen.availableIn)}, errors.Join(acted, r.writeStatus(ctx, set, status))
+}
+
+// boundByCeiling keeps a decision below the set's ceiling; ceilinged says what is not made, told in an Event when it is
+// new.
+func (r *Reconciler) boundByCeiling(ctx context.Context, set *v1alpha1.MachineSet, d *decision) (ceilinged, err error) {
+	if d.create == 0 {
+		return nil, nil
+	}
+	released, err := r.released(ctx, set)
+	if err != nil {
+		return nil, err
+	}
+	d.create, ceilinged = underCeiling(d.create, d.wanted, released)
+	if told := set.Status.ErrorReason; ceilinged != nil && (told == nil || *told != reasonCeiling) {
+		r.events.Eventf(set, nil, "Warning", reasonCeiling, "Create", "%s", ceilinged.Error())
+	}
+	return ceilinged, nil
 }
 
 // refuse tells people what in the spec cannot be followed; nothing else is done.
 func (r *Reconciler) refuse(ctx context.Context, set *v1alpha1.MachineSet, invalid error) error {
-	st := failedStatus(set, reasonInvalid, invalid)
+	st := failedStatus(set, reasonInvalid, invalid, metav1.NewTime(r.clock.Now()))
 	if told := set.Status.ErrorMessage; told == nil || *told != *st.ErrorMessage {
 		r.events.Eventf(set, nil, "Warning", reasonInvalid, "Reconcile", "%s", invalid.Error())
 	}
@@ -160,16 +199,10 @@ func check(set *v1alpha1.MachineSet) (labels.Selector, error) {
 	if selector.Empty() || !selector.Matches(labels.Set(set.Spec.Template.Metadata.Labels)) {
 		return nil, errSelector
 	}
-	if set.Spec.Replicas != nil && *set.Spec.Replicas < 0 {
-		return nil, errNegative
-	}
 	return selector, rollout.CheckDeletePolicy(set.Spec.DeletePolicy)
 }
 
-var (
-	errSelector = errors.New("spec.selector does not match spec.template.metadata.labels (or is empty): add the selector's labels to the template")
-	errNegative = errors.New("spec.replicas must not be negative")
-)
+var errSelector = errors.New("spec.selector does not match spec.template.metadata.labels (or is empty): add the selector's labels to the template")
 
 func soonest(a, b time.Duration) time.Duration {
 	switch {

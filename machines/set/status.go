@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -18,6 +19,7 @@ import (
 const (
 	reasonInvalid = "InvalidConfiguration"
 	reasonCreate  = "CreateError"
+	reasonCeiling = "TooManyMachines"
 )
 
 // status counts the living Machines.
@@ -43,11 +45,16 @@ func (s seen) status(selector labels.Selector) v1alpha1.MachineSetStatus {
 }
 
 // failedStatus keeps the numbers and says what is wrong with the spec.
-func failedStatus(set *v1alpha1.MachineSet, reason string, err error) v1alpha1.MachineSetStatus {
+func failedStatus(set *v1alpha1.MachineSet, reason string, err error, now metav1.Time) v1alpha1.MachineSetStatus {
 	st := *set.Status.DeepCopy()
-	st.Conditions, st.NodeTemplate, st.Backoffs, st.RecentJoins = nil, nil, nil, ""
+	st.NodeTemplate, st.Backoffs, st.RecentJoins = nil, nil, ""
 	st.ObservedGeneration = set.Generation
 	st.ErrorReason, st.ErrorMessage = &reason, bounded(err.Error())
+	wanted := st.Replicas
+	if set.Spec.Replicas != nil {
+		wanted = *set.Spec.Replicas
+	}
+	st.Conditions = conditions(set, st, int(wanted), now)
 	return st
 }
 
@@ -60,12 +67,10 @@ func bounded(message string) *string {
 	return &message
 }
 
-// writeStatus applies the status when it differs from what is stored. Conditions, template and back-offs are not this
-// controller's.
+// writeStatus applies the status when it differs from what is stored. Template, back-offs and other conditions are not
+// this controller's.
 func (r *Reconciler) writeStatus(ctx context.Context, set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus) error {
-	stored := set.Status
-	stored.Conditions, stored.NodeTemplate, stored.Backoffs, stored.RecentJoins = nil, nil, nil, ""
-	if equality.Semantic.DeepEqual(stored, st) {
+	if equality.Semantic.DeepEqual(ownedStatus(set.Status), ownedStatus(st)) {
 		return nil
 	}
 	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&st)
@@ -82,6 +87,24 @@ func (r *Reconciler) writeStatus(ctx context.Context, set *v1alpha1.MachineSet, 
 		return client.IgnoreNotFound(fmt.Errorf("writing the status of %s %s/%s: %w", v1alpha1.MachineSetKind.Kind, set.Namespace, set.Name, err))
 	}
 	return nil
+}
+
+// ours are the conditions that this controller writes.
+var ours = []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionReplicaFailure}
+
+// ownedStatus reduces a status to what this controller owns, as the API server stores it: times in whole seconds.
+func ownedStatus(st v1alpha1.MachineSetStatus) v1alpha1.MachineSetStatus {
+	st.NodeTemplate, st.Backoffs, st.RecentJoins = nil, nil, ""
+	var conditions []metav1.Condition
+	for _, kind := range ours {
+		if c := meta.FindStatusCondition(st.Conditions, kind); c != nil {
+			c := *c
+			c.LastTransitionTime = c.LastTransitionTime.Rfc3339Copy()
+			conditions = append(conditions, c)
+		}
+	}
+	st.Conditions = conditions
+	return st
 }
 
 // isController says that an object's controller is the set.

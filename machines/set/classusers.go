@@ -1,0 +1,82 @@
+package set
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// setupClasses makes the manager watch classes and what uses them.
+func (r *Reconciler) setupClasses(mgr ctrl.Manager, informers cache.Cache) error {
+	for _, o := range []client.Object{&v1alpha1.MachineDeployment{}, &v1alpha1.MachineSet{}, &v1alpha1.Machine{}} {
+		if err := informers.IndexField(context.Background(), o, classIndex, classOf); err != nil {
+			return err
+		}
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("machineclass").
+		WatchesRawSource(source.Kind(informers, &v1alpha1.MachineClass{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineClass]{})).
+		WatchesRawSource(source.Kind(informers, &v1alpha1.MachineDeployment{}, users[*v1alpha1.MachineDeployment]())).
+		WatchesRawSource(source.Kind(informers, &v1alpha1.MachineSet{}, users[*v1alpha1.MachineSet]())).
+		WatchesRawSource(source.Kind(informers, &v1alpha1.Machine{}, users[*v1alpha1.Machine]())).
+		Complete(classes{r})
+}
+
+// users wakes the class that an object names when it begins or ceases to name it; other changes of it say nothing.
+func users[T client.Object]() handler.TypedEventHandler[T, ctrl.Request] {
+	wake := func(o T, q queue) {
+		for _, class := range classKeys(o) {
+			q.AddAfter(ctrl.Request{NamespacedName: class}, gather)
+		}
+	}
+	return handler.TypedFuncs[T, ctrl.Request]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[T], q queue) { wake(e.Object, q) },
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[T], q queue) {
+			before, after := classOf(e.ObjectOld), classOf(e.ObjectNew)
+			if len(before) != len(after) || len(before) > 0 && before[0] != after[0] {
+				wake(e.ObjectOld, q)
+				wake(e.ObjectNew, q)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[T], q queue) { wake(e.Object, q) },
+	}
+}
+
+// classOf is the index of what names a class.
+func classOf(o client.Object) []string {
+	var names []string
+	for _, key := range classKeys(o) {
+		names = append(names, key.String())
+	}
+	return names
+}
+
+func classKeys(o client.Object) []types.NamespacedName {
+	var spec v1alpha1.MachineSpec
+	switch o := o.(type) {
+	case *v1alpha1.MachineDeployment:
+		spec = o.Spec.Template.Spec
+	case *v1alpha1.MachineSet:
+		spec = o.Spec.Template.Spec
+	case *v1alpha1.Machine:
+		spec = o.Spec
+	}
+	provider, err := spec.Provider()
+	if err != nil || provider.ValueFrom == nil || provider.ValueFrom.MachineClass == nil || provider.ValueFrom.MachineClass.Name == "" {
+		return nil
+	}
+	ref := provider.ValueFrom.MachineClass
+	key := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+	if key.Namespace == "" {
+		key.Namespace = o.GetNamespace()
+	}
+	return []types.NamespacedName{key}
+}
