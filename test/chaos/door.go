@@ -1,0 +1,244 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// Point is a moment at which the process dies: before or after one of its calls.
+type Point struct {
+	// Call is the call's name, Nth says which of that name, counted from 1 from the start of the process.
+	Call string
+	Nth  int
+	// After: the call is carried out, and its answer is never seen. Else it is never made.
+	After bool
+}
+
+func (p Point) String() string {
+	when := "before"
+	if p.After {
+		when = "after"
+	}
+	return fmt.Sprintf("%s %s #%d", when, p.Call, p.Nth)
+}
+
+// errDead is what a process that has died gets from its doors.
+var errDead = errors.New("this process is dead")
+
+// life is what the two doors of one process have in common: the calls that were made, and whether it still lives.
+type life struct {
+	// end is where it dies; nil: nowhere.
+	end *Point
+	// died is closed when it does.
+	died chan struct{}
+
+	mu    sync.Mutex
+	calls []Point
+	count map[string]int
+	dead  bool
+	// left is how many calls it has yet, when it is to die by their number; 0: it is not.
+	left int
+}
+
+func newLife(end *Point) *life {
+	return &life{end: end, died: make(chan struct{}), count: map[string]int{}}
+}
+
+// begin notes a call that is about to be made. Error: there is nobody any more to make it.
+func (l *life) begin(name string) (Point, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead {
+		return Point{}, errDead
+	}
+	l.count[name]++
+	p := Point{Call: name, Nth: l.count[name]}
+	l.calls = append(l.calls, p)
+	spent := false
+	if l.left > 0 {
+		l.left--
+		spent = l.left == 0
+	}
+	if spent || l.end != nil && *l.end == p {
+		l.dieLocked()
+		return p, errDead
+	}
+	return p, nil
+}
+
+// finish notes that a call was carried out. Error: nobody is left to hear of it.
+func (l *life) finish(p Point) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.After = true
+	if l.end != nil && *l.end == p {
+		l.dieLocked()
+	}
+	if l.dead {
+		return errDead
+	}
+	return nil
+}
+
+func (l *life) die() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dieLocked()
+}
+
+func (l *life) dieLocked() {
+	if !l.dead {
+		l.dead = true
+		close(l.died)
+	}
+}
+
+// expire makes the process die before its nth call from now.
+func (l *life) expire(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.left = n
+}
+
+func (l *life) over() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead
+}
+
+func (l *life) made() []Point {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls
+}
+
+// door is one side of a process's world.
+type door struct {
+	life  *life
+	turns *turns
+	next  http.RoundTripper
+	name  func(*http.Request) string
+}
+
+// RoundTrip makes a call when its turn comes and the process lives.
+func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
+	name := d.name(r)
+	if !lookup(r) {
+		if err := d.turns.await(r.Context(), name); err != nil {
+			return nil, err
+		}
+	}
+	if d.life == nil {
+		return d.next.RoundTrip(r)
+	}
+	resp, err := d.call(r, name)
+	if err == nil && strings.HasPrefix(name, watching) {
+		resp.Body = &news{ReadCloser: resp.Body, turns: d.turns, request: r, name: "news " + name}
+	}
+	return resp, err
+}
+
+// call makes a call that counts. The dead make none, but for reading from Kubernetes, which changes nothing: a manager
+// of controller-runtime that is stopped before its caches have been filled never returns.
+func (d door) call(r *http.Request, name string) (*http.Response, error) {
+	reading := r.Method == http.MethodGet && strings.HasPrefix(name, "kube ")
+	p, err := d.life.begin(name)
+	if err != nil {
+		if reading {
+			return d.next.RoundTrip(r)
+		}
+		return nil, err
+	}
+	resp, err := d.next.RoundTrip(r)
+	if gone := d.life.finish(p); gone != nil {
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return nil, gone
+	}
+	return resp, err
+}
+
+// watching begins the name of a watch.
+const watching = "kube WATCH "
+
+// news is the body of a watch: what comes waits for its turn like a call, so that a change is not seen while whoever
+// made it is still at work.
+type news struct {
+	io.ReadCloser
+	turns   *turns
+	request *http.Request
+	name    string
+}
+
+// Read gives what has come, when its turn comes.
+func (n *news) Read(p []byte) (int, error) {
+	got, err := n.ReadCloser.Read(p)
+	if got == 0 {
+		return got, err
+	}
+	if late := n.turns.await(n.request.Context(), n.name); late != nil {
+		return 0, late
+	}
+	return got, err
+}
+
+// lookup tells whether a call asks what the API server serves. Such calls take no turn: the cache of controller-runtime
+// makes them under a lock, and whoever waits for a lock is not at rest.
+func lookup(r *http.Request) bool {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	return r.URL.Host == "kubernetes.invalid" && (parts[0] == "api" && len(parts) <= 2 || parts[0] == "apis" && len(parts) <= 3)
+}
+
+// identifier is a part of a path that names one thing and not a kind of things.
+var identifier = regexp.MustCompile(`^([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32})$`)
+
+// cloudCall names a call to the cloud: method, path without identifiers, and what a list is filtered by.
+func cloudCall(r *http.Request) string {
+	parts := strings.Split(r.URL.Path, "/")
+	for i := range parts {
+		if identifier.MatchString(parts[i]) {
+			parts[i] = "{id}"
+		}
+	}
+	name := r.Method + " " + strings.Join(parts, "/")
+	if r.URL.Query().Has("changes-since") {
+		name += "?changes-since"
+	}
+	return "cloud " + name
+}
+
+// kubeletCall names a call of a kubelet.
+func kubeletCall(r *http.Request) string { return "kubelet" + kubeCall(r) }
+
+// kubeCall names a call to Kubernetes: verb, resource and subresource.
+func kubeCall(r *http.Request) string {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	switch {
+	case parts[0] == "api" && len(parts) > 2:
+		parts = parts[2:]
+	case parts[0] == "apis" && len(parts) > 3:
+		parts = parts[3:]
+	default:
+		return "kube " + r.Method + " /" + strings.Join(parts, "/")
+	}
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		parts = parts[2:]
+	}
+	verb := r.Method
+	if r.URL.Query().Has("watch") {
+		return watching + parts[0]
+	}
+	if verb == http.MethodGet && len(parts) == 1 {
+		verb = "LIST"
+	}
+	if len(parts) > 2 {
+		return "kube " + verb + " " + parts[0] + "/" + parts[2]
+	}
+	return "kube " + verb + " " + parts[0]
+}

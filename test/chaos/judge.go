@@ -1,0 +1,85 @@
+package chaos
+
+import (
+	"fmt"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+// ours is what is in the cloud and does not belong to the bystanders.
+func (w *World) ours() sim.Left {
+	all := w.Cloud.Leftovers()
+	mine := func(ids []string) (out []string) {
+		for _, id := range ids {
+			if !w.others.has(id) {
+				out = append(out, id)
+			}
+		}
+		return out
+	}
+	return sim.Left{Servers: mine(all.Servers), Ports: mine(all.Ports), FloatingIPs: mine(all.FloatingIPs), Volumes: mine(all.Volumes)}
+}
+
+// oneServer: there is exactly one server, with one port, one floating IP and one volume.
+func (w *World) oneServer() error {
+	if o := w.ours(); len(o.Servers) != 1 || len(o.Ports) != 1 || len(o.FloatingIPs) != 1 || len(o.Volumes) != 1 {
+		return fmt.Errorf("there must be one server, port, floating IP and volume each, not %+v", o)
+	}
+	return nil
+}
+
+// nothingLeft: neither cloud nor cluster holds anything of the Machine.
+func (w *World) nothingLeft() error {
+	if o := w.ours(); !o.Empty() {
+		return fmt.Errorf("left in the cloud: %+v", o)
+	}
+	var nodes corev1.NodeList
+	if err := w.admin.List(w.ctx, &nodes); err != nil {
+		return err
+	}
+	if len(nodes.Items) != 1 {
+		return fmt.Errorf("%d nodes are left, of which one is somebody else's", len(nodes.Items))
+	}
+	var tokens corev1.SecretList
+	if err := w.admin.List(w.ctx, &tokens, client.HasLabels{v1alpha1.LabelTokenMachine}); err != nil {
+		return err
+	}
+	if len(tokens.Items) != 0 {
+		return fmt.Errorf("%d join tokens are left", len(tokens.Items))
+	}
+	return nil
+}
+
+// untouched: what belongs to others is as it was.
+func (w *World) untouched() error {
+	diff, err := w.changed()
+	if err != nil {
+		return err
+	}
+	if diff != "" {
+		return fmt.Errorf("what belongs to others has changed:\n%s", diff)
+	}
+	return nil
+}
+
+// madeOnce: whatever happened, only one server, port and floating IP were ever made.
+func (w *World) madeOnce() error {
+	foreign := map[string]int{"POST /servers": 2, "POST /ports": 2, "POST /floatingips": 2}
+	made := map[string]int{}
+	for _, call := range w.Cloud.Calls() {
+		if call.Method == http.MethodPost && call.Status >= 200 && call.Status < 300 {
+			made[call.Name()]++
+		}
+	}
+	for name, theirs := range foreign {
+		if made[name] != theirs+1 {
+			return fmt.Errorf("%s was carried out %d times for one Machine", name, made[name]-theirs)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package chaos
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509/pkix"
+	"fmt"
+	"strings"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/drover-project/drover/test/kubelet"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+// lookEvery is how often the kubelet looks at what it waits for.
+const lookEvery = 2 * time.Second
+
+// runKubelet is a server's kubelet, as small as can be: it joins with what its user data holds, reports a Ready node
+// with one pod on it, and ends pods that are asked to go. It lives as long as its server.
+func (w *World) runKubelet(ctx context.Context, server sim.Server) {
+	k := &smallKubelet{world: w, server: server}
+	for {
+		if err := k.join(ctx); err == nil {
+			break
+		}
+		if !sleep(ctx, lookEvery) {
+			return
+		}
+	}
+	for sleep(ctx, lookEvery) {
+		k.endPods(ctx)
+	}
+}
+
+type smallKubelet struct {
+	world  *World
+	server sim.Server
+	node   client.Client
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// join gets a certificate with the bootstrap token and registers the node.
+func (k *smallKubelet) join(ctx context.Context) error {
+	boot, err := kubelet.ParseUserData(k.server.UserData)
+	if err != nil {
+		return err
+	}
+	kubeconfig, err := clientcmd.Load([]byte(boot.Files[kubelet.BootstrapFile]))
+	if err != nil {
+		return err
+	}
+	config := k.world.Kube.ConfigOver(door{nil, k.world.turns, k.world.Kube.RoundTripper(""), kubeletCall})
+	for _, user := range kubeconfig.AuthInfos {
+		config.BearerToken = user.Token
+	}
+	first, err := client.New(config, client.Options{Scheme: kinds, Mapper: k.world.mapper})
+	if err != nil {
+		return err
+	}
+	if err := k.certify(ctx, first); err != nil {
+		return err
+	}
+	config = k.world.Kube.ConfigOver(door{nil, k.world.turns, k.world.Kube.RoundTripper("system:node:"+k.server.Name, "system:nodes"), kubeletCall})
+	if k.node, err = client.New(config, client.Options{Scheme: kinds, Mapper: k.world.mapper}); err != nil {
+		return err
+	}
+	return k.register(ctx, boot)
+}
+
+// certify asks for a client certificate and waits until somebody has approved it.
+func (k *smallKubelet) certify(ctx context.Context, c client.Client) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	pem, err := cert.MakeCSR(key, &pkix.Name{CommonName: "system:node:" + k.server.Name, Organization: []string{"system:nodes"}}, nil, nil)
+	if err != nil {
+		return err
+	}
+	request := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "csr-"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request: pem, SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName,
+			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
+		},
+	}
+	if err := c.Create(ctx, request); err != nil {
+		return err
+	}
+	for sleep(ctx, lookEvery) {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(request), request); err != nil {
+			return err
+		}
+		for _, condition := range request.Status.Conditions {
+			if condition.Type == certificatesv1.CertificateApproved {
+				return nil
+			}
+			return fmt.Errorf("the certificate request is %s", condition.Type)
+		}
+	}
+	return ctx.Err()
+}
+
+// register makes the node, with the taints that its configuration says, and a pod on it.
+func (k *smallKubelet) register(ctx context.Context, boot *kubelet.Boot) error {
+	var settings struct {
+		Taints []corev1.Taint `json:"registerWithTaints"`
+	}
+	if err := yaml.Unmarshal([]byte(boot.Files[kubelet.ConfigFile]), &settings); err != nil {
+		return err
+	}
+	capacity := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("110"),
+	}
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: k.server.Name, Labels: map[string]string{corev1.LabelHostname: k.server.Name}},
+		Spec:       corev1.NodeSpec{ProviderID: "openstack:///" + k.server.ID, Taints: settings.Taints},
+		Status: corev1.NodeStatus{
+			Capacity: capacity, Allocatable: capacity,
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastTransitionTime: metav1.Now()}},
+		},
+	}
+	if err := k.node.Create(ctx, node); err != nil {
+		return err
+	}
+	return k.world.admin.Create(ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "work-on-" + strings.ToLower(k.server.ID), Namespace: metav1.NamespaceDefault,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: k.world.replicas.Name, UID: k.world.replicas.UID, Controller: ptr.To(true)}},
+		},
+		Spec: corev1.PodSpec{NodeName: k.server.Name, Containers: []corev1.Container{{Name: "work", Image: "work"}}},
+	})
+}
+
+// endPods is what a kubelet does with pods that were asked to go: they go.
+func (k *smallKubelet) endPods(ctx context.Context) {
+	var pods corev1.PodList
+	if err := k.node.List(ctx, &pods, client.MatchingFields{"spec.nodeName": k.server.Name}); err != nil {
+		return
+	}
+	for i := range pods.Items {
+		if pods.Items[i].DeletionTimestamp != nil {
+			_ = k.node.Delete(ctx, &pods.Items[i], client.GracePeriodSeconds(0))
+		}
+	}
+}

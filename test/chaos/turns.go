@@ -1,0 +1,83 @@
+package chaos
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing/synctest"
+)
+
+// turns lets one call at a time through, in an order that depends on the calls and the seed alone: a call that comes in
+// waits until everything else in the bubble is at rest, and then one of those that wait is drawn.
+type turns struct {
+	random *rand.Rand
+	bell   chan struct{}
+
+	mu      sync.Mutex
+	waiting []*turn
+}
+
+type turn struct {
+	name  string
+	leave chan struct{}
+}
+
+func newTurns(random *rand.Rand) *turns {
+	return &turns{random: random, bell: make(chan struct{}, 1)}
+}
+
+// await waits for the turn of a call of that name. Error: ctx ended first.
+func (t *turns) await(ctx context.Context, name string) error {
+	own := &turn{name: name, leave: make(chan struct{})}
+	t.mu.Lock()
+	t.waiting = append(t.waiting, own)
+	t.mu.Unlock()
+	t.ring()
+	select {
+	case <-own.leave:
+		return nil
+	case <-ctx.Done():
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.waiting = slices.DeleteFunc(t.waiting, func(w *turn) bool { return w == own })
+		return ctx.Err()
+	}
+}
+
+func (t *turns) ring() {
+	select {
+	case t.bell <- struct{}{}:
+	default:
+	}
+}
+
+// run gives turns until ctx ends.
+func (t *turns) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.bell:
+		}
+		synctest.Wait()
+		if t.next() {
+			t.ring()
+		}
+	}
+}
+
+// next lets one call go; true when more are waiting.
+func (t *turns) next() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.waiting) == 0 {
+		return false
+	}
+	slices.SortStableFunc(t.waiting, func(a, b *turn) int { return cmp.Compare(a.name, b.name) })
+	i := t.random.IntN(len(t.waiting))
+	close(t.waiting[i].leave)
+	t.waiting = slices.Delete(t.waiting, i, i+1)
+	return len(t.waiting) > 0
+}

@@ -1,0 +1,140 @@
+package memory
+
+import (
+	"slices"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+)
+
+// remove deletes one object. The answer is the object while something still holds it, else that it is gone.
+func (s *Server) remove(q *request) (any, error) {
+	var options metav1.DeleteOptions
+	if err := decode(q, &options); err != nil {
+		return nil, err
+	}
+	if policy := q.query.Get("propagationPolicy"); policy != "" {
+		options.PropagationPolicy = ptr.To(metav1.DeletionPropagation(policy))
+	}
+	old, err := s.find(q)
+	if err != nil {
+		return nil, err
+	}
+	r, gone, err := s.end(q, old, &options)
+	if err != nil {
+		return nil, err
+	}
+	if gone {
+		return success(q, old.object), nil
+	}
+	return r, nil
+}
+
+// removeAll deletes what a list with the same selectors shows.
+func (s *Server) removeAll(q *request) (any, error) {
+	var options metav1.DeleteOptions
+	if err := decode(q, &options); err != nil {
+		return nil, err
+	}
+	match, err := q.selection()
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range s.stores[q.kind].sortedKeys() {
+		r, there := s.stores[q.kind].records[id]
+		if !there || !match(r.object) {
+			continue
+		}
+		one := *q
+		one.namespace, one.name = r.object.GetNamespace(), r.object.GetName()
+		if _, _, err := s.end(&one, r, &options); err != nil {
+			return nil, err
+		}
+	}
+	return success(q, &object{Object: map[string]any{}}), nil
+}
+
+// end deletes an object, or marks it when finalizers, a grace period or its dependents hold it.
+func (s *Server) end(q *request, old *record, options *metav1.DeleteOptions) (r *record, gone bool, err error) {
+	if err := preconditions(q, old, options.Preconditions); err != nil {
+		return nil, false, err
+	}
+	o := old.object.DeepCopy()
+	o.SetFinalizers(propagation(o.GetFinalizers(), options))
+	grace := graceOf(q.kind, o, options)
+	if len(o.GetFinalizers()) == 0 && grace == 0 {
+		_, err := s.drop(q.kind, o)
+		return nil, true, err
+	}
+	if first := o.GetDeletionTimestamp() == nil; first {
+		at := now()
+		at.Time = at.Add(secondsOf(grace))
+		o.SetDeletionTimestamp(&at)
+		o.SetDeletionGracePeriodSeconds(&grace)
+		if o.GetGeneration() > 0 {
+			o.SetGeneration(o.GetGeneration() + 1)
+		}
+	} else if had := o.GetDeletionGracePeriodSeconds(); had != nil && grace < *had {
+		o.SetDeletionGracePeriodSeconds(&grace)
+	}
+	if same(old.object, o) {
+		return old, false, nil
+	}
+	if r, err = s.keep(q.kind, o); err != nil {
+		return nil, false, err
+	}
+	s.endDependentsFirst(q.kind, r)
+	_, there := s.stores[q.kind].records[key(o.GetNamespace(), o.GetName())]
+	return r, !there, nil
+}
+
+func preconditions(q *request, old *record, p *metav1.Preconditions) error {
+	switch {
+	case p == nil:
+	case p.UID != nil && *p.UID != old.object.GetUID():
+		return apierrors.NewConflict(q.kind.resource(), q.name, wrongUID(string(*p.UID), old))
+	case p.ResourceVersion != nil && *p.ResourceVersion != strconv.FormatUint(old.revision, 10):
+		return apierrors.NewConflict(q.kind.resource(), q.name, errModified)
+	}
+	return nil
+}
+
+// propagation gives the finalizers that an object has once its deletion says what becomes of its dependents.
+func propagation(finalizers []string, options *metav1.DeleteOptions) []string {
+	policy := ptr.Deref(options.PropagationPolicy, "")
+	if policy == "" {
+		return finalizers
+	}
+	out := slices.DeleteFunc(slices.Clone(finalizers), func(name string) bool {
+		return name == metav1.FinalizerDeleteDependents || name == metav1.FinalizerOrphanDependents
+	})
+	switch policy {
+	case metav1.DeletePropagationForeground:
+		out = append(out, metav1.FinalizerDeleteDependents)
+	case metav1.DeletePropagationOrphan:
+		out = append(out, metav1.FinalizerOrphanDependents)
+	}
+	return out
+}
+
+// defaultGrace is how many seconds a pod on a node has to end.
+const defaultGrace = 30
+
+// graceOf gives the seconds that an object still has: pods that run on a node have some, everything else has none.
+func graceOf(k *kind, o *object, options *metav1.DeleteOptions) int64 {
+	node, _, _ := unstructured.NestedString(o.Object, "spec", "nodeName")
+	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
+	if k.GroupKind() != core("Pod").GroupKind() || node == "" || phase == "Failed" || phase == "Succeeded" {
+		return 0
+	}
+	if options.GracePeriodSeconds != nil {
+		return *options.GracePeriodSeconds
+	}
+	if own, ok, _ := unstructured.NestedInt64(o.Object, "spec", "terminationGracePeriodSeconds"); ok {
+		return own
+	}
+	return defaultGrace
+}

@@ -1,0 +1,201 @@
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// errModified is the cause of a conflict between two writers.
+var errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
+
+// update replaces an object.
+func (s *Server) update(q *request) (*record, error) {
+	o, err := q.kind.read(q.body)
+	if err != nil {
+		return nil, err
+	}
+	if o.GetName() != "" && o.GetName() != q.name {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", o.GetName(), q.name))
+	}
+	old, err := s.find(q)
+	if err != nil {
+		return nil, err
+	}
+	if o.GetResourceVersion() == "" && q.kind.conditional {
+		return nil, apierrors.NewInvalid(q.kind.GroupKind(), q.name, field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"),
+		})
+	}
+	if uid := o.GetUID(); uid != "" && uid != old.object.GetUID() {
+		return nil, apierrors.NewConflict(q.kind.resource(), q.name, wrongUID(string(uid), old))
+	}
+	return s.change(q, old, o, false)
+}
+
+func wrongUID(given string, old *record) error {
+	return fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", given, old.object.GetUID())
+}
+
+// change puts a new state in the place of an old one, as far as the path that it came by may. owned: the owners of its
+// fields are on it already.
+func (s *Server) change(q *request, old *record, o *object, owned bool) (*record, error) {
+	k := q.kind
+	if rv := o.GetResourceVersion(); rv != "" && rv != strconv.FormatUint(old.revision, 10) {
+		return nil, apierrors.NewConflict(k.resource(), q.name, errModified)
+	}
+	if !owned {
+		// Owners are worked out on what was sent, before it is cut down to what the path may change.
+		settled, err := k.settle(o)
+		if err != nil {
+			return nil, err
+		}
+		o = k.managers[q.subresource].UpdateNoErrors(old.object.DeepCopy(), settled, q.manager).(*object)
+	}
+	o = restrict(k, q.subresource, old.object, o)
+	retain(old.object, o)
+	o, err := k.settle(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := mayChange(k, old.object, o); err != nil {
+		return nil, err
+	}
+	if k.counts && differs(old.object, o, "metadata", whenSplit(k)) {
+		o.SetGeneration(old.object.GetGeneration() + 1)
+	}
+	return s.finish(k, old, o)
+}
+
+// whenSplit names the field that a kind's generation does not count: status, when it has a path of its own.
+func whenSplit(k *kind) string {
+	if k.has(subStatus) {
+		return "status"
+	}
+	return "metadata"
+}
+
+// differs compares two objects apart from some top-level fields.
+func differs(a, b *object, but ...string) bool {
+	rest := func(o *object) map[string]any {
+		out := map[string]any{}
+		for name, value := range o.Object {
+			if !slices.Contains(but, name) {
+				out[name] = value
+			}
+		}
+		return out
+	}
+	return !equality.Semantic.DeepEqual(rest(a), rest(b))
+}
+
+// finish stores a changed object, unless nothing changed; one whose deletion was only waiting for finalizers goes.
+func (s *Server) finish(k *kind, old *record, o *object) (*record, error) {
+	if same(old.object, o) {
+		return old, nil
+	}
+	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 && graceOver(o) {
+		return s.drop(k, o)
+	}
+	r, err := s.keep(k, o)
+	if err == nil && !equality.Semantic.DeepEqual(old.object.GetOwnerReferences(), o.GetOwnerReferences()) {
+		s.collectLater(o)
+	}
+	return r, err
+}
+
+func graceOver(o *object) bool {
+	grace := o.GetDeletionGracePeriodSeconds()
+	return grace == nil || *grace == 0
+}
+
+// same tells whether two states differ in nothing but the times at which fields were written.
+func same(a, b *object) bool {
+	x, y := a.DeepCopy(), b.DeepCopy()
+	for _, o := range []*object{x, y} {
+		o.SetResourceVersion("")
+		o.SetManagedFields(withoutTimes(o.GetManagedFields()))
+	}
+	return equality.Semantic.DeepEqual(x.Object, y.Object)
+}
+
+func withoutTimes(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	for i := range entries {
+		entries[i].Time = nil
+	}
+	return entries
+}
+
+// restrict takes back what a path may not change.
+func restrict(k *kind, subresource string, old, o *object) *object {
+	switch {
+	case subresource == "" && k.has(subStatus):
+		take(o, old, "status")
+		return o
+	case subresource == "":
+		return o
+	case k.custom:
+		out := old.DeepCopy()
+		take(out, o, "status")
+		out.SetManagedFields(o.GetManagedFields())
+		return out
+	case subresource == subApproval:
+		out := old.DeepCopy()
+		if status, ok := o.Object["status"].(map[string]any); ok {
+			_ = set(out, status["conditions"], "status", "conditions")
+		}
+		out.SetManagedFields(o.GetManagedFields())
+		return out
+	}
+	take(o, old, "spec")
+	return o
+}
+
+// take copies one top-level field, or its absence.
+func take(to, from *object, name string) {
+	if value, ok := from.Object[name]; ok {
+		to.Object[name] = value
+		return
+	}
+	delete(to.Object, name)
+}
+
+// retain keeps what no client may change.
+func retain(old, o *object) {
+	o.SetName(old.GetName())
+	o.SetNamespace(old.GetNamespace())
+	o.SetGenerateName(old.GetGenerateName())
+	o.SetUID(old.GetUID())
+	o.SetResourceVersion(old.GetResourceVersion())
+	o.SetCreationTimestamp(old.GetCreationTimestamp())
+	o.SetDeletionTimestamp(old.GetDeletionTimestamp())
+	o.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
+	o.SetGeneration(old.GetGeneration())
+}
+
+// mayChange holds the rules between an object and its successor.
+func mayChange(k *kind, old, o *object) error {
+	if old.GetDeletionTimestamp() != nil {
+		var added []string
+		for _, name := range o.GetFinalizers() {
+			if !slices.Contains(old.GetFinalizers(), name) {
+				added = append(added, name)
+			}
+		}
+		if len(added) > 0 {
+			return apierrors.NewInvalid(k.GroupKind(), o.GetName(), field.ErrorList{field.Forbidden(
+				field.NewPath("metadata", "finalizers"),
+				fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %q", added))})
+		}
+	}
+	if k.GroupKind() == core("Secret").GroupKind() {
+		return mayChangeSecret(old, o)
+	}
+	return nil
+}
