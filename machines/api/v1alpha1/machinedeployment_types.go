@@ -235,6 +235,15 @@ type NodeTemplate struct {
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=atomic
 	Taints []corev1.Taint `json:"taints,omitempty"`
+	// ResolvedFor is a hash of the Machine template that this was resolved from.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ResolvedFor string `json:"resolvedFor,omitempty"`
+	// LearnedFor is a hash of the flavor, image, kubelet and reservations of the real nodes that capacity and allocatable
+	// were learned from; empty while they are computed from the flavor.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	LearnedFor string `json:"learnedFor,omitempty"`
 }
 
 // +kubebuilder:object:root=true
