@@ -223,6 +223,11 @@ func TestNoValidHostIsShownInTheCloudsWords(t *testing.T) {
 	if f == nil || f.Class != fault.NoCapacity || f.Code != fault.CodeNoValidHost || !strings.Contains(f.Message, "No valid host was found") {
 		t.Fatalf("CAPI-21 MC-47: got %+v", f)
 	}
+	b.pass(2 * time.Minute)
+	b.observe(i)
+	if got := b.calls("GET /servers/{id}"); got != 1 {
+		t.Errorf("the list does not say why, and %d GETs asked", got)
+	}
 	b.remove(i)
 	b.nothingLeft()
 }
