@@ -34,6 +34,9 @@ type Config struct {
 	Regions []string
 	// Quota is what a project may have unless SetQuota says otherwise.
 	Quota Quota
+	// FaultsInLists: lists show the fault of a server that no host was found for. Whether a real cloud's do depends on
+	// which database its API is given as its own; those of the usual installation leave it to a GET of the server.
+	FaultsInLists bool
 	// ComputeMicroversion is the newest that Nova offers; empty: 2.93.
 	ComputeMicroversion string
 	// RateLimits hold per service ("identity", "compute", "network", "image", "volume").

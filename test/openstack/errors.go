@@ -63,6 +63,16 @@ func glanceError(status int, message string) reply {
 		"</h1>\n  " + message + "<br /><br />\n\n\n\n </body>\n</html>"}
 }
 
+// unauthorized is what a service says to a token that is none; Glance has words of its own.
+func (q *request) unauthorized() reply {
+	if q.service != serviceImage {
+		return unauthorized()
+	}
+	return glanceError(http.StatusUnauthorized, "This server could not verify that you are authorized to access the document you requested. "+
+		"Either you supplied the wrong credentials (e.g., bad password), or your browser does not understand how to supply the credentials required.").
+		with("WWW-Authenticate", `Keystone uri="identity"`)
+}
+
 func unauthorized() reply {
 	return keystoneError(http.StatusUnauthorized, "The request you have made requires authentication.")
 }

@@ -71,14 +71,14 @@ func (c *Cloud) authorize(q *request, rt route) (reply, bool) {
 	}
 	t, known := c.identity.tokens[q.Header.Get("X-Auth-Token")]
 	if !known || !q.now.Before(t.expires) {
-		return unauthorized(), true
+		return q.unauthorized(), true
 	}
 	q.token = t
 	if q.service == serviceIdentity {
 		return reply{}, false
 	}
 	if t.project == nil {
-		return unauthorized(), true
+		return q.unauthorized(), true
 	}
 	if q.Method != http.MethodGet && !slices.ContainsFunc(t.roles, writes) {
 		return forbiddenByPolicy(q, rt), true

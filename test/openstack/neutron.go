@@ -299,8 +299,14 @@ func (o object) has(key string, wanted []string) bool {
 	case nil:
 		return slices.Contains(wanted, "")
 	default:
-		return slices.Contains(wanted, fmt.Sprint(v))
+		return slices.ContainsFunc(wanted, func(w string) bool { return sameText(fmt.Sprint(v), w) })
 	}
+}
+
+// sameText compares as the database below Neutron does (MySQL's usual collation): neither capitals nor white space at the
+// end make a difference.
+func sameText(a, b string) bool {
+	return strings.EqualFold(strings.TrimRight(a, " "), strings.TrimRight(b, " "))
 }
 
 // tagged applies the four tag filters.

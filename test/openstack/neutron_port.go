@@ -300,7 +300,7 @@ func listPorts(c *Cloud, q *request) reply {
 // mayMatch rules out cheaply, before a port is rendered, what the commonest filters would rule out afterwards.
 func (p *port) mayMatch(query map[string][]string) bool {
 	for key, value := range map[string]string{"description": p.description, "device_id": p.deviceID, "name": p.name, "network_id": p.network} {
-		if wanted, asked := query[key]; asked && !slices.Contains(wanted, value) {
+		if wanted, asked := query[key]; asked && !slices.ContainsFunc(wanted, func(w string) bool { return sameText(w, value) }) {
 			return false
 		}
 	}

@@ -62,16 +62,18 @@ type server struct {
 	metadata                       map[string]string
 	tags                           []string
 	configDrive, locked, announced bool
-	diskConfig, reservation        string
-	group                          *serverGroup
-	fault                          *serverFault
-	nics                           []nic
-	groups                         []string
-	devices                        []blockDevice
-	volumes                        []attachment
-	addresses                      object
-	console                        string
-	rendered                       *rendering
+	// unlisted: lists leave out its fault, since it is kept where servers without a host are (cell0).
+	unlisted                bool
+	diskConfig, reservation string
+	group                   *serverGroup
+	fault                   *serverFault
+	nics                    []nic
+	groups                  []string
+	devices                 []blockDevice
+	volumes                 []attachment
+	addresses               object
+	console                 string
+	rendered                *rendering
 
 	// changed is when it took this shape; past are older ones, kept as long as lists lag.
 	changed time.Time

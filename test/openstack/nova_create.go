@@ -195,14 +195,24 @@ func (d *draft) checkUserData() reply {
 	if r := d.tooLong("user_data", text, maxUserData); r.status != 0 {
 		return r
 	}
-	if _, err := base64.StdEncoding.DecodeString(text); err != nil {
+	if _, err := decodeUserData(text); err != nil {
 		return d.bad("Invalid input for field/attribute user_data. Value: %.64s. '%.64s' is not a 'base64'", text, text)
 	}
 	return reply{}
 }
 
+// decodeUserData reads base64 as Nova does: what is not of the alphabet is passed over, only the padding must be right.
+func decodeUserData(text string) ([]byte, error) {
+	return base64.StdEncoding.DecodeString(strings.Map(func(r rune) rune {
+		if strings.ContainsRune("+/=", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return -1
+	}, text))
+}
+
 func (s *server) decodedUserData() []byte {
-	raw, err := base64.StdEncoding.DecodeString(s.userData)
+	raw, err := decodeUserData(s.userData)
 	if err != nil {
 		return nil
 	}
@@ -260,7 +270,7 @@ func (d *draft) resolveImage() reply {
 	image, known := d.c.images.get(id)
 	switch {
 	case !uuidForm.MatchString(id):
-		return d.bad("Invalid imageRef provided.")
+		return d.bad("Invalid input for field/attribute imageRef. Value: %s. '%s' is not valid under any of the given schemas", id, id)
 	case !known || !image.seenBy(d.c.projectName(d.q.project())):
 		return d.bad("Can not find requested image")
 	case image.status() != "active":

@@ -22,7 +22,7 @@ func (d *draft) resolveSecurityGroups() reply {
 			found = append(found, d.c.defaultGroup(d.q.project(), d.q.now))
 		case 1:
 		default:
-			return d.q.refuse(http.StatusConflict, "Multiple security groups found matching '%s'. Use an ID to be more specific.", wanted.Name)
+			return d.q.refuse(http.StatusConflict, "Multiple security_group matches found for name '%s', use an ID to be more specific.", wanted.Name)
 		}
 		d.groups = append(d.groups, found[0].name)
 	}
@@ -106,8 +106,6 @@ func (d *draft) useNetwork(in networkSpec) reply {
 	switch {
 	case !known:
 		return d.bad("Network %s could not be found.", in.UUID)
-	case n.external:
-		return d.q.refuse(http.StatusForbidden, "It is not allowed to create an interface on external network %s", n.id)
 	case len(n.subnets) == 0:
 		return d.bad("Network %s requires a subnet in order to boot instances on.", n.id)
 	}

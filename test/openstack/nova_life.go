@@ -39,31 +39,37 @@ func (h *host) claim(f *Flavor, sign int) {
 	h.servers += sign
 }
 
-const noValidHost = "No valid host was found. There are not enough hosts available."
+// What the scheduler says when it has no host: nothing more when placement knows of none with room in the zone, and a
+// reason when its filters refuse those that there are.
+const (
+	noCandidate = "No valid host was found. "
+	noHostLeft  = "No valid host was found. There are not enough hosts available."
+)
 
 // choose picks the usable host of the zone with room and with the fewest members of the server group, then the fewest
-// servers. Nil: none.
-func (c *Cloud) choose(s *server) *host {
-	var best *host
+// servers. Nil: none, and why.
+func (c *Cloud) choose(s *server) (best *host, why string) {
 	members := map[string]int{}
 	policy := ""
 	if s.group != nil {
 		policy, members = s.group.policy, s.group.perHost
 	}
+	why = noCandidate
 	for _, h := range c.compute.hosts {
-		switch {
-		case !h.usable(), s.zone != "" && h.Zone != s.zone, !h.fits(s.flavor):
+		if !h.usable() || s.zone != "" && h.Zone != s.zone || !h.fits(s.flavor) {
 			continue
-		case policy == "anti-affinity" && members[h.Name] > 0:
-			continue
-		case policy == "affinity" && len(members) > 0 && members[h.Name] == 0:
+		}
+		why = noHostLeft
+		apart := policy == "anti-affinity" && members[h.Name] > 0
+		together := policy == "affinity" && len(members) > 0 && members[h.Name] == 0
+		if apart || together {
 			continue
 		}
 		if best == nil || rank(h, policy, members) < rank(best, policy, members) {
 			best = h
 		}
 	}
-	return best
+	return best, why
 }
 
 func rank(h *host, policy string, members map[string]int) int {
@@ -83,9 +89,10 @@ func (s *server) place(c *Cloud) func(time.Time) {
 		if s.state != building || s.task == "deleting" {
 			return
 		}
-		h := c.choose(s)
+		h, why := c.choose(s)
 		if h == nil {
-			c.fail(s, at, noValidHost)
+			s.unlisted = !c.cfg.FaultsInLists
+			c.fail(s, at, why)
 			return
 		}
 		c.alter(s, at, func() {
@@ -157,6 +164,9 @@ func (c *Cloud) portGroups(s *server) []string {
 
 // novaPort makes a port as Nova does: no name, no description, the server's security groups.
 func (c *Cloud) novaPort(s *server, n nic, at time.Time) (*port, string) {
+	if n, known := c.network.networks.get(n.network); known && n.external {
+		return nil, fmt.Sprintf("Build of instance %s aborted: Failed to allocate the network(s), not rescheduling.", s.id)
+	}
 	aborted := func(why string) string { return fmt.Sprintf("Build of instance %s aborted: %s", s.id, why) }
 	if beyond(c.quotaOf(s.project).Ports, c.network.portCount[s.project]+1) {
 		return nil, aborted("Maximum number of ports exceeded")
@@ -257,7 +267,7 @@ func (c *Cloud) startDelete(s *server, at time.Time) {
 	c.plan(at.Add(c.cfg.DeleteTime), func(at time.Time) { c.remove(s, at) })
 }
 
-// remove ends a server. Its row stays for changes-since, with its metadata but without its tags.
+// remove ends a server. Its row stays for changes-since, without metadata, tags and addresses.
 func (c *Cloud) remove(s *server, at time.Time) {
 	if s.state == deleted {
 		return
@@ -267,7 +277,7 @@ func (c *Cloud) remove(s *server, at time.Time) {
 	c.count(s, -1)
 	c.alter(s, at, func() {
 		s.state, s.task, s.terminated = deleted, "", at
-		s.addresses, s.tags, s.volumes = object{}, nil, nil
+		s.addresses, s.metadata, s.tags, s.volumes = object{}, nil, nil, nil
 		c.leaveHost(s)
 	})
 	if s.group != nil {
