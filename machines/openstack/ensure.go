@@ -117,6 +117,7 @@ func (i *instance) EnsureFloatingIP(ctx context.Context) error {
 		return floatingips.Create(ctx, client, floatingIPRequest(i.subject, plan, port.id)).ExtractInto(&made)
 	})
 	if err != nil {
+		err = ofPool(err)
 		i.failed(p, m, err)
 		p.refusedQuota(i.subject.uid, err, want)
 		return err
@@ -126,6 +127,17 @@ func (i *instance) EnsureFloatingIP(ctx context.Context) error {
 	defer p.mu.Unlock()
 	p.keepIP(m, made.owned())
 	return nil
+}
+
+// ofPool: Neutron says of a pool without an address what it says of any network without one (seen in Zed).
+func ofPool(err error) error {
+	e := fault.Of(err)
+	if e.Code != fault.CodeAddressesExhausted {
+		return err
+	}
+	pool := *e
+	pool.Code, pool.Err = fault.CodeIPPoolExhausted, err
+	return &pool
 }
 
 // findIP looks for a floating IP by its exact mark.
