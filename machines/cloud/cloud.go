@@ -42,7 +42,7 @@ type Instance interface {
 	Warnings() []string
 
 	// Observe says what is known of the Machine's resources, from the shared inventory. It makes at most one call, a
-	// GET by ID, and only to prove that a server is gone.
+	// GET by ID, and only to prove that a server is gone or to learn why it is in ERROR.
 	Observe(ctx context.Context) (Facts, error)
 
 	// EnsurePorts makes one marked port per network.

@@ -50,6 +50,8 @@ type Options struct {
 	// SharedServerGroup: servers whose spec names no server group are put into one group of the cluster, with
 	// soft-anti-affinity, that is made when it is not there.
 	SharedServerGroup bool
+	// ReadOnly: nothing is asked of the cloud but what it has, and tokens. Anything else is refused on the way out.
+	ReadOnly bool
 	// ProviderIDRegion: nodes bear openstack://<region>/<id> instead of openstack:///<id>, as some releases of the
 	// cloud-controller-manager write it.
 	ProviderIDRegion bool
@@ -211,6 +213,9 @@ func (c *Cloud) httpClient(creds *Credentials) (http.Client, error) {
 		}
 		own.TLSClientConfig.RootCAs = pool
 		next = own
+	}
+	if c.options.ReadOnly {
+		next = readOnly{next}
 	}
 	return http.Client{Transport: &transport{next: next, limits: c.limits, metrics: c.metrics, clock: c.options.Clock}}, nil
 }

@@ -60,6 +60,19 @@ func (c *Credentials) method() method {
 	return byNothing
 }
 
+// who says for people who signs in.
+func (c *Credentials) who() string {
+	switch {
+	case c.ApplicationCredentialID != "":
+		return "by application credential " + c.ApplicationCredentialID
+	case c.ApplicationCredentialName != "":
+		return fmt.Sprintf("by application credential %q of user %q", c.ApplicationCredentialName, c.Username)
+	case c.Username != "":
+		return fmt.Sprintf("as user %q", c.Username)
+	}
+	return "by token"
+}
+
 // key identifies the credentials without revealing them.
 func (c *Credentials) key() string {
 	raw, err := json.Marshal(c)
@@ -73,6 +86,18 @@ func (c *Credentials) key() string {
 // secrets are the texts that must never be shown.
 func (c *Credentials) secrets() []string {
 	return []string{c.Password, c.ApplicationCredentialSecret, c.Token}
+}
+
+// unauthorized puts where the secret came from before a refusal to sign in; other errors stay as they are. Sign-ins are
+// shared by all who use the same credentials, wherever each has them from.
+func unauthorized(origin string, err error) error {
+	e := fault.Of(err)
+	if e == nil || e.Code != fault.CodeUnauthorized || origin == "" {
+		return err
+	}
+	own := fault.New(e.Class, e.Code, "%s: %s", origin, e.Message)
+	own.RetryAfter, own.Err = e.RetryAfter, err
+	return own
 }
 
 // fields gives the credentials as the lowest layer of a provider spec.
@@ -97,7 +122,9 @@ func (c *Credentials) fields() map[string]json.RawMessage {
 // readCredentials takes the credentials out of the layers, field by field, under three rules. The way of signing in is
 // the one that the highest layer with any asks for. Project ID and name count as one field. And a secret goes to its
 // own layer's endpoint only: when a higher layer names another endpoint, that is an Auth error (MC-12).
-func readCredentials(ctx context.Context, ls layers, configured *Credentials) (*Credentials, error) {
+//
+// The text says where the secret was taken from, for whoever has to correct it.
+func readCredentials(ctx context.Context, ls layers, configured *Credentials) (*Credentials, string, error) {
 	r := credentialReader{layers: ls, ctx: ctx, c: &Credentials{CACert: configured.CACert, Interface: configured.Interface}}
 	endpoint := r.text("identityEndpoint")
 	r.c.IdentityEndpoint = endpoint.text
@@ -105,10 +132,10 @@ func readCredentials(ctx context.Context, ls layers, configured *Credentials) (*
 	r.signIn()
 	r.project()
 	if r.err != nil {
-		return nil, r.err
+		return nil, "", r.err
 	}
 	if err := r.complete(); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if last := len(ls.list) - 1; r.user.from == last {
 		r.c.UserDomainName, r.c.UserDomainID = configured.UserDomainName, configured.UserDomainID
@@ -117,7 +144,7 @@ func readCredentials(ctx context.Context, ls layers, configured *Credentials) (*
 	if last := len(ls.list) - 1; r.projectFrom == last {
 		r.c.ProjectDomainName, r.c.ProjectDomainID = configured.ProjectDomainName, configured.ProjectDomainID
 	}
-	return r.c, nil
+	return r.c, r.list[r.secret.from].where(r.secret.field), nil
 }
 
 // credentialReader keeps the first error, so that the rules above read one by one.
@@ -126,6 +153,7 @@ type credentialReader struct {
 	ctx         context.Context
 	c           *Credentials
 	user        found
+	secret      found
 	projectFrom int
 	err         error
 }
@@ -161,6 +189,7 @@ func (r *credentialReader) signIn() {
 		secret = token
 		r.c.Token, r.user = token.text, token
 	}
+	r.secret = secret
 	if secret.given() && r.err == nil {
 		r.err = r.sendable(secret)
 	}

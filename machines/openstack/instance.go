@@ -30,6 +30,8 @@ type instance struct {
 	// volumes are those that the Machine's status names; address is the floating IP that machine-controller made for it.
 	volumes []string
 	address string
+	// origin says where the secret of its credentials was taken from.
+	origin string
 	// group is whose share of the requests the Machine takes.
 	group string
 }
@@ -55,10 +57,11 @@ func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instan
 	if i.spec, i.invalid = readSpec(ctx, ls); i.invalid != nil && !s.lenient {
 		return nil, i.invalid
 	}
-	creds, err := readCredentials(ctx, ls, &c.options.Configured)
+	creds, origin, err := readCredentials(ctx, ls, &c.options.Configured)
 	if err != nil {
 		return nil, err
 	}
+	i.origin = s.of(name, origin)
 	if i.connection, err = c.connect(creds); err != nil {
 		return nil, err
 	}
@@ -94,7 +97,7 @@ func groupOfMachine(m *v1alpha1.Machine) string {
 
 // do makes a call for this Machine's group.
 func (i *instance) do(ctx context.Context, c call, fn func(ctx context.Context, client *gophercloud.ServiceClient) error) error {
-	return i.connection.session.do(withGroup(ctx, i.group), c, fn)
+	return unauthorized(i.origin, i.connection.session.do(withGroup(ctx, i.group), c, fn))
 }
 
 // Warnings name the keys of the provider spec that are accepted without effect.
@@ -109,7 +112,7 @@ func (i *instance) project() (*project, error) {
 	p := i.connection.attached()
 	if p == nil {
 		_, refused := i.connection.session.known()
-		return nil, refused
+		return nil, unauthorized(i.origin, refused)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

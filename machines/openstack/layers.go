@@ -15,6 +15,16 @@ type layer struct {
 	// source names the object for people, with the path of the document in it.
 	source string
 	fields map[string]json.RawMessage
+	// secret: it is a Secret with the fields as keys, for the object that is named before it.
+	secret bool
+}
+
+// where says in which field something stands.
+func (l layer) where(field string) string {
+	if l.secret {
+		return fmt.Sprintf("%s, key %s (cloudProviderSpec.%s)", l.source, field, field)
+	}
+	return l.source + "." + field
 }
 
 // layers are the sources in their order: Machine, class, Cluster, configured cloud.

@@ -78,7 +78,10 @@ func (i *instance) prove(ctx context.Context, p *project, id string) error {
 		return err
 	}
 	p.inventory.merge(body.Server, p.clock.Now())
-	p.inventory.servers[id].explained = true
+	if k := p.inventory.servers[id]; k != nil {
+		k.explained = k.Status == statusError
+		p.faultyQuotas([]string{id})
+	}
 	return nil
 }
 

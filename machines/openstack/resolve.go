@@ -16,8 +16,8 @@ func (c *catalog) resolve(ctx context.Context, s *Spec) (*plan, error) {
 		do    func(context.Context, *Spec, *plan) error
 	}{
 		{"flavor", c.resolveFlavor}, {"image", c.resolveImage}, {"availabilityZone", c.resolveZone},
-		{"network", c.resolveNetworks}, {"securityGroups", c.resolveGroups}, {"floatingIpPool", c.resolvePool},
-		{"serverGroupID", c.resolveServerGroup}, {"rootDiskSizeGB", c.resolveDisk}, {"rootDiskVolumeType", c.resolveVolumeType},
+		{"network", c.resolveNetworks}, {"subnet", c.resolveSubnet}, {"securityGroups", c.resolveGroups}, {"floatingIpPool", c.resolvePool},
+		{s.serverGroupField, c.resolveServerGroup}, {"rootDiskSizeGB", c.resolveDisk}, {"rootDiskVolumeType", c.resolveVolumeType},
 		{"keyName", c.resolveKeyPair},
 	} {
 		if err := step.do(ctx, s, p); err != nil {
@@ -48,7 +48,6 @@ func (c *catalog) resolveZone(ctx context.Context, s *Spec, _ *plan) error {
 	return c.zone(ctx, s.AvailabilityZone)
 }
 
-// resolveNetworks puts the subnet on the port of its network. A subnet alone names its network too.
 func (c *catalog) resolveNetworks(ctx context.Context, s *Spec, p *plan) error {
 	for _, name := range s.Networks {
 		n, err := c.network(ctx, name)
@@ -57,6 +56,11 @@ func (c *catalog) resolveNetworks(ctx context.Context, s *Spec, p *plan) error {
 		}
 		p.networks = append(p.networks, plannedNetwork{network: n.ID})
 	}
+	return nil
+}
+
+// resolveSubnet puts the subnet on the port of its network. A subnet alone names its network too.
+func (c *catalog) resolveSubnet(ctx context.Context, s *Spec, p *plan) error {
 	if s.Subnet == "" {
 		return nil
 	}

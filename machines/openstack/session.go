@@ -101,7 +101,7 @@ func (s *session) signIn(ctx context.Context) (*identity, error) {
 }
 
 func (s *session) authenticate(ctx context.Context, started time.Time) (*identity, error) {
-	asking := call{service: identityService, doing: "signing in at " + s.creds.IdentityEndpoint + " by " + string(s.creds.method())}
+	asking := call{service: identityService, doing: "signing in at " + s.creds.IdentityEndpoint + " " + s.creds.who()}
 	options := authOptions(&s.creds)
 	if err := openstack.AuthenticateV3(ctx, s.provider, &options, gophercloud.EndpointOpts{}); err != nil {
 		return nil, classify(asking, err, s.creds.secrets())

@@ -12,7 +12,8 @@ import (
 // Shape resolves flavor, image and zone of a template. It works without Start; the first use of a name costs a call.
 func (c *Cloud) Shape(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) (cloud.Shape, error) {
 	s := &sources{reader: c.options.Reader, namespace: namespace, allowed: c.options.AllowedNamespaces, configured: &c.options.Configured}
-	if err := s.read(ctx, "template in "+namespace, &t.Spec, t.Metadata.Labels); err != nil {
+	name := "template in " + namespace
+	if err := s.read(ctx, name, &t.Spec, t.Metadata.Labels); err != nil {
 		return cloud.Shape{}, err
 	}
 	ls := layers{list: s.layers, get: s.dereference}
@@ -20,7 +21,7 @@ func (c *Cloud) Shape(ctx context.Context, namespace string, t *v1alpha1.Machine
 	if err != nil {
 		return cloud.Shape{}, err
 	}
-	creds, err := readCredentials(ctx, ls, &c.options.Configured)
+	creds, origin, err := readCredentials(ctx, ls, &c.options.Configured)
 	if err != nil {
 		return cloud.Shape{}, err
 	}
@@ -30,7 +31,7 @@ func (c *Cloud) Shape(ctx context.Context, namespace string, t *v1alpha1.Machine
 	}
 	id, err := conn.session.identity(ctx)
 	if err != nil {
-		return cloud.Shape{}, err
+		return cloud.Shape{}, unauthorized(s.of(name, origin), err)
 	}
 	p := &plan{}
 	for _, step := range []struct {

@@ -19,6 +19,9 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
+// configuredCloud is the source of what neither Machine, class nor Cluster gives.
+const configuredCloud = "the configured cloud (clouds.yaml or OS_* variables)"
+
 // sources read a provider spec's layers from the API.
 type sources struct {
 	reader client.Reader
@@ -34,6 +37,14 @@ type sources struct {
 	layers []layer
 	// noted is what is accepted without effect.
 	noted []string
+}
+
+// of puts the object's name before a text that does not begin with it.
+func (*sources) of(name, text string) string {
+	if strings.HasPrefix(text, name) {
+		return text
+	}
+	return name + ": " + text
 }
 
 // warnings are sorted and each stands once.
@@ -74,7 +85,7 @@ func (s *sources) read(ctx context.Context, name string, m *v1alpha1.MachineSpec
 	if err := s.cluster(ctx, name, labels); err != nil {
 		return err
 	}
-	s.layers = append(s.layers, layer{source: "the configured cloud", fields: s.configured.fields()})
+	s.layers = append(s.layers, layer{source: configuredCloud, fields: s.configured.fields()})
 	if p := s.config.CloudProvider; p != "" && p != "openstack" {
 		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: spec.providerSpec.value.cloudProvider: %q is not supported; the provider is openstack", name, p)
 	}
@@ -207,7 +218,7 @@ func (s *sources) secretLayer(ctx context.Context, path, namespace string, ref *
 	if err := s.get(ctx, path, types.NamespacedName{Namespace: namespace, Name: ref.Name}, secret); err != nil {
 		return err
 	}
-	l := layer{source: fmt.Sprintf("Secret %s/%s", namespace, ref.Name), fields: map[string]json.RawMessage{}}
+	l := layer{source: fmt.Sprintf("Secret %s/%s", namespace, ref.Name), secret: true, fields: map[string]json.RawMessage{}}
 	for _, field := range credentialFields {
 		text := string(secret.Data[field])
 		if field == "identityEndpoint" && text == "" {

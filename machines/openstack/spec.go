@@ -43,7 +43,9 @@ type Spec struct {
 	RootDiskVolumeType string
 	// ServerGroup is a name or an ID, or shared: the one group of the cluster.
 	ServerGroup string
-	ConfigDrive bool
+	// serverGroupField is the name under which it is written.
+	serverGroupField string
+	ConfigDrive      bool
 	// Metadata of the server, and its Nova tags.
 	Metadata map[string]string
 	Tags     []string
@@ -69,7 +71,7 @@ func readSpec(ctx context.Context, ls layers) (*Spec, error) {
 	}{
 		{&s.Flavor, []string{"flavor"}}, {&s.Image, []string{"image"}}, {&s.AvailabilityZone, []string{"availabilityZone"}},
 		{&s.Subnet, []string{"subnet"}}, {&s.FloatingIPPool, []string{"floatingIpPool"}},
-		{&s.RootDiskVolumeType, []string{"rootDiskVolumeType"}}, {&s.ServerGroup, []string{"serverGroupID", "serverGroup"}},
+		{&s.RootDiskVolumeType, []string{"rootDiskVolumeType"}},
 		{&s.KeyName, []string{"keyName"}}, {&s.ComputeAPIVersion, []string{"computeAPIVersion"}},
 	} {
 		got, err := ls.text(ctx, f.names...)
@@ -78,6 +80,11 @@ func readSpec(ctx context.Context, ls layers) (*Spec, error) {
 		}
 		*f.into = got.text
 	}
+	group, err := ls.text(ctx, "serverGroupID", "serverGroup")
+	if err != nil {
+		return nil, err
+	}
+	s.ServerGroup, s.serverGroupField = group.text, group.field
 	for _, read := range []func(context.Context, layers) error{s.readLists, s.readFlags, s.readDisk, s.readTags} {
 		if err := read(ctx, ls); err != nil {
 			return nil, err

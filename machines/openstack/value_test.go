@@ -140,7 +140,7 @@ func TestReadCredentials(t *testing.T) {
 		"aliases that conflict":     {[]string{`{"tenantName":"a","projectName":"b"}`, cloud}, nil, "conflicts with projectName"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := readCredentials(t.Context(), stack(t, tc.documents...), &Credentials{})
+			c, _, err := readCredentials(t.Context(), stack(t, tc.documents...), &Credentials{})
 			switch {
 			case tc.fails != "" && (err == nil || !strings.Contains(err.Error(), tc.fails)):
 				t.Fatalf("got %v, want %q", err, tc.fails)

@@ -1,0 +1,20 @@
+package openstack
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// readOnly lets through what changes nothing, and signing in.
+type readOnly struct{ next http.RoundTripper }
+
+// RoundTrip refuses what would change something.
+func (r readOnly) RoundTrip(req *http.Request) (*http.Response, error) {
+	signsIn := req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/auth/tokens")
+	if req.Method != http.MethodGet && req.Method != http.MethodHead && !signsIn {
+		return nil, fault.New(fault.Transient, fault.CodeUnsettled, "only observing: %s %s is not sent", req.Method, req.URL.Path)
+	}
+	return r.next.RoundTrip(req)
+}
