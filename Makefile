@@ -6,7 +6,7 @@ GO_TEST_FLAGS ?=
 RACE := ./machines/... ./nodegroup/... ./autoscale/... ./test/openstack/...
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-race test-extra bench lint generate check-generated check-tidy clean
+.PHONY: help build demo test test-race test-extra test-openstack bench lint generate check-generated check-tidy clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ test: ## unit tests, and integration tests on a real control plane (built once, 
 test-race: ## the packages with goroutines, under the race detector
 	go run ./test/kube/prepare
 	go test -race $(GO_TEST_FLAGS) $(RACE)
+
+test-openstack: ## the contract with OpenStack and drover's driver, against a real cloud (OS_CLIENT_CONFIG_FILE, OS_CLOUD)
+	go test $(GO_TEST_FLAGS) -tags openstack -count=1 -timeout 60m -v -run '^TestRealCloud$$' ./test/openstack/contract
 
 bench: ## the benchmarks
 	go test -run '^$$' -bench . -benchmem ./...

@@ -106,10 +106,6 @@ func createFloatingIP(c *Cloud, q *request) reply {
 	f := &floatingIP{id: newID(), project: q.project(), network: n.id, status: "DOWN", stamps: newStamps(q.now)}
 	set(&f.description, spec.Description)
 	f.tags = spec.Tags
-	p, refused := c.wantedPort(q, f, spec.Port)
-	if refused.status != 0 {
-		return refused
-	}
 	if beyond(c.quotaOf(q.project()).FloatingIPs, c.floatingIPsOf(q.project())+1) {
 		return overQuota("floatingip")
 	}
@@ -119,6 +115,11 @@ func createFloatingIP(c *Cloud, q *request) reply {
 	}
 	ips, refused := c.allocate(n, wanted)
 	if refused.status != 0 {
+		return refused
+	}
+	p, refused := c.wantedPort(q, f, spec.Port)
+	if refused.status != 0 {
+		c.free(ips)
 		return refused
 	}
 	f.address = ips[0]

@@ -1,0 +1,438 @@
+package contract
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+	driver "github.com/drover-project/drover/machines/openstack"
+)
+
+// drover runs the driver with these credentials as the configured cloud, until the row ends or the function is called.
+func (b *bench) drover(c driver.Credentials) (*driver.Cloud, func()) {
+	b.Helper()
+	d, err := driver.New(driver.Options{ClusterID: "contract", Configured: c})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := d.Start(ctx); err != nil {
+			b.Error(err)
+		}
+	}()
+	go func() {
+		for {
+			select {
+			case <-d.Changes():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	stop := func() { cancel(); <-done }
+	b.Cleanup(stop)
+	return d, stop
+}
+
+// fields is a spec on the usual network; extra lies over it.
+func (b *bench) fields(extra doc) doc {
+	f := doc{"flavor": b.flavor, "image": b.image, "network": b.network, "subnet": b.subnet, "securityGroups": []string{b.group}}
+	maps.Copy(f, extra)
+	return f
+}
+
+// machine is a Machine with such a provider spec.
+func (b *bench) machine(fields doc) *v1alpha1.Machine {
+	b.Helper()
+	raw, err := json.Marshal(doc{
+		"cloudProvider": "openstack", "cloudProviderSpec": fields, "operatingSystem": "ubuntu", "operatingSystemSpec": doc{},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &v1alpha1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: b.name(), UID: uuid.NewUUID()},
+		Spec:       v1alpha1.MachineSpec{ProviderSpec: v1alpha1.ProviderSpec{Value: &runtime.RawExtension{Raw: raw}}},
+	}
+}
+
+// instance gives the Machine's cloud side once the project is listed; what the row leaves of it is taken away at its end.
+func (b *bench) instance(d *driver.Cloud, m *v1alpha1.Machine) cloud.Instance {
+	b.Helper()
+	i, err := d.Instance(context.WithoutCancel(b.Context()), m)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.until("the project is listed", func() bool { f, err := i.Observe(b.Context()); return err == nil && f.Synced })
+	return i
+}
+
+// bring takes the steps that make a server.
+func bring(ctx context.Context, i cloud.Instance) error {
+	if err := i.EnsurePorts(ctx); err != nil {
+		return err
+	}
+	if err := i.EnsureFloatingIP(ctx); err != nil {
+		return err
+	}
+	_, err := i.EnsureServer(ctx, []byte("#cloud-config\n"))
+	return err
+}
+
+// reaches waits for a state of the server, and gives what is then known.
+func (b *bench) reaches(i cloud.Instance, want cloud.ServerState) *cloud.Server {
+	b.Helper()
+	var s *cloud.Server
+	b.until("the server is "+string(want), func() bool {
+		f, err := i.Observe(b.Context())
+		if err != nil || f.Server == nil {
+			return false
+		}
+		s = f.Server
+		return s.State == want
+	})
+	return s
+}
+
+// release takes the steps that take everything away, for several at a time.
+func (b *bench) release(all ...cloud.Instance) {
+	b.Helper()
+	ctx := context.WithoutCancel(b.Context())
+	left := slices.Clone(all)
+	b.until("everything is released", func() bool {
+		left = slices.DeleteFunc(left, func(i cloud.Instance) bool {
+			f, err := i.Observe(ctx)
+			if err != nil {
+				return false
+			}
+			if f.Server != nil {
+				_ = i.DeleteServer(ctx)
+				return false
+			}
+			done, err := i.Release(ctx)
+			return err == nil && done
+		})
+		return len(left) == 0
+	})
+}
+
+// marked counts what bears drover's marks, by kind.
+func (b *bench) marked() (servers, ports, addresses int) {
+	b.Helper()
+	for _, s := range b.want(b.user.get(compute, "/servers/detail"), http.StatusOK).rows("servers") {
+		if answer(answer{body: s}).word("metadata.machine-uid") != "" && s["name"].(string) != "" {
+			servers++
+		}
+	}
+	count := func(path, field string) int {
+		n := 0
+		for _, r := range b.want(b.user.get(network, path), http.StatusOK).rows(field) {
+			if strings.HasPrefix(r["description"].(string), "drover contract ") {
+				n++
+			}
+		}
+		return n
+	}
+	return servers, count("/ports", "ports"), count("/floatingips", "floatingips")
+}
+
+func (b *bench) has(servers, ports, addresses int) {
+	b.Helper()
+	s, p, a := b.marked()
+	if s != servers || p != ports || a != addresses {
+		b.Errorf("%d servers, %d ports, %d floating IPs bear drover's mark; want %d, %d, %d", s, p, a, servers, ports, addresses)
+	}
+}
+
+var driverRows = []row{
+	{"five machines from nothing to ACTIVE and away again, in few calls, and nothing is left", operator, fiveMachines},
+	{"a machine with everything that a spec can say", nothing, func(b *bench) {
+		d, _ := b.drover(b.credentials)
+		i := b.instance(d, b.machine(b.fields(doc{
+			"floatingIpPool": b.pool, "availabilityZone": b.zone, "keyName": b.keyPair, "configDrive": true, "tags": []string{"k=v", "plain"},
+			"serverGroup": b.serverGroup("soft-anti-affinity"),
+		})))
+		if err := bring(b.Context(), i); err != nil {
+			b.Fatal(err)
+		}
+		s := b.reaches(i, cloud.ServerActive)
+		kinds := map[corev1.NodeAddressType]int{}
+		for _, a := range s.Addresses {
+			kinds[a.Type]++
+		}
+		b.same("addresses", kinds, "map[ExternalIP:1 Hostname:1 InternalIP:1]")
+		b.same("zone", s.Zone, b.zone)
+		a := b.want(b.user.get(compute, "/servers/"+s.ID, at("2.67")), http.StatusOK)
+		b.same("metadata", a.word("server.metadata.k"), "v")
+		b.same("tags", a.at("server.tags"), "[plain]")
+		b.same("key", a.word("server.key_name"), b.keyPair)
+		b.same("config drive", a.word("server.config_drive"), "True")
+		b.has(1, 1, 1)
+		b.release(i)
+		b.has(0, 0, 0)
+	}},
+	{"a machine whose disk is a volume", volumes, func(b *bench) {
+		d, _ := b.drover(b.credentials)
+		i := b.instance(d, b.machine(b.fields(doc{"rootDiskSizeGB": 1, "rootDiskVolumeType": b.volumeType})))
+		if err := bring(b.Context(), i); err != nil {
+			b.Fatal(err)
+		}
+		b.reaches(i, cloud.ServerActive)
+		b.same("volumes", len(b.user.get(volume, "/volumes/detail").rows("volumes")), 1)
+		b.release(i)
+		b.until("the volume is gone", func() bool { return len(b.user.get(volume, "/volumes/detail").rows("volumes")) == 0 })
+	}},
+	{"a driver that dies between port and server leaves nothing behind and makes nothing twice", nothing, func(b *bench) {
+		m := b.machine(b.fields(doc{"floatingIpPool": b.pool}))
+		d, stop := b.drover(b.credentials)
+		i := b.instance(d, m)
+		if err := i.EnsurePorts(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		stop()
+		d, stop = b.drover(b.credentials)
+		if err := bring(b.Context(), b.instance(d, m)); err != nil {
+			b.Fatal(err)
+		}
+		stop()
+		d, _ = b.drover(b.credentials)
+		i = b.instance(d, m)
+		b.reaches(i, cloud.ServerActive)
+		if err := bring(b.Context(), i); err != nil {
+			b.Fatal(err)
+		}
+		b.has(1, 1, 1)
+		b.release(i)
+		b.has(0, 0, 0)
+	}},
+	{"answers that are lost make nothing twice", operator, func(b *bench) {
+		d, _ := b.drover(b.faulty)
+		i := b.instance(d, b.machine(b.fields(nil)))
+		b.misfortune(b.T).answer(b.T, failure{service: network, method: http.MethodPost, path: "/ports", times: 1})
+		if err := i.EnsurePorts(b.Context()); !fault.Is(err, fault.Transient) {
+			b.Fatalf("a lost answer to POST /ports is %v", err)
+		}
+		b.until("the port is found", func() bool { return i.EnsurePorts(b.Context()) == nil })
+		b.misfortune(b.T).answer(b.T, failure{service: compute, method: http.MethodPost, path: "/servers", times: 1})
+		if err := bring(b.Context(), i); !fault.Is(err, fault.Transient) {
+			b.Fatalf("a lost answer to POST /servers is %v", err)
+		}
+		b.until("the server is found", func() bool { return bring(b.Context(), i) == nil })
+		b.reaches(i, cloud.ServerActive)
+		b.has(1, 1, 0)
+		b.release(i)
+		b.has(0, 0, 0)
+	}},
+	{"a server that somebody else deletes is known to be gone, and what it had is released", aMinute, func(b *bench) {
+		d, _ := b.drover(b.credentials)
+		i := b.instance(d, b.machine(b.fields(doc{"floatingIpPool": b.pool})))
+		if err := bring(b.Context(), i); err != nil {
+			b.Fatal(err)
+		}
+		b.remove(b.reaches(i, cloud.ServerActive).ID)
+		// At rest the shared list is read once a minute.
+		b.until("it is known to be gone", func() bool { f, err := i.Observe(b.Context()); return err == nil && f.Gone })
+		b.release(i)
+		b.has(0, 0, 0)
+	}},
+}
+
+func fiveMachines(b *bench) {
+	const n = 5
+	m := b.misfortune(b.T)
+	m.calls(b.T)
+	d, _ := b.drover(b.faulty)
+	started := time.Now()
+	var all []cloud.Instance
+	for range n {
+		i := b.instance(d, b.machine(b.fields(doc{"availabilityZone": b.zone})))
+		all = append(all, i)
+		if err := bring(b.Context(), i); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, i := range all {
+		b.reaches(i, cloud.ServerActive)
+	}
+	calls := map[string]int{}
+	total := 0
+	for _, c := range m.calls(b.T) {
+		calls[c]++
+		total++
+	}
+	polls := int(time.Since(started)/(2*time.Second)) + 1
+	// Token, flavors, image, network, subnet, group, zones, and the lists of ports and addresses.
+	const lookups = 9
+	least := 2*n + polls + lookups
+	b.Logf("%d calls for %d machines in %s: %.2f of the least, %v", total, n, time.Since(started).Round(time.Second), float64(total)/float64(least), calls)
+	if float64(total) > 1.2*float64(least) {
+		b.Errorf("%d calls, the least is %d: %v", total, least, calls)
+	}
+	for call, most := range map[string]int{"POST /ports": n, "POST /servers": n, "GET /servers/{id}": 0, "GET /flavors/detail": 1, "GET /images": 1, "GET /networks": 1} {
+		if calls[call] > most {
+			b.Errorf("%d × %s", calls[call], call)
+		}
+	}
+	b.has(n, n, 0)
+	b.release(all...)
+	b.has(0, 0, 0)
+	away := map[string]int{}
+	for _, c := range m.calls(b.T) {
+		away[c]++
+	}
+	b.Logf("and away again: %v", away)
+	for call, want := range map[string]int{"DELETE /servers/{id}": n, "DELETE /ports/{id}": n, "GET /servers/{id}": 0} {
+		if away[call] != want {
+			b.Errorf("%d × %s, want %d", away[call], call, want)
+		}
+	}
+}
+
+// judged fails the row unless the error has that class and code.
+func (b *bench) judged(err error, class fault.Class, code fault.Code) {
+	b.Helper()
+	e := fault.Of(err)
+	if e == nil || e.Class != class || e.Code != code {
+		b.Errorf("got %s, want %s %s", shown(e), class, code)
+		return
+	}
+	b.Logf("%s %s: %s", e.Class, e.Code, e.Message)
+}
+
+func shown(e *fault.Error) string {
+	if e == nil {
+		return "no error"
+	}
+	return fmt.Sprintf("%s %s (%s)", e.Class, e.Code, e.Message)
+}
+
+// refused makes a machine that is to be refused, and then takes away what was made of it.
+func (b *bench) refused(fields doc, class fault.Class, code fault.Code) {
+	b.Helper()
+	d, _ := b.drover(b.credentials)
+	i := b.instance(d, b.machine(fields))
+	b.judged(bring(b.Context(), i), class, code)
+	b.release(i)
+	b.has(0, 0, 0)
+}
+
+var driverErrorRows = []row{
+	{"Nova's quotas are Quota", operator, func(b *bench) {
+		for what, field := range map[string]string{"instances": "totalInstancesUsed", "cores": "totalCoresUsed", "ram": "totalRAMUsed"} {
+			m := b.misfortune(b.T)
+			m.limit(b.T, what, b.used(field))
+			b.refused(b.fields(nil), fault.Quota, fault.CodeQuotaExceeded)
+			m.limit(b.T, what, -1)
+		}
+	}},
+	{"a quota of server group members is Quota", operator, func(b *bench) {
+		b.misfortune(b.T).limit(b.T, "server_group_members", 0)
+		b.refused(b.fields(doc{"serverGroup": b.serverGroup("soft-anti-affinity")}), fault.Quota, fault.CodeQuotaExceeded)
+	}},
+	{"Neutron's quotas are Quota", operator, func(b *bench) {
+		m := b.misfortune(b.T)
+		m.limit(b.T, "floatingip", 0)
+		b.refused(b.fields(doc{"floatingIpPool": b.pool}), fault.Quota, fault.CodeFloatingIPQuotaExceeded)
+		m.limit(b.T, "port", 0)
+		b.refused(b.fields(nil), fault.Quota, fault.CodePortQuotaExceeded)
+	}},
+	{"Cinder's quota is Quota, when the server has gone to ERROR", operatorAndVolumes, func(b *bench) {
+		b.misfortune(b.T).limit(b.T, "volumes", 0)
+		b.fails(b.fields(doc{"rootDiskSizeGB": 1}), fault.Quota, fault.CodeVolumeQuotaExceeded)
+	}},
+	{"no host for the flavor is NoCapacity, when the server has gone to ERROR", nothing, func(b *bench) {
+		b.fails(b.fields(doc{"flavor": b.impossible}), fault.NoCapacity, fault.CodeNoValidHost)
+	}},
+	{"a zone without a host in use is NoCapacity", operator, func(b *bench) {
+		b.misfortune(b.T).disable(b.T, b.zone)
+		b.refused(b.fields(doc{"availabilityZone": b.zone}), fault.NoCapacity, fault.CodeZoneUnavailable)
+	}},
+	{"a network or a pool without an address is NoCapacity", aPlayground, func(b *bench) {
+		b.want(b.port(doc{"network_id": b.networkID(b.unrouted)}), http.StatusCreated)
+		b.refused(b.fields(doc{"network": b.unrouted, "subnet": nil}), fault.NoCapacity, fault.CodeAddressesExhausted)
+		b.want(b.floatingIP(doc{"floating_network_id": b.networkID(b.nearlyEmpty)}), http.StatusCreated)
+		b.refused(b.fields(doc{"floatingIpPool": b.nearlyEmpty}), fault.NoCapacity, fault.CodeIPPoolExhausted)
+	}},
+	{"names that nothing has are Invalid, each with its code", nothing, func(b *bench) {
+		for field, code := range map[string]fault.Code{
+			"flavor": fault.CodeFlavorNotFound, "image": fault.CodeImageNotFound, "network": fault.CodeNetworkNotFound, "subnet": fault.CodeSubnetNotFound,
+			"availabilityZone": fault.CodeZoneNotFound, "floatingIpPool": fault.CodeIPPoolNotFound, "serverGroup": fault.CodeServerGroupNotFound,
+		} {
+			b.refused(b.fields(doc{field: "no-such-thing"}), fault.Invalid, code)
+		}
+		b.refused(b.fields(doc{"securityGroups": []string{"no-such-thing"}}), fault.Invalid, fault.CodeSecurityGroupNotFound)
+		b.refused(b.fields(doc{"keyName": "no-such-thing"}), fault.Invalid, fault.CodeKeyPairNotFound)
+	}},
+	{"a network that no router joins to the pool is Invalid", aPlayground, func(b *bench) {
+		b.refused(b.fields(doc{"network": b.unrouted, "subnet": nil, "floatingIpPool": b.pool}), fault.Invalid, fault.CodeInvalidSpec)
+	}},
+	{"a wrong password, and an application credential that is gone, are Auth", nothing, func(b *bench) {
+		wrong := b.credentials
+		wrong.Password = "wrong"
+		gone := driver.Credentials{
+			IdentityEndpoint: b.credentials.IdentityEndpoint, Region: b.credentials.Region,
+			ApplicationCredentialID: strings.Repeat("0", 32), ApplicationCredentialSecret: "secret",
+		}
+		for _, c := range []driver.Credentials{wrong, gone} {
+			d, _ := b.drover(c)
+			i, err := d.Instance(b.Context(), b.machine(b.fields(nil)))
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.until("it is refused", func() bool { _, err = i.Observe(b.Context()); return err != nil })
+			b.judged(err, fault.Auth, fault.CodeUnauthorized)
+		}
+	}},
+	{"a user who may only read is Auth", aReader, func(b *bench) {
+		d, _ := b.drover(b.credentials)
+		m := b.machine(b.fields(nil))
+		if err := b.instance(d, m).EnsurePorts(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		reading, _ := b.drover(b.reader)
+		b.judged(bring(b.Context(), b.instance(reading, m)), fault.Auth, fault.CodeForbidden)
+		b.release(b.instance(d, m))
+		b.has(0, 0, 0)
+	}},
+	{"429 is RateLimited with the time to wait", operator, func(b *bench) {
+		d, _ := b.drover(b.faulty)
+		i := b.instance(d, b.machine(b.fields(nil)))
+		b.misfortune(b.T).answer(b.T, failure{service: network, method: http.MethodPost, path: "/ports", times: 1, status: 429, retryAfter: 1})
+		err := bring(b.Context(), i)
+		b.judged(err, fault.RateLimited, fault.CodeRateLimited)
+		b.same("RetryAfter", fault.Of(err).RetryAfter, time.Second)
+		b.until("the rest is over", func() bool { return bring(b.Context(), i) == nil })
+		b.reaches(i, cloud.ServerActive)
+		b.release(i)
+		b.has(0, 0, 0)
+	}},
+}
+
+// fails makes a machine whose server is accepted and goes to ERROR.
+func (b *bench) fails(fields doc, class fault.Class, code fault.Code) {
+	b.Helper()
+	d, _ := b.drover(b.credentials)
+	i := b.instance(d, b.machine(fields))
+	if err := bring(b.Context(), i); err != nil {
+		b.Fatal(err)
+	}
+	b.judged(b.reaches(i, cloud.ServerError).Fault, class, code)
+	b.release(i)
+	b.has(0, 0, 0)
+}

@@ -1,0 +1,141 @@
+package contract
+
+import (
+	"net/http"
+	"time"
+)
+
+var lifeRows = []row{
+	{"a server is shown from the moment that it was accepted: BUILD, without host and addresses", nothing, func(b *bench) {
+		id := b.want(b.server(wish{fields: doc{"metadata": doc{"machine-uid": "m"}}}), http.StatusAccepted).word("server.id")
+		a := b.want(b.user.get(compute, "/servers/"+id), http.StatusOK)
+		if a.word("server.status") == "BUILD" && a.at("server.OS-EXT-STS:task_state") != nil && a.word("server.hostId") == "" {
+			b.same("addresses", a.at("server.addresses"), "map[]")
+		}
+		b.same("metadata", a.at("server.metadata.machine-uid"), "m")
+		b.status(id, "ACTIVE")
+	}},
+	{"an action right after the create is 404 or 409", nothing, func(b *bench) {
+		id := b.want(b.server(wish{}), http.StatusAccepted).word("server.id")
+		b.oneOf(b.user.post(compute, "/servers/"+id+"/action", doc{"os-stop": nil}), http.StatusNotFound, http.StatusConflict)
+		b.status(id, "ACTIVE")
+	}},
+	{"deleting is 204, and 404 once it is gone, however often it is asked for", nothing, func(b *bench) {
+		id := b.boot(wish{})
+		b.want(b.user.delete(compute, "/servers/"+id), http.StatusNoContent)
+		b.oneOf(b.user.delete(compute, "/servers/"+id), http.StatusNoContent, http.StatusNotFound)
+		b.gone("/servers/" + id)
+		b.want(b.user.get(compute, "/servers/"+id), http.StatusNotFound, `"itemNotFound"`, "Instance "+id+" could not be found.")
+		b.want(b.user.delete(compute, "/servers/"+id), http.StatusNotFound, `"itemNotFound"`)
+	}},
+	{"a server that is just being made can be deleted", nothing, func(b *bench) {
+		port := b.portID()
+		id := b.want(b.server(wish{fields: doc{"networks": []doc{{"port": port}}}}), http.StatusAccepted).word("server.id")
+		b.want(b.user.delete(compute, "/servers/"+id), http.StatusNoContent)
+		b.gone("/servers/" + id)
+		b.unbound(port)
+	}},
+	{"a port made beforehand outlives its server, without device, and can be used again", nothing, func(b *bench) {
+		port := b.portID()
+		b.remove(b.boot(wish{fields: doc{"networks": []doc{{"port": port}}}}))
+		b.unbound(port)
+		b.boot(wish{fields: doc{"networks": []doc{{"port": port}}}})
+	}},
+	{"a port that is taken away from under a server is gone, and the server lives", nothing, func(b *bench) {
+		port := b.portID()
+		id := b.boot(wish{fields: doc{"networks": []doc{{"port": port}}}})
+		b.want(b.user.delete(network, "/ports/"+port), http.StatusNoContent)
+		b.until("the address is gone", func() bool {
+			return len(b.user.get(compute, "/servers/"+id).rows("server.addresses."+b.network)) == 0
+		})
+		b.same("status", b.user.get(compute, "/servers/"+id).word("server.status"), "ACTIVE")
+	}},
+	{"a locked server is not deleted: 409", nothing, func(b *bench) {
+		id := b.boot(wish{})
+		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"lock": nil}), http.StatusAccepted)
+		a := b.user.delete(compute, "/servers/"+id)
+		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"unlock": nil}), http.StatusAccepted)
+		b.want(a, http.StatusConflict, "Instance "+id+" is locked")
+	}},
+	{"a server can be deleted by force", nothing, func(b *bench) {
+		id := b.boot(wish{})
+		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"forceDelete": nil}), http.StatusAccepted)
+		b.gone("/servers/" + id)
+	}},
+	{"the console answers with text, and before there is one with 404 or 409", nothing, func(b *bench) {
+		path := func(id string) string { return "/servers/" + id + "/action" }
+		id := b.want(b.server(wish{}), http.StatusAccepted).word("server.id")
+		b.oneOf(b.user.post(compute, path(id), doc{"os-getConsoleOutput": doc{"length": 5}}), http.StatusOK, http.StatusNotFound, http.StatusConflict)
+		b.status(id, "ACTIVE")
+		a := b.want(b.user.post(compute, path(id), doc{"os-getConsoleOutput": doc{"length": 5}}), http.StatusOK)
+		if _, text := a.at("output").(string); !text {
+			b.Errorf("answered %s", a.text)
+		}
+	}},
+	{"metadata can be added, and updated moves with it", nothing, func(b *bench) {
+		id := b.boot(wish{fields: doc{"metadata": doc{"one": "1"}}})
+		before := b.user.get(compute, "/servers/"+id)
+		time.Sleep(1100 * time.Millisecond)
+		a := b.want(b.user.post(compute, "/servers/"+id+"/metadata", doc{"metadata": doc{"two": "2"}}), http.StatusOK)
+		b.same("metadata", a.at("metadata"), "map[one:1 two:2]")
+		after := b.user.get(compute, "/servers/"+id)
+		if after.word("server.updated") <= before.word("server.updated") {
+			b.Errorf("updated stays %s", after.word("server.updated"))
+		}
+	}},
+	{"a flavor that fits nowhere: accepted, then ERROR with the scheduler's words", nothing, noValidHost},
+	{"no host in use at all: accepted, then ERROR with the same words", operator, func(b *bench) {
+		b.misfortune(b.T).disable(b.T, "")
+		id := b.want(b.server(wish{}), http.StatusAccepted).word("server.id")
+		a := b.status(id, "ERROR")
+		b.same("fault", a.word("server.fault.message"), "No valid host was found. ")
+	}},
+	{"one server too many in an anti-affinity group: accepted, then ERROR", operator, func(b *bench) {
+		// With all hosts but those of one zone out of use the second server has no host left.
+		for _, z := range b.user.get(compute, "/os-availability-zone").rows("availabilityZoneInfo") {
+			if z["zoneName"] != b.zone {
+				b.misfortune(b.T).disable(b.T, z["zoneName"].(string))
+			}
+		}
+		group := b.serverGroup("anti-affinity")
+		b.boot(wish{hints: doc{"group": group}})
+		id := b.want(b.server(wish{hints: doc{"group": group}}), http.StatusAccepted).word("server.id")
+		a := b.status(id, "ERROR")
+		b.same("fault", a.word("server.fault.message"), "No valid host was found. There are not enough hosts available.")
+	}},
+	{"a server that the cloud put into ERROR can be deleted", operator, func(b *bench) {
+		id := b.boot(wish{})
+		b.misfortune(b.T).fail(b.T, id)
+		b.status(id, "ERROR")
+		b.remove(id)
+	}},
+}
+
+// unbound waits until a port is nobody's.
+func (b *bench) unbound(port string) {
+	b.Helper()
+	b.until("the port is free", func() bool { return b.user.get(network, "/ports/"+port).word("port.device_id") == "" })
+	a := b.want(b.user.get(network, "/ports/"+port), http.StatusOK)
+	b.same("device_owner", a.word("port.device_owner"), "")
+	b.same("status", a.word("port.status"), "DOWN")
+}
+
+func noValidHost(b *bench) {
+	port := b.portID()
+	id := b.want(b.server(wish{fields: doc{"flavorRef": b.flavorID(b.impossible), "networks": []doc{{"port": port}}}}), http.StatusAccepted).word("server.id")
+	a := b.status(id, "ERROR")
+	b.same("fault", a.word("server.fault.message"), "No valid host was found. ")
+	b.same("code", a.at("server.fault.code"), 500)
+	b.same("details", a.at("server.fault.details"), nil)
+	b.same("vm_state", a.word("server.OS-EXT-STS:vm_state"), "error")
+	b.same("task_state", a.at("server.OS-EXT-STS:task_state"), nil)
+	b.same("hostId", a.word("server.hostId"), "")
+	b.same("addresses", a.at("server.addresses"), "map[]")
+	// Lists show the faults of those servers that are kept in the database that the API has as its own.
+	if text := b.rowOf(b.user.get(compute, "/servers/detail"), id).word("fault.message"); text != "" {
+		b.same("fault in the list", text, a.word("server.fault.message"))
+	}
+	b.unbound(port)
+	b.remove(id)
+	b.want(b.user.get(network, "/ports/"+port), http.StatusOK)
+}

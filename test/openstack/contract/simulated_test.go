@@ -1,0 +1,132 @@
+package contract
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	driver "github.com/drover-project/drover/machines/openstack"
+	"github.com/drover-project/drover/test/openstack"
+)
+
+func TestSimulatedCloud(t *testing.T) {
+	run(t, newSimulated, true)
+}
+
+const (
+	demo, secret = "demo", "demo-secret"
+	region       = "RegionOne"
+)
+
+// newSimulated starts a cloud that holds what the runner's holds.
+func newSimulated(t *testing.T) *target {
+	t.Helper()
+	c := openstack.New(openstack.Config{BootTime: 90 * time.Millisecond, DeleteTime: 30 * time.Millisecond, Seed: seedDemo})
+	if err := c.Start(context.WithoutCancel(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	member := driver.Credentials{
+		IdentityEndpoint: c.AuthURL(), Region: region, Username: demo, Password: secret, ProjectName: demo, DomainName: "Default",
+	}
+	reader := member
+	reader.Username = "demo-reader"
+	return &target{
+		credentials: member, reader: reader, faulty: member,
+		flavor: "m1.small", impossible: "m1.impossible", image: "tiny", network: "demo-net", subnet: "demo-subnet", pool: "public",
+		group: "demo-sg", keyPair: "demo-key", zone: "az1", volumeType: "ssd", unrouted: "tiny-net", nearlyEmpty: "tiny-public",
+		misfortune: func(*testing.T) misfortune { return &simulated{cloud: c} },
+		pace:       5 * time.Millisecond, patience: 20 * time.Second,
+	}
+}
+
+func seedDemo(c *openstack.Cloud) {
+	user := c.AddUser(openstack.User{Name: demo, Password: secret, Projects: []string{demo}})
+	c.AddUser(openstack.User{Name: "demo-reader", Password: secret, Projects: []string{demo}, Roles: []string{"reader"}})
+	for i := range 3 {
+		c.SetHost(openstack.Host{
+			Name: fmt.Sprintf("compute-%d", i+1), Zone: fmt.Sprintf("az%d", i+1), Cell: "cell1", VCPUs: 64000, RAM: 1 << 24, Disk: 1 << 20,
+		})
+	}
+	c.AddFlavor(openstack.Flavor{ID: "m1.small", Name: "m1.small", VCPUs: 1, RAM: 2048, Disk: 20})
+	c.AddFlavor(openstack.Flavor{ID: "m1.impossible", Name: "m1.impossible", VCPUs: 100000, RAM: 2048, Disk: 20})
+	c.AddImage(openstack.Image{Name: "tiny", Size: 1 << 20, Properties: map[string]string{"architecture": "x86_64"}})
+	for _, s := range []openstack.Subnet{
+		{Name: "demo-subnet", Network: c.AddNetwork(openstack.Network{Name: "demo-net", Project: demo}), CIDR: "10.10.0.0/16"},
+		{Name: "public-v4", Network: c.AddNetwork(openstack.Network{Name: "public", External: true}), CIDR: "172.24.0.0/16"},
+		{Name: "tiny-subnet", Network: c.AddNetwork(openstack.Network{Name: "tiny-net", Project: demo, Unrouted: true}), CIDR: "10.99.0.0/29", First: "10.99.0.2", Last: "10.99.0.2"},
+		{Name: "tiny-public-v4", Network: c.AddNetwork(openstack.Network{Name: "tiny-public", External: true}), CIDR: "172.25.0.0/29", First: "172.25.0.2", Last: "172.25.0.2"},
+	} {
+		if _, err := c.AddSubnet(s); err != nil {
+			panic(err)
+		}
+	}
+	c.AddSecurityGroup(demo, "demo-sg")
+	c.AddKeyPair(user, "demo-key", "ssh-ed25519 AAAA")
+	c.AddVolumeType("ssd")
+}
+
+// simulated brings misfortune upon a simulated cloud. Each row has a cloud of its own, so nothing has to be undone.
+type simulated struct {
+	cloud *openstack.Cloud
+	quota openstack.Quota
+	seen  int
+}
+
+func (s *simulated) limit(t *testing.T, what string, n int) {
+	t.Helper()
+	switch n {
+	case 0:
+		n = openstack.None
+	case -1:
+		n = 0
+	}
+	fields := map[string]*int{
+		"instances": &s.quota.Instances, "cores": &s.quota.Cores, "ram": &s.quota.RAM, "server_group_members": &s.quota.ServerGroupMembers,
+		"port": &s.quota.Ports, "floatingip": &s.quota.FloatingIPs, "security_group": &s.quota.SecurityGroups,
+		"volumes": &s.quota.Volumes, "gigabytes": &s.quota.Gigabytes,
+	}
+	*fields[what] = n
+	s.cloud.SetQuota(demo, s.quota)
+}
+
+func (s *simulated) disable(_ *testing.T, zone string) {
+	for _, h := range s.cloud.Hosts() {
+		if zone == "" || h.Zone == zone {
+			h.Disabled = true
+			s.cloud.SetHost(h)
+		}
+	}
+}
+
+func (s *simulated) fail(_ *testing.T, server string) { s.cloud.FailServer(server, "") }
+
+func (s *simulated) answer(_ *testing.T, f failure) {
+	fault := openstack.Fault{Call: f.method + " " + f.path, Times: f.times, Status: f.status, Drop: f.status == 0}
+	if f.retryAfter > 0 {
+		fault.Header = http.Header{"Retry-After": {fmt.Sprint(f.retryAfter)}}
+	}
+	s.cloud.Inject(fault)
+}
+
+func (s *simulated) calls(*testing.T) []string {
+	var out []string
+	all := s.cloud.Calls()
+	for _, c := range all[s.seen:] {
+		out = append(out, c.Name())
+	}
+	s.seen = len(all)
+	return out
+}
+
+// TestMain lets many rows wait at a time: they wait for a cloud, not for a processor.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "24"); err != nil {
+		panic(err)
+	}
+	m.Run()
+}

@@ -1,0 +1,239 @@
+package contract
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// row is one behaviour. Its name is what the cloud does.
+type row struct {
+	name string
+	need need
+	run  func(*bench)
+}
+
+// rows are all behaviours, by what they are about.
+var rows = map[string][]row{
+	"signing in": signInRows, "versions": versionRows, "looking up": lookupRows, "creating a server": createRows,
+	"refusing a server": refusalRows, "the life of a server": lifeRows, "listing servers": listRows, "ports": portRows,
+	"floating IPs": floatingRows, "groups": groupRows, "quota": quotaRows, "volumes": volumeRows, "trouble": troubleRows,
+	"the driver": driverRows, "the driver's errors": driverErrorRows,
+}
+
+// order is that in which the topics run: cheap ones first.
+var order = []string{
+	"signing in", "versions", "looking up", "refusing a server", "ports", "floating IPs", "groups", "creating a server",
+	"the life of a server", "listing servers", "quota", "volumes", "trouble", "the driver", "the driver's errors",
+}
+
+// bench is one row at work: a user who is signed in, and things that are taken away again at the end.
+type bench struct {
+	*testing.T
+	*target
+	user *client
+}
+
+// run lets every row that the cloud can show run, each on the cloud that open gives.
+func run(t *testing.T, open func(t *testing.T) *target, parallel bool) {
+	t.Helper()
+	for _, topic := range order {
+		for _, r := range rows[topic] {
+			t.Run(topic+"/"+r.name, func(t *testing.T) {
+				if parallel {
+					t.Parallel()
+				}
+				tg := open(t)
+				if why := tg.missing(r.need); why != "" {
+					t.Logf("left out: %s", why)
+					return
+				}
+				r.run(&bench{T: t, target: tg, user: newClient(t, tg.credentials)})
+			})
+		}
+	}
+}
+
+var serial atomic.Int64
+
+// name is one that nothing else has.
+func (b *bench) name() string {
+	return fmt.Sprintf("contract-%d-%d", os.Getpid(), serial.Add(1))
+}
+
+// want fails the row unless the answer has the status and holds all the texts.
+func (b *bench) want(a answer, status int, texts ...string) answer {
+	b.Helper()
+	if a.err != nil || a.status != status {
+		b.Fatalf("got %d %.600s %v, want %d", a.status, a.text, a.err, status)
+	}
+	for _, text := range texts {
+		if !strings.Contains(a.text, text) {
+			b.Errorf("%q is not in %.600s", text, a.text)
+		}
+	}
+	return a
+}
+
+// oneOf is want for several statuses.
+func (b *bench) oneOf(a answer, statuses ...int) answer {
+	b.Helper()
+	for _, s := range statuses {
+		if a.err == nil && a.status == s {
+			return a
+		}
+	}
+	b.Fatalf("got %d %.600s %v, want one of %v", a.status, a.text, a.err, statuses)
+	return a
+}
+
+// same fails the row when a value is another one.
+func (b *bench) same(what string, got, want any) {
+	b.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		b.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+// until looks until it holds.
+func (b *bench) until(what string, holds func() bool) {
+	b.Helper()
+	err := wait.PollUntilContextTimeout(context.WithoutCancel(b.Context()), b.pace, b.patience, true, func(context.Context) (bool, error) { return holds(), nil })
+	if err != nil {
+		b.Fatalf("never came true: %s", what)
+	}
+}
+
+// id finds something by its name.
+func (b *bench) id(service, path, field, name string) string {
+	b.Helper()
+	for _, r := range b.want(b.user.get(service, path), http.StatusOK).rows(field) {
+		if r["name"] == name || r["id"] == name {
+			return r["id"].(string)
+		}
+	}
+	b.Fatalf("%s has no %s", path, name)
+	return ""
+}
+
+func (b *bench) flavorID(name string) string {
+	b.Helper()
+	return b.id(compute, "/flavors/detail", "flavors", name)
+}
+
+func (b *bench) imageID() string {
+	b.Helper()
+	return b.id(image, "/images", "images", b.image)
+}
+
+func (b *bench) networkID(name string) string {
+	b.Helper()
+	return b.id(network, "/networks", "networks", name)
+}
+
+func (b *bench) subnetID() string {
+	b.Helper()
+	return b.id(network, "/subnets", "subnets", b.subnet)
+}
+
+func (b *bench) groupID() string {
+	b.Helper()
+	return b.id(network, "/security-groups", "security_groups", b.group)
+}
+
+// discard deletes something when the row ends.
+func (b *bench) discard(service, path string) {
+	b.Cleanup(func() { b.user.delete(service, path) })
+}
+
+// port makes a port on the network; extra lies over the request.
+func (b *bench) port(extra doc) answer {
+	b.Helper()
+	body := doc{"network_id": b.networkID(b.network), "name": b.name()}
+	for k, v := range extra {
+		body[k] = v
+	}
+	a := b.user.post(network, "/ports", doc{"port": body})
+	if id := a.word("port.id"); id != "" {
+		b.discard(network, "/ports/"+id)
+	}
+	return a
+}
+
+// portID makes a port that must be made.
+func (b *bench) portID() string {
+	b.Helper()
+	return b.want(b.port(nil), http.StatusCreated).word("port.id")
+}
+
+// wish is what a server is asked for: fields that lie over the usual ones (nil takes one away), and scheduler hints.
+type wish struct {
+	fields  doc
+	hints   doc
+	version string
+}
+
+// server asks for a server on a port of its own.
+func (b *bench) server(w wish) answer {
+	b.Helper()
+	body := doc{"name": b.name(), "flavorRef": b.flavorID(b.flavor), "imageRef": b.imageID()}
+	if _, given := w.fields["networks"]; !given {
+		body["networks"] = []doc{{"port": b.portID()}}
+	}
+	for k, v := range w.fields {
+		body[k] = v
+		if v == nil {
+			delete(body, k)
+		}
+	}
+	whole := doc{"server": body}
+	if w.hints != nil {
+		whole["os:scheduler_hints"] = w.hints
+	}
+	a := b.user.post(compute, "/servers", whole, at(w.version))
+	if id := a.word("server.id"); id != "" {
+		b.Cleanup(func() { b.remove(id) })
+	}
+	return a
+}
+
+// boot makes a server and waits until it is ACTIVE.
+func (b *bench) boot(w wish) string {
+	b.Helper()
+	id := b.want(b.server(w), http.StatusAccepted).word("server.id")
+	b.status(id, "ACTIVE")
+	return id
+}
+
+// status waits for a server's status, and gives what is then known of it.
+func (b *bench) status(id, want string) answer {
+	b.Helper()
+	var a answer
+	b.until("server "+id+" is "+want, func() bool {
+		a = b.want(b.user.get(compute, "/servers/"+id), http.StatusOK)
+		if got := a.word("server.status"); got == "ERROR" && want != "ERROR" {
+			b.Fatalf("server %s: %v", id, a.at("server.fault"))
+		}
+		return a.word("server.status") == want
+	})
+	return a
+}
+
+// remove deletes a server and waits until it is gone.
+func (b *bench) remove(id string) {
+	b.Helper()
+	b.user.delete(compute, "/servers/"+id)
+	b.gone("/servers/" + id)
+}
+
+// gone waits until Nova knows nothing of it any more.
+func (b *bench) gone(path string) {
+	b.Helper()
+	b.until(path+" is gone", func() bool { return b.user.get(compute, path).status == http.StatusNotFound })
+}
