@@ -31,11 +31,14 @@ func Cordon(ctx context.Context, c client.Client, node *corev1.Node) error {
 	}
 	// The list of taints is replaced as a whole, so it must be the one that was read.
 	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
-	if err := c.Patch(ctx, node, patch); err != nil {
+	if err := c.Patch(ctx, node, patch, fieldOwner); err != nil {
 		return fmt.Errorf("cordoning node %s: %w", node.Name, err)
 	}
 	return nil
 }
+
+// fieldOwner is the Machine controller's, for whom nodes are drained.
+const fieldOwner = client.FieldOwner("drover-machine")
 
 func cordoned(node *corev1.Node) bool {
 	_, excluded := node.Labels[corev1.LabelNodeExcludeBalancers]
@@ -44,4 +47,21 @@ func cordoned(node *corev1.Node) bool {
 
 func tainted(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintDeleting })
+}
+
+// OutOfService tells Kubernetes that a node's server is gone: pods that nobody can end count as ended, and volumes are
+// detached without waiting for the kubelet. To be called only then.
+func OutOfService(ctx context.Context, c client.Client, node *corev1.Node) error {
+	if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService }) {
+		return nil
+	}
+	base := node.DeepCopy()
+	node = node.DeepCopy()
+	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute})
+	// The list of taints is replaced as a whole, so it must be the one that was read.
+	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
+	if err := c.Patch(ctx, node, patch, fieldOwner); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("marking node %s out of service: %w", node.Name, err)
+	}
+	return nil
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,11 +20,17 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
+// indexed is a cluster in memory with the indexes that a drain asks for.
+func indexed() *fake.ClientBuilder {
+	return fake.NewClientBuilder().
+		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
+		WithIndex(&storagev1.VolumeAttachment{}, IndexNode, func(o client.Object) []string { return []string{AttachmentNode(o)} }).
+		WithIndex(&storagev1.VolumeAttachment{}, IndexVolume, func(o client.Object) []string { return []string{AttachmentVolume(o)} })
+}
+
 // answering makes a Drainer whose API server answers evictions as told, and keeps what it was asked.
 func answering(answer func(pod string) error, asked *[]*policyv1.Eviction, pods ...corev1.Pod) *Drainer {
-	builder := fake.NewClientBuilder().WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
-		return []string{o.(*corev1.Pod).Spec.NodeName}
-	})
+	builder := indexed()
 	for i := range pods {
 		pods[i].Spec.NodeName = "n"
 		pods[i].UID = types.UID("uid-" + pods[i].Name)
@@ -56,13 +64,14 @@ func TestPass(t *testing.T) {
 		{name: "CAPI-38 MC-60 a budget's refusal is told in its own words", answer: tooMany(), blocked: "The disruption budget b needs 1 healthy pods and has 1 currently"},
 		{name: "a pod that is gone counts as gone", answer: apierrors.NewNotFound(resource, "p")},
 		{name: "CAPI-40 MCM-64 a pod of the same name that came later counts as gone", answer: apierrors.NewConflict(resource, "p", errors.New("uid"))},
-		{name: "anything else is an error", answer: apierrors.NewInternalError(errors.New("boom")), fails: true},
+		{name: "a refusal of any other kind is told too", answer: apierrors.NewForbidden(resource, "p", errors.New("namespace is being terminated")), blocked: `pods "p" is forbidden: namespace is being terminated`},
+		{name: "MCM-66 no answer at all is an error and no success", answer: errors.New("connection refused"), fails: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var asked []*policyv1.Eviction
 			d := answering(func(string) error { return tt.answer }, &asked, pod("p"))
-			got, err := d.Pass(t.Context(), "n", Mode{})
+			got, err := d.Pass(t.Context(), Order{Node: "n"}, time.Unix(0, 0))
 			if (err != nil) != tt.fails {
 				t.Fatalf("error: %v", err)
 			}
@@ -86,7 +95,7 @@ func TestPassOnAnUnreachableNode(t *testing.T) {
 	t.Run("CAPI-39 pods get one second and nobody waits for them", func(t *testing.T) {
 		var asked []*policyv1.Eviction
 		d := answering(func(string) error { return nil }, &asked, pod("p"))
-		got, err := d.Pass(t.Context(), "n", Mode{Unreachable: true})
+		got, err := d.Pass(t.Context(), Order{Node: "n", Mode: Mode{Abrupt: true}}, time.Unix(0, 0))
 		if err != nil || !got.Done || len(asked) != 1 || *asked[0].DeleteOptions.GracePeriodSeconds != 1 {
 			t.Errorf("result %+v, error %v, asked %+v", got, err, asked)
 		}
@@ -94,7 +103,7 @@ func TestPassOnAnUnreachableNode(t *testing.T) {
 	t.Run("MCM-56 a budget cannot keep alive what is dead", func(t *testing.T) {
 		var asked []*policyv1.Eviction
 		d := answering(func(string) error { return tooMany() }, &asked, pod("p"))
-		if got, err := d.Pass(t.Context(), "n", Mode{Unreachable: true}); err != nil || !got.Done || len(got.Blocked) != 1 {
+		if got, err := d.Pass(t.Context(), Order{Node: "n", Mode: Mode{Abrupt: true}}, time.Unix(0, 0)); err != nil || !got.Done || len(got.Blocked) != 1 {
 			t.Errorf("result %+v, error %v", got, err)
 		}
 	})

@@ -1,5 +1,3 @@
-// Package drain empties a node: [Plan] decides which pods go now, which stay and which are waited for; [Drainer.Pass]
-// carries one such plan out through the Eviction API. Neither waits: a pass ends when the evictions have been asked for.
 package drain
 
 import (
@@ -8,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // systemCriticalPriority is the lowest priority of pods that the cluster itself depends on (Kubernetes' own value).
@@ -15,9 +14,17 @@ const systemCriticalPriority = 2 * 1000000000
 
 // Mode is how a node is drained.
 type Mode struct {
-	// Unreachable: the node's kubelet does not answer. Pods get one second of grace and are not waited for, since
-	// nobody will end them; a budget that refuses is not waited for either.
-	Unreachable bool
+	// Abrupt: the node's kubelet does not answer, or a person has said so. Pods get one second of grace and are not waited
+	// for; a budget that refuses is not waited for either.
+	Abrupt bool
+}
+
+// Volumes say what a plan must know about the volumes of a node.
+type Volumes struct {
+	// Exclusive are the volumes that only this node can have, by the UID of the pod that uses them.
+	Exclusive map[types.UID][]string
+	// Detaching are those that no pod uses any more and that are still attached.
+	Detaching []string
 }
 
 // Plan is what one pass does.
@@ -26,7 +33,7 @@ type Plan struct {
 	Evict []*corev1.Pod
 	// Waiting are on their way out.
 	Waiting []*corev1.Pod
-	// Later go once those before them are gone.
+	// Later go once those before them are gone, and their volumes with them.
 	Later []*corev1.Pod
 	// Skipped stay: DaemonSet pods, mirror pods, and those that have ended.
 	Skipped []*corev1.Pod
@@ -36,14 +43,16 @@ type Plan struct {
 func (p *Plan) Done() bool { return len(p.Evict)+len(p.Waiting)+len(p.Later) == 0 }
 
 // MakePlan decides about the pods of one node. Pods that the cluster itself depends on go after all others have gone.
-// Within a plan, pods of higher priority come first, then by name.
-func MakePlan(pods []corev1.Pod, mode Mode) *Plan {
+// Among equals, those with volumes of their own go one by one, each when the volumes of the one before have been
+// detached, since a cloud moves volumes one by one too; the others go at once. Within a plan, pods of higher priority
+// come first, then by name.
+func MakePlan(pods []corev1.Pod, mode Mode, volumes Volumes) *Plan {
 	p := &Plan{}
 	var groups [2][]*corev1.Pod
 	for i := range pods {
 		pod := &pods[i]
 		switch {
-		case stays(pod), mode.Unreachable && pod.DeletionTimestamp != nil:
+		case stays(pod), mode.Abrupt && pod.DeletionTimestamp != nil:
 			p.Skipped = append(p.Skipped, pod)
 		case critical(pod):
 			groups[1] = append(groups[1], pod)
@@ -52,20 +61,40 @@ func MakePlan(pods []corev1.Pod, mode Mode) *Plan {
 		}
 	}
 	for _, group := range groups {
-		if len(p.Evict)+len(p.Waiting) > 0 && !mode.Unreachable {
+		slices.SortFunc(group, byPriority)
+		switch {
+		case mode.Abrupt:
+			p.Evict = append(p.Evict, group...)
+		case len(p.Evict)+len(p.Waiting) > 0:
 			p.Later = append(p.Later, group...)
-			continue
-		}
-		for _, pod := range group {
-			if pod.DeletionTimestamp != nil {
-				p.Waiting = append(p.Waiting, pod)
-			} else {
-				p.Evict = append(p.Evict, pod)
-			}
+		default:
+			p.addGroup(group, volumes)
 		}
 	}
 	slices.SortFunc(p.Evict, byPriority)
 	return p
+}
+
+// addGroup plans the pods of one group, in the order of their priority.
+func (p *Plan) addGroup(group []*corev1.Pod, volumes Volumes) {
+	busy := len(volumes.Detaching) > 0
+	for _, pod := range group {
+		if pod.DeletionTimestamp != nil {
+			p.Waiting = append(p.Waiting, pod)
+			busy = busy || len(volumes.Exclusive[pod.UID]) > 0
+		}
+	}
+	for _, pod := range group {
+		exclusive := len(volumes.Exclusive[pod.UID]) > 0
+		switch {
+		case pod.DeletionTimestamp != nil:
+		case exclusive && busy:
+			p.Later = append(p.Later, pod)
+		default:
+			p.Evict = append(p.Evict, pod)
+			busy = busy || exclusive
+		}
+	}
 }
 
 // stays tells whether a pod is left on the node: its DaemonSet would put it back, nobody but the kubelet rules it, or it

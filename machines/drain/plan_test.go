@@ -6,11 +6,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 )
 
 func pod(name string, changes ...func(*corev1.Pod)) corev1.Pod {
-	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID("uid-" + name)}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 	for _, change := range changes {
 		change(&p)
 	}
@@ -28,6 +29,15 @@ func withPriority(n int32) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.Priority = &n }
 }
 
+// exclusive gives each of the pods a volume that only its node can have.
+func exclusive(pods ...string) Volumes {
+	v := Volumes{Exclusive: map[types.UID][]string{}}
+	for _, name := range pods {
+		v.Exclusive[types.UID("uid-"+name)] = []string{"pv-" + name}
+	}
+	return v
+}
+
 func names(pods []*corev1.Pod) []string {
 	var out []string
 	for _, p := range pods {
@@ -42,6 +52,7 @@ func TestMakePlan(t *testing.T) {
 		name                           string
 		pods                           []corev1.Pod
 		mode                           Mode
+		volumes                        Volumes
 		evict, waiting, later, skipped []string
 		done                           bool
 	}{
@@ -62,12 +73,23 @@ func TestMakePlan(t *testing.T) {
 			pods: []corev1.Pod{pod("dns", system), pod("done", succeeded)}, evict: []string{"dns"}, skipped: []string{"done"}},
 		{name: "pods that are ending are waited for", pods: []corev1.Pod{pod("app", ending)}, waiting: []string{"app"}},
 		{name: "CAPI-39 MCM-56 on an unreachable node all go at once and ending ones are not waited for",
-			pods: []corev1.Pod{pod("dns", system), pod("app"), pod("old", ending)}, mode: Mode{Unreachable: true},
+			pods: []corev1.Pod{pod("dns", system), pod("app"), pod("old", ending)}, mode: Mode{Abrupt: true},
 			evict: []string{"dns", "app"}, skipped: []string{"old"}},
+		{name: "MCM-59 pods with volumes of their own go one by one, the most important first, beside all others",
+			pods: []corev1.Pod{pod("db-1"), pod("db-2", withPriority(7)), pod("app")}, volumes: exclusive("db-1", "db-2"),
+			evict: []string{"db-2", "app"}, later: []string{"db-1"}},
+		{name: "MCM-59 the next one waits while one is ending",
+			pods: []corev1.Pod{pod("db-1"), pod("db-2", ending), pod("app")}, volumes: exclusive("db-1", "db-2"),
+			evict: []string{"app"}, waiting: []string{"db-2"}, later: []string{"db-1"}},
+		{name: "MCM-59 and while its volume is still attached",
+			pods: []corev1.Pod{pod("db-1"), pod("app")}, volumes: Volumes{Exclusive: exclusive("db-1").Exclusive, Detaching: []string{"pv-2"}},
+			evict: []string{"app"}, later: []string{"db-1"}},
+		{name: "MCM-60 a pod that is ending without such a volume holds nothing up",
+			pods: []corev1.Pod{pod("db-1"), pod("app", ending)}, volumes: exclusive("db-1"), evict: []string{"db-1"}, waiting: []string{"app"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := MakePlan(tt.pods, tt.mode)
+			p := MakePlan(tt.pods, tt.mode, tt.volumes)
 			for _, part := range []struct {
 				name string
 				got  []*corev1.Pod

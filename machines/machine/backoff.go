@@ -10,8 +10,9 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// backoff keeps a Machine from trying again too soon after a failure: the waits of its class, doubling, until a server
-// of it has become ACTIVE. After a restart the Machine's own status says when the last failure was.
+// backoff keeps a Machine from trying again too soon after a failure that concerns nobody else: the waits of its class,
+// doubling, until a server of it has become ACTIVE. After a restart the Machine's own status says when the last failure
+// was. (Shortages concern the whole group, and are in the ledger.)
 type backoff struct {
 	mu      sync.Mutex
 	entries map[types.UID]backoffEntry
@@ -58,6 +59,9 @@ func (b *backoff) until(m *v1alpha1.Machine, now time.Time) time.Time {
 		return time.Time{}
 	}
 	class := fault.ClassOf(fault.Code(*m.Status.ErrorReason))
+	if fault.PolicyOf(class).OpensBackoff {
+		return time.Time{}
+	}
 	e := backoffEntry{class: class, wait: fault.PolicyOf(class).Retry}
 	e.until = last.LastUpdated.Add(e.wait)
 	if e.until.After(now) {

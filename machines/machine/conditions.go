@@ -46,3 +46,13 @@ func reasonOf(m *v1alpha1.Machine, name string) string {
 	}
 	return ""
 }
+
+// messageOf is the message of a Machine's condition; empty when it has no such condition.
+func messageOf(m *v1alpha1.Machine, name string) string {
+	for i := range m.Status.Conditions {
+		if m.Status.Conditions[i].Type == name {
+			return m.Status.Conditions[i].Message
+		}
+	}
+	return ""
+}

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,6 +19,7 @@ import (
 	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/drain"
+	"github.com/drover-project/drover/machines/fault"
 )
 
 // name is the controller's, and that of the events' reporter and the field manager.
@@ -41,20 +43,31 @@ type Options struct {
 	// none. StartupConditions must be True on the Node besides Ready.
 	StartupTaint      string
 	StartupConditions []corev1.NodeConditionType
-	// DrainTimeout, from the Machine's deletion, ends the respect for disruption budgets. Default: 2 h.
+	// StartupDaemonSets, as namespace/name, must have a Ready pod on the Node besides.
+	StartupDaemonSets []types.NamespacedName
+	// DrainTimeout, from the Machine's deletion, ends the respect for disruption budgets. Default: 2 h. Negative: pods are
+	// not evicted at all.
 	DrainTimeout time.Duration
+	// VolumeDetachTimeout is how long the volumes of evicted pods may take to be detached. Default: 5 min. Negative: they
+	// are not waited for.
+	VolumeDetachTimeout time.Duration
 	// JoinTimeout is how long a server may take to become a node, from its creation. 0: for ever.
 	JoinTimeout time.Duration
 	// Workers is how many Machines are worked on at a time. Default: 10.
 	Workers int
+	// DrainWorkers is how many nodes are drained at a time. Default: 10.
+	DrainWorkers int
 }
 
 // Reconciler takes Machines through their life.
 type Reconciler struct {
 	Options
 	recorder events.EventRecorder
-	drainer  *drain.Drainer
+	crew     *drain.Crew
 	backoff  *backoff
+	ledger   *ledger
+	wake     waker
+	targets  targets
 }
 
 // New makes a Reconciler.
@@ -62,15 +75,24 @@ func New(o Options) *Reconciler {
 	if o.DrainTimeout == 0 {
 		o.DrainTimeout = 2 * time.Hour
 	}
+	if o.VolumeDetachTimeout == 0 {
+		o.VolumeDetachTimeout = 5 * time.Minute
+	}
 	if o.Workers == 0 {
 		o.Workers = 10
 	}
-	return &Reconciler{
+	r := &Reconciler{
 		Options:  o,
 		recorder: o.Control.GetEventRecorder(name),
-		drainer:  &drain.Drainer{Client: o.Target.GetClient(), Reader: o.Target.GetAPIReader()},
 		backoff:  newBackoff(),
+		ledger:   newLedger(),
 	}
+	r.ledger.wake = r.wake.wake
+	r.crew = drain.NewCrew(drain.CrewOptions{
+		Drainer: &drain.Drainer{Client: o.Target.GetClient(), Reader: o.Target.GetAPIReader()},
+		Clock:   o.Clock, Workers: o.DrainWorkers, Looked: r.wake.wake,
+	})
+	return r
 }
 
 // Reconcile looks at one Machine once: it observes, takes the steps that can be taken, and writes the Machine when that
@@ -102,9 +124,10 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 	if p.gone {
 		return err
 	}
-	if s := p.facts.cloud.Server; s != nil && s.State == cloud.ServerActive && !p.facts.deleting {
-		r.backoff.forget(p.m.UID)
+	if p.last.reason == reasonNodeMissing {
+		err = errors.Join(err, r.missNode(ctx, p))
 	}
+	err = errors.Join(err, r.settles(ctx, p))
 	if p.last.step == wait || p.last.step == rest {
 		r.rests(p)
 	}
@@ -115,14 +138,28 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 
 // rests says when to look again after a pass that only waited. Most waits end with a change that is watched.
 func (r *Reconciler) rests(p *pass) {
+	now := r.Clock.Now()
+	a := p.facts.admission
 	switch p.last.reason {
 	case reasonBackOff:
 		p.failure = r.backoff.unwritten(p.m)
-		now := r.Clock.Now()
 		p.soonest(max(r.backoff.until(p.m, now).Sub(now), time.Second))
+	case reasonShortage:
+		p.failure = shortageOf(a.shortage)
+		p.soonest(max(a.again.Sub(now), time.Second))
+	case reasonJoinsFail:
+		p.detail = "at least half of the group's last servers did not become nodes: one at a time is tried"
+		p.soonest(max(a.again.Sub(now), pollCloud))
 	case reasonNotSynced:
 		p.soonest(time.Second)
 	case reasonServerUnknown, reasonServerDeleting:
 		p.soonest(pollCloud)
+	case reasonHeld:
+		p.detail = p.facts.cloud.Held
+		p.soonest(time.Minute)
+	case reasonForeign:
+		p.failure = fault.New(fault.Invalid, fault.CodeInvalidSpec,
+			"spec.providerID names server %s, which belongs to the Machine with UID %s: remove this Machine; the server will be left alone",
+			p.facts.cloud.Server.ID, p.facts.cloud.Server.Owner)
 	}
 }

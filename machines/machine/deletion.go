@@ -2,7 +2,9 @@ package machine
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,26 +19,35 @@ const pollCloud = 15 * time.Second
 
 // deleteServer asks for the server's deletion and waits for the cloud's word that it is gone.
 func (r *Reconciler) deleteServer(ctx context.Context, p *pass) (bool, error) {
+	server := p.facts.cloud.Server
 	if reasonOf(p.base, v1alpha1.ConditionDeleting) != reasonDeletingServer {
-		ctrl.LoggerFrom(ctx).Info("Deleting server", "server", p.facts.cloud.Server.ID)
+		r.drainCutOff(ctx, p)
+		ctrl.LoggerFrom(ctx).Info("Deleting server", "server", server.ID)
 	}
+	p.detail = fmt.Sprintf("server %s is to go; the cloud calls it %s", server.ID, server.Status)
 	if err := p.instance.DeleteServer(ctx); err != nil {
-		r.fails(ctx, p, err)
-		return false, nil
+		return r.refusedInDeletion(ctx, p, err)
 	}
 	p.soonest(pollCloud)
 	return false, nil
+}
+
+// refusedInDeletion shows what the cloud would not do. Who is forced does not wait for it.
+func (r *Reconciler) refusedInDeletion(ctx context.Context, p *pass, err error) (bool, error) {
+	r.fails(ctx, p, err)
+	p.facts.cloudRefused = true
+	return p.facts.force, nil
 }
 
 // release removes what belonged to the server, now that it is gone.
 func (r *Reconciler) release(ctx context.Context, p *pass) (bool, error) {
 	done, err := p.instance.Release(ctx)
 	if err != nil {
-		r.fails(ctx, p, err)
-		return false, nil
+		return r.refusedInDeletion(ctx, p, err)
 	}
 	p.facts.released = done
 	if !done {
+		p.detail = "ports, floating IP and volumes are being deleted"
 		p.soonest(pollCloud)
 	}
 	return done, nil
@@ -66,14 +77,31 @@ func (r *Reconciler) deleteToken(ctx context.Context, p *pass) (bool, error) {
 	return true, r.Bootstrap.Tokens.Delete(ctx, p.m)
 }
 
-// letGo ends the care for the cloud without its word: nothing was ever made, or a person has said so. In the second
-// case an Event says what may be left.
+// letGo ends the care for the cloud without its word: nothing was ever made, the server is not ours, or a person has said
+// so. In the last case an Event says what may be left, once the Machine is let go.
 func (r *Reconciler) letGo(_ context.Context, p *pass) (bool, error) {
 	p.facts.released = true
 	if p.last.reason == reasonForced {
-		r.event(p.m, corev1.EventTypeWarning, reasonForced, fmt.Sprintf(
-			"let go without the cloud's word: server %s, and ports, floating IPs and volumes marked %q, may be left",
-			p.m.ServerName(), fmt.Sprintf("drover %s %s", r.ClusterID, p.m.UID)))
+		p.left = r.mayBeLeft(p.m)
 	}
 	return true, nil
+}
+
+// mayBeLeft names what the cloud may still hold of a Machine.
+func (r *Reconciler) mayBeLeft(m *v1alpha1.Machine) string {
+	var known providerStatus
+	if s := m.Status.ProviderStatus; s != nil {
+		// A record that cannot be read names nothing.
+		_ = json.Unmarshal(s.Raw, &known)
+	}
+	server := m.ServerName()
+	if known.ServerID != "" {
+		server += " (" + known.ServerID + ")"
+	}
+	text := fmt.Sprintf("let go without the cloud's word: server %s, and ports and floating IPs whose description begins with %q, may be left",
+		server, fmt.Sprintf("drover %s %s", r.ClusterID, m.UID))
+	if len(known.VolumeIDs) > 0 {
+		text += "; volumes " + strings.Join(known.VolumeIDs, ", ") + " too"
+	}
+	return text
 }

@@ -6,50 +6,99 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/drain"
 )
 
-// How soon a drain is looked at again: pods that are ending end soon; budgets take their time (MC-60, rulings).
+// How soon a drain is looked at again: pods that are ending end soon, and volumes follow; budgets take their time (MC-60,
+// rulings).
 const (
 	retryEnding       = 2 * time.Second
+	retryDetaching    = 5 * time.Second
 	retryBlocked      = 10 * time.Second
 	retryBlockedLong  = 30 * time.Second
 	blockedLongAfter  = 5 * time.Minute
 	mostBlockedListed = 5
 )
 
-// drainNode keeps new pods off the node and asks those on it to go. It does not wait for them.
+// drainNode keeps new pods off the node and has those on it asked to go. It waits neither for them nor for the asking.
 func (r *Reconciler) drainNode(ctx context.Context, p *pass) (bool, error) {
-	if err := drain.Cordon(ctx, r.Target.GetClient(), p.facts.node); err != nil {
+	f := &p.facts
+	if err := drain.Cordon(ctx, r.Target.GetClient(), f.node); err != nil {
 		return false, err
 	}
-	result, err := r.drainer.Pass(ctx, p.facts.node.Name, drain.Mode{Unreachable: p.facts.unreachable})
+	retry := r.retryDrain(p)
+	result, known, err := r.crew.Look(ctx, drain.Errand{
+		Machine: client.ObjectKeyFromObject(p.m), UID: p.m.UID, Every: retry,
+		Order: drain.Order{Node: f.node.Name, Mode: drain.Mode{Abrupt: f.unreachable || f.force}, VolumeTimeout: p.timeouts.volumes},
+	})
 	if err != nil {
 		return false, err
 	}
-	if result.Done {
-		p.facts.drained = true
+	p.detail = "pods are asked to go"
+	if known {
+		p.detail = drainText(result)
+	}
+	if known && result.Done {
+		f.drained = true
+		f.attached = len(result.Detaching) > 0 && !f.unreachable && !f.force && p.timeouts.volumes > 0
+		f.detachOver = f.attached && r.detachOver(p)
 		return true, nil
 	}
-	now := r.Clock.Now()
-	p.detail = blockedText(result.Blocked)
-	switch {
-	case len(result.Blocked) == 0:
-		p.soonest(retryEnding)
-	case now.Sub(p.m.DeletionTimestamp.Time) < blockedLongAfter:
-		p.soonest(retryBlocked)
-	default:
-		p.soonest(retryBlockedLong)
-	}
-	p.soonest(p.m.DeletionTimestamp.Add(r.DrainTimeout).Sub(now))
+	p.soonest(retry)
+	p.soonest(p.m.DeletionTimestamp.Add(p.timeouts.drain).Sub(r.Clock.Now()))
 	return false, nil
 }
 
-// blockedText names what holds the drain up. It changes only when that changes, so that it is not written at each look.
-func blockedText(blocked []drain.Blocked) string {
-	if len(blocked) == 0 {
+// retryDrain is how soon to look again, from what the last look has found.
+func (r *Reconciler) retryDrain(p *pass) time.Duration {
+	blocked := strings.HasPrefix(messageOf(p.base, v1alpha1.ConditionDeleting), blockedPrefix)
+	switch {
+	case !blocked:
+		return retryEnding
+	case r.Clock.Now().Sub(p.m.DeletionTimestamp.Time) < blockedLongAfter:
+		return retryBlocked
+	}
+	return retryBlockedLong
+}
+
+// awaitDetach waits until the volumes of the pods that have gone are detached: a server that is deleted under them takes
+// its time to let them go (MC-61).
+func (r *Reconciler) awaitDetach(_ context.Context, p *pass) (bool, error) {
+	p.soonest(retryDetaching)
+	return false, nil
+}
+
+// detachOver tells whether the volumes have had their time, which began with the last operation.
+func (r *Reconciler) detachOver(p *pass) bool {
+	last := p.base.Status.LastOperation
+	if last == nil || ptr.Deref(last.Description, "") != reasonDetaching || last.LastUpdated == nil {
+		return false
+	}
+	return !r.Clock.Now().Before(last.LastUpdated.Add(p.timeouts.volumes))
+}
+
+const blockedPrefix = "evictions are refused: "
+
+// drainText names what holds the drain up. It changes only when that changes, so that it is not written at each look.
+func drainText(result drain.Result) string {
+	switch {
+	case len(result.Blocked) > 0:
+		return blockedPrefix + listed(result.Blocked)
+	case len(result.Detaching) > 0:
+		return "volumes are being detached: " + strings.Join(result.Detaching[:min(len(result.Detaching), mostBlockedListed)], ", ")
+	case result.Remaining > 0:
 		return "pods are ending"
 	}
+	return ""
+}
+
+func listed(blocked []drain.Blocked) string {
 	var parts []string
 	for _, b := range blocked[:min(len(blocked), mostBlockedListed)] {
 		parts = append(parts, fmt.Sprintf("%s: %s", b.Pod, b.Reason))
@@ -57,5 +106,36 @@ func blockedText(blocked []drain.Blocked) string {
 	if more := len(blocked) - mostBlockedListed; more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more", more))
 	}
-	return "evictions are refused: " + strings.Join(parts, "; ")
+	return strings.Join(parts, "; ")
+}
+
+// drainCutOff says, once, that a drain was ended by its deadline and not by success (MCM-66).
+func (r *Reconciler) drainCutOff(ctx context.Context, p *pass) {
+	if !p.facts.timedOut || reasonOf(p.base, v1alpha1.ConditionDeleting) != reasonDraining {
+		return
+	}
+	text := fmt.Sprintf("after %v the server goes with pods on it: %s", p.timeouts.drain, messageOf(p.base, v1alpha1.ConditionDeleting))
+	r.event(p.m, corev1.EventTypeWarning, "DrainTimedOut", text)
+	ctrl.LoggerFrom(ctx).Info("Drain cut off", "after", p.timeouts.drain.String(), "blocked", messageOf(p.base, v1alpha1.ConditionDeleting))
+}
+
+// takeOutOfService lets Kubernetes end the pods and detach the volumes of a node that nobody answers for any more, now
+// that its server is proven gone, and waits for the volumes as long as they may take.
+func (r *Reconciler) takeOutOfService(ctx context.Context, p *pass) (bool, error) {
+	f := &p.facts
+	if err := drain.OutOfService(ctx, r.Target.GetClient(), f.node); err != nil {
+		return false, err
+	}
+	attached, err := r.crew.Drainer.Attached(ctx, f.node.Name)
+	if err != nil {
+		return false, err
+	}
+	if len(attached) > 0 && !r.detachOver(p) {
+		p.last.reason = reasonDetaching
+		p.detail = drainText(drain.Result{Detaching: attached})
+		p.soonest(retryDetaching)
+		return false, nil
+	}
+	f.outOfService = true
+	return true, nil
 }

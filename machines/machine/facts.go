@@ -2,12 +2,14 @@ package machine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
@@ -34,19 +36,30 @@ type facts struct {
 	cloudErr       *fault.Error
 	specUnreadable bool
 	cloud          cloud.Facts
-	// backingOff: an earlier failure forbids another attempt yet.
+	// foreign: the server that the Machine names is marked as that of another living Machine. strayed: the Machine names
+	// another server than the one it has, which no longer is.
+	foreign, strayed bool
+	// backingOff: an earlier failure of the Machine's own forbids another attempt yet. admission is its group's word.
 	backingOff bool
+	admission  admission
 	// late: the server has had the whole join timeout.
 	late bool
 
-	// node is the Machine's Node; taken says why a Node of its name is not.
-	node  *corev1.Node
-	taken string
+	// node is the Machine's Node; taken says why a Node of its name is not. registeredAnew: it is another object than the
+	// one that joined.
+	node           *corev1.Node
+	taken          string
+	registeredAnew bool
 	// drainDue: the node's pods are to be evicted before the server goes. unreachable: its kubelet does not answer.
-	drainDue, unreachable bool
+	// timedOut: the time for the drain is over.
+	drainDue, unreachable, timedOut bool
 
-	userData, ports, floatingIP, synced    bool
-	drained, released, nodeGone, tokenGone bool
+	userData, ports, floatingIP, synced bool
+	// attached: volumes are still attached to the empty node; detachOver: they have had their time.
+	drained, attached, detachOver bool
+	// cloudRefused: what the deletion asks of the cloud failed in this pass. serverGone: the server's end is proven.
+	cloudRefused, serverGone                    bool
+	released, outOfService, nodeGone, tokenGone bool
 }
 
 // ownFinalizers are those that drover puts on a Machine, or removes in the end.
@@ -78,7 +91,7 @@ func paused(m *v1alpha1.Machine) bool {
 	return ours || capi
 }
 
-// observe gathers the facts of a pass: the object, the cloud's inventory, the Node.
+// observe gathers the facts of a pass: the object, the cloud's inventory, the Node, and what the group says.
 func (r *Reconciler) observe(ctx context.Context, p *pass) error {
 	p.facts = ofMachine(p.m)
 	f := &p.facts
@@ -86,51 +99,114 @@ func (r *Reconciler) observe(ctx context.Context, p *pass) error {
 		return nil
 	}
 	r.observeCloud(ctx, p)
-	now := r.Clock.Now()
-	f.backingOff = r.backoff.until(p.m, now).After(now)
-	if s := f.cloud.Server; s != nil && r.JoinTimeout > 0 && !s.Created.IsZero() {
-		f.late = !now.Before(s.Created.Add(r.JoinTimeout))
+	if err := r.observeOwner(ctx, p); err != nil {
+		return err
 	}
-	return r.observeNode(ctx, p)
+	if err := r.observeNode(ctx, p); err != nil {
+		return err
+	}
+	return r.observeGroup(ctx, p)
 }
 
 func (r *Reconciler) observeCloud(ctx context.Context, p *pass) {
+	f := &p.facts
 	instance, err := r.Cloud.Instance(ctx, p.m)
 	if err != nil {
-		p.facts.cloudErr = fault.Of(err)
-		p.facts.specUnreadable = p.facts.cloudErr.Class == fault.Invalid
+		f.cloudErr = fault.Of(err)
+		f.specUnreadable = f.cloudErr.Class == fault.Invalid
 		return
 	}
 	p.instance = instance
-	if p.facts.cloud, err = instance.Observe(ctx); err != nil {
-		p.facts.cloudErr = fault.Of(err)
+	if f.cloud, err = instance.Observe(ctx); err != nil {
+		f.cloudErr = fault.Of(err)
 	}
+	if s := f.cloud.Server; s != nil && f.named {
+		f.strayed = serverID(*p.m.Spec.ProviderID) != strings.ToLower(s.ID)
+	}
+	f.serverGone = f.cloudErr == nil && f.cloud.Synced && f.cloud.Server == nil && f.cloud.Held == "" && (f.cloud.Gone || !f.named)
+}
+
+// observeOwner looks whether the server is another Machine's: a copy of a Machine's description names its server too.
+func (r *Reconciler) observeOwner(ctx context.Context, p *pass) error {
+	server := p.facts.cloud.Server
+	if server == nil || server.Owner == "" || server.Owner == p.m.UID {
+		return nil
+	}
+	var list v1alpha1.MachineList
+	if err := r.Control.GetClient().List(ctx, &list, client.MatchingFields{indexMachineUID: string(server.Owner)}); err != nil {
+		return fmt.Errorf("looking for the owner of server %s: %w", server.ID, err)
+	}
+	p.facts.foreign = len(list.Items) > 0
+	return nil
 }
 
 func (r *Reconciler) observeNode(ctx context.Context, p *pass) error {
 	f := &p.facts
 	id := ""
 	switch {
-	case f.cloud.Server != nil:
-		id = f.cloud.Server.ID
 	case f.named:
 		id = serverID(*p.m.Spec.ProviderID)
+	case f.cloud.Server != nil:
+		id = f.cloud.Server.ID
 	}
-	candidates, err := r.candidates(ctx, p.m, id)
+	s := seeker{machine: p.m, server: id, addresses: p.m.Status.Addresses}
+	if f.cloud.Server != nil {
+		s.addresses = f.cloud.Server.Addresses
+	}
+	candidates, err := r.candidates(ctx, s)
 	if err != nil {
 		return err
 	}
-	f.node, f.taken = claim(p.m, id, candidates)
-	if f.node == nil || !f.deleting {
+	f.node, f.taken = s.claim(candidates)
+	if f.node == nil {
 		return nil
 	}
-	now := r.Clock.Now()
-	f.unreachable = unreachable(f.node, now)
-	_, skip := f.node.Annotations[v1alpha1.AnnotationSkipEviction]
-	inTime := now.Before(p.m.DeletionTimestamp.Add(r.DrainTimeout))
-	alive := !f.cloud.Gone && (f.cloud.Server == nil || f.cloud.Server.State != cloud.ServerDeleting)
-	f.drainDue = !skip && inTime && alive
+	ref := p.m.Status.NodeRef
+	f.registeredAnew = ref != nil && ref.UID != "" && ref.UID != f.node.UID
+	f.unreachable = unreachable(f.node, r.Clock.Now())
 	return nil
+}
+
+// observeGroup reads the timeouts, and asks the group whether a server may be made, where that matters.
+func (r *Reconciler) observeGroup(ctx context.Context, p *pass) error {
+	f := &p.facts
+	making := f.cloudErr == nil && f.cloud.Synced && f.cloud.Server == nil && !f.named && !f.deleting
+	if f.joined && !f.deleting {
+		return nil
+	}
+	var err error
+	if p.group, err = r.groupOf(ctx, p.m); err != nil {
+		return err
+	}
+	p.timeouts, p.wrong = r.timeoutsOf(p.m, p.group)
+	now := r.Clock.Now()
+	f.backingOff = r.backoff.until(p.m, now).After(now)
+	if making && !f.initializing && !f.backingOff {
+		if f.admission, err = r.admit(ctx, p); err != nil {
+			return err
+		}
+	}
+	if s := f.cloud.Server; s != nil && p.timeouts.join > 0 && !s.Created.IsZero() {
+		f.late = !now.Before(s.Created.Add(p.timeouts.join))
+	}
+	return r.observeDrain(ctx, p)
+}
+
+// observeDrain decides whether the pods of a Machine that goes are asked to leave first.
+func (r *Reconciler) observeDrain(ctx context.Context, p *pass) error {
+	f := &p.facts
+	if !f.deleting || f.node == nil {
+		return nil
+	}
+	_, skip := f.node.Annotations[v1alpha1.AnnotationSkipEviction]
+	f.timedOut = !r.Clock.Now().Before(p.m.DeletionTimestamp.Add(p.timeouts.drain))
+	alive := !f.cloud.Gone && (f.cloud.Server == nil || f.cloud.Server.State != cloud.ServerDeleting)
+	if skip || f.timedOut || !alive || p.timeouts.drain <= 0 {
+		return nil
+	}
+	target, err := r.hasTarget(ctx, f.node)
+	f.drainDue = target
+	return err
 }
 
 // unreachable tells whether the node has not been Ready for so long that its kubelet will not end any pod.

@@ -96,6 +96,8 @@ func (i *fakeInstance) Config() *v1alpha1.ProviderConfig {
 	return &v1alpha1.ProviderConfig{OperatingSystem: "ubuntu"}
 }
 
+func (i *fakeInstance) Place() cloud.Place { return cloud.Place{Flavor: "m1", Zone: "a"} }
+
 func (i *fakeInstance) Warnings() []string { return nil }
 
 func (i *fakeInstance) Observe(context.Context) (cloud.Facts, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -29,5 +30,10 @@ func (r *Reconciler) removeFinalizers(ctx context.Context, p *pass) (bool, error
 	}
 	p.gone = true
 	r.backoff.forget(p.m.UID)
+	r.ledger.leave(p.m.UID)
+	r.crew.Forget(p.m.UID)
+	if p.left != "" {
+		r.event(p.m, corev1.EventTypeWarning, reasonForced, p.left)
+	}
 	return false, nil
 }

@@ -6,8 +6,7 @@ import "context"
 // exists without belonging to something.
 func (r *Reconciler) ensureFloatingIP(ctx context.Context, p *pass) (bool, error) {
 	if err := p.instance.EnsureFloatingIP(ctx); err != nil {
-		r.fails(ctx, p, err)
-		return false, nil
+		return false, r.failsInCloud(ctx, p, err)
 	}
 	p.facts.floatingIP = true
 	return true, nil

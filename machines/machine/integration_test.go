@@ -79,6 +79,8 @@ func newWorld(t *testing.T) *world {
 	w.client, err = client.New(&config, client.Options{Scheme: scheme})
 	w.must(err)
 	w.must(deploy.Apply(ctx, w.client, "crds", "policies"))
+	// Somewhere for evicted pods to go: without it nothing is evicted.
+	w.must(w.client.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}}))
 	ctrl.SetLogger(zap.New(zap.UseDevMode(true), zap.WriteTo(t.Output())))
 	mgr, err := ctrl.NewManager(&config, ctrl.Options{Scheme: scheme, Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)}, Metrics: server.Options{BindAddress: "0"}, Logger: zap.New(zap.UseDevMode(true), zap.WriteTo(t.Output()))})
 	w.must(err)

@@ -18,9 +18,15 @@ func (r *Reconciler) loseServer(ctx context.Context, p *pass) (bool, error) {
 	return false, r.abandon(ctx, p)
 }
 
-// giveUp ends the waiting for a server that has not become a node in time. The Machine of a set is replaced.
+// giveUp ends the waiting for a server that has not become a node in time. The Machine of a set is replaced; one without
+// waits on, marked Failed (MC-57).
 func (r *Reconciler) giveUp(ctx context.Context, p *pass) (bool, error) {
-	p.failure = fault.New(fault.Invalid, fault.CodeJoinTimeout, "server %s has not become a node within %v", p.facts.cloud.Server.ID, r.JoinTimeout)
+	p.failure = fault.New(fault.Invalid, fault.CodeJoinTimeout, "server %s has not become a node within %v", p.facts.cloud.Server.ID, p.timeouts.join)
+	if r.keepConsole(ctx, p) {
+		if err := r.settlesJoin(ctx, p, false); err != nil {
+			return false, err
+		}
+	}
 	return false, r.abandon(ctx, p)
 }
 
@@ -32,12 +38,13 @@ func (r *Reconciler) abandon(ctx context.Context, p *pass) error {
 	if err := r.persist(ctx, p); err != nil {
 		return err
 	}
-	uid := p.m.UID
-	err := r.Control.GetClient().Delete(ctx, p.m, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	uid, version := p.m.UID, p.m.ResourceVersion
+	err := r.Control.GetClient().Delete(ctx, p.m, client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting Machine %s, which its set replaces: %w", p.m.Name, err)
 	}
 	p.gone = true
+	r.ledger.leave(uid)
 	ctrl.LoggerFrom(ctx).Info("Machine deleted for its set to replace", "reason", p.last.reason, "cause", p.failure.Message)
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
@@ -23,13 +24,16 @@ type marks struct {
 	Started bool `json:"started,omitempty"`
 }
 
-// wanted are the marks of a Machine's node.
-func wanted(m *v1alpha1.Machine, labels map[string]string) marks {
+// wanted are the marks of a Machine's node; host identifies the physical host of its server, empty while not known.
+func wanted(m *v1alpha1.Machine, labels map[string]string, host string) marks {
 	w := marks{Labels: map[string]string{}, Annotations: map[string]string{}, Taints: map[string]string{}}
 	maps.Copy(w.Labels, labels)
 	maps.Copy(w.Annotations, m.Spec.Metadata.Annotations)
 	for _, t := range m.Spec.Taints {
 		w.Taints[taintKey(t)] = t.Value
+	}
+	if len(validation.IsValidLabelValue(host)) == 0 && host != "" {
+		w.Labels[v1alpha1.LabelPhysicalHost] = host
 	}
 	w.Labels[v1alpha1.LabelOwnedBy] = string(m.UID)
 	w.Annotations[v1alpha1.AnnotationNodeMachine] = m.Namespace + "/" + m.Name
@@ -49,7 +53,7 @@ func mark(node *corev1.Node, want marks, startup string, start bool) (bool, erro
 	if node.Annotations == nil {
 		node.Annotations = map[string]string{}
 	}
-	always := []string{v1alpha1.LabelOwnedBy, v1alpha1.AnnotationNodeMachine}
+	always := []string{v1alpha1.LabelOwnedBy, v1alpha1.AnnotationNodeMachine, v1alpha1.LabelPhysicalHost}
 	now := marks{Started: had.Started}
 	now.Labels = merge(node.Labels, want.Labels, had.Labels, always)
 	now.Annotations = merge(node.Annotations, want.Annotations, had.Annotations, always)

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +27,7 @@ func machineWith(labels map[string]string, taints ...corev1.Taint) *v1alpha1.Mac
 // sync marks a node as the Machine's template has it, and wants to know whether that changed anything.
 func syncOnce(t *testing.T, n *corev1.Node, m *v1alpha1.Machine, start, changes bool) {
 	t.Helper()
-	changed, err := mark(n, wanted(m, m.Spec.Metadata.Labels), startup, start)
+	changed, err := mark(n, wanted(m, m.Spec.Metadata.Labels, ""), startup, start)
 	if err != nil || changed != changes {
 		t.Fatalf("changed %v, error %v; want changed %v", changed, err, changes)
 	}
@@ -96,6 +97,17 @@ func TestMark(t *testing.T) {
 		n.Spec.Taints = append(n.Spec.Taints, taint(startup, "again"))
 		syncOnce(t, n, m, true, false)
 	})
+	t.Run("the physical host is a label, and follows a migration", func(t *testing.T) {
+		n, m := &corev1.Node{}, machineWith(nil)
+		for _, host := range []string{"host-1", "host-2"} {
+			if _, err := mark(n, wanted(m, nil, host), startup, false); err != nil {
+				t.Fatal(err)
+			}
+			if n.Labels[v1alpha1.LabelPhysicalHost] != host {
+				t.Errorf("labels %v, want the host %s", n.Labels, host)
+			}
+		}
+	})
 	t.Run("a mark of another Machine is corrected", func(t *testing.T) {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelOwnedBy: "other"}, Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: "ns/other"}}}
 		syncOnce(t, n, machineWith(nil), false, true)
@@ -111,6 +123,13 @@ func TestClaim(t *testing.T) {
 		if owner != "" {
 			n.Labels = map[string]string{v1alpha1.LabelOwnedBy: owner}
 		}
+		return n
+	}
+	born := time.Unix(1000000, 0)
+	at := func(name, address string, hours int) *corev1.Node {
+		n := node(name, "", "")
+		n.CreationTimestamp = metav1.NewTime(born.Add(time.Duration(hours) * time.Hour))
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
 		return n
 	}
 	tests := []struct {
@@ -129,10 +148,19 @@ func TestClaim(t *testing.T) {
 		{"MCM-41 not before there is a server", "", node("m", "openstack:///def", ""), false, false},
 		{"MC-63 by its own mark when the server is gone and unknown", "", node("m", "openstack:///def", "u"), true, false},
 		{"another provider's ID is no server of ours", "abc", node("m", "aws:///zone/abc", ""), false, true},
+		{"MC-52 by an address of its server, as a last resort", "abc", at("n", "10.0.0.5", 1), true, false},
+		{"MC-52 not by an address that its server does not have", "abc", at("n", "10.0.0.6", 1), false, false},
+		{"MC-52 not by an address on a node that was there before the Machine", "abc", at("n", "10.0.0.5", -1), false, false},
+		{"MC-52 not by name a node that was there before the Machine and bears no mark", "abc", at("m", "10.0.0.5", -1), false, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			found, taken := claim(machineWith(nil), tt.server, []*corev1.Node{tt.node})
+			m := machineWith(nil)
+			if !tt.node.CreationTimestamp.IsZero() {
+				m.CreationTimestamp = metav1.NewTime(born)
+			}
+			s := seeker{machine: m, server: tt.server, addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}}}
+			found, taken := s.claim([]*corev1.Node{tt.node})
 			if (found != nil) != tt.found || (taken != "") != tt.taken {
 				t.Errorf("found %v, taken %q", found, taken)
 			}

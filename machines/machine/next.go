@@ -27,8 +27,10 @@ const (
 	loseServer       step = "LoseServer"
 
 	drainNode        step = "DrainNode"
+	awaitDetach      step = "AwaitDetach"
 	deleteServer     step = "DeleteServer"
 	release          step = "Release"
+	outOfService     step = "OutOfService"
 	deleteNode       step = "DeleteNode"
 	deleteToken      step = "DeleteToken"
 	letGo            step = "LetGo"
@@ -41,7 +43,11 @@ const (
 	reasonInitializers    = "WaitingForInitializers"
 	reasonNotSynced       = "CloudNotSynced"
 	reasonServerUnknown   = "ServerUnknown"
+	reasonHeld            = "TooManyServersGone"
+	reasonForeign         = "ServerBelongsToAnother"
 	reasonBackOff         = "BackOff"
+	reasonShortage        = "GroupBackOff"
+	reasonJoinsFail       = "JoinsKeepFailing"
 	reasonNoServer        = "NoServer"
 	reasonCreating        = "CreatingServer"
 	reasonServerBuilding  = "ServerBuilding"
@@ -55,6 +61,7 @@ const (
 	reasonJoined          = "NodeJoined"
 	reasonNodeMissing     = "NodeMissing"
 	reasonDraining        = "DrainingNode"
+	reasonDetaching       = "WaitingForVolumes"
 	reasonDeletingServer  = "DeletingServer"
 	reasonReleasing       = "ReleasingResources"
 	reasonDeletingNode    = "DeletingNode"
@@ -65,9 +72,11 @@ const (
 	reasonCloudUnusable   = "CloudNotUsable"
 	reasonSpecInvalid     = "SpecInvalid"
 	reasonSpecValid       = "SpecValid"
+	reasonWithoutEffect   = "WithoutEffect"
 	reasonServerActive    = "ServerActive"
 	reasonNodeReady       = "NodeReady"
 	reasonNodeNotReady    = "NodeNotReady"
+	reasonNodeStarting    = "NodeStarting"
 	reasonMachineDeleting = "MachineDeleting"
 )
 
@@ -92,8 +101,12 @@ func next(f *facts) decision {
 		return decision{fail, string(f.cloudErr.Code)}
 	case !f.cloud.Synced:
 		return decision{wait, reasonNotSynced}
+	case f.cloud.Server != nil && f.foreign:
+		return decision{wait, reasonForeign}
 	case f.cloud.Server != nil:
 		return nextOfServer(f)
+	case f.named && f.cloud.Held != "":
+		return decision{wait, reasonHeld}
 	case f.named && f.cloud.Gone:
 		return decision{loseServer, reasonServerGone}
 	case f.named:
@@ -109,6 +122,10 @@ func nextOfCreation(f *facts) decision {
 		return decision{wait, reasonInitializers}
 	case f.backingOff:
 		return decision{wait, reasonBackOff}
+	case f.admission.shortage != nil && !f.admission.free:
+		return decision{wait, reasonShortage}
+	case !f.admission.free:
+		return decision{wait, reasonJoinsFail}
 	case !f.userData:
 		return decision{makeUserData, reasonCreating}
 	case !f.ports:
@@ -123,13 +140,15 @@ func nextOfCreation(f *facts) decision {
 func nextOfServer(f *facts) decision {
 	state := f.cloud.Server.State
 	switch {
-	case state == cloud.ServerError && !f.joined:
+	case f.strayed && f.joined:
+		return decision{loseServer, reasonServerGone}
+	case state == cloud.ServerError && !f.joined && f.node == nil:
 		return decision{replaceServer, reasonServerError}
 	case state == cloud.ServerDeleting:
 		return decision{wait, reasonServerDeleting}
-	case !f.named:
+	case !f.named || f.strayed:
 		return decision{recordServer, reasonServerBuilding}
-	case f.node != nil && !f.joined:
+	case f.node != nil && (!f.joined || f.registeredAnew):
 		return decision{joinNode, reasonJoined}
 	case f.node != nil && !f.synced:
 		return decision{syncNode, reasonJoined}
@@ -137,44 +156,67 @@ func nextOfServer(f *facts) decision {
 		return decision{rest, reasonJoined}
 	case f.joined:
 		return decision{wait, reasonNodeMissing}
+	}
+	return nextOfJoin(f)
+}
+
+// nextOfJoin: the server is recorded, and no node has come.
+func nextOfJoin(f *facts) decision {
+	switch {
 	case f.late:
 		return decision{giveUp, reasonJoinTimeout}
 	case f.taken != "":
 		return decision{awaitNode, reasonNodeTaken}
-	case state == cloud.ServerBuilding:
+	case f.cloud.Server.State == cloud.ServerBuilding:
 		return decision{awaitNode, reasonServerBuilding}
 	}
 	return decision{awaitNode, reasonWaitingForNode}
 }
 
-// nextOfDeletion: the Machine is going. Drain, server, its ports and floating IP, Node, token, finalizers: in that order.
+// nextOfDeletion: the Machine is going. Drain, volumes, server, its ports and floating IP, Node, token, finalizers: in
+// that order.
 func nextOfDeletion(f *facts) decision {
 	switch {
 	case !f.anyFinalizer:
 		return decision{rest, reasonDone}
 	case f.drainDue && !f.drained:
 		return decision{drainNode, reasonDraining}
+	case f.drainDue && f.attached && !f.detachOver:
+		return decision{awaitDetach, reasonDetaching}
 	case !f.cloudFinalizer || f.released:
 		return nextAfterCloud(f)
+	case f.force && f.silent():
+		return decision{letGo, reasonForced}
 	}
 	return nextInCloud(f)
+}
+
+// silent tells that the cloud does not say what there is, or does not do what it is asked for.
+func (f *facts) silent() bool {
+	switch server := f.cloud.Server; {
+	case f.cloudErr != nil, !f.cloud.Synced, f.cloudRefused:
+		return true
+	case server != nil:
+		return server.State == cloud.ServerDeleting
+	}
+	return f.named && !f.cloud.Gone
 }
 
 // nextInCloud: the node is empty, and something of the Machine may be left in the cloud.
 func nextInCloud(f *facts) decision {
 	switch {
-	case f.force:
-		return decision{letGo, reasonForced}
 	case f.cloudErr != nil && f.specUnreadable && !f.hadServer:
 		return decision{letGo, reasonNothingWasMade}
 	case f.cloudErr != nil:
 		return decision{fail, reasonCloudUnusable}
 	case !f.cloud.Synced:
 		return decision{wait, reasonNotSynced}
-	case f.cloud.Server != nil && !f.serverFinalizer:
+	case f.cloud.Server != nil && (!f.serverFinalizer || f.foreign):
 		return decision{letGo, reasonServerLeft}
 	case f.cloud.Server != nil:
 		return decision{deleteServer, reasonDeletingServer}
+	case f.cloud.Held != "":
+		return decision{wait, reasonHeld}
 	case f.serverFinalizer && f.named && !f.cloud.Gone:
 		return decision{wait, reasonServerUnknown}
 	}
@@ -184,6 +226,8 @@ func nextInCloud(f *facts) decision {
 // nextAfterCloud: nothing of the Machine is left in the cloud, or nothing there is ours to remove.
 func nextAfterCloud(f *facts) decision {
 	switch {
+	case f.unreachable && f.serverGone && !f.nodeGone && !f.outOfService:
+		return decision{outOfService, reasonDeletingNode}
 	case !f.nodeGone:
 		return decision{deleteNode, reasonDeletingNode}
 	case !f.tokenGone:

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 )
@@ -22,6 +23,7 @@ func healthy() facts {
 func fresh() facts {
 	f := healthy()
 	f.named, f.hadServer, f.joined, f.synced, f.node, f.cloud.Server = false, false, false, false, nil, nil
+	f.admission.free = true
 	return f
 }
 
@@ -52,6 +54,9 @@ func TestNext(t *testing.T) {
 		{"nothing is made before the inventory is complete", fresh, func(f *facts) { f.cloud.Synced = false }, decision{wait, reasonNotSynced}},
 		{"MC-79 initializers hold the server back", fresh, func(f *facts) { f.initializing = true }, decision{wait, reasonInitializers}},
 		{"MC-49 a back-off holds the server back, and its ports too", fresh, func(f *facts) { f.backingOff = true }, decision{wait, reasonBackOff}},
+		{"CAPI-22 a shortage of the group holds the server back", fresh, func(f *facts) { f.admission = admission{shortage: &v1alpha1.GroupBackoff{}} }, decision{wait, reasonShortage}},
+		{"who tries for all of the group is let through", fresh, func(f *facts) { f.admission = admission{shortage: &v1alpha1.GroupBackoff{}, free: true} }, decision{makeUserData, reasonCreating}},
+		{"CAPI-26 while joins keep failing one at a time is tried", fresh, func(f *facts) { f.admission = admission{slow: true} }, decision{wait, reasonJoinsFail}},
 		{"user data comes before ports", fresh, func(*facts) {}, decision{makeUserData, reasonCreating}},
 		{"ports come before the floating IP", fresh, func(f *facts) { f.userData = true }, decision{ensurePorts, reasonCreating}},
 		{"the floating IP comes before the server", fresh, func(f *facts) { f.userData, f.ports = true, true }, decision{ensureFloatingIP, reasonCreating}},
@@ -59,6 +64,10 @@ func TestNext(t *testing.T) {
 		{"MCM-36 CAPI-18 a server that a predecessor made is recorded, not made again", fresh, func(f *facts) { f.cloud.Server = &cloud.Server{State: cloud.ServerBuilding} }, decision{recordServer, reasonServerBuilding}},
 		{"MC-49 MCM-42 a server in ERROR is replaced", func() facts { return booting(cloud.ServerError) }, func(*facts) {}, decision{replaceServer, reasonServerError}},
 		{"a server in ERROR with a joined node is left to health", healthy, func(f *facts) { f.cloud.Server.State = cloud.ServerError }, decision{rest, reasonJoined}},
+		{"a server in ERROR whose node has come all the same is joined", func() facts { return booting(cloud.ServerError) }, func(f *facts) { f.node = &corev1.Node{} }, decision{joinNode, reasonJoined}},
+		{"a server marked as another living Machine's is left alone", healthy, func(f *facts) { f.foreign = true }, decision{wait, reasonForeign}},
+		{"MCM-40 another server of the Machine is taken when the one it named is gone before it joined", func() facts { return booting(cloud.ServerBuilding) }, func(f *facts) { f.strayed = true }, decision{recordServer, reasonServerBuilding}},
+		{"MC-66 and when it had joined, the Machine is lost", healthy, func(f *facts) { f.strayed = true }, decision{loseServer, reasonServerGone}},
 		{"a building server is waited for", func() facts { return booting(cloud.ServerBuilding) }, func(*facts) {}, decision{awaitNode, reasonServerBuilding}},
 		{"an ACTIVE server's node is waited for", func() facts { return booting(cloud.ServerActive) }, func(*facts) {}, decision{awaitNode, reasonWaitingForNode}},
 		{"MC-52 a node that is another's is not joined", func() facts { return booting(cloud.ServerActive) }, func(f *facts) { f.taken = "so" }, decision{awaitNode, reasonNodeTaken}},
@@ -71,6 +80,8 @@ func TestNext(t *testing.T) {
 		}, decision{syncNode, reasonJoined}},
 		{"at rest", healthy, func(*facts) {}, decision{rest, reasonJoined}},
 		{"a missing Node of a living server is waited for", healthy, func(f *facts) { f.node = nil }, decision{wait, reasonNodeMissing}},
+		{"a Node that was deleted and has registered anew is taken again", healthy, func(f *facts) { f.registeredAnew = true }, decision{joinNode, reasonJoined}},
+		{"MCM-82 while too many servers are gone at once none counts as lost", healthy, func(f *facts) { f.cloud.Server, f.cloud.Gone, f.cloud.Held = nil, true, "5 of 9" }, decision{wait, reasonHeld}},
 		{"a server that is merely not listed is not lost", healthy, func(f *facts) { f.cloud.Server = nil }, decision{wait, reasonServerUnknown}},
 		{"MC-66 CAPI-33 a server proven gone is lost", healthy, func(f *facts) { f.cloud.Server, f.cloud.Gone = nil, true }, decision{loseServer, reasonServerGone}},
 		{"a server that somebody deletes is waited for", healthy, func(f *facts) { f.cloud.Server.State = cloud.ServerDeleting }, decision{wait, reasonServerDeleting}},
@@ -96,7 +107,26 @@ func TestNext(t *testing.T) {
 		{"CAPI-45 missing credentials are waited for", fresh, func(f *facts) {
 			f.deleting, f.cloudErr = true, fault.New(fault.Auth, fault.CodeCredentialsMissing, "")
 		}, decision{fail, reasonCloudUnusable}},
-		{"MC-65 force lets go after the drain", going, func(f *facts) { f.drained, f.force = true, true }, decision{letGo, reasonForced}},
+		{"MC-61 then volumes have time to be detached", going, func(f *facts) { f.drained, f.attached = true, true }, decision{awaitDetach, reasonDetaching}},
+		{"MC-61 and not for ever", going, func(f *facts) { f.drained, f.attached, f.detachOver = true, true, true }, decision{deleteServer, reasonDeletingServer}},
+		{"a server marked as another living Machine's is never deleted", going, func(f *facts) { f.drained, f.foreign = true, true }, decision{letGo, reasonServerLeft}},
+		{"MCM-82 while too many servers are gone at once nothing is cleaned up", going, func(f *facts) {
+			f.drainDue, f.cloud.Server, f.cloud.Gone, f.cloud.Held = false, nil, true, "5 of 9"
+		}, decision{wait, reasonHeld}},
+		{"MC-65 force asks for the server's end first", going, func(f *facts) { f.drained, f.force = true, true }, decision{deleteServer, reasonDeletingServer}},
+		{"MC-65 force does not wait for it", going, func(f *facts) { f.drained, f.force, f.cloud.Server.State = true, true, cloud.ServerDeleting }, decision{letGo, reasonForced}},
+		{"MC-65 force lets go when the cloud refuses", going, func(f *facts) { f.drained, f.force, f.cloudRefused = true, true, true }, decision{letGo, reasonForced}},
+		{"MC-65 force lets go when the cloud cannot be asked", going, func(f *facts) {
+			f.drained, f.force, f.cloudErr = true, true, fault.New(fault.Auth, fault.CodeCredentialsMissing, "")
+		}, decision{letGo, reasonForced}},
+		{"MC-65 force lets go of a server that nobody can prove gone", going, func(f *facts) { f.drainDue, f.force, f.cloud.Server = false, true, nil }, decision{letGo, reasonForced}},
+		{"CAPI-43 force still releases what a server that is gone has left", going, func(f *facts) {
+			f.drainDue, f.force, f.cloud.Server, f.cloud.Gone = false, true, nil, true
+		}, decision{release, reasonReleasing}},
+		{"MCM-56 a dead node whose server is gone is put out of service before it goes", going, func(f *facts) {
+			f.drainDue, f.released, f.unreachable, f.serverGone = false, true, true, true
+		}, decision{outOfService, reasonDeletingNode}},
+		{"MCM-56 but not while its server may live", going, func(f *facts) { f.drainDue, f.released, f.unreachable = false, true, true }, decision{deleteNode, reasonDeletingNode}},
 		{"MC-67 without the server's finalizer the server is left alone", going, func(f *facts) { f.drained, f.serverFinalizer = true, false }, decision{letGo, reasonServerLeft}},
 		{"MC-67 without any cloud finalizer only the Node goes", going, func(f *facts) { f.drained, f.serverFinalizer, f.cloudFinalizer = true, false, false }, decision{deleteNode, reasonDeletingNode}},
 		{"MC-79 initializers do not hold a deletion up", going, func(f *facts) { f.drained, f.initializing = true, true }, decision{deleteServer, reasonDeletingServer}},

@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,56 +13,107 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// claim finds the Machine's Node among candidates. The provider ID decides when the Node has one, since it is the
-// server's own identity. A Node without one is the Machine's when it bears its name and no other Machine's mark. Else
-// taken says why the Node of that name is not the Machine's (MC-52, MCM-41). When no server is known, only a Node with
-// the Machine's own mark is.
-func claim(m *v1alpha1.Machine, server string, candidates []*corev1.Node) (node *corev1.Node, taken string) {
-	for _, n := range candidates {
-		if server != "" && serverID(n.Spec.ProviderID) == strings.ToLower(server) {
-			return n, ""
-		}
-	}
-	for _, n := range candidates {
-		if n.Name != m.ServerName() {
-			continue
-		}
-		owner := n.Labels[v1alpha1.LabelOwnedBy]
-		switch {
-		case server == "" && owner != string(m.UID):
-			return nil, ""
-		case server == "":
-			return n, ""
-		case n.Spec.ProviderID != "":
-			return nil, fmt.Sprintf("node %s has the provider ID %s, which is not that of server %s", n.Name, n.Spec.ProviderID, server)
-		case owner != "" && owner != string(m.UID):
-			return nil, fmt.Sprintf("node %s is marked as that of the Machine with UID %s", n.Name, owner)
-		}
-		return n, ""
-	}
-	return nil, ""
+// seeker looks for a Machine's Node.
+type seeker struct {
+	machine *v1alpha1.Machine
+	// server is the ID of the Machine's server; empty while none is known.
+	server string
+	// addresses are the server's.
+	addresses []corev1.NodeAddress
 }
 
-// candidates are the Nodes that may be the Machine's: by the server's id, by the name in status, by the server's name.
-func (r *Reconciler) candidates(ctx context.Context, m *v1alpha1.Machine, server string) ([]*corev1.Node, error) {
-	var out []*corev1.Node
-	if server != "" {
-		var list corev1.NodeList
-		err := r.Target.GetClient().List(ctx, &list, client.MatchingFields{indexNodeServer: strings.ToLower(server)})
-		if err != nil {
-			return nil, fmt.Errorf("listing nodes by provider ID: %w", err)
+// claim finds the Machine's Node among candidates. The provider ID decides when the Node has one, since it is the
+// server's own identity. A Node without one is the Machine's when it bears its mark; or its name, and as a last resort
+// one of its server's addresses, unless it bears another Machine's mark or is older than the Machine. Else taken says why
+// the Node of that name is not the Machine's (MC-52, MCM-41). When no server is known, only a Node with the Machine's own
+// mark is.
+func (s seeker) claim(candidates []*corev1.Node) (node *corev1.Node, taken string) {
+	for _, n := range candidates {
+		if s.server != "" && serverID(n.Spec.ProviderID) == strings.ToLower(s.server) {
+			return n, ""
 		}
-		for i := range list.Items {
-			out = append(out, &list.Items[i])
+	}
+	for _, n := range candidates {
+		named := n.Name == s.machine.ServerName()
+		why := s.foreign(n)
+		switch {
+		case why == "" && (named || s.shares(n)):
+			return n, ""
+		case named && s.server != "":
+			taken = why
 		}
+	}
+	return nil, taken
+}
+
+// is tells whether one Node is the Machine's.
+func (s seeker) is(n *corev1.Node) bool {
+	found, _ := s.claim([]*corev1.Node{n})
+	return found != nil
+}
+
+// foreign says why a Node is not the Machine's, by anything but its name and address; empty when it may be.
+func (s seeker) foreign(n *corev1.Node) string {
+	owner := n.Labels[v1alpha1.LabelOwnedBy]
+	ours := owner == string(s.machine.UID)
+	switch {
+	case s.server == "" && !ours:
+		return "no server is known"
+	case s.server != "" && n.Spec.ProviderID != "":
+		return fmt.Sprintf("node %s has the provider ID %s, which is not that of server %s", n.Name, n.Spec.ProviderID, s.server)
+	case owner != "" && !ours:
+		return fmt.Sprintf("node %s is marked as that of the Machine with UID %s", n.Name, owner)
+	case !ours && n.CreationTimestamp.Before(&s.machine.CreationTimestamp):
+		return fmt.Sprintf("node %s was there before the Machine, and has neither its mark nor a provider ID", n.Name)
+	}
+	return ""
+}
+
+// shares tells whether the Node reports an address of the server inside the cloud.
+func (s seeker) shares(n *corev1.Node) bool {
+	return slices.ContainsFunc(s.addresses, func(a corev1.NodeAddress) bool {
+		return a.Type == corev1.NodeInternalIP && slices.Contains(n.Status.Addresses, a)
+	})
+}
+
+// candidates are the Nodes that may be the Machine's: by the server's ID and addresses, and by the server's name.
+func (r *Reconciler) candidates(ctx context.Context, s seeker) ([]*corev1.Node, error) {
+	out, err := r.nodesBy(ctx, indexNodeServer, strings.ToLower(s.server))
+	if err != nil || len(out) > 0 {
+		return out, err
 	}
 	var byName corev1.Node
-	err := r.Target.GetClient().Get(ctx, types.NamespacedName{Name: m.ServerName()}, &byName)
+	err = r.Target.GetClient().Get(ctx, types.NamespacedName{Name: s.machine.ServerName()}, &byName)
 	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading node %s: %w", m.ServerName(), err)
+		return nil, fmt.Errorf("reading node %s: %w", s.machine.ServerName(), err)
 	}
 	if err == nil {
-		out = append(out, &byName)
+		return []*corev1.Node{&byName}, nil
+	}
+	for _, a := range s.addresses {
+		if a.Type != corev1.NodeInternalIP {
+			continue
+		}
+		found, err := r.nodesBy(ctx, indexNodeAddress, a.Address)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+func (r *Reconciler) nodesBy(ctx context.Context, index, key string) ([]*corev1.Node, error) {
+	if key == "" {
+		return nil, nil
+	}
+	var list corev1.NodeList
+	if err := r.Target.GetClient().List(ctx, &list, client.MatchingFields{index: key}); err != nil {
+		return nil, fmt.Errorf("listing nodes by %s: %w", index, err)
+	}
+	var out []*corev1.Node
+	for i := range list.Items {
+		out = append(out, &list.Items[i])
 	}
 	return out, nil
 }

@@ -18,6 +18,10 @@ type pass struct {
 	m, base  *v1alpha1.Machine
 	facts    facts
 	instance cloud.Instance
+	group    group
+	timeouts timeouts
+	// wrong says what of the Machine's annotations cannot be read.
+	wrong    []string
 	userData []byte
 	// last is the step that ended the pass.
 	last decision
@@ -27,6 +31,8 @@ type pass struct {
 	detail string
 	// after is when to look again; 0: when something changes.
 	after time.Duration
+	// left is what the cloud may still hold of a Machine that is let go.
+	left string
 	// unsynced: what belongs on the node could not be written; so nothing good is said of it yet.
 	unsynced bool
 	// gone: the Machine was deleted or let go in this pass; there is nothing left to write to.
@@ -52,8 +58,10 @@ var actions = map[step]action{
 	syncNode:         (*Reconciler).syncNode,
 	loseServer:       (*Reconciler).loseServer,
 	drainNode:        (*Reconciler).drainNode,
+	awaitDetach:      (*Reconciler).awaitDetach,
 	deleteServer:     (*Reconciler).deleteServer,
 	release:          (*Reconciler).release,
+	outOfService:     (*Reconciler).takeOutOfService,
 	deleteNode:       (*Reconciler).deleteNode,
 	deleteToken:      (*Reconciler).deleteToken,
 	letGo:            (*Reconciler).letGo,
@@ -82,7 +90,12 @@ func (r *Reconciler) walk(ctx context.Context, p *pass) error {
 // fails notes what went wrong and when to try again. A cloud that asks for patience is no failure of the Machine's.
 func (r *Reconciler) fails(ctx context.Context, p *pass, err error) {
 	p.failure = fault.Of(err)
+	r.ledger.yield(p.m.UID)
 	p.after = r.backoff.failed(p.m.UID, p.failure, r.Clock.Now())
+	r.logFailure(ctx, p)
+}
+
+func (r *Reconciler) logFailure(ctx context.Context, p *pass) {
 	ctrl.LoggerFrom(ctx).Info("Step failed", "step", p.last.step, "class", p.failure.Class, "code", p.failure.Code,
 		"message", p.failure.Message, "retryAfter", p.after.String())
 }

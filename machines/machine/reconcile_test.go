@@ -81,7 +81,8 @@ func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 	if change != nil {
 		change(m)
 	}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(m, &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set"}})
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(m, &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set", UID: "s"}}).
+		WithStatusSubresource(&v1alpha1.MachineSet{}, &v1alpha1.MachineDeployment{})
 	machine.WithIndexes(func(o client.Object, name string, key client.IndexerFunc) { builder.WithIndex(o, name, key) })
 	b := &bench{t: t, cloud: newFakeCloud(), clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), key: client.ObjectKeyFromObject(m)}
 	b.cloud.created = b.clock.Now

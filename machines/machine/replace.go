@@ -17,13 +17,16 @@ func (r *Reconciler) replaceServer(ctx context.Context, p *pass) (bool, error) {
 	if cause == nil {
 		cause = fault.New(fault.Unknown, fault.CodeServerError, "server %s is in ERROR; the cloud gave no reason", server.ID)
 	}
-	r.fails(ctx, p, cause)
+	if err := r.failsInCloud(ctx, p, cause); err != nil {
+		return false, err
+	}
 	p.m.Spec.ProviderID = nil
 	p.facts.named = false
 	r.conclude(p)
 	if err := r.persist(ctx, p); err != nil {
 		return false, err
 	}
+	p.soonest(pollCloud)
 	if err := p.instance.DeleteServer(ctx); err != nil {
 		ctrl.LoggerFrom(ctx).Info("Deleting a failed server did not work yet", "server", server.ID, "cause", err.Error())
 	}

@@ -11,9 +11,9 @@ import (
 func (r *Reconciler) ensureServer(ctx context.Context, p *pass) (bool, error) {
 	server, err := p.instance.EnsureServer(ctx, p.userData)
 	if err != nil {
-		r.fails(ctx, p, err)
-		return false, nil
+		return false, r.failsInCloud(ctx, p, err)
 	}
+	r.ledger.made(p.group, p.m, r.Clock.Now())
 	p.facts.cloud.Server = server
 	ctrl.LoggerFrom(ctx).Info("Server made", "server", server.ID)
 	return true, nil

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,6 +34,9 @@ type providerStatus struct {
 	Zone     string `json:"zone,omitempty"`
 	cloud.ProviderStatus
 }
+
+// mostWarnings bounds the text of warnings, in bytes.
+const mostWarnings = 4096
 
 // mostVolumes bounds how many volumes of replaced servers are remembered.
 const mostVolumes = 16
@@ -69,15 +73,16 @@ func (r *Reconciler) conclude(p *pass) {
 		c.set(v1alpha1.ConditionSpecValid, verdict)
 	}
 	if !p.unsynced {
-		c.set(v1alpha1.ConditionReady, nodeReady(p))
+		c.set(v1alpha1.ConditionReady, r.nodeReady(p))
 	}
+	concludeWarnings(c, p)
 	if f.deleting {
 		c.set(v1alpha1.ConditionDeleting, verdict{corev1.ConditionTrue, p.last.reason, p.waitsFor()})
 	}
 	if n := f.node; n != nil && !f.deleting {
 		p.m.Status.Versions = &v1alpha1.MachineVersionInfo{Kubelet: n.Status.NodeInfo.KubeletVersion}
 	}
-	p.m.Status.Phase = ptr.To(phase(p))
+	p.m.Status.Phase = ptr.To(r.phase(p))
 	concludeOperation(p, c.now)
 }
 
@@ -138,6 +143,22 @@ func recordProvider(s *v1alpha1.MachineStatus, now providerStatus) {
 	}
 }
 
+// concludeWarnings says what of spec and annotations is accepted without effect. Most Machines have no such condition.
+func concludeWarnings(c conditions, p *pass) {
+	warnings := slices.Clone(p.wrong)
+	if p.instance != nil {
+		warnings = append(warnings, p.instance.Warnings()...)
+	}
+	slices.Sort(warnings)
+	text := strings.Join(slices.Compact(warnings), "; ")
+	switch {
+	case text != "":
+		c.set(v1alpha1.ConditionWarnings, verdict{corev1.ConditionTrue, reasonWithoutEffect, text[:min(len(text), mostWarnings)]})
+	case reasonOf(c.machine, v1alpha1.ConditionWarnings) != "" && p.facts.cloudErr == nil:
+		c.set(v1alpha1.ConditionWarnings, verdict{corev1.ConditionFalse, reasonSpecValid, ""})
+	}
+}
+
 // shown tells whether a failure belongs into the error fields: not that the cloud asks for patience, nor that it cannot
 // be asked about a server that lives.
 func (p *pass) shown() bool {
@@ -152,6 +173,8 @@ func serverReady(p *pass) verdict {
 	switch {
 	case server == nil && f.cloud.Gone:
 		return verdict{corev1.ConditionFalse, reasonServerGone, p.waitsFor()}
+	case server == nil && f.cloud.Held != "":
+		return verdict{corev1.ConditionUnknown, reasonHeld, f.cloud.Held}
 	case server == nil && p.last.step == fail && f.hadServer:
 		return verdict{corev1.ConditionUnknown, string(p.failure.Code), fault.Line(p.failure.Message)}
 	case server == nil && f.named && !f.deleting:
@@ -188,14 +211,14 @@ func specValid(p *pass) (verdict, bool) {
 }
 
 // nodeReady follows the Node, and is taken back with it (MC-59).
-func nodeReady(p *pass) verdict {
+func (r *Reconciler) nodeReady(p *pass) verdict {
 	f := &p.facts
 	if f.node == nil {
 		switch {
 		case f.deleting:
 			return verdict{corev1.ConditionFalse, reasonMachineDeleting, ""}
 		case f.joined:
-			return verdict{corev1.ConditionUnknown, reasonNodeMissing, "the Node is not there"}
+			return verdict{corev1.ConditionUnknown, reasonNodeMissing, p.detail}
 		}
 		if f.cloud.Server == nil {
 			return verdict{corev1.ConditionFalse, reasonNoServer, ptr.Deref(p.m.Status.ErrorMessage, p.detail)}
@@ -206,13 +229,15 @@ func nodeReady(p *pass) verdict {
 	switch {
 	case ready == nil:
 		return verdict{corev1.ConditionUnknown, reasonNodeNotReady, "the Node reports no Ready condition"}
+	case ready.Status == corev1.ConditionTrue && r.starting(f.node):
+		return verdict{corev1.ConditionFalse, reasonNodeStarting, cmp.Or(p.detail, "the node bears the startup taint "+r.StartupTaint)}
 	case ready.Status == corev1.ConditionTrue:
 		return verdict{corev1.ConditionTrue, reasonNodeReady, ""}
 	}
 	return verdict{ready.Status, reasonNodeNotReady, ready.Reason + ": " + ready.Message}
 }
 
-func phase(p *pass) v1alpha1.MachinePhase {
+func (r *Reconciler) phase(p *pass) v1alpha1.MachinePhase {
 	f := &p.facts
 	was := ptr.Deref(p.base.Status.Phase, "")
 	switch {
@@ -220,7 +245,7 @@ func phase(p *pass) v1alpha1.MachinePhase {
 		return v1alpha1.PhaseDeleting
 	case p.shown() && terminal(p.failure):
 		return v1alpha1.PhaseFailed
-	case f.joined && (was == v1alpha1.PhaseRunning || f.node != nil && !p.unsynced && isTrue(f.node, corev1.NodeReady)):
+	case f.joined && (was == v1alpha1.PhaseRunning || f.node != nil && !p.unsynced && isTrue(f.node, corev1.NodeReady) && !r.starting(f.node)):
 		return v1alpha1.PhaseRunning
 	case f.joined:
 		return v1alpha1.PhaseJoined

@@ -6,9 +6,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -22,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/drain"
 )
 
 // Field indexes of the caches, both by what a Node and its Machine have in common.
@@ -29,6 +33,9 @@ const (
 	indexNodeServer    = "drover.machine.node-server"
 	indexMachineServer = "drover.machine.server"
 	indexMachineName   = "drover.machine.server-name"
+	indexMachineUID    = "drover.machine.uid"
+	indexMachineSet    = "drover.machine.set"
+	indexNodeAddress   = "drover.machine.node-address"
 )
 
 // SetupWithManager makes the manager run the controller: on changes of Machines, of their Nodes and of their servers.
@@ -49,7 +56,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 			return fmt.Errorf("watching for the Machine controller: %w", err)
 		}
 	}
-	return nil
+	return mgr.Add(r.crew)
 }
 
 // indexes are what the caches must be asked by.
@@ -59,14 +66,19 @@ var indexes = []struct {
 	key    func(client.Object) string
 }{
 	{&corev1.Node{}, indexNodeServer, nodeServer},
+	{&corev1.Node{}, indexNodeAddress, nodeAddress},
+	{&storagev1.VolumeAttachment{}, drain.IndexNode, drain.AttachmentNode},
+	{&storagev1.VolumeAttachment{}, drain.IndexVolume, drain.AttachmentVolume},
 	{&v1alpha1.Machine{}, indexMachineServer, machineServer},
 	{&v1alpha1.Machine{}, indexMachineName, machineName},
+	{&v1alpha1.Machine{}, indexMachineUID, func(o client.Object) string { return string(o.GetUID()) }},
+	{&v1alpha1.Machine{}, indexMachineSet, machineSet},
 }
 
 func (r *Reconciler) index(ctx context.Context) error {
 	for _, i := range indexes {
 		indexer := r.Control.GetFieldIndexer()
-		if _, node := i.object.(*corev1.Node); node {
+		if _, ours := i.object.(*v1alpha1.Machine); !ours {
 			indexer = r.Target.GetFieldIndexer()
 		}
 		if err := indexer.IndexField(ctx, i.object, i.name, oneKey(i.key)); err != nil {
@@ -88,6 +100,28 @@ func oneKey(key func(client.Object) string) client.IndexerFunc {
 func nodeServer(o client.Object) string {
 	if n, ok := o.(*corev1.Node); ok {
 		return serverID(n.Spec.ProviderID)
+	}
+	return ""
+}
+
+// nodeAddress is the first address of a Node inside the cloud.
+func nodeAddress(o client.Object) string {
+	n, ok := o.(*corev1.Node)
+	if !ok {
+		return ""
+	}
+	for _, a := range n.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			return a.Address
+		}
+	}
+	return ""
+}
+
+// machineSet is the UID of a Machine's set.
+func machineSet(o client.Object) string {
+	if ref := metav1.GetControllerOf(o); ref != nil {
+		return string(ref.UID)
 	}
 	return ""
 }
@@ -146,17 +180,40 @@ func differs(a, b *corev1.Node) bool {
 		})
 }
 
-// followCloud brings back the Machines whose servers changed.
+// followCloud brings back the Machines whose servers changed, those whose pods were looked at, and those that wait for
+// another one of their group.
 func (r *Reconciler) followCloud(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	add := func(key types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: key}) }
+	r.wake.set(add)
 	go func() {
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case key := <-r.Cloud.Changes():
-				queue.Add(reconcile.Request{NamespacedName: key})
+				add(key)
 			}
 		}
 	}()
 	return nil
+}
+
+// waker hands Machines to the queue, once there is one.
+type waker struct {
+	mu  sync.Mutex
+	add func(types.NamespacedName)
+}
+
+func (w *waker) set(add func(types.NamespacedName)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.add = add
+}
+
+func (w *waker) wake(key types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.add != nil {
+		w.add(key)
+	}
 }
