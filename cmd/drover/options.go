@@ -40,6 +40,7 @@ type options struct {
 	workers          int
 
 	nodes        nodeOptions
+	compute      cloudOptions
 	maxReplacing int
 }
 
@@ -86,12 +87,13 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.secretNamespaces, "secret-namespaces", o.secretNamespaces, "namespaces, beside its own, whose Secrets and ConfigMaps a Machine's provider spec may refer to")
 	f.IntVar(&o.workers, "workers", o.workers, "Machines worked on at a time")
 	o.nodes.addFlags(f)
+	o.compute.addFlags(f)
 	f.IntVar(&o.maxReplacing, "max-replacing", o.maxReplacing, "how many Machines rollouts may replace at once, over all deployments; 0: no cap but each deployment's own surge and unavailability")
 }
 
 // validate says everything that is wrong with the options at once. What concerns the gRPC server, autoscale.New checks.
 func (o *options) validate() error {
-	errs := []error{o.nodes.validate()}
+	errs := []error{o.compute.validate(), o.nodes.validate()}
 	if o.drainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("--drain-timeout %v is negative", o.drainTimeout))
 	}

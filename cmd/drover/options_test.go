@@ -17,6 +17,7 @@ func TestOptionsSayWhatIsWrongWithThem(t *testing.T) {
 		{"no time to join", func(o *options) { o.joinTimeout = 0 }, "--join-timeout 0s"},
 		{"nobody works", func(o *options) { o.workers = 0 }, "--workers 0"},
 		{"fewer than none replaced", func(o *options) { o.maxReplacing = -1 }, "--max-replacing -1"},
+		{"a server group that is not shared", func(o *options) { o.compute.serverGroup = "mine" }, `--server-group "mine"`},
 		{"a proxy that is none", func(o *options) { o.nodes.httpProxy = "proxy" }, "HTTP proxy is no URL"},
 		{"a gate that is neither on nor off", func(o *options) { o.nodes.featureGates = map[string]string{"A": "maybe"} }, "A=maybe: neither true nor false"},
 		{"a resolver that is no address", func(o *options) { o.nodes.clusterDNS = []string{"dns"} }, `--cluster-dns "dns"`},

@@ -59,6 +59,7 @@ func addControllers(mgr manager.Manager, o *options, id string, credentials open
 	os, err := openstack.New(openstack.Options{
 		Clock: now, Reader: mgr.GetClient(), ClusterID: id, Configured: credentials,
 		Registry: metrics.Registry, AllowedNamespaces: o.secretNamespaces, ProviderIDRegion: o.nodes.providerIDRegion,
+		Collect: mayCollect(mgr.GetClient(), o.namespace), SharedServerGroup: o.compute.serverGroup == sharedServerGroup,
 	})
 	if err != nil {
 		return fmt.Errorf("making the cloud: %w", err)

@@ -3,6 +3,8 @@ package openstack
 import (
 	"fmt"
 	"time"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
 const (
@@ -77,8 +79,5 @@ func (g *guard) reason() string {
 		return ""
 	}
 	return fmt.Sprintf("%d of %d servers of this project are gone at once: nothing is cleaned up until they are back or a person says so (annotation %s: \"yes\" on the ConfigMap of the cluster id)",
-		len(g.held), g.known, annotationCollect)
+		len(g.held), g.known, v1alpha1.AnnotationCollect)
 }
-
-// annotationCollect is named to people; who reads it is Options.Collect.
-const annotationCollect = "drover-project.github.io/collect"

@@ -107,7 +107,7 @@ func TestTheMassGuard(t *testing.T) {
 			b.sim.DeleteServer(s.ID)
 		}
 		b.eventually("held", func() bool { g, h := gone(b, all); return g == 0 && h == n })
-		if f := b.observe(all[0]); !strings.Contains(f.Held, "5 of 10 servers") || !strings.Contains(f.Held, annotationCollect) {
+		if f := b.observe(all[0]); !strings.Contains(f.Held, "5 of 10 servers") || !strings.Contains(f.Held, v1alpha1.AnnotationCollect) {
 			t.Errorf("not for people: %q", f.Held)
 		}
 		b.pass(30 * time.Minute)
@@ -170,11 +170,13 @@ func TestTheMassGuard(t *testing.T) {
 		b := newBench(t, boot)
 		all, _, _ := b.fleet(n)
 		b.sim.LoseCell("cell1")
+		b.pass(fullPeriod)
 		b.eventually("held", func() bool { _, h := gone(b, all); return h == n })
 		if got := b.calls("GET /servers/{id}"); got != 0 {
 			t.Errorf("%d GETs of what is held", got)
 		}
 		b.sim.RestoreCells()
+		b.pass(fullPeriod)
 		b.eventually("found", func() bool { g, h := gone(b, all); return g+h == 0 })
 	})
 }

@@ -170,6 +170,7 @@ func TestMachinesThatAreNoMoreAreForgotten(t *testing.T) {
 	b.withReader(newReader(t, here))
 	b.synced(here)
 	b.synced(gone)
+	b.pass(fullPeriod)
 	b.eventually("the one that was let go by force is forgotten", func() bool {
 		_, known := b.cloud.machines.get(gone.UID)
 		return !known

@@ -39,6 +39,9 @@ const (
 	AnnotationRollbackTo = Prefix + "rollback-to"
 	// AnnotationForceDelete, on a Machine, "true": it is let go even when the cloud cannot be asked.
 	AnnotationForceDelete = Prefix + "force-delete"
+	// AnnotationCollect, on the ConfigMap of the cluster id, "yes": a person has said that losses in masses are right, and
+	// that what has no owner may be collected (the mass guards of design §2.4 are lifted as long as it stands).
+	AnnotationCollect = Prefix + "collect"
 	// AnnotationDrainTimeout, AnnotationVolumeDetachTimeout and AnnotationJoinTimeout, on a MachineDeployment or a Machine
 	// (which wins), are durations such as 30m that take the place of the flags' values, also in a running drain.
 	AnnotationDrainTimeout        = Prefix + "drain-timeout"
