@@ -1,0 +1,62 @@
+package autoscale
+
+import (
+	"context"
+	"path"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	encodingproto "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+
+	"github.com/drover-project/drover/proto"
+)
+
+// Local is a connection to the service for a client in the same process, without a socket: messages are encoded and
+// decoded as on the wire, and each call runs in its caller's goroutine, under the same guard. So a client and the service
+// can live in virtual time, where a goroutine in a socket is never idle.
+func (s *Server) Local() grpc.ClientConnInterface {
+	return &local{server: s, service: &service{groups: s.options.Groups, gpuLabel: s.options.GPULabel, gpuTypes: s.options.GPUTypes}}
+}
+
+type local struct {
+	server  *Server
+	service proto.CloudProviderServer
+}
+
+// Invoke carries out one call.
+func (l *local) Invoke(ctx context.Context, method string, args, reply any, _ ...grpc.CallOption) error {
+	name := path.Base(method)
+	for _, m := range proto.CloudProvider_ServiceDesc.Methods {
+		if m.MethodName != name {
+			continue
+		}
+		answer, err := m.Handler(l.service, ctx, func(in any) error { return convey(args, in) }, l.server.guard)
+		if err != nil {
+			return status.Convert(err).Err()
+		}
+		return convey(answer, reply)
+	}
+	return status.Errorf(codes.Unimplemented, "unknown method %s", method)
+}
+
+// NewStream is refused: the protocol has no streams.
+func (l *local) NewStream(_ context.Context, _ *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, status.Errorf(codes.Unimplemented, "unknown method %s", method)
+}
+
+// convey gives one message to the other side.
+func convey(from, to any) error {
+	codec := encoding.GetCodecV2(encodingproto.Name)
+	raw, err := codec.Marshal(from)
+	if err != nil {
+		return status.Errorf(codes.Internal, "encoding a message: %v", err)
+	}
+	defer raw.Free()
+	if err := codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(raw.Materialize())}, to); err != nil {
+		return status.Errorf(codes.Internal, "decoding a message: %v", err)
+	}
+	return nil
+}
