@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
@@ -29,6 +31,11 @@ const (
 	maxReceive = 64 << 20
 	// drain is how long calls that have begun may go on when the server stops.
 	drain = 10 * time.Second
+	// callDeadline bounds a call whose client gave it no deadline.
+	callDeadline = 30 * time.Second
+	// idlePing is after how long without a call a client is asked whether it is there, and pingTimeout how long it has to
+	// answer: a connection whose other end has vanished does not stay.
+	idlePing, pingTimeout = 2 * time.Minute, 20 * time.Second
 )
 
 // Options are what a Server is made of.
@@ -48,9 +55,11 @@ type Options struct {
 	Insecure bool
 	// Reflection lets clients list the service.
 	Reflection bool
-	// GPULabel is the label of nodes with a GPU; GPUTypes are the values it has.
+	// GPULabel is the label of nodes with a GPU; GPUTypes are values that it has, beside those in the groups' templates.
 	GPULabel string
 	GPUTypes []string
+	// Registry takes the metrics. Nil: they are kept nowhere.
+	Registry prometheus.Registerer
 	// Clock is the time. Default: the real one.
 	Clock clock.Clock
 }
@@ -65,6 +74,7 @@ type Server struct {
 	server  *grpc.Server
 	health  *health.Server
 	watcher *certwatcher.CertWatcher
+	calls   *prometheus.HistogramVec
 	address atomic.Pointer[net.Addr]
 }
 
@@ -76,13 +86,14 @@ func New(o Options) (*Server, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	s := &Server{options: o, health: health.NewServer()}
+	s := &Server{options: o, health: health.NewServer(), calls: newCalls(o.Registry)}
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxReceive),
 		grpc.UnaryInterceptor(s.guard),
 		grpc.StreamInterceptor(s.guardStream),
 		// The client never pings; what another one may do is bounded.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: idlePing, Timeout: pingTimeout}),
 	}
 	if err := checkSecurity(o); err != nil {
 		return nil, err
@@ -201,16 +212,23 @@ func (s *Server) stop() {
 	}
 }
 
-// guard stands before every call: who may call, and what becomes of a panic (CA-C11).
+// guard stands before every call: who may call, for how long, and what becomes of a panic (CA-C11).
 func (s *Server) guard(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
+	began := s.options.Clock.Now()
 	defer func() {
 		if cause := recover(); cause != nil {
 			ctrl.LoggerFrom(ctx).Error(fmt.Errorf("%v", cause), "a call panicked", "method", info.FullMethod, "stack", string(debug.Stack()))
 			resp, err = nil, status.Error(codes.Internal, "an error of drover's own; its log has the details")
 		}
+		s.calls.WithLabelValues(path.Base(info.FullMethod), status.Code(err).String()).Observe(s.options.Clock.Since(began).Seconds())
 	}()
 	if err := admit(ctx, s.options.AllowedClients); err != nil {
 		return nil, err
+	}
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, callDeadline)
+		defer cancel()
 	}
 	return next(ctx, req)
 }

@@ -2,10 +2,13 @@ package autoscale
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-project/drover/nodegroup"
 	"github.com/drover-project/drover/proto"
@@ -22,6 +25,11 @@ type Groups interface {
 	IncreaseSize(ctx context.Context, id string, delta int32) error
 	DeleteNodes(ctx context.Context, id string, nodes []nodegroup.Node) error
 	DecreaseTargetSize(ctx context.Context, id string, delta int32) error
+	Settings(id string, defaults nodegroup.Settings) (nodegroup.Settings, bool)
+	NodePrice(n nodegroup.Node, start, end time.Time) (float64, error)
+	PodPrice(pod *corev1.Pod, start, end time.Time) (float64, error)
+	GPUTypes() []string
+	Started()
 }
 
 // The error classes of cluster-autoscaler.
@@ -31,8 +39,6 @@ const (
 )
 
 // service answers the protocol's calls. It decides nothing.
-//
-// The two pricing calls are left to the embedded type, which answers Unimplemented: there is no price data (CA-C106).
 type service struct {
 	proto.UnimplementedCloudProviderServer
 	groups   Groups
@@ -57,13 +63,15 @@ func (s *service) NodeGroupForNode(_ context.Context, r *proto.NodeGroupForNodeR
 	return &proto.NodeGroupForNodeResponse{NodeGroup: group(g)}, nil
 }
 
+// GPULabel is asked for once in a client's life, at its start.
 func (s *service) GPULabel(context.Context, *proto.GPULabelRequest) (*proto.GPULabelResponse, error) {
+	s.groups.Started()
 	return &proto.GPULabelResponse{Label: s.gpuLabel}, nil
 }
 
 func (s *service) GetAvailableGPUTypes(context.Context, *proto.GetAvailableGPUTypesRequest) (*proto.GetAvailableGPUTypesResponse, error) {
 	types := make(map[string]*anypb.Any, len(s.gpuTypes))
-	for _, t := range s.gpuTypes {
+	for _, t := range slices.Concat(s.gpuTypes, s.groups.GPUTypes()) {
 		types[t] = &anypb.Any{}
 	}
 	return &proto.GetAvailableGPUTypesResponse{GpuTypes: types}, nil
@@ -123,12 +131,6 @@ func (s *service) NodeGroupTemplateNodeInfo(_ context.Context, r *proto.NodeGrou
 		return nil, status.Errorf(codes.Unimplemented, "what a node of %s will be is not known", r.GetId())
 	}
 	return &proto.NodeGroupTemplateNodeInfoResponse{NodeInfo: raw, NodeBytes: raw}, nil
-}
-
-// NodeGroupGetOptions always leaves the options to the client's flags. An answer could not carry the startup time, which
-// then is zero, so that a node that is registered and not yet Ready counts as broken (CA-C90, C93, C94).
-func (s *service) NodeGroupGetOptions(context.Context, *proto.NodeGroupAutoscalingOptionsRequest) (*proto.NodeGroupAutoscalingOptionsResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "node groups have no options of their own: the autoscaler's flags hold")
 }
 
 func group(g nodegroup.Group) *proto.NodeGroup {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-project/drover/nodegroup"
 	"github.com/drover-project/drover/proto"
@@ -26,6 +27,16 @@ type stub struct {
 	instances []nodegroup.Instance
 	template  []byte
 	size      int32
+	// settings is what a group's options are; own says that it has any. prices is what everything costs; 0: nobody knows.
+	settings nodegroup.Settings
+	own      bool
+	price    float64
+	pod      *corev1.Pod
+	gpuTypes []string
+	// defaults, start and end are what the last call brought; starts counts the autoscalers that came up.
+	defaults   nodegroup.Settings
+	start, end time.Time
+	starts     int
 	// asked is what the last call brought.
 	id      string
 	delta   int32
@@ -68,6 +79,38 @@ func (s *stub) DeleteNodes(_ context.Context, id string, nodes []nodegroup.Node)
 }
 func (s *stub) DecreaseTargetSize(_ context.Context, id string, delta int32) error {
 	return s.note(id, delta)
+}
+
+func (s *stub) Settings(_ string, defaults nodegroup.Settings) (nodegroup.Settings, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.defaults = defaults
+	return s.settings, s.own
+}
+
+func (s *stub) NodePrice(n nodegroup.Node, start, end time.Time) (float64, error) {
+	s.start, s.end = start, end
+	return s.costs(s.note("", 0, n))
+}
+
+func (s *stub) PodPrice(pod *corev1.Pod, start, end time.Time) (float64, error) {
+	s.pod, s.start, s.end = pod, start, end
+	return s.costs(s.note("", 0))
+}
+
+func (s *stub) costs(err error) (float64, error) {
+	if err == nil && s.price == 0 {
+		err = &nodegroup.Error{Kind: nodegroup.Unimplemented}
+	}
+	return s.price, err
+}
+
+func (s *stub) GPUTypes() []string { return s.gpuTypes }
+
+func (s *stub) Started() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.starts++
 }
 
 // serving runs a server until the test ends, and gives its address and a way to end it.

@@ -226,7 +226,7 @@ func TestOnARealAPIServer(t *testing.T) {
 				t.Errorf("the field manager's operation is %s", e.Operation)
 			}
 		}
-		if !(change{replicas: 2}).landed(&v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{UID: d.UID, Generation: d.Generation - 1}}, d) {
+		if !(change{replicas: 2}).landed(deploymentOwner(&v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{UID: d.UID, Generation: d.Generation - 1}}), deploymentOwner(d)) {
 			t.Errorf("the size is not %s's: %+v", Manager, d.ManagedFields)
 		}
 	})

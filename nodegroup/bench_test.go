@@ -3,6 +3,8 @@ package nodegroup
 import (
 	"fmt"
 	"testing"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
 // large is a cluster of that many nodes in that many groups.
@@ -17,19 +19,51 @@ func large(nodes, groups int) *world {
 	return w
 }
 
-func BenchmarkBuild(b *testing.B) {
-	w := large(15_000, 500)
-	for b.Loop() {
-		Build(w.Objects)
+// sizes are the numbers of nodes and groups that are measured.
+var sizes = []struct{ nodes, groups int }{{1000, 20}, {5000, 100}, {15_000, 500}, {15_000, 1}}
+
+func each(b *testing.B, run func(b *testing.B, w *world)) {
+	for _, size := range sizes {
+		b.Run(fmt.Sprintf("%d nodes in %d groups", size.nodes, size.groups), func(b *testing.B) {
+			run(b, large(size.nodes, size.groups))
+		})
 	}
 }
 
-func BenchmarkOwnWrite(b *testing.B) {
-	w := large(15_000, 500)
-	s := Build(w.Objects)
-	for b.Loop() {
-		s.with(w.Deployments[0])
-	}
+// BenchmarkBuild makes the first snapshot.
+func BenchmarkBuild(b *testing.B) {
+	each(b, func(b *testing.B, w *world) {
+		for b.Loop() {
+			Build(w.Objects, Discovery{})
+		}
+	})
+}
+
+// BenchmarkAfterOneEvent brings the snapshot and what is answered from it up to date after a change of one Machine, one Node
+// or one deployment. At most 2 ms at 15 000 nodes in 500 groups.
+func BenchmarkAfterOneEvent(b *testing.B) {
+	each(b, func(b *testing.B, w *world) {
+		s := Build(w.Objects, Discovery{})
+		v := newView(s, noon, nil)
+		gone := w.Machines[len(w.Machines)/2].DeepCopy()
+		deleting(gone)
+		moved := w.Nodes[len(w.Nodes)/3].DeepCopy()
+		moved.Labels = map[string]string{v1alpha1.LabelOwnedBy: string(w.Machines[len(w.Machines)/3].UID)}
+		for name, e := range map[string]event{
+			"a Machine": {object: gone}, "a Node": {object: moved}, "a deployment": {object: w.Deployments[0]},
+			"a Node goes": {object: moved, gone: true}, "a Machine goes": {object: gone, gone: true},
+		} {
+			b.Run(name, func(b *testing.B) {
+				for b.Loop() {
+					next := s.apply([]event{e}, noon)
+					if next.flaw != nil {
+						b.Fatal(next.flaw)
+					}
+					v.over(next)
+				}
+			})
+		}
+	})
 }
 
 func BenchmarkReads(b *testing.B) {

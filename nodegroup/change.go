@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// change is one write on a deployment: the size, the Machines that go with it and the series of placeholders, all or
+// change is one write on the object of a group: the size, the Machines that go with it and the series of placeholders, all or
 // nothing.
 type change struct {
 	// replicas is the size afterwards.
@@ -29,7 +29,7 @@ func (c change) none(g *group) bool {
 	return c.replicas == g.target && len(c.remove) == 0 && !c.raiseSeries
 }
 
-// removals are the deployment's removals with those of the change. An entry of the same name and another UID is of an
+// removals are the object's removals with those of the change. An entry of the same name and another UID is of an
 // earlier Machine, and makes room.
 func (c change) removals(g *group, now time.Time) ([]v1alpha1.Removal, error) {
 	named := make(map[string]bool, len(c.remove))
@@ -38,19 +38,19 @@ func (c change) removals(g *group, now time.Time) ([]v1alpha1.Removal, error) {
 		named[m.machine.Name] = true
 		added = append(added, v1alpha1.Removal{Name: m.machine.Name, UID: m.machine.UID, Time: metav1.NewTime(now)})
 	}
-	list := slices.DeleteFunc(slices.Clone(g.deployment.Spec.Removals), func(r v1alpha1.Removal) bool { return named[r.Name] })
+	list := slices.DeleteFunc(slices.Clone(g.owner.removals), func(r v1alpha1.Removal) bool { return named[r.Name] })
 	list = append(list, added...)
 	if len(list) > v1alpha1.MaxRemovals {
 		return nil, refuse(ResourceExhausted, "removing %d machines from %s: its list of removals holds %d of at most %d; try again when some have gone",
-			len(added), g.id, len(g.deployment.Spec.Removals), v1alpha1.MaxRemovals)
+			len(added), g.id, len(g.owner.removals), v1alpha1.MaxRemovals)
 	}
 	return list, nil
 }
 
-// patch is the merge patch that makes the change on exactly the version of the deployment that it was decided on.
+// patch is the merge patch that makes the change on exactly the version of the object that it was decided on.
 func (c change) patch(g *group, now time.Time) ([]byte, error) {
 	spec := map[string]any{}
-	if c.replicas != g.target || g.deployment.Spec.Replicas == nil {
+	if c.replicas != g.target || g.owner.replicas == nil {
 		spec["replicas"] = c.replicas
 	}
 	if len(c.remove) > 0 {
@@ -64,7 +64,7 @@ func (c change) patch(g *group, now time.Time) ([]byte, error) {
 		spec["placeholderSeries"] = nextSeries(g.series())
 	}
 	return json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": g.deployment.UID, "resourceVersion": g.deployment.ResourceVersion},
+		"metadata": map[string]any{"uid": g.owner.GetUID(), "resourceVersion": g.owner.GetResourceVersion()},
 		"spec":     spec,
 	})
 }
@@ -77,17 +77,17 @@ func nextSeries(n int32) int32 {
 	return n + 1
 }
 
-// landed tells whether a live deployment is what the change makes of base, written by us: it is one generation on, and
+// landed tells whether a live object is what the change makes of base, written by us: it is one generation on, and
 // our manager owns what was written (rulings on CA-C62).
-func (c change) landed(base, live *v1alpha1.MachineDeployment) bool {
-	if live.UID != base.UID || live.Generation != base.Generation+1 {
+func (c change) landed(base, live *owner) bool {
+	if live.GetUID() != base.GetUID() || live.GetGeneration() != base.GetGeneration()+1 {
 		return false
 	}
-	if live.Spec.Replicas == nil || *live.Spec.Replicas != c.replicas {
+	if live.replicas == nil || *live.replicas != c.replicas {
 		return false
 	}
-	present := make(map[types.UID]bool, len(live.Spec.Removals))
-	for _, r := range live.Spec.Removals {
+	present := make(map[types.UID]bool, len(live.removals))
+	for _, r := range live.removals {
 		present[r.UID] = true
 	}
 	for _, m := range c.remove {
@@ -95,8 +95,8 @@ func (c change) landed(base, live *v1alpha1.MachineDeployment) bool {
 			return false
 		}
 	}
-	sized := base.Spec.Replicas == nil || *base.Spec.Replicas != c.replicas
-	return slices.ContainsFunc(live.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+	sized := base.replicas == nil || *base.replicas != c.replicas
+	return slices.ContainsFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
 		return e.Manager == Manager && e.FieldsV1 != nil && c.owned(e.FieldsV1.GetRawBytes(), sized)
 	})
 }

@@ -15,6 +15,9 @@ func increase(g *group, delta int32) (change, error) {
 	if g.refusal != "" {
 		return change{}, refuse(FailedPrecondition, "increasing %s: %s", g.id, g.refusal)
 	}
+	if g.frozen != "" {
+		return change{}, refuse(FailedPrecondition, "increasing %s: %s", g.id, g.frozen)
+	}
 	size := int64(g.target) + int64(delta)
 	if size > int64(g.max) {
 		return change{}, refuse(FailedPrecondition, "increasing %s by %d: its size is %d and its maximum %d", g.id, delta, g.target, g.max)
@@ -24,7 +27,7 @@ func increase(g *group, delta int32) (change, error) {
 
 // decrease takes back up to -delta promises: units without a Machine first, then Machines without a node, the least
 // advanced and newest first. It never touches a Machine whose node is registered, never refuses, and stops at the
-// minimum (CA-C84 … C87). Units that a rollout holds open are not taken back: their placeholders get new names, so that
+// minimum (CA-C84 … C87). Units that a rollout or a freeze holds open are not taken back: their placeholders get new names, so that
 // the autoscaler's clock for them starts anew.
 func decrease(g *group, delta int32) change {
 	want := -int64(delta)
@@ -33,7 +36,7 @@ func decrease(g *group, delta int32) change {
 		c.raiseSeries = true
 		units := min(want, int64(g.gap))
 		want -= units
-		if !g.rolling {
+		if !g.held() {
 			c.replicas -= min(int32(units), g.lowerable())
 			c.raiseSeries = c.replicas != g.target
 		}
@@ -101,11 +104,11 @@ func remove(s *Snapshot, g *group, nodes []Node) (change, error) {
 	}
 	if len(sel.units) > 0 {
 		units := int32(0)
-		if !g.rolling {
+		if !g.held() {
 			units = min(spare, int32(len(sel.units)))
 		}
 		lowered += units
-		c.raiseSeries = g.rolling || units > 0
+		c.raiseSeries = g.held() || units > 0
 	}
 	c.replicas = g.target - lowered
 	return c, nil
@@ -123,8 +126,8 @@ func selectNodes(s *Snapshot, g *group, nodes []Node) (selection, error) {
 			}
 			continue
 		}
-		if m.group != g.id {
-			return sel, refuse(FailedPrecondition, "removing from %s: node %s belongs to %s", g.id, n, m.group)
+		if group := s.index.groupOf(m); group != g.id {
+			return sel, refuse(FailedPrecondition, "removing from %s: node %s belongs to %s", g.id, n, group)
 		}
 		if taken[m.machine.UID] || g.hidden[m.machine.UID] == hiddenListed {
 			continue
@@ -158,7 +161,7 @@ func (sel *selection) addUnit(g *group, n Node) error {
 
 // removed tells whether the node's Machine was listed and is gone. Node, server and Machine bear the same name.
 func removed(g *group, n Node) bool {
-	for _, r := range g.deployment.Spec.Removals {
+	for _, r := range g.owner.removals {
 		if r.Name == n.Name {
 			return true
 		}

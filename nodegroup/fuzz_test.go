@@ -1,13 +1,17 @@
 package nodegroup
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
 
 // FuzzCalls feeds all calls with what nobody sends: nothing may panic, and nothing may be written for a node or group
 // that is not ours.
 func FuzzCalls(f *testing.F) {
 	f.Add("", "", "", "", "", int32(0))
 	f.Add("MachineDeployment/kube-system/a", "a-2", "openstack:///server-of-a-2", annotationFake, "unregistered", int32(1<<31-1))
-	f.Add("MachineDeployment/kube-system/a", "MachineDeployment/kube-system/b/0/0", "", AnnotationGroup, "x", int32(-1<<31))
+	f.Add("MachineDeployment/kube-system/a", "MachineDeployment/kube-system/b/0/0", "", v1alpha1.AnnotationNodeGroup, "x", int32(-1<<31))
 	f.Add("MachineDeployment/kube-system/a", "MachineDeployment//a/machine/", "MachineDeployment/kube-system/a/-1/99999999999", "", "", int32(-1))
 	f.Add("MachineDeployment/kube-system/a/template", "////", "\xff\x00", "\n", "\xff", int32(3))
 	w := newWorld()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -11,13 +12,13 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// group is one MachineDeployment with everything that is answered about it.
+// group is one node group with everything that is answered about it. It does not change.
 type group struct {
-	id         string
-	deployment *v1alpha1.MachineDeployment
-	// refusal says why the deployment is not a node group; empty when it is one.
-	refusal string
-	// min, max and target are as the deployment says now.
+	id    string
+	owner *owner
+	// refusal says why the object is not a node group; empty when it is one. frozen says why nothing new may be ordered.
+	refusal, frozen string
+	// min, max and target are as the object says now.
 	min, max, target int32
 
 	members []*member
@@ -27,9 +28,14 @@ type group struct {
 	gap int32
 	// rolling: Machines of an older template are being replaced, so that a gap may be held open on purpose.
 	rolling bool
+	// awaited is how many units have no node and no error.
+	awaited int32
 
 	instances []Instance
 	template  []byte
+	options   override
+	// recheck is when time alone changes what is shown; zero when it does not.
+	recheck time.Time
 	// debug is a line for people.
 	debug string
 }
@@ -46,76 +52,76 @@ const (
 	hiddenSurplus hiding = "surplus"
 )
 
-// assemble decides what is answered about one deployment.
-func (s *Snapshot) assemble(d *v1alpha1.MachineDeployment) *group {
-	g := &group{
-		id:         ID(d.Namespace, d.Name),
-		deployment: d,
-		hidden:     map[types.UID]hiding{},
+// assemble decides what is answered about one group.
+func (s *Snapshot) assemble(o *owner) *group {
+	g := &group{id: o.id, owner: o, hidden: map[types.UID]hiding{}, frozen: o.frozen()}
+	bounds, err := v1alpha1.ParseBounds(o.GetAnnotations())
+	g.refusal = s.refusalOf(o, bounds, err)
+	g.min, g.max, g.target = bounds.Min, bounds.Max, desired(o, bounds)
+	sets := s.index.setsIn(o)
+	for _, set := range sets {
+		g.members = append(g.members, s.index.membersOf(s.index.machinesOf.get(string(set.UID)))...)
 	}
-	bounds, err := v1alpha1.ParseBounds(d.Annotations)
-	g.refusal = refusalOf(d, bounds, err)
-	g.min, g.max, g.target = bounds.Min, bounds.Max, desired(d, bounds)
-	g.members = slices.SortedFunc(slices.Values(s.index.groups[g.id]), func(a, b *member) int {
-		return cmp.Compare(a.machine.Name, b.machine.Name)
-	})
-	newest := newestSet(s.index.sets[g.id])
-	g.hideGoing()
+	slices.SortFunc(g.members, func(a, b *member) int { return cmp.Compare(a.machine.Name, b.machine.Name) })
+	newest := newestSet(sets)
+	g.hideGoing(sets)
 	g.rolling = g.replacing(newest)
 	g.hideSurplus(newest)
-	g.instances = s.instances(g)
-	g.template = templateNode(d)
+	s.list(g)
+	g.template = templateNode(o)
+	g.options = readOptions(o.GetAnnotations())
 	g.debug = g.describe()
 	return g
 }
 
-// refusalOf says why a deployment is not a node group; empty when it is one (CA-C17, C18).
-func refusalOf(d *v1alpha1.MachineDeployment, bounds v1alpha1.Bounds, err error) string {
+// refusalOf says why an object is not a node group; empty when it is one (CA-C17, C18).
+func (s *Snapshot) refusalOf(o *owner, bounds v1alpha1.Bounds, err error) string {
 	switch {
 	case err != nil:
 		return err.Error()
 	case !bounds.Listed:
 		return "it has no maximum size"
-	case !d.DeletionTimestamp.IsZero():
+	case !o.GetDeletionTimestamp().IsZero():
 		return "it is being deleted"
-	case d.Annotations[v1alpha1.AnnotationPaused] != "" || d.Annotations[v1alpha1.AnnotationPausedCAPI] != "":
+	case o.paused():
 		return "it is paused by annotation"
 	}
-	return ""
+	return s.discovery.excludes(o)
 }
 
 // desired is the number of living Machines wanted. While a writer has dropped spec.replicas it is what the deployment
 // controller will put back.
-func desired(d *v1alpha1.MachineDeployment, bounds v1alpha1.Bounds) int32 {
+func desired(o *owner, bounds v1alpha1.Bounds) int32 {
 	switch {
-	case d.Spec.Replicas != nil:
-		return max(0, *d.Spec.Replicas)
-	case d.Status.LastReplicas != nil:
-		return max(0, bounds.Clamp(*d.Status.LastReplicas))
+	case o.replicas != nil:
+		return max(0, *o.replicas)
+	case o.last != nil:
+		return max(0, bounds.Clamp(*o.last))
 	case bounds.Listed:
 		return bounds.Min
 	}
 	return 1
 }
 
-// hideGoing hides what is listed for removal, by UID, and what is being deleted.
-func (g *group) hideGoing() {
+// hideGoing hides what is listed for removal, by UID, in the group's object or in a set of it, and what is being deleted.
+func (g *group) hideGoing(sets []*v1alpha1.MachineSet) {
 	listed := map[types.UID]bool{}
-	for _, r := range g.deployment.Spec.Removals {
+	for _, r := range g.owner.removals {
 		listed[r.UID] = true
+	}
+	for _, set := range sets {
+		for _, r := range set.Spec.Removals {
+			listed[r.UID] = true
+		}
 	}
 	for _, m := range g.members {
 		switch {
-		case listed[m.machine.UID] || removedBySet(m):
+		case listed[m.machine.UID]:
 			g.hidden[m.machine.UID] = hiddenListed
 		case !m.machine.DeletionTimestamp.IsZero():
 			g.hidden[m.machine.UID] = hiddenDeleting
 		}
 	}
-}
-
-func removedBySet(m *member) bool {
-	return slices.ContainsFunc(m.set.Spec.Removals, func(r v1alpha1.Removal) bool { return r.UID == m.machine.UID })
 }
 
 // hideSurplus hides as many living Machines as there are beyond the size, those first that are only promises: so an
@@ -146,7 +152,7 @@ func (g *group) hideSurplus(newest *v1alpha1.MachineSet) {
 	slices.SortStableFunc(living, func(a, b *member) int {
 		return cmp.Or(
 			compareBool(a.registered(), b.registered()),
-			compareBool(a.set == newest, b.set == newest),
+			compareBool(a.of(newest), b.of(newest)),
 			cmp.Compare(order[a.machine.UID], order[b.machine.UID]),
 		)
 	})
@@ -176,19 +182,22 @@ func (m *member) facts() rollout.MachineFacts {
 // replacing tells whether Machines of an older template are being replaced. With OnDelete, or paused, nobody holds back
 // anything.
 func (g *group) replacing(newest *v1alpha1.MachineSet) bool {
-	if s := g.deployment.Spec.Strategy; g.deployment.Spec.Paused || s != nil && s.Type == v1alpha1.OnDelete {
-		return false
-	}
-	return slices.ContainsFunc(g.members, func(m *member) bool { return m.set != newest })
+	return g.owner.rolls && slices.ContainsFunc(g.members, func(m *member) bool { return !m.of(newest) })
 }
+
+// of tells whether the member belongs to that set.
+func (m *member) of(s *v1alpha1.MachineSet) bool { return s != nil && m.set == s.UID }
+
+// held tells whether drover itself holds back the units that have no Machine.
+func (g *group) held() bool { return g.rolling || g.frozen != "" }
 
 // lowerable is by how much the size may go down before it is below the minimum.
 func (g *group) lowerable() int32 { return max(0, g.target-g.min) }
 
 // series numbers the placeholders of units without a Machine.
 func (g *group) series() int32 {
-	if s := g.deployment.Spec.PlaceholderSeries; s != nil {
-		return *s
+	if g.owner.series != nil {
+		return max(0, *g.owner.series)
 	}
 	return 0
 }
@@ -196,7 +205,10 @@ func (g *group) series() int32 {
 // describe is a line for people (CA-C24).
 func (g *group) describe() string {
 	state := "stable"
-	if g.rolling {
+	switch {
+	case g.frozen != "":
+		state = "frozen"
+	case g.rolling:
 		state = "rolling"
 	}
 	return fmt.Sprintf("%s (min %d, max %d, target %d, %s)", g.id, g.min, g.max, g.target, state)
@@ -209,14 +221,14 @@ func newestSet(sets []*v1alpha1.MachineSet) *v1alpha1.MachineSet {
 	}
 	return slices.MaxFunc(sets, func(a, b *v1alpha1.MachineSet) int {
 		return cmp.Or(
-			cmp.Compare(revision(a), revision(b)),
+			cmp.Compare(revisionOf(a), revisionOf(b)),
 			a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
 			cmp.Compare(a.Name, b.Name),
 		)
 	})
 }
 
-func revision(s *v1alpha1.MachineSet) int64 {
+func revisionOf(s *v1alpha1.MachineSet) int64 {
 	var n int64
 	for _, c := range s.Annotations[v1alpha1.AnnotationRevision] {
 		if c < '0' || c > '9' || n > 1<<58 {

@@ -7,30 +7,26 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
-
-	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
 // Manager is the field manager of every write of this package.
 const Manager = "drover-nodegroup"
 
 const (
-	// staleAfter is how long the API server may be out of reach before Refresh and writes are refused (CA-C13, C113).
-	staleAfter = 30 * time.Second
-	// probeEvery is how often the API server is asked whether it is there.
-	probeEvery = 5 * time.Second
 	// listingAge is how long a set of listed groups stays when nobody refreshes it.
 	listingAge = time.Minute
 	// rebuildEvery bounds how often events make a new snapshot, and rebuildShare the time that this takes: of one core,
 	// at most one part in so many.
 	rebuildEvery = 20 * time.Millisecond
 	rebuildShare = 4
-	// snapshotAge is how old a snapshot may get without events: errors are shown after a time (CA-C47).
+	// snapshotAge is how often it is looked whether time alone has changed an answer: errors are shown after a time
+	// (CA-C47).
 	snapshotAge = 5 * time.Second
 )
 
@@ -42,29 +38,53 @@ type Options struct {
 	Target cluster.Cluster
 	// Clock is the time. Default: the real one.
 	Clock clock.WithTicker
+	// Discovery says which objects may be node groups.
+	Discovery Discovery
+	// Lease names the lease that a leader among the replicas holds: when nobody has held it for a minute, orders are
+	// refused, because nobody would carry them out. Empty: there is no such lease.
+	Lease types.NamespacedName
+	// Prices names a ConfigMap with prices. Empty: there are none.
+	Prices types.NamespacedName
+	// RestartGuard keeps an autoscaler that has just started from ordering again what is awaited already: until that has
+	// come, for at most this time, the maximum of such a group is its size. 0: off.
+	RestartGuard time.Duration
+	// ZeroOrMax lets the annotation zeroormaxnodescaling through to the autoscaler.
+	ZeroOrMax bool
+	// JoinTimeout is how long a server may take to become a node.
+	JoinTimeout time.Duration
+	// GPULabel is the key of the node label that tells the type of GPU.
+	GPULabel string
+	// Registry takes the metrics. Nil: they are kept nowhere.
+	Registry prometheus.Registerer
 }
 
 // Groups are the node groups of a cluster. All methods may be called at the same time. Reads are answered from memory;
 // writes of one group come one after the other, those of several side by side.
 type Groups struct {
-	source   source
-	live     client.Reader
-	writer   client.Client
-	recorder events.EventRecorder
-	clock    clock.WithTicker
+	parts
+	metrics *measures
 
-	view    atomic.Pointer[view]
-	contact contact
-	locks   locks
-	dirty   chan struct{}
-	synced  chan struct{}
+	view   atomic.Pointer[view]
+	prices atomic.Pointer[Prices]
+	// priceError is what is wrong with the prices, provision the time that an autoscaler waits for a node, in nanoseconds; 0
+	// while no autoscaler has said it.
+	priceError atomic.Pointer[string]
+	provision  atomic.Int64
+	contact    contact
+	lag        lag
+	locks      locks
+	inbox      inbox
+	synced     chan struct{}
 
 	// mu guards what follows and the making of views. It is not held during I/O.
-	mu    sync.Mutex
-	stale bool
-	own   map[types.NamespacedName]*v1alpha1.MachineDeployment
-	seen  map[types.UID]time.Time
-	built time.Time
+	mu sync.Mutex
+	// model is the newest snapshot, sound or not; the view has the newest sound one.
+	model *Snapshot
+	own   map[string]written
+	// guarded are the ids of groups that are kept from growing, with the time when that ends.
+	guarded map[string]time.Time
+	// advised holds what people were last told about an object.
+	advised map[types.UID]string
 }
 
 // New makes Groups. They answer once Start has synced its caches; until then reads answer as if there were no group.
@@ -75,30 +95,37 @@ func New(o Options) *Groups {
 	return newGroups(parts{
 		source:   &caches{control: o.Control.GetCache(), target: o.Target.GetCache()},
 		live:     o.Control.GetAPIReader(),
+		nodes:    o.Target.GetAPIReader(),
 		writer:   o.Control.GetClient(),
 		recorder: o.Control.GetEventRecorder("drover-nodegroup"),
 		clock:    o.Clock,
+		options:  o,
 	})
 }
 
 // parts are what Groups need of the world.
 type parts struct {
-	source   source
-	live     client.Reader
-	writer   client.Client
-	recorder events.EventRecorder
-	clock    clock.WithTicker
+	source source
+	// live reads objects of the control cluster from its API server, nodes those of the target cluster.
+	live, nodes client.Reader
+	writer      client.Client
+	recorder    events.EventRecorder
+	clock       clock.WithTicker
+	options     Options
 }
 
 func newGroups(p parts) *Groups {
 	g := &Groups{
-		source: p.source, live: p.live, writer: p.writer, recorder: p.recorder, clock: p.clock,
-		dirty:  make(chan struct{}, 1),
-		synced: make(chan struct{}),
-		own:    map[types.NamespacedName]*v1alpha1.MachineDeployment{},
-		seen:   map[types.UID]time.Time{},
+		parts:   p,
+		inbox:   inbox{bell: make(chan struct{}, 1)},
+		synced:  make(chan struct{}),
+		model:   empty(p.options.Discovery),
+		own:     map[string]written{},
+		guarded: map[string]time.Time{},
+		advised: map[types.UID]string{},
 	}
-	g.view.Store(&view{snapshot: Build(Objects{})})
+	g.metrics = newMeasures(p.options.Registry, g)
+	g.view.Store(newView(g.model, time.Time{}, nil))
 	return g
 }
 
@@ -110,11 +137,12 @@ func (g *Groups) Synced() <-chan struct{} { return g.synced }
 
 // Start syncs the caches and follows them until ctx ends.
 func (g *Groups) Start(ctx context.Context) error {
-	if err := g.source.start(ctx, g.touch); err != nil {
+	if err := g.source.start(ctx, g.inbox.put); err != nil {
 		return fmt.Errorf("watching node groups: %w", err)
 	}
 	g.contact.made(g.clock.Now())
-	if err := g.renew(ctx, true); err != nil {
+	g.readPrices(ctx)
+	if err := g.renew(true); err != nil {
 		return err
 	}
 	close(g.synced)
@@ -125,18 +153,32 @@ func (g *Groups) Start(ctx context.Context) error {
 	return nil
 }
 
-// touch notes that the caches have changed.
-func (g *Groups) touch() {
-	g.mu.Lock()
-	g.stale = true
-	g.mu.Unlock()
+// inbox holds the events that no snapshot has seen yet.
+type inbox struct {
+	mu     sync.Mutex
+	events []event
+	bell   chan struct{}
+}
+
+func (b *inbox) put(e event) {
+	b.mu.Lock()
+	b.events = append(b.events, e)
+	b.mu.Unlock()
 	select {
-	case g.dirty <- struct{}{}:
+	case b.bell <- struct{}{}:
 	default:
 	}
 }
 
-// follow makes a new snapshot after events, not more often than it should, and once in snapshotAge without any.
+func (b *inbox) take() []event {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	events := b.events
+	b.events = nil
+	return events
+}
+
+// follow makes a new snapshot after events, not more often than it should, and looks once in snapshotAge without any.
 func (g *Groups) follow(ctx context.Context) {
 	pause := g.clock.NewTimer(rebuildEvery)
 	defer pause.Stop()
@@ -146,13 +188,16 @@ func (g *Groups) follow(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-g.dirty:
+		case <-g.inbox.bell:
 		case <-tick.C():
 		}
 		began := g.clock.Now()
 		// What went wrong is told by the next Refresh, which comes here too.
-		_ = g.renew(ctx, false)
-		pause.Reset(max(rebuildEvery, rebuildShare*g.clock.Since(began)))
+		_ = g.renew(false)
+		g.advise()
+		took := g.clock.Since(began)
+		g.metrics.built(took)
+		pause.Reset(max(rebuildEvery, rebuildShare*took))
 		select {
 		case <-ctx.Done():
 			return
@@ -161,62 +206,28 @@ func (g *Groups) follow(ctx context.Context) {
 	}
 }
 
-// probe asks the API server whether it is there.
-func (g *Groups) probe(ctx context.Context) {
-	tick := g.clock.NewTicker(probeEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C():
-		}
-		if err := g.ping(ctx); err == nil {
-			g.contact.made(g.clock.Now())
-		}
-	}
-}
-
-func (g *Groups) ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, probeEvery)
-	defer cancel()
-	return g.live.List(ctx, &v1alpha1.MachineDeploymentList{}, client.Limit(1))
-}
-
-// renew makes a snapshot of the caches with our own writes laid over, and publishes it when it is sound (CA-C115).
-func (g *Groups) renew(ctx context.Context, relist bool) error {
+// renew makes a snapshot of what has happened, and publishes it when it is sound (CA-C115).
+func (g *Groups) renew(relist bool) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := g.clock.Now()
-	current := g.view.Load()
-	snapshot := current.snapshot
-	if g.stale || g.built.IsZero() || now.Sub(g.built) >= snapshotAge {
-		objects, err := g.source.objects(ctx)
-		if err != nil {
-			return unavailable(err, "reading the caches")
-		}
-		g.stale = false
-		objects.Deployments = g.layOver(objects.Deployments)
-		g.forget(objects.Machines)
-		objects.Now, objects.Seen = now, g.seen
-		built := Build(objects)
-		if err := built.Check(); err != nil {
-			g.stale = true
-			return unavailable(err, "the node groups do not add up, the last sound answers stay")
-		}
-		snapshot, g.built = built, now
-	}
-	g.publish(current, snapshot, relist)
-	return nil
+	return g.advance(g.inbox.take(), relist)
 }
 
-// publish makes a view of the snapshot what reads are answered from. The caller holds mu.
-func (g *Groups) publish(current *view, snapshot *Snapshot, relist bool) {
-	if relist {
-		g.view.Store(newView(snapshot, g.clock.Now()))
-		return
+// advance makes the next snapshot and publishes it. The caller holds mu.
+func (g *Groups) advance(events []event, relist bool) error {
+	now := g.clock.Now()
+	g.forget(events)
+	g.model = g.model.apply(g.settled(events), now)
+	if err := g.model.flaw; err != nil {
+		g.metrics.unsound.Inc()
+		return unavailable(err, "the node groups do not add up, the last sound answers stay")
 	}
-	g.view.Store(current.over(snapshot))
+	if relist {
+		g.view.Store(newView(g.model, now, g.guards(now)))
+		return nil
+	}
+	g.view.Store(g.view.Load().over(g.model))
+	return nil
 }
 
 // current is what reads are answered from. When nobody has refreshed for a minute, the set of groups is taken anew, as
@@ -227,7 +238,7 @@ func (g *Groups) current() *view {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if v = g.view.Load(); now.Sub(v.listed) >= listingAge {
-			v = newView(v.snapshot, now)
+			v = newView(v.snapshot, now, g.guards(now))
 			g.view.Store(v)
 		}
 	}

@@ -3,19 +3,14 @@ package nodegroup
 import (
 	"strconv"
 	"strings"
-
-	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
-
-// AnnotationGroup holds, on the template node that the autoscaler is shown, the id of the group it stands for. It is an
-// annotation, because a label would make sister groups look different to the autoscaler (CA-C102).
-const AnnotationGroup = v1alpha1.Prefix + "node-group"
 
 // annotationFake is what cluster-autoscaler puts on the nodes that it makes up for instances without a node.
 const annotationFake = "k8s.io/cluster-autoscaler/fake-node-reason"
 
 const (
-	idKind = "MachineDeployment"
+	deploymentKind = "MachineDeployment"
+	setKind        = "MachineSet"
 	// machinePart tells the placeholder of a Machine from that of a replica without one.
 	machinePart = "machine"
 	// templatePart ends the provider ID of a template node.
@@ -23,7 +18,10 @@ const (
 )
 
 // ID is the id of the node group that a MachineDeployment is: MachineDeployment/<namespace>/<name> (CA-C20).
-func ID(namespace, name string) string { return idKind + "/" + namespace + "/" + name }
+func ID(namespace, name string) string { return deploymentKind + "/" + namespace + "/" + name }
+
+// setID is the id of the node group that a MachineSet without a MachineDeployment is.
+func setID(namespace, name string) string { return setKind + "/" + namespace + "/" + name }
 
 // placeholder is the id of an instance that has no node yet. It names its group, so that it can be resolved at any time,
 // by any replica, also when what it stood for is long gone (CA-C28).
@@ -49,14 +47,14 @@ func (p placeholder) String() string {
 
 // parsePlaceholder reads an id that String wrote; false for anything else.
 func parsePlaceholder(id string) (placeholder, bool) {
-	if !strings.HasPrefix(id, idKind+"/") {
+	if !strings.HasPrefix(id, deploymentKind+"/") && !strings.HasPrefix(id, setKind+"/") {
 		return placeholder{}, false
 	}
 	parts := strings.Split(id, "/")
 	if len(parts) < 4 || len(parts) > 5 || parts[1] == "" || parts[2] == "" {
 		return placeholder{}, false
 	}
-	p := placeholder{group: ID(parts[1], parts[2])}
+	p := placeholder{group: parts[0] + "/" + parts[1] + "/" + parts[2]}
 	switch {
 	case len(parts) == 4:
 		p.template = true
@@ -65,16 +63,23 @@ func parsePlaceholder(id string) (placeholder, bool) {
 		p.machine = parts[4]
 		return p, p.machine != ""
 	}
-	series, err := strconv.ParseInt(parts[3], 10, 32)
-	if err != nil || series < 0 {
-		return placeholder{}, false
-	}
-	ordinal, err := strconv.ParseInt(parts[4], 10, 32)
-	if err != nil || ordinal < 0 {
-		return placeholder{}, false
-	}
-	p.series, p.ordinal = int32(series), int32(ordinal)
-	return p, true
+	series, first := ordinalOf(parts[3])
+	ordinal, second := ordinalOf(parts[4])
+	p.series, p.ordinal = series, ordinal
+	return p, first && second
+}
+
+// ordinalOf reads a number as String writes it: 01 and +1 name nothing.
+func ordinalOf(text string) (int32, bool) {
+	n, err := strconv.ParseInt(text, 10, 32)
+	return int32(n), err == nil && n >= 0 && strconv.FormatInt(n, 10) == text
+}
+
+// namespace is that of the group.
+func (p placeholder) namespace() string {
+	_, rest, _ := strings.Cut(p.group, "/")
+	namespace, _, _ := strings.Cut(rest, "/")
+	return namespace
 }
 
 // serverID is the last part of a provider ID, in lower case: openstack:///<uuid>, openstack://<region>/<uuid> and the
@@ -84,4 +89,10 @@ func serverID(providerID string) string {
 		providerID = providerID[i+1:]
 	}
 	return strings.ToLower(providerID)
+}
+
+// splitID gives the kind of a group's id, and namespace/name.
+func splitID(id string) (kind, key string) {
+	kind, key, _ = strings.Cut(id, "/")
+	return kind, key
 }

@@ -1,6 +1,9 @@
 package nodegroup
 
 import (
+	"cmp"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -8,129 +11,124 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// member is a Machine of a deployment, and its Node when that has registered.
+// member is a Machine, and its Node when that has registered. It does not change.
 type member struct {
-	group   string
 	machine *v1alpha1.Machine
-	set     *v1alpha1.MachineSet
-	node    *corev1.Node
+	// set is the UID of the MachineSet that it belongs to.
+	set types.UID
+	// node is its Node; of several the one with its own name.
+	node *corev1.Node
+	// providerID is the Node's, to the letter; empty while it has none, or one that another Machine's Node bears too.
+	providerID string
 }
 
 // registered tells whether the autoscaler can know the member's Node: the Node bears a provider ID (CA-C41, C42).
-func (m *member) registered() bool { return m.node != nil && m.node.Spec.ProviderID != "" }
+func (m *member) registered() bool { return m.providerID != "" }
 
 // id is the member's instance ID: the Node's provider ID, to the letter, else a placeholder.
-func (m *member) id() string {
+func (m *member) id(group string) string {
 	if m.registered() {
-		return m.node.Spec.ProviderID
+		return m.providerID
 	}
-	return placeholder{group: m.group, machine: m.machine.Name}.String()
+	return placeholder{group: group, machine: m.machine.Name}.String()
 }
 
-// index finds the member that a node belongs to. It does not change once made.
+// joined is a Node, and the UID of the Machine that it belongs to; empty for a foreign one.
+type joined struct {
+	node    *corev1.Node
+	machine string
+}
+
+// index finds the member that a node belongs to, and the members of a group. It does not change: revision makes the next.
+//
+// What it says follows from the objects alone, not from the order in which they came: of several that claim the same, one
+// is chosen by what they are.
 type index struct {
-	// groups holds the members of each group, by name of their Machine.
-	groups map[string][]*member
-	// sets holds the sets of each group.
-	sets map[string][]*v1alpha1.MachineSet
+	// deployments and sets are by namespace/name; the ids of deployments' groups and the sets also by UID.
+	deployments table[*v1alpha1.MachineDeployment]
+	sets        table[*v1alpha1.MachineSet]
+	groupIDs    table[string]
+	setsByUID   table[*v1alpha1.MachineSet]
+	// setsOf are the UIDs of the sets of a deployment's UID; machinesOf those of the Machines of a set's.
+	setsOf, machinesOf table[names]
 
-	byServer map[string]*member
-	byUID    map[types.UID]*member
-	byKey    map[string]*member
-	byNode   map[string]*member
+	// members are by UID of their Machine, nodes by name.
+	members table[*member]
+	nodes   table[joined]
+	// nodesOf are the names of the Nodes of a Machine's UID.
+	nodesOf table[names]
+
+	machineClaims, nodeClaims claims
+	// bare: sets without a deployment are groups.
+	bare bool
 }
 
-func newIndex(o Objects) *index {
-	ix := &index{
-		groups:   make(map[string][]*member, len(o.Deployments)),
-		sets:     make(map[string][]*v1alpha1.MachineSet, len(o.Deployments)),
-		byServer: make(map[string]*member, len(o.Machines)),
-		byUID:    make(map[types.UID]*member, len(o.Machines)),
-		byKey:    make(map[string]*member, len(o.Machines)),
-		byNode:   make(map[string]*member, len(o.Machines)),
-	}
-	ix.addMachines(o)
-	for _, node := range o.Nodes {
-		ix.addNode(node)
-	}
-	return ix
+// claims say by what a thing can be found; the values are UIDs of Machines, or names of Nodes.
+type claims struct {
+	// servers are by last part of the provider ID, keys by namespace/name of the Machine, names by name of the Node, owners
+	// by UID of the Machine.
+	servers, keys, names, owners table[names]
 }
 
-func (ix *index) addMachines(o Objects) {
-	deployments := make(map[types.UID]string, len(o.Deployments))
-	for _, d := range o.Deployments {
-		deployments[d.UID] = ID(d.Namespace, d.Name)
+// pick chooses one of the Machines that claim the same: one that stays before one that goes, then by name.
+func (ix *index) pick(uids names) *member {
+	if len(uids) == 0 {
+		return nil
 	}
-	sets := make(map[types.UID]*v1alpha1.MachineSet, len(o.Sets))
-	groups := make(map[types.UID]string, len(o.Sets))
-	for _, s := range o.Sets {
-		owner := metav1.GetControllerOfNoCopy(s)
-		if owner == nil || deployments[owner.UID] == "" {
-			continue
-		}
-		id := deployments[owner.UID]
-		sets[s.UID], groups[s.UID] = s, id
-		ix.sets[id] = append(ix.sets[id], s)
+	if len(uids) == 1 {
+		return ix.members.get(uids[0])
 	}
-	for _, m := range o.Machines {
-		owner := metav1.GetControllerOfNoCopy(m)
-		if owner == nil || sets[owner.UID] == nil {
-			continue
-		}
-		ix.addMember(&member{group: groups[owner.UID], machine: m, set: sets[owner.UID]})
-	}
+	return slices.MinFunc(ix.membersOf(uids), func(a, b *member) int {
+		return cmp.Or(
+			compareBool(!a.machine.DeletionTimestamp.IsZero(), !b.machine.DeletionTimestamp.IsZero()),
+			cmp.Compare(a.machine.Namespace, b.machine.Namespace),
+			cmp.Compare(a.machine.Name, b.machine.Name),
+		)
+	})
 }
 
-func (ix *index) addMember(m *member) {
-	ix.groups[m.group] = append(ix.groups[m.group], m)
-	ix.byUID[m.machine.UID] = m
-	ix.byKey[m.machine.Namespace+"/"+m.machine.Name] = m
-	ix.byNode[m.machine.ServerName()] = m
-	if ref := m.machine.Status.NodeRef; ref != nil && ref.Name != "" {
-		ix.byNode[ref.Name] = m
+func (ix *index) membersOf(uids names) []*member {
+	list := make([]*member, 0, len(uids))
+	for _, uid := range uids {
+		list = append(list, ix.members.get(uid))
 	}
-	if id := m.machine.Spec.ProviderID; id != nil && *id != "" {
-		ix.byServer[serverID(*id)] = m
-	}
+	return list
 }
 
-// addNode gives a Node to its Machine. Of several Nodes of one Machine the one with the Machine's own name stays, so
-// that an answer does not depend on the order of events; all of them resolve (CA-C33).
-func (ix *index) addNode(node *corev1.Node) {
-	m := ix.find(Node{ProviderID: node.Spec.ProviderID, Name: node.Name, Labels: node.Labels, Annotations: node.Annotations})
-	if m == nil {
-		return
-	}
-	if m.node == nil || better(node, m.node, m.machine.ServerName()) {
-		m.node = node
-	}
-	ix.byNode[node.Name] = m
-	if node.Spec.ProviderID != "" {
-		ix.byServer[serverID(node.Spec.ProviderID)] = m
-	}
-}
-
-func better(a, b *corev1.Node, name string) bool {
-	if (a.Name == name) != (b.Name == name) {
-		return a.Name == name
-	}
-	return a.Name < b.Name
-}
-
-// find gives the member that a node belongs to, nil for a foreign one. The server decides where it is known; the
-// Machine's marks and the name count only where they do not contradict it (CA-C25, C26).
-func (ix *index) find(n Node) *member {
+// match gives the Machine that a node belongs to by what it says of itself, nil for a foreign one. The server decides where
+// it is known; the Machine's marks and the name count only where they do not contradict it (CA-C25, C26).
+func (ix *index) match(n Node) *member {
 	if n.ProviderID != "" {
-		if m := ix.byServer[serverID(n.ProviderID)]; m != nil {
+		if m := ix.pick(ix.machineClaims.servers.get(serverID(n.ProviderID))); m != nil {
 			return m
 		}
 	}
-	for _, m := range []*member{
-		ix.byUID[types.UID(n.Labels[v1alpha1.LabelOwnedBy])],
-		ix.byKey[n.Annotations[v1alpha1.AnnotationNodeMachine]],
-		ix.byNode[n.Name],
-	} {
-		if m != nil && !contradicts(m, n.ProviderID) {
+	if m := ix.members.get(n.Labels[v1alpha1.LabelOwnedBy]); m != nil && !contradicts(m, n.ProviderID) {
+		return m
+	}
+	if m := ix.pick(ix.machineClaims.keys.get(n.Annotations[v1alpha1.AnnotationNodeMachine])); m != nil && !contradicts(m, n.ProviderID) {
+		return m
+	}
+	if m := ix.pick(ix.machineClaims.names.get(n.Name)); m != nil && !contradicts(m, n.ProviderID) {
+		return m
+	}
+	return nil
+}
+
+// find gives the Machine that a node of a request belongs to: by what the request says, else by what is known of the Node
+// that it names (CA-C33, C35).
+func (ix *index) find(n Node) *member {
+	if m := ix.match(n); m != nil {
+		return m
+	}
+	if m := ix.members.get(ix.nodes.get(n.Name).machine); m != nil && !contradicts(m, n.ProviderID) {
+		return m
+	}
+	if n.ProviderID == "" {
+		return nil
+	}
+	for _, name := range ix.nodeClaims.servers.get(serverID(n.ProviderID)) {
+		if m := ix.members.get(ix.nodes.get(name).machine); m != nil {
 			return m
 		}
 	}
@@ -141,4 +139,49 @@ func (ix *index) find(n Node) *member {
 func contradicts(m *member, providerID string) bool {
 	known := m.machine.Spec.ProviderID
 	return providerID != "" && known != nil && *known != "" && serverID(*known) != serverID(providerID)
+}
+
+// groupOf is the id of the group that a Machine belongs to; empty for one of none.
+func (ix *index) groupOf(m *member) string { return ix.groupOfSet(ix.setsByUID.get(string(m.set))) }
+
+func (ix *index) groupOfSet(s *v1alpha1.MachineSet) string {
+	if s == nil {
+		return ""
+	}
+	parent := metav1.GetControllerOfNoCopy(s)
+	switch {
+	case parent != nil:
+		return ix.groupIDs.get(string(parent.UID))
+	case ix.bare:
+		return setID(s.Namespace, s.Name)
+	}
+	return ""
+}
+
+// ownerOf gives the object of a group's id, nil when it is gone.
+func (ix *index) ownerOf(id string) *owner {
+	kind, key := splitID(id)
+	if kind == deploymentKind {
+		if d := ix.deployments.get(key); d != nil {
+			return deploymentOwner(d)
+		}
+		return nil
+	}
+	if s := ix.sets.get(key); s != nil && ix.groupOfSet(s) == id {
+		return setOwner(s)
+	}
+	return nil
+}
+
+// setsIn are the sets of a group.
+func (ix *index) setsIn(o *owner) []*v1alpha1.MachineSet {
+	if s, ok := o.Object.(*v1alpha1.MachineSet); ok {
+		return []*v1alpha1.MachineSet{s}
+	}
+	uids := ix.setsOf.get(string(o.GetUID()))
+	list := make([]*v1alpha1.MachineSet, 0, len(uids))
+	for _, uid := range uids {
+		list = append(list, ix.setsByUID.get(uid))
+	}
+	return list
 }

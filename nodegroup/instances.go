@@ -11,58 +11,89 @@ import (
 // (CA-C55). The autoscaler itself shows three.
 const messagesPerGroup = 1000
 
-// instances lists what the autoscaler is shown of a group: hidden Machines as Deleting, the others as Running or
-// Creating, and a placeholder for each unit that has no Machine. Those that are not Deleting are as many as the target
-// size says (CA-C38, C39).
-func (s *Snapshot) instances(g *group) []Instance {
-	list := make([]Instance, 0, len(g.members)+int(g.gap))
+// list says what the autoscaler is shown of a group: hidden Machines as Deleting, the others as Running or Creating, and
+// a placeholder for each unit that has no Machine. Those that are not Deleting are as many as the target size says (CA-C38,
+// C39).
+func (s *Snapshot) list(g *group) {
+	g.instances = make([]Instance, 0, len(g.members)+int(g.gap))
 	errors := 0
 	for _, m := range g.members {
-		i := Instance{ID: m.id(), State: Creating}
+		i := Instance{ID: m.id(g.id), State: Creating}
 		switch {
 		case g.hidden[m.machine.UID] != "":
 			i.State = Deleting
 		case m.registered():
 			i.State = Running
 		default:
-			i.Error = s.failure(m)
+			i.Error = s.failure(g, m)
 		}
 		if i.Error != nil {
 			if errors++; errors > messagesPerGroup {
 				i.Error.Message = ""
 			}
+		} else if i.State == Creating {
+			g.awaited++
 		}
-		list = append(list, i)
+		g.instances = append(g.instances, i)
 	}
 	for n := range g.gap {
-		list = append(list, Instance{
+		g.awaited++
+		g.instances = append(g.instances, Instance{
 			ID:    placeholder{group: g.id, series: g.series(), ordinal: n}.String(),
 			State: Creating,
 		})
 	}
-	return list
 }
 
-// failure is what the autoscaler is told of a Machine without a node: nil while the error may pass by itself (CA-C47),
-// and while it is the one that was acted upon.
-func (s *Snapshot) failure(m *member) *InstanceError {
-	status := m.machine.Status
-	if m.node != nil || status.ErrorReason == nil || *status.ErrorReason == "" {
+// at notes that what is shown changes at that time.
+func (g *group) at(when time.Time) {
+	if g.recheck.IsZero() || when.Before(g.recheck) {
+		g.recheck = when
+	}
+}
+
+// failure is what the autoscaler is told of a Machine without a node: its own error, else that of the shortage that keeps
+// it from asking for a server; nil while it is the one that was acted upon.
+func (s *Snapshot) failure(g *group, m *member) *InstanceError {
+	if m.node != nil {
 		return nil
+	}
+	if e, when := s.ownFailure(g, m); e != nil {
+		return s.unseen(m, e, when)
+	}
+	if e, when := s.shortage(g, m); e != nil {
+		return s.unseen(m, e, when)
+	}
+	return nil
+}
+
+func (s *Snapshot) unseen(m *member, e *InstanceError, when time.Time) *InstanceError {
+	if seen, ok := s.seen[m.machine.UID]; ok && !when.After(seen) {
+		return nil
+	}
+	return e
+}
+
+// ownFailure is the Machine's own error, and when it last failed; nil while the error may pass by itself (CA-C47).
+func (s *Snapshot) ownFailure(g *group, m *member) (*InstanceError, time.Time) {
+	status := m.machine.Status
+	if status.ErrorReason == nil || *status.ErrorReason == "" {
+		return nil, time.Time{}
 	}
 	code := fault.Code(*status.ErrorReason)
 	policy := fault.PolicyOf(fault.ClassOf(code))
-	if policy.ShownAfter < 0 || s.now.Sub(withoutServerSince(m.machine)) < policy.ShownAfter {
-		return nil
+	if policy.ShownAfter < 0 {
+		return nil, time.Time{}
 	}
-	if seen, ok := s.seen[m.machine.UID]; ok && !attempt(m.machine).After(seen) {
-		return nil
+	if shown := withoutServerSince(m.machine).Add(policy.ShownAfter); s.now.Before(shown) {
+		g.at(shown)
+		return nil, time.Time{}
 	}
 	e := &InstanceError{Code: string(code), OutOfResources: policy.OutOfResources}
 	if status.ErrorMessage != nil {
 		e.Message = fault.Line(*status.ErrorMessage)
 	}
-	return e
+	return e, attempt(m.machine)
 }
 
 // withoutServerSince is since when a Machine has had no working server.

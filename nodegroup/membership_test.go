@@ -49,10 +49,10 @@ func TestANodeBelongsToTheGroupOfItsMachine(t *testing.T) {
 		{"CA-C28 the placeholder of a Machine that is gone", fake(machineID(p, "a-0"), "unregistered"), id},
 		{"CA-C28 the placeholder of a Machine that has its node now", fake(machineID(p, m.Name), "unregistered"), id},
 		{"CA-C28 the placeholder of a replica, of an older series", fake(unitID(p, 0, 7), "unregistered"), id},
-		{"CA-C29 a template node", Node{Name: "template-node-for-x-1-upcoming-0", Annotations: map[string]string{AnnotationGroup: id}}, id},
+		{"CA-C29 a template node", Node{Name: "template-node-for-x-1-upcoming-0", Annotations: map[string]string{v1alpha1.AnnotationNodeGroup: id}}, id},
 		{"CA-C29 a template node by its provider ID", Node{Name: "template-node-for-x-1", ProviderID: id + "/template"}, id},
 		{"CA-C29 a template node without a marker", Node{Name: "template-node-for-x-1", Labels: map[string]string{"cluster-autoscaler.kubernetes.io/template-node": "true"}}, ""},
-		{"CA-C29 a template node of a group that is no more", Node{Name: "template-node-for-x-1", Annotations: map[string]string{AnnotationGroup: "MachineDeployment/x/y"}}, ""},
+		{"CA-C29 a template node of a group that is no more", Node{Name: "template-node-for-x-1", Annotations: map[string]string{v1alpha1.AnnotationNodeGroup: "MachineDeployment/x/y"}}, ""},
 		{"CA-C31 the node of a Machine that is being deleted", asked(goingNode), ""},
 		{"CA-C31 the node of a Machine that is being deleted, by owner label", Node{Name: "x", Labels: map[string]string{v1alpha1.LabelOwnedBy: string(going.UID)}}, ""},
 		{"CA-C31 CA-C34 the node of a listed Machine", asked(listedNode), ""},
@@ -142,7 +142,7 @@ func TestWhatIsANodeGroup(t *testing.T) {
 			w := newWorld()
 			p := w.pool("a", 2, 1, 5)
 			tc.change(p.deployment)
-			v := newView(w.snapshot(t), noon)
+			v := newView(w.snapshot(t), noon, nil)
 			if got := len(v.entries) == 1; got != tc.listed {
 				t.Errorf("listed is %v, want %v (%s)", got, tc.listed, v.snapshot.groups[p.id()].refusal)
 			}

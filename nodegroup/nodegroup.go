@@ -6,6 +6,8 @@
 // tells them for people.
 package nodegroup
 
+import "github.com/drover-project/drover/machines/api/v1alpha1"
+
 // Group is a node group as it is listed.
 type Group struct {
 	// ID is MachineDeployment/<namespace>/<name>.
@@ -36,7 +38,7 @@ func (n Node) placeholder() (placeholder, bool) {
 	if p, ok := parsePlaceholder(n.Name); ok {
 		return p, true
 	}
-	if group := n.Annotations[AnnotationGroup]; group != "" {
+	if group := n.Annotations[v1alpha1.AnnotationNodeGroup]; group != "" {
 		return placeholder{group: group, template: true}, true
 	}
 	return placeholder{}, false

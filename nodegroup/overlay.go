@@ -2,75 +2,105 @@ package nodegroup
 
 import (
 	"maps"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// layOver replaces the cached deployments by our own, newer versions of them, so that a write shows at once and not
-// when its event arrives (CA-C36), and forgets those that the cache has caught up with. The caller holds mu.
-func (g *Groups) layOver(cached []*v1alpha1.MachineDeployment) []*v1alpha1.MachineDeployment {
-	out := slices.Clone(cached)
-	kept := make(map[types.NamespacedName]*v1alpha1.MachineDeployment, len(g.own))
-	for i, d := range out {
-		key := types.NamespacedName{Namespace: d.Namespace, Name: d.Name}
-		if own := g.own[key]; own != nil && newer(own, d) {
-			kept[key], out[i] = own, own
+// written is an object that came from the API server itself, by a write of ours or a live read, and when. Until the watch
+// has caught up with it, it stands over what the watch says (CA-C36).
+type written struct {
+	object client.Object
+	at     time.Time
+}
+
+// settled gives the events without those of objects of which something newer is known. The caller holds mu.
+func (g *Groups) settled(events []event) []event {
+	kept := events[:0]
+	for _, e := range events {
+		owner := ownerOf(e.object)
+		if owner == nil {
+			kept = append(kept, e)
+			continue
 		}
+		own, ok := g.own[owner.id]
+		if ok && !e.gone && newer(own.object, e.object) {
+			continue
+		}
+		if ok && own.object.GetUID() == e.object.GetUID() {
+			delete(g.own, owner.id)
+		}
+		kept = append(kept, e)
 	}
-	g.own = kept
-	return out
+	return kept
 }
 
 // newer tells whether a is a later version than b of the same object.
-func newer(a, b *v1alpha1.MachineDeployment) bool {
-	if a.UID != b.UID {
+func newer(a, b client.Object) bool {
+	if a.GetUID() != b.GetUID() {
 		return false
 	}
-	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+	order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
 	return err == nil && order > 0
 }
 
-// adopt takes a version of a deployment that came from the API server itself, and publishes what follows from it.
-func (g *Groups) adopt(d *v1alpha1.MachineDeployment, kept ...*member) {
+// adopt takes a version of an object that came from the API server itself, and publishes what follows from it. Those that
+// were kept at the minimum are shown without their error until they fail again.
+func (g *Groups) adopt(object client.Object, kept ...*member) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	key := types.NamespacedName{Namespace: d.Namespace, Name: d.Name}
-	current := g.view.Load()
-	known := current.snapshot.groups[ID(d.Namespace, d.Name)]
-	if known != nil && known.deployment.UID == d.UID && newer(known.deployment, d) {
+	o := ownerOf(object)
+	known := g.model.groups[o.id]
+	if known != nil && newer(known.owner, object) {
 		return
 	}
-	g.own[key] = d
+	if known == nil || newer(object, known.owner) {
+		g.own[o.id] = written{object, g.clock.Now()}
+	}
 	if len(kept) > 0 {
-		g.seen = maps.Clone(g.seen)
-		for _, m := range kept {
-			g.seen[m.machine.UID] = attempt(m.machine)
+		seen := maps.Clone(g.model.seen)
+		if seen == nil {
+			seen = map[types.UID]time.Time{}
 		}
+		for _, m := range kept {
+			seen[m.machine.UID] = g.model.lastFailure(known, m)
+		}
+		next := *g.model
+		next.seen = seen
+		g.model = &next
 	}
-	base := *current.snapshot
-	base.seen, base.now = g.seen, g.clock.Now()
-	next := base.with(d)
-	if next.groups[ID(d.Namespace, d.Name)].check() != nil {
-		return
-	}
-	g.publish(current, next, false)
+	// What does not add up is told by the next Refresh, which comes to the same.
+	_ = g.advance([]event{{object: object}}, false)
 }
 
-// forget drops what is remembered of Machines that are gone. The caller holds mu.
-func (g *Groups) forget(machines []*v1alpha1.Machine) {
-	if len(g.seen) == 0 {
-		return
+// lastFailure is when what is shown of a Machine went wrong.
+func (s *Snapshot) lastFailure(g *group, m *member) time.Time {
+	last := attempt(m.machine)
+	if g == nil {
+		return last
 	}
-	kept := map[types.UID]time.Time{}
-	for _, m := range machines {
-		if at, ok := g.seen[m.UID]; ok {
-			kept[m.UID] = at
+	if _, when := s.shortage(g, m); when.After(last) {
+		return when
+	}
+	return last
+}
+
+// forget drops what is remembered of a Machine that is gone. The caller holds mu.
+func (g *Groups) forget(events []event) {
+	for _, e := range events {
+		m, ok := e.object.(*v1alpha1.Machine)
+		if !ok || !e.gone {
+			continue
+		}
+		if _, ok := g.model.seen[m.UID]; ok {
+			next := *g.model
+			next.seen = maps.Clone(next.seen)
+			delete(next.seen, m.UID)
+			g.model = &next
 		}
 	}
-	g.seen = kept
 }

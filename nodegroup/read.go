@@ -9,11 +9,11 @@ import (
 // cannot be trusted, because a loop that does not take place does no harm (CA-C13).
 //
 // Errors: Unavailable.
-func (g *Groups) Refresh(ctx context.Context) error {
+func (g *Groups) Refresh(context.Context) error {
 	if err := g.contact.check(g.clock.Now()); err != nil {
 		return err
 	}
-	return g.renew(ctx, true)
+	return g.renew(true)
 }
 
 // List gives the node groups in the order of their ids. The set changes only at a Refresh, or after a minute without one.

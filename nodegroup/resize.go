@@ -11,7 +11,7 @@ func (g *Groups) IncreaseSize(ctx context.Context, id string, delta int32) error
 		return refuse(InvalidArgument, "increasing %s by %d: the delta must be positive", id, delta)
 	}
 	return g.resize(ctx, id, resize{
-		reason: "IncreasedSize",
+		reason: "IncreasedSize", grows: true,
 		decide: func(_ *Snapshot, grp *group) (change, error) { return increase(grp, delta) },
 	})
 }

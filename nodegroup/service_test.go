@@ -3,6 +3,7 @@ package nodegroup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
@@ -32,8 +34,10 @@ type bench struct {
 	patches, gets atomic.Int32
 	// beforePatch may answer instead of the API server.
 	beforePatch func(n int32) error
-	// cache holds the objects as an informer would; nil: what the API server has.
-	cache *Objects
+	options     Options
+	// frozen: the watches bring nothing. sent is what they have brought, by kind and name.
+	frozen bool
+	sent   map[string]client.Object
 }
 
 func scheme(t testing.TB) *runtime.Scheme {
@@ -45,15 +49,20 @@ func scheme(t testing.TB) *runtime.Scheme {
 	return s
 }
 
-func newBench(t testing.TB, w *world) *bench {
+func newBench(t testing.TB, w *world, options ...Options) *bench {
 	t.Helper()
 	b := &bench{t: t, clock: clocktesting.NewFakeClock(noon), recorder: events.NewFakeRecorder(10_000)}
+	for _, o := range options {
+		b.options = o
+	}
 	b.client = fakeclient.NewClientBuilder().WithScheme(scheme(t)).WithObjects(w.objects()...).
 		WithReturnManagedFields().
 		WithInterceptorFuncs(interceptor.Funcs{Patch: b.patch, Get: b.get}).Build()
-	b.groups = newGroups(parts{source: b, live: b.client, writer: b.client, recorder: b.recorder, clock: b.clock})
+	b.options.Clock = b.clock
+	b.groups = newGroups(parts{source: b, live: b.client, nodes: b.client, writer: b.client, recorder: b.recorder, clock: b.clock, options: b.options})
 	b.groups.contact.made(noon)
-	if err := b.groups.renew(t.Context(), true); err != nil {
+	b.watch()
+	if err := b.groups.renew(true); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -74,29 +83,48 @@ func (b *bench) get(ctx context.Context, c client.WithWatch, key client.ObjectKe
 	return c.Get(ctx, key, obj, opts...)
 }
 
-func (b *bench) start(context.Context, func()) error { return nil }
+func (b *bench) start(context.Context, func(event)) error { return nil }
 
-func (b *bench) objects(ctx context.Context) (Objects, error) {
-	if b.cache != nil {
-		return *b.cache, nil
+// watch brings what has changed on the API server since the last time, as informers do.
+func (b *bench) watch() {
+	b.t.Helper()
+	if b.frozen {
+		return
 	}
-	return read(ctx, b.client, b.client)
+	now := map[string]client.Object{}
+	for _, list := range []client.ObjectList{&v1alpha1.MachineDeploymentList{}, &v1alpha1.MachineSetList{}, &v1alpha1.MachineList{}, &corev1.NodeList{}} {
+		if err := b.client.List(b.t.Context(), list); err != nil {
+			b.t.Fatal(err)
+		}
+		if err := meta.EachListItem(list, func(o runtime.Object) error {
+			object := o.(client.Object)
+			now[fmt.Sprintf("%T %s", o, keyOf(object))] = object
+			return nil
+		}); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	for key, object := range now {
+		if old := b.sent[key]; old == nil || old.GetResourceVersion() != object.GetResourceVersion() {
+			b.groups.inbox.put(event{object: object})
+		}
+	}
+	for key, object := range b.sent {
+		if now[key] == nil {
+			b.groups.inbox.put(event{object: object, gone: true})
+		}
+	}
+	b.sent = now
 }
 
 // freeze makes the cache stand still from now on, as an informer that lags does.
-func (b *bench) freeze() {
-	o, err := b.objects(b.t.Context())
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	b.cache = &o
-}
+func (b *bench) freeze() { b.frozen = true }
 
 // catchUp lets the cache see what the API server has.
 func (b *bench) catchUp() {
 	b.t.Helper()
-	b.groups.touch()
-	if err := b.groups.renew(b.t.Context(), false); err != nil {
+	b.watch()
+	if err := b.groups.renew(false); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -235,7 +263,7 @@ func TestIncreaseSizeOnAGroupThatChanges(t *testing.T) {
 			}
 			b.catchUp()
 		}
-		b.cache = nil
+		b.frozen = false
 		b.catchUp()
 		b.expect(p, 2)
 	})

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,48 +27,121 @@ type Objects struct {
 
 // Snapshot is everything that is known of the node groups at one moment. It does not change.
 type Snapshot struct {
-	index  *index
-	groups map[string]*group
-	now    time.Time
-	seen   map[types.UID]time.Time
+	index     *index
+	discovery Discovery
+	groups    map[string]*group
+	// shown are the ids of all instances, each with the id of its group.
+	shown table[string]
+	now   time.Time
+	seen  map[types.UID]time.Time
+	// flaw is the first invariant that does not hold; a snapshot with one is not published.
+	flaw error
+}
+
+// empty is a snapshot of nothing.
+func empty(d Discovery) *Snapshot {
+	return &Snapshot{index: &index{bare: d.BareSets}, discovery: d, groups: map[string]*group{}}
 }
 
 // Build makes a snapshot. It decides everything that a read is answered with, and does no I/O.
-func Build(o Objects) *Snapshot {
-	s := &Snapshot{
-		index:  newIndex(o),
-		groups: make(map[string]*group, len(o.Deployments)),
-		now:    o.Now,
-		seen:   o.Seen,
-	}
-	for _, d := range o.Deployments {
-		g := s.assemble(d)
-		s.groups[g.id] = g
-	}
-	return s
+func Build(o Objects, d Discovery) *Snapshot {
+	s := empty(d)
+	s.now, s.seen = o.Now, o.Seen
+	return s.apply(o.events(), o.Now)
 }
 
-// with gives the snapshot that has a newer version of one deployment: our own write, or a live read.
-func (s *Snapshot) with(d *v1alpha1.MachineDeployment) *Snapshot {
+func (o Objects) events() []event {
+	list := make([]event, 0, len(o.Deployments)+len(o.Sets)+len(o.Machines)+len(o.Nodes))
+	for _, d := range o.Deployments {
+		list = append(list, event{object: d})
+	}
+	for _, s := range o.Sets {
+		list = append(list, event{object: s})
+	}
+	for _, m := range o.Machines {
+		list = append(list, event{object: m})
+	}
+	for _, n := range o.Nodes {
+		list = append(list, event{object: n})
+	}
+	return list
+}
+
+// apply gives the snapshot after the events, at a time that may be later. Only the groups that they are about, and those
+// for which the time has come, are decided anew.
+func (s *Snapshot) apply(events []event, now time.Time) *Snapshot {
 	next := *s
+	next.now = now
+	var dirty map[string]bool
+	next.index, dirty = s.index.apply(events)
+	for id, g := range s.groups {
+		if !g.recheck.IsZero() && !now.Before(g.recheck) || s.flaw != nil {
+			dirty[id] = true
+		}
+	}
+	if len(dirty) == 0 {
+		return &next
+	}
+	next.flaw = nil
 	next.groups = maps.Clone(s.groups)
-	g := next.assemble(d)
-	next.groups[g.id] = g
+	shown := s.shown.draft()
+	for id := range dirty {
+		delete(next.groups, id)
+		if o := next.index.ownerOf(id); o != nil {
+			next.groups[id] = next.assemble(o)
+		}
+		conceal(shown, s.groups[id], next.groups[id])
+	}
+	for _, id := range slices.Sorted(maps.Keys(dirty)) {
+		if err := reveal(shown, next.groups[id]); err != nil && next.flaw == nil {
+			next.flaw = err
+		}
+	}
+	next.shown = shown.done()
 	return &next
+}
+
+// conceal takes the instances that a group shows no longer off the list of all.
+func conceal(shown *draft[string], before, after *group) {
+	if before == nil {
+		return
+	}
+	for n, i := range before.instances {
+		if after != nil && n < len(after.instances) && after.instances[n].ID == i.ID {
+			continue
+		}
+		if shown.get(i.ID) == before.id {
+			shown.drop(i.ID)
+		}
+	}
+}
+
+// reveal puts a group's instances on the list of all, and tells the first invariant that does not hold.
+func reveal(shown *draft[string], g *group) error {
+	if g == nil {
+		return nil
+	}
+	for _, i := range g.instances {
+		switch other := shown.get(i.ID); other {
+		case g.id:
+		case "":
+			shown.set(i.ID, g.id)
+		default:
+			return fmt.Errorf("instance %s is in group %s and in %s (CA-C40)", i.ID, other, g.id)
+		}
+	}
+	return g.check()
 }
 
 // Check tells the first invariant that does not hold. A snapshot that breaks one is not published.
 func (s *Snapshot) Check() error {
-	seen := make(map[string]string, len(s.index.byUID))
+	if s.flaw != nil {
+		return s.flaw
+	}
+	shown := table[string]{}.draft()
 	for _, id := range slices.Sorted(maps.Keys(s.groups)) {
-		if err := s.groups[id].check(); err != nil {
+		if err := reveal(shown, s.groups[id]); err != nil {
 			return err
-		}
-		for _, i := range s.groups[id].instances {
-			if other, ok := seen[i.ID]; ok {
-				return fmt.Errorf("instance %s is in group %s and in %s (CA-C40)", i.ID, other, id)
-			}
-			seen[i.ID] = id
 		}
 	}
 	return nil
@@ -78,7 +150,12 @@ func (s *Snapshot) Check() error {
 // check tells the first invariant of one group that does not hold.
 func (g *group) check() error {
 	var units int32
+	unique := make(map[string]bool, len(g.instances))
 	for _, i := range g.instances {
+		if unique[i.ID] {
+			return fmt.Errorf("instance %s is twice in group %s (CA-C40)", i.ID, g.id)
+		}
+		unique[i.ID] = true
 		if i.Error != nil && i.State != Creating {
 			return fmt.Errorf("instance %s of %s is %s and has an error (CA-C50)", i.ID, g.id, i.State)
 		}
@@ -102,7 +179,7 @@ func (s *Snapshot) owner(n Node) *group {
 	if m == nil {
 		return nil
 	}
-	g := s.groups[m.group]
+	g := s.groups[s.index.groupOf(m)]
 	if g == nil || g.hidden[m.machine.UID] != "" {
 		return nil
 	}
@@ -113,14 +190,17 @@ func (s *Snapshot) owner(n Node) *group {
 func (s *Snapshot) named(n Node) *member {
 	p, ok := n.placeholder()
 	if !ok {
-		return s.index.find(n)
+		m := s.index.find(n)
+		if m == nil || s.index.groupOf(m) == "" {
+			return nil
+		}
+		return m
 	}
 	if p.machine == "" {
 		return nil
 	}
-	namespace, _, _ := strings.Cut(strings.TrimPrefix(p.group, idKind+"/"), "/")
-	m := s.index.byKey[namespace+"/"+p.machine]
-	if m == nil || m.group != p.group {
+	m := s.index.pick(s.index.machineClaims.keys.get(p.namespace() + "/" + p.machine))
+	if m == nil || s.index.groupOf(m) != p.group {
 		return nil
 	}
 	return m

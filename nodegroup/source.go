@@ -12,12 +12,11 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// source is where the objects of a snapshot come from.
+// source is where events come from.
 type source interface {
-	// start returns once everything is there; from then on it calls changed after each change.
-	start(ctx context.Context, changed func()) error
-	// objects gives what is there now. It does no I/O.
-	objects(ctx context.Context) (Objects, error)
+	// start returns once everything that is there has been given; from then on each change is given. It does no I/O of
+	// its own beside the watches.
+	start(ctx context.Context, give func(event)) error
 }
 
 // caches are the informers' caches, of the cluster with the Machines and of that with the Nodes.
@@ -25,7 +24,7 @@ type caches struct {
 	control, target ctrlcache.Cache
 }
 
-func (c *caches) start(ctx context.Context, changed func()) error {
+func (c *caches) start(ctx context.Context, give func(event)) error {
 	watched := []struct {
 		cache   ctrlcache.Cache
 		object  client.Object
@@ -36,31 +35,43 @@ func (c *caches) start(ctx context.Context, changed func()) error {
 		{c.control, &v1alpha1.Machine{}, always},
 		{c.target, &corev1.Node{}, nodeMatters},
 	}
+	var synced []cache.InformerSynced
 	for _, w := range watched {
 		informer, err := w.cache.GetInformer(ctx, w.object)
 		if err != nil {
 			return fmt.Errorf("watching %T: %w", w.object, err)
 		}
-		if _, err := informer.AddEventHandler(handler(changed, w.matters)); err != nil {
+		registration, err := informer.AddEventHandler(handler(give, w.matters))
+		if err != nil {
 			return fmt.Errorf("watching %T: %w", w.object, err)
 		}
+		synced = append(synced, registration.HasSynced)
 	}
-	for _, w := range watched[2:] {
-		if !w.cache.WaitForCacheSync(ctx) {
-			return fmt.Errorf("syncing caches: %w", context.Cause(ctx))
-		}
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+		return fmt.Errorf("syncing caches: %w", context.Cause(ctx))
 	}
 	return nil
 }
 
-func handler(changed func(), matters func(before, after any) bool) cache.ResourceEventHandlerFuncs {
+// handler gives what an informer tells. The objects are the cache's own: nobody changes them.
+func handler(give func(event), matters func(before, after any) bool) cache.ResourceEventHandlerFuncs {
+	gives := func(o any, gone bool) {
+		if object, ok := o.(client.Object); ok {
+			give(event{object: object, gone: gone})
+		}
+	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { changed() },
-		DeleteFunc: func(any) { changed() },
+		AddFunc: func(o any) { gives(o, false) },
 		UpdateFunc: func(before, after any) {
 			if matters(before, after) {
-				changed()
+				gives(after, false)
 			}
+		},
+		DeleteFunc: func(o any) {
+			if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = last.Obj
+			}
+			gives(o, true)
 		},
 	}
 }
@@ -77,41 +88,4 @@ func nodeMatters(before, after any) bool {
 	return a.UID != b.UID || a.Spec.ProviderID != b.Spec.ProviderID ||
 		a.Labels[v1alpha1.LabelOwnedBy] != b.Labels[v1alpha1.LabelOwnedBy] ||
 		a.Annotations[v1alpha1.AnnotationNodeMachine] != b.Annotations[v1alpha1.AnnotationNodeMachine]
-}
-
-func (c *caches) objects(ctx context.Context) (Objects, error) {
-	return read(ctx, c.control, c.target)
-}
-
-// read lists everything without copying it: a snapshot changes nothing.
-func read(ctx context.Context, control, target client.Reader) (Objects, error) {
-	var (
-		deployments v1alpha1.MachineDeploymentList
-		sets        v1alpha1.MachineSetList
-		machines    v1alpha1.MachineList
-		nodes       corev1.NodeList
-	)
-	lists := []struct {
-		reader client.Reader
-		list   client.ObjectList
-	}{{control, &deployments}, {control, &sets}, {control, &machines}, {target, &nodes}}
-	for _, l := range lists {
-		if err := l.reader.List(ctx, l.list, client.UnsafeDisableDeepCopy); err != nil {
-			return Objects{}, fmt.Errorf("listing %T: %w", l.list, err)
-		}
-	}
-	return Objects{
-		Deployments: pointers(deployments.Items),
-		Sets:        pointers(sets.Items),
-		Machines:    pointers(machines.Items),
-		Nodes:       pointers(nodes.Items),
-	}, nil
-}
-
-func pointers[T any](items []T) []*T {
-	out := make([]*T, len(items))
-	for i := range items {
-		out[i] = &items[i]
-	}
-	return out
 }

@@ -9,16 +9,15 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// templateNode gives the bytes of the v1.Node that a new Machine of the deployment would become, from
+// templateNode gives the bytes of the v1.Node that a new Machine of the group would become, from
 // status.nodeTemplate; nil when that is not known: the autoscaler crashes on a node without content, and loops for ever
 // on wrong numbers (CA-C97, C98). The same template gives the same bytes (CA-C104).
-func templateNode(d *v1alpha1.MachineDeployment) []byte {
-	t := d.Status.NodeTemplate
+func templateNode(o *owner) []byte {
+	t := o.template
 	if t == nil || t.Allocatable.Cpu().IsZero() || t.Allocatable.Memory().IsZero() {
 		return nil
 	}
-	id := ID(d.Namespace, d.Name)
-	name := "template-" + d.Namespace + "-" + d.Name
+	name := "template-" + o.GetNamespace() + "-" + o.GetName()
 	labels := maps.Clone(t.Labels)
 	if labels == nil {
 		labels = map[string]string{}
@@ -28,10 +27,10 @@ func templateNode(d *v1alpha1.MachineDeployment) []byte {
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,
 			Labels:      labels,
-			Annotations: map[string]string{AnnotationGroup: id},
+			Annotations: map[string]string{v1alpha1.AnnotationNodeGroup: o.id},
 		},
 		Spec: corev1.NodeSpec{
-			ProviderID: placeholder{group: id, template: true}.String(),
+			ProviderID: placeholder{group: o.id, template: true}.String(),
 			Taints:     t.Taints,
 		},
 		Status: corev1.NodeStatus{

@@ -69,7 +69,7 @@ func TestTemplateNode(t *testing.T) {
 		}
 	})
 	t.Run("CA-C102 the group's id is an annotation and a provider ID, no label", func(t *testing.T) {
-		if slices.Contains(slices.Collect(maps.Values(node.Labels)), p.id()) || node.Annotations[AnnotationGroup] != p.id() {
+		if slices.Contains(slices.Collect(maps.Values(node.Labels)), p.id()) || node.Annotations[v1alpha1.AnnotationNodeGroup] != p.id() {
 			t.Errorf("labels are %v, annotations %v", node.Labels, node.Annotations)
 		}
 		if g := w.snapshot(t).owner(Node{Name: "template-node-for-a-1", ProviderID: node.Spec.ProviderID}); g == nil || g.id != p.id() {
@@ -79,14 +79,14 @@ func TestTemplateNode(t *testing.T) {
 	t.Run("CA-C104 the same template gives the same bytes, at most 16 KiB", func(t *testing.T) {
 		for range 20 {
 			p.deployment.Status.NodeTemplate = nodeTemplate()
-			if again := templateNode(p.deployment); !bytes.Equal(raw, again) || len(raw) > 16<<10 {
+			if again := templateNode(deploymentOwner(p.deployment)); !bytes.Equal(raw, again) || len(raw) > 16<<10 {
 				t.Fatalf("%d bytes, then %d others", len(raw), len(again))
 			}
 		}
 	})
 	t.Run("CA-C103 another template shows at once", func(t *testing.T) {
 		p.deployment.Status.NodeTemplate.Labels["f"] = "g"
-		if bytes.Equal(raw, templateNode(p.deployment)) {
+		if bytes.Equal(raw, templateNode(deploymentOwner(p.deployment))) {
 			t.Error("the bytes are the same")
 		}
 	})
@@ -111,11 +111,11 @@ func TestEverySnapshotIsSound(t *testing.T) {
 			twin.Name += "-twin"
 			w.Nodes = append(w.Nodes, twin)
 		}
-		s := Build(w.Objects)
+		s := Build(w.Objects, Discovery{})
 		if err := s.Check(); err != nil {
 			r.Fatalf("CA-C115 %v", err)
 		}
-		v := newView(s, noon)
+		v := newView(s, noon, nil)
 		for _, n := range w.Nodes {
 			if g := s.owner(asked(n)); g != nil && s.groups[g.id] == nil {
 				r.Fatalf("CA-C30 node %s belongs to %s, which is not there", n.Name, g.id)

@@ -122,7 +122,7 @@ func (p *pool) remove(machines ...*v1alpha1.Machine) {
 // snapshot builds and checks the snapshot.
 func (w *world) snapshot(t testing.TB) *Snapshot {
 	t.Helper()
-	s := Build(w.Objects)
+	s := Build(w.Objects, Discovery{})
 	if err := s.Check(); err != nil {
 		t.Fatalf("the snapshot breaks an invariant: %v", err)
 	}

@@ -9,12 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
 const (
@@ -34,6 +31,8 @@ type resize struct {
 	asked int64
 	// decide says what to write, given what is known now. It may be asked several times.
 	decide func(*Snapshot, *group) (change, error)
+	// grows: it orders Machines, which somebody must make.
+	grows bool
 }
 
 // errConflict: the deployment has changed since the decision, and our write did not land.
@@ -56,11 +55,19 @@ func (l *locks) take(ctx context.Context, id string) (release func(), err error)
 // resize decides and writes, one call per group at a time. Once begun it is finished even when the caller goes away: a
 // caller that has given up must be able to rely on all or nothing (CA-C12, C77).
 func (g *Groups) resize(ctx context.Context, id string, r resize) error {
+	err := g.change(ctx, id, r)
+	if err != nil {
+		g.metrics.failed(r.reason, err)
+	}
+	return err
+}
+
+func (g *Groups) change(ctx context.Context, id string, r resize) error {
 	e, err := g.entry(id)
 	if err != nil {
 		return err
 	}
-	if err := g.contact.check(g.clock.Now()); err != nil {
+	if err := g.trusted(r); err != nil {
 		return err
 	}
 	release, err := g.locks.take(ctx, id)
@@ -73,17 +80,25 @@ func (g *Groups) resize(ctx context.Context, id string, r resize) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeDeadline)
 	defer cancel()
-	key := types.NamespacedName{Namespace: e.deployment.Namespace, Name: e.deployment.Name}
 	for range conflicts {
 		err := g.attempt(ctx, id, r)
 		if !errors.Is(err, errConflict) {
 			return err
 		}
-		if err := g.reread(ctx, key); err != nil {
+		if err := g.reread(ctx, e.owner); err != nil {
 			return err
 		}
 	}
 	return refuse(Unavailable, "changing %s: others changed it %d times in a row, nothing was changed", id, conflicts)
+}
+
+// trusted refuses a change while what we know may be wrong, and an order that nobody would carry out.
+func (g *Groups) trusted(r resize) error {
+	now := g.clock.Now()
+	if err := g.contact.check(now); err != nil || !r.grows {
+		return err
+	}
+	return g.contact.checkLeader(now)
 }
 
 // attempt decides on the newest version that is known and writes it if nobody has changed it since.
@@ -91,18 +106,18 @@ func (g *Groups) attempt(ctx context.Context, id string, r resize) error {
 	s := g.view.Load().snapshot
 	grp := s.groups[id]
 	if grp == nil {
-		return refuse(FailedPrecondition, "changing %s: its MachineDeployment is gone", id)
+		return refuse(FailedPrecondition, "changing %s: its object is gone", id)
 	}
 	c, err := r.decide(s, grp)
 	if err != nil {
 		return err
 	}
 	if lowered := int64(grp.target) - int64(c.replicas); r.asked > 0 && lowered < r.asked {
-		g.recorder.Eventf(grp.deployment, nil, corev1.EventTypeNormal, "DecreaseClamped", "Scale",
+		g.recorder.Eventf(grp.owner.Object, nil, corev1.EventTypeNormal, "DecreaseClamped", "Scale",
 			"The autoscaler asked to take back %d requests for nodes; %d are open above the minimum of %d", r.asked, lowered, grp.min)
 	}
 	if c.none(grp) {
-		g.adopt(grp.deployment, c.kept...)
+		g.adopt(grp.owner.Object, c.kept...)
 		ctrl.LoggerFrom(ctx).Info("nothing to change", "group", id, "call", r.reason, "size", grp.target)
 		return nil
 	}
@@ -112,13 +127,14 @@ func (g *Groups) attempt(ctx context.Context, id string, r resize) error {
 	}
 	g.contact.made(g.clock.Now())
 	g.adopt(after, c.kept...)
-	g.recorder.Eventf(after, nil, corev1.EventTypeNormal, r.reason, "Scale", "Size %d -> %d for the autoscaler%s", grp.target, c.replicas, names(c.remove))
+	g.metrics.changed(id, r.reason, grp.target, c.replicas)
+	g.recorder.Eventf(after, nil, corev1.EventTypeNormal, r.reason, "Scale", "Size %d -> %d for the autoscaler%s", grp.target, c.replicas, naming(c.remove))
 	ctrl.LoggerFrom(ctx).Info("changed a node group", "group", id, "call", r.reason, "before", grp.target, "after", c.replicas, "removed", len(c.remove))
 	return nil
 }
 
-// names lists the Machines that go, for an Event.
-func names(members []*member) string {
+// naming lists the Machines that go, for an Event.
+func naming(members []*member) string {
 	const most = 10
 	if len(members) == 0 {
 		return ""
@@ -133,14 +149,14 @@ func names(members []*member) string {
 	return ", removing " + strings.Join(list, ", ")
 }
 
-// reread takes the deployment from the API server itself.
-func (g *Groups) reread(ctx context.Context, key types.NamespacedName) error {
-	live := &v1alpha1.MachineDeployment{}
-	if err := g.live.Get(ctx, key, live); err != nil {
+// reread takes the object from the API server itself.
+func (g *Groups) reread(ctx context.Context, o *owner) error {
+	live := o.blank()
+	if err := g.live.Get(ctx, o.key(), live); err != nil {
 		if apierrors.IsNotFound(err) {
-			return refuse(FailedPrecondition, "changing %s: its MachineDeployment is gone", ID(key.Namespace, key.Name))
+			return refuse(FailedPrecondition, "changing %s: its %s is gone", o.id, o.kind())
 		}
-		return unavailable(err, "reading MachineDeployment %s, nothing was changed", key)
+		return unavailable(err, "reading %s %s, nothing was changed", o.kind(), o.key())
 	}
 	g.adopt(live)
 	return nil
@@ -149,14 +165,14 @@ func (g *Groups) reread(ctx context.Context, key types.NamespacedName) error {
 // commit sends the write. When its outcome stays unknown the very same write is sent again: if it succeeds now, the
 // first one has not and cannot any more; if it conflicts, one live read tells whether the first one was the reason
 // (rulings on CA-C62).
-func (g *Groups) commit(ctx context.Context, grp *group, c change) (*v1alpha1.MachineDeployment, error) {
+func (g *Groups) commit(ctx context.Context, grp *group, c change) (client.Object, error) {
 	patch, err := c.patch(grp, g.clock.Now())
 	if err != nil {
 		return nil, err
 	}
 	var unknown error
 	for {
-		after := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: grp.deployment.Namespace, Name: grp.deployment.Name}}
+		after := grp.owner.blank()
 		err := g.writer.Patch(ctx, after, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(Manager))
 		switch {
 		case err == nil:
@@ -173,7 +189,7 @@ func (g *Groups) commit(ctx context.Context, grp *group, c change) (*v1alpha1.Ma
 		unknown = err
 		select {
 		case <-ctx.Done():
-			g.recorder.Eventf(grp.deployment, nil, corev1.EventTypeWarning, "WriteUnsettled", "Scale", "Whether size %d -> %d was written is not known: %v", grp.target, c.replicas, unknown)
+			g.recorder.Eventf(grp.owner.Object, nil, corev1.EventTypeWarning, "WriteUnsettled", "Scale", "Whether size %d -> %d was written is not known: %v", grp.target, c.replicas, unknown)
 			return nil, unavailable(unknown, "changing %s: the outcome is not known", grp.id)
 		case <-g.clock.After(settleEvery):
 		}
@@ -181,17 +197,17 @@ func (g *Groups) commit(ctx context.Context, grp *group, c change) (*v1alpha1.Ma
 }
 
 // settle finds out whether an earlier sending of the write has landed.
-func (g *Groups) settle(ctx context.Context, grp *group, c change) (*v1alpha1.MachineDeployment, error) {
-	live := &v1alpha1.MachineDeployment{}
-	err := g.live.Get(ctx, client.ObjectKeyFromObject(grp.deployment), live)
+func (g *Groups) settle(ctx context.Context, grp *group, c change) (client.Object, error) {
+	live := grp.owner.blank()
+	err := g.live.Get(ctx, grp.owner.key(), live)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, refuse(FailedPrecondition, "changing %s: its MachineDeployment is gone", grp.id)
+		return nil, refuse(FailedPrecondition, "changing %s: its %s is gone", grp.id, grp.owner.kind())
 	case err != nil:
 		return nil, err
-	case c.landed(grp.deployment, live):
+	case c.landed(grp.owner, ownerOf(live)):
 		return live, nil
-	case live.Generation > grp.deployment.Generation+1 && len(c.remove) == 0:
+	case live.GetGeneration() > grp.owner.GetGeneration()+1 && len(c.remove) == 0:
 		return nil, refuse(Unavailable, "changing %s: others have changed it since, and whether our write came first cannot be seen", grp.id)
 	}
 	return nil, errConflict

@@ -41,6 +41,7 @@ type options struct {
 
 	nodes        nodeOptions
 	compute      cloudOptions
+	groups       groupOptions
 	maxReplacing int
 }
 
@@ -56,6 +57,7 @@ func defaults() *options {
 		joinTimeout:    10 * time.Minute,
 		workers:        10,
 		nodes:          nodeOptions{clusterDomain: "cluster.local"},
+		groups:         defaultGroups(),
 	}
 }
 
@@ -88,12 +90,13 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.workers, "workers", o.workers, "Machines worked on at a time")
 	o.nodes.addFlags(f)
 	o.compute.addFlags(f)
+	o.groups.addFlags(f)
 	f.IntVar(&o.maxReplacing, "max-replacing", o.maxReplacing, "how many Machines rollouts may replace at once, over all deployments; 0: no cap but each deployment's own surge and unavailability")
 }
 
 // validate says everything that is wrong with the options at once. What concerns the gRPC server, autoscale.New checks.
 func (o *options) validate() error {
-	errs := []error{o.compute.validate(), o.nodes.validate()}
+	errs := []error{o.compute.validate(), o.nodes.validate(), o.groups.validate()}
 	if o.drainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("--drain-timeout %v is negative", o.drainTimeout))
 	}

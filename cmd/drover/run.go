@@ -71,6 +71,13 @@ func addControllers(mgr manager.Manager, o *options, id string, credentials open
 	if err != nil {
 		return err
 	}
+	guard, err := csr.NewGuard(mgr, now, metrics.Registry)
+	if err != nil {
+		return fmt.Errorf("making the guard of approvals: %w", err)
+	}
+	if err := mgr.Add(guard); err != nil {
+		return fmt.Errorf("adding the guard of approvals: %w", err)
+	}
 	deployments := deployment.New(deployment.Options{Control: mgr, Target: mgr, Clock: now, MaxReplacing: o.maxReplacing})
 	if err := mgr.AddMetricsServerExtraHandler("/plans", deployments); err != nil {
 		return fmt.Errorf("adding the page of plans: %w", err)
@@ -111,11 +118,17 @@ func newSource(mgr manager.Manager, o *options) (*bootstrap.Source, error) {
 
 // addAutoscale wires what every replica runs: the node groups and the service that shows them.
 func addAutoscale(mgr manager.Manager, o *options) (*autoscale.Server, error) {
-	groups := nodegroup.New(nodegroup.Options{Control: mgr, Target: mgr})
+	of, err := o.nodeGroups()
+	if err != nil {
+		return nil, err
+	}
+	of.Control, of.Target, of.Registry = mgr, mgr, metrics.Registry
+	groups := nodegroup.New(of)
 	server, err := autoscale.New(autoscale.Options{
 		Groups: groups, Ready: groups.Synced(), Address: o.grpcAddress,
 		Cert: o.grpcCert, Key: o.grpcKey, ClientCA: o.grpcClientCA, AllowedClients: o.grpcAllowedClients,
 		Insecure: o.grpcInsecure, Reflection: o.grpcReflection,
+		GPULabel: o.groups.gpuLabel, GPUTypes: o.groups.gpuTypes, Registry: metrics.Registry,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the gRPC server: %w", err)

@@ -1,0 +1,62 @@
+package autoscale
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/drover-project/drover/nodegroup"
+	"github.com/drover-project/drover/proto"
+)
+
+// NodeGroupGetOptions gives a group's own options over those of the client, all of them and in both generations of fields,
+// because the client takes zeros literally. Where nothing is overridden the client is left with its flags: an answer could
+// not carry the startup time, which then is zero (CA-C90 … C93).
+func (s *service) NodeGroupGetOptions(_ context.Context, r *proto.NodeGroupAutoscalingOptionsRequest) (*proto.NodeGroupAutoscalingOptionsResponse, error) {
+	own, ok := s.groups.Settings(r.GetId(), settings(r.GetDefaults()))
+	if !ok {
+		return nil, status.Error(codes.Unimplemented, "the group has no options of its own: the autoscaler's flags hold")
+	}
+	return &proto.NodeGroupAutoscalingOptionsResponse{NodeGroupAutoscalingOptions: options(own, r.GetDefaults())}, nil
+}
+
+// settings reads the client's options, from the newer fields where they are there.
+func settings(o *proto.NodeGroupAutoscalingOptions) nodegroup.Settings {
+	return nodegroup.Settings{
+		UtilizationThreshold:    o.GetScaleDownUtilizationThreshold(),
+		GPUUtilizationThreshold: o.GetScaleDownGpuUtilizationThreshold(),
+		UnneededTime:            either(o.GetScaleDownUnneededDuration(), o.GetScaleDownUnneededTime()),
+		UnreadyTime:             either(o.GetScaleDownUnreadyDuration(), o.GetScaleDownUnreadyTime()),
+		ProvisionTime:           either(o.GetMaxNodeProvisionDuration(), o.GetMaxNodeProvisionTime()),
+		ZeroOrMax:               o.GetZeroOrMaxNodeScaling(),
+		IgnoreDaemonSets:        o.GetIgnoreDaemonSetsUtilization(),
+	}
+}
+
+func either(newer *durationpb.Duration, older *proto.LegacyDuration) time.Duration {
+	if newer != nil {
+		return newer.AsDuration()
+	}
+	return time.Duration(older.GetDuration())
+}
+
+// options fills the fields of both generations; what only later releases know is given back as it came.
+func options(s nodegroup.Settings, asked *proto.NodeGroupAutoscalingOptions) *proto.NodeGroupAutoscalingOptions {
+	return &proto.NodeGroupAutoscalingOptions{
+		ScaleDownUtilizationThreshold:    s.UtilizationThreshold,
+		ScaleDownGpuUtilizationThreshold: s.GPUUtilizationThreshold,
+		ScaleDownUnneededTime:            &proto.LegacyDuration{Duration: int64(s.UnneededTime)},
+		ScaleDownUnreadyTime:             &proto.LegacyDuration{Duration: int64(s.UnreadyTime)},
+		MaxNodeProvisionTime:             &proto.LegacyDuration{Duration: int64(s.ProvisionTime)},
+		ScaleDownUnneededDuration:        durationpb.New(s.UnneededTime),
+		ScaleDownUnreadyDuration:         durationpb.New(s.UnreadyTime),
+		MaxNodeProvisionDuration:         durationpb.New(s.ProvisionTime),
+		ZeroOrMaxNodeScaling:             s.ZeroOrMax,
+		IgnoreDaemonSetsUtilization:      s.IgnoreDaemonSets,
+		MaxNodeStartupDuration:           asked.GetMaxNodeStartupDuration(),
+		AllowNonAtomicScaleUpToMax:       asked.GetAllowNonAtomicScaleUpToMax(),
+	}
+}

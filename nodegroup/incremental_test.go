@@ -1,0 +1,222 @@
+package nodegroup
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// churn is a small world in which anything may happen in any order.
+type churn struct {
+	*rapid.T
+	serial  int
+	objects map[string]client.Object
+	now     time.Time
+}
+
+// id draws one of few names, so that things meet.
+func (c *churn) id(what string) string {
+	return what + rapid.SampledFrom([]string{"1", "2", "3"}).Draw(c.T, what)
+}
+
+func (c *churn) odds(n int, what string) bool { return rapid.IntRange(1, n).Draw(c.T, what) == 1 }
+
+func (c *churn) meta(name string, old client.Object) metav1.ObjectMeta {
+	c.serial++
+	uid := types.UID(fmt.Sprintf("%s-%d", name, c.serial))
+	if old != nil && !c.odds(6, "made anew") {
+		uid = old.GetUID()
+	}
+	return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid, ResourceVersion: fmt.Sprint(c.serial), CreationTimestamp: metav1.NewTime(noon)}
+}
+
+// event draws one thing that happens.
+func (c *churn) event() event {
+	var made client.Object
+	switch rapid.SampledFrom([]string{"deployment", "set", "machine", "machine", "node", "node"}).Draw(c.T, "kind") {
+	case "deployment":
+		made = c.deployment(c.id("d"))
+	case "set":
+		made = c.set(c.id("s"))
+	case "machine":
+		made = c.machine(c.id("m"))
+	default:
+		made = c.node(c.id("m"))
+	}
+	key := fmt.Sprintf("%T/%s", made, made.GetName())
+	if old := c.objects[key]; old != nil && c.odds(3, "gone") {
+		delete(c.objects, key)
+		return event{object: old, gone: true}
+	}
+	c.objects[key] = made
+	return event{object: made}
+}
+
+func (c *churn) deployment(name string) client.Object {
+	d := &v1alpha1.MachineDeployment{ObjectMeta: c.meta(name, c.objects["*v1alpha1.MachineDeployment/"+name])}
+	d.Annotations = map[string]string{v1alpha1.AnnotationsMaxSize[0]: "5", v1alpha1.AnnotationsMinSize[0]: "0"}
+	d.Spec.Replicas = ptr.To(rapid.Int32Range(0, 4).Draw(c.T, "replicas"))
+	for _, o := range c.objects {
+		if m, ok := o.(*v1alpha1.Machine); ok && c.odds(4, "listed") {
+			d.Spec.Removals = append(d.Spec.Removals, v1alpha1.Removal{Name: m.Name, UID: m.UID})
+		}
+	}
+	slices.SortFunc(d.Spec.Removals, func(a, b v1alpha1.Removal) int { return strings.Compare(a.Name, b.Name) })
+	if c.odds(3, "short") {
+		d.Status.Backoffs = []v1alpha1.GroupBackoff{{Class: string(fault.Quota), Code: string(fault.CodeQuotaExceeded), Until: metav1.NewTime(c.now.Add(time.Minute)), Step: 1}}
+	}
+	return d
+}
+
+func (c *churn) set(name string) client.Object {
+	s := &v1alpha1.MachineSet{ObjectMeta: c.meta(name, c.objects["*v1alpha1.MachineSet/"+name])}
+	s.Annotations = map[string]string{v1alpha1.AnnotationRevision: name[1:], v1alpha1.AnnotationsMaxSize[0]: "3"}
+	s.Spec.Replicas = ptr.To[int32](2)
+	if o := c.objects["*v1alpha1.MachineDeployment/"+c.id("d")]; o != nil && !c.odds(4, "bare") {
+		s.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(o, v1alpha1.MachineDeploymentKind)}
+	}
+	return s
+}
+
+func (c *churn) machine(name string) client.Object {
+	m := &v1alpha1.Machine{ObjectMeta: c.meta(name, c.objects["*v1alpha1.Machine/"+name])}
+	if o := c.objects["*v1alpha1.MachineSet/"+c.id("s")]; o != nil {
+		m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(o, v1alpha1.MachineSetKind)}
+	}
+	if c.odds(2, "has a server") {
+		m.Spec.ProviderID = ptr.To("openstack:///" + c.id("server"))
+	}
+	if c.odds(3, "names a node") {
+		m.Status.NodeRef = &corev1.ObjectReference{Name: c.id("m")}
+	}
+	if c.odds(4, "deleting") {
+		m.DeletionTimestamp = ptr.To(metav1.NewTime(noon))
+	}
+	if c.odds(4, "failed") {
+		m.Status.ErrorReason = ptr.To(string(rapid.SampledFrom([]fault.Code{fault.CodeNoValidHost, fault.CodeServerError}).Draw(c.T, "code")))
+	}
+	if c.odds(4, "has another name for its node") {
+		m.Spec.Metadata.Name = c.id("m")
+	}
+	return m
+}
+
+func (c *churn) node(name string) client.Object {
+	n := &corev1.Node{ObjectMeta: c.meta(name, c.objects["*v1.Node/"+name])}
+	n.Namespace = ""
+	if c.odds(2, "has a provider ID") {
+		n.Spec.ProviderID = "openstack:///" + c.id("server")
+	}
+	if m := c.objects["*v1alpha1.Machine/"+c.id("m")]; m != nil && c.odds(3, "is marked") {
+		n.Labels = map[string]string{v1alpha1.LabelOwnedBy: string(m.GetUID())}
+	}
+	if c.odds(5, "names its machine") {
+		n.Annotations = map[string]string{v1alpha1.AnnotationNodeMachine: namespace + "/" + c.id("m")}
+	}
+	return n
+}
+
+// picture is everything that can be asked of a snapshot.
+func (c *churn) picture(s *Snapshot) map[string]string {
+	out := map[string]string{}
+	for id, g := range s.groups {
+		errors := ""
+		for _, i := range g.instances {
+			errors += fmt.Sprintf(" %s=%s", i.ID, i.State)
+			if i.Error != nil {
+				errors += "!" + i.Error.Code
+			}
+		}
+		out[id] = fmt.Sprint(g.target, g.min, g.max, g.refusal, g.rolling, g.gap, g.awaited, g.debug, g.recheck.Unix(), errors)
+	}
+	for _, name := range []string{"m1", "m2", "m3", "x"} {
+		for _, provider := range []string{"", "openstack:///server1", "openstack:///server2", "openstack://region/SERVER3"} {
+			owner := "none"
+			if g := s.owner(Node{Name: name, ProviderID: provider}); g != nil {
+				owner = g.id
+			}
+			out[name+" "+provider] = owner
+		}
+	}
+	for id, group := range s.shown.all {
+		out["shown "+id] = group
+	}
+	return out
+}
+
+func (c *churn) everything(d Discovery) *Snapshot {
+	var events []event
+	keys := slices.Collect(maps.Keys(c.objects))
+	for _, key := range rapid.Permutation(slices.Sorted(slices.Values(keys))).Draw(c.T, "order") {
+		events = append(events, event{object: c.objects[key]})
+	}
+	return empty(d).apply(events, c.now)
+}
+
+// TestEventsOneByOneGiveWhatAllAtOnceGive is what lets a snapshot be made from the one before.
+func TestEventsOneByOneGiveWhatAllAtOnceGive(t *testing.T) {
+	t.Run("CA-C115 in any order, with late and lost ones", func(t *testing.T) {
+		rapid.Check(t, func(r *rapid.T) {
+			c := &churn{T: r, objects: map[string]client.Object{}, now: noon}
+			discovery := Discovery{BareSets: rapid.Bool().Draw(r, "bare sets")}
+			s := empty(discovery)
+			// Where the clock goes back, what was shown in its time stays until the next event about it.
+			earliest := rapid.IntRange(-1, 0).Draw(r, "the clock may go back by")
+			for range rapid.IntRange(1, 30).Draw(r, "rounds") {
+				var events []event
+				for range rapid.IntRange(0, 3).Draw(r, "events") {
+					events = append(events, c.event())
+				}
+				c.now = c.now.Add(time.Duration(rapid.IntRange(earliest, 4).Draw(r, "minutes")) * time.Minute)
+				before := c.picture(s)
+				next := s.apply(events, c.now)
+				if diff := cmp.Diff(before, c.picture(s)); diff != "" {
+					r.Fatalf("a snapshot has changed (-before +after):\n%s", diff)
+				}
+				if next.flaw != nil || next.Check() != nil {
+					r.Fatalf("CA-C115 %v, %v", next.flaw, next.Check())
+				}
+				s = next
+				if earliest < 0 {
+					continue
+				}
+				if diff := cmp.Diff(c.picture(c.everything(discovery)), c.picture(s)); diff != "" {
+					r.Fatalf("one by one is not what it is all at once (-at once +one by one):\n%s", diff)
+				}
+			}
+		})
+	})
+}
+
+func TestOneProviderIDOnTwoNodes(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 2, 0, 5)
+	first, node := p.node("a-1")
+	second, twin := p.node("a-2")
+	first.Spec.ProviderID, second.Spec.ProviderID = nil, nil
+	twin.Spec.ProviderID = node.Spec.ProviderID
+	s := w.snapshot(t)
+	if got := s.groups[p.id()].instances; got[0].ID != node.Spec.ProviderID || got[1].ID != machineID(p, "a-2") {
+		t.Errorf("CA-C40 the instances are %v", got)
+	}
+	t.Run("the second is shown with it when the first goes", func(t *testing.T) {
+		s := s.apply([]event{{object: first, gone: true}}, noon)
+		if got := s.groups[p.id()].instances; got[0].ID != node.Spec.ProviderID || s.flaw != nil {
+			t.Errorf("the instances are %v, %v", got, s.flaw)
+		}
+	})
+}

@@ -1,0 +1,86 @@
+package nodegroup
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// measures are what the package tells Prometheus.
+type measures struct {
+	groups  *Groups
+	build   prometheus.Histogram
+	unsound prometheus.Counter
+	changes *prometheus.CounterVec
+	refused *prometheus.CounterVec
+	moved   *prometheus.CounterVec
+}
+
+var (
+	descSize = prometheus.NewDesc("drover_nodegroup_size", "Machines wanted in a node group, as the autoscaler is told.", []string{"group"}, nil)
+	descMin  = prometheus.NewDesc("drover_nodegroup_min_size", "Minimum of a node group.", []string{"group"}, nil)
+	descMax  = prometheus.NewDesc("drover_nodegroup_max_size", "Maximum of a node group.", []string{"group"}, nil)
+	descWait = prometheus.NewDesc("drover_nodegroup_awaited", "Units of a node group that have neither node nor error.", []string{"group"}, nil)
+)
+
+func newMeasures(registry prometheus.Registerer, g *Groups) *measures {
+	m := &measures{
+		groups: g,
+		build: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "drover_nodegroup_snapshot_seconds", Help: "Time to bring the snapshot of the node groups up to date.",
+			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 14),
+		}),
+		unsound: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "drover_nodegroup_unsound_total", Help: "Snapshots that broke an invariant and were not published.",
+		}),
+		changes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "drover_nodegroup_changes_total", Help: "Writes for the autoscaler, by group and call.",
+		}, []string{"group", "call"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "drover_nodegroup_refused_total", Help: "Changes that were refused or failed, by call and kind of error; Unavailable holds those with an unknown outcome.",
+		}, []string{"call", "kind"}),
+		moved: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "drover_nodegroup_machines_total", Help: "Machines by which the autoscaler has raised or lowered sizes.",
+		}, []string{"group", "direction"}),
+	}
+	if registry != nil {
+		registry.MustRegister(m, m.build, m.unsound, m.changes, m.refused, m.moved)
+	}
+	return m
+}
+
+func (m *measures) built(took time.Duration) { m.build.Observe(took.Seconds()) }
+
+// changed counts a write that took a group from one size to another.
+func (m *measures) changed(group, call string, before, after int32) {
+	m.changes.WithLabelValues(group, call).Inc()
+	if after > before {
+		m.moved.WithLabelValues(group, "up").Add(float64(after - before))
+	} else if before > after {
+		m.moved.WithLabelValues(group, "down").Add(float64(before - after))
+	}
+}
+
+func (m *measures) failed(call string, err error) {
+	kind := string(KindOf(err))
+	if kind == "" {
+		kind = "Other"
+	}
+	m.refused.WithLabelValues(call, kind).Inc()
+}
+
+// Describe is prometheus.Collector's.
+func (m *measures) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descSize, descMin, descMax, descWait} {
+		out <- d
+	}
+}
+
+// Collect is prometheus.Collector's: it reads what the autoscaler would be told now.
+func (m *measures) Collect(out chan<- prometheus.Metric) {
+	for _, e := range m.groups.view.Load().entries {
+		for d, value := range map[*prometheus.Desc]int32{descSize: e.target, descMin: e.low, descMax: e.high, descWait: e.awaited} {
+			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), e.id)
+		}
+	}
+}

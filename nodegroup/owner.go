@@ -1,0 +1,86 @@
+package nodegroup
+
+import (
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/rollout"
+)
+
+// owner is the object that a group is sized by: a MachineDeployment, or, where that is asked for, a MachineSet that
+// belongs to none. It is read only.
+type owner struct {
+	client.Object
+	id        string
+	replicas  *int32
+	last      *int32
+	series    *int32
+	removals  []v1alpha1.Removal
+	template  *v1alpha1.NodeTemplate
+	backoffs  []v1alpha1.GroupBackoff
+	condition []metav1.Condition
+	// rolls: Machines of an older template are replaced by drover itself.
+	rolls bool
+}
+
+func deploymentOwner(d *v1alpha1.MachineDeployment) *owner {
+	onDelete := d.Spec.Strategy != nil && d.Spec.Strategy.Type == v1alpha1.OnDelete
+	return &owner{
+		Object: d, id: ID(d.Namespace, d.Name),
+		replicas: d.Spec.Replicas, last: d.Status.LastReplicas, series: d.Spec.PlaceholderSeries,
+		removals: d.Spec.Removals, template: d.Status.NodeTemplate, backoffs: d.Status.Backoffs,
+		condition: d.Status.Conditions, rolls: !d.Spec.Paused && !onDelete,
+	}
+}
+
+func setOwner(s *v1alpha1.MachineSet) *owner {
+	return &owner{
+		Object: s, id: setID(s.Namespace, s.Name),
+		replicas: s.Spec.Replicas, series: s.Spec.PlaceholderSeries, removals: s.Spec.Removals,
+		template: s.Status.NodeTemplate, backoffs: s.Status.Backoffs, condition: s.Status.Conditions,
+	}
+}
+
+// ownerOf reads an object of either kind; nil for any other.
+func ownerOf(o client.Object) *owner {
+	switch o := o.(type) {
+	case *v1alpha1.MachineDeployment:
+		return deploymentOwner(o)
+	case *v1alpha1.MachineSet:
+		return setOwner(o)
+	}
+	return nil
+}
+
+// blank is an empty object of the owner's kind and name, to read an answer into.
+func (o *owner) blank() client.Object {
+	meta := metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName()}
+	if _, ok := o.Object.(*v1alpha1.MachineSet); ok {
+		return &v1alpha1.MachineSet{ObjectMeta: meta}
+	}
+	return &v1alpha1.MachineDeployment{ObjectMeta: meta}
+}
+
+func (o *owner) key() types.NamespacedName { return client.ObjectKeyFromObject(o.Object) }
+
+// kind is for messages.
+func (o *owner) kind() string {
+	if _, ok := o.Object.(*v1alpha1.MachineSet); ok {
+		return "MachineSet"
+	}
+	return "MachineDeployment"
+}
+
+// frozen tells why nothing new may be ordered; empty when it may.
+func (o *owner) frozen() string {
+	c := apimeta.FindStatusCondition(o.condition, v1alpha1.ConditionFrozen)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return ""
+	}
+	return "it is frozen: " + c.Message
+}
+
+func (o *owner) paused() bool { return rollout.Paused(o.GetAnnotations()) }

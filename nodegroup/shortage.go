@@ -1,0 +1,61 @@
+package nodegroup
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// shortage is what the autoscaler is told at once of a Machine without a server whose flavor and zone are known to be
+// short: it was never asked for, because the last one that was did not come (design: shortages belong to the group). With
+// it comes when that was.
+func (s *Snapshot) shortage(g *group, m *member) (*InstanceError, time.Time) {
+	if m.facts().HasServer() {
+		return nil, time.Time{}
+	}
+	for i := range g.owner.backoffs {
+		b := &g.owner.backoffs[i]
+		policy := fault.PolicyOf(fault.Class(b.Class))
+		if !policy.OpensBackoff || !s.now.Before(b.Until.Time) || !concerns(b, m.machine) {
+			continue
+		}
+		g.at(b.Until.Time)
+		return &InstanceError{Code: b.Code, Message: fault.Line(b.Message), OutOfResources: policy.OutOfResources},
+			b.Until.Add(-waitOf(b, policy))
+	}
+	return nil, time.Time{}
+}
+
+// waitOf is how long the wait was that ends with the back-off.
+func waitOf(b *v1alpha1.GroupBackoff, policy fault.Policy) time.Duration {
+	wait := policy.Retry
+	for step := int32(1); step < b.Step && wait < policy.MaxRetry; step++ {
+		wait *= 2
+	}
+	return min(wait, policy.MaxRetry)
+}
+
+// concerns tells whether a Machine would ask for what is short. A spec that stands in a class or cannot be read tells
+// nothing else.
+func concerns(b *v1alpha1.GroupBackoff, m *v1alpha1.Machine) bool {
+	source, err := m.Spec.Provider()
+	if err != nil || source.Value == nil {
+		return true
+	}
+	// The keys are read without regard to case, as everywhere. A value that stands in a Secret or ConfigMap is no text.
+	var spec struct {
+		CloudProviderSpec struct{ Flavor, AvailabilityZone any }
+	}
+	if json.Unmarshal(source.Value.Raw, &spec) != nil {
+		return true
+	}
+	return alike(b.Flavor, spec.CloudProviderSpec.Flavor) && alike(b.Zone, spec.CloudProviderSpec.AvailabilityZone)
+}
+
+// alike tells whether a value may be the one that is short; one that is not given may be any.
+func alike(short string, value any) bool {
+	text, _ := value.(string)
+	return short == "" || text == "" || short == text
+}
