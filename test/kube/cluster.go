@@ -99,6 +99,11 @@ func (c *Cluster) bringUp(ctx context.Context, o Options) error {
 	if err := c.install(ctx); err != nil {
 		return err
 	}
+	if o.Prepare != nil {
+		if err := o.Prepare(ctx, c); err != nil {
+			return fmt.Errorf("preparing it for its controllers: %w", err)
+		}
+	}
 	if err := c.startComponents(ctx, o); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -49,6 +50,10 @@ type Options struct {
 	// APIServerFlags are appended to kube-apiserver's own, so that they win;
 	// those that Start itself depends on are refused.
 	APIServerFlags []string
+	// Prepare, when given, is called once the API server serves and before the
+	// other components start. A controller manager that finds its kinds defined
+	// collects their garbage from the start; it notices later ones every 30 s.
+	Prepare func(context.Context, *Cluster) error
 	// Log gets a line per step, nil means none. The components' own logs are
 	// files in Dir/log; their last lines stand in the error of a failed start.
 	Log io.Writer
