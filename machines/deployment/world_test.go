@@ -81,20 +81,23 @@ func (a *actor) patch(ctx context.Context, m *v1alpha1.Machine, fields map[strin
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	cluster := kube.ForTest(t, kube.Options{Components: []kube.Component{kube.ControllerManager}})
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
+	cluster := kube.ForTest(t, kube.Options{Components: []kube.Component{kube.ControllerManager}, Prepare: func(ctx context.Context, c *kube.Cluster) error {
+		direct, err := client.New(c.Config, client.Options{Scheme: scheme})
+		if err != nil {
+			return err
+		}
+		return deploy.Apply(ctx, direct, "crds")
+	}})
 	config := *cluster.Config
 	config.QPS, config.Burst = -1, 0
 	direct, err := client.New(&config, client.Options{Scheme: scheme})
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := deploy.Apply(t.Context(), direct, "crds"); err != nil {
 		t.Fatal(err)
 	}
 	mgr, err := ctrl.NewManager(&config, ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Logger: zap.New(zap.UseDevMode(true), zap.WriteTo(t.Output()))})

@@ -66,6 +66,7 @@ func (r *Reconciler) claim(ctx context.Context, set *v1alpha1.MachineSet, select
 		if err := r.writeOwners(ctx, m, refs, string(set.UID)); err != nil {
 			return nil, err
 		}
+		r.pending.gone(client.ObjectKeyFromObject(set), m)
 	}
 	orphans, err := r.indexed(ctx, set.Namespace, noController)
 	if err != nil {

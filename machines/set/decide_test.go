@@ -65,12 +65,12 @@ func TestDecide(t *testing.T) {
 		create   int
 		remove   []string
 	}{
-		"MC-32 what is missing is made":                       {testSet(3), []*v1alpha1.Machine{machine("a", 1)}, 2, nil},
-		"MC-33 a deleting one is not counted":                 {testSet(2), []*v1alpha1.Machine{machine("a", 1), deleting(machine("b", 1))}, 1, nil},
-		"MC-36 the one without a node goes first":             {testSet(1), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"b"}},
-		"CA-C88 the listed one goes, and none is made for it": {listing(testSet(1), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"a"}},
-		"CA-C65 a listed one goes at an unchanged size":       {listing(testSet(2), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", 1)}, 1, []string{"a"}},
-		"CA-C68 listed and deleting already":                  {listing(testSet(1), "a"), []*v1alpha1.Machine{deleting(machine("a", 1)), machine("b", 1)}, 0, nil},
+		"MC-32 what is missing is made":                                         {testSet(3), []*v1alpha1.Machine{machine("a", 1)}, 2, nil},
+		"MC-33 a deleting one is not counted":                                   {testSet(2), []*v1alpha1.Machine{machine("a", 1), deleting(machine("b", 1))}, 1, nil},
+		"MC-36 the one without a node goes first":                               {testSet(1), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"b"}},
+		"CA-C88 the listed one goes, and none is made for it":                   {listing(testSet(1), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"a"}},
+		"CA-C65 MCM-30 a listed one goes at an unchanged size, and one is made": {listing(testSet(2), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", 1)}, 1, []string{"a"}},
+		"CA-C68 listed and deleting already":                                    {listing(testSet(1), "a"), []*v1alpha1.Machine{deleting(machine("a", 1)), machine("b", 1)}, 0, nil},
 		"a listed one of the same name with another UID stays": {func() *v1alpha1.MachineSet {
 			s := listing(testSet(1), "a")
 			s.Spec.Removals[0].UID = "former"
@@ -197,6 +197,45 @@ func TestNewMachine(t *testing.T) {
 	}
 	if !metav1.IsControlledBy(m, set) || m.OwnerReferences[0].BlockOwnerDeletion == nil {
 		t.Errorf("MC-32 owners %v", m.OwnerReferences)
+	}
+}
+
+func TestCeiling(t *testing.T) {
+	for name, tt := range map[string]struct{ create, wanted, released, want int }{
+		"MCM-35 a new set makes all":                     {100, 100, 0, 100},
+		"MCM-35 all may be replaced once":                {100, 100, 100, 100},
+		"MCM-35 what was released counts":                {1, 1, 11, 1},
+		"MCM-35 at the ceiling none is made":             {1, 1, 12, 0},
+		"MCM-35 beyond the ceiling none is made":         {1, 1, 50, 0},
+		"MCM-35 below the ceiling as many as there fit":  {20, 20, 45, 5},
+		"MCM-35 a small set has room for some oddities":  {1, 1, 3, 1},
+		"MCM-35 living ones count, and what is released": {2, 10, 20, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := underCeiling(tt.create, tt.wanted, tt.released)
+			if got != tt.want || (err == nil) != (got == tt.create) {
+				t.Errorf("makes %d of %d, %v; want %d", got, tt.create, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestConditions(t *testing.T) {
+	set := testSet(3)
+	reason, message := "CreateError", "no"
+	now := metav1.NewTime(start)
+	healthy := conditions(set, v1alpha1.MachineSetStatus{AvailableReplicas: 3}, 3, now)
+	set.Status.Conditions = healthy
+	later := metav1.NewTime(start.Add(time.Hour))
+	failed := conditions(set, v1alpha1.MachineSetStatus{AvailableReplicas: 3, ErrorReason: &reason, ErrorMessage: &message}, 3, later)
+	if healthy[0].Status != "True" || healthy[1].Status != "False" || failed[1].Status != "True" || failed[1].Message != "no" {
+		t.Errorf("MC-27 got %+v, then %+v", healthy, failed)
+	}
+	if !failed[0].LastTransitionTime.Equal(&now) || !failed[1].LastTransitionTime.Equal(&later) || failed[0].ObservedGeneration != 4 {
+		t.Errorf("MC-27 the times are %+v", failed)
+	}
+	if few := conditions(set, v1alpha1.MachineSetStatus{AvailableReplicas: 2}, 3, now); few[0].Status != "False" {
+		t.Errorf("2 of 3 are %+v", few[0])
 	}
 }
 
