@@ -28,6 +28,7 @@ func TestWhatDroverMayDo(t *testing.T) {
 		{true, "update certificatesigningrequests.certificates.k8s.io/approval", "", account},
 		{true, "approve signers.certificates.k8s.io:kubernetes.io/kubelet-serving", "", account},
 		{true, "approve signers.certificates.k8s.io:kubernetes.io/kube-apiserver-client-kubelet", "", account},
+		{true, "create subjectaccessreviews.authorization.k8s.io", "", account},
 		{true, "create secrets", "kube-system", account},
 		{true, "patch secrets", "kube-system", account},
 		{true, "get configmaps:cluster-info", "kube-public", account},
@@ -49,6 +50,7 @@ func TestWhatDroverMayDo(t *testing.T) {
 		{false, "approve signers.certificates.k8s.io:kubernetes.io/kube-apiserver-client", "", account},
 		{false, "delete machineclasses.cluster.k8s.io", "anywhere", account},
 		{false, "patch secrets", "anywhere", account},
+		{false, "list clusterrolebindings.rbac.authorization.k8s.io", "", account},
 		{false, "create clusterrolebindings.rbac.authorization.k8s.io", "", account},
 		{false, "update customresourcedefinitions.apiextensions.k8s.io", "", account},
 

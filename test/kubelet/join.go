@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"fmt"
 	"net"
+	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -83,8 +84,28 @@ func obtain(ctx context.Context, client kubernetes.Interface, node string, r req
 	return certPEM, keyPEM, nil
 }
 
+// certificate comes with its key.
+type certificate struct {
+	cert, key []byte
+	// renew is when another one is to be asked for.
+	renew time.Time
+}
+
+// obtained reads a certificate that was granted.
+func (o Options) obtained(certPEM, keyPEM []byte) (*certificate, error) {
+	chain, err := cert.ParseCertsPEM(certPEM)
+	if err != nil {
+		return nil, fmt.Errorf("reading the certificate that was granted: %w", err)
+	}
+	after := o.Rotate
+	if after == 0 {
+		after = chain[0].NotAfter.Sub(chain[0].NotBefore) * 8 / 10
+	}
+	return &certificate{cert: certPEM, key: keyPEM, renew: o.Clock.Now().Add(after)}, nil
+}
+
 // join turns the bootstrap token into the node's own identity.
-func join(ctx context.Context, s *settings) (*rest.Config, error) {
+func join(ctx context.Context, o Options, s *settings) (*certificate, error) {
 	client, err := kubernetes.NewForConfig(s.bootstrap)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", BootstrapFile, err)
@@ -93,8 +114,17 @@ func join(ctx context.Context, s *settings) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	return o.obtained(certPEM, keyPEM)
+}
+
+// clientFor is the API as the holder of that certificate reaches it.
+func (s *settings) clientFor(c *certificate) (kubernetes.Interface, error) {
 	own := rest.AnonymousClientConfig(s.bootstrap)
-	own.CertData, own.KeyData = certPEM, keyPEM
+	own.CertData, own.KeyData = c.cert, c.key
 	own.UserAgent = "kubelet/" + s.version + " (simulated)"
-	return own, nil
+	client, err := kubernetes.NewForConfig(own)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return client, nil
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 )
 
@@ -27,12 +27,17 @@ type Options struct {
 	ReadyAfter time.Duration
 	// Heartbeat is how often the lease and the conditions are renewed. Default: 10 s.
 	Heartbeat time.Duration
+	// Rotate is how long a certificate is used before another is asked for under its name. Default: 80 % of its life, as
+	// a kubelet does.
+	Rotate time.Duration
 	// Clock is the time. Default: the real one.
 	Clock clock.Clock
 }
 
 const (
 	defaultHeartbeat = 10 * time.Second
+	// kubeletUnit is what a boot must start.
+	kubeletUnit = "kubelet.service"
 	// restartAfter is how long systemd waits before it starts a failed kubelet again.
 	restartAfter = time.Second
 	// settleEvery is how often a node that is not settled yet (not Ready, no addresses) looks again.
@@ -91,21 +96,23 @@ func boot(ctx context.Context, o Options) (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !slices.Contains(files.Units, kubeletUnit) {
+		return nil, fmt.Errorf("starting the kubelet: the user data starts no %s", kubeletUnit)
+	}
 	return s, nil
 }
 
 // serve is one run of the kubelet's process: join, register, then keep the node alive.
 func serve(ctx context.Context, o Options, s *settings) error {
-	config, err := join(ctx, s)
+	own, err := join(ctx, o, s)
 	if err != nil {
 		return err
 	}
-	client, err := kubernetes.NewForConfig(config)
+	n, err := newNode(o, s)
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return err
 	}
-	n, err := newNode(o, s, client)
-	if err != nil {
+	if err := n.use(own); err != nil {
 		return err
 	}
 	if err := n.register(ctx); err != nil {
@@ -117,6 +124,7 @@ func serve(ctx context.Context, o Options, s *settings) error {
 		if err := n.beat(ctx); err != nil && ctx.Err() == nil {
 			o.Console("kubelet: " + err.Error())
 		}
+		wait = min(wait, n.rotate(ctx))
 		if !n.settled() {
 			wait = min(wait, settleEvery)
 		}

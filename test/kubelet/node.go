@@ -33,13 +33,15 @@ type node struct {
 	ready      bool
 	// reported is when the conditions were last written.
 	reported time.Time
-	// serving: the certificate of the kubelet's own server has been asked for, or is not wanted.
-	serving bool
-	renewed time.Time
+	// identity is the node's own certificate, server that of the kubelet's server.
+	identity, server rotation
+	// addresses are the node's, once it has any.
+	addresses []corev1.NodeAddress
+	renewed   time.Time
 }
 
-func newNode(o Options, s *settings, client kubernetes.Interface) (*node, error) {
-	n := &node{o: o, s: s, client: client, serving: !s.config.ServerTLSBootstrap}
+func newNode(o Options, s *settings) (*node, error) {
+	n := &node{o: o, s: s}
 	n.capacity = capacity(o.Capacity, &s.config)
 	var err error
 	if n.free, err = allocatable(n.capacity, &s.config); err != nil {
@@ -130,10 +132,13 @@ func (n *node) register(ctx context.Context) error {
 }
 
 // settled tells whether nothing is left to do but heartbeats.
-func (n *node) settled() bool { return n.ready && n.serving && !n.reported.IsZero() }
+func (n *node) settled() bool { return n.ready && n.addressed() && !n.reported.IsZero() }
 
-// beat renews the lease and the conditions when they are due, reports what has changed, and asks for the serving
-// certificate once the node has addresses.
+// addressed tells whether the node has the addresses that a serving certificate is for, or needs none.
+func (n *node) addressed() bool { return len(n.addresses) > 0 || !n.s.config.ServerTLSBootstrap }
+
+// beat renews the lease and the conditions when they are due, reports what has changed, and sees whether the node has
+// addresses.
 func (n *node) beat(ctx context.Context) error {
 	now := n.o.Clock.Now()
 	if due(n.renewed, now, n.o.Heartbeat) {
@@ -143,7 +148,7 @@ func (n *node) beat(ctx context.Context) error {
 		n.renewed = now
 	}
 	becomes := !n.ready && now.Sub(n.registered) >= n.o.ReadyAfter
-	if !becomes && n.serving && !due(n.reported, now, n.o.Heartbeat) {
+	if !becomes && n.addressed() && !due(n.reported, now, n.o.Heartbeat) {
 		return nil
 	}
 	obj, err := n.client.CoreV1().Nodes().Get(ctx, n.s.name, metav1.GetOptions{})
@@ -156,10 +161,7 @@ func (n *node) beat(ctx context.Context) error {
 		}
 		n.reported = now
 	}
-	if !n.serving && len(obj.Status.Addresses) > 0 {
-		n.serving = true
-		go n.serveTLS(ctx, obj.Status.Addresses)
-	}
+	n.addresses = obj.Status.Addresses
 	return nil
 }
 
@@ -180,17 +182,6 @@ func (n *node) report(obj *corev1.Node, becomes bool) error {
 		n.o.Console("kubelet: node " + n.s.name + " is ready")
 	}
 	return nil
-}
-
-// serveTLS gets the certificate of the kubelet's own server. Nothing connects to it here; that it is granted matters.
-func (n *node) serveTLS(ctx context.Context, addresses []corev1.NodeAddress) {
-	if _, _, err := obtain(ctx, n.client, n.s.name, servingRequest(addresses)); err != nil {
-		if ctx.Err() == nil {
-			n.o.Console("kubelet: " + err.Error())
-		}
-		return
-	}
-	n.o.Console("kubelet: serving certificate is granted")
 }
 
 func (n *node) renewLease(ctx context.Context, now time.Time) error {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/vincent-petithory/dataurl"
@@ -18,6 +19,8 @@ type Boot struct {
 	Files map[string]string
 	// Hostname is what the user data names the host; empty when it does not.
 	Hostname string
+	// Units are the systemd units that are started.
+	Units []string
 }
 
 // ParseUserData reads a cloud-config or an Ignition document, compressed or not.
@@ -59,11 +62,12 @@ func parseCloudConfig(text []byte) (*Boot, error) {
 			Content  string `json:"content"`
 			Encoding string `json:"encoding"`
 		} `json:"write_files"`
+		RunCmd []any `json:"runcmd"`
 	}
 	if err := yaml.Unmarshal(text, &doc); err != nil {
 		return nil, fmt.Errorf("reading cloud-config: %w", err)
 	}
-	boot := &Boot{Files: map[string]string{}, Hostname: doc.Hostname}
+	boot := &Boot{Files: map[string]string{}, Hostname: doc.Hostname, Units: started(doc.RunCmd)}
 	for _, f := range doc.WriteFiles {
 		content, err := decodeContent(f.Content, f.Encoding)
 		if err != nil {
@@ -72,6 +76,26 @@ func parseCloudConfig(text []byte) (*Boot, error) {
 		boot.Files[f.Path] = content
 	}
 	return boot, nil
+}
+
+// started are the units that commands of a boot start; a command is a line for a shell, or a list of words.
+func started(commands []any) []string {
+	var units []string
+	for _, c := range commands {
+		words := strings.Fields(strings.Trim(fmt.Sprint(c), "[]"))
+		if len(words) < 2 || words[0] != "systemctl" || !slices.Contains([]string{"start", "restart", "enable"}, words[1]) {
+			continue
+		}
+		if words[1] == "enable" && !slices.Contains(words, "--now") {
+			continue
+		}
+		for _, w := range words[2:] {
+			if !strings.HasPrefix(w, "-") {
+				units = append(units, w)
+			}
+		}
+	}
+	return units
 }
 
 // decodeContent undoes a write_files encoding, by the names that cloud-init knows.
@@ -108,6 +132,12 @@ func parseIgnition(text []byte) (*Boot, error) {
 				} `json:"contents"`
 			} `json:"files"`
 		} `json:"storage"`
+		Systemd struct {
+			Units []struct {
+				Name    string `json:"name"`
+				Enabled bool   `json:"enabled"`
+			} `json:"units"`
+		} `json:"systemd"`
 	}
 	if err := json.Unmarshal(text, &doc); err != nil {
 		return nil, fmt.Errorf("reading Ignition document: %w", err)
@@ -123,6 +153,11 @@ func parseIgnition(text []byte) (*Boot, error) {
 			return nil, fmt.Errorf("reading Ignition document: file %s: %w", f.Path, err)
 		}
 		boot.Files[f.Path] = string(content)
+	}
+	for _, u := range doc.Systemd.Units {
+		if u.Enabled {
+			boot.Units = append(boot.Units, u.Name)
+		}
 	}
 	boot.Hostname = strings.TrimSpace(boot.Files[hostnameFile])
 	return boot, nil

@@ -45,6 +45,21 @@ func TestParseUserData(t *testing.T) {
 	}
 }
 
+func TestParseUserDataTellsWhatIsStarted(t *testing.T) {
+	for name, raw := range map[string]string{
+		"by commands":             "#cloud-config\nruncmd: [[systemctl, daemon-reload], [systemctl, enable, other.service], [systemctl, start, --no-block, a.service, kubelet.service]]\n",
+		"by lines":                "#cloud-config\nruncmd: ['systemctl enable --now a.service kubelet.service', 'echo start b.service']\n",
+		"by an Ignition document": `{"systemd":{"units":[{"name":"a.service","enabled":true},{"name":"b.service","mask":true},{"name":"kubelet.service","enabled":true}]}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			boot, err := ParseUserData([]byte(raw))
+			if err != nil || strings.Join(boot.Units, " ") != "a.service kubelet.service" {
+				t.Errorf("got %+v, error %v", boot, err)
+			}
+		})
+	}
+}
+
 func TestParseUserDataSaysWhatIsWrong(t *testing.T) {
 	for name, c := range map[string]struct{ raw, want string }{
 		"nothing":             {" \n", "it is empty"},

@@ -1,0 +1,422 @@
+package csr
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/drover-project/drover/deploy"
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/test/kube"
+	"github.com/drover-project/drover/test/kubelet"
+)
+
+// plane is a real control plane with the approver on it, and nothing else of drover's.
+type plane struct {
+	*testing.T
+	ctx    context.Context
+	kube   *kube.Cluster
+	client client.Client
+	mgr    manager.Manager
+	source *bootstrap.Source
+}
+
+func newPlane(t *testing.T) *plane {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	p := &plane{T: t, ctx: ctx, kube: kube.ForTest(t, kube.Options{Components: []kube.Component{kube.ControllerManager}})}
+	scheme := runtime.NewScheme()
+	p.must(clientgoscheme.AddToScheme(scheme))
+	p.must(v1alpha1.AddToScheme(scheme))
+	var err error
+	p.client, err = client.New(p.kube.Config, client.Options{Scheme: scheme})
+	p.must(err)
+	p.must(deploy.Apply(ctx, p.client, "crds"))
+	log := zap.New(zap.UseDevMode(true), zap.WriteTo(t.Output()))
+	ctrl.SetLogger(log)
+	p.mgr, err = ctrl.NewManager(p.kube.Config, ctrl.Options{
+		Scheme: scheme, Logger: log, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
+	})
+	p.must(err)
+	p.source = bootstrap.New(bootstrap.Options{Control: p.mgr, Target: p.mgr, Clock: clock.RealClock{}, Rand: rand.Reader, StartupTaint: v1alpha1.DefaultStartupTaint})
+	p.must(New(Options{Control: p.mgr, Target: p.mgr, Clock: clock.RealClock{}}).SetupWithManager(p.mgr))
+	ended := make(chan error, 1)
+	go func() { ended <- p.mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func (p *plane) must(err error) {
+	p.Helper()
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
+// within runs a part of the test that fails by itself.
+func (p *plane) within(name string, part func(p *plane)) {
+	p.Run(name, func(t *testing.T) {
+		inner := *p
+		inner.T = t
+		part(&inner)
+	})
+}
+
+func (p *plane) until(what string, ok func() bool) {
+	p.Helper()
+	err := wait.PollUntilContextTimeout(p.ctx, 50*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) { return ok(), nil })
+	if err != nil {
+		p.Fatalf("waiting until %s: %v", what, err)
+	}
+}
+
+// machine makes a Machine whose server is recorded and awaited.
+func (p *plane) machine(name, server string, owner client.Object, kind string) *v1alpha1.Machine {
+	p.Helper()
+	m := &v1alpha1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+		Spec: v1alpha1.MachineSpec{
+			Versions:   v1alpha1.MachineVersionInfo{Kubelet: "1.37.1"},
+			ProviderID: ptr.To("openstack:///" + server),
+			Metadata:   v1alpha1.EmbeddedMetadata{Labels: map[string]string{"team": "blue", "node-role.kubernetes.io/worker": ""}},
+		},
+	}
+	if owner != nil {
+		m.OwnerReferences = ownedBy(owner, kind)
+	}
+	p.must(p.client.Create(p.ctx, m))
+	p.seen(m)
+	return m
+}
+
+func ownedBy(owner client.Object, kind string) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind, Name: owner.GetName(), UID: owner.GetUID(), Controller: ptr.To(true)}}
+}
+
+// seen waits until drover's cache shows an object as it was written.
+func (p *plane) seen(o client.Object) {
+	p.Helper()
+	key := client.ObjectKeyFromObject(o)
+	have := o.DeepCopyObject().(client.Object)
+	p.until("the cache shows "+key.String(), func() bool {
+		return p.mgr.GetClient().Get(p.ctx, key, have) == nil && have.GetResourceVersion() == o.GetResourceVersion()
+	})
+}
+
+// joined records the node of a Machine, as the Machine controller does.
+func (p *plane) joined(m *v1alpha1.Machine, addresses ...corev1.NodeAddress) {
+	p.Helper()
+	base := m.DeepCopy()
+	m.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: m.Name}
+	m.Status.Addresses = addresses
+	p.must(p.client.Patch(p.ctx, m, client.MergeFrom(base)))
+	p.seen(m)
+}
+
+// console is what a simulated server has printed.
+type console struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (c *console) print(line string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lines = append(c.lines, line)
+}
+
+func (c *console) count(line string) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.lines {
+		if l == line {
+			n++
+		}
+	}
+	return n
+}
+
+// boot runs a server that finds that user data.
+func (p *plane) boot(server, name string, userData []byte) *console {
+	metadata := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
+		if strings.HasSuffix(in.URL.Path, "user_data") {
+			_, _ = out.Write(userData)
+			return
+		}
+		_ = json.NewEncoder(out).Encode(map[string]string{"uuid": server, "name": name})
+	}))
+	c := &console{}
+	ctx, stop := context.WithCancel(p.ctx)
+	var running sync.WaitGroup
+	running.Go(func() {
+		_ = kubelet.Run(ctx, kubelet.Options{
+			MetadataURL: metadata.URL, InstanceID: server, Console: c.print, Rotate: 400 * time.Millisecond,
+			Capacity: corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("4Gi"), "ephemeral-storage": resource.MustParse("20Gi")},
+		})
+	})
+	p.Cleanup(func() {
+		stop()
+		running.Wait()
+		metadata.Close()
+		if p.Failed() {
+			p.Log(strings.Join(c.lines, "\n"))
+		}
+	})
+	return c
+}
+
+func TestOnARealControlPlane(t *testing.T) {
+	p := newPlane(t)
+	for _, system := range []string{"ubuntu", "flatcar"} {
+		p.within(system+" boots with drover's user data, joins, and MC-58 renews both certificates", func(p *plane) { testLife(p, system) })
+	}
+	p.within("MC-58 what a token may not have is denied", testDenied)
+	p.within("MC-58 a token of operating-system-manager's joins awaited Machines of its deployment alone", testSharedToken)
+	p.within("a token that outlived its Machine is collected", testCollect)
+	p.within("a kubelet may set exactly the labels that it registers with", testLabels)
+	p.within("MC-58 somebody else who approves for everybody is warned of", testGuard)
+}
+
+func testLife(p *plane, system string) {
+	name, server := "life-"+system, "0a1b2c3d-0000-4000-8000-00000000000"+map[string]string{"ubuntu": "1", "flatcar": "2"}[system]
+	m := p.machine(name, server, nil, "")
+	userData, err := p.source.UserData(p.ctx, m, &v1alpha1.ProviderConfig{OperatingSystem: system})
+	p.must(err)
+	printed := p.boot(server, name, userData)
+	var n corev1.Node
+	p.until("the node registers", func() bool { return p.client.Get(p.ctx, types.NamespacedName{Name: name}, &n) == nil })
+	if n.Spec.ProviderID != "openstack:///"+server || n.Labels["team"] != "blue" || n.Status.NodeInfo.KubeletVersion != "v1.37.1" {
+		p.Errorf("node %+v %v", n.Spec, n.Labels)
+	}
+	if !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.DefaultStartupTaint }) {
+		p.Errorf("taints %v", n.Spec.Taints)
+	}
+	addresses := []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}, {Type: corev1.NodeHostName, Address: name}}
+	p.joined(m, addresses...)
+	base := n.DeepCopy()
+	n.Status.Addresses = addresses
+	p.must(p.client.Status().Patch(p.ctx, &n, client.MergeFrom(base)))
+	for _, line := range []string{"kubelet: serving certificate is granted", "kubelet: serving certificate is renewed", "kubelet: client certificate is renewed"} {
+		p.until("the console says "+line, func() bool { return printed.count(line) > 0 })
+	}
+	renewed := printed.count("kubelet: client certificate is renewed")
+	p.until("it is renewed again, under the renewed one", func() bool { return printed.count("kubelet: client certificate is renewed") > renewed })
+}
+
+// ask makes a request in somebody's name and gives what was decided, once something was.
+func (p *plane) ask(config *rest.Config, name string, template *x509.CertificateRequest, usages ...certificatesv1.KeyUsage) func() (certificatesv1.RequestConditionType, string) {
+	p.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	p.must(err)
+	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
+	p.must(err)
+	c, err := client.New(config, client.Options{Scheme: p.client.Scheme()})
+	p.must(err)
+	r := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName, Usages: usages,
+		},
+	}
+	// A token is known to the API server a moment after its Secret is.
+	p.until("the request is taken", func() bool { return c.Create(p.ctx, r.DeepCopy()) == nil })
+	return func() (certificatesv1.RequestConditionType, string) {
+		p.must(p.client.Get(p.ctx, types.NamespacedName{Name: name}, r))
+		for _, c := range r.Status.Conditions {
+			return c.Type, c.Message
+		}
+		return "", ""
+	}
+}
+
+func nodeRequest(name string) *x509.CertificateRequest {
+	return &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + name, Organization: []string{"system:nodes"}}}
+}
+
+func testDenied(p *plane) {
+	m := p.machine("denied", "0a1b2c3d-0000-4000-8000-000000000010", nil, "")
+	token, err := p.source.Tokens.Ensure(p.ctx, m)
+	p.must(err)
+	config := p.kube.ConfigForToken(token.String())
+	for name, change := range map[string]func(*x509.CertificateRequest, *[]certificatesv1.KeyUsage){
+		"another-node": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.Subject.CommonName = "system:node:other" },
+		"no-node":      func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.Subject.CommonName = "kubernetes-admin" },
+		"second-organization": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
+			r.Subject.Organization = append(r.Subject.Organization, "system:masters")
+		},
+		"more-of-a-subject": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.Subject.OrganizationalUnit = []string{"x"} },
+		"host-name":         func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.DNSNames = []string{"denied"} },
+		"address":           func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.IPAddresses = []net.IP{net.ParseIP("10.0.0.5")} },
+		"uri":               func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.URIs = []*url.URL{{Scheme: "spiffe", Host: "x"}} },
+		"e-mail":            func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.EmailAddresses = []string{"a@b"} },
+		"usage":             func(_ *x509.CertificateRequest, u *[]certificatesv1.KeyUsage) { *u = append(*u, serving) },
+	} {
+		p.within(name, func(p *plane) {
+			template, usages := nodeRequest("denied"), []certificatesv1.KeyUsage{sign, auth}
+			change(template, &usages)
+			decided := p.ask(config, "denied-"+name, template, usages...)
+			p.until("it is decided", func() bool { kind, _ := decided(); return kind != "" })
+			if kind, why := decided(); kind != certificatesv1.CertificateDenied {
+				p.Errorf("%s: %s", kind, why)
+			}
+		})
+	}
+}
+
+func testSharedToken(p *plane) {
+	d := &v1alpha1.MachineDeployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "managed", Namespace: "default", Annotations: map[string]string{"k8c.io/operating-system-profile": "osp-ubuntu"}},
+		Spec:       v1alpha1.MachineDeploymentSpec{Selector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}, Template: v1alpha1.MachineTemplateSpec{Metadata: v1alpha1.EmbeddedMetadata{Labels: map[string]string{"a": "b"}}}},
+	}
+	p.must(p.client.Create(p.ctx, d))
+	set := &v1alpha1.MachineSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "managed-1", Namespace: "default", OwnerReferences: ownedBy(d, "MachineDeployment")},
+		Spec:       v1alpha1.MachineSetSpec{Selector: d.Spec.Selector, Template: d.Spec.Template},
+	}
+	p.must(p.client.Create(p.ctx, set))
+	p.seen(d)
+	p.seen(set)
+	p.must(p.client.Create(p.ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-shared", Namespace: "kube-system", Labels: map[string]string{"machinedeployment.k8s.io/name": "default-managed"}},
+		Type:       "bootstrap.kubernetes.io/token",
+		StringData: map[string]string{"token-id": "shared", "token-secret": "0123456789abcdef", "usage-bootstrap-authentication": "true", "auth-extra-groups": bootstrap.GroupOSM},
+	}))
+	p.must(p.client.Create(p.ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "osm"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:node-bootstrapper"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: bootstrap.GroupOSM}},
+	}))
+	config := p.kube.ConfigForToken("shared.0123456789abcdef")
+	p.machine("shared-awaited", "0a1b2c3d-0000-4000-8000-000000000020", set, "MachineSet")
+	p.joined(p.machine("shared-joined", "0a1b2c3d-0000-4000-8000-000000000021", set, "MachineSet"))
+	p.machine("shared-stranger", "0a1b2c3d-0000-4000-8000-000000000022", nil, "")
+	stranger := p.ask(config, "shared-stranger", nodeRequest("shared-stranger"), sign, auth)
+	for name, want := range map[string]certificatesv1.RequestConditionType{"shared-awaited": certificatesv1.CertificateApproved, "shared-joined": certificatesv1.CertificateDenied} {
+		decided := p.ask(config, name, nodeRequest(name), sign, auth)
+		p.until("it is decided", func() bool { kind, _ := decided(); return kind != "" })
+		if kind, why := decided(); kind != want {
+			p.Errorf("%s: %s: %s", name, kind, why)
+		}
+	}
+	if kind, why := stranger(); kind != "" {
+		p.Errorf("the request for another deployment's Machine was decided: %s %s", kind, why)
+	}
+}
+
+func testCollect(p *plane) {
+	gone := p.machine("collect-gone", "0a1b2c3d-0000-4000-8000-000000000030", nil, "")
+	joined := p.machine("collect-joined", "0a1b2c3d-0000-4000-8000-000000000031", nil, "")
+	waiting := p.machine("collect-waiting", "0a1b2c3d-0000-4000-8000-000000000032", nil, "")
+	names := map[*v1alpha1.Machine]string{}
+	for _, m := range []*v1alpha1.Machine{gone, joined, waiting} {
+		token, err := p.source.Tokens.Ensure(p.ctx, m)
+		p.must(err)
+		names[m] = "bootstrap-token-" + token.ID
+	}
+	p.must(p.client.Delete(p.ctx, gone))
+	p.joined(joined)
+	if _, err := p.source.Collect(p.ctx); err != nil {
+		p.Fatal(err)
+	}
+	for m, name := range names {
+		err := p.client.Get(p.ctx, types.NamespacedName{Namespace: "kube-system", Name: name}, &corev1.Secret{})
+		if left := err == nil; left != (m == waiting) {
+			p.Errorf("the token of %s: %v", m.Name, err)
+		}
+	}
+}
+
+func testLabels(p *plane) {
+	config, err := p.kube.ConfigForUser("system:node:labelled", "system:nodes")
+	p.must(err)
+	c, err := client.New(config, client.Options{Scheme: p.client.Scheme()})
+	p.must(err)
+	for _, key := range []string{
+		"team", "example.com/team", "machine-controller/owned-by", "kubernetes.io/hostname", "kubernetes.io/arch", "kubernetes.io/os",
+		"topology.kubernetes.io/zone", "topology.kubernetes.io/region", "node.kubernetes.io/instance-type", "node.kubernetes.io/anything",
+		"kubelet.kubernetes.io/anything", "sub.node.kubernetes.io/anything", "failure-domain.beta.kubernetes.io/zone", "beta.kubernetes.io/os",
+		"beta.kubernetes.io/instance-type", "node-role.kubernetes.io/worker", "node-restriction.kubernetes.io/team", "x.node-restriction.kubernetes.io/team",
+		"cluster.k8s.io/cluster-name", "example.kubernetes.io/x", "k8s.io/x", "kubernetes.io/x", "notkubernetes.io/x", "topology.k8s.io/x",
+	} {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "labelled", Labels: map[string]string{key: "x"}}}
+		err := c.Create(p.ctx, n, client.DryRunAll)
+		if taken := err == nil; taken != bootstrap.MayRegister(key) {
+			p.Errorf("%s: drover registers with it: %v; the API server: %v", key, !taken, err)
+		}
+	}
+}
+
+func testGuard(p *plane) {
+	registry := prometheus.NewRegistry()
+	g, err := NewGuard(p.mgr, clock.RealClock{}, registry)
+	p.must(err)
+	value := func() float64 {
+		families, err := registry.Gather()
+		p.must(err)
+		return families[0].Metric[0].GetGauge().GetValue()
+	}
+	g.look(p.ctx)
+	if why, err := g.Others(p.ctx); why != "" || err != nil || value() != 0 {
+		p.Fatalf("nobody else approves, yet %q, error %v, metric %v", why, err, value())
+	}
+	p.must(p.client.Create(p.ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "approves-for-everybody"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:certificates.k8s.io:certificatesigningrequests:nodeclient"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:bootstrappers"}},
+	}))
+	p.until("the binding is named", func() bool {
+		why, err := g.Others(p.ctx)
+		return err == nil && strings.Contains(why, "approves-for-everybody")
+	})
+	g.look(p.ctx)
+	if value() != 1 {
+		p.Errorf("metric %v", value())
+	}
+	p.until("there is an Event", func() bool {
+		var list eventsv1.EventList
+		p.must(p.client.List(p.ctx, &list))
+		return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
+			return e.Reason == reasonOthersApprove && e.Regarding.Name == "drover:node-bootstrapper" && strings.Contains(e.Note, "approves-for-everybody")
+		})
+	})
+}
