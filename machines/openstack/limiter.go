@@ -21,6 +21,8 @@ const (
 	patience = 2 * time.Second
 	// mostPromised bounds the time after which a caller is told to come back.
 	mostPromised = 30 * time.Second
+	// leastPeriod stands for the time between two requests before it is known, and below it nobody is told to come back.
+	leastPeriod = 20 * time.Millisecond
 )
 
 // limits hold what each endpoint is asked: one gate per service and host.
@@ -218,16 +220,18 @@ func (g *gate) period(l *lane) time.Duration {
 	return period
 }
 
-// promise spreads those who are sent away over the time to come, each group over its share; the caller holds the lock.
+// promise spreads those who are sent away over the time from when their group's part of the line will be empty, each group
+// over its share; the caller holds the lock.
 func (l *lane) promise(group string, now time.Time, period time.Duration) time.Duration {
 	if l.line.Len() == 0 && len(l.promised) > mostConcurrent {
 		clear(l.promised)
 	}
+	turn := max(period, leastPeriod) * time.Duration(max(1, l.line.Groups()))
 	next := l.promised[group]
-	if next.Before(now.Add(patience)) {
-		next = now.Add(patience)
+	if empty := now.Add(turn * time.Duration(l.line.Of(group))); next.Before(empty) {
+		next = empty
 	}
-	next = next.Add(period * time.Duration(max(1, l.line.Groups())))
+	next = next.Add(turn)
 	if most := now.Add(mostPromised); next.After(most) {
 		next = most
 	}
