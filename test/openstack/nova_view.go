@@ -34,7 +34,8 @@ func (q *request) view(s *server, inList bool) object {
 	if len(s.groups) > 0 && s.state != deleted {
 		o = append(o, member{"security_groups", groupsOf(s)})
 	}
-	if s.fault != nil && (s.state == failed || s.state == deleted) && !(inList && s.unlisted) {
+	listed := !inList || !s.unlisted
+	if s.fault != nil && (s.state == failed || s.state == deleted) && listed {
 		o = append(o, member{"fault", object{{"code", s.fault.code}, {"created", zulu(s.fault.created)}, {"message", s.fault.message}}})
 	}
 	return append(o, q.newer(s, inList)...)
