@@ -1,0 +1,220 @@
+package machine_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/drover-project/drover/deploy"
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/machines/deployment"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/machine"
+	"github.com/drover-project/drover/machines/set"
+	"github.com/drover-project/drover/nodegroup"
+	"github.com/drover-project/drover/test/kube"
+)
+
+// pool is a node group on a real API server: the groups' service, the deployment and set controllers run; the Machine
+// controller is driven by hand, with a clock of its own.
+type pool struct {
+	t       *testing.T
+	client  client.Client
+	groups  *nodegroup.Groups
+	cloud   *fakeCloud
+	clock   *clocktesting.FakePassiveClock
+	machine *machine.Reconciler
+	names   map[string]bool
+}
+
+const poolID = "MachineDeployment/kube-system/pool"
+
+func newPool(t *testing.T) *pool {
+	t.Helper()
+	control := kube.ForTest(t, kube.Options{})
+	scheme := runtime.NewScheme()
+	must(t, errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
+	c, err := client.New(control.Config, client.Options{Scheme: scheme})
+	must(t, err)
+	must(t, deploy.Apply(t.Context(), c, "crds"))
+	mgr, err := ctrl.NewManager(control.Config, manager.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)}})
+	must(t, err)
+	p := &pool{t: t, client: c, cloud: newFakeCloud(), clock: clocktesting.NewFakePassiveClock(time.Now().Truncate(time.Second)), names: map[string]bool{}}
+	p.groups = nodegroup.New(nodegroup.Options{Control: mgr, Target: mgr})
+	source := bootstrap.New(bootstrap.Options{Control: mgr, Target: mgr, Clock: p.clock, Rand: rand.Reader, APIServer: "https://127.0.0.1:1"})
+	p.machine = machine.New(machine.Options{Control: mgr, Target: mgr, Cloud: p.cloud, Bootstrap: source, Clock: p.clock})
+	machine.WithIndexes(func(o client.Object, name string, key client.IndexerFunc) {
+		must(t, mgr.GetFieldIndexer().IndexField(t.Context(), o, name, key))
+	})
+	must(t, errors.Join(
+		mgr.Add(p.groups),
+		set.New(set.Options{Control: mgr, Clock: clock.RealClock{}}).SetupWithManager(mgr),
+		deployment.New(deployment.Options{Control: mgr, Target: mgr, Clock: clock.RealClock{}}).SetupWithManager(mgr),
+	))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		must(t, <-ended)
+	})
+	<-p.groups.Synced()
+	return p
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// create makes the group with as many Machines as its minimum and its maximum say.
+func (p *pool) create(size string) {
+	p.t.Helper()
+	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "pool"}}
+	d.Annotations = map[string]string{v1alpha1.AnnotationsMinSize[0]: size, v1alpha1.AnnotationsMaxSize[0]: size}
+	d.Spec.Selector.MatchLabels = map[string]string{"pool": "pool"}
+	d.Spec.Template.Metadata.Labels = d.Spec.Selector.MatchLabels
+	d.Spec.Template.Spec.Versions.Kubelet = "1.37.1"
+	must(p.t, p.client.Create(p.t.Context(), d))
+	p.await("the group is listed", func() bool { return p.groups.Refresh(p.t.Context()) == nil && len(p.groups.List()) == 1 })
+}
+
+func (p *pool) await(what string, ok func() bool) {
+	p.t.Helper()
+	err := wait.PollUntilContextTimeout(p.t.Context(), 5*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) { return ok(), nil })
+	if err != nil {
+		p.t.Fatalf("waiting until %s: %v", what, err)
+	}
+}
+
+// machines are all that there are, and every name that there ever was is remembered.
+func (p *pool) machines() []v1alpha1.Machine {
+	p.t.Helper()
+	var list v1alpha1.MachineList
+	must(p.t, p.client.List(p.t.Context(), &list))
+	for i := range list.Items {
+		p.names[list.Items[i].Name] = true
+	}
+	return list.Items
+}
+
+// pass looks at every Machine once, and waits until the caches know what that changed.
+func (p *pool) pass() {
+	p.t.Helper()
+	for _, m := range p.machines() {
+		p.await("the pass meets no conflict", func() bool {
+			result, err := p.machine.Reconcile(p.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&m)})
+			must(p.t, err)
+			return result.RequeueAfter != 200*time.Millisecond
+		})
+	}
+}
+
+// torment makes every call that an autoscaler could, with what the group shows it.
+func (p *pool) torment() (shown int) {
+	p.t.Helper()
+	ctx := p.t.Context()
+	must(p.t, p.groups.Refresh(ctx))
+	list, err := p.groups.Instances(poolID)
+	must(p.t, err)
+	for _, i := range list {
+		if i.Error == nil {
+			continue
+		}
+		shown++
+		// At the minimum it is accepted, and changes nothing.
+		must(p.t, p.groups.DeleteNodes(ctx, poolID, []nodegroup.Node{{Name: i.ID, ProviderID: i.ID, Annotations: map[string]string{"k8s.io/cluster-autoscaler/fake-node-reason": "create-error"}}}))
+	}
+	must(p.t, p.groups.DecreaseTargetSize(ctx, poolID, -1))
+	_ = p.groups.IncreaseSize(ctx, poolID, 1) // beyond the maximum: refused
+	return shown
+}
+
+func TestAGroupAtItsMinimumUnderAStandingQuotaError(t *testing.T) {
+	p := newPool(t)
+	p.cloud.full = fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for cores: 20 of 20")
+	p.create("3")
+	p.await("the Machines are there", func() bool { return len(p.machines()) == 3 })
+	p.pass()
+
+	t.Run("CA-C46 CA-C48 CAPI-22 one Machine asked the cloud, and all of them show the error at once", func(t *testing.T) {
+		p.await("all show it", func() bool {
+			list, err := p.groups.Instances(poolID)
+			return err == nil && len(list) == 3 && !slices.ContainsFunc(list, func(i nodegroup.Instance) bool {
+				return i.Error == nil || i.Error.Code != "QuotaExceeded" || !i.Error.OutOfResources
+			})
+		})
+		if n := p.cloud.count("EnsurePorts"); n != 1 {
+			t.Errorf("%d Machines asked for ports", n)
+		}
+	})
+	t.Run("CA-C69 in an hour there is one attempt per back-off step and no other Machine, whatever the autoscaler calls", func(t *testing.T) {
+		for minute := range 60 {
+			p.clock.SetTime(p.clock.Now().Add(time.Minute))
+			p.pass()
+			if minute%5 == 0 {
+				p.torment()
+			}
+		}
+		// 30 s, 1, 2, 4 and then 5 min each, seen once a minute.
+		if n := p.cloud.count("EnsureServer"); n < 12 || n > 15 {
+			t.Errorf("%d attempts", n)
+		}
+		if p.machines(); len(p.names) != 3 {
+			t.Errorf("there were %d Machines: %v", len(p.names), p.names)
+		}
+	})
+	t.Run("the group's status remembers it, and a fresh process goes on from there", func(t *testing.T) {
+		d := &v1alpha1.MachineDeployment{}
+		must(t, p.client.Get(t.Context(), client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "pool"}, d))
+		if len(d.Status.Backoffs) != 1 || d.Status.Backoffs[0].Class != "Quota" || d.Status.Backoffs[0].Flavor != "m1" || d.Status.Backoffs[0].Step < 10 {
+			t.Fatalf("status: %+v", d.Status)
+		}
+		before := p.cloud.count("EnsureServer")
+		p.machine = machine.New(p.machine.Options)
+		p.pass()
+		if n := p.cloud.count("EnsureServer"); n != before {
+			t.Errorf("%d attempts", n-before)
+		}
+	})
+	t.Run("CAPI-22 when there is room again all of them come, and nothing is remembered", func(t *testing.T) {
+		p.cloud.full = nil
+		p.clock.SetTime(p.clock.Now().Add(5 * time.Minute))
+		p.pass()
+		if p.cloud.made != 1 {
+			t.Errorf("%d servers were made before the first one is ACTIVE", p.cloud.made)
+		}
+		for uid := range p.cloud.servers {
+			p.cloud.change(uid, p.cloud.active)
+		}
+		p.pass()
+		p.pass()
+		if p.cloud.made != 3 {
+			t.Errorf("%d servers were made", p.cloud.made)
+		}
+		d := &v1alpha1.MachineDeployment{}
+		must(t, p.client.Get(t.Context(), client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "pool"}, d))
+		if len(d.Status.Backoffs) != 0 {
+			t.Errorf("back-offs: %+v", d.Status.Backoffs)
+		}
+	})
+}
