@@ -1,0 +1,471 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+	driver "github.com/drover-project/drover/machines/openstack"
+	"github.com/drover-project/drover/machines/openstack/limiter"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+// What the cloud of these benchmarks is like: 50 ms per call, 20 calls per second and endpoint.
+const (
+	latency   = 50 * time.Millisecond
+	perSecond = 20
+	boot      = 20 * time.Second
+	// poll is the driver's period while something is in flux.
+	poll = 2 * time.Second
+	// workers is the default of --workers.
+	workers = 10
+)
+
+// inVirtualTime runs f in a bubble: time passes only when everybody waits, and a minute of it takes milliseconds.
+func inVirtualTime(b *testing.B, f func(t *testing.T)) {
+	b.Helper()
+	all := func(string, string) (bool, error) { return true, nil }
+	bubble := testing.InternalTest{Name: b.Name(), F: func(t *testing.T) { synctest.Test(t, f) }}
+	if !testing.RunTests(all, []testing.InternalTest{bubble}) {
+		b.Fatal("see above")
+	}
+}
+
+const wideNetwork = "wide"
+
+// wide has addresses for more servers than the seed's network.
+func wide(c *sim.Cloud) {
+	sim.SeedMetaKube(c)
+	network := c.AddNetwork(sim.Network{Name: wideNetwork, Project: sim.MetaKubeProject})
+	if _, err := c.AddSubnet(sim.Subnet{Name: wideNetwork, Network: network, CIDR: "10.0.0.0/16"}); err != nil {
+		panic(err)
+	}
+}
+
+// site is a driver at a simulated cloud.
+type site struct {
+	cloud  *sim.Cloud
+	driver *driver.Cloud
+	stop   func()
+}
+
+func newSite(tb testing.TB, config sim.Config, o driver.Options) *site {
+	tb.Helper()
+	config.Seed = wide
+	c := sim.New(config)
+	o.ClusterID = "bench"
+	if o.HTTP == nil {
+		o.HTTP = c.RoundTripper()
+	}
+	o.Configured = driver.Credentials{
+		IdentityEndpoint: c.AuthURL(), Region: sim.MetaKubeRegion, Username: sim.MetaKubeUser, Password: sim.MetaKubePassword,
+		DomainName: sim.MetaKubeDomain, ProjectName: sim.MetaKubeProject,
+	}
+	d, err := driver.New(o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = d.Start(ctx) })
+	wg.Go(func() {
+		for {
+			select {
+			case <-d.Changes():
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return &site{cloud: c, driver: d, stop: func() { cancel(); wg.Wait(); c.Close() }}
+}
+
+func machine(tb testing.TB, n int) *v1alpha1.Machine {
+	tb.Helper()
+	raw, err := json.Marshal(map[string]any{
+		"cloudProvider": "openstack", "operatingSystem": "ubuntu", "operatingSystemSpec": map[string]any{},
+		"cloudProviderSpec": map[string]any{
+			"flavor": sim.MetaKubeFlavor, "image": sim.MetaKubeImage, "network": wideNetwork,
+			"securityGroups": []string{sim.MetaKubeSecurityGroup}, "availabilityZone": sim.MetaKubeZone,
+		},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	name := fmt.Sprintf("m-%d", n)
+	return &v1alpha1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, UID: types.UID("uid-" + name)},
+		Spec:       v1alpha1.MachineSpec{ProviderSpec: v1alpha1.ProviderSpec{Value: &runtime.RawExtension{Raw: raw}}},
+	}
+}
+
+// step does what the Machine controller would do in one pass; the wait until the next, and whether a server is made.
+func (s *site) step(ctx context.Context, m *v1alpha1.Machine) (time.Duration, bool, error) {
+	i, err := s.driver.Instance(ctx, m)
+	if err != nil {
+		return 0, false, err
+	}
+	f, err := i.Observe(ctx)
+	switch {
+	case err != nil:
+		return 0, false, err
+	case !f.Synced:
+		return time.Second, false, nil
+	case f.Server != nil:
+		return 0, true, nil
+	}
+	err = i.EnsurePorts(ctx)
+	if err == nil {
+		_, err = i.EnsureServer(ctx, []byte("#cloud-config\n"))
+	}
+	if e := fault.Of(err); e != nil && e.Class == fault.RateLimited {
+		return max(e.RetryAfter, time.Millisecond), false, nil
+	}
+	return 0, err == nil, err
+}
+
+// bringUp has so many workers make a server for every Machine.
+func (s *site) bringUp(t *testing.T, machines []*v1alpha1.Machine, workers int) {
+	t.Helper()
+	places := make(chan struct{}, workers)
+	var wg sync.WaitGroup
+	for _, m := range machines {
+		wg.Go(func() {
+			for {
+				places <- struct{}{}
+				wait, done, err := s.step(t.Context(), m)
+				<-places
+				if err != nil {
+					t.Error(err)
+				}
+				if done || err != nil {
+					return
+				}
+				time.Sleep(wait)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// active counts the Machines whose server is known to be ACTIVE.
+func (s *site) active(t *testing.T, machines []*v1alpha1.Machine) int {
+	t.Helper()
+	n := 0
+	for _, m := range machines {
+		i, err := s.driver.Instance(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := i.Observe(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Server != nil && f.Server.State == cloud.ServerActive {
+			n++
+		}
+	}
+	return n
+}
+
+func machines(tb testing.TB, n int) []*v1alpha1.Machine {
+	all := make([]*v1alpha1.Machine, 0, n)
+	for k := range n {
+		all = append(all, machine(tb, k))
+	}
+	return all
+}
+
+// BenchmarkOpenStackFromNothing makes 1000 servers with one port each in a cloud that takes 20 requests per second and
+// endpoint. calls/floor: all calls, refused ones and tokens included, against two per Machine, one list per poll and one
+// lookup of each name (aim: at most 1.2). time/floor: until all are known to be ACTIVE, against what the slower endpoint
+// alone needs, half a poll, a list and a boot (aim: at most 1/0.9).
+func BenchmarkOpenStackFromNothing(b *testing.B) {
+	const n = 1000
+	for b.Loop() {
+		var calls, lookups, polls, tokens, refused int
+		var took time.Duration
+		inVirtualTime(b, func(t *testing.T) {
+			limit := sim.RateLimit{PerSecond: perSecond, Burst: perSecond}
+			s := newSite(t, sim.Config{BootTime: boot, Latency: latency, RateLimits: map[string]sim.RateLimit{"compute": limit, "network": limit}}, driver.Options{})
+			defer s.stop()
+			all := machines(t, n)
+			began := time.Now()
+			s.bringUp(t, all, workers)
+			for s.active(t, all) < n {
+				time.Sleep(100 * time.Millisecond)
+			}
+			took = time.Since(began)
+			calls, tokens = s.cloud.CallCount(), s.cloud.CallCount("POST /auth/tokens")
+			lookups = s.cloud.CallCount("GET /flavors/detail", "GET /images", "GET /networks", "GET /security-groups", "GET /os-availability-zone", "GET /v2.1")
+			for _, c := range s.cloud.Calls() {
+				if c.Status == http.StatusTooManyRequests {
+					refused++
+				}
+			}
+			if left := s.cloud.Leftovers(); len(left.Servers) != n || len(left.Ports) != n {
+				t.Errorf("%d servers, %d ports", len(left.Servers), len(left.Ports))
+			}
+		})
+		polls = int(took/poll) + 1
+		floorCalls := 2*n + polls + lookups + tokens
+		floor := time.Duration(n-perSecond)*time.Second/perSecond + poll/2 + latency + boot
+		b.ReportMetric(float64(calls)/float64(floorCalls), "calls/floor")
+		b.ReportMetric(took.Seconds()/floor.Seconds(), "time/floor")
+		b.ReportMetric(took.Seconds(), "virtual-s")
+		b.ReportMetric(float64(tokens), "tokens")
+		b.ReportMetric(float64(refused), "refused")
+	}
+}
+
+// BenchmarkOpenStackAtRest follows 10 000 servers at rest for an hour. changes/min: lists of what changed (aim: at most 1).
+// The full lists, of ten pages every ten minutes, and the collector's, of ports and floating IPs every 15, stand apart.
+func BenchmarkOpenStackAtRest(b *testing.B) {
+	const n, pages, hour = 10_000, 11, time.Hour
+	for b.Loop() {
+		var lists, others int
+		inVirtualTime(b, func(t *testing.T) {
+			s := newSite(t, sim.Config{BootTime: time.Second}, driver.Options{})
+			defer s.stop()
+			all := machines(t, n)
+			s.bringUp(t, all, 64)
+			for s.active(t, all) < n {
+				time.Sleep(time.Second)
+			}
+			time.Sleep(2 * time.Minute)
+			s.cloud.ForgetCalls()
+			time.Sleep(hour)
+			lists = s.cloud.CallCount("GET /servers/detail")
+			others = s.cloud.CallCount() - lists
+		})
+		fulls := float64(hour/(10*time.Minute)) * pages
+		b.ReportMetric((float64(lists)-fulls)/hour.Minutes(), "changes/min")
+		b.ReportMetric(fulls/hour.Minutes(), "full-pages/min")
+		b.ReportMetric(float64(others)/hour.Minutes(), "others/min")
+	}
+}
+
+// canned answers the list of servers with pages that were recorded before.
+type canned struct {
+	next   http.RoundTripper
+	mu     sync.Mutex
+	pages  map[string][]byte
+	replay bool
+}
+
+func (c *canned) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.mu.Lock()
+	key, replay := r.URL.Path+" "+r.URL.Query().Get("marker"), c.replay
+	page, ok := c.pages[key]
+	c.mu.Unlock()
+	if replay && ok {
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(page)), Request: r}, nil
+	}
+	resp, err := c.next.RoundTrip(r)
+	if err != nil || r.URL.Query().Get("limit") == "" || r.URL.Query().Get("changes-since") != "" {
+		return resp, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pages[key] = body
+	return resp, err
+}
+
+// listedServer is what the driver reads of a row.
+type listedServer struct {
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	Status    string    `json:"status"`
+	TaskState string    `json:"OS-EXT-STS:task_state"`
+	Created   time.Time `json:"created"`
+	Updated   time.Time `json:"updated"`
+	HostID    string    `json:"hostId"`
+	Zone      string    `json:"OS-EXT-AZ:availability_zone"`
+	Metadata  map[string]string
+	Addresses map[string][]struct {
+		Address string `json:"addr"`
+		Type    string `json:"OS-EXT-IPS:type"`
+	}
+	Volumes []struct {
+		ID string `json:"id"`
+	} `json:"os-extended-volumes:volumes_attached"`
+}
+
+// age reads how old the inventory is; negative while there is none.
+func age(b *testing.B, registry *prometheus.Registry) float64 {
+	b.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "drover_openstack_inventory_age_seconds" {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	return -1
+}
+
+// BenchmarkOpenStackInventoryPass takes in a full list of 10 000 servers. pass/decode: against decoding the same bytes
+// (aim: at most 1.5).
+func BenchmarkOpenStackInventoryPass(b *testing.B) {
+	const n = 10_000
+	c := &canned{pages: map[string][]byte{}}
+	fake := clocktesting.NewFakeClock(time.Now())
+	registry := prometheus.NewRegistry()
+	s := passSite(b, c, fake, registry, n)
+	defer s.stop()
+	var pass, decode time.Duration
+	for b.Loop() {
+		fake.Step(10 * time.Minute)
+		began := time.Now()
+		for age(b, registry) > 1 {
+			time.Sleep(100 * time.Microsecond)
+		}
+		pass += time.Since(began)
+		began = time.Now()
+		rows := 0
+		for _, page := range c.pages {
+			var body struct{ Servers []listedServer }
+			if err := json.NewDecoder(bytes.NewReader(page)).Decode(&body); err != nil {
+				b.Fatal(err)
+			}
+			rows += len(body.Servers)
+		}
+		decode += time.Since(began)
+		if rows < n {
+			b.Fatalf("%d rows", rows)
+		}
+	}
+	b.ReportMetric(pass.Seconds()/decode.Seconds(), "pass/decode")
+}
+
+// passSite is a driver that follows n servers of other people's making, and lists nothing but what is canned.
+func passSite(b *testing.B, c *canned, fake *clocktesting.FakeClock, registry *prometheus.Registry, n int) *site {
+	b.Helper()
+	inVirtualTime(b, func(t *testing.T) {
+		s := newSite(t, sim.Config{BootTime: time.Second}, driver.Options{})
+		all := machines(t, n)
+		s.bringUp(t, all, 64)
+		time.Sleep(10 * time.Second)
+		s.stop()
+		c.next = s.cloud.RoundTripper()
+		again := newSite(t, sim.Config{}, driver.Options{HTTP: c})
+		_, _, _ = again.step(t.Context(), all[0])
+		time.Sleep(10 * time.Second)
+		again.stop()
+	})
+	for key := range c.pages {
+		if !bytes.Contains(c.pages[key], []byte(`"servers"`)) {
+			delete(c.pages, key)
+		}
+	}
+	c.replay = true
+	s := newSite(b, sim.Config{Clock: clock.RealClock{}}, driver.Options{HTTP: c, Clock: fake, Registry: registry})
+	c.next = s.cloud.RoundTripper()
+	for age(b, registry) < 0 {
+		if _, _, err := s.step(b.Context(), machine(b, 0)); err != nil && !fault.Is(err, fault.RateLimited) {
+			b.Fatal(err)
+		}
+		fake.Step(time.Second)
+		time.Sleep(time.Millisecond)
+	}
+	return s
+}
+
+// curve is an endpoint whose latency depends on how much it is pressed: up to the knee it does not grow, beyond it only
+// the latency does. No knee: it never grows.
+type curve struct {
+	knee int
+	busy []time.Time
+}
+
+func (c *curve) answer(now time.Time) time.Time {
+	if c.knee == 0 {
+		return now.Add(latency)
+	}
+	free := len(c.busy)
+	if free < c.knee {
+		c.busy = append(c.busy, now)
+	} else {
+		free = 0
+		for i := range c.busy {
+			if c.busy[i].Before(c.busy[free]) {
+				free = i
+			}
+		}
+	}
+	if c.busy[free].Before(now) {
+		c.busy[free] = now
+	}
+	c.busy[free] = c.busy[free].Add(latency)
+	return c.busy[free]
+}
+
+// answered counts what an endpoint answers in two minutes when limit says how many requests are in flight.
+func (c *curve) answered(limit func() int, done func(now time.Time, took time.Duration, inFlight int)) int {
+	type flight struct {
+		sent, due time.Time
+		inFlight  int
+	}
+	var flights []flight
+	now, n := time.Unix(0, 0), 0
+	for end := now.Add(2 * time.Minute); now.Before(end); n++ {
+		for len(flights) < limit() {
+			flights = append(flights, flight{now, c.answer(now), len(flights) + 1})
+		}
+		first := 0
+		for i := range flights {
+			if flights[i].due.Before(flights[first].due) {
+				first = i
+			}
+		}
+		f := flights[first]
+		flights = append(flights[:first], flights[first+1:]...)
+		now = f.due
+		done(now, now.Sub(f.sent), f.inFlight)
+	}
+	return n
+}
+
+// BenchmarkOpenStackLimiter compares the limiter with the best of all fixed concurrencies, from a cold start, on three
+// curves of latency (aim: at least 0.9).
+func BenchmarkOpenStackLimiter(b *testing.B) {
+	const most = 64
+	for name, knee := range map[string]int{"flat": 0, "knee-at-2": 2, "knee-at-16": 16} {
+		b.Run(name, func(b *testing.B) {
+			best := 0
+			for fixed := 1; fixed <= most; fixed++ {
+				c := &curve{knee: knee}
+				best = max(best, c.answered(func() int { return fixed }, func(time.Time, time.Duration, int) {}))
+			}
+			got, limit := 0, 0
+			for b.Loop() {
+				l, c := limiter.NewConcurrency(most), &curve{knee: knee}
+				got = c.answered(l.Limit, l.Done)
+				limit = l.Limit()
+			}
+			b.ReportMetric(float64(got)/float64(best), "rate/best")
+			b.ReportMetric(float64(limit), "limit")
+		})
+	}
+}
