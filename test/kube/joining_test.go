@@ -273,7 +273,8 @@ func (j *joining) kwokLeavesNodesAlone(t *testing.T) {
 				others = append(others, r)
 			}
 		}
-		return len(pods) == 2, nil // Running, deleted
+		// Running, then deleted. A busy kwok may play a stage twice before it sees its own write.
+		return len(pods) >= 2 && pods[len(pods)-1].Verb == "delete", nil
 	})
 	if len(others) != 0 {
 		t.Errorf("kwok also wrote %v", others)
