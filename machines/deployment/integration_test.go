@@ -2,13 +2,11 @@ package deployment_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -20,19 +18,33 @@ import (
 
 func TestDeploymentsOnARealControlPlane(t *testing.T) {
 	w := newWorld(t)
-	t.Run("kubectl scale", func(t *testing.T) { w.on(t).kubectlScale() })
-	t.Run("MC-18 a changed template rolls, the size keeps", func(t *testing.T) { w.on(t).roll() })
-	t.Run("CA-C65 CA-C66 exactly the named Machines go", func(t *testing.T) { w.on(t).namedGo() })
-	t.Run("CA-C68 a named Machine that somebody deleted is not replaced", func(t *testing.T) { w.on(t).namedAndDeleted() })
-	t.Run("CA-C80 removals in the middle of a rollout", func(t *testing.T) { w.on(t).removalsInARoll() })
-	t.Run("MCM-34 a Machine deleted by hand is replaced once", func(t *testing.T) { w.on(t).replaced() })
-	t.Run("design §3 a dropped spec.replicas comes back", func(t *testing.T) { w.on(t).replicasDropped() })
-	t.Run("CA-C60 kubectl apply without a size, removals in flight", func(t *testing.T) { w.on(t).applied() })
-	t.Run("MC-30 MC-33 orphans are adopted, strangers released", func(t *testing.T) { w.on(t).adoption() })
-	t.Run("MCM-1 a spec that cannot be followed is told", func(t *testing.T) { w.on(t).badBounds() })
+	// Those that count writes, or set the environment, are alone.
 	t.Run("CAPI-58 a roll of 20 costs few writes", func(t *testing.T) { w.on(t).writes() })
-	t.Run("CAPI-53 CAPI-54 a re-ordered template and a set of another maker roll nothing", func(t *testing.T) { w.on(t).takeOver() })
-	t.Run("MC-31 a deleted deployment takes everything along", func(t *testing.T) { w.on(t).cascade() })
+	w.edited(t)
+	t.Run("together", func(t *testing.T) {
+		w.manifests(t)
+		for name, test := range map[string]func(*world){
+			"kubectl scale": (*world).kubectlScale,
+			"MC-18 a changed template rolls, the size keeps":                                (*world).roll,
+			"CA-C65 CA-C66 MCM-32 exactly the named Machines go":                            (*world).namedGo,
+			"CA-C68 a named Machine that somebody deleted is not replaced":                  (*world).namedAndDeleted,
+			"CA-C80 removals in the middle of a rollout":                                    (*world).removalsInARoll,
+			"MCM-34 a Machine deleted by hand is replaced once":                             (*world).replaced,
+			"design §3 a dropped spec.replicas comes back":                                  (*world).replicasDropped,
+			"MC-30 MC-33 MCM-22 orphans are adopted, strangers released, others' left":      (*world).adoption,
+			"MCM-1 a spec that cannot be followed is told":                                  (*world).badBounds,
+			"CAPI-53 CAPI-54 a re-ordered template and a set of another maker roll nothing": (*world).takeOver,
+			"MC-31 MCM-23 a deleted deployment takes everything along":                      (*world).cascade,
+			"MCM-18 a rollback, and one to an unknown revision":                             (*world).rollback,
+			"MCM-20 nodes being rolled are marked, and set free exactly":                    (*world).nodesBeingRolled,
+			"the plans of a roll are shown, and can be made again":                          (*world).plansShown,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(w.on(t))
+			})
+		}
+	})
 }
 
 func (w *world) on(t *testing.T) *world {
@@ -41,14 +53,18 @@ func (w *world) on(t *testing.T) *world {
 	return &clone
 }
 
+func (w *world) deleteLater(d *v1alpha1.MachineDeployment) {
+	w.t.Cleanup(func() {
+		_ = w.client.Delete(context.Background(), d, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	})
+}
+
 func (w *world) create(d *v1alpha1.MachineDeployment) {
 	w.t.Helper()
 	if err := w.client.Create(w.t.Context(), d); err != nil {
 		w.t.Fatal(err)
 	}
-	w.t.Cleanup(func() {
-		_ = w.client.Delete(context.Background(), d, client.PropagationPolicy(metav1.DeletePropagationForeground))
-	})
+	w.deleteLater(d)
 }
 
 func (w *world) kubectlScale() {
@@ -108,14 +124,14 @@ func (w *world) namedGo() {
 func (w *world) namedAndDeleted() {
 	w.create(group("dying", size(3)))
 	w.settled("dying", 3)
-	w.actor.heldDelete.Store(true)
-	defer w.actor.heldDelete.Store(false)
+	w.actor.hold("dying", deletes)
+	defer w.actor.letGo("dying")
 	victim := w.machines("dying")[0]
 	if err := w.client.Delete(w.t.Context(), &victim); err != nil {
 		w.t.Fatal(err)
 	}
 	w.remove("dying", victim)
-	w.actor.heldDelete.Store(false)
+	w.actor.letGo("dying")
 	w.settled("dying", 2)
 }
 
@@ -123,8 +139,8 @@ func (w *world) removalsInARoll() {
 	w.create(group("busy", size(4)))
 	w.settled("busy", 4)
 	old := w.machines("busy")
-	w.actor.held.Store(true)
-	defer w.actor.held.Store(false)
+	w.actor.hold("busy", creates)
+	defer w.actor.letGo("busy")
 	w.patch("busy", `{"spec":{"template":{"spec":{"versions":{"kubelet":"1.37.2"}}}}}`)
 	w.eventually("a new Machine", func() (string, bool) { return "", len(w.machines("busy")) == 5 })
 	w.remove("busy", old[2])
@@ -132,7 +148,7 @@ func (w *world) removalsInARoll() {
 		now := names(w.machines("busy"))
 		return fmt.Sprint(now), len(now) == 4 && !now[old[2].Name] && now[old[0].Name] && now[old[1].Name] && now[old[3].Name]
 	})
-	w.actor.held.Store(false)
+	w.actor.letGo("busy")
 	w.settled("busy", 3)
 }
 
@@ -178,47 +194,6 @@ func (w *world) replicasDropped() {
 	w.settled("plain", 1)
 }
 
-// applied drops the size from a manifest while a removal is under way, once as kubectl merges it and once as the server
-// does.
-func (w *world) applied() {
-	for name, flags := range map[string][]string{"merged": nil, "served": {"--server-side"}} {
-		manifest := func(d *v1alpha1.MachineDeployment) string {
-			d.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "MachineDeployment"}
-			body, err := json.Marshal(d)
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			file := filepath.Join(w.t.TempDir(), "manifest.json")
-			if err := os.WriteFile(file, body, 0o600); err != nil {
-				w.t.Fatal(err)
-			}
-			return file
-		}
-		apply := func(file string) {
-			if out, err := w.kube.Kubectl(w.t.Context(), append([]string{"apply", "-f", file}, flags...)...); err != nil {
-				w.t.Fatalf("%v: %s", err, out)
-			}
-		}
-		with, without := manifest(group(name, size(4))), manifest(group(name, nil))
-		apply(with)
-		w.settled(name, 4)
-		victim := w.machines(name)[1]
-		w.remove(name, victim)
-		apply(without)
-		w.settled(name, 3)
-		if names(w.machines(name))[victim.Name] {
-			w.t.Errorf("CA-C88 %s was named and is still there", victim.Name)
-		}
-		w.patch(name, `{"spec":{"replicas":5}}`)
-		w.settled(name, 5)
-		apply(without)
-		w.settled(name, 5)
-		if n := w.get(name).Spec.Replicas; n == nil || *n != 5 {
-			w.t.Errorf("the size is %v", n)
-		}
-	}
-}
-
 func (w *world) adoption() {
 	w.create(group("adopting", size(2)))
 	w.settled("adopting", 2)
@@ -247,11 +222,36 @@ func (w *world) adoption() {
 	if err := w.client.Patch(w.t.Context(), &sets.Items[0], client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`))); err != nil {
 		w.t.Fatal(err)
 	}
+	stranger := newStranger(w)
 	w.eventually("the set to be adopted", func() (string, bool) {
 		s := &v1alpha1.MachineSet{}
 		err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(&sets.Items[0]), s)
 		return fmt.Sprint(err, s.OwnerReferences), err == nil && metav1.IsControlledBy(s, w.get("adopting"))
 	})
+	w.settled("adopting", 2)
+	if err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(stranger), stranger); err != nil || stranger.OwnerReferences[0].Kind != "ConfigMap" {
+		w.t.Errorf("a set of somebody else has the owners %v, %v", stranger.OwnerReferences, err)
+	}
+}
+
+// newStranger is a set that the deployment's selector matches and that another object controls.
+func newStranger(w *world) *v1alpha1.MachineSet {
+	w.t.Helper()
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "somebody", Namespace: "default"}}
+	if err := w.client.Create(w.t.Context(), owner); err != nil {
+		w.t.Fatal(err)
+	}
+	labels := map[string]string{"group": "adopting", "somebody": "else"}
+	set := &v1alpha1.MachineSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "somebodys", Namespace: "default", Labels: labels,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}},
+		Spec: v1alpha1.MachineSetSpec{Replicas: size(0), Selector: metav1.LabelSelector{MatchLabels: labels}, Template: *w.get("adopting").Spec.Template.DeepCopy()},
+	}
+	set.Spec.Template.Metadata.Labels = labels
+	if err := w.client.Create(w.t.Context(), set); err != nil {
+		w.t.Fatal(err)
+	}
+	return set
 }
 
 // writes counts what the controllers write to sets and deployments while 20 Machines roll in steps of 5.

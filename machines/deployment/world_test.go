@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -34,13 +35,33 @@ type world struct {
 	client client.Client
 	kube   *kube.Cluster
 	actor  *actor
+	// deployments is the controller.
+	deployments *deployment.Reconciler
 }
 
 // actor makes Machines Ready, and lets deleted ones go, as long as it is not held.
 type actor struct {
-	client     client.Client
-	held       atomic.Bool
-	heldDelete atomic.Bool
+	client client.Client
+	mu     sync.Mutex
+	held   map[string]string
+}
+
+// What an actor can be held from.
+const creates, deletes = "creates", "deletes"
+
+// hold keeps the actor from a group's Machines: the new ones, or those that are deleted.
+func (a *actor) hold(group, what string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.held[group] = what
+}
+
+func (a *actor) letGo(group string) { a.hold(group, "") }
+
+func (a *actor) isHeld(m *v1alpha1.Machine, what string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.held[m.Labels["group"]] == what
 }
 
 func (a *actor) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -51,11 +72,11 @@ func (a *actor) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	again := ctrl.Result{RequeueAfter: 50 * time.Millisecond}
 	switch {
 	case !m.DeletionTimestamp.IsZero():
-		if a.heldDelete.Load() {
+		if a.isHeld(m, deletes) {
 			return again, nil
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(a.patch(ctx, m, map[string]any{"metadata": map[string]any{"finalizers": nil}}))
-	case m.Status.NodeRef == nil && a.held.Load():
+	case m.Status.NodeRef == nil && a.isHeld(m, creates):
 		return again, nil
 	case m.Status.NodeRef == nil:
 		now := metav1.Now()
@@ -104,12 +125,13 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, client: direct, kube: cluster, actor: &actor{client: mgr.GetClient()}}
+	w := &world{t: t, client: direct, kube: cluster, actor: &actor{client: mgr.GetClient(), held: map[string]string{}}}
+	w.deployments = deployment.New(deployment.Options{Control: mgr, Clock: clock.RealClock{}})
 	for _, setup := range []func(ctrl.Manager) error{
 		set.New(set.Options{Control: mgr, Clock: clock.RealClock{}}).SetupWithManager,
-		deployment.New(deployment.Options{Control: mgr, Clock: clock.RealClock{}}).SetupWithManager,
+		w.deployments.SetupWithManager,
 		func(m ctrl.Manager) error {
-			return ctrl.NewControllerManagedBy(m).For(&v1alpha1.Machine{}).Named("actor").Complete(w.actor)
+			return ctrl.NewControllerManagedBy(m).For(&v1alpha1.Machine{}).Named("actor").WithOptions(controller.Options{MaxConcurrentReconciles: 8}).Complete(w.actor)
 		},
 	} {
 		if err := setup(mgr); err != nil {
