@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -12,10 +13,10 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// lostMemory is the share of a server's memory, in percent, that firmware and kernel keep: a kubelet reports less than
-// the flavor says, and a template that promises more makes the autoscaler order nodes that the pod does not fit on
-// (CA-C99).
-const lostMemory = 3
+// DefaultKernelMemory is the share of a server's memory, in percent, that firmware and kernel keep, when nothing else is
+// said: a kubelet reports less than the flavor says, and a template that promises more makes the autoscaler order nodes that
+// the pod does not fit on (CA-C99).
+const DefaultKernelMemory = 3.0
 
 // capacity is what the flavor gives.
 func capacity(shape cloud.Shape, maxPods int32) corev1.ResourceList {
@@ -31,11 +32,11 @@ func capacity(shape cloud.Shape, maxPods int32) corev1.ResourceList {
 }
 
 // allocatable is what is left for pods: less what kubelet and system keep for themselves, less what must stay free so
-// that nothing is evicted, and less the memory that never arrives. Never below zero.
-func allocatable(shape cloud.Shape, s bootstrap.KubeletSettings) (corev1.ResourceList, error) {
+// that nothing is evicted, and less the percentage of memory that never arrives. Never below zero.
+func allocatable(shape cloud.Shape, s bootstrap.KubeletSettings, kernel float64) (corev1.ResourceList, error) {
 	list := capacity(shape, s.MaxPods)
 	memory := list[corev1.ResourceMemory]
-	memory.Sub(*resource.NewQuantity(share(memory.Value(), lostMemory), resource.BinarySI))
+	memory.Sub(*resource.NewQuantity(share(memory.Value(), kernel), resource.BinarySI))
 	list[corev1.ResourceMemory] = memory
 	for _, reserved := range []map[string]string{s.KubeReserved, s.SystemReserved} {
 		for name, value := range reserved {
@@ -87,4 +88,4 @@ func amountOf(value string, total int64) (resource.Quantity, error) {
 }
 
 // share is that many percent of a number, rounded up.
-func share(n, percent int64) int64 { return (n*percent + 99) / 100 }
+func share(n int64, percent float64) int64 { return int64(math.Ceil(float64(n) * percent / 100)) }

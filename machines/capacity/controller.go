@@ -16,14 +16,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/rollout"
 )
 
 const (
@@ -39,54 +36,64 @@ const (
 
 // Options are what a Reconciler is made of.
 type Options struct {
-	// Control is where MachineDeployments live.
-	Control cluster.Cluster
-	Cloud   cloud.Cloud
+	// Control is where MachineDeployments live; Target is where their Nodes live: Control when it is one cluster.
+	Control, Target cluster.Cluster
+	Cloud           cloud.Cloud
 	// Clock is the time. Default: the real one.
 	Clock clock.PassiveClock
 	// StartupTaint is the key of the taint that a node loses before it takes pods. Default: v1alpha1.DefaultStartupTaint.
 	StartupTaint string
+	// KernelMemory is the share of a flavor's memory that firmware and kernel keep, in percent. Nil: DefaultKernelMemory.
+	KernelMemory *float64
+	// GPUTypes are the PCI aliases of flavors that are GPUs, beside those whose name says so.
+	GPUTypes []string
+	// GPUResource is what a flavor's GPUs are on its nodes. Default: DefaultGPUResource.
+	GPUResource corev1.ResourceName
+	// BareSets: MachineSets without a MachineDeployment have templates too.
+	BareSets bool
 }
 
-// Reconciler writes the node template of each MachineDeployment.
+// Reconciler writes the node template of each MachineDeployment, and of bare MachineSets when that is asked for.
 type Reconciler struct {
-	control  cluster.Cluster
-	client   client.Client
+	control, target cluster.Cluster
+	client          client.Client
+	// nodes reads Nodes.
+	nodes    client.Reader
 	cloud    cloud.Cloud
 	clock    clock.PassiveClock
 	recorder events.EventRecorder
-	taint    string
+	rules    Rules
+	bareSets bool
 }
 
 // New makes a Reconciler.
 func New(o Options) *Reconciler {
+	if o.Target == nil {
+		o.Target = o.Control
+	}
 	r := newReconciler(o, o.Control.GetClient(), o.Control.GetEventRecorder("drover-capacity"))
-	r.control = o.Control
+	r.control, r.target, r.nodes = o.Control, o.Target, o.Target.GetClient()
 	return r
 }
 
 func newReconciler(o Options, c client.Client, recorder events.EventRecorder) *Reconciler {
-	r := &Reconciler{client: c, cloud: o.Cloud, clock: o.Clock, recorder: recorder, taint: o.StartupTaint}
+	r := &Reconciler{
+		client: c, nodes: c, cloud: o.Cloud, clock: o.Clock, recorder: recorder, bareSets: o.BareSets,
+		rules: Rules{StartupTaint: o.StartupTaint, KernelMemory: DefaultKernelMemory, GPUTypes: o.GPUTypes, GPUResource: o.GPUResource},
+	}
 	if r.clock == nil {
 		r.clock = clock.RealClock{}
 	}
-	if r.taint == "" {
-		r.taint = v1alpha1.DefaultStartupTaint
+	if r.rules.StartupTaint == "" {
+		r.rules.StartupTaint = v1alpha1.DefaultStartupTaint
+	}
+	if o.KernelMemory != nil {
+		r.rules.KernelMemory = *o.KernelMemory
+	}
+	if r.rules.GPUResource == "" {
+		r.rules.GPUResource = DefaultGPUResource
 	}
 	return r
-}
-
-// SetupWithManager lets the manager run the controller.
-func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
-	changed := predicate.Or[*v1alpha1.MachineDeployment](
-		predicate.TypedGenerationChangedPredicate[*v1alpha1.MachineDeployment]{},
-		predicate.TypedAnnotationChangedPredicate[*v1alpha1.MachineDeployment]{},
-	)
-	return ctrl.NewControllerManagedBy(mgr).
-		Named("capacity").
-		WatchesRawSource(source.Kind(r.control.GetCache(), &v1alpha1.MachineDeployment{},
-			&handler.TypedEnqueueRequestForObject[*v1alpha1.MachineDeployment]{}, changed)).
-		Complete(r)
 }
 
 // Reconcile resolves the template of one deployment and writes what has changed.
@@ -95,19 +102,51 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.client.Get(ctx, req.NamespacedName, d); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !d.DeletionTimestamp.IsZero() || d.Annotations[v1alpha1.AnnotationPaused] != "" || d.Annotations[v1alpha1.AnnotationPausedCAPI] != "" {
+	return r.resolve(ctx, ofDeployment(d))
+}
+
+// reconcileSet does the same for a set, unless a deployment does it for it.
+func (r *Reconciler) reconcileSet(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	s := &v1alpha1.MachineSet{}
+	if err := r.client.Get(ctx, req.NamespacedName, s); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if metav1.GetControllerOfNoCopy(s) != nil {
 		return ctrl.Result{}, nil
 	}
-	shape, err := r.cloud.Shape(ctx, d.Namespace, &d.Spec.Template)
-	var template *v1alpha1.NodeTemplate
-	if err == nil {
-		template, err = Template(d, shape, r.taint)
+	return r.resolve(ctx, ofSet(s))
+}
+
+func (r *Reconciler) resolve(ctx context.Context, s *subject) (ctrl.Result, error) {
+	if !s.GetDeletionTimestamp().IsZero() || rollout.Paused(s.GetAnnotations()) {
+		return ctrl.Result{}, nil
 	}
-	verdict := judge(d, template, fault.Of(err))
-	if err := r.write(ctx, d, verdict); err != nil {
+	template, failure := r.template(ctx, s)
+	verdict := judge(s, template, failure)
+	if err := r.write(ctx, s, verdict); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: verdict.again}, nil
+}
+
+// template asks the cloud, the class and the nodes that there are.
+func (r *Reconciler) template(ctx context.Context, s *subject) (*v1alpha1.NodeTemplate, *fault.Error) {
+	shape, err := r.cloud.Shape(ctx, s.GetNamespace(), s.template)
+	if err != nil {
+		return nil, fault.Of(err)
+	}
+	class, err := r.classTemplate(ctx, s)
+	if err != nil {
+		return nil, fault.Of(err)
+	}
+	t, err := r.rules.template(s, shape, class)
+	if err != nil {
+		return nil, fault.Of(err)
+	}
+	if err := r.learn(ctx, s, t); err != nil {
+		return nil, fault.Of(err)
+	}
+	return t.NodeTemplate, nil
 }
 
 // verdict is what status says afterwards.
@@ -118,13 +157,14 @@ type verdict struct {
 }
 
 // judge decides what is written. What the cloud does not know has no template, since wrong numbers make the autoscaler
-// order nodes for ever (CA-C98); when the cloud merely cannot be asked, the last answer stays.
-func judge(d *v1alpha1.MachineDeployment, template *v1alpha1.NodeTemplate, failure *fault.Error) verdict {
+// order nodes for ever (CA-C98); when the cloud merely cannot be asked, the last answer stays, unless it was for another
+// template (CA-C103).
+func judge(s *subject, template *v1alpha1.NodeTemplate, failure *fault.Error) verdict {
 	v := verdict{
 		template: template,
 		condition: metav1.Condition{
 			Type: v1alpha1.ConditionTemplateResolved, Status: metav1.ConditionTrue, Reason: reasonResolved,
-			Message: "the cloud knows what the template names", ObservedGeneration: d.Generation,
+			Message: "the cloud knows what the template names", ObservedGeneration: s.GetGeneration(),
 		},
 		again: resolveAgain,
 	}
@@ -138,33 +178,35 @@ func judge(d *v1alpha1.MachineDeployment, template *v1alpha1.NodeTemplate, failu
 		v.again = fault.PolicyOf(failure.Class).MaxRetry
 		return v
 	}
-	v.template = d.Status.NodeTemplate
+	if hash, err := hashOf(s.template); err == nil && s.known != nil && s.known.ResolvedFor == hash {
+		v.template = s.known
+	}
 	return v
 }
 
 // write applies the verdict, when it says anything new, and tells people of a failure once.
-func (r *Reconciler) write(ctx context.Context, d *v1alpha1.MachineDeployment, v verdict) error {
-	known := apimeta.FindStatusCondition(d.Status.Conditions, v.condition.Type)
+func (r *Reconciler) write(ctx context.Context, s *subject, v verdict) error {
+	known := apimeta.FindStatusCondition(s.conditions, v.condition.Type)
 	same := known != nil && known.Status == v.condition.Status && known.Reason == v.condition.Reason && known.Message == v.condition.Message
-	if same && apiequality.Semantic.DeepEqual(d.Status.NodeTemplate, v.template) {
+	if same && apiequality.Semantic.DeepEqual(s.known, v.template) {
 		return nil
 	}
 	v.condition.LastTransitionTime = metav1.NewTime(r.clock.Now())
 	if known != nil && known.Status == v.condition.Status {
 		v.condition.LastTransitionTime = known.LastTransitionTime
 	}
-	if err := r.apply(ctx, d, v); err != nil {
+	if err := r.apply(ctx, s, v); err != nil {
 		return fmt.Errorf("writing the node template: %w", err)
 	}
 	ctrl.LoggerFrom(ctx).Info("node template", "status", v.condition.Status, "reason", v.condition.Reason, "message", v.condition.Message)
 	if v.condition.Status != metav1.ConditionTrue && !same {
-		r.recorder.Eventf(d, nil, corev1.EventTypeWarning, v.condition.Reason, "ResolveTemplate", "%s", v.condition.Message)
+		r.recorder.Eventf(s.Object, nil, corev1.EventTypeWarning, v.condition.Reason, "ResolveTemplate", "%s", v.condition.Message)
 	}
 	return nil
 }
 
 // apply writes the two fields that are this controller's, by server-side apply: the other conditions have other owners.
-func (r *Reconciler) apply(ctx context.Context, d *v1alpha1.MachineDeployment, v verdict) error {
+func (r *Reconciler) apply(ctx context.Context, s *subject, v verdict) error {
 	owned := struct {
 		NodeTemplate *v1alpha1.NodeTemplate `json:"nodeTemplate,omitempty"`
 		Conditions   []metav1.Condition     `json:"conditions"`
@@ -174,9 +216,9 @@ func (r *Reconciler) apply(ctx context.Context, d *v1alpha1.MachineDeployment, v
 		return err
 	}
 	u := &unstructured.Unstructured{Object: map[string]any{"status": status}}
-	u.SetGroupVersionKind(v1alpha1.MachineDeploymentKind)
-	u.SetNamespace(d.Namespace)
-	u.SetName(d.Name)
-	u.SetUID(d.UID)
+	u.SetGroupVersionKind(s.kind)
+	u.SetNamespace(s.GetNamespace())
+	u.SetName(s.GetName())
+	u.SetUID(s.GetUID())
 	return r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(FieldManager), client.ForceOwnership)
 }

@@ -14,10 +14,6 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// annotationCapacity begins the annotations of a MachineDeployment that say what its nodes have, over what the flavor
-// says. The names are the autoscaler's own, of its Cluster API provider.
-const annotationCapacity = "capacity.cluster-autoscaler.kubernetes.io/"
-
 // override is what a deployment's annotations say of its nodes.
 type override struct {
 	cpu, memory, disk *resource.Quantity
@@ -29,10 +25,10 @@ type override struct {
 }
 
 // readOverride reads the annotations. Its error names the annotation and the value.
-func readOverride(d *v1alpha1.MachineDeployment) (override, error) {
+func readOverride(annotations map[string]string) (override, error) {
 	var o override
-	for key, value := range d.Annotations {
-		name, ok := strings.CutPrefix(key, annotationCapacity)
+	for key, value := range annotations {
+		name, ok := strings.CutPrefix(key, v1alpha1.AnnotationCapacity)
 		if !ok {
 			continue
 		}
@@ -41,7 +37,7 @@ func readOverride(d *v1alpha1.MachineDeployment) (override, error) {
 		}
 	}
 	if o.gpuCount > 0 && o.gpuType == "" {
-		return override{}, fmt.Errorf("annotation %sgpu-count needs %sgpu-type, the name of the resource", annotationCapacity, annotationCapacity)
+		return override{}, fmt.Errorf("annotation %sgpu-count needs %sgpu-type, the name of the resource", v1alpha1.AnnotationCapacity, v1alpha1.AnnotationCapacity)
 	}
 	return o, nil
 }

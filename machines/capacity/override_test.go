@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
 )
 
@@ -16,7 +17,7 @@ func TestAnnotationsLieOverTheFlavor(t *testing.T) {
 		"cpu": "8", "memory": "16Gi", "ephemeral-disk": "100Gi", "maxPods": "60", "gpu-type": "nvidia.com/gpu", "gpu-count": "2",
 		"labels": "gpu=a100, team=ml", "taints": "gpu=yes:NoSchedule,alone:NoExecute", "csi-driver": "x=1",
 	} {
-		d.Annotations[annotationCapacity+name] = value
+		d.Annotations[v1alpha1.AnnotationCapacity+name] = value
 	}
 	got := resolve(t, d, shape())
 	if want := "cpu=8 ephemeral-storage=100Gi memory=16Gi pods=60"; lineOf(got.Capacity) != want {
@@ -40,9 +41,9 @@ func TestCapacityAnnotationsThatCannotBeRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := deployment()
-			d.Annotations = map[string]string{annotationCapacity + name: value}
-			_, err := Template(d, shape(), "")
-			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), annotationCapacity+name) {
+			d.Annotations = map[string]string{v1alpha1.AnnotationCapacity + name: value}
+			_, err := rules.template(ofDeployment(d), shape(), nil)
+			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), v1alpha1.AnnotationCapacity+name) {
 				t.Errorf("the error is %v", err)
 			}
 		})

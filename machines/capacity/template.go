@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,41 +16,83 @@ import (
 // labelCinderZone is what Cinder's CSI driver puts on a node, so that volumes find their zone.
 const labelCinderZone = "topology.cinder.csi.openstack.org/zone"
 
-// Template is the node that a new Machine of the deployment becomes on a server of this shape, once it takes pods: with
-// the labels and taints that last, without those that go before (the startup taint, and those of the cloud controller
-// and of the node's life). Annotations of the deployment lie over what the flavor says.
+// Rules are what holds for all templates.
+type Rules struct {
+	// StartupTaint is the key of the taint that a node loses before it takes pods.
+	StartupTaint string
+	// KernelMemory is the share of a flavor's memory that firmware and kernel keep, in percent.
+	KernelMemory float64
+	// GPUTypes are the PCI aliases that are GPUs; GPUResource is what a GPU is on its node.
+	GPUTypes    []string
+	GPUResource corev1.ResourceName
+}
+
+// resolved is a template, and what it came from.
+type resolved struct {
+	*v1alpha1.NodeTemplate
+	// lesson names the real nodes that tell better what the resources are.
+	lesson string
+	// given are the resources that people have said: no node teaches them.
+	given []corev1.ResourceName
+}
+
+// template is the node that a new Machine becomes on a server of this shape, once it takes pods: with the labels and taints
+// that last, without those that go before (the startup taint, and those of the cloud controller and of the node's life). What
+// a MachineClass says lies over what the flavor says, and annotations over both.
 //
-// Errors: Invalid, when the template's kubelet annotations or the deployment's capacity annotations cannot be read.
-func Template(d *v1alpha1.MachineDeployment, shape cloud.Shape, startupTaint string) (*v1alpha1.NodeTemplate, error) {
-	template := &d.Spec.Template
-	settings, err := bootstrap.ParseKubeletSettings(template.Metadata.Annotations)
+// Errors: Invalid, when the template's kubelet annotations or the object's capacity annotations cannot be read.
+func (r Rules) template(s *subject, shape cloud.Shape, class *v1alpha1.ClassNodeTemplate) (resolved, error) {
+	settings, err := bootstrap.ParseKubeletSettings(s.template.Metadata.Annotations)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, fault.CodeInvalidSpec, "spec.template.metadata.annotations: %v", err)
+		return resolved{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "spec.template.metadata.annotations: %v", err)
 	}
-	over, err := readOverride(d)
+	over, err := readOverride(s.GetAnnotations())
 	if err != nil {
-		return nil, fault.New(fault.Invalid, fault.CodeInvalidSpec, "metadata.annotations: %v", err)
+		return resolved{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "metadata.annotations: %v", err)
 	}
+	overShape(class, &shape, &settings)
 	over.apply(&shape, &settings)
-	left, err := allocatable(shape, settings)
+	left, err := allocatable(shape, settings, r.KernelMemory)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, fault.CodeInvalidSpec, "spec.template.metadata.annotations: %v", err)
+		return resolved{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "spec.template.metadata.annotations: %v", err)
 	}
-	out := &v1alpha1.NodeTemplate{
+	out := resolved{given: over.given(class), NodeTemplate: &v1alpha1.NodeTemplate{
 		Capacity:    capacity(shape, settings.MaxPods),
 		Allocatable: left,
-		Labels:      labels(d, shape),
-		Taints:      taints(template.Spec.Taints, startupTaint),
+		Labels:      labels(s, shape),
+		Taints:      taints(s.template.Spec.Taints, r.StartupTaint),
+	}}
+	addGPUs([]corev1.ResourceList{out.Capacity, out.Allocatable}, r.GPUResource, gpusOf(shape.ExtraSpecs, r.GPUTypes))
+	beyond(class, out.NodeTemplate)
+	over.extend(out.NodeTemplate)
+	if out.ResolvedFor, err = hashOf(s.template); err != nil {
+		return resolved{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "spec.template: %v", err)
 	}
-	over.extend(out)
-	return out, nil
+	out.lesson, err = lesson(s.template, shape, settings)
+	return out, err
+}
+
+// given are the resources that annotations or a class have said.
+func (o override) given(class *v1alpha1.ClassNodeTemplate) []corev1.ResourceName {
+	var names []corev1.ResourceName
+	if class != nil {
+		names = slices.Collect(maps.Keys(class.Capacity))
+	}
+	for name, said := range map[corev1.ResourceName]bool{
+		corev1.ResourceCPU: o.cpu != nil, corev1.ResourceMemory: o.memory != nil,
+		corev1.ResourceEphemeralStorage: o.disk != nil, corev1.ResourcePods: o.maxPods > 0,
+	} {
+		if said {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // labels are those that the template gives, and over them those that kubelet, cloud controller and CSI driver put on
 // every node. The host name differs from node to node and is left to whoever shows the template.
-func labels(d *v1alpha1.MachineDeployment, shape cloud.Shape) map[string]string {
-	template := &d.Spec.Template
-	out := bootstrap.NodeLabels(template.Spec.Metadata.Labels, template.Metadata.Labels, &d.Spec.Selector)
+func labels(s *subject, shape cloud.Shape) map[string]string {
+	out := bootstrap.NodeLabels(s.template.Spec.Metadata.Labels, s.template.Metadata.Labels, s.selector)
 	arch := shape.Architecture
 	if arch == "" {
 		arch = "amd64"

@@ -21,6 +21,8 @@ func shape() cloud.Shape {
 	}
 }
 
+var rules = Rules{StartupTaint: v1alpha1.DefaultStartupTaint, KernelMemory: DefaultKernelMemory, GPUTypes: []string{"a100"}, GPUResource: DefaultGPUResource}
+
 func deployment() *v1alpha1.MachineDeployment {
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "a", UID: "1", Generation: 3}}
 	d.Spec.Selector.MatchLabels = map[string]string{"machine": "a"}
@@ -36,11 +38,11 @@ func deployment() *v1alpha1.MachineDeployment {
 
 func resolve(t *testing.T, d *v1alpha1.MachineDeployment, s cloud.Shape) *v1alpha1.NodeTemplate {
 	t.Helper()
-	template, err := Template(d, s, v1alpha1.DefaultStartupTaint)
+	template, err := rules.template(ofDeployment(d), s, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return template
+	return template.NodeTemplate
 }
 
 func TestResources(t *testing.T) {
@@ -147,7 +149,7 @@ func TestAnAnnotationThatCannotBeRead(t *testing.T) {
 	d := deployment()
 	key := "v1.kubelet-config.machine-controller.kubermatic.io/MaxPods"
 	d.Spec.Template.Metadata.Annotations = map[string]string{key: "many"}
-	_, err := Template(d, shape(), "")
+	_, err := rules.template(ofDeployment(d), shape(), nil)
 	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "spec.template") {
 		t.Errorf("the error is %v", err)
 	}

@@ -1,0 +1,69 @@
+package capacity
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/machines/cloud"
+)
+
+// classTemplate reads what the template's MachineClass says of its nodes; nil when there is no class, or it says nothing.
+func (r *Reconciler) classTemplate(ctx context.Context, s *subject) (*v1alpha1.ClassNodeTemplate, error) {
+	source, err := s.template.Spec.Provider()
+	if err != nil || source.ValueFrom == nil || source.ValueFrom.MachineClass == nil {
+		// What is wrong with the spec is told by whoever asks the cloud with it.
+		return nil, nil
+	}
+	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: source.ValueFrom.MachineClass.Name}
+	class := &v1alpha1.MachineClass{}
+	if err := r.client.Get(ctx, key, class); err != nil {
+		return nil, fmt.Errorf("reading MachineClass %s: %w", key, err)
+	}
+	return class.NodeTemplate, nil
+}
+
+// overShape lays what a class says over what the flavor says.
+func overShape(c *v1alpha1.ClassNodeTemplate, shape *cloud.Shape, settings *bootstrap.KubeletSettings) {
+	if c == nil {
+		return
+	}
+	for name, into := range map[corev1.ResourceName]*resource.Quantity{
+		corev1.ResourceCPU: &shape.CPU, corev1.ResourceMemory: &shape.Memory, corev1.ResourceEphemeralStorage: &shape.Disk,
+	} {
+		if q, ok := c.Capacity[name]; ok && q.Sign() > 0 {
+			*into = q.DeepCopy()
+		}
+	}
+	if pods, ok := c.Capacity[corev1.ResourcePods]; ok && pods.Sign() > 0 {
+		settings.MaxPods = int32(pods.Value())
+	}
+	for into, value := range map[*string]string{&shape.Flavor: c.InstanceType, &shape.Region: c.Region, &shape.Zone: c.Zone} {
+		if value != "" {
+			*into = value
+		}
+	}
+	if c.Architecture != nil {
+		shape.Architecture = *c.Architecture
+	}
+}
+
+// beyond adds the resources of a class that no flavor has.
+func beyond(c *v1alpha1.ClassNodeTemplate, t *v1alpha1.NodeTemplate) {
+	if c == nil {
+		return
+	}
+	for _, list := range []corev1.ResourceList{c.Capacity, c.VirtualCapacity} {
+		for name, q := range list {
+			if _, known := t.Capacity[name]; known {
+				continue
+			}
+			t.Capacity[name], t.Allocatable[name] = q.DeepCopy(), q.DeepCopy()
+		}
+	}
+}

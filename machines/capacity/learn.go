@@ -1,0 +1,181 @@
+package capacity
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/rollout"
+)
+
+// learnt are the resources that a real node tells better than a flavor.
+var learnt = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods}
+
+// hashOf is a short name for anything that JSON can write.
+func hashOf(of any) (string, error) {
+	raw, err := json.Marshal(of)
+	if err != nil {
+		return "", err
+	}
+	h := fnv.New64a()
+	// A hash takes everything.
+	_, _ = h.Write(raw)
+	return strconv.FormatUint(h.Sum64(), 36), nil
+}
+
+// lesson names what a node's resources follow from: flavor, image, kubelet and reservations. Nodes of the same lesson are
+// alike, whatever deployment they are of.
+func lesson(t *v1alpha1.MachineTemplateSpec, shape cloud.Shape, s bootstrap.KubeletSettings) (string, error) {
+	var image any
+	if source, err := t.Spec.Provider(); err == nil && source.Value != nil {
+		// Keys are read without regard to case, as everywhere.
+		var spec struct {
+			OperatingSystem   any
+			CloudProviderSpec struct{ Image, RootDiskSizeGB any }
+		}
+		if err := json.Unmarshal(source.Value.Raw, &spec); err == nil {
+			image = spec
+		}
+	}
+	return hashOf(struct {
+		Flavor, CPU, Memory, Disk, Architecture, Kubelet string
+		Image, Class                                     any
+		Kube, System, Evict                              map[string]string
+		Pods                                             int32
+	}{
+		shape.Flavor, shape.CPU.String(), shape.Memory.String(), shape.Disk.String(), shape.Architecture, t.Spec.Versions.Kubelet,
+		image, t.Spec.ProviderSpec.ValueFrom, s.KubeReserved, s.SystemReserved, s.EvictionHard, s.MaxPods,
+	})
+}
+
+// learn puts what real nodes of the same lesson report in the place of what was computed: the least of the subject's own
+// nodes, else what the subject, or another one, has learned before. Resources that only annotations or a class give stay.
+func (r *Reconciler) learn(ctx context.Context, s *subject, t resolved) error {
+	from, err := r.ownNodes(ctx, s)
+	if err != nil {
+		return err
+	}
+	if from == nil {
+		if from, err = r.remembered(ctx, s, t.lesson); err != nil || from == nil {
+			return err
+		}
+	}
+	for _, name := range learnt {
+		if slices.Contains(t.given, name) {
+			continue
+		}
+		take(t.Capacity, from.Capacity, name)
+		take(t.Allocatable, from.Allocatable, name)
+	}
+	t.LearnedFor = t.lesson
+	return nil
+}
+
+func take(into, from corev1.ResourceList, name corev1.ResourceName) {
+	if q, ok := from[name]; ok && q.Sign() > 0 {
+		into[name] = q.DeepCopy()
+	}
+}
+
+// remembered is what the subject, or else any deployment, has learned of the same lesson.
+func (r *Reconciler) remembered(ctx context.Context, s *subject, key string) (*v1alpha1.NodeTemplate, error) {
+	if s.known != nil && s.known.LearnedFor == key {
+		return s.known, nil
+	}
+	var all v1alpha1.MachineDeploymentList
+	if err := r.client.List(ctx, &all); err != nil {
+		return nil, fmt.Errorf("listing deployments: %w", err)
+	}
+	for i := range all.Items {
+		if t := all.Items[i].Status.NodeTemplate; t != nil && t.LearnedFor == key {
+			return t, nil
+		}
+	}
+	return nil, nil
+}
+
+// ownNodes gives the least that Ready nodes of the subject's present template have; nil when there is none.
+func (r *Reconciler) ownNodes(ctx context.Context, s *subject) (*v1alpha1.NodeTemplate, error) {
+	sets, err := r.presentSets(ctx, s)
+	if err != nil || len(sets) == 0 {
+		return nil, err
+	}
+	var machines v1alpha1.MachineList
+	if err := r.client.List(ctx, &machines, client.InNamespace(s.GetNamespace())); err != nil {
+		return nil, fmt.Errorf("listing machines: %w", err)
+	}
+	var least *v1alpha1.NodeTemplate
+	for i := range machines.Items {
+		m := &machines.Items[i]
+		owner := metav1.GetControllerOfNoCopy(m)
+		if owner == nil || !sets[string(owner.UID)] || m.Status.NodeRef == nil || !m.DeletionTimestamp.IsZero() {
+			continue
+		}
+		node := &corev1.Node{}
+		if err := r.nodes.Get(ctx, client.ObjectKey{Name: m.Status.NodeRef.Name}, node); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("reading node %s: %w", m.Status.NodeRef.Name, err)
+		}
+		if ready(node) {
+			least = lower(least, node)
+		}
+	}
+	return least, nil
+}
+
+// presentSets are the UIDs of the sets that make Machines of the present template.
+func (r *Reconciler) presentSets(ctx context.Context, s *subject) (map[string]bool, error) {
+	if s.kind == v1alpha1.MachineSetKind {
+		return map[string]bool{string(s.GetUID()): true}, nil
+	}
+	var sets v1alpha1.MachineSetList
+	if err := r.client.List(ctx, &sets, client.InNamespace(s.GetNamespace())); err != nil {
+		return nil, fmt.Errorf("listing sets: %w", err)
+	}
+	out := map[string]bool{}
+	for i := range sets.Items {
+		set := &sets.Items[i]
+		if owner := metav1.GetControllerOfNoCopy(set); owner != nil && owner.UID == s.GetUID() && rollout.TemplatesEqual(&set.Spec.Template, s.template) {
+			out[string(set.UID)] = true
+		}
+	}
+	return out, nil
+}
+
+func ready(n *corev1.Node) bool {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// lower gives the lesser of each resource.
+func lower(than *v1alpha1.NodeTemplate, n *corev1.Node) *v1alpha1.NodeTemplate {
+	if than == nil {
+		return &v1alpha1.NodeTemplate{Capacity: n.Status.Capacity.DeepCopy(), Allocatable: n.Status.Allocatable.DeepCopy()}
+	}
+	for _, name := range learnt {
+		least(than.Capacity, n.Status.Capacity, name)
+		least(than.Allocatable, n.Status.Allocatable, name)
+	}
+	return than
+}
+
+func least(into, from corev1.ResourceList, name corev1.ResourceName) {
+	if a, ok := into[name]; ok {
+		if b, there := from[name]; there && b.Cmp(a) < 0 {
+			into[name] = b.DeepCopy()
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package capacity
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// SetupWithManager lets the manager run the controller: after a change of a spec or annotation, when a node of a group
+// becomes Ready, and now and then.
+func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
+	if err := watching(mgr, "capacity", changed(r, &v1alpha1.MachineDeployment{}), r.nodesReady(r.deploymentOf)).Complete(r); err != nil || !r.bareSets {
+		return err
+	}
+	sets := reconcile.Func(r.reconcileSet)
+	return watching(mgr, "capacity-sets", changed(r, &v1alpha1.MachineSet{}), r.nodesReady(r.bareSetOf)).Complete(sets)
+}
+
+func watching(mgr manager.Manager, name string, sources ...source.Source) *builder.Builder {
+	b := ctrl.NewControllerManagedBy(mgr).Named(name)
+	for _, s := range sources {
+		b = b.WatchesRawSource(s)
+	}
+	return b
+}
+
+// changed gives the objects of a kind whose spec or annotations have changed.
+func changed[T client.Object](r *Reconciler, of T) source.Source {
+	return source.Kind(r.control.GetCache(), of, &handler.TypedEnqueueRequestForObject[T]{}, predicate.Or[T](
+		predicate.TypedGenerationChangedPredicate[T]{}, predicate.TypedAnnotationChangedPredicate[T]{},
+	))
+}
+
+// nodesReady gives what a Machine belongs to once its phase says that its node takes pods.
+func (r *Reconciler) nodesReady(owner func(context.Context, *v1alpha1.Machine) []reconcile.Request) source.Source {
+	return source.Kind(r.control.GetCache(), &v1alpha1.Machine{},
+		handler.TypedEnqueueRequestsFromMapFunc(owner),
+		predicate.TypedFuncs[*v1alpha1.Machine]{
+			CreateFunc:  func(event.TypedCreateEvent[*v1alpha1.Machine]) bool { return false },
+			DeleteFunc:  func(event.TypedDeleteEvent[*v1alpha1.Machine]) bool { return false },
+			GenericFunc: func(event.TypedGenericEvent[*v1alpha1.Machine]) bool { return false },
+			UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.Machine]) bool {
+				return !running(e.ObjectOld) && running(e.ObjectNew)
+			},
+		})
+}
+
+func running(m *v1alpha1.Machine) bool {
+	for i := range m.Status.Conditions {
+		if c := &m.Status.Conditions[i]; c.Type == v1alpha1.ConditionReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func (r *Reconciler) setOf(ctx context.Context, m *v1alpha1.Machine) *v1alpha1.MachineSet {
+	owner := metav1.GetControllerOfNoCopy(m)
+	if owner == nil {
+		return nil
+	}
+	s := &v1alpha1.MachineSet{}
+	if err := r.client.Get(ctx, types.NamespacedName{Namespace: m.Namespace, Name: owner.Name}, s); err != nil {
+		return nil
+	}
+	return s
+}
+
+func (r *Reconciler) deploymentOf(ctx context.Context, m *v1alpha1.Machine) []reconcile.Request {
+	s := r.setOf(ctx, m)
+	if s == nil {
+		return nil
+	}
+	if owner := metav1.GetControllerOfNoCopy(s); owner != nil {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: m.Namespace, Name: owner.Name}}}
+	}
+	return nil
+}
+
+func (r *Reconciler) bareSetOf(ctx context.Context, m *v1alpha1.Machine) []reconcile.Request {
+	s := r.setOf(ctx, m)
+	if s == nil || metav1.GetControllerOfNoCopy(s) != nil {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(s)}}
+}
