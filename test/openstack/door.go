@@ -194,6 +194,9 @@ func (q *request) finish(r reply) answered {
 		a.header = http.Header{}
 	}
 	a.header.Set("X-Openstack-Request-Id", "req-"+newID())
+	if !q.now.IsZero() {
+		a.header.Set("Date", q.now.UTC().Format(http.TimeFormat))
+	}
 	if q.service == serviceCompute && q.version != (microversion{}) {
 		a.header.Set("X-Openstack-Nova-Api-Version", q.version.String())
 		a.header.Set("Openstack-Api-Version", "compute "+q.version.String())
