@@ -1,0 +1,163 @@
+package bootstrap
+
+import (
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/test/kubelet"
+)
+
+// hostile are texts that end what they are written into, wherever that is.
+var hostile = []string{
+	"", "a", "$(reboot)", "`reboot`", "a'b", `a"b`, `a\`, "a\nb: c", "a\r\nb", "a\x00b", "x --anonymous-auth=true", "a,b=c", "- a", "#", "{{}}", "%s", "é", "\u2028",
+	"'; reboot #", "\"\nruncmd: [[reboot]]\n", "<<EOF", "a: |\n  b", strings.Repeat("a", 300), "\xff", "a=b", "*", "~", "yes", "0x10",
+}
+
+// FuzzUserData writes anything at all into every field that a user or an operator fills. It is refused, or it stays where
+// it belongs: the document has the same files, commands and settings as with a harmless text.
+func FuzzUserData(f *testing.F) {
+	for _, text := range hostile {
+		for field := range fields {
+			f.Add(uint8(field), text)
+		}
+	}
+	f.Fuzz(func(t *testing.T, field uint8, text string) {
+		for _, system := range []string{"ubuntu", "flatcar"} {
+			checkContained(t, system, fields[int(field)%len(fields)], text)
+		}
+	})
+}
+
+// fields are all that comes from outside.
+var fields = []struct {
+	name string
+	set  func(in *Input, text string)
+}{
+	{"name", func(in *Input, s string) { in.Name = s }},
+	{"label value", func(in *Input, s string) { in.Labels["team"] = s }},
+	{"label key", func(in *Input, s string) { in.Labels[s] = "x" }},
+	{"taint value", func(in *Input, s string) { in.Taints[0].Value = s }},
+	{"taint key", func(in *Input, s string) { in.Taints[0].Key = s }},
+	{"taint effect", func(in *Input, s string) { in.Taints[0].Effect = corev1.TaintEffect(s) }},
+	{"SSH key", func(in *Input, s string) { in.Provider.SSHPublicKeys[0] = s }},
+	{"SSH key's comment", func(in *Input, s string) { in.Provider.SSHPublicKeys[0] += s }},
+	{"CA key", func(in *Input, s string) { in.Provider.CAPublicKey = "ssh-ed25519 AAAA " + s }},
+	{"kubelet's version", func(in *Input, s string) { in.KubeletVersion = s }},
+	{"end of the kubelet's version", func(in *Input, s string) { in.KubeletVersion = "1.36.2-" + s }},
+	{"resolver", func(in *Input, s string) { in.Provider.Network.DNS.Servers[0] = s }},
+	{"feature gate", func(in *Input, s string) { in.Kubelet.FeatureGates = map[string]bool{s: true} }},
+	{"log size", func(in *Input, s string) { in.Kubelet.ContainerLogMaxSize = s }},
+	{"cluster's domain", func(in *Input, s string) { in.ClusterDomain = s }},
+	{"proxy", func(in *Input, s string) { in.Site.HTTPProxy = "http://" + s }},
+	{"no proxy", func(in *Input, s string) { in.Site.NoProxy = s }},
+	{"mirror", func(in *Input, s string) { in.Site.RegistryMirrors = []string{s} }},
+	{"mirror's registry", func(in *Input, s string) { in.Site.RegistryMirrors = []string{s + "=https://a.example"} }},
+	{"insecure registry", func(in *Input, s string) { in.Site.InsecureRegistries = []string{s} }},
+	{"pause image", func(in *Input, s string) { in.Site.PauseImage = s }},
+	{"containerd's version", func(in *Input, s string) { in.Site.ContainerdVersion = s }},
+	{"provider ID", func(in *Input, s string) { in.ProviderIDPrefix = "openstack://" + regionOf(regionConfig(s)) + "/" }},
+}
+
+func checkContained(t *testing.T, system string, field struct {
+	name string
+	set  func(in *Input, text string)
+}, text string) {
+	in := siteInput(system)
+	field.set(in, text)
+	if in.Site.Check() != nil {
+		return // refused at start
+	}
+	userData, err := in.Render()
+	var refused *Problem
+	if errors.As(err, &refused) {
+		return
+	}
+	if err != nil {
+		t.Fatalf("%s %q: %v", field.name, text, err)
+	}
+	boot, err := kubelet.ParseUserData(userData)
+	if err != nil {
+		t.Fatalf("%s %q breaks the document: %v", field.name, text, err)
+	}
+	if strings.Join(boot.Units, " ") != "drover-setup.service kubelet.service" || !strings.HasPrefix(field.name, "name") && boot.Hostname != "nodes-abc-12345" {
+		t.Errorf("%s %q: host %q starts %q", field.name, text, boot.Hostname, boot.Units)
+	}
+	for path := range boot.Files {
+		if strings.Contains(path, "..") || strings.ContainsAny(path, " \n'\"$`") {
+			t.Errorf("%s %q writes %q", field.name, text, path)
+		}
+	}
+	for path, names := range map[string][]string{
+		"/etc/drover/setup.env": {"CNI_PLUGINS_VERSION", "CONTAINERD_VERSION", "KUBELET_VERSION", "PAUSE_IMAGE", "PROVIDER_ID_PREFIX", "RUNC_VERSION", "RUNTIME_CONFIG"},
+		"/etc/default/kubelet":  {"KUBELET_EXTRA_ARGS"},
+		"/etc/drover/proxy.env": {"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"},
+	} {
+		checkEnvironment(t, boot.Files[path], names)
+	}
+	for _, arg := range strings.Fields(strings.Trim(strings.TrimPrefix(strings.TrimSpace(boot.Files["/etc/default/kubelet"]), "KUBELET_EXTRA_ARGS="), "'")) {
+		name, _, _ := strings.Cut(arg, "=")
+		switch name {
+		case "--hostname-override", "--cloud-provider", "--node-ip", "--node-labels":
+		default:
+			t.Errorf("%s %q makes the flag %q", field.name, text, arg)
+		}
+	}
+}
+
+// checkEnvironment reads a file as a shell and systemd do: one assignment per line, its value in single quotes.
+func checkEnvironment(t *testing.T, content string, names []string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(content, "\n"), "\n")
+	if len(lines) != len(names) {
+		t.Errorf("%d lines for %d settings:\n%s", len(lines), len(names), content)
+		return
+	}
+	for i, line := range lines {
+		value, ok := strings.CutPrefix(line, names[i]+"='")
+		value, closed := strings.CutSuffix(value, "'")
+		if !ok || !closed || strings.ContainsAny(value, "'\x00\r") {
+			t.Errorf("line %q: want %s='…'", line, names[i])
+		}
+	}
+}
+
+func regionConfig(region string) *v1alpha1.ProviderConfig {
+	c := &v1alpha1.ProviderConfig{}
+	c.CloudProviderSpec.Raw, _ = json.Marshal(map[string]string{"region": region})
+	return c
+}
+
+func TestEnvironmentFilesMeanTheSameToAShell(t *testing.T) {
+	in := siteInput("ubuntu")
+	in.Site.HTTPProxy = "http://u:p%40$HOME;&*@proxy.example:3128"
+	if err := in.Site.Check(); err == nil {
+		t.Error("a dollar sign was taken, which systemd and shells read in different ways")
+	}
+	in.Site.HTTPProxy = "http://u:p%40;&*@proxy.example:3128"
+	if err := in.Site.Check(); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), "bash", "-c", `eval "$(cat)"; printf %s "$HTTP_PROXY"`)
+	c.Stdin = strings.NewReader(in.Site.proxy(in.Server))
+	out, err := c.Output()
+	if err != nil || string(out) != in.Site.HTTPProxy {
+		t.Errorf("got %q, error %v", out, err)
+	}
+}
+
+func TestForeignUserDataIsLeftAsItIs(t *testing.T) {
+	for _, text := range hostile[1:] {
+		in := input("ubuntu", "{}")
+		in.Provider.OverwriteCloudConfig = ptr.To(text)
+		if got, err := in.Render(); err != nil || string(got) != text {
+			t.Errorf("%q became %q, error %v", text, got, err)
+		}
+	}
+}
