@@ -29,7 +29,7 @@ func newManager(config *rest.Config, o *options) (manager.Manager, error) {
 		Scheme:                        kinds,
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
 		HealthProbeBindAddress:        o.healthAddress,
-		LeaderElection:                o.leader,
+		LeaderElection:                o.leader && !o.observe,
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       o.namespace,
 		LeaderElectionReleaseOnCancel: true,

@@ -39,6 +39,9 @@ type options struct {
 	secretNamespaces []string
 	workers          int
 
+	observe  bool
+	machines machineOptions
+
 	nodes        nodeOptions
 	compute      cloudOptions
 	groups       groupOptions
@@ -56,6 +59,7 @@ func defaults() *options {
 		drainTimeout:   2 * time.Hour,
 		joinTimeout:    10 * time.Minute,
 		workers:        10,
+		machines:       defaultMachines(),
 		nodes:          nodeOptions{clusterDomain: "cluster.local"},
 		groups:         defaultGroups(),
 	}
@@ -66,6 +70,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.namespace, "namespace", o.namespace, "namespace of drover's own lease and of the ConfigMap with the cluster id")
 	f.StringVar(&o.clusterID, "cluster-id", o.clusterID, "name of the cluster on its cloud resources; empty: the UID of the namespace kube-system. Written once; a change is refused")
 	f.BoolVar(&o.leader, "leader-elect", o.leader, "take a lease before controllers run; every replica serves gRPC all the same")
+	f.BoolVar(&o.observe, "observe", o.observe, "read and decide everything, and write nothing, neither to Kubernetes nor to the cloud: decisions are logged, and served as JSON under /observe beside the metrics. No lease is taken")
 	f.IntVarP(&o.verbosity, "v", "v", o.verbosity, "log level: 0 decisions, 1 and more details")
 
 	f.StringVar(&o.metricsAddress, "metrics-address", o.metricsAddress, "where Prometheus metrics are served; 0 turns them off")
@@ -84,10 +89,11 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.caBundle, "cloud-ca", o.caBundle, "CA bundle for the cloud's endpoints (PEM file); empty: the system's")
 
 	f.StringVar(&o.startupTaint, "startup-taint", o.startupTaint, "taint (effect NoSchedule) that a node bears until it can take pods; empty: none")
-	f.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout, "how long after its deletion a Machine's pods are still evicted under their disruption budgets")
+	f.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout, "how long after its deletion a Machine's pods are still evicted under their disruption budgets; 0: they are not evicted, and the server goes at once")
 	f.DurationVar(&o.joinTimeout, "join-timeout", o.joinTimeout, "how long a server may take to become a node, from the server's creation")
 	f.StringSliceVar(&o.secretNamespaces, "secret-namespaces", o.secretNamespaces, "namespaces, beside its own, whose Secrets and ConfigMaps a Machine's provider spec may refer to")
 	f.IntVar(&o.workers, "workers", o.workers, "Machines worked on at a time")
+	o.machines.addFlags(f)
 	o.nodes.addFlags(f)
 	o.compute.addFlags(f)
 	o.groups.addFlags(f)
@@ -96,7 +102,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 
 // validate says everything that is wrong with the options at once. What concerns the gRPC server, autoscale.New checks.
 func (o *options) validate() error {
-	errs := []error{o.compute.validate(), o.nodes.validate(), o.groups.validate()}
+	errs := []error{o.machines.validate(), o.compute.validate(), o.nodes.validate(), o.groups.validate()}
 	if o.drainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("--drain-timeout %v is negative", o.drainTimeout))
 	}

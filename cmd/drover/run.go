@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/http"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -28,6 +30,9 @@ func run(ctx context.Context, o *options, credentials openstack.Credentials) err
 	if err != nil {
 		return err
 	}
+	if o.observe {
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return refusing{next} })
+	}
 	id, err := prepare(ctx, config, o)
 	if err != nil {
 		return err
@@ -36,10 +41,14 @@ func run(ctx context.Context, o *options, credentials openstack.Credentials) err
 	if err != nil {
 		return err
 	}
-	if err := addControllers(mgr, o, id, credentials); err != nil {
+	w, err := newWiring(mgr, o)
+	if err != nil {
 		return err
 	}
-	server, err := addAutoscale(mgr, o)
+	if err := addControllers(w, o, id, credentials); err != nil {
+		return err
+	}
+	server, err := addAutoscale(w.groups, o)
 	if err != nil {
 		return err
 	}
@@ -54,12 +63,13 @@ func run(ctx context.Context, o *options, credentials openstack.Credentials) err
 }
 
 // addControllers wires what needs the lease: everything that writes to the cloud or decides about Machines.
-func addControllers(mgr manager.Manager, o *options, id string, credentials openstack.Credentials) error {
-	now := clock.RealClock{}
+func addControllers(w wiring, o *options, id string, credentials openstack.Credentials) error {
+	mgr, now := w.controllers, clock.RealClock{}
 	os, err := openstack.New(openstack.Options{
 		Clock: now, Reader: mgr.GetClient(), ClusterID: id, Configured: credentials,
 		Registry: metrics.Registry, AllowedNamespaces: o.secretNamespaces, ProviderIDRegion: o.nodes.providerIDRegion,
 		Collect: mayCollect(mgr.GetClient(), o.namespace), SharedServerGroup: o.compute.serverGroup == sharedServerGroup,
+		ReadOnly: o.observe,
 	})
 	if err != nil {
 		return fmt.Errorf("making the cloud: %w", err)
@@ -82,17 +92,19 @@ func addControllers(mgr manager.Manager, o *options, id string, credentials open
 	if err := mgr.AddMetricsServerExtraHandler("/plans", deployments); err != nil {
 		return fmt.Errorf("adding the page of plans: %w", err)
 	}
+	machines := machine.Options{Control: mgr, Target: mgr, Cloud: w.cloud(os), Bootstrap: source, Clock: now, ClusterID: id}
+	o.machinesInto(&machines)
 	for _, controller := range []interface {
 		SetupWithManager(manager.Manager) error
 	}{
-		machine.New(machine.Options{
-			Control: mgr, Target: mgr, Cloud: os, Bootstrap: source, Clock: now, ClusterID: id,
-			StartupTaint: o.startupTaint, DrainTimeout: o.drainTimeout, JoinTimeout: o.joinTimeout, Workers: o.workers,
-		}),
+		machine.New(machines),
 		set.New(set.Options{Control: mgr, Clock: now}),
 		deployments,
 		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now}),
-		capacity.New(capacity.Options{Control: mgr, Cloud: os, Clock: now, StartupTaint: o.startupTaint}),
+		capacity.New(capacity.Options{
+			Control: mgr, Target: mgr, Cloud: os, Clock: now, StartupTaint: o.startupTaint, BareSets: o.groups.bareSets,
+			KernelMemory: &o.groups.kernelMemory, GPUTypes: o.groups.gpuTypes, GPUResource: corev1.ResourceName(o.groups.gpuResource),
+		}),
 	} {
 		if err := controller.SetupWithManager(mgr); err != nil {
 			return fmt.Errorf("setting up controllers: %w", err)

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/machine"
+)
+
+// machineOptions are those of the life of Machines, beside the ones that the whole binary knows.
+type machineOptions struct {
+	volumeDetachTimeout time.Duration
+	drainWorkers        int
+	startupConditions   []string
+	startupDaemonSets   []string
+}
+
+func defaultMachines() machineOptions {
+	return machineOptions{volumeDetachTimeout: 5 * time.Minute, drainWorkers: 10}
+}
+
+func (o *machineOptions) addFlags(f *pflag.FlagSet) {
+	f.DurationVar(&o.volumeDetachTimeout, "volume-detach-timeout", o.volumeDetachTimeout, "how long the volumes of evicted pods may take to be detached before their server is deleted; 0: they are not waited for")
+	f.IntVar(&o.drainWorkers, "drain-workers", o.drainWorkers, "nodes drained at a time")
+	f.StringSliceVar(&o.startupConditions, "startup-conditions", o.startupConditions, "conditions of a node, beside Ready, that must be True before it loses the startup taint")
+	f.StringSliceVar(&o.startupDaemonSets, "startup-daemonsets", o.startupDaemonSets, "DaemonSets, as namespace/name, that must have a Ready pod on a node before it loses the startup taint")
+}
+
+func (o *machineOptions) validate() error {
+	var errs []error
+	if o.volumeDetachTimeout < 0 {
+		errs = append(errs, fmt.Errorf("--volume-detach-timeout %v is negative", o.volumeDetachTimeout))
+	}
+	if o.drainWorkers < 1 {
+		errs = append(errs, fmt.Errorf("--drain-workers %d is less than 1", o.drainWorkers))
+	}
+	for _, text := range o.startupDaemonSets {
+		if namespace, name, ok := strings.Cut(text, "/"); !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+			errs = append(errs, fmt.Errorf("--startup-daemonsets %q is not of the form namespace/name", text))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// machinesInto fills in what the flags say. A timeout of 0 means no waiting, which the controller calls negative.
+func (o *options) machinesInto(into *machine.Options) {
+	never := func(d time.Duration) time.Duration {
+		if d == 0 {
+			return -1
+		}
+		return d
+	}
+	into.StartupTaint, into.JoinTimeout, into.Workers = o.startupTaint, o.joinTimeout, o.workers
+	into.DrainTimeout, into.VolumeDetachTimeout = never(o.drainTimeout), never(o.machines.volumeDetachTimeout)
+	into.DrainWorkers = o.machines.drainWorkers
+	for _, name := range o.machines.startupConditions {
+		into.StartupConditions = append(into.StartupConditions, corev1.NodeConditionType(name))
+	}
+	for _, text := range o.machines.startupDaemonSets {
+		namespace, name, _ := strings.Cut(text, "/")
+		into.StartupDaemonSets = append(into.StartupDaemonSets, types.NamespacedName{Namespace: namespace, Name: name})
+	}
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/drover-project/drover/machines/cloud"
+)
+
+// mostDecisions bounds how many different decisions an observer keeps: the oldest go first.
+const mostDecisions = 1000
+
+// decision is something that drover would have done.
+type decision struct {
+	// Where it would have been done: kubernetes or openstack.
+	Where string `json:"where"`
+	// What, to which object: a verb as the API has it.
+	Verb   string `json:"verb"`
+	Object string `json:"object"`
+	// Detail is what would have been written, as far as it is no secret.
+	Detail string `json:"detail,omitempty"`
+	// First and Last are when it was decided so, Count how often.
+	First time.Time `json:"first"`
+	Last  time.Time `json:"last"`
+	Count int       `json:"count"`
+}
+
+// observer takes note of what drover decides while it only observes: each decision is logged when it comes up first, and
+// all are served.
+type observer struct {
+	clock clock.PassiveClock
+	log   logr.Logger
+
+	mu        sync.Mutex
+	decisions []decision
+}
+
+// wiring is what the parts are wired to: the manager itself, or one that writes nothing.
+type wiring struct {
+	controllers, groups manager.Manager
+	observer            *observer
+}
+
+// newWiring serves what is observed, when that is all that is done. The groups refuse then what they are asked for, since
+// nobody would carry it out.
+func newWiring(mgr manager.Manager, o *options) (wiring, error) {
+	if !o.observe {
+		return wiring{controllers: mgr, groups: mgr}, nil
+	}
+	observer := &observer{clock: clock.RealClock{}, log: ctrl.Log.WithName("observe")}
+	if err := mgr.AddMetricsServerExtraHandler("/observe", observer); err != nil {
+		return wiring{}, fmt.Errorf("adding the page of what is observed: %w", err)
+	}
+	return wiring{controllers: observing(mgr, observer, nil), groups: observing(mgr, observer, errObserving), observer: observer}, nil
+}
+
+// cloud gives the cloud itself, or one that is only looked at.
+func (w wiring) cloud(c cloud.Cloud) cloud.Cloud {
+	if w.observer == nil {
+		return c
+	}
+	return observedCloud{c, w.observer}
+}
+
+// note takes one decision in.
+func (o *observer) note(where, verb, object, detail string) {
+	now := o.clock.Now()
+	o.mu.Lock()
+	at := slices.IndexFunc(o.decisions, func(d decision) bool {
+		return d.Where == where && d.Verb == verb && d.Object == object && d.Detail == detail
+	})
+	if at >= 0 {
+		o.decisions[at].Last = now
+		o.decisions[at].Count++
+	} else {
+		o.decisions = append(o.decisions, decision{Where: where, Verb: verb, Object: object, Detail: detail, First: now, Last: now, Count: 1})
+		o.decisions = o.decisions[max(0, len(o.decisions)-mostDecisions):]
+	}
+	o.mu.Unlock()
+	if at < 0 {
+		o.log.Info("Observed: not done", "where", where, "verb", verb, "object", object, "detail", detail)
+	}
+}
+
+// ServeHTTP gives all decisions as JSON, in the order in which they came up first.
+func (o *observer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	o.mu.Lock()
+	all := slices.Clone(o.decisions)
+	o.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(map[string]any{"observing": true, "decisions": all}); err != nil {
+		o.log.Info("the decisions could not be sent", "cause", err.Error())
+	}
+}

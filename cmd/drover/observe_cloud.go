@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// observedCloud is a cloud that is only looked at.
+type observedCloud struct {
+	cloud.Cloud
+	observer *observer
+}
+
+// Instance gives a Machine's cloud side, which changes nothing.
+func (c observedCloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instance, error) {
+	i, err := c.Cloud.Instance(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	return observedInstance{i, c.observer, "Machine " + m.Namespace + "/" + m.Name}, nil
+}
+
+// observedInstance changes nothing.
+type observedInstance struct {
+	cloud.Instance
+	observer *observer
+	machine  string
+}
+
+func (i observedInstance) note(verb string) { i.observer.note("openstack", verb, i.machine, "") }
+
+// notMade ends the making of a server where it would begin.
+func (i observedInstance) notMade(verb string) error {
+	i.note(verb)
+	return fault.New(fault.Transient, fault.CodeUnsettled, "drover only observes (--observe): no server is made")
+}
+
+// EnsurePorts changes nothing.
+func (i observedInstance) EnsurePorts(context.Context) error {
+	return i.notMade("make ports, floating IP and server")
+}
+
+// EnsureFloatingIP changes nothing.
+func (i observedInstance) EnsureFloatingIP(context.Context) error {
+	return i.notMade("make floating IP")
+}
+
+// EnsureServer changes nothing.
+func (i observedInstance) EnsureServer(context.Context, []byte) (*cloud.Server, error) {
+	return nil, i.notMade("make server")
+}
+
+// DeleteServer changes nothing; its end is waited for.
+func (i observedInstance) DeleteServer(context.Context) error {
+	i.note("delete server")
+	return nil
+}
+
+// Release changes nothing, and is never done.
+func (i observedInstance) Release(context.Context) (bool, error) {
+	i.note("release ports, floating IP and volumes")
+	return false, nil
+}
+
+// ConsoleOutput is left out: Nova is asked for it like for an action.
+func (i observedInstance) ConsoleOutput(context.Context, int) (string, error) {
+	i.note("read console")
+	return "", nil
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
+)
+
+// errObserving is what somebody outside is told who wants something done.
+var errObserving = errors.New("drover only observes (--observe): nothing is changed")
+
+// mostDetail bounds what is kept of a write, in bytes.
+const mostDetail = 1024
+
+// observedManager is a manager whose clients write nothing.
+type observedManager struct {
+	manager.Manager
+	client   observedClient
+	observer *observer
+}
+
+// observing makes the manager write nothing; answer is what a write returns.
+func observing(mgr manager.Manager, o *observer, answer error) manager.Manager {
+	return observedManager{mgr, observedClient{mgr.GetClient(), o, answer}, o}
+}
+
+// GetClient gives the client that writes nothing.
+func (m observedManager) GetClient() client.Client { return m.client }
+
+// GetEventRecorder gives one whose Events only show among the decisions.
+func (m observedManager) GetEventRecorder(string) recorder.EventRecorder {
+	return observedEvents{m.observer}
+}
+
+// observedEvents are Events that are not sent.
+type observedEvents struct{ observer *observer }
+
+// Eventf takes note of an Event.
+func (e observedEvents) Eventf(about, _ runtime.Object, kind, reason, _, note string, args ...any) {
+	name := "?"
+	if o, ok := about.(client.Object); ok {
+		name = nameOf(o)
+	}
+	e.observer.note("kubernetes", "event", name, fmt.Sprintf(kind+" "+reason+": "+note, args...))
+}
+
+// AnnotatedEventf takes note of an Event.
+func (e observedEvents) AnnotatedEventf(about, related runtime.Object, _ map[string]string, kind, reason, action, note string, args ...any) {
+	e.Eventf(about, related, kind, reason, action, note, args...)
+}
+
+// observedClient reads and does not write. Whoever writes is answered as if it had been done, so that what follows from
+// it is decided too.
+type observedClient struct {
+	client.Client
+	observer *observer
+	answer   error
+}
+
+func (c observedClient) note(verb string, o client.Object, detail string) error {
+	if _, secret := o.(*corev1.Secret); secret {
+		detail = ""
+	}
+	c.observer.note("kubernetes", verb, nameOf(o), detail[:min(len(detail), mostDetail)])
+	return c.answer
+}
+
+// Create changes nothing. To ask whether somebody may do something is no write, though it is put like one.
+func (c observedClient) Create(ctx context.Context, o client.Object, options ...client.CreateOption) error {
+	if _, question := o.(*authorizationv1.SubjectAccessReview); question {
+		return c.Client.Create(ctx, o, options...)
+	}
+	return c.note("create", o, "")
+}
+
+// Update changes nothing.
+func (c observedClient) Update(_ context.Context, o client.Object, _ ...client.UpdateOption) error {
+	return c.note("update", o, "")
+}
+
+// Delete changes nothing.
+func (c observedClient) Delete(_ context.Context, o client.Object, _ ...client.DeleteOption) error {
+	return c.note("delete", o, "")
+}
+
+// DeleteAllOf changes nothing.
+func (c observedClient) DeleteAllOf(_ context.Context, o client.Object, _ ...client.DeleteAllOfOption) error {
+	return c.note("deletecollection", o, "")
+}
+
+// Patch changes nothing.
+func (c observedClient) Patch(_ context.Context, o client.Object, p client.Patch, _ ...client.PatchOption) error {
+	return c.note("patch", o, dataOf(p, o))
+}
+
+// Apply changes nothing.
+func (c observedClient) Apply(_ context.Context, o runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
+	return c.apply("apply", o)
+}
+
+func (c observedClient) apply(verb string, configuration runtime.ApplyConfiguration) error {
+	raw, err := json.Marshal(configuration)
+	if err != nil {
+		return fmt.Errorf("encoding what is applied: %w", err)
+	}
+	u := &unstructured.Unstructured{}
+	if err := json.Unmarshal(raw, &u.Object); err != nil {
+		return fmt.Errorf("reading what is applied: %w", err)
+	}
+	return c.note(verb, u, string(raw))
+}
+
+// Status gives a writer of statuses that writes nothing.
+func (c observedClient) Status() client.SubResourceWriter { return observedPart{c, "status"} }
+
+// SubResource gives a client of subresources that writes nothing.
+func (c observedClient) SubResource(name string) client.SubResourceClient {
+	return observedReadable{observedPart{c, name}, c.Client.SubResource(name)}
+}
+
+// observedPart is a subresource that is not written.
+type observedPart struct {
+	client observedClient
+	name   string
+}
+
+// observedReadable can be read too.
+type observedReadable struct {
+	observedPart
+	client.SubResourceReader
+}
+
+// Create changes nothing.
+func (p observedPart) Create(_ context.Context, o, _ client.Object, _ ...client.SubResourceCreateOption) error {
+	return p.client.note("create "+p.name, o, "")
+}
+
+// Update changes nothing.
+func (p observedPart) Update(_ context.Context, o client.Object, _ ...client.SubResourceUpdateOption) error {
+	return p.client.note("update "+p.name, o, "")
+}
+
+// Patch changes nothing.
+func (p observedPart) Patch(_ context.Context, o client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+	return p.client.note("patch "+p.name, o, dataOf(patch, o))
+}
+
+// Apply changes nothing.
+func (p observedPart) Apply(_ context.Context, o runtime.ApplyConfiguration, _ ...client.SubResourceApplyOption) error {
+	return p.client.apply("apply "+p.name, o)
+}
+
+func dataOf(p client.Patch, o client.Object) string {
+	data, err := p.Data(o)
+	if err != nil {
+		return "unreadable: " + err.Error()
+	}
+	return string(data)
+}
+
+// nameOf names an object for people: kind namespace/name.
+func nameOf(o client.Object) string {
+	kind := o.GetObjectKind().GroupVersionKind().Kind
+	if kind == "" {
+		kind = strings.TrimPrefix(fmt.Sprintf("%T", o), "*")
+		kind = kind[strings.LastIndexByte(kind, '.')+1:]
+	}
+	name := o.GetName()
+	if name == "" {
+		name = o.GetGenerateName() + "*"
+	}
+	if o.GetNamespace() != "" {
+		name = o.GetNamespace() + "/" + name
+	}
+	return kind + " " + name
+}
+
+// refusing lets nothing through to the API server that would write: the last word, should a writer have been forgotten.
+type refusing struct{ next http.RoundTripper }
+
+// RoundTrip refuses what would change something.
+func (r refusing) RoundTrip(req *http.Request) (*http.Response, error) {
+	question := req.Method == http.MethodPost && strings.HasPrefix(req.URL.Path, "/apis/authorization.k8s.io/")
+	if req.Method != http.MethodGet && req.Method != http.MethodHead && !question {
+		return nil, fmt.Errorf("%s %s: %w", req.Method, req.URL.Path, errObserving)
+	}
+	return r.next.RoundTrip(req)
+}
+
+// dryClient is for the cluster id, which is not written, and is what it would be.
+type dryClient struct{ client.Client }
+
+// Create changes nothing. What is there already is found out as by a real one.
+func (c dryClient) Create(ctx context.Context, o client.Object, _ ...client.CreateOption) error {
+	stored := &corev1.ConfigMap{}
+	err := c.Get(ctx, client.ObjectKeyFromObject(o), stored)
+	if err == nil {
+		return apierrors.NewAlreadyExists(corev1.Resource("configmaps"), o.GetName())
+	}
+	return client.IgnoreNotFound(err)
+}

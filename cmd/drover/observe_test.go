@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/deploy"
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/openstack"
+	"github.com/drover-project/drover/test/kube"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+const providerSpec = `{"cloudProvider":"openstack","operatingSystem":"ubuntu","cloudProviderSpec":{"flavor":"` + sim.MetaKubeFlavor +
+	`","image":"` + sim.MetaKubeImage + `","network":"` + sim.MetaKubeNetwork + `","subnet":"` + sim.MetaKubeSubnet +
+	`","availabilityZone":"` + sim.MetaKubeZone + `","securityGroups":["` + sim.MetaKubeSecurityGroup + `"]}}`
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// watched is a cluster that has work for every controller: a deployment without a set, a Machine without a server, and one
+// that goes.
+func watched(t *testing.T) (*kube.Cluster, client.Client) {
+	t.Helper()
+	cluster := kube.ForTest(t, kube.Options{})
+	kinds := runtime.NewScheme()
+	must(t, errors.Join(clientgoscheme.AddToScheme(kinds), v1alpha1.AddToScheme(kinds)))
+	c, err := client.New(cluster.Config, client.Options{Scheme: kinds})
+	must(t, err)
+	must(t, deploy.Apply(t.Context(), c, "crds"))
+	spec := v1alpha1.MachineSpec{
+		Versions:     v1alpha1.MachineVersionInfo{Kubelet: "1.37.1"},
+		ProviderSpec: v1alpha1.ProviderSpec{Value: &runtime.RawExtension{Raw: []byte(providerSpec)}},
+	}
+	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "pool"}}
+	d.Spec.Replicas, d.Spec.Selector.MatchLabels = ptr.To[int32](2), map[string]string{"pool": "pool"}
+	d.Spec.Template = v1alpha1.MachineTemplateSpec{Metadata: v1alpha1.EmbeddedMetadata{Labels: d.Spec.Selector.MatchLabels}, Spec: spec}
+	going := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "going"}, Spec: spec}
+	going.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode}
+	for _, o := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "drover"}}, d, going,
+		&v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "coming"}, Spec: spec},
+	} {
+		must(t, c.Create(t.Context(), o))
+	}
+	must(t, c.Delete(t.Context(), going))
+	return cluster, c
+}
+
+// observe runs drover with --observe until it has decided what is awaited, and gives all decisions.
+func observe(t *testing.T, cluster *kube.Cluster, cloud *sim.Cloud, awaited map[string]string) []decision {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	o := defaults()
+	o.observe, o.kubeconfig, o.healthAddress = true, cluster.Kubeconfig, "0"
+	o.metricsAddress = listener.Addr().String()
+	o.grpcAddress, o.grpcInsecure = "unix://"+filepath.Join(t.TempDir(), "grpc"), true
+	must(t, listener.Close())
+	must(t, o.validate())
+	credentials := openstack.CredentialsFromEnvironment(func(name string) string {
+		for _, variable := range cloud.Environment() {
+			if value, ok := strings.CutPrefix(variable, name+"="); ok {
+				return value
+			}
+		}
+		return ""
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, o, credentials) }()
+	var page struct{ Decisions []decision }
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 40*time.Second, true, func(ctx context.Context) (bool, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+o.metricsAddress+"/observe", http.NoBody)
+		if err != nil {
+			return false, err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return false, nil
+		}
+		defer func() { _ = resp.Body.Close() }()
+		if err := json.NewDecoder(resp.Body).Decode(&page); err != nil {
+			return false, err
+		}
+		for verb, object := range awaited {
+			if !slices.ContainsFunc(page.Decisions, func(d decision) bool { return d.Verb == verb && strings.HasPrefix(d.Object, object) }) {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		t.Errorf("waiting for the decisions: %v; there are %+v", err, page.Decisions)
+	}
+	stop()
+	must(t, <-ended)
+	return page.Decisions
+}
+
+func TestWhoObservesWritesNothing(t *testing.T) {
+	cluster, c := watched(t)
+	cloud := sim.New(sim.Config{Seed: sim.SeedMetaKube})
+	must(t, cloud.Start(t.Context()))
+	defer cloud.Close()
+	decisions := observe(t, cluster, cloud, map[string]string{
+		"create":                                 "MachineSet kube-system/pool",
+		"patch":                                  "Machine kube-system/coming",
+		"make ports, floating IP and server":     "Machine kube-system/coming",
+		"release ports, floating IP and volumes": "Machine kube-system/going",
+		"apply status":                           "MachineDeployment kube-system/pool",
+	})
+
+	t.Run("nothing is asked of the API server that would change anything, from any part of drover", func(t *testing.T) {
+		requests, err := cluster.Requests()
+		must(t, err)
+		read := 0
+		for _, r := range requests {
+			switch {
+			case r.UserAgent != "drover" && !strings.HasPrefix(r.UserAgent, "drover/leader"), r.Resource == "subjectaccessreviews":
+			case slices.Contains([]string{"get", "list", "watch"}, r.Verb):
+				read++
+			default:
+				t.Errorf("%s %s", r.Verb, r.URI)
+			}
+		}
+		if read == 0 {
+			t.Error("it has read nothing: is this drover's name?")
+		}
+	})
+	t.Run("nothing is asked of the cloud that would change anything", func(t *testing.T) {
+		asked := 0
+		for _, call := range cloud.Calls() {
+			asked++
+			if call.Method != http.MethodGet && !strings.HasSuffix(call.Path, "/auth/tokens") {
+				t.Errorf("%s %s", call.Method, call.Path)
+			}
+		}
+		if asked == 0 || !cloud.Leftovers().Empty() {
+			t.Errorf("%d calls, %+v", asked, cloud.Leftovers())
+		}
+	})
+	t.Run("no lease is taken", func(t *testing.T) {
+		var leases coordinationv1.LeaseList
+		must(t, c.List(t.Context(), &leases, client.InNamespace("drover")))
+		if len(leases.Items) != 0 {
+			t.Errorf("%+v", leases.Items)
+		}
+	})
+	t.Run("no secret is told", func(t *testing.T) {
+		for _, d := range decisions {
+			if strings.HasPrefix(d.Object, "Secret ") && d.Detail != "" {
+				t.Errorf("%+v", d)
+			}
+		}
+	})
+}
