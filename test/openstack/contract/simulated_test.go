@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	driver "github.com/drover-project/drover/machines/openstack"
 	"github.com/drover-project/drover/test/openstack"
 )
@@ -125,6 +128,7 @@ func (s *simulated) calls(*testing.T) []string {
 // TestMain lets many rows wait at a time: they wait for a cloud, not for a processor.
 func TestMain(m *testing.M) {
 	flag.Parse()
+	log.SetLogger(logr.Discard())
 	if err := flag.Set("test.parallel", "24"); err != nil {
 		panic(err)
 	}

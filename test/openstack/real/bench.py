@@ -143,6 +143,10 @@ def clean():
     for p in d.get("network", "/ports?device_owner=")["ports"]:
         if not p["device_owner"]:
             d.delete("network", "/ports/" + p["id"])
+    if CINDER:
+        volumes = "/%s/volumes" % d.info["project"]["id"]
+        for v in d.get("volumev3", volumes)["volumes"]:
+            d.delete("volumev3", "%s/%s" % (volumes, v["id"]))
     print("demo project is clean")
 
 

@@ -5,7 +5,7 @@
   stackctl.py bench [N] [PARALLEL]            boot N servers, latencies, delete them
   stackctl.py versions                        microversions and neutron extensions
   stackctl.py fault NAME [ARG...]             see `stackctl.py fault list`
-  stackctl.py clean                           delete all servers, floating IPs, ports of the demo project
+  stackctl.py clean                           delete all servers, floating IPs, ports, volumes of the demo project
 """
 import sys
 
