@@ -1,0 +1,271 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/rollout"
+	"github.com/drover-project/drover/test/autoscaler"
+	"github.com/drover-project/drover/test/sandbox"
+	"github.com/drover-project/drover/test/sandbox/scenario"
+)
+
+const (
+	rolling = "rolling"
+	// settles is how long a change of the size may be under way between what is seen of the group and of the cloud.
+	settles = 5 * time.Second
+)
+
+// TestARolloutWhileTheAutoscalerScales rolls a group while the autoscaler scales it up, then down, and watches all the
+// while.
+func TestARolloutWhileTheAutoscalerScales(t *testing.T) {
+	t.Run("MC-16 MC-17 MCM-7 MCM-8 MCM-23 CA-C80 CA-C88 floor, ceiling and names hold", rolloutWhileScaled)
+}
+
+func rolloutWhileScaled(t *testing.T) {
+	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, BootTime: time.Second, Scaling: autoscaler.Options{
+		ScaleDownUnneededTime: 2 * time.Second, ScaleDownDelayAfterAdd: time.Second,
+	}})
+	d, err := scenario.NewDemo(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := badGroup{name: rolling, replicas: "3", old: "  selector:", new: "  strategy: {rollingUpdate: {maxSurge: 2, maxUnavailable: 0}}\n  selector:"}
+	apply(t, s, rolling, group.manifest(t, d))
+	load(t, s, 3)
+	before := &watcher{s: s}
+	eventually(t, func(ctx context.Context) (string, error) {
+		now, err := before.look(ctx)
+		if err != nil || now.available == 3 {
+			return "", err
+		}
+		return fmt.Sprintf("3 nodes, %d are available", now.available), nil
+	})
+
+	w := watch(t, s)
+	patch := `{"spec":{"template":{"spec":{"metadata":{"labels":{"roll":"second"}}}}}}`
+	if err := s.Client.Patch(t.Context(), deployment(), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		t.Fatal(err)
+	}
+	load(t, s, 5)
+	eventually(t, w.until("5 wanted, and a new one available", func(l look) bool { return l.replicas >= 5 && l.updated > 0 }))
+	load(t, s, 2)
+	eventually(t, w.until("the autoscaler to remove some in the roll", func(l look) bool { return l.removed > 0 }))
+	eventually(t, w.until("the roll to end", func(l look) bool {
+		return l.replicas <= 3 && l.living == l.replicas && l.available == l.replicas && l.updated == l.replicas && l.servers == l.replicas
+	}))
+	w.judge(t)
+}
+
+// load makes pods of which no two fit on one node, or changes their number.
+func load(t *testing.T, s *sandbox.Sandbox, pods int32) {
+	t.Helper()
+	labels := map[string]string{"app": "load"}
+	grace := int64(1)
+	work := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "load", Namespace: corev1.NamespaceDefault},
+		Spec: appsv1.DeploymentSpec{Replicas: &pods, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{{
+				Name: "load", Image: "example.invalid/load",
+				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1100m")}},
+			}}},
+		}},
+	}
+	err := s.Client.Create(t.Context(), work)
+	if client.IgnoreAlreadyExists(err) == nil && err != nil {
+		err = s.Client.Patch(t.Context(), work, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, pods)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func deployment() *v1alpha1.MachineDeployment {
+	return &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: rolling, Namespace: metav1.NamespaceSystem}}
+}
+
+// look is the group as it was seen once.
+type look struct {
+	at                                                      time.Time
+	replicas, living, available, updated, removed, inFlight int
+	servers                                                 int
+	// going are available Machines that nothing named and that are being deleted.
+	going map[string]bool
+}
+
+// watcher looks at the group again and again, and notes what must not be.
+type watcher struct {
+	s *sandbox.Sandbox
+
+	mu    sync.Mutex
+	looks []look
+	// named are Machines that a removal named; gone those that were there and are not any more, with their template.
+	named, there map[string]bool
+	updated      map[string]bool
+	usable       map[string]bool
+	wrong        []string
+}
+
+func watch(t *testing.T, s *sandbox.Sandbox) *watcher {
+	w := &watcher{s: s, named: map[string]bool{}, there: map[string]bool{}, updated: map[string]bool{}, usable: map[string]bool{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	var work sync.WaitGroup
+	work.Go(func() {
+		ticker := time.NewTicker(pollEvery)
+		defer ticker.Stop()
+		for {
+			if now, err := w.look(ctx); err == nil {
+				w.note(now)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		work.Wait()
+	})
+	return w
+}
+
+func (w *watcher) look(ctx context.Context) (look, error) {
+	l := look{at: time.Now(), going: map[string]bool{}}
+	d := deployment()
+	if err := w.s.Client.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
+		return l, err
+	}
+	var machines v1alpha1.MachineList
+	if err := w.s.Client.List(ctx, &machines, client.MatchingLabels{"group": rolling}); err != nil {
+		return l, err
+	}
+	for _, server := range w.s.Cloud.Servers() {
+		if strings.HasPrefix(server.Name, rolling+"-") {
+			l.servers++
+		}
+	}
+	if d.Spec.Replicas != nil {
+		l.replicas = int(*d.Spec.Replicas)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range d.Spec.Removals {
+		if w.named != nil {
+			w.named[r.Name] = true
+		}
+	}
+	l.removed = len(d.Spec.Removals)
+	w.there = map[string]bool{}
+	for i := range machines.Items {
+		w.count(&l, &machines.Items[i])
+	}
+	return l, nil
+}
+
+// count adds one Machine to a look.
+func (w *watcher) count(l *look, m *v1alpha1.Machine) {
+	w.there[m.Name] = true
+	f := rollout.Facts(m, 0, l.at)
+	if m.Spec.Metadata.Labels["roll"] == "second" && w.updated != nil {
+		w.updated[m.Name] = true
+	}
+	switch {
+	case w.named[m.Name]:
+		l.inFlight++
+	case !m.DeletionTimestamp.IsZero():
+		if w.usable[m.Name] {
+			l.going[m.Name] = true
+		}
+	default:
+		l.living++
+		if !f.Available {
+			return
+		}
+		l.available++
+		if w.usable != nil {
+			w.usable[m.Name] = true
+		}
+		if w.updated[m.Name] {
+			l.updated++
+		}
+	}
+}
+
+// note holds a look to the rules, with some slack for sizes that change while it looks: the floor to the smallest and the
+// ceiling to the largest size of the last seconds.
+func (w *watcher) note(now look) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.looks = append(w.looks, now)
+	low, high, inFlight := now.replicas, now.replicas, now.inFlight
+	for _, l := range slices.Backward(w.looks) {
+		if now.at.Sub(l.at) > settles {
+			break
+		}
+		low, high, inFlight = min(low, l.replicas), max(high, l.replicas), max(inFlight, l.inFlight)
+	}
+	if len(w.looks) > 1 {
+		last := w.looks[len(w.looks)-2]
+		for name := range now.going {
+			if !last.going[name] && now.available < low {
+				w.wrong = append(w.wrong, fmt.Sprintf("MC-16 %s goes and %d of %d are available", name, now.available, low))
+			}
+		}
+	}
+	const surge = 2
+	if now.servers > high+surge+inFlight {
+		w.wrong = append(w.wrong, fmt.Sprintf("MC-17 %d servers, the size is %d, surge %d, %d removals are under way", now.servers, high, surge, inFlight))
+	}
+}
+
+// until waits for a look that is as wanted.
+func (w *watcher) until(what string, reached func(look) bool) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if len(w.looks) == 0 {
+			return what, nil
+		}
+		if last := w.looks[len(w.looks)-1]; !reached(last) {
+			return fmt.Sprintf("%s: now %+v", what, last), nil
+		}
+		return "", nil
+	}
+}
+
+// judge says what was wrong, and which Machines went or stayed that should not.
+func (w *watcher) judge(t *testing.T) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, wrong := range w.wrong {
+		t.Error(wrong)
+	}
+	for name := range w.named {
+		if w.there[name] {
+			t.Errorf("CA-C80 %s was named and is still there", name)
+		}
+	}
+	for name := range w.updated {
+		if !w.there[name] && !w.named[name] {
+			t.Errorf("CA-C88 %s, of the new template, went although nothing named it", name)
+		}
+	}
+	t.Logf("%d looks, %d removals, %d Machines of the new template", len(w.looks), len(w.named), len(w.updated))
+}
