@@ -160,12 +160,27 @@ func domain(ownID, ownName, sharedID, sharedName string) (id, name string) {
 
 // token is the part of Keystone's answer that is needed.
 type token struct {
-	Issued  time.Time `json:"issued_at"`
-	Expires time.Time `json:"expires_at"`
+	Issued  stamp `json:"issued_at"`
+	Expires stamp `json:"expires_at"`
 	Project struct {
 		ID string `json:"id"`
 	} `json:"project"`
 	Catalog []catalogEntry `json:"catalog"`
+}
+
+// stamp is a time as Keystone writes it. That of a token which ends with its application credential has no zone (seen in
+// Zed): it is UTC.
+type stamp struct{ time.Time }
+
+// UnmarshalJSON reads either form.
+func (s *stamp) UnmarshalJSON(raw []byte) error {
+	text := strings.Trim(string(raw), `"`)
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		t, err = time.Parse("2006-01-02T15:04:05", text)
+	}
+	s.Time = t
+	return err
 }
 
 type catalogEntry struct {
@@ -188,7 +203,7 @@ func (s *session) readToken(started time.Time) (*token, error) {
 	if err := result.ExtractInto(&t); err != nil {
 		return nil, err
 	}
-	life := t.Expires.Sub(t.Issued)
+	life := t.Expires.Sub(t.Issued.Time)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.token = s.provider.Token()

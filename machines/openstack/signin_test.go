@@ -1,7 +1,9 @@
 package openstack
 
 import (
+	"encoding/json"
 	"testing"
+	"time"
 
 	sim "github.com/drover-project/drover/test/openstack"
 )
@@ -34,5 +36,18 @@ func TestEveryWayOfSigningIn(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
+	}
+}
+
+func TestBothFormsOfKeystonesTimes(t *testing.T) {
+	want := time.Date(2026, 11, 20, 7, 40, 12, 0, time.UTC)
+	for _, text := range []string{`"2026-11-20T07:40:12.000000Z"`, `"2026-11-20T07:40:12"`} {
+		var s stamp
+		if err := json.Unmarshal([]byte(text), &s); err != nil || !s.Equal(want) {
+			t.Errorf("%s is %v, %v", text, s, err)
+		}
+	}
+	if err := new(stamp).UnmarshalJSON([]byte(`"soon"`)); err == nil {
+		t.Error("soon is a time")
 	}
 }
