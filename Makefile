@@ -28,6 +28,9 @@ test-race: ## the packages with goroutines, under the race detector
 test-openstack: ## the contract with OpenStack and drover's driver, against a real cloud (OS_CLIENT_CONFIG_FILE, OS_CLOUD)
 	go test $(GO_TEST_FLAGS) -tags openstack -count=1 -timeout 60m -v -run '^TestRealCloud$$' ./test/openstack/contract
 
+test-extra: ## generated user data against cloud-init, shellcheck and systemd; says what is missing
+	go test -tags extra -count=1 ./test/extra
+
 bench: ## the benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
 

@@ -121,6 +121,9 @@ func decodeContent(content, encoding string) (string, error) {
 // hostnameFile is where Ignition documents set the host's name.
 const hostnameFile = "/etc/hostname"
 
+// unitFolder is where Ignition writes the units of a document.
+const unitFolder = "/etc/systemd/system/"
+
 func parseIgnition(text []byte) (*Boot, error) {
 	var doc struct {
 		Storage struct {
@@ -134,8 +137,9 @@ func parseIgnition(text []byte) (*Boot, error) {
 		} `json:"storage"`
 		Systemd struct {
 			Units []struct {
-				Name    string `json:"name"`
-				Enabled bool   `json:"enabled"`
+				Name     string `json:"name"`
+				Enabled  bool   `json:"enabled"`
+				Contents string `json:"contents"`
 			} `json:"units"`
 		} `json:"systemd"`
 	}
@@ -155,6 +159,9 @@ func parseIgnition(text []byte) (*Boot, error) {
 		boot.Files[f.Path] = string(content)
 	}
 	for _, u := range doc.Systemd.Units {
+		if u.Contents != "" {
+			boot.Files[unitFolder+u.Name] = u.Contents
+		}
 		if u.Enabled {
 			boot.Units = append(boot.Units, u.Name)
 		}

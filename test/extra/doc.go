@@ -1,0 +1,4 @@
+// Package extra holds generated user data against the programs that will read it: cloud-init's own schema, shellcheck,
+// systemd's unit checker. They are no Go modules, so these tests have a build tag and a target of their own, make
+// test-extra. A program that is missing is a failure that says what to install; nothing is skipped.
+package extra
