@@ -33,6 +33,8 @@ type appCredential struct {
 	user             *user
 	project          *project
 	roles            []string
+	// expires is when it ends, and its tokens with it; zero: never.
+	expires time.Time
 }
 
 type token struct {
@@ -41,6 +43,8 @@ type token struct {
 	project         *project
 	roles           []string
 	issued, expires time.Time
+	// ends is when its application credential ends; zero: never.
+	ends time.Time
 }
 
 type identity struct {
@@ -160,6 +164,9 @@ func issueToken(c *Cloud, q *request) reply {
 	}
 	t.id = "gAAAAA" + strings.ReplaceAll(newID()+newID()+newID(), "-", "")
 	t.issued, t.expires = q.now, q.now.Add(c.cfg.TokenTTL)
+	if !t.ends.IsZero() && t.ends.Before(t.expires) {
+		t.expires = t.ends
+	}
 	if c.identity.tokens == nil {
 		c.identity.tokens = map[string]*token{}
 	}
@@ -188,7 +195,7 @@ func (c *Cloud) authenticate(q *request, in *authRequest) (*token, reply) {
 		}
 		return c.scope(&token{method: method, user: old.user}, in.Auth.Scope)
 	case method == "application_credential" && id.AppCredential != nil:
-		return c.byAppCredential(in)
+		return c.byAppCredential(q, in)
 	default:
 		return nil, unauthorized()
 	}
@@ -196,7 +203,7 @@ func (c *Cloud) authenticate(q *request, in *authRequest) (*token, reply) {
 
 // byAppCredential: one that is named by an ID that is not there is 404, a wrong secret 401; the scope is the
 // credential's own.
-func (c *Cloud) byAppCredential(in *authRequest) (*token, reply) {
+func (c *Cloud) byAppCredential(q *request, in *authRequest) (*token, reply) {
 	ref := in.Auth.Identity.AppCredential
 	var found *appCredential
 	if ref.ID != "" {
@@ -215,7 +222,12 @@ func (c *Cloud) byAppCredential(in *authRequest) (*token, reply) {
 	if found == nil || found.secret != ref.Secret || len(in.Auth.Scope) > 0 {
 		return nil, unauthorized()
 	}
-	return &token{method: "application_credential", user: found.user, project: found.project, roles: found.roles}, reply{}
+	if !found.expires.IsZero() && !q.now.Before(found.expires) {
+		return nil, unauthorized()
+	}
+	return &token{
+		method: "application_credential", user: found.user, project: found.project, roles: found.roles, ends: found.expires,
+	}, reply{}
 }
 
 // scope gives a token its project: the one asked for, else the user's default, else none.
@@ -277,13 +289,21 @@ func (d domain) is(ref *domainRef) bool {
 
 func (d domain) view() object { return object{{"id", d.ID}, {"name", d.Name}} }
 
+// end is how Keystone writes when a token ends: in another form when it is its application credential that ends.
+func (t *token) end() string {
+	if t.expires.Equal(t.ends) {
+		return t.ends.UTC().Format("2006-01-02T15:04:05")
+	}
+	return t.expires.UTC().Format("2006-01-02T15:04:05.000000Z")
+}
+
 func (c *Cloud) tokenView(q *request, t *token) object {
 	o := object{
 		{"methods", []string{t.method}},
 		{"user", object{{"id", t.user.ID}, {"name", t.user.Name}, {"domain", t.user.domain.view()}, {"password_expires_at", nil}}},
 		{"audit_ids", []string{t.id[len(t.id)-16:]}},
 		{"issued_at", t.issued.UTC().Format("2006-01-02T15:04:05.000000Z")},
-		{"expires_at", t.expires.UTC().Format("2006-01-02T15:04:05.000000Z")},
+		{"expires_at", t.end()},
 	}
 	if t.project == nil {
 		return o

@@ -81,13 +81,21 @@ func createAppCredential(c *Cloud, q *request) reply {
 		ID: strings.ReplaceAll(newID(), "-", ""), name: in.Credential.Name, secret: in.Credential.Secret,
 		user: q.token.user, project: q.token.project, roles: q.token.roles,
 	}
+	var ends any
+	if text := in.Credential.ExpiresAt; text != "" {
+		t, valid := parseISO(strings.TrimSuffix(text, "Z"))
+		if !valid {
+			return keystoneError(http.StatusBadRequest, "Invalid input for field 'expires_at': %s", text)
+		}
+		a.expires, ends = t, t.Format("2006-01-02T15:04:05.000000")
+	}
 	if a.secret == "" {
 		a.secret = newID()
 	}
 	c.identity.appCredentials.put(a.ID, a)
 	return reply{status: http.StatusCreated, body: object{{"application_credential", object{
 		{"id", a.ID}, {"name", a.name}, {"secret", a.secret}, {"project_id", a.project.ID},
-		{"description", in.Credential.Description}, {"expires_at", nil}, {"unrestricted", in.Credential.Unrestricted},
+		{"description", in.Credential.Description}, {"expires_at", ends}, {"unrestricted", in.Credential.Unrestricted},
 	}}}}
 }
 

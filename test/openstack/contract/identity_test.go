@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	driver "github.com/drover-project/drover/machines/openstack"
 )
 
 // stampForm is how Keystone writes times.
@@ -23,6 +25,7 @@ var signInRows = []row{
 	}},
 	{"an application credential, by its ID and by its name with a user", nothing, applicationCredentials},
 	{"an application credential that is deleted: 404 by its ID, 401 or 404 by its name, and its tokens end", nothing, deletedCredential},
+	{"an application credential that ends takes its tokens along, and says so without a zone", nothing, endingCredential},
 	{"what is wrong in a password request is 401, and it does not say what", nothing, wrongPassword},
 	{"a token that is revoked, or never was, is 401 at every service", nothing, revokedToken},
 	{"a token can be had from a token", nothing, func(b *bench) {
@@ -104,6 +107,27 @@ func deletedCredential(b *bench) {
 	b.want(signIn(b.T, endpoint, byCredential(doc{"id": id, "secret": "a-secret"})), http.StatusNotFound, "Could not find Application Credential: "+id+".")
 	b.oneOf(signIn(b.T, endpoint, b.byCredentialName(name, "a-secret")), http.StatusUnauthorized, http.StatusNotFound)
 	b.want(clientOf(b.T, b.credentials, token).get(compute, "/servers"), http.StatusUnauthorized)
+}
+
+func endingCredential(b *bench) {
+	ends := time.Now().Add(8 * time.Second).UTC().Truncate(time.Second)
+	path := "/users/" + b.user.user + "/application_credentials"
+	made := b.want(b.user.post(identity, path, doc{"application_credential": doc{
+		"name": b.name(), "secret": "a-secret", "expires_at": ends.Format(stampForm),
+	}}), http.StatusCreated)
+	id := made.word("application_credential.id")
+	b.discard(identity, path+"/"+id)
+	auth := byCredential(doc{"id": id, "secret": "a-secret"})
+	a := b.want(signIn(b.T, b.credentials.IdentityEndpoint, auth), http.StatusCreated)
+	b.same("expires_at", a.word("token.expires_at"), ends.Format("2006-01-02T15:04:05"))
+	d, _ := b.drover(driver.Credentials{
+		IdentityEndpoint: b.credentials.IdentityEndpoint, Region: b.credentials.Region, ApplicationCredentialID: id, ApplicationCredentialSecret: "a-secret",
+	})
+	b.instance(d, b.machine(b.fields(nil)))
+	b.until("it has ended", func() bool {
+		return signIn(b.T, b.credentials.IdentityEndpoint, auth).status == http.StatusUnauthorized
+	})
+	b.want(clientOf(b.T, b.credentials, a).get(compute, "/servers"), http.StatusUnauthorized)
 }
 
 func wrongPassword(b *bench) {
