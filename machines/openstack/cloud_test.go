@@ -2,7 +2,10 @@ package openstack
 
 import (
 	"context"
+	"encoding/pem"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -59,12 +62,62 @@ func labelsOf(m *dto.Metric) map[string]string {
 }
 
 func TestACABundleIsCheckedAndUsed(t *testing.T) {
+	b := newBench(t)
+	secured := httptest.NewTLSServer(b.sim.Handler())
+	defer secured.Close()
 	c, err := New(Options{ClusterID: "c"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.httpClient(&Credentials{CACert: []byte("no certificate")}); !fault.Is(err, fault.Invalid) {
-		t.Fatalf("got %v", err)
+	creds := b.credentials()
+	creds.IdentityEndpoint = secured.URL + "/identity/v3"
+	signIn := func(bundle []byte) error {
+		creds.CACert = bundle
+		conn, err := c.connect(&creds)
+		if err != nil {
+			return err
+		}
+		_, err = conn.session.identity(t.Context())
+		return err
+	}
+	if err := signIn([]byte("no certificate")); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a bundle without a certificate: %v", err)
+	}
+	if err := signIn(nil); !fault.Is(err, fault.Transient) || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("without the bundle: %v", err)
+	}
+	if err := signIn(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secured.Certificate().Raw})); err != nil {
+		t.Errorf("with it: %v", err)
+	}
+}
+
+func TestTheStateIsShownAsMetrics(t *testing.T) {
+	b := newBench(t)
+	registry := prometheus.NewRegistry()
+	b.options.Registry = registry
+	b.restart()
+	b.active(newMachine(t, "a", seedFields()))
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			values[f.GetName()] += m.GetGauge().GetValue()
+		}
+	}
+	for name, fits := range map[string]func(float64) bool{
+		"drover_openstack_inventory_age_seconds": func(v float64) bool { return v <= fastPeriod.Seconds()+1 },
+		"drover_openstack_servers":               func(v float64) bool { return v == 1 },
+		"drover_openstack_concurrency_limit":     func(v float64) bool { return v >= 5 },
+		"drover_openstack_held_servers":          func(v float64) bool { return v == 0 },
+		"drover_openstack_stuck_deletions":       func(v float64) bool { return v == 0 },
+		"drover_openstack_rate_limit":            func(v float64) bool { return v == 0 },
+	} {
+		if v, there := values[name]; !there || !fits(v) {
+			t.Errorf("CAPI-58 %s is %v (there: %v)", name, v, there)
+		}
 	}
 }
 

@@ -165,6 +165,7 @@ func (p *project) poll(ctx context.Context) time.Duration {
 	news.all = news.all || raised || lifted
 	p.changed(ctx, p, news)
 	p.adopt(ctx, s)
+	p.removeDuplicates(ctx, s)
 	p.releaseKept(ctx, s)
 	return next
 }

@@ -238,6 +238,3 @@ func (b *quotaBook) exhausted(now time.Time) bool {
 	}
 	return false
 }
-
-// closed tells whether a Machine would be turned away; it changes nothing.
-func (b *quotaBook) closed() bool { return len(b.watches) > 0 }

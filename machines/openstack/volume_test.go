@@ -83,7 +83,7 @@ func TestTheBootVolumeIsSeenGone(t *testing.T) {
 func TestAVolumeThatWasLeftBehindIsDeletedWhenTheStatusNamesIt(t *testing.T) {
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields())
-	i, s := b.active(m)
+	_, s := b.active(m)
 	make := func() string {
 		var made struct {
 			Volume struct{ ID string } `json:"volume"`
@@ -94,8 +94,7 @@ func TestAVolumeThatWasLeftBehindIsDeletedWhenTheStatusNamesIt(t *testing.T) {
 	own, foreign := make(), make()
 	m.Spec.ProviderID = ptr.To(s.ProviderID)
 	records(t, m, own, "00000000-0000-0000-0000-000000000009")
-	i = b.instance(m)
-	b.remove(i)
+	b.remove(b.instance(m))
 	if left := b.sim.Leftovers(); len(left.Volumes) != 1 || left.Volumes[0] != foreign {
 		t.Errorf("left %v, want only %s, which no status names", left.Volumes, foreign)
 	}
