@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -50,17 +51,26 @@ type wiring struct {
 	observer            *observer
 }
 
+// newObserver makes the configuration write nothing, when that is asked for; else it gives nil.
+func newObserver(config *rest.Config, o *options) *observer {
+	if !o.observe {
+		return nil
+	}
+	w := &observer{clock: clock.RealClock{}, log: ctrl.Log.WithName("observe")}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return refusing{next, w} })
+	return w
+}
+
 // newWiring serves what is observed, when that is all that is done. The groups refuse then what they are asked for, since
 // nobody would carry it out.
-func newWiring(mgr manager.Manager, o *options) (wiring, error) {
-	if !o.observe {
+func newWiring(mgr manager.Manager, w *observer) (wiring, error) {
+	if w == nil {
 		return wiring{controllers: mgr, groups: mgr}, nil
 	}
-	observer := &observer{clock: clock.RealClock{}, log: ctrl.Log.WithName("observe")}
-	if err := mgr.AddMetricsServerExtraHandler("/observe", observer); err != nil {
+	if err := mgr.AddMetricsServerExtraHandler("/observe", w); err != nil {
 		return wiring{}, fmt.Errorf("adding the page of what is observed: %w", err)
 	}
-	return wiring{controllers: observing(mgr, observer, nil), groups: observing(mgr, observer, errObserving), observer: observer}, nil
+	return wiring{controllers: observing(mgr, w, nil), groups: observing(mgr, w, errObserving), observer: w}, nil
 }
 
 // cloud gives the cloud itself, or one that is only looked at.

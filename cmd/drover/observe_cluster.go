@@ -1,21 +1,23 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/recorder"
 )
 
 // errObserving is what somebody outside is told who wants something done.
@@ -27,39 +29,16 @@ const mostDetail = 1024
 // observedManager is a manager whose clients write nothing.
 type observedManager struct {
 	manager.Manager
-	client   observedClient
-	observer *observer
+	client observedClient
 }
 
 // observing makes the manager write nothing; answer is what a write returns.
 func observing(mgr manager.Manager, o *observer, answer error) manager.Manager {
-	return observedManager{mgr, observedClient{mgr.GetClient(), o, answer}, o}
+	return observedManager{mgr, observedClient{mgr.GetClient(), o, answer}}
 }
 
 // GetClient gives the client that writes nothing.
 func (m observedManager) GetClient() client.Client { return m.client }
-
-// GetEventRecorder gives one whose Events only show among the decisions.
-func (m observedManager) GetEventRecorder(string) recorder.EventRecorder {
-	return observedEvents{m.observer}
-}
-
-// observedEvents are Events that are not sent.
-type observedEvents struct{ observer *observer }
-
-// Eventf takes note of an Event.
-func (e observedEvents) Eventf(about, _ runtime.Object, kind, reason, _, note string, args ...any) {
-	name := "?"
-	if o, ok := about.(client.Object); ok {
-		name = nameOf(o)
-	}
-	e.observer.note("kubernetes", "event", name, fmt.Sprintf(kind+" "+reason+": "+note, args...))
-}
-
-// AnnotatedEventf takes note of an Event.
-func (e observedEvents) AnnotatedEventf(about, related runtime.Object, _ map[string]string, kind, reason, action, note string, args ...any) {
-	e.Eventf(about, related, kind, reason, action, note, args...)
-}
 
 // observedClient reads and does not write. Whoever writes is answered as if it had been done, so that what follows from
 // it is decided too.
@@ -188,15 +167,39 @@ func nameOf(o client.Object) string {
 }
 
 // refusing lets nothing through to the API server that would write: the last word, should a writer have been forgotten.
-type refusing struct{ next http.RoundTripper }
+// Events are answered as if they had been taken.
+type refusing struct {
+	next     http.RoundTripper
+	observer *observer
+}
 
 // RoundTrip refuses what would change something.
 func (r refusing) RoundTrip(req *http.Request) (*http.Response, error) {
 	question := req.Method == http.MethodPost && strings.HasPrefix(req.URL.Path, "/apis/authorization.k8s.io/")
-	if req.Method != http.MethodGet && req.Method != http.MethodHead && !question {
-		return nil, fmt.Errorf("%s %s: %w", req.Method, req.URL.Path, errObserving)
+	switch {
+	case req.Method == http.MethodGet, req.Method == http.MethodHead, question:
+		return r.next.RoundTrip(req)
+	case strings.HasPrefix(req.URL.Path, "/apis/events.k8s.io/"), strings.HasSuffix(req.URL.Path, "/events"):
+		return r.takeEvent(req)
 	}
-	return r.next.RoundTrip(req)
+	return nil, fmt.Errorf("%s %s: %w", req.Method, req.URL.Path, errObserving)
+}
+
+// takeEvent notes an Event and gives it back as the API server would.
+func (r refusing) takeEvent(req *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, fmt.Errorf("reading an Event: %w", err)
+	}
+	var event eventsv1.Event
+	if json.Unmarshal(body, &event) == nil && event.Regarding.Name != "" {
+		about := event.Regarding
+		r.observer.note("kubernetes", "event", about.Kind+" "+about.Namespace+"/"+about.Name, event.Reason+": "+event.Note)
+	}
+	return &http.Response{
+		Status: "201 Created", StatusCode: http.StatusCreated, Proto: req.Proto, ProtoMajor: 1, ProtoMinor: 1, Request: req,
+		Header: http.Header{"Content-Type": req.Header["Content-Type"]}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+	}, nil
 }
 
 // dryClient is for the cluster id, which is not written, and is what it would be.

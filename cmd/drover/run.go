@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
@@ -30,9 +29,7 @@ func run(ctx context.Context, o *options, credentials openstack.Credentials) err
 	if err != nil {
 		return err
 	}
-	if o.observe {
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return refusing{next} })
-	}
+	observer := newObserver(config, o)
 	id, err := prepare(ctx, config, o)
 	if err != nil {
 		return err
@@ -41,7 +38,7 @@ func run(ctx context.Context, o *options, credentials openstack.Credentials) err
 	if err != nil {
 		return err
 	}
-	w, err := newWiring(mgr, o)
+	w, err := newWiring(mgr, observer)
 	if err != nil {
 		return err
 	}
@@ -81,7 +78,7 @@ func addControllers(w wiring, o *options, id string, credentials openstack.Crede
 	if err != nil {
 		return err
 	}
-	guard, err := csr.NewGuard(mgr, now, metrics.Registry)
+	guard, err := csr.NewGuard(csr.GuardOptions{Control: mgr, Target: mgr, Clock: now, Registry: metrics.Registry})
 	if err != nil {
 		return fmt.Errorf("making the guard of approvals: %w", err)
 	}

@@ -43,7 +43,7 @@ func (r *Reconciler) keepConsole(ctx context.Context, p *pass) bool {
 	}
 	c := conditions{machine: p.m, now: metav1.NewTime(r.Clock.Now())}
 	c.set(v1alpha1.ConditionConsole, verdict{corev1.ConditionTrue, reasonJoinTimeout, intro + text})
-	r.event(p.m, corev1.EventTypeWarning, reasonJoinTimeout, intro+"its console ends with: "+tail(text, consoleInEvent))
+	r.warn(p.m, reasonJoinTimeout, intro+"its console ends with: "+tail(text, consoleInEvent))
 	ctrl.LoggerFrom(ctx).Info("Server has not become a node", "server", server.ID, "console", tail(text, consoleInEvent))
 	return true
 }

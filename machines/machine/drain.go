@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -115,7 +114,7 @@ func (r *Reconciler) drainCutOff(ctx context.Context, p *pass) {
 		return
 	}
 	text := fmt.Sprintf("after %v the server goes with pods on it: %s", p.timeouts.drain, messageOf(p.base, v1alpha1.ConditionDeleting))
-	r.event(p.m, corev1.EventTypeWarning, "DrainTimedOut", text)
+	r.warn(p.m, "DrainTimedOut", text)
 	ctrl.LoggerFrom(ctx).Info("Drain cut off", "after", p.timeouts.drain.String(), "blocked", messageOf(p.base, v1alpha1.ConditionDeleting))
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -33,7 +32,7 @@ func (r *Reconciler) removeFinalizers(ctx context.Context, p *pass) (bool, error
 	r.ledger.leave(p.m.UID)
 	r.crew.Forget(p.m.UID)
 	if p.left != "" {
-		r.event(p.m, corev1.EventTypeWarning, reasonForced, p.left)
+		r.warn(p.m, reasonForced, p.left)
 	}
 	return false, nil
 }

@@ -101,18 +101,23 @@ func next(f *facts) decision {
 		return decision{fail, string(f.cloudErr.Code)}
 	case !f.cloud.Synced:
 		return decision{wait, reasonNotSynced}
-	case f.cloud.Server != nil && f.foreign:
-		return decision{wait, reasonForeign}
 	case f.cloud.Server != nil:
 		return nextOfServer(f)
-	case f.named && f.cloud.Held != "":
-		return decision{wait, reasonHeld}
-	case f.named && f.cloud.Gone:
-		return decision{loseServer, reasonServerGone}
 	case f.named:
-		return decision{wait, reasonServerUnknown}
+		return nextOfAbsence(f)
 	}
 	return nextOfCreation(f)
+}
+
+// nextOfAbsence: a server was recorded, and it is not there. Absence is not proof.
+func nextOfAbsence(f *facts) decision {
+	switch {
+	case f.cloud.Held != "":
+		return decision{wait, reasonHeld}
+	case f.cloud.Gone:
+		return decision{loseServer, reasonServerGone}
+	}
+	return decision{wait, reasonServerUnknown}
 }
 
 // nextOfCreation: there is no server, and none was recorded.
@@ -140,6 +145,8 @@ func nextOfCreation(f *facts) decision {
 func nextOfServer(f *facts) decision {
 	state := f.cloud.Server.State
 	switch {
+	case f.foreign:
+		return decision{wait, reasonForeign}
 	case f.strayed && f.joined:
 		return decision{loseServer, reasonServerGone}
 	case state == cloud.ServerError && !f.joined && f.node == nil:
@@ -148,16 +155,23 @@ func nextOfServer(f *facts) decision {
 		return decision{wait, reasonServerDeleting}
 	case !f.named || f.strayed:
 		return decision{recordServer, reasonServerBuilding}
-	case f.node != nil && (!f.joined || f.registeredAnew):
-		return decision{joinNode, reasonJoined}
-	case f.node != nil && !f.synced:
-		return decision{syncNode, reasonJoined}
 	case f.node != nil:
-		return decision{rest, reasonJoined}
+		return nextOfNode(f)
 	case f.joined:
 		return decision{wait, reasonNodeMissing}
 	}
 	return nextOfJoin(f)
+}
+
+// nextOfNode: the server's node is there.
+func nextOfNode(f *facts) decision {
+	switch {
+	case !f.joined || f.registeredAnew:
+		return decision{joinNode, reasonJoined}
+	case !f.synced:
+		return decision{syncNode, reasonJoined}
+	}
+	return decision{rest, reasonJoined}
 }
 
 // nextOfJoin: the server is recorded, and no node has come.

@@ -54,7 +54,7 @@ func (r *Reconciler) persist(ctx context.Context, p *pass) error {
 	}
 	p.base = p.m.DeepCopy()
 	if changedError && p.m.Status.ErrorReason != nil {
-		r.event(p.m, corev1.EventTypeWarning, *p.m.Status.ErrorReason, ptr.Deref(p.m.Status.ErrorMessage, ""))
+		r.warn(p.m, *p.m.Status.ErrorReason, ptr.Deref(p.m.Status.ErrorMessage, ""))
 	}
 	return nil
 }
@@ -168,19 +168,9 @@ func (p *pass) shown() bool {
 }
 
 func serverReady(p *pass) verdict {
-	f := &p.facts
-	server := f.cloud.Server
-	switch {
-	case server == nil && f.cloud.Gone:
-		return verdict{corev1.ConditionFalse, reasonServerGone, p.waitsFor()}
-	case server == nil && f.cloud.Held != "":
-		return verdict{corev1.ConditionUnknown, reasonHeld, f.cloud.Held}
-	case server == nil && p.last.step == fail && f.hadServer:
-		return verdict{corev1.ConditionUnknown, string(p.failure.Code), fault.Line(p.failure.Message)}
-	case server == nil && f.named && !f.deleting:
-		return verdict{corev1.ConditionUnknown, reasonServerUnknown, "the cloud shows no such server, which is no proof that it is gone"}
-	case server == nil:
-		return verdict{corev1.ConditionFalse, ptr.Deref(p.m.Status.ErrorReason, reasonNoServer), ptr.Deref(p.m.Status.ErrorMessage, "")}
+	server := p.facts.cloud.Server
+	if server == nil {
+		return serverAbsent(p)
 	}
 	switch server.State {
 	case cloud.ServerActive:
@@ -197,6 +187,22 @@ func serverReady(p *pass) verdict {
 		return verdict{corev1.ConditionFalse, reasonServerError, message}
 	}
 	return verdict{corev1.ConditionUnknown, reasonServerStopped, "the cloud calls its state " + server.Status}
+}
+
+// serverAbsent says what it means that no server is known.
+func serverAbsent(p *pass) verdict {
+	f := &p.facts
+	switch {
+	case f.cloud.Gone:
+		return verdict{corev1.ConditionFalse, reasonServerGone, p.waitsFor()}
+	case f.cloud.Held != "":
+		return verdict{corev1.ConditionUnknown, reasonHeld, f.cloud.Held}
+	case p.last.step == fail && f.hadServer:
+		return verdict{corev1.ConditionUnknown, string(p.failure.Code), fault.Line(p.failure.Message)}
+	case f.named && !f.deleting:
+		return verdict{corev1.ConditionUnknown, reasonServerUnknown, "the cloud shows no such server, which is no proof that it is gone"}
+	}
+	return verdict{corev1.ConditionFalse, ptr.Deref(p.m.Status.ErrorReason, reasonNoServer), ptr.Deref(p.m.Status.ErrorMessage, p.detail)}
 }
 
 // specValid is known once a spec was refused, or was good enough for a server.
