@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/bootstrap"
 )
 
@@ -30,20 +31,28 @@ const reasonOthersApprove = "OthersApprove"
 // start and every 10 minutes: in the log, as an Event about the binding of drover's group, and in the metric
 // drover_csr_others_approve.
 type Guard struct {
-	target   cluster.Cluster
-	clock    clock.WithTicker
+	GuardOptions
 	recorder events.EventRecorder
 	metric   prometheus.Gauge
 }
 
-// NewGuard makes a Guard over the cluster where certificates are asked for. A nil registry takes no metric.
-func NewGuard(target cluster.Cluster, c clock.WithTicker, registry prometheus.Registerer) (*Guard, error) {
-	g := &Guard{target: target, clock: c, recorder: target.GetEventRecorder(name), metric: prometheus.NewGauge(prometheus.GaugeOpts{
+// GuardOptions make a [Guard].
+type GuardOptions struct {
+	// Control is where the Machines live, Target where certificates are asked for.
+	Control, Target cluster.Cluster
+	Clock           clock.WithTicker
+	// Registry takes the metric; nil: nobody does.
+	Registry prometheus.Registerer
+}
+
+// NewGuard makes a Guard.
+func NewGuard(o GuardOptions) (*Guard, error) {
+	g := &Guard{GuardOptions: o, recorder: o.Target.GetEventRecorder(name), metric: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "drover_csr_others_approve",
-		Help: "1 while somebody else approves the certificate requests of drover's bootstrap tokens unseen, else 0.",
+		Help: "1 while somebody else approves the certificate requests of bootstrap tokens unseen by drover, else 0.",
 	})}
-	if registry != nil {
-		if err := registry.Register(g.metric); err != nil {
+	if o.Registry != nil {
+		if err := o.Registry.Register(g.metric); err != nil {
 			return nil, fmt.Errorf("registering metrics: %w", err)
 		}
 	}
@@ -55,7 +64,7 @@ func (g *Guard) NeedLeaderElection() bool { return true }
 
 // Start looks now and then until ctx ends.
 func (g *Guard) Start(ctx context.Context) error {
-	ticker := g.clock.NewTicker(guardEvery)
+	ticker := g.Clock.NewTicker(guardEvery)
 	defer ticker.Stop()
 	for {
 		g.look(ctx)
@@ -81,29 +90,50 @@ func (g *Guard) look(ctx context.Context) {
 		return
 	}
 	g.metric.Set(1)
-	ctrl.LoggerFrom(ctx).Info("Others approve certificate requests of drover's bootstrap tokens: a stolen token could become any node; remove what allows it", "allowedBy", why)
+	ctrl.LoggerFrom(ctx).Info("Others approve certificate requests of bootstrap tokens: a stolen token could become any node; remove what allows it", "allowedBy", why)
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "drover:node-bootstrapper"}}
 	g.recorder.Eventf(binding, nil, corev1.EventTypeWarning, reasonOthersApprove, "Check",
-		"others approve certificate requests of drover's bootstrap tokens, unseen by drover; remove what allows it: %s", why)
+		"others approve certificate requests of bootstrap tokens, unseen by drover; remove what allows it: %s", why)
 }
 
-// Others says what lets others approve for drover's tokens, in the authorizer's own words; empty when nothing does.
+// Others says what lets others approve for the tokens that servers join with, in the authorizer's own words; empty when
+// nothing does.
 func (g *Guard) Others(ctx context.Context) (string, error) {
+	groups, err := g.groups(ctx)
+	if err != nil {
+		return "", err
+	}
 	var found []string
-	for _, may := range []authorizationv1.ResourceAttributes{
-		{Verb: "create", Group: "certificates.k8s.io", Resource: "certificatesigningrequests", Subresource: "nodeclient"},
-		{Verb: "update", Group: "certificates.k8s.io", Resource: "certificatesigningrequests", Subresource: "approval"},
-	} {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: bootstrap.UserPrefix + "000000", Groups: []string{"system:bootstrappers", bootstrap.Group, "system:authenticated"},
-			ResourceAttributes: &may,
-		}}
-		if err := g.target.GetClient().Create(ctx, review); err != nil {
-			return "", fmt.Errorf("asking what bootstrap tokens may do: %w", err)
-		}
-		if review.Status.Allowed {
-			found = append(found, fmt.Sprintf("%s %s/%s: %s", may.Verb, may.Resource, may.Subresource, review.Status.Reason))
+	for _, group := range groups {
+		for _, may := range []authorizationv1.ResourceAttributes{
+			{Verb: "create", Group: "certificates.k8s.io", Resource: "certificatesigningrequests", Subresource: "nodeclient"},
+			{Verb: "update", Group: "certificates.k8s.io", Resource: "certificatesigningrequests", Subresource: "approval"},
+		} {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: bootstrap.UserPrefix + "000000", Groups: []string{"system:bootstrappers", group, "system:authenticated"},
+				ResourceAttributes: &may,
+			}}
+			if err := g.Target.GetClient().Create(ctx, review); err != nil {
+				return "", fmt.Errorf("asking what bootstrap tokens may do: %w", err)
+			}
+			if review.Status.Allowed {
+				found = append(found, fmt.Sprintf("%s may %s %s/%s: %s", group, may.Verb, may.Resource, may.Subresource, review.Status.Reason))
+			}
 		}
 	}
 	return strings.Join(found, "; "), nil
+}
+
+// groups are those whose tokens join: drover's, and operating-system-manager's while it has a deployment.
+func (g *Guard) groups(ctx context.Context) ([]string, error) {
+	var list v1alpha1.MachineDeploymentList
+	if err := g.Control.GetClient().List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("listing MachineDeployments: %w", err)
+	}
+	for i := range list.Items {
+		if bootstrap.ManagedByOSM(&list.Items[i]) {
+			return []string{bootstrap.Group, bootstrap.GroupOSM}, nil
+		}
+	}
+	return []string{bootstrap.Group}, nil
 }

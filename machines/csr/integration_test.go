@@ -388,7 +388,7 @@ func testLabels(p *plane) {
 
 func testGuard(p *plane) {
 	registry := prometheus.NewRegistry()
-	g, err := NewGuard(p.mgr, clock.RealClock{}, registry)
+	g, err := NewGuard(GuardOptions{Control: p.mgr, Target: p.mgr, Clock: clock.RealClock{}, Registry: registry})
 	p.must(err)
 	value := func() float64 {
 		families, err := registry.Gather()
@@ -408,6 +408,11 @@ func testGuard(p *plane) {
 		why, err := g.Others(p.ctx)
 		return err == nil && strings.Contains(why, "approves-for-everybody")
 	})
+	why, err := g.Others(p.ctx)
+	p.must(err)
+	if !strings.Contains(why, bootstrap.Group+" may") || !strings.Contains(why, bootstrap.GroupOSM+" may") {
+		p.Errorf("not both groups whose tokens join are named: %s", why)
+	}
 	g.look(p.ctx)
 	if value() != 1 {
 		p.Errorf("metric %v", value())
