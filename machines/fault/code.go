@@ -10,6 +10,7 @@ var classes = map[Code]Class{
 	CodeAddressesExhausted:      NoCapacity,
 	CodeZoneUnavailable:         NoCapacity,
 	CodeNoValidHost:             NoCapacity,
+	CodeServerGroupFull:         NoCapacity,
 	CodeFlavorNotFound:          Invalid,
 	CodeImageNotFound:           Invalid,
 	CodeNetworkNotFound:         Invalid,

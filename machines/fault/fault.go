@@ -49,8 +49,10 @@ const (
 	CodeIPPoolExhausted         Code = "IPPoolExhausted"
 	CodeAddressesExhausted      Code = "AddressesExhausted"
 	// CodeZoneUnavailable: the zone has no host that is up.
-	CodeZoneUnavailable       Code = "ZoneUnavailable"
-	CodeNoValidHost           Code = "NoValidHost"
+	CodeZoneUnavailable Code = "ZoneUnavailable"
+	CodeNoValidHost     Code = "NoValidHost"
+	// CodeServerGroupFull: the server group may have no more members.
+	CodeServerGroupFull       Code = "ServerGroupFull"
 	CodeFlavorNotFound        Code = "FlavorNotFound"
 	CodeImageNotFound         Code = "ImageNotFound"
 	CodeNetworkNotFound       Code = "NetworkNotFound"

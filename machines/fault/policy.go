@@ -19,16 +19,18 @@ const (
 	firstBackoff = 30 * time.Second
 	lastBackoff  = 5 * time.Minute
 	soon         = 2 * time.Second
+	atOnce       = 100 * time.Millisecond
 	// patience is how long a failure that may pass by itself stays between us and the cloud (CA-C47).
 	patience = 5 * time.Minute
 )
 
 var policies = map[Class]Policy{
-	NotFound:    {Retry: firstBackoff, MaxRetry: lastBackoff, OpensBackoff: true},
-	Quota:       {Retry: firstBackoff, MaxRetry: lastBackoff, OpensBackoff: true, OutOfResources: true},
-	NoCapacity:  {Retry: firstBackoff, MaxRetry: lastBackoff, OpensBackoff: true, OutOfResources: true},
-	Invalid:     {Retry: firstBackoff, MaxRetry: lastBackoff, OpensBackoff: true},
-	RateLimited: {Retry: soon, MaxRetry: time.Minute, ShownAfter: -1},
+	NotFound:   {Retry: firstBackoff, MaxRetry: lastBackoff, OpensBackoff: true},
+	Quota:      {Retry: firstBackoff, MaxRetry: lastBackoff, OpensBackoff: true, OutOfResources: true},
+	NoCapacity: {Retry: firstBackoff, MaxRetry: lastBackoff, OpensBackoff: true, OutOfResources: true},
+	Invalid:    {Retry: firstBackoff, MaxRetry: lastBackoff, OpensBackoff: true},
+	// The limiter says when to come back; waiting longer than that would leave the cloud idle.
+	RateLimited: {Retry: atOnce, MaxRetry: atOnce, ShownAfter: -1},
 	Conflict:    {Retry: soon, MaxRetry: time.Minute, ShownAfter: patience},
 	Auth:        {Retry: soon, MaxRetry: lastBackoff, ShownAfter: patience},
 	Transient:   {Retry: soon, MaxRetry: time.Minute, ShownAfter: patience},

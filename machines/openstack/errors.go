@@ -38,6 +38,9 @@ var refusals = []refusal{
 	{status: 401, class: fault.Auth, code: fault.CodeUnauthorized},
 	// A token request with an application credential that was deleted is a 404.
 	{service: identityService, status: 404, class: fault.Auth, code: fault.CodeUnauthorized},
+	// A server group that is full is no quota of the project's.
+	{service: computeService, status: 403, text: regexp.MustCompile(`(?i)too many servers in group`), class: fault.NoCapacity, code: fault.CodeServerGroupFull},
+	{service: computeService, status: 403, text: regexp.MustCompile(`(?i)metadata`), class: fault.Invalid, code: fault.CodeInvalidSpec},
 	{status: 403, text: regexp.MustCompile(`(?i)maximum number of ports|quota.*\bport`), class: fault.Quota, code: fault.CodePortQuotaExceeded},
 	{status: 403, text: regexp.MustCompile(`(?i)volume.*quota|quota.*(volume|gigabytes)|maximum number of volumes`), class: fault.Quota, code: fault.CodeVolumeQuotaExceeded},
 	{status: 403, text: regexp.MustCompile(`(?i)quota exceeded|quota limit|exceeds? .*quota|maximum number of`), class: fault.Quota, code: fault.CodeQuotaExceeded},

@@ -135,14 +135,13 @@ func TestPeriod(t *testing.T) {
 		mine      bool
 		want      time.Duration
 	}{
-		"CAPI-32 at rest":            {&knownServer{row: row{ID: "x"}}, false, true, restPeriod},
-		"in flux":                    {flux(time.Second), false, true, fastPeriod},
-		"in flux for long":           {flux(20 * time.Minute), false, true, slowPeriod},
-		"in flux for ever":           {flux(2 * time.Hour), false, true, restPeriod},
-		"somebody else's":            {flux(time.Second), false, false, restPeriod},
-		"its deletion was asked for": {&knownServer{row: row{ID: "x"}, asked: noon.Add(-time.Second)}, false, true, fastPeriod},
-		"gone after that":            {&knownServer{row: row{ID: "x"}, asked: noon.Add(-time.Second), gone: true}, false, true, restPeriod},
-		"an open create":             {&knownServer{row: row{ID: "x"}}, true, true, fastPeriod},
+		"CAPI-32 at rest":                      {&knownServer{row: row{ID: "x"}}, false, true, restPeriod},
+		"in flux":                              {flux(time.Second), false, true, fastPeriod},
+		"in flux for so long that it is stuck": {flux(20 * time.Minute), false, true, restPeriod},
+		"somebody else's":                      {flux(time.Second), false, false, restPeriod},
+		"its deletion was asked for":           {&knownServer{row: row{ID: "x"}, asked: noon.Add(-time.Second)}, false, true, fastPeriod},
+		"gone after that":                      {&knownServer{row: row{ID: "x"}, asked: noon.Add(-time.Second), gone: true}, false, true, restPeriod},
+		"an open create":                       {&knownServer{row: row{ID: "x"}}, true, true, fastPeriod},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inv := newInventory()

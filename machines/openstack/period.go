@@ -4,13 +4,11 @@ import "time"
 
 // How often the servers of a project are listed, and how.
 const (
-	// fastPeriod while a server of ours is in flux, slowPeriod when it has been for long, restPeriod otherwise.
+	// fastPeriod while a server of ours is in flux, restPeriod otherwise.
 	fastPeriod = 2 * time.Second
-	slowPeriod = 15 * time.Second
 	restPeriod = time.Minute
-	// longFlux and endlessFlux are how long a server may be in flux before it is looked at more seldom.
-	longFlux    = 10 * time.Minute
-	endlessFlux = time.Hour
+	// longFlux is how long a server may be in flux before it counts as stuck, which is nothing to hurry for.
+	longFlux = 10 * time.Minute
 	// fullPeriod is the time between complete lists; unsettledFullPeriod while it is not known whether a create worked.
 	fullPeriod          = 10 * time.Minute
 	unsettledFullPeriod = 30 * time.Second
@@ -42,11 +40,8 @@ func (k *knownServer) changing() time.Time {
 }
 
 func periodFor(flux time.Duration) time.Duration {
-	switch {
-	case flux < longFlux:
+	if flux < longFlux {
 		return fastPeriod
-	case flux < endlessFlux:
-		return slowPeriod
 	}
 	return restPeriod
 }

@@ -69,8 +69,11 @@ type quotaWatch struct {
 	refusal *fault.Error
 	// since is the first refusal after there was room; due the next look.
 	since, due time.Time
-	// room is what is left; none until it is known.
-	room amounts
+	// room is what is left, as far as it is known; none before.
+	room  amounts
+	known bool
+	// doubts are refusals since the last look for which there was room by its account.
+	doubts int
 	// probe: the limits cannot be read; one create may try.
 	probe bool
 	// blocked: somebody was turned away since the last look; least is the smallest want among them.
@@ -159,6 +162,10 @@ func (b *quotaBook) made(machine types.UID, part amounts) {
 	}
 }
 
+// mostDoubts is how many refusals that the last look does not explain are taken for their Machines' own business, as that
+// of a server group which is full. After more of them the look counts as outdated.
+const mostDoubts = 3
+
 // refused takes in a refusal of class Quota: from now on there is no room until a look has found some.
 func (b *quotaBook) refused(machine types.UID, err *fault.Error, want amounts, now time.Time) {
 	s := quotaOwner(err.Code)
@@ -170,9 +177,14 @@ func (b *quotaBook) refused(machine types.UID, err *fault.Error, want amounts, n
 	if w.since.IsZero() {
 		w.since = now
 	}
-	w.refusal, w.room, w.probe = err, amounts{}, false
-	w.turnAway(counted[s], want)
 	delete(b.taken, machine)
+	if w.known {
+		if w.doubts++; w.doubts <= mostDoubts {
+			return
+		}
+	}
+	w.refusal, w.room, w.known, w.probe = err, amounts{}, false, false
+	w.turnAway(counted[s], want)
 }
 
 // looked takes in what a look at the limits has found: free is what the project may still have by the cloud's account.
@@ -182,7 +194,7 @@ func (b *quotaBook) looked(s service, free amounts, now time.Time) bool {
 	if !ok {
 		return false
 	}
-	w.due, w.room = now.Add(quotaPeriod), free
+	w.due, w.room, w.known, w.doubts = now.Add(quotaPeriod), free, true, 0
 	for machine, p := range b.taken {
 		if now.Sub(p.at) > 2*quotaPeriod {
 			delete(b.taken, machine)
@@ -201,7 +213,7 @@ func (b *quotaBook) unreadable(s service, now time.Time) bool {
 	if !ok {
 		return false
 	}
-	w.due, w.room, w.probe = now.Add(quotaPeriod), amounts{}, true
+	w.due, w.room, w.known, w.probe = now.Add(quotaPeriod), amounts{}, false, true
 	return b.reopen(s, w, true, now)
 }
 

@@ -83,6 +83,18 @@ func TestQuotaBook(t *testing.T) {
 			t.Fatal("it is still watched")
 		}
 	})
+	t.Run("a few refusals that the limits do not explain stop nobody else, more of them do", func(t *testing.T) {
+		b := hit()
+		b.looked(computeService, amounts{100, 1000, 1 << 30}, noon)
+		for range mostDoubts {
+			b.refused("odd", refusal, one, noon)
+			if err := b.take("a", one, noon); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.refused("odd", refusal, one, noon)
+		refused(t, b.take("b", one, noon))
+	})
 	t.Run("limits that cannot be read let one try per period", func(t *testing.T) {
 		b := hit()
 		if !b.unreadable(computeService, noon) {
@@ -243,5 +255,18 @@ func TestLimitsThatMayNotBeReadLetOneTry(t *testing.T) {
 	}
 	if got := b.calls("POST /servers"); got < 3 || got > 7 {
 		t.Errorf("%d tries in two minutes", got)
+	}
+}
+
+func TestAFullServerGroupStopsNobodyElse(t *testing.T) {
+	b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{ServerGroupMembers: 1} })
+	b.active(newMachine(t, "first", seedFields()))
+	i := b.synced(newMachine(t, "a", seedFields()))
+	_, err := b.make(i)
+	if e := fault.Of(err); e == nil || e.Class != fault.NoCapacity || e.Code != fault.CodeServerGroupFull {
+		t.Fatalf("CAPI-28: got %v", err)
+	}
+	if _, err := b.make(b.synced(newMachine(t, "b", seedFields().with("serverGroupID", nil)))); err != nil {
+		t.Errorf("who is in no group is not concerned: %v", err)
 	}
 }
