@@ -47,7 +47,7 @@ func TestDeploymentsOnARealControlPlane(t *testing.T) {
 	})
 }
 
-func (w *world) on(t *testing.T) *world {
+func (w *world) on(t testing.TB) *world {
 	clone := *w
 	clone.t = t
 	return &clone

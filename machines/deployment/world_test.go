@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -31,10 +32,12 @@ import (
 
 // world is a real control plane on which the two controllers run, and an actor in the place of the Machine controller.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	client client.Client
 	kube   *kube.Cluster
 	actor  *actor
+	// patience is how long anything may take.
+	patience time.Duration
 	// deployments is the controller.
 	deployments *deployment.Reconciler
 }
@@ -100,7 +103,7 @@ func (a *actor) patch(ctx context.Context, m *v1alpha1.Machine, fields map[strin
 	return a.client.Patch(ctx, m, client.RawPatch(types.MergePatchType, body), client.FieldOwner("actor"))
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
@@ -115,17 +118,17 @@ func newWorld(t *testing.T) *world {
 		}
 		return deploy.Apply(ctx, direct, "crds")
 	}})
-	config := *cluster.Config
-	config.QPS, config.Burst = -1, 0
-	direct, err := client.New(&config, client.Options{Scheme: scheme})
+	rest := *cluster.Config
+	rest.QPS, rest.Burst = -1, 0
+	direct, err := client.New(&rest, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
-	mgr, err := ctrl.NewManager(&config, ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Logger: zap.New(zap.UseDevMode(true), zap.WriteTo(t.Output()))})
+	mgr, err := ctrl.NewManager(&rest, ctrl.Options{Scheme: scheme, Controller: config.Controller{SkipNameValidation: new(true)}, Metrics: server.Options{BindAddress: "0"}, Logger: zap.New(zap.UseDevMode(true), zap.WriteTo(t.Output()))})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, client: direct, kube: cluster, actor: &actor{client: mgr.GetClient(), held: map[string]string{}}}
+	w := &world{patience: 30 * time.Second, t: t, client: direct, kube: cluster, actor: &actor{client: mgr.GetClient(), held: map[string]string{}}}
 	w.deployments = deployment.New(deployment.Options{Control: mgr, Clock: clock.RealClock{}})
 	for _, setup := range []func(ctrl.Manager) error{
 		set.New(set.Options{Control: mgr, Clock: clock.RealClock{}}).SetupWithManager,
@@ -171,7 +174,7 @@ func group(name string, replicas *int32) *v1alpha1.MachineDeployment {
 func (w *world) eventually(what string, see func() (string, bool)) {
 	w.t.Helper()
 	var last string
-	err := wait.PollUntilContextTimeout(w.t.Context(), 50*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(w.t.Context(), 50*time.Millisecond, w.patience, true, func(context.Context) (bool, error) {
 		var ok bool
 		last, ok = see()
 		return ok, nil
