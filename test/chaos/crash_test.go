@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	seeds = flag.Uint64("seeds", 3, "how many worlds every crash point is tried in")
+	seeds = flag.Uint64("seeds", 2, "how many worlds every crash point is tried in")
 	seed  = flag.Int64("seed", -1, "try this world alone")
 	crash = flag.Int("crash", -1, "try this crash point alone (as a failure names it)")
 )
@@ -105,13 +105,16 @@ func TestCAPI18CAPI19MCM36AfterACrashAtAnyCallThereIsOneServerAndInTheEndNone(t 
 					continue
 				}
 				runs.Add(1)
-				out, err := play(t, chaos.Run{Seed: s, Crash: &p, Again: again(s, i)})
-				switch {
-				case err != nil:
-					t.Errorf("crash %s: %v\nrepeat it with: go test ./test/chaos -run AfterACrash -seed=%d -crash=%d", p, err, s, i)
-				case !out.Crashed:
-					t.Errorf("crash %s never came: the run is not the same twice (-seed=%d -crash=%d)", p, s, i)
-				}
+				t.Run(fmt.Sprintf("%d %s", i, p), func(t *testing.T) {
+					t.Parallel()
+					out, err := play(t, chaos.Run{Seed: s, Crash: &p, Again: again(s, i)})
+					switch {
+					case err != nil:
+						t.Errorf("%v\nrepeat it with: go test ./test/chaos -run AfterACrash -seed=%d -crash=%d", err, s, i)
+					case !out.Crashed:
+						t.Errorf("the crash never came: the run is not the same twice (-seed=%d -crash=%d)", s, i)
+					}
+				})
 			}
 		})
 	}

@@ -1,10 +1,14 @@
 package memory
 
 import (
+	"errors"
 	"net/http"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -41,9 +45,17 @@ func (s *Server) born(q *request, o *object, owned bool) (*record, error) {
 		return nil, err
 	}
 	if !owned {
-		blank := &object{}
-		blank.SetGroupVersionKind(k.GroupVersionKind)
+		blank, err := k.blank()
+		if err != nil {
+			return nil, err
+		}
 		o = k.managers[q.subresource].UpdateNoErrors(blank, o, q.manager).(*object)
+	}
+	if k.GroupKind() == core("Node").GroupKind() {
+		// This is admission's work, which owns nothing.
+		if err := startNode(o); err != nil {
+			return nil, err
+		}
 	}
 	o.SetUID(s.nextUID())
 	o.SetCreationTimestamp(now())
@@ -63,7 +75,7 @@ func (s *Server) born(q *request, o *object, owned bool) (*record, error) {
 func (s *Server) mayBeBorn(q *request, o *object) error {
 	k := q.kind
 	if o.GetResourceVersion() != "" {
-		return apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+		return errors.New("resourceVersion should not be set on objects to be created")
 	}
 	if q.namespace != "" && o.GetNamespace() != "" && q.namespace != o.GetNamespace() {
 		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
@@ -107,6 +119,27 @@ func (s *Server) startKind(q *request, o *object) error {
 		return set(o, "Active", "status", "phase")
 	}
 	return nil
+}
+
+// startNode taints a Node as not ready, which a controller takes back, and lets all of it be allocated.
+func startNode(o *object) error {
+	const notReady = "node.kubernetes.io/not-ready"
+	taints, _, _ := unstructured.NestedSlice(o.Object, "spec", "taints")
+	tainted := slices.ContainsFunc(taints, func(taint any) bool {
+		fields, ok := taint.(map[string]any)
+		return ok && fields["key"] == notReady && fields["effect"] == string(corev1.TaintEffectNoSchedule)
+	})
+	if !tainted {
+		taints = append(taints, map[string]any{"key": notReady, "effect": string(corev1.TaintEffectNoSchedule)})
+	}
+	if err := set(o, taints, "spec", "taints"); err != nil {
+		return err
+	}
+	capacity, _, _ := unstructured.NestedMap(o.Object, "status", "capacity")
+	if _, given, _ := unstructured.NestedMap(o.Object, "status", "allocatable"); given || capacity == nil {
+		return nil
+	}
+	return set(o, capacity, "status", "allocatable")
 }
 
 // set writes one value into an object.

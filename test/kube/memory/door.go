@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -63,6 +64,9 @@ func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
 		Header: http.Header{"Content-Type": {runtime.ContentTypeJSON}, "Audit-Id": {"memory"}},
 	}
+	if s, ok := content.(metav1.Status); ok && s.Details != nil && s.Details.RetryAfterSeconds > 0 {
+		resp.Header.Set("Retry-After", strconv.Itoa(int(s.Details.RetryAfterSeconds)))
+	}
 	if w, ok := content.(*watch); ok {
 		resp.Body, resp.ContentLength = w, -1
 		return resp, nil
@@ -112,11 +116,10 @@ func (d door) answer(r *http.Request, body []byte) (int, any) {
 
 // failure puts an error into the form in which the API tells it.
 func failure(err error) (int, any) {
-	status, ok := err.(apierrors.APIStatus)
-	if !ok {
-		status = apierrors.NewInternalError(err)
+	s := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}
+	if known := apierrors.APIStatus(nil); errors.As(err, &known) {
+		s = known.Status()
 	}
-	s := status.Status()
 	s.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	return int(s.Code), s
 }
@@ -159,7 +162,7 @@ func (s *Server) understand(r *http.Request) (*request, error) {
 }
 
 func noSuchPath() error {
-	return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "the server could not find the requested resource", 0, true)
+	return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "the server could not find the requested resource", 0, false)
 }
 
 // verbs are the API's conventions: a method asks one thing of an object and another of a collection.

@@ -37,11 +37,15 @@ func (s *Server) patch(q *request) (*record, error) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", o.GetName(), q.name))
 	}
 	if uid := o.GetUID(); uid != old.object.GetUID() {
-		return nil, apierrors.NewInvalid(q.kind.GroupKind(), q.name, field.ErrorList{
-			field.Invalid(field.NewPath("metadata", "uid"), string(uid), "field is immutable"),
-		})
+		return nil, immutable(q, "uid", uid)
 	}
 	return s.change(q, old, o, false)
+}
+
+func immutable(q *request, name string, value any) error {
+	return apierrors.NewInvalid(q.kind.GroupKind(), q.name, field.ErrorList{
+		field.Invalid(field.NewPath("metadata", name), value, "field is immutable"),
+	})
 }
 
 // merged gives an object with a patch laid over it.
@@ -78,24 +82,16 @@ func merged(q *request, kind types.PatchType, old *record) ([]byte, error) {
 
 // apply merges what a manager wants with what others own; old is nil when there is nothing yet.
 func (s *Server) apply(q *request, old *record) (*record, error) {
-	if q.query.Get("fieldManager") == "" {
-		return nil, apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "PatchOptions"}, "", field.ErrorList{
-			field.Required(field.NewPath("fieldManager"), "is required for apply patch"),
-		})
-	}
-	wanted, err := q.kind.read(q.body)
+	wanted, err := q.wanted(old)
 	if err != nil {
 		return nil, err
 	}
-	if name := wanted.GetName(); name != "" && name != q.name {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", name, q.name))
+	live, err := q.kind.blank()
+	if err != nil {
+		return nil, err
 	}
-	live := &object{}
-	live.SetGroupVersionKind(q.kind.GroupVersionKind)
 	if old != nil {
 		live = old.object.DeepCopy()
-	} else if q.subresource != "" {
-		return nil, apierrors.NewNotFound(q.kind.resource(), q.name)
 	}
 	out, err := q.kind.managers[q.subresource].Apply(live, wanted, q.query.Get("fieldManager"), q.query.Get("force") == "true")
 	if err != nil {
@@ -105,7 +101,7 @@ func (s *Server) apply(q *request, old *record) (*record, error) {
 		return s.applyNew(q, wanted, out)
 	}
 	if uid := wanted.GetUID(); uid != "" && uid != old.object.GetUID() {
-		return nil, apierrors.NewConflict(q.kind.resource(), q.name, wrongUID(string(uid), old))
+		return nil, immutable(q, "uid", uid)
 	}
 	o, ok := out.(*object)
 	if !ok || o == nil {
@@ -115,6 +111,26 @@ func (s *Server) apply(q *request, old *record) (*record, error) {
 		o.SetResourceVersion("")
 	}
 	return s.change(q, old, o, true)
+}
+
+// wanted reads what is to be applied.
+func (q *request) wanted(old *record) (*object, error) {
+	if q.query.Get("fieldManager") == "" {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "PatchOptions"}, "", field.ErrorList{
+			field.Required(field.NewPath("fieldManager"), "is required for apply patch"),
+		})
+	}
+	if old == nil && q.subresource != "" {
+		return nil, apierrors.NewNotFound(q.kind.resource(), q.name)
+	}
+	o, err := q.kind.read(q.body)
+	if err != nil {
+		return nil, err
+	}
+	if name := o.GetName(); name != "" && name != q.name {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", name, q.name))
+	}
+	return o, nil
 }
 
 // applyNew makes what an apply did not find.

@@ -57,16 +57,15 @@ func (s *Server) keep(k *kind, o *object) (*record, error) {
 }
 
 // drop takes an object away; what is told of it is its last state under a revision of its own.
-func (s *Server) drop(k *kind, o *object) (*record, error) {
-	r, err := s.happen(k, o, true)
-	if err != nil {
-		return nil, err
+func (s *Server) drop(k *kind, o *object) error {
+	if _, err := s.happen(k, o, true); err != nil {
+		return err
 	}
 	s.orphaned(o.GetUID())
 	for _, ref := range o.GetOwnerReferences() {
 		s.soon(func() { s.released(ref.UID) })
 	}
-	return r, nil
+	return nil
 }
 
 func (s *Server) happen(k *kind, o *object, gone bool) (*record, error) {
@@ -113,6 +112,16 @@ func (k *kind) read(body []byte) (*object, error) {
 	}
 	o.SetGroupVersionKind(k.GroupVersionKind)
 	return o, nil
+}
+
+// blank is an object of the kind that says nothing yet.
+func (k *kind) blank() (*object, error) {
+	o := &object{}
+	o.SetGroupVersionKind(k.GroupVersionKind)
+	if k.custom {
+		return o, nil
+	}
+	return k.settle(o)
 }
 
 // settle brings an object into the form in which its kind is stored.

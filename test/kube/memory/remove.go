@@ -66,8 +66,7 @@ func (s *Server) end(q *request, old *record, options *metav1.DeleteOptions) (r 
 	o.SetFinalizers(propagation(o.GetFinalizers(), options))
 	grace := graceOf(q.kind, o, options)
 	if len(o.GetFinalizers()) == 0 && grace == 0 {
-		_, err := s.drop(q.kind, o)
-		return nil, true, err
+		return nil, true, s.drop(q.kind, o)
 	}
 	if first := o.GetDeletionTimestamp() == nil; first {
 		at := now()

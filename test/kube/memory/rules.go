@@ -3,6 +3,7 @@ package memory
 import (
 	"crypto/subtle"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,10 +55,11 @@ func (s *Server) authenticate(given user, authorization string) (user, error) {
 	if !good {
 		return user{}, apierrors.NewUnauthorized("Unauthorized")
 	}
-	groups := []string{"system:bootstrappers", "system:authenticated"}
+	groups := []string{"system:bootstrappers"}
 	if extra := string(token.Data["auth-extra-groups"]); extra != "" {
 		groups = append(groups, strings.Split(extra, ",")...)
 	}
+	groups = append(groups, "system:authenticated")
 	return user{name: "system:bootstrap:" + id, groups: groups}, nil
 }
 
@@ -131,15 +133,13 @@ func (s *Server) evict(q *request) (any, error) {
 	if options == nil {
 		options = &metav1.DeleteOptions{}
 	}
-	if err := preconditions(q, old, options.Preconditions); err != nil {
-		return nil, err
-	}
 	var pod corev1.Pod
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(old.object.Object, &pod); err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
 	ends := pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning
 	if !ends {
+		// As in the real server the budget is spent before anybody asks whether it is the right pod.
 		if err := s.spend(&pod); err != nil {
 			return nil, err
 		}
@@ -148,6 +148,18 @@ func (s *Server) evict(q *request) (any, error) {
 		return nil, err
 	}
 	return metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: 201}, nil
+}
+
+// stillProcessed is how many seconds later an eviction may be tried again whose budget nobody has counted yet.
+const stillProcessed = 10
+
+// tooMany is the answer to an eviction that a budget forbids.
+func tooMany(message, budget string, retryAfter int) error {
+	err := apierrors.NewTooManyRequests(message, retryAfter)
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
+		Type: policyv1.DisruptionBudgetCause, Message: budget,
+	})
+	return err
 }
 
 // spend takes one disruption from the pod's budget.
@@ -170,16 +182,19 @@ func (s *Server) spend(pod *corev1.Pod) error {
 	case len(found) == 0:
 		return nil
 	case len(found) > 1:
-		return apierrors.NewInternalError(fmt.Errorf("this pod has more than one PodDisruptionBudget, which the eviction subresource does not support"))
+		return errors.New("this pod has more than one PodDisruptionBudget, which the eviction subresource does not support")
 	case budget.Status.ObservedGeneration < budget.Generation:
 		return tooMany("Cannot evict pod as it would violate the pod's disruption budget.",
-			fmt.Sprintf("The disruption budget %s is still being processed by the server.", budget.Name))
+			fmt.Sprintf("The disruption budget %s is still being processed by the server.", budget.Name), stillProcessed)
 	case budget.Status.DisruptionsAllowed <= 0:
 		return tooMany("Cannot evict pod as it would violate the pod's disruption budget.", fmt.Sprintf(
-			"The disruption budget %s needs %d healthy pods and has %d currently", budget.Name, budget.Status.DesiredHealthy, budget.Status.CurrentHealthy))
+			"The disruption budget %s needs %d healthy pods and has %d currently", budget.Name, budget.Status.DesiredHealthy, budget.Status.CurrentHealthy), 0)
 	}
 	changed := found[0].object.DeepCopy()
 	if err := set(changed, int64(budget.Status.DisruptionsAllowed-1), "status", "disruptionsAllowed"); err != nil {
+		return err
+	}
+	if err := set(changed, now().Format(time.RFC3339), "status", "disruptedPods", pod.Name); err != nil {
 		return err
 	}
 	_, err := s.finish(k, found[0], changed)

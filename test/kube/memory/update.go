@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -49,6 +50,14 @@ func (s *Server) change(q *request, old *record, o *object, owned bool) (*record
 	k := q.kind
 	if rv := o.GetResourceVersion(); rv != "" && rv != strconv.FormatUint(old.revision, 10) {
 		return nil, apierrors.NewConflict(k.resource(), q.name, errModified)
+	}
+	if grace := o.GetDeletionGracePeriodSeconds(); grace != nil && !equality.Semantic.DeepEqual(grace, old.object.GetDeletionGracePeriodSeconds()) {
+		return nil, immutable(q, "deletionGracePeriodSeconds", *grace)
+	}
+	if !owned && k.GroupKind() == core("Secret").GroupKind() {
+		if err := plainData(o); err != nil {
+			return nil, err
+		}
 	}
 	if !owned {
 		// Owners are worked out on what was sent, before it is cut down to what the path may change.
@@ -101,7 +110,12 @@ func (s *Server) finish(k *kind, old *record, o *object) (*record, error) {
 		return old, nil
 	}
 	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 && graceOver(o) {
-		return s.drop(k, o)
+		answer := o.DeepCopy()
+		if err := s.drop(k, o); err != nil {
+			return nil, err
+		}
+		raw, err := json.Marshal(answer.Object)
+		return &record{object: answer, raw: raw, revision: old.revision}, err
 	}
 	r, err := s.keep(k, o)
 	if err == nil && !equality.Semantic.DeepEqual(old.object.GetOwnerReferences(), o.GetOwnerReferences()) {

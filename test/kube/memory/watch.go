@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"sort"
 	"strconv"
 	"sync"
@@ -154,7 +153,12 @@ func (w *watch) tell(e event) {
 	case is:
 		w.frame("ADDED", e.record.raw)
 	case was:
-		w.frame("DELETED", e.record.raw)
+		// What is told of an object that goes out of sight is how it last was, under the revision at which it went.
+		last := e.previous.object.DeepCopy()
+		last.SetResourceVersion(e.record.object.GetResourceVersion())
+		if raw, err := json.Marshal(last.Object); err == nil {
+			w.frame("DELETED", raw)
+		}
 	}
 }
 
@@ -209,13 +213,3 @@ func (w *watch) Close() error {
 }
 
 var _ io.ReadCloser = (*watch)(nil)
-
-// tooMany is the answer to an eviction that a budget forbids.
-func tooMany(message, budget string) error {
-	err := apierrors.NewTooManyRequests(message, 0)
-	err.ErrStatus.Code = http.StatusTooManyRequests
-	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
-		Type: "DisruptionBudget", Message: budget,
-	})
-	return err
-}
