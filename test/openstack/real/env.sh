@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034
 # Settings and helpers for the OpenStack test cloud. Sourced by the other scripts.
 # Every STACK_* value can be set in the environment before calling a script.
 
