@@ -142,9 +142,7 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 	if invalid != nil {
 		return 0, r.refuse(ctx, d, invalid, boundsCondition)
 	}
-	if err := r.keep(ctx, snapshot, plan); err != nil {
-		return 0, err
-	}
+	r.keep(ctx, snapshot, plan)
 	if plan.RestoreReplicas {
 		return 0, r.restoreReplicas(ctx, d, plan)
 	}
@@ -157,16 +155,20 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 	return r.follow(ctx, d, plan)
 }
 
-// keep records a plan and logs its steps, unless it only repeats what the last one said.
-func (r *Reconciler) keep(ctx context.Context, s rollout.Snapshot, p rollout.Plan) error {
+// keep records a plan and logs its steps, unless it only repeats what the last one said. A plan is followed although it
+// could not be recorded.
+func (r *Reconciler) keep(ctx context.Context, s rollout.Snapshot, p rollout.Plan) {
+	log := ctrl.LoggerFrom(ctx)
 	news, err := r.plans.keep(client.ObjectKeyFromObject(s.Deployment), s, p)
-	if err != nil || !news {
-		return err
+	if err != nil {
+		log.Error(err, "recording a plan")
+	}
+	if !news {
+		return
 	}
 	for _, step := range p.Steps {
-		ctrl.LoggerFrom(ctx).Info("rollout", "step", step.String())
+		log.Info("rollout", "step", step.String())
 	}
-	return nil
 }
 
 // follow marks the Nodes that a plan rolls before it carries the plan out, so that no pod goes from one to the next.

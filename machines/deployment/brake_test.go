@@ -1,0 +1,120 @@
+package deployment
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/rollout"
+)
+
+// braked is a reconciler with a cap, and deployments of two, each with a set of another template, in which a Machine of
+// an old template is leaving.
+func braked(t *testing.T, most, leaving int) (*Reconciler, []rollout.Snapshot) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	var objects []client.Object
+	var snapshots []rollout.Snapshot
+	for i, name := range []string{"one", "two"} {
+		d, old := rollingGroup(name)
+		objects = append(objects, d, old)
+		s := rollout.Snapshot{Deployment: d, Now: time.Unix(0, 0), Sets: []rollout.SetState{{Set: old}}}
+		for j := range 4 {
+			m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{
+				Name: fmt.Sprint(name, j), Namespace: "ns", UID: types.UID(fmt.Sprint(name, j)), Finalizers: []string{v1alpha1.FinalizerServer},
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(old, v1alpha1.MachineSetKind)},
+			}}
+			m.Spec.ProviderID = new("openstack:///" + m.Name)
+			if i == 0 && j < leaving {
+				m.DeletionTimestamp = new(metav1.NewTime(time.Unix(0, 0)))
+			}
+			s.Sets[0].Machines = append(s.Sets[0].Machines, m)
+			objects = append(objects, m)
+		}
+		snapshots = append(snapshots, s)
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithIndex(&v1alpha1.Machine{}, controllerIndex, controllerOf).WithIndex(&v1alpha1.MachineSet{}, controllerIndex, controllerOf).Build()
+	return &Reconciler{client: c, clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)), plans: newHistory(), brake: newBrake(int32(most))}, snapshots
+}
+
+// rollingGroup is a deployment of 4 whose template has just changed, and its set of the former one.
+func rollingGroup(name string) (*v1alpha1.MachineDeployment, *v1alpha1.MachineSet) {
+	labels := map[string]string{"group": name}
+	d := &v1alpha1.MachineDeployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID(name)},
+		Spec: v1alpha1.MachineDeploymentSpec{
+			Replicas: new(int32(4)), Selector: metav1.LabelSelector{MatchLabels: labels},
+			Template: v1alpha1.MachineTemplateSpec{Metadata: v1alpha1.EmbeddedMetadata{Labels: labels}},
+		},
+	}
+	old := &v1alpha1.MachineSet{
+		ObjectMeta: metav1.ObjectMeta{Name: name + "-old", Namespace: "ns", UID: types.UID(name + "-old"),
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, v1alpha1.MachineDeploymentKind)}},
+		Spec: v1alpha1.MachineSetSpec{Replicas: new(int32(4)), Template: *d.Spec.Template.DeepCopy()},
+	}
+	current := old.DeepCopy()
+	current.Spec.Template.Spec.Versions.Kubelet = "former"
+	return d, current
+}
+
+func TestTheCapOverAllDeployments(t *testing.T) {
+	plan := func(t *testing.T, r *Reconciler, s rollout.Snapshot) rollout.Plan {
+		t.Helper()
+		p, invalid, err := r.plan(t.Context(), s)
+		if invalid != nil || err != nil {
+			t.Fatal(invalid, err)
+		}
+		return p
+	}
+	t.Run("what one takes the other waits for, and gets when it is free again", func(t *testing.T) {
+		r, s := braked(t, 1, 0)
+		if p := plan(t, r, s[0]); p.Replacing != 1 || *p.Create.Spec.Replicas != 1 {
+			t.Errorf("the first replaces %d: %v", p.Replacing, p.Steps)
+		}
+		if p := plan(t, r, s[1]); p.Replacing != 0 || !p.Held || *p.Create.Spec.Replicas != 0 {
+			t.Errorf("the second replaces %d: %v", p.Replacing, p.Steps)
+		}
+		r.brake.forget(client.ObjectKeyFromObject(s[0].Deployment))
+		if p := plan(t, r, s[1]); p.Replacing != 1 || p.Held {
+			t.Errorf("the second replaces %d: %v", p.Replacing, p.Steps)
+		}
+	})
+	t.Run("what is under way from before counts in a new process", func(t *testing.T) {
+		r, s := braked(t, 1, 0)
+		first := plan(t, r, s[0]).Create
+		if err := r.client.Create(t.Context(), first); err != nil {
+			t.Fatal(err)
+		}
+		r.brake = newBrake(1)
+		if p := plan(t, r, s[1]); p.Replacing != 0 || !p.Held {
+			t.Errorf("the second replaces %d: %v", p.Replacing, p.Steps)
+		}
+	})
+	t.Run("without a cap each goes its way", func(t *testing.T) {
+		r, s := braked(t, 0, 0)
+		for i := range s {
+			if p := plan(t, r, s[i]); p.Replacing != 1 || p.Held {
+				t.Errorf("%d is replaced: %v", p.Replacing, p.Steps)
+			}
+		}
+	})
+	t.Run("Machines that are leaving count", func(t *testing.T) {
+		r, s := braked(t, 2, 1)
+		plan(t, r, s[0])
+		if got := r.brake.inUse[client.ObjectKeyFromObject(s[0].Deployment)]; got != 1 {
+			t.Errorf("the first has %d in replacement", got)
+		}
+	})
+}

@@ -1,0 +1,91 @@
+package deployment
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// patched is a node after a merge patch.
+func patched(t *testing.T, node *corev1.Node, patch map[string]any) *corev1.Node {
+	t.Helper()
+	before, err := json.Marshal(node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := json.Marshal(patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := strategicpatch.StrategicMergePatch(before, body, corev1.Node{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &corev1.Node{}
+	if err := json.Unmarshal(after, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestMarksOfANodeBeingRolled(t *testing.T) {
+	theirs := corev1.Taint{Key: "people", Effect: corev1.TaintEffectNoSchedule}
+	ours := corev1.Taint{Key: v1alpha1.TaintRolling, Effect: corev1.TaintEffectPreferNoSchedule}
+	node := func(annotations map[string]string, taints ...corev1.Taint) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid", ResourceVersion: "7", Annotations: annotations}, Spec: corev1.NodeSpec{Taints: taints}}
+	}
+	for name, was := range map[string]*corev1.Node{
+		"a plain one":                      node(nil),
+		"one with marks of others":         node(map[string]string{"note": "x"}, theirs),
+		"one that people keep":             node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "true"}, theirs),
+		"one that people give up":          node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "false"}),
+		"one that people have tainted so":  node(map[string]string{"note": "x"}, ours, theirs),
+		"one that bears both from people":  node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "true"}, ours),
+		"one with a taint of another kind": node(nil, corev1.Taint{Key: v1alpha1.TaintRolling, Value: "v", Effect: corev1.TaintEffectNoExecute}),
+	} {
+		t.Run("MCM-20 "+name+" is marked and set free exactly", func(t *testing.T) {
+			marked := patched(t, was, marking(was, "ns/md"))
+			if !hasTaint(marked) || marked.Annotations[v1alpha1.AnnotationScaleDownDisabled] == "" {
+				t.Errorf("marked: %v %v", marked.Annotations, marked.Spec.Taints)
+			}
+			if got := rollingDeployment(marked); len(got) != 1 || got[0] != "ns/md" {
+				t.Errorf("it is found under %v", got)
+			}
+			if again := marking(marked, "ns/md"); again != nil {
+				t.Errorf("it is marked twice: %v", again)
+			}
+			free := patched(t, marked, unmarking(marked))
+			if diff := cmp.Diff(was.Annotations, free.Annotations, emptyIsNil) + cmp.Diff(was.Spec.Taints, free.Spec.Taints, emptyIsNil); diff != "" {
+				t.Errorf("-before +after\n%s", diff)
+			}
+		})
+	}
+	t.Run("MCM-20 what people set meanwhile is theirs", func(t *testing.T) {
+		was := node(nil)
+		marked := patched(t, was, marking(was, "ns/md"))
+		marked.Annotations[v1alpha1.AnnotationScaleDownDisabled] = "false"
+		marked.Spec.Taints = []corev1.Taint{theirs}
+		free := patched(t, marked, unmarking(marked))
+		if free.Annotations[v1alpha1.AnnotationScaleDownDisabled] != "false" || len(free.Spec.Taints) != 1 || free.Spec.Taints[0] != theirs {
+			t.Errorf("set free: %v %v", free.Annotations, free.Spec.Taints)
+		}
+	})
+}
+
+var emptyIsNil = cmp.FilterValues(func(a, b any) bool { return isEmpty(a) && isEmpty(b) }, cmp.Ignore())
+
+func isEmpty(value any) bool {
+	switch v := value.(type) {
+	case map[string]string:
+		return len(v) == 0
+	case []corev1.Taint:
+		return len(v) == 0
+	}
+	return false
+}
