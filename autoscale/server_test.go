@@ -139,27 +139,29 @@ func TestWhoMayCall(t *testing.T) {
 }
 
 func TestCertificatesAreReadAnew(t *testing.T) {
-	before, after := newAuthority(t), newAuthority(t)
-	dir := t.TempDir()
-	cert, key, ca := before.files(dir, "drover")
-	address, _ := serving(t, Options{Groups: &stub{}, Cert: cert, Key: key, ClientCA: ca})
-	if err := call(t, address, before.credentials("autoscaler", before)); err != nil {
-		t.Fatal(err)
-	}
-	after.files(dir, "drover")
-	deadline := time.Now().Add(10 * time.Second)
-	for {
-		err := call(t, address, after.credentials("autoscaler", after))
-		if err == nil {
-			break
+	t.Run("CA-C07 the server's and the authority's, without a restart", func(t *testing.T) {
+		before, after := newAuthority(t), newAuthority(t)
+		dir := t.TempDir()
+		cert, key, ca := before.files(dir, "drover")
+		address, _ := serving(t, Options{Groups: &stub{}, Cert: cert, Key: key, ClientCA: ca})
+		if err := call(t, address, before.credentials("autoscaler", before)); err != nil {
+			t.Fatal(err)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("CA-C07 the new certificate is not served: %v", err)
+		after.files(dir, "drover")
+		deadline := time.Now().Add(10 * time.Second)
+		for {
+			err := call(t, address, after.credentials("autoscaler", after))
+			if err == nil {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("CA-C07 the new certificate is not served: %v", err)
+			}
 		}
-	}
-	if err := call(t, address, before.credentials("autoscaler", before)); err == nil {
-		t.Error("CA-C07 the old authority is still trusted")
-	}
+		if err := call(t, address, before.credentials("autoscaler", before)); err == nil {
+			t.Error("CA-C07 the old authority is still trusted")
+		}
+	})
 }
 
 func TestOptions(t *testing.T) {
@@ -259,46 +261,50 @@ func TestUnixSocket(t *testing.T) {
 }
 
 func TestThePortOpensWhenTheAnswersCanBeTrusted(t *testing.T) {
-	ready := make(chan struct{})
-	s, err := New(Options{Groups: &stub{}, Insecure: true, Address: "127.0.0.1:0", Ready: ready})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Start(ctx) }()
-	if s.Addr() != nil {
-		t.Error("CA-C01 it listens before")
-	}
-	close(ready)
-	for s.Addr() == nil {
-		time.Sleep(time.Millisecond)
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	t.Run("CA-C01 nobody is listening before", func(t *testing.T) {
+		ready := make(chan struct{})
+		s, err := New(Options{Groups: &stub{}, Insecure: true, Address: "127.0.0.1:0", Ready: ready})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Start(ctx) }()
+		if s.Addr() != nil {
+			t.Error("CA-C01 it listens before")
+		}
+		close(ready)
+		for s.Addr() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestACallThatHasBegunIsFinished(t *testing.T) {
-	s := &stub{held: make(chan struct{}), started: make(chan struct{})}
-	address, stop := serving(t, Options{Groups: s, Insecure: true})
-	c := proto.NewCloudProviderClient(dial(t, address, nil))
-	answered := make(chan error, 1)
-	go func() {
-		_, err := c.NodeGroupIncreaseSize(context.Background(), &proto.NodeGroupIncreaseSizeRequest{Id: "g", Delta: 1})
-		answered <- err
-	}()
-	<-s.started
-	stopped := make(chan error, 1)
-	go func() { stopped <- stop() }()
-	close(s.held)
-	if err := <-answered; err != nil {
-		t.Errorf("CA-C04 the call answers %v", err)
-	}
-	if err := <-stopped; err != nil {
-		t.Error(err)
-	}
+	t.Run("CA-C04 when the server stops", func(t *testing.T) {
+		s := &stub{held: make(chan struct{}), started: make(chan struct{})}
+		address, stop := serving(t, Options{Groups: s, Insecure: true})
+		c := proto.NewCloudProviderClient(dial(t, address, nil))
+		answered := make(chan error, 1)
+		go func() {
+			_, err := c.NodeGroupIncreaseSize(context.Background(), &proto.NodeGroupIncreaseSizeRequest{Id: "g", Delta: 1})
+			answered <- err
+		}()
+		<-s.started
+		stopped := make(chan error, 1)
+		go func() { stopped <- stop() }()
+		close(s.held)
+		if err := <-answered; err != nil {
+			t.Errorf("CA-C04 the call answers %v", err)
+		}
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestHealthAndReflection(t *testing.T) {

@@ -171,33 +171,37 @@ func TestStatusCodes(t *testing.T) {
 }
 
 func TestAPanicIsInternalAndTheServerGoesOn(t *testing.T) {
-	s := &stub{panics: true}
-	c := connect(t, s)
-	if _, err := c.Refresh(t.Context(), &proto.RefreshRequest{}); status.Code(err) != codes.Internal {
-		t.Errorf("CA-C11 the call answers %v", err)
-	}
-	if _, err := c.NodeGroups(t.Context(), &proto.NodeGroupsRequest{}); err != nil {
-		t.Errorf("CA-C11 the next call answers %v", err)
-	}
+	t.Run("CA-C11 in any handler", func(t *testing.T) {
+		s := &stub{panics: true}
+		c := connect(t, s)
+		if _, err := c.Refresh(t.Context(), &proto.RefreshRequest{}); status.Code(err) != codes.Internal {
+			t.Errorf("CA-C11 the call answers %v", err)
+		}
+		if _, err := c.NodeGroups(t.Context(), &proto.NodeGroupsRequest{}); err != nil {
+			t.Errorf("CA-C11 the next call answers %v", err)
+		}
+	})
 }
 
 func TestABigRequestIsTaken(t *testing.T) {
-	s := &stub{}
-	c := connect(t, s)
-	big := &proto.ExternalGrpcNode{Name: "n", Annotations: map[string]string{"a": string(make([]byte, 1<<20))}}
-	req := &proto.NodeGroupDeleteNodesRequest{Id: "g"}
-	for range 60 {
-		req.Nodes = append(req.Nodes, big)
-	}
-	if _, err := c.NodeGroupDeleteNodes(t.Context(), req); err != nil || len(s.nodes) != 60 {
-		t.Errorf("CA-C08 60 MiB arrive as %d nodes, error %v", len(s.nodes), err)
-	}
-	for range 10 {
-		req.Nodes = append(req.Nodes, big)
-	}
-	if _, err := c.NodeGroupDeleteNodes(t.Context(), req); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("CA-C08 70 MiB answer %v", err)
-	}
+	t.Run("CA-C08 up to 64 MiB", func(t *testing.T) {
+		s := &stub{}
+		c := connect(t, s)
+		big := &proto.ExternalGrpcNode{Name: "n", Annotations: map[string]string{"a": string(make([]byte, 1<<20))}}
+		req := &proto.NodeGroupDeleteNodesRequest{Id: "g"}
+		for range 60 {
+			req.Nodes = append(req.Nodes, big)
+		}
+		if _, err := c.NodeGroupDeleteNodes(t.Context(), req); err != nil || len(s.nodes) != 60 {
+			t.Errorf("CA-C08 60 MiB arrive as %d nodes, error %v", len(s.nodes), err)
+		}
+		for range 10 {
+			req.Nodes = append(req.Nodes, big)
+		}
+		if _, err := c.NodeGroupDeleteNodes(t.Context(), req); status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("CA-C08 70 MiB answer %v", err)
+		}
+	})
 }
 
 // FuzzMessages feeds every method arbitrary bytes as its request: no panic may come out of it.

@@ -37,6 +37,8 @@ type stub struct {
 	defaults   nodegroup.Settings
 	start, end time.Time
 	starts     int
+	// left is how long the last Refresh might have taken; 0 for ever.
+	left time.Duration
 	// asked is what the last call brought.
 	id      string
 	delta   int32
@@ -56,8 +58,14 @@ func (s *stub) note(id string, delta int32, nodes ...nodegroup.Node) error {
 	return s.err
 }
 
-func (s *stub) Refresh(context.Context) error { return s.note("", 0) }
-func (s *stub) List() []nodegroup.Group       { return s.groups }
+func (s *stub) Refresh(ctx context.Context) error {
+	if end, ok := ctx.Deadline(); ok {
+		s.left = time.Until(end)
+	}
+	return s.note("", 0)
+}
+
+func (s *stub) List() []nodegroup.Group { return s.groups }
 func (s *stub) ForNode(n nodegroup.Node) (nodegroup.Group, bool) {
 	_ = s.note("", 0, n)
 	return s.owner, s.owned

@@ -210,14 +210,14 @@ func (g *Groups) follow(ctx context.Context) {
 func (g *Groups) renew(relist bool) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.advance(g.inbox.take(), relist)
+	return g.advance(g.settled(g.inbox.take()), relist)
 }
 
 // advance makes the next snapshot and publishes it. The caller holds mu.
 func (g *Groups) advance(events []event, relist bool) error {
 	now := g.clock.Now()
 	g.forget(events)
-	g.model = g.model.apply(g.settled(events), now)
+	g.model = g.model.apply(events, now)
 	if err := g.model.flaw; err != nil {
 		g.metrics.unsound.Inc()
 		return unavailable(err, "the node groups do not add up, the last sound answers stay")

@@ -127,31 +127,35 @@ func TestAnErrorThatWasActedUponIsNotShownAgain(t *testing.T) {
 }
 
 func TestMessagesAreShort(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 1, 1, 5)
-	p.machine("a-1", failed(fault.CodeNoValidHost, "first line\nsecond\t"+strings.Repeat("ü", 400)))
-	message := w.snapshot(t).groups[p.id()].instances[0].Error.Message
-	if len(message) > 256 || strings.ContainsAny(message, "\n\t") {
-		t.Errorf("CA-C54 the message has %d bytes: %q", len(message), message)
-	}
+	t.Run("CA-C54 one line of at most 256 bytes", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 1, 1, 5)
+		p.machine("a-1", failed(fault.CodeNoValidHost, "first line\nsecond\t"+strings.Repeat("ü", 400)))
+		message := w.snapshot(t).groups[p.id()].instances[0].Error.Message
+		if len(message) > 256 || strings.ContainsAny(message, "\n\t") {
+			t.Errorf("CA-C54 the message has %d bytes: %q", len(message), message)
+		}
+	})
 }
 
 func TestAnAnswerStaysSmall(t *testing.T) {
-	const machines, limit = 30_000, 4 << 20
-	w := newWorld()
-	p := w.pool("general-purpose", machines, 0, machines)
-	long := strings.Repeat("x", 400)
-	for i := range machines {
-		p.machine(fmt.Sprintf("general-purpose-7d9c6bb8f4-%05d", i), failed(fault.CodeNoValidHost, long))
-	}
-	size := 0
-	for _, i := range w.snapshot(t).groups[p.id()].instances {
-		// Three tags with a length of up to two bytes each, the state and the class.
-		size += len(i.ID) + len(i.Error.Code) + len(i.Error.Message) + 16
-	}
-	if size > limit {
-		t.Errorf("CA-C55 the answer has about %d bytes, the client takes %d", size, limit)
-	}
+	t.Run("CA-C55 CA-C08 thirty thousand failed Machines", func(t *testing.T) {
+		const machines, limit = 30_000, 4 << 20
+		w := newWorld()
+		p := w.pool("general-purpose", machines, 0, machines)
+		long := strings.Repeat("x", 400)
+		for i := range machines {
+			p.machine(fmt.Sprintf("general-purpose-7d9c6bb8f4-%05d", i), failed(fault.CodeNoValidHost, long))
+		}
+		size := 0
+		for _, i := range w.snapshot(t).groups[p.id()].instances {
+			// Three tags with a length of up to two bytes each, the state and the class.
+			size += len(i.ID) + len(i.Error.Code) + len(i.Error.Message) + 16
+		}
+		if size > limit {
+			t.Errorf("CA-C55 the answer has about %d bytes, the client takes %d", size, limit)
+		}
+	})
 }
 
 func TestTargetSize(t *testing.T) {

@@ -397,58 +397,62 @@ func TestTheAPIServerOutOfReach(t *testing.T) {
 }
 
 func TestTheSetOfGroupsChangesAtARefresh(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 3, 1, 10)
-	b := newBench(t, w)
-	d := b.deployment(p)
-	d.Annotations[v1alpha1.AnnotationsMaxSize[0]] = "20"
-	if err := b.client.Update(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
-	second := newWorld()
-	z := second.pool("z", 1, 0, 2)
-	z.deployment.ResourceVersion = ""
-	if err := b.client.Create(t.Context(), z.deployment); err != nil {
-		t.Fatal(err)
-	}
-	b.catchUp()
-	if got := b.groups.List(); len(got) != 1 || got[0].Max != 10 {
-		t.Errorf("before the refresh the groups are %+v", got)
-	}
-	if err := b.groups.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	got := b.groups.List()
-	if len(got) != 2 || got[0].ID != p.id() || got[0].Max != 20 || got[1].ID != z.id() {
-		t.Errorf("CA-C21 CA-C22 after the refresh the groups are %+v", got)
-	}
-	if err := b.client.Delete(t.Context(), z.deployment); err != nil {
-		t.Fatal(err)
-	}
-	b.catchUp()
-	b.clock.Step(listingAge)
-	if got := b.groups.List(); len(got) != 1 {
-		t.Errorf("CA-C02 a minute without a refresh, and the groups are %+v", got)
-	}
+	t.Run("CA-C14 CA-C21 CA-C22 and at no other time, in a stable order", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 3, 1, 10)
+		b := newBench(t, w)
+		d := b.deployment(p)
+		d.Annotations[v1alpha1.AnnotationsMaxSize[0]] = "20"
+		if err := b.client.Update(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		second := newWorld()
+		z := second.pool("z", 1, 0, 2)
+		z.deployment.ResourceVersion = ""
+		if err := b.client.Create(t.Context(), z.deployment); err != nil {
+			t.Fatal(err)
+		}
+		b.catchUp()
+		if got := b.groups.List(); len(got) != 1 || got[0].Max != 10 {
+			t.Errorf("before the refresh the groups are %+v", got)
+		}
+		if err := b.groups.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got := b.groups.List()
+		if len(got) != 2 || got[0].ID != p.id() || got[0].Max != 20 || got[1].ID != z.id() {
+			t.Errorf("CA-C21 CA-C22 after the refresh the groups are %+v", got)
+		}
+		if err := b.client.Delete(t.Context(), z.deployment); err != nil {
+			t.Fatal(err)
+		}
+		b.catchUp()
+		b.clock.Step(listingAge)
+		if got := b.groups.List(); len(got) != 1 {
+			t.Errorf("CA-C02 a minute without a refresh, and the groups are %+v", got)
+		}
+	})
 }
 
 func TestReadsAskNobody(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 3, 1, 10)
-	_, n := p.node("a-1")
-	b := newBench(t, w)
-	before := b.gets.Load()
-	for range 100 {
-		b.groups.List()
-		b.groups.ForNode(asked(n))
-		b.groups.ForNode(Node{Name: "x", ProviderID: "aws:///i"})
-		_, _ = b.groups.TargetSize(p.id())
-		_, _ = b.groups.Instances(p.id())
-		_, _ = b.groups.TemplateNode(p.id())
-	}
-	if got := b.gets.Load() - before + b.patches.Load(); got != 0 {
-		t.Errorf("CA-C110 reads made %d calls to the API server", got)
-	}
+	t.Run("CA-C110 no call to the API server", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 3, 1, 10)
+		_, n := p.node("a-1")
+		b := newBench(t, w)
+		before := b.gets.Load()
+		for range 100 {
+			b.groups.List()
+			b.groups.ForNode(asked(n))
+			b.groups.ForNode(Node{Name: "x", ProviderID: "aws:///i"})
+			_, _ = b.groups.TargetSize(p.id())
+			_, _ = b.groups.Instances(p.id())
+			_, _ = b.groups.TemplateNode(p.id())
+		}
+		if got := b.gets.Load() - before + b.patches.Load(); got != 0 {
+			t.Errorf("CA-C110 reads made %d calls to the API server", got)
+		}
+	})
 }
 
 func TestEveryWriteLeavesAnEvent(t *testing.T) {

@@ -95,37 +95,39 @@ func TestTemplateNode(t *testing.T) {
 // TestEverySnapshotIsSound makes worlds at random, events out of order included: sets, Machines and Nodes that are
 // missing, doubled, going or listed.
 func TestEverySnapshotIsSound(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
-		w := newWorld()
-		var pools []*pool
-		for i := range rapid.IntRange(1, 3).Draw(r, "pools") {
-			p := w.pool(string(rune('a'+i)), rapid.Int32Range(0, 6).Draw(r, "replicas"), 0, rapid.Int32Range(0, 6).Draw(r, "max"))
-			pools = append(pools, p)
-			randomMachines(r, p)
-		}
-		if rapid.Bool().Draw(r, "a set is not seen yet") {
-			w.Sets = w.Sets[1:]
-		}
-		if len(w.Nodes) > 0 && rapid.Bool().Draw(r, "a node is doubled") {
-			twin := w.Nodes[0].DeepCopy()
-			twin.Name += "-twin"
-			w.Nodes = append(w.Nodes, twin)
-		}
-		s := Build(w.Objects, Discovery{})
-		if err := s.Check(); err != nil {
-			r.Fatalf("CA-C115 %v", err)
-		}
-		v := newView(s, noon, nil)
-		for _, n := range w.Nodes {
-			if g := s.owner(asked(n)); g != nil && s.groups[g.id] == nil {
-				r.Fatalf("CA-C30 node %s belongs to %s, which is not there", n.Name, g.id)
+	t.Run("CA-C30 CA-C38 CA-C115 whatever is missing, doubled or late", func(t *testing.T) {
+		rapid.Check(t, func(r *rapid.T) {
+			w := newWorld()
+			var pools []*pool
+			for i := range rapid.IntRange(1, 3).Draw(r, "pools") {
+				p := w.pool(string(rune('a'+i)), rapid.Int32Range(0, 6).Draw(r, "replicas"), 0, rapid.Int32Range(0, 6).Draw(r, "max"))
+				pools = append(pools, p)
+				randomMachines(r, p)
 			}
-		}
-		for _, p := range pools {
-			if e := v.byID[p.id()]; e != nil && e.target != *p.deployment.Spec.Replicas {
-				r.Fatalf("CA-C38 group %s has target %d, replicas are %d", e.id, e.target, *p.deployment.Spec.Replicas)
+			if rapid.Bool().Draw(r, "a set is not seen yet") {
+				w.Sets = w.Sets[1:]
 			}
-		}
+			if len(w.Nodes) > 0 && rapid.Bool().Draw(r, "a node is doubled") {
+				twin := w.Nodes[0].DeepCopy()
+				twin.Name += "-twin"
+				w.Nodes = append(w.Nodes, twin)
+			}
+			s := Build(w.Objects, Discovery{})
+			if err := s.Check(); err != nil {
+				r.Fatalf("CA-C115 %v", err)
+			}
+			v := newView(s, noon, nil)
+			for _, n := range w.Nodes {
+				if g := s.owner(asked(n)); g != nil && s.groups[g.id] == nil {
+					r.Fatalf("CA-C30 node %s belongs to %s, which is not there", n.Name, g.id)
+				}
+			}
+			for _, p := range pools {
+				if e := v.byID[p.id()]; e != nil && e.target != *p.deployment.Spec.Replicas {
+					r.Fatalf("CA-C38 group %s has target %d, replicas are %d", e.id, e.target, *p.deployment.Spec.Replicas)
+				}
+			}
+		})
 	})
 }
 

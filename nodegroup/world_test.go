@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -164,3 +165,5 @@ func machineID(p *pool, name string) string {
 func unitID(p *pool, series, ordinal int32) string {
 	return placeholder{group: p.id(), series: series, ordinal: ordinal}.String()
 }
+
+func rawSpec(text string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(text)} }

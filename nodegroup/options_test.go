@@ -1,0 +1,136 @@
+package nodegroup
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// flags are what an autoscaler with its default flags says.
+var flags = Settings{UtilizationThreshold: 0.5, GPUUtilizationThreshold: 0.5, UnneededTime: 10 * time.Minute, UnreadyTime: 20 * time.Minute, ProvisionTime: 15 * time.Minute}
+
+// with is the autoscaler's flags, changed.
+func with(change func(*Settings)) Settings {
+	s := flags
+	change(&s)
+	return s
+}
+
+func TestSettings(t *testing.T) {
+	const ours, capi = v1alpha1.AnnotationOptions, v1alpha1.AnnotationOptionsCAPI
+	for _, tc := range []struct {
+		name        string
+		annotations map[string]string
+		options     Options
+		// want is nil when the autoscaler's flags hold.
+		want *Settings
+		// says is in the Events; several parts by |.
+		says string
+	}{
+		{name: "CA-C90 no annotation"},
+		{
+			name: "CA-C91 one is overridden, the others are echoed", annotations: map[string]string{ours + "scaledownunneededtime": "3m"},
+			want: new(with(func(s *Settings) { s.UnneededTime = 3 * time.Minute })), says: "startup time is zero",
+		},
+		{
+			name: "CA-C91 all of them, under the other prefix",
+			annotations: map[string]string{
+				capi + "scaledownutilizationthreshold": "0.7", capi + "scaledowngpuutilizationthreshold": "0.8", capi + "scaledownunneededtime": "1m",
+				capi + "scaledownunreadytime": "2m", capi + "maxnodeprovisiontime": "40m", capi + "ignoredaemonsetsutilization": "true",
+			},
+			want: &Settings{UtilizationThreshold: 0.7, GPUUtilizationThreshold: 0.8, UnneededTime: time.Minute, UnreadyTime: 2 * time.Minute, ProvisionTime: 40 * time.Minute, IgnoreDaemonSets: true},
+		},
+		{
+			name: "our prefix wins", annotations: map[string]string{ours + "scaledownunneededtime": "3m", capi + "scaledownunneededtime": "4m"},
+			want: new(with(func(s *Settings) { s.UnneededTime = 3 * time.Minute })),
+		},
+		{name: "CA-C93 what cannot be read leaves the flag, and is told", annotations: map[string]string{ours + "scaledownunneededtime": "soon"}, says: `scaledownunneededtime has the value "soon"`},
+		{name: "CA-C91 a time of 0 is no time", annotations: map[string]string{ours + "scaledownunreadytime": "0s"}, says: "above 0"},
+		{name: "a share beyond 1", annotations: map[string]string{ours + "scaledownutilizationthreshold": "50"}, says: "from 0 to 1"},
+		{name: "a share that is no number", annotations: map[string]string{ours + "scaledownutilizationthreshold": "NaN"}, says: "from 0 to 1"},
+		{name: "an option that there is not", annotations: map[string]string{ours + "scaledownunneeded": "1m"}, says: "there is no such option"},
+		{name: "CA-C94 a startup time cannot be told to it", annotations: map[string]string{ours + "maxnodestartuptime": "5m"}, says: "maxnodestartuptime cannot be told"},
+		{name: "CA-C95 all-or-nothing scaling is refused", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, says: "--allow-zero-or-max"},
+		{
+			name: "CA-C95 unless it is enabled", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, options: Options{ZeroOrMax: true},
+			want: new(with(func(s *Settings) { s.ZeroOrMax = true })),
+		},
+		{
+			name: "CA-C96 a provision time that leaves no room for a replacement", annotations: map[string]string{ours + "maxnodeprovisiontime": "11m"},
+			options: Options{JoinTimeout: 10 * time.Minute}, says: "at least 12m0s",
+		},
+		{
+			name: "CA-C96 one that does", annotations: map[string]string{ours + "maxnodeprovisiontime": "12m"}, options: Options{JoinTimeout: 10 * time.Minute},
+			want: new(with(func(s *Settings) { s.ProvisionTime = 12 * time.Minute })),
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld()
+			p := w.pool("a", 2, 1, 5)
+			for key, value := range tc.annotations {
+				p.deployment.Annotations[key] = value
+			}
+			b := newBench(t, w, tc.options)
+			got, ok := b.groups.Settings(p.id(), flags)
+			if ok != (tc.want != nil) || tc.want != nil && got != *tc.want {
+				t.Errorf("the options are %+v (%v), want %+v", got, ok, tc.want)
+			}
+			b.groups.advise()
+			said := drain(b.recorder)
+			if tc.says == "" && tc.want == nil && said != "" || !strings.Contains(said, tc.says) {
+				t.Errorf("the Events are %q, want %q", said, tc.says)
+			}
+			b.groups.advise()
+			if again := drain(b.recorder); again != "" {
+				t.Errorf("it is told again: %q", again)
+			}
+		})
+	}
+}
+
+// drain takes all Events that are there.
+func drain(r *events.FakeRecorder) string {
+	var all strings.Builder
+	for {
+		select {
+		case e := <-r.Events:
+			all.WriteString(e + "\n")
+		default:
+			return all.String()
+		}
+	}
+}
+
+func TestSettingsForWhomever(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 2, 1, 5)
+	p.deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "3m"
+	b := newBench(t, w, Options{JoinTimeout: 10 * time.Minute})
+	t.Run("CA-C92 an autoscaler up to 1.28, which says no provision time", func(t *testing.T) {
+		if got, ok := b.groups.Settings(p.id(), Settings{UnneededTime: time.Minute}); ok {
+			t.Errorf("it is told %+v", got)
+		}
+	})
+	t.Run("CA-C93 a group that is not there", func(t *testing.T) {
+		if got, ok := b.groups.Settings("nonsense", flags); ok {
+			t.Errorf("it is told %+v", got)
+		}
+	})
+	t.Run("CA-C93 while the API server is away", func(t *testing.T) {
+		b.clock.Step(time.Hour)
+		if _, ok := b.groups.Settings(p.id(), flags); !ok {
+			t.Error("it fails")
+		}
+	})
+	t.Run("CA-C96 an autoscaler that waits too short is told of", func(t *testing.T) {
+		b.groups.Settings(p.id(), with(func(s *Settings) { s.ProvisionTime = 11 * time.Minute }))
+		b.groups.advise()
+		if said := drain(b.recorder); !strings.Contains(said, "--max-node-provision-time") {
+			t.Errorf("the Events are %q", said)
+		}
+	})
+}

@@ -1,0 +1,140 @@
+package nodegroup
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// priced is a cluster with one group of 2 CPUs and 8 GiB of flavor m1, and these prices.
+func priced(t *testing.T, text string) (*bench, *pool) {
+	t.Helper()
+	w := newWorld()
+	p := w.pool("a", 2, 1, 5)
+	p.node("a-1")
+	p.deployment.Status.NodeTemplate = &v1alpha1.NodeTemplate{
+		Capacity:    resources("2", "8Gi"),
+		Allocatable: resources("2", "8Gi"),
+		Labels:      map[string]string{corev1.LabelInstanceTypeStable: "m1"},
+	}
+	b := newBench(t, w, Options{Prices: types.NamespacedName{Namespace: "drover", Name: "prices"}})
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "drover", Name: "prices"}, Data: map[string]string{pricesKey: text}}
+	if err := b.client.Create(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	b.groups.readPrices(t.Context())
+	return b, p
+}
+
+func resources(cpu, memory string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+}
+
+func podOf(cpu, memory string) *corev1.Pod {
+	return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: resources(cpu, memory)}}}}}
+}
+
+func TestPrices(t *testing.T) {
+	const rates, list = "cpu: 0.1\nmemoryGiB: 0.01\ngpu: 2\n", "flavors:\n  m1: 0.4\n  m2: 3\n"
+	template := Node{Name: "template-node-for-x", Annotations: map[string]string{v1alpha1.AnnotationNodeGroup: ID(namespace, "a")}}
+	for _, tc := range []struct {
+		name, prices string
+		node         Node
+		want         float64
+	}{
+		{"CA-C107 a flavor by its label", list, Node{Labels: map[string]string{corev1.LabelInstanceTypeStable: "m1"}}, 0.4},
+		{"CA-C107 a template by its mark, by what it has", rates, template, 0.28},
+		{"CA-C107 a node of ours", rates, Node{Name: "a-1", ProviderID: providerID("a-1")}, 0.28},
+		{"CA-C107 a node that nobody knows costs as much as the dearest", list, Node{Name: "x"}, 3},
+		{"CA-C107 the same where only rates are known", rates, Node{Name: "x"}, 0.11},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b, _ := priced(t, tc.prices)
+			for hours := range 3 {
+				span := time.Duration(hours+1) * time.Hour
+				got, err := b.groups.NodePrice(tc.node, noon, noon.Add(span))
+				if want := tc.want * float64(hours+1); err != nil || math.Abs(got-want) > 1e-9 {
+					t.Errorf("%s cost %v, want %v, error %v", span, got, want, err)
+				}
+			}
+		})
+	}
+	t.Run("CA-C107 pods cost what they request", func(t *testing.T) {
+		b, _ := priced(t, rates)
+		got, err := b.groups.PodPrice(podOf("500m", "2Gi"), noon, noon.Add(time.Hour))
+		if err != nil || math.Abs(got-0.07) > 1e-9 {
+			t.Errorf("the pod costs %v, error %v", got, err)
+		}
+	})
+	t.Run("CA-C107 where only flavors have prices, pods that fill a node cost as much as the node", func(t *testing.T) {
+		b, _ := priced(t, list)
+		got, err := b.groups.PodPrice(podOf("2", "8Gi"), noon, noon.Add(time.Hour))
+		if err != nil || math.Abs(got-0.4) > 1e-9 {
+			t.Errorf("the pod costs %v, error %v", got, err)
+		}
+	})
+	t.Run("CA-C107 nothing is free, whatever is asked", func(t *testing.T) {
+		b, _ := priced(t, rates)
+		pod, err := b.groups.PodPrice(&corev1.Pod{}, time.Time{}, time.Time{})
+		node, other := b.groups.NodePrice(Node{}, noon, noon.Add(-time.Hour))
+		if pod <= 0 || node <= 0 || err != nil || other != nil {
+			t.Errorf("a pod costs %v (%v), a node %v (%v)", pod, err, node, other)
+		}
+	})
+}
+
+func TestPricesThatCannotBeRead(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                      "neither flavors nor cpu",
+		"cpu: -1":               "cpu is -1",
+		"flavors: {m1: 0}":      "the flavor m1 costs 0",
+		"flavours: {m1: 1}":     "flavours",
+		"cpu: .nan":             "NaN",
+		"flavors: [m1]":         "flavors",
+		"cpu: 1\nmemoryGiB: -2": "memoryGiB is -2",
+	} {
+		if _, err := ReadPrices(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: the error is %v, want one with %q", text, err, want)
+		}
+	}
+	t.Run("CA-C106 without prices every call is Unimplemented", func(t *testing.T) {
+		b := newBench(t, newWorld())
+		_, first := b.groups.NodePrice(Node{}, noon, noon)
+		_, second := b.groups.PodPrice(&corev1.Pod{}, noon, noon)
+		wantKind(t, first, Unimplemented)
+		wantKind(t, second, Unimplemented)
+	})
+	t.Run("the last good prices stay", func(t *testing.T) {
+		b, _ := priced(t, "cpu: 1\nmemoryGiB: 1\n")
+		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "drover", Name: "prices"}, Data: map[string]string{pricesKey: "cpu: x"}}
+		if err := b.client.Update(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+		b.groups.readPrices(t.Context())
+		if _, err := b.groups.NodePrice(Node{}, noon, noon); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestGPUTypes(t *testing.T) {
+	w := newWorld()
+	for name, label := range map[string]string{"a": "a100", "b": "h100", "c": "", "d": "a100"} {
+		p := w.pool(name, 1, 0, 2)
+		p.deployment.Status.NodeTemplate = &v1alpha1.NodeTemplate{Labels: map[string]string{"gpu": label}}
+	}
+	if got := strings.Join(newBench(t, w, Options{GPULabel: "gpu"}).groups.GPUTypes(), " "); got != "a100 h100" {
+		t.Errorf("CA-C105 the types are %q", got)
+	}
+	if got := newBench(t, w).groups.GPUTypes(); len(got) != 0 {
+		t.Errorf("CA-C105 without a label the types are %v", got)
+	}
+}

@@ -1,0 +1,278 @@
+package nodegroup
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// answers is everything that a client can read.
+func answers(t *testing.T, g *Groups, nodes []Node) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, group := range g.List() {
+		size, first := g.TargetSize(group.ID)
+		list, second := g.Instances(group.ID)
+		if first != nil || second != nil {
+			t.Errorf("CA-C14 %s: %v, %v", group.ID, first, second)
+		}
+		out[group.ID] = fmt.Sprint(group.Min, group.Max, size, group.Debug)
+		for _, i := range list {
+			out[i.ID] = fmt.Sprint(i.State, i.Error)
+		}
+	}
+	for _, n := range nodes {
+		group, _ := g.ForNode(n)
+		out["node "+n.String()] = group.ID
+	}
+	return out
+}
+
+func TestNothingIsRememberedThatASuccessorCouldNotKnow(t *testing.T) {
+	w := newWorld()
+	a, z := w.pool("a", 4, 0, 9), w.pool("z", 2, 1, 9)
+	_, first := a.node("a-1")
+	_, second := a.node("a-2")
+	a.machine("a-3", failed(fault.CodeNoValidHost, "no host"))
+	_, third := z.node("z-1")
+	nodes := []Node{asked(first), asked(second), asked(third)}
+	b := newBench(t, w)
+	wantKind(t, b.groups.IncreaseSize(t.Context(), a.id(), 2), "")
+	wantKind(t, b.groups.DeleteNodes(t.Context(), a.id(), []Node{asked(first)}), "")
+	wantKind(t, b.groups.DecreaseTargetSize(t.Context(), z.id(), -1), "")
+	t.Run("CA-C04 CA-C05 a server that has just started gives the same answers, without having been asked before", func(t *testing.T) {
+		b.catchUp()
+		successor := &bench{t: t, client: b.client, clock: b.clock, recorder: b.recorder}
+		successor.groups = newGroups(parts{source: successor, live: b.client, nodes: b.client, writer: b.client, recorder: b.recorder, clock: b.clock})
+		successor.watch()
+		wantKind(t, successor.groups.renew(true), "")
+		if diff := cmp.Diff(answers(t, b.groups, nodes), answers(t, successor.groups, nodes)); diff != "" {
+			t.Errorf("the answers differ (-before +after):\n%s", diff)
+		}
+	})
+}
+
+func TestAGroupThatGrowsStaysOnTheList(t *testing.T) {
+	for name, change := range map[string]func(p *pool){
+		"CA-C19 its template is not known any more": func(p *pool) { p.deployment.Status.NodeTemplate = nil },
+		"CA-C19 its set has not been seen yet":      func(p *pool) { p.world.Sets = nil },
+		"CA-C19 the cloud is away":                  func(p *pool) { p.world.Machines[0].Status.ErrorReason = ptr.To(string(fault.CodeCloudUnavailable)) },
+		"CA-C19 a rollout begins":                   func(p *pool) { p.revision(2) },
+		"CA-C19 rollouts are paused":                func(p *pool) { p.deployment.Spec.Paused = true },
+		"CA-C19 it is frozen": func(p *pool) {
+			p.deployment.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionTrue}}
+		},
+		"CA-C19 a writer has dropped the size":       func(p *pool) { p.deployment.Spec.Replicas, p.deployment.Status.LastReplicas = nil, ptr.To[int32](4) },
+		"CA-C19 all its Machines are being replaced": func(p *pool) { deleting(p.world.Machines[0]) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			p := w.pool("a", 4, 0, 9)
+			p.machine("a-1")
+			change(p)
+			if v := newView(w.snapshot(t), noon, nil); len(v.entries) != 1 {
+				t.Errorf("it is not listed: %s", v.snapshot.groups[p.id()].refusal)
+			}
+		})
+	}
+}
+
+func TestTheCloudIsAwayForAnHour(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 2, 0, 9)
+	_, n := p.node("a-1")
+	p.machine("a-2", func(m *v1alpha1.Machine) {
+		failed(fault.CodeCloudUnavailable, "no answer")(m)
+		m.CreationTimestamp = metav1.NewTime(noon)
+	})
+	b := newBench(t, w)
+	for minute := range 60 {
+		b.groups.contact.made(b.clock.Now())
+		wantKind(t, b.groups.Refresh(t.Context()), "")
+		got := answers(t, b.groups, []Node{asked(n)})
+		shown := got[machineID(p, "a-2")] != fmt.Sprint(Creating, (*InstanceError)(nil))
+		if want := minute >= 5; shown != want {
+			t.Fatalf("CA-C112 CA-C47 after %d minutes the error is shown: %v", minute, shown)
+		}
+		if got["node "+asked(n).String()] != p.id() {
+			t.Fatalf("CA-C112 the node belongs to nobody")
+		}
+		b.clock.Step(time.Minute)
+	}
+	t.Run("CA-C112 and orders are taken", func(t *testing.T) {
+		b.groups.contact.made(b.clock.Now())
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), "")
+	})
+}
+
+func TestWhatAWriteCosts(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 5, 0, 20)
+	_, n := p.node("a-1")
+	b := newBench(t, w)
+	for _, tc := range []struct {
+		name string
+		call func() error
+	}{
+		{"CA-C61 growing is one write, and waits for nothing", func() error { return b.groups.IncreaseSize(t.Context(), p.id(), 3) }},
+		{"CA-C78 removing is one write, and waits for nothing", func() error { return b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(n)}) }},
+		{"taking back is one write, and waits for nothing", func() error { return b.groups.DecreaseTargetSize(t.Context(), p.id(), -2) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			patches, gets := b.patches.Load(), b.gets.Load()
+			// The clock stands still: whoever waits would wait for ever.
+			wantKind(t, tc.call(), "")
+			if b.patches.Load()-patches != 1 || b.gets.Load() != gets || b.clock.HasWaiters() {
+				t.Errorf("%d writes, %d reads, waiting %v", b.patches.Load()-patches, b.gets.Load()-gets, b.clock.HasWaiters())
+			}
+		})
+	}
+	t.Run("CA-C16 CAPI-3 a Refresh asks nobody", func(t *testing.T) {
+		patches, gets := b.patches.Load(), b.gets.Load()
+		wantKind(t, b.groups.Refresh(t.Context()), "")
+		if b.patches.Load() != patches || b.gets.Load() != gets {
+			t.Error("it made calls to the API server")
+		}
+	})
+}
+
+func TestWhatIsPendingDoesNotLessenAnOrder(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 5, 0, 9)
+	p.node("a-1")
+	p.machine("a-2")
+	b := newBench(t, w)
+	t.Run("CA-C64 the delta comes on top", func(t *testing.T) {
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 2), "")
+		b.expect(p, 7)
+	})
+	t.Run("MC-70 MCM-93 the maximum holds, and shrinking leaves nodes alone", func(t *testing.T) {
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 3), FailedPrecondition)
+		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.id(), -9), "")
+		b.expect(p, 1, "a-2")
+	})
+}
+
+// TestWhenASnapshotIsNotSound breaks an invariant from the inside, because nothing from outside does.
+func TestWhenASnapshotIsNotSound(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 2, 0, 9)
+	_, n := p.node("a-1")
+	b := newBench(t, w)
+	before := answers(t, b.groups, []Node{asked(n)})
+	broken := *b.groups.model
+	broken.groups = maps.Clone(broken.groups)
+	broken.shown = table[string]{}
+	draft := broken.shown.draft()
+	draft.set(providerID("a-1"), "MachineDeployment/x/y")
+	broken.shown = draft.done()
+	b.groups.model = &broken
+	b.groups.inbox.put(event{object: p.deployment})
+	t.Run("CA-C13 Refresh fails", func(t *testing.T) { wantKind(t, b.groups.Refresh(t.Context()), Unavailable) })
+	t.Run("CA-C53 the last sound answers stay", func(t *testing.T) {
+		if diff := cmp.Diff(before, answers(t, b.groups, []Node{asked(n)})); diff != "" {
+			t.Errorf("the answers differ:\n%s", diff)
+		}
+	})
+}
+
+// core is the part of an autoscaler from 1.36 on that forgets: a machine counts as coming only while the process knows the
+// order that it came from.
+type core struct {
+	groups  *Groups
+	ordered map[string]bool
+}
+
+// loop looks once at a cluster in which that many pods need a node each, and orders what is missing.
+func (c *core) loop(t *testing.T, pods int) {
+	t.Helper()
+	wantKind(t, c.groups.Refresh(t.Context()), "")
+	for _, g := range c.groups.List() {
+		size, _ := c.groups.TargetSize(g.ID)
+		instances, _ := c.groups.Instances(g.ID)
+		ready := len(instances) - len(slices.DeleteFunc(slices.Clone(instances), func(i Instance) bool { return i.State == Running }))
+		coming := 0
+		if c.ordered[g.ID] {
+			coming = int(size) - ready
+		}
+		missing := int32(pods - ready - coming)
+		if missing = min(missing, g.Max-size); missing > 0 {
+			wantKind(t, c.groups.IncreaseSize(t.Context(), g.ID, missing), "")
+			c.ordered[g.ID] = true
+		}
+	}
+}
+
+func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {
+	// start is a group of three nodes, for which an autoscaler has ordered two more before it was restarted.
+	start := func(t *testing.T, guard time.Duration) (*bench, *pool, *core) {
+		w := newWorld()
+		p := w.pool("a", 3, 0, 20)
+		for _, name := range []string{"a-1", "a-2", "a-3"} {
+			p.node(name)
+		}
+		b := newBench(t, w, Options{RestartGuard: guard})
+		first := &core{b.groups, map[string]bool{}}
+		b.groups.Started()
+		first.loop(t, 5)
+		first.loop(t, 5)
+		b.expect(p, 5)
+		b.groups.Started()
+		return b, p, &core{b.groups, map[string]bool{}}
+	}
+	// arrive lets a node of the group join.
+	arrive := func(b *bench, p *pool, name string) {
+		m, n := p.node(name)
+		m.ResourceVersion, n.ResourceVersion = "", ""
+		for _, err := range []error{b.client.Create(b.t.Context(), m), b.client.Create(b.t.Context(), n)} {
+			if err != nil {
+				b.t.Fatal(err)
+			}
+		}
+		b.catchUp()
+	}
+	t.Run("without the guard it orders the two again", func(t *testing.T) {
+		b, p, second := start(t, 0)
+		second.loop(t, 5)
+		b.expect(p, 7)
+	})
+	t.Run("with the guard it does not", func(t *testing.T) {
+		b, p, second := start(t, 15*time.Minute)
+		for range 3 {
+			second.loop(t, 5)
+		}
+		b.expect(p, 5)
+		t.Run("what it costs: more pods wait until those have come", func(t *testing.T) {
+			second.loop(t, 6)
+			arrive(b, p, "a-4")
+			second.loop(t, 6)
+			b.expect(p, 5)
+			arrive(b, p, "a-5")
+			second.loop(t, 6)
+			b.expect(p, 6)
+		})
+	})
+	t.Run("the guard ends with its time", func(t *testing.T) {
+		b, p, second := start(t, 15*time.Minute)
+		b.clock.Step(15 * time.Minute)
+		b.groups.contact.made(b.clock.Now())
+		second.loop(t, 6)
+		b.expect(p, 8)
+	})
+	t.Run("a group in which nothing is awaited is not guarded", func(t *testing.T) {
+		b, p, second := start(t, 15*time.Minute)
+		arrive(b, p, "a-4")
+		arrive(b, p, "a-5")
+		second.loop(t, 6)
+		b.expect(p, 6)
+	})
+}

@@ -1,0 +1,308 @@
+package nodegroup
+
+import (
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+func TestOrdersNeedALeader(t *testing.T) {
+	key := types.NamespacedName{Namespace: "drover", Name: "drover"}
+	w := newWorld()
+	p := w.pool("a", 2, 0, 50)
+	_, n := p.node("a-1")
+	b := newBench(t, w, Options{Lease: key})
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	lease.Spec.HolderIdentity = ptr.To("one")
+	if err := b.client.Create(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	// pass lets time go by; the API server is there all the time.
+	pass := func(d time.Duration, renewed bool) {
+		t.Helper()
+		for ; d > 0; d -= probeEvery {
+			b.clock.Step(probeEvery)
+			b.catchUp()
+			if renewed {
+				lease.Spec.LeaseTransitions = ptr.To(ptr.Deref(lease.Spec.LeaseTransitions, 0) + 1)
+				if err := b.client.Update(t.Context(), lease); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.groups.probeOnce(t.Context())
+		}
+	}
+	order := func() error { return b.groups.IncreaseSize(t.Context(), p.id(), 1) }
+	t.Run("somebody renews the lease", func(t *testing.T) {
+		pass(5*time.Minute, true)
+		wantKind(t, order(), "")
+	})
+	t.Run("nobody does for less than a minute", func(t *testing.T) {
+		pass(50*time.Second, false)
+		wantKind(t, order(), "")
+	})
+	t.Run("nobody does for a minute", func(t *testing.T) {
+		pass(10*time.Second, false)
+		wantKind(t, order(), Unavailable)
+	})
+	t.Run("everything else goes on", func(t *testing.T) {
+		wantKind(t, b.groups.Refresh(t.Context()), "")
+		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.id(), -1), "")
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(n)}), "")
+	})
+	t.Run("a new leader", func(t *testing.T) {
+		pass(probeEvery, true)
+		wantKind(t, order(), "")
+	})
+	t.Run("a lease that was given back is held by nobody, however often it changes", func(t *testing.T) {
+		lease.Spec.HolderIdentity = ptr.To("")
+		pass(time.Minute, true)
+		wantKind(t, order(), Unavailable)
+	})
+}
+
+func TestAWatchThatIsBehind(t *testing.T) {
+	t.Run("CA-C13 CA-C113 a write of our own does not come back", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 2, 0, 50)
+		b := newBench(t, w)
+		b.freeze()
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), "")
+		b.groups.probeOnce(t.Context())
+		b.clock.Step(staleAfter)
+		b.groups.probeOnce(t.Context())
+		wantKind(t, b.groups.Refresh(t.Context()), Unavailable)
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), Unavailable)
+		b.expect(p, 3)
+		t.Run("CA-C36 nor does an older version that comes late hide it", func(t *testing.T) {
+			b.groups.inbox.put(event{object: p.deployment})
+			wantKind(t, b.groups.renew(false), "")
+			b.expect(p, 3)
+		})
+		b.frozen = false
+		b.catchUp()
+		b.groups.probeOnce(t.Context())
+		wantKind(t, b.groups.Refresh(t.Context()), "")
+	})
+	t.Run("CA-C13 a change of somebody else does not come", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 2, 0, 50)
+		m := p.machine("a-1")
+		b := newBench(t, w)
+		b.freeze()
+		live := &v1alpha1.Machine{}
+		if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(m), live); err != nil {
+			t.Fatal(err)
+		}
+		live.Labels["x"] = "y"
+		if err := b.client.Update(t.Context(), live); err != nil {
+			t.Fatal(err)
+		}
+		b.groups.probeOnce(t.Context())
+		b.clock.Step(staleAfter - time.Second)
+		b.groups.probeOnce(t.Context())
+		wantKind(t, b.groups.Refresh(t.Context()), "")
+		b.clock.Step(time.Second)
+		b.groups.probeOnce(t.Context())
+		wantKind(t, b.groups.Refresh(t.Context()), Unavailable)
+		t.Run("and then does", func(t *testing.T) {
+			b.frozen = false
+			b.catchUp()
+			b.groups.probeOnce(t.Context())
+			wantKind(t, b.groups.Refresh(t.Context()), "")
+		})
+	})
+}
+
+func TestAFrozenGroup(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 3, 0, 10)
+	_, n := p.node("a-1")
+	p.deployment.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionTrue, Reason: "TooManyFailed", Message: "half of the machines failed"}}
+	b := newBench(t, w)
+	t.Run("CA-C63 takes no orders", func(t *testing.T) {
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), FailedPrecondition)
+		b.expect(p, 3)
+	})
+	t.Run("CA-C19 stays on the list", func(t *testing.T) {
+		wantKind(t, b.groups.Refresh(t.Context()), "")
+		if got := b.groups.List(); len(got) != 1 || got[0].Debug != p.id()+" (min 0, max 10, target 3, frozen)" {
+			t.Errorf("CA-C24 the groups are %+v", got)
+		}
+	})
+	t.Run("CA-C72 CA-C84 a unit that it holds back is not taken back, and gets a new name", func(t *testing.T) {
+		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.id(), -1), "")
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{fake(unitID(p, 1, 0), "unregistered")}), "")
+		b.expect(p, 3)
+		if got := *b.deployment(p).Spec.PlaceholderSeries; got != 2 {
+			t.Errorf("the series is %d", got)
+		}
+	})
+	t.Run("removing works", func(t *testing.T) {
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(n)}), "")
+		b.expect(p, 2, "a-1")
+	})
+}
+
+func TestDiscovery(t *testing.T) {
+	selector, err := labels.Parse("tier in (workers)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		discovery Discovery
+		change    func(*v1alpha1.MachineDeployment)
+		listed    bool
+	}{
+		"everything":                     {Discovery{}, func(*v1alpha1.MachineDeployment) {}, true},
+		"its namespace":                  {Discovery{Namespaces: []string{"x", namespace}}, func(*v1alpha1.MachineDeployment) {}, true},
+		"other namespaces":               {Discovery{Namespaces: []string{"x"}}, func(*v1alpha1.MachineDeployment) {}, false},
+		"a selector that matches":        {Discovery{Selector: selector}, func(d *v1alpha1.MachineDeployment) { d.Labels = map[string]string{"tier": "workers"} }, true},
+		"a selector that does not match": {Discovery{Selector: selector}, func(*v1alpha1.MachineDeployment) {}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			p := w.pool("a", 1, 0, 3)
+			_, n := p.node("a-1")
+			tc.change(p.deployment)
+			v := newView(Build(w.Objects, tc.discovery), noon, nil)
+			if got := len(v.entries) == 1; got != tc.listed {
+				t.Errorf("listed is %v, want %v (%s)", got, tc.listed, v.snapshot.groups[p.id()].refusal)
+			}
+			b := newBench(t, w, Options{Discovery: tc.discovery})
+			if _, got := b.groups.ForNode(asked(n)); got != tc.listed {
+				t.Errorf("CA-C30 its node belongs to it: %v", got)
+			}
+			if err := b.groups.IncreaseSize(t.Context(), p.id(), 1); (err == nil) != tc.listed {
+				t.Errorf("growing answers %v", err)
+			}
+		})
+	}
+}
+
+func TestABareSetIsAGroup(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 1, 0, 5)
+	p.node("a-1")
+	bare := p.revision(2)
+	bare.OwnerReferences, bare.Name, bare.UID = nil, "bare", "bare"
+	bare.Annotations = map[string]string{v1alpha1.AnnotationsMaxSize[0]: "4"}
+	bare.Spec.Replicas = ptr.To[int32](3)
+	p.set = bare
+	_, n := p.node("bare-1")
+	p.machine("bare-2")
+	id := setID(namespace, "bare")
+	t.Run("not unless it is asked for", func(t *testing.T) {
+		b := newBench(t, w)
+		if _, ok := b.groups.ForNode(asked(n)); ok || len(b.groups.List()) != 1 {
+			t.Error("it is a group")
+		}
+	})
+	b := newBench(t, w, Options{Discovery: Discovery{BareSets: true}})
+	read := func() *v1alpha1.MachineSet {
+		s := &v1alpha1.MachineSet{}
+		if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(bare), s); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	t.Run("its nodes and units", func(t *testing.T) {
+		if g, ok := b.groups.ForNode(asked(n)); !ok || g.ID != id || g.Max != 4 {
+			t.Errorf("the node belongs to %+v", g)
+		}
+		list, err := b.groups.Instances(id)
+		if err != nil || len(list) != 3 || list[1].ID != id+"/machine/bare-2" || list[2].ID != id+"/0/0" {
+			t.Errorf("the instances are %v, error %v", list, err)
+		}
+	})
+	t.Run("it grows", func(t *testing.T) {
+		wantKind(t, b.groups.IncreaseSize(t.Context(), id, 1), "")
+		wantKind(t, b.groups.IncreaseSize(t.Context(), id, 1), FailedPrecondition)
+		if got := *read().Spec.Replicas; got != 4 {
+			t.Errorf("replicas are %d", got)
+		}
+	})
+	t.Run("CA-C65 its removals stand in the same field", func(t *testing.T) {
+		wantKind(t, b.groups.DeleteNodes(t.Context(), id, []Node{asked(n), fake(id+"/0/0", "unregistered")}), "")
+		if s := read(); *s.Spec.Replicas != 2 || len(s.Spec.Removals) != 1 || s.Spec.Removals[0].Name != "bare-1" || *s.Spec.PlaceholderSeries != 1 {
+			t.Errorf("the spec is %+v", s.Spec)
+		}
+	})
+	t.Run("a set of a deployment is none", func(t *testing.T) {
+		if got := b.groups.List(); len(got) != 2 {
+			t.Errorf("the groups are %+v", got)
+		}
+	})
+}
+
+func TestAShortageShowsAtOnce(t *testing.T) {
+	short := func(d *v1alpha1.MachineDeployment, flavor string, until time.Duration) {
+		d.Status.Backoffs = []v1alpha1.GroupBackoff{{
+			Class: string(fault.Quota), Code: string(fault.CodeQuotaExceeded), Message: "no cores left", Flavor: flavor,
+			Until: metav1.NewTime(noon.Add(until)), Step: 2,
+		}}
+	}
+	w := newWorld()
+	p := w.pool("a", 4, 1, 5)
+	p.node("a-1")
+	p.machine("a-2")
+	p.machine("a-3", withServer)
+	spec := p.machine("a-4")
+	spec.Spec.ProviderSpec.Value = rawSpec(`{"cloudProviderSpec":{"Flavor":"other"}}`)
+	short(p.deployment, "m1", time.Minute)
+	shown := func(s *Snapshot) string {
+		var names string
+		for _, i := range s.groups[p.id()].instances {
+			if i.Error != nil {
+				if i.Error.Code != string(fault.CodeQuotaExceeded) || !i.Error.OutOfResources || i.Error.Message != "no cores left" {
+					t.Errorf("the error is %+v", i.Error)
+				}
+				names += i.ID + " "
+			}
+		}
+		return names
+	}
+	s := w.snapshot(t)
+	if got := shown(s); got != machineID(p, "a-2")+" " {
+		t.Errorf("CA-C46 CA-C48 the error is shown for %q", got)
+	}
+	t.Run("until it may be asked again", func(t *testing.T) {
+		if got := shown(s.apply(nil, noon.Add(59*time.Second))); got == "" {
+			t.Error("it is shown no longer")
+		}
+		if got := shown(s.apply(nil, noon.Add(time.Minute))); got != "" {
+			t.Errorf("it is shown still for %q", got)
+		}
+	})
+	t.Run("CA-C69 once acted upon at the minimum, not again before the next failure", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 1, 1, 5)
+		p.machine("a-1")
+		short(p.deployment, "", 30*time.Second)
+		b := newBench(t, w)
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{fake(machineID(p, "a-1"), "create-error")}), "")
+		b.expect(p, 1)
+		b.catchUp()
+		if list, _ := b.groups.Instances(p.id()); list[0].Error != nil {
+			t.Errorf("it is shown again: %+v", list[0].Error)
+		}
+		d := b.deployment(p)
+		short(d, "", 5*time.Minute)
+		if err := b.client.Update(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		b.catchUp()
+		if list, _ := b.groups.Instances(p.id()); list[0].Error == nil {
+			t.Error("the next failure is not shown")
+		}
+	})
+}
