@@ -3,6 +3,8 @@ package openstack
 import (
 	"context"
 	"encoding/pem"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -63,7 +65,9 @@ func labelsOf(m *dto.Metric) map[string]string {
 
 func TestACABundleIsCheckedAndUsed(t *testing.T) {
 	b := newBench(t)
-	secured := httptest.NewTLSServer(b.sim.Handler())
+	secured := httptest.NewUnstartedServer(b.sim.Handler())
+	secured.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secured.StartTLS()
 	defer secured.Close()
 	c, err := New(Options{ClusterID: "c"})
 	if err != nil {

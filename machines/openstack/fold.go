@@ -105,8 +105,11 @@ func newInventory() *inventory {
 	}
 }
 
-// endWanted tells whether the end of a server is drover's own doing, or that of its Machine's deletion.
-func (inv *inventory) endWanted(k *knownServer) bool { return !k.asked.IsZero() || inv.leaving(k) }
+// endWanted tells whether the end of a server is drover's own doing, or that of its Machine's deletion. One that never
+// became a node, being in ERROR, is no loss: drover replaces it, and may have asked so before a restart.
+func (inv *inventory) endWanted(k *knownServer) bool {
+	return !k.asked.IsZero() || k.Status == statusError || inv.leaving(k)
+}
 
 // listed is one complete list: all servers, or all that changed since a time.
 type listed struct {
@@ -178,12 +181,13 @@ func (inv *inventory) take(k *knownServer, r row, now time.Time) {
 	if r.machine() != k.machine() {
 		inv.unindex(k)
 	}
+	wanted := inv.endWanted(k)
 	k.row, k.missing = r, false
 	k.explained = k.explained && r.Status == statusError
 	k.gone = r.Status == statusDeleted
 	switch {
 	case k.gone:
-		k.goneAt, k.fluxSince, k.own = now, time.Time{}, inv.endWanted(k)
+		k.goneAt, k.fluxSince, k.own = now, time.Time{}, wanted || inv.endWanted(k)
 	case !r.inFlux():
 		k.fluxSince = time.Time{}
 	case k.fluxSince.IsZero():

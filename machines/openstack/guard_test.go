@@ -147,6 +147,21 @@ func TestTheMassGuard(t *testing.T) {
 		}
 		b.nothingLeft()
 	})
+	t.Run("a crash in the middle of replacing what failed holds nothing", func(t *testing.T) {
+		b := newBench(t, boot)
+		all, servers, machines := b.fleet(n)
+		for _, s := range servers {
+			b.sim.FailServer(s.ID, "No valid host was found. ")
+		}
+		b.eventually("in ERROR", func() bool { s := b.observe(all[n-1]).Server; return s.State == cloud.ServerError })
+		b.restart()
+		for k, m := range machines {
+			m.Spec.ProviderID = nil
+			all[k] = b.synced(m)
+			b.sim.DeleteServer(servers[k].ID)
+		}
+		b.eventually("gone", func() bool { g, h := gone(b, all); return g == n && h == 0 })
+	})
 	t.Run("a crash does not make losses believable", func(t *testing.T) {
 		b := newBench(t, boot)
 		_, servers, machines := b.fleet(n)

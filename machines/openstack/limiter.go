@@ -196,9 +196,12 @@ func (g *gate) abandon(l *lane) {
 	g.admit(l, g.clock.Now())
 }
 
-// admit lets through as many as may be in flight; the caller holds the lock.
+// admit lets through as many as may be in flight, and whose turn comes soon; the caller holds the lock.
 func (g *gate) admit(l *lane, now time.Time) {
 	for l.inFlight < l.concurrency.Limit() {
+		if l.inFlight > 0 && g.rate.Ahead(now) > patience/2 {
+			return
+		}
 		p, ok := l.line.Pop()
 		if !ok {
 			return

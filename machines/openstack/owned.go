@@ -50,8 +50,8 @@ func ipListing(query url.Values) listing {
 }
 
 // listOwned reads all ports and floating IPs of the project and keeps those with marks of our cluster: at the start, so that
-// finding again what was made before a restart costs no call per Machine, and later for the collector. What was first seen
-// after the list was begun stays; what else is not listed is gone.
+// finding again what was made before a restart costs no call per Machine, and later for the collector. What was known
+// and is not listed is doubted.
 func (p *project) listOwned(ctx context.Context, s *session, started time.Time) error {
 	id, err := s.identity(ctx)
 	if err != nil {
@@ -71,7 +71,7 @@ func (p *project) listOwned(ctx context.Context, s *session, started time.Time) 
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.dropUnlisted(ports, ips, started)
+	p.doubtUnlisted(ports, ips, started)
 	p.listedOwned = started
 	for i := range ports {
 		if m, ok := parseMark(portKind, ports[i].Description); ok && m.cluster == p.clusterID {
@@ -86,8 +86,9 @@ func (p *project) listOwned(ctx context.Context, s *session, started time.Time) 
 	return nil
 }
 
-// dropUnlisted forgets what is not in a list and was known before it was begun; the caller holds the lock.
-func (p *project) dropUnlisted(ports []portRow, ips []ipRow, started time.Time) {
+// doubtUnlisted takes in what a list does not have though it should have been there. Absence is no proof: a port of a
+// Machine that we know is looked at before it is used again; what is nobody's is forgotten. The caller holds the lock.
+func (p *project) doubtUnlisted(ports []portRow, ips []ipRow, started time.Time) {
 	there := make(map[string]bool, len(ports)+len(ips))
 	for i := range ports {
 		there[ports[i].ID] = true
@@ -95,15 +96,21 @@ func (p *project) dropUnlisted(ports []portRow, ips []ipRow, started time.Time) 
 	for i := range ips {
 		there[ips[i].ID] = true
 	}
+	missing := func(id string, since time.Time) bool { return !there[id] && started.Sub(since) > settleTime }
 	for machine, all := range p.ports {
 		for n, port := range all {
-			if !there[port.id] && port.since.Before(started) {
+			switch {
+			case !missing(port.id, port.since):
+			case p.wanted(machine):
+				port.doubtful = true
+				all[n] = port
+			default:
 				p.dropPort(machine, n)
 			}
 		}
 	}
 	for machine, ip := range p.floating {
-		if !there[ip.id] && ip.since.Before(started) {
+		if missing(ip.id, ip.since) && !p.wanted(machine) {
 			delete(p.floating, machine)
 		}
 	}

@@ -273,7 +273,7 @@ var serviceTypes = map[service][]string{
 	computeService: {"compute"},
 	networkService: {"network"},
 	imageService:   {"image"},
-	volumeService:  {"block-storage", "volumev3"},
+	volumeService:  {"block-storage", "block-store", "volumev3"},
 }
 
 // versionPath is what the URL of a service ends in; catalogs give it for some services and leave it out for others.

@@ -278,3 +278,25 @@ func TestADuplicateGoesAndTheNamedOneStays(t *testing.T) {
 		t.Errorf("the named one is there: %v, a stranger's: %v", there(s.ID), there(stranger))
 	}
 }
+
+func TestAPortThatAListOmitsIsNotMadeTwice(t *testing.T) {
+	b := newBench(t)
+	i := b.synced(newMachine(t, "a", seedFields()))
+	if err := i.EnsurePorts(b.ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.sim.Inject(sim.Fault{Call: "GET /ports", Status: 200, Body: `{"ports":[]}`, Times: 1})
+	lists := b.calls("GET /ports")
+	b.pass(ownedPeriod + 2*time.Minute)
+	if b.calls("GET /ports") == lists {
+		t.Fatal("ports were not listed again")
+	}
+	if err := i.EnsurePorts(b.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.calls("POST /ports"); got != 1 {
+		t.Errorf("%d ports were made", got)
+	}
+	b.remove(i)
+	b.nothingLeft()
+}

@@ -90,7 +90,8 @@ func (v *versions) known(endpoint string) (string, bool) {
 	return newest, ok
 }
 
-// of asks an endpoint once. One that has no version document knows the base only.
+// of asks an endpoint once. One that shows no version document is
+// taken to know the base only.
 func (v *versions) of(ctx context.Context, client *gophercloud.ServiceClient) (string, error) {
 	if newest, ok := v.known(client.Endpoint); ok {
 		return newest, nil
@@ -125,8 +126,10 @@ func newestOf(ctx context.Context, client *gophercloud.ServiceClient) (string, e
 		} `json:"version"`
 	}
 	_, err := client.Get(ctx, address, &body, nil)
-	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
-		return "", nil
+	for _, hidden := range []int{http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed} {
+		if gophercloud.ResponseCodeIs(err, hidden) {
+			return "", nil
+		}
 	}
 	return body.Version.Newest, err
 }

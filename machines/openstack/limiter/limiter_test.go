@@ -196,6 +196,21 @@ func TestRateRestsForTheLongestPause(t *testing.T) {
 	}
 }
 
+func TestRateTakesNoRefusalOfAQuietHourForALimit(t *testing.T) {
+	r := &Rate{}
+	now := noon
+	for range 5 {
+		r.Refused(now, time.Second)
+		for range 5 {
+			now = now.Add(4 * time.Second)
+			r.Passed(now, false)
+		}
+	}
+	if r.PerSecond() != 0 || r.Ahead(now) != 0 {
+		t.Errorf("one request in 4 s was taken for all that it takes: %v per second", r.PerSecond())
+	}
+}
+
 func TestLineLetsGroupsTakeTurns(t *testing.T) {
 	var l Line[int]
 	for n := range 4 {

@@ -3,8 +3,9 @@ package limiter
 import "time"
 
 const (
-	// enough answers between two refusals make an estimate, when the refusals are no further apart than recent.
-	enough = 5
+	// enough answers per second between two refusals make an estimate, when the refusals are no further apart than recent:
+	// fewer say more about what was asked than about what the endpoint takes.
+	enough = 2
 	recent = 30 * time.Second
 	// above is how much more than the estimate is tried: the pause after a refusal leaves the endpoint with tokens, and
 	// what is asked too much uses them up. The mean is the endpoint's own rate.
@@ -45,6 +46,14 @@ func (r *Rate) Reserve(now time.Time) time.Time {
 	return turn
 }
 
+// Ahead tells how far from now the next turn is.
+func (r *Rate) Ahead(now time.Time) time.Duration {
+	if r.perSecond == 0 {
+		return 0
+	}
+	return max(r.next.Sub(now), 0)
+}
+
 // Passed takes in an answer that was no refusal; delayed tells that the request had to wait for its turn.
 func (r *Rate) Passed(now time.Time, delayed bool) {
 	r.passed++
@@ -68,7 +77,7 @@ func (r *Rate) Refused(now time.Time, rest time.Duration) {
 	}
 	took := now.Sub(r.since)
 	switch {
-	case !r.since.IsZero() && took <= recent && r.passed >= enough:
+	case !r.since.IsZero() && took <= recent && float64(r.passed) >= enough*took.Seconds():
 		r.perSecond = above * float64(r.passed) / took.Seconds()
 	case r.perSecond > 0:
 		r.perSecond *= 0.9
