@@ -24,7 +24,13 @@ import (
 // drover runs the driver with these credentials as the configured cloud, until the row ends or the function is called.
 func (b *bench) drover(c driver.Credentials) (*driver.Cloud, func()) {
 	b.Helper()
-	d, err := driver.New(driver.Options{ClusterID: "contract", Configured: c})
+	return b.droverWith(driver.Options{Configured: c})
+}
+
+func (b *bench) droverWith(o driver.Options) (*driver.Cloud, func()) {
+	b.Helper()
+	o.ClusterID = "contract"
+	d, err := driver.New(o)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -241,6 +247,8 @@ var driverRows = []row{
 		b.release(i)
 		b.has(0, 0, 0)
 	}},
+	{"a security group and a server group that nobody named are made once, for all machines and all restarts", nothing, sharedGroups},
+	{"a server of machine-controller's is taken over by its machine-uid, and marked", nothing, takenOver},
 	{"a server that somebody else deletes is known to be gone, and what it had is released", aMinute, func(b *bench) {
 		d, _ := b.drover(b.credentials)
 		i := b.instance(d, b.machine(b.fields(doc{"floatingIpPool": b.pool})))
@@ -253,6 +261,60 @@ var driverRows = []row{
 		b.release(i)
 		b.has(0, 0, 0)
 	}},
+}
+
+func sharedGroups(b *bench) {
+	count := func(service, path, field, part string) (n int) {
+		for _, r := range b.want(b.user.get(service, path), http.StatusOK).rows(field) {
+			if strings.Contains(r["name"].(string), part) {
+				n++
+				b.discard(service, path+"/"+r["id"].(string))
+			}
+		}
+		return n
+	}
+	security := func() int { return count(network, "/security-groups", "security_groups", "kubernetes-v1") }
+	server := func() int { return count(compute, "/os-server-groups", "server_groups", "contract") }
+	b.same("security groups before", security(), 0)
+	var all []cloud.Instance
+	for range 2 {
+		d, stop := b.droverWith(driver.Options{Configured: b.credentials, SharedServerGroup: true})
+		for range 2 {
+			m := b.machine(b.fields(doc{"securityGroups": nil}))
+			if err := bring(b.Context(), b.instance(d, m)); err != nil {
+				b.Fatal(err)
+			}
+			again, _ := b.drover(b.credentials)
+			all = append(all, b.instance(again, m))
+		}
+		stop()
+	}
+	b.same("security groups", security(), 1)
+	b.same("server groups", server(), 1)
+	b.has(4, 4, 0)
+	b.release(all...)
+	b.has(0, 0, 0)
+}
+
+func takenOver(b *bench) {
+	m := b.machine(b.fields(nil))
+	id := b.boot(wish{fields: doc{
+		"name": m.Name, "metadata": doc{"machine-uid": string(m.UID)}, "networks": []doc{{"uuid": b.networkID(b.network)}},
+	}})
+	d, _ := b.drover(b.credentials)
+	i := b.instance(d, m)
+	s, err := i.EnsureServer(b.Context(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.same("server", s.ID, id)
+	b.until("it bears the cluster's mark", func() bool {
+		_, _ = i.EnsureServer(b.Context(), nil)
+		return b.user.get(compute, "/servers/"+id).word("server.metadata.drover-cluster-id") == "contract"
+	})
+	b.has(1, 0, 0)
+	b.release(i)
+	b.gone("/servers/" + id)
 }
 
 func fiveMachines(b *bench) {
@@ -343,9 +405,9 @@ var driverErrorRows = []row{
 			m.limit(b.T, what, -1)
 		}
 	}},
-	{"a quota of server group members is Quota", operator, func(b *bench) {
+	{"a full server group is NoCapacity", operator, func(b *bench) {
 		b.misfortune(b.T).limit(b.T, "server_group_members", 0)
-		b.refused(b.fields(doc{"serverGroup": b.serverGroup("soft-anti-affinity")}), fault.Quota, fault.CodeQuotaExceeded)
+		b.refused(b.fields(doc{"serverGroup": b.serverGroup("soft-anti-affinity")}), fault.NoCapacity, fault.CodeServerGroupFull)
 	}},
 	{"Neutron's quotas are Quota", operator, func(b *bench) {
 		m := b.misfortune(b.T)

@@ -80,6 +80,11 @@ var volumeRows = []row{
 		disk := a.word("server.os-extended-volumes:volumes_attached.0.id")
 		b.same("delete_on_termination", a.at("server.os-extended-volumes:volumes_attached.0.delete_on_termination"), true)
 		b.same("image", a.at("server.image"), "")
+		for version, told := range map[string]any{"": nil, "2.3": true} {
+			r := b.rowOf(b.want(b.user.get(compute, "/servers/detail", at(version)), http.StatusOK), id)
+			b.same("volume in the list", r.word("os-extended-volumes:volumes_attached.0.id"), disk)
+			b.same("delete_on_termination at "+version, r.at("os-extended-volumes:volumes_attached.0.delete_on_termination"), told)
+		}
 		v := b.want(b.user.get(volume, "/volumes/"+disk), http.StatusOK)
 		b.same("status", v.word("volume.status"), "in-use")
 		b.same("volume_type", v.word("volume.volume_type"), b.volumeType)
