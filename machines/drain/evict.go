@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -13,6 +14,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// patience is how long one eviction may take to be answered.
+const patience = 5 * time.Second
 
 // evictOne asks for one eviction. The UID keeps it from hitting a pod of the same name that has come meanwhile. It
 // returns why the pod may not go now, if so; an error only when the API server did not answer.
@@ -25,8 +29,13 @@ func (d *Drainer) evictOne(ctx context.Context, pod *corev1.Pod, mode Mode) (str
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		DeleteOptions: options,
 	}
-	err := d.Client.SubResource("eviction").Create(ctx, pod.DeepCopy(), eviction)
+	// A budget that was just changed is answered with a Retry-After, which the client would obey here and now.
+	asking, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := d.Client.SubResource("eviction").Create(asking, pod.DeepCopy(), eviction)
 	switch {
+	case errors.Is(asking.Err(), context.DeadlineExceeded) && ctx.Err() == nil:
+		return "its disruption budget is still being processed", nil
 	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		// Gone, or another pod bears the name now: either way this one is no longer here.
 		return "", nil

@@ -86,15 +86,17 @@ const blockedPrefix = "evictions are refused: "
 
 // drainText names what holds the drain up. It changes only when that changes, so that it is not written at each look.
 func drainText(result drain.Result) string {
+	var parts []string
 	switch {
 	case len(result.Blocked) > 0:
-		return blockedPrefix + listed(result.Blocked)
-	case len(result.Detaching) > 0:
-		return "volumes are being detached: " + strings.Join(result.Detaching[:min(len(result.Detaching), mostBlockedListed)], ", ")
+		parts = append(parts, blockedPrefix+listed(result.Blocked))
 	case result.Remaining > 0:
-		return "pods are ending"
+		parts = append(parts, "pods are ending")
 	}
-	return ""
+	if len(result.Detaching) > 0 {
+		parts = append(parts, "volumes are being detached: "+strings.Join(result.Detaching[:min(len(result.Detaching), mostBlockedListed)], ", "))
+	}
+	return strings.Join(parts, "; ")
 }
 
 func listed(blocked []drain.Blocked) string {

@@ -127,23 +127,31 @@ func (r *Reconciler) observeCloud(ctx context.Context, p *pass) {
 }
 
 // observeOwner looks whether the server is another Machine's: a copy of a Machine's description names its server too.
-func (r *Reconciler) observeOwner(ctx context.Context, p *pass) error {
-	server := p.facts.cloud.Server
-	if server == nil || server.Owner == "" || server.Owner == p.m.UID {
-		return nil
+func (r *Reconciler) observeOwner(ctx context.Context, p *pass) (err error) {
+	if server := p.facts.cloud.Server; server != nil {
+		p.facts.foreign, err = r.livesElsewhere(ctx, p.m, string(server.Owner))
+	}
+	return err
+}
+
+// livesElsewhere tells whether a mark is that of another Machine, and that one is there.
+func (r *Reconciler) livesElsewhere(ctx context.Context, m *v1alpha1.Machine, mark string) (bool, error) {
+	if mark == "" || mark == string(m.UID) {
+		return false, nil
 	}
 	var list v1alpha1.MachineList
-	if err := r.Control.GetClient().List(ctx, &list, client.MatchingFields{indexMachineUID: string(server.Owner)}); err != nil {
-		return fmt.Errorf("looking for the owner of server %s: %w", server.ID, err)
+	if err := r.Control.GetClient().List(ctx, &list, client.MatchingFields{indexMachineUID: mark}); err != nil {
+		return false, fmt.Errorf("looking for the Machine with UID %s: %w", mark, err)
 	}
-	p.facts.foreign = len(list.Items) > 0
-	return nil
+	return len(list.Items) > 0, nil
 }
 
 func (r *Reconciler) observeNode(ctx context.Context, p *pass) error {
 	f := &p.facts
 	id := ""
 	switch {
+	case f.foreign:
+		return nil
 	case f.named:
 		id = serverID(*p.m.Spec.ProviderID)
 	case f.cloud.Server != nil:
@@ -159,6 +167,15 @@ func (r *Reconciler) observeNode(ctx context.Context, p *pass) error {
 	}
 	f.node, f.taken = s.claim(candidates)
 	if f.node == nil {
+		return nil
+	}
+	taken, err := r.livesElsewhere(ctx, p.m, f.node.Labels[v1alpha1.LabelOwnedBy])
+	if err != nil {
+		return err
+	}
+	if taken {
+		f.taken = fmt.Sprintf("node %s is marked as that of another Machine, with UID %s", f.node.Name, f.node.Labels[v1alpha1.LabelOwnedBy])
+		f.node = nil
 		return nil
 	}
 	ref := p.m.Status.NodeRef

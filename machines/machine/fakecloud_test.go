@@ -28,6 +28,11 @@ type fakeCloud struct {
 	refuse map[string]*fault.Error
 	// full is what EnsureServer answers.
 	full *fault.Error
+	// refusal is what DeleteServer answers; held is what Observe says while servers are gone.
+	refusal *fault.Error
+	held    string
+	// console is what the servers' consoles show.
+	console string
 	// created is the creation time of new servers.
 	created func() time.Time
 	// onServer is told of each new server, with its user data.
@@ -74,6 +79,13 @@ func (c *fakeCloud) change(uid types.UID, alter func(*fakeServer)) {
 	c.changes <- s.key
 }
 
+// share gives a Machine the server of another.
+func (c *fakeCloud) share(with, of types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.servers[with] = c.servers[of]
+}
+
 func (c *fakeCloud) active(s *fakeServer) {
 	s.State, s.Status, s.Zone, s.HostID = cloud.ServerActive, "ACTIVE", "zone-a", "host-1"
 	s.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}, {Type: corev1.NodeHostName, Address: s.Name}}
@@ -106,7 +118,7 @@ func (i *fakeInstance) Observe(context.Context) (cloud.Facts, error) {
 	if i.cloud.unsynced {
 		return cloud.Facts{}, nil
 	}
-	f := cloud.Facts{Synced: true}
+	f := cloud.Facts{Synced: true, Held: i.cloud.held}
 	s := i.cloud.servers[i.machine.UID]
 	if s != nil && s.exists {
 		server := s.Server
@@ -146,7 +158,7 @@ func (i *fakeInstance) EnsureServer(_ context.Context, userData []byte) (*cloud.
 	i.cloud.made++
 	id := fmt.Sprintf("00000000-0000-4000-8000-%012d", i.cloud.made)
 	s := &fakeServer{exists: true, leftovers: true, key: types.NamespacedName{Namespace: i.machine.Namespace, Name: i.machine.Name}, Server: cloud.Server{
-		ID: id, Name: i.machine.ServerName(), State: cloud.ServerBuilding, Status: "BUILD", ProviderID: "openstack:///" + id, Created: i.cloud.created(),
+		ID: id, Name: i.machine.ServerName(), Owner: i.machine.UID, State: cloud.ServerBuilding, Status: "BUILD", ProviderID: "openstack:///" + id, Created: i.cloud.created(),
 	}}
 	i.cloud.servers[i.machine.UID] = s
 	i.cloud.onServer(id, s.Name, userData)
@@ -158,6 +170,9 @@ func (i *fakeInstance) DeleteServer(context.Context) error {
 	i.cloud.mu.Lock()
 	defer i.cloud.mu.Unlock()
 	i.called("DeleteServer")
+	if i.cloud.refusal != nil {
+		return i.cloud.refusal
+	}
 	if s := i.cloud.servers[i.machine.UID]; s != nil && s.exists {
 		s.exists = false
 		i.cloud.onGone(s.ID)
@@ -176,4 +191,9 @@ func (i *fakeInstance) Release(context.Context) (bool, error) {
 	return true, nil
 }
 
-func (i *fakeInstance) ConsoleOutput(context.Context, int) (string, error) { return "", nil }
+func (i *fakeInstance) ConsoleOutput(context.Context, int) (string, error) {
+	i.cloud.mu.Lock()
+	defer i.cloud.mu.Unlock()
+	i.called("ConsoleOutput")
+	return i.cloud.console, nil
+}

@@ -386,6 +386,10 @@ func (w *world) testDrain(t *testing.T, m *v1alpha1.Machine) {
 		t.Errorf("unschedulable %v, %d calls of DeleteServer", n.Spec.Unschedulable, w.cloud.count("DeleteServer"))
 	}
 	w.must(w.client.Delete(w.ctx, budget))
+	// A changed order is followed at once, so that nobody has to wait for the next look here.
+	loosened := m.DeepCopy()
+	loosened.Annotations = map[string]string{v1alpha1.AnnotationVolumeDetachTimeout: "1m"}
+	w.must(w.client.Patch(w.ctx, loosened, client.MergeFrom(m)))
 	w.until(m, "the Machine is gone", func(m *v1alpha1.Machine) bool { return m.Name == "" })
 	if err := w.client.Get(w.ctx, client.ObjectKeyFromObject(n), n); !apierrors.IsNotFound(err) {
 		t.Errorf("the node is still there: %v", err)

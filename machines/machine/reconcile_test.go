@@ -84,6 +84,7 @@ func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(m, &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set", UID: "s"}}).
 		WithStatusSubresource(&v1alpha1.MachineSet{}, &v1alpha1.MachineDeployment{})
 	machine.WithIndexes(func(o client.Object, name string, key client.IndexerFunc) { builder.WithIndex(o, name, key) })
+	builder.WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })
 	b := &bench{t: t, cloud: newFakeCloud(), clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), key: client.ObjectKeyFromObject(m)}
 	b.cloud.created = b.clock.Now
 	b.memory = &memory{client: builder.Build(), events: events.NewFakeRecorder(1000), config: &rest.Config{Host: api.URL, TLSClientConfig: rest.TLSClientConfig{CAData: []byte("ca")}}}

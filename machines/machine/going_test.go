@@ -1,0 +1,333 @@
+package machine_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// joined is a bench whose Machine has a Ready node, with another node beside it.
+func joined(t *testing.T, change func(*v1alpha1.Machine)) *bench {
+	t.Helper()
+	b := newBench(t, change)
+	b.pass()
+	b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
+	b.pass()
+	b.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
+	b.create(b.nodeOf())
+	b.pass()
+	if !isReady(b.read()) {
+		t.Fatalf("status %+v", b.read().Status)
+	}
+	return b
+}
+
+func (b *bench) nodeOf() *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m", UID: types.UID(fmt.Sprint("node-", b.clock.Now().Unix()))}, Spec: corev1.NodeSpec{ProviderID: *b.read().Spec.ProviderID},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(b.clock.Now())}}}}
+}
+
+func (b *bench) create(o client.Object) {
+	b.t.Helper()
+	if err := b.memory.client.Create(b.t.Context(), o); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) update(o client.Object) {
+	b.t.Helper()
+	if err := b.memory.client.Update(b.t.Context(), o); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) remove(o client.Object) {
+	b.t.Helper()
+	if err := b.memory.client.Delete(b.t.Context(), o); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// end deletes the Machine. The API server's clock is not the test's, so the latter is set.
+func (b *bench) end() {
+	b.t.Helper()
+	b.remove(b.read())
+	b.clock.SetTime(b.read().DeletionTimestamp.Time)
+}
+
+func (b *bench) wait(d time.Duration) { b.clock.SetTime(b.clock.Now().Add(d)) }
+
+func (b *bench) node() *corev1.Node {
+	b.t.Helper()
+	n := &corev1.Node{}
+	if err := b.memory.client.Get(b.t.Context(), client.ObjectKey{Name: "m"}, n); err != nil && !apierrors.IsNotFound(err) {
+		b.t.Fatal(err)
+	}
+	return n
+}
+
+// annotate sets annotations of the Machine.
+func (b *bench) annotate(key, value string) {
+	m := b.read()
+	metav1.SetMetaDataAnnotation(&m.ObjectMeta, key, value)
+	b.update(m)
+}
+
+// stubborn is a pod that never ends: evictions are granted, and it stays.
+func stubborn(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Finalizers: []string{"example.com/stays"}}, Spec: corev1.PodSpec{NodeName: "m"}}
+}
+
+func (b *bench) deleting() v1alpha1.MachineCondition {
+	return find(b.read(), v1alpha1.ConditionDeleting)
+}
+
+func (b *bench) events() string {
+	var all []string
+	for len(b.memory.events.Events) > 0 {
+		all = append(all, <-b.memory.events.Events)
+	}
+	return strings.Join(all, "\n")
+}
+
+func TestDrainDeadline(t *testing.T) {
+	t.Run("MCM-58 MCM-66 it counts from the deletion, and its end is told as such", func(t *testing.T) {
+		b := joined(t, nil)
+		b.create(stubborn("p"))
+		b.end()
+		b.pass()
+		b.wait(2*time.Hour - time.Second)
+		b.restart() // a fresh process counts from the same moment
+		b.pass()
+		if b.cloud.count("DeleteServer") != 0 || b.deleting().Reason != "DrainingNode" {
+			t.Fatalf("before: %+v", b.deleting())
+		}
+		b.wait(time.Second)
+		b.pass()
+		if b.cloud.count("DeleteServer") != 1 || !strings.Contains(b.events(), "the server goes with pods on it") {
+			t.Errorf("after: %+v, %d deletions", b.deleting(), b.cloud.count("DeleteServer"))
+		}
+	})
+	t.Run("CAPI-42 an annotation shortens it in the middle of a drain", func(t *testing.T) {
+		b := joined(t, nil)
+		b.create(stubborn("p"))
+		b.end()
+		b.pass()
+		b.wait(10 * time.Minute)
+		b.annotate(v1alpha1.AnnotationDrainTimeout, "10m")
+		b.pass()
+		if b.cloud.count("DeleteServer") != 1 {
+			t.Errorf("%+v", b.deleting())
+		}
+	})
+	t.Run("a drain time of 0 evicts nobody", func(t *testing.T) {
+		b := joined(t, func(m *v1alpha1.Machine) {
+			m.Annotations = map[string]string{v1alpha1.AnnotationDrainTimeout: "0s"}
+		})
+		b.create(stubborn("p"))
+		b.end()
+		b.pass()
+		if b.cloud.count("DeleteServer") != 1 {
+			t.Errorf("%+v", b.deleting())
+		}
+	})
+	t.Run("an annotation that is no duration is told, and has no effect", func(t *testing.T) {
+		b := newBench(t, func(m *v1alpha1.Machine) {
+			m.Annotations = map[string]string{v1alpha1.AnnotationJoinTimeout: "soon"}
+		})
+		b.pass()
+		if c := find(b.read(), v1alpha1.ConditionWarnings); !strings.Contains(c.Message, `"soon" is no duration`) {
+			t.Errorf("%+v", c)
+		}
+	})
+	t.Run("MC-60 without another node for them pods are not evicted", func(t *testing.T) {
+		b := joined(t, nil)
+		b.remove(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
+		b.create(stubborn("p"))
+		b.end()
+		b.pass()
+		if b.cloud.count("DeleteServer") != 1 {
+			t.Errorf("%+v", b.deleting())
+		}
+	})
+	t.Run("MCM-57 force in the middle of a drain ends the waiting for pods", func(t *testing.T) {
+		b := joined(t, nil)
+		b.create(stubborn("p"))
+		b.end()
+		b.pass()
+		b.annotate(v1alpha1.AnnotationForceDelete, "true")
+		b.pass()
+		if b.cloud.count("DeleteServer") != 1 {
+			t.Errorf("%+v", b.deleting())
+		}
+	})
+}
+
+func TestVolumeWait(t *testing.T) {
+	attach := func(b *bench) *storagev1.VolumeAttachment {
+		a := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "m", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: ptr.To("pv-1")}}}
+		b.create(a)
+		return a
+	}
+	t.Run("MC-61 CAPI-37 the server stays while volumes are being detached, and the condition names them", func(t *testing.T) {
+		b := joined(t, nil)
+		a := attach(b)
+		b.end()
+		b.pass()
+		if c := b.deleting(); c.Reason != "WaitingForVolumes" || !strings.Contains(c.Message, "pv-1") || b.cloud.count("DeleteServer") != 0 {
+			t.Fatalf("%+v", c)
+		}
+		b.remove(a)
+		b.wait(5 * time.Second)
+		b.pass()
+		if b.cloud.count("DeleteServer") != 1 {
+			t.Errorf("%+v", b.deleting())
+		}
+	})
+	t.Run("MC-61 five minutes at most, whoever restarts", func(t *testing.T) {
+		b := joined(t, nil)
+		attach(b)
+		b.end()
+		b.pass()
+		b.wait(5*time.Minute - time.Second)
+		b.restart()
+		b.pass()
+		if b.cloud.count("DeleteServer") != 0 {
+			t.Fatalf("%+v", b.deleting())
+		}
+		b.wait(10 * time.Second)
+		b.pass()
+		if b.cloud.count("DeleteServer") != 1 {
+			t.Errorf("%+v", b.deleting())
+		}
+	})
+}
+
+func TestDeadNode(t *testing.T) {
+	t.Run("CAPI-39 MCM-56 its pods are not waited for, and it is out of service once its server is gone", func(t *testing.T) {
+		b := joined(t, nil)
+		b.create(stubborn("p"))
+		a := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "m", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: ptr.To("pv-1")}}}
+		b.create(a)
+		n := b.node()
+		n.Status.Conditions[0].Status = corev1.ConditionUnknown // since long ago, by the API server's clock
+		if err := b.memory.client.Status().Update(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		b.end()
+		b.pass()
+		if b.cloud.count("DeleteServer") != 1 {
+			t.Fatalf("%+v", b.deleting())
+		}
+		if outOfService(b.node()) {
+			t.Fatal("out of service before its server is known to be gone")
+		}
+		b.pass()
+		if c := b.deleting(); !outOfService(b.node()) || c.Reason != "WaitingForVolumes" {
+			t.Fatalf("%+v, %+v", b.node().Spec, c)
+		}
+		b.remove(a)
+		b.pass()
+		if m := b.read(); m.Name != "" || b.node().Name != "" {
+			t.Errorf("Machine %+v, node %q", m, b.node().Name)
+		}
+	})
+}
+
+func outOfService(n *corev1.Node) bool {
+	for _, taint := range n.Spec.Taints {
+		if taint.Key == corev1.TaintNodeOutOfService && taint.Effect == corev1.TaintEffectNoExecute {
+			return true
+		}
+	}
+	return false
+}
+
+func TestWhatIsNotOurs(t *testing.T) {
+	t.Run("the server of another living Machine is neither used nor deleted by a copy of it", func(t *testing.T) {
+		b := joined(t, nil)
+		original := b.read()
+		twin := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "twin", UID: "twin"}, Spec: *original.Spec.DeepCopy()}
+		twin.Spec.Metadata.Name = "twin"
+		b.create(twin)
+		b.cloud.share("twin", "u")
+		b.key = client.ObjectKeyFromObject(twin)
+		b.pass()
+		m := b.read()
+		if m.Status.NodeRef != nil || !strings.Contains(ptr.Deref(m.Status.ErrorMessage, ""), "belongs to the Machine with UID u") {
+			t.Fatalf("%+v", m.Status)
+		}
+		b.end()
+		b.pass()
+		if b.cloud.count("DeleteServer") != 0 || b.read().Name != "" || b.node().Name == "" {
+			t.Errorf("%d deletions, Machine %q, node %q", b.cloud.count("DeleteServer"), b.read().Name, b.node().Name)
+		}
+	})
+	t.Run("MCM-82 while too many servers are gone at once the Machine stays, and says why", func(t *testing.T) {
+		b := joined(t, owned)
+		b.cloud.change("u", func(s *fakeServer) { s.exists = false })
+		b.cloud.held = "12 of 20 servers of the project are gone"
+		b.pass()
+		if m := b.read(); m.DeletionTimestamp != nil || find(m, v1alpha1.ConditionServerReady).Message != b.cloud.held {
+			t.Fatalf("%+v", m)
+		}
+		b.end()
+		b.pass()
+		if b.read().Name == "" || b.cloud.count("Release") != 0 || b.node().Name == "" {
+			t.Errorf("%+v", b.deleting())
+		}
+	})
+}
+
+func TestForce(t *testing.T) {
+	t.Run("MC-65 force with a cloud that works leaves nothing behind", func(t *testing.T) {
+		b := joined(t, nil)
+		b.annotate(v1alpha1.AnnotationForceDelete, "true")
+		b.end()
+		b.pass()
+		b.pass()
+		if b.read().Name != "" || b.cloud.count("DeleteServer") != 1 || b.cloud.count("Release") != 1 || strings.Contains(b.events(), "may be left") {
+			t.Errorf("%+v", b.read())
+		}
+	})
+	t.Run("MC-65 force with a cloud that refuses lets go, and names server and volumes", func(t *testing.T) {
+		b := joined(t, nil)
+		b.cloud.refusal = fault.New(fault.Auth, fault.CodeForbidden, "you may not")
+		b.annotate(v1alpha1.AnnotationForceDelete, "true")
+		b.end()
+		b.pass()
+		if got := b.events(); b.read().Name != "" || strings.Count(got, "may be left") != 1 || !strings.Contains(got, "00000000-0000-4000-8000-000000000001") {
+			t.Errorf("%s", got)
+		}
+	})
+}
+
+func TestNodeThatIsMissing(t *testing.T) {
+	t.Run("MCM-69 its absence is told, and nothing follows; when it registers anew it is taken again", func(t *testing.T) {
+		b := joined(t, owned)
+		b.remove(b.node())
+		b.pass()
+		if c := find(b.read(), v1alpha1.ConditionReady); c.Reason != "NodeMissing" || b.read().DeletionTimestamp != nil {
+			t.Fatalf("%+v", c)
+		}
+		b.wait(time.Minute)
+		again := b.nodeOf()
+		b.create(again)
+		b.pass()
+		if m := b.read(); !isReady(m) || m.Status.NodeRef.UID != again.UID {
+			t.Errorf("%+v", m.Status)
+		}
+	})
+}
