@@ -167,7 +167,7 @@ func (b *bench) has(servers, ports, addresses int) {
 }
 
 var driverRows = []row{
-	{"five machines from nothing to ACTIVE and away again, in few calls, and nothing is left", operator, fiveMachines},
+	{"machines from nothing to ACTIVE and away again, in few calls, and nothing is left", operator, severalMachines},
 	{"a machine with everything that a spec can say", nothing, func(b *bench) {
 		d, _ := b.drover(b.credentials)
 		i := b.instance(d, b.machine(b.fields(doc{
@@ -317,8 +317,8 @@ func takenOver(b *bench) {
 	b.gone("/servers/" + id)
 }
 
-func fiveMachines(b *bench) {
-	const n = 5
+func severalMachines(b *bench) {
+	n := b.machines
 	m := b.misfortune(b.T)
 	m.calls(b.T)
 	d, _ := b.drover(b.faulty)

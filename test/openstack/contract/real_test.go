@@ -46,7 +46,12 @@ func openReal(t *testing.T) *target {
 	if member.Username == "" || member.Password == "" {
 		t.Fatalf("cloud %s: the suite signs in by user and password", name)
 	}
+	machines, err := strconv.Atoi(setting("MACHINES", "5"))
+	if err != nil {
+		t.Fatalf("DROVER_TEST_MACHINES: %v", err)
+	}
 	tg := &target{
+		machines:    machines,
 		credentials: member, pace: 200 * time.Millisecond, patience: 3 * time.Minute,
 		flavor: setting("FLAVOR", "m1.small"), impossible: setting("FLAVOR_IMPOSSIBLE", "m1.impossible"), image: setting("IMAGE", "tiny"),
 		network: setting("NETWORK", "demo-net"), subnet: setting("SUBNET", "demo-subnet"), pool: setting("POOL", "public"),

@@ -41,6 +41,7 @@ func newSimulated(t *testing.T) *target {
 		credentials: member, reader: reader, faulty: member,
 		flavor: "m1.small", impossible: "m1.impossible", image: "tiny", network: "demo-net", subnet: "demo-subnet", pool: "public",
 		group: "demo-sg", keyPair: "demo-key", zone: "az1", volumeType: "ssd", unrouted: "tiny-net", nearlyEmpty: "tiny-public",
+		machines:   5,
 		misfortune: func(*testing.T) misfortune { return &simulated{cloud: c} },
 		pace:       5 * time.Millisecond, patience: 20 * time.Second,
 	}

@@ -25,6 +25,9 @@ type target struct {
 	// unrouted is a network with one free address and without a way to the pool; nearlyEmpty is a pool of one address.
 	unrouted, nearlyEmpty string
 
+	// machines is how many the driver makes at a time.
+	machines int
+
 	// misfortune is nil where nobody can be asked for it; then the rows that need it are listed and left out.
 	misfortune func(t *testing.T) misfortune
 	// pace is the time between two looks at something that is to change, patience how long it may take.
