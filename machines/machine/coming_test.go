@@ -1,0 +1,161 @@
+package machine_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/machine"
+)
+
+// late lets a Machine's server be ACTIVE and its join deadline pass.
+func (b *bench) late() {
+	b.t.Helper()
+	b.pass()
+	b.cloud.change(b.read().UID, func(s *fakeServer) { b.cloud.active(s) })
+	b.pass()
+	b.wait(10 * time.Minute)
+	b.pass()
+}
+
+func (b *bench) set() *v1alpha1.MachineSet {
+	b.t.Helper()
+	set := &v1alpha1.MachineSet{}
+	if err := b.memory.client.Get(b.t.Context(), client.ObjectKey{Namespace: "ns", Name: "set"}, set); err != nil {
+		b.t.Fatal(err)
+	}
+	return set
+}
+
+func TestConsoleOfAServerThatDoesNotJoin(t *testing.T) {
+	t.Run("CAPI-25 its last words stand in a condition and an Event, without the join token", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.pass()
+		var tokens corev1.SecretList
+		if err := b.memory.client.List(t.Context(), &tokens, client.HasLabels{v1alpha1.LabelTokenMachine}); err != nil || len(tokens.Items) != 1 {
+			t.Fatalf("%d tokens, %v", len(tokens.Items), err)
+		}
+		secret := string(tokens.Items[0].Data["token-secret"])
+		b.cloud.console = "cloud-init: joining with " + secret + "\nkubelet: no route to host\n"
+		b.late()
+		m := b.read()
+		c := find(m, v1alpha1.ConditionConsole)
+		if !strings.Contains(c.Message, "no route to host") || strings.Contains(c.Message, secret) || !strings.Contains(b.events(), "no route to host") {
+			t.Errorf("%+v", c)
+		}
+		t.Run("MC-57 a Machine without an owner is Failed, stays, and its console is read once", func(t *testing.T) {
+			b.wait(time.Hour)
+			b.restart()
+			b.pass()
+			if m.DeletionTimestamp != nil || *m.Status.Phase != v1alpha1.PhaseFailed || b.cloud.count("ConsoleOutput") != 1 || b.cloud.count("DeleteServer") != 0 {
+				t.Errorf("%d looks at the console, %+v", b.cloud.count("ConsoleOutput"), m.Status)
+			}
+		})
+		t.Run("a node that comes after all is taken", func(t *testing.T) {
+			b.create(b.nodeOf())
+			b.pass()
+			if !isReady(b.read()) || b.read().Status.ErrorReason != nil {
+				t.Errorf("%+v", b.read().Status)
+			}
+		})
+	})
+}
+
+func TestJoinsThatKeepFailing(t *testing.T) {
+	b := newBench(t, owned)
+	second := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "n", UID: "v"}, Spec: v1alpha1.MachineSpec{Versions: v1alpha1.MachineVersionInfo{Kubelet: "1.37.1"}}}
+	third := second.DeepCopy()
+	third.Name, third.UID = "o", "w"
+	for _, m := range []*v1alpha1.Machine{second, third} {
+		owned(m)
+		b.create(m)
+	}
+	b.late()
+	t.Run("CAPI-26 CAPI-25 the Machine is replaced, and its set remembers", func(t *testing.T) {
+		if b.read().DeletionTimestamp == nil || b.set().Status.RecentJoins != "f" {
+			t.Errorf("%+v, joins %q", b.read(), b.set().Status.RecentJoins)
+		}
+	})
+	t.Run("CAPI-26 of the next ones only one is tried, also by a fresh process", func(t *testing.T) {
+		made := b.cloud.made
+		for _, m := range []*v1alpha1.Machine{second, third} {
+			b.key = client.ObjectKeyFromObject(m)
+			b.pass()
+			b.restart()
+		}
+		b.pass()
+		if c := find(b.read(), v1alpha1.ConditionReady); b.cloud.made-made != 1 || !strings.Contains(c.Message, "one at a time") {
+			t.Errorf("%d servers, %+v", b.cloud.made-made, c)
+		}
+	})
+	t.Run("CAPI-26 when that has joined, the next one follows", func(t *testing.T) {
+		b.key = client.ObjectKeyFromObject(second)
+		n := b.nodeOf()
+		n.Name = "n"
+		b.create(n)
+		b.pass()
+		b.key = client.ObjectKeyFromObject(third)
+		b.pass()
+		if b.set().Status.RecentJoins != "fj" || b.read().Spec.ProviderID == nil {
+			t.Errorf("joins %q, %+v", b.set().Status.RecentJoins, b.read().Status)
+		}
+	})
+}
+
+func TestStartupTaint(t *testing.T) {
+	b := newBench(t, nil)
+	o := b.machine.Options
+	o.StartupTaint, o.StartupConditions = "not-ready", []corev1.NodeConditionType{"NetworkReady"}
+	o.StartupDaemonSets = []types.NamespacedName{{Namespace: "kube-system", Name: "cni"}}
+	b.machine = machine.New(o)
+	b.pass()
+	b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
+	b.pass()
+	n := b.nodeOf()
+	n.Spec.Taints = []corev1.Taint{{Key: "not-ready", Effect: corev1.TaintEffectNoSchedule}}
+	b.create(n)
+	starting := func(t *testing.T, why string) {
+		t.Helper()
+		b.pass()
+		m := b.read()
+		if c := find(m, v1alpha1.ConditionReady); len(b.node().Spec.Taints) != 1 || *m.Status.Phase != v1alpha1.PhaseJoined || c.Reason != "NodeStarting" || !strings.Contains(c.Message, why) {
+			t.Errorf("taints %v, phase %s, %+v", b.node().Spec.Taints, *m.Status.Phase, c)
+		}
+	}
+	t.Run("MCM-43 a Ready node waits for the conditions that the operator named", func(t *testing.T) { starting(t, "startup taint not-ready") })
+	n = b.node()
+	n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "NetworkReady", Status: corev1.ConditionTrue})
+	if err := b.memory.client.Status().Update(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("MCM-43 and for the DaemonSets", func(t *testing.T) { starting(t, "DaemonSet kube-system/cni has no Ready pod") })
+	b.create(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cni-1", OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "cni", Controller: ptr.To(true)}}},
+		Spec:       corev1.PodSpec{NodeName: "m"}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+	})
+	t.Run("MC-56 then it loses the taint, once", func(t *testing.T) {
+		b.pass()
+		if m := b.read(); len(b.node().Spec.Taints) != 0 || *m.Status.Phase != v1alpha1.PhaseRunning || !isReady(m) {
+			t.Fatalf("taints %v, %+v", b.node().Spec.Taints, m.Status)
+		}
+		n := b.node()
+		n.Spec.Taints = []corev1.Taint{{Key: "not-ready", Effect: corev1.TaintEffectNoSchedule}}
+		b.update(n)
+		b.pass()
+		if len(b.node().Spec.Taints) != 1 || !isReady(b.read()) {
+			t.Errorf("taints %v", b.node().Spec.Taints)
+		}
+	})
+	t.Run("the physical host is on the node", func(t *testing.T) {
+		if got := b.node().Labels[v1alpha1.LabelPhysicalHost]; got != "host-1" {
+			t.Errorf("%q", got)
+		}
+	})
+}
