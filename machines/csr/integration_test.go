@@ -280,17 +280,27 @@ func testDenied(p *plane) {
 	p.must(err)
 	config := p.kube.ConfigForToken(token.String())
 	for name, change := range map[string]func(*x509.CertificateRequest, *[]certificatesv1.KeyUsage){
-		"another-node": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.Subject.CommonName = "system:node:other" },
-		"no-node":      func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.Subject.CommonName = "kubernetes-admin" },
+		"another-node": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
+			r.Subject.CommonName = "system:node:other"
+		},
+		"no-node": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
+			r.Subject.CommonName = "kubernetes-admin"
+		},
 		"second-organization": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
 			r.Subject.Organization = append(r.Subject.Organization, "system:masters")
 		},
-		"more-of-a-subject": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.Subject.OrganizationalUnit = []string{"x"} },
-		"host-name":         func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.DNSNames = []string{"denied"} },
-		"address":           func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.IPAddresses = []net.IP{net.ParseIP("10.0.0.5")} },
-		"uri":               func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.URIs = []*url.URL{{Scheme: "spiffe", Host: "x"}} },
-		"e-mail":            func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.EmailAddresses = []string{"a@b"} },
-		"usage":             func(_ *x509.CertificateRequest, u *[]certificatesv1.KeyUsage) { *u = append(*u, serving) },
+		"more-of-a-subject": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
+			r.Subject.OrganizationalUnit = []string{"x"}
+		},
+		"host-name": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.DNSNames = []string{"denied"} },
+		"address": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
+			r.IPAddresses = []net.IP{net.ParseIP("10.0.0.5")}
+		},
+		"uri": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
+			r.URIs = []*url.URL{{Scheme: "spiffe", Host: "x"}}
+		},
+		"e-mail": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.EmailAddresses = []string{"a@b"} },
+		"usage":  func(_ *x509.CertificateRequest, u *[]certificatesv1.KeyUsage) { *u = append(*u, serving) },
 	} {
 		p.within(name, func(p *plane) {
 			template, usages := nodeRequest("denied"), []certificatesv1.KeyUsage{sign, auth}

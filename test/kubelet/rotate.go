@@ -10,8 +10,7 @@ import (
 // rotation keeps one certificate fresh. Only the node's own loop calls its methods; a request for a certificate is
 // waited for aside, so that a node lives on while nobody approves it.
 type rotation struct {
-	what string
-	own  *certificate
+	own *certificate
 	// answer gets what became of the request that is under way; nil: there is none.
 	answer chan *certificate
 	// notBefore is when the next try may be made.
