@@ -103,7 +103,7 @@ func (w *World) run(ctx context.Context, p *process) error {
 	}{
 		machine.New(machine.Options{
 			Control: mgr, Target: mgr, Cloud: os, Bootstrap: source, Clock: now, ClusterID: clusterID,
-			StartupTaint: v1alpha1.DefaultStartupTaint, JoinTimeout: 10 * time.Minute, Workers: 4,
+			StartupTaint: v1alpha1.DefaultStartupTaint, JoinTimeout: 10 * time.Minute, Workers: 1,
 		}),
 		set.New(set.Options{Control: mgr, Clock: now}),
 		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now}),

@@ -3,16 +3,9 @@ package chaos
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/test/kube/memory"
 )
 
@@ -24,9 +17,10 @@ const (
 	patience = time.Hour
 )
 
-// Run is one life of a Machine, from nothing to a Ready node and back, in a world that follows from the seed.
+// Run is a story, from nothing to Ready nodes and back, in a world that follows from the seed.
 type Run struct {
 	Catalog *memory.Catalog
+	Story   Story
 	Seed    uint64
 	// Crash is where the first process dies; nil: nowhere.
 	Crash *Point
@@ -49,6 +43,8 @@ type play struct {
 	process *process
 	crashes int
 	calls   []Point
+	// failed is the server that was made to fail.
+	failed string
 }
 
 // Do plays the run. An error says what is not as it must be; it must be called inside a bubble of testing/synctest.
@@ -67,32 +63,35 @@ func (r Run) Do() (out Outcome, err error) {
 		out = Outcome{Calls: p.calls, Crashed: p.crashes > 0}
 		w.close()
 	}()
-	return out, p.whole()
+	if r.Story.before != nil {
+		r.Story.before(p)
+	}
+	return out, r.Story.play(p)
 }
 
-// whole is the life of one Machine with the judgement at both ends.
-func (p *play) whole() error {
-	m, err := p.newMachine(machineName)
+// running waits until so many Machines run, and judges what is there then.
+func (p *play) running(n int) error {
+	goal := fmt.Sprintf("%d Machines run", n)
+	if err := p.until(goal, func() (bool, error) { return p.areRunning(n) }); err != nil {
+		return err
+	}
+	if err := errors.Join(p.servers(n), p.untouched()); err != nil {
+		return fmt.Errorf("once %s: %w", goal, err)
+	}
+	return nil
+}
+
+// ended waits until no Machine is left, and judges what is left of them, and how much was ever made.
+func (p *play) ended(made int) error {
+	err := p.until("no Machine is left", func() (bool, error) {
+		machines, err := p.machines()
+		return len(machines) == 0, err
+	})
 	if err != nil {
 		return err
 	}
-	if err := p.admin.Create(p.ctx, m); err != nil {
-		return fmt.Errorf("creating the Machine: %w", err)
-	}
-	if err := p.until("the Machine has a Ready node", p.running); err != nil {
-		return err
-	}
-	if err := errors.Join(p.oneServer(), p.untouched()); err != nil {
-		return fmt.Errorf("once the Machine runs: %w", err)
-	}
-	if err := p.admin.Delete(p.ctx, m); err != nil {
-		return fmt.Errorf("deleting the Machine: %w", err)
-	}
-	if err := p.until("the Machine is gone", p.gone); err != nil {
-		return err
-	}
-	if err := errors.Join(p.nothingLeft(), p.untouched(), p.madeOnce()); err != nil {
-		return fmt.Errorf("once the Machine is gone: %w", err)
+	if err := errors.Join(p.nothingLeft(), p.untouched(), p.made(made)); err != nil {
+		return fmt.Errorf("once no Machine is left: %w", err)
 	}
 	return nil
 }
@@ -114,6 +113,9 @@ func (p *play) until(goal string, reached func() (bool, error)) error {
 			}
 			p.replace()
 		default:
+		}
+		if p.run.Story.each != nil {
+			p.run.Story.each(p)
 		}
 		ok, err := reached()
 		if err != nil || ok {
@@ -140,35 +142,11 @@ func (p *play) replace() {
 	}
 }
 
-func (p *play) running() (bool, error) {
-	var m v1alpha1.Machine
-	if err := p.admin.Get(p.ctx, types.NamespacedName{Namespace: namespace, Name: machineName}, &m); err != nil {
-		return false, err
-	}
-	if m.Status.Phase == nil || *m.Status.Phase != v1alpha1.PhaseRunning || m.Status.NodeRef == nil {
-		return false, nil
-	}
-	var n corev1.Node
-	if err := p.admin.Get(p.ctx, types.NamespacedName{Name: m.Status.NodeRef.Name}, &n); err != nil {
-		return false, client.IgnoreNotFound(err)
-	}
-	started := !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.DefaultStartupTaint })
-	return started && n.Labels[v1alpha1.LabelOwnedBy] == string(m.UID), nil
-}
-
-func (p *play) gone() (bool, error) {
-	err := p.admin.Get(p.ctx, types.NamespacedName{Namespace: namespace, Name: machineName}, &v1alpha1.Machine{})
-	if apierrors.IsNotFound(err) {
-		return true, nil
-	}
-	return false, err
-}
-
 // describe says how things stand, for somebody who looks for the cause.
 func (p *play) describe() string {
 	var b strings.Builder
-	var m v1alpha1.Machine
-	if err := p.admin.Get(p.ctx, types.NamespacedName{Namespace: namespace, Name: machineName}, &m); err == nil {
+	machines, _ := p.machines()
+	for _, m := range machines {
 		fmt.Fprintf(&b, "Machine: finalizers %v, deletion %v, provider ID %v\n", m.Finalizers, m.DeletionTimestamp, m.Spec.ProviderID)
 		for _, c := range m.Status.Conditions {
 			fmt.Fprintf(&b, "  %s=%s %s %s\n", c.Type, c.Status, c.Reason, c.Message)

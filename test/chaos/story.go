@@ -1,0 +1,151 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+// Story is what happens in a run besides the crash.
+type Story struct {
+	Name string
+	// before is called when drover starts, each every second.
+	before, each func(*play)
+	play         func(*play) error
+}
+
+// Stories are all there are. The first is the plain life of one Machine.
+func Stories() []Story {
+	return []Story{
+		{Name: "a Machine comes and goes", play: func(p *play) error { return p.oneMachine(1) }},
+		{Name: "answers of the cloud get lost", before: loseAnswers, play: func(p *play) error { return p.oneMachine(1) }},
+		{Name: "the first server fails", each: failFirst, play: func(p *play) error { return p.oneMachine(2) }},
+		{Name: "a set grows, loses a server, shrinks and goes", play: (*play).oneSet},
+	}
+}
+
+// loseAnswers carries the first create of each kind out and cuts the connection instead of answering.
+func loseAnswers(p *play) {
+	for _, call := range []string{"POST /ports", "POST /floatingips", "POST /servers"} {
+		p.Cloud.Inject(sim.Fault{Call: call, Drop: true, Times: 1})
+	}
+}
+
+// failFirst puts the first server of ours that is seen into ERROR.
+func failFirst(p *play) {
+	if p.failed != "" {
+		return
+	}
+	if servers := p.ours().Servers; len(servers) > 0 && p.Cloud.FailServer(servers[0], "No valid host was found. There are not enough hosts available.") {
+		p.failed = servers[0]
+	}
+}
+
+// oneMachine makes a Machine without an owner, and deletes it when it runs.
+func (p *play) oneMachine(made int) error {
+	m, err := p.newMachine(machineName)
+	if err != nil {
+		return err
+	}
+	if err := p.admin.Create(p.ctx, m); err != nil {
+		return fmt.Errorf("creating the Machine: %w", err)
+	}
+	if err := p.running(1); err != nil {
+		return err
+	}
+	if err := p.admin.Delete(p.ctx, m); err != nil {
+		return fmt.Errorf("deleting the Machine: %w", err)
+	}
+	return p.ended(made)
+}
+
+// oneSet makes a set of two, has one server deleted behind drover's back, and takes the set down.
+func (p *play) oneSet() error {
+	m, err := p.newMachine(machineName)
+	if err != nil {
+		return err
+	}
+	labels := map[string]string{"set": "workers"}
+	set := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "workers", Namespace: namespace}}
+	set.Spec.Replicas = new(int32(2))
+	set.Spec.Selector = metav1.LabelSelector{MatchLabels: labels}
+	set.Spec.Template.Metadata.Labels = labels
+	set.Spec.Template.Spec = m.Spec
+	if err := p.admin.Create(p.ctx, set); err != nil {
+		return fmt.Errorf("creating the set: %w", err)
+	}
+	if err := p.running(2); err != nil {
+		return err
+	}
+	lost := slices.Min(p.ours().Servers)
+	if !p.Cloud.DeleteServer(lost) {
+		return fmt.Errorf("server %s could not be deleted", lost)
+	}
+	if err := p.until("the lost server is replaced", func() (bool, error) {
+		return !slices.Contains(p.ours().Servers, lost) && len(p.ours().Servers) == 2, nil
+	}); err != nil {
+		return err
+	}
+	if err := p.running(2); err != nil {
+		return err
+	}
+	if err := p.scale(set, 1); err != nil {
+		return err
+	}
+	if err := p.running(1); err != nil {
+		return err
+	}
+	if err := p.admin.Delete(p.ctx, set); err != nil {
+		return fmt.Errorf("deleting the set: %w", err)
+	}
+	return p.ended(3)
+}
+
+func (p *play) scale(set *v1alpha1.MachineSet, n int32) error {
+	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n)
+	if err := p.admin.Patch(p.ctx, set, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return fmt.Errorf("scaling the set: %w", err)
+	}
+	return nil
+}
+
+func (p *play) machines() ([]v1alpha1.Machine, error) {
+	var list v1alpha1.MachineList
+	if err := p.admin.List(p.ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing the Machines: %w", err)
+	}
+	return list.Items, nil
+}
+
+// areRunning: there are so many Machines, each with its own Ready node without the startup taint.
+func (p *play) areRunning(n int) (bool, error) {
+	machines, err := p.machines()
+	if err != nil || len(machines) != n {
+		return false, err
+	}
+	for i := range machines {
+		if ok, err := p.isRunning(&machines[i]); err != nil || !ok {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func (p *play) isRunning(m *v1alpha1.Machine) (bool, error) {
+	if m.DeletionTimestamp != nil || m.Status.Phase == nil || *m.Status.Phase != v1alpha1.PhaseRunning || m.Status.NodeRef == nil {
+		return false, nil
+	}
+	var n corev1.Node
+	if err := p.admin.Get(p.ctx, types.NamespacedName{Name: m.Status.NodeRef.Name}, &n); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	started := !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.DefaultStartupTaint })
+	return started && n.Labels[v1alpha1.LabelOwnedBy] == string(m.UID), nil
+}
