@@ -3,12 +3,16 @@ package bootstrap
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/base64"
+	"errors"
 	"io"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
 // Redacted stands where a secret stood.
@@ -23,7 +27,7 @@ var (
 )
 
 // secretKey is a key whose value is a secret, in any of the forms key: value, key=value and "key": "value".
-var secretKey = regexp.MustCompile(`(?i)["']?[\w.-]*(?:passw(?:or)?d|passphrase|secret|token|credential|api-?_?key|private-?_?key)[\w.-]*["']?\s*[:=]\s*["']?([^\s"',}]{6,})`)
+var secretKey = regexp.MustCompile(`(?i)["']?[\w.-]*(?:passw(?:or)?d|passphrase|secret|token|credential|api-?_?key|private-?_?key)[\w.-]*["']?\s*[:=]\s*["']?([^\s"',}]+)`)
 
 // bearer is a token in the header of a request.
 var bearer = regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{8,})`)
@@ -46,6 +50,26 @@ func Redact(userData []byte, printed string) string {
 		printed = replaceGroup(pattern, printed)
 	}
 	return printed
+}
+
+// Redact takes the secrets of the Machine's user data out of what its server has printed (see the function of that name).
+// It makes nothing; foreign user data that cannot be read any more is not compared with.
+func (s *Source) Redact(ctx context.Context, m *v1alpha1.Machine, config *v1alpha1.ProviderConfig, printed string) (string, error) {
+	tokens, err := s.Tokens.list(ctx, m.UID)
+	if err != nil {
+		return "", err
+	}
+	known := s.options.Site.HTTPProxy + "\n"
+	for i := range tokens {
+		known += tokenOf(&tokens[i]).String() + "\n"
+	}
+	t, err := s.foreign(ctx, m, config)
+	var problem *Problem
+	var waiting *Waiting
+	if err != nil && !errors.As(err, &problem) && !errors.As(err, &waiting) {
+		return "", err
+	}
+	return Redact([]byte(known), Redact([]byte(t.content), printed)), nil
 }
 
 // replaceGroup redacts what the pattern's one group matches, and leaves the rest of the match.
@@ -78,7 +102,8 @@ func secretsIn(userData []byte) []string {
 		}
 		for _, pattern := range []*regexp.Regexp{secretKey, bearer} {
 			for _, match := range pattern.FindAllStringSubmatch(plain, -1) {
-				found[match[1]] = true
+				// A shorter one would stand in half of all words.
+				found[match[1]] = len(match[1]) >= 6
 			}
 		}
 		for _, match := range anyUserInfo.FindAllString(plain, -1) {

@@ -8,6 +8,21 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+func TestRedactOfAWholeConsole(t *testing.T) {
+	t.Run("CAPI-25 the secrets are left out, and the cause is not", func(t *testing.T) {
+		text := Redact([]byte("secret: tiger-tiger"), "token: abcdef.0123456789abcdef\nAuthorization: Bearer abcdefgh12345678\nmy secret is tiger-tiger\ndb_password=hunter2 x\n"+
+			"-----BEGIN RSA PRIVATE KEY-----\nMIIB\n-----END RSA PRIVATE KEY-----\nkubelet: failed to start")
+		for _, secret := range []string{"abcdef.0123456789abcdef", "abcdefgh12345678", "tiger-tiger", "hunter2", "MIIB"} {
+			if strings.Contains(text, secret) {
+				t.Errorf("%q is still in %q", secret, text)
+			}
+		}
+		if !strings.Contains(text, "kubelet: failed to start") {
+			t.Errorf("too much is left out: %q", text)
+		}
+	})
+}
+
 func TestRedact(t *testing.T) {
 	foreign := input("ubuntu", "{}")
 	foreign.Provider.OverwriteCloudConfig = ptr.To("#cloud-config\npassword: 'hunter2secret'\nwrite_files:\n- content: |\n    -----BEGIN PRIVATE KEY-----\n    MC4CAQAwBQYDK2VwBCIEIHxy\n    -----END PRIVATE KEY-----\n    API_KEY=k3yk3yk3y\n")

@@ -280,3 +280,24 @@ func TestCheckOfTheSeedsManifest(t *testing.T) {
 		}
 	})
 }
+
+func TestRedactKnowsTheMachinesOwnUserData(t *testing.T) {
+	_, _, m := family()
+	m.OwnerReferences = nil
+	s, c := newSource(t, func(o *Options) { o.Site.HTTPProxy = "http://me:pr0xyword@proxy:3128" }, m)
+	config := &v1alpha1.ProviderConfig{OperatingSystem: "ubuntu", OverwriteCloudConfig: ptr.To("password: tiger-tiger\n<<BOOTSTRAP_TOKEN>>")}
+	if _, err := s.UserData(t.Context(), m, config); err != nil {
+		t.Fatal(err)
+	}
+	token, err := s.Tokens.Ensure(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Redact(t.Context(), m, config, "a tiger-tiger b "+token.Secret+" c pr0xyword d")
+	if want := "a [redacted] b [redacted] c [redacted] d"; err != nil || got != want {
+		t.Errorf("got %q, error %v", got, err)
+	}
+	if n := tokensIn(t, c); n != 1 {
+		t.Errorf("%d tokens", n)
+	}
+}
