@@ -53,7 +53,16 @@ type subnet struct {
 
 type securityGroup struct {
 	thing
-	Created string `json:"created_at"`
+	Created     string      `json:"created_at"`
+	Description string      `json:"description"`
+	Rules       []groupRule `json:"security_group_rules"`
+}
+
+// groupRule is what a security group lets through.
+type groupRule struct {
+	Direction string `json:"direction"`
+	Family    string `json:"ethertype"`
+	From      string `json:"remote_group_id"`
 }
 
 type zone struct {

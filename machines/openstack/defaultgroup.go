@@ -8,24 +8,35 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/rules"
+
+	"github.com/drover-project/drover/machines/fault"
 )
 
 // defaultSecurityGroup is used by specs that name none (machine-controller's name). It lets its members reach each
 // other.
 const defaultSecurityGroup = "kubernetes-v1"
 
+// defaultGroupDescription tells the groups that drover made from others of that name.
+const defaultGroupDescription = "nodes of a Kubernetes cluster reach each other; made by drover"
+
 // defaultGroup finds the group, or makes it once. When two have been made, by two programs at the same time, the oldest
-// counts for everybody.
+// counts for everybody. One that drover made without getting to its rules is completed.
 func (c *catalog) defaultGroup(ctx context.Context) (securityGroup, error) {
 	return lookup(c.cache, c.key("security group", defaultSecurityGroup), func() (securityGroup, error) {
 		all, err := c.securityGroups(ctx, defaultSecurityGroup)
 		if err != nil {
 			return securityGroup{}, err
 		}
+		var g securityGroup
 		if len(all) > 0 {
-			return oldest(all), nil
+			g = oldest(all)
+		} else if g, err = c.makeDefaultGroup(ctx); err != nil {
+			return securityGroup{}, err
 		}
-		return c.makeDefaultGroup(ctx)
+		if g.Description != defaultGroupDescription {
+			return g, nil
+		}
+		return g, c.addRules(ctx, g)
 	})
 }
 
@@ -39,27 +50,37 @@ func oldest(all []securityGroup) securityGroup {
 }
 
 func (c *catalog) makeDefaultGroup(ctx context.Context) (securityGroup, error) {
-	var made securityGroup
+	made := securityGroup{Description: defaultGroupDescription}
 	making := call{service: networkService, doing: "creating security group " + defaultSecurityGroup}
 	err := c.session.do(ctx, making, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		g, err := groups.Create(ctx, client, groups.CreateOpts{
-			Name: defaultSecurityGroup, Description: "nodes of a Kubernetes cluster reach each other; made by drover",
-		}).Extract()
-		if err != nil {
-			return err
+		g, err := groups.Create(ctx, client, groups.CreateOpts{Name: defaultSecurityGroup, Description: defaultGroupDescription}).Extract()
+		if err == nil {
+			made.ID, made.Name = g.ID, g.Name
 		}
-		made.ID, made.Name = g.ID, g.Name
-		for _, family := range []rules.RuleEtherType{rules.EtherType4, rules.EtherType6} {
+		return err
+	})
+	return made, err
+}
+
+// addRules adds the rules that the group does not have yet: everything from its own members, in both families.
+func (c *catalog) addRules(ctx context.Context, g securityGroup) error {
+	for _, family := range []rules.RuleEtherType{rules.EtherType4, rules.EtherType6} {
+		has := func(r groupRule) bool {
+			return r.Direction == string(rules.DirIngress) && r.Family == string(family) && r.From == g.ID
+		}
+		if slices.ContainsFunc(g.Rules, has) {
+			continue
+		}
+		adding := call{service: networkService, doing: "creating a rule of security group " + defaultSecurityGroup}
+		err := c.session.do(ctx, adding, func(ctx context.Context, client *gophercloud.ServiceClient) error {
 			_, err := rules.Create(ctx, client, rules.CreateOpts{
 				Direction: rules.DirIngress, EtherType: family, SecGroupID: g.ID, RemoteGroupID: g.ID,
 			}).Extract()
-			if err != nil {
-				// A group without its rules would be found and used the next time.
-				_ = groups.Delete(ctx, client, g.ID).ExtractErr()
-				return err
-			}
+			return err
+		})
+		if err != nil && !fault.Is(err, fault.Conflict) {
+			return err
 		}
-		return nil
-	})
-	return made, err
+	}
+	return nil
 }

@@ -312,6 +312,39 @@ func TestTheDefaultSecurityGroupIsMadeOnce(t *testing.T) {
 	}
 }
 
+func TestADefaultSecurityGroupWithoutItsRulesIsCompleted(t *testing.T) {
+	for name, f := range map[string]sim.Fault{
+		"the answer to the group got lost": {Call: "POST /security-groups", Drop: true, Times: 1},
+		"a rule was refused":               {Call: "POST /security-group-rules", Status: http.StatusInternalServerError, After: 1, Times: 1},
+		"the answer to a rule got lost":    {Call: "POST /security-group-rules", Drop: true, Times: 1},
+	} {
+		t.Run("MC-41 "+name, func(t *testing.T) {
+			b := newBench(t)
+			i := b.synced(newMachine(t, "a", seedFields().with("securityGroups", nil)))
+			b.sim.Inject(f)
+			if err := i.EnsurePorts(b.ctx); err == nil {
+				t.Fatal("nothing went wrong")
+			}
+			if err := i.EnsurePorts(b.ctx); err != nil {
+				t.Fatal(err)
+			}
+			all, err := b.connectionOf("uid-a").catalog.securityGroups(b.ctx, defaultSecurityGroup)
+			if err != nil || len(all) != 1 {
+				t.Fatalf("got %d groups, %v", len(all), err)
+			}
+			own := 0
+			for _, r := range all[0].Rules {
+				if r.From == all[0].ID && r.Direction == "ingress" {
+					own++
+				}
+			}
+			if own != 2 {
+				t.Errorf("%d rules for its own members: %+v", own, all[0].Rules)
+			}
+		})
+	}
+}
+
 func TestAPortThatVanishedIsMadeAgain(t *testing.T) {
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", seedFields()))
