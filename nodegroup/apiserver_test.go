@@ -41,13 +41,13 @@ func (l *lossy) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // site is a real API server with the kinds, and Groups over it.
 type site struct {
-	t      *testing.T
+	t      testing.TB
 	client client.Client
 	groups *Groups
 	lossy  *lossy
 }
 
-func newSite(t *testing.T) *site {
+func newSite(t testing.TB) *site {
 	t.Helper()
 	control := kube.ForTest(t, kube.Options{})
 	s := &site{t: t, lossy: &lossy{}}

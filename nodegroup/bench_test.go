@@ -92,3 +92,13 @@ func BenchmarkReads(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkRefresh_CA_C16 is a Refresh at which nothing has happened.
+func BenchmarkRefresh_CA_C16(b *testing.B) {
+	bench := newBench(b, large(15_000, 500))
+	for b.Loop() {
+		if err := bench.groups.Refresh(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -9,18 +9,18 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// increase adds delta to the size as it is now, never beyond the maximum: less than was asked for would make the
+// increase adds delta to a size, never beyond the maximum: less than was asked for would make the
 // autoscaler wait for nodes that nobody makes (CA-C57).
-func increase(g *group, delta int32) (change, error) {
+func increase(g *group, from, delta int32) (change, error) {
 	if g.refusal != "" {
 		return change{}, refuse(FailedPrecondition, "increasing %s: %s", g.id, g.refusal)
 	}
 	if g.frozen != "" {
 		return change{}, refuse(FailedPrecondition, "increasing %s: %s", g.id, g.frozen)
 	}
-	size := int64(g.target) + int64(delta)
+	size := int64(from) + int64(delta)
 	if size > int64(g.max) {
-		return change{}, refuse(FailedPrecondition, "increasing %s by %d: its size is %d and its maximum %d", g.id, delta, g.target, g.max)
+		return change{}, refuse(FailedPrecondition, "increasing %s by %d: its size is %d and its maximum %d", g.id, delta, from, g.max)
 	}
 	return change{replicas: int32(size)}, nil
 }

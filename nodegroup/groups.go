@@ -73,6 +73,7 @@ type Groups struct {
 	contact    contact
 	lag        lag
 	locks      locks
+	orders     orders
 	inbox      inbox
 	synced     chan struct{}
 

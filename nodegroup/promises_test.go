@@ -1,8 +1,10 @@
 package nodegroup
 
 import (
+	"context"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -275,4 +277,56 @@ func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {
 		second.loop(t, 6)
 		b.expect(p, 6)
 	})
+}
+
+func TestOrdersThatWaitAreWrittenTogether(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 0, 0, 10)
+	b := newBench(t, w)
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	b.beforePatch = func(n int32) error {
+		if n == 1 {
+			close(begun)
+			<-goOn
+		}
+		return nil
+	}
+	answers := make(chan error, 20)
+	call := func(ctx context.Context) {
+		go func() { answers <- b.groups.IncreaseSize(ctx, p.id(), 2) }()
+	}
+	call(t.Context())
+	<-begun
+	for range 6 {
+		call(t.Context())
+	}
+	gone, leave := context.WithCancel(t.Context())
+	call(gone)
+	for len(b.waiting(p)) < 7 {
+		runtime.Gosched()
+	}
+	leave()
+	wantKind(t, <-answers, Unavailable)
+	close(goOn)
+	kinds := map[Kind]int{}
+	for range 7 {
+		kinds[KindOf(<-answers)]++
+	}
+	t.Run("CA-C57 CA-C59 each that fits is there, each that does not is refused", func(t *testing.T) {
+		if kinds[""] != 5 || kinds[FailedPrecondition] != 2 {
+			t.Errorf("the answers are %v", kinds)
+		}
+		b.expect(p, 10)
+	})
+	t.Run("CA-C12 one that was given up before is not there", func(t *testing.T) {
+		if b.patches.Load() != 2 || len(b.waiting(p)) != 0 {
+			t.Errorf("%d writes, %d wait", b.patches.Load(), len(b.waiting(p)))
+		}
+	})
+}
+
+func (b *bench) waiting(p *pool) []*order {
+	b.groups.orders.mu.Lock()
+	defer b.groups.orders.mu.Unlock()
+	return slices.Clone(b.groups.orders.waiting[p.id()])
 }

@@ -10,10 +10,11 @@ func (g *Groups) IncreaseSize(ctx context.Context, id string, delta int32) error
 	if delta <= 0 {
 		return refuse(InvalidArgument, "increasing %s by %d: the delta must be positive", id, delta)
 	}
-	return g.resize(ctx, id, resize{
-		reason: "IncreasedSize", grows: true,
-		decide: func(_ *Snapshot, grp *group) (change, error) { return increase(grp, delta) },
-	})
+	err := g.order(ctx, id, delta)
+	if err != nil {
+		g.metrics.failed("IncreasedSize", err)
+	}
+	return err
 }
 
 // DeleteNodes removes exactly the Machines of these nodes and lowers the size by as many, in one conditional write; all

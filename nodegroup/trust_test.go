@@ -133,7 +133,7 @@ func TestAFrozenGroup(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), FailedPrecondition)
 		b.expect(p, 3)
 	})
-	t.Run("CA-C19 stays on the list", func(t *testing.T) {
+	t.Run("CA-C19 CA-C24 stays on the list, and says what it is", func(t *testing.T) {
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 		if got := b.groups.List(); len(got) != 1 || got[0].Debug != p.id()+" (min 0, max 10, target 3, frozen)" {
 			t.Errorf("CA-C24 the groups are %+v", got)

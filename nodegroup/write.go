@@ -31,8 +31,6 @@ type resize struct {
 	asked int64
 	// decide says what to write, given what is known now. It may be asked several times.
 	decide func(*Snapshot, *group) (change, error)
-	// grows: it orders Machines, which somebody must make.
-	grows bool
 }
 
 // errConflict: the deployment has changed since the decision, and our write did not land.
@@ -41,9 +39,14 @@ var errConflict = errors.New("the deployment has changed")
 // locks are one lock per group; waiting for one ends with the caller's context.
 type locks struct{ byID sync.Map }
 
-func (l *locks) take(ctx context.Context, id string) (release func(), err error) {
+// of gives the lock of a group: who can put something in has it, until it takes it out again.
+func (l *locks) of(id string) chan struct{} {
 	slot, _ := l.byID.LoadOrStore(id, make(chan struct{}, 1))
-	lock := slot.(chan struct{})
+	return slot.(chan struct{})
+}
+
+func (l *locks) take(ctx context.Context, id string) (release func(), err error) {
+	lock := l.of(id)
 	select {
 	case lock <- struct{}{}:
 		return func() { <-lock }, nil
@@ -52,8 +55,7 @@ func (l *locks) take(ctx context.Context, id string) (release func(), err error)
 	}
 }
 
-// resize decides and writes, one call per group at a time. Once begun it is finished even when the caller goes away: a
-// caller that has given up must be able to rely on all or nothing (CA-C12, C77).
+// resize decides and writes, one call per group at a time.
 func (g *Groups) resize(ctx context.Context, id string, r resize) error {
 	err := g.change(ctx, id, r)
 	if err != nil {
@@ -63,11 +65,8 @@ func (g *Groups) resize(ctx context.Context, id string, r resize) error {
 }
 
 func (g *Groups) change(ctx context.Context, id string, r resize) error {
-	e, err := g.entry(id)
+	e, err := g.begin(id, false)
 	if err != nil {
-		return err
-	}
-	if err := g.trusted(r); err != nil {
 		return err
 	}
 	release, err := g.locks.take(ctx, id)
@@ -78,10 +77,16 @@ func (g *Groups) change(ctx context.Context, id string, r resize) error {
 	if ctx.Err() != nil {
 		return unavailable(ctx.Err(), "beginning to change %s, nothing was changed", id)
 	}
+	return g.carryOut(ctx, e, r)
+}
+
+// carryOut writes, again while others are faster. Once begun it is finished even when the caller goes away: a caller that
+// has given up must be able to rely on all or nothing (CA-C12, C77). The caller has the group's lock.
+func (g *Groups) carryOut(ctx context.Context, e *entry, r resize) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeDeadline)
 	defer cancel()
 	for range conflicts {
-		err := g.attempt(ctx, id, r)
+		err := g.attempt(ctx, e.id, r)
 		if !errors.Is(err, errConflict) {
 			return err
 		}
@@ -89,16 +94,21 @@ func (g *Groups) change(ctx context.Context, id string, r resize) error {
 			return err
 		}
 	}
-	return refuse(Unavailable, "changing %s: others changed it %d times in a row, nothing was changed", id, conflicts)
+	return refuse(Unavailable, "changing %s: others changed it %d times in a row, nothing was changed", e.id, conflicts)
 }
 
-// trusted refuses a change while what we know may be wrong, and an order that nobody would carry out.
-func (g *Groups) trusted(r resize) error {
-	now := g.clock.Now()
-	if err := g.contact.check(now); err != nil || !r.grows {
-		return err
+// begin finds the group that is to be changed, and refuses while what we know may be wrong, and an order that nobody would
+// carry out.
+func (g *Groups) begin(id string, grows bool) (*entry, error) {
+	e, err := g.entry(id)
+	if err != nil {
+		return nil, err
 	}
-	return g.contact.checkLeader(now)
+	now := g.clock.Now()
+	if err := g.contact.check(now); err != nil || !grows {
+		return e, err
+	}
+	return e, g.contact.checkLeader(now)
 }
 
 // attempt decides on the newest version that is known and writes it if nobody has changed it since.
