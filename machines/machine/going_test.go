@@ -331,3 +331,34 @@ func TestNodeThatIsMissing(t *testing.T) {
 		}
 	})
 }
+
+func TestWritesOfALife(t *testing.T) {
+	b := joined(t, owned)
+	t.Run("from nothing to Ready at most five writes of the Machine, and none repeats a value", func(t *testing.T) {
+		if n := b.patches.count["*v1alpha1.Machine"]; n == 0 || n > 5 || b.patches.count["*v1.Node"] != 1 || len(b.patches.idle) > 0 {
+			t.Errorf("%v; without change: %v", b.patches.count, b.patches.idle)
+		}
+	})
+	t.Run("a drain that is blocked is written once, however often it is looked at", func(t *testing.T) {
+		b.create(stubborn("p"))
+		b.end()
+		b.pass()
+		before := b.patches.count["*v1alpha1.Machine"]
+		for range 100 {
+			b.wait(10 * time.Second)
+			b.pass()
+		}
+		if n := b.patches.count["*v1alpha1.Machine"] - before; n != 0 || len(b.patches.idle) > 0 {
+			t.Errorf("%d writes; without change: %v", n, b.patches.idle)
+		}
+	})
+	t.Run("and from there to its end few follow", func(t *testing.T) {
+		before := b.patches.count["*v1alpha1.Machine"]
+		b.annotate(v1alpha1.AnnotationDrainTimeout, "1s")
+		b.pass()
+		b.pass()
+		if n := b.patches.count["*v1alpha1.Machine"] - before; b.read().Name != "" || n > 2 || len(b.patches.idle) > 0 {
+			t.Errorf("%d writes; without change: %v", n, b.patches.idle)
+		}
+	})
+}

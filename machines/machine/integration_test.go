@@ -11,11 +11,13 @@ import (
 	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -49,7 +51,7 @@ import (
 // world is a real control plane with the Machine controller and the approver on it, a cloud in memory, and a simulated
 // kubelet in each of its servers.
 type world struct {
-	t        *testing.T
+	t        testing.TB
 	ctx      context.Context
 	kube     *kube.Cluster
 	client   client.Client
@@ -64,7 +66,7 @@ type world struct {
 	kubelets sync.WaitGroup
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &world{t: t, ctx: ctx, cloud: newFakeCloud(), userData: map[string][]byte{}, names: map[string]string{}, stop: map[string]context.CancelFunc{}}
@@ -81,7 +83,6 @@ func newWorld(t *testing.T) *world {
 	w.must(deploy.Apply(ctx, w.client, "crds", "policies"))
 	// Somewhere for evicted pods to go: without it nothing is evicted.
 	w.must(w.client.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}}))
-	ctrl.SetLogger(zap.New(zap.UseDevMode(true), zap.WriteTo(t.Output())))
 	mgr, err := ctrl.NewManager(&config, ctrl.Options{Scheme: scheme, Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)}, Metrics: server.Options{BindAddress: "0"}, Logger: zap.New(zap.UseDevMode(true), zap.WriteTo(t.Output()))})
 	w.must(err)
 	source := bootstrap.New(bootstrap.Options{Control: mgr, Target: mgr, Clock: clock.RealClock{}, Rand: rand.Reader, StartupTaint: v1alpha1.DefaultStartupTaint})
@@ -217,7 +218,13 @@ func startupTaint(n *corev1.Node) bool {
 	return false
 }
 
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard()) // each manager has a logger of its own
+	os.Exit(m.Run())
+}
+
 func TestLifeOnARealControlPlane(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	m := w.create("alone", nil)
 	w.until(m, "it has a server", hasServer)
@@ -404,6 +411,7 @@ func (w *world) testDrain(t *testing.T, m *v1alpha1.Machine) {
 }
 
 func TestTroubleOnARealControlPlane(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	t.Run("MC-52 MCM-41 a node that is another's is not taken", func(t *testing.T) {
 		w.must(w.client.Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "taken"}, Spec: corev1.NodeSpec{ProviderID: "openstack:///11111111-2222-3333-4444-555555555555"}}))

@@ -150,6 +150,7 @@ func (p *pool) torment() (shown int) {
 }
 
 func TestAGroupAtItsMinimumUnderAStandingQuotaError(t *testing.T) {
+	t.Parallel()
 	p := newPool(t)
 	p.cloud.full = fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for cores: 20 of 20")
 	p.create("3")

@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,6 +25,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
@@ -60,6 +63,38 @@ type bench struct {
 	clock   *clocktesting.FakePassiveClock
 	machine *machine.Reconciler
 	key     client.ObjectKey
+	patches patches
+}
+
+// patches counts the patches of each kind, and those that changed nothing.
+type patches struct {
+	count map[string]int
+	idle  []string
+}
+
+func (p *patches) patch(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	data, err := patch.Data(o)
+	if err != nil {
+		return err
+	}
+	before := o.DeepCopyObject().(client.Object)
+	if err := c.Get(ctx, client.ObjectKeyFromObject(o), before); err != nil {
+		return err
+	}
+	if err := c.Patch(ctx, o, patch, opts...); err != nil {
+		return err
+	}
+	after := o.DeepCopyObject().(client.Object)
+	after.SetResourceVersion(before.GetResourceVersion())
+	kind := fmt.Sprintf("%T", o)
+	if equality.Semantic.DeepEqual(before, after) {
+		p.idle = append(p.idle, kind+" "+string(data))
+	}
+	if p.count == nil {
+		p.count = map[string]int{}
+	}
+	p.count[kind]++
+	return nil
 }
 
 func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
@@ -87,6 +122,7 @@ func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 	builder.WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })
 	b := &bench{t: t, cloud: newFakeCloud(), clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), key: client.ObjectKeyFromObject(m)}
 	b.cloud.created = b.clock.Now
+	builder.WithInterceptorFuncs(interceptor.Funcs{Patch: b.patches.patch})
 	b.memory = &memory{client: builder.Build(), events: events.NewFakeRecorder(1000), config: &rest.Config{Host: api.URL, TLSClientConfig: rest.TLSClientConfig{CAData: []byte("ca")}}}
 	b.restart()
 	return b
