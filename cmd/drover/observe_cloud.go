@@ -59,6 +59,12 @@ func (i observedInstance) DeleteServer(context.Context) error {
 	return nil
 }
 
+// DeleteFailed changes nothing; its end is waited for.
+func (i observedInstance) DeleteFailed(context.Context) error {
+	i.note("delete failed server")
+	return nil
+}
+
 // Release changes nothing, and is never done.
 func (i observedInstance) Release(context.Context) (bool, error) {
 	i.note("release ports, floating IP and volumes")

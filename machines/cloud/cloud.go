@@ -54,6 +54,8 @@ type Instance interface {
 
 	// DeleteServer asks for every server of this Machine to be deleted; asking again within the back-off is no call.
 	DeleteServer(ctx context.Context) error
+	// DeleteFailed is DeleteServer for those servers of the Machine only that are in ERROR: another may work.
+	DeleteFailed(ctx context.Context) error
 	// Release deletes floating IP, ports and recorded volumes. Called once Observe shows no server. Done when it
 	// returns true.
 	Release(ctx context.Context) (bool, error)

@@ -181,6 +181,8 @@ func (i *fakeInstance) DeleteServer(context.Context) error {
 	return nil
 }
 
+func (i *fakeInstance) DeleteFailed(ctx context.Context) error { return i.DeleteServer(ctx) }
+
 func (i *fakeInstance) Release(context.Context) (bool, error) {
 	i.cloud.mu.Lock()
 	defer i.cloud.mu.Unlock()

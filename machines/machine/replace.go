@@ -27,7 +27,7 @@ func (r *Reconciler) replaceServer(ctx context.Context, p *pass) (bool, error) {
 		return false, err
 	}
 	p.soonest(pollCloud)
-	if err := p.instance.DeleteServer(ctx); err != nil {
+	if err := p.instance.DeleteFailed(ctx); err != nil {
 		ctrl.LoggerFrom(ctx).Info("Deleting a failed server did not work yet", "server", server.ID, "cause", err.Error())
 	}
 	return false, nil

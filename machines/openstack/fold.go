@@ -255,7 +255,8 @@ func (inv *inventory) concerned(ids []string) change {
 	return c
 }
 
-// choose gives the server that counts among several of one Machine: the one that it names, else the oldest.
+// choose gives the server that counts among several of one Machine: the one that it names, else the oldest that has not
+// failed, else the oldest.
 func choose(servers []*knownServer, serverID string) *knownServer {
 	if len(servers) == 0 {
 		return nil
@@ -265,6 +266,11 @@ func choose(servers []*knownServer, serverID string) *knownServer {
 		case a.ID == serverID:
 			return -1
 		case b.ID == serverID:
+			return 1
+		case (a.Status == statusError) != (b.Status == statusError):
+			if b.Status == statusError {
+				return -1
+			}
 			return 1
 		case !a.Created.Equal(b.Created):
 			return a.Created.Compare(b.Created)

@@ -120,6 +120,19 @@ func TestChooseTakesTheNamedOneElseTheOldest(t *testing.T) {
 	if got := choose(all, ""); got.ID != "a" {
 		t.Errorf("got %s, want the oldest", got.ID)
 	}
+	all[0].Status = statusError
+	if got := choose(all[:1], ""); got != all[0] {
+		t.Errorf("of one that failed: %+v", got)
+	}
+	for _, k := range all {
+		k.Status = statusError
+		if k.ID == "b" {
+			k.Status = statusActive
+		}
+	}
+	if got := choose(all, ""); got.ID != "b" {
+		t.Errorf("MCM-40 a server that failed counts before one that works: %s", got.ID)
+	}
 	if choose(nil, "") != nil {
 		t.Error("nothing is chosen from nothing")
 	}

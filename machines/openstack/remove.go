@@ -15,11 +15,20 @@ import (
 // DeleteServer asks for every server of the Machine to be deleted, each at most once per back-off (30 s, doubling to
 // 5 min). A 404 is no proof (Nova says so of a server that it has just begun to make): Observe finds out.
 func (i *instance) DeleteServer(ctx context.Context) error {
+	return i.deleteServers(ctx, func(*knownServer) bool { return true })
+}
+
+// DeleteFailed does so with the servers in ERROR alone: of a create with an unknown outcome there may be another one.
+func (i *instance) DeleteFailed(ctx context.Context) error {
+	return i.deleteServers(ctx, func(k *knownServer) bool { return k.Status == statusError })
+}
+
+func (i *instance) deleteServers(ctx context.Context, which func(*knownServer) bool) error {
 	p, err := i.ready()
 	if err != nil {
 		return err
 	}
-	for _, target := range i.deletable(p) {
+	for _, target := range i.deletable(p, which) {
 		err := i.deleteServer(ctx, target)
 		p.asked(target.id, err)
 		p.kick()
@@ -58,15 +67,15 @@ func (i *instance) deleteServer(ctx context.Context, t target) error {
 	return err
 }
 
-// deletable gives the servers whose turn it is.
-func (i *instance) deletable(p *project) []target {
+// deletable gives those of the servers whose turn it is.
+func (i *instance) deletable(p *project, which func(*knownServer) bool) []target {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	living, _ := p.inventory.ofMachine(i.subject.uid, i.serverID)
 	now := p.clock.Now()
 	var turn []target
 	for _, k := range living {
-		if k.asked.IsZero() || now.Sub(k.asked) >= deleteBackoff(k.times) {
+		if which(k) && (k.asked.IsZero() || now.Sub(k.asked) >= deleteBackoff(k.times)) {
 			turn = append(turn, target{k.ID, k.times >= forceAfter})
 		}
 	}
