@@ -2,7 +2,6 @@ package autoscaler
 
 import (
 	"context"
-	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,6 +9,12 @@ import (
 
 // fakeReason is the annotation by which a provider tells why an instance without a node is deleted.
 const fakeReason = "k8s.io/cluster-autoscaler/fake-node-reason"
+
+// The reasons.
+const (
+	reasonUnregistered = "unregistered"
+	reasonFailed       = "create-error"
+)
 
 // fakeNode stands for an instance that has no node: its name and provider ID are the instance's.
 func fakeNode(i Instance, reason string) *corev1.Node {
@@ -19,64 +24,128 @@ func fakeNode(i Instance, reason string) *corev1.Node {
 	}
 }
 
-// removeUnregistered deletes instances that never became a node, as far as the minimum allows.
+// revertLate takes back scale-ups that were not fulfilled in time: the whole of each, also when most of its nodes came.
+func (a *Autoscaler) revertLate(ctx context.Context, v *View) {
+	for i := range v.Groups {
+		g := &v.Groups[i]
+		increase, late := a.memory.late(v, g)
+		if !late {
+			continue
+		}
+		a.o.Log.Info("Scale-up timed out", "group", g.ID, "increase", increase)
+		a.backOff(v, g)
+		if err := a.provider.decrease(ctx, g.ID, increase); err != nil {
+			a.o.Log.Error(err, "Taking a scale-up back failed", "group", g.ID)
+		}
+	}
+}
+
+// backOff makes a group back off. Of a group without a template the original cannot remember it.
+func (a *Autoscaler) backOff(v *View, g *GroupView) {
+	if g.Template != nil {
+		a.memory.stumbled(g.ID, v.Now, a.o)
+	}
+}
+
+// backOffFailed makes groups whose scale-up has new failures back off.
+func (a *Autoscaler) backOffFailed(v *View) {
+	fresh := a.memory.newlyFailed(v)
+	for i := range v.Groups {
+		g := &v.Groups[i]
+		failed := fresh[g.ID]
+		if _, growing := a.memory.requests[g.ID]; !growing || len(failed) == 0 {
+			continue
+		}
+		a.o.Log.Info("Group backs off", "group", g.ID, "code", failed[0].Code, "message", failed[0].Message)
+		a.memory.fell(g.ID, len(failed))
+		a.backOff(v, g)
+	}
+}
+
+// removeUnregistered deletes instances that never became a node, as far as the minimum allows. When one group fails, the
+// rest waits for the next loop.
 func (a *Autoscaler) removeUnregistered(ctx context.Context, v *View) error {
 	for i := range v.Groups {
 		g := &v.Groups[i]
 		long := a.memory.longUnregistered(v, g)
-		long = long[:min(len(long), max(0, g.Target-g.Min))]
 		if len(long) == 0 {
 			continue
 		}
-		var fakes []*corev1.Node
-		for _, instance := range long {
-			fake := fakeNode(instance, "unregistered")
-			owner, err := a.provider.forNode(ctx, fake)
-			if err != nil {
-				return err
-			}
-			if owner.ID == g.ID {
-				fakes = append(fakes, fake)
-			}
+		fakes, err := a.resolve(ctx, v, long)
+		if err != nil || len(fakes[g.ID]) == 0 {
+			return err
 		}
-		if len(fakes) == 0 {
+		size, err := a.provider.targetSize(ctx, g.ID)
+		if err != nil {
+			a.o.Log.Error(err, "Size is unknown", "group", g.ID)
 			continue
 		}
-		a.o.Log.Info("Removing instances that never became nodes", "group", g.ID, "count", len(fakes))
-		if err := a.provider.delete(ctx, g.ID, fakes...); err != nil {
+		nodes := fakes[g.ID]
+		nodes = nodes[:min(len(nodes), max(0, size-g.Min))]
+		if len(nodes) == 0 {
+			continue
+		}
+		a.o.Log.Info("Removing instances that never became nodes", "group", g.ID, "count", len(nodes))
+		if err := a.provider.delete(ctx, g.ID, nodes...); err != nil {
 			a.o.Log.Error(err, "Removing unregistered instances failed", "group", g.ID)
 			return nil
 		}
-		delete(a.instances, g.ID)
+		a.instances.invalidate(g.ID)
 	}
 	return nil
 }
 
-// removeFailed deletes instances that the cloud could not make, every loop while they are reported, and makes groups
-// with new ones back off.
-func (a *Autoscaler) removeFailed(ctx context.Context, v *View, fresh map[string][]Instance) error {
-	var failures []error
+// resolve asks whose instances these are.
+func (a *Autoscaler) resolve(ctx context.Context, v *View, instances []Instance) (map[string][]*corev1.Node, error) {
+	out := map[string][]*corev1.Node{}
+	for _, instance := range instances {
+		fake := fakeNode(instance, reasonUnregistered)
+		owner, err := a.provider.forNode(ctx, fake)
+		if err != nil || owner.ID == "" {
+			a.o.Log.Info("Nobody knows an unregistered instance", "instance", instance.ID, "error", err)
+			continue
+		}
+		if !v.lists(owner.ID) {
+			return nil, unlistedError{instance.ID, owner.ID}
+		}
+		out[owner.ID] = append(out[owner.ID], fake)
+	}
+	return out, nil
+}
+
+// unlistedError is what crashes the original: the group of an instance is not among those that are listed (CA-C30).
+type unlistedError struct{ instance, group string }
+
+func (e unlistedError) Error() string {
+	return "instance " + e.instance + ": its group " + e.group + " is not listed; the original would crash here"
+}
+
+func (v *View) lists(group string) bool {
+	for i := range v.Groups {
+		if v.Groups[i].ID == group {
+			return true
+		}
+	}
+	return false
+}
+
+// removeFailed deletes instances that the cloud could not make, every loop while they are reported.
+func (a *Autoscaler) removeFailed(ctx context.Context, v *View) {
 	for i := range v.Groups {
 		g := &v.Groups[i]
-		if _, growing := a.memory.requests[g.ID]; growing && len(fresh[g.ID]) > 0 {
-			a.memory.stumbled(g.ID, v.Now, a.o.InitialBackoff, a.o.MaxBackoff)
-			a.o.Log.Info("Group backs off", "group", g.ID, "code", fresh[g.ID][0].Code, "message", fresh[g.ID][0].Message)
-		}
-		failed := g.failed()
-		if len(failed) == 0 {
-			continue
-		}
 		var fakes []*corev1.Node
-		for _, instance := range failed {
-			fakes = append(fakes, fakeNode(instance, "create-error"))
+		for _, instance := range g.failed() {
+			fakes = append(fakes, fakeNode(instance, reasonFailed))
+		}
+		if len(fakes) == 0 {
+			continue
 		}
 		if err := a.provider.delete(ctx, g.ID, fakes...); err != nil {
-			failures = append(failures, err)
+			a.o.Log.Error(err, "Removing failed instances failed", "group", g.ID)
 			continue
 		}
-		delete(a.instances, g.ID)
+		a.instances.invalidate(g.ID)
 	}
-	return errors.Join(failures...)
 }
 
 // fixSizes lowers targets whose nodes never came. An error ends the loop for all groups, as in the original.
@@ -103,41 +172,76 @@ func (a *Autoscaler) grow(ctx context.Context, v *View) (bool, error) {
 	grown := false
 	for _, w := range wanted {
 		if err := a.provider.increase(ctx, w.Group, w.Delta); err != nil {
-			a.memory.stumbled(w.Group, v.Now, a.o.InitialBackoff, a.o.MaxBackoff)
+			a.memory.stumbled(w.Group, v.Now, a.o)
 			return grown, err
 		}
 		a.o.Log.Info("Scaled up", "group", w.Group, "by", w.Delta, "reason", w.Reason)
-		// The original asks for the provision time here; if that failed, it would forget the scale-up.
+		grown = true
+		a.instances.invalidate(w.Group)
+		// The original asks for the provision time here; when that fails, it forgets that it has scaled up.
 		if _, err := a.settings(ctx, w.Group); err != nil {
-			return true, err
+			a.o.Log.Error(err, "A scale-up is forgotten", "group", w.Group)
+			continue
 		}
 		a.memory.grew(w.Group, w.Delta, v.Now)
-		delete(a.instances, w.Group)
-		grown = true
 	}
 	return grown, nil
 }
 
-// shrink removes nodes that have been unneeded for long enough, unless the cluster has just grown.
-func (a *Autoscaler) shrink(ctx context.Context, v *View) bool {
-	candidates := unneeded(v, a.remover.inFlight())
+// shrink removes nodes that have been unneeded for long enough, unless the cluster has just grown, or a removal failed.
+func (a *Autoscaler) shrink(ctx context.Context, v *View) (bool, error) {
+	sizes, settings, err := a.candidates(ctx, v)
+	if err != nil {
+		return false, err
+	}
+	candidates := unneeded(v, settings, spareOf(v, sizes, a.remover.inFlight()))
 	seen := map[string]bool{}
 	for _, c := range candidates {
 		seen[c.Node.Name] = true
 	}
 	keep(a.memory.unneeded, seen, v.Now)
-	if v.Now.Sub(a.memory.lastAdd) < a.o.ScaleDownDelayAfterAdd || len(v.Pending) > 0 {
-		return false
+	if v.Now.Sub(a.memory.lastAdd) < a.o.ScaleDownDelayAfterAdd || a.remover.failedSince(v.Now.Add(-a.o.ScaleDownDelayAfterFailure)) {
+		return false, nil
 	}
 	acted := false
 	for _, c := range candidates {
-		if v.Now.Sub(a.memory.unneeded[c.Node.Name]) < v.settingsOf(c.Group).UnneededTime {
+		if v.Now.Sub(a.memory.unneeded[c.Node.Name]) < c.After {
 			continue
 		}
-		if a.remover.start(ctx, c) {
-			delete(a.instances, c.Group)
-			acted = true
+		acted = a.remover.start(ctx, c) || acted
+	}
+	return acted, nil
+}
+
+// candidates asks again for what scale-down looks at: the groups' sizes, twice, and each node's group and options. A
+// group or node that fails is left out.
+func (a *Autoscaler) candidates(ctx context.Context, v *View) (map[string]int, map[string]Settings, error) {
+	sizes, settings := map[string]int{}, map[string]Settings{}
+	for range 2 {
+		for _, g := range v.Groups {
+			size, err := a.provider.targetSize(ctx, g.ID)
+			if err != nil {
+				delete(sizes, g.ID)
+				continue
+			}
+			sizes[g.ID] = size
 		}
 	}
-	return acted
+	for range 4 {
+		for _, n := range v.Nodes {
+			_, _ = a.provider.forNode(ctx, n.Node)
+		}
+	}
+	for _, n := range v.Nodes {
+		if n.Group == "" {
+			continue
+		}
+		for range 2 {
+			s, err := a.settings(ctx, n.Group)
+			if err == nil {
+				settings[n.Name] = s
+			}
+		}
+	}
+	return sizes, settings, ctx.Err()
 }

@@ -1,8 +1,16 @@
-// Package autoscaler is a stand-in for cluster-autoscaler: a small client that speaks to drover only through the gRPC
-// protocol, in the order in which cluster-autoscaler's main loop calls, with the same identity rules and the same
-// caches. It is no autoscaler for real use.
+// Package autoscaler is a stand-in for cluster-autoscaler: a client that speaks to drover only through the gRPC protocol,
+// in the order in which cluster-autoscaler's main loop calls (release 1.36), with the same identity rules, caches, timers
+// and known bugs. It is no autoscaler for real use.
 //
-// The way through: [Autoscaler.RunOnce] is one loop; it observes (cluster.go, provider.go), decides (plan.go, fit.go and
-// memory.go, which have no client) and acts (act.go). What it leaves out of the original: pod affinity and topology
-// spread, priorities, resource limits, balancing of similar groups, parallel drains.
+// The way through: [Autoscaler.RunOnce] is one loop; it observes (observe.go, cluster.go, provider.go, instances.go),
+// decides (plan.go, fit.go and memory.go, which have no client) and acts (act.go, remove.go).
+//
+// The bugs that it has too, since a provider has to live with them: a scale-up whose options cannot be read afterwards is
+// forgotten, and so is everything about groups that one failed call did not list; a scale-up that is late is taken back
+// whole; lists of instances may be two minutes old, or empty after a failed call; what another process ordered counts for
+// nothing; nodes are deleted one call each, ten at once; a node whose group is unknown inherits the options of the one
+// before it.
+//
+// What it leaves out of the original: pod affinity and topology spread, priorities, resource limits, balancing of similar
+// groups, the price expander, groups that are zero or full, soft taints, releases before 1.36.
 package autoscaler

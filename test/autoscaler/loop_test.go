@@ -150,14 +150,18 @@ func TestTheFirstLoopAsksForNodesAndGPUsBeforeItRefreshes(t *testing.T) {
 	a, _ := started(t, g, readyOf("n1", "g").Node, readyOf("foreign", "").Node)
 	loop(t, a)
 	want := []string{
-		"ForNode foreign", "ForNode n1", "GPUTypes", "GPULabel",
+		"ForNode foreign", "ForNode n1", "GPUTypes", "GPULabel", "ForNode foreign",
 		"Refresh", "NodeGroups", "ForNode foreign", "ForNode n1", "TargetSize", "Nodes",
+		"ForNode foreign", "TargetSize", "TargetSize", "ForNode foreign", "ForNode foreign", "ForNode foreign", "ForNode foreign",
 	}
 	if got := g.taken(); !slices.Equal(got, want) {
 		t.Errorf("first loop:\n got %v\nwant %v", got, want)
 	}
 	loop(t, a)
-	want = []string{"Refresh", "NodeGroups", "ForNode foreign", "ForNode n1", "TargetSize"}
+	want = []string{
+		"ForNode foreign", "Refresh", "NodeGroups", "ForNode foreign", "ForNode n1", "TargetSize",
+		"ForNode foreign", "TargetSize", "TargetSize", "ForNode foreign", "ForNode foreign", "ForNode foreign", "ForNode foreign",
+	}
 	if got := g.taken(); !slices.Equal(got, want) {
 		t.Errorf("second loop, the instance list still cached:\n got %v\nwant %v", got, want)
 	}
@@ -212,7 +216,7 @@ func TestAnInstanceThatFailedIsDeletedAndItsGroupBacksOff(t *testing.T) {
 }
 
 func TestAnUnneededNodeIsMarkedThenDeleted(t *testing.T) {
-	g := &oneGroup{target: 1, members: map[string]bool{"n1": true}}
+	g := &oneGroup{target: 1, template: readyOf("t", "g").Node, members: map[string]bool{"n1": true}}
 	a, c := started(t, g, readyOf("n1", "g").Node)
 	loop(t, a)
 	c.Step(30 * time.Second)

@@ -31,8 +31,8 @@ type request struct {
 }
 
 type backoff struct {
-	until time.Time
-	last  time.Duration
+	until, failed time.Time
+	last          time.Duration
 }
 
 func newMemory() *memory {
@@ -51,12 +51,15 @@ func (m *memory) observe(v *View) {
 			seen[instance.ID] = true
 		}
 		m.observeSize(v, g)
-		if _, ok := m.requests[g.ID]; ok && m.upcoming(v, g) <= 0 {
+	}
+	keep(m.unregistered, seen, v.Now)
+	for i := range v.Groups {
+		g := &v.Groups[i]
+		if _, ok := m.requests[g.ID]; ok && m.missing(v, g) <= 0 {
 			delete(m.requests, g.ID)
 			delete(m.backoffs, g.ID)
 		}
 	}
-	keep(m.unregistered, seen, v.Now)
 }
 
 // keep starts a timer for what is seen newly and forgets what is seen no more.
@@ -69,7 +72,8 @@ func keep(timers map[string]time.Time, seen map[string]bool, now time.Time) {
 	}
 }
 
-// observeSize follows a group whose nodes and unregistered instances are fewer than its target.
+// observeSize follows a group whose nodes and unregistered instances are fewer than its target. One that has neither is
+// passed over: the original has no numbers of it.
 func (m *memory) observeSize(v *View, g *GroupView) {
 	registered, unregistered := v.readiness(g).registered, len(v.unregistered(g))
 	if registered+unregistered == 0 || registered+unregistered >= g.Target {
@@ -87,11 +91,17 @@ func (m *memory) observeSize(v *View, g *GroupView) {
 func (m *memory) longUnregistered(v *View, g *GroupView) []Instance {
 	var out []Instance
 	for _, i := range v.unregistered(g) {
-		if since, ok := m.unregistered[i.ID]; ok && v.Now.Sub(since) >= g.Settings.ProvisionTime {
+		if since, ok := m.unregistered[i.ID]; ok && v.Now.Sub(since) >= g.Provision {
 			out = append(out, i)
 		}
 	}
 	return out
+}
+
+// missing is what of a group's target is neither a node that has started nor given up.
+func (m *memory) missing(v *View, g *GroupView) int {
+	r := v.readiness(g)
+	return g.Target - r.ready - r.unready - len(m.longUnregistered(v, g))
 }
 
 // upcoming is how many nodes of a group are on their way. Without a scale-up of this process, or while the group backs
@@ -100,12 +110,21 @@ func (m *memory) upcoming(v *View, g *GroupView) int {
 	if _, asked := m.requests[g.ID]; !asked || m.backedOff(g.ID, v.Now) {
 		return 0
 	}
-	r := v.readiness(g)
-	return max(0, g.Target-r.ready-r.unready-len(m.longUnregistered(v, g)))
+	return max(0, m.missing(v, g))
 }
 
 func (m *memory) backedOff(group string, now time.Time) bool {
 	return now.Before(m.backoffs[group].until)
+}
+
+// late takes out a scale-up that has not been fulfilled in time, and gives its size.
+func (m *memory) late(v *View, g *GroupView) (increase int, ok bool) {
+	r, asked := m.requests[g.ID]
+	if !asked || v.Now.Sub(r.since) < g.Provision {
+		return 0, false
+	}
+	delete(m.requests, g.ID)
+	return r.increase, true
 }
 
 // grew notes a scale-up that the provider accepted.
@@ -114,11 +133,29 @@ func (m *memory) grew(group string, delta int, now time.Time) {
 	m.lastAdd = now
 }
 
-// stumbled makes a group back off, twice as long as the last time.
-func (m *memory) stumbled(group string, now time.Time, first, most time.Duration) {
+// fell makes a scale-up smaller by what could not be made.
+func (m *memory) fell(group string, delta int) {
+	r := m.requests[group]
+	r.increase -= delta
+	if r.increase <= 0 {
+		delete(m.requests, group)
+		return
+	}
+	m.requests[group] = r
+}
+
+// stumbled makes a group back off: twice as long as the last time, unless that is long ago. While it backs off already
+// nothing is added.
+func (m *memory) stumbled(group string, now time.Time, o Options) {
 	b := m.backoffs[group]
-	b.last = min(max(first, 2*b.last), most)
-	b.until = now.Add(b.last)
+	if now.Sub(b.failed) > o.BackoffReset {
+		b = backoff{}
+	}
+	b.failed = now
+	if b.until.Before(now) || b.until.Equal(now) {
+		b.last = min(max(o.InitialBackoff, 2*b.last), o.MaxBackoff)
+		b.until = now.Add(b.last)
+	}
 	m.backoffs[group] = b
 }
 

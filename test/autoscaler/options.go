@@ -1,6 +1,7 @@
 package autoscaler
 
 import (
+	"context"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -20,18 +21,27 @@ type Options struct {
 	Clock    clock.WithTicker
 	Log      logr.Logger
 
-	ScanInterval           time.Duration
-	ScaleDownUnneededTime  time.Duration
-	ScaleDownDelayAfterAdd time.Duration
-	NodeDeleteDelay        time.Duration
-	MaxNodeProvisionTime   time.Duration
-	MaxNodeStartupTime     time.Duration
-	InitialBackoff         time.Duration
-	MaxBackoff             time.Duration
+	ScanInterval          time.Duration
+	ScaleDownUnneededTime time.Duration
+	// ScaleDownUnreadyTime is how long a node that does not work is kept.
+	ScaleDownUnreadyTime       time.Duration
+	ScaleDownDelayAfterAdd     time.Duration
+	ScaleDownDelayAfterFailure time.Duration
+	NodeDeleteDelay            time.Duration
+	MaxNodeProvisionTime       time.Duration
+	MaxNodeStartupTime         time.Duration
+	InitialBackoff             time.Duration
+	MaxBackoff                 time.Duration
+	// BackoffReset is after how long without a failure a group's back-off begins anew.
+	BackoffReset time.Duration
+	// MaxScaleDownParallelism is how many nodes may be going at once, MaxDrainParallelism how many of them with pods.
+	MaxScaleDownParallelism, MaxDrainParallelism int
 	// UtilizationThreshold is the share of requested resources below which a node may be unneeded.
 	UtilizationThreshold float64
 	// StartupTaints are taints that go before pods come: a node with one counts as not started.
 	StartupTaints []string
+	// NoFrequentLoops leaves all loops to the scan interval.
+	NoFrequentLoops bool
 	// EnforceMinSize scales groups up to their minimum.
 	EnforceMinSize bool
 }
@@ -44,11 +54,14 @@ func (o Options) withDefaults() Options {
 		{&o.Timeout, defaultTimeout},
 		{&o.ScanInterval, 10 * time.Second},
 		{&o.ScaleDownUnneededTime, 10 * time.Minute},
+		{&o.ScaleDownUnreadyTime, 20 * time.Minute},
 		{&o.ScaleDownDelayAfterAdd, 10 * time.Minute},
+		{&o.ScaleDownDelayAfterFailure, 3 * time.Minute},
 		{&o.MaxNodeProvisionTime, 15 * time.Minute},
 		{&o.MaxNodeStartupTime, 15 * time.Minute},
 		{&o.InitialBackoff, 5 * time.Minute},
 		{&o.MaxBackoff, 30 * time.Minute},
+		{&o.BackoffReset, 3 * time.Hour},
 	}
 	for _, d := range durations {
 		if *d.field == 0 {
@@ -58,8 +71,22 @@ func (o Options) withDefaults() Options {
 	if o.UtilizationThreshold == 0 {
 		o.UtilizationThreshold = 0.5
 	}
+	if o.MaxScaleDownParallelism == 0 {
+		o.MaxScaleDownParallelism = 10
+	}
+	if o.MaxDrainParallelism == 0 {
+		o.MaxDrainParallelism = 1
+	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
 	return o
+}
+
+// settings asks for a group's options.
+func (a *Autoscaler) settings(ctx context.Context, group string) (Settings, error) {
+	return a.provider.options(ctx, group, Settings{
+		Threshold: a.o.UtilizationThreshold, UnneededTime: a.o.ScaleDownUnneededTime, UnreadyTime: a.o.ScaleDownUnreadyTime,
+		ProvisionTime: a.o.MaxNodeProvisionTime, StartupTime: a.o.MaxNodeStartupTime,
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +24,8 @@ type Removal struct {
 	Group string
 	// Evict are the pods to move first.
 	Evict []*corev1.Pod
+	// After is how long it must have been unneeded.
+	After time.Duration
 }
 
 // Correction is a target to be lowered, since its nodes never came.
@@ -32,11 +35,11 @@ type Correction struct {
 }
 
 // healthy tells whether enough nodes are ready to scale at all.
-func healthy(v *View, startup []string) bool {
+func healthy(v *View) bool {
 	const tolerated, percent = 3, 45
 	unready := 0
-	for _, n := range v.Nodes {
-		if !readyNode(n.Node, startup) && !hasTaint(n.Node, TaintToBeDeleted) {
+	for i := range v.Nodes {
+		if n := &v.Nodes[i]; n.unready(v.Now) && !hasTaint(n.Node, TaintToBeDeleted) {
 			unready++
 		}
 	}
@@ -49,7 +52,7 @@ func corrections(v *View, m *memory) []Correction {
 	for i := range v.Groups {
 		g := &v.Groups[i]
 		gap, ok := m.incorrect[g.ID]
-		if ok && v.Now.Sub(gap.since) >= g.Settings.ProvisionTime {
+		if ok && v.Now.Sub(gap.since) >= g.Provision {
 			out = append(out, Correction{Group: g.ID, Delta: gap.target - gap.registered})
 		}
 	}
@@ -81,9 +84,8 @@ func scaleUp(v *View, m *memory) *Increase {
 // standing are the nodes that can take pods now, and those that are on their way.
 func standing(v *View, m *memory) []*bin {
 	var bins []*bin
-	for _, n := range v.Nodes {
-		settings := v.settingsOf(n.Group)
-		if readyNode(n.Node, settings.StartupTaints) && !hasTaint(n.Node, TaintToBeDeleted) {
+	for i := range v.Nodes {
+		if n := &v.Nodes[i]; n.ready() && !hasTaint(n.Node, TaintToBeDeleted) {
 			bins = append(bins, newBin(n.Node, n.Pods))
 		}
 	}
@@ -97,15 +99,6 @@ func standing(v *View, m *memory) []*bin {
 		}
 	}
 	return bins
-}
-
-func (v *View) settingsOf(group string) Settings {
-	for i := range v.Groups {
-		if v.Groups[i].ID == group {
-			return v.Groups[i].Settings
-		}
-	}
-	return Settings{}
 }
 
 func sortedByID(groups []GroupView) []GroupView {
@@ -123,23 +116,33 @@ func belowMin(v *View) []Increase {
 	return out
 }
 
-// unneeded are the nodes that the cluster could do without, all of them together: little used, and each pod of theirs
-// that is not bound to the node has a place on another one. No group goes below its minimum; inFlight counts removals
-// that its target does not show yet.
-func unneeded(v *View, inFlight map[string]int) []Removal {
+// spareOf is how many nodes of each group may go: what its size, less the removals that it does not show yet, is above
+// the minimum of the answer that named the node's group.
+func spareOf(v *View, sizes, inFlight map[string]int) map[string]int {
 	spare := map[string]int{}
-	for _, g := range v.Groups {
-		spare[g.ID] = g.Target - g.Min - inFlight[g.ID]
-	}
-	bins := map[string]*bin{}
 	for _, n := range v.Nodes {
-		if readyNode(n.Node, v.settingsOf(n.Group).StartupTaints) && !hasTaint(n.Node, TaintToBeDeleted) {
+		if size, known := sizes[n.Group]; known {
+			spare[n.Group] = size - n.Min - inFlight[n.Group]
+		}
+	}
+	return spare
+}
+
+// unneeded are the nodes that the cluster could do without, all of them together: little used, and each pod of theirs
+// that is not bound to the node has a place on another one; or unready. No group goes below its minimum. Nodes that
+// pending pods would fit on are needed.
+func unneeded(v *View, settings map[string]Settings, spare map[string]int) []Removal {
+	bins := map[string]*bin{}
+	for i := range v.Nodes {
+		if n := &v.Nodes[i]; n.ready() && !hasTaint(n.Node, TaintToBeDeleted) {
 			bins[n.Name] = newBin(n.Node, n.Pods)
 		}
 	}
+	awaited := awaitedBy(v.Pending, othersThan(bins, ""))
 	var out []Removal
 	for _, n := range byUse(v.Nodes) {
-		if spare[n.Group] <= 0 || bins[n.Name] == nil || !mayGo(n, v.settingsOf(n.Group).Threshold) {
+		s, known := settings[n.Name]
+		if !known || spare[n.Group] <= 0 || awaited[n.Name] || hasTaint(n.Node, TaintToBeDeleted) || !mayGo(&n, v.Now, s.Threshold) {
 			continue
 		}
 		evict := movable(n.Pods)
@@ -150,7 +153,23 @@ func unneeded(v *View, inFlight map[string]int) []Removal {
 		firstFit(evict, others)
 		delete(bins, n.Name)
 		spare[n.Group]--
-		out = append(out, Removal{Node: n.Node, Group: n.Group, Evict: evict})
+		r := Removal{Node: n.Node, Group: n.Group, Evict: evict, After: s.UnneededTime}
+		if !n.ready() {
+			r.After = s.UnreadyTime
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// awaitedBy places pending pods where they fit, and gives the nodes that have got some.
+func awaitedBy(pending []*corev1.Pod, bins []*bin) map[string]bool {
+	out := map[string]bool{}
+	for _, p := range pending {
+		if i := slices.IndexFunc(bins, func(b *bin) bool { return b.takes(p) }); i >= 0 {
+			bins[i].place(p)
+			out[bins[i].node.Name] = true
+		}
 	}
 	return out
 }
@@ -181,12 +200,15 @@ func copies(bins []*bin) []*bin {
 	return out
 }
 
-// mayGo tells whether a node may be removed for lack of use.
-func mayGo(n NodeView, threshold float64) bool {
-	if n.Group == "" || n.Annotations["cluster-autoscaler.kubernetes.io/scale-down-disabled"] == "true" {
+// mayGo tells whether a node may be removed for lack of use, or since it does not work. One that is starting stays.
+func mayGo(n *NodeView, now time.Time, threshold float64) bool {
+	if n.Group == "" || n.Annotations["cluster-autoscaler.kubernetes.io/scale-down-disabled"] == "true" || slices.ContainsFunc(n.Pods, blocks) {
 		return false
 	}
-	return utilization(n) < threshold && !slices.ContainsFunc(n.Pods, blocks)
+	if !n.ready() {
+		return n.unready(now)
+	}
+	return utilization(*n) < threshold
 }
 
 // utilization is the larger of the shares of cpu and memory that the node's pods request.

@@ -25,7 +25,7 @@ func size(cpu, memory string) corev1.ResourceList {
 }
 
 func readyOf(name string, group string, pods ...*corev1.Pod) NodeView {
-	return NodeView{Group: group, Pods: pods, Node: &corev1.Node{
+	return NodeView{Group: group, Pods: pods, Startup: 15 * time.Minute, Taints: []string{startupTaint}, Node: &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"group": group}, CreationTimestamp: metav1.NewTime(start)},
 		Spec:       corev1.NodeSpec{ProviderID: "openstack:///" + name},
 		Status: corev1.NodeStatus{
@@ -55,11 +55,7 @@ func podsOf(n int, cpu string) (out []*corev1.Pod) {
 
 func groupNamed(id string, low, target, high int) GroupView {
 	return GroupView{
-		Group: Group{ID: id, Min: low, Max: high}, Target: target, Template: readyOf("template", id).Node,
-		Settings: Settings{
-			Threshold: 0.5, UnneededTime: time.Minute, ProvisionTime: 15 * time.Minute, StartupTime: 15 * time.Minute,
-			StartupTaints: []string{startupTaint},
-		},
+		Group: Group{ID: id, Min: low, Max: high}, Target: target, Template: readyOf("template", id).Node, Provision: 15 * time.Minute,
 	}
 }
 
@@ -113,7 +109,7 @@ func TestScaleUpCountsWhatIsOnItsWay(t *testing.T) {
 func TestScaleUpLeavesAGroupAloneWhileItBacksOff(t *testing.T) {
 	v := &View{Now: start, Groups: []GroupView{groupNamed("a", 0, 0, 9), groupNamed("b", 0, 0, 9)}, Pending: podsOf(1, "1")}
 	m := newMemory()
-	m.stumbled("a", start, time.Minute, time.Hour)
+	m.stumbled("a", start, Options{InitialBackoff: time.Minute, MaxBackoff: time.Hour})
 	if up := scaleUp(v, m); up == nil || up.Group != "b" {
 		t.Errorf("got %+v, want group b", up)
 	}
@@ -134,23 +130,30 @@ func TestUnneeded(t *testing.T) {
 		nodes    []NodeView
 		low      int
 		inFlight int
+		pending  []*corev1.Pod
 		want     []string
 	}{
-		"an empty node goes":                                {[]NodeView{readyOf("n1", "a")}, 0, 0, []string{"n1"}},
-		"down to the minimum":                               {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 1, 0, []string{"n1"}},
-		"removals under way count":                          {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 2, nil},
-		"a busy node stays":                                 {[]NodeView{readyOf("n1", "a", podOf("p", "1500m"))}, 0, 0, nil},
-		"little used, with room elsewhere":                  {[]NodeView{readyOf("n1", "a", podOf("p", "100m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, []string{"n1"}},
-		"little used, with no room elsewhere":               {[]NodeView{readyOf("n1", "a", podOf("p", "900m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil},
-		"a pod that nobody would make again keeps its node": {[]NodeView{readyOf("n1", "a", bare), readyOf("n2", "x")}, 0, 0, nil},
-		"an annotation keeps a node":                        {[]NodeView{disabled}, 0, 0, nil},
-		"a node that is starting stays":                     {[]NodeView{starting}, 0, 0, nil},
-		"a node of no group stays":                          {[]NodeView{readyOf("n1", "")}, 0, 0, nil},
+		"an empty node goes":                                {[]NodeView{readyOf("n1", "a")}, 0, 0, nil, []string{"n1"}},
+		"down to the minimum":                               {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 1, 0, nil, []string{"n1"}},
+		"removals under way count":                          {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 2, nil, nil},
+		"a busy node stays":                                 {[]NodeView{readyOf("n1", "a", podOf("p", "1500m"))}, 0, 0, nil, nil},
+		"little used, with room elsewhere":                  {[]NodeView{readyOf("n1", "a", podOf("p", "100m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil, []string{"n1"}},
+		"little used, with no room elsewhere":               {[]NodeView{readyOf("n1", "a", podOf("p", "900m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil, nil},
+		"a pod that nobody would make again keeps its node": {[]NodeView{readyOf("n1", "a", bare), readyOf("n2", "x")}, 0, 0, nil, nil},
+		"an annotation keeps a node":                        {[]NodeView{disabled}, 0, 0, nil, nil},
+		"a node that is starting stays":                     {[]NodeView{starting}, 0, 0, nil, nil},
+		"a node that a pending pod fits on stays":           {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 0, podsOf(1, "1"), []string{"n2"}},
+		"a node of no group stays":                          {[]NodeView{readyOf("n1", "")}, 0, 0, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := &View{Now: start, Nodes: c.nodes, Groups: []GroupView{groupNamed("a", c.low, len(c.nodes), 9)}}
+			v := &View{Now: start, Nodes: c.nodes, Pending: c.pending}
+			settings := map[string]Settings{}
+			for i := range c.nodes {
+				c.nodes[i].Min = c.low
+				settings[c.nodes[i].Name] = Settings{Threshold: 0.5}
+			}
 			var got []string
-			for _, r := range unneeded(v, map[string]int{"a": c.inFlight}) {
+			for _, r := range unneeded(v, settings, spareOf(v, map[string]int{"a": len(c.nodes)}, map[string]int{"a": c.inFlight})) {
 				got = append(got, r.Node.Name)
 			}
 			if fmt.Sprint(got) != fmt.Sprint(c.want) {
@@ -220,7 +223,7 @@ func TestHealthy(t *testing.T) {
 		"four unready nodes of a dozen": {8, 4, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := healthy(&View{Nodes: nodes(c.ready, c.unready)}, nil); got != c.want {
+			if got := healthy(&View{Now: start.Add(time.Hour), Nodes: nodes(c.ready, c.unready)}); got != c.want {
 				t.Errorf("got %v", got)
 			}
 		})

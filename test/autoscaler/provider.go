@@ -3,7 +3,6 @@ package autoscaler
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -38,7 +37,8 @@ type provider struct {
 	rpc     proto.CloudProviderClient
 	timeout time.Duration
 
-	mu     sync.Mutex
+	// mu is held during calls too, as the original's is.
+	mu     gate
 	groups []Group
 	listed bool
 	ofNode map[string]Group
@@ -47,8 +47,14 @@ type provider struct {
 }
 
 func newProvider(rpc proto.CloudProviderClient, timeout time.Duration) *provider {
-	return &provider{rpc: rpc, timeout: timeout, ofNode: map[string]Group{}}
+	return &provider{rpc: rpc, timeout: timeout, ofNode: map[string]Group{}, mu: make(gate, 1)}
 }
+
+// gate is a lock for which virtual time may pass while somebody waits.
+type gate chan struct{}
+
+func (g gate) Lock()   { g <- struct{}{} }
+func (g gate) Unlock() { <-g }
 
 func (p *provider) refresh(ctx context.Context) error {
 	p.mu.Lock()
@@ -201,6 +207,28 @@ func (p *provider) delete(ctx context.Context, group string, nodes ...*corev1.No
 	}
 	_, err := p.rpc.NodeGroupDeleteNodes(ctx, request)
 	return named("NodeGroupDeleteNodes "+group, err)
+}
+
+// options asks for a group's options; Unimplemented, or an answer without them, means the flags' values. Any other
+// answer replaces them all, as it is: what it lacks is zero.
+func (p *provider) options(ctx context.Context, group string, flags Settings) (Settings, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	answer, err := p.rpc.NodeGroupGetOptions(ctx, &proto.NodeGroupAutoscalingOptionsRequest{Id: group, Defaults: wireOptions(flags)})
+	if status.Code(err) == codes.Unimplemented || err == nil && answer.GetNodeGroupAutoscalingOptions() == nil {
+		return flags, nil
+	}
+	if err != nil {
+		return Settings{}, named("NodeGroupGetOptions "+group, err)
+	}
+	got := answer.GetNodeGroupAutoscalingOptions()
+	return Settings{
+		Threshold:     got.GetScaleDownUtilizationThreshold(),
+		UnneededTime:  got.GetScaleDownUnneededDuration().AsDuration(),
+		UnreadyTime:   got.GetScaleDownUnreadyDuration().AsDuration(),
+		ProvisionTime: got.GetMaxNodeProvisionDuration().AsDuration(),
+		// The protocol has no field for StartupTime: any answer makes it zero.
+	}, nil
 }
 
 func named(call string, err error) error {

@@ -30,12 +30,17 @@ type remover struct {
 	provider *provider
 	work     sync.WaitGroup
 
-	mu     sync.Mutex
-	groups map[string]string
+	// changed is told of a group whose instances are others now.
+	changed func(group string)
+
+	mu    sync.Mutex
+	going map[string]Removal
+	// failed is when a removal failed last.
+	failed time.Time
 }
 
-func newRemover(o Options, p *provider) *remover {
-	return &remover{o: o, provider: p, groups: map[string]string{}}
+func newRemover(o Options, p *provider, changed func(group string)) *remover {
+	return &remover{o: o, provider: p, changed: changed, going: map[string]Removal{}}
 }
 
 func (r *remover) wait() { r.work.Wait() }
@@ -45,33 +50,58 @@ func (r *remover) inFlight() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := map[string]int{}
-	for _, group := range r.groups {
-		out[group]++
+	for _, removal := range r.going {
+		out[removal.Group]++
 	}
 	return out
 }
 
-// start begins one removal; false when the node's is running already.
+// failedSince tells whether a removal has failed after that time.
+func (r *remover) failedSince(when time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed.After(when)
+}
+
+// full tells whether one more node would be too many at once. The caller holds mu.
+func (r *remover) full(c Removal) bool {
+	drains := 0
+	for _, removal := range r.going {
+		if len(removal.Evict) > 0 {
+			drains++
+		}
+	}
+	return len(r.going) >= r.o.MaxScaleDownParallelism || len(c.Evict) > 0 && drains >= r.o.MaxDrainParallelism
+}
+
+// start begins one removal; false when the node's is running already, or too many are.
 func (r *remover) start(ctx context.Context, c Removal) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, running := r.groups[c.Node.Name]; running {
+	if _, running := r.going[c.Node.Name]; running || r.full(c) {
 		return false
 	}
-	r.groups[c.Node.Name] = c.Group
+	r.going[c.Node.Name] = c
 	r.work.Go(func() {
-		if err := r.remove(ctx, c); err != nil && ctx.Err() == nil {
+		err := r.remove(ctx, c)
+		if err != nil && ctx.Err() == nil {
 			r.o.Log.Error(err, "Removing a node failed", "node", c.Node.Name)
 			if err := untaint(ctx, r.o.Client, c.Node.Name); err != nil {
 				r.o.Log.Error(err, "Taking the mark back failed", "node", c.Node.Name)
 			}
 		}
 		r.mu.Lock()
-		delete(r.groups, c.Node.Name)
-		r.mu.Unlock()
+		defer r.mu.Unlock()
+		delete(r.going, c.Node.Name)
+		if err != nil {
+			r.failed = r.o.Clock.Now()
+		}
 	})
 	return true
 }
+
+// errForeign is why a node that is of no group any more is not removed.
+var errForeign = errors.New("it belongs to no node group")
 
 func (r *remover) remove(ctx context.Context, c Removal) error {
 	r.o.Log.Info("Scaling down", "group", c.Group, "node", c.Node.Name, "pods", len(c.Evict))
@@ -86,7 +116,20 @@ func (r *remover) remove(ctx context.Context, c Removal) error {
 			return err
 		}
 	}
-	return r.provider.delete(ctx, c.Group, c.Node)
+	owner, err := r.provider.forNode(ctx, c.Node)
+	if err == nil && owner.ID == "" {
+		err = errForeign
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.provider.delete(ctx, owner.ID, c.Node); err != nil {
+		return err
+	}
+	r.changed(owner.ID)
+	// For its metrics the original asks what such a node is like.
+	_, _ = r.provider.template(ctx, owner.ID)
+	return nil
 }
 
 // mark puts the taint on; its value is the time, in seconds.

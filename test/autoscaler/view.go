@@ -24,21 +24,34 @@ type GroupView struct {
 	Instances []Instance
 	// Template is what another node of the group would be; nil when nobody knows.
 	Template *corev1.Node
-	Settings Settings
+	// Provision is how long an instance may take to become a node.
+	Provision time.Duration
 }
 
-// NodeView is one node of the cluster with its pods. Group is empty for nodes of no group.
+// NodeView is one node of the cluster with its pods.
 type NodeView struct {
 	*corev1.Node
+	// Group is empty for nodes of no group; Min is what the answer that named the group said.
 	Group string
-	Pods  []*corev1.Pod
+	Min   int
+	// Startup is how long the node may be not ready after it registered; Taints are those that go in that time.
+	Startup time.Duration
+	Taints  []string
+	Pods    []*corev1.Pod
 }
 
 // Settings are a group's options: the provider's, or the flags' when it has none.
 type Settings struct {
-	Threshold                                float64
-	UnneededTime, ProvisionTime, StartupTime time.Duration
-	StartupTaints                            []string
+	Threshold                  float64
+	UnneededTime, UnreadyTime  time.Duration
+	ProvisionTime, StartupTime time.Duration
+}
+
+func (n *NodeView) ready() bool { return readyNode(n.Node, n.Taints) }
+
+// unready: it is not ready, and not for being new.
+func (n *NodeView) unready(now time.Time) bool {
+	return !n.ready() && now.Sub(n.CreationTimestamp.Time) >= n.Startup
 }
 
 // readiness counts a group's registered nodes.
@@ -48,7 +61,8 @@ type readiness struct {
 
 func (v *View) readiness(g *GroupView) readiness {
 	var r readiness
-	for _, n := range v.Nodes {
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
 		if n.Group != g.ID {
 			continue
 		}
@@ -56,12 +70,12 @@ func (v *View) readiness(g *GroupView) readiness {
 		switch {
 		case hasTaint(n.Node, TaintToBeDeleted):
 			r.deleted++
-		case readyNode(n.Node, g.Settings.StartupTaints):
+		case n.ready():
 			r.ready++
-		case v.Now.Sub(n.CreationTimestamp.Time) < g.Settings.StartupTime:
-			r.notStarted++
-		default:
+		case n.unready(v.Now):
 			r.unready++
+		default:
+			r.notStarted++
 		}
 	}
 	return r
@@ -71,8 +85,8 @@ func (v *View) readiness(g *GroupView) readiness {
 // deleted or could not be made are not among them.
 func (v *View) unregistered(g *GroupView) []Instance {
 	known := map[string]bool{}
-	for _, n := range v.Nodes {
-		known[n.Spec.ProviderID] = true
+	for i := range v.Nodes {
+		known[v.Nodes[i].Spec.ProviderID] = true
 	}
 	var out []Instance
 	for _, i := range g.Instances {

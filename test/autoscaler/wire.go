@@ -12,7 +12,7 @@ func wireOptions(s Settings) *proto.NodeGroupAutoscalingOptions {
 		ScaleDownUtilizationThreshold:    s.Threshold,
 		ScaleDownGpuUtilizationThreshold: s.Threshold,
 		ScaleDownUnneededDuration:        durationpb.New(s.UnneededTime),
-		ScaleDownUnreadyDuration:         durationpb.New(2 * s.UnneededTime),
+		ScaleDownUnreadyDuration:         durationpb.New(s.UnreadyTime),
 		MaxNodeProvisionDuration:         durationpb.New(s.ProvisionTime),
 	}
 }

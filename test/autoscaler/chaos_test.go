@@ -1,0 +1,84 @@
+package autoscaler
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+var (
+	worlds   = flag.Uint64("worlds", 2, "how many worlds with faults of all kinds are tried")
+	oneWorld = flag.Int64("world", -1, "try this one alone")
+)
+
+// Calls fail, are late, or are carried out without an answer; either side starts anew; demand and size change. Then all
+// of it stops.
+func TestFaultsOfAllKinds(t *testing.T) {
+	for seed := range *worlds {
+		if *oneWorld >= 0 {
+			seed = uint64(*oneWorld)
+		}
+		t.Run(fmt.Sprintf("CA-C114 world %d: no busy node goes unnamed, and in the end size and demand agree", seed), func(t *testing.T) {
+			inWorld(t, func(w *world) { w.faults(rand.New(rand.NewPCG(seed, 7))) })
+		})
+	}
+}
+
+func (w *world) faults(random *rand.Rand) {
+	w.clientOptions.NoFrequentLoops = random.IntN(2) == 0
+	missing := random.IntN(9)
+	p := busyThree(w, pool{
+		boot: time.Duration(1+random.IntN(4)) * time.Minute, drain: time.Duration(random.IntN(3)) * 5 * time.Minute,
+		lost: func(n int) bool { return n > 3 && n < 15 && n%9 == missing },
+	})
+	other := w.pool(pool{name: "b", pods: 2}, 1, 1, 8)
+	w.wire.faulty(func(string, int) fate {
+		switch random.IntN(60) {
+		case 0, 1:
+			return refused
+		case 2:
+			return lost
+		case 3:
+			return slow
+		}
+		return carriedOut
+	})
+	for range 12 {
+		w.disturb(random, p, other)
+		w.run(time.Duration(10+random.IntN(300)) * time.Second)
+	}
+	w.wire.sound()
+	w.drovers[len(w.drovers)-1].cut.Store(false)
+	p.quota, p.pods, other.pods = -1, 4, 2
+	w.run(time.Hour)
+	w.ends(p, 4)
+	if !w.settled(other, 2) {
+		w.Errorf("the other group is not at its size\n%s", w.describe())
+	}
+}
+
+// disturb is one thing that somebody does, or that breaks.
+func (w *world) disturb(random *rand.Rand, p, other *pool) {
+	switch random.IntN(8) {
+	case 0:
+		p.pods = 1 + random.IntN(8)
+	case 1:
+		other.pods = random.IntN(6)
+	case 2:
+		w.resize(p, 1+random.IntN(8))
+	case 3:
+		w.restartClient()
+	case 4:
+		w.drovers[len(w.drovers)-1].end()
+		w.startDrover(droverOptions{})
+	case 5:
+		p.quota = 3 + random.IntN(3)
+	case 6:
+		p.quota = -1
+	case 7:
+		d := w.drovers[len(w.drovers)-1]
+		d.cut.Store(!d.cut.Load())
+	}
+}

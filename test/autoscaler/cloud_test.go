@@ -1,0 +1,164 @@
+package autoscaler
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// machine is what the cloud knows of a Machine.
+type machine struct {
+	pool *pool
+	nth  int
+	// server is when its server was made; zero: it has none. asked is when the cloud was asked last.
+	server, asked time.Time
+	node          bool
+	judged        bool
+}
+
+// retry is how long a refused server waits.
+const retry = 30 * time.Second
+
+// stepMachines is the model of the Machine controller and the cloud: finalizer, server, node; and back again.
+func (w *world) stepMachines(machines []v1alpha1.Machine, nodes []corev1.Node, pods []corev1.Pod) {
+	busy := map[string]int{}
+	for i := range pods {
+		if pods[i].DeletionTimestamp == nil {
+			busy[pods[i].Spec.NodeName]++
+		}
+	}
+	known := map[string]*corev1.Node{}
+	for i := range nodes {
+		known[nodes[i].Name] = &nodes[i]
+	}
+	for i := range machines {
+		m := &machines[i]
+		s := w.machines[string(m.UID)]
+		if s == nil {
+			s = w.newMachine(m)
+		}
+		if m.DeletionTimestamp != nil {
+			w.judge.deleted(w, m, s, busy[m.Name])
+			w.takeDown(m, s, known[m.Name], busy[m.Name])
+			continue
+		}
+		w.bringUp(m, s)
+	}
+}
+
+func (w *world) newMachine(m *v1alpha1.Machine) *machine {
+	s := &machine{}
+	for _, p := range w.pools {
+		if p.name == m.Labels[labelPool] {
+			p.made++
+			s.pool, s.nth = p, p.made
+		}
+	}
+	w.machines[string(m.UID)] = s
+	return s
+}
+
+// servers is how many servers a pool has.
+func (w *world) servers(p *pool) (n int) {
+	for _, s := range w.machines {
+		if s.pool == p && !s.server.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+// bringUp takes a Machine one step further: finalizer, server, node.
+func (w *world) bringUp(m *v1alpha1.Machine, s *machine) {
+	now := time.Now()
+	switch {
+	case len(m.Finalizers) == 0:
+		w.change(m, func() { m.Finalizers = []string{v1alpha1.FinalizerServer} })
+	case s.server.IsZero() && now.Sub(s.asked) < retry:
+	case s.server.IsZero() && s.pool.quota >= 0 && w.servers(s.pool) >= s.pool.quota:
+		s.asked = now
+		w.change(m, func() {
+			m.Status.ErrorReason = ptr.To(string(fault.CodeQuotaExceeded))
+			m.Status.ErrorMessage = ptr.To("creating server: Quota exceeded for instances")
+			m.Status.LastOperation = &v1alpha1.LastOperation{LastUpdated: ptr.To(metav1.Now())}
+		})
+	case s.server.IsZero():
+		s.server = now
+		w.change(m, func() {
+			m.Spec.ProviderID = ptr.To("openstack:///" + string(m.UID))
+			m.Status.ErrorReason, m.Status.ErrorMessage = nil, nil
+			m.Status.Phase = ptr.To(v1alpha1.PhaseProvisioning)
+		})
+	case !s.node && !s.pool.lost(s.nth) && now.Sub(s.server) >= s.pool.boot:
+		w.join(m, s)
+	}
+}
+
+// join registers a Machine's node, ready at once.
+func (w *world) join(m *v1alpha1.Machine, s *machine) {
+	s.node = true
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        m.Name,
+			Labels:      map[string]string{labelPool: s.pool.name, v1alpha1.LabelOwnedBy: string(m.UID)},
+			Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: m.Namespace + "/" + m.Name},
+		},
+		Spec: corev1.NodeSpec{ProviderID: *m.Spec.ProviderID},
+		Status: corev1.NodeStatus{
+			Capacity: size2x8(), Allocatable: size2x8(),
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}},
+		},
+	}
+	w.must(w.admin.Create(w.ctx, n))
+	// A node comes with a taint that is taken off once it is ready.
+	before := n.DeepCopy()
+	n.Spec.Taints = nil
+	w.must(w.admin.Patch(w.ctx, n, client.MergeFrom(before)))
+	w.change(m, func() {
+		m.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: m.Name}
+		m.Status.Phase = ptr.To(v1alpha1.PhaseRunning)
+		m.Status.Conditions = []v1alpha1.MachineCondition{{
+			Type: v1alpha1.ConditionReady, Status: corev1.ConditionTrue, LastTransitionTime: ptr.To(metav1.Now()),
+		}}
+	})
+}
+
+// takeDown drains a Machine's node, for as long as its pool says, then lets server, node and Machine go.
+func (w *world) takeDown(m *v1alpha1.Machine, s *machine, n *corev1.Node, busy int) {
+	if n != nil && !n.Spec.Unschedulable {
+		before := n.DeepCopy()
+		n = n.DeepCopy()
+		n.Spec.Unschedulable = true
+		w.mustExist(w.admin.Patch(w.ctx, n, client.MergeFrom(before)))
+	}
+	if n != nil && busy > 0 && time.Since(m.DeletionTimestamp.Time) < s.pool.drain {
+		return
+	}
+	s.server = time.Time{}
+	if n != nil {
+		w.mustExist(w.admin.Delete(w.ctx, n))
+	}
+	w.change(m, func() { m.Finalizers = nil })
+}
+
+// change writes what a function changes of a Machine, whose kind has no status subresource.
+func (w *world) change(m *v1alpha1.Machine, how func()) {
+	before := m.DeepCopy()
+	how()
+	w.mustExist(w.admin.Patch(w.ctx, m, client.MergeFrom(before)))
+}
+
+// mustExist passes over that something has gone meanwhile.
+func (w *world) mustExist(err error) {
+	w.Helper()
+	if !apierrors.IsNotFound(err) {
+		w.must(err)
+	}
+}

@@ -1,0 +1,91 @@
+package autoscaler
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/drover-project/drover/autoscale"
+	"github.com/drover-project/drover/machines/deployment"
+	"github.com/drover-project/drover/machines/set"
+	"github.com/drover-project/drover/nodegroup"
+)
+
+// drover is one replica: node groups, and as the leader also the deployment and set controllers.
+type drover struct {
+	*process
+	user   string
+	server grpc.ClientConnInterface
+	synced <-chan struct{}
+	failed error
+	// cut: the API server cannot be reached.
+	cut atomic.Bool
+}
+
+// droverOptions are how a replica is made.
+type droverOptions struct {
+	follower bool
+	guard    time.Duration
+}
+
+// startDrover starts a replica, to which the client's calls go from now on.
+func (w *world) startDrover(o droverOptions) *drover {
+	d := &drover{user: "drover-" + string(rune('a'+len(w.drovers)))}
+	connection := w.kube.ConfigOver(severed{d, w.kube.RoundTripper(d.user)})
+	connection.UserAgent = "drover"
+	mgr, err := newManager(connection)
+	w.must(err)
+	groups := nodegroup.New(nodegroup.Options{Control: mgr, Target: mgr, RestartGuard: o.guard})
+	server, err := autoscale.New(autoscale.Options{Groups: groups, Insecure: true})
+	w.must(err)
+	w.must(mgr.Add(groups))
+	if !o.follower {
+		w.must(deployment.New(deployment.Options{Control: mgr, Clock: clock.RealClock{}}).SetupWithManager(mgr))
+		w.must(set.New(set.Options{Control: mgr, Clock: clock.RealClock{}}).SetupWithManager(mgr))
+	}
+	d.server, d.synced = server.Local(), groups.Synced()
+	d.process = w.process(func(ctx context.Context) { d.failed = mgr.Start(ctx) })
+	w.drovers = append(w.drovers, d)
+	w.wire.to(d)
+	return d
+}
+
+func newManager(connection *rest.Config) (ctrl.Manager, error) {
+	return ctrl.NewManager(connection, ctrl.Options{
+		Scheme: kinds, Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
+		GracefulShutdownTimeout: ptr.To(10 * time.Second),
+		Controller:              config.Controller{SkipNameValidation: ptr.To(true)},
+		Cache:                   cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Client:                  client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Pod{}}}},
+		MapperProvider:          func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper(), nil },
+	})
+}
+
+// severed is a connection to the API server that can be cut.
+type severed struct {
+	d    *drover
+	next http.RoundTripper
+}
+
+var errCut = errors.New("connection refused")
+
+func (s severed) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s.d.cut.Load() {
+		return nil, errCut
+	}
+	return s.next.RoundTrip(r)
+}

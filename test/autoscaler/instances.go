@@ -1,0 +1,92 @@
+package autoscaler
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// instancesEvery is how often all instance lists are read in the background.
+const instancesEvery = 2 * time.Minute
+
+// instanceCache holds the groups' instance lists: as old as two minutes, unless something has made one invalid.
+type instanceCache struct {
+	o        Options
+	provider *provider
+
+	mu    sync.Mutex
+	lists map[string][]Instance
+}
+
+func newInstanceCache(o Options, p *provider) *instanceCache {
+	return &instanceCache{o: o, provider: p, lists: map[string][]Instance{}}
+}
+
+// get gives a group's list, and asks for it when there is none.
+func (c *instanceCache) get(ctx context.Context, group string) ([]Instance, error) {
+	c.mu.Lock()
+	list, ok := c.lists[group]
+	c.mu.Unlock()
+	if ok {
+		return list, nil
+	}
+	list, err := c.provider.instances(ctx, group)
+	if err != nil {
+		return nil, err
+	}
+	c.put(group, list)
+	return list, nil
+}
+
+func (c *instanceCache) put(group string, list []Instance) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lists[group] = list
+}
+
+func (c *instanceCache) invalidate(group string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.lists, group)
+}
+
+func (c *instanceCache) keep(groups sets.Set[string]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.lists, func(id string, _ []Instance) bool { return !groups.Has(id) })
+}
+
+// follow reads all lists one after the other, at once and then every two minutes.
+func (c *instanceCache) follow(ctx context.Context) {
+	ticker := c.o.Clock.NewTicker(instancesEvery)
+	defer ticker.Stop()
+	for {
+		c.readAll(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+		}
+	}
+}
+
+// readAll reads every list. Where that fails the group looks as if it had no instances: the original stores nothing for
+// the answer.
+func (c *instanceCache) readAll(ctx context.Context) {
+	groups, err := c.provider.list(ctx)
+	if err != nil {
+		return
+	}
+	for _, g := range groups {
+		list, err := c.provider.instances(ctx, g.ID)
+		if err != nil {
+			c.o.Log.Error(err, "Instances are unknown until the next time", "group", g.ID)
+		}
+		if ctx.Err() == nil {
+			c.put(g.ID, list)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package autoscaler
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// observe asks the provider for everything that a loop needs: groups, each node's group and options, templates, target
+// sizes, instances.
+func (a *Autoscaler) observe(ctx context.Context, nodes []*corev1.Node, on map[string][]*corev1.Pod, pending []*corev1.Pod) (*View, error) {
+	v := &View{Now: a.o.Clock.Now(), Pending: pending}
+	groups, err := a.provider.list(ctx)
+	if err != nil {
+		// The original goes on with no groups at all, and forgets what it knew of them.
+		a.o.Log.Error(err, "No groups in this loop")
+	}
+	a.forget(groups)
+	a.observeNodes(ctx, v, nodes, on)
+	for _, g := range groups {
+		view, err := a.observeGroup(ctx, v, g)
+		if err != nil {
+			return nil, err
+		}
+		v.Groups = append(v.Groups, view)
+	}
+	return v, nil
+}
+
+// forget drops what is known of groups that are not listed any more: scale-ups that were asked for, instance lists and
+// templates. Back-offs stay.
+func (a *Autoscaler) forget(groups []Group) {
+	listed := sets.New[string]()
+	for _, g := range groups {
+		listed.Insert(g.ID)
+	}
+	maps.DeleteFunc(a.memory.requests, func(id string, _ request) bool { return !listed.Has(id) })
+	maps.DeleteFunc(a.templates, func(id string, _ *corev1.Node) bool { return !listed.Has(id) })
+	a.instances.keep(listed)
+}
+
+// observeNodes asks for each node's group, and twice for its options.
+func (a *Autoscaler) observeNodes(ctx context.Context, v *View, nodes []*corev1.Node, on map[string][]*corev1.Pod) {
+	startup := a.o.MaxNodeStartupTime
+	for _, n := range nodes {
+		g, err := a.provider.forNode(ctx, n)
+		if err != nil {
+			a.o.Log.Error(err, "Node counts as ungrouped", "node", n.Name)
+		}
+		if g.ID != "" {
+			for range 2 {
+				// One variable for all nodes: one without options has those of the node before it.
+				if s, err := a.settings(ctx, g.ID); err == nil {
+					startup = s.StartupTime
+				}
+			}
+		}
+		v.Nodes = append(v.Nodes, NodeView{Node: n, Group: g.ID, Min: g.Min, Startup: startup, Taints: a.o.StartupTaints, Pods: on[n.Name]})
+	}
+}
+
+// observeGroup asks for what belongs to a group. An error ends the loop, for all groups.
+func (a *Autoscaler) observeGroup(ctx context.Context, v *View, g Group) (GroupView, error) {
+	view := GroupView{Group: g, Provision: a.o.MaxNodeProvisionTime}
+	var err error
+	if view.Template, err = a.template(ctx, v, g.ID); err != nil {
+		a.o.Log.Error(err, "Group has no template", "group", g.ID)
+	}
+	if view.Target, err = a.provider.targetSize(ctx, g.ID); err != nil {
+		return view, err
+	}
+	if _, growing := a.memory.requests[g.ID]; growing {
+		a.instances.invalidate(g.ID)
+	}
+	if view.Instances, err = a.instances.get(ctx, g.ID); err != nil {
+		return view, err
+	}
+	view.Provision = a.provision(ctx, v, &view)
+	return view, nil
+}
+
+// provision asks how long an instance may take to become a node, where there is one that has not yet. When nobody can
+// say, nothing is too late in this loop.
+func (a *Autoscaler) provision(ctx context.Context, v *View, g *GroupView) time.Duration {
+	const never = 1<<63 - 1
+	waiting := len(v.unregistered(g))
+	if _, growing := a.memory.requests[g.ID]; growing {
+		waiting++
+	}
+	if _, wrong := a.memory.incorrect[g.ID]; wrong {
+		waiting++
+	}
+	out := a.o.MaxNodeProvisionTime
+	for range min(waiting, 2) {
+		s, err := a.settings(ctx, g.ID)
+		if err != nil {
+			a.o.Log.Error(err, "Nobody knows how long to wait", "group", g.ID)
+			return never
+		}
+		out = s.ProvisionTime
+	}
+	return out
+}
+
+// template is a ready node of the group, else the last one that there was, else what the provider says, else any node of
+// the group.
+func (a *Autoscaler) template(ctx context.Context, v *View, group string) (*corev1.Node, error) {
+	var unready *corev1.Node
+	for _, n := range v.Nodes {
+		if n.Group != group {
+			continue
+		}
+		if n.ready() && !hasTaint(n.Node, TaintToBeDeleted) && !n.Spec.Unschedulable {
+			a.templates[group] = asTemplate(n.Node, a.o.StartupTaints)
+			return a.templates[group], nil
+		}
+		unready = n.Node
+	}
+	if cached := a.templates[group]; cached != nil {
+		return cached, nil
+	}
+	n, err := a.provider.template(ctx, group)
+	if n == nil && unready != nil {
+		n, err = unready, nil
+	}
+	if n == nil || err != nil {
+		return nil, err
+	}
+	return asTemplate(n, a.o.StartupTaints), nil
+}
+
+// upcomingNode is the node that stands for the nth one on its way.
+func upcomingNode(g *GroupView, n int) *corev1.Node {
+	node := g.Template.DeepCopy()
+	node.Name = fmt.Sprintf("template-node-for-%s-%d-upcoming-%d", g.ID, len(g.ID), n)
+	if node.Labels == nil {
+		node.Labels = map[string]string{}
+	}
+	node.Labels["cluster-autoscaler.kubernetes.io/template-node"] = "true"
+	return node
+}

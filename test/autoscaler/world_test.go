@@ -1,0 +1,290 @@
+package autoscaler
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/deploy"
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/proto"
+	apiserver "github.com/drover-project/drover/test/kube/memory"
+)
+
+var (
+	kinds   = runtime.NewScheme()
+	catalog *apiserver.Catalog
+)
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
+	// The default ones keep the time of the last error, also from one bubble to the next.
+	utilruntime.ErrorHandlers = nil
+	if err := prepare(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func prepare() error {
+	if err := clientgoscheme.AddToScheme(kinds); err != nil {
+		return err
+	}
+	if err := v1alpha1.AddToScheme(kinds); err != nil {
+		return err
+	}
+	crds, err := deploy.Objects("crds")
+	if err != nil {
+		return err
+	}
+	catalog, err = apiserver.NewCatalog(crds...)
+	return err
+}
+
+const (
+	namespace = metav1.NamespaceSystem
+	labelPool = "pool"
+)
+
+// world is a cluster with pods and machines, drover with its real node groups and its real deployment and set
+// controllers, and the client. It lives in virtual time. The machines are a model: what the Machine controller and a
+// cloud would do, as far as the client can see it.
+type world struct {
+	*testing.T
+	ctx   context.Context
+	stop  context.CancelFunc
+	work  sync.WaitGroup
+	kube  *apiserver.Server
+	admin client.Client
+	seen  cache.Cache
+	// tick is how often the world outside of drover and its client moves.
+	tick time.Duration
+
+	wire          *wire
+	drovers       []*drover
+	client        *process
+	clientOptions Options
+
+	pools    []*pool
+	machines map[string]*machine
+	serial   int
+	judge    judge
+}
+
+// pool is a node group with the demand that only its nodes can meet.
+type pool struct {
+	name string
+	// pods is how many pods there are to be; two of them never fit on one node.
+	pods int
+	// boot is how long a server takes to become a node, drain how long a busy one takes to go.
+	boot, drain time.Duration
+	// quota is how many servers there may be; negative: any number.
+	quota int
+	// lost tells whether the nth machine of the pool, counted from 1, never becomes a node.
+	lost func(n int) bool
+	made int
+	// flexible: its pods run on the nodes of any pool.
+	flexible bool
+	owner    *appsv1.ReplicaSet
+}
+
+func (p *pool) id() string { return "MachineDeployment/" + namespace + "/" + p.name }
+
+// inWorld runs a scenario in virtual time.
+func inWorld(t *testing.T, scenario func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t, tick: 2 * time.Second, machines: map[string]*machine{}, wire: newWire()}
+		w.clientOptions.NoFrequentLoops = true
+		w.ctx, w.stop = context.WithCancel(context.Background())
+		defer w.close()
+		w.setUp()
+		scenario(w)
+	})
+}
+
+// setUp makes the cluster.
+func (w *world) setUp() {
+	var err error
+	w.kube, err = apiserver.New(apiserver.Options{Catalog: catalog, CollectAfter: time.Second, Lag: w.wire.lag})
+	w.must(err)
+	w.admin, err = client.New(w.kube.Config("admin", "system:masters"), client.Options{Scheme: kinds, Mapper: mapper()})
+	w.must(err)
+	w.seen, err = cache.New(w.kube.Config("admin", "system:masters"), cache.Options{Scheme: kinds, Mapper: mapper()})
+	w.must(err)
+	w.work.Go(func() { _ = w.seen.Start(w.ctx) })
+	w.seen.WaitForCacheSync(w.ctx)
+	for _, list := range []client.ObjectList{&v1alpha1.MachineList{}, &v1alpha1.MachineDeploymentList{}, &corev1.NodeList{}, &corev1.PodList{}} {
+		w.must(w.seen.List(w.ctx, list))
+	}
+}
+
+func mapper() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper(nil)
+	for gvk := range kinds.AllKnownTypes() {
+		var scope meta.RESTScope = meta.RESTScopeNamespace
+		if gvk.Kind == "Node" || gvk.Kind == "Namespace" {
+			scope = meta.RESTScopeRoot
+		}
+		m.Add(gvk, scope)
+	}
+	return m
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) close() {
+	w.endClient()
+	for _, d := range w.drovers {
+		d.end()
+	}
+	w.stop()
+	w.work.Wait()
+}
+
+// process is something that runs until it is ended.
+type process struct {
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+func (w *world) process(run func(ctx context.Context)) *process {
+	ctx, stop := context.WithCancel(w.ctx)
+	p := &process{stop: stop, done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		run(ctx)
+	}()
+	return p
+}
+
+func (p *process) end() {
+	p.stop()
+	<-p.done
+}
+
+// startClient runs the client; its times are the original's defaults unless the world says otherwise.
+func (w *world) startClient() {
+	o := w.clientOptions
+	k, err := kubernetes.NewForConfig(w.kube.Config("autoscaler"))
+	w.must(err)
+	o.Provider, o.Client, o.Log, o.StartupTaints = proto.NewCloudProviderClient(w.wire), k, w.log(), []string{startupTaint}
+	w.client = w.process(func(ctx context.Context) {
+		// Its loops fall between the steps of the world.
+		time.Sleep(w.tick / 2)
+		a, err := New(ctx, o)
+		if err != nil {
+			return
+		}
+		_ = a.Run(ctx)
+	})
+}
+
+func (w *world) endClient() {
+	if w.client != nil {
+		w.client.end()
+		w.client = nil
+	}
+}
+
+// restartClient lets the client forget everything.
+func (w *world) restartClient() {
+	w.endClient()
+	w.startClient()
+}
+
+// pool makes a node group, at that size, with a pod for each node.
+func (w *world) pool(p pool, low, size, high int) *pool {
+	if p.boot == 0 {
+		p.boot = time.Minute
+	}
+	if p.lost == nil {
+		p.lost = func(int) bool { return false }
+	}
+	if p.quota == 0 {
+		p.quota = -1
+	}
+	labels := map[string]string{labelPool: p.name}
+	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: p.name,
+		Annotations: map[string]string{v1alpha1.AnnotationsMinSize[0]: fmt.Sprint(low), v1alpha1.AnnotationsMaxSize[0]: fmt.Sprint(high)},
+	}}
+	d.Spec.Replicas = ptr.To(int32(size))
+	d.Spec.Selector.MatchLabels = labels
+	d.Spec.Template.Metadata.Labels = labels
+	d.Spec.Template.Spec.Versions.Kubelet = "1.37.1"
+	w.must(w.admin.Create(w.ctx, d))
+	before := d.DeepCopy()
+	d.Status.NodeTemplate = &v1alpha1.NodeTemplate{Capacity: size2x8(), Allocatable: size2x8(), Labels: labels}
+	w.must(w.admin.Status().Patch(w.ctx, d, client.MergeFrom(before), client.FieldOwner("drover-capacity")))
+	p.owner = &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: p.name}}
+	w.must(w.admin.Create(w.ctx, p.owner))
+	w.pools = append(w.pools, &p)
+	return &p
+}
+
+func size2x8() corev1.ResourceList { return size("2", "8Gi") }
+
+// run lets the world go on for a while.
+func (w *world) run(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		w.step(w.paceFor(d))
+	}
+}
+
+// paceFor is how often the world moves when it goes on for that long.
+func (w *world) paceFor(d time.Duration) time.Duration {
+	if d >= 20*time.Minute {
+		return 5 * w.tick
+	}
+	return w.tick
+}
+
+// until lets the world go on until something is so.
+func (w *world) until(limit time.Duration, what string, so func() bool) {
+	w.Helper()
+	for end := time.Now().Add(limit); !so(); w.step(w.paceFor(limit)) {
+		if time.Now().After(end) {
+			w.Fatalf("not within %v: %s\n%s", limit, what, w.describe())
+		}
+	}
+}
+
+// step is one tick: everything that is neither drover nor its client does what it has to do.
+func (w *world) step(pace time.Duration) {
+	time.Sleep(pace)
+	synctest.Wait()
+	machines, nodes, pods := &v1alpha1.MachineList{}, &corev1.NodeList{}, &corev1.PodList{}
+	w.must(w.seen.List(w.ctx, machines))
+	w.must(w.seen.List(w.ctx, nodes))
+	w.must(w.seen.List(w.ctx, pods))
+	w.stepMachines(machines.Items, nodes.Items, pods.Items)
+	w.stepPods(nodes.Items, pods.Items)
+	w.judge.peak = max(w.judge.peak, w.total())
+}
