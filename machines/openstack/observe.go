@@ -14,7 +14,7 @@ import (
 )
 
 // Observe says what is known, from memory. It asks for one server by its ID only when that server is named or known and
-// no list shows it, for only so an absence becomes a proof, and once when it is in ERROR and the list does not say why.
+// no list shows it, or a port is bound to it, for only so an absence becomes a proof, and once when it is in ERROR and the list does not say why.
 func (i *instance) Observe(ctx context.Context) (cloud.Facts, error) {
 	p, err := i.project()
 	if p == nil {
@@ -23,6 +23,9 @@ func (i *instance) Observe(ctx context.Context) (cloud.Facts, error) {
 	p.mu.Lock()
 	living, gone := p.inventory.ofMachine(i.subject.uid, i.serverID)
 	doubtful := doubtfulServer(living, gone, i.serverID)
+	if doubtful == "" && len(living) == 0 {
+		doubtful = p.boundServer(i.subject.uid)
+	}
 	if p.guard.held[doubtful] {
 		doubtful = ""
 	}
@@ -71,7 +74,12 @@ func (i *instance) prove(ctx context.Context, p *project, id string) error {
 	defer p.mu.Unlock()
 	switch {
 	case fault.Is(err, fault.NotFound):
+		_, known := p.inventory.servers[id]
 		p.inventory.bury(id, i.subject.uid, p.clock.Now())
+		if k := p.inventory.servers[id]; !known && id != i.serverID {
+			// Only a port spoke of it: no Machine has ever counted on it.
+			k.own = true
+		}
 		p.watchLosses(p.clock.Now())
 		return nil
 	case err != nil:

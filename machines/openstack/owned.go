@@ -15,6 +15,7 @@ type portRow struct {
 	ID          string `json:"id"`
 	Description string `json:"description"`
 	NetworkID   string `json:"network_id"`
+	DeviceID    string `json:"device_id"`
 	FixedIPs    []struct {
 		Address string `json:"ip_address"`
 	} `json:"fixed_ips"`
@@ -28,7 +29,7 @@ type ipRow struct {
 }
 
 func (r *portRow) owned() ownedPort {
-	p := ownedPort{id: r.ID, networkID: r.NetworkID}
+	p := ownedPort{id: r.ID, networkID: r.NetworkID, serverID: r.DeviceID}
 	for _, ip := range r.FixedIPs {
 		p.addresses = append(p.addresses, ip.Address)
 	}
@@ -58,7 +59,7 @@ func (p *project) listOwned(ctx context.Context, s *session, started time.Time) 
 		return err
 	}
 	ports, err := list[portRow](ctx, s, portListing(url.Values{
-		"project_id": {id.projectID}, "fields": {"id", "description", "network_id", "fixed_ips"},
+		"project_id": {id.projectID}, "fields": {"id", "description", "network_id", "fixed_ips", "device_id"},
 	}))
 	if err != nil {
 		return err
@@ -218,8 +219,11 @@ func (p *project) mayMake(m mark) error {
 		delete(p.attempts, m)
 		return nil
 	}
-	e := fault.New(fault.Transient, fault.CodeUnsettled,
-		"whether the call at %s made the %s is not known yet; it is looked for", a.ended.UTC().Format("15:04:05"), m.kind)
+	words := "whether the call at %s made the %s is not known yet; it is looked for"
+	if a.suspected {
+		words = "drover started at %s and found a port of it: the %s may be on its way; it is looked for"
+	}
+	e := fault.New(fault.Transient, fault.CodeUnsettled, words, a.ended.UTC().Format("15:04:05"), m.kind)
 	e.RetryAfter = fastPeriod
 	return e
 }

@@ -53,7 +53,9 @@ type project struct {
 // ownedPort is a port that bears a Machine's mark.
 type ownedPort struct {
 	id, networkID string
-	addresses     []string
+	// serverID is the server that Neutron has it bound to, as far as a list has told; empty: none.
+	serverID  string
+	addresses []string
 	// doubtful: the cloud said something that makes us doubt that it is still there.
 	doubtful bool
 	// since is when it was first seen, on our clock.
@@ -181,12 +183,15 @@ func (p *project) takeIn(ctx context.Context, l listed, date time.Time) (time.Du
 	}
 	l.now = p.clock.Now()
 	ids := p.inventory.fold(l)
-	p.settleServers()
-	p.faultyQuotas(ids)
 	if l.full {
 		p.lastFull = l.started
 		p.fulls++
 	}
+	if !before {
+		p.suspectAttempts(l.now)
+	}
+	p.settleServers()
+	p.faultyQuotas(ids)
 	p.watchLosses(l.now)
 	news := p.inventory.concerned(ids)
 	news.full = l.full

@@ -49,6 +49,8 @@ func TestACrashAfterAnyStepMakesNothingTwice(t *testing.T) {
 			}
 			b.restart()
 			b.sim.ForgetCalls()
+			i = b.synced(m)
+			b.eventually("made", func() bool { _, err := b.make(i); return err == nil })
 			i, _ = b.active(m)
 			b.once(t)
 			if got := b.calls("GET /ports") + b.calls("GET /floatingips"); got != 2 {
@@ -58,6 +60,45 @@ func TestACrashAfterAnyStepMakesNothingTwice(t *testing.T) {
 			b.nothingLeft()
 		})
 	}
+}
+
+func TestACrashBesideListsThatLagMakesNothingTwice(t *testing.T) {
+	b := newBench(t)
+	m := newMachine(t, "a", fullFields())
+	i := b.synced(m)
+	b.sim.SetListLag(5 * time.Second)
+	if _, err := b.make(i); err != nil {
+		t.Fatal(err)
+	}
+	b.restart()
+	i = b.synced(m)
+	b.eventually("CAPI-18 the server is found", func() bool {
+		_, err := b.make(i)
+		return err == nil && b.observe(i).Server != nil
+	})
+	if got := b.calls("POST /servers"); got != 1 {
+		t.Errorf("%d servers were made", got)
+	}
+	b.once(t)
+}
+
+func TestAPortWithoutAServerIsLookedAtForAWhileAfterAStart(t *testing.T) {
+	b := newBench(t)
+	m := newMachine(t, "a", seedFields())
+	if err := b.synced(m).EnsurePorts(b.ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.restart()
+	i := b.synced(m)
+	if _, err := b.make(i); !fault.Is(err, fault.Transient) {
+		t.Fatalf("CAPI-19: a server may be on its way: %v", err)
+	}
+	began := b.clock.Now()
+	b.eventually("made", func() bool { _, err := b.make(i); return err == nil })
+	if took := b.clock.Since(began); took < suspectTime || took > time.Minute {
+		t.Errorf("it took %s", took)
+	}
+	b.active(m)
 }
 
 func TestALostReplyMakesNothingTwice(t *testing.T) {
