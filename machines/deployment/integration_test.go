@@ -29,6 +29,7 @@ func TestDeploymentsOnARealControlPlane(t *testing.T) {
 			"CA-C65 CA-C66 MCM-32 exactly the named Machines go":                            (*world).namedGo,
 			"CA-C68 a named Machine that somebody deleted is not replaced":                  (*world).namedAndDeleted,
 			"CA-C80 removals in the middle of a rollout":                                    (*world).removalsInARoll,
+			"CA-C68 CA-C80 CA-C82 several removals within milliseconds in a rollout":        (*world).hurried,
 			"MCM-34 a Machine deleted by hand is replaced once":                             (*world).replaced,
 			"design §3 a dropped spec.replicas comes back":                                  (*world).replicasDropped,
 			"MC-30 MC-33 MCM-22 orphans are adopted, strangers released, others' left":      (*world).adoption,
@@ -150,6 +151,29 @@ func (w *world) removalsInARoll() {
 	})
 	w.actor.letGo("busy")
 	w.settled("busy", 3)
+}
+
+// hurried names several Machines one after the other in a roll, one of which somebody deletes at the same time.
+func (w *world) hurried() {
+	w.create(group("hurried", size(5)))
+	w.settled("hurried", 5)
+	old := w.machines("hurried")
+	w.actor.hold("hurried", creates)
+	defer w.actor.letGo("hurried")
+	w.patch("hurried", `{"spec":{"template":{"spec":{"versions":{"kubelet":"1.37.2"}}}}}`)
+	w.eventually("a new Machine", func() (string, bool) { return "", len(w.machines("hurried")) == 6 })
+	if err := w.client.Delete(w.t.Context(), &old[4]); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, i := range []int{4, 0, 2} {
+		w.remove("hurried", old[i])
+	}
+	w.eventually("the named ones to go, and only those", func() (string, bool) {
+		now := names(w.machines("hurried"))
+		return fmt.Sprint(now), len(now) == 3 && now[old[1].Name] && now[old[3].Name]
+	})
+	w.actor.letGo("hurried")
+	w.settled("hurried", 2)
 }
 
 func (w *world) replaced() {
