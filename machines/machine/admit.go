@@ -76,10 +76,12 @@ func (r *Reconciler) failsInCloud(ctx context.Context, p *pass, err error) error
 	return r.writeGroup(ctx, p)
 }
 
-// settles notes that the server has become ACTIVE, once: it disproves the shortages from before.
+// settles notes that the server works, once, when it has become ACTIVE or its node has come: it disproves the shortages
+// from before.
 func (r *Reconciler) settles(ctx context.Context, p *pass) error {
 	s := p.facts.cloud.Server
-	if s == nil || s.State != cloud.ServerActive || p.facts.deleting || p.group.holder == nil {
+	works := s != nil && (s.State == cloud.ServerActive || p.facts.joined)
+	if !works || p.facts.deleting || p.group.holder == nil {
 		return nil
 	}
 	r.backoff.forget(p.m.UID)

@@ -40,8 +40,11 @@ func (r *Reconciler) drainNode(ctx context.Context, p *pass) (bool, error) {
 		return false, err
 	}
 	p.detail = "pods are asked to go"
-	if known {
+	switch {
+	case known:
 		p.detail = drainText(result)
+	case reasonOf(p.base, v1alpha1.ConditionDeleting) == reasonDraining:
+		p.detail = messageOf(p.base, v1alpha1.ConditionDeleting)
 	}
 	if known && result.Done {
 		f.drained = true

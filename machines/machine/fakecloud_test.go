@@ -31,6 +31,8 @@ type fakeCloud struct {
 	// refusal is what DeleteServer answers; held is what Observe says while servers are gone.
 	refusal *fault.Error
 	held    string
+	// unreleased: ports are still being deleted.
+	unreleased bool
 	// console is what the servers' consoles show.
 	console string
 	// created is the creation time of new servers.
@@ -187,6 +189,9 @@ func (i *fakeInstance) Release(context.Context) (bool, error) {
 	i.cloud.mu.Lock()
 	defer i.cloud.mu.Unlock()
 	i.called("Release")
+	if i.cloud.unreleased {
+		return false, nil
+	}
 	if s := i.cloud.servers[i.machine.UID]; s != nil {
 		s.leftovers = false
 	}

@@ -314,6 +314,34 @@ func TestForce(t *testing.T) {
 	})
 }
 
+func TestLeftovers(t *testing.T) {
+	t.Run("MCM-102 MCM-106 a Machine whose server could not be made goes once its ports are gone", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.cloud.full = fault.New(fault.Quota, fault.CodeQuotaExceeded, "no more cores")
+		b.cloud.unreleased = true
+		b.pass()
+		b.end()
+		b.pass()
+		if c := b.deleting(); c.Reason != "ReleasingResources" || c.Message == "" {
+			t.Fatalf("%+v", c)
+		}
+		b.cloud.unreleased = false
+		b.pass()
+		if b.read().Name != "" || b.cloud.count("Release") != 2 || b.cloud.count("DeleteServer") != 0 {
+			t.Errorf("%+v", b.read())
+		}
+	})
+	t.Run("CAPI-30 what the cloud no longer has is an error of new Machines only", func(t *testing.T) {
+		b := joined(t, owned)
+		before := b.read().ResourceVersion
+		b.cloud.refuse["m"] = fault.New(fault.Invalid, fault.CodeImageNotFound, "no such image")
+		b.pass()
+		if m := b.read(); !isReady(m) || m.DeletionTimestamp != nil || m.Status.ErrorReason != nil {
+			t.Errorf("before %s, now %+v", before, m)
+		}
+	})
+}
+
 func TestNodeThatIsMissing(t *testing.T) {
 	t.Run("MCM-69 its absence is told, and nothing follows; when it registers anew it is taken again", func(t *testing.T) {
 		b := joined(t, owned)

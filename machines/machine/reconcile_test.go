@@ -199,7 +199,7 @@ func TestStandingQuotaError(t *testing.T) {
 			t.Errorf("%d attempts", more)
 		}
 	})
-	t.Run("events repeat no message", func(t *testing.T) {
+	t.Run("CAPI-60 MCM-113 the failure is one Event, however often it is met", func(t *testing.T) {
 		if n := len(b.memory.events.Events); n != 1 {
 			t.Errorf("%d events", n)
 		}
@@ -307,7 +307,7 @@ func TestJoinTimeout(t *testing.T) {
 		change  func(*v1alpha1.Machine)
 		deleted bool
 	}{
-		{"MC-57 CAPI-25 the Machine of a set is replaced, counted from its server's creation", owned, true},
+		{"MC-57 CAPI-25 MCM-39 the Machine of a set is replaced, counted from its server's creation", owned, true},
 		{"MC-57 a Machine without an owner is marked Failed only", nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
