@@ -173,8 +173,9 @@ func (sel *selection) addMember(g *group, m *member, n Node) error {
 	_, isPlaceholder := n.placeholder()
 	made := n.fake() || isPlaceholder
 	switch {
-	case made && m.registered():
-		// The autoscaler works from a list up to two minutes old (CA-C70).
+	case made && m.facts().HasNode():
+		// The autoscaler works from a list up to two minutes old (CA-C70), and our watch of Nodes may stand still: then the
+		// Machine knows its node all the same.
 		return refuse(FailedPrecondition, "removing from %s: the node of machine %s has registered meanwhile", g.id, m.machine.Name)
 	case made || g.hidden[m.machine.UID] == hiddenDeleting || m.facts().Failed():
 		sel.loose = append(sel.loose, m)

@@ -144,7 +144,7 @@ func TestACloudThatIsFull(t *testing.T) {
 }
 
 func TestAWatchThatHangs(t *testing.T) {
-	for _, resource := range []string{"machines", "machinesets", "machinedeployments"} {
+	for _, resource := range []string{"nodes", "machines", "machinesets", "machinedeployments"} {
 		t.Run("CA-C13 CA-C115 that of "+resource+" stands still while nodes come, and no busy one goes", func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				p := busyThree(w, pool{boot: 2 * time.Minute})
