@@ -146,7 +146,9 @@ func ours(b *testing.B, groups *nodegroup.Groups) (proto.CloudProviderClient, *a
 	go func() { ended <- server.Start(ctx) }()
 	b.Cleanup(func() {
 		stop()
-		<-ended
+		if err := <-ended; err != nil {
+			b.Error(err)
+		}
 	})
 	for server.Addr() == nil {
 		time.Sleep(time.Millisecond)
