@@ -35,7 +35,7 @@ func TestDeploymentsOnARealControlPlane(t *testing.T) {
 			"MC-30 MC-33 MCM-22 orphans are adopted, strangers released, others' left":      (*world).adoption,
 			"MCM-1 a spec that cannot be followed is told":                                  (*world).badBounds,
 			"CAPI-53 CAPI-54 a re-ordered template and a set of another maker roll nothing": (*world).takeOver,
-			"MC-31 MCM-23 a deleted deployment takes everything along":                      (*world).cascade,
+			"MC-31 a deleted deployment takes everything along":                             (*world).cascade,
 			"MCM-18 a rollback, and one to an unknown revision":                             (*world).rollback,
 			"MCM-20 nodes being rolled are marked, and set free exactly":                    (*world).nodesBeingRolled,
 			"the plans of a roll are shown, and can be made again":                          (*world).plansShown,

@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,13 +35,15 @@ const (
 // TestARolloutWhileTheAutoscalerScales rolls a group while the autoscaler scales it up, then down, and watches all the
 // while.
 func TestARolloutWhileTheAutoscalerScales(t *testing.T) {
-	t.Run("MC-16 MC-17 MCM-7 MCM-8 MCM-23 CA-C80 CA-C88 floor, ceiling and names hold", rolloutWhileScaled)
-}
-
-func rolloutWhileScaled(t *testing.T) {
 	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, BootTime: time.Second, Scaling: autoscaler.Options{
 		ScaleDownUnneededTime: 2 * time.Second, ScaleDownDelayAfterAdd: time.Second,
 	}})
+	t.Run("MC-16 MC-17 MCM-7 MCM-8 CA-C80 CA-C88 floor, ceiling and names hold", func(t *testing.T) { rolloutWhileScaled(t, s) })
+	t.Run("the plans of it are served, and can be made again", func(t *testing.T) { plansAreServed(t, s) })
+	t.Run("MC-31 MCM-23 the deployment is deleted, and nothing of it is left", func(t *testing.T) { nothingIsLeft(t, s) })
+}
+
+func rolloutWhileScaled(t *testing.T, s *sandbox.Sandbox) {
 	d, err := scenario.NewDemo(s)
 	if err != nil {
 		t.Fatal(err)
@@ -68,6 +73,54 @@ func rolloutWhileScaled(t *testing.T) {
 		return l.replicas <= 3 && l.living == l.replicas && l.available == l.replicas && l.updated == l.replicas && l.servers == l.replicas
 	}))
 	w.judge(t)
+}
+
+// nothingIsLeft deletes the deployment and waits until neither cluster nor cloud have anything of it.
+func nothingIsLeft(t *testing.T, s *sandbox.Sandbox) {
+	if err := s.Client.Delete(t.Context(), deployment()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func(ctx context.Context) (string, error) {
+		var left []string
+		for _, list := range []client.ObjectList{&v1alpha1.MachineDeploymentList{}, &v1alpha1.MachineSetList{}, &v1alpha1.MachineList{}, &corev1.NodeList{}} {
+			if err := s.Client.List(ctx, list); err != nil {
+				return "", err
+			}
+			if n := meta.LenList(list); n > 0 {
+				left = append(left, fmt.Sprintf("%d in %T", n, list))
+			}
+		}
+		cloud := s.Cloud.Leftovers()
+		if n := len(cloud.Servers) + len(cloud.Ports) + len(cloud.FloatingIPs) + len(cloud.Volumes); n > 0 {
+			left = append(left, fmt.Sprintf("in the cloud %+v", cloud))
+		}
+		return strings.Join(left, ", "), nil
+	})
+}
+
+// plansAreServed reads the plans of the rollout from the running program, and makes them again.
+func plansAreServed(t *testing.T, s *sandbox.Sandbox) {
+	t.Helper()
+	url := "http://" + s.MetricsAddress() + "/plans?group=MachineDeployment/" + metav1.NamespaceSystem + "/" + rolling
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	var records []rollout.Record
+	if err := json.NewDecoder(answer.Body).Decode(&records); err != nil || len(records) < 3 {
+		t.Fatalf("%s: %d plans, %v", answer.Status, len(records), err)
+	}
+	for _, record := range records {
+		again, err := record.Replay()
+		if err != nil || !slices.Equal(again.Steps, record.Steps) {
+			t.Errorf("%v: was %v, made again %v", err, record.Steps, again.Steps)
+		}
+	}
 }
 
 // load makes pods of which no two fit on one node, or changes their number.

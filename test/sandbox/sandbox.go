@@ -112,12 +112,16 @@ func (s *Sandbox) build(ctx context.Context) (err error) {
 func (s *Sandbox) startCluster(ctx context.Context) error {
 	var err error
 	s.Cluster, err = kube.Start(ctx, kube.Options{
-		Dir: filepath.Join(s.Dir, "kube"), Components: kube.All(), Log: s.options.Log,
+		Dir: filepath.Join(s.Dir, "kube"), Components: kube.All(), Log: s.options.Log, Prepare: s.install,
 	})
-	if err != nil {
-		return err
-	}
-	if s.Client, err = client.New(s.Cluster.Config, client.Options{Scheme: Scheme()}); err != nil {
+	return err
+}
+
+// install puts drover's kinds there before the control plane's controllers start, so that their garbage is collected from
+// the start.
+func (s *Sandbox) install(ctx context.Context, cluster *kube.Cluster) error {
+	var err error
+	if s.Client, err = client.New(cluster.Config, client.Options{Scheme: Scheme()}); err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
 	return deploy.Apply(ctx, s.Client)
@@ -190,6 +194,9 @@ func (s *Sandbox) Stop() {
 		s.release()
 	})
 }
+
+// MetricsAddress is where drover serves its metrics and the pages beside them.
+func (s *Sandbox) MetricsAddress() string { return s.options.MetricsAddress }
 
 // LogFile is the log of drover or of the autoscaler.
 func (s *Sandbox) LogFile(name string) string { return filepath.Join(s.Dir, name+".log") }
