@@ -109,6 +109,8 @@ func (h *house) join(name string) nodegroup.Node {
 			return false, err
 		}
 		m.Spec.ProviderID = &id
+		// The Machine controller would note the node too: the sets go by that.
+		m.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: name}
 		return h.client.Update(ctx, m) == nil, nil
 	})
 	if err != nil {
