@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -326,8 +327,19 @@ func age(b *testing.B, registry *prometheus.Registry) float64 {
 	return -1
 }
 
-// BenchmarkOpenStackInventoryPass takes in a full list of 10 000 servers. pass/decode: against decoding the same bytes
-// (aim: at most 1.5).
+// processor is the time that this process has had of the processors: unlike the wall's, it does not count what others on
+// the machine do.
+func processor(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkOpenStackInventoryPass takes in a full list of 10 000 servers. pass/decode: processor time against decoding the
+// same bytes (aim: at most 1.5).
 func BenchmarkOpenStackInventoryPass(b *testing.B) {
 	const n = 10_000
 	c := &canned{pages: map[string][]byte{}}
@@ -338,12 +350,12 @@ func BenchmarkOpenStackInventoryPass(b *testing.B) {
 	var pass, decode time.Duration
 	for b.Loop() {
 		fake.Step(10 * time.Minute)
-		began := time.Now()
+		began := processor(b)
 		for age(b, registry) > 1 {
-			time.Sleep(100 * time.Microsecond)
+			time.Sleep(20 * time.Millisecond)
 		}
-		pass += time.Since(began)
-		began = time.Now()
+		pass += processor(b) - began
+		began = processor(b)
 		rows := 0
 		for _, page := range c.pages {
 			var body struct{ Servers []listedServer }
@@ -352,7 +364,7 @@ func BenchmarkOpenStackInventoryPass(b *testing.B) {
 			}
 			rows += len(body.Servers)
 		}
-		decode += time.Since(began)
+		decode += processor(b) - began
 		if rows < n {
 			b.Fatalf("%d rows", rows)
 		}
