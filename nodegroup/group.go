@@ -28,8 +28,8 @@ type group struct {
 	gap int32
 	// rolling: Machines of an older template are being replaced, so that a gap may be held open on purpose.
 	rolling bool
-	// awaited is how many units have no node and no error.
-	awaited int32
+	// awaited is how many units have no node and no error; coming counts those too whose node takes no pods yet.
+	awaited, coming int32
 
 	instances []Instance
 	template  []byte

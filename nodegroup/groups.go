@@ -48,6 +48,8 @@ type Options struct {
 	// RestartGuard keeps an autoscaler that has just started from ordering again what is awaited already: until that has
 	// come, for at most this time, the maximum of such a group is its size. 0: off.
 	RestartGuard time.Duration
+	// StartupTaint is the key of the taint that a node loses before it takes pods; empty: there is none.
+	StartupTaint string
 	// ZeroOrMax lets the annotation zeroormaxnodescaling through to the autoscaler.
 	ZeroOrMax bool
 	// JoinTimeout is how long a server may take to become a node.
@@ -83,7 +85,7 @@ type Groups struct {
 	model *Snapshot
 	own   map[string]written
 	// guarded are the ids of groups that are kept from growing, with the time when that ends.
-	guarded map[string]time.Time
+	guarded map[string]*guard
 	// advised holds what people were last told about an object.
 	advised map[types.UID]string
 }
@@ -120,9 +122,9 @@ func newGroups(p parts) *Groups {
 		parts:   p,
 		inbox:   inbox{bell: make(chan struct{}, 1)},
 		synced:  make(chan struct{}),
-		model:   empty(p.options.Discovery),
+		model:   empty(p.options.Discovery).starting(p.options.StartupTaint),
 		own:     map[string]written{},
-		guarded: map[string]time.Time{},
+		guarded: map[string]*guard{},
 		advised: map[types.UID]string{},
 	}
 	g.metrics = newMeasures(p.options.Registry, g)

@@ -34,10 +34,14 @@ func (s *Snapshot) list(g *group) {
 		} else if i.State == Creating {
 			g.awaited++
 		}
+		if i.State != Deleting && i.Error == nil && !m.usable(s.startup) {
+			g.coming++
+		}
 		g.instances = append(g.instances, i)
 	}
 	for n := range g.gap {
 		g.awaited++
+		g.coming++
 		g.instances = append(g.instances, Instance{
 			ID:    placeholder{group: g.id, series: g.series(), ordinal: n}.String(),
 			State: Creating,

@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
@@ -214,15 +216,21 @@ func (c *core) loop(t *testing.T, pods int) {
 	}
 }
 
+// takesPods makes a Machine one whose node is Ready.
+func takesPods(m *v1alpha1.Machine) {
+	m.Status.Conditions = []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: corev1.ConditionTrue}}
+}
+
 func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {
 	// start is a group of three nodes, for which an autoscaler has ordered two more before it was restarted.
 	start := func(t *testing.T, guard time.Duration) (*bench, *pool, *core) {
 		w := newWorld()
 		p := w.pool("a", 3, 0, 20)
 		for _, name := range []string{"a-1", "a-2", "a-3"} {
-			p.node(name)
+			m, _ := p.node(name)
+			takesPods(m)
 		}
-		b := newBench(t, w, Options{RestartGuard: guard})
+		b := newBench(t, w, Options{RestartGuard: guard, StartupTaint: v1alpha1.DefaultStartupTaint})
 		first := &core{b.groups, map[string]bool{}}
 		b.groups.Started()
 		first.loop(t, 5)
@@ -231,9 +239,13 @@ func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {
 		b.groups.Started()
 		return b, p, &core{b.groups, map[string]bool{}}
 	}
-	// arrive lets a node of the group join.
-	arrive := func(b *bench, p *pool, name string) {
+	// arrive lets a node of the group join and take pods.
+	arrive := func(b *bench, p *pool, name string, change ...func(*corev1.Node)) {
 		m, n := p.node(name)
+		takesPods(m)
+		for _, c := range change {
+			c(n)
+		}
 		m.ResourceVersion, n.ResourceVersion = "", ""
 		for _, err := range []error{b.client.Create(b.t.Context(), m), b.client.Create(b.t.Context(), n)} {
 			if err != nil {
@@ -258,7 +270,25 @@ func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {
 			arrive(b, p, "a-4")
 			second.loop(t, 6)
 			b.expect(p, 5)
-			arrive(b, p, "a-5")
+			starting := func(n *corev1.Node) {
+				n.Spec.Taints = []corev1.Taint{{Key: v1alpha1.DefaultStartupTaint, Effect: corev1.TaintEffectNoSchedule}}
+			}
+			arrive(b, p, "a-5", starting)
+			b.clock.Step(settle)
+			second.loop(t, 6)
+			b.expect(p, 5)
+			n := &corev1.Node{}
+			if err := b.client.Get(t.Context(), client.ObjectKey{Name: "a-5"}, n); err != nil {
+				t.Fatal(err)
+			}
+			n.Spec.Taints = nil
+			if err := b.client.Update(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+			b.catchUp()
+			second.loop(t, 6)
+			b.expect(p, 5)
+			b.clock.Step(settle)
 			second.loop(t, 6)
 			b.expect(p, 6)
 		})
@@ -274,6 +304,9 @@ func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {
 		b, p, second := start(t, 15*time.Minute)
 		arrive(b, p, "a-4")
 		arrive(b, p, "a-5")
+		b.groups.Started()
+		second.loop(t, 5)
+		b.clock.Step(settle)
 		second.loop(t, 6)
 		b.expect(p, 6)
 	})

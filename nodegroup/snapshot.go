@@ -29,7 +29,9 @@ type Objects struct {
 type Snapshot struct {
 	index     *index
 	discovery Discovery
-	groups    map[string]*group
+	// startup is the key of the taint that a node loses before it takes pods.
+	startup string
+	groups  map[string]*group
 	// shown are the ids of all instances, each with the id of its group.
 	shown table[string]
 	now   time.Time
@@ -41,6 +43,12 @@ type Snapshot struct {
 // empty is a snapshot of nothing.
 func empty(d Discovery) *Snapshot {
 	return &Snapshot{index: &index{bare: d.BareSets}, discovery: d, groups: map[string]*group{}}
+}
+
+// starting gives the snapshot that knows the startup taint.
+func (s *Snapshot) starting(taint string) *Snapshot {
+	s.startup = taint
+	return s
 }
 
 // Build makes a snapshot. It decides everything that a read is answered with, and does no I/O.

@@ -85,7 +85,7 @@ func nodeMatters(before, after any) bool {
 	if !ok || !same {
 		return true
 	}
-	return a.UID != b.UID || a.Spec.ProviderID != b.Spec.ProviderID ||
+	return a.UID != b.UID || len(a.Spec.Taints) != len(b.Spec.Taints) || a.Spec.ProviderID != b.Spec.ProviderID ||
 		a.Labels[v1alpha1.LabelOwnedBy] != b.Labels[v1alpha1.LabelOwnedBy] ||
 		a.Annotations[v1alpha1.AnnotationNodeMachine] != b.Annotations[v1alpha1.AnnotationNodeMachine]
 }

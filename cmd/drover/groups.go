@@ -61,7 +61,7 @@ func (o *groupOptions) validate() error {
 func (o *options) nodeGroups() (nodegroup.Options, error) {
 	groups := nodegroup.Options{
 		Discovery:    nodegroup.Discovery{Namespaces: o.groups.namespaces, BareSets: o.groups.bareSets},
-		RestartGuard: o.groups.restartGuard, ZeroOrMax: o.groups.zeroOrMax, JoinTimeout: o.joinTimeout, GPULabel: o.groups.gpuLabel,
+		RestartGuard: o.groups.restartGuard, ZeroOrMax: o.groups.zeroOrMax, JoinTimeout: o.joinTimeout, StartupTaint: o.startupTaint, GPULabel: o.groups.gpuLabel,
 	}
 	if o.leader {
 		groups.Lease = types.NamespacedName{Namespace: o.namespace, Name: leaseName}
