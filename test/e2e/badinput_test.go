@@ -59,7 +59,8 @@ var badGroups = []badGroup{
 	{
 		name: "password", old: "region: dbl", replicas: "1", listed: true, onMachine: true,
 		new:       "region: dbl\n            username: drover\n            password: wrong\n            domainName: Default\n            projectName: metakube",
-		condition: v1alpha1.ConditionTemplateResolved, reason: "Unauthorized", says: []string{"401"},
+		condition: v1alpha1.ConditionTemplateResolved, reason: "Unauthorized",
+		says: []string{"cloudProviderSpec.password", "signing in at", "401"},
 	},
 	{
 		name: "bound", old: `max-size: "5"`, new: `max-size: "five"`, replicas: "0",
@@ -293,7 +294,7 @@ func TestAWrongConfiguredPasswordIsSaidOnTheMachines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := badGroup{name: "nodes", replicas: "1", reason: "Unauthorized", says: []string{"401"}}
+	b := badGroup{name: "nodes", replicas: "1", reason: "Unauthorized", says: []string{"the configured cloud", "401"}}
 	apply(t, s, b.name, b.manifest(t, d))
 	eventually(t, func(ctx context.Context) (string, error) { return b.machineSays(ctx, s) })
 	if left := s.Cloud.Leftovers(); len(left.Servers)+len(left.Ports)+len(left.FloatingIPs) > 0 {
