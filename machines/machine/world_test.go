@@ -30,7 +30,6 @@ import (
 	"github.com/drover-project/drover/deploy"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/bootstrap"
-	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/csr"
 	"github.com/drover-project/drover/machines/machine"
 	"github.com/drover-project/drover/test/kube"
