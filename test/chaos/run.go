@@ -3,8 +3,11 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
+
+	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/test/kube/memory"
 )
@@ -82,7 +85,7 @@ func (p *play) running(n int) error {
 }
 
 // ended waits until no Machine is left, and judges what is left of them, and how much was ever made.
-func (p *play) ended(made int) error {
+func (p *play) ended(made, spare int) error {
 	err := p.until("no Machine is left", func() (bool, error) {
 		machines, err := p.machines()
 		return len(machines) == 0, err
@@ -90,7 +93,7 @@ func (p *play) ended(made int) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(p.nothingLeft(), p.untouched(), p.made(made)); err != nil {
+	if err := errors.Join(p.nothingLeft(), p.untouched(), p.made(made, spare)); err != nil {
 		return fmt.Errorf("once no Machine is left: %w", err)
 	}
 	return nil
@@ -147,12 +150,18 @@ func (p *play) describe() string {
 	var b strings.Builder
 	machines, _ := p.machines()
 	for _, m := range machines {
-		fmt.Fprintf(&b, "Machine: finalizers %v, deletion %v, provider ID %v\n", m.Finalizers, m.DeletionTimestamp, m.Spec.ProviderID)
+		fmt.Fprintf(&b, "Machine %s of %v: finalizers %v, deletion %v, provider ID %s\n",
+			m.Name, m.OwnerReferences, m.Finalizers, m.DeletionTimestamp, ptr.Deref(m.Spec.ProviderID, ""))
 		for _, c := range m.Status.Conditions {
 			fmt.Fprintf(&b, "  %s=%s %s %s\n", c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
 	fmt.Fprintf(&b, "in the cloud: %+v\n", p.ours())
+	for _, call := range p.Cloud.Calls() {
+		if call.Method != http.MethodGet {
+			fmt.Fprintf(&b, "  %s %s %s: %d\n", call.Time.UTC().Format("15:04:05.000"), call.Method, call.Path, call.Status)
+		}
+	}
 	calls := p.process.life.made()
 	for _, call := range calls[max(0, len(calls)-15):] {
 		fmt.Fprintf(&b, "  last calls: %s #%d\n", call.Call, call.Nth)

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -26,7 +27,7 @@ func Stories() []Story {
 	return []Story{
 		{Name: "a Machine comes and goes", play: func(p *play) error { return p.oneMachine(1) }},
 		{Name: "answers of the cloud get lost", before: loseAnswers, play: func(p *play) error { return p.oneMachine(1) }},
-		{Name: "the first server fails", each: failFirst, play: func(p *play) error { return p.oneMachine(2) }},
+		{Name: "the first server fails", each: failFirst, play: func(p *play) error { return p.oneMachine(1) }},
 		{Name: "a set grows, loses a server, shrinks and goes", play: (*play).oneSet},
 	}
 }
@@ -38,12 +39,13 @@ func loseAnswers(p *play) {
 	}
 }
 
-// failFirst puts the first server of ours that is seen into ERROR.
+// failFirst puts the first server of ours that is seen building into ERROR.
 func failFirst(p *play) {
-	if p.failed != "" {
+	servers := p.ours().Servers
+	if p.failed != "" || len(servers) == 0 {
 		return
 	}
-	if servers := p.ours().Servers; len(servers) > 0 && p.Cloud.FailServer(servers[0], "No valid host was found. There are not enough hosts available.") {
+	if s, _ := p.Cloud.Server(servers[0]); s.Status == "BUILD" && p.Cloud.FailServer(servers[0], "No valid host was found. There are not enough hosts available.") {
 		p.failed = servers[0]
 	}
 }
@@ -63,7 +65,10 @@ func (p *play) oneMachine(made int) error {
 	if err := p.admin.Delete(p.ctx, m); err != nil {
 		return fmt.Errorf("deleting the Machine: %w", err)
 	}
-	return p.ended(made)
+	if p.failed != "" {
+		made++
+	}
+	return p.ended(made, 0)
 }
 
 // oneSet makes a set of two, has one server deleted behind drover's back, and takes the set down.
@@ -84,7 +89,8 @@ func (p *play) oneSet() error {
 	if err := p.running(2); err != nil {
 		return err
 	}
-	lost := slices.Min(p.ours().Servers)
+	// Names follow from the seed, IDs do not.
+	lost := slices.MinFunc(p.ours().Servers, func(a, b string) int { return cmp.Compare(p.serverName(a), p.serverName(b)) })
 	if !p.Cloud.DeleteServer(lost) {
 		return fmt.Errorf("server %s could not be deleted", lost)
 	}
@@ -105,7 +111,12 @@ func (p *play) oneSet() error {
 	if err := p.admin.Delete(p.ctx, set); err != nil {
 		return fmt.Errorf("deleting the set: %w", err)
 	}
-	return p.ended(3)
+	return p.ended(3, 1)
+}
+
+func (p *play) serverName(id string) string {
+	s, _ := p.Cloud.Server(id)
+	return s.Name
 }
 
 func (p *play) scale(set *v1alpha1.MachineSet, n int32) error {

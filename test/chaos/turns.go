@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing/synctest"
+	"time"
 )
 
 // turns lets one call at a time through, in an order that depends on the calls and the seed alone: a call that comes in
@@ -19,9 +20,14 @@ type turns struct {
 	waiting []*turn
 }
 
+// longestTravel bounds how long a call is under way once its turn has come. Each takes a time of its own, so that no two
+// things fall on the same instant, where it would be open which comes first.
+const longestTravel = time.Millisecond
+
 type turn struct {
-	name  string
-	leave chan struct{}
+	name   string
+	leave  chan struct{}
+	travel time.Duration
 }
 
 func newTurns(random *rand.Rand) *turns {
@@ -37,6 +43,7 @@ func (t *turns) await(ctx context.Context, name string) error {
 	t.ring()
 	select {
 	case <-own.leave:
+		time.Sleep(own.travel)
 		return nil
 	case <-ctx.Done():
 		t.mu.Lock()
@@ -77,6 +84,7 @@ func (t *turns) next() bool {
 	}
 	slices.SortStableFunc(t.waiting, func(a, b *turn) int { return cmp.Compare(a.name, b.name) })
 	i := t.random.IntN(len(t.waiting))
+	t.waiting[i].travel = time.Duration(1+t.random.IntN(int(longestTravel))) * time.Nanosecond
 	close(t.waiting[i].leave)
 	t.waiting = slices.Delete(t.waiting, i, i+1)
 	return len(t.waiting) > 0

@@ -193,6 +193,20 @@ var collections = []operations{
 		s.eventually("the dependent goes", child, gone)
 		s.eventually("the owner goes", owner, gone)
 	}},
+	{"a dependent that is born while its owner waits goes with the others", func(s *script) {
+		owner := s.create("an owner", s.configMap("s", ""))
+		child := s.owned("child", true, owner)
+		child.SetFinalizers([]string{"example.org/hold"})
+		s.create("its dependent", child)
+		s.delete("the owner", owner, client.PropagationPolicy(metav1.DeletePropagationForeground))
+		s.eventually("the dependent is going", child, func(o *unstructured.Unstructured, there bool) bool { return there && o.GetDeletionTimestamp() != nil })
+		late := s.create("another", s.owned("late", true, owner))
+		time.Sleep(time.Second)
+		s.get("the one born late", late)
+		s.say("released: %v", client.IgnoreNotFound(s.client.Patch(s.ctx, child.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))))
+		s.eventually("the one born late goes", late, gone)
+		s.eventually("the owner goes", owner, gone)
+	}},
 	{"dependents stay, without an owner, when they are to be orphans", func(s *script) {
 		owner := s.create("an owner", s.configMap("s", ""))
 		child := s.create("its dependent", s.owned("child", false, owner))

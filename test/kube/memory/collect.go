@@ -129,32 +129,54 @@ func (s *Server) endDependentsFirst(k *kind, r *record) {
 	case slices.Contains(finalizers, metav1.FinalizerDeleteDependents):
 		s.soon(func() {
 			for _, d := range s.dependents(uid) {
-				if d.record.object.GetDeletionTimestamp() == nil {
-					_, _, _ = s.end(collector(d), d.record, &metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)})
-				}
+				s.endDependent(d)
 			}
 			s.released(uid)
 		})
 	}
 }
 
-// released takes the finalizer off an owner in foreground deletion that nothing blocks any more.
-func (s *Server) released(owner types.UID) {
-	for _, d := range s.dependents(owner) {
-		for _, ref := range d.record.object.GetOwnerReferences() {
-			if ref.UID == owner && ptr.Deref(ref.BlockOwnerDeletion, false) {
-				return
-			}
-		}
+func (s *Server) endDependent(d owned) {
+	if d.record.object.GetDeletionTimestamp() == nil {
+		_, _, _ = s.end(collector(d), d.record, &metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)})
 	}
+}
+
+// released looks again at an owner in foreground deletion of which a dependent has gone: those that still block it, and
+// were perhaps born late, go too; with the last of them the owner's finalizer goes.
+func (s *Server) released(owner types.UID) {
+	k, r := s.deletingDependents(owner)
+	if r == nil {
+		return
+	}
+	for _, d := range s.blocking(owner) {
+		s.endDependent(d)
+	}
+	if len(s.blocking(owner)) == 0 {
+		s.withoutFinalizer(k, r, metav1.FinalizerDeleteDependents)
+	}
+}
+
+// blocking gives the dependents for which an owner waits.
+func (s *Server) blocking(owner types.UID) []owned {
+	return slices.DeleteFunc(s.dependents(owner), func(d owned) bool {
+		return !slices.ContainsFunc(d.record.object.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
+			return ref.UID == owner && ptr.Deref(ref.BlockOwnerDeletion, false)
+		})
+	})
+}
+
+// deletingDependents finds an owner that is in foreground deletion; nil when it is not.
+func (s *Server) deletingDependents(owner types.UID) (*kind, *record) {
 	for _, k := range s.catalog.kinds {
 		for _, r := range s.stores[k].records {
-			if r.object.GetUID() == owner && r.object.GetDeletionTimestamp() != nil {
-				s.withoutFinalizer(k, r, metav1.FinalizerDeleteDependents)
-				return
+			o := r.object
+			if o.GetUID() == owner && o.GetDeletionTimestamp() != nil && slices.Contains(o.GetFinalizers(), metav1.FinalizerDeleteDependents) {
+				return k, r
 			}
 		}
 	}
+	return nil, nil
 }
 
 // withoutFinalizer takes one of the collector's own finalizers off an object.
