@@ -68,7 +68,7 @@ const (
 	aReader
 	// aPlayground: networks that are there to be emptied.
 	aPlayground
-	// aMinute: nothing is in flux, and so the driver looks once a minute.
+	// aMinute: the driver waits on purpose, a minute or two: nothing is in flux, or something may still turn up.
 	aMinute
 )
 
