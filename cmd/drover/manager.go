@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,7 +32,7 @@ func newManager(config *rest.Config, o *options) (manager.Manager, error) {
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       o.namespace,
 		LeaderElectionReleaseOnCancel: true,
-		GracefulShutdownTimeout:       new(10 * time.Second),
+		GracefulShutdownTimeout:       new(shutdownTimeout),
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: slimNode}},

@@ -53,7 +53,7 @@ func run(ctx context.Context, o *options, credentials openstack.Credentials) err
 		return fmt.Errorf("adding health checks: %w", err)
 	}
 	ctrl.Log.Info("starting", "clusterID", id, "grpc", o.grpcAddress, "leaderElection", o.leader)
-	if err := mgr.Start(ctx); err != nil {
+	if err := stopInTime(ctx, mgr.Start); err != nil {
 		return fmt.Errorf("running: %w", err)
 	}
 	return nil

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+const (
+	// shutdownTimeout is how long what runs may take to finish what it has begun.
+	shutdownTimeout = 10 * time.Second
+	// stopTimeout is when the process ends in any case. Told to stop before its caches are filled, a manager waits for
+	// an API server that may never answer.
+	stopTimeout = shutdownTimeout + 5*time.Second
+)
+
+// stopInTime runs start until it returns, and gives up waiting for it stopTimeout after ctx has ended.
+func stopInTime(ctx context.Context, start func(context.Context) error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- start(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	late := time.NewTimer(stopTimeout)
+	defer late.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-late.C:
+		return fmt.Errorf("stopping: not done %v after being told to; what was under way is picked up at the next start", stopTimeout)
+	}
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestStoppingTakesAMomentAtTheMost(t *testing.T) {
+	broken := errors.New("broken")
+	never := make(chan struct{})
+	for _, tt := range []struct {
+		name  string
+		start func(context.Context) error
+		want  string // part of the error; empty: none
+		took  time.Duration
+	}{
+		{"what ends by itself says why at once", func(context.Context) error { return broken }, "broken", 0},
+		{"what stops when told", func(ctx context.Context) error { <-ctx.Done(); return nil }, "", time.Hour},
+		{"what takes its time", func(ctx context.Context) error { <-ctx.Done(); time.Sleep(9 * time.Second); return nil }, "", time.Hour + 9*time.Second},
+		{"what never stops is left", func(context.Context) error { <-never; return nil }, "not done 15s after", time.Hour + stopTimeout},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				never = make(chan struct{})
+				defer close(never)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				began := time.Now()
+				err := stopInTime(ctx, tt.start)
+				if took := time.Since(began); took != tt.took {
+					t.Errorf("took %v, want %v", took, tt.took)
+				}
+				if (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("got %v, want %q", err, tt.want)
+				}
+			})
+		})
+	}
+}
