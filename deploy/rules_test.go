@@ -112,14 +112,14 @@ var schemaRules = append(append([]rule{
 	{"tags that are a map", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {tags: {a: b}}}}}}`, ``},
 	{"an operating system that is a number", "Machine", `{spec: {providerSpec: {value: {operatingSystem: 7}}}}`, "must be of type string"},
 	{"security groups that are text", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {securityGroups: a}}}}}`, "must be of type array"},
-	{"MC-9 serverGroupID", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {serverGroupID: a}}}}}`, ``},
+	{"serverGroupID", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {serverGroupID: a}}}}}`, ``},
 
 	{"a class for arm64", "MachineClass", `{nodeTemplate: {architecture: arm64}}`, ``},
 	{"a class for a VAX", "MachineClass", `{nodeTemplate: {architecture: vax}}`, "Unsupported value"},
 	{"a class with a capacity that is no quantity", "MachineClass", `{nodeTemplate: {capacity: {cpu: many}}}`, "capacity.cpu"},
 	{"a Cluster with ranges that are none", "Cluster", `{spec: {clusterNetwork: {pods: {cidrBlocks: [10.0.0.1]}}}}`, "address ranges"},
 
-	{"MC-35 delete policies", "MachineSet", `{spec: {deletePolicy: Oldest}}`, ``},
+	{"delete policies", "MachineSet", `{spec: {deletePolicy: Oldest}}`, ``},
 	{"the fork's delete policy", "MachineSet", `{spec: {deletePolicy: Default}}`, ``},
 	{"the empty delete policy", "MachineSet", `{spec: {deletePolicy: ""}}`, ``},
 	{"MC-38 an unknown delete policy", "MachineSet", `{spec: {deletePolicy: Prettiest}}`, "Unsupported value"},
@@ -189,7 +189,7 @@ func changes(kind string) []rule {
 		{"MC-8 " + kind + ": another selector", kind, `{spec: {selector: {matchLabels: {other: o}}}}`, "selector does not change"},
 		{"MC-8 " + kind + ": another selector with its template", kind, `{spec: {selector: {matchLabels: {group: h}}, template: {metadata: {labels: {group: h}}}}}`, "selector does not change"},
 		{"MC-8 " + kind + ": no selector any more", kind, `{spec: {selector: null}}`, "selector"},
-		{"MC-7 " + kind + ": another size", kind, `{spec: {replicas: 7}}`, ``},
+		{kind + ": another size", kind, `{spec: {replicas: 7}}`, ``},
 	}
 }
 

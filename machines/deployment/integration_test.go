@@ -19,7 +19,7 @@ import (
 func TestDeploymentsOnARealControlPlane(t *testing.T) {
 	w := newWorld(t)
 	// Those that count writes, or set the environment, are alone.
-	t.Run("CAPI-58 a roll of 20 costs few writes", func(t *testing.T) { w.on(t).writes() })
+	t.Run("a roll of 20 costs few writes", func(t *testing.T) { w.on(t).writes() })
 	w.edited(t)
 	t.Run("together", func(t *testing.T) {
 		w.manifests(t)
@@ -32,8 +32,8 @@ func TestDeploymentsOnARealControlPlane(t *testing.T) {
 			"CA-C68 CA-C80 CA-C82 several removals within milliseconds in a rollout":        (*world).hurried,
 			"MCM-34 a Machine deleted by hand is replaced once":                             (*world).replaced,
 			"design §3 a dropped spec.replicas comes back":                                  (*world).replicasDropped,
-			"MC-30 MC-33 MCM-22 orphans are adopted, strangers released, others' left":      (*world).adoption,
-			"MCM-1 a spec that cannot be followed is told":                                  (*world).badBounds,
+			"MC-30 MC-33 orphans are adopted, strangers released, others' left":             (*world).adoption,
+			"CA-C17 bounds that cannot be read are told in a condition":                     (*world).badBounds,
 			"CAPI-53 CAPI-54 a re-ordered template and a set of another maker roll nothing": (*world).takeOver,
 			"MC-31 a deleted deployment takes everything along":                             (*world).cascade,
 			"MCM-18 a rollback, and one to an unknown revision":                             (*world).rollback,

@@ -275,7 +275,7 @@ func TestWhatIsNotOurs(t *testing.T) {
 			t.Errorf("%d deletions, Machine %q, node %q", b.cloud.count("DeleteServer"), b.read().Name, b.node().Name)
 		}
 	})
-	t.Run("MCM-82 while too many servers are gone at once the Machine stays, and says why", func(t *testing.T) {
+	t.Run("while too many servers are gone at once the Machine stays, and says why", func(t *testing.T) {
 		b := joined(t, owned)
 		b.cloud.change("u", func(s *fakeServer) { s.exists = false })
 		b.cloud.held = "12 of 20 servers of the project are gone"
@@ -343,7 +343,7 @@ func TestLeftovers(t *testing.T) {
 }
 
 func TestNodeThatIsMissing(t *testing.T) {
-	t.Run("MCM-69 its absence is told, and nothing follows; when it registers anew it is taken again", func(t *testing.T) {
+	t.Run("its absence is told, and nothing follows; when it registers anew it is taken again", func(t *testing.T) {
 		b := joined(t, owned)
 		b.remove(b.node())
 		b.pass()

@@ -67,12 +67,12 @@ func TestLifeOnARealControlPlane(t *testing.T) {
 			t.Errorf("%d tokens", len(tokens.Items))
 		}
 	})
-	t.Run("MCM-109 one server was asked for, once", func(t *testing.T) {
+	t.Run("one server was asked for, once", func(t *testing.T) {
 		if n := w.cloud.count("EnsureServer"); n != 1 {
 			t.Errorf("%d calls of EnsureServer", n)
 		}
 	})
-	t.Run("CAPI-58 writes per machine stay within their bounds", w.testWrites)
+	t.Run("writes per machine stay within their bounds", w.testWrites)
 	t.Run("MC-58 the serving certificate is approved", w.testServing)
 	t.Run("MC-58 a request that nobody awaits is not approved", w.testUnawaited)
 	t.Run("MC-59 Ready is taken back with the node's", func(t *testing.T) { w.testTakenBack(t, m) })
@@ -273,7 +273,7 @@ func TestTroubleOnARealControlPlane(t *testing.T) {
 		w.must(w.client.Delete(w.ctx, m))
 		w.until(m, "it is gone", func(m *v1alpha1.Machine) bool { return m.Name == "" })
 	})
-	t.Run("MC-66 a Machine without an owner whose server is lost is marked Failed", func(t *testing.T) {
+	t.Run("a Machine without an owner whose server is lost is marked Failed", func(t *testing.T) {
 		m := w.create("lost", nil)
 		w.until(m, "it has a server", hasServer)
 		w.cloud.change(m.UID, func(s *fakeServer) { s.exists = false })

@@ -81,7 +81,7 @@ func TestNext(t *testing.T) {
 		{"at rest", healthy, func(*facts) {}, decision{rest, reasonJoined}},
 		{"a missing Node of a living server is waited for", healthy, func(f *facts) { f.node = nil }, decision{wait, reasonNodeMissing}},
 		{"a Node that was deleted and has registered anew is taken again", healthy, func(f *facts) { f.registeredAnew = true }, decision{joinNode, reasonJoined}},
-		{"MCM-82 while too many servers are gone at once none counts as lost", healthy, func(f *facts) { f.cloud.Server, f.cloud.Gone, f.cloud.Held = nil, true, "5 of 9" }, decision{wait, reasonHeld}},
+		{"while too many servers are gone at once none counts as lost", healthy, func(f *facts) { f.cloud.Server, f.cloud.Gone, f.cloud.Held = nil, true, "5 of 9" }, decision{wait, reasonHeld}},
 		{"a server that is merely not listed is not lost", healthy, func(f *facts) { f.cloud.Server = nil }, decision{wait, reasonServerUnknown}},
 		{"MC-66 CAPI-33 a server proven gone is lost", healthy, func(f *facts) { f.cloud.Server, f.cloud.Gone = nil, true }, decision{loseServer, reasonServerGone}},
 		{"a server that somebody deletes is waited for", healthy, func(f *facts) { f.cloud.Server.State = cloud.ServerDeleting }, decision{wait, reasonServerDeleting}},
@@ -110,7 +110,7 @@ func TestNext(t *testing.T) {
 		{"MC-61 then volumes have time to be detached", going, func(f *facts) { f.drained, f.attached = true, true }, decision{awaitDetach, reasonDetaching}},
 		{"MC-61 and not for ever", going, func(f *facts) { f.drained, f.attached, f.detachOver = true, true, true }, decision{deleteServer, reasonDeletingServer}},
 		{"a server marked as another living Machine's is never deleted", going, func(f *facts) { f.drained, f.foreign = true, true }, decision{letGo, reasonServerLeft}},
-		{"MCM-82 while too many servers are gone at once nothing is cleaned up", going, func(f *facts) {
+		{"while too many servers are gone at once nothing is cleaned up", going, func(f *facts) {
 			f.drainDue, f.cloud.Server, f.cloud.Gone, f.cloud.Held = false, nil, true, "5 of 9"
 		}, decision{wait, reasonHeld}},
 		{"MC-65 force asks for the server's end first", going, func(f *facts) { f.drained, f.force = true, true }, decision{deleteServer, reasonDeletingServer}},

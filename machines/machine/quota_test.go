@@ -157,7 +157,7 @@ func TestAGroupAtItsMinimumUnderAStandingQuotaError(t *testing.T) {
 	p.await("the Machines are there", func() bool { return len(p.machines()) == 3 })
 	p.pass()
 
-	t.Run("CA-C46 CA-C48 CAPI-22 one Machine asked the cloud, and all of them show the error at once", func(t *testing.T) {
+	t.Run("CA-C46 CA-C48 CAPI-10 CAPI-22 one Machine asked the cloud, and all of them show the error at once", func(t *testing.T) {
 		p.await("all show it", func() bool {
 			list, err := p.groups.Instances(poolID)
 			return err == nil && len(list) == 3 && !slices.ContainsFunc(list, func(i nodegroup.Instance) bool {

@@ -307,7 +307,7 @@ func TestJoinTimeout(t *testing.T) {
 		change  func(*v1alpha1.Machine)
 		deleted bool
 	}{
-		{"MC-57 CAPI-25 MCM-39 the Machine of a set is replaced, counted from its server's creation", owned, true},
+		{"MC-57 CAPI-25 MCM-29 MCM-39 the Machine of a set is replaced, counted from its server's creation", owned, true},
 		{"MC-57 a Machine without an owner is marked Failed only", nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -361,7 +361,7 @@ func TestForceDelete(t *testing.T) {
 }
 
 func TestRestWritesNothing(t *testing.T) {
-	t.Run("CAPI-32 a Machine at rest is not written, whoever looks at it", func(t *testing.T) {
+	t.Run("a Machine at rest is not written, whoever looks at it", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })

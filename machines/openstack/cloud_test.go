@@ -27,32 +27,34 @@ func TestNewNamesTheOptionThatIsWrong(t *testing.T) {
 }
 
 func TestEveryCallIsCountedTokensIncluded(t *testing.T) {
-	b := newBench(t)
-	registry := prometheus.NewRegistry()
-	b.options.Registry = registry
-	b.restart()
-	b.sim.ForgetCalls()
-	b.active(newMachine(t, "a", seedFields()))
-	b.stop()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	total, tokens := 0.0, 0.0
-	for _, f := range families {
-		if f.GetName() != "drover_openstack_requests_total" {
-			continue
+	t.Run("CAPI-58 by service and code", func(t *testing.T) {
+		b := newBench(t)
+		registry := prometheus.NewRegistry()
+		b.options.Registry = registry
+		b.restart()
+		b.sim.ForgetCalls()
+		b.active(newMachine(t, "a", seedFields()))
+		b.stop()
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, m := range f.GetMetric() {
-			total += m.GetCounter().GetValue()
-			if labelsOf(m)["service"] == "identity" && labelsOf(m)["code"] == "201" {
-				tokens += m.GetCounter().GetValue()
+		total, tokens := 0.0, 0.0
+		for _, f := range families {
+			if f.GetName() != "drover_openstack_requests_total" {
+				continue
+			}
+			for _, m := range f.GetMetric() {
+				total += m.GetCounter().GetValue()
+				if labelsOf(m)["service"] == "identity" && labelsOf(m)["code"] == "201" {
+					tokens += m.GetCounter().GetValue()
+				}
 			}
 		}
-	}
-	if int(total) != b.calls() || tokens != 1 {
-		t.Errorf("counted %v calls, the cloud %d; %v tokens", total, b.calls(), tokens)
-	}
+		if int(total) != b.calls() || tokens != 1 {
+			t.Errorf("counted %v calls, the cloud %d; %v tokens", total, b.calls(), tokens)
+		}
+	})
 }
 
 func labelsOf(m *dto.Metric) map[string]string {
@@ -126,24 +128,26 @@ func TestTheStateIsShownAsMetrics(t *testing.T) {
 }
 
 func TestEverythingIsFoundByIDToo(t *testing.T) {
-	b := newBench(t)
-	first := seedFields()
-	_, s := b.active(newMachine(t, "a", first))
-	p := b.connectionOf("uid-a").catalog
-	plan, err := p.resolve(b.ctx, &Spec{
-		Flavor: sim.MetaKubeFlavor, Image: sim.MetaKubeImage, Networks: []string{sim.MetaKubeNetwork},
-		SecurityGroups: []string{sim.MetaKubeSecurityGroup}, FloatingIPPool: sim.MetaKubePool,
+	t.Run("MC-42 as it is by name", func(t *testing.T) {
+		b := newBench(t)
+		first := seedFields()
+		_, s := b.active(newMachine(t, "a", first))
+		p := b.connectionOf("uid-a").catalog
+		plan, err := p.resolve(b.ctx, &Spec{
+			Flavor: sim.MetaKubeFlavor, Image: sim.MetaKubeImage, Networks: []string{sim.MetaKubeNetwork},
+			SecurityGroups: []string{sim.MetaKubeSecurityGroup}, FloatingIPPool: sim.MetaKubePool,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, again := b.active(newMachine(t, "b", seedFields().with("flavor", plan.flavor.ID).with("image", plan.image.ID).
+			with("network", plan.networks[0].network).with("securityGroups", plan.groups).with("floatingIpPool", plan.pool)))
+		one, _ := b.sim.Server(s.ID)
+		two, _ := b.sim.Server(again.ID)
+		if one.Flavor != two.Flavor || one.Image != two.Image || len(two.Floating) != 1 {
+			t.Errorf("MC-42: got %+v", two)
+		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, again := b.active(newMachine(t, "b", seedFields().with("flavor", plan.flavor.ID).with("image", plan.image.ID).
-		with("network", plan.networks[0].network).with("securityGroups", plan.groups).with("floatingIpPool", plan.pool)))
-	one, _ := b.sim.Server(s.ID)
-	two, _ := b.sim.Server(again.ID)
-	if one.Flavor != two.Flavor || one.Image != two.Image || len(two.Floating) != 1 {
-		t.Errorf("MC-42: got %+v", two)
-	}
 }
 
 func TestCredentialsThatStopWorkingAreReplacedByOthersOfTheProject(t *testing.T) {

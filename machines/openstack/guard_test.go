@@ -209,9 +209,9 @@ func TestJudgeOrphans(t *testing.T) {
 		orphans int
 		reports bool
 	}{
-		"CAPI-59 what has a Machine is no orphan":       {[]Resource{server("1", "a")}, false, 0, false},
-		"CAPI-59 what has none is one":                  {[]Resource{server("1", "x"), {Kind: "port", ID: "2", Machine: "x", Since: old}}, false, 2, false},
-		"CAPI-59 what is young is none yet":             {[]Resource{{Kind: "port", ID: "2", Machine: "x", Since: young}}, false, 0, false},
+		"what has a Machine is no orphan":               {[]Resource{server("1", "a")}, false, 0, false},
+		"what has none is one":                          {[]Resource{server("1", "x"), {Kind: "port", ID: "2", Machine: "x", Since: old}}, false, 2, false},
+		"what is young is none yet":                     {[]Resource{{Kind: "port", ID: "2", Machine: "x", Since: young}}, false, 0, false},
 		"too many servers without a Machine: reports":   {many, false, 4, true},
 		"too many, and a person has said so: collected": {many, true, 4, false},
 	} {

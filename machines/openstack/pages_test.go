@@ -53,7 +53,7 @@ func TestThePagesOfAList(t *testing.T) {
 		asked    string
 		class    fault.Class // empty: none
 	}{
-		"CAPI-31 are one list":                                {nil, ",a,b", ""},
+		"CAPI-31 CAPI-35 are one list of the cloud's time":    {nil, ",a,b", ""},
 		"a marker that has vanished begins the list again":    {map[string][]int{"b": {400}}, ",a,b,,a,b", ""},
 		"a marker that vanishes again and again ends it":      {map[string][]int{"a": {400, 400, 400, 400}}, ",a,,a,,a", fault.Invalid},
 		"CAPI-36 a page that fails fails the list":            {map[string][]int{"b": {500}}, ",a,b", fault.Transient},

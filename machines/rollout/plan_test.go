@@ -83,7 +83,7 @@ func TestRemovals(t *testing.T) {
 			t.Errorf("changes %+v, %v", p.Changes, err)
 		}
 	})
-	t.Run("CA-C67 the same plan again changes nothing", func(t *testing.T) {
+	t.Run("the same plan again changes nothing", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.remove(w.machines[2])
 		w.plan()

@@ -65,12 +65,12 @@ func TestDecide(t *testing.T) {
 		create   int
 		remove   []string
 	}{
-		"MC-32 what is missing is made":                                         {testSet(3), []*v1alpha1.Machine{machine("a", 1)}, 2, nil},
-		"MC-33 a deleting one is not counted":                                   {testSet(2), []*v1alpha1.Machine{machine("a", 1), deleting(machine("b", 1))}, 1, nil},
-		"MC-36 the one without a node goes first":                               {testSet(1), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"b"}},
-		"CA-C88 the listed one goes, and none is made for it":                   {listing(testSet(1), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"a"}},
-		"CA-C65 MCM-30 a listed one goes at an unchanged size, and one is made": {listing(testSet(2), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", 1)}, 1, []string{"a"}},
-		"CA-C68 listed and deleting already":                                    {listing(testSet(1), "a"), []*v1alpha1.Machine{deleting(machine("a", 1)), machine("b", 1)}, 0, nil},
+		"MC-32 what is missing is made":                                  {testSet(3), []*v1alpha1.Machine{machine("a", 1)}, 2, nil},
+		"MC-33 a deleting one is not counted":                            {testSet(2), []*v1alpha1.Machine{machine("a", 1), deleting(machine("b", 1))}, 1, nil},
+		"MC-36 the one without a node goes first":                        {testSet(1), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"b"}},
+		"CA-C88 the listed one goes, and none is made for it":            {listing(testSet(1), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"a"}},
+		"MCM-30 a listed one goes at an unchanged size, and one is made": {listing(testSet(2), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", 1)}, 1, []string{"a"}},
+		"CA-C68 listed and deleting already":                             {listing(testSet(1), "a"), []*v1alpha1.Machine{deleting(machine("a", 1)), machine("b", 1)}, 0, nil},
 		"a listed one of the same name with another UID stays": {func() *v1alpha1.MachineSet {
 			s := listing(testSet(1), "a")
 			s.Spec.Removals[0].UID = "former"
@@ -240,14 +240,16 @@ func TestConditions(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	set := testSet(1)
-	set.Spec.DeletePolicy = "Sometimes"
-	if _, err := check(set); err == nil {
-		t.Error("MC-38 an unknown deletePolicy is followed")
-	}
-	set = testSet(1)
-	set.Spec.Selector.MatchLabels["x"] = "y"
-	if _, err := check(set); err == nil {
-		t.Error("MCM-1 a selector that does not match is followed")
-	}
+	t.Run("MC-38 MCM-1 what cannot be followed is refused", func(t *testing.T) {
+		set := testSet(1)
+		set.Spec.DeletePolicy = "Sometimes"
+		if _, err := check(set); err == nil {
+			t.Error("MC-38 an unknown deletePolicy is followed")
+		}
+		set = testSet(1)
+		set.Spec.Selector.MatchLabels["x"] = "y"
+		if _, err := check(set); err == nil {
+			t.Error("MCM-1 a selector that does not match is followed")
+		}
+	})
 }

@@ -72,7 +72,7 @@ func TestASetOnARealControlPlane(t *testing.T) {
 		})
 		await(t, c, "many", 39)
 	})
-	t.Run("MC-33 MCM-29 a failed Machine that is deleted is replaced at the same size", func(t *testing.T) {
+	t.Run("MC-33 a failed Machine that is deleted is replaced at the same size", func(t *testing.T) {
 		failed := machinesOf(t, c, "many")[3]
 		phase, reason := v1alpha1.PhaseFailed, "JoinTimeout"
 		failed.Status.Phase, failed.Status.ErrorReason = &phase, &reason
