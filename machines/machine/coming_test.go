@@ -54,6 +54,7 @@ func TestConsoleOfAServerThatDoesNotJoin(t *testing.T) {
 			b.wait(time.Hour)
 			b.restart()
 			b.pass()
+			m := b.read()
 			if m.DeletionTimestamp != nil || *m.Status.Phase != v1alpha1.PhaseFailed || b.cloud.count("ConsoleOutput") != 1 || b.cloud.count("DeleteServer") != 0 {
 				t.Errorf("%d looks at the console, %+v", b.cloud.count("ConsoleOutput"), m.Status)
 			}
