@@ -1,9 +1,6 @@
 package contract
 
-import (
-	"net/http"
-	"time"
-)
+import "net/http"
 
 var lifeRows = []row{
 	{"a server is shown from the moment that it was accepted: BUILD, without host and addresses", nothing, func(b *bench) {
@@ -75,7 +72,7 @@ var lifeRows = []row{
 	{"metadata can be added, and updated moves with it", nothing, func(b *bench) {
 		id := b.boot(wish{fields: doc{"metadata": doc{"one": "1"}}})
 		before := b.user.get(compute, "/servers/"+id)
-		time.Sleep(1100 * time.Millisecond)
+		b.nextSecond(before.word("server.updated"))
 		a := b.want(b.user.post(compute, "/servers/"+id+"/metadata", doc{"metadata": doc{"two": "2"}}), http.StatusOK)
 		b.same("metadata", a.at("metadata"), "map[one:1 two:2]")
 		after := b.user.get(compute, "/servers/"+id)

@@ -34,7 +34,7 @@ var listRows = []row{
 	{"pages go from the newest to the oldest, and a full page names the next even if that is empty", nothing, func(b *bench) {
 		tag := b.name()
 		first := b.boot(wish{fields: doc{"name": tag + "-first"}})
-		time.Sleep(1100 * time.Millisecond)
+		b.nextSecond(b.user.get(compute, "/servers/"+first).word("server.created"))
 		second := b.boot(wish{fields: doc{"name": tag + "-second"}})
 		var seen []string
 		path := "/servers/detail?limit=1&name=" + tag

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 )
@@ -108,6 +109,19 @@ func (b *bench) until(what string, holds func() bool) {
 	if err != nil {
 		b.Fatalf("never came true: %s", what)
 	}
+}
+
+// nextSecond waits until the cloud's clock, of which Nova shows whole seconds, has left that of a time which it gave.
+func (b *bench) nextSecond(given string) {
+	b.Helper()
+	at, err := time.Parse(time.RFC3339, given)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.until("a later second than "+given, func() bool {
+		now, err := http.ParseTime(b.user.get(compute, "/servers/detail?limit=1").header.Get("Date"))
+		return err == nil && now.After(at)
+	})
 }
 
 // id finds something by its name.
