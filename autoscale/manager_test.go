@@ -46,7 +46,7 @@ func TestInAManagerOnARealAPIServer(t *testing.T) {
 
 	server := managed(t, control, scheme)
 	calls := proto.NewCloudProviderClient(dial(t, server.Addr(), nil))
-	t.Run("CA-C02 the first call of all is answered without a Refresh", func(t *testing.T) {
+	t.Run("CA-C02 CA-C20 the first call of all is answered without a Refresh", func(t *testing.T) {
 		got, err := calls.NodeGroups(t.Context(), &proto.NodeGroupsRequest{})
 		if err != nil || len(got.GetNodeGroups()) != 1 || got.GetNodeGroups()[0].GetId() != "MachineDeployment/kube-system/pool" {
 			t.Errorf("the groups are %v, error %v", got, err)
@@ -93,12 +93,8 @@ func managed(t *testing.T, control *kube.Cluster, scheme *runtime.Scheme) *Serve
 			t.Error(err)
 		}
 	})
-	deadline := time.Now().Add(20 * time.Second)
-	for server.Addr() == nil {
-		if time.Now().After(deadline) {
-			t.Fatal("the server does not listen")
-		}
-		time.Sleep(10 * time.Millisecond)
+	if !listens(t, server, 20*time.Second) {
+		t.Fatal("the server does not listen")
 	}
 	return server
 }

@@ -123,9 +123,9 @@ func TestWhoMayCall(t *testing.T) {
 		creds credentials.TransportCredentials
 		want  codes.Code
 	}{
-		{"a client whose common name is allowed", ours.credentials("autoscaler", ours), codes.OK},
+		{"CA-C07 a client whose common name is allowed", ours.credentials("autoscaler", ours), codes.OK},
 		{"a client whose DNS name is allowed", ours.credentials("other", ours), codes.OK},
-		{"a valid certificate of another name", ours.credentials("stranger", ours), codes.PermissionDenied},
+		{"CA-C07 a valid certificate of another name", ours.credentials("stranger", ours), codes.PermissionDenied},
 		{"the allowed name of another authority", theirs.credentials("autoscaler", ours), codes.Unavailable},
 		{"no certificate", ours.trusted(), codes.Unavailable},
 		{"plaintext", nil, codes.Unavailable},
@@ -261,21 +261,37 @@ func TestUnixSocket(t *testing.T) {
 }
 
 func TestThePortOpensWhenTheAnswersCanBeTrusted(t *testing.T) {
-	t.Run("CA-C01 nobody is listening before", func(t *testing.T) {
-		ready := make(chan struct{})
+	start := func(t *testing.T, ctx context.Context, ready chan struct{}) (*Server, chan error) {
+		t.Helper()
 		s, err := New(Options{Groups: &stub{}, Insecure: true, Address: "127.0.0.1:0", Ready: ready})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Start(ctx) }()
-		if s.Addr() != nil {
-			t.Error("CA-C01 it listens before")
+		return s, ended
+	}
+	t.Run("CA-C01 one that is told to end before has never listened", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		s, ended := start(t, ctx, make(chan struct{}))
+		if err := <-ended; err != nil || s.Addr() != nil {
+			t.Errorf("CA-C01 it listened on %v, error %v", s.Addr(), err)
 		}
-		close(ready)
-		for s.Addr() == nil {
-			time.Sleep(time.Millisecond)
+	})
+	t.Run("CA-C01 it waits for them, and opens then", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ready := make(chan struct{})
+		s, ended := start(t, ctx, ready)
+		// Nobody takes it but a server that waits.
+		select {
+		case ready <- struct{}{}:
+		case <-time.After(5 * time.Second):
+			t.Fatal("CA-C01 it does not wait")
+		}
+		if !listens(t, s, 5*time.Second) {
+			t.Error("it does not listen")
 		}
 		cancel()
 		if err := <-ended; err != nil {
@@ -297,6 +313,19 @@ func TestACallThatHasBegunIsFinished(t *testing.T) {
 		<-s.started
 		stopped := make(chan error, 1)
 		go func() { stopped <- stop() }()
+		stopping := eventually(t, 5*time.Second, func() bool {
+			conn, err := net.Dial(address.Network(), address.String())
+			if err == nil {
+				_ = conn.Close()
+			}
+			return err != nil
+		})
+		if !stopping {
+			t.Error("CA-C04 a server that stops takes new connections")
+		}
+		if len(stopped) != 0 || len(answered) != 0 {
+			t.Error("CA-C04 it has not waited for the call")
+		}
 		close(s.held)
 		if err := <-answered; err != nil {
 			t.Errorf("CA-C04 the call answers %v", err)

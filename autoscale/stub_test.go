@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/drover-project/drover/nodegroup"
 	"github.com/drover-project/drover/proto"
@@ -148,14 +149,24 @@ func serving(t testing.TB, o Options) (address net.Addr, stop func() error) {
 			t.Error(err)
 		}
 	})
-	deadline := time.Now().Add(5 * time.Second)
-	for s.Addr() == nil {
-		if time.Now().After(deadline) {
-			t.Fatalf("the server does not listen: %v", stop())
-		}
-		time.Sleep(time.Millisecond)
+	if !listens(t, s, 5*time.Second) {
+		t.Fatalf("the server does not listen: %v", stop())
 	}
 	return s.Addr(), stop
+}
+
+// listens waits until a server listens, at most that long.
+func listens(t testing.TB, s *Server, within time.Duration) bool {
+	t.Helper()
+	return eventually(t, within, func() bool { return s.Addr() != nil })
+}
+
+// eventually waits until something is so, at most that long.
+func eventually(t testing.TB, within time.Duration, so func() bool) bool {
+	t.Helper()
+	return wait.PollUntilContextTimeout(t.Context(), time.Millisecond, within, true, func(context.Context) (bool, error) {
+		return so(), nil
+	}) == nil
 }
 
 // dial connects as the autoscaler does.

@@ -156,7 +156,7 @@ func TestTheControllersFollowTheGroup(t *testing.T) {
 		nodes = append(nodes, h.join(name))
 	}
 
-	t.Run("CA-C65 CA-C79 exactly the named Machine goes, and is not replaced", func(t *testing.T) {
+	t.Run("CA-C65 exactly the named Machine goes, and is not replaced", func(t *testing.T) {
 		if err := h.groups.DeleteNodes(t.Context(), id, nodes[1:2]); err != nil {
 			t.Fatal(err)
 		}

@@ -35,7 +35,7 @@ func TestInstances(t *testing.T) {
 		{"CA-C41 a server without a node keeps the placeholder", func(p *pool) { p.machine("a-1", withServer) }, 1, func(p *pool) []Instance {
 			return []Instance{{ID: machineID(p, "a-1"), State: Creating}}
 		}},
-		{"CA-C42 a node without a provider ID keeps the placeholder", func(p *pool) {
+		{"a node without a provider ID keeps the placeholder", func(p *pool) {
 			_, n := p.node("a-1")
 			n.Spec.ProviderID = ""
 		}, 1, func(p *pool) []Instance {
@@ -82,7 +82,7 @@ func TestInstances(t *testing.T) {
 		{"CA-C37 CA-C51 a Machine that is being deleted is Deleting and its replacement awaited", func(p *pool) { p.node("a-1", deleting) }, 1, func(p *pool) []Instance {
 			return []Instance{{ID: providerID("a-1"), State: Deleting}, {ID: unitID(p, 0, 0), State: Creating}}
 		}},
-		{"CA-C49 CA-C50 a listed Machine is Deleting, and shows no error", func(p *pool) {
+		{"CA-C50 a listed Machine is Deleting, and shows no error", func(p *pool) {
 			p.remove(p.machine("a-1", failed(fault.CodeQuotaExceeded, "no more cores")))
 		}, 0, func(p *pool) []Instance {
 			return []Instance{{ID: machineID(p, "a-1"), State: Deleting}}
@@ -165,7 +165,12 @@ func TestTargetSize(t *testing.T) {
 		want   int32
 	}{
 		{"CA-C36 it is spec.replicas", func(*pool) {}, 3},
-		{"CA-C37 what is being deleted is not counted", func(p *pool) { p.node("a-1", deleting) }, 3},
+		{"CA-C37 what is being deleted is not counted", func(p *pool) {
+			for _, name := range []string{"a-1", "a-2", "a-3"} {
+				p.node(name)
+			}
+			p.node("a-4", deleting)
+		}, 3},
 		{"without spec.replicas it is the last size", func(p *pool) {
 			p.deployment.Spec.Replicas, p.deployment.Status.LastReplicas = nil, ptr.To[int32](4)
 		}, 4},

@@ -125,7 +125,7 @@ func TestWhatIsANodeGroup(t *testing.T) {
 		change func(d *v1alpha1.MachineDeployment)
 		listed bool
 	}{
-		{"CA-C20 a deployment with both bounds", func(*v1alpha1.MachineDeployment) {}, true},
+		{"a deployment with both bounds", func(*v1alpha1.MachineDeployment) {}, true},
 		{"CA-C17 one without a maximum is none", func(d *v1alpha1.MachineDeployment) { delete(d.Annotations, v1alpha1.AnnotationsMaxSize[0]) }, false},
 		{"CA-C17 one with a maximum of 0 is none", func(d *v1alpha1.MachineDeployment) {
 			d.Annotations[v1alpha1.AnnotationsMinSize[0]], d.Annotations[v1alpha1.AnnotationsMaxSize[0]] = "0", "0"

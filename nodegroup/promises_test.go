@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -335,8 +335,10 @@ func TestOrdersThatWaitAreWrittenTogether(t *testing.T) {
 	}
 	gone, leave := context.WithCancel(t.Context())
 	call(gone)
-	for len(b.waiting(p)) < 7 {
-		runtime.Gosched()
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		return len(b.waiting(p)) == 7, nil
+	}); err != nil {
+		t.Fatalf("%d orders wait, want 7", len(b.waiting(p)))
 	}
 	leave()
 	wantKind(t, <-answers, Unavailable)

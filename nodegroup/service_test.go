@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -315,8 +316,8 @@ func TestParallelCallsOnOneGroup(t *testing.T) {
 
 func TestAWriteWithAnUnknownOutcome(t *testing.T) {
 	lost := errors.New("connection reset by peer")
-	elapse := func(b *bench) func() {
-		ctx, stop := context.WithCancel(t.Context())
+	elapse := func(b *bench) (context.Context, func()) {
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 		go func() {
 			for ctx.Err() == nil {
 				if b.clock.HasWaiters() {
@@ -324,7 +325,7 @@ func TestAWriteWithAnUnknownOutcome(t *testing.T) {
 				}
 			}
 		}()
-		return stop
+		return ctx, stop
 	}
 	t.Run("CA-C62 one that has not landed is made", func(t *testing.T) {
 		w := newWorld()
@@ -336,8 +337,9 @@ func TestAWriteWithAnUnknownOutcome(t *testing.T) {
 			}
 			return nil
 		}
-		defer elapse(b)()
-		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 2), "")
+		ctx, stop := elapse(b)
+		defer stop()
+		wantKind(t, b.groups.IncreaseSize(ctx, p.id(), 2), "")
 		b.expect(p, 5)
 	})
 	t.Run("CA-C77 a refusal of the API server changes nothing", func(t *testing.T) {

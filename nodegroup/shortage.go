@@ -10,22 +10,29 @@ import (
 
 // shortage is what the autoscaler is told at once of a Machine without a server whose flavor and zone are known to be
 // short: it was never asked for, because the last one that was did not come (design: shortages belong to the group). With
-// it comes when that was.
+// it comes when that was. It stays beyond the wait, until the next attempt changes it (CA-C49, decision 0030): a server
+// ends the back-off, a failure renews it. A Machine that was made when the wait was over has waited for nothing, and shows
+// nothing before it has asked.
 func (s *Snapshot) shortage(g *group, m *member) (*InstanceError, time.Time) {
 	if m.facts().HasServer() {
 		return nil, time.Time{}
 	}
+	var last *v1alpha1.GroupBackoff
 	for i := range g.owner.backoffs {
 		b := &g.owner.backoffs[i]
-		policy := fault.PolicyOf(fault.Class(b.Class))
-		if !policy.OpensBackoff || !s.now.Before(b.Until.Time) || !concerns(b, m.machine) {
+		if !fault.PolicyOf(fault.Class(b.Class)).OpensBackoff || !m.machine.CreationTimestamp.Before(&b.Until) || !concerns(b, m.machine) {
 			continue
 		}
-		g.at(b.Until.Time)
-		return &InstanceError{Code: b.Code, Message: fault.Line(b.Message), OutOfResources: policy.OutOfResources},
-			b.Until.Add(-waitOf(b, policy))
+		if last == nil || last.Until.Before(&b.Until) {
+			last = b
+		}
 	}
-	return nil, time.Time{}
+	if last == nil {
+		return nil, time.Time{}
+	}
+	policy := fault.PolicyOf(fault.Class(last.Class))
+	return &InstanceError{Code: last.Code, Message: fault.Line(last.Message), OutOfResources: policy.OutOfResources},
+		last.Until.Add(-waitOf(last, policy))
 }
 
 // waitOf is how long the wait was that ends with the back-off.

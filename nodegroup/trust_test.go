@@ -275,12 +275,33 @@ func TestAShortageShowsAtOnce(t *testing.T) {
 	if got := shown(s); got != machineID(p, "a-2")+" " {
 		t.Errorf("CA-C46 CA-C48 the error is shown for %q", got)
 	}
-	t.Run("until it may be asked again", func(t *testing.T) {
-		if got := shown(s.apply(nil, noon.Add(59*time.Second))); got == "" {
-			t.Error("it is shown no longer")
+	t.Run("CA-C49 it stays as it is until the next attempt, also when the cloud may be asked again", func(t *testing.T) {
+		for _, later := range []time.Duration{59 * time.Second, time.Minute, time.Hour} {
+			if got := shown(s.apply(nil, noon.Add(later))); got != machineID(p, "a-2")+" " {
+				t.Errorf("CA-C49 after %s it is shown for %q", later, got)
+			}
 		}
-		if got := shown(s.apply(nil, noon.Add(time.Minute))); got != "" {
+	})
+	t.Run("a Machine that is made when the wait is over has not asked yet", func(t *testing.T) {
+		p.machine("a-5", func(m *v1alpha1.Machine) { m.CreationTimestamp = metav1.NewTime(noon.Add(time.Minute)) })
+		p.deployment.Spec.Replicas = ptr.To[int32](5)
+		if got := shown(w.snapshot(t).apply(nil, noon.Add(time.Minute))); got != machineID(p, "a-2")+" " {
+			t.Errorf("the error is shown for %q", got)
+		}
+	})
+	t.Run("CA-C49 a server that comes ends it", func(t *testing.T) {
+		p.deployment.Status.Backoffs = nil
+		if got := shown(w.snapshot(t)); got != "" {
 			t.Errorf("it is shown still for %q", got)
+		}
+	})
+	t.Run("of two shortages the one that ends last is told, whichever is noted first", func(t *testing.T) {
+		short(p.deployment, "m1", time.Minute)
+		p.deployment.Status.Backoffs = append([]v1alpha1.GroupBackoff{{
+			Class: string(fault.NoCapacity), Code: string(fault.CodeNoValidHost), Message: "over", Flavor: "m1", Until: metav1.NewTime(noon), Step: 1,
+		}}, p.deployment.Status.Backoffs...)
+		if got := shown(w.snapshot(t)); got != machineID(p, "a-2")+" " {
+			t.Errorf("the error is shown for %q", got)
 		}
 	})
 	t.Run("CA-C69 once acted upon at the minimum, not again before the next failure", func(t *testing.T) {

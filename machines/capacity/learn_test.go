@@ -200,7 +200,7 @@ func TestGPUs(t *testing.T) {
 		want  int64
 	}{
 		{"none", nil, 0},
-		{"CA-C105 a type that the operator names", map[string]string{"pci_passthrough:alias": "a100:2"}, 2},
+		{"a type that the operator names", map[string]string{"pci_passthrough:alias": "a100:2"}, 2},
 		{"an alias that says so itself", map[string]string{"pci_passthrough:alias": "Nvidia-T4:1,mellanox:1"}, 1},
 		{"an alias without a number", map[string]string{"pci_passthrough:alias": "a100"}, 1},
 		{"a network card is none", map[string]string{"pci_passthrough:alias": "mellanox:4"}, 0},
