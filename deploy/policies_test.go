@@ -165,6 +165,30 @@ func TestAClassDoesNotChange(t *testing.T) {
 	})
 }
 
+func TestAdmissionCallsNobody(t *testing.T) {
+	t.Run("MC-7 it is schemas and policies of the control plane's own, without a webhook", func(t *testing.T) {
+		found, err := deploy.Objects("crds", "policies", "rbac")
+		if err != nil {
+			t.Fatal(err)
+		}
+		policies := 0
+		for _, o := range found {
+			if strings.Contains(o.GetKind(), "Webhook") {
+				t.Errorf("there is a %s %s", o.GetKind(), o.GetName())
+			}
+			if _, hook, _ := unstructured.NestedMap(o.Object, "spec", "conversion", "webhook"); hook {
+				t.Errorf("%s is converted by a webhook", o.GetName())
+			}
+			if o.GetKind() == "ValidatingAdmissionPolicy" {
+				policies++
+			}
+		}
+		if policies == 0 {
+			t.Error("there is no policy")
+		}
+	})
+}
+
 // The policies are type-checked by the control plane; a warning there is a slip of ours.
 func TestThePoliciesAreSound(t *testing.T) {
 	for _, o := range objects(t, "policies") {

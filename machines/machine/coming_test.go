@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/machine"
 )
 
@@ -157,6 +158,27 @@ func TestStartupTaint(t *testing.T) {
 	t.Run("the physical host is on the node", func(t *testing.T) {
 		if got := b.node().Labels[v1alpha1.LabelPhysicalHost]; got != "host-1" {
 			t.Errorf("%q", got)
+		}
+	})
+}
+
+func TestAServerGroupThatIsFull(t *testing.T) {
+	t.Run("CAPI-28 is named in the status, and asked for once per back-off step", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.cloud.full = fault.New(fault.NoCapacity, fault.CodeServerGroupFull, "Quota exceeded, too many servers in group")
+		for range 50 {
+			b.pass()
+		}
+		if m := b.read(); ptr.Deref(m.Status.ErrorReason, "") != "ServerGroupFull" || !strings.Contains(ptr.Deref(m.Status.ErrorMessage, ""), "too many servers in group") {
+			t.Errorf("status %+v", m.Status)
+		}
+		if n := b.cloud.count("EnsureServer"); n != 1 {
+			t.Errorf("%d attempts", n)
+		}
+		b.clock.SetTime(b.clock.Now().Add(5 * time.Minute))
+		b.pass()
+		if n := b.cloud.count("EnsureServer"); n != 2 {
+			t.Errorf("%d attempts when the first back-off is over, want 2", n)
 		}
 	})
 }

@@ -259,14 +259,16 @@ func TestLimitsThatMayNotBeReadLetOneTry(t *testing.T) {
 }
 
 func TestAFullServerGroupStopsNobodyElse(t *testing.T) {
-	b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{ServerGroupMembers: 1} })
-	b.active(newMachine(t, "first", seedFields()))
-	i := b.synced(newMachine(t, "a", seedFields()))
-	_, err := b.make(i)
-	if e := fault.Of(err); e == nil || e.Class != fault.NoCapacity || e.Code != fault.CodeServerGroupFull {
-		t.Fatalf("CAPI-28: got %v", err)
-	}
-	if _, err := b.make(b.synced(newMachine(t, "b", seedFields().with("serverGroupID", nil)))); err != nil {
-		t.Errorf("who is in no group is not concerned: %v", err)
-	}
+	t.Run("CAPI-28 and is told apart from other quotas", func(t *testing.T) {
+		b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{ServerGroupMembers: 1} })
+		b.active(newMachine(t, "first", seedFields()))
+		i := b.synced(newMachine(t, "a", seedFields()))
+		_, err := b.make(i)
+		if e := fault.Of(err); e == nil || e.Class != fault.NoCapacity || e.Code != fault.CodeServerGroupFull {
+			t.Fatalf("CAPI-28: got %v", err)
+		}
+		if _, err := b.make(b.synced(newMachine(t, "b", seedFields().with("serverGroupID", nil)))); err != nil {
+			t.Errorf("who is in no group is not concerned: %v", err)
+		}
+	})
 }
