@@ -209,7 +209,7 @@ func (p *plane) boot(server, name string, userData []byte) *console {
 func TestOnARealControlPlane(t *testing.T) {
 	p := newPlane(t)
 	for _, system := range []string{"ubuntu", "flatcar"} {
-		p.within(system+" boots with drover's user data, joins, and MC-58 renews both certificates", func(p *plane) { testLife(p, system) })
+		p.within(system+" boots with drover's user data, joins under its provider ID (CA-C42), and MC-58 renews both certificates", func(p *plane) { testLife(p, system) })
 	}
 	p.within("MC-58 what a token may not have is denied", testDenied)
 	p.within("MC-58 a token of operating-system-manager's joins awaited Machines of its deployment alone", testSharedToken)

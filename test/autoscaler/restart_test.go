@@ -94,7 +94,7 @@ func TestFailOver(t *testing.T) {
 		"CA-C14 CA-C30 between NodeGroups and NodeGroupForNode": {"NodeGroups", time.Second},
 		"CA-C36 CA-C58 between IncreaseSize and TargetSize":     {"NodeGroupIncreaseSize", 200 * time.Millisecond},
 		"CA-C76 between DeleteNodes and TargetSize":             {"NodeGroupDeleteNodes", time.Second},
-		"CA-C01 CA-C06 before the first call of all":            {"", time.Second},
+		"CA-C06 before the first call of all":                   {"", time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {

@@ -111,7 +111,7 @@ func TestNodesThatGoForAnotherReason(t *testing.T) {
 			w.ends(p, 7)
 		})
 	})
-	t.Run("CA-C68 a machine that somebody deletes is replaced, and the client does not see a node too few", func(t *testing.T) {
+	t.Run("a machine that somebody deletes is replaced, and the client does not see a node too few", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := busyThree(w, pool{drain: 30 * time.Minute})
 			w.judge.excused = true

@@ -116,8 +116,8 @@ func TestARefreshThatFailsInsteadOfAnyOtherCall(t *testing.T) {
 		})
 	})
 	for name, method := range map[string]string{
-		"CA-C19 one that finds no groups at all":                   "NodeGroups",
-		"CA-C93 options that cannot be read right after the order": "NodeGroupGetOptions",
+		"one that finds no groups at all":                   "NodeGroups",
+		"options that cannot be read right after the order": "NodeGroupGetOptions",
 	} {
 		t.Run("the client orders twice after "+name+", and what is too much goes again", func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -183,7 +183,7 @@ func TestLostReplies(t *testing.T) {
 			}
 		})
 	})
-	t.Run("CA-C77 CA-C78 a removal that is refused leaves its node", func(t *testing.T) {
+	t.Run("a removal that is refused leaves its node", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := busyThree(w, pool{})
 			w.wire.faulty(func(m string, _ int) fate {
