@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -212,25 +213,24 @@ func (s *script) list(what string, gvk schema.GroupVersionKind, options ...clien
 
 // eventually waits until an object is as wanted: what the collector does takes its time on a real server.
 func (s *script) eventually(what string, o *unstructured.Unstructured, wanted func(*unstructured.Unstructured, bool) bool) {
-	deadline := time.Now().Add(30 * time.Second)
-	for {
+	ended := "not within 30 s"
+	_ = wait.PollUntilContextTimeout(s.ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
 		out := &unstructured.Unstructured{}
 		out.SetGroupVersionKind(o.GroupVersionKind())
-		err := s.client.Get(s.ctx, client.ObjectKeyFromObject(o), out)
-		if client.IgnoreNotFound(err) != nil {
-			s.say("%s: %s", what, verdict(err))
-			return
+		err := s.client.Get(ctx, client.ObjectKeyFromObject(o), out)
+		switch {
+		case ctx.Err() != nil:
+			return false, nil
+		case client.IgnoreNotFound(err) != nil:
+			ended = verdict(err)
+			return true, nil
+		case wanted(out, err == nil):
+			ended = "yes"
+			return true, nil
 		}
-		if wanted(out, err == nil) {
-			s.say("%s: yes", what)
-			return
-		}
-		if time.Now().After(deadline) {
-			s.say("%s: not within 30 s", what)
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return false, nil
+	})
+	s.say("%s: %s", what, ended)
 }
 
 // gone is wanted of what a collector deletes.
