@@ -3,6 +3,7 @@ package openstack
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/drover-project/drover/machines/fault"
 	sim "github.com/drover-project/drover/test/openstack"
@@ -39,5 +40,33 @@ func TestFloatingIPs(t *testing.T) {
 		}
 		b.remove(i)
 		b.nothingLeft()
+	})
+}
+
+func TestAPortOfTheSameNameIsLeftAlone(t *testing.T) {
+	t.Run("MCM-107 when the Machine's own goes by its mark", func(t *testing.T) {
+		b := newBench(t)
+		i, _ := b.active(newMachine(t, "a", seedFields()))
+		type port struct {
+			ID      string `json:"id"`
+			Name    string `json:"name"`
+			Network string `json:"network_id"`
+		}
+		var own struct {
+			Ports []port `json:"ports"`
+		}
+		b.raw(networkService, "GET", "ports", nil, &own)
+		if len(own.Ports) != 1 || own.Ports[0].Name == "" {
+			t.Fatalf("got %+v", own)
+		}
+		var namesake struct {
+			Port port `json:"port"`
+		}
+		b.raw(networkService, "POST", "ports", map[string]any{"port": map[string]any{"name": own.Ports[0].Name, "network_id": own.Ports[0].Network}}, &namesake)
+		b.remove(i)
+		b.pass(10 * time.Minute)
+		if left := b.sim.Leftovers(); len(left.Ports) != 1 || left.Ports[0] != namesake.Port.ID || len(left.Servers) != 0 {
+			t.Errorf("left %+v, want only the port %s", left, namesake.Port.ID)
+		}
 	})
 }

@@ -93,7 +93,7 @@ func TestCallsForManyMachines(t *testing.T) {
 		most       int
 	}{
 		{"two calls per machine", "POST /ports", n}, {"two calls per machine", "POST /servers", n},
-		{"CAPI-14 one token for all", "POST /auth/tokens", 0}, {"CAPI-15 flavors are looked up once", "GET /flavors/detail", 0},
+		{"CAPI-14 MCM-108 one token for all", "POST /auth/tokens", 0}, {"CAPI-15 flavors are looked up once", "GET /flavors/detail", 0},
 		{"CAPI-15 images are looked up once", "GET /images", 0}, {"CAPI-15 networks are looked up once", "GET /networks", 0},
 		{"CAPI-31 no GET per machine", "GET /servers/{id}", 0}, {"CAPI-31 one list per poll", "GET /servers/detail", polls},
 		{"MC-75 the whole costs 2 per machine and the polls", "compute", n + polls}, {"MC-75 the whole costs 2 per machine and the polls", "network", n},

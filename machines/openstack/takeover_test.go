@@ -114,26 +114,28 @@ func TestTakeOverOfWhatMachineControllerLeaves(t *testing.T) {
 }
 
 func TestAServerThatOnlyAMachineNamesIsMarked(t *testing.T) {
-	b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
-	old := newMachine(t, "a", seedFields())
-	b.synced(old)
-	id := b.left(old, b.plan(old))
-	foreign := b.left(newMachine(t, "b", seedFields()), b.plan(old))
-	b.raw(computeService, "POST", "servers/"+foreign+"/metadata", map[string]any{"metadata": map[string]string{metadataClusterID: "another"}}, nil)
-	b.restart()
-	restored, claims := newMachine(t, "a", seedFields()), newMachine(t, "b", seedFields())
-	restored.UID, claims.UID = "uid-new", "uid-claims"
-	restored.Spec.ProviderID, claims.Spec.ProviderID = ptr.To("openstack:///"+id), ptr.To("openstack:///"+foreign)
-	b.synced(restored)
-	b.synced(claims)
-	b.eventually("it is marked with the Machine's new UID", func() bool {
-		s, _ := b.sim.Server(id)
-		return s.Metadata[metadataMachineUID] == "uid-new" && s.Metadata[metadataClusterID] == testCluster
+	t.Run("MCM-85 unless it is another cluster's", func(t *testing.T) {
+		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
+		old := newMachine(t, "a", seedFields())
+		b.synced(old)
+		id := b.left(old, b.plan(old))
+		foreign := b.left(newMachine(t, "b", seedFields()), b.plan(old))
+		b.raw(computeService, "POST", "servers/"+foreign+"/metadata", map[string]any{"metadata": map[string]string{metadataClusterID: "another"}}, nil)
+		b.restart()
+		restored, claims := newMachine(t, "a", seedFields()), newMachine(t, "b", seedFields())
+		restored.UID, claims.UID = "uid-new", "uid-claims"
+		restored.Spec.ProviderID, claims.Spec.ProviderID = ptr.To("openstack:///"+id), ptr.To("openstack:///"+foreign)
+		b.synced(restored)
+		b.synced(claims)
+		b.eventually("it is marked with the Machine's new UID", func() bool {
+			s, _ := b.sim.Server(id)
+			return s.Metadata[metadataMachineUID] == "uid-new" && s.Metadata[metadataClusterID] == testCluster
+		})
+		b.pass(2 * time.Minute)
+		if s, _ := b.sim.Server(foreign); s.Metadata[metadataClusterID] != "another" || s.Metadata[metadataMachineUID] != "uid-b" {
+			t.Errorf("another cluster's server was marked: %v", s.Metadata)
+		}
 	})
-	b.pass(2 * time.Minute)
-	if s, _ := b.sim.Server(foreign); s.Metadata[metadataClusterID] != "another" || s.Metadata[metadataMachineUID] != "uid-b" {
-		t.Errorf("another cluster's server was marked: %v", s.Metadata)
-	}
 }
 
 func TestAnAddressThatMachineControllerMadeGoesWithTheMachine(t *testing.T) {

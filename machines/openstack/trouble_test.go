@@ -51,6 +51,20 @@ func TestAbsenceIsNoProof(t *testing.T) {
 			t.Fatalf("got %+v", f)
 		}
 	})
+	t.Run("MCM-105 a login that is refused takes no server with it", func(t *testing.T) {
+		b := newBench(t)
+		i, _ := b.active(newMachine(t, "a", seedFields()))
+		b.sim.Inject(sim.Fault{Call: "POST /auth/tokens", Status: http.StatusUnauthorized})
+		b.sim.Inject(sim.Fault{Call: "GET /servers/detail", Status: http.StatusUnauthorized})
+		refused := b.calls("POST /auth/tokens")
+		b.pass(25 * time.Minute)
+		if f, err := i.Observe(b.ctx); f.Gone || err == nil && f.Server == nil {
+			t.Fatalf("got %+v, %v", f, err)
+		}
+		if b.calls("POST /auth/tokens") == refused {
+			t.Error("nobody was refused")
+		}
+	})
 	t.Run("a server that left no record is proved gone by one GET", func(t *testing.T) {
 		b := newBench(t)
 		_, s := b.active(newMachine(t, "a", seedFields()))
