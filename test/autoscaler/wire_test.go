@@ -130,15 +130,27 @@ func (w *wire) note(method string, request any) (fate, *drover, func(string, any
 	return w.fault(method, w.calls[method]), w.route(method), w.before
 }
 
+// answers tells whether the process lives and has opened its port. One that has died has both channels closed, so that they
+// are looked at one after the other.
+func (d *drover) answers() bool {
+	select {
+	case <-d.done:
+		return false
+	default:
+	}
+	select {
+	case <-d.synced:
+		return true
+	default:
+		return false
+	}
+}
+
 // Invoke is a call of the client's.
 func (w *wire) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	name := path.Base(method)
 	fate, d, before := w.note(name, args)
-	select {
-	case <-d.done:
-		return status.Error(codes.Unavailable, "connection refused")
-	case <-d.synced:
-	default:
+	if !d.answers() {
 		return status.Error(codes.Unavailable, "connection refused")
 	}
 	switch fate {

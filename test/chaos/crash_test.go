@@ -112,7 +112,7 @@ func TestAfterACrashAtAnyCall(t *testing.T) {
 		if *story >= 0 && *story != i {
 			continue
 		}
-		t.Run("CAPI-18 CAPI-19 MCM-36 there are as many servers as Machines, and in the end none: "+s.Name, func(t *testing.T) {
+		t.Run("CA-C79 CAPI-18 CAPI-19 MCM-36 there are as many servers as Machines, and in the end none: "+s.Name, func(t *testing.T) {
 			for _, seed := range worlds() {
 				c := crashes{story: s, number: i, seed: seed, every: *stride, runs: &runs}
 				if i == 0 {
