@@ -199,7 +199,7 @@ func TestStandingQuotaError(t *testing.T) {
 			t.Errorf("%d attempts", more)
 		}
 	})
-	t.Run("CAPI-60 MCM-113 the failure is one Event, however often it is met", func(t *testing.T) {
+	t.Run("MC-80 CAPI-60 MCM-113 the failure is one Event, however often it is met", func(t *testing.T) {
 		if n := len(b.memory.events.Events); n != 1 {
 			t.Errorf("%d events", n)
 		}
