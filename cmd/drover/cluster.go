@@ -13,10 +13,6 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// clientRate bounds drover's own requests to the API server, per second. The server's priority and fairness is what
-// protects it; this only keeps a mistake of ours from becoming its problem.
-const clientRate = 300
-
 func clusterConfig(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig == "" {
 		config, err := rest.InClusterConfig()
@@ -33,7 +29,9 @@ func clusterConfig(kubeconfig string) (*rest.Config, error) {
 }
 
 func tuned(config *rest.Config) *rest.Config {
-	config.QPS, config.Burst = clientRate, 2*clientRate
+	// What protects the API server is its own priority and fairness; a rate of our own would only make a thousand new
+	// machines wait for each other. Workers bound how many requests are under way.
+	config.QPS = -1
 	config.UserAgent = "drover"
 	// The API server warns at every write about finalizers without a domain. Their names are machine-controller's, and
 	// stay, so that either program can finish the other's work.
