@@ -69,9 +69,9 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 
 // start tries once, and leaves nothing when it fails.
 func start(ctx context.Context, o Options, bin string) (*Cluster, error) {
-	dir, release, err := makeDir(o.Dir)
+	dir, release, err := OwnFolder(o.Dir, tempPattern)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("making its folder: %w", err)
 	}
 	c := newCluster(dir, bin, release)
 	if err := c.bringUp(ctx, o); err != nil {

@@ -13,22 +13,22 @@ const (
 	ownerFile   = "owner"
 )
 
-// makeDir makes the cluster's folder and never takes one that is in use. Its
-// owner file is locked until release: a folder under the system's temporary one
-// whose owner was killed is thereby known, and removed by the next start.
-func makeDir(wanted string) (dir string, release func(), err error) {
+// OwnFolder makes a folder for somebody who removes it at the end: the wanted one, which must be empty, else a new one
+// under the system's temporary folder whose name begins with prefix. Its owner file is locked until release or the end of
+// the process: a temporary folder whose owner was killed is known by that, and the next call with the prefix removes it.
+func OwnFolder(wanted, prefix string) (dir string, release func(), err error) {
 	if wanted == "" {
-		sweep(os.TempDir())
-		dir, err = os.MkdirTemp("", tempPattern)
+		sweep(os.TempDir(), prefix)
+		dir, err = os.MkdirTemp("", prefix)
 	} else {
 		dir, err = emptyDir(wanted)
 	}
 	if err != nil {
-		return "", nil, fmt.Errorf("making its folder: %w", err)
+		return "", nil, err
 	}
 	release, err = own(dir)
 	if err != nil {
-		return "", nil, errors.Join(fmt.Errorf("making its folder: %w", err), os.RemoveAll(dir))
+		return "", nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return dir, release, nil
 }
@@ -46,7 +46,7 @@ func emptyDir(dir string) (string, error) {
 		return "", err
 	}
 	if len(entries) > 0 {
-		return "", fmt.Errorf("%s is not empty, so another control plane may be using it: name another folder, or remove this one", dir)
+		return "", fmt.Errorf("%s is not empty, so another may be using it, and all of it would be removed at the end: name a new folder", dir)
 	}
 	return dir, nil
 }
@@ -66,10 +66,10 @@ func own(dir string) (release func(), err error) {
 	return func() { _ = file.Close() }, nil
 }
 
-// sweep removes the folders of clusters whose owner has been killed. What it
-// cannot remove stays: it is no reason to refuse a new cluster.
-func sweep(temp string) {
-	owners, err := filepath.Glob(filepath.Join(temp, tempPattern+"*", ownerFile))
+// sweep removes the folders of those who have been killed. What it cannot remove stays: that is no reason to refuse a new
+// one.
+func sweep(temp, prefix string) {
+	owners, err := filepath.Glob(filepath.Join(temp, prefix+"*", ownerFile))
 	if err != nil {
 		return
 	}

@@ -33,7 +33,7 @@ func ownAndWait(temp string) int {
 	if err := os.Setenv("TMPDIR", temp); err != nil {
 		return 1
 	}
-	dir, _, err := makeDir("")
+	dir, _, err := OwnFolder("", tempPattern)
 	if err != nil {
 		return 1
 	}
@@ -66,7 +66,7 @@ func TestNothingSurvivesAKilledOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sweep(temp)
+	sweep(temp, tempPattern)
 	if _, err := os.Stat(dir); err != nil {
 		t.Errorf("a living owner's folder was swept: %v", err)
 	}
@@ -78,7 +78,7 @@ func TestNothingSurvivesAKilledOwner(t *testing.T) {
 	if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, gone); err != nil {
 		t.Errorf("process %d survived its owner: %v", pid, err)
 	}
-	sweep(temp)
+	sweep(temp, tempPattern)
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the killed owner's folder is still there (%v)", err)
 	}

@@ -11,7 +11,7 @@ func TestATakenPortIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, release, err := makeDir("")
+	dir, release, err := OwnFolder("", tempPattern)
 	if err != nil {
 		t.Fatal(err)
 	}

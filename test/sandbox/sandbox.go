@@ -54,9 +54,9 @@ func Start(ctx context.Context, o Options) (*Sandbox, error) {
 	if err := o.claimAll(); err != nil {
 		return nil, err
 	}
-	dir, release, err := makeFolder(o.Dir)
+	dir, release, err := kube.OwnFolder(o.Dir, "drover-sandbox-")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("making the sandbox's folder: %w", err)
 	}
 	s := &Sandbox{Dir: dir, options: o, release: release}
 	if err := s.bringUp(ctx); err != nil {

@@ -1,4 +1,4 @@
-package sandbox
+package kube
 
 import (
 	"os"
@@ -7,14 +7,19 @@ import (
 	"testing"
 )
 
-func TestTheFolderOfAKilledSandboxIsSwept(t *testing.T) {
+func TestTheFolderOfAKilledOwnerIsSwept(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	killed, release, err := makeFolder("")
+	killed, release, err := OwnFolder("", "swept-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	release() // as the kernel does for a process that was killed
-	living, release, err := makeFolder("")
+	other, release, err := OwnFolder("", "other-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	living, release, err := OwnFolder("", "swept-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,9 +27,11 @@ func TestTheFolderOfAKilledSandboxIsSwept(t *testing.T) {
 	if _, err := os.Stat(killed); !os.IsNotExist(err) {
 		t.Errorf("%s is still there", killed)
 	}
-	sweep(os.TempDir())
-	if _, err := os.Stat(living); err != nil {
-		t.Errorf("the folder of a living one: %v", err)
+	sweep(os.TempDir(), "swept-")
+	for name, dir := range map[string]string{"of a living owner": living, "of another prefix": other} {
+		if _, err := os.Stat(dir); err != nil {
+			t.Errorf("the folder %s: %v", name, err)
+		}
 	}
 }
 
@@ -34,7 +41,7 @@ func TestAFolderWithSomebodysFilesIsRefusedAndKept(t *testing.T) {
 	if err := os.WriteFile(precious, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := makeFolder(dir); err == nil || !strings.Contains(err.Error(), "is not empty") {
+	if _, _, err := OwnFolder(dir, ""); err == nil || !strings.Contains(err.Error(), "is not empty") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(precious); err != nil {
