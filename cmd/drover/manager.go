@@ -17,22 +17,24 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// leaseName is the lease that controllers, cloud calls and approvals need.
-const leaseName = "drover"
-
-func newManager(config *rest.Config, o *options) (manager.Manager, error) {
+// newManager makes the manager; a nil lock means that there is no leader election.
+func newManager(config *rest.Config, o *options, lock *lease) (manager.Manager, error) {
 	kinds := runtime.NewScheme()
 	utilruntime.Must(scheme.AddToScheme(kinds))
 	utilruntime.Must(v1alpha1.AddToScheme(kinds))
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                        kinds,
-		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
-		HealthProbeBindAddress:        o.healthAddress,
-		LeaderElection:                o.leader && !o.observe,
-		LeaderElectionID:              leaseName,
-		LeaderElectionNamespace:       o.namespace,
-		LeaderElectionReleaseOnCancel: true,
-		GracefulShutdownTimeout:       new(shutdownTimeout),
+		Scheme:                              kinds,
+		Metrics:                             metricsserver.Options{BindAddress: o.metricsAddress},
+		HealthProbeBindAddress:              o.healthAddress,
+		PprofBindAddress:                    o.pprofAddress,
+		LeaderElection:                      lock != nil,
+		LeaderElectionID:                    leaseName,
+		LeaderElectionResourceLockInterface: lock,
+		LeaderElectionReleaseOnCancel:       true,
+		LeaseDuration:                       new(leaseLife),
+		RenewDeadline:                       new(leaseDeadline),
+		RetryPeriod:                         new(leaseRetry),
+		GracefulShutdownTimeout:             new(shutdownTimeout),
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: slimNode}},

@@ -49,6 +49,7 @@ type observer struct {
 type wiring struct {
 	controllers, groups manager.Manager
 	observer            *observer
+	lease               *lease
 }
 
 // newObserver makes the configuration write nothing, when that is asked for; else it gives nil.

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -21,6 +23,7 @@ type options struct {
 
 	metricsAddress string
 	healthAddress  string
+	pprofAddress   string
 
 	grpcAddress        string
 	grpcCert, grpcKey  string
@@ -75,6 +78,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 
 	f.StringVar(&o.metricsAddress, "metrics-address", o.metricsAddress, "where Prometheus metrics are served; 0 turns them off")
 	f.StringVar(&o.healthAddress, "health-address", o.healthAddress, "where /healthz and /readyz are served; 0 turns them off")
+	f.StringVar(&o.pprofAddress, "pprof-address", o.pprofAddress, "where profiles are served under /debug/pprof/, without authentication, so on a loopback address only; empty: nowhere")
 
 	f.StringVar(&o.grpcAddress, "grpc-address", o.grpcAddress, "where cluster-autoscaler calls: host:port or unix:///path")
 	f.StringVar(&o.grpcCert, "grpc-cert", o.grpcCert, "certificate of the gRPC server (PEM file, reloaded when it changes)")
@@ -112,10 +116,20 @@ func (o *options) validate() error {
 	if o.workers < 1 {
 		errs = append(errs, fmt.Errorf("--workers %d is less than 1", o.workers))
 	}
+	if o.pprofAddress != "" && !onLoopback(o.pprofAddress) {
+		errs = append(errs, fmt.Errorf("--pprof-address %s: profiles are served without authentication; listen on 127.0.0.1 or ::1", o.pprofAddress))
+	}
 	if o.maxReplacing < 0 {
 		errs = append(errs, fmt.Errorf("--max-replacing %d is negative", o.maxReplacing))
 	}
 	return errors.Join(errs...)
+}
+
+// onLoopback tells whether only this machine can reach the address.
+func onLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip, parseErr := netip.ParseAddr(host)
+	return err == nil && parseErr == nil && ip.IsLoopback()
 }
 
 // logLevel turns -v into zap's level, where more is said the lower the number.

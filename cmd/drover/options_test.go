@@ -16,6 +16,8 @@ func TestOptionsSayWhatIsWrongWithThem(t *testing.T) {
 		{"negative drain", func(o *options) { o.drainTimeout = -time.Second }, "--drain-timeout -1s"},
 		{"no time to join", func(o *options) { o.joinTimeout = 0 }, "--join-timeout 0s"},
 		{"nobody works", func(o *options) { o.workers = 0 }, "--workers 0"},
+		{"MCM-112 profiles for everybody", func(o *options) { o.pprofAddress = ":6060" }, "--pprof-address :6060"},
+		{"MCM-112 profiles for this machine", func(o *options) { o.pprofAddress = "[::1]:6060" }, ""},
 		{"fewer than none replaced", func(o *options) { o.maxReplacing = -1 }, "--max-replacing -1"},
 		{"a server group that is not shared", func(o *options) { o.compute.serverGroup = "mine" }, `--server-group "mine"`},
 		{"a proxy that is none", func(o *options) { o.nodes.httpProxy = "proxy" }, "HTTP proxy is no URL"},

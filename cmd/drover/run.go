@@ -34,7 +34,11 @@ func run(ctx context.Context, o *options, credentials openstack.Credentials) err
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(config, o)
+	lock, err := newLease(config, o)
+	if err != nil {
+		return err
+	}
+	mgr, err := newManager(config, o, lock)
 	if err != nil {
 		return err
 	}
@@ -42,6 +46,7 @@ func run(ctx context.Context, o *options, credentials openstack.Credentials) err
 	if err != nil {
 		return err
 	}
+	w.lease = lock
 	if err := addControllers(w, o, id, credentials); err != nil {
 		return err
 	}
@@ -89,7 +94,7 @@ func addControllers(w wiring, o *options, id string, credentials openstack.Crede
 	if err := mgr.AddMetricsServerExtraHandler("/plans", deployments); err != nil {
 		return fmt.Errorf("adding the page of plans: %w", err)
 	}
-	machines := machine.Options{Control: mgr, Target: mgr, Cloud: w.cloud(os), Bootstrap: source, Clock: now, ClusterID: id}
+	machines := machine.Options{Control: mgr, Target: mgr, Cloud: w.cloud(os), Bootstrap: source, Clock: now, ClusterID: id, Lease: w.lease}
 	o.machinesInto(&machines)
 	for _, controller := range []interface {
 		SetupWithManager(manager.Manager) error

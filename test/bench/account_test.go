@@ -1,0 +1,159 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/drover-project/drover/test/kube"
+)
+
+// costs are processor time, by who used it: here are the simulated cloud, the nodes that register, and the bare client.
+type costs struct{ drover, control, here time.Duration }
+
+func (c costs) minus(o costs) costs {
+	return costs{c.drover - o.drover, c.control - o.control, c.here - o.here}
+}
+
+func (c costs) String() string {
+	return fmt.Sprintf("drover %.1f s, API server and etcd %.1f s, simulated cloud and clients %.1f s", c.drover.Seconds(), c.control.Seconds(), c.here.Seconds())
+}
+
+// spent is the processor time used so far.
+func (p *plant) spent(drover *exec.Cmd) costs {
+	c := costs{here: p.cpu(os.Getpid())}
+	if drover != nil {
+		c.drover = p.cpu(drover.Process.Pid)
+	}
+	for _, pid := range p.control.Pids() {
+		c.control += p.cpu(pid)
+	}
+	return c
+}
+
+// cpu is the time that a process has used: fields 14 and 15 of its stat, in hundredths of a second.
+func (p *plant) cpu(pid int) time.Duration {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	p.must(err)
+	fields := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
+	var ticks int
+	for _, i := range []int{11, 12} {
+		n, err := strconv.Atoi(fields[i])
+		p.must(err)
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+// atRest measures memory, and CPU in a minute in which nothing happens.
+func (p *plant) atRest(drover *exec.Cmd, n int) {
+	time.Sleep(20 * time.Second)
+	before := p.cpu(drover.Process.Pid)
+	time.Sleep(restTime)
+	share := (p.cpu(drover.Process.Pid) - before).Seconds() / restTime.Seconds()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", drover.Process.Pid))
+	p.must(err)
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kib, err := strconv.Atoi(strings.Fields(rest)[0])
+			p.must(err)
+			allowed := 60_000 + 20*n
+			p.ReportMetric(float64(kib)/1000, "MB-RSS")
+			p.ReportMetric(float64(kib)/float64(allowed), "x-memory-target")
+		}
+	}
+	p.ReportMetric(100*share, "%core-at-rest")
+}
+
+// requests are those of one program.
+type requests []kube.Request
+
+// requests are drover's, Events, leases and approvals apart.
+func (p *plant) requests() requests {
+	all, err := p.control.Requests()
+	p.must(err)
+	return slices.DeleteFunc(all, func(r kube.Request) bool { return r.User != droverID })
+}
+
+// apart are resources that the targets do not count.
+var apart = []string{"events", "leases", "certificatesigningrequests", "subjectaccessreviews"}
+
+// tally counts writes by resource.
+type tally map[string]int
+
+func (t tally) all() (n int) {
+	for _, count := range t {
+		n += count
+	}
+	return n
+}
+
+func (r requests) writes() tally {
+	t := tally{}
+	for _, q := range r {
+		if q.Wrote() && !slices.Contains(apart, q.Resource) {
+			t[q.Resource]++
+		}
+	}
+	return t
+}
+
+// table has a line for each kind of request, with how many there are for each of n Machines.
+func (r requests) table(n int) string {
+	counts := map[string]int{}
+	for _, q := range r {
+		counts[fmt.Sprintf("%-6s %s %d", q.Verb, q.Resource+cmp.Or("/"+q.Subresource, ""), q.Code)]++
+	}
+	var out strings.Builder
+	for _, line := range slices.Sorted(maps.Keys(counts)) {
+		_, _ = fmt.Fprintf(&out, "  %6.2f %s\n", float64(counts[line])/float64(n), line)
+	}
+	return out.String()
+}
+
+// profile takes profiles of drover and of the API server until the function that it gives is called.
+func (p *plant) profile() func() {
+	if p.pprof == "" {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var taken sync.WaitGroup
+	taken.Go(func() { p.take(ctx, "cpu", "profile?seconds=20") })
+	taken.Go(func() {
+		data, err := p.control.Kubectl(ctx, "get", "--raw", "/debug/pprof/profile?seconds=20")
+		p.must(err)
+		p.must(os.WriteFile(filepath.Join(*profiles, "apiserver.pprof"), data, 0o600))
+	})
+	return func() {
+		taken.Wait()
+		cancel()
+		p.take(context.Background(), "heap", "heap?gc=1")
+		p.take(context.Background(), "allocs", "allocs")
+	}
+}
+
+// take keeps one profile.
+func (p *plant) take(ctx context.Context, name, path string) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.pprof+"/debug/pprof/"+path, nil)
+	p.must(err)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		p.Errorf("taking profile %s: %v", name, err)
+		return
+	}
+	defer func() { _ = response.Body.Close() }()
+	data, err := io.ReadAll(response.Body)
+	p.must(err)
+	p.must(os.WriteFile(filepath.Join(*profiles, name+".pprof"), data, 0o600))
+}
