@@ -37,7 +37,7 @@ type Cluster struct {
 	bin, server string
 	ports       ports
 	authority   *authority
-	processes   []*process // in the order they were started
+	processes   []*process // in the order they were started, the core's first
 	release     func()     // gives up the folder
 	stop        sync.Once
 }
@@ -139,11 +139,19 @@ func (c *Cluster) prepare() (err error) {
 // called more than once.
 func (c *Cluster) Stop() {
 	c.stop.Do(func() {
-		// What they hold is removed with them, so none gets time to finish
-		// (the API server would take a second). Clients go first, so that
-		// none logs that its server is gone.
-		for _, p := range slices.Backward(c.processes) {
-			p.kill()
+		// Clients go first, so that none logs that its server is gone. They
+		// end within 0.1 s when asked; etcd and the API server, whose data are
+		// removed with them, would take 5 and 20 s and get no time.
+		core := min(coreProcesses, len(c.processes))
+		for _, p := range c.processes[core:] {
+			p.ask()
+		}
+		patience := time.Now().Add(stopGrace)
+		for _, p := range c.processes[core:] {
+			p.endBy(patience)
+		}
+		for _, p := range slices.Backward(c.processes[:core]) {
+			p.endBy(time.Now())
 		}
 		_ = os.RemoveAll(c.Dir)
 		c.release()

@@ -18,6 +18,8 @@ const (
 	// The components' own clients are not to be what a test waits for.
 	clientQPS, clientBurst = "5000", "10000"
 	kwokUser               = "drover-test-kwok"
+	// coreProcesses are etcd and the API server.
+	coreProcesses = 2
 )
 
 // auditPolicy logs every request once, when it has been answered (a watch: when

@@ -12,8 +12,12 @@ import (
 	"time"
 )
 
-// tailLines is how much of a component's log stands in an error.
-const tailLines = 15
+const (
+	// tailLines is how much of a component's log stands in an error.
+	tailLines = 15
+	// stopGrace is how long components that are asked to end may take.
+	stopGrace = 2 * time.Second
+)
 
 // process is one running component.
 type process struct {
@@ -73,13 +77,24 @@ func exitReason(err error) string {
 	return err.Error()
 }
 
-// kill ends the process's whole group and returns when the process is gone.
-func (p *process) kill() {
+// ask tells the process's whole group to end.
+func (p *process) ask() { p.signal(syscall.SIGTERM) }
+
+// endBy returns when the process is gone; its group is killed when it is not by then.
+func (p *process) endBy(patience time.Time) {
+	select {
+	case <-p.ended:
+	case <-time.After(time.Until(patience)):
+		p.signal(syscall.SIGKILL)
+		<-p.ended
+	}
+}
+
+func (p *process) signal(s syscall.Signal) {
 	select {
 	case <-p.ended: // its number may be another's by now
 	default:
-		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-		<-p.ended
+		_ = syscall.Kill(-p.cmd.Process.Pid, s)
 	}
 }
 

@@ -1,9 +1,14 @@
 package kube
 
 import (
+	"context"
 	"errors"
 	"net"
+	"path/filepath"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 func TestATakenPortIsNamed(t *testing.T) {
@@ -29,6 +34,35 @@ func TestATakenPortIsNamed(t *testing.T) {
 	var refused *portTakenError
 	if !errors.As(err, &refused) || refused.component != etcd || refused.address != taken.Addr().String() {
 		t.Errorf("the error is %v, want one that names etcd and %s", err, taken.Addr())
+	}
+}
+
+func TestAProcessIsAskedToEndBeforeItIsKilled(t *testing.T) {
+	for name, test := range map[string]struct {
+		trap, last string
+		patience   time.Duration
+	}{
+		"one that obeys":     {`echo asked; exit`, "asked", time.Minute},
+		"one that does not":  {``, "ready", 100 * time.Millisecond},
+		"one without a time": {`sleep 600`, "ready", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := startProcess("/bin/sh", filepath.Join(t.TempDir(), "log"), []string{"-c", `trap "` + test.trap + `" TERM; echo ready; while :; do sleep 0.01; done`})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ready := func(context.Context) (bool, error) { return string(p.tail()) == "ready", nil }
+			if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, ready); err != nil {
+				t.Error(err)
+			}
+			if test.patience > 0 {
+				p.ask()
+			}
+			p.endBy(time.Now().Add(test.patience))
+			if got := string(lastLines(p.tail(), 1)); got != test.last {
+				t.Errorf("its last word is %q, want %q", got, test.last)
+			}
+		})
 	}
 }
 
