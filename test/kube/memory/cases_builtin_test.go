@@ -124,6 +124,14 @@ var reads = []operations{
 		s.list("a page", gvk, client.Limit(2))
 		s.list("none", gvk, client.MatchingLabels{"n": "z"})
 	}},
+	{"who asks for metadata gets that alone", func(s *script) {
+		s.create("one", s.machine("a"))
+		s.create("another", s.machine("b"))
+		s.metadata("of one", s.machine("a"))
+		s.metadata("of none", s.machine("z"))
+		s.metadataList("of all", s.machine("").GroupVersionKind())
+		s.metadataList("of one", s.machine("").GroupVersionKind(), client.MatchingFields{"metadata.name": "b"})
+	}},
 	{"pods are chosen by their node", func(s *script) {
 		s.pod("a", "one", "Running")
 		s.pod("b", "two", "Running")
@@ -201,7 +209,7 @@ var collections = []operations{
 		s.delete("the owner", owner, client.PropagationPolicy(metav1.DeletePropagationForeground))
 		s.eventually("the dependent is going", child, func(o *unstructured.Unstructured, there bool) bool { return there && o.GetDeletionTimestamp() != nil })
 		late := s.create("another", s.owned("late", true, owner))
-		time.Sleep(time.Second)
+		s.collected()
 		s.get("the one born late", late)
 		s.say("released: %v", client.IgnoreNotFound(s.client.Patch(s.ctx, child.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))))
 		s.eventually("the one born late goes", late, gone)
@@ -238,6 +246,17 @@ func (s *script) owned(name string, blocks bool, owners ...*unstructured.Unstruc
 	}
 	m.SetOwnerReferences(refs)
 	return m
+}
+
+// collected returns once the collector has looked at all that was born before: it takes away one that is of nobody.
+func (s *script) collected() {
+	owner := s.configMap("never", "")
+	owner.SetUID("11111111-2222-4333-8444-555555555555")
+	stray := s.owned("stray", false, owner)
+	if err := s.client.Create(s.ctx, stray); err != nil {
+		s.t.Fatal(err)
+	}
+	s.eventually("what was born after it goes", stray, gone)
 }
 
 // anonymous is a configuration that names nobody.

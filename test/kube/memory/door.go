@@ -27,6 +27,8 @@ type request struct {
 	namespace, name, subresource string
 	query                        url.Values
 	body                         []byte
+	// partial: only metadata is asked for.
+	partial bool
 	// patchType is the content type of a patch.
 	patchType string
 	// manager is in whose name fields are owned.
@@ -126,7 +128,7 @@ func failure(err error) (int, any) {
 
 // understand reads a request's line and headers.
 func (s *Server) understand(r *http.Request) (*request, error) {
-	q := &request{ctx: r.Context(), query: r.URL.Query(), patchType: r.Header.Get("Content-Type")}
+	q := &request{ctx: r.Context(), query: r.URL.Query(), partial: asksForMetadata(r), patchType: r.Header.Get("Content-Type")}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	gv := schema.GroupVersion{}
 	switch {

@@ -86,10 +86,15 @@ func (s *Server) list(q *request) ([]byte, error) {
 			more = base64.RawURLEncoding.EncodeToString([]byte(last))
 			break
 		}
-		items, last = append(items, r.raw), id
+		item, err := q.shown(r)
+		if err != nil {
+			return nil, err
+		}
+		items, last = append(items, item), id
 	}
 	var out bytes.Buffer
-	fmt.Fprintf(&out, `{"kind":"%sList","apiVersion":%q,"metadata":{"resourceVersion":"%d"`, q.kind.Kind, q.kind.GroupVersion(), s.revision)
+	kind, apiVersion := q.listed()
+	fmt.Fprintf(&out, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d"`, kind, apiVersion, s.revision)
 	if more != "" {
 		fmt.Fprintf(&out, `,"continue":%q`, more)
 	}

@@ -25,8 +25,10 @@ type object = unstructured.Unstructured
 
 // record is one stored state of an object. It does not change.
 type record struct {
-	object   *object
-	raw      []byte
+	object *object
+	raw    []byte
+	// partial is its metadata alone, once somebody has asked for that. The server's lock guards it.
+	partial  []byte
 	revision uint64
 }
 
@@ -49,7 +51,13 @@ func (s *Server) find(q *request) (*record, error) {
 	return r, nil
 }
 
-func (s *Server) get(q *request) (*record, error) { return s.find(q) }
+func (s *Server) get(q *request) ([]byte, error) {
+	r, err := s.find(q)
+	if err != nil {
+		return nil, err
+	}
+	return q.shown(r)
+}
 
 // keep stores a state of an object under the next revision, and shows it to those who watch.
 func (s *Server) keep(k *kind, o *object) (*record, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -209,6 +210,61 @@ func (s *script) list(what string, gvk schema.GroupVersionKind, options ...clien
 		names = append(names, o.GetName())
 	}
 	s.say("list %s: %v, more %t", what, names, list.GetContinue() != "")
+}
+
+// metadata writes down an object of which only the metadata is asked for, as the client of that decodes it: it takes a whole
+// object too, so the bytes are looked at.
+func (s *script) metadata(what string, o *unstructured.Unstructured) {
+	out := &metav1.PartialObjectMetadata{}
+	out.SetGroupVersionKind(o.GroupVersionKind())
+	if err := s.client.Get(s.ctx, client.ObjectKeyFromObject(o), out); err != nil {
+		s.say("metadata %s: %s", what, verdict(err))
+		return
+	}
+	raw := s.asMetadata("/" + resourceOf(o.GroupVersionKind()) + "/" + o.GetName())
+	s.say("metadata %s: %s, labels %v, keys %v, kind %v", what, out.Name, out.Labels, slices.Sorted(maps.Keys(raw)), raw["kind"])
+}
+
+func (s *script) metadataList(what string, gvk schema.GroupVersionKind, options ...client.ListOption) {
+	out := &metav1.PartialObjectMetadataList{}
+	out.SetGroupVersionKind(gvk)
+	if err := s.client.List(s.ctx, out, append([]client.ListOption{client.InNamespace(s.namespace)}, options...)...); err != nil {
+		s.say("metadata %s: %s", what, verdict(err))
+		return
+	}
+	var names []string
+	for _, o := range out.Items {
+		names = append(names, o.Name)
+	}
+	raw := s.asMetadata("/" + resourceOf(gvk))
+	s.say("metadata %s: %v, kind %v", what, names, raw["kind"])
+}
+
+func resourceOf(gvk schema.GroupVersionKind) string { return strings.ToLower(gvk.Kind) + "s" }
+
+// asMetadata reads a path of the case's namespace in the group of the Machines, asking for metadata alone.
+func (s *script) asMetadata(path string) map[string]any {
+	s.t.Helper()
+	transport, err := rest.TransportFor(s.config)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	url := s.config.Host + "/apis/cluster.k8s.io/v1alpha1/namespaces/" + s.namespace + path
+	request, err := http.NewRequestWithContext(s.ctx, http.MethodGet, url, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	request.Header.Set("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	out := map[string]any{}
+	if err := json.NewDecoder(response.Body).Decode(&out); err != nil {
+		s.t.Fatal(err)
+	}
+	return out
 }
 
 // eventually waits until an object is as wanted: what the collector does takes its time on a real server.
