@@ -39,6 +39,8 @@ type Options struct {
 	Clock           clock.PassiveClock
 	// ClusterID is in the mark of cloud resources; it is named when something may be left behind.
 	ClusterID string
+	// Lease is looked at before each thing that is made in the cloud. nil: it is always fresh.
+	Lease Lease
 	// StartupTaint is the key of the taint (NoSchedule) that a node registers with and loses once it is Ready; empty:
 	// none. StartupConditions must be True on the Node besides Ready.
 	StartupTaint      string
@@ -122,6 +124,10 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 	}
 	err := r.walk(ctx, p)
 	if p.gone {
+		return err
+	}
+	if p.last.reason == reasonLeaseOld {
+		r.standsBack(ctx, p)
 		return err
 	}
 	if p.last.reason == reasonNodeMissing {

@@ -39,6 +39,8 @@ type facts struct {
 	// foreign: the server that the Machine names is marked as that of another living Machine. strayed: the Machine names
 	// another server than the one it has, which no longer is.
 	foreign, strayed bool
+	// leaseOld: another process may be the leader by now. It is looked at anew before each step.
+	leaseOld bool
 	// backingOff: an earlier failure of the Machine's own forbids another attempt yet. admission is its group's word.
 	backingOff bool
 	admission  admission

@@ -37,6 +37,8 @@ type fakeCloud struct {
 	console string
 	// created is the creation time of new servers.
 	created func() time.Time
+	// during is told of each call that makes something, while it is under way and before it does.
+	during func(call string)
 	// onServer is told of each new server, with its user data.
 	onServer func(id, name string, userData []byte)
 	// onGone is told of each server that is gone.
@@ -106,6 +108,13 @@ type fakeInstance struct {
 
 func (i *fakeInstance) called(name string) { i.cloud.calls[name]++ }
 
+// makes tells that a call has come which makes something.
+func (i *fakeInstance) makes(name string) {
+	if during := i.cloud.during; during != nil {
+		during(name)
+	}
+}
+
 func (i *fakeInstance) Config() *v1alpha1.ProviderConfig {
 	return &v1alpha1.ProviderConfig{OperatingSystem: "ubuntu"}
 }
@@ -133,6 +142,7 @@ func (i *fakeInstance) Observe(context.Context) (cloud.Facts, error) {
 }
 
 func (i *fakeInstance) EnsurePorts(context.Context) error {
+	i.makes("EnsurePorts")
 	i.cloud.mu.Lock()
 	defer i.cloud.mu.Unlock()
 	i.called("EnsurePorts")
@@ -140,6 +150,7 @@ func (i *fakeInstance) EnsurePorts(context.Context) error {
 }
 
 func (i *fakeInstance) EnsureFloatingIP(context.Context) error {
+	i.makes("EnsureFloatingIP")
 	i.cloud.mu.Lock()
 	defer i.cloud.mu.Unlock()
 	i.called("EnsureFloatingIP")
@@ -147,6 +158,7 @@ func (i *fakeInstance) EnsureFloatingIP(context.Context) error {
 }
 
 func (i *fakeInstance) EnsureServer(_ context.Context, userData []byte) (*cloud.Server, error) {
+	i.makes("EnsureServer")
 	i.cloud.mu.Lock()
 	defer i.cloud.mu.Unlock()
 	i.called("EnsureServer")

@@ -45,6 +45,7 @@ const (
 	reasonServerUnknown   = "ServerUnknown"
 	reasonHeld            = "TooManyServersGone"
 	reasonForeign         = "ServerBelongsToAnother"
+	reasonLeaseOld        = "LeaseTooOld"
 	reasonBackOff         = "BackOff"
 	reasonShortage        = "GroupBackOff"
 	reasonJoinsFail       = "JoinsKeepFailing"
@@ -131,6 +132,8 @@ func nextOfCreation(f *facts) decision {
 		return decision{wait, reasonShortage}
 	case !f.admission.free:
 		return decision{wait, reasonJoinsFail}
+	case f.leaseOld:
+		return decision{wait, reasonLeaseOld}
 	case !f.userData:
 		return decision{makeUserData, reasonCreating}
 	case !f.ports:

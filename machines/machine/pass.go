@@ -74,6 +74,7 @@ const mostSteps = 16
 // walk takes steps until one must wait.
 func (r *Reconciler) walk(ctx context.Context, p *pass) error {
 	for range mostSteps {
+		p.facts.leaseOld = r.leaseOld()
 		p.last = next(&p.facts)
 		act, ok := actions[p.last.step]
 		if !ok {

@@ -1,0 +1,27 @@
+package machine
+
+import (
+	"context"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// Lease says whether this process may still be the only one that acts.
+type Lease interface {
+	// Fresh tells whether the lease was renewed so lately that nobody else can hold it before a call that begins now has
+	// ended. It makes no call itself.
+	Fresh(now time.Time) bool
+}
+
+// retryLease is how soon to look at the lease again: it is renewed every few seconds.
+const retryLease = time.Second
+
+func (r *Reconciler) leaseOld() bool { return r.Lease != nil && !r.Lease.Fresh(r.Clock.Now()) }
+
+// standsBack ends a pass that would make something under a lease that may be another's by now (design §3). The Machine is
+// not written either: who leads says how things are with it.
+func (r *Reconciler) standsBack(ctx context.Context, p *pass) {
+	p.soonest(retryLease)
+	ctrl.LoggerFrom(ctx).Info("Nothing is made: the lease was not renewed in time")
+}

@@ -1,0 +1,124 @@
+package machine_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/machine"
+)
+
+// term is a lease that was last renewed at a time.
+type term struct{ renewed time.Time }
+
+func (t *term) Fresh(now time.Time) bool { return now.Sub(t.renewed) <= 8*time.Second }
+
+// under makes the bench's process one with a lease, renewed just now.
+func (b *bench) under(l *term) {
+	l.renewed = b.clock.Now()
+	o := b.machine.Options
+	o.Lease = l
+	b.machine = machine.New(o)
+}
+
+func TestTheLeaseIsLookedAtBeforeEachCreate(t *testing.T) {
+	t.Run("under one that is too old nothing is made and nothing is written, and it is looked at again soon", func(t *testing.T) {
+		b := newBench(t, func(m *v1alpha1.Machine) { m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode} })
+		b.under(&term{})
+		b.wait(9 * time.Second)
+		before := b.read().ResourceVersion
+		result := b.pass()
+		var tokens corev1.SecretList
+		if err := b.memory.client.List(t.Context(), &tokens); err != nil {
+			t.Fatal(err)
+		}
+		if n := b.cloud.count("EnsurePorts") + b.cloud.count("EnsureServer") + len(tokens.Items); n != 0 || result.RequeueAfter != time.Second || b.read().ResourceVersion != before {
+			t.Errorf("%d things made, result %v, %+v", n, result, b.read())
+		}
+	})
+	for _, tt := range []struct {
+		call  string
+		after map[string]int
+	}{
+		{"EnsurePorts", map[string]int{"EnsurePorts": 1}},
+		{"EnsureFloatingIP", map[string]int{"EnsurePorts": 1, "EnsureFloatingIP": 1}},
+	} {
+		t.Run("one that ages in the middle of a pass ends it after "+tt.call, func(t *testing.T) {
+			b := newBench(t, nil)
+			lease := &term{}
+			b.under(lease)
+			b.cloud.during = func(call string) {
+				if call == tt.call {
+					b.wait(time.Minute)
+				}
+			}
+			b.pass()
+			for _, call := range []string{"EnsurePorts", "EnsureFloatingIP", "EnsureServer"} {
+				if n := b.cloud.count(call); n != tt.after[call] {
+					t.Errorf("%d calls of %s", n, call)
+				}
+			}
+			b.cloud.during = nil
+			lease.renewed = b.clock.Now()
+			b.pass()
+			if b.read().Spec.ProviderID == nil || b.cloud.made != 1 {
+				t.Errorf("once it is renewed: %d servers, %+v", b.cloud.made, b.read())
+			}
+		})
+	}
+	t.Run("what needs no create goes on: a server that there is, is recorded and its end waited for", func(t *testing.T) {
+		b := newBench(t, nil)
+		lease := &term{}
+		b.under(lease)
+		b.pass()
+		b.wait(time.Minute)
+		b.end()
+		b.wait(time.Minute)
+		b.pass()
+		b.pass()
+		if b.read().Name != "" || b.cloud.count("DeleteServer") != 1 {
+			t.Errorf("%+v", b.read())
+		}
+	})
+}
+
+func TestTheLeaseIsLostInACreate(t *testing.T) {
+	for _, tt := range []struct{ name, call string }{
+		{"MCM-109 while the port is made", "EnsurePorts"},
+		{"MCM-109 while the server is made", "EnsureServer"},
+	} {
+		t.Run(tt.name+": the successor finds what there is, and there is one server", func(t *testing.T) {
+			b := newBench(t, nil)
+			b.under(&term{})
+			old := b.machine
+			b.cloud.during = func(call string) {
+				if call != tt.call {
+					return
+				}
+				b.cloud.during = nil
+				b.wait(time.Minute)
+				b.under(&term{})
+				b.pass() // the successor, while the predecessor's call is under way
+				b.machine, old = old, b.machine
+			}
+			b.pass()
+			b.pass() // the predecessor once more, before it learns that it leads no longer
+			b.machine = old
+			b.pass()
+			m := b.read()
+			if b.cloud.made != 1 || ptr.Deref(m.Spec.ProviderID, "") != b.cloud.servers["u"].ProviderID {
+				t.Errorf("%d servers, provider ID %v", b.cloud.made, ptr.Deref(m.Spec.ProviderID, ""))
+			}
+			b.end()
+			for range 3 {
+				b.pass()
+			}
+			if b.read().Name != "" || b.cloud.servers["u"].exists || b.cloud.servers["u"].leftovers {
+				t.Errorf("left over: %+v", b.cloud.servers["u"])
+			}
+		})
+	}
+}
