@@ -221,7 +221,7 @@ func (s *script) metadata(what string, o *unstructured.Unstructured) {
 		s.say("metadata %s: %s", what, verdict(err))
 		return
 	}
-	raw := s.asMetadata("/" + resourceOf(o.GroupVersionKind()) + "/" + o.GetName())
+	raw := s.asMetadata("/"+resourceOf(o.GroupVersionKind())+"/"+o.GetName(), "PartialObjectMetadata")
 	s.say("metadata %s: %s, labels %v, keys %v, kind %v", what, out.Name, out.Labels, slices.Sorted(maps.Keys(raw)), raw["kind"])
 }
 
@@ -236,14 +236,14 @@ func (s *script) metadataList(what string, gvk schema.GroupVersionKind, options 
 	for _, o := range out.Items {
 		names = append(names, o.Name)
 	}
-	raw := s.asMetadata("/" + resourceOf(gvk))
+	raw := s.asMetadata("/"+resourceOf(gvk), "PartialObjectMetadataList")
 	s.say("metadata %s: %v, kind %v", what, names, raw["kind"])
 }
 
 func resourceOf(gvk schema.GroupVersionKind) string { return strings.ToLower(gvk.Kind) + "s" }
 
-// asMetadata reads a path of the case's namespace in the group of the Machines, asking for metadata alone.
-func (s *script) asMetadata(path string) map[string]any {
+// asMetadata reads a path of the case's namespace in the group of the Machines, asking for metadata alone, in that form.
+func (s *script) asMetadata(path, form string) map[string]any {
 	s.t.Helper()
 	transport, err := rest.TransportFor(s.config)
 	if err != nil {
@@ -254,7 +254,7 @@ func (s *script) asMetadata(path string) map[string]any {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	request.Header.Set("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
+	request.Header.Set("Accept", "application/json;as="+form+";g=meta.k8s.io;v=v1")
 	response, err := transport.RoundTrip(request)
 	if err != nil {
 		s.t.Fatal(err)
