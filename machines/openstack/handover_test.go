@@ -1,0 +1,88 @@
+package openstack
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/cloud"
+)
+
+// slowRoad holds the first order of a server back until it is let go, whatever becomes of who sent it.
+type slowRoad struct {
+	next      http.RoundTripper
+	sent, let chan struct{}
+	arrived   chan int
+}
+
+func (r *slowRoad) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method != http.MethodPost || !strings.HasSuffix(req.URL.Path, "/servers") {
+		return r.next.RoundTrip(req)
+	}
+	close(r.sent)
+	<-r.let
+	resp, err := r.next.RoundTrip(req.WithContext(context.WithoutCancel(req.Context())))
+	if err != nil {
+		r.arrived <- 0
+		return nil, err
+	}
+	r.arrived <- resp.StatusCode
+	return resp, nil
+}
+
+// The order of a leader that has lost its lease may be carried out long after its successor has looked around. The one port
+// that either server must be made on makes one of the two orders fail, sooner or later, and what it made is collected.
+func TestAnOrderThatArrivesAfterTheSuccessorBegan(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		// when tells by the successor's server whether the order arrives now.
+		when func(*cloud.Server) bool
+	}{
+		{"before it has made a server", func(*cloud.Server) bool { return true }},
+		{"when its server is building", func(s *cloud.Server) bool { return s != nil }},
+		{"when its server works", func(s *cloud.Server) bool { return s != nil && s.State == cloud.ServerActive }},
+	} {
+		t.Run("MCM-109 "+tt.name, func(t *testing.T) {
+			b := newBench(t)
+			road := &slowRoad{next: http.DefaultTransport, sent: make(chan struct{}), let: make(chan struct{}), arrived: make(chan int, 1)}
+			b.options.HTTP = road
+			b.restart()
+			m := newMachine(t, "a", seedFields())
+			predecessor := b.synced(m)
+			if err := predecessor.EnsurePorts(b.ctx); err != nil {
+				t.Fatal(err)
+			}
+			// Whatever it is told, nobody is there any more to hear it.
+			go func() { _, _ = predecessor.EnsureServer(b.ctx, nil) }()
+			<-road.sent
+			t.Cleanup(b.stop)
+			b.options.HTTP = nil
+			b.start()
+			i := b.synced(m)
+			code := 0
+			var s *cloud.Server
+			b.eventually("the successor has a server that works", func() bool {
+				if s = b.observe(i).Server; code == 0 && tt.when(s) {
+					close(road.let)
+					code = <-road.arrived
+				}
+				if s == nil {
+					_, _ = b.make(i)
+				}
+				return s != nil && s.State == cloud.ServerActive && code != 0
+			})
+			m.Spec.ProviderID = ptr.To(s.ProviderID)
+			i = b.synced(m)
+			b.pass(10 * time.Minute)
+			if left := b.sim.Leftovers(); len(left.Servers) != 1 || left.Servers[0] != s.ID || len(left.Ports) != 1 {
+				t.Errorf("the late order was answered %d; there must be server %s alone, not %+v", code, s.ID, left)
+			}
+			b.remove(i)
+			b.nothingLeft()
+		})
+	}
+}
