@@ -52,6 +52,8 @@ type Options struct {
 	SharedServerGroup bool
 	// ReadOnly: nothing is asked of the cloud but what it has, and tokens. Anything else is refused on the way out.
 	ReadOnly bool
+	// Lease is looked at when a request is sent that changes something. nil: it is always fresh.
+	Lease cloud.Lease
 	// ProviderIDRegion: nodes bear openstack://<region>/<id> instead of openstack:///<id>, as some releases of the
 	// cloud-controller-manager write it.
 	ProviderIDRegion bool
@@ -216,6 +218,9 @@ func (c *Cloud) httpClient(creds *Credentials) (http.Client, error) {
 	}
 	if c.options.ReadOnly {
 		next = readOnly{next}
+	}
+	if c.options.Lease != nil {
+		next = leased{next, c.options.Lease, c.options.Clock}
 	}
 	return http.Client{Transport: &transport{next: next, limits: c.limits, metrics: c.metrics, clock: c.options.Clock}}, nil
 }

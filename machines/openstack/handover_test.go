@@ -10,7 +10,34 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
 )
+
+// oldLease is one that was not renewed in time.
+type oldLease struct{}
+
+func (oldLease) Fresh(time.Time) bool { return false }
+
+func TestUnderALeaseThatIsTooOldNothingIsSentThatChangesAnything(t *testing.T) {
+	b := newBench(t)
+	m := newMachine(t, "a", seedFields())
+	b.active(m)
+	other := newMachine(t, "b", seedFields())
+	b.options.Lease = oldLease{}
+	b.restart()
+	b.sim.ForgetCalls()
+	i := b.synced(other)
+	for what, err := range map[string]error{"a port": i.EnsurePorts(b.ctx), "a deletion": b.synced(m).DeleteServer(b.ctx)} {
+		if !fault.Is(err, fault.RateLimited) || fault.Of(err).RetryAfter == 0 || unknownOutcome(err) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for _, call := range b.sim.Calls() {
+		if call.Method != http.MethodGet && call.Service != string(identityService) {
+			t.Errorf("it was sent: %s", call.Name())
+		}
+	}
+}
 
 // slowRoad holds the first order of a server back until it is let go, whatever becomes of who sent it.
 type slowRoad struct {

@@ -38,6 +38,9 @@ func (r *portRow) owned() ownedPort {
 
 func (r *ipRow) owned() ownedIP { return ownedIP{id: r.ID, address: r.Address, portID: r.PortID} }
 
+// portFields are those of portRow.
+var portFields = []string{"id", "description", "network_id", "fixed_ips", "device_id"}
+
 func portListing(query url.Values) listing {
 	return listing{
 		call: call{service: networkService, doing: "listing ports"}, path: "ports", field: "ports", query: query,
@@ -59,7 +62,7 @@ func (p *project) listOwned(ctx context.Context, s *session, started time.Time) 
 		return err
 	}
 	ports, err := list[portRow](ctx, s, portListing(url.Values{
-		"project_id": {id.projectID}, "fields": {"id", "description", "network_id", "fixed_ips", "device_id"},
+		"project_id": {id.projectID}, "fields": portFields,
 	}))
 	if err != nil {
 		return err
@@ -206,24 +209,36 @@ func (p *project) hasOpenAttempts(machine types.UID) bool {
 	return p.hasAttempt(machine)
 }
 
-// mayMake tells whether a thing may be made: nil when no earlier create of it is open.
+// mayMake tells whether a thing may be made: nil when no earlier create of it is open, and no server has its port.
 func (p *project) mayMake(m mark) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a, ok := p.attempts[m]
 	if !ok {
-		return nil
+		return p.portsFree(m)
 	}
 	now := p.clock.Now()
 	if a.settled(now, p.fulls) {
 		delete(p.attempts, m)
-		return nil
+		return p.portsFree(m)
 	}
 	words := "whether the call at %s made the %s is not known yet; it is looked for"
 	if a.suspected {
-		words = "drover started at %s and found a port of it: the %s may be on its way; it is looked for"
+		words = "drover began at %s and found a port of it: the %s may be on its way; it is looked for"
 	}
 	e := fault.New(fault.Transient, fault.CodeUnsettled, words, a.ended.UTC().Format("15:04:05"), m.kind)
+	e.RetryAfter = fastPeriod
+	return e
+}
+
+// portsFree refuses to make a server on ports that another one has, which is to be looked up first; the caller holds the
+// lock.
+func (p *project) portsFree(m mark) error {
+	bound := p.boundServer(m.machine)
+	if m.kind != serverKind || bound == "" {
+		return nil
+	}
+	e := fault.New(fault.Transient, fault.CodeUnsettled, "server %s has the port already; it is looked up", bound)
 	e.RetryAfter = fastPeriod
 	return e
 }

@@ -57,7 +57,7 @@ type attempt struct {
 	// ended is when the call ended; fulls how many complete lists there had been by then.
 	ended time.Time
 	fulls int
-	// suspected: whoever was here before may have made it, and told nobody.
+	// suspected: whoever was here before may have made it, and told nobody. A second look settles it (suspect.go).
 	suspected bool
 }
 
@@ -66,17 +66,11 @@ type attempt struct {
 const (
 	settleTime  = 2 * time.Minute
 	settleLists = 2
-	// suspectTime and suspectLists are the same for what is only suspected after a start.
-	suspectTime  = 15 * time.Second
-	suspectLists = 1
 )
 
 // settled tells whether the thing may be made again.
 func (a attempt) settled(now time.Time, fulls int) bool {
-	if a.suspected {
-		return now.Sub(a.ended) >= suspectTime && fulls-a.fulls >= suspectLists
-	}
-	return now.Sub(a.ended) >= settleTime && fulls-a.fulls >= settleLists
+	return !a.suspected && now.Sub(a.ended) >= settleTime && fulls-a.fulls >= settleLists
 }
 
 // deleteBackoff gives the time between two requests to delete the same server.

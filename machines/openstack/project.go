@@ -26,6 +26,8 @@ type project struct {
 	// lifted tells whether a person has said that losses are right; nil: nobody can.
 	lifted func(ctx context.Context) (bool, error)
 	kicks  chan struct{}
+	// began is when we came: nobody before us has asked for anything since.
+	began time.Time
 	// name is what metrics call the project.
 	name projectName
 
@@ -73,7 +75,7 @@ type projectName struct{ project, region string }
 
 func newProject(s *session, c clock.Clock, clusterID string, r *registry) *project {
 	p := &project{
-		clock: c, clusterID: clusterID, registry: r, session: s, inventory: newInventory(), kicks: make(chan struct{}, 1), quota: newQuotaBook(),
+		clock: c, clusterID: clusterID, registry: r, session: s, began: c.Now(), inventory: newInventory(), kicks: make(chan struct{}, 1), quota: newQuotaBook(),
 		ports: map[types.UID]map[int]ownedPort{}, floating: map[types.UID]ownedIP{}, attempts: map[mark]attempt{},
 	}
 	p.inventory.leaving = func(k *knownServer) bool { return r.leaving(k.machine(), k.ID) }
@@ -141,6 +143,7 @@ func (p *project) poll(ctx context.Context) time.Duration {
 	full := stamp.IsZero() || isFullDue(started, p.lastFull, len(p.attempts) > 0)
 	first := p.listedOwned.IsZero()
 	ownedDue := first || started.Sub(p.listedOwned) >= ownedPeriod
+	suspects, lookDue := p.suspects(started)
 	p.mu.Unlock()
 
 	var err error
@@ -151,6 +154,7 @@ func (p *project) poll(ctx context.Context) time.Duration {
 		}
 	}
 	l := listed{full: full, started: started}
+	looked := err == nil && lookDue && p.lookAtPorts(ctx, s, suspects)
 	var date time.Time
 	if err == nil {
 		l.rows, date, err = listServers(ctx, s, stamp, full)
@@ -162,7 +166,7 @@ func (p *project) poll(ctx context.Context) time.Duration {
 		return p.failed(ctx, err)
 	}
 	raised := p.lookAtQuotas(ctx, s)
-	next, news := p.takeIn(ctx, l, date)
+	next, news := p.takeIn(ctx, l, date, looked)
 	lifted := p.liftLosses(ctx)
 	news.all = news.all || raised || lifted
 	p.changed(ctx, p, news)
@@ -172,8 +176,9 @@ func (p *project) poll(ctx context.Context) time.Duration {
 	return next
 }
 
-// takeIn folds a list into what is known, and gives the time until the next and whom it concerns.
-func (p *project) takeIn(ctx context.Context, l listed, date time.Time) (time.Duration, change) {
+// takeIn folds a list into what is known, and gives the time until the next and whom it concerns. looked: it is the second
+// look at ports without a server.
+func (p *project) takeIn(ctx context.Context, l listed, date time.Time, looked bool) (time.Duration, change) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before, failure, held := p.syncedLocked(), p.failure, p.guard.reason() != ""
@@ -188,19 +193,22 @@ func (p *project) takeIn(ctx context.Context, l listed, date time.Time) (time.Du
 		p.fulls++
 	}
 	if !before {
-		p.suspectAttempts(l.now)
+		p.suspectAttempts(l.started)
 	}
 	p.settleServers()
 	p.faultyQuotas(ids)
 	p.watchLosses(l.now)
 	news := p.inventory.concerned(ids)
+	if looked {
+		news.machines = append(news.machines, p.clearSuspects()...)
+	}
 	news.full = l.full
 	news.all = !before || failure != nil || held != (p.guard.reason() != "")
 	if !before || failure != nil {
 		log.FromContext(ctx).Info("following the servers of a project", "servers", len(l.rows))
 	}
 	next := p.inventory.period(l.now, len(p.attempts) > 0, p.hurriesFor)
-	return p.nextQuotaLook(l.now, next), news
+	return p.untilSuspects(l.now, p.nextQuotaLook(l.now, next)), news
 }
 
 // watchLosses holds the mass guard; the caller holds the lock.

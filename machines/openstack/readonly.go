@@ -12,9 +12,14 @@ type readOnly struct{ next http.RoundTripper }
 
 // RoundTrip refuses what would change something.
 func (r readOnly) RoundTrip(req *http.Request) (*http.Response, error) {
-	signsIn := req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/auth/tokens")
-	if req.Method != http.MethodGet && req.Method != http.MethodHead && !signsIn {
+	if changes(req) {
 		return nil, fault.New(fault.Transient, fault.CodeUnsettled, "only observing: %s %s is not sent", req.Method, req.URL.Path)
 	}
 	return r.next.RoundTrip(req)
+}
+
+// changes tells whether a request would change something; signing in does not.
+func changes(req *http.Request) bool {
+	signsIn := req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/auth/tokens")
+	return req.Method != http.MethodGet && req.Method != http.MethodHead && !signsIn
 }

@@ -1,15 +1,31 @@
 package openstack
 
 import (
+	"context"
+	"net/url"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+const (
+	// suspectTime is how long after the start the second look is taken. Whoever was here before asked for nothing any more
+	// when we began, since we hold the lease: by then the cloud has worked off what was under way, and a server that no
+	// list shows yet has its port bound to it. Should one come even later, it finds its port taken, fails, and goes alone.
+	suspectTime = 3 * time.Second
+	// portsAtOnce is how many ports are asked for by one call: their IDs stand in its URL.
+	portsAtOnce = 100
 )
 
 // suspectAttempts takes every port without a server that the first lists show for a server that may be on its way: whoever
-// was here before may have died between asking for the server and hearing of it, and lists may lag. It is looked for a
-// little before another is made. The caller holds the lock.
-func (p *project) suspectAttempts(now time.Time) {
+// was here before may have died between asking for the server and hearing of it, and lists may lag. Lists that were begun
+// late enough are the second look already. The caller holds the lock.
+func (p *project) suspectAttempts(listed time.Time) {
+	if listed.Sub(p.began) >= suspectTime {
+		return
+	}
 	for machine := range p.ports {
 		if living, gone := p.inventory.ofMachine(machine, ""); len(living)+len(gone) > 0 {
 			continue
@@ -19,9 +35,69 @@ func (p *project) suspectAttempts(now time.Time) {
 		}
 		m := mark{serverKind, p.clusterID, machine, 0}
 		if _, open := p.attempts[m]; !open {
-			p.attempts[m] = attempt{ended: now, fulls: p.fulls, suspected: true}
+			p.attempts[m] = attempt{ended: p.began, fulls: p.fulls, suspected: true}
 		}
 	}
+}
+
+// suspects gives the ports of what is suspected, and whether it is time to look at them again. The caller holds the lock.
+func (p *project) suspects(now time.Time) (ports []string, due bool) {
+	for m, a := range p.attempts {
+		if !a.suspected {
+			continue
+		}
+		due = now.Sub(a.ended) >= suspectTime
+		for _, port := range p.ports[m.machine] {
+			ports = append(ports, port.id)
+		}
+	}
+	slices.Sort(ports)
+	return ports, due
+}
+
+// untilSuspects shortens the time to the next list while something is suspected: that list is the second look. The caller
+// holds the lock.
+func (p *project) untilSuspects(now time.Time, next time.Duration) time.Duration {
+	for _, a := range p.attempts {
+		if left := a.ended.Add(suspectTime).Sub(now); a.suspected && left > 0 {
+			return min(next, left)
+		}
+	}
+	return next
+}
+
+// lookAtPorts reads again which servers these ports are bound to: that does not lag behind as a list of servers may. True
+// when all have been read.
+func (p *project) lookAtPorts(ctx context.Context, s *session, ids []string) bool {
+	var rows []portRow
+	for some := range slices.Chunk(ids, portsAtOnce) {
+		more, err := list[portRow](ctx, s, portListing(url.Values{"id": some, "fields": portFields}))
+		if err != nil {
+			log.FromContext(ctx).Info("ports without a server cannot be looked at yet", "ports", len(ids), "error", err.Error())
+			return false
+		}
+		rows = append(rows, more...)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range rows {
+		if m, ok := parseMark(portKind, rows[i].Description); ok && m.cluster == p.clusterID {
+			p.keepPort(m, rows[i].owned())
+		}
+	}
+	return true
+}
+
+// clearSuspects ends the suspicion after a second look that has shown no server, and gives the Machines that may go on. A
+// port that turned out to be bound speaks for itself (boundServer). The caller holds the lock.
+func (p *project) clearSuspects() (cleared []types.UID) {
+	for m, a := range p.attempts {
+		if a.suspected {
+			delete(p.attempts, m)
+			cleared = append(cleared, m.machine)
+		}
+	}
+	return cleared
 }
 
 // boundServer gives the server that one of the Machine's ports is bound to and that no list has shown; empty: none. The

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,7 @@ func Stories() []Story {
 		{Name: "answers of the cloud get lost", before: loseAnswers, play: func(p *play) error { return p.oneMachine(1) }},
 		{Name: "the first server fails", each: failFirst, play: func(p *play) error { return p.oneMachine(1) }},
 		{Name: "a set grows, loses a server, shrinks and goes", play: (*play).oneSet},
+		{Name: "lists lag", before: lagLists, play: func(p *play) error { return p.oneMachine(1) }},
 	}
 }
 
@@ -38,6 +40,9 @@ func loseAnswers(p *play) {
 		p.Cloud.Inject(sim.Fault{Call: call, Drop: true, Times: 1})
 	}
 }
+
+// lagLists makes lists of servers show what was there five seconds ago.
+func lagLists(p *play) { p.Cloud.SetListLag(5 * time.Second) }
 
 // failFirst puts the first server of ours that is seen building into ERROR.
 func failFirst(p *play) {
