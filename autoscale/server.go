@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -98,15 +99,14 @@ func New(o Options) (*Server, error) {
 	if err := checkSecurity(o); err != nil {
 		return nil, err
 	}
+	creds := insecure.NewCredentials()
 	if !o.Insecure {
-		creds, watcher, err := secured(o)
-		if err != nil {
+		var err error
+		if creds, s.watcher, err = secured(o); err != nil {
 			return nil, err
 		}
-		s.watcher = watcher
-		options = append(options, grpc.Creds(creds))
 	}
-	s.server = grpc.NewServer(options...)
+	s.server = grpc.NewServer(append(options, grpc.Creds(greeting{creds, o.Groups, o.AllowedClients}))...)
 	proto.RegisterCloudProviderServer(s.server, &service{groups: o.Groups, gpuLabel: o.GPULabel, gpuTypes: o.GPUTypes})
 	s.health.SetServingStatus(proto.CloudProvider_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	healthpb.RegisterHealthServer(s.server, s.health)

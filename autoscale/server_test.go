@@ -117,7 +117,8 @@ func TestWhoMayCall(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
 	dir := t.TempDir()
 	cert, key, ca := ours.files(dir, "drover")
-	address, _ := serving(t, Options{Groups: &stub{}, Cert: cert, Key: key, ClientCA: ca, AllowedClients: []string{"autoscaler", "other.example"}})
+	groups := &stub{}
+	address, _ := serving(t, Options{Groups: groups, Cert: cert, Key: key, ClientCA: ca, AllowedClients: []string{"autoscaler", "other.example"}})
 	for _, tc := range []struct {
 		name  string
 		creds credentials.TransportCredentials
@@ -136,6 +137,36 @@ func TestWhoMayCall(t *testing.T) {
 			}
 		})
 	}
+	t.Run("only those who may are told of to the groups", func(t *testing.T) {
+		if got := groups.connected(); got != 2 {
+			t.Errorf("%d clients connected, two may", got)
+		}
+	})
+}
+
+func TestAClientThatConnects(t *testing.T) {
+	groups := &stub{connecting: make(chan struct{})}
+	address, _ := serving(t, Options{Groups: groups, Insecure: true})
+	client := proto.NewCloudProviderClient(dial(t, address, nil))
+	answered := make(chan error, 1)
+	go func() {
+		_, err := client.NodeGroupTargetSize(t.Context(), &proto.NodeGroupTargetSizeRequest{Id: "first"})
+		answered <- err
+	}()
+	t.Run("CA-C36 the groups hear of it before its first call", func(t *testing.T) {
+		if !eventually(t, 5*time.Second, func() bool { return groups.connected() == 1 }) || groups.lastID() != "" {
+			t.Errorf("%d connections, the last call was about %q", groups.connected(), groups.lastID())
+		}
+		close(groups.connecting)
+		if err := <-answered; err != nil || groups.lastID() != "first" {
+			t.Errorf("the call was about %q, error %v", groups.lastID(), err)
+		}
+	})
+	t.Run("and of the same connection once", func(t *testing.T) {
+		if _, err := client.Refresh(t.Context(), &proto.RefreshRequest{}); err != nil || groups.connected() != 1 {
+			t.Errorf("%d connections, error %v", groups.connected(), err)
+		}
+	})
 }
 
 func TestCertificatesAreReadAnew(t *testing.T) {

@@ -30,6 +30,7 @@ type Groups interface {
 	PodPrice(pod *corev1.Pod, start, end time.Time) (float64, error)
 	GPUTypes() []string
 	Started()
+	Connected(ctx context.Context)
 }
 
 // The error classes of cluster-autoscaler.

@@ -34,6 +34,9 @@ type stub struct {
 	price    float64
 	pod      *corev1.Pod
 	gpuTypes []string
+	// connections counts the clients that connected; they are kept waiting until connecting is closed, when it is there.
+	connections int
+	connecting  chan struct{}
 	// defaults, start and end are what the last call brought; starts counts the autoscalers that came up.
 	defaults   nodegroup.Settings
 	start, end time.Time
@@ -112,6 +115,28 @@ func (s *stub) costs(err error) (float64, error) {
 		err = &nodegroup.Error{Kind: nodegroup.Unimplemented}
 	}
 	return s.price, err
+}
+
+func (s *stub) Connected(context.Context) {
+	s.mu.Lock()
+	s.connections++
+	wait := s.connecting
+	s.mu.Unlock()
+	if wait != nil {
+		<-wait
+	}
+}
+
+func (s *stub) connected() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.connections
+}
+
+func (s *stub) lastID() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.id
 }
 
 func (s *stub) GPUTypes() []string { return s.gpuTypes }

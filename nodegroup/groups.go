@@ -77,6 +77,7 @@ type Groups struct {
 	locks      locks
 	orders     orders
 	inbox      inbox
+	catching   catchUp
 	synced     chan struct{}
 
 	// mu guards what follows and the making of views. It is not held during I/O.
@@ -119,13 +120,14 @@ type parts struct {
 
 func newGroups(p parts) *Groups {
 	g := &Groups{
-		parts:   p,
-		inbox:   inbox{bell: make(chan struct{}, 1)},
-		synced:  make(chan struct{}),
-		model:   empty(p.options.Discovery).starting(p.options.StartupTaint),
-		own:     map[string]written{},
-		guarded: map[string]*guard{},
-		advised: map[types.UID]string{},
+		parts:    p,
+		inbox:    inbox{bell: make(chan struct{}, 1)},
+		catching: catchUp{turn: make(chan struct{}, 1)},
+		synced:   make(chan struct{}),
+		model:    empty(p.options.Discovery).starting(p.options.StartupTaint),
+		own:      map[string]written{},
+		guarded:  map[string]*guard{},
+		advised:  map[types.UID]string{},
 	}
 	g.metrics = newMeasures(p.options.Registry, g)
 	g.view.Store(newView(g.model, time.Time{}, nil))

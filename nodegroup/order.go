@@ -53,7 +53,7 @@ func (q *orders) withdraw(id string, o *order) bool {
 
 // order carries out one IncreaseSize, alone or together with others of the group.
 func (g *Groups) order(ctx context.Context, id string, delta int32) error {
-	e, err := g.begin(id, true)
+	e, err := g.begin(ctx, id, true)
 	if err != nil {
 		return err
 	}

@@ -6,11 +6,15 @@ import (
 )
 
 // Refresh begins a loop of the autoscaler: it takes the set of groups anew. It is the one read that fails when the state
-// cannot be trusted, because a loop that does not take place does no harm (CA-C13).
+// cannot be trusted, because a loop that does not take place does no harm (CA-C13). After a pause without a Refresh or a
+// change, and only then, it reads the sizes from the API server: another replica may have been asked meanwhile.
 //
 // Errors: Unavailable.
-func (g *Groups) Refresh(context.Context) error {
+func (g *Groups) Refresh(ctx context.Context) error {
 	if err := g.contact.check(g.clock.Now()); err != nil {
+		return err
+	}
+	if _, err := g.attend(ctx); err != nil {
 		return err
 	}
 	return g.renew(true)

@@ -33,6 +33,9 @@ type bench struct {
 	recorder *events.FakeRecorder
 	// patches and gets count the calls to the API server; reads of caches are not among them.
 	patches, gets atomic.Int32
+	// lists count the lists from the API server itself; unlistable is what they fail with.
+	lists      atomic.Int32
+	unlistable error
 	// beforePatch may answer instead of the API server.
 	beforePatch func(n int32) error
 	options     Options
@@ -60,13 +63,31 @@ func newBench(t testing.TB, w *world, options ...Options) *bench {
 		WithReturnManagedFields().
 		WithInterceptorFuncs(interceptor.Funcs{Patch: b.patch, Get: b.get}).Build()
 	b.options.Clock = b.clock
-	b.groups = newGroups(parts{source: b, live: b.client, nodes: b.client, writer: b.client, recorder: b.recorder, clock: b.clock, options: b.options})
+	b.groups = newGroups(parts{source: b, live: listing{b.client, b}, nodes: b.client, writer: b.client, recorder: b.recorder, clock: b.clock, options: b.options})
 	b.groups.contact.made(noon)
+	// Somebody has just asked this replica.
+	b.groups.catching.served.Store(noon.UnixNano())
 	b.watch()
 	if err := b.groups.renew(true); err != nil {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// listing is the API server itself, read past the caches.
+type listing struct {
+	client.Reader
+	b *bench
+}
+
+func (l listing) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if len(opts) == 0 {
+		l.b.lists.Add(1)
+		if l.b.unlistable != nil {
+			return l.b.unlistable
+		}
+	}
+	return l.Reader.List(ctx, list, opts...)
 }
 
 func (b *bench) patch(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {

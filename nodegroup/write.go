@@ -65,7 +65,7 @@ func (g *Groups) resize(ctx context.Context, id string, r resize) error {
 }
 
 func (g *Groups) change(ctx context.Context, id string, r resize) error {
-	e, err := g.begin(id, false)
+	e, err := g.begin(ctx, id, false)
 	if err != nil {
 		return err
 	}
@@ -98,17 +98,26 @@ func (g *Groups) carryOut(ctx context.Context, e *entry, r resize) error {
 }
 
 // begin finds the group that is to be changed, and refuses while what we know may be wrong, and an order that nobody would
-// carry out.
-func (g *Groups) begin(id string, grows bool) (*entry, error) {
-	e, err := g.entry(id)
+// carry out, or that was decided on a size that another replica had changed.
+func (g *Groups) begin(ctx context.Context, id string, grows bool) (*entry, error) {
+	if _, err := g.entry(id); err != nil {
+		return nil, err
+	}
+	if err := g.contact.check(g.clock.Now()); err != nil {
+		return nil, err
+	}
+	moved, err := g.attend(ctx)
 	if err != nil {
 		return nil, err
 	}
-	now := g.clock.Now()
-	if err := g.contact.check(now); err != nil || !grows {
+	e, err := g.entry(id)
+	switch {
+	case err != nil || !grows:
 		return e, err
+	case moved[id]:
+		return nil, refuse(Unavailable, "increasing %s: another replica has changed its size to %d, which this one has not told yet; nothing was changed", id, e.target)
 	}
-	return e, g.contact.checkLeader(now)
+	return e, g.contact.checkLeader(g.clock.Now())
 }
 
 // attempt decides on the newest version that is known and writes it if nobody has changed it since.

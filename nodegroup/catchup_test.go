@@ -1,0 +1,177 @@
+package nodegroup
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// pair is two replicas over one API server. The watches of the second stand still from now on; the client has been with the
+// first all the time.
+func pair(t *testing.T, w *world) (first, second *bench) {
+	t.Helper()
+	first = newBench(t, w)
+	second = &bench{t: t, client: first.client, clock: first.clock, recorder: first.recorder}
+	second.groups = newGroups(parts{
+		source: second, live: listing{first.client, second}, nodes: first.client, writer: first.client,
+		recorder: first.recorder, clock: first.clock,
+	})
+	second.groups.contact.made(first.clock.Now())
+	second.watch()
+	wantKind(t, second.groups.renew(true), "")
+	second.freeze()
+	return first, second
+}
+
+func TestAFailOverToAReplicaThatLags(t *testing.T) {
+	grown := func(t *testing.T) (p *pool, first, second *bench) {
+		w := newWorld()
+		p = w.pool("a", 3, 0, 10)
+		for _, name := range []string{"a-1", "a-2", "a-3"} {
+			p.node(name)
+		}
+		first, second = pair(t, w)
+		wantKind(t, first.groups.IncreaseSize(t.Context(), p.id(), 2), "")
+		return p, first, second
+	}
+	size := func(t *testing.T, b *bench, p *pool, want int32) {
+		t.Helper()
+		if got, err := b.groups.TargetSize(p.id()); err != nil || got != want {
+			t.Errorf("CA-C36 the size is %d (error %v), want %d", got, err, want)
+		}
+	}
+	t.Run("CA-C36 CA-C58 its first Refresh reads the sizes once, and the order shows", func(t *testing.T) {
+		p, _, second := grown(t)
+		size(t, second, p, 3)
+		for range 3 {
+			wantKind(t, second.groups.Refresh(t.Context()), "")
+			size(t, second, p, 5)
+			second.clock.Step(idleAfter - time.Second)
+			second.groups.contact.made(second.clock.Now())
+		}
+		if got := second.lists.Load(); got != 1 {
+			t.Errorf("%d lists were made", got)
+		}
+		list, err := second.groups.Instances(p.id())
+		if err != nil || len(list) != 5 || list[4].State != Creating {
+			t.Errorf("CA-C39 the instances are %v, error %v", list, err)
+		}
+	})
+	t.Run("CA-C58 so does a new connection, before anything is asked", func(t *testing.T) {
+		p, _, second := grown(t)
+		second.groups.Connected(t.Context())
+		size(t, second, p, 5)
+		wantKind(t, second.groups.Refresh(t.Context()), "")
+		if got := second.lists.Load(); got != 1 {
+			t.Errorf("%d lists were made", got)
+		}
+	})
+	t.Run("CA-C62 an order that was decided on the size of before is refused, the next one is not", func(t *testing.T) {
+		p, first, second := grown(t)
+		wantKind(t, second.groups.IncreaseSize(t.Context(), p.id(), 2), Unavailable)
+		first.expect(p, 5)
+		wantKind(t, second.groups.IncreaseSize(t.Context(), p.id(), 1), "")
+		first.catchUp()
+		first.expect(p, 6)
+	})
+	t.Run("CA-C67 CA-C76 a removal is known, and named again it changes nothing", func(t *testing.T) {
+		p, first, second := grown(t)
+		n := Node{Name: "a-2", ProviderID: providerID("a-2")}
+		wantKind(t, first.groups.DeleteNodes(t.Context(), p.id(), []Node{n}), "")
+		wantKind(t, second.groups.DeleteNodes(t.Context(), p.id(), []Node{n}), "")
+		size(t, second, p, 4)
+		if _, ok := second.groups.ForNode(n); ok {
+			t.Error("its node has a group")
+		}
+		first.expect(p, 4, "a-2")
+	})
+	t.Run("and back, after a pause", func(t *testing.T) {
+		p, first, second := grown(t)
+		first.catchUp()
+		first.freeze()
+		wantKind(t, second.groups.Refresh(t.Context()), "")
+		wantKind(t, second.groups.IncreaseSize(t.Context(), p.id(), 1), "")
+		first.clock.Step(idleAfter)
+		wantKind(t, first.groups.Refresh(t.Context()), "")
+		size(t, first, p, 6)
+	})
+	t.Run("CA-C13 while the sizes cannot be read Refresh and changes fail, other reads do not", func(t *testing.T) {
+		p, first, second := grown(t)
+		second.unlistable = errors.New("connection refused")
+		wantKind(t, second.groups.Refresh(t.Context()), Unavailable)
+		wantKind(t, second.groups.IncreaseSize(t.Context(), p.id(), 1), Unavailable)
+		wantKind(t, second.groups.DecreaseTargetSize(t.Context(), p.id(), -1), Unavailable)
+		second.groups.Connected(t.Context())
+		wantKind(t, second.groups.Refresh(t.Context()), Unavailable)
+		size(t, second, p, 3)
+		first.expect(p, 5)
+		second.unlistable = nil
+		wantKind(t, second.groups.Refresh(t.Context()), "")
+		size(t, second, p, 5)
+	})
+	t.Run("a watch that comes later changes nothing, one that brings more does", func(t *testing.T) {
+		p, first, second := grown(t)
+		wantKind(t, second.groups.Refresh(t.Context()), "")
+		second.groups.inbox.put(event{object: p.deployment})
+		wantKind(t, second.groups.renew(false), "")
+		size(t, second, p, 5)
+		d := first.deployment(p)
+		d.Spec.Replicas = ptr.To[int32](7)
+		if err := first.client.Update(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		second.frozen = false
+		second.catchUp()
+		size(t, second, p, 7)
+	})
+	t.Run("a deployment that went meanwhile leaves nothing behind", func(t *testing.T) {
+		p, first, second := grown(t)
+		wantKind(t, second.groups.Refresh(t.Context()), "")
+		if err := first.client.Delete(t.Context(), first.deployment(p)); err != nil {
+			t.Fatal(err)
+		}
+		second.frozen = false
+		second.catchUp()
+		if len(second.groups.own) != 0 {
+			t.Errorf("%d objects are remembered", len(second.groups.own))
+		}
+	})
+	t.Run("those who come at once share one reading", func(t *testing.T) {
+		p, _, second := grown(t)
+		slow := &slowReader{Reader: second.groups.live, begun: make(chan struct{}), goOn: make(chan struct{})}
+		second.groups.live = slow
+		var calls sync.WaitGroup
+		calls.Go(func() { second.groups.Connected(t.Context()) })
+		<-slow.begun
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		wantKind(t, second.groups.Refresh(ctx), Unavailable)
+		close(slow.goOn)
+		calls.Wait()
+		wantKind(t, second.groups.Refresh(t.Context()), "")
+		size(t, second, p, 5)
+		if got := second.lists.Load(); got != 1 {
+			t.Errorf("%d lists were made", got)
+		}
+	})
+}
+
+// slowReader is an API server whose first list takes until it is told to go on.
+type slowReader struct {
+	client.Reader
+	once        sync.Once
+	begun, goOn chan struct{}
+}
+
+func (s *slowReader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	s.once.Do(func() {
+		close(s.begun)
+		<-s.goOn
+	})
+	return s.Reader.List(ctx, list, opts...)
+}
