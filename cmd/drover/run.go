@@ -71,7 +71,7 @@ func addControllers(w wiring, o *options, id string, credentials openstack.Crede
 		Clock: now, Reader: mgr.GetClient(), ClusterID: id, Configured: credentials,
 		Registry: metrics.Registry, AllowedNamespaces: o.secretNamespaces, ProviderIDRegion: o.nodes.providerIDRegion,
 		Collect: mayCollect(mgr.GetClient(), o.namespace), SharedServerGroup: o.compute.serverGroup == sharedServerGroup,
-		ReadOnly: o.observe,
+		ReadOnly: o.observe, Lease: w.lease,
 	})
 	if err != nil {
 		return fmt.Errorf("making the cloud: %w", err)

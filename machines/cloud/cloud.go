@@ -31,6 +31,13 @@ type Cloud interface {
 	Changes() <-chan types.NamespacedName
 }
 
+// Lease says whether this process may still be the only one that acts.
+type Lease interface {
+	// Fresh tells whether the lease was renewed so lately that nobody else can hold it before a call that begins now has
+	// ended. It makes no call itself.
+	Fresh(now time.Time) bool
+}
+
 // Instance is one Machine's cloud side. Every Ensure and Delete step is idempotent, found again by the owner mark after
 // a crash, and returns without waiting for the cloud to finish what it was asked for.
 type Instance interface {

@@ -40,7 +40,7 @@ type Options struct {
 	// ClusterID is in the mark of cloud resources; it is named when something may be left behind.
 	ClusterID string
 	// Lease is looked at before each thing that is made in the cloud. nil: it is always fresh.
-	Lease Lease
+	Lease cloud.Lease
 	// StartupTaint is the key of the taint (NoSchedule) that a node registers with and loses once it is Ready; empty:
 	// none. StartupConditions must be True on the Node besides Ready.
 	StartupTaint      string

@@ -7,13 +7,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// Lease says whether this process may still be the only one that acts.
-type Lease interface {
-	// Fresh tells whether the lease was renewed so lately that nobody else can hold it before a call that begins now has
-	// ended. It makes no call itself.
-	Fresh(now time.Time) bool
-}
-
 // retryLease is how soon to look at the lease again: it is renewed every few seconds.
 const retryLease = time.Second
 
