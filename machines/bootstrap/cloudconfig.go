@@ -1,10 +1,6 @@
 package bootstrap
 
-import (
-	"fmt"
-
-	"sigs.k8s.io/yaml"
-)
+import "fmt"
 
 // cloudConfig is a cloud-init document: the modules of it that are used.
 type cloudConfig struct {
@@ -55,7 +51,7 @@ func (in *Input) cloudConfig(d *document) ([]byte, error) {
 	}
 	// Not to be waited for: the setup may take minutes, and cloud-init has other things to do.
 	c.RunCmd = [][]string{{"systemctl", "daemon-reload"}, enable, start}
-	body, err := yaml.Marshal(c)
+	body, err := toYAML(c)
 	if err != nil {
 		return nil, fmt.Errorf("writing cloud-config: %w", err)
 	}

@@ -1,7 +1,7 @@
 package bootstrap
 
 import (
-	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,7 +11,6 @@ import (
 	clientcmd "k8s.io/client-go/tools/clientcmd/api/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/yaml"
 )
 
 // kubeletConfig is the content of the kubelet's configuration file.
@@ -47,16 +46,16 @@ func (in *Input) kubeletConfig() ([]byte, error) {
 		ServerTLSBootstrap: true,
 		StaticPodPath:      "/etc/kubernetes/manifests",
 	}
-	raw, err := json.Marshal(c)
+	value, err := toFields(c)
 	if err != nil {
 		return nil, err
 	}
-	var fields map[string]any
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, err
+	fields, ok := value.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("a KubeletConfiguration became a %T", value)
 	}
 	delete(fields, "logging")
-	return yaml.Marshal(prune(fields))
+	return encode(prune(fields))
 }
 
 // prune drops what says nothing: durations of zero (the kubelet's word for its default) and empty containers, which the
@@ -80,7 +79,7 @@ func prune(fields map[string]any) map[string]any {
 
 // bootstrapKubeconfig is the kubeconfig that the kubelet asks for its first certificate with.
 func (in *Input) bootstrapKubeconfig() ([]byte, error) {
-	return yaml.Marshal(clientcmd.Config{
+	return toYAML(clientcmd.Config{
 		APIVersion: "v1", Kind: "Config",
 		Clusters:       []clientcmd.NamedCluster{{Name: "cluster", Cluster: clientcmd.Cluster{Server: in.Server, CertificateAuthority: pathCA}}},
 		AuthInfos:      []clientcmd.NamedAuthInfo{{Name: "bootstrap", AuthInfo: clientcmd.AuthInfo{Token: in.Token.String()}}},

@@ -55,13 +55,13 @@ func Redact(userData []byte, printed string) string {
 // Redact takes the secrets of the Machine's user data out of what its server has printed (see the function of that name).
 // It makes nothing; foreign user data that cannot be read any more is not compared with.
 func (s *Source) Redact(ctx context.Context, m *v1alpha1.Machine, config *v1alpha1.ProviderConfig, printed string) (string, error) {
-	tokens, err := s.Tokens.list(ctx, m.UID)
+	token, err := s.Tokens.find(ctx, m.UID)
 	if err != nil {
 		return "", err
 	}
 	known := s.options.Site.HTTPProxy + "\n"
-	for i := range tokens {
-		known += tokenOf(&tokens[i]).String() + "\n"
+	if token != nil {
+		known += tokenOf(token).String() + "\n"
 	}
 	t, err := s.foreign(ctx, m, config)
 	var problem *Problem

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
@@ -51,8 +52,9 @@ type Source struct {
 	options Options
 	Tokens  *Tokens
 
-	mu    sync.Mutex
-	facts clusterFacts
+	mu      sync.Mutex
+	facts   clusterFacts
+	reading singleflight.Group
 }
 
 // clusterFacts are what all Machines have in common.
@@ -107,14 +109,19 @@ func (s *Source) UserData(ctx context.Context, m *v1alpha1.Machine, config *v1al
 	if err != nil {
 		return nil, err
 	}
-	// Rendered before it has a token: what cannot be rendered needs none.
-	in.Token = Token{ID: "000000", Secret: "0000000000000000"}
-	if _, err := in.Render(); err != nil {
+	// Rendered before there is a token: what cannot be rendered needs none.
+	if in.Token, err = s.Tokens.Draw(m); err != nil {
 		return nil, err
 	}
-	if in.Token, err = s.Tokens.Ensure(ctx, m); err != nil {
+	out, err := in.Render()
+	if err != nil {
 		return nil, err
 	}
+	kept, err := s.Tokens.Keep(ctx, m, in.Token)
+	if err != nil || kept == in.Token {
+		return out, err
+	}
+	in.Token = kept
 	return in.Render()
 }
 
@@ -158,14 +165,34 @@ func (s *Source) NodeLabels(ctx context.Context, m *v1alpha1.Machine) (map[strin
 	return NodeLabels(m.Spec.Metadata.Labels, m.Labels, selector), nil
 }
 
-// cluster reads what all Machines have in common, at most every five minutes.
+// cluster gives what all Machines have in common, read at most every five minutes, once for all who ask.
 func (s *Source) cluster(ctx context.Context) (clusterFacts, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.options.Clock.Now()
-	if !s.facts.read.IsZero() && now.Sub(s.facts.read) < factsLife {
-		return s.facts, nil
+	facts := s.facts
+	s.mu.Unlock()
+	if !facts.read.IsZero() && s.options.Clock.Now().Sub(facts.read) < factsLife {
+		return facts, nil
 	}
+	_, err, _ := s.reading.Do("", func() (any, error) {
+		facts, err := s.readCluster(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.facts = facts
+		return nil, nil
+	})
+	if err != nil {
+		return clusterFacts{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.facts, nil
+}
+
+func (s *Source) readCluster(ctx context.Context) (clusterFacts, error) {
+	now := s.options.Clock.Now()
 	o := s.options
 	reader := o.Target.GetAPIReader()
 	point, err := readEndpoint(ctx, reader, &o)
@@ -183,11 +210,10 @@ func (s *Source) cluster(ctx context.Context) (clusterFacts, error) {
 		return clusterFacts{}, err
 	}
 	var nodes corev1.NodeList
-	if err := o.Target.GetClient().List(ctx, &nodes); err != nil {
+	if err := o.Target.GetClient().List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return clusterFacts{}, fmt.Errorf("listing nodes for the form of their provider IDs: %w", err)
 	}
-	s.facts = clusterFacts{endpoint: point, dns: dns, version: version, forms: providerForms(nodes.Items), read: now}
-	return s.facts, nil
+	return clusterFacts{endpoint: point, dns: dns, version: version, forms: providerForms(nodes.Items), read: now}, nil
 }
 
 func serverVersion(target cluster.Cluster) (string, error) {

@@ -1,7 +1,9 @@
 package bootstrap
 
 import (
+	"context"
 	"crypto/rand"
+	"maps"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
@@ -103,8 +106,70 @@ func (c constant) Read(p []byte) (int, error) {
 }
 
 func TestDrawUsesTheSource(t *testing.T) {
-	token, err := draw(constant(1))
-	if err != nil || token.String() != "bbbbbb.bbbbbbbbbbbbbbbb" {
-		t.Errorf("token %s, error %v", token, err)
+	secret, err := draw(constant(1), 16)
+	if err != nil || secret != "bbbbbbbbbbbbbbbb" {
+		t.Errorf("secret %s, error %v", secret, err)
+	}
+}
+
+func TestATokenCostsOneCallToMakeAndOneToDelete(t *testing.T) {
+	calls := map[string]int{}
+	c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			calls["create"]++
+			return c.Create(ctx, o, opts...)
+		},
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			calls["get"]++
+			return c.Get(ctx, key, o, opts...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			calls["list"]++
+			return c.List(ctx, list, opts...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			calls["delete"]++
+			return c.Delete(ctx, o, opts...)
+		},
+	})
+	tokens := &Tokens{Client: c, Reader: c, Clock: clocktesting.NewFakePassiveClock(time.Now()), Rand: rand.Reader}
+	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
+	if _, err := tokens.Ensure(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	if err := tokens.Prolong(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	if err := tokens.Delete(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	if want := map[string]int{"create": 1, "delete": 1}; !maps.Equal(calls, want) {
+		t.Errorf("calls %v, want %v", calls, want)
+	}
+}
+
+func TestAnotherMachinesTokenIsNeverTakenForOnesOwn(t *testing.T) {
+	c := fake.NewClientBuilder().Build()
+	tokens := &Tokens{Client: c, Reader: c, Clock: clocktesting.NewFakePassiveClock(time.Now()), Rand: rand.Reader}
+	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
+	other := secretFor(&v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "other", UID: "v"}},
+		Token{ID: idOf("u", 0), Secret: "theirs"}, time.Now().Add(TokenLife))
+	if err := c.Create(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if err := tokens.Delete(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	own, err := tokens.Ensure(t.Context(), m)
+	if err != nil || own.ID != idOf("u", 1) || own.Secret == "theirs" {
+		t.Errorf("token %v, error %v; want the second id", own, err)
+	}
+	successor := &Tokens{Client: c, Reader: c, Clock: tokens.Clock, Rand: rand.Reader}
+	if err := successor.Delete(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	var left corev1.SecretList
+	if err := c.List(t.Context(), &left); err != nil || len(left.Items) != 1 || left.Items[0].Name != other.Name {
+		t.Errorf("left %v, error %v; want the other's alone", left.Items, err)
 	}
 }

@@ -1,0 +1,179 @@
+package bootstrap
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// Tokens keeps one bootstrap token per waiting Machine, as Secrets in kube-system. The id of a token, which is public,
+// follows from its Machine's UID, so that it is found, made and deleted by name, also by a successor: nothing is listed, and
+// nothing is made twice. Its secret is drawn. The reader must not be a cache: it would say that a token is not there yet.
+type Tokens struct {
+	Client client.Client
+	Reader client.Reader
+	Clock  clock.PassiveClock
+	// Rand is a cryptographic source.
+	Rand io.Reader
+
+	mu sync.Mutex
+	// known are the tokens seen, so that a look at a waiting Machine costs no call, and a deletion one.
+	known map[types.UID]knownToken
+}
+
+// knownToken is what is remembered of a token: which Secret it is, and when it runs out.
+type knownToken struct {
+	name   string
+	uid    types.UID
+	expiry time.Time
+}
+
+// ids is how many ids are tried for a Machine. One is taken by another Machine's token once in two thousand million, per
+// token there is.
+const ids = 3
+
+// Ensure gives the Machine's token and makes it when there is none.
+func (t *Tokens) Ensure(ctx context.Context, m *v1alpha1.Machine) (Token, error) {
+	drawn, err := t.Draw(m)
+	if err != nil {
+		return Token{}, err
+	}
+	return t.Keep(ctx, m, drawn)
+}
+
+// Draw gives a token that [Tokens.Keep] may make the Machine's. Nothing knows it until then.
+func (t *Tokens) Draw(m *v1alpha1.Machine) (Token, error) {
+	secret, err := draw(t.Rand, secretLength)
+	return Token{ID: idOf(m.UID, 0), Secret: secret}, err
+}
+
+// Keep makes a drawn token the Machine's, or gives the one that the Machine has already. When less than half of that
+// one's life is left, its expiry moves, and nothing else of it.
+func (t *Tokens) Keep(ctx context.Context, m *v1alpha1.Machine, drawn Token) (Token, error) {
+	for n := range ids {
+		drawn.ID = idOf(m.UID, n)
+		s := secretFor(m, drawn, t.Clock.Now().Add(TokenLife))
+		err := t.Client.Create(ctx, s)
+		if err == nil {
+			t.remember(s)
+			return drawn, nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return Token{}, fmt.Errorf("creating bootstrap token: %w", err)
+		}
+		have, err := t.read(ctx, m.UID, n)
+		if err != nil {
+			return Token{}, err
+		}
+		if have != nil && have.Labels[v1alpha1.LabelTokenMachine] == string(m.UID) {
+			return tokenOf(have), t.prolong(ctx, have)
+		}
+	}
+	return Token{}, fmt.Errorf("creating bootstrap token: %d ids of Machine %s are all taken by tokens of others", ids, m.Name)
+}
+
+// Prolong moves the expiry of the Machine's token, if it has one, when less than half of its life is left.
+func (t *Tokens) Prolong(ctx context.Context, m *v1alpha1.Machine) error {
+	if known, ok := t.recall(m.UID); ok && known.expiry.Sub(t.Clock.Now()) > TokenLife/2 {
+		return nil
+	}
+	s, err := t.find(ctx, m.UID)
+	if err != nil || s == nil {
+		return err
+	}
+	return t.prolong(ctx, s)
+}
+
+// Delete removes the Machine's token.
+func (t *Tokens) Delete(ctx context.Context, m *v1alpha1.Machine) error {
+	known, ok := t.recall(m.UID)
+	if !ok {
+		s, err := t.find(ctx, m.UID)
+		if err != nil || s == nil {
+			return err
+		}
+		known = knownToken{name: s.Name, uid: s.UID}
+	}
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: known.name}}
+	err := t.Client.Delete(ctx, s, client.Preconditions{UID: &known.uid})
+	// A conflict says that another Secret bears that name now.
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting bootstrap token %s: %w", known.name, err)
+	}
+	t.forget(m.UID)
+	return nil
+}
+
+// find reads the Machine's token; nil when it has none.
+func (t *Tokens) find(ctx context.Context, uid types.UID) (*corev1.Secret, error) {
+	for n := range ids {
+		s, err := t.read(ctx, uid, n)
+		if err != nil || s == nil {
+			return nil, err
+		}
+		if s.Labels[v1alpha1.LabelTokenMachine] == string(uid) {
+			return s, nil
+		}
+	}
+	return nil, nil
+}
+
+// read gives the Secret of that id, whose token it may be; nil when there is none.
+func (t *Tokens) read(ctx context.Context, uid types.UID, n int) (*corev1.Secret, error) {
+	var s corev1.Secret
+	err := t.Reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: secretPrefix + idOf(uid, n)}, &s)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading bootstrap token: %w", err)
+	}
+	return &s, nil
+}
+
+func (t *Tokens) prolong(ctx context.Context, s *corev1.Secret) error {
+	if expiryOf(s).Sub(t.Clock.Now()) > TokenLife/2 {
+		t.remember(s)
+		return nil
+	}
+	base := s.DeepCopy()
+	s.Data["expiration"] = []byte(t.Clock.Now().Add(TokenLife).UTC().Format(time.RFC3339))
+	if err := t.Client.Patch(ctx, s, client.MergeFrom(base)); err != nil {
+		return fmt.Errorf("prolonging bootstrap token %s: %w", s.Name, err)
+	}
+	t.remember(s)
+	return nil
+}
+
+func (t *Tokens) recall(uid types.UID) (knownToken, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known, ok := t.known[uid]
+	return known, ok
+}
+
+func (t *Tokens) remember(s *corev1.Secret) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known == nil {
+		t.known = map[types.UID]knownToken{}
+	}
+	t.known[types.UID(s.Labels[v1alpha1.LabelTokenMachine])] = knownToken{s.Name, s.UID, expiryOf(s)}
+}
+
+func (t *Tokens) forget(uid types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.known, uid)
+}
