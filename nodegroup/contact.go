@@ -2,6 +2,7 @@ package nodegroup
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -131,7 +132,8 @@ func (l *lag) renewed(version string) bool {
 }
 
 // sample reads one object of each kind from the API server. When the watch has not brought that version after staleAfter,
-// it is behind. So are the watches when a write of our own does not come back.
+// it is behind. So are the watches when a write of our own does not come back, and that of Nodes when a Machine names one
+// that is there and has not come.
 func (g *Groups) sample(ctx context.Context) {
 	g.lag.mu.Lock()
 	defer g.lag.mu.Unlock()
@@ -139,10 +141,16 @@ func (g *Groups) sample(ctx context.Context) {
 		g.lag.suspect = map[schema.GroupVersionKind]sighting{}
 	}
 	var oldest time.Time
-	for gvk, cached := range g.anyOf(g.lag.turn) {
+	sampled := g.anyOf(g.lag.turn)
+	maps.DeleteFunc(g.lag.suspect, func(gvk schema.GroupVersionKind, _ sighting) bool { return sampled[gvk] == nil })
+	for gvk, known := range sampled {
 		s, waiting := g.lag.suspect[gvk]
-		if !waiting {
-			s.object, s.at = g.seenLive(ctx, gvk, cached), g.clock.Now()
+		switch {
+		case !waiting:
+			s.object, s.at = g.seenLive(ctx, gvk, known), g.clock.Now()
+		case g.cached(gvk, s.object) == nil:
+			// It may have gone meanwhile, which no watch has to bring that never brought it.
+			s.object = g.seenLive(ctx, gvk, s.object)
 		}
 		if s.object == nil || !g.misses(gvk, s.object) {
 			delete(g.lag.suspect, gvk)
@@ -180,7 +188,8 @@ var (
 	nodeGVK       = corev1.SchemeGroupVersion.WithKind("Node")
 )
 
-// anyOf gives one object of each kind, another one each turn.
+// anyOf gives one object of each kind, another one each turn. Of Nodes it is one that a Machine names and that has not come,
+// when there is such a one.
 func (g *Groups) anyOf(turn uint8) map[schema.GroupVersionKind]client.Object {
 	g.mu.Lock()
 	ix := g.model.index
@@ -197,6 +206,12 @@ func (g *Groups) anyOf(turn uint8) map[schema.GroupVersionKind]client.Object {
 	}
 	if j, ok := pickAt(ix.nodes, turn); ok {
 		out[nodeGVK] = j.node
+	}
+	for _, m := range ix.members.all {
+		if ix.awaitsNode(m) && m.machine.DeletionTimestamp.IsZero() {
+			out[nodeGVK] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.machine.Status.NodeRef.Name}}
+			break
+		}
 	}
 	return out
 }
@@ -219,36 +234,44 @@ func (g *Groups) seenLive(ctx context.Context, gvk schema.GroupVersionKind, cach
 // misses tells whether what the watches have brought is older than a version of an object. Status updates of Nodes are not
 // followed, and so say nothing.
 func (g *Groups) misses(gvk schema.GroupVersionKind, live client.Object) bool {
-	g.mu.Lock()
-	ix := g.model.index
-	g.mu.Unlock()
-	var cached client.Object
-	switch gvk {
-	case deploymentGVK:
-		if d := ix.deployments.get(keyOf(live)); d != nil {
-			cached = d
-		}
-	case setGVK:
-		if s := ix.sets.get(keyOf(live)); s != nil {
-			cached = s
-		}
-	case machineGVK:
-		if m := ix.members.get(string(live.GetUID())); m != nil {
-			cached = m.machine
-		}
-	case nodeGVK:
-		if j := ix.nodes.get(live.GetName()); j.node != nil {
-			cached = j.node
-		}
-	}
-	if cached == nil || cached.GetUID() != live.GetUID() {
+	cached := g.cached(gvk, live)
+	switch {
+	case cached == nil:
+		// What was cached and is not any more has gone. A Node that was looked for because it is not there has not.
+		return gvk == nodeGVK
+	case cached.GetUID() != live.GetUID():
 		return false
-	}
-	if gvk == nodeGVK {
+	case gvk == nodeGVK:
 		return cached.GetLabels()[v1alpha1.LabelOwnedBy] != live.GetLabels()[v1alpha1.LabelOwnedBy] ||
 			cached.GetAnnotations()[v1alpha1.AnnotationNodeMachine] != live.GetAnnotations()[v1alpha1.AnnotationNodeMachine]
 	}
 	return newer(live, cached)
+}
+
+// cached gives what the watches have brought of an object; nil for nothing.
+func (g *Groups) cached(gvk schema.GroupVersionKind, of client.Object) client.Object {
+	g.mu.Lock()
+	ix := g.model.index
+	g.mu.Unlock()
+	switch gvk {
+	case deploymentGVK:
+		if d := ix.deployments.get(keyOf(of)); d != nil {
+			return d
+		}
+	case setGVK:
+		if s := ix.sets.get(keyOf(of)); s != nil {
+			return s
+		}
+	case machineGVK:
+		if m := ix.members.get(string(of.GetUID())); m != nil {
+			return m.machine
+		}
+	case nodeGVK:
+		if j := ix.nodes.get(of.GetName()); j.node != nil {
+			return j.node
+		}
+	}
+	return nil
 }
 
 // pickAt gives something of a table, by turns.

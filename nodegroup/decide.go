@@ -78,12 +78,16 @@ type selection struct {
 	loose []*member
 	// units are replicas without a Machine, by ordinal.
 	units map[int32]bool
+	// gone are the UIDs of Machines whose Node is no more.
+	gone map[types.UID]bool
 }
 
 // remove lists exactly the named Machines and lowers the size by as many. What is listed, or gone, already changes
 // nothing (CA-C65 … C76).
-func remove(s *Snapshot, g *group, nodes []Node) (change, error) {
-	sel, err := selectNodes(s, g, nodes)
+//
+// gone are the UIDs of Machines whose Node somebody has deleted although they still name it.
+func remove(s *Snapshot, g *group, nodes []Node, gone map[types.UID]bool) (change, error) {
+	sel, err := selectNodes(s, g, nodes, gone)
 	if err != nil {
 		return change{}, err
 	}
@@ -115,8 +119,8 @@ func remove(s *Snapshot, g *group, nodes []Node) (change, error) {
 }
 
 // selectNodes reads the nodes of a DeleteNodes call. One that is not this group's refuses the whole call (CA-C74).
-func selectNodes(s *Snapshot, g *group, nodes []Node) (selection, error) {
-	sel := selection{units: map[int32]bool{}}
+func selectNodes(s *Snapshot, g *group, nodes []Node, gone map[types.UID]bool) (selection, error) {
+	sel := selection{gone: gone, units: map[int32]bool{}}
 	taken := map[types.UID]bool{}
 	for _, n := range nodes {
 		m := s.named(n)
@@ -170,10 +174,9 @@ func removed(g *group, n Node) bool {
 }
 
 func (sel *selection) addMember(g *group, m *member, n Node) error {
-	_, isPlaceholder := n.placeholder()
-	made := n.fake() || isPlaceholder
+	made := n.madeUp()
 	switch {
-	case made && m.facts().HasNode():
+	case made && m.facts().HasNode() && !sel.gone[m.machine.UID]:
 		// The autoscaler works from a list up to two minutes old (CA-C70), and our watch of Nodes may stand still: then the
 		// Machine knows its node all the same.
 		return refuse(FailedPrecondition, "removing from %s: the node of machine %s has registered meanwhile", g.id, m.machine.Name)

@@ -30,6 +30,12 @@ func (n Node) fake() bool {
 	return ok
 }
 
+// madeUp tells whether there is no such node, as far as the autoscaler knows.
+func (n Node) madeUp() bool {
+	_, isPlaceholder := n.placeholder()
+	return isPlaceholder || n.fake()
+}
+
 // placeholder reads the node's id as that of an instance without a node, or of a template node.
 func (n Node) placeholder() (placeholder, bool) {
 	if p, ok := parsePlaceholder(n.ProviderID); ok {

@@ -1,0 +1,130 @@
+package nodegroup
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// unseen is a group of two with one Machine whose Node has registered, which a hanging watch of Nodes has not brought.
+func unseen(t *testing.T) (*bench, *pool, *corev1.Node) {
+	w := newWorld()
+	p := w.pool("a", 2, 0, 5)
+	p.node("a-1")
+	_, n := p.node("a-2")
+	w.Nodes = w.Nodes[:1]
+	b := newBench(t, w)
+	b.freeze()
+	n.ResourceVersion = ""
+	if err := b.client.Create(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	return b, p, n
+}
+
+func TestANodeThatTheWatchHasNotBrought(t *testing.T) {
+	remove := func(b *bench, p *pool) error {
+		return b.groups.DeleteNodes(b.t.Context(), p.id(), []Node{fake(machineID(p, "a-2"), "unregistered")})
+	}
+	t.Run("CA-C70 its Machine does not go as one that never joined", func(t *testing.T) {
+		b, p, _ := unseen(t)
+		wantKind(t, remove(b, p), FailedPrecondition)
+		b.expect(p, 2)
+	})
+	t.Run("one that somebody has deleted does", func(t *testing.T) {
+		b, p, n := unseen(t)
+		if err := b.client.Delete(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		wantKind(t, remove(b, p), "")
+		b.expect(p, 1, "a-2")
+	})
+	t.Run("nor does a Node of the same name that is of another server hold it", func(t *testing.T) {
+		b, p, _ := unseen(t)
+		m := machineNamed(p, "a-2").DeepCopy()
+		m.Status.NodeRef.UID = "earlier"
+		b.groups.inbox.put(event{object: m})
+		wantKind(t, b.groups.renew(false), "")
+		wantKind(t, remove(b, p), "")
+		b.expect(p, 1, "a-2")
+	})
+	t.Run("CA-C77 when it cannot be read nothing goes", func(t *testing.T) {
+		b, p, _ := unseen(t)
+		b.groups.nodes = unreadable{b.client}
+		wantKind(t, remove(b, p), Unavailable)
+		b.expect(p, 2)
+	})
+	t.Run("whoever is known to have registered, or not to, costs no read", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 3, 0, 5)
+		_, n := p.node("a-1")
+		p.machine("a-2", withServer)
+		b := newBench(t, w)
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(n), fake(machineID(p, "a-2"), "unregistered")}), "")
+		if got := b.gets.Load(); got != 0 {
+			t.Errorf("%d reads were made", got)
+		}
+		b.expect(p, 1, "a-1", "a-2")
+	})
+}
+
+// unreadable is an API server that answers no Get.
+type unreadable struct{ client.Reader }
+
+func (unreadable) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return errors.New("connection refused")
+}
+
+func TestAWatchOfNodesThatBringsNoNewOnes(t *testing.T) {
+	pass := func(b *bench, d time.Duration) {
+		b.clock.Step(d)
+		b.groups.probeOnce(b.t.Context())
+	}
+	t.Run("CA-C13 is seen by the Machines that name theirs", func(t *testing.T) {
+		b, _, _ := unseen(t)
+		b.groups.probeOnce(t.Context())
+		pass(b, staleAfter-time.Second)
+		wantKind(t, b.groups.Refresh(t.Context()), "")
+		pass(b, time.Second)
+		wantKind(t, b.groups.Refresh(t.Context()), Unavailable)
+		b.frozen = false
+		b.catchUp()
+		pass(b, time.Second)
+		wantKind(t, b.groups.Refresh(t.Context()), "")
+	})
+	t.Run("a Node that goes again was no sign", func(t *testing.T) {
+		b, _, n := unseen(t)
+		b.groups.probeOnce(t.Context())
+		if err := b.client.Delete(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		pass(b, staleAfter)
+		wantKind(t, b.groups.Refresh(t.Context()), "")
+	})
+	t.Run("nor is one whose Machine goes", func(t *testing.T) {
+		b, p, _ := unseen(t)
+		m := machineNamed(p, "a-2").DeepCopy()
+		m.DeletionTimestamp = &metav1.Time{Time: noon}
+		b.groups.inbox.put(event{object: m})
+		wantKind(t, b.groups.renew(false), "")
+		b.groups.probeOnce(t.Context())
+		pass(b, staleAfter)
+		wantKind(t, b.groups.Refresh(t.Context()), "")
+	})
+	t.Run("nor one that has never been there", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 1, 0, 5)
+		p.machine("a-1", withServer, func(m *v1alpha1.Machine) { m.Status.NodeRef = &corev1.ObjectReference{Name: "a-1"} })
+		b := newBench(t, w)
+		b.groups.probeOnce(t.Context())
+		pass(b, staleAfter)
+		wantKind(t, b.groups.Refresh(t.Context()), "")
+	})
+}
