@@ -16,6 +16,7 @@ var (
 // Calls fail, are late, or are carried out without an answer; either side starts anew; demand and size change. Then all
 // of it stops.
 func TestFaultsOfAllKinds(t *testing.T) {
+	t.Parallel()
 	for seed := range *worlds {
 		if *oneWorld >= 0 {
 			seed = uint64(*oneWorld)

@@ -14,6 +14,7 @@ import (
 func from(first int) func(n int) bool { return func(n int) bool { return n >= first } }
 
 func TestServersThatNeverBecomeNodes(t *testing.T) {
+	t.Parallel()
 	t.Run("CA-C84 CA-C85 CA-C88 a scale-up that is taken back whole costs no node that has come, and CA-C71 what was cancelled is not taken off twice", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			// Of four ordered machines the last never comes; the client asks for all four back.
@@ -101,6 +102,7 @@ func (w *world) lateJoin(p *pool) {
 }
 
 func TestACloudThatIsFull(t *testing.T) {
+	t.Parallel()
 	t.Run("CA-C69 another group is used at once, and the full one is as large as before", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := busyThree(w, pool{quota: 3})
@@ -144,6 +146,7 @@ func TestACloudThatIsFull(t *testing.T) {
 }
 
 func TestAWatchThatHangs(t *testing.T) {
+	t.Parallel()
 	for _, resource := range []string{"nodes", "machines", "machinesets", "machinedeployments"} {
 		t.Run("CA-C13 CA-C115 that of "+resource+" stands still while nodes come, and no busy one goes", func(t *testing.T) {
 			inWorld(t, func(w *world) {

@@ -50,6 +50,7 @@ func updateBy(surge, unavailable int) *v1alpha1.MachineDeploymentStrategy {
 }
 
 func TestARolloutWithDrainsOfAnHourLeavesTheSizeAsItWas(t *testing.T) {
+	t.Parallel()
 	for name, strategy := range map[string]*v1alpha1.MachineDeploymentStrategy{
 		"CA-C32 one more at a time":   updateBy(1, 0),
 		"CA-C32 one less at a time":   updateBy(0, 1),
@@ -93,6 +94,7 @@ func (w *world) deleteOld(p *pool) {
 }
 
 func TestNodesThatGoForAnotherReason(t *testing.T) {
+	t.Parallel()
 	t.Run("CA-C31 CA-C32 nodes that a person takes away do not eat into an order, so it is made once", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := busyThree(w, pool{boot: 4 * time.Minute, drain: time.Hour})
@@ -153,6 +155,7 @@ func TestNodesThatGoForAnotherReason(t *testing.T) {
 }
 
 func TestRemovalsAtOnce(t *testing.T) {
+	t.Parallel()
 	t.Run("CA-C66 ten single-node calls at once take exactly those ten", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := w.pool(pool{name: "a", pods: 12}, 0, 12, 20)

@@ -95,6 +95,7 @@ func TestASteadyLoopAsksAsOftenAsTheOriginal(t *testing.T) {
 }
 
 func TestARefreshThatFailsInsteadOfAnyOtherCall(t *testing.T) {
+	t.Parallel()
 	t.Run("CA-C13 CA-C113 an API server out of reach while nodes are on their way orders nothing twice", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := busyThree(w, pool{boot: 5 * time.Minute})
@@ -143,6 +144,7 @@ func TestARefreshThatFailsInsteadOfAnyOtherCall(t *testing.T) {
 }
 
 func TestLostReplies(t *testing.T) {
+	t.Parallel()
 	t.Run("CA-C62 an order whose answer is lost is repeated elsewhere, and what is too much goes again", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := busyThree(w, pool{})

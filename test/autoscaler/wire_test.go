@@ -70,6 +70,16 @@ func (w *wire) switches(after string, from, to *drover) {
 	})
 }
 
+// alternates sends calls to either replica by turns: each call of a method changes over.
+func (w *wire) alternates(at string, one, other *drover) {
+	w.routed(func(method string) *drover {
+		if method == at {
+			one, other = other, one
+		}
+		return one
+	})
+}
+
 // faulty sets what becomes of calls from now on; they are counted anew.
 func (w *wire) faulty(fault func(method string, n int) fate) {
 	w.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -36,6 +37,8 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	// Worlds make much garbage and keep little.
+	debug.SetGCPercent(400)
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	// The default ones keep the time of the last error, also from one bubble to the next.
@@ -111,9 +114,10 @@ type pool struct {
 
 func (p *pool) id() string { return "MachineDeployment/" + namespace + "/" + p.name }
 
-// inWorld runs a scenario in virtual time.
+// inWorld runs a scenario in virtual time, beside others.
 func inWorld(t *testing.T, scenario func(w *world)) {
 	t.Helper()
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{T: t, tick: 2 * time.Second, machines: map[string]*machine{}, wire: newWire()}
 		w.clientOptions.NoFrequentLoops = true
