@@ -2,10 +2,12 @@ package capacity
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,18 +46,21 @@ func changed[T client.Object](r *Reconciler, of T) source.Source {
 	))
 }
 
-// nodesReady gives what a Machine belongs to once its phase says that its node takes pods.
+// settling is how long nodes that become Ready one after the other are waited for, so that they are learned from together.
+const settling = time.Second
+
+// nodesReady gives what a Machine belongs to once its conditions say that its node takes pods.
 func (r *Reconciler) nodesReady(owner func(context.Context, *v1alpha1.Machine) []reconcile.Request) source.Source {
-	return source.Kind(r.control.GetCache(), &v1alpha1.Machine{},
-		handler.TypedEnqueueRequestsFromMapFunc(owner),
-		predicate.TypedFuncs[*v1alpha1.Machine]{
-			CreateFunc:  func(event.TypedCreateEvent[*v1alpha1.Machine]) bool { return false },
-			DeleteFunc:  func(event.TypedDeleteEvent[*v1alpha1.Machine]) bool { return false },
-			GenericFunc: func(event.TypedGenericEvent[*v1alpha1.Machine]) bool { return false },
-			UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.Machine]) bool {
-				return !running(e.ObjectOld) && running(e.ObjectNew)
-			},
-		})
+	return source.Kind(r.control.GetCache(), &v1alpha1.Machine{}, handler.TypedFuncs[*v1alpha1.Machine, reconcile.Request]{
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*v1alpha1.Machine], queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			if running(e.ObjectOld) || !running(e.ObjectNew) {
+				return
+			}
+			for _, request := range owner(ctx, e.ObjectNew) {
+				queue.AddAfter(request, settling)
+			}
+		},
+	})
 }
 
 func running(m *v1alpha1.Machine) bool {
