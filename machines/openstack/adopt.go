@@ -7,6 +7,8 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -18,16 +20,21 @@ const (
 	adoptAgain = 10 * time.Minute
 )
 
-// stranger is a server of a Machine of ours that does not bear both marks yet.
+// stranger is a server of a Machine of ours that does not bear both marks yet. was is the Machine whose mark it bears;
+// empty: none.
 type stranger struct {
-	id      string
-	machine types.UID
+	id           string
+	machine, was types.UID
 }
 
 // adopt writes the marks onto servers that are ours without them: those that machine-controller made, or that a Machine
-// names. Only then may the collector ever consider them.
+// names. Only then may the collector ever consider them. What is on a server goes first, since it is found by the old mark.
 func (p *project) adopt(ctx context.Context, s *session) {
 	for _, st := range p.strangers() {
+		if err := p.adoptAddresses(ctx, s, st); err != nil {
+			log.FromContext(ctx).Info("what is on a server cannot be marked yet", "server", st.id, "error", err.Error())
+			continue
+		}
 		marks := servers.MetadataOpts{metadataMachineUID: string(st.machine), metadataClusterID: p.clusterID}
 		asking := call{service: computeService, doing: fmt.Sprintf("marking server %s as Machine %s", st.id, st.machine)}
 		err := s.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
@@ -41,6 +48,53 @@ func (p *project) adopt(ctx context.Context, s *session) {
 		p.inventory.mark(st.id, marks)
 		p.mu.Unlock()
 	}
+}
+
+// adoptAddresses writes the Machine's mark onto the ports and the floating IP of a server that bore another's.
+func (p *project) adoptAddresses(ctx context.Context, s *session, st stranger) error {
+	if st.was == "" || st.was == st.machine {
+		return nil
+	}
+	ip, hasIP := p.ipOf(st.was)
+	for n, port := range p.portsOf(st.was) {
+		if port.serverID != st.id {
+			continue
+		}
+		m := mark{portKind, p.clusterID, st.machine, n}
+		if hasIP && ip.portID == port.id {
+			if err := p.adoptIP(ctx, s, ip, mark{floatingKind, p.clusterID, st.machine, 0}); err != nil {
+				return err
+			}
+			p.forgetIP(st.was)
+		}
+		asking := call{service: networkService, doing: fmt.Sprintf("marking port %s as Machine %s", port.id, st.machine)}
+		err := s.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+			return ports.Update(ctx, client, port.id, ports.UpdateOpts{Description: new(m.String())}).Err
+		})
+		if err != nil {
+			return err
+		}
+		p.forgetPort(st.was, n)
+		p.mu.Lock()
+		p.keepPort(m, port)
+		p.mu.Unlock()
+	}
+	return nil
+}
+
+// adoptIP writes a mark onto a floating IP. Its port is named too: Neutron takes an address off that is updated without.
+func (p *project) adoptIP(ctx context.Context, s *session, ip ownedIP, m mark) error {
+	asking := call{service: networkService, doing: fmt.Sprintf("marking floating IP %s as Machine %s", ip.address, m.machine)}
+	err := s.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+		return floatingips.Update(ctx, client, ip.id, floatingips.UpdateOpts{Description: new(m.String()), PortID: &ip.portID}).Err
+	})
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keepIP(m, ip)
+	return nil
 }
 
 // strangers gives some of the servers to be marked, and notes that it was tried.
@@ -58,7 +112,7 @@ func (p *project) strangers() []stranger {
 		}
 		if machine := p.ownerOf(k); machine != "" {
 			k.adopted = now
-			found = append(found, stranger{id: id, machine: machine})
+			found = append(found, stranger{id: id, machine: machine, was: k.row.machine()})
 		}
 	}
 	return found
@@ -67,8 +121,10 @@ func (p *project) strangers() []stranger {
 // ownerOf gives the Machine whose marks a server should bear and does not; empty: none. The UID says it by itself; that a
 // Machine names the server says it unless the server bears another cluster's mark or another Machine's UID that lives.
 func (p *project) ownerOf(k *knownServer) types.UID {
-	uid, cluster := k.machine(), k.Metadata[metadataClusterID]
+	uid, cluster := k.row.machine(), k.Metadata[metadataClusterID]
 	switch {
+	case k.claimed != "":
+		return k.claimed
 	case uid != "" && p.wanted(uid):
 		if cluster == p.clusterID {
 			return ""
@@ -93,6 +149,5 @@ func (inv *inventory) mark(id string, metadata map[string]string) {
 			r.Metadata[key] = value
 		}
 	}
-	inv.unindex(k)
 	inv.take(k, r, k.since)
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/fault"
 	sim "github.com/drover-project/drover/test/openstack"
@@ -27,25 +29,29 @@ func TestNewNamesTheOptionThatIsWrong(t *testing.T) {
 }
 
 func TestEveryCallIsCountedTokensIncluded(t *testing.T) {
-	t.Run("CAPI-58 by service and code", func(t *testing.T) {
+	t.Run("CAPI-58 by service, code and node group", func(t *testing.T) {
 		b := newBench(t)
 		registry := prometheus.NewRegistry()
 		b.options.Registry = registry
 		b.restart()
 		b.sim.ForgetCalls()
-		b.active(newMachine(t, "a", seedFields()))
+		m := newMachine(t, "a", seedFields())
+		m.OwnerReferences = []metav1.OwnerReference{{Name: "workers", Controller: ptr.To(true)}}
+		b.active(m)
 		b.stop()
 		families, err := registry.Gather()
 		if err != nil {
 			t.Fatal(err)
 		}
 		total, tokens := 0.0, 0.0
+		grouped := map[string]float64{}
 		for _, f := range families {
 			if f.GetName() != "drover_openstack_requests_total" {
 				continue
 			}
 			for _, m := range f.GetMetric() {
 				total += m.GetCounter().GetValue()
+				grouped[labelsOf(m)["group"]+" "+labelsOf(m)["service"]+" "+labelsOf(m)["verb"]] += m.GetCounter().GetValue()
 				if labelsOf(m)["service"] == "identity" && labelsOf(m)["code"] == "201" {
 					tokens += m.GetCounter().GetValue()
 				}
@@ -53,6 +59,9 @@ func TestEveryCallIsCountedTokensIncluded(t *testing.T) {
 		}
 		if int(total) != b.calls() || tokens != 1 {
 			t.Errorf("counted %v calls, the cloud %d; %v tokens", total, b.calls(), tokens)
+		}
+		if grouped["kube-system/workers compute POST"] != 1 || grouped["kube-system/workers network POST"] != 1 || grouped[" identity POST"] != 1 {
+			t.Errorf("the server and the port are the group's, the token is nobody's: %v", grouped)
 		}
 	})
 }

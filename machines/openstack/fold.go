@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -80,9 +81,14 @@ type knownServer struct {
 	own, accepted bool
 	// adopted is when the cluster's mark was written onto it last.
 	adopted time.Time
+	// claimed is the Machine that took it over, until its own mark says so; empty: none.
+	claimed types.UID
 	// explained: it is in ERROR, and was asked why by its ID.
 	explained bool
 }
+
+// machine is whose it is.
+func (k *knownServer) machine() types.UID { return cmp.Or(k.claimed, k.row.machine()) }
 
 // unexplained: it is in ERROR and nobody has said why. Nova's lists show the fault only of servers whose records are in
 // the database that its API has as its own; in the usual installation those without a host are not (seen in Zed).
@@ -94,13 +100,15 @@ func (k *knownServer) unexplained() bool {
 type inventory struct {
 	servers   map[string]*knownServer
 	byMachine map[types.UID]map[string]bool
+	// byName has the IDs of the servers of a name.
+	byName map[string][]string
 	// leaving tells whether the Machine of a server is being deleted: then the server's end is wanted.
 	leaving func(*knownServer) bool
 }
 
 func newInventory() *inventory {
 	return &inventory{
-		servers: map[string]*knownServer{}, byMachine: map[types.UID]map[string]bool{},
+		servers: map[string]*knownServer{}, byMachine: map[types.UID]map[string]bool{}, byName: map[string][]string{},
 		leaving: func(*knownServer) bool { return false },
 	}
 }
@@ -178,11 +186,13 @@ func (inv *inventory) take(k *knownServer, r row, now time.Time) {
 	if len(r.Metadata) == 0 && r.Status == statusDeleted {
 		r.Metadata = k.Metadata
 	}
-	if r.machine() != k.machine() {
-		inv.unindex(k)
-	}
 	wanted := inv.endWanted(k)
+	inv.unindex(k)
 	k.row, k.missing = r, false
+	if k.claimed == r.machine() {
+		k.claimed = ""
+	}
+	inv.index(k)
 	k.explained = k.explained && r.Status == statusError
 	k.gone = r.Status == statusDeleted
 	switch {
@@ -192,12 +202,6 @@ func (inv *inventory) take(k *knownServer, r row, now time.Time) {
 		k.fluxSince = time.Time{}
 	case k.fluxSince.IsZero():
 		k.fluxSince = now
-	}
-	if uid := r.machine(); uid != "" {
-		if inv.byMachine[uid] == nil {
-			inv.byMachine[uid] = map[string]bool{}
-		}
-		inv.byMachine[uid][r.ID] = true
 	}
 }
 
@@ -219,11 +223,27 @@ func (inv *inventory) drop(id string) {
 	}
 }
 
+// index makes a server found by its Machine and by its name.
+func (inv *inventory) index(k *knownServer) {
+	if uid := k.machine(); uid != "" {
+		if inv.byMachine[uid] == nil {
+			inv.byMachine[uid] = map[string]bool{}
+		}
+		inv.byMachine[uid][k.ID] = true
+	}
+	inv.byName[k.Name] = append(inv.byName[k.Name], k.ID)
+}
+
+// unindex undoes it.
 func (inv *inventory) unindex(k *knownServer) {
 	uid := k.machine()
 	delete(inv.byMachine[uid], k.ID)
 	if len(inv.byMachine[uid]) == 0 {
 		delete(inv.byMachine, uid)
+	}
+	inv.byName[k.Name] = slices.DeleteFunc(inv.byName[k.Name], func(id string) bool { return id == k.ID })
+	if len(inv.byName[k.Name]) == 0 {
+		delete(inv.byName, k.Name)
 	}
 }
 

@@ -83,9 +83,9 @@ func (i *instance) recall(m *v1alpha1.Machine) {
 }
 
 // groupOfMachine tells whose share of the cloud's attention the Machine's calls take: its deployment's (the set's name
-// without the hash of the template), else its set's, else its own.
+// without the hash of the template), else its set's; Machines without an owner share theirs in their namespace.
 func groupOfMachine(m *v1alpha1.Machine) string {
-	name := m.Name
+	name := ""
 	if owner := metav1.GetControllerOf(m); owner != nil {
 		name = owner.Name
 		if hash := m.Labels[v1alpha1.LabelTemplateHash]; hash != "" {

@@ -17,8 +17,8 @@ func newMetrics(registry prometheus.Registerer, state prometheus.Collector) (*me
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "drover_openstack_requests_total",
-			Help: "Requests to OpenStack, tokens and repeated ones included; code is the HTTP status, or error without one.",
-		}, []string{"service", "verb", "code"}),
+			Help: "Requests to OpenStack, tokens and repeated ones included; code is the HTTP status, or error without one; group is the node group that it was made for, empty for what is for all.",
+		}, []string{"service", "verb", "code", "group"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "drover_openstack_request_duration_seconds",
 			Help:    "Time from sending a request to OpenStack to the head of its answer.",

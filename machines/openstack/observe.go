@@ -8,6 +8,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
@@ -29,9 +30,17 @@ func (i *instance) Observe(ctx context.Context) (cloud.Facts, error) {
 	if p.guard.held[doubtful] {
 		doubtful = ""
 	}
+	stray, owner := "", types.UID("")
+	if len(living)+len(gone) == 0 && i.serverID == "" {
+		stray, owner = p.namesake(&i.subject)
+	}
 	failed := slices.IndexFunc(living, (*knownServer).unexplained)
 	p.mu.Unlock()
 	switch {
+	case stray != "":
+		if err := i.claim(ctx, p, stray, owner); err != nil {
+			return cloud.Facts{}, err
+		}
 	case doubtful != "":
 		if err := i.prove(ctx, p, doubtful); err != nil {
 			return cloud.Facts{}, err

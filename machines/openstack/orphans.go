@@ -70,16 +70,28 @@ func (p *project) marked() []Resource {
 	var all []Resource
 	for id, k := range p.inventory.servers {
 		if !k.gone && k.machine() != "" && k.Metadata[metadataClusterID] == p.clusterID {
-			all = append(all, Resource{Kind: string(serverKind), ID: id, Machine: k.machine(), Since: k.since})
+			all = append(all, Resource{Kind: string(serverKind), ID: id, Machine: cmp.Or(p.ownerOf(k), k.machine()), Since: k.since})
 		}
 	}
+	onPort := map[string]types.UID{}
 	for machine, ports := range p.ports {
 		for _, port := range ports {
-			all = append(all, Resource{Kind: string(portKind), ID: port.id, Machine: machine, Since: port.since})
+			onPort[port.id] = p.userOf(port, machine)
+			all = append(all, Resource{Kind: string(portKind), ID: port.id, Machine: onPort[port.id], Since: port.since})
 		}
 	}
 	for machine, ip := range p.floating {
-		all = append(all, Resource{Kind: string(floatingKind), ID: ip.id, Machine: machine, Since: ip.since})
+		all = append(all, Resource{Kind: string(floatingKind), ID: ip.id, Machine: cmp.Or(onPort[ip.portID], machine), Since: ip.since})
 	}
 	return all
+}
+
+// userOf gives the Machine of the server that has a port, while it is one of this cluster's, else the one whose mark the
+// port bears; the caller holds the lock.
+func (p *project) userOf(port ownedPort, marked types.UID) types.UID {
+	k := p.inventory.servers[port.serverID]
+	if k == nil || k.gone || k.Metadata[metadataClusterID] != p.clusterID {
+		return marked
+	}
+	return cmp.Or(p.ownerOf(k), k.machine(), marked)
 }

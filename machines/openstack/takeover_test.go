@@ -219,7 +219,7 @@ func TestTheGroupOfAMachineIsItsDeployment(t *testing.T) {
 		return m
 	}
 	for want, m := range map[string]*v1alpha1.Machine{
-		"n/workers": owned("workers-12345", "12345"), "n/bare": owned("bare", ""), "n/m": owned("", ""),
+		"n/workers": owned("workers-12345", "12345"), "n/bare": owned("bare", ""), "n/": owned("", ""),
 	} {
 		if got := groupOfMachine(m); got != want {
 			t.Errorf("got %s, want %s", got, want)

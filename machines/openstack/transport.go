@@ -76,7 +76,11 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		r.rest = pauseAfter(resp.StatusCode, resp.Header)
 	}
 	gate.leave(lane, place, r)
-	t.metrics.requests.WithLabelValues(string(s), req.Method, code).Inc()
+	group := groupOf(req.Context())
+	if s == identityService {
+		group = ""
+	}
+	t.metrics.requests.WithLabelValues(string(s), req.Method, code, group).Inc()
 	return resp, err
 }
 
