@@ -39,7 +39,7 @@ func (w *World) runKubelet(ctx context.Context, server sim.Server) {
 			return
 		}
 	}
-	for sleep(ctx, lookEvery) {
+	for k.change(ctx) {
 		k.endPods(ctx)
 	}
 }
@@ -48,6 +48,19 @@ type smallKubelet struct {
 	world  *World
 	server sim.Server
 	node   client.Client
+	// seen is how the cluster was when it last looked.
+	seen uint64
+}
+
+// change waits until something in the cluster is not as it was when it last looked; false: ctx ended.
+func (k *smallKubelet) change(ctx context.Context) bool {
+	for sleep(ctx, lookEvery) {
+		if now := k.world.Kube.Revision(); now != k.seen {
+			k.seen = now
+			return true
+		}
+	}
+	return false
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {
@@ -73,7 +86,7 @@ func (k *smallKubelet) join(ctx context.Context) error {
 	for _, user := range kubeconfig.AuthInfos {
 		config.BearerToken = user.Token
 	}
-	first, err := client.New(config, client.Options{Scheme: kinds, Mapper: k.world.mapper})
+	first, err := client.New(config, client.Options{Scheme: kinds, Mapper: mapper})
 	if err != nil {
 		return err
 	}
@@ -81,7 +94,7 @@ func (k *smallKubelet) join(ctx context.Context) error {
 		return err
 	}
 	config = k.world.Kube.ConfigOver(door{nil, k.world.turns, k.world.Kube.RoundTripper("system:node:"+k.server.Name, "system:nodes"), kubeletCall})
-	if k.node, err = client.New(config, client.Options{Scheme: kinds, Mapper: k.world.mapper}); err != nil {
+	if k.node, err = client.New(config, client.Options{Scheme: kinds, Mapper: mapper}); err != nil {
 		return err
 	}
 	return k.register(ctx, boot)
@@ -107,7 +120,7 @@ func (k *smallKubelet) certify(ctx context.Context, c client.Client) error {
 	if err := c.Create(ctx, request); err != nil {
 		return err
 	}
-	for sleep(ctx, lookEvery) {
+	for k.change(ctx) {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(request), request); err != nil {
 			return err
 		}

@@ -18,6 +18,8 @@ const (
 	bootMargin = 30 * time.Second
 	// patience is how much virtual time a goal may take, crash and all.
 	patience = time.Hour
+	// lookAnyway is how many seconds a goal is not looked at while nothing changes in the cluster.
+	lookAnyway = 10
 )
 
 // Run is a story, from nothing to Ready nodes and back, in a world that follows from the seed.
@@ -102,7 +104,8 @@ func (p *play) ended(made, spare int) error {
 // until lets time pass until a goal is reached, and has a dead process followed by a fresh one.
 func (p *play) until(goal string, reached func() (bool, error)) error {
 	deadline := time.Now().Add(patience)
-	for {
+	seen := uint64(0)
+	for looks := 0; ; looks++ {
 		// Judging takes its turn like any call, so that it sees the same thing in every repetition.
 		if err := p.turns.await(p.ctx, "judge"); err != nil {
 			return err
@@ -120,9 +123,11 @@ func (p *play) until(goal string, reached func() (bool, error)) error {
 		if p.run.Story.each != nil {
 			p.run.Story.each(p)
 		}
-		ok, err := reached()
-		if err != nil || ok {
-			return err
+		if now := p.Kube.Revision(); now != seen || looks%lookAnyway == 0 {
+			seen = now
+			if ok, err := reached(); err != nil || ok {
+				return err
+			}
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("not reached within %v: %s\n%s", patience, goal, p.describe())

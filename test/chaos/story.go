@@ -26,11 +26,11 @@ type Story struct {
 // Stories are all there are. The first is the plain life of one Machine.
 func Stories() []Story {
 	return []Story{
-		{Name: "a Machine comes and goes", play: func(p *play) error { return p.oneMachine(1) }},
-		{Name: "answers of the cloud get lost", before: loseAnswers, play: func(p *play) error { return p.oneMachine(1) }},
-		{Name: "the first server fails", each: failFirst, play: func(p *play) error { return p.oneMachine(1) }},
+		{Name: "a Machine comes and goes", play: (*play).oneMachine},
+		{Name: "answers of the cloud get lost", before: loseAnswers, play: (*play).oneMachine},
+		{Name: "the first server fails", each: failFirst, play: (*play).oneMachine},
 		{Name: "a set grows, loses a server, shrinks and goes", play: (*play).oneSet},
-		{Name: "lists lag", before: lagLists, play: func(p *play) error { return p.oneMachine(1) }},
+		{Name: "lists lag", before: lagLists, play: (*play).oneMachine},
 	}
 }
 
@@ -56,7 +56,7 @@ func failFirst(p *play) {
 }
 
 // oneMachine makes a Machine without an owner, and deletes it when it runs.
-func (p *play) oneMachine(made int) error {
+func (p *play) oneMachine() error {
 	m, err := p.newMachine(machineName)
 	if err != nil {
 		return err
@@ -70,6 +70,7 @@ func (p *play) oneMachine(made int) error {
 	if err := p.admin.Delete(p.ctx, m); err != nil {
 		return fmt.Errorf("deleting the Machine: %w", err)
 	}
+	made := 1
 	if p.failed != "" {
 		made++
 	}

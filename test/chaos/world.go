@@ -29,7 +29,6 @@ type World struct {
 	Cloud *sim.Cloud
 
 	admin    client.Client
-	mapper   meta.RESTMapper
 	turns    *turns
 	random   *rand.Rand
 	replicas *appsv1.ReplicaSet
@@ -51,7 +50,7 @@ func newWorld(catalog *memory.Catalog, seed uint64) (*World, error) {
 		return nil, err
 	}
 	w := &World{
-		Kube: kube, random: random, turns: newTurns(random), mapper: newMapper(), kubelets: map[string]context.CancelFunc{},
+		Kube: kube, random: random, turns: newTurns(random), kubelets: map[string]context.CancelFunc{},
 		Cloud: sim.New(sim.Config{
 			Seed: sim.SeedMetaKube, BootTime: 20 * time.Second, DeleteTime: 5 * time.Second,
 			Latency: []time.Duration{0, 50 * time.Millisecond, time.Second}[seed%3],
@@ -61,7 +60,7 @@ func newWorld(catalog *memory.Catalog, seed uint64) (*World, error) {
 	w.all.Go(func() { w.turns.run(w.ctx) })
 	w.Cloud.OnBoot(w.booted)
 	w.Cloud.OnGone(w.gone)
-	if w.admin, err = client.New(kube.Config("admin", "system:masters"), client.Options{Scheme: kinds, Mapper: w.mapper}); err != nil {
+	if w.admin, err = client.New(kube.Config("admin", "system:masters"), client.Options{Scheme: kinds, Mapper: mapper}); err != nil {
 		return nil, err
 	}
 	if err = w.furnish(); err == nil {
@@ -86,7 +85,8 @@ func lagOf(random *rand.Rand) func(user, resource string) time.Duration {
 	}
 }
 
-func newMapper() meta.RESTMapper {
+// mapper knows which kinds are in a namespace.
+var mapper = func() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	for gvk := range kinds.AllKnownTypes() {
 		var scope meta.RESTScope = meta.RESTScopeNamespace
@@ -97,7 +97,7 @@ func newMapper() meta.RESTMapper {
 		m.Add(gvk, scope)
 	}
 	return m
-}
+}()
 
 // close ends everything in the world.
 func (w *World) close() {

@@ -94,6 +94,12 @@ var writes = []operations{
 		s.patch("the name", m, types.MergePatchType, `{"metadata":{"name":"other"}}`)
 		s.patch("of what is not there", s.machine("nobody"), types.MergePatchType, `{"metadata":{"labels":{"x":"3"}}}`)
 		s.patch("that is no JSON", m, types.MergePatchType, `{`)
+		s.patch("that is no object", m, types.MergePatchType, `["metadata"]`)
+		of := func(provider string) string {
+			return `{"spec":{"providerSpec":{"value":{"cloudProviderSpec":` + provider + `}}}}`
+		}
+		s.patch("nothing into what was not there", m, types.MergePatchType, of(`{"deep":{"a":null,"b":{"c":null,"d":1.5,"e":1e3}},"list":[{"x":null,"y":[{"z":null}]},[{"x":null}],null,1]}`))
+		s.patch("an object over a value, a value over an object", m, types.MergePatchType, of(`{"flavor":{"a":1},"deep":"x"}`))
 	}},
 	{"a JSON patch changes by path", func(s *script) {
 		m := s.create("a Machine", s.machine("m"))

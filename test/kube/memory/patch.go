@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -25,11 +26,7 @@ func (s *Server) patch(q *request) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := merged(q, types.PatchType(kind), old)
-	if err != nil {
-		return nil, err
-	}
-	o, err := q.kind.read(raw)
+	o, err := merged(q, types.PatchType(kind), old)
 	if err != nil {
 		return nil, err
 	}
@@ -49,16 +46,65 @@ func immutable(q *request, name string, value any) error {
 }
 
 // merged gives an object with a patch laid over it.
-func merged(q *request, kind types.PatchType, old *record) ([]byte, error) {
-	bad := func(raw []byte, err error) ([]byte, error) {
-		if err != nil {
+func merged(q *request, kind types.PatchType, old *record) (*object, error) {
+	if kind == types.MergePatchType {
+		var patch any
+		if err := utiljson.Unmarshal(q.body, &patch); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
-		return raw, nil
+		fields, ok := patch.(map[string]any)
+		if !ok {
+			return nil, apierrors.NewBadRequest("a merge patch must be an object")
+		}
+		content := old.object.DeepCopy().Object
+		overlay(content, fields)
+		return q.kind.take(content)
 	}
+	raw, err := patched(q, kind, old)
+	if err != nil {
+		return nil, err
+	}
+	return q.kind.read(raw)
+}
+
+// overlay is RFC 7386's merge: null takes a field away, an object is merged, anything else takes the place of what was.
+// As in the real server objects in a new list lose their nulls too.
+func overlay(onto, patch map[string]any) {
+	for name, value := range patch {
+		switch v := value.(type) {
+		case nil:
+			delete(onto, name)
+		case map[string]any:
+			inner, ok := onto[name].(map[string]any)
+			if !ok {
+				inner = map[string]any{}
+				onto[name] = inner
+			}
+			overlay(inner, v)
+		default:
+			onto[name] = withoutNulls(value)
+		}
+	}
+}
+
+// withoutNulls gives a value of a patch without the fields that are null.
+func withoutNulls(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		fields := map[string]any{}
+		overlay(fields, v)
+		return fields
+	case []any:
+		for i := range v {
+			v[i] = withoutNulls(v[i])
+		}
+	}
+	return value
+}
+
+// patched gives the bytes of an object with one of the other patches laid over it.
+func patched(q *request, kind types.PatchType, old *record) ([]byte, error) {
 	switch {
-	case kind == types.MergePatchType:
-		return bad(jsonpatch.MergePatch(old.raw, q.body))
 	case kind == types.JSONPatchType:
 		p, err := jsonpatch.DecodePatch(q.body)
 		if err != nil {
@@ -74,7 +120,11 @@ func merged(q *request, kind types.PatchType, old *record) ([]byte, error) {
 		if err != nil {
 			return nil, apierrors.NewInternalError(err)
 		}
-		return bad(strategicpatch.StrategicMergePatch(old.raw, q.body, typed))
+		raw, err := strategicpatch.StrategicMergePatch(old.raw, q.body, typed)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		return raw, nil
 	}
 	return nil, apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "", schema.GroupResource{}, "",
 		fmt.Sprintf("the body of the request was in an unknown format: %s", kind), 0, false)

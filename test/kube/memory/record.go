@@ -114,6 +114,11 @@ func (k *kind) read(body []byte) (*object, error) {
 	if err := utiljson.Unmarshal(body, &content); err != nil {
 		return nil, apierrors.NewBadRequest("couldn't get version/kind; json parse error: " + err.Error())
 	}
+	return k.take(content)
+}
+
+// take makes an object out of its content.
+func (k *kind) take(content map[string]any) (*object, error) {
 	o := &object{Object: content}
 	if got := o.GroupVersionKind(); got.Kind != "" && got != k.GroupVersionKind {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized: %s in the place of %s", got, k.GroupVersionKind))

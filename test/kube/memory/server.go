@@ -87,6 +87,13 @@ func (s *Server) ConfigOver(rt http.RoundTripper) *rest.Config {
 	}
 }
 
+// Revision is the number of the newest change: as long as it stays, nothing has changed.
+func (s *Server) Revision() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.revision
+}
+
 // CutWatches ends every watch that is open, as a restart of the server does.
 func (s *Server) CutWatches() {
 	s.mu.Lock()

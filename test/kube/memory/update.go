@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -54,24 +54,19 @@ func (s *Server) change(q *request, old *record, o *object, owned bool) (*record
 	if grace := o.GetDeletionGracePeriodSeconds(); grace != nil && !equality.Semantic.DeepEqual(grace, old.object.GetDeletionGracePeriodSeconds()) {
 		return nil, immutable(q, "deletionGracePeriodSeconds", *grace)
 	}
-	if !owned && k.GroupKind() == core("Secret").GroupKind() {
-		if err := plainData(o); err != nil {
-			return nil, err
-		}
-	}
 	if !owned {
-		// Owners are worked out on what was sent, before it is cut down to what the path may change.
-		settled, err := k.settle(o)
-		if err != nil {
+		var err error
+		if o, err = written(q, old, o); err != nil {
 			return nil, err
 		}
-		o = k.managers[q.subresource].UpdateNoErrors(old.object.DeepCopy(), settled, q.manager).(*object)
 	}
 	o = restrict(k, q.subresource, old.object, o)
 	retain(old.object, o)
-	o, err := k.settle(o)
-	if err != nil {
-		return nil, err
+	if owned || !k.custom {
+		var err error
+		if o, err = k.settle(o); err != nil {
+			return nil, err
+		}
 	}
 	if err := mayChange(k, old.object, o); err != nil {
 		return nil, err
@@ -80,6 +75,21 @@ func (s *Server) change(q *request, old *record, o *object, owned bool) (*record
 		o.SetGeneration(old.object.GetGeneration() + 1)
 	}
 	return s.finish(k, old, o)
+}
+
+// written gives what a client sent in the form in which it is stored, with who owns which field of it. Owners are worked
+// out before it is cut down to what the path may change.
+func written(q *request, old *record, o *object) (*object, error) {
+	if q.kind.GroupKind() == core("Secret").GroupKind() {
+		if err := plainData(o); err != nil {
+			return nil, err
+		}
+	}
+	settled, err := q.kind.settle(o)
+	if err != nil {
+		return nil, err
+	}
+	return q.kind.managers[q.subresource].UpdateNoErrors(old.object, settled, q.manager).(*object), nil
 }
 
 // whenSplit names the field that a kind's generation does not count: status, when it has a path of its own.
@@ -131,19 +141,28 @@ func graceOver(o *object) bool {
 
 // same tells whether two states differ in nothing but the times at which fields were written.
 func same(a, b *object) bool {
-	x, y := a.DeepCopy(), b.DeepCopy()
-	for _, o := range []*object{x, y} {
-		o.SetResourceVersion("")
-		o.SetManagedFields(withoutTimes(o.GetManagedFields()))
-	}
-	return equality.Semantic.DeepEqual(x.Object, y.Object)
+	return equality.Semantic.DeepEqual(timeless(a), timeless(b))
 }
 
-func withoutTimes(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
-	for i := range entries {
-		entries[i].Time = nil
+// timeless is what an object says apart from its version and those times. Most of it is shared with the object.
+func timeless(o *object) map[string]any {
+	out := maps.Clone(o.Object)
+	metadata, _ := out["metadata"].(map[string]any)
+	metadata = maps.Clone(metadata)
+	delete(metadata, "resourceVersion")
+	if entries, ok := metadata["managedFields"].([]any); ok {
+		entries = slices.Clone(entries)
+		for i := range entries {
+			if entry, ok := entries[i].(map[string]any); ok {
+				entry = maps.Clone(entry)
+				delete(entry, "time")
+				entries[i] = entry
+			}
+		}
+		metadata["managedFields"] = entries
 	}
-	return entries
+	out["metadata"] = metadata
+	return out
 }
 
 // restrict takes back what a path may not change.
