@@ -65,6 +65,9 @@ func (p *plant) atRest(drover *exec.Cmd, n int) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", drover.Process.Pid))
 	p.must(err)
 	for line := range strings.Lines(string(status)) {
+		if strings.HasPrefix(line, "Rss") || strings.HasPrefix(line, "VmHWM") {
+			p.Log(strings.TrimSpace(line))
+		}
 		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
 			kib, err := strconv.Atoi(strings.Fields(rest)[0])
 			p.must(err)

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -8,24 +9,43 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// bare is the time that a client with nothing to decide needs for as many writes: Machines and Secrets as they are made
-// and patched, Nodes as they are registered and patched.
-func (p *plant) bare(counts tally) time.Duration {
+// sample is what a Machine and its Node looked like in the end.
+type sample struct {
+	machine v1alpha1.Machine
+	node    corev1.Node
+}
+
+func (p *plant) sample() sample {
+	p.Helper()
+	var s sample
+	var machines v1alpha1.MachineList
+	p.must(p.client.List(p.Context(), &machines, client.Limit(1)))
+	s.machine = machines.Items[0]
+	p.must(p.client.Get(p.Context(), client.ObjectKey{Name: s.machine.Status.NodeRef.Name}, &s.node))
+	return s
+}
+
+// bare is the time that a client with nothing to decide needs for as many writes of the same content: Machines as they
+// are made and patched, join tokens as they are made and deleted, Nodes as they are registered and patched. It watches
+// nothing and calls no cloud.
+func (p *plant) bare(counts tally, like sample) time.Duration {
 	n := *scale
-	each := map[string]int{}
-	for resource, count := range counts {
-		each[resource] = (count + n/2) / n
-	}
+	patches := max(0, (counts["machines"]+n/2)/n-1)
 	work := make(chan int)
 	var all sync.WaitGroup
 	began := time.Now()
 	for range writers {
 		all.Go(func() {
 			for i := range work {
-				p.bareMachine(i, each)
+				if err := p.bareMachine(fmt.Sprintf("bare-%d", i), patches, like); err != nil {
+					p.Errorf("the bare client: %v", err)
+				}
 			}
 		})
 	}
@@ -37,31 +57,48 @@ func (p *plant) bare(counts tally) time.Duration {
 	return time.Since(began)
 }
 
-func (p *plant) bareMachine(i int, each map[string]int) {
-	ctx, name := p.Context(), fmt.Sprintf("bare-%d", i)
-	m := machine(p, i)
-	m.Namespace, m.Name, m.UID = metav1.NamespaceDefault, name, ""
-	m.Spec.Versions.Kubelet = "1.37.1"
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name}, StringData: map[string]string{"a": "b"}}
-	for _, o := range []struct {
-		object  client.Object
-		writes  int
-		present bool
-	}{{m, each["machines"], true}, {node, each["nodes"] + 1, true}, {secret, each["secrets"], each["secrets"] > 0}} {
-		if !o.present {
-			continue
-		}
-		if err := p.client.Create(ctx, o.object); err != nil {
-			p.Errorf("the bare client: %v", err)
-			return
-		}
-		for w := range o.writes - 1 {
-			patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"bare":"%d"}}}`, w)
-			if err := p.client.Patch(ctx, o.object, client.RawPatch(types.MergePatchType, patch)); err != nil {
-				p.Errorf("the bare client: %v", err)
-				return
-			}
+// bareMachine makes the writes of one Machine.
+func (p *plant) bareMachine(name string, patches int, like sample) error {
+	ctx := p.Context()
+	m := like.machine.DeepCopy()
+	m.ObjectMeta = metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name, Labels: m.Labels, Annotations: m.Annotations, Finalizers: m.Finalizers}
+	m.Spec.ProviderID, m.Status = nil, v1alpha1.MachineStatus{}
+	token := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name, Labels: map[string]string{v1alpha1.LabelTokenMachine: name}},
+		StringData: map[string]string{"token-id": "abcdef", "token-secret": "0123456789abcdef", "expiration": "2026-01-02T03:04:05Z", "description": name},
+	}
+	node := registered(name, ptr.Deref(like.machine.Spec.ProviderID, ""))
+	for _, o := range []client.Object{m, token, node} {
+		if err := p.client.Create(ctx, o); err != nil {
+			return err
 		}
 	}
+	base, bare := m.DeepCopy(), m.DeepCopy()
+	like.machine.Status.DeepCopyInto(&m.Status)
+	m.Spec.ProviderID = like.machine.Spec.ProviderID
+	body, err := client.MergeFrom(base).Data(m)
+	if err != nil {
+		return err
+	}
+	for i := range patches {
+		// Something must differ each time, else nothing is written.
+		var fields map[string]any
+		if err := json.Unmarshal(body, &fields); err != nil {
+			return err
+		}
+		fields["metadata"] = map[string]any{"annotations": map[string]string{"bare": fmt.Sprint(i)}}
+		again, err := json.Marshal(fields)
+		if err != nil {
+			return err
+		}
+		if err := p.client.Patch(ctx, bare, client.RawPatch(types.MergePatchType, again)); err != nil {
+			return err
+		}
+	}
+	synced := node.DeepCopy()
+	synced.Labels, synced.Annotations, synced.Spec.Taints = like.node.Labels, like.node.Annotations, like.node.Spec.Taints
+	if err := p.client.Patch(ctx, synced, client.MergeFrom(node)); err != nil {
+		return err
+	}
+	return p.client.Delete(ctx, token)
 }

@@ -79,20 +79,23 @@ func (p *plant) must(err error) {
 // register makes a server's node, Ready, with the startup taint.
 func (p *plant) register(s sim.Server) {
 	p.nodes.Go(func() {
-		n := &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: s.Name, Labels: map[string]string{corev1.LabelHostname: s.Name}},
-			Spec: corev1.NodeSpec{
-				ProviderID: "openstack:///" + s.ID,
-				Taints:     []corev1.Taint{{Key: v1alpha1.DefaultStartupTaint, Effect: corev1.TaintEffectNoSchedule}},
-			},
-			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{
-				Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(), LastHeartbeatTime: metav1.Now(),
-			}}},
-		}
-		if err := p.client.Create(context.Background(), n); err != nil {
+		if err := p.client.Create(context.Background(), registered(s.Name, "openstack:///"+s.ID)); err != nil {
 			p.Errorf("registering node %s: %v", s.Name, err)
 		}
 	})
+}
+
+func registered(name, providerID string) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
+		Spec: corev1.NodeSpec{
+			ProviderID: providerID,
+			Taints:     []corev1.Taint{{Key: v1alpha1.DefaultStartupTaint, Effect: corev1.TaintEffectNoSchedule}},
+		},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(), LastHeartbeatTime: metav1.Now(),
+		}}},
+	}
 }
 
 // start runs drover.
@@ -103,6 +106,9 @@ func (p *plant) start() *exec.Cmd {
 	cmd := exec.Command(p.drover, "--kubeconfig="+p.kubeconfig(), "--namespace=drover", "--grpc-insecure",
 		"--grpc-address=127.0.0.1:0", "--metrics-address=0", "--health-address=0", "--pprof-address="+p.pprof)
 	cmd.Env = append([]string{"HOME=" + p.dir, "PATH=" + os.Getenv("PATH")}, p.cloud.Environment()...)
+	if p.pprof != "" {
+		cmd.Env = append(cmd.Env, "GODEBUG=memprofilerate=4096")
+	}
 	cmd.Stdout, cmd.Stderr = log, log
 	p.must(cmd.Start())
 	p.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait(); _ = log.Close() })
