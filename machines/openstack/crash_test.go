@@ -102,8 +102,13 @@ func TestWhoWaitsForTheSecondLookIsToldWhenItWasTaken(t *testing.T) {
 	}
 	b.cloud = c
 	ctx, cancel := context.WithCancel(b.ctx)
-	done := make(chan error)
-	go func() { done <- c.Start(ctx) }()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := c.Start(ctx); err != nil {
+			b.t.Error(err)
+		}
+	}()
 	b.stop = func() { cancel(); <-done }
 	i := b.instance(m)
 	heard := 0

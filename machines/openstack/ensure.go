@@ -69,7 +69,7 @@ func (i *instance) ensurePort(ctx context.Context, p *project, plan *plan, n int
 func (i *instance) findPort(ctx context.Context, p *project, m mark) (bool, error) {
 	rows, err := list[portRow](withGroup(ctx, i.group), i.connection.session, portListing(url.Values{"description": {m.String()}}))
 	if err != nil {
-		return false, err
+		return false, unauthorized(i.origin, err)
 	}
 	at := slices.IndexFunc(rows, func(r portRow) bool { return r.Description == m.String() })
 	if at < 0 {
@@ -144,7 +144,7 @@ func ofPool(err error) error {
 func (i *instance) findIP(ctx context.Context, p *project, m mark) (bool, error) {
 	rows, err := list[ipRow](withGroup(ctx, i.group), i.connection.session, ipListing(url.Values{"description": {m.String()}}))
 	if err != nil {
-		return false, err
+		return false, unauthorized(i.origin, err)
 	}
 	at := slices.IndexFunc(rows, func(r ipRow) bool { return r.Description == m.String() })
 	if at < 0 {

@@ -143,7 +143,7 @@ func (i *instance) making(ctx context.Context) (*project, *plan, error) {
 		return nil, nil, err
 	}
 	plan, err := i.connection.catalog.resolve(ctx, i.spec)
-	return p, plan, err
+	return p, plan, unauthorized(i.origin, err)
 }
 
 const providerIDScheme = "openstack://"

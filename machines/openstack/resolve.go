@@ -21,10 +21,18 @@ func (c *catalog) resolve(ctx context.Context, s *Spec) (*plan, error) {
 		{"keyName", c.resolveKeyPair},
 	} {
 		if err := step.do(ctx, s, p); err != nil {
-			return nil, layer{source: s.source}.wrong(step.field, err)
+			return nil, s.wrong(step.field, err)
 		}
 	}
 	return p, nil
+}
+
+// wrong names the field that an error is about; a refused sign-in is about none of them.
+func (s *Spec) wrong(field string, err error) error {
+	if fault.Of(err).Code == fault.CodeUnauthorized {
+		return err
+	}
+	return layer{source: s.source}.wrong(field, err)
 }
 
 func (c *catalog) resolveFlavor(ctx context.Context, s *Spec, p *plan) (err error) {

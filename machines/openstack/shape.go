@@ -39,7 +39,7 @@ func (c *Cloud) Shape(ctx context.Context, namespace string, t *v1alpha1.Machine
 		do    func(context.Context, *Spec, *plan) error
 	}{{"flavor", conn.catalog.resolveFlavor}, {"image", conn.catalog.resolveImage}, {"availabilityZone", conn.catalog.resolveZone}} {
 		if err := step.do(ctx, spec, p); err != nil {
-			return cloud.Shape{}, layer{source: spec.source}.wrong(step.field, err)
+			return cloud.Shape{}, unauthorized(s.of(name, origin), spec.wrong(step.field, err))
 		}
 	}
 	return shapeOf(spec, p, id.region), nil

@@ -2,9 +2,16 @@ package openstack
 
 import (
 	"encoding/json"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -49,5 +56,71 @@ func TestBothFormsOfKeystonesTimes(t *testing.T) {
 	}
 	if err := new(stamp).UnmarshalJSON([]byte(`"soon"`)); err == nil {
 		t.Error("soon is a time")
+	}
+}
+
+const wrongSecret = "wrong-secret"
+
+// bySecret is a Machine of a class whose credentials are in a Secret, and both of these.
+func bySecret(t *testing.T, name string, data map[string]string) (*v1alpha1.Machine, *v1alpha1.MachineClass, *corev1.Secret) {
+	t.Helper()
+	meta := metav1.ObjectMeta{Namespace: "kube-system", Name: name}
+	secret := &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{}}
+	for key, text := range data {
+		secret.Data[key] = []byte(text)
+	}
+	class := &v1alpha1.MachineClass{ObjectMeta: meta, CredentialsSecretRef: &corev1.SecretReference{Namespace: meta.Namespace, Name: name}}
+	m := newMachine(t, name, seedFields())
+	m.Spec.ProviderSpec.ValueFrom = &v1alpha1.ProviderSpecSource{MachineClass: &v1alpha1.MachineClassRef{ObjectReference: corev1.ObjectReference{Name: name}}}
+	return m, class, secret
+}
+
+func TestARefusedSignInNamesWhereTheSecretCameFrom(t *testing.T) {
+	b := newBench(t)
+	password := map[string]string{
+		"identityEndpoint": b.sim.AuthURL(), "username": sim.MetaKubeUser, "password": wrongSecret, "projectName": sim.MetaKubeProject,
+		"domainName": sim.MetaKubeDomain,
+	}
+	inSpec := seedFields()
+	for key, text := range password {
+		inSpec[key] = text
+	}
+	fromSecret, class, secret := bySecret(t, "from-secret", password)
+	b.options.Configured.Password = wrongSecret
+	b.withReader(newReader(t, class, secret))
+	application := seedFields().with("identityEndpoint", b.sim.AuthURL()).
+		with("applicationCredentialID", sim.MetaKubeAppCredentialID).with("applicationCredentialSecret", wrongSecret)
+	token := seedFields().with("identityEndpoint", b.sim.AuthURL()).with("tokenId", wrongSecret)
+	for _, c := range []struct {
+		machine *v1alpha1.Machine
+		says    string
+	}{
+		{newMachine(t, "in-spec", inSpec), "Machine kube-system/in-spec: spec.providerSpec.value.cloudProviderSpec.password: signing in at"},
+		{fromSecret, "Machine kube-system/from-secret: Secret kube-system/from-secret"},
+		{newMachine(t, "configured", seedFields()), "Machine kube-system/configured: the configured cloud"},
+		{newMachine(t, "application", application), "Machine kube-system/application: spec.providerSpec.value.cloudProviderSpec.applicationCredentialSecret: signing in at"},
+		{newMachine(t, "token", token), "Machine kube-system/token: spec.providerSpec.value.cloudProviderSpec.tokenId: signing in at"},
+	} {
+		err := b.bringUp(c.machine)
+		if fault.Of(err) == nil || fault.Of(err).Code != fault.CodeUnauthorized || !strings.HasPrefix(err.Error(), c.says) {
+			t.Errorf("%s: %v", c.machine.Name, err)
+		}
+		if err != nil && strings.Contains(err.Error(), wrongSecret) {
+			t.Errorf("the secret is shown: %v", err)
+		}
+	}
+	if got := b.calls("POST /auth/tokens"); got > 4 {
+		t.Errorf("%d sign-ins for four sets of credentials (the password of a spec and of a Secret are one)", got)
+	}
+}
+
+func TestCredentialsThatAreRevokedLaterNameTheirSourceToo(t *testing.T) {
+	b := newBench(t)
+	i := b.synced(newMachine(t, "a", seedFields()))
+	b.sim.Inject(sim.Fault{Call: "POST /auth/tokens", Status: http.StatusUnauthorized})
+	b.sim.Inject(sim.Fault{Service: "compute", Status: http.StatusUnauthorized})
+	err := i.EnsurePorts(b.ctx)
+	if !fault.Is(err, fault.Auth) || !strings.HasPrefix(err.Error(), "Machine kube-system/a: the configured cloud") || strings.Contains(err.Error(), ".flavor") {
+		t.Errorf("got %v", err)
 	}
 }
