@@ -85,14 +85,36 @@ func (a *Autoscaler) removeUnregistered(ctx context.Context, v *View) error {
 		if len(nodes) == 0 {
 			continue
 		}
+		if nodes, err = a.orAll(ctx, g.ID, nodes); err != nil {
+			a.o.Log.Error(err, "What else would have to go is unknown", "group", g.ID)
+			continue
+		}
 		a.o.Log.Info("Removing instances that never became nodes", "group", g.ID, "count", len(nodes))
-		if err := a.provider.delete(ctx, g.ID, nodes...); err != nil {
+		err = a.provider.delete(ctx, g.ID, nodes...)
+		a.instances.invalidate(g.ID)
+		if err != nil {
 			a.o.Log.Error(err, "Removing unregistered instances failed", "group", g.ID)
 			return nil
 		}
-		a.instances.invalidate(g.ID)
 	}
 	return nil
+}
+
+// orAll gives the nodes, or all instances of the group when it is either empty or full: then one that failed costs all.
+func (a *Autoscaler) orAll(ctx context.Context, group string, nodes []*corev1.Node) ([]*corev1.Node, error) {
+	s, err := a.settings(ctx, group)
+	if err != nil || !s.ZeroOrMax {
+		return nodes, err
+	}
+	all, err := a.provider.instances(ctx, group)
+	if err != nil {
+		return nil, err
+	}
+	nodes = nil
+	for _, instance := range all {
+		nodes = append(nodes, fakeNode(instance, ""))
+	}
+	return nodes, nil
 }
 
 // resolve asks whose instances these are.
@@ -140,7 +162,11 @@ func (a *Autoscaler) removeFailed(ctx context.Context, v *View) {
 		if len(fakes) == 0 {
 			continue
 		}
-		if err := a.provider.delete(ctx, g.ID, fakes...); err != nil {
+		fakes, err := a.orAll(ctx, g.ID, fakes)
+		if err == nil {
+			err = a.provider.delete(ctx, g.ID, fakes...)
+		}
+		if err != nil {
 			a.o.Log.Error(err, "Removing failed instances failed", "group", g.ID)
 			continue
 		}
@@ -163,11 +189,9 @@ func (a *Autoscaler) fixSizes(ctx context.Context, v *View) (bool, error) {
 
 // grow makes one group larger for pods that fit nowhere, and all groups as large as their minimum when told to.
 func (a *Autoscaler) grow(ctx context.Context, v *View) (bool, error) {
-	var wanted []Increase
-	if best := scaleUp(v, a.memory); best != nil {
-		wanted = append(wanted, *best)
-	} else if a.o.EnforceMinSize {
-		wanted = belowMin(v)
+	wanted, err := a.wanted(ctx, v)
+	if err != nil {
+		return false, err
 	}
 	grown := false
 	for _, w := range wanted {
@@ -186,6 +210,54 @@ func (a *Autoscaler) grow(ctx context.Context, v *View) (bool, error) {
 		a.memory.grew(w.Group, w.Delta, v.Now)
 	}
 	return grown, nil
+}
+
+// wanted is which groups are to grow, and by how much.
+func (a *Autoscaler) wanted(ctx context.Context, v *View) ([]Increase, error) {
+	g := growth{view: v, memory: a.memory, balance: a.o.BalanceSimilar, ignored: a.o.BalancingIgnore}
+	if len(v.Pending) > 0 {
+		g.atOnce = a.atOnce(ctx, v)
+	}
+	ways := g.ways()
+	best := mostHelpful(ways)
+	if a.o.PriceExpander && best != nil {
+		costs, small := a.costs(ctx, v.Now, ways)
+		best = cheapest(ways, costs, small, len(v.Nodes))
+	}
+	switch {
+	case best != nil:
+		sizes, err := a.sizesOf(ctx, *best)
+		return best.increases(sizes), err
+	case a.o.EnforceMinSize:
+		return belowMin(v), nil
+	}
+	return nil, nil
+}
+
+// sizesOf asks for the sizes of a way's groups once more. An error ends the scale-up.
+func (a *Autoscaler) sizesOf(ctx context.Context, w way) (map[string]int, error) {
+	sizes := map[string]int{}
+	for _, g := range append([]*GroupView{w.group}, w.peers...) {
+		size, err := a.provider.targetSize(ctx, g.ID)
+		if err != nil {
+			return nil, err
+		}
+		sizes[g.ID] = size
+	}
+	return sizes, nil
+}
+
+// atOnce asks each group, twice, whether it is either empty or full. One that cannot say is not.
+func (a *Autoscaler) atOnce(ctx context.Context, v *View) map[string]bool {
+	out := map[string]bool{}
+	for range 2 {
+		for i := range v.Groups {
+			id := v.Groups[i].ID
+			s, err := a.settings(ctx, id)
+			out[id] = err == nil && s.ZeroOrMax
+		}
+	}
+	return out
 }
 
 // shrink removes nodes that have been unneeded for long enough, unless the cluster has just grown, or a removal failed.

@@ -1,6 +1,7 @@
 package autoscaler
 
 import (
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,10 +18,12 @@ import (
 type machine struct {
 	pool *pool
 	nth  int
-	// server is when its server was made; zero: it has none. asked is when the cloud was asked last.
-	server, asked time.Time
-	node          bool
-	judged        bool
+	// server is when its server was made; zero: it has none. asked is when the cloud was asked last, joined when its node
+	// came.
+	server, asked, joined time.Time
+	// node: there is one. whole: it is ready and bears all that it ever will.
+	node, whole bool
+	judged      bool
 }
 
 // retry is how long a refused server waits.
@@ -98,31 +101,56 @@ func (w *world) bringUp(m *v1alpha1.Machine, s *machine) {
 		})
 	case !s.node && !s.pool.lost(s.nth) && now.Sub(s.server) >= s.pool.boot:
 		w.join(m, s)
+	case !s.node && s.pool.join > 0 && now.Sub(s.server) >= s.pool.join:
+		w.mustExist(w.admin.Delete(w.ctx, m))
+	case s.node && !s.whole:
+		w.settle(m, s)
 	}
 }
 
-// join registers a Machine's node, ready at once.
+// join registers a Machine's node; it is ready at once unless its pool says otherwise.
 func (w *world) join(m *v1alpha1.Machine, s *machine) {
-	s.node = true
+	s.node, s.joined = true, time.Now()
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        m.Name,
-			Labels:      map[string]string{labelPool: s.pool.name, v1alpha1.LabelOwnedBy: string(m.UID)},
+			Labels:      map[string]string{v1alpha1.LabelOwnedBy: string(m.UID)},
 			Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: m.Namespace + "/" + m.Name},
 		},
-		Spec: corev1.NodeSpec{ProviderID: *m.Spec.ProviderID},
-		Status: corev1.NodeStatus{
-			Capacity: size2x8(), Allocatable: size2x8(),
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}},
-		},
+		Spec:   corev1.NodeSpec{ProviderID: s.pool.bears(string(m.UID), 0)},
+		Status: corev1.NodeStatus{Capacity: size2x8(), Allocatable: size2x8()},
 	}
+	maps.Copy(n.Labels, s.pool.labels)
 	w.must(w.admin.Create(w.ctx, n))
-	// A node comes with a taint that is taken off once it is ready.
-	before := n.DeepCopy()
-	n.Spec.Taints = nil
-	w.must(w.admin.Patch(w.ctx, n, client.MergeFrom(before)))
 	w.change(m, func() {
 		m.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: m.Name}
+		m.Status.Phase = ptr.To(v1alpha1.PhaseJoined)
+	})
+	w.settle(m, s)
+}
+
+// settle brings a node further: it gets its provider ID, and once it is ready it loses the taint with which it came.
+func (w *world) settle(m *v1alpha1.Machine, s *machine) {
+	n := &corev1.Node{}
+	w.must(w.admin.Get(w.ctx, client.ObjectKey{Name: m.Name}, n))
+	age := time.Since(s.joined)
+	before := n.DeepCopy()
+	if n.Spec.ProviderID == "" {
+		n.Spec.ProviderID = s.pool.bears(string(m.UID), age)
+	}
+	ready := age >= s.pool.settle
+	if ready {
+		n.Spec.Taints = nil
+	}
+	w.must(w.admin.Patch(w.ctx, n, client.MergeFrom(before)))
+	s.whole = ready && n.Spec.ProviderID != ""
+	if !ready || len(n.Status.Conditions) > 0 {
+		return
+	}
+	before = n.DeepCopy()
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+	w.must(w.admin.Status().Patch(w.ctx, n, client.MergeFrom(before)))
+	w.change(m, func() {
 		m.Status.Phase = ptr.To(v1alpha1.PhaseRunning)
 		m.Status.Conditions = []v1alpha1.MachineCondition{{
 			Type: v1alpha1.ConditionReady, Status: corev1.ConditionTrue, LastTransitionTime: ptr.To(metav1.Now()),

@@ -3,7 +3,7 @@
 // and known bugs. It is no autoscaler for real use.
 //
 // The way through: [Autoscaler.RunOnce] is one loop; it observes (observe.go, cluster.go, provider.go, instances.go),
-// decides (plan.go, fit.go and memory.go, which have no client) and acts (act.go, remove.go).
+// decides (plan.go, expand.go, fit.go and memory.go, which have no client) and acts (act.go, remove.go).
 //
 // The bugs that it has too, since a provider has to live with them: a scale-up whose options cannot be read afterwards is
 // forgotten, and so is everything about groups that one failed call did not list; a scale-up that is late is taken back
@@ -11,6 +11,9 @@
 // nothing; nodes are deleted one call each, ten at once; a node whose group is unknown inherits the options of the one
 // before it.
 //
-// What it leaves out of the original: pod affinity and topology spread, priorities, resource limits, balancing of similar
-// groups, the price expander, groups that are zero or full, soft taints, releases before 1.36.
+// On demand it chooses by price (price.go), lets groups that are alike grow evenly (expand.go, alike.go), and knows groups
+// that are either empty or full.
+//
+// What it leaves out of the original: pod affinity and topology spread, priorities, resource limits, soft taints, releases
+// before 1.36.
 package autoscaler

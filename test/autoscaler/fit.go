@@ -82,11 +82,11 @@ func firstFit(pods []*corev1.Pod, bins []*bin) (left []*corev1.Pod) {
 }
 
 // pack puts pods into as few new nodes of a template as first-fit needs, at most limit.
-func pack(pods []*corev1.Pod, template *corev1.Node, limit int) (nodes, placed int) {
+func pack(pods []*corev1.Pod, template *corev1.Node, limit int) (nodes int, placed []*corev1.Pod) {
 	var bins []*bin
 	for _, p := range pods {
 		if len(firstFit([]*corev1.Pod{p}, bins)) == 0 {
-			placed++
+			placed = append(placed, p)
 			continue
 		}
 		fresh := newBin(template, nil)
@@ -95,7 +95,7 @@ func pack(pods []*corev1.Pod, template *corev1.Node, limit int) (nodes, placed i
 		}
 		fresh.place(p)
 		bins = append(bins, fresh)
-		placed++
+		placed = append(placed, p)
 	}
 	return len(bins), placed
 }

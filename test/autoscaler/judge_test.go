@@ -16,7 +16,7 @@ import (
 
 // judge holds what must never happen against what does.
 type judge struct {
-	// excused: Machines go for another reason than the client's, such as a rollout or a person.
+	// excused: Machines go for another reason than the client's, such as a person.
 	excused bool
 	// allowed is how many nodes a person's smaller size may cost.
 	allowed int
@@ -30,7 +30,7 @@ type judge struct {
 }
 
 // deleted is told of every Machine that is being deleted. A node that has registered goes only when the client has named
-// it (CA-C65, C85, C88).
+// it (CA-C65, C85, C88), or when it is of an old template.
 func (j *judge) deleted(w *world, m *v1alpha1.Machine, s *machine, busy int) {
 	if s.judged {
 		return
@@ -41,7 +41,7 @@ func (j *judge) deleted(w *world, m *v1alpha1.Machine, s *machine, busy int) {
 	}
 	j.gone++
 	switch {
-	case j.excused || w.wire.names(m.Name, *m.Spec.ProviderID):
+	case j.excused || m.Spec.Versions.Kubelet != s.pool.version || w.wire.names(m.Name, *m.Spec.ProviderID, "openstack:///"+string(m.UID)):
 	case j.allowed > 0:
 		j.allowed--
 	default:
@@ -60,14 +60,15 @@ func (w *world) log() logr.Logger {
 		w.judge.mu.Lock()
 		defer w.judge.mu.Unlock()
 		w.judge.lines = append(w.judge.lines, w.elapsed()+" "+args)
+		if strings.Contains(args, "the original would crash") {
+			w.Errorf("%s: %s", w.elapsed(), args)
+		}
 	}, funcr.Options{})
 }
 
 // replicas is a pool's size.
 func (w *world) replicas(p *pool) int {
-	d := &v1alpha1.MachineDeployment{}
-	w.must(w.admin.Get(w.ctx, client.ObjectKey{Namespace: namespace, Name: p.name}, d))
-	return int(*d.Spec.Replicas)
+	return int(*w.deployment(p).Spec.Replicas)
 }
 
 func (w *world) total() (n int) {

@@ -44,6 +44,11 @@ type Options struct {
 	NoFrequentLoops bool
 	// EnforceMinSize scales groups up to their minimum.
 	EnforceMinSize bool
+	// PriceExpander chooses the group that costs least for what is needed, in the place of the one that helps most pods.
+	PriceExpander bool
+	// BalanceSimilar lets groups that are alike grow evenly; BalancingIgnore are labels in which they may differ.
+	BalanceSimilar  bool
+	BalancingIgnore []string
 }
 
 func (o Options) withDefaults() Options {

@@ -2,7 +2,6 @@ package autoscaler
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -59,28 +58,6 @@ func corrections(v *View, m *memory) []Correction {
 	return out
 }
 
-// scaleUp decides which group grows, and by how much, so that pending pods find a place: of the groups that help, the
-// one that helps most pods, then the one that needs fewest nodes, then the first by name. nil: none is needed or helps.
-func scaleUp(v *View, m *memory) *Increase {
-	left := firstFit(v.Pending, standing(v, m))
-	if len(left) == 0 {
-		return nil
-	}
-	var best *Increase
-	most, fewest := 0, 0
-	for _, g := range sortedByID(v.Groups) {
-		if g.Template == nil || g.Target >= g.Max || m.backedOff(g.ID, v.Now) {
-			continue
-		}
-		nodes, placed := pack(left, g.Template, g.Max-g.Target)
-		if placed > most || placed == most && placed > 0 && nodes < fewest {
-			most, fewest = placed, nodes
-			best = &Increase{Group: g.ID, Delta: nodes, Reason: fmt.Sprintf("%d of %d pending pods fit there", placed, len(left))}
-		}
-	}
-	return best
-}
-
 // standing are the nodes that can take pods now, and those that are on their way.
 func standing(v *View, m *memory) []*bin {
 	var bins []*bin
@@ -130,7 +107,8 @@ func spareOf(v *View, sizes, inFlight map[string]int) map[string]int {
 
 // unneeded are the nodes that the cluster could do without, all of them together: little used, and each pod of theirs
 // that is not bound to the node has a place on another one; or unready. No group goes below its minimum. Nodes that
-// pending pods would fit on are needed.
+// pending pods would fit on are needed. A group that is either empty or full never shrinks over this protocol: the original
+// counts its nodes by an identity that each answer has anew.
 func unneeded(v *View, settings map[string]Settings, spare map[string]int) []Removal {
 	bins := map[string]*bin{}
 	for i := range v.Nodes {
@@ -142,7 +120,7 @@ func unneeded(v *View, settings map[string]Settings, spare map[string]int) []Rem
 	var out []Removal
 	for _, n := range byUse(v.Nodes) {
 		s, known := settings[n.Name]
-		if !known || spare[n.Group] <= 0 || awaited[n.Name] || hasTaint(n.Node, TaintToBeDeleted) || !mayGo(&n, v.Now, s.Threshold) {
+		if !known || s.ZeroOrMax || spare[n.Group] <= 0 || awaited[n.Name] || hasTaint(n.Node, TaintToBeDeleted) || !mayGo(&n, v.Now, s.Threshold) {
 			continue
 		}
 		evict := movable(n.Pods)

@@ -59,6 +59,15 @@ func groupNamed(id string, low, target, high int) GroupView {
 	}
 }
 
+// scaleUp is the decision without prices or balancing, of groups whose sizes are as they were seen.
+func scaleUp(v *View, m *memory) *Increase {
+	best := mostHelpful(growth{view: v, memory: m}.ways())
+	if best == nil {
+		return nil
+	}
+	return &best.increases(map[string]int{best.group.ID: best.group.Target})[0]
+}
+
 func TestScaleUp(t *testing.T) {
 	tainted := groupNamed("tainted", 0, 0, 5)
 	tainted.Template = tainted.Template.DeepCopy()

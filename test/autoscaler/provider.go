@@ -227,6 +227,7 @@ func (p *provider) options(ctx context.Context, group string, flags Settings) (S
 		UnneededTime:  got.GetScaleDownUnneededDuration().AsDuration(),
 		UnreadyTime:   got.GetScaleDownUnreadyDuration().AsDuration(),
 		ProvisionTime: got.GetMaxNodeProvisionDuration().AsDuration(),
+		ZeroOrMax:     got.GetZeroOrMaxNodeScaling(),
 		// The protocol has no field for StartupTime: any answer makes it zero.
 	}, nil
 }

@@ -10,7 +10,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/proto"
@@ -26,17 +25,16 @@ func (w *world) typed() kubernetes.Interface {
 
 // roll changes a pool's template.
 func (w *world) roll(p *pool, strategy *v1alpha1.MachineDeploymentStrategy) {
-	d := &v1alpha1.MachineDeployment{}
-	w.must(w.admin.Get(w.ctx, client.ObjectKey{Namespace: namespace, Name: p.name}, d))
-	before := d.DeepCopy()
-	d.Spec.Strategy = strategy
-	d.Spec.Template.Spec.Versions.Kubelet = "1.37.2"
-	w.must(w.admin.Patch(w.ctx, d, client.MergeFrom(before)))
+	w.edit(p, func(d *v1alpha1.MachineDeployment) {
+		p.version = fmt.Sprintf("1.37.%d", d.Generation+1)
+		d.Spec.Strategy = strategy
+		d.Spec.Template.Spec.Versions.Kubelet = p.version
+	})
 }
 
 func (w *world) old(p *pool) (n int) {
 	for _, m := range w.machinesOf(p) {
-		if m.Spec.Versions.Kubelet != "1.37.2" {
+		if m.Spec.Versions.Kubelet != p.version {
 			n++
 		}
 	}
@@ -61,7 +59,6 @@ func TestARolloutWithDrainsOfAnHourLeavesTheSizeAsItWas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				p := busyThree(w, pool{drain: time.Hour})
-				w.judge.excused = true
 				w.roll(p, strategy)
 				for end := time.Now().Add(8 * time.Hour); w.old(p) > 0 && time.Now().Before(end); {
 					if strategy.Type == v1alpha1.OnDelete {
@@ -86,7 +83,7 @@ func (w *world) deleteOld(p *pool) {
 		}
 	}
 	for _, m := range w.machinesOf(p) {
-		if m.Spec.Versions.Kubelet != "1.37.2" {
+		if m.Spec.Versions.Kubelet != p.version {
 			w.must(w.admin.Delete(w.ctx, &m))
 			return
 		}
@@ -129,7 +126,6 @@ func TestNodesThatGoForAnotherReason(t *testing.T) {
 			p := busyThree(w, pool{drain: 20 * time.Minute})
 			p.pods = 5
 			w.until(10*time.Minute, "five nodes", func() bool { return w.settled(p, 5) })
-			w.judge.excused = true
 			w.roll(p, updateBy(1, 0))
 			w.run(time.Minute)
 			p.pods = 3

@@ -53,12 +53,10 @@ func (w *world) machinesOf(p *pool) []v1alpha1.Machine {
 
 // resize is a person with kubectl scale.
 func (w *world) resize(p *pool, size int) {
-	d := &v1alpha1.MachineDeployment{}
-	w.must(w.admin.Get(w.ctx, client.ObjectKey{Namespace: namespace, Name: p.name}, d))
-	w.judge.allowed += max(0, int(*d.Spec.Replicas)-size)
-	before := d.DeepCopy()
-	d.Spec.Replicas = ptr.To(int32(size))
-	w.must(w.admin.Patch(w.ctx, d, client.MergeFrom(before)))
+	w.edit(p, func(d *v1alpha1.MachineDeployment) {
+		w.judge.allowed += max(0, int(*d.Spec.Replicas)-size)
+		d.Spec.Replicas = ptr.To(int32(size))
+	})
 }
 
 func TestCAC58PodsComeAndGo(t *testing.T) {

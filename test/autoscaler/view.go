@@ -45,6 +45,8 @@ type Settings struct {
 	Threshold                  float64
 	UnneededTime, UnreadyTime  time.Duration
 	ProvisionTime, StartupTime time.Duration
+	// ZeroOrMax: the group is either empty or as large as it may be.
+	ZeroOrMax bool
 }
 
 func (n *NodeView) ready() bool { return readyNode(n.Node, n.Taints) }

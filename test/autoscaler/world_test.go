@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +19,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -94,25 +92,6 @@ type world struct {
 	serial   int
 	judge    judge
 }
-
-// pool is a node group with the demand that only its nodes can meet.
-type pool struct {
-	name string
-	// pods is how many pods there are to be; two of them never fit on one node.
-	pods int
-	// boot is how long a server takes to become a node, drain how long a busy one takes to go.
-	boot, drain time.Duration
-	// quota is how many servers there may be; negative: any number.
-	quota int
-	// lost tells whether the nth machine of the pool, counted from 1, never becomes a node.
-	lost func(n int) bool
-	made int
-	// flexible: its pods run on the nodes of any pool.
-	flexible bool
-	owner    *appsv1.ReplicaSet
-}
-
-func (p *pool) id() string { return "MachineDeployment/" + namespace + "/" + p.name }
 
 // inWorld runs a scenario in virtual time, beside others.
 func inWorld(t *testing.T, scenario func(w *world)) {
@@ -222,38 +201,6 @@ func (w *world) restartClient() {
 	w.endClient()
 	w.startClient()
 }
-
-// pool makes a node group, at that size, with a pod for each node.
-func (w *world) pool(p pool, low, size, high int) *pool {
-	if p.boot == 0 {
-		p.boot = time.Minute
-	}
-	if p.lost == nil {
-		p.lost = func(int) bool { return false }
-	}
-	if p.quota == 0 {
-		p.quota = -1
-	}
-	labels := map[string]string{labelPool: p.name}
-	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: p.name,
-		Annotations: map[string]string{v1alpha1.AnnotationsMinSize[0]: fmt.Sprint(low), v1alpha1.AnnotationsMaxSize[0]: fmt.Sprint(high)},
-	}}
-	d.Spec.Replicas = ptr.To(int32(size))
-	d.Spec.Selector.MatchLabels = labels
-	d.Spec.Template.Metadata.Labels = labels
-	d.Spec.Template.Spec.Versions.Kubelet = "1.37.1"
-	w.must(w.admin.Create(w.ctx, d))
-	before := d.DeepCopy()
-	d.Status.NodeTemplate = &v1alpha1.NodeTemplate{Capacity: size2x8(), Allocatable: size2x8(), Labels: labels}
-	w.must(w.admin.Status().Patch(w.ctx, d, client.MergeFrom(before), client.FieldOwner("drover-capacity")))
-	p.owner = &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: p.name}}
-	w.must(w.admin.Create(w.ctx, p.owner))
-	w.pools = append(w.pools, &p)
-	return &p
-}
-
-func size2x8() corev1.ResourceList { return size("2", "8Gi") }
 
 // run lets the world go on for a while.
 func (w *world) run(d time.Duration) {

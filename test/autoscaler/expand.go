@@ -1,0 +1,155 @@
+package autoscaler
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// growth decides which groups grow so that pending pods find a place.
+type growth struct {
+	view   *View
+	memory *memory
+	// atOnce are the groups that are either empty or full.
+	atOnce map[string]bool
+	// balance: groups that are alike grow evenly; ignored are labels, beside those of place, in which they may differ.
+	balance bool
+	ignored []string
+}
+
+// way is how one group, with those that are like it, would help pending pods.
+type way struct {
+	group *GroupView
+	// peers are the groups like it that would help the same pods.
+	peers []*GroupView
+	nodes int
+	pods  []*corev1.Pod
+	// of is how many pods need help.
+	of int
+}
+
+// ways are the groups that help, by their names. None: no pod needs help, or no group can give it.
+func (g growth) ways() []way {
+	left := firstFit(g.view.Pending, standing(g.view, g.memory))
+	if len(left) == 0 {
+		return nil
+	}
+	var out []way
+	for _, group := range sortedByID(g.view.Groups) {
+		if !g.mayGrow(&group) {
+			continue
+		}
+		w := way{group: &group, of: len(left)}
+		room := group.Max - group.Target
+		if g.balance && !g.atOnce[group.ID] {
+			w.peers = g.like(&group, left)
+		}
+		for _, peer := range w.peers {
+			room += peer.Max - peer.Target
+		}
+		if w.nodes, w.pods = pack(left, group.Template, room); len(w.pods) == 0 {
+			continue
+		}
+		if g.atOnce[group.ID] {
+			w.nodes = room
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+func (g growth) mayGrow(group *GroupView) bool {
+	return group.Template != nil && group.Target < group.Max && !g.memory.backedOff(group.ID, g.view.Now)
+}
+
+// like are the other groups with nodes of the same kind that may grow and help the same pods.
+func (g growth) like(group *GroupView, pods []*corev1.Pod) []*GroupView {
+	var out []*GroupView
+	for _, other := range sortedByID(g.view.Groups) {
+		if other.ID != group.ID && g.mayGrow(&other) && alike(group.Template, other.Template, g.ignored) && helpSame(group, &other, pods) {
+			out = append(out, &other)
+		}
+	}
+	return out
+}
+
+func helpSame(a, b *GroupView, pods []*corev1.Pod) bool {
+	return !slices.ContainsFunc(pods, func(p *corev1.Pod) bool {
+		return newBin(a.Template, nil).takes(p) != newBin(b.Template, nil).takes(p)
+	})
+}
+
+// mostHelpful is the way that helps most pods, then the one that needs fewest nodes, then the first; nil: there is none.
+func mostHelpful(ways []way) *way {
+	if len(ways) == 0 {
+		return nil
+	}
+	best := slices.MinFunc(ways, func(a, b way) int {
+		return cmp.Or(cmp.Compare(len(b.pods), len(a.pods)), cmp.Compare(a.nodes, b.nodes))
+	})
+	return &best
+}
+
+// cost is what a way costs in an hour: one of its nodes, and all its pods on nodes that suited them perfectly.
+type cost struct{ node, pods float64 }
+
+// cheapest is the way with the best ratio of what is paid to what is needed; small is the price of a small pod, which
+// evens out ratios of little things. Nodes far from the size that suits a cluster of so many nodes count as dearer. A way
+// of which nobody knows the cost is none: without prices nothing ever grows (CA-C106).
+func cheapest(ways []way, costs map[string]cost, small float64, nodes int) *way {
+	var best *way
+	least := math.Inf(1)
+	for i := range ways {
+		w := &ways[i]
+		c, known := costs[w.group.ID]
+		if !known {
+			continue
+		}
+		ratio := (c.node*float64(w.nodes) + small) / (c.pods + small)
+		cores := w.group.Template.Status.Capacity.Cpu().AsApproximateFloat64()
+		misfit := max(cores/suitable(nodes), suitable(nodes)/cores)
+		if score := ratio * (1 + (misfit-1)*(1-math.Tanh(float64(w.nodes-1)/15))); score < least {
+			best, least = w, score
+		}
+	}
+	return best
+}
+
+// suitable is how many cores the nodes of a cluster of that many should have.
+func suitable(nodes int) float64 {
+	cores := 1.0
+	for _, upTo := range []int{2, 6, 20, 60, 200} {
+		if nodes > upTo {
+			cores *= 2
+		}
+	}
+	return cores
+}
+
+// increases share a way's nodes out: each goes to the smallest of its groups, and none beyond its maximum. Sizes are as they
+// were just asked for.
+func (w way) increases(sizes map[string]int) []Increase {
+	groups := append([]*GroupView{w.group}, w.peers...)
+	now := map[string]int{}
+	for _, g := range groups {
+		now[g.ID] = sizes[g.ID]
+	}
+	for range w.nodes {
+		open := slices.DeleteFunc(slices.Clone(groups), func(g *GroupView) bool { return now[g.ID] >= g.Max })
+		if len(open) == 0 {
+			break
+		}
+		smallest := slices.MinFunc(open, func(a, b *GroupView) int { return cmp.Compare(now[a.ID], now[b.ID]) })
+		now[smallest.ID]++
+	}
+	var out []Increase
+	for _, g := range groups {
+		if delta := now[g.ID] - sizes[g.ID]; delta > 0 {
+			out = append(out, Increase{Group: g.ID, Delta: delta, Reason: fmt.Sprintf("%d of %d pending pods fit there", len(w.pods), w.of)})
+		}
+	}
+	return out
+}

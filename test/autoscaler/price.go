@@ -1,0 +1,78 @@
+package autoscaler
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/drover-project/drover/proto"
+)
+
+// priced is how long the prices that are asked for are for.
+const priced = time.Hour
+
+// nodePrice asks what a node costs from now on; a template stands for the node.
+func (p *provider) nodePrice(ctx context.Context, n *corev1.Node, now time.Time) (float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	answer, err := p.rpc.PricingNodePrice(ctx, &proto.PricingNodePriceRequest{
+		Node: wireNode(n), StartTimestamp: timestamppb.New(now), EndTimestamp: timestamppb.New(now.Add(priced)),
+	})
+	return answer.GetPrice(), named("PricingNodePrice "+n.Name, err)
+}
+
+// podPrice asks what a pod costs from now on.
+func (p *provider) podPrice(ctx context.Context, pod *corev1.Pod, now time.Time) (float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	raw, err := pod.Marshal()
+	if err != nil {
+		return 0, named("PricingPodPrice "+pod.Name, err)
+	}
+	answer, err := p.rpc.PricingPodPrice(ctx, &proto.PricingPodPriceRequest{
+		PodBytes: raw, StartTimestamp: timestamppb.New(now), EndTimestamp: timestamppb.New(now.Add(priced)),
+	})
+	return answer.GetPrice(), named("PricingPodPrice "+pod.Name, err)
+}
+
+// smallPod evens out the ratios of what costs little.
+func smallPod() *corev1.Pod {
+	return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("500Mi"),
+	}}}}}}
+}
+
+// costs asks what each way costs, and what a small pod does. A way of which that fails is left out.
+func (a *Autoscaler) costs(ctx context.Context, now time.Time, ways []way) (map[string]cost, float64) {
+	small, err := a.provider.podPrice(ctx, smallPod(), now)
+	if err != nil {
+		a.o.Log.Error(err, "No price of a small pod")
+	}
+	out := map[string]cost{}
+	for _, w := range ways {
+		c, err := a.costOf(ctx, now, w)
+		if err != nil {
+			a.o.Log.Error(err, "Group has no price and is passed over", "group", w.group.ID)
+			continue
+		}
+		out[w.group.ID] = c
+	}
+	return out, small
+}
+
+func (a *Autoscaler) costOf(ctx context.Context, now time.Time, w way) (c cost, err error) {
+	if c.node, err = a.provider.nodePrice(ctx, w.group.Template, now); err != nil {
+		return c, err
+	}
+	for _, p := range w.pods {
+		price, err := a.provider.podPrice(ctx, p, now)
+		if err != nil {
+			return c, err
+		}
+		c.pods += price
+	}
+	return c, nil
+}
