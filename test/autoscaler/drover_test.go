@@ -1,15 +1,22 @@
 package autoscaler
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -32,8 +39,9 @@ type drover struct {
 	server grpc.ClientConnInterface
 	synced <-chan struct{}
 	failed error
-	// cut: the API server cannot be reached.
-	cut atomic.Bool
+	// cut: the API server cannot be reached. refuses holds which requests it forbids.
+	cut     atomic.Bool
+	refuses atomic.Value
 }
 
 // droverOptions are how a replica is made.
@@ -45,6 +53,7 @@ type droverOptions struct {
 // startDrover starts a replica, to which the client's calls go from now on.
 func (w *world) startDrover(o droverOptions) *drover {
 	d := &drover{user: "drover-" + string(rune('a'+len(w.drovers)))}
+	d.refuses.Store(nobody)
 	connection := w.kube.ConfigOver(severed{d, w.kube.RoundTripper(d.user)})
 	connection.UserAgent = "drover"
 	mgr, err := newManager(connection)
@@ -88,11 +97,32 @@ type severed struct {
 	next http.RoundTripper
 }
 
+// nobody is refused anything.
+func nobody(*http.Request) bool { return false }
+
+func lastOf(path string) string { return path[strings.LastIndex(path, "/")+1:] }
+
+// forbidden is the API server's answer to what is not allowed.
+func forbidden(r *http.Request) (*http.Response, error) {
+	status := apierrors.NewForbidden(schema.GroupResource{Resource: lastOf(r.URL.Path)}, "", errors.New("exceeded quota")).Status()
+	raw, err := json.Marshal(status)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{
+		StatusCode: http.StatusForbidden, Request: r, Header: http.Header{"Content-Type": {runtime.ContentTypeJSON}},
+		Body: io.NopCloser(bytes.NewReader(raw)), ContentLength: int64(len(raw)),
+	}, nil
+}
+
 var errCut = errors.New("connection refused")
 
 func (s severed) RoundTrip(r *http.Request) (*http.Response, error) {
 	if s.d.cut.Load() {
 		return nil, errCut
+	}
+	if refuses, ok := s.d.refuses.Load().(func(*http.Request) bool); ok && refuses(r) {
+		return forbidden(r)
 	}
 	return s.next.RoundTrip(r)
 }
