@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// adoptions is how many servers are marked between two lists: a cluster that is taken over must not wait for them.
+	// adoptions is how many servers are marked between two lists: a cluster that is taken over must not wait for them. When
+	// there are more, the next list comes soon.
 	adoptions = 25
 	// adoptAgain is how long a mark that could not be written is left alone.
 	adoptAgain = 10 * time.Minute
@@ -105,6 +106,7 @@ func (p *project) strangers() []stranger {
 	var found []stranger
 	for id, k := range p.inventory.servers {
 		if len(found) == adoptions {
+			p.kick()
 			break
 		}
 		if k.gone || k.missing || !k.adopted.IsZero() && now.Sub(k.adopted) < adoptAgain {

@@ -66,6 +66,7 @@ func (i *instance) claim(ctx context.Context, p *project, server string, owner t
 	if slices.ContainsFunc(all.Items, func(m v1alpha1.Machine) bool { return m.UID == owner }) {
 		return nil
 	}
+	p.kick()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.inventory.claim(server, owner, i.subject.uid) {
