@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"time"
 
@@ -96,7 +95,7 @@ func (w *World) run(ctx context.Context, p *process) error {
 		return fmt.Errorf("adding the cloud: %w", err)
 	}
 	source := bootstrap.New(bootstrap.Options{
-		Control: mgr, Target: mgr, Clock: now, Rand: rand.Reader, StartupTaint: v1alpha1.DefaultStartupTaint,
+		Control: mgr, Target: mgr, Clock: now, Rand: w.bytes, StartupTaint: v1alpha1.DefaultStartupTaint,
 	})
 	for _, controller := range []interface {
 		SetupWithManager(manager.Manager) error
@@ -105,7 +104,7 @@ func (w *World) run(ctx context.Context, p *process) error {
 			Control: mgr, Target: mgr, Cloud: os, Bootstrap: source, Clock: now, ClusterID: clusterID,
 			StartupTaint: v1alpha1.DefaultStartupTaint, JoinTimeout: 10 * time.Minute, Workers: 1,
 		}),
-		set.New(set.Options{Control: mgr, Clock: now}),
+		set.New(set.Options{Control: mgr, Clock: now, Suffix: w.suffix}),
 		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now}),
 	} {
 		if err := controller.SetupWithManager(mgr); err != nil {

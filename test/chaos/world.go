@@ -31,6 +31,7 @@ type World struct {
 	admin    client.Client
 	turns    *turns
 	random   *rand.Rand
+	bytes    *bytes
 	replicas *appsv1.ReplicaSet
 	others   bystanders
 
@@ -49,10 +50,11 @@ func newWorld(catalog *memory.Catalog, seed uint64) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
+	drawn := newBytes(seed)
 	w := &World{
-		Kube: kube, random: random, turns: newTurns(random), kubelets: map[string]context.CancelFunc{},
+		Kube: kube, random: random, bytes: drawn, turns: newTurns(random), kubelets: map[string]context.CancelFunc{},
 		Cloud: sim.New(sim.Config{
-			Seed: sim.SeedMetaKube, BootTime: 20 * time.Second, DeleteTime: 5 * time.Second,
+			Seed: sim.SeedMetaKube, Random: drawn, BootTime: 20 * time.Second, DeleteTime: 5 * time.Second,
 			Latency: []time.Duration{0, 50 * time.Millisecond, time.Second}[seed%3],
 		}),
 	}

@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -56,5 +57,18 @@ func TestTokensThatEndedAreForgotten(t *testing.T) {
 	}
 	if _, there := c.identity.tokens["old"]; there || len(c.identity.tokens) != 2 {
 		t.Errorf("%d tokens", len(c.identity.tokens))
+	}
+}
+
+func TestIDsFollowFromWhatTheyAreDrawnFrom(t *testing.T) {
+	ids := func(seed byte) string {
+		c := New(Config{Seed: SeedMetaKube, Random: rand.NewChaCha8([32]byte{seed})})
+		return c.AddProject("another", "Default")
+	}
+	if ids(1) != ids(1) {
+		t.Errorf("the same source gives %s and %s", ids(1), ids(1))
+	}
+	if ids(1) == ids(2) {
+		t.Errorf("another source gives %s too", ids(1))
 	}
 }

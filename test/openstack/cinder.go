@@ -113,7 +113,7 @@ func createVolume(c *Cloud, q *request) reply {
 		return novaError(http.StatusRequestEntityTooLarge, text).with("Retry-After", "0")
 	}
 	v := &volume{
-		id: newID(), name: in.Volume.Name, project: q.project(), size: in.Volume.Size, kind: in.Volume.VolumeType, status: "available",
+		id: c.newID(), name: in.Volume.Name, project: q.project(), size: in.Volume.Size, kind: in.Volume.VolumeType, status: "available",
 		created: q.now, metadata: in.Volume.Metadata,
 	}
 	v.image, _ = c.images.get(in.Volume.ImageRef)
@@ -182,7 +182,7 @@ func (c *Cloud) attachDevices(s *server, at time.Time) string {
 			if text := c.overVolumeQuota(s.project, b.VolumeSize); text != "" {
 				return fmt.Sprintf("Build of instance %s aborted: %s", s.id, text)
 			}
-			v = &volume{id: newID(), project: s.project, size: b.VolumeSize, created: at}
+			v = &volume{id: c.newID(), project: s.project, size: b.VolumeSize, created: at}
 			v.image, _ = c.images.get(b.UUID)
 			set(&v.kind, b.VolumeType)
 			c.volumes.rows.put(v.id, v)

@@ -2,14 +2,15 @@ package openstack
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/utils/clock"
 )
 
@@ -41,6 +42,8 @@ type Config struct {
 	ComputeMicroversion string
 	// RateLimits hold per service ("identity", "compute", "network", "image", "volume").
 	RateLimits map[string]RateLimit
+	// Random is what IDs are drawn from, one after another; nil: crypto/rand. It may not fail.
+	Random io.Reader
 	// Seed fills the cloud with what it shall have; see SeedMetaKube.
 	Seed func(*Cloud)
 }
@@ -78,6 +81,9 @@ type Cloud struct {
 func New(cfg Config) *Cloud {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.Random == nil {
+		cfg.Random = rand.Reader
 	}
 	if cfg.TokenTTL == 0 {
 		cfg.TokenTTL = time.Hour
@@ -180,4 +186,10 @@ func (c *Cloud) locked(f func()) {
 	f()
 }
 
-func newID() string { return string(uuid.NewUUID()) }
+// newID gives a UUID. The lock is held, but for the seed's.
+func (c *Cloud) newID() string {
+	var id [16]byte
+	_, _ = io.ReadFull(c.cfg.Random, id[:])
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+}

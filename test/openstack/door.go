@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
 // request is a call as a handler sees it. Handlers run with the lock held.
@@ -193,7 +195,7 @@ func (q *request) finish(r reply) answered {
 	if a.header == nil {
 		a.header = http.Header{}
 	}
-	a.header.Set("X-Openstack-Request-Id", "req-"+newID())
+	a.header.Set("X-Openstack-Request-Id", "req-"+string(uuid.NewUUID()))
 	if !q.now.IsZero() {
 		a.header.Set("Date", q.now.UTC().Format(http.TimeFormat))
 	}

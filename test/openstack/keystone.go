@@ -162,7 +162,7 @@ func issueToken(c *Cloud, q *request) reply {
 	if refused.status != 0 {
 		return refused
 	}
-	t.id = "gAAAAA" + strings.ReplaceAll(newID()+newID()+newID(), "-", "")
+	t.id = "gAAAAA" + strings.ReplaceAll(c.newID()+c.newID()+c.newID(), "-", "")
 	t.issued, t.expires = q.now, q.now.Add(c.cfg.TokenTTL)
 	if !t.ends.IsZero() && t.ends.Before(t.expires) {
 		t.expires = t.ends

@@ -78,7 +78,7 @@ func createAppCredential(c *Cloud, q *request) reply {
 		return keystoneError(http.StatusForbidden, "You are not authorized to perform the requested action: identity:create_application_credential.")
 	}
 	a := &appCredential{
-		ID: strings.ReplaceAll(newID(), "-", ""), name: in.Credential.Name, secret: in.Credential.Secret,
+		ID: strings.ReplaceAll(c.newID(), "-", ""), name: in.Credential.Name, secret: in.Credential.Secret,
 		user: q.token.user, project: q.token.project, roles: q.token.roles,
 	}
 	var ends any
@@ -90,7 +90,7 @@ func createAppCredential(c *Cloud, q *request) reply {
 		a.expires, ends = t, t.Format("2006-01-02T15:04:05.000000")
 	}
 	if a.secret == "" {
-		a.secret = newID()
+		a.secret = c.newID()
 	}
 	c.identity.appCredentials.put(a.ID, a)
 	return reply{status: http.StatusCreated, body: object{{"application_credential", object{

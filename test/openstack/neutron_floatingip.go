@@ -103,7 +103,7 @@ func createFloatingIP(c *Cloud, q *request) reply {
 	if !n.external {
 		return neutronError(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Network %s is not a valid external network.", n.id)
 	}
-	f := &floatingIP{id: newID(), project: q.project(), network: n.id, status: "DOWN", stamps: newStamps(q.now)}
+	f := &floatingIP{id: c.newID(), project: q.project(), network: n.id, status: "DOWN", stamps: newStamps(q.now)}
 	set(&f.description, spec.Description)
 	f.tags = spec.Tags
 	if beyond(c.quotaOf(q.project()).FloatingIPs, c.floatingIPsOf(q.project())+1) {

@@ -69,7 +69,7 @@ func (c *Cloud) defaultGroup(project string, now time.Time) *securityGroup {
 	g := c.newGroup(project, "default", now)
 	g.description = "Default security group"
 	for _, version := range []string{"IPv4", "IPv6"} {
-		g.rules = append(g.rules, &groupRule{id: newID(), stamps: newStamps(now), groupRuleSpec: groupRuleSpec{
+		g.rules = append(g.rules, &groupRule{id: c.newID(), stamps: newStamps(now), groupRuleSpec: groupRuleSpec{
 			Direction: "ingress", EtherType: version, RemoteGroup: &g.id,
 		}})
 	}
@@ -77,9 +77,9 @@ func (c *Cloud) defaultGroup(project string, now time.Time) *securityGroup {
 }
 
 func (c *Cloud) newGroup(project, name string, now time.Time) *securityGroup {
-	g := &securityGroup{id: newID(), name: name, project: project, stamps: newStamps(now)}
+	g := &securityGroup{id: c.newID(), name: name, project: project, stamps: newStamps(now)}
 	for _, version := range []string{"IPv4", "IPv6"} {
-		g.rules = append(g.rules, &groupRule{id: newID(), stamps: newStamps(now), groupRuleSpec: groupRuleSpec{Direction: "egress", EtherType: version}})
+		g.rules = append(g.rules, &groupRule{id: c.newID(), stamps: newStamps(now), groupRuleSpec: groupRuleSpec{Direction: "egress", EtherType: version}})
 	}
 	c.network.groups.put(g.id, g)
 	return g
@@ -186,7 +186,7 @@ func createSecurityGroupRules(c *Cloud, q *request) reply {
 		if beyond(c.quotaOf(q.project()).SecurityGroupRules, len(g.rules)+1) {
 			return overQuota("security_group_rule")
 		}
-		r := &groupRule{id: newID(), stamps: newStamps(q.now), groupRuleSpec: spec}
+		r := &groupRule{id: c.newID(), stamps: newStamps(q.now), groupRuleSpec: spec}
 		g.rules = append(g.rules, r)
 		views = append(views, r.view(g))
 	}

@@ -118,7 +118,7 @@ func (c *Cloud) makePort(q *request, in *portSpec) (*port, reply) {
 	if !known {
 		return nil, networkNotFound(in.NetworkID)
 	}
-	p := &port{id: newID(), project: q.project(), network: n.id, status: "DOWN", portSecurity: true, stamps: newStamps(q.now)}
+	p := &port{id: c.newID(), project: q.project(), network: n.id, status: "DOWN", portSecurity: true, stamps: newStamps(q.now)}
 	p.tags = in.Tags
 	if in.SecurityGroups == nil && (in.PortSecurity == nil || *in.PortSecurity) {
 		p.groups = []string{c.defaultGroup(q.project(), q.now).id}

@@ -305,7 +305,7 @@ func createServerGroup(c *Cloud, q *request) reply {
 	if beyond(c.quotaOf(q.project()).ServerGroups, count+1) {
 		return q.refuse(http.StatusForbidden, "Quota exceeded, too many server groups.")
 	}
-	g := &serverGroup{id: newID(), name: in.Group.Name, project: q.project(), user: q.token.user.ID, policy: policy, perHost: map[string]int{}}
+	g := &serverGroup{id: c.newID(), name: in.Group.Name, project: q.project(), user: q.token.user.ID, policy: policy, perHost: map[string]int{}}
 	c.compute.groups.put(g.id, g)
 	return ok("server_group", g.view(q))
 }

@@ -114,7 +114,7 @@ func createServer(c *Cloud, q *request) reply {
 		}
 	}
 	var first *server
-	reservation := "r-" + newID()[:8]
+	reservation := "r-" + c.newID()[:8]
 	for i := range d.count {
 		s := d.build(i, reservation)
 		if first == nil {
@@ -363,7 +363,7 @@ func (d *draft) checkQuota() reply {
 func (d *draft) build(index int, reservation string) *server {
 	q, spec := d.q, d.spec
 	s := &server{
-		id: newID(), name: spec.Name, project: q.project(), user: q.token.user.ID, created: q.now, updated: q.now, changed: q.now,
+		id: d.c.newID(), name: spec.Name, project: q.project(), user: q.token.user.ID, created: q.now, updated: q.now, changed: q.now,
 		flavor: d.flavor, image: d.image, state: building, task: "scheduling", keyName: spec.KeyName, description: spec.Description,
 		hostname: spec.Hostname, adminPass: spec.AdminPass, metadata: maps.Clone(spec.Metadata), tags: spec.Tags,
 		configDrive: spec.ConfigDrive != nil && *spec.ConfigDrive, diskConfig: "MANUAL", reservation: reservation, group: d.group,
@@ -376,7 +376,7 @@ func (d *draft) build(index int, reservation string) *server {
 		s.hostname = hostname(s.name)
 	}
 	if s.adminPass == "" {
-		s.adminPass = newID()[:12]
+		s.adminPass = d.c.newID()[:12]
 	}
 	if spec.DiskConfig != "" {
 		s.diskConfig = spec.DiskConfig

@@ -52,7 +52,7 @@ func (c *Cloud) AddProject(name, domainName string) string {
 	if p := c.identity.findProject(projectRef{Name: name, Domain: &domainRef{ID: d.ID}}); p != nil {
 		return p.ID
 	}
-	p := &project{ID: strings.ReplaceAll(newID(), "-", ""), Name: name, domain: d}
+	p := &project{ID: strings.ReplaceAll(c.newID(), "-", ""), Name: name, domain: d}
 	c.identity.projects.put(p.ID, p)
 	return p.ID
 }
@@ -66,7 +66,7 @@ func (c *Cloud) domain(name string) domain {
 			return d
 		}
 	}
-	d := domain{ID: strings.ReplaceAll(newID(), "-", ""), Name: name}
+	d := domain{ID: strings.ReplaceAll(c.newID(), "-", ""), Name: name}
 	c.identity.domains = append(c.identity.domains, d)
 	return d
 }
@@ -78,7 +78,7 @@ func (c *Cloud) mustProject(nameOrID string) *project {
 			return p
 		}
 	}
-	p := &project{ID: strings.ReplaceAll(newID(), "-", ""), Name: nameOrID, domain: defaultDomain}
+	p := &project{ID: strings.ReplaceAll(c.newID(), "-", ""), Name: nameOrID, domain: defaultDomain}
 	c.identity.projects.put(p.ID, p)
 	return p
 }
@@ -98,7 +98,7 @@ func (c *Cloud) AddUser(in User) string {
 	if len(roles) == 0 {
 		roles = []string{"member", "reader"}
 	}
-	u := &user{ID: orNew(in.ID), Name: in.Name, password: in.Password, domain: c.domain(in.Domain), roles: map[string][]string{}}
+	u := &user{ID: c.orNew(in.ID), Name: in.Name, password: in.Password, domain: c.domain(in.Domain), roles: map[string][]string{}}
 	for i, name := range in.Projects {
 		p := c.mustProject(name)
 		u.roles[p.ID] = roles
@@ -110,9 +110,9 @@ func (c *Cloud) AddUser(in User) string {
 	return u.ID
 }
 
-func orNew(id string) string {
+func (c *Cloud) orNew(id string) string {
 	if id == "" {
-		return newID()
+		return c.newID()
 	}
 	return id
 }
@@ -124,7 +124,7 @@ func (c *Cloud) AddAppCredential(in AppCredential) (string, error) {
 	for _, u := range c.identity.users.all() {
 		if u.Name == in.User {
 			p := c.mustProject(in.Project)
-			a := &appCredential{ID: orNew(in.ID), name: in.Name, secret: in.Secret, user: u, project: p, roles: u.roles[p.ID]}
+			a := &appCredential{ID: c.orNew(in.ID), name: in.Name, secret: in.Secret, user: u, project: p, roles: u.roles[p.ID]}
 			c.identity.appCredentials.put(a.ID, a)
 			return a.ID, nil
 		}
@@ -136,7 +136,7 @@ func (c *Cloud) AddAppCredential(in AppCredential) (string, error) {
 func (c *Cloud) AddFlavor(f Flavor) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f.ID = orNew(f.ID)
+	f.ID = c.orNew(f.ID)
 	c.compute.flavors.put(f.ID, &f)
 	return f.ID
 }
@@ -152,7 +152,7 @@ func (c *Cloud) RemoveFlavor(id string) {
 func (c *Cloud) AddImage(i Image) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i.ID, i.created = orNew(i.ID), c.clock.Now()
+	i.ID, i.created = c.orNew(i.ID), c.clock.Now()
 	c.images.put(i.ID, &i)
 	return i.ID
 }
@@ -168,7 +168,7 @@ func (c *Cloud) RemoveImage(id string) {
 func (c *Cloud) AddNetwork(in Network) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := &netw{id: orNew(in.ID), name: in.Name, external: in.External, unrouted: in.Unrouted, subnets: []string{}, stamps: newStamps(c.clock.Now())}
+	n := &netw{id: c.orNew(in.ID), name: in.Name, external: in.External, unrouted: in.Unrouted, subnets: []string{}, stamps: newStamps(c.clock.Now())}
 	if in.Project != "" {
 		n.project = c.mustProject(in.Project).ID
 	}
@@ -189,7 +189,7 @@ func (c *Cloud) AddSubnet(in Subnet) (string, error) {
 		return "", fmt.Errorf("adding subnet %q: %w", in.Name, err)
 	}
 	cidr = cidr.Masked()
-	s := &subnet{id: orNew(in.ID), name: in.Name, network: n.id, project: n.project, cidr: cidr, used: map[netip.Addr]bool{}, stamps: newStamps(c.clock.Now())}
+	s := &subnet{id: c.orNew(in.ID), name: in.Name, network: n.id, project: n.project, cidr: cidr, used: map[netip.Addr]bool{}, stamps: newStamps(c.clock.Now())}
 	s.gateway = cidr.Addr().Next()
 	s.first, s.last = s.gateway.Next(), lastHost(cidr)
 	if in.First != "" {
@@ -229,7 +229,7 @@ func (c *Cloud) AddSecurityGroup(project, name string) string {
 func (c *Cloud) AddServerGroup(project, id, name, policy string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g := &serverGroup{id: orNew(id), name: name, project: c.mustProject(project).ID, policy: policy, perHost: map[string]int{}}
+	g := &serverGroup{id: c.orNew(id), name: name, project: c.mustProject(project).ID, policy: policy, perHost: map[string]int{}}
 	c.compute.groups.put(g.id, g)
 	return g.id
 }
@@ -245,7 +245,7 @@ func (c *Cloud) AddKeyPair(userID, name, publicKey string) {
 func (c *Cloud) AddVolumeType(name string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := &volumeType{id: newID(), name: name}
+	t := &volumeType{id: c.newID(), name: name}
 	c.volumes.types.put(t.id, t)
 	return t.id
 }
