@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -46,8 +47,10 @@ type drover struct {
 
 // droverOptions are how a replica is made.
 type droverOptions struct {
-	follower bool
-	guard    time.Duration
+	follower  bool
+	guard     time.Duration
+	prices    types.NamespacedName
+	zeroOrMax bool
 }
 
 // startDrover starts a replica, to which the client's calls go from now on.
@@ -58,7 +61,7 @@ func (w *world) startDrover(o droverOptions) *drover {
 	connection.UserAgent = "drover"
 	mgr, err := newManager(connection)
 	w.must(err)
-	groups := nodegroup.New(nodegroup.Options{Control: mgr, Target: mgr, RestartGuard: o.guard, Clock: unhurried{}})
+	groups := nodegroup.New(nodegroup.Options{Control: mgr, Target: mgr, RestartGuard: o.guard, Prices: o.prices, ZeroOrMax: o.zeroOrMax, Clock: unhurried{}})
 	server, err := autoscale.New(autoscale.Options{Groups: groups, Insecure: true})
 	w.must(err)
 	w.must(mgr.Add(groups))
