@@ -9,12 +9,14 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-project/drover/machines/machine"
 )
 
 // machineOptions are those of the life of Machines, beside the ones that the whole binary knows.
 type machineOptions struct {
+	name                string
 	volumeDetachTimeout time.Duration
 	drainWorkers        int
 	startupConditions   []string
@@ -26,6 +28,7 @@ func defaultMachines() machineOptions {
 }
 
 func (o *machineOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.name, "name", o.name, "value that the label machine.k8s.io/controller of a Machine must have for drover to look after it; Machines with another are left alone until they are deleted. Empty: those without the label")
 	f.DurationVar(&o.volumeDetachTimeout, "volume-detach-timeout", o.volumeDetachTimeout, "how long the volumes of evicted pods may take to be detached before their server is deleted; 0: they are not waited for")
 	f.IntVar(&o.drainWorkers, "drain-workers", o.drainWorkers, "nodes drained at a time")
 	f.StringSliceVar(&o.startupConditions, "startup-conditions", o.startupConditions, "conditions of a node, beside Ready, that must be True before it loses the startup taint")
@@ -34,6 +37,9 @@ func (o *machineOptions) addFlags(f *pflag.FlagSet) {
 
 func (o *machineOptions) validate() error {
 	var errs []error
+	if wrong := validation.IsValidLabelValue(o.name); len(wrong) > 0 {
+		errs = append(errs, fmt.Errorf("--name %q: no label has such a value: %s", o.name, strings.Join(wrong, "; ")))
+	}
 	if o.volumeDetachTimeout < 0 {
 		errs = append(errs, fmt.Errorf("--volume-detach-timeout %v is negative", o.volumeDetachTimeout))
 	}
@@ -56,6 +62,7 @@ func (o *options) machinesInto(into *machine.Options) {
 		}
 		return d
 	}
+	into.Name = o.machines.name
 	into.StartupTaint, into.JoinTimeout, into.Workers = o.startupTaint, o.joinTimeout, o.workers
 	into.DrainTimeout, into.VolumeDetachTimeout = never(o.drainTimeout), never(o.machines.volumeDetachTimeout)
 	into.DrainWorkers = o.machines.drainWorkers

@@ -223,7 +223,7 @@ func TestCrew(t *testing.T) {
 			}
 		}
 	})
-	t.Run("MCM-67 CAPI-41 a drain that hangs holds up neither who asks nor the drains of others", func(t *testing.T) {
+	t.Run("MCM-67 a drain that hangs holds up neither who asks nor the drains of others", func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		w := newWard(t)

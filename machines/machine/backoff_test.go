@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -26,4 +27,48 @@ func TestAFailureWhoseStatusWriteWasLostIsShownByTheNextPass(t *testing.T) {
 	if got := b.unwritten(m); got != nil {
 		t.Errorf("once it is shown: got %v", got)
 	}
+}
+
+func TestHowLongAMachineWaitsAfterAFailureOfItsOwn(t *testing.T) {
+	start := time.Unix(0, 0)
+	for _, tt := range []struct {
+		class       fault.Class
+		first, most time.Duration
+	}{
+		{fault.Transient, 2 * time.Second, time.Minute},
+		{fault.Conflict, 2 * time.Second, time.Minute},
+		{fault.Auth, 2 * time.Second, 5 * time.Minute},
+		{fault.Unknown, 2 * time.Second, 5 * time.Minute},
+		{fault.Invalid, 30 * time.Second, 5 * time.Minute},
+	} {
+		t.Run("MCM-38 it doubles, with a cap, and one Machine's is not another's: "+string(tt.class), func(t *testing.T) {
+			b, now := newBackoff(), start
+			for want := tt.first; ; want = min(2*want, tt.most) {
+				err := fault.New(tt.class, fault.CodeUnknown, "no")
+				got := b.failed("u", err, now)
+				if got != want || b.failed("u", err, now.Add(want-1)) != 1 {
+					t.Fatalf("waits %v, want %v", got, want)
+				}
+				if other := b.failed(types.UID(now.String()), err, now); other != tt.first {
+					t.Fatalf("another Machine waits %v, want %v", other, tt.first)
+				}
+				if now = now.Add(want); want == tt.most && now.After(start.Add(time.Hour)) {
+					return
+				}
+			}
+		})
+	}
+	t.Run("MCM-38 a failure of another kind begins anew, and a success ends it", func(t *testing.T) {
+		b := newBackoff()
+		b.failed("u", fault.New(fault.Invalid, fault.CodeInvalidSpec, "no"), start)
+		if got := b.failed("u", fault.New(fault.Transient, fault.CodeCloudUnavailable, "no"), start.Add(time.Minute)); got != 2*time.Second {
+			t.Errorf("waits %v", got)
+		}
+		b.forget("u")
+		m := &v1alpha1.Machine{}
+		m.UID = "u"
+		if until := b.until(m, start); !until.IsZero() {
+			t.Errorf("waits until %v", until)
+		}
+	})
 }

@@ -26,13 +26,14 @@ func (b *bench) late() {
 	b.pass()
 }
 
-func (b *bench) set() *v1alpha1.MachineSet {
+// pool is the deployment.
+func (b *bench) pool() *v1alpha1.MachineDeployment {
 	b.t.Helper()
-	set := &v1alpha1.MachineSet{}
-	if err := b.memory.client.Get(b.t.Context(), client.ObjectKey{Namespace: "ns", Name: "set"}, set); err != nil {
+	d := &v1alpha1.MachineDeployment{}
+	if err := b.memory.client.Get(b.t.Context(), client.ObjectKey{Namespace: "ns", Name: "pool"}, d); err != nil {
 		b.t.Fatal(err)
 	}
-	return set
+	return d
 }
 
 func TestConsoleOfAServerThatDoesNotJoin(t *testing.T) {
@@ -71,18 +72,18 @@ func TestConsoleOfAServerThatDoesNotJoin(t *testing.T) {
 }
 
 func TestJoinsThatKeepFailing(t *testing.T) {
-	b := newBench(t, owned)
+	b := newBench(t, deployed)
 	second := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "n", UID: "v"}, Spec: v1alpha1.MachineSpec{Versions: v1alpha1.MachineVersionInfo{Kubelet: "1.37.1"}}}
 	third := second.DeepCopy()
 	third.Name, third.UID = "o", "w"
 	for _, m := range []*v1alpha1.Machine{second, third} {
-		owned(m)
+		deployed(m)
 		b.create(m)
 	}
 	b.late()
-	t.Run("CAPI-26 CAPI-25 the Machine is replaced, and its set remembers", func(t *testing.T) {
-		if b.read().DeletionTimestamp == nil || b.set().Status.RecentJoins != "f" {
-			t.Errorf("%+v, joins %q", b.read(), b.set().Status.RecentJoins)
+	t.Run("CAPI-26 CAPI-25 the Machine is replaced, and its group remembers", func(t *testing.T) {
+		if b.read().DeletionTimestamp == nil || b.pool().Status.RecentJoins != "f" {
+			t.Errorf("%+v, joins %q", b.read(), b.pool().Status.RecentJoins)
 		}
 	})
 	t.Run("CAPI-26 of the next ones only one is tried, also by a fresh process", func(t *testing.T) {
@@ -105,8 +106,8 @@ func TestJoinsThatKeepFailing(t *testing.T) {
 		b.pass()
 		b.key = client.ObjectKeyFromObject(third)
 		b.pass()
-		if b.set().Status.RecentJoins != "fj" || b.read().Spec.ProviderID == nil {
-			t.Errorf("joins %q, %+v", b.set().Status.RecentJoins, b.read().Status)
+		if b.pool().Status.RecentJoins != "fj" || b.read().Spec.ProviderID == nil {
+			t.Errorf("joins %q, %+v", b.pool().Status.RecentJoins, b.read().Status)
 		}
 	})
 }

@@ -39,6 +39,9 @@ type Options struct {
 	Clock           clock.PassiveClock
 	// ClusterID is in the mark of cloud resources; it is named when something may be left behind.
 	ClusterID string
+	// Name is what a Machine's label machine.k8s.io/controller must say for it to be looked after here; who bears another is
+	// left alone until it is deleted.
+	Name string
 	// Lease is looked at before each thing that is made in the cloud. nil: it is always fresh.
 	Lease cloud.Lease
 	// StartupTaint is the key of the taint (NoSchedule) that a node registers with and loses once it is Ready; empty:

@@ -22,11 +22,13 @@ const unreachableAfter = 5 * time.Minute
 // facts are what the table decides by. The later ones become true in the course of a pass.
 type facts struct {
 	paused, deleting, initializing, force bool
+	// elsewhere: the Machine is another program's to look after.
+	elsewhere bool
 	// finalizers: all that a living Machine must bear are there. anyFinalizer: one of ours is.
 	finalizers, anyFinalizer        bool
 	serverFinalizer, cloudFinalizer bool
-	// owned: a set controls the Machine and would replace it.
-	owned bool
+	// owned: a set controls the Machine and would replace it. deployed: the set has a deployment.
+	owned, deployed bool
 	// named: spec.providerID is recorded. hadServer: something says that a server was made once.
 	named, hadServer bool
 	// joined: status.nodeRef is recorded.
@@ -87,6 +89,11 @@ func ofMachine(m *v1alpha1.Machine) facts {
 	return f
 }
 
+// leftAlone: nothing is looked up for the Machine, and nothing written.
+func (f *facts) leftAlone() bool {
+	return f.paused || f.elsewhere && !f.deleting || f.deleting && !f.anyFinalizer
+}
+
 func paused(m *v1alpha1.Machine) bool {
 	_, ours := m.Annotations[v1alpha1.AnnotationPaused]
 	_, capi := m.Annotations[v1alpha1.AnnotationPausedCAPI]
@@ -97,7 +104,8 @@ func paused(m *v1alpha1.Machine) bool {
 func (r *Reconciler) observe(ctx context.Context, p *pass) error {
 	p.facts = ofMachine(p.m)
 	f := &p.facts
-	if f.paused || f.deleting && !f.anyFinalizer {
+	f.elsewhere = p.m.Labels[v1alpha1.LabelController] != r.Name
+	if f.leftAlone() {
 		return nil
 	}
 	r.observeCloud(ctx, p)
@@ -197,6 +205,7 @@ func (r *Reconciler) observeGroup(ctx context.Context, p *pass) error {
 	if p.group, err = r.groupOf(ctx, p.m); err != nil {
 		return err
 	}
+	_, f.deployed = p.group.holder.(*v1alpha1.MachineDeployment)
 	p.timeouts, p.wrong = r.timeoutsOf(p.m, p.group)
 	now := r.Clock.Now()
 	f.backingOff = r.backoff.until(p.m, now).After(now)

@@ -31,6 +31,8 @@ type fakeCloud struct {
 	// refusal is what DeleteServer answers; held is what Observe says while servers are gone.
 	refusal *fault.Error
 	held    string
+	// slow: servers take their time to be deleted.
+	slow bool
 	// unreleased: ports are still being deleted.
 	unreleased bool
 	// console is what the servers' consoles show.
@@ -187,7 +189,7 @@ func (i *fakeInstance) DeleteServer(context.Context) error {
 	if i.cloud.refusal != nil {
 		return i.cloud.refusal
 	}
-	if s := i.cloud.servers[i.machine.UID]; s != nil && s.exists {
+	if s := i.cloud.servers[i.machine.UID]; s != nil && s.exists && !i.cloud.slow {
 		s.exists = false
 		i.cloud.onGone(s.ID)
 		i.cloud.changes <- s.key

@@ -175,15 +175,18 @@ func TestDrainDeadline(t *testing.T) {
 	})
 }
 
+// attach has a volume attached to the Machine's node.
+func (b *bench) attach(volume string) *storagev1.VolumeAttachment {
+	b.t.Helper()
+	a := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "m", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume}}}
+	b.create(a)
+	return a
+}
+
 func TestVolumeWait(t *testing.T) {
-	attach := func(b *bench) *storagev1.VolumeAttachment {
-		a := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "m", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: ptr.To("pv-1")}}}
-		b.create(a)
-		return a
-	}
 	t.Run("MC-61 CAPI-37 the server stays while volumes are being detached, and the condition names them", func(t *testing.T) {
 		b := joined(t, nil)
-		a := attach(b)
+		a := b.attach("pv-1")
 		b.end()
 		b.pass()
 		if c := b.deleting(); c.Reason != "WaitingForVolumes" || !strings.Contains(c.Message, "pv-1") || b.cloud.count("DeleteServer") != 0 {
@@ -198,7 +201,7 @@ func TestVolumeWait(t *testing.T) {
 	})
 	t.Run("MC-61 five minutes at most, whoever restarts", func(t *testing.T) {
 		b := joined(t, nil)
-		attach(b)
+		b.attach("pv-1")
 		b.end()
 		b.pass()
 		b.wait(5*time.Minute - time.Second)
@@ -219,8 +222,7 @@ func TestDeadNode(t *testing.T) {
 	t.Run("CAPI-39 MCM-56 its pods are not waited for, and it is out of service once its server is gone", func(t *testing.T) {
 		b := joined(t, nil)
 		b.create(stubborn("p"))
-		a := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "m", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: ptr.To("pv-1")}}}
-		b.create(a)
+		a := b.attach("pv-1")
 		n := b.node()
 		n.Status.Conditions[0].Status = corev1.ConditionUnknown // since long ago, by the API server's clock
 		if err := b.memory.client.Status().Update(t.Context(), n); err != nil {

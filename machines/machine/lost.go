@@ -18,14 +18,17 @@ func (r *Reconciler) loseServer(ctx context.Context, p *pass) (bool, error) {
 	return false, r.abandon(ctx, p)
 }
 
-// giveUp ends the waiting for a server that has not become a node in time. The Machine of a set is replaced; one without
-// waits on, marked Failed (MC-57).
+// giveUp ends the waiting for a server that has not become a node in time. The Machine of a deployment is replaced; one
+// without an owner, or of a bare set, waits on, marked Failed (MC-57).
 func (r *Reconciler) giveUp(ctx context.Context, p *pass) (bool, error) {
 	p.failure = fault.New(fault.Invalid, fault.CodeJoinTimeout, "server %s has not become a node within %v", p.facts.cloud.Server.ID, p.timeouts.join)
 	if r.keepConsole(ctx, p) {
 		if err := r.settlesJoin(ctx, p, false); err != nil {
 			return false, err
 		}
+	}
+	if !p.facts.deployed {
+		return false, nil
 	}
 	return false, r.abandon(ctx, p)
 }

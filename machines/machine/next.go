@@ -40,6 +40,7 @@ const (
 // Reasons, as conditions show them.
 const (
 	reasonPaused          = "Paused"
+	reasonElsewhere       = "AnotherControllers"
 	reasonInitializers    = "WaitingForInitializers"
 	reasonNotSynced       = "CloudNotSynced"
 	reasonServerUnknown   = "ServerUnknown"
@@ -94,6 +95,8 @@ func next(f *facts) decision {
 		return decision{rest, reasonPaused}
 	case f.deleting:
 		return nextOfDeletion(f)
+	case f.elsewhere:
+		return decision{rest, reasonElsewhere}
 	case !f.finalizers:
 		return decision{addFinalizers, reasonCreating}
 	case f.cloudErr != nil && f.joined && f.node != nil && !f.synced:

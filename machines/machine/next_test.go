@@ -49,6 +49,9 @@ func TestNext(t *testing.T) {
 		want   decision
 	}{
 		{"a paused Machine is left alone", going, func(f *facts) { f.paused = true }, decision{rest, reasonPaused}},
+		{"MC-79 a Machine whose label names another program is left alone", fresh, func(f *facts) { f.elsewhere, f.finalizers = true, false }, decision{rest, reasonElsewhere}},
+		{"MC-79 also when it has a node", healthy, func(f *facts) { f.elsewhere, f.synced = true, false }, decision{rest, reasonElsewhere}},
+		{"MC-79 and its deletion works", going, func(f *facts) { f.drained, f.elsewhere = true, true }, decision{deleteServer, reasonDeletingServer}},
 		{"MC-39 finalizers come before anything else", fresh, func(f *facts) { f.finalizers = false }, decision{addFinalizers, reasonCreating}},
 		{"MC-48 an unusable spec fails with its code", fresh, func(f *facts) { f.cloudErr = fault.New(fault.Invalid, fault.CodeInvalidSpec, "") }, decision{fail, "InvalidSpec"}},
 		{"nothing is made before the inventory is complete", fresh, func(f *facts) { f.cloud.Synced = false }, decision{wait, reasonNotSynced}},

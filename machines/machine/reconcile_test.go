@@ -64,6 +64,15 @@ type bench struct {
 	machine *machine.Reconciler
 	key     client.ObjectKey
 	patches patches
+	// undeletable is what the API server answers to every deletion.
+	undeletable error
+}
+
+func (b *bench) delete(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+	if b.undeletable != nil {
+		return b.undeletable
+	}
+	return c.Delete(ctx, o, opts...)
 }
 
 // patches counts the patches of each kind, and those that changed nothing.
@@ -116,13 +125,16 @@ func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 	if change != nil {
 		change(m)
 	}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(m, &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set", UID: "s"}}).
+	bare := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set", UID: "s"}}
+	pool := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pool", UID: "p"}}
+	ofPool := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pool-1", UID: "p1", OwnerReferences: []metav1.OwnerReference{ownedBy("MachineDeployment", pool)}}}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(m, bare, pool, ofPool).
 		WithStatusSubresource(&v1alpha1.MachineSet{}, &v1alpha1.MachineDeployment{})
 	machine.WithIndexes(func(o client.Object, name string, key client.IndexerFunc) { builder.WithIndex(o, name, key) })
 	builder.WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })
 	b := &bench{t: t, cloud: newFakeCloud(), clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), key: client.ObjectKeyFromObject(m)}
 	b.cloud.created = b.clock.Now
-	builder.WithInterceptorFuncs(interceptor.Funcs{Patch: b.patches.patch})
+	builder.WithInterceptorFuncs(interceptor.Funcs{Patch: b.patches.patch, Delete: b.delete})
 	b.memory = &memory{client: builder.Build(), events: events.NewFakeRecorder(1000), config: &rest.Config{Host: api.URL, TLSClientConfig: rest.TLSClientConfig{CAData: []byte("ca")}}}
 	b.restart()
 	return b
@@ -152,8 +164,18 @@ func (b *bench) read() *v1alpha1.Machine {
 	return m
 }
 
+func ownedBy(kind string, o metav1.Object) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: "cluster.k8s.io/v1alpha1", Kind: kind, Name: o.GetName(), UID: o.GetUID(), Controller: ptr.To(true)}
+}
+
+// owned gives a Machine to a bare set.
 func owned(m *v1alpha1.Machine) {
-	m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "cluster.k8s.io/v1alpha1", Kind: "MachineSet", Name: "set", UID: "s", Controller: ptr.To(true)}}
+	m.OwnerReferences = []metav1.OwnerReference{ownedBy("MachineSet", &metav1.ObjectMeta{Name: "set", UID: "s"})}
+}
+
+// deployed gives a Machine to a deployment's set.
+func deployed(m *v1alpha1.Machine) {
+	m.OwnerReferences = []metav1.OwnerReference{ownedBy("MachineSet", &metav1.ObjectMeta{Name: "pool-1", UID: "p1"})}
 }
 
 func TestStandingQuotaError(t *testing.T) {
@@ -307,7 +329,8 @@ func TestJoinTimeout(t *testing.T) {
 		change  func(*v1alpha1.Machine)
 		deleted bool
 	}{
-		{"MC-57 CAPI-25 MCM-29 MCM-39 the Machine of a set is replaced, counted from its server's creation", owned, true},
+		{"MC-57 CAPI-25 MCM-29 MCM-39 the Machine of a deployment is replaced, counted from its server's creation", deployed, true},
+		{"MC-57 a Machine of a bare set is marked Failed only", owned, false},
 		{"MC-57 a Machine without an owner is marked Failed only", nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -322,7 +345,7 @@ func TestJoinTimeout(t *testing.T) {
 			b.clock.SetTime(b.clock.Now().Add(time.Second))
 			b.pass()
 			m := b.read()
-			if (m.DeletionTimestamp != nil) != tt.deleted || ptr.Deref(m.Status.ErrorReason, "") != "JoinTimeout" {
+			if (m.DeletionTimestamp != nil) != tt.deleted || ptr.Deref(m.Status.ErrorReason, "") != "JoinTimeout" || !tt.deleted && *m.Status.Phase != v1alpha1.PhaseFailed {
 				t.Errorf("machine %+v", m)
 			}
 		})

@@ -62,7 +62,7 @@ func (r *Reconciler) persist(ctx context.Context, p *pass) error {
 // conclude derives the whole status from what the pass has found.
 func (r *Reconciler) conclude(p *pass) {
 	f := &p.facts
-	if f.paused || f.deleting && !f.anyFinalizer {
+	if f.leftAlone() {
 		return
 	}
 	c := conditions{machine: p.m, now: metav1.NewTime(r.Clock.Now())}

@@ -24,6 +24,9 @@ const (
 	AnnotationSkipEviction = "kubermatic.io/skip-eviction"
 	// AnnotationInitializers, on a Machine, non-empty: no server is made yet.
 	AnnotationInitializers = "machine-controller.kubermatic.io/initializers"
+	// LabelController, on a Machine: which program's it is, by the name that was given to that one; empty: drover's, unless
+	// drover was given a name too (--name).
+	LabelController = "machine.k8s.io/controller"
 	// AnnotationBypassImmutable, on a Machine, "true": the admission policy lets its spec change.
 	AnnotationBypassImmutable = "kubermatic.io/bypass-no-spec-mutation-requirement"
 	// AnnotationPriority, on a Machine, a whole number, default 3: among the Machines of a shrinking set the lowest goes
