@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/rollout"
 )
 
 // group is one node group with everything that is answered about it. It does not change.
@@ -21,9 +20,13 @@ type group struct {
 	// min, max and target are as the object says now.
 	min, max, target int32
 
-	members []*member
+	// members are by name; marks says of each, in the same order, what is asked most often.
+	members roster
+	marks   []mark
 	// hidden says why a Machine counts for nothing, by UID.
 	hidden map[types.UID]hiding
+	// queue is who goes next when there are too many.
+	queue queue
 	// gap is how many units of the size have no Machine.
 	gap int32
 	// rolling: Machines of an older template are being replaced, so that a gap may be held open on purpose.
@@ -31,6 +34,7 @@ type group struct {
 	// awaited is how many units have no node and no error; coming counts those too whose node takes no pods yet.
 	awaited, coming int32
 
+	// instances are those of the members, in the same order, and after them those of units without a Machine.
 	instances []Instance
 	template  []byte
 	options   override
@@ -40,38 +44,31 @@ type group struct {
 	debug string
 }
 
-// hiding is why a Machine is hidden from the autoscaler.
-type hiding string
-
-const (
-	// hiddenListed: it is named in spec.removals.
-	hiddenListed hiding = "listed for removal"
-	// hiddenDeleting: it is being deleted.
-	hiddenDeleting hiding = "being deleted"
-	// hiddenSurplus: there are more Machines than the size says, and it is one of those that go.
-	hiddenSurplus hiding = "surplus"
-)
-
-// assemble decides what is answered about one group.
-func (s *Snapshot) assemble(o *owner) *group {
+// assemble decides what is answered about one group. What the version before says of members to which nothing has happened
+// is taken over; nil when there is none.
+func (s *Snapshot) assemble(o *owner, before *group) (*group, turnover) {
 	g := &group{id: o.id, owner: o, hidden: map[types.UID]hiding{}, frozen: o.frozen()}
 	bounds, err := v1alpha1.ParseBounds(o.GetAnnotations())
 	g.refusal = s.refusalOf(o, bounds, err)
 	g.min, g.max, g.target = bounds.Min, bounds.Max, desired(o, bounds)
-	sets := s.index.setsIn(o)
-	for _, set := range sets {
-		g.members = append(g.members, s.index.membersOf(s.index.machinesOf.get(string(set.UID)))...)
+	if before != nil && before.owner.Object == o.Object {
+		g.template, g.options = before.template, before.options
+	} else {
+		g.template, g.options = templateNode(o), readOptions(o.GetAnnotations())
 	}
-	slices.SortFunc(g.members, func(a, b *member) int { return cmp.Compare(a.machine.Name, b.machine.Name) })
+	if before == nil {
+		before = &group{owner: o}
+	}
+	sets := s.index.setsIn(o)
 	newest := newestSet(sets)
-	g.hideGoing(sets)
-	g.rolling = g.replacing(newest)
-	g.hideSurplus(newest)
-	s.list(g)
-	g.template = templateNode(o)
-	g.options = readOptions(o.GetAnnotations())
+	g.members = s.index.rosterOf(sets)
+	l := lineUp(before.members, g.members)
+	g.rolling = s.replacing(o, sets, newest)
+	g.hideGoing(s.index, sets, before, l)
+	g.hideSurplus(newest, before, l)
+	changed := s.list(g, before, l)
 	g.debug = g.describe()
-	return g
+	return g, changed
 }
 
 // refusalOf says why an object is not a node group; empty when it is one (CA-C17, C18).
@@ -103,86 +100,12 @@ func desired(o *owner, bounds v1alpha1.Bounds) int32 {
 	return 1
 }
 
-// hideGoing hides what is listed for removal, by UID, in the group's object or in a set of it, and what is being deleted.
-func (g *group) hideGoing(sets []*v1alpha1.MachineSet) {
-	listed := map[types.UID]bool{}
-	for _, r := range g.owner.removals {
-		listed[r.UID] = true
-	}
-	for _, set := range sets {
-		for _, r := range set.Spec.Removals {
-			listed[r.UID] = true
-		}
-	}
-	for _, m := range g.members {
-		switch {
-		case listed[m.machine.UID]:
-			g.hidden[m.machine.UID] = hiddenListed
-		case !m.machine.DeletionTimestamp.IsZero():
-			g.hidden[m.machine.UID] = hiddenDeleting
-		}
-	}
-}
-
-// hideSurplus hides as many living Machines as there are beyond the size, those first that are only promises: so an
-// update that hangs on a new Machine never costs a node that works, and nothing that comes late is taken for a failed
-// scale-up. Then come Machines of an older template, then the order in which a set shrinks.
-func (g *group) hideSurplus(newest *v1alpha1.MachineSet) {
-	living := g.living()
-	g.gap = max(0, g.target-int32(len(living)))
-	surplus := len(living) - int(g.target)
-	if surplus <= 0 {
-		return
-	}
-	facts := make([]rollout.MachineFacts, 0, len(living))
-	byUID := make(map[types.UID]*member, len(living))
-	for _, m := range living {
-		facts = append(facts, m.facts())
-		byUID[m.machine.UID] = m
-	}
-	order := map[types.UID]int{}
-	for i, m := range rollout.Unfulfilled(facts) {
-		order[m.UID] = i - len(living)
-	}
-	for i, m := range rollout.DeletionOrder(facts, policyOf(newest), nil) {
-		if _, promised := order[m.UID]; !promised {
-			order[m.UID] = i
-		}
-	}
-	slices.SortStableFunc(living, func(a, b *member) int {
-		return cmp.Or(
-			compareBool(a.registered(), b.registered()),
-			compareBool(a.of(newest), b.of(newest)),
-			cmp.Compare(order[a.machine.UID], order[b.machine.UID]),
-		)
-	})
-	for _, m := range living[:surplus] {
-		g.hidden[m.machine.UID] = hiddenSurplus
-	}
-}
-
-// living are the members that are neither listed nor being deleted.
-func (g *group) living() []*member {
-	var living []*member
-	for _, m := range g.members {
-		if h := g.hidden[m.machine.UID]; h == "" || h == hiddenSurplus {
-			living = append(living, m)
-		}
-	}
-	return living
-}
-
-// facts tells package rollout what is known of the member.
-func (m *member) facts() rollout.MachineFacts {
-	f := rollout.Facts(m.machine, 0, m.machine.CreationTimestamp.Time)
-	f.NodeRegistered = m.node != nil
-	return f
-}
-
 // replacing tells whether Machines of an older template are being replaced. With OnDelete, or paused, nobody holds back
 // anything.
-func (g *group) replacing(newest *v1alpha1.MachineSet) bool {
-	return g.owner.rolls && slices.ContainsFunc(g.members, func(m *member) bool { return !m.of(newest) })
+func (s *Snapshot) replacing(o *owner, sets []*v1alpha1.MachineSet, newest *v1alpha1.MachineSet) bool {
+	return o.rolls && slices.ContainsFunc(sets, func(set *v1alpha1.MachineSet) bool {
+		return set != newest && len(s.index.rosters.get(string(set.UID))) > 0
+	})
 }
 
 // of tells whether the member belongs to that set.

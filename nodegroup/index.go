@@ -3,12 +3,14 @@ package nodegroup
 import (
 	"cmp"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/rollout"
 )
 
 // member is a Machine, and its Node when that has registered. It does not change.
@@ -20,7 +22,29 @@ type member struct {
 	node *corev1.Node
 	// providerID is the Node's, to the letter; empty while it has none, or one that another Machine's Node bears too.
 	providerID string
+	// known is what package rollout is told of it.
+	known rollout.MachineFacts
+	// place is what its spec asks the cloud for.
+	place func() place
 }
+
+func newMember(m *v1alpha1.Machine) *member {
+	return &member{
+		machine: m, set: parentOf(m), known: rollout.Facts(m, 0, m.CreationTimestamp.Time),
+		place: sync.OnceValue(func() place { return placeOf(m) }),
+	}
+}
+
+// on is the member with that Node.
+func (m *member) on(node *corev1.Node, providerID string) *member {
+	next := *m
+	next.node, next.providerID = node, providerID
+	next.known.NodeRegistered = node != nil
+	return &next
+}
+
+// facts tells package rollout what is known of the member.
+func (m *member) facts() rollout.MachineFacts { return m.known }
 
 // registered tells whether the autoscaler can know the member's Node: the Node bears a provider ID (CA-C41, C42).
 func (m *member) registered() bool { return m.providerID != "" }
@@ -49,8 +73,9 @@ type index struct {
 	sets        table[*v1alpha1.MachineSet]
 	groupIDs    table[string]
 	setsByUID   table[*v1alpha1.MachineSet]
-	// setsOf are the UIDs of the sets of a deployment's UID; machinesOf those of the Machines of a set's.
-	setsOf, machinesOf table[names]
+	// setsOf are the UIDs of the sets of a deployment's UID; rosters the Machines of a set's.
+	setsOf  table[names]
+	rosters table[roster]
 
 	// members are by UID of their Machine, nodes by name.
 	members table[*member]
@@ -171,6 +196,15 @@ func (ix *index) ownerOf(id string) *owner {
 		return setOwner(s)
 	}
 	return nil
+}
+
+// rosterOf are the members of some sets.
+func (ix *index) rosterOf(sets []*v1alpha1.MachineSet) roster {
+	lists := make([]roster, 0, len(sets))
+	for _, s := range sets {
+		lists = append(lists, ix.rosters.get(string(s.UID)))
+	}
+	return merged(lists)
 }
 
 // setsIn are the sets of a group.

@@ -11,42 +11,125 @@ import (
 // (CA-C55). The autoscaler itself shows three.
 const messagesPerGroup = 1000
 
+// turnover are the ids of instances that a group shows no longer, and of those that it shows from now on.
+type turnover struct{ gone, come []string }
+
+// moved notes that one id has taken the place of another; empty for none.
+func (t *turnover) moved(from, to string) {
+	if from == to {
+		return
+	}
+	if from != "" {
+		t.gone = append(t.gone, from)
+	}
+	if to != "" {
+		t.come = append(t.come, to)
+	}
+}
+
 // list says what the autoscaler is shown of a group: hidden Machines as Deleting, the others as Running or Creating, and
 // a placeholder for each unit that has no Machine. Those that are not Deleting are as many as the target size says (CA-C38,
 // C39).
-func (s *Snapshot) list(g *group) {
+func (s *Snapshot) list(g, before *group, l lineup) turnover {
+	var changed turnover
 	g.instances = make([]Instance, 0, len(g.members)+int(g.gap))
-	errors := 0
-	for _, m := range g.members {
-		i := Instance{ID: m.id(g.id), State: Creating}
-		switch {
-		case g.hidden[m.machine.UID] != "":
-			i.State = Deleting
-		case m.registered():
-			i.State = Running
-		default:
-			i.Error = s.failure(g, m)
+	failures := 0
+	for i := range g.members {
+		var old Instance
+		if l.was[i] != nobody {
+			old = before.instances[l.was[i]]
 		}
-		if i.Error != nil {
-			if errors++; errors > messagesPerGroup {
-				i.Error.Message = ""
+		next := old
+		if !g.stays(i, l, before) {
+			next = s.instanceOf(g, i)
+			changed.moved(old.ID, next.ID)
+		} else {
+			g.marks[i] |= before.marks[l.was[i]] & (markAwaited | markComing | markPlain)
+		}
+		if next.Error != nil {
+			if failures++; failures > messagesPerGroup {
+				next.Error.Message = ""
 			}
-		} else if i.State == Creating {
-			g.awaited++
 		}
-		if i.State != Deleting && i.Error == nil && !m.usable(s.startup) {
-			g.coming++
+		g.awaited += g.marks[i].one(markAwaited)
+		g.coming += g.marks[i].one(markComing)
+		g.instances = append(g.instances, next)
+	}
+	for _, at := range l.gone {
+		changed.moved(before.instances[at].ID, "")
+	}
+	g.listUnits(before, &changed)
+	return changed
+}
+
+// one is 1 when the mark is there.
+func (m mark) one(of mark) int32 {
+	if m&of != 0 {
+		return 1
+	}
+	return 0
+}
+
+// stays tells whether the instance of a member is what it was.
+func (g *group) stays(i int, l lineup, before *group) bool {
+	if !l.same(i, g.members[i]) {
+		return false
+	}
+	was := before.marks[l.was[i]]
+	if was&markPlain == 0 || (was^g.marks[i])&markHidden != 0 {
+		return false
+	}
+	return was&markAwaited == 0 || len(g.owner.backoffs) == 0
+}
+
+// instanceOf is what the autoscaler is shown of the member at a place.
+func (s *Snapshot) instanceOf(g *group, at int) Instance {
+	m := g.members[at]
+	i := Instance{ID: m.id(g.id), State: Creating}
+	switch {
+	case g.marks[at]&markHidden != 0:
+		i.State = Deleting
+		g.marks[at] |= markPlain
+		return i
+	case m.registered():
+		i.State = Running
+		g.marks[at] |= markPlain
+	case m.node != nil || !m.failing() && len(g.owner.backoffs) == 0:
+		g.marks[at] |= markPlain | markAwaited
+	default:
+		if i.Error = s.failure(g, m); i.Error == nil {
+			g.marks[at] |= markAwaited
 		}
-		g.instances = append(g.instances, i)
+	}
+	if i.Error == nil && !m.usable(s.startup) {
+		g.marks[at] |= markComing
+	}
+	return i
+}
+
+// listUnits adds the units that have no Machine. They are named by number, so that most stay the same.
+func (g *group) listUnits(before *group, changed *turnover) {
+	old := before.instances[len(before.members):]
+	if before.series() != g.series() {
+		for _, i := range old {
+			changed.moved(i.ID, "")
+		}
+		old = nil
 	}
 	for n := range g.gap {
-		g.awaited++
-		g.coming++
-		g.instances = append(g.instances, Instance{
-			ID:    placeholder{group: g.id, series: g.series(), ordinal: n}.String(),
-			State: Creating,
-		})
+		if int(n) < len(old) {
+			g.instances = append(g.instances, old[n])
+			continue
+		}
+		id := placeholder{group: g.id, series: g.series(), ordinal: n}.String()
+		changed.moved("", id)
+		g.instances = append(g.instances, Instance{ID: id, State: Creating})
 	}
+	for _, i := range old[min(len(old), int(g.gap)):] {
+		changed.moved(i.ID, "")
+	}
+	g.awaited += g.gap
+	g.coming += g.gap
 }
 
 // at notes that what is shown changes at that time.
@@ -80,10 +163,10 @@ func (s *Snapshot) unseen(m *member, e *InstanceError, when time.Time) *Instance
 
 // ownFailure is the Machine's own error, and when it last failed; nil while the error may pass by itself (CA-C47).
 func (s *Snapshot) ownFailure(g *group, m *member) (*InstanceError, time.Time) {
-	status := m.machine.Status
-	if status.ErrorReason == nil || *status.ErrorReason == "" {
+	if !m.failing() {
 		return nil, time.Time{}
 	}
+	status := m.machine.Status
 	code := fault.Code(*status.ErrorReason)
 	policy := fault.PolicyOf(fault.ClassOf(code))
 	if policy.ShownAfter < 0 {
@@ -98,6 +181,12 @@ func (s *Snapshot) ownFailure(g *group, m *member) (*InstanceError, time.Time) {
 		e.Message = fault.Line(*status.ErrorMessage)
 	}
 	return e, attempt(m.machine)
+}
+
+// failing tells whether the Machine has an error of its own.
+func (m *member) failing() bool {
+	reason := m.machine.Status.ErrorReason
+	return reason != nil && *reason != ""
 }
 
 // withoutServerSince is since when a Machine has had no working server.

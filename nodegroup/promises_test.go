@@ -175,12 +175,13 @@ func TestWhenASnapshotIsNotSound(t *testing.T) {
 	before := answers(t, b.groups, []Node{asked(n)})
 	broken := *b.groups.model
 	broken.groups = maps.Clone(broken.groups)
-	broken.shown = table[string]{}
 	draft := broken.shown.draft()
-	draft.set(providerID("a-1"), "MachineDeployment/x/y")
+	draft.set(unitID(p, 0, 1), "MachineDeployment/x/y")
 	broken.shown = draft.done()
 	b.groups.model = &broken
-	b.groups.inbox.put(event{object: p.deployment})
+	grown := p.deployment.DeepCopy()
+	grown.Spec.Replicas = ptr.To[int32](3)
+	b.groups.inbox.put(event{object: grown})
 	t.Run("CA-C13 Refresh fails", func(t *testing.T) { wantKind(t, b.groups.Refresh(t.Context()), Unavailable) })
 	t.Run("CA-C53 the last sound answers stay", func(t *testing.T) {
 		if diff := cmp.Diff(before, answers(t, b.groups, []Node{asked(n)})); diff != "" {

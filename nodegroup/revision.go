@@ -19,17 +19,18 @@ type event struct {
 
 // revision makes the next version of an index, and notes the groups about which something has changed.
 type revision struct {
-	deployments        *draft[*v1alpha1.MachineDeployment]
-	sets               *draft[*v1alpha1.MachineSet]
-	groupIDs           *draft[string]
-	setsByUID          *draft[*v1alpha1.MachineSet]
-	setsOf, machinesOf *draft[names]
-	members            *draft[*member]
-	nodes              *draft[joined]
-	nodesOf            *draft[names]
-	machineClaims      claimDrafts
-	nodeClaims         claimDrafts
-	bare               bool
+	deployments   *draft[*v1alpha1.MachineDeployment]
+	sets          *draft[*v1alpha1.MachineSet]
+	groupIDs      *draft[string]
+	setsByUID     *draft[*v1alpha1.MachineSet]
+	setsOf        *draft[names]
+	rosters       *draft[roster]
+	members       *draft[*member]
+	nodes         *draft[joined]
+	nodesOf       *draft[names]
+	machineClaims claimDrafts
+	nodeClaims    claimDrafts
+	bare          bool
 
 	// dirty are the ids of groups to be decided anew; matching the names of Nodes and joining the UIDs of Machines whose
 	// Nodes are to be found anew; sets the UIDs of sets whose group is.
@@ -50,7 +51,7 @@ func (c claimDrafts) done() claims {
 func (ix *index) apply(events []event) (*index, map[string]bool) {
 	r := &revision{
 		deployments: ix.deployments.draft(), sets: ix.sets.draft(), groupIDs: ix.groupIDs.draft(), setsByUID: ix.setsByUID.draft(),
-		setsOf: ix.setsOf.draft(), machinesOf: ix.machinesOf.draft(), members: ix.members.draft(),
+		setsOf: ix.setsOf.draft(), rosters: ix.rosters.draft(), members: ix.members.draft(),
 		nodes: ix.nodes.draft(), nodesOf: ix.nodesOf.draft(),
 		machineClaims: ix.machineClaims.draft(), nodeClaims: ix.nodeClaims.draft(), bare: ix.bare,
 		dirty: map[string]bool{}, matching: map[string]bool{}, joining: map[string]bool{},
@@ -61,7 +62,7 @@ func (ix *index) apply(events []event) (*index, map[string]bool) {
 	r.match(r.index())
 	next := r.index()
 	r.join(next)
-	next.members = r.members.done()
+	next.members, next.rosters = r.members.done(), r.rosters.done()
 	return next, r.dirty
 }
 
@@ -69,7 +70,7 @@ func (ix *index) apply(events []event) (*index, map[string]bool) {
 func (r *revision) index() *index {
 	return &index{
 		deployments: r.deployments.done(), sets: r.sets.done(), groupIDs: r.groupIDs.done(), setsByUID: r.setsByUID.done(),
-		setsOf: r.setsOf.done(), machinesOf: r.machinesOf.done(), members: r.members.done(),
+		setsOf: r.setsOf.done(), rosters: r.rosters.done(), members: r.members.done(),
 		nodes: r.nodes.done(), nodesOf: r.nodesOf.done(),
 		machineClaims: r.machineClaims.done(), nodeClaims: r.nodeClaims.done(), bare: r.bare,
 	}
@@ -171,18 +172,27 @@ func (r *revision) takeMachine(m *v1alpha1.Machine, gone bool) {
 	}
 	var next *member
 	if !gone {
-		next = &member{machine: m, set: parentOf(m)}
+		next = newMember(m)
 		if old != nil {
-			next.node, next.providerID = old.node, old.providerID
+			next = next.on(old.node, old.providerID)
 		}
 	}
 	r.claimMachine(old, next)
+	if old != nil && (next == nil || next.set != old.set || compareMembers(old, next) != 0) {
+		strike(r.rosters, string(old.set), old)
+	}
 	if next == nil {
 		r.members.drop(uid)
 		return
 	}
-	r.members.set(uid, next)
+	r.put(next)
 	r.dirtyMember(next)
+}
+
+// put takes in a version of a member.
+func (r *revision) put(m *member) {
+	r.members.set(string(m.machine.UID), m)
+	enrol(r.rosters, string(m.set), m)
 }
 
 // claimMachine puts the claims of the next version of a Machine in the place of those of the old one; either may be nil.
@@ -193,7 +203,6 @@ func (r *revision) claimMachine(old, next *member) {
 	}
 	each := func(m *member, do func(d *draft[names], key, name string)) {
 		uid := string(m.machine.UID)
-		do(r.machinesOf, string(m.set), uid)
 		do(r.machineClaims.keys, keyOf(m.machine), uid)
 		do(r.machineClaims.names, m.machine.ServerName(), uid)
 		do(r.machineClaims.names, nodeRefName(m.machine), uid)
@@ -314,14 +323,13 @@ func (r *revision) join(ix *index) {
 		if m == nil {
 			continue
 		}
-		next := *m
-		next.node = ix.nodeOf(m)
-		next.providerID = ix.providerIDOf(uid, next.node)
+		node := ix.nodeOf(m)
+		next := m.on(node, ix.providerIDOf(uid, node))
 		if next.node == m.node && next.providerID == m.providerID {
 			continue
 		}
-		r.members.set(uid, &next)
-		r.dirtyMember(&next)
+		r.put(next)
+		r.dirtyMember(next)
 	}
 }
 

@@ -20,7 +20,7 @@ func (s *Snapshot) shortage(g *group, m *member) (*InstanceError, time.Time) {
 	var last *v1alpha1.GroupBackoff
 	for i := range g.owner.backoffs {
 		b := &g.owner.backoffs[i]
-		if !fault.PolicyOf(fault.Class(b.Class)).OpensBackoff || !m.machine.CreationTimestamp.Before(&b.Until) || !concerns(b, m.machine) {
+		if !fault.PolicyOf(fault.Class(b.Class)).OpensBackoff || !m.machine.CreationTimestamp.Before(&b.Until) || !concerns(b, m.place()) {
 			continue
 		}
 		if last == nil || last.Until.Before(&b.Until) {
@@ -44,25 +44,35 @@ func waitOf(b *v1alpha1.GroupBackoff, policy fault.Policy) time.Duration {
 	return min(wait, policy.MaxRetry)
 }
 
-// concerns tells whether a Machine would ask for what is short. A spec that stands in a class or cannot be read tells
-// nothing else.
-func concerns(b *v1alpha1.GroupBackoff, m *v1alpha1.Machine) bool {
+// concerns tells whether a Machine would ask for what is short.
+func concerns(b *v1alpha1.GroupBackoff, p place) bool {
+	return p.unknown || alike(b.Flavor, p.flavor) && alike(b.Zone, p.zone)
+}
+
+// place is what a Machine's spec asks the cloud for.
+type place struct {
+	flavor, zone string
+	// unknown: the spec stands in a class or cannot be read.
+	unknown bool
+}
+
+func placeOf(m *v1alpha1.Machine) place {
 	source, err := m.Spec.Provider()
 	if err != nil || source.Value == nil {
-		return true
+		return place{unknown: true}
 	}
 	// The keys are read without regard to case, as everywhere. A value that stands in a Secret or ConfigMap is no text.
 	var spec struct {
 		CloudProviderSpec struct{ Flavor, AvailabilityZone any }
 	}
 	if json.Unmarshal(source.Value.Raw, &spec) != nil {
-		return true
+		return place{unknown: true}
 	}
-	return alike(b.Flavor, spec.CloudProviderSpec.Flavor) && alike(b.Zone, spec.CloudProviderSpec.AvailabilityZone)
+	var p place
+	p.flavor, _ = spec.CloudProviderSpec.Flavor.(string)
+	p.zone, _ = spec.CloudProviderSpec.AvailabilityZone.(string)
+	return p
 }
 
 // alike tells whether a value may be the one that is short; one that is not given may be any.
-func alike(short string, value any) bool {
-	text, _ := value.(string)
-	return short == "" || text == "" || short == text
-}
+func alike(short, value string) bool { return short == "" || value == "" || short == value }

@@ -93,15 +93,21 @@ func (s *Snapshot) apply(events []event, now time.Time) *Snapshot {
 	next.flaw = nil
 	next.groups = maps.Clone(s.groups)
 	shown := s.shown.draft()
+	if s.flaw != nil {
+		shown = table[string]{}.draft()
+	}
+	come := map[string][]string{}
 	for id := range dirty {
-		delete(next.groups, id)
-		if o := next.index.ownerOf(id); o != nil {
-			next.groups[id] = next.assemble(o)
+		changed := next.redo(id, s)
+		for _, i := range changed.gone {
+			if shown.get(i) == id {
+				shown.drop(i)
+			}
 		}
-		conceal(shown, s.groups[id], next.groups[id])
+		come[id] = changed.come
 	}
 	for _, id := range slices.Sorted(maps.Keys(dirty)) {
-		if err := reveal(shown, next.groups[id]); err != nil && next.flaw == nil {
+		if err := next.reveal(shown, id, come[id]); err != nil && next.flaw == nil {
 			next.flaw = err
 		}
 	}
@@ -109,33 +115,42 @@ func (s *Snapshot) apply(events []event, now time.Time) *Snapshot {
 	return &next
 }
 
-// conceal takes the instances that a group shows no longer off the list of all.
-func conceal(shown *draft[string], before, after *group) {
-	if before == nil {
-		return
+// redo decides one group anew, and gives the ids of instances that this changes. After a snapshot that did not add up
+// nothing is taken over.
+func (s *Snapshot) redo(id string, before *Snapshot) turnover {
+	old := before.groups[id]
+	if before.flaw != nil {
+		old = nil
 	}
-	for n, i := range before.instances {
-		if after != nil && n < len(after.instances) && after.instances[n].ID == i.ID {
-			continue
-		}
-		if shown.get(i.ID) == before.id {
-			shown.drop(i.ID)
+	delete(s.groups, id)
+	if o := s.index.ownerOf(id); o != nil {
+		g, changed := s.assemble(o, old)
+		s.groups[id] = g
+		return changed
+	}
+	var changed turnover
+	if old != nil {
+		for _, i := range old.instances {
+			changed.moved(i.ID, "")
 		}
 	}
+	return changed
 }
 
-// reveal puts a group's instances on the list of all, and tells the first invariant that does not hold.
-func reveal(shown *draft[string], g *group) error {
+// reveal puts instances of a group on the list of all, and tells the first invariant that does not hold.
+func (s *Snapshot) reveal(shown *draft[string], id string, come []string) error {
+	g := s.groups[id]
 	if g == nil {
 		return nil
 	}
-	for _, i := range g.instances {
-		switch other := shown.get(i.ID); other {
-		case g.id:
+	for _, i := range come {
+		switch other := shown.get(i); other {
 		case "":
-			shown.set(i.ID, g.id)
+			shown.set(i, id)
+		case id:
+			return fmt.Errorf("instance %s is twice in group %s (CA-C40)", i, id)
 		default:
-			return fmt.Errorf("instance %s is in group %s and in %s (CA-C40)", i.ID, other, g.id)
+			return fmt.Errorf("instance %s is in group %s and in %s (CA-C40)", i, other, id)
 		}
 	}
 	return g.check()
@@ -148,7 +163,11 @@ func (s *Snapshot) Check() error {
 	}
 	shown := table[string]{}.draft()
 	for _, id := range slices.Sorted(maps.Keys(s.groups)) {
-		if err := reveal(shown, s.groups[id]); err != nil {
+		var all []string
+		for _, i := range s.groups[id].instances {
+			all = append(all, i.ID)
+		}
+		if err := s.reveal(shown, id, all); err != nil {
 			return err
 		}
 	}
@@ -158,12 +177,8 @@ func (s *Snapshot) Check() error {
 // check tells the first invariant of one group that does not hold.
 func (g *group) check() error {
 	var units int32
-	unique := make(map[string]bool, len(g.instances))
-	for _, i := range g.instances {
-		if unique[i.ID] {
-			return fmt.Errorf("instance %s is twice in group %s (CA-C40)", i.ID, g.id)
-		}
-		unique[i.ID] = true
+	for n := range g.instances {
+		i := &g.instances[n]
 		if i.Error != nil && i.State != Creating {
 			return fmt.Errorf("instance %s of %s is %s and has an error (CA-C50)", i.ID, g.id, i.State)
 		}

@@ -99,7 +99,7 @@ func link(d *draft[names], key, name string) {
 	if key == "" || found {
 		return
 	}
-	d.set(key, slices.Insert(mine(d, key), at, name))
+	d.set(key, slices.Insert(own(d, key), at, name))
 }
 
 // unlink takes a name from those of a key.
@@ -108,15 +108,15 @@ func unlink(d *draft[names], key, name string) {
 	if key == "" || !found {
 		return
 	}
-	if list := slices.Delete(mine(d, key), at, at+1); len(list) > 0 {
+	if list := slices.Delete(own(d, key), at, at+1); len(list) > 0 {
 		d.set(key, list)
 		return
 	}
 	d.drop(key)
 }
 
-// mine is the list of a key as the draft may change it: a copy, the first time.
-func mine(d *draft[names], key string) names {
+// own is the list of a key as the draft may change it: a copy, the first time.
+func own[L ~[]E, E any](d *draft[L], key string) L {
 	list := d.get(key)
 	if d.own[key] {
 		return list
@@ -125,5 +125,10 @@ func mine(d *draft[names], key string) names {
 		d.own = map[string]bool{}
 	}
 	d.own[key] = true
-	return slices.Clone(list)
+	// Set, because it may be written to in place.
+	list = slices.Clone(list)
+	if len(list) > 0 {
+		d.set(key, list)
+	}
+	return list
 }

@@ -1,0 +1,126 @@
+package nodegroup
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// crowd is a group with many Machines, of two templates, more than its size.
+type crowd struct {
+	*rapid.T
+	world *world
+	pool  *pool
+}
+
+// change is one thing that happens in it.
+func (c *crowd) change() event {
+	w := c.world
+	n := rapid.IntRange(0, len(w.Machines)-1).Draw(c.T, "machine")
+	m := w.Machines[n].DeepCopy()
+	switch rapid.IntRange(0, 7).Draw(c.T, "what") {
+	case 0:
+		m.DeletionTimestamp = ptr.To(metav1.NewTime(noon))
+	case 1:
+		m.Annotations = map[string]string{v1alpha1.AnnotationPriority: strconv.Itoa(rapid.IntRange(1, 5).Draw(c.T, "priority"))}
+	case 2:
+		m.Annotations = map[string]string{v1alpha1.AnnotationDeleteMachine: "now"}
+	case 3:
+		m.CreationTimestamp = metav1.NewTime(noon.Add(-time.Duration(rapid.IntRange(0, 9).Draw(c.T, "age")) * time.Minute))
+	case 4:
+		m.Status.Conditions = []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: corev1.ConditionTrue}}
+		m.Status.NodeRef = &corev1.ObjectReference{Name: m.Name}
+	case 5:
+		failed(fault.CodeNoValidHost, "no host")(m)
+	case 6:
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Name, UID: m.UID}, Spec: corev1.NodeSpec{ProviderID: providerID(m.Name)}}
+		w.Nodes = append(w.Nodes, node)
+		return event{object: node}
+	case 7:
+		d := c.pool.deployment.DeepCopy()
+		if rapid.Bool().Draw(c.T, "taken back") {
+			d.Spec.Removals = nil
+		}
+		d.Spec.Removals = append(d.Spec.Removals, v1alpha1.Removal{Name: m.Name, UID: m.UID})
+		d.Spec.Replicas = ptr.To(rapid.Int32Range(5, 40).Draw(c.T, "size"))
+		c.pool.deployment, w.Deployments[0] = d, d
+		return event{object: d}
+	}
+	w.Machines[n] = m
+	return event{object: m}
+}
+
+func TestWhoIsSurplusIsKeptInOrder(t *testing.T) {
+	t.Run("CA-C32 CA-C115 whatever happens, it is as if it were put in order anew", func(t *testing.T) {
+		rapid.Check(t, func(r *rapid.T) {
+			w := newWorld()
+			c := &crowd{T: r, world: w, pool: w.pool("a", 20, 0, 50)}
+			for i := range 40 {
+				if i == 30 {
+					c.pool.set = c.pool.revision(2)
+				}
+				if i%3 == 0 {
+					c.pool.machine(fmt.Sprintf("a-%02d", 39-i))
+				} else {
+					c.pool.node(fmt.Sprintf("a-%02d", 39-i))
+				}
+			}
+			for _, set := range w.Sets {
+				set.Spec.DeletePolicy = rapid.SampledFrom([]v1alpha1.DeletePolicy{"", v1alpha1.DeleteNewest, v1alpha1.DeleteOldest}).Draw(r, "policy")
+			}
+			s := Build(w.Objects, Discovery{})
+			for range rapid.IntRange(1, 20).Draw(r, "rounds") {
+				var events []event
+				for range rapid.IntRange(1, 3).Draw(r, "events") {
+					events = append(events, c.change())
+				}
+				if s = s.apply(events, noon); s.flaw != nil {
+					r.Fatal(s.flaw)
+				}
+				anew := Build(w.Objects, Discovery{})
+				got, want := maps.Clone(s.groups[c.pool.id()].hidden), anew.groups[c.pool.id()].hidden
+				if diff := cmp.Diff(want, got); diff != "" {
+					r.Fatalf("who is hidden (-anew +kept):\n%s", diff)
+				}
+			}
+		})
+	})
+}
+
+// TestOneEventLeavesTheRestAsItIs counts what is looked at: the cost of an event does not grow with the group beyond copies.
+func TestOneEventLeavesTheRestAsItIs(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 2000, 0, 2000)
+	for i := range 1000 {
+		p.node(fmt.Sprintf("a-%04d", i))
+	}
+	s := Build(w.Objects, Discovery{})
+	work := func(object client.Object) float64 {
+		return testing.AllocsPerRun(5, func() {
+			if s.apply([]event{{object: object}}, noon).flaw != nil {
+				t.Error("it does not add up")
+			}
+		})
+	}
+	m := w.Machines[500].DeepCopy()
+	m.Status.ErrorReason = ptr.To(string(fault.CodeNoValidHost))
+	d := p.deployment.DeepCopy()
+	d.Labels = map[string]string{"x": "y"}
+	for what, object := range map[string]client.Object{"a Machine": m, "the deployment": d} {
+		if got := work(object); got > 300 {
+			t.Errorf("an event on %s makes %.0f allocations in a group of 2000", what, got)
+		}
+	}
+}
