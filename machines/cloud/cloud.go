@@ -78,6 +78,8 @@ type Facts struct {
 	Synced bool
 	// Server is the Machine's server; nil when none is known.
 	Server *Server
+	// Twins are other servers that bear the Machine's mark: an order with an unknown outcome has been carried out after all.
+	Twins []*Server
 	// Gone: the server that the Machine names was shown DELETED, or a GET by its ID answered 404. Absence alone is no
 	// proof (design §2.4).
 	Gone bool
@@ -131,6 +133,10 @@ type Server struct {
 	Zone string
 	// HostID identifies the physical host within the project; empty until known.
 	HostID string
+	// PortIDs are those of the Machine's ports, in the order of the networks. FloatingIPID is that of its floating IP; empty
+	// when there is none, or it is not known yet.
+	PortIDs      []string
+	FloatingIPID string
 	// VolumeIDs are the volumes that end with the server (its boot volume), sorted; to be kept in the Machine's
 	// status.providerStatus as [ProviderStatus], so that Release can see them gone.
 	VolumeIDs []string

@@ -109,6 +109,9 @@ func (r *Reconciler) observe(ctx context.Context, p *pass) error {
 		return nil
 	}
 	r.observeCloud(ctx, p)
+	if err := r.observeTwins(ctx, p); err != nil {
+		return err
+	}
 	if err := r.observeOwner(ctx, p); err != nil {
 		return err
 	}
@@ -134,6 +137,26 @@ func (r *Reconciler) observeCloud(ctx context.Context, p *pass) {
 		f.strayed = serverID(*p.m.Spec.ProviderID) != strings.ToLower(s.ID)
 	}
 	f.serverGone = f.cloudErr == nil && f.cloud.Synced && f.cloud.Server == nil && f.cloud.Held == "" && (f.cloud.Gone || !f.named)
+}
+
+// observeTwins chooses among several servers of a Machine that names none yet: the one whose Node is there stays (design
+// §3), since it works already and its name is taken. The cloud's own choice holds otherwise.
+func (r *Reconciler) observeTwins(ctx context.Context, p *pass) error {
+	f := &p.facts
+	if f.named || f.cloud.Server == nil || len(f.cloud.Twins) == 0 {
+		return nil
+	}
+	for _, s := range append([]*cloud.Server{f.cloud.Server}, f.cloud.Twins...) {
+		nodes, err := r.nodesBy(ctx, indexNodeServer, strings.ToLower(s.ID))
+		if err != nil {
+			return err
+		}
+		if len(nodes) > 0 && s.State == cloud.ServerActive {
+			f.cloud.Server = s
+			return nil
+		}
+	}
+	return nil
 }
 
 // observeOwner looks whether the server is another Machine's: a copy of a Machine's description names its server too.

@@ -22,6 +22,8 @@ type fakeCloud struct {
 	made    int
 	calls   map[string]int
 
+	// twins are other servers of a Machine.
+	twins map[types.UID][]*cloud.Server
 	// unsynced: the inventory has not seen a list yet.
 	unsynced bool
 	// refuse is what Instance answers, by the Machine's name.
@@ -131,7 +133,7 @@ func (i *fakeInstance) Observe(context.Context) (cloud.Facts, error) {
 	if i.cloud.unsynced {
 		return cloud.Facts{}, nil
 	}
-	f := cloud.Facts{Synced: true, Held: i.cloud.held}
+	f := cloud.Facts{Synced: true, Held: i.cloud.held, Twins: i.cloud.twins[i.machine.UID]}
 	s := i.cloud.servers[i.machine.UID]
 	if s != nil && s.exists {
 		server := s.Server
@@ -175,6 +177,7 @@ func (i *fakeInstance) EnsureServer(_ context.Context, userData []byte) (*cloud.
 	id := fmt.Sprintf("00000000-0000-4000-8000-%012d", i.cloud.made)
 	s := &fakeServer{exists: true, leftovers: true, key: types.NamespacedName{Namespace: i.machine.Namespace, Name: i.machine.Name}, Server: cloud.Server{
 		ID: id, Name: i.machine.ServerName(), Owner: i.machine.UID, State: cloud.ServerBuilding, Status: "BUILD", ProviderID: "openstack:///" + id, Created: i.cloud.created(),
+		PortIDs: []string{"port-" + i.machine.Name}, FloatingIPID: "address-" + i.machine.Name,
 	}}
 	i.cloud.servers[i.machine.UID] = s
 	i.cloud.onServer(id, s.Name, userData)

@@ -29,9 +29,11 @@ const (
 
 // providerStatus is drover's record of what the cloud holds for a Machine.
 type providerStatus struct {
-	HostID   string `json:"hostID,omitempty"`
-	ServerID string `json:"serverID,omitempty"`
-	Zone     string `json:"zone,omitempty"`
+	HostID       string   `json:"hostID,omitempty"`
+	ServerID     string   `json:"serverID,omitempty"`
+	Zone         string   `json:"zone,omitempty"`
+	PortIDs      []string `json:"portIDs,omitempty"`
+	FloatingIPID string   `json:"floatingIPID,omitempty"`
 	cloud.ProviderStatus
 }
 
@@ -113,7 +115,7 @@ func concludeServer(p *pass) {
 		return
 	}
 	recordProvider(&p.m.Status, providerStatus{
-		ServerID: server.ID, Zone: server.Zone, HostID: server.HostID, ProviderStatus: cloud.ProviderStatus{VolumeIDs: server.VolumeIDs},
+		ServerID: server.ID, Zone: server.Zone, HostID: server.HostID, PortIDs: server.PortIDs, FloatingIPID: server.FloatingIPID, ProviderStatus: cloud.ProviderStatus{VolumeIDs: server.VolumeIDs},
 	})
 	if len(server.Addresses) == 0 {
 		return
@@ -126,7 +128,7 @@ func concludeServer(p *pass) {
 }
 
 // recordProvider writes the record when it says something else than what is there. A volume that was recorded once stays:
-// only Release may say that it is gone.
+// only Release may say that it is gone. Ports and floating IP stay while nobody knows of others: they are listed seldom.
 func recordProvider(s *v1alpha1.MachineStatus, now providerStatus) {
 	var old providerStatus
 	if s.ProviderStatus != nil && json.Unmarshal(s.ProviderStatus.Raw, &old) == nil {
@@ -134,6 +136,10 @@ func recordProvider(s *v1alpha1.MachineStatus, now providerStatus) {
 		slices.Sort(volumes)
 		volumes = slices.Compact(volumes)
 		now.VolumeIDs = volumes[max(0, len(volumes)-mostVolumes):]
+		if len(now.PortIDs) == 0 {
+			now.PortIDs = old.PortIDs
+		}
+		now.FloatingIPID = cmp.Or(now.FloatingIPID, old.FloatingIPID)
 		if equality.Semantic.DeepEqual(old, now) {
 			return
 		}

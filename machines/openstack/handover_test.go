@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
+	sim "github.com/drover-project/drover/test/openstack"
 )
 
 // oldLease is one that was not renewed in time.
@@ -37,6 +39,24 @@ func TestUnderALeaseThatIsTooOldNothingIsSentThatChangesAnything(t *testing.T) {
 			t.Errorf("it was sent: %s", call.Name())
 		}
 	}
+}
+
+func TestSeveralServersOfAMachineThatNamesNone(t *testing.T) {
+	t.Run("MCM-40 the oldest comes first, the others are told too, and ports and floating IP with them", func(t *testing.T) {
+		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
+		m := newMachine(t, "a", fullFields())
+		i, s := b.active(m)
+		b.pass(2 * time.Second)
+		late := b.left(m, b.plan(m))
+		b.eventually("both are known", func() bool { return len(b.observe(i).Twins) > 0 })
+		f := b.observe(i)
+		if f.Server.ID != s.ID || len(f.Twins) != 1 || f.Twins[0].ID != late {
+			t.Errorf("got %+v, want %s and %s", f, s.ID, late)
+		}
+		if left := b.sim.Leftovers(); len(f.Server.PortIDs) == 0 || !slices.Contains(left.Ports, f.Server.PortIDs[0]) || !slices.Contains(left.FloatingIPs, f.Server.FloatingIPID) {
+			t.Errorf("ports %v, floating IP %q; there are %+v", f.Server.PortIDs, f.Server.FloatingIPID, left)
+		}
+	})
 }
 
 // slowRoad holds the first order of a server back until it is let go, whatever becomes of who sent it.

@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"maps"
 	"net"
 	"slices"
 	"sort"
@@ -115,8 +116,13 @@ func (i *instance) facts(p *project) cloud.Facts {
 		Held:        p.guard.reason(),
 		QuotaRaised: p.quota.raised,
 	}
-	if k := choose(living, i.serverID); k != nil {
-		f.Server = i.server(k, ports, ip)
+	chosen := choose(living, i.serverID)
+	for _, k := range living {
+		if s := i.server(k, ports, ip); k == chosen {
+			f.Server = s
+		} else {
+			f.Twins = append(f.Twins, s)
+		}
 	}
 	return f
 }
@@ -132,7 +138,10 @@ func (i *instance) server(k *knownServer, ports map[int]ownedPort, ip ownedIP) *
 	s := &cloud.Server{
 		ID: k.ID, Name: k.Name, Status: k.Status, State: stateOf(&k.row), ProviderID: i.providerID(k.ID), Owner: k.machine(),
 		Created: k.Created, Zone: k.Zone, HostID: k.HostID, Addresses: addressesOf(&k.row, ports, ip),
-		VolumeIDs: volumesOf(&k.row),
+		VolumeIDs: volumesOf(&k.row), FloatingIPID: ip.id,
+	}
+	for _, n := range slices.Sorted(maps.Keys(ports)) {
+		s.PortIDs = append(s.PortIDs, ports[n].id)
 	}
 	if s.State == cloud.ServerError {
 		s.Fault = judgeServer(k.ID, k.Fault.Message)
