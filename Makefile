@@ -2,6 +2,8 @@
 
 TOOLS := go tool -modfile=hack/tools/go.mod
 GO_TEST_FLAGS ?=
+# Without gRPC's own trace pages, which nobody serves, the linker leaves out what nothing calls: a fifth of the binary.
+BUILD_FLAGS := -tags grpcnotrace
 # Packages whose goroutines share something.
 RACE := ./machines/... ./nodegroup/... ./autoscale/... ./test/openstack/...
 
@@ -12,7 +14,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build drover and the sandbox into bin/
-	go build -o bin/ ./cmd/...
+	go build $(BUILD_FLAGS) -o bin/ ./cmd/...
 
 demo: build ## a cloud, a cluster and an autoscaler on this machine, and the main job done with them
 	bin/sandbox demo

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -54,8 +55,8 @@ func run(ctx context.Context, o *options, credentials openstack.Credentials) err
 	if err != nil {
 		return err
 	}
-	if err := addHealth(mgr, server); err != nil {
-		return fmt.Errorf("adding health checks: %w", err)
+	if err := errors.Join(addHealth(mgr, server), mgr.Add(newTrimmer(clock.RealClock{}))); err != nil {
+		return fmt.Errorf("adding health checks and the trimming of memory: %w", err)
 	}
 	ctrl.Log.Info("starting", "clusterID", id, "grpc", o.grpcAddress, "leaderElection", o.leader)
 	if err := stopInTime(ctx, mgr.Start); err != nil {
@@ -100,7 +101,7 @@ func addControllers(w wiring, o *options, id string, credentials openstack.Crede
 		SetupWithManager(manager.Manager) error
 	}{
 		machine.New(machines),
-		set.New(set.Options{Control: mgr, Clock: now}),
+		set.New(set.Options{Control: mgr, Clock: now, Suffix: func() string { return rand.String(5) }}),
 		deployments,
 		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now}),
 		capacity.New(capacity.Options{

@@ -24,7 +24,7 @@ func Build(ctx context.Context, dir string, log io.Writer) (string, error) {
 	path := filepath.Join(dir, "drover")
 	began := time.Now()
 	say(log, "drover: building cmd/drover")
-	if _, err := run(ctx, root, "go", "build", "-o", path, "./cmd/drover"); err != nil {
+	if _, err := run(ctx, root, "go", "build", "-tags", "grpcnotrace", "-o", path, "./cmd/drover"); err != nil {
 		return "", fmt.Errorf("building drover: %w", err)
 	}
 	say(log, "drover: built after %.1f s", time.Since(began).Seconds())

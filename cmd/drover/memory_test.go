@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+func TestMemoryIsGivenBackOnceAMinuteWhenMuchOfItIsUnused(t *testing.T) {
+	const mega = 1 << 20
+	for _, tt := range []struct {
+		name          string
+		inUse, mapped uint64
+		trims         int
+	}{
+		{"little is unused", 20 * mega, 27 * mega, 0},
+		{"a third is unused", 20 * mega, 31 * mega, 3},
+		{"a small heap may double", 4 * mega, 11 * mega, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				trims := 0
+				h := &trimmer{
+					clock: clock.RealClock{},
+					held:  func() (uint64, uint64) { return tt.inUse, tt.mapped },
+					trim:  func() { trims++ },
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute+time.Second)
+				defer cancel()
+				if err := h.Start(ctx); err != nil {
+					t.Fatal(err)
+				}
+				if trims != tt.trims {
+					t.Errorf("memory was given back %d times in three minutes, want %d", trims, tt.trims)
+				}
+			})
+		})
+	}
+}
+
+func TestHeldReadsTheRuntime(t *testing.T) {
+	if inUse, mapped := held(); inUse == 0 || mapped < inUse {
+		t.Errorf("in use %d, mapped %d", inUse, mapped)
+	}
+}
