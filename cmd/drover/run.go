@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/rand"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -101,7 +101,7 @@ func addControllers(w wiring, o *options, id string, credentials openstack.Crede
 		SetupWithManager(manager.Manager) error
 	}{
 		machine.New(machines),
-		set.New(set.Options{Control: mgr, Clock: now, Suffix: func() string { return rand.String(5) }}),
+		set.New(set.Options{Control: mgr, Clock: now, Suffix: func() string { return utilrand.String(5) }}),
 		deployments,
 		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now}),
 		capacity.New(capacity.Options{
