@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
 var (
@@ -32,6 +34,8 @@ func (w *world) faults(random *rand.Rand) {
 	missing := random.IntN(9)
 	p := busyThree(w, pool{
 		boot: time.Duration(1+random.IntN(4)) * time.Minute, drain: time.Duration(random.IntN(3)) * 5 * time.Minute,
+		// Replaced before the client gives it up, or after.
+		join: time.Duration(10+20*random.IntN(2)) * time.Minute,
 		lost: func(n int) bool { return n > 3 && n < 15 && n%9 == missing },
 	})
 	other := w.pool(pool{name: "b", pods: 2}, 1, 1, 8)
@@ -60,9 +64,12 @@ func (w *world) faults(random *rand.Rand) {
 	}
 }
 
+// strategies are those by which a template may be changed while there is trouble.
+var strategies = []*v1alpha1.MachineDeploymentStrategy{updateBy(1, 0), updateBy(0, 1), updateBy(2, 2), {Type: v1alpha1.Recreate}}
+
 // disturb is one thing that somebody does, or that breaks.
 func (w *world) disturb(random *rand.Rand, p, other *pool) {
-	switch random.IntN(8) {
+	switch random.IntN(9) {
 	case 0:
 		p.pods = 1 + random.IntN(8)
 	case 1:
@@ -79,6 +86,8 @@ func (w *world) disturb(random *rand.Rand, p, other *pool) {
 	case 6:
 		p.quota = -1
 	case 7:
+		w.roll(p, strategies[random.IntN(len(strategies))])
+	case 8:
 		d := w.drovers[len(w.drovers)-1]
 		d.cut.Store(!d.cut.Load())
 	}

@@ -21,8 +21,9 @@ type machine struct {
 	// server is when its server was made; zero: it has none. asked is when the cloud was asked last, joined when its node
 	// came.
 	server, asked, joined time.Time
-	// node: there is one. whole: it is ready and bears all that it ever will.
-	node, whole bool
+	// node: there is one. id is the provider ID that it bears.
+	node, ready bool
+	id          string
 	judged      bool
 }
 
@@ -103,7 +104,7 @@ func (w *world) bringUp(m *v1alpha1.Machine, s *machine) {
 		w.join(m, s)
 	case !s.node && s.pool.join > 0 && now.Sub(s.server) >= s.pool.join:
 		w.mustExist(w.admin.Delete(w.ctx, m))
-	case s.node && !s.whole:
+	case s.node && (!s.ready || s.id == ""):
 		w.settle(m, s)
 	}
 }
@@ -131,20 +132,22 @@ func (w *world) join(m *v1alpha1.Machine, s *machine) {
 
 // settle brings a node further: it gets its provider ID, and once it is ready it loses the taint with which it came.
 func (w *world) settle(m *v1alpha1.Machine, s *machine) {
+	age := time.Since(s.joined)
+	id, ready := s.pool.bears(string(m.UID), age), age >= s.pool.settle
+	if id == s.id && ready == s.ready && age > 0 {
+		return
+	}
 	n := &corev1.Node{}
 	w.must(w.admin.Get(w.ctx, client.ObjectKey{Name: m.Name}, n))
-	age := time.Since(s.joined)
 	before := n.DeepCopy()
-	if n.Spec.ProviderID == "" {
-		n.Spec.ProviderID = s.pool.bears(string(m.UID), age)
-	}
-	ready := age >= s.pool.settle
+	n.Spec.ProviderID = id
 	if ready {
 		n.Spec.Taints = nil
 	}
 	w.must(w.admin.Patch(w.ctx, n, client.MergeFrom(before)))
-	s.whole = ready && n.Spec.ProviderID != ""
-	if !ready || len(n.Status.Conditions) > 0 {
+	became := ready && !s.ready
+	s.id, s.ready = id, ready
+	if !became {
 		return
 	}
 	before = n.DeepCopy()

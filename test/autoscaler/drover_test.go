@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -67,7 +68,7 @@ func (w *world) startDrover(o droverOptions) *drover {
 	w.must(mgr.Add(groups))
 	if !o.follower {
 		w.must(deployment.New(deployment.Options{Control: mgr, Clock: clock.RealClock{}}).SetupWithManager(mgr))
-		w.must(set.New(set.Options{Control: mgr, Clock: clock.RealClock{}}).SetupWithManager(mgr))
+		w.must(set.New(set.Options{Control: mgr, Clock: clock.RealClock{}, Suffix: func() string { return rand.String(5) }}).SetupWithManager(mgr))
 	}
 	d.server, d.synced = server.Local(), groups.Synced()
 	d.process = w.process(func(ctx context.Context) { d.failed = mgr.Start(ctx) })

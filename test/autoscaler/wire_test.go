@@ -41,6 +41,8 @@ const (
 	lost
 	// slow: it is done late, but in time.
 	slow
+	// astray: it comes to somebody who does not know the method.
+	astray
 )
 
 func newWire() *wire {
@@ -166,6 +168,8 @@ func (w *wire) Invoke(ctx context.Context, method string, args, reply any, opts 
 	switch fate {
 	case refused:
 		return status.Error(codes.Unavailable, "cut")
+	case astray:
+		return status.Error(codes.Unimplemented, "unexpected HTTP status code 404")
 	case slow:
 		time.Sleep(2 * time.Second)
 	}
