@@ -3,8 +3,10 @@ package chaos_test
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -68,26 +70,22 @@ func play(t *testing.T, r chaos.Run) (out chaos.Outcome, err error) {
 }
 
 // tries is how often a run is repeated to see again what was seen once. Nearly every run is the same each time; what is
-// left to chance is the order in which the process itself walks through its maps.
+// left to chance is which of two that are ready in the same instant the process itself takes first.
 const tries = 6
 
 func TestTheSameSeedGivesTheSameRun(t *testing.T) {
 	for _, s := range worlds() {
 		for _, story := range chaos.Stories() {
-			seen := map[string]bool{}
+			seen := map[string]int{}
 			for range tries {
 				out, err := play(t, chaos.Run{Seed: s, Story: story})
 				if err != nil {
 					t.Fatalf("%s, seed %d: %v", story.Name, s, err)
 				}
-				run := fmt.Sprint(out.Calls)
-				if seen[run] {
-					break
-				}
-				seen[run] = true
+				seen[fmt.Sprint(out.Calls)]++
 			}
-			if len(seen) == tries {
-				t.Errorf("%s, seed %d: %d runs, and no two of them are the same", story.Name, s, tries)
+			if most := slices.Max(slices.Collect(maps.Values(seen))); most <= tries/2 {
+				t.Errorf("%s, seed %d: of %d runs no more than %d are the same", story.Name, s, tries, most)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -128,8 +129,11 @@ type door struct {
 // RoundTrip makes a call when its turn comes and the process lives.
 func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
 	name := d.name(r)
+	if strings.HasPrefix(name, watching) {
+		r = shortWatch(r)
+	}
 	if !lookup(r) {
-		if err := d.turns.await(r.Context(), name); err != nil {
+		if err := d.turns.await(r.Context(), name, func() string { return content(r) }); err != nil {
 			return nil, err
 		}
 	}
@@ -164,6 +168,29 @@ func (d door) call(r *http.Request, name string) (*http.Response, error) {
 	return resp, err
 }
 
+// shortWatch gives a watch an end that its client has not drawn at random.
+func shortWatch(r *http.Request) *http.Request {
+	query := r.URL.Query()
+	query.Set("timeoutSeconds", strconv.Itoa(300+len(r.URL.Path)))
+	r = r.Clone(r.Context())
+	r.URL.RawQuery = query.Encode()
+	return r
+}
+
+// content is all that a call says.
+func content(r *http.Request) string {
+	text := r.URL.String()
+	if r.GetBody == nil {
+		return text
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return text
+	}
+	raw, _ := io.ReadAll(body)
+	return text + string(raw)
+}
+
 // watching begins the name of a watch.
 const watching = "kube WATCH "
 
@@ -182,7 +209,7 @@ func (n *news) Read(p []byte) (int, error) {
 	if got == 0 {
 		return got, err
 	}
-	if late := n.turns.await(n.request.Context(), n.name); late != nil {
+	if late := n.turns.await(n.request.Context(), n.name, func() string { return n.request.URL.Path }); late != nil {
 		return 0, late
 	}
 	return got, err

@@ -102,7 +102,7 @@ func (w *World) run(ctx context.Context, p *process) error {
 	}{
 		machine.New(machine.Options{
 			Control: mgr, Target: mgr, Cloud: os, Bootstrap: source, Clock: now, ClusterID: clusterID,
-			StartupTaint: v1alpha1.DefaultStartupTaint, JoinTimeout: 10 * time.Minute, Workers: 1,
+			StartupTaint: v1alpha1.DefaultStartupTaint, JoinTimeout: 10 * time.Minute, Workers: w.workers,
 		}),
 		set.New(set.Options{Control: mgr, Clock: now, Suffix: w.suffix}),
 		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now}),

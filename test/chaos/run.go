@@ -107,7 +107,7 @@ func (p *play) until(goal string, reached func() (bool, error)) error {
 	seen := uint64(0)
 	for looks := 0; ; looks++ {
 		// Judging takes its turn like any call, so that it sees the same thing in every repetition.
-		if err := p.turns.await(p.ctx, "judge"); err != nil {
+		if err := p.turns.await(p.ctx, "judge", alone); err != nil {
 			return err
 		}
 		select {

@@ -25,7 +25,9 @@ type turns struct {
 const longestTravel = time.Millisecond
 
 type turn struct {
-	name   string
+	name string
+	// detail tells calls of one name apart; it is asked for only where there are two.
+	detail func() string
 	leave  chan struct{}
 	travel time.Duration
 }
@@ -35,8 +37,8 @@ func newTurns(random *rand.Rand) *turns {
 }
 
 // await waits for the turn of a call of that name. Error: ctx ended first.
-func (t *turns) await(ctx context.Context, name string) error {
-	own := &turn{name: name, leave: make(chan struct{})}
+func (t *turns) await(ctx context.Context, name string, detail func() string) error {
+	own := &turn{name: name, detail: sync.OnceValue(detail), leave: make(chan struct{})}
 	t.mu.Lock()
 	t.waiting = append(t.waiting, own)
 	t.mu.Unlock()
@@ -82,10 +84,20 @@ func (t *turns) next() bool {
 	if len(t.waiting) == 0 {
 		return false
 	}
-	slices.SortStableFunc(t.waiting, func(a, b *turn) int { return cmp.Compare(a.name, b.name) })
+	slices.SortStableFunc(t.waiting, compareTurns)
 	i := t.random.IntN(len(t.waiting))
 	t.waiting[i].travel = time.Duration(1+t.random.IntN(int(longestTravel))) * time.Nanosecond
 	close(t.waiting[i].leave)
 	t.waiting = slices.Delete(t.waiting, i, i+1)
 	return len(t.waiting) > 0
 }
+
+func compareTurns(a, b *turn) int {
+	if by := cmp.Compare(a.name, b.name); by != 0 {
+		return by
+	}
+	return cmp.Compare(a.detail(), b.detail())
+}
+
+// no detail is needed where only one call of a name can wait.
+func alone() string { return "" }
