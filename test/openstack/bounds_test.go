@@ -65,10 +65,11 @@ func TestIDsFollowFromWhatTheyAreDrawnFrom(t *testing.T) {
 		c := New(Config{Seed: SeedMetaKube, Random: rand.NewChaCha8([32]byte{seed})})
 		return c.AddProject("another", "Default")
 	}
-	if ids(1) != ids(1) {
-		t.Errorf("the same source gives %s and %s", ids(1), ids(1))
+	one, again, other := ids(1), ids(1), ids(2)
+	if one != again {
+		t.Errorf("the same source gives %s and %s", one, again)
 	}
-	if ids(1) == ids(2) {
-		t.Errorf("another source gives %s too", ids(1))
+	if one == other {
+		t.Errorf("another source gives %s too", other)
 	}
 }
