@@ -38,7 +38,8 @@ const (
 	indexNodeAddress   = "drover.machine.node-address"
 )
 
-// SetupWithManager makes the manager run the controller: on changes of Machines, of their Nodes and of their servers.
+// SetupWithManager makes the manager run the controller: on changes of Machines, of their Nodes, of their servers, and of
+// the deadlines that they take from their owners.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	if err := r.index(context.Background()); err != nil {
 		return err
@@ -50,6 +51,10 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	for _, s := range []source.Source{
 		source.Kind(r.Control.GetCache(), &v1alpha1.Machine{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.Machine]{}),
 		source.Kind(r.Target.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(r.machinesOf), nodePredicate),
+		source.Kind(r.Control.GetCache(), &v1alpha1.MachineDeployment{},
+			handler.TypedEnqueueRequestsFromMapFunc(r.machinesOfDeployment), deadlinePredicate[*v1alpha1.MachineDeployment]()),
+		source.Kind(r.Control.GetCache(), &v1alpha1.MachineSet{},
+			handler.TypedEnqueueRequestsFromMapFunc(r.machinesOfSet), deadlinePredicate[*v1alpha1.MachineSet]()),
 		source.Func(r.followCloud),
 	} {
 		if err := c.Watch(s); err != nil {

@@ -1,0 +1,66 @@
+package machine
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// deadlines are the annotations that the Machines of a deployment or set take from it.
+var deadlines = []string{v1alpha1.AnnotationDrainTimeout, v1alpha1.AnnotationVolumeDetachTimeout, v1alpha1.AnnotationJoinTimeout}
+
+// deadlinePredicate lets through that a deadline was changed: who waits for one must not learn of it when the old one ends.
+func deadlinePredicate[O client.Object]() predicate.TypedPredicate[O] {
+	return predicate.TypedFuncs[O]{
+		CreateFunc: func(event.TypedCreateEvent[O]) bool { return false },
+		DeleteFunc: func(event.TypedDeleteEvent[O]) bool { return false },
+		UpdateFunc: func(e event.TypedUpdateEvent[O]) bool {
+			for _, key := range deadlines {
+				if e.ObjectOld.GetAnnotations()[key] != e.ObjectNew.GetAnnotations()[key] {
+					return true
+				}
+			}
+			return false
+		},
+	}
+}
+
+// machinesOfDeployment gives the Machines of its sets that wait for something.
+func (r *Reconciler) machinesOfDeployment(ctx context.Context, d *v1alpha1.MachineDeployment) []reconcile.Request {
+	var sets v1alpha1.MachineSetList
+	if err := r.Control.GetClient().List(ctx, &sets, client.InNamespace(d.Namespace)); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the sets of a deployment", "deployment", d.Name)
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range sets.Items {
+		if metav1.IsControlledBy(&sets.Items[i], d) {
+			out = append(out, r.machinesOfSet(ctx, &sets.Items[i])...)
+		}
+	}
+	return out
+}
+
+// machinesOfSet gives those of a set.
+func (r *Reconciler) machinesOfSet(ctx context.Context, set *v1alpha1.MachineSet) []reconcile.Request {
+	var list v1alpha1.MachineList
+	err := r.Control.GetClient().List(ctx, &list, client.InNamespace(set.Namespace), client.MatchingFields{indexMachineSet: string(set.UID)})
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the Machines of a set", "set", set.Name)
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		if m := &list.Items[i]; m.Status.NodeRef == nil || m.DeletionTimestamp != nil {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m)})
+		}
+	}
+	return out
+}
