@@ -24,6 +24,9 @@ func TestServersThatNeverBecomeNodes(t *testing.T) {
 			w.wire.sound()
 			w.until(20*time.Minute, "the whole order is taken back", func() bool { return w.wire.count("NodeGroupDecreaseTargetSize") > 0 })
 			w.run(time.Minute)
+			if w.wire.count("NodeGroupDeleteNodes") == 0 {
+				t.Error("the client has not named from its old list what was taken back: this shows nothing")
+			}
 			if _, nodes, _ := w.standing(p); nodes < 6 || w.replicas(p) < 6 {
 				t.Errorf("%d nodes are left of 6, and the size is %d", nodes, w.replicas(p))
 			}
