@@ -77,6 +77,25 @@ func (p *plant) atRest(drover *exec.Cmd, n int) {
 		}
 	}
 	p.ReportMetric(100*share, "%core-at-rest")
+	p.Logf("memory at rest:\n%s", p.memory())
+}
+
+// memory are the Go runtime's own figures.
+func (p *plant) memory() string {
+	request, err := http.NewRequestWithContext(p.Context(), http.MethodGet, "http://"+p.metrics+"/metrics", nil)
+	p.must(err)
+	response, err := http.DefaultClient.Do(request)
+	p.must(err)
+	defer func() { _ = response.Body.Close() }()
+	data, err := io.ReadAll(response.Body)
+	p.must(err)
+	var out strings.Builder
+	for line := range strings.Lines(string(data)) {
+		if strings.HasPrefix(line, "go_memstats_") && strings.Contains(line, "_bytes ") || strings.HasPrefix(line, "go_goroutines") {
+			_, _ = out.WriteString(line)
+		}
+	}
+	return out.String()
 }
 
 // requests are those of one program.

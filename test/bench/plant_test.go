@@ -37,8 +37,8 @@ type plant struct {
 	client  client.Client
 	dir     string
 	drover  string
-	// pprof is where drover serves its profiles; empty: nowhere.
-	pprof string
+	// metrics is where drover serves its metrics, pprof its profiles (empty: nowhere).
+	metrics, pprof string
 	nodes sync.WaitGroup
 }
 
@@ -57,6 +57,7 @@ func newPlant(b *testing.B) *plant {
 	config, err := p.control.ConfigForUser(droverID, "system:masters")
 	p.must(err)
 	p.must(kube.WriteKubeconfig(p.kubeconfig(), config))
+	p.metrics = freeAddress(b)
 	if *profiles != "" {
 		p.pprof = freeAddress(b)
 	}
@@ -104,7 +105,7 @@ func (p *plant) start() *exec.Cmd {
 	log, err := os.OpenFile(filepath.Join(p.dir, "drover.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	p.must(err)
 	cmd := exec.Command(p.drover, "--kubeconfig="+p.kubeconfig(), "--namespace=drover", "--grpc-insecure",
-		"--grpc-address=127.0.0.1:0", "--metrics-address=0", "--health-address=0", "--pprof-address="+p.pprof)
+		"--grpc-address=127.0.0.1:0", "--metrics-address="+p.metrics, "--health-address=0", "--pprof-address="+p.pprof)
 	cmd.Env = append([]string{"HOME=" + p.dir, "PATH=" + os.Getenv("PATH")}, p.cloud.Environment()...)
 	if p.pprof != "" {
 		cmd.Env = append(cmd.Env, "GODEBUG=memprofilerate=4096")
