@@ -45,7 +45,9 @@ func (t *turns) await(ctx context.Context, name string, detail func() string) er
 	t.ring()
 	select {
 	case <-own.leave:
-		time.Sleep(own.travel)
+		if !sleep(ctx, own.travel) {
+			return ctx.Err()
+		}
 		return nil
 	case <-ctx.Done():
 		t.mu.Lock()
