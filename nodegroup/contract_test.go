@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
@@ -56,7 +57,7 @@ func newHouse(t *testing.T) *house {
 	h := &house{t: t, client: c, groups: nodegroup.New(nodegroup.Options{Control: mgr, Target: mgr})}
 	if err := errors.Join(
 		mgr.Add(h.groups),
-		set.New(set.Options{Control: mgr, Clock: clock.RealClock{}}).SetupWithManager(mgr),
+		set.New(set.Options{Control: mgr, Clock: clock.RealClock{}, Suffix: func() string { return rand.String(5) }}).SetupWithManager(mgr),
 		deployment.New(deployment.Options{Control: mgr, Clock: clock.RealClock{}}).SetupWithManager(mgr),
 	); err != nil {
 		t.Fatal(err)

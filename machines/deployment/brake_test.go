@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
@@ -45,7 +46,7 @@ func braked(t *testing.T, most, leaving int) (*Reconciler, []rollout.Snapshot) {
 		snapshots = append(snapshots, s)
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithIndex(&v1alpha1.Machine{}, controllerIndex, controllerOf).WithIndex(&v1alpha1.MachineSet{}, controllerIndex, controllerOf).Build()
+		WithIndex(&v1alpha1.Machine{}, controllerIndex, ownership.ControllerOf).WithIndex(&v1alpha1.MachineSet{}, controllerIndex, ownership.ControllerOf).Build()
 	return &Reconciler{client: c, clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)), plans: newHistory(), brake: newBrake(int32(most))}, snapshots
 }
 

@@ -11,20 +11,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// controllerIndex finds sets and Machines by the UID of their controller; orphans stand under noController.
-const (
-	controllerIndex = "machinedeployment.controller"
-	noController    = "none"
-)
+// controllerIndex finds sets and Machines by the UID of their controller.
+const controllerIndex = "machinedeployment.controller"
 
-func controllerOf(o client.Object) []string {
-	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
-		return []string{string(ref.UID)}
-	}
-	return []string{noController}
+// writer writes under this controller's name.
+func (r *Reconciler) writer() ownership.Writer {
+	return ownership.Writer{Client: r.client, FieldManager: FieldManager}
 }
 
 // claim returns the sets that belong to the deployment, with their Machines: those that it controls, without the ones
@@ -51,7 +47,7 @@ func (r *Reconciler) claim(ctx context.Context, d *v1alpha1.MachineDeployment) (
 			return nil, err
 		}
 	}
-	orphans, err := r.sets(ctx, d.Namespace, noController)
+	orphans, err := r.sets(ctx, d.Namespace, ownership.NoController)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +109,7 @@ func (r *Reconciler) adopt(ctx context.Context, d *v1alpha1.MachineDeployment, s
 
 func (r *Reconciler) writeOwners(ctx context.Context, set *v1alpha1.MachineSet, refs []metav1.OwnerReference) (*v1alpha1.MachineSet, error) {
 	written := set.DeepCopy()
-	err := r.patch(ctx, written, map[string]any{"metadata": map[string]any{
+	err := r.writer().Patch(ctx, written, map[string]any{"metadata": map[string]any{
 		"uid": set.UID, "resourceVersion": set.ResourceVersion, "ownerReferences": refs,
 	}})
 	if err != nil {

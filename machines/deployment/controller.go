@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
@@ -76,7 +77,7 @@ func New(o Options) *Reconciler {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	cache := r.options.Control.GetCache()
 	for _, object := range []client.Object{&v1alpha1.Machine{}, &v1alpha1.MachineSet{}} {
-		if err := cache.IndexField(context.Background(), object, controllerIndex, controllerOf); err != nil {
+		if err := cache.IndexField(context.Background(), object, controllerIndex, ownership.ControllerOf); err != nil {
 			return err
 		}
 	}
@@ -123,7 +124,7 @@ func (r *Reconciler) forget(ctx context.Context, deployment types.NamespacedName
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeployment) (time.Duration, error) {
-	if err := r.ensureFinalizer(ctx, d); err != nil {
+	if err := r.writer().EnsureFinalizer(ctx, d); err != nil {
 		return 0, err
 	}
 	bounds, boundsCondition := r.bounds(d)
@@ -223,7 +224,7 @@ func next(count *int32) *int32 {
 
 // restoreReplicas puts back a size that a writer dropped. The watch brings the deployment back with it.
 func (r *Reconciler) restoreReplicas(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) error {
-	err := r.patch(ctx, d, map[string]any{
+	err := r.writer().Patch(ctx, d, map[string]any{
 		"metadata": map[string]any{"uid": d.UID, "resourceVersion": d.ResourceVersion},
 		"spec":     map[string]any{"replicas": p.Replicas},
 	})

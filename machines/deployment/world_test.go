@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/retry"
@@ -131,7 +132,7 @@ func newWorld(t testing.TB) *world {
 	w := &world{patience: 30 * time.Second, t: t, client: direct, kube: cluster, actor: &actor{client: mgr.GetClient(), held: map[string]string{}}}
 	w.deployments = deployment.New(deployment.Options{Control: mgr, Clock: clock.RealClock{}})
 	for _, setup := range []func(ctrl.Manager) error{
-		set.New(set.Options{Control: mgr, Clock: clock.RealClock{}}).SetupWithManager,
+		set.New(set.Options{Control: mgr, Clock: clock.RealClock{}, Suffix: func() string { return rand.String(5) }}).SetupWithManager,
 		w.deployments.SetupWithManager,
 		func(m ctrl.Manager) error {
 			return ctrl.NewControllerManagedBy(m).For(&v1alpha1.Machine{}).Named("actor").WithOptions(controller.Options{MaxConcurrentReconciles: 8}).Complete(w.actor)

@@ -2,14 +2,11 @@ package deployment
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -53,7 +50,7 @@ func (r *Reconciler) changeSet(ctx context.Context, c *rollout.SetChange) error 
 	if annotations := changedAnnotations(c); len(annotations) > 0 {
 		metadata["annotations"] = annotations
 	}
-	err := r.patch(ctx, c.Set.DeepCopy(), map[string]any{"metadata": metadata, "spec": spec})
+	err := r.writer().Patch(ctx, c.Set.DeepCopy(), map[string]any{"metadata": metadata, "spec": spec})
 	if err != nil {
 		return fmt.Errorf("writing MachineSet %s: %w", c.Set.Name, err)
 	}
@@ -107,31 +104,8 @@ func (r *Reconciler) ownSpec(ctx context.Context, d *v1alpha1.MachineDeployment,
 	if p.Revision == "" && !p.PruneRemovals {
 		return nil
 	}
-	if err := r.patch(ctx, d.DeepCopy(), fields); err != nil {
+	if err := r.writer().Patch(ctx, d.DeepCopy(), fields); err != nil {
 		return fmt.Errorf("writing the revision and the removals: %w", err)
 	}
 	return nil
-}
-
-// ensureFinalizer makes a deletion of the deployment wait for its sets, as machine-controller does.
-func (r *Reconciler) ensureFinalizer(ctx context.Context, d *v1alpha1.MachineDeployment) error {
-	if slices.Contains(d.Finalizers, metav1.FinalizerDeleteDependents) {
-		return nil
-	}
-	err := r.patch(ctx, d, map[string]any{"metadata": map[string]any{
-		"resourceVersion": d.ResourceVersion, "finalizers": append(slices.Clone(d.Finalizers), metav1.FinalizerDeleteDependents),
-	}})
-	if err != nil {
-		return fmt.Errorf("adding the finalizer: %w", err)
-	}
-	return nil
-}
-
-// patch writes the given fields and nothing else; object takes the answer.
-func (r *Reconciler) patch(ctx context.Context, object client.Object, fields map[string]any) error {
-	body, err := json.Marshal(fields)
-	if err != nil {
-		return fmt.Errorf("encoding the patch: %w", err)
-	}
-	return r.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, body), client.FieldOwner(FieldManager))
 }

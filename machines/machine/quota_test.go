@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
@@ -65,7 +66,7 @@ func newPool(t *testing.T) *pool {
 	})
 	must(t, errors.Join(
 		mgr.Add(p.groups),
-		set.New(set.Options{Control: mgr, Clock: clock.RealClock{}}).SetupWithManager(mgr),
+		set.New(set.Options{Control: mgr, Clock: clock.RealClock{}, Suffix: func() string { return utilrand.String(5) }}).SetupWithManager(mgr),
 		deployment.New(deployment.Options{Control: mgr, Target: mgr, Clock: clock.RealClock{}}).SetupWithManager(mgr),
 	))
 	ctx, cancel := context.WithCancel(context.Background())

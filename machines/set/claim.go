@@ -2,32 +2,26 @@ package set
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// controllerIndex finds Machines by the UID of their controller; orphans stand under noController.
-const (
-	controllerIndex = "machineset.controller"
-	noController    = "none"
-)
+// controllerIndex finds Machines by the UID of their controller.
+const controllerIndex = "machineset.controller"
 
-func controllerOf(o client.Object) []string {
-	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
-		return []string{string(ref.UID)}
-	}
-	return []string{noController}
+// writer writes under this controller's name.
+func (r *Reconciler) writer() ownership.Writer {
+	return ownership.Writer{Client: r.client, FieldManager: FieldManager}
 }
 
 // owned lists the Machines that the set controls. They belong to the cache and must not be changed.
@@ -68,7 +62,7 @@ func (r *Reconciler) claim(ctx context.Context, set *v1alpha1.MachineSet, select
 		}
 		r.pending.gone(client.ObjectKeyFromObject(set), m)
 	}
-	orphans, err := r.indexed(ctx, set.Namespace, noController)
+	orphans, err := r.indexed(ctx, set.Namespace, ownership.NoController)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +101,7 @@ func (r *Reconciler) writeOwners(ctx context.Context, m *v1alpha1.Machine, refs 
 	case noted:
 		metadata["annotations"] = map[string]any{v1alpha1.AnnotationReleasedBy: nil}
 	}
-	err := r.patch(ctx, m.DeepCopy(), map[string]any{"metadata": metadata})
+	err := r.writer().Patch(ctx, m.DeepCopy(), map[string]any{"metadata": metadata})
 	if err != nil {
 		return fmt.Errorf("writing the owner of Machine %s: %w", m.Name, err)
 	}
@@ -137,25 +131,11 @@ func (r *Reconciler) heal(ctx context.Context, set *v1alpha1.MachineSet) error {
 	}
 	living := slices.DeleteFunc(machines, func(m *v1alpha1.Machine) bool { return !m.DeletionTimestamp.IsZero() })
 	r.events.Eventf(set, nil, "Warning", reasonInvalid, "Reconcile", "spec.replicas was %d: it must not be negative; %d is put there, as many as there are", *set.Spec.Replicas, len(living))
-	err = r.patch(ctx, set, map[string]any{
+	err = r.writer().Patch(ctx, set, map[string]any{
 		"metadata": map[string]any{"uid": set.UID, "resourceVersion": set.ResourceVersion}, "spec": map[string]any{"replicas": len(living)},
 	})
 	if err != nil {
 		return fmt.Errorf("writing a size in the place of a negative one: %w", err)
-	}
-	return nil
-}
-
-// ensureFinalizer makes a deletion of the set wait for its Machines, as machine-controller does.
-func (r *Reconciler) ensureFinalizer(ctx context.Context, set *v1alpha1.MachineSet) error {
-	if slices.Contains(set.Finalizers, metav1.FinalizerDeleteDependents) {
-		return nil
-	}
-	err := r.patch(ctx, set, map[string]any{"metadata": map[string]any{
-		"resourceVersion": set.ResourceVersion, "finalizers": append(slices.Clone(set.Finalizers), metav1.FinalizerDeleteDependents),
-	}})
-	if err != nil {
-		return fmt.Errorf("adding the finalizer: %w", err)
 	}
 	return nil
 }
@@ -178,20 +158,11 @@ func (r *Reconciler) ownSpec(ctx context.Context, set *v1alpha1.MachineSet, d de
 	if len(spec) == 0 {
 		return nil
 	}
-	err := r.patch(ctx, set, map[string]any{
+	err := r.writer().Patch(ctx, set, map[string]any{
 		"metadata": map[string]any{"uid": set.UID, "resourceVersion": set.ResourceVersion}, "spec": spec,
 	})
 	if err != nil {
 		return fmt.Errorf("writing the set's size and removals: %w", err)
 	}
 	return nil
-}
-
-// patch writes the given fields and nothing else; object takes the answer.
-func (r *Reconciler) patch(ctx context.Context, object client.Object, fields map[string]any) error {
-	body, err := json.Marshal(fields)
-	if err != nil {
-		return fmt.Errorf("encoding the patch: %w", err)
-	}
-	return r.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, body), client.FieldOwner(FieldManager))
 }

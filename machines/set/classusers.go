@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/ownership"
 )
 
 // setupClasses makes the manager watch classes and what uses them.
@@ -32,21 +33,21 @@ func (r *Reconciler) setupClasses(mgr ctrl.Manager, informers cache.Cache) error
 
 // users wakes the class that an object names when it begins or ceases to name it; other changes of it say nothing.
 func users[T client.Object]() handler.TypedEventHandler[T, ctrl.Request] {
-	wake := func(o T, q queue) {
+	wake := func(o T, q ownership.Queue) {
 		for _, class := range classKeys(o) {
 			q.AddAfter(ctrl.Request{NamespacedName: class}, gather)
 		}
 	}
 	return handler.TypedFuncs[T, ctrl.Request]{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[T], q queue) { wake(e.Object, q) },
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[T], q queue) {
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[T], q ownership.Queue) { wake(e.Object, q) },
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[T], q ownership.Queue) {
 			before, after := classOf(e.ObjectOld), classOf(e.ObjectNew)
 			if len(before) != len(after) || len(before) > 0 && before[0] != after[0] {
 				wake(e.ObjectOld, q)
 				wake(e.ObjectNew, q)
 			}
 		},
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[T], q queue) { wake(e.Object, q) },
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[T], q ownership.Queue) { wake(e.Object, q) },
 	}
 }
 

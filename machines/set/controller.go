@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -22,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
@@ -40,7 +40,7 @@ type Options struct {
 	// Control is the cluster that holds the MachineSets and Machines.
 	Control cluster.Cluster
 	Clock   clock.PassiveClock
-	// Suffix makes the last part of a Machine's name. Default: five random letters and digits.
+	// Suffix makes the last part of a Machine's name: five letters and digits that no other has. Required.
 	Suffix func() string
 	// Concurrent is how many sets are worked on at once. Default: 10.
 	Concurrent int
@@ -54,27 +54,28 @@ type Reconciler struct {
 	clock   clock.PassiveClock
 	suffix  func() string
 	pending *pending
+	pace    *pace
 	options Options
 }
 
 // New returns the controller.
 func New(o Options) *Reconciler {
-	if o.Suffix == nil {
-		o.Suffix = func() string { return rand.String(5) }
-	}
 	if o.Concurrent <= 0 {
 		o.Concurrent = 10
 	}
 	return &Reconciler{
 		client: o.Control.GetClient(), live: o.Control.GetAPIReader(), events: o.Control.GetEventRecorder(FieldManager),
-		clock: o.Clock, suffix: o.Suffix, pending: newPending(), options: o,
+		clock: o.Clock, suffix: o.Suffix, pending: newPending(), pace: newPace(), options: o,
 	}
 }
 
 // SetupWithManager makes the manager run the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if r.suffix == nil {
+		return errors.New("the controller of MachineSets needs a source of names: set Options.Suffix")
+	}
 	cache := r.options.Control.GetCache()
-	for name, index := range map[string]client.IndexerFunc{controllerIndex: controllerOf, releasedIndex: releasedBy} {
+	for name, index := range map[string]client.IndexerFunc{controllerIndex: ownership.ControllerOf, releasedIndex: releasedBy} {
 		if err := cache.IndexField(context.Background(), &v1alpha1.Machine{}, name, index); err != nil {
 			return err
 		}
@@ -95,6 +96,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	set := &v1alpha1.MachineSet{}
 	if err := r.client.Get(ctx, req.NamespacedName, set); err != nil {
 		r.pending.forget(req.NamespacedName)
+		r.pace.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !set.DeletionTimestamp.IsZero() || rollout.Paused(set.Annotations) {
@@ -116,7 +118,7 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 	if invalid != nil {
 		return ctrl.Result{}, r.refuse(ctx, set, invalid)
 	}
-	if err := r.ensureFinalizer(ctx, set); err != nil {
+	if err := r.writer().EnsureFinalizer(ctx, set); err != nil {
 		return ctrl.Result{}, err
 	}
 	machines, err := r.claim(ctx, set, selector)
@@ -152,7 +154,8 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 		return ctrl.Result{RequeueAfter: gather}, nil
 	}
 	status.Conditions = conditions(set, status, next.wanted, metav1.NewTime(r.clock.Now()))
-	return ctrl.Result{RequeueAfter: soonest(wait, seen.availableIn)}, errors.Join(acted, r.writeStatus(ctx, set, status))
+	later, err := r.showStatus(ctx, set, status)
+	return ctrl.Result{RequeueAfter: soonest(soonest(wait, seen.availableIn), later)}, errors.Join(acted, err)
 }
 
 // boundByCeiling keeps a decision below the set's ceiling; ceilinged says what is not made, told in an Event when it is

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/ownership"
 )
 
 // withClient answers create calls with what fails says; fails sees how many calls came before.
@@ -25,7 +26,7 @@ func withClient(t *testing.T, fails func(n int) error) (r *Reconciler, calls *in
 	}
 	var mu sync.Mutex
 	calls = new(int)
-	c := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&v1alpha1.Machine{}, controllerIndex, controllerOf).
+	c := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&v1alpha1.Machine{}, controllerIndex, ownership.ControllerOf).
 		WithInterceptorFuncs(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			mu.Lock()
 			defer mu.Unlock()
@@ -92,7 +93,7 @@ func TestCreate(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The cache does not show it yet.
-		cacheless := fake.NewClientBuilder().WithScheme(r.client.Scheme()).WithIndex(&v1alpha1.Machine{}, controllerIndex, controllerOf).Build()
+		cacheless := fake.NewClientBuilder().WithScheme(r.client.Scheme()).WithIndex(&v1alpha1.Machine{}, controllerIndex, ownership.ControllerOf).Build()
 		live := r.live
 		r.client, r.live = interceptor.NewClient(cacheless, interceptor.Funcs{Create: func(ctx context.Context, _ client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			return live.(client.Client).Create(ctx, o, opts...)

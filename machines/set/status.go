@@ -106,8 +106,3 @@ func ownedStatus(st v1alpha1.MachineSetStatus) v1alpha1.MachineSetStatus {
 	st.Conditions = conditions
 	return st
 }
-
-// isController says that an object's controller is the set.
-func isController(ref *metav1.OwnerReference) bool {
-	return ref != nil && ref.Kind == v1alpha1.MachineSetKind.Kind
-}

@@ -1,0 +1,85 @@
+package ownership
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+)
+
+// Queue is where owners wait to be looked at.
+type Queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
+
+// Candidate is an owner that an orphan may fit.
+type Candidate struct {
+	Name     string
+	Selector *metav1.LabelSelector
+}
+
+// Events wake the owner of an object that came, changed or went.
+type Events[T client.Object] struct {
+	// Kind is that of the owners; an object that something else controls wakes nobody.
+	Kind string
+	// Gather is how long events are collected before the owner is looked at: the queue keeps the first time that it was
+	// asked for.
+	Gather time.Duration
+	// Candidates lists the owners of a namespace; those whose selector matches an orphan are woken.
+	Candidates func(ctx context.Context, namespace string) ([]Candidate, error)
+	// Gone is told of an object that is no more, with its owner. Default: nobody is.
+	Gone func(owner types.NamespacedName, object T)
+}
+
+// Handler gives the events the form that a watch takes. When an object changes hands its former owner is woken too.
+func (e Events[T]) Handler() handler.TypedEventHandler[T, ctrl.Request] {
+	return handler.TypedFuncs[T, ctrl.Request]{
+		CreateFunc: func(ctx context.Context, c event.TypedCreateEvent[T], q Queue) { e.wake(ctx, c.Object, q) },
+		UpdateFunc: func(ctx context.Context, u event.TypedUpdateEvent[T], q Queue) {
+			before, after := metav1.GetControllerOfNoCopy(u.ObjectOld), metav1.GetControllerOfNoCopy(u.ObjectNew)
+			if e.owns(before) && (after == nil || after.UID != before.UID) {
+				q.AddAfter(RequestFor(u.ObjectOld.GetNamespace(), before.Name), e.Gather)
+			}
+			e.wake(ctx, u.ObjectNew, q)
+		},
+		DeleteFunc: func(ctx context.Context, d event.TypedDeleteEvent[T], q Queue) {
+			if ref := metav1.GetControllerOfNoCopy(d.Object); e.Gone != nil && e.owns(ref) {
+				e.Gone(types.NamespacedName{Namespace: d.Object.GetNamespace(), Name: ref.Name}, d.Object)
+			}
+			e.wake(ctx, d.Object, q)
+		},
+	}
+}
+
+func (e Events[T]) owns(ref *metav1.OwnerReference) bool { return ref != nil && ref.Kind == e.Kind }
+
+// wake asks for the object's owner; for an orphan, for everyone that might adopt it.
+func (e Events[T]) wake(ctx context.Context, object T, q Queue) {
+	if ref := metav1.GetControllerOfNoCopy(object); ref != nil {
+		if e.owns(ref) {
+			q.AddAfter(RequestFor(object.GetNamespace(), ref.Name), e.Gather)
+		}
+		return
+	}
+	candidates, err := e.Candidates(ctx, object.GetNamespace())
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "listing who might adopt an orphan", "kind", e.Kind, "orphan", object.GetName())
+		return
+	}
+	for _, c := range candidates {
+		selector, err := metav1.LabelSelectorAsSelector(c.Selector)
+		if err == nil && !selector.Empty() && selector.Matches(labels.Set(object.GetLabels())) {
+			q.AddAfter(RequestFor(object.GetNamespace(), c.Name), e.Gather)
+		}
+	}
+}
+
+// RequestFor names an owner.
+func RequestFor(namespace, name string) ctrl.Request {
+	return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+}
