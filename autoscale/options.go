@@ -12,13 +12,16 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
+// errNoOptions is the answer to most calls of a steady client: four for each node.
+var errNoOptions = status.Error(codes.Unimplemented, "the group has no options of its own: the autoscaler's flags hold")
+
 // NodeGroupGetOptions gives a group's own options over those of the client, all of them and in both generations of fields,
 // because the client takes zeros literally. Where nothing is overridden the client is left with its flags: an answer could
 // not carry the startup time, which then is zero (CA-C90 … C93).
 func (s *service) NodeGroupGetOptions(_ context.Context, r *proto.NodeGroupAutoscalingOptionsRequest) (*proto.NodeGroupAutoscalingOptionsResponse, error) {
 	own, ok := s.groups.Settings(r.GetId(), settings(r.GetDefaults()))
 	if !ok {
-		return nil, status.Error(codes.Unimplemented, "the group has no options of its own: the autoscaler's flags hold")
+		return nil, errNoOptions
 	}
 	return &proto.NodeGroupAutoscalingOptionsResponse{NodeGroupAutoscalingOptions: options(own, r.GetDefaults())}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"path"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -75,7 +74,7 @@ type Server struct {
 	server  *grpc.Server
 	health  *health.Server
 	watcher *certwatcher.CertWatcher
-	calls   *prometheus.HistogramVec
+	calls   *calls
 	address atomic.Pointer[net.Addr]
 }
 
@@ -220,7 +219,7 @@ func (s *Server) guard(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 			ctrl.LoggerFrom(ctx).Error(fmt.Errorf("%v", cause), "a call panicked", "method", info.FullMethod, "stack", string(debug.Stack()))
 			resp, err = nil, status.Error(codes.Internal, "an error of drover's own; its log has the details")
 		}
-		s.calls.WithLabelValues(path.Base(info.FullMethod), status.Code(err).String()).Observe(s.options.Clock.Since(began).Seconds())
+		s.calls.took(info.FullMethod, status.Code(err), s.options.Clock.Since(began))
 	}()
 	if err := admit(ctx, s.options.AllowedClients); err != nil {
 		return nil, err

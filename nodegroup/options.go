@@ -162,6 +162,9 @@ func (g *Groups) Settings(id string, defaults Settings) (Settings, bool) {
 	if e == nil || defaults.ProvisionTime <= 0 {
 		return Settings{}, false
 	}
+	if e.options.none() {
+		return Settings{}, false
+	}
 	o := e.options.limits(g.options.ZeroOrMax, g.options.JoinTimeout)
 	if o.none() {
 		return Settings{}, false
