@@ -30,7 +30,7 @@ test-race: ## the packages with goroutines, under the race detector
 test-openstack: ## the contract with OpenStack and drover's driver, against a real cloud (OS_CLIENT_CONFIG_FILE, OS_CLOUD)
 	go test $(GO_TEST_FLAGS) -tags openstack -count=1 -timeout 60m -v -run '^TestRealCloud$$' ./test/openstack/contract
 
-test-extra: ## generated user data against cloud-init, shellcheck and systemd; says what is missing
+test-extra: ## generated user data against cloud-init, shellcheck, systemd and the kubelet's validation; says what is missing
 	go test -tags extra -count=1 ./test/extra
 
 bench: ## the benchmarks
@@ -55,6 +55,7 @@ check-tidy: ## fail when a go.mod is not tidy
 	go mod tidy -diff
 	cd hack/tools && go mod tidy -diff
 	cd test/kube/controlplane && go mod tidy -diff
+	cd test/extra/kubeletconfig && go mod tidy -diff
 
 clean: ## remove what was built here
 	rm -rf bin

@@ -10,9 +10,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/bootstrap"
@@ -21,7 +24,7 @@ import (
 
 // programs are what is needed, with the Debian package that has it.
 var programs = map[string]string{
-	"cloud-init": "cloud-init", "shellcheck": "shellcheck", "systemd-analyze": "systemd", "bash": "bash", "ssh-keygen": "openssh-client",
+	"cloud-init": "cloud-init", "go": "golang-go", "shellcheck": "shellcheck", "systemd-analyze": "systemd", "bash": "bash", "ssh-keygen": "openssh-client",
 }
 
 func TestMain(m *testing.M) {
@@ -72,6 +75,10 @@ func everything(in *bootstrap.Input, certificate string) {
 	} else {
 		in.Provider.OperatingSystemSpec = runtime.RawExtension{Raw: []byte(`{"disableAutoUpdate": true}`)}
 	}
+	in.Kubelet.FeatureGates = map[string]bool{"NodeLogQuery": true}
+	in.Kubelet.MaxPods, in.Kubelet.ContainerLogMaxSize, in.Kubelet.ContainerLogMaxFiles = 250, "100Mi", ptr.To[int32](7)
+	in.Kubelet.ImageGCHighThresholdPercent, in.Kubelet.ImageGCLowThresholdPercent = ptr.To[int32](80), ptr.To[int32](70)
+	in.Kubelet.ImageMinimumGCAge, in.Kubelet.ImageMaximumGCAge = metav1.Duration{Duration: time.Minute}, metav1.Duration{Duration: 24 * time.Hour}
 	in.Site = bootstrap.Site{
 		HTTPProxy: "http://user:pa55word@proxy.example:3128", NoProxy: "10.0.0.0/8", RegistryMirrors: []string{"https://mirror.example"},
 		InsecureRegistries: []string{"lab.example:5000"}, PauseImage: "mirror.example/pause:3.10", CABundle: []byte(certificate),
@@ -132,6 +139,34 @@ func TestUserData(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestTheKubeletTakesItsConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "kubeletconfig")
+	run(t, "go", "-C", "kubeletconfig", "build", "-o", program, ".")
+	for name, in := range inputs() {
+		t.Run(name, func(t *testing.T) {
+			userData, err := in.Render()
+			if err != nil {
+				t.Fatal(err)
+			}
+			boot, err := kubelet.ParseUserData(userData)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+".yaml")
+			write(t, file, boot.Files[kubelet.ConfigFile], 0o600)
+			run(t, program, file)
+		})
+	}
+	t.Run("and the check is one: a wrong value is refused", func(t *testing.T) {
+		file := filepath.Join(dir, "wrong.yaml")
+		write(t, file, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: -1\n", 0o600)
+		if out, err := exec.CommandContext(t.Context(), program, file).CombinedOutput(); err == nil || !strings.Contains(string(out), "maxPods") {
+			t.Errorf("error %v: %s", err, out)
+		}
+	})
 }
 
 func testScripts(t *testing.T, root string, boot *kubelet.Boot) {
