@@ -39,7 +39,7 @@ bench: ## the benchmarks
 lint: ## golangci-lint, buf lint
 	$(TOOLS) golangci-lint run ./...
 	$(TOOLS) buf lint
-	$(TOOLS) buf breaking --against ".git#ref=HEAD"
+	$(TOOLS) buf breaking --against proto/wire.binpb
 
 generate: ## everything that is generated: deep copies, CRDs, protobuf, the conformance page
 	$(TOOLS) controller-gen object paths=./machines/api/...
