@@ -143,15 +143,21 @@ func (r *Reconciler) gather(ctx context.Context, request *Request) (*Machine, *N
 	if err != nil || m == nil {
 		return nil, nil, err
 	}
+	known := describe(m, group)
+	same, err := r.named(ctx, known.ServerName)
+	if err != nil {
+		return nil, nil, err
+	}
+	known.Ambiguous = len(same) > 1
 	var node corev1.Node
 	err = r.Target.GetClient().Get(ctx, types.NamespacedName{Name: m.ServerName()}, &node)
 	if apierrors.IsNotFound(err) {
-		return describe(m, group), nil, nil
+		return known, nil, nil
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading node %s: %w", m.ServerName(), err)
 	}
-	return describe(m, group), &Node{Server: lastPart(node.Spec.ProviderID)}, nil
+	return known, &Node{Server: lastPart(node.Spec.ProviderID)}, nil
 }
 
 // byToken finds the Machine that a bootstrap token was made for: the very one, not one of the same name. A token that is
@@ -196,14 +202,20 @@ func (r *Reconciler) ofDeployment(ctx context.Context, holder bootstrap.Holder, 
 
 // byNode finds the Machine whose node has that name. Two that claim the same name are none.
 func (r *Reconciler) byNode(ctx context.Context, node string) (*v1alpha1.Machine, error) {
+	machines, err := r.named(ctx, node)
+	if err != nil || len(machines) != 1 {
+		return nil, err
+	}
+	return &machines[0], nil
+}
+
+// named are the Machines whose server has that name.
+func (r *Reconciler) named(ctx context.Context, server string) ([]v1alpha1.Machine, error) {
 	var list v1alpha1.MachineList
-	if err := r.Control.GetClient().List(ctx, &list, client.MatchingFields{indexNode: node}); err != nil {
-		return nil, fmt.Errorf("listing the Machines of node %s: %w", node, err)
+	if err := r.Control.GetClient().List(ctx, &list, client.MatchingFields{indexNode: server}); err != nil {
+		return nil, fmt.Errorf("listing the Machines of node %s: %w", server, err)
 	}
-	if len(list.Items) != 1 {
-		return nil, nil
-	}
-	return &list.Items[0], nil
+	return list.Items, nil
 }
 
 func describe(m *v1alpha1.Machine, group string) *Machine {

@@ -62,7 +62,8 @@ type Request struct {
 	Organizations []string
 	DNSNames      []string
 	IPs           []net.IP
-	// Others counts the e-mail addresses and URIs among the alternative names, and what else the subject holds.
+	// Others counts the e-mail addresses and URIs among the alternative names, what else the subject holds, and other
+	// extensions.
 	Others int
 }
 
@@ -75,6 +76,8 @@ type Machine struct {
 	Deleting bool
 	// Joined: its Node is recorded.
 	Joined bool
+	// Ambiguous: another Machine's server has that name too, so that nobody can tell whose the node will be.
+	Ambiguous bool
 	// Server is the server's id; empty while it is not recorded.
 	Server string
 	// Addresses are the server's as the cloud gave them.
@@ -116,6 +119,8 @@ func decideFirst(r *Request, m *Machine, n *Node) Verdict {
 		return deny("the Machine of this token is being deleted")
 	case m.Joined:
 		return deny("the node of server %s has joined already, and renews its certificate under its own name", m.ServerName)
+	case m.Ambiguous:
+		return await("several Machines have a server of the name %s", m.ServerName)
 	}
 	if v, ok := checkClient(r, m.ServerName); !ok {
 		return v
@@ -234,7 +239,7 @@ func checkSubject(r *Request, node string) (Verdict, bool) {
 	case len(r.Organizations) != 1 || r.Organizations[0] != nodesGroup:
 		return deny("organizations %q: expected %s alone", r.Organizations, nodesGroup), false
 	case r.Others > 0:
-		return deny("the request holds e-mail addresses, URIs or more of a subject than a node has"), false
+		return deny("the request holds e-mail addresses, URIs, extensions or more of a subject than a node has"), false
 	}
 	return Verdict{}, true
 }

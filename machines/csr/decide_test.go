@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/pem"
 	"errors"
 	"net"
@@ -78,6 +79,7 @@ func TestDecide(t *testing.T) {
 		{"not for a token of a deployment, whose group is another", first, func(f *facts) { f.m.Group = bootstrap.GroupOSM }, Ignore},
 		{"MC-58 an awaited server with its deployment's token", first, func(f *facts) { f.m.Group, f.r.Groups = bootstrap.GroupOSM, []string{bootstrap.GroupOSM} }, Approve},
 		{"not for a server whose node has joined", first, func(f *facts) { f.m.Joined = true }, Deny},
+		{"not while another Machine's server has the same name", first, func(f *facts) { f.m.Ambiguous = true }, Wait},
 		{"not in another node's name", first, func(f *facts) { f.r.CommonName = "system:node:other" }, Deny},
 		{"not in the name of no node", first, func(f *facts) { f.r.CommonName = "m" }, Deny},
 		{"not as an administrator", first, func(f *facts) { f.r.Organizations = []string{"system:masters"} }, Deny},
@@ -166,6 +168,8 @@ func TestRead(t *testing.T) {
 		{"something after the block", append(append([]byte(nil), good...), good...), true, 0},
 		{"a URI", requestFor(t, &x509.CertificateRequest{Subject: node, URIs: []*url.URL{{Scheme: "spiffe", Host: "x"}}}), false, 1},
 		{"an e-mail address", requestFor(t, &x509.CertificateRequest{Subject: node, EmailAddresses: []string{"a@b"}}), false, 1},
+		{"a second common name", requestFor(t, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:m", Organization: []string{"system:nodes"}, ExtraNames: []pkix.AttributeTypeAndValue{{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "system:node:m"}, {Type: asn1.ObjectIdentifier{2, 5, 4, 10}, Value: "system:nodes"}, {Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "system:node:m"}}}}), false, 1},
+		{"to be an authority", requestFor(t, &x509.CertificateRequest{Subject: node, ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Critical: true, Value: []byte{0x30, 0x03, 0x01, 0x01, 0xff}}}}), false, 1},
 		{"more of a subject", requestFor(t, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:m", Organization: []string{"system:nodes"}, Country: []string{"DE"}}}), false, 1},
 	}
 	for _, tt := range tests {

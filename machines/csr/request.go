@@ -2,6 +2,7 @@ package csr
 
 import (
 	"crypto/x509"
+	"encoding/asn1"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -26,11 +27,24 @@ func read(o *certificatesv1.CertificateSigningRequest) *Request {
 	}
 	r.CommonName, r.Organizations = parsed.Subject.CommonName, parsed.Subject.Organization
 	r.DNSNames, r.IPs = parsed.DNSNames, parsed.IPAddresses
-	r.Others = len(parsed.EmailAddresses) + len(parsed.URIs) + len(parsed.Subject.Names) - len(parsed.Subject.Organization)
+	r.Others = foreignExtensions(parsed) + len(parsed.EmailAddresses) + len(parsed.URIs) + len(parsed.Subject.Names) - len(parsed.Subject.Organization)
 	if parsed.Subject.CommonName != "" {
 		r.Others--
 	}
 	return r
+}
+
+// subjectAltName is the one extension that a kubelet asks for.
+var subjectAltName = asn1.ObjectIdentifier{2, 5, 29, 17}
+
+// foreignExtensions counts the others: a signer need not leave them out, as the control plane's does.
+func foreignExtensions(parsed *x509.CertificateRequest) (n int) {
+	for i := range parsed.Extensions {
+		if !parsed.Extensions[i].Id.Equal(subjectAltName) {
+			n++
+		}
+	}
+	return n
 }
 
 // parse reads exactly one request, and checks that its own key has signed it.
