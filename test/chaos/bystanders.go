@@ -18,6 +18,9 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
+// othersNode is somebody else's.
+const othersNode = "other"
+
 // bystanders is what belongs to others: as it was when it was placed.
 type bystanders struct {
 	session *gophercloud.ProviderClient
@@ -90,7 +93,7 @@ func (w *World) placeBystanders() (bystanders, error) {
 		b.ids[id] = true
 	}
 	for _, o := range []client.Object{
-		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: corev1.NodeSpec{ProviderID: "openstack:///" + slices.Min(slices.Collect(maps.Keys(b.ids)))}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: othersNode}, Spec: corev1.NodeSpec{ProviderID: "openstack:///" + slices.Min(slices.Collect(maps.Keys(b.ids)))}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-abcdef", Namespace: metav1.NamespaceSystem}, Type: "bootstrap.kubernetes.io/token"},
 	} {
 		if err := w.admin.Create(w.ctx, o); err != nil {
@@ -110,7 +113,7 @@ func (w *World) changed() (string, error) {
 	maps.DeleteFunc(rows, func(id string, _ string) bool { return !w.others.has(id) })
 	kube := map[string]string{}
 	for _, o := range []client.Object{
-		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: othersNode}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-abcdef", Namespace: metav1.NamespaceSystem}},
 	} {
 		if err := w.admin.Get(w.ctx, client.ObjectKeyFromObject(o), o); err != nil {

@@ -120,8 +120,9 @@ func (l *life) made() []Point {
 
 // door is one side of a process's world.
 type door struct {
+	// life is the process's; nil: it is not drover's door, and nobody counts the calls.
 	life  *life
-	turns *turns
+	world *World
 	next  http.RoundTripper
 	name  func(*http.Request) string
 }
@@ -133,7 +134,7 @@ func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
 		r = shortWatch(r)
 	}
 	if !lookup(r) {
-		if err := d.turns.await(r.Context(), name, func() string { return content(r) }); err != nil {
+		if err := d.world.turns.await(r.Context(), name, func() string { return content(r) }); err != nil {
 			return nil, err
 		}
 	}
@@ -142,7 +143,7 @@ func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp, err := d.call(r, name)
 	if err == nil && strings.HasPrefix(name, watching) {
-		resp.Body = &news{ReadCloser: resp.Body, turns: d.turns, request: r, name: "news " + name}
+		resp.Body = &news{ReadCloser: resp.Body, turns: d.world.turns, request: r, name: "news " + name}
 	}
 	return resp, err
 }
@@ -158,7 +159,9 @@ func (d door) call(r *http.Request, name string) (*http.Response, error) {
 		}
 		return nil, err
 	}
+	d.world.before(r, name)
 	resp, err := d.next.RoundTrip(r)
+	d.world.after(name)
 	if gone := d.life.finish(p); gone != nil {
 		if err == nil {
 			_ = resp.Body.Close()
@@ -242,6 +245,9 @@ func cloudCall(r *http.Request) string {
 
 // kubeletCall names a call of a kubelet.
 func kubeletCall(r *http.Request) string { return "kubelet" + kubeCall(r) }
+
+// controllersCall names a call of the cluster's own controllers.
+func controllersCall(r *http.Request) string { return "controllers" + kubeCall(r) }
 
 // kubeCall names a call to Kubernetes: verb, resource and subresource.
 func kubeCall(r *http.Request) string {

@@ -82,7 +82,7 @@ func (k *smallKubelet) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config := k.world.Kube.ConfigOver(door{nil, k.world.turns, k.world.Kube.RoundTripper(""), kubeletCall})
+	config := k.world.Kube.ConfigOver(door{nil, k.world, k.world.Kube.RoundTripper(""), kubeletCall})
 	for _, user := range kubeconfig.AuthInfos {
 		config.BearerToken = user.Token
 	}
@@ -93,7 +93,7 @@ func (k *smallKubelet) join(ctx context.Context) error {
 	if err := k.certify(ctx, first); err != nil {
 		return err
 	}
-	config = k.world.Kube.ConfigOver(door{nil, k.world.turns, k.world.Kube.RoundTripper("system:node:"+k.server.Name, "system:nodes"), kubeletCall})
+	config = k.world.Kube.ConfigOver(door{nil, k.world, k.world.Kube.RoundTripper("system:node:"+k.server.Name, "system:nodes"), kubeletCall})
 	if k.node, err = client.New(config, client.Options{Scheme: kinds, Mapper: mapper}); err != nil {
 		return err
 	}
@@ -156,13 +156,28 @@ func (k *smallKubelet) register(ctx context.Context, boot *kubelet.Boot) error {
 	if err := k.node.Create(ctx, node); err != nil {
 		return err
 	}
-	return k.world.admin.Create(ctx, &corev1.Pod{
+	return k.runPod(ctx)
+}
+
+// runPod makes the pod that is on the node, and runs it.
+func (k *smallKubelet) runPod(ctx context.Context) error {
+	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "work-on-" + strings.ToLower(k.server.ID), Namespace: metav1.NamespaceDefault,
+			Name: "work-on-" + strings.ToLower(k.server.ID), Namespace: metav1.NamespaceDefault, Labels: k.world.replicas.Spec.Selector.MatchLabels,
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: k.world.replicas.Name, UID: k.world.replicas.UID, Controller: ptr.To(true)}},
 		},
 		Spec: corev1.PodSpec{NodeName: k.server.Name, Containers: []corev1.Container{{Name: "work", Image: "work"}}},
-	})
+	}
+	if k.world.volume {
+		claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: volumeName}
+		pod.Spec.Volumes = []corev1.Volume{{Name: volumeName, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim}}}
+	}
+	if err := k.world.admin.Create(ctx, pod); err != nil {
+		return err
+	}
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	return k.world.admin.Status().Update(ctx, pod)
 }
 
 // endPods is what a kubelet does with pods that were asked to go: they go.

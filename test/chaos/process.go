@@ -70,7 +70,7 @@ func (p *process) stopped() {
 // run is what cmd/drover does, without lease, metrics and gRPC.
 func (w *World) run(ctx context.Context, p *process) error {
 	l := p.life
-	kube := w.Kube.ConfigOver(door{l, w.turns, w.Kube.RoundTripper("drover"), kubeCall})
+	kube := w.Kube.ConfigOver(door{l, w, w.Kube.RoundTripper("drover"), kubeCall})
 	kube.UserAgent = "drover"
 	mgr, err := ctrl.NewManager(kube, ctrl.Options{
 		Scheme: kinds, Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
@@ -86,7 +86,7 @@ func (w *World) run(ctx context.Context, p *process) error {
 	}
 	now := clock.RealClock{}
 	os, err := openstack.New(openstack.Options{
-		Clock: now, Reader: mgr.GetClient(), ClusterID: clusterID, HTTP: door{l, w.turns, w.Cloud.RoundTripper(), cloudCall},
+		Clock: now, Reader: mgr.GetClient(), ClusterID: clusterID, HTTP: door{l, w, w.Cloud.RoundTripper(), cloudCall},
 	})
 	if err != nil {
 		return fmt.Errorf("making the cloud: %w", err)

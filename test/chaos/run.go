@@ -59,6 +59,12 @@ func (r Run) Do() (out Outcome, err error) {
 		return out, fmt.Errorf("making the world: %w", err)
 	}
 	p := &play{World: w, run: r}
+	if r.Story.before != nil {
+		if err := r.Story.before(p); err != nil {
+			w.close()
+			return out, err
+		}
+	}
 	p.process = w.start(r.Crash)
 	defer func() {
 		p.process.stopped()
@@ -68,9 +74,6 @@ func (r Run) Do() (out Outcome, err error) {
 		out = Outcome{Calls: p.calls, Crashed: p.crashes > 0}
 		w.close()
 	}()
-	if r.Story.before != nil {
-		r.Story.before(p)
-	}
 	return out, r.Story.play(p)
 }
 
@@ -80,7 +83,7 @@ func (p *play) running(n int) error {
 	if err := p.until(goal, func() (bool, error) { return p.areRunning(n) }); err != nil {
 		return err
 	}
-	if err := errors.Join(p.servers(n), p.untouched()); err != nil {
+	if err := errors.Join(p.servers(n), p.order.err(), p.untouched()); err != nil {
 		return fmt.Errorf("once %s: %w", goal, err)
 	}
 	return nil
@@ -95,7 +98,7 @@ func (p *play) ended(made, spare int) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(p.nothingLeft(), p.untouched(), p.made(made, spare)); err != nil {
+	if err := errors.Join(p.nothingLeft(), p.order.err(), p.untouched(), p.made(made, spare)); err != nil {
 		return fmt.Errorf("once no Machine is left: %w", err)
 	}
 	return nil

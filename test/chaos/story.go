@@ -19,8 +19,9 @@ import (
 type Story struct {
 	Name string
 	// before is called when drover starts, each every second.
-	before, each func(*play)
-	play         func(*play) error
+	before func(*play) error
+	each   func(*play)
+	play   func(*play) error
 }
 
 // Stories are all there are. The first is the plain life of one Machine.
@@ -31,18 +32,23 @@ func Stories() []Story {
 		{Name: "the first server fails", each: failFirst, play: (*play).oneMachine},
 		{Name: "a set grows, loses a server, shrinks and goes", play: (*play).oneSet},
 		{Name: "lists lag", before: lagLists, play: (*play).oneMachine},
+		{Name: "a pod may not go, and then its volume takes its time", before: (*play).addVolume, play: (*play).oneMachine},
 	}
 }
 
 // loseAnswers carries the first create of each kind out and cuts the connection instead of answering.
-func loseAnswers(p *play) {
+func loseAnswers(p *play) error {
 	for _, call := range []string{"POST /ports", "POST /floatingips", "POST /servers"} {
 		p.Cloud.Inject(sim.Fault{Call: call, Drop: true, Times: 1})
 	}
+	return nil
 }
 
 // lagLists makes lists of servers show what was there five seconds ago.
-func lagLists(p *play) { p.Cloud.SetListLag(5 * time.Second) }
+func lagLists(p *play) error {
+	p.Cloud.SetListLag(5 * time.Second)
+	return nil
+}
 
 // failFirst puts the first server of ours that is seen building into ERROR.
 func failFirst(p *play) {
@@ -67,6 +73,7 @@ func (p *play) oneMachine() error {
 	if err := p.running(1); err != nil {
 		return err
 	}
+	p.leave()
 	if err := p.admin.Delete(p.ctx, m); err != nil {
 		return fmt.Errorf("deleting the Machine: %w", err)
 	}

@@ -36,6 +36,10 @@ type World struct {
 	workers  int
 	replicas *appsv1.ReplicaSet
 	others   bystanders
+	order    order
+	// volume: pods have one. used is when a pod last did.
+	volume bool
+	used   time.Time
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -43,6 +47,8 @@ type World struct {
 
 	mu       sync.Mutex
 	kubelets map[string]context.CancelFunc
+	// leaving is when the first Machine was asked to go.
+	leaving time.Time
 }
 
 // newWorld makes a cluster and a cloud with what is needed to make servers, and with what belongs to others.
@@ -95,7 +101,7 @@ var mapper = func() meta.RESTMapper {
 	for gvk := range kinds.AllKnownTypes() {
 		var scope meta.RESTScope = meta.RESTScopeNamespace
 		switch gvk.Kind {
-		case "Node", "Namespace", "CertificateSigningRequest":
+		case "Node", "Namespace", "CertificateSigningRequest", "PersistentVolume", "VolumeAttachment":
 			scope = meta.RESTScopeRoot
 		}
 		m.Add(gvk, scope)

@@ -1,0 +1,151 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// order holds that a Machine is taken down in order (design §3), whoever does it: its pods and volumes leave the node
+// before the server goes, floating IP, port and Node go once the server is gone, and the Machine goes last.
+type order struct {
+	mu     sync.Mutex
+	broken []error
+}
+
+func (o *order) note(err error) {
+	if err != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.broken = append(o.broken, err)
+	}
+}
+
+// err is what was done out of order.
+func (o *order) err() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return errors.Join(o.broken...)
+}
+
+// before looks at a call of drover's that is about to be carried out.
+func (w *World) before(r *http.Request, name string) {
+	if r.Method != http.MethodDelete {
+		return
+	}
+	var err error
+	id := path.Base(r.URL.Path)
+	switch {
+	case strings.HasSuffix(name, "/servers/{id}"):
+		err = w.emptied(id)
+	case strings.HasSuffix(name, "/ports/{id}"):
+		for _, s := range w.Cloud.Servers() {
+			if slices.Contains(s.Ports, id) {
+				err = fmt.Errorf("server %s is still there", s.ID)
+			}
+		}
+	case strings.HasSuffix(name, "/floatingips/{id}"):
+		if o := w.ours(); len(o.FloatingIPs) <= len(o.Servers) {
+			err = fmt.Errorf("there are %d floating IPs, and still %d servers", len(o.FloatingIPs), len(o.Servers))
+		}
+	case name == "kube DELETE nodes":
+		err = w.serverless(id)
+	}
+	if err != nil {
+		w.order.note(fmt.Errorf("%s: %w", name, err))
+	}
+}
+
+// emptied: no pod is on a server's node and no volume is attached to it.
+func (w *World) emptied(server string) error {
+	var nodes corev1.NodeList
+	if err := w.admin.List(w.ctx, &nodes); err != nil {
+		return err
+	}
+	at := slices.IndexFunc(nodes.Items, func(n corev1.Node) bool { return strings.HasSuffix(n.Spec.ProviderID, "/"+server) })
+	if at < 0 {
+		return nil
+	}
+	node := nodes.Items[at].Name
+	var pods corev1.PodList
+	var attachments storagev1.VolumeAttachmentList
+	if err := errors.Join(w.admin.List(w.ctx, &pods), w.admin.List(w.ctx, &attachments)); err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		if pods.Items[i].Spec.NodeName == node {
+			return fmt.Errorf("pod %s is still on it", pods.Items[i].Name)
+		}
+	}
+	for i := range attachments.Items {
+		if attachments.Items[i].Spec.NodeName == node {
+			return fmt.Errorf("volume attachment %s is still on it", attachments.Items[i].Name)
+		}
+	}
+	return nil
+}
+
+// serverless: the server of a Node is gone.
+func (w *World) serverless(name string) error {
+	var node corev1.Node
+	if err := w.admin.Get(w.ctx, types.NamespacedName{Name: name}, &node); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if id := path.Base(node.Spec.ProviderID); w.known(id) {
+		return fmt.Errorf("its server %s is still there", id)
+	}
+	return nil
+}
+
+func (w *World) known(server string) bool {
+	_, there := w.Cloud.Server(server)
+	return there
+}
+
+// after looks at what a call of drover's has left.
+func (w *World) after(name string) {
+	if name == "kube PATCH machines" || name == "kube PUT machines" {
+		if err := w.nobodysLeft(); err != nil {
+			w.order.note(fmt.Errorf("%s: %w", name, err))
+		}
+	}
+}
+
+// nobodysLeft: a Machine that has just gone has left nothing.
+func (w *World) nobodysLeft() error {
+	var machines v1alpha1.MachineList
+	var nodes corev1.NodeList
+	if err := errors.Join(w.admin.List(w.ctx, &machines), w.admin.List(w.ctx, &nodes)); err != nil {
+		return err
+	}
+	has := func(is func(*v1alpha1.Machine) bool) bool {
+		return slices.ContainsFunc(machines.Items, func(m v1alpha1.Machine) bool { return is(&m) })
+	}
+	left := w.ours()
+	for _, id := range left.Servers {
+		s, _ := w.Cloud.Server(id)
+		if !has(func(m *v1alpha1.Machine) bool { return string(m.UID) == s.Metadata["machine-uid"] }) {
+			return fmt.Errorf("the Machine of server %s has gone before it", id)
+		}
+	}
+	for i := range nodes.Items {
+		if name := nodes.Items[i].Name; name != othersNode && !has(func(m *v1alpha1.Machine) bool { return m.Name == name }) {
+			return fmt.Errorf("the Machine of Node %s has gone before it", name)
+		}
+	}
+	if len(machines.Items) == 0 && !left.Empty() {
+		return fmt.Errorf("the last Machine has gone before %+v", left)
+	}
+	return nil
+}
