@@ -60,16 +60,16 @@ func newPair(t *testing.T) *pair {
 	return p
 }
 
-// replica starts a drover under a user of its own.
-func (p *pair) replica(user string) *exec.Cmd {
+// replica starts a drover under a user of its own; flags come last.
+func (p *pair) replica(user string, flags ...string) *exec.Cmd {
 	p.Helper()
 	dir := p.TempDir()
 	config, err := p.kube.ConfigForUser(user, "system:masters")
 	must(p.T, err)
 	file := filepath.Join(dir, "kubeconfig")
 	must(p.T, kube.WriteKubeconfig(file, config))
-	cmd := exec.Command(os.Args[0], "--kubeconfig="+file, "--grpc-insecure", "--grpc-address=unix://"+filepath.Join(dir, "grpc"),
-		"--metrics-address=0", "--health-address=0", "--bootstrap-api-server=https://127.0.0.1:1")
+	cmd := exec.Command(os.Args[0], append([]string{"--kubeconfig=" + file, "--grpc-insecure", "--grpc-address=unix://" + filepath.Join(dir, "grpc"),
+		"--metrics-address=0", "--health-address=0", "--bootstrap-api-server=https://127.0.0.1:1"}, flags...)...)
 	cmd.Env = append([]string{asDrover + "=1", "HOME=" + dir}, p.cloud.Environment()...)
 	log := &strings.Builder{}
 	cmd.Stdout, cmd.Stderr = log, log
