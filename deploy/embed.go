@@ -25,6 +25,11 @@ import (
 //go:embed crds/*.yaml policies/*.yaml rbac/*.yaml
 var Manifests embed.FS
 
+// AutoscalerFlags are the flags that drover recommends for cluster-autoscaler, one per line, each with its reason.
+//
+//go:embed cluster-autoscaler/flags
+var AutoscalerFlags string
+
 // Dirs are the folders in the order in which they are applied: policies speak of kinds that must be there.
 var Dirs = []string{"crds", "policies", "rbac"}
 

@@ -171,9 +171,11 @@ func stay(ctx context.Context, v *show) error {
 }
 
 // logs shows the last lines of what may know why a stage failed; the files go with the sandbox.
-func (v *show) logs() {
+func (v *show) logs() { sayLogs(v.sandbox, v.out) }
+
+func sayLogs(s *sandbox.Sandbox, out *screen.Screen) {
 	for _, name := range []string{"drover", "autoscaler"} {
-		v.out.Say("\n%s's last lines:\n%s", name, sandbox.Tail(v.sandbox.LogFile(name)))
+		out.Say("\n%s's last lines:\n%s", name, sandbox.Tail(s.LogFile(name)))
 	}
 }
 

@@ -24,7 +24,7 @@ func main() {
 	// Client libraries warn on standard error, which would tear the table.
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	err := command().ExecuteContext(ctx)
 	stop()
 	if err != nil {
@@ -47,6 +47,7 @@ func command() *cobra.Command {
 	f.StringVar(&o.HealthAddress, "health-address", "127.0.0.1:0", "where drover shows its health")
 	f.DurationVar(&o.BootTime, "boot-time", 3*time.Second, "how long a simulated server boots")
 	f.StringSliceVar(&o.DroverFlags, "drover-flag", nil, "a further flag for drover; may be repeated")
+	f.StringSliceVar(&o.AutoscalerFlags, "autoscaler-flag", nil, "a further flag for a real cluster-autoscaler; may be repeated")
 	root.AddCommand(
 		&cobra.Command{
 			Use: "demo", Short: "Start everything, go through the scenario, and in a terminal stay until Ctrl-C", Args: cobra.NoArgs,
@@ -56,6 +57,7 @@ func command() *cobra.Command {
 			Use: "up", Short: "Start everything and stay until Ctrl-C", Args: cobra.NoArgs,
 			RunE: func(c *cobra.Command, _ []string) error { return locked(c.Context(), o, up) },
 		},
+		trialsCommand(o),
 	)
 	return root
 }
@@ -69,10 +71,7 @@ func locked(ctx context.Context, o *sandbox.Options, do func(context.Context, *s
 	defer release()
 	out := screen.New(os.Stdout)
 	o.Log = out
-	if o.Drover == "" {
-		o.Drover = beside("drover")
-	}
-	if o.Autoscaler, err = sandbox.FindAutoscaler(); err != nil {
+	if err := chooseParts(o); err != nil {
 		return err
 	}
 	s, err := sandbox.Start(ctx, *o)
@@ -81,6 +80,15 @@ func locked(ctx context.Context, o *sandbox.Options, do func(context.Context, *s
 	}
 	defer s.Stop()
 	return interrupted(ctx, do(ctx, s, out))
+}
+
+// chooseParts names the programs that nobody has named.
+func chooseParts(o *sandbox.Options) (err error) {
+	if o.Drover == "" {
+		o.Drover = beside("drover")
+	}
+	o.Autoscaler, err = sandbox.FindAutoscaler()
+	return err
 }
 
 // interrupted puts a person's Ctrl-C in the place of whatever failed because of it.

@@ -19,7 +19,7 @@ import (
 
 const (
 	// Namespace and account are what drover's manifests name its own.
-	namespace = "drover"
+	Namespace = "drover"
 	account   = "drover"
 	// droverStart bounds the time to ready.
 	droverStart = time.Minute
@@ -35,34 +35,82 @@ func droverKubeconfig(ctx context.Context, c *kube.Cluster, path string) error {
 	}
 	seconds := int64((24 * time.Hour).Seconds())
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
-	token, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
+	token, err := client.CoreV1().ServiceAccounts(Namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
 	if err != nil {
-		return fmt.Errorf("making a token for %s/%s: %w", namespace, account, err)
+		return fmt.Errorf("making a token for %s/%s: %w", Namespace, account, err)
 	}
 	return kube.WriteKubeconfig(path, c.ConfigForToken(token.Status.Token))
 }
 
-// startDrover runs drover's binary and returns once it is ready.
-func (s *Sandbox) startDrover(ctx context.Context) error {
-	kubeconfig := filepath.Join(s.Dir, "drover.kubeconfig")
-	if err := droverKubeconfig(ctx, s.Cluster, kubeconfig); err != nil {
+// replica is one drover.
+type replica struct {
+	name                  string
+	grpc, metrics, health string
+	// process is nil while it is not to run. The sandbox's lock guards it.
+	process *process
+}
+
+// startDrovers runs drover's binary, as often as the options say, and returns once all are ready.
+func (s *Sandbox) startDrovers(ctx context.Context) error {
+	if err := droverKubeconfig(ctx, s.Cluster, s.droverConfig()); err != nil {
 		return err
 	}
+	for n := range s.options.Replicas {
+		r := &replica{name: "drover", grpc: s.options.GRPCAddress, metrics: s.options.MetricsAddress, health: s.options.HealthAddress}
+		if n > 0 {
+			var err error
+			if r, err = anotherReplica(n); err != nil {
+				return err
+			}
+		}
+		s.mu.Lock()
+		s.replicas = append(s.replicas, r)
+		s.mu.Unlock()
+		if err := s.startReplica(ctx, r); err != nil {
+			return err
+		}
+	}
+	if s.options.Replicas == 1 {
+		return nil
+	}
+	var err error
+	s.front, err = newFront(s.replicas[0].grpc)
+	return err
+}
+
+// anotherReplica has addresses of its own.
+func anotherReplica(n int) (*replica, error) {
+	r := &replica{name: fmt.Sprintf("drover-%d", n)}
+	for _, address := range []*string{&r.grpc, &r.metrics, &r.health} {
+		free, err := claim("an address of "+r.name, "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		*address = free
+	}
+	return r, nil
+}
+
+func (s *Sandbox) droverConfig() string { return filepath.Join(s.Dir, "drover.kubeconfig") }
+
+// startReplica runs one drover and returns once it is ready.
+func (s *Sandbox) startReplica(ctx context.Context, r *replica) error {
 	args := append([]string{
-		"--kubeconfig=" + kubeconfig, "--namespace=" + namespace,
-		"--grpc-address=" + s.options.GRPCAddress, "--metrics-address=" + s.options.MetricsAddress,
-		"--health-address=" + s.options.HealthAddress,
+		"--kubeconfig=" + s.droverConfig(), "--namespace=" + Namespace,
+		"--grpc-address=" + r.grpc, "--metrics-address=" + r.metrics, "--health-address=" + r.health,
 		"--grpc-cert=" + s.pki.serverCert, "--grpc-key=" + s.pki.serverKey, "--grpc-client-ca=" + s.pki.ca,
 		"--grpc-allowed-clients=" + autoscalerName,
 	}, s.options.DroverFlags...)
 	env := append([]string{"HOME=" + s.Dir, "TMPDIR=" + s.Dir, "PATH=" + os.Getenv("PATH")}, credentials(s.Cloud, s.options.Password)...)
-	p, err := startProcess("drover", s.LogFile("drover"), env, s.options.Drover, args...)
+	p, err := startProcess(r.name, s.LogFile(r.name), env, s.options.Drover, args...)
 	if err != nil {
 		return err
 	}
-	s.processes = append(s.processes, p)
+	s.mu.Lock()
+	r.process = p
+	s.mu.Unlock()
 	return awaitReady(ctx, p, func(ctx context.Context) bool {
-		return answersOK(ctx, "http://"+s.options.HealthAddress+"/readyz") && accepts(s.options.GRPCAddress)
+		return answersOK(ctx, "http://"+r.health+"/readyz") && accepts(r.grpc)
 	})
 }
 

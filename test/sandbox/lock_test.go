@@ -5,8 +5,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/drover-project/drover/deploy"
 )
 
 func TestASecondSandboxIsRefusedAndToldWhoRuns(t *testing.T) {
@@ -79,14 +82,12 @@ func TestAPortInUseEndsTheStartBeforeAnythingRuns(t *testing.T) {
 	}
 }
 
-func TestReadFlags(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "flags")
-	if err := os.WriteFile(path, []byte("# why\n--a=1\n\n  --b\n"), 0o600); err != nil {
-		t.Fatal(err)
+func TestFlagsAreReadFromWhatIsShipped(t *testing.T) {
+	if got := flagsOf("# why\n--a=1\n\n  --b\n"); strings.Join(got, " ") != "--a=1 --b" {
+		t.Errorf("got %q", got)
 	}
-	got, err := readFlags(path)
-	if err != nil || strings.Join(got, " ") != "--a=1 --b" {
-		t.Errorf("got %q, %v", got, err)
+	if got := flagsOf(deploy.AutoscalerFlags); !slices.Contains(got, "--startup-taint="+startupTaint) {
+		t.Errorf("got %q: the startup taint is not among them", got)
 	}
 }
 

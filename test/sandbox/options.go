@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/test/autoscaler"
+	"github.com/drover-project/drover/test/openstack"
 )
 
 // Options say what [Start] puts up. The zero value is a whole sandbox.
@@ -15,6 +16,9 @@ type Options struct {
 	Drover string
 	// DroverFlags are appended to drover's own.
 	DroverFlags []string
+	// Replicas is how many drovers run. Default: one. Of several, the autoscaler comes to the one that [Sandbox.FailOver]
+	// chose last, as through a Service.
+	Replicas int
 	// GRPCAddress, MetricsAddress and HealthAddress are where drover listens; loopback only. Default: free ports.
 	GRPCAddress, MetricsAddress, HealthAddress string
 	// Password is drover's password for the cloud. Empty: the right one.
@@ -23,10 +27,14 @@ type Options struct {
 	BootTime time.Duration
 	// Autoscaler is the path of a real cluster-autoscaler. Empty: the stand-in.
 	Autoscaler string
+	// AutoscalerFlags are appended to those of a real autoscaler.
+	AutoscalerFlags []string
 	// NoAutoscaler leaves it out.
 	NoAutoscaler bool
 	// Scaling are the stand-in's times; its connections are filled in.
 	Scaling autoscaler.Options
+	// Boots tells whether a server ever becomes a node. Nil: all do.
+	Boots func(openstack.Server) bool
 	// Log takes a line per step. Default: dropped.
 	Log io.Writer
 }
@@ -40,6 +48,12 @@ const (
 func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = io.Discard
+	}
+	if o.Replicas == 0 {
+		o.Replicas = 1
+	}
+	if o.Boots == nil {
+		o.Boots = func(openstack.Server) bool { return true }
 	}
 	if o.BootTime == 0 {
 		o.BootTime = defaultBootTime

@@ -82,6 +82,12 @@ func (p *process) stop() {
 	}
 }
 
+// kill ends the program at once.
+func (p *process) kill() {
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	<-p.ended
+}
+
 func (p *process) tail() []byte { return Tail(p.log) }
 
 // Tail gives the last lines of a log file, or why it cannot be read.

@@ -1,15 +1,11 @@
 package sandbox
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
-)
 
-// flagsFile, in the module, holds the flags that drover recommends for cluster-autoscaler, one per line.
-const flagsFile = "deploy/cluster-autoscaler/flags"
+	"github.com/drover-project/drover/deploy"
+)
 
 // demoFlags lie over them: what takes a real cluster ten minutes takes seconds here.
 var demoFlags = []string{
@@ -20,44 +16,35 @@ var demoFlags = []string{
 	"--node-group-backoff-reset-timeout=1m", "--v=4",
 }
 
-// runAutoscaler runs a real cluster-autoscaler with the flags that drover ships, and the demo's times.
-func (s *Sandbox) runAutoscaler(ctx context.Context, cloudConfig string) error {
-	root, err := moduleRoot(ctx)
-	if err != nil {
-		return err
-	}
-	shipped, err := readFlags(filepath.Join(root, flagsFile))
-	if err != nil {
-		return err
-	}
+// runAutoscaler runs a real cluster-autoscaler with the flags that drover ships, the demo's times, and the options' own.
+func (s *Sandbox) runAutoscaler(cloudConfig string) error {
 	address, err := claim("the autoscaler's --address", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	args := append(shipped, demoFlags...)
+	args := append(flagsOf(deploy.AutoscalerFlags), demoFlags...)
 	args = append(args, "--cloud-provider=externalgrpc", "--cloud-config="+cloudConfig,
 		"--kubeconfig="+s.Cluster.Kubeconfig, "--address="+address)
+	args = append(args, s.options.AutoscalerFlags...)
 	env := []string{"HOME=" + s.Dir, "TMPDIR=" + s.Dir, "PATH=" + os.Getenv("PATH")}
 	p, err := startProcess(autoscalerName, s.LogFile("autoscaler"), env, s.options.Autoscaler, args...)
 	if err != nil {
 		return err
 	}
-	s.processes = append(s.processes, p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.scaler = p
 	return nil
 }
 
-// readFlags reads a file of flags, one per line; empty lines and those that begin with # are left out.
-func readFlags(path string) ([]string, error) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the autoscaler's flags: %w", err)
-	}
+// flagsOf reads flags, one per line; empty lines and those that begin with # are left out.
+func flagsOf(text string) []string {
 	var flags []string
-	for _, line := range strings.Split(string(raw), "\n") {
+	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if line != "" && !strings.HasPrefix(line, "#") {
 			flags = append(flags, line)
 		}
 	}
-	return flags, nil
+	return flags
 }

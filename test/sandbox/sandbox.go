@@ -34,14 +34,19 @@ type Sandbox struct {
 	// Client is the administrator's; it knows drover's kinds.
 	Client client.Client
 
-	options   Options
-	release   func() // gives up the folder
-	pki       pki
-	machines  *machines
-	processes []*process
-	cancel    context.CancelFunc
-	work      sync.WaitGroup
-	stop      sync.Once
+	options  Options
+	release  func() // gives up the folder
+	pki      pki
+	machines *machines
+	replicas []*replica
+	front    *front
+	// scaler is the real autoscaler; standIn ends the one in this process.
+	scaler  *process
+	standIn func()
+	running context.Context
+	cancel  context.CancelFunc
+	work    sync.WaitGroup
+	stop    sync.Once
 
 	mu       sync.Mutex
 	failures []error
@@ -73,15 +78,15 @@ func (s *Sandbox) bringUp(ctx context.Context) error {
 	}
 	// What runs in this process outlives ctx and ends with Stop.
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s.cancel = cancel
+	s.running, s.cancel = running, cancel
 	for _, step := range []struct {
 		name string
 		do   func(ctx context.Context) error
 	}{
 		{"control plane", s.startCluster},
 		{"simulated OpenStack", func(context.Context) error { return s.startCloud(running) }},
-		{"drover", s.startDrover},
-		{"autoscaler", func(context.Context) error { return s.startAutoscaler(running) }},
+		{"drover", s.startDrovers},
+		{"autoscaler", func(context.Context) error { return s.startAutoscaler() }},
 	} {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
@@ -138,7 +143,7 @@ func Scheme() *runtime.Scheme {
 // startCloud starts the cloud, its servers and the stand-in for its cloud-controller-manager.
 func (s *Sandbox) startCloud(running context.Context) error {
 	s.Cloud = newCloud(s.options.BootTime)
-	s.machines = runMachines(running, s.Cloud)
+	s.machines = runMachines(running, s.Cloud, s.options.Boots)
 	if err := s.Cloud.Start(running); err != nil {
 		return err
 	}
@@ -164,7 +169,7 @@ func (s *Sandbox) Err() error {
 	s.mu.Lock()
 	all := slices.Clone(s.failures)
 	s.mu.Unlock()
-	for _, p := range s.processes {
+	for _, p := range s.processes() {
 		all = append(all, p.failure())
 	}
 	return errors.Join(append(all, s.Cluster.Err())...)
@@ -178,8 +183,11 @@ func (s *Sandbox) Stop() {
 			s.cancel()
 		}
 		s.work.Wait()
-		for _, p := range slices.Backward(s.processes) {
+		for _, p := range slices.Backward(s.processes()) {
 			p.stop()
+		}
+		if s.front != nil {
+			s.front.close()
 		}
 		if s.machines != nil {
 			s.machines.wait()
@@ -193,6 +201,22 @@ func (s *Sandbox) Stop() {
 		_ = os.RemoveAll(s.Dir)
 		s.release()
 	})
+}
+
+// processes are the programs that are to run now, in the order in which they were started.
+func (s *Sandbox) processes() []*process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []*process
+	for _, r := range s.replicas {
+		if r.process != nil {
+			out = append(out, r.process)
+		}
+	}
+	if s.scaler != nil {
+		out = append(out, s.scaler)
+	}
+	return out
 }
 
 // MetricsAddress is where drover serves its metrics and the pages beside them.

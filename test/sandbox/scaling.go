@@ -58,9 +58,9 @@ func (s *Sandbox) Dial() (*grpc.ClientConn, error) {
 func (s *Sandbox) cloudConfig() string { return filepath.Join(s.Dir, "autoscaler-cloud.yaml") }
 
 // startAutoscaler writes the cloud config and runs the real program or the stand-in with it.
-func (s *Sandbox) startAutoscaler(ctx context.Context) error {
+func (s *Sandbox) startAutoscaler() error {
 	config := autoscaler.CloudConfig{
-		Address: s.options.GRPCAddress, Key: s.pki.clientKey, Cert: s.pki.clientCert, CACert: s.pki.ca, Timeout: "5s",
+		Address: s.grpcAddress(), Key: s.pki.clientKey, Cert: s.pki.clientCert, CACert: s.pki.ca, Timeout: "5s",
 	}
 	raw, err := yaml.Marshal(config)
 	if err != nil {
@@ -73,9 +73,17 @@ func (s *Sandbox) startAutoscaler(ctx context.Context) error {
 	case s.options.NoAutoscaler:
 		return nil
 	case s.options.Autoscaler != "":
-		return s.runAutoscaler(ctx, s.cloudConfig())
+		return s.runAutoscaler(s.cloudConfig())
 	}
-	return s.runStandIn(ctx)
+	return s.runStandIn()
+}
+
+// grpcAddress is where the autoscaler finds drover.
+func (s *Sandbox) grpcAddress() string {
+	if s.front != nil {
+		return s.front.address()
+	}
+	return s.options.GRPCAddress
 }
 
 // fast are the times of a demo: what takes a real cluster ten minutes takes seconds here.
@@ -98,7 +106,7 @@ func fast(o autoscaler.Options) autoscaler.Options {
 	return o
 }
 
-func (s *Sandbox) runStandIn(ctx context.Context) error {
+func (s *Sandbox) runStandIn() error {
 	conn, err := s.Dial()
 	if err != nil {
 		return err
@@ -107,25 +115,36 @@ func (s *Sandbox) runStandIn(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making the autoscaler's client: %w", err)
 	}
-	log, err := os.Create(s.LogFile("autoscaler"))
+	log, err := os.OpenFile(s.LogFile("autoscaler"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("creating the autoscaler's log: %w", err)
 	}
 	o := fast(s.options.Scaling)
-	o.EnforceMinSize = true // as the flags that drover ships say
+	// As the flags that drover ships say.
+	o.EnforceMinSize, o.BalanceSimilar, o.BalancingIgnore = true, true, []string{"topology.cinder.csi.openstack.org/zone"}
 	o.Provider, o.Client, o.Log = proto.NewCloudProviderClient(conn), client, lineLogger(log)
 	if o.StartupTaints == nil {
 		o.StartupTaints = []string{startupTaint}
 	}
+	ctx, cancel := context.WithCancel(s.running)
 	a, err := autoscaler.New(ctx, o)
 	if err != nil {
+		cancel()
 		return fmt.Errorf("starting the autoscaler stand-in: %w", err)
 	}
+	ended := make(chan struct{})
 	s.work.Go(func() {
+		defer close(ended)
 		_ = a.Run(ctx)
 		_ = conn.Close()
 		_ = log.Close()
 	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.standIn = func() {
+		cancel()
+		<-ended
+	}
 	return nil
 }
 

@@ -21,6 +21,7 @@ const consoleLimit = 200
 type machines struct {
 	ctx   context.Context
 	cloud *openstack.Cloud
+	boots func(openstack.Server) bool
 	work  sync.WaitGroup
 
 	mu      sync.Mutex
@@ -28,8 +29,8 @@ type machines struct {
 	console map[string][]string
 }
 
-func runMachines(ctx context.Context, cloud *openstack.Cloud) *machines {
-	m := &machines{ctx: ctx, cloud: cloud, running: map[string]context.CancelFunc{}, console: map[string][]string{}}
+func runMachines(ctx context.Context, cloud *openstack.Cloud, boots func(openstack.Server) bool) *machines {
+	m := &machines{ctx: ctx, cloud: cloud, boots: boots, running: map[string]context.CancelFunc{}, console: map[string][]string{}}
 	cloud.OnBoot(m.boot)
 	cloud.OnGone(m.gone)
 	return m
@@ -38,7 +39,7 @@ func runMachines(ctx context.Context, cloud *openstack.Cloud) *machines {
 func (m *machines) wait() { m.work.Wait() }
 
 func (m *machines) boot(s openstack.Server) {
-	if m.ctx.Err() != nil {
+	if m.ctx.Err() != nil || !m.boots(s) {
 		return
 	}
 	ctx, cancel := context.WithCancel(m.ctx)

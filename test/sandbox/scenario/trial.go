@@ -1,0 +1,140 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/drover-project/drover/test/openstack"
+	"github.com/drover-project/drover/test/sandbox"
+)
+
+// Trial is trouble that is made while an autoscaler works, and what must be true in the end. Each begins in an empty
+// cluster.
+type Trial struct {
+	Name    string
+	Setting Setting
+	Limit   time.Duration
+	// Run makes the trouble and returns nil only when what must be true is. The note is what it saw.
+	Run func(ctx context.Context, d *Demo) (note string, err error)
+}
+
+// Setting is what a trial's sandbox is made with; those of one setting share it.
+type Setting string
+
+// The settings.
+const (
+	// Plain has two replicas of drover, and an autoscaler that gives a server up after 45 s.
+	Plain Setting = "plain"
+	// Priced has prices, and an autoscaler that goes by them.
+	Priced Setting = "price expander"
+	// Guarded has drover's guard against an autoscaler that starts anew.
+	Guarded Setting = "restart guard"
+)
+
+const (
+	// silent is the group whose servers never join.
+	silent     = "silent"
+	pricesName = "prices"
+)
+
+// Apply puts a setting into a sandbox's options.
+func (s Setting) Apply(o *sandbox.Options) {
+	o.Replicas, o.DroverFlags, o.AutoscalerFlags = 2, slices.Clip(o.DroverFlags), slices.Clip(o.AutoscalerFlags)
+	o.Boots = func(s openstack.Server) bool { return !strings.HasPrefix(s.Name, silent+"-") }
+	o.Scaling.MaxNodeProvisionTime = 45 * time.Second
+	o.AutoscalerFlags = append(o.AutoscalerFlags, "--max-node-provision-time=45s")
+	switch s {
+	case Priced:
+		o.Scaling.PriceExpander = true
+		o.AutoscalerFlags = append(o.AutoscalerFlags, "--expander=price")
+		o.DroverFlags = append(o.DroverFlags, "--prices-configmap="+pricesName)
+	case Guarded:
+		o.DroverFlags = append(o.DroverFlags, "--restart-guard=2m")
+	}
+}
+
+// Trials are all trials, those of one setting together.
+func Trials() []Trial {
+	const limit = 3 * time.Minute
+	return []Trial{
+		{"a full server group: the other group grows within seconds", Plain, limit, fullServerGroup},
+		{"no host has room in one zone: the other group grows within seconds", Plain, limit, noRoom},
+		{"servers that never join: given up, and the other group grows", Plain, limit, neverJoins},
+		{"drover is killed in the middle of a scale-up", Plain, limit, droverKilled},
+		{"fail-over to the other drover in the middle of a scale-up", Plain, limit, failedOver},
+		{"the autoscaler is killed in the middle of a scale-up", Plain, limit, autoscalerKilled},
+		{"kubectl scale and a changed template while the autoscaler scales", Plain, limit, changedMeanwhile},
+		{"from zero, by labels and a taint", Plain, limit, fromZero},
+		{"the empty node goes, and no other", Plain, limit, exactNode},
+		{"the cheaper group grows, though it wastes more", Priced, limit, cheaper},
+		{"the autoscaler is killed in the middle of a scale-up, with a guard", Guarded, limit, autoscalerKilledGuarded},
+	}
+}
+
+// Try runs one trial and takes everything of it away.
+func Try(ctx context.Context, d *Demo, t Trial) Result {
+	r := runStage(ctx, d, Stage{Name: t.Name, Limit: t.Limit, Run: t.Run})
+	if r.Err != nil {
+		return r
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, fmt.Errorf("what the trial made is not gone after a minute"))
+	defer cancel()
+	r.Err = d.clear(ctx)
+	return r
+}
+
+// peak watches the groups' sizes until it is asked.
+type peak struct {
+	stop func()
+	high highs
+}
+
+// highs are the largest sizes that were seen: of each group, and all together.
+type highs struct {
+	each sizes
+	sum  int
+}
+
+func (d *Demo) watchPeak(ctx context.Context) *peak {
+	p := &peak{high: highs{each: sizes{}}}
+	ctx, cancel := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	work.Go(func() {
+		ticker := time.NewTicker(pollEvery)
+		defer ticker.Stop()
+		for {
+			if now, err := d.wanted(ctx); err == nil {
+				p.high.see(now)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+		}
+	})
+	p.stop = func() {
+		cancel()
+		work.Wait()
+	}
+	return p
+}
+
+func (h *highs) see(now sizes) {
+	sum := 0
+	for name, n := range now {
+		h.each[name] = max(h.each[name], n)
+		sum += n
+	}
+	h.sum = max(h.sum, sum)
+}
+
+// highest ends the watch.
+func (p *peak) highest() highs {
+	p.stop()
+	return p.high
+}
