@@ -119,7 +119,7 @@ func (r *Reconciler) forget(ctx context.Context, deployment types.NamespacedName
 	}
 	r.plans.forget(deployment)
 	r.brake.forget(deployment)
-	_, err = r.markNodes(ctx, deployment, nil)
+	_, err = r.markNodes(ctx, deployment, nil, nil)
 	return err
 }
 
@@ -174,7 +174,7 @@ func (r *Reconciler) keep(ctx context.Context, s rollout.Snapshot, p rollout.Pla
 
 // follow marks the Nodes that a plan rolls before it carries the plan out, so that no pod goes from one to the next.
 func (r *Reconciler) follow(ctx context.Context, d *v1alpha1.MachineDeployment, plan rollout.Plan) (time.Duration, error) {
-	more, marked := r.markNodes(ctx, client.ObjectKeyFromObject(d), plan.Rolled)
+	more, marked := r.markNodes(ctx, client.ObjectKeyFromObject(d), plan.Rolled, plan.Replacements)
 	if more {
 		plan.RequeueAfter = gather
 	}

@@ -38,6 +38,7 @@ func TestDeploymentsOnARealControlPlane(t *testing.T) {
 			"MC-31 a deleted deployment takes everything along":                             (*world).cascade,
 			"MCM-18 a rollback, and one to an unknown revision":                             (*world).rollback,
 			"MCM-20 nodes being rolled are marked, and set free exactly":                    (*world).nodesBeingRolled,
+			"a node that replaces one which drains for long is kept from the autoscaler":    (*world).nodesThatReplace,
 			"the plans of a roll are shown, and can be made again":                          (*world).plansShown,
 		} {
 			t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,12 +22,14 @@ const (
 	marksPerPass = 100
 )
 
-// rollingMarks is what drover put on a Node because its Machine is being rolled. It stands in an annotation of the Node:
-// exactly that is undone, and what others had put there before stays (MCM-20).
+// rollingMarks is what drover put on a Node because its Machine is being rolled, or replaces one that still drains. It
+// stands in an annotation of the Node: exactly that is undone, and what others had put there before stays (MCM-20).
 type rollingMarks struct {
 	Deployment string `json:"deployment"`
-	Taint      bool   `json:"taint,omitempty"`
-	ScaleDown  bool   `json:"scaleDownDisabled,omitempty"`
+	// Replaces: the Node is one that others drain to; it gets no taint.
+	Replaces  bool `json:"replaces,omitempty"`
+	Taint     bool `json:"taint,omitempty"`
+	ScaleDown bool `json:"scaleDownDisabled,omitempty"`
 }
 
 // rollingDeployment is the index of a Node.
@@ -46,16 +49,20 @@ func marksOf(node client.Object) (rollingMarks, bool) {
 	return marks, true
 }
 
-// markNodes keeps the scheduler and the autoscaler off the Nodes that are being rolled, and sets free those that are not
-// any more. It says whether some are left for the next look.
-func (r *Reconciler) markNodes(ctx context.Context, deployment types.NamespacedName, rolled []string) (more bool, err error) {
+// markNodes keeps the scheduler and the autoscaler off the Nodes that are being rolled, and the autoscaler off those that
+// replace one which still drains; it sets free those that are neither any more. It says whether some are left for the next
+// look.
+func (r *Reconciler) markNodes(ctx context.Context, deployment types.NamespacedName, rolled, replacing []string) (more bool, err error) {
 	var marked corev1.NodeList
 	if err := r.target.List(ctx, &marked, client.MatchingFields{rollingIndex: deployment.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("listing Nodes being rolled: %w", err)
 	}
-	wanted := make(map[string]bool, len(rolled))
+	wanted := make(map[string]rollingMarks, len(rolled)+len(replacing))
+	for _, name := range replacing {
+		wanted[name] = rollingMarks{Deployment: deployment.String(), Replaces: true}
+	}
 	for _, name := range rolled {
-		wanted[name] = true
+		wanted[name] = rollingMarks{Deployment: deployment.String()}
 	}
 	var errs []error
 	written := 0
@@ -66,35 +73,34 @@ func (r *Reconciler) markNodes(ctx context.Context, deployment types.NamespacedN
 	}
 	for i := range marked.Items {
 		node := &marked.Items[i]
-		if !wanted[node.Name] {
-			write(node, unmarking(node))
-		}
+		want, keep := wanted[node.Name]
 		delete(wanted, node.Name)
-	}
-	for _, name := range rolled {
-		if !wanted[name] {
+		if is, _ := marksOf(node); keep && is.Replaces == want.Replaces {
 			continue
 		}
+		write(node, unmarking(node))
+		more = more || keep // marked anew with the next look
+	}
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		node := &corev1.Node{}
 		if err := r.target.Get(ctx, types.NamespacedName{Name: name}, node); err != nil {
 			errs = append(errs, client.IgnoreNotFound(err))
 			continue
 		}
-		if patch := marking(node, deployment.String()); patch != nil {
+		if patch := marking(node, wanted[name]); patch != nil {
 			write(node, patch)
 		}
 	}
-	return written > marksPerPass, errors.Join(errs...)
+	return more || written > marksPerPass, errors.Join(errs...)
 }
 
 // marking is the patch that marks a Node; nil when another deployment has marked it.
-func marking(node *corev1.Node, deployment string) map[string]any {
+func marking(node *corev1.Node, marks rollingMarks) map[string]any {
 	if _, there := node.Annotations[v1alpha1.AnnotationNodeRolling]; there {
 		return nil
 	}
-	marks := rollingMarks{Deployment: deployment, Taint: !hasTaint(node)}
 	_, given := node.Annotations[v1alpha1.AnnotationScaleDownDisabled]
-	marks.ScaleDown = !given
+	marks.Taint, marks.ScaleDown = !marks.Replaces && !hasTaint(node), !given
 	record, err := json.Marshal(marks)
 	if err != nil {
 		return nil

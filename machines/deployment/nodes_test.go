@@ -34,6 +34,20 @@ func patched(t *testing.T, node *corev1.Node, patch map[string]any) *corev1.Node
 	return out
 }
 
+var rolledBy = rollingMarks{Deployment: "ns/md"}
+
+func TestMarksOfANodeThatReplacesAnother(t *testing.T) {
+	was := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid", Annotations: map[string]string{"note": "x"}}}
+	marked := patched(t, was, marking(was, rollingMarks{Deployment: "ns/md", Replaces: true}))
+	if hasTaint(marked) || marked.Annotations[v1alpha1.AnnotationScaleDownDisabled] != "true" {
+		t.Errorf("marked: %v %v", marked.Annotations, marked.Spec.Taints)
+	}
+	free := patched(t, marked, unmarking(marked))
+	if diff := cmp.Diff(was.Annotations, free.Annotations) + cmp.Diff(was.Spec.Taints, free.Spec.Taints, emptyIsNil); diff != "" {
+		t.Errorf("-before +after\n%s", diff)
+	}
+}
+
 func TestMarksOfANodeBeingRolled(t *testing.T) {
 	theirs := corev1.Taint{Key: "people", Effect: corev1.TaintEffectNoSchedule}
 	ours := corev1.Taint{Key: v1alpha1.TaintRolling, Effect: corev1.TaintEffectPreferNoSchedule}
@@ -50,14 +64,14 @@ func TestMarksOfANodeBeingRolled(t *testing.T) {
 		"one with a taint of another kind": node(nil, corev1.Taint{Key: v1alpha1.TaintRolling, Value: "v", Effect: corev1.TaintEffectNoExecute}),
 	} {
 		t.Run("MCM-20 "+name+" is marked and set free exactly", func(t *testing.T) {
-			marked := patched(t, was, marking(was, "ns/md"))
+			marked := patched(t, was, marking(was, rolledBy))
 			if !hasTaint(marked) || marked.Annotations[v1alpha1.AnnotationScaleDownDisabled] == "" {
 				t.Errorf("marked: %v %v", marked.Annotations, marked.Spec.Taints)
 			}
 			if got := rollingDeployment(marked); len(got) != 1 || got[0] != "ns/md" {
 				t.Errorf("it is found under %v", got)
 			}
-			if again := marking(marked, "ns/md"); again != nil {
+			if again := marking(marked, rolledBy); again != nil {
 				t.Errorf("it is marked twice: %v", again)
 			}
 			free := patched(t, marked, unmarking(marked))
@@ -68,7 +82,7 @@ func TestMarksOfANodeBeingRolled(t *testing.T) {
 	}
 	t.Run("MCM-20 what people set meanwhile is theirs", func(t *testing.T) {
 		was := node(nil)
-		marked := patched(t, was, marking(was, "ns/md"))
+		marked := patched(t, was, marking(was, rolledBy))
 		marked.Annotations[v1alpha1.AnnotationScaleDownDisabled] = "false"
 		marked.Spec.Taints = []corev1.Taint{theirs}
 		free := patched(t, marked, unmarking(marked))

@@ -114,6 +114,41 @@ func (w *world) nodesBeingRolled() {
 	}
 }
 
+// nodesThatReplace lets a Machine that a person deletes drain for long, and watches the node that is there for its pods.
+func (w *world) nodesThatReplace() {
+	w.create(group("awaited", size(2)))
+	w.settled("awaited", 2)
+	before := w.machines("awaited")
+	w.actor.hold("awaited", deletes)
+	if err := w.client.Delete(w.t.Context(), &before[0]); err != nil {
+		w.t.Fatal(err)
+	}
+	var name string
+	w.eventually("the replacement", func() (string, bool) {
+		for _, m := range w.machines("awaited") {
+			if m.Name != before[0].Name && m.Name != before[1].Name && m.Status.NodeRef != nil {
+				name = m.Name
+			}
+		}
+		return name, name != ""
+	})
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"note": "kept"}}}
+	if err := w.client.Create(w.t.Context(), node); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = w.client.Delete(context.Background(), node) })
+	w.patch("awaited", `{"metadata":{"annotations":{"look":"again"}}}`)
+	w.eventually("the mark that keeps the autoscaler off it", func() (string, bool) {
+		n := w.node(name)
+		return fmt.Sprint(n.Annotations, n.Spec.Taints), n.Annotations[v1alpha1.AnnotationScaleDownDisabled] == "true" && len(n.Spec.Taints) == 0
+	})
+	w.actor.letGo("awaited")
+	w.eventually("the node to be as it was", func() (string, bool) {
+		n := w.node(name)
+		return fmt.Sprint(n.Annotations), len(n.Annotations) == 1 && n.Annotations["note"] == "kept"
+	})
+}
+
 func (w *world) node(name string) *corev1.Node {
 	w.t.Helper()
 	n := &corev1.Node{}

@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
@@ -31,6 +32,7 @@ func Compute(s Snapshot) (Plan, error) {
 	w.follow()
 	w.annotate()
 	p.Replacing, p.Held, p.Rolled = w.replacing(), w.held, w.rolledNodes()
+	p.Replacements = slices.DeleteFunc(w.replacementNodes(), func(node string) bool { return slices.Contains(p.Rolled, node) })
 	p.Revision = w.revision()
 	p.Status, p.RequeueAfter = w.status(collisions)
 	kept, next := PruneRemovals(s.Deployment.Spec.Removals, w.machines(), w.now)

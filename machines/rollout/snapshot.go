@@ -47,6 +47,8 @@ type Plan struct {
 	Held      bool
 	// Rolled names the Nodes of Machines that are being rolled: of an old template, while the rollout goes on.
 	Rolled []string
+	// Replacements names the Nodes, none of them rolled, that are there for the pods of Machines which still drain.
+	Replacements []string
 	// Status holds the fields that this controller owns; the others are zero.
 	Status v1alpha1.MachineDeploymentStatus
 	// Steps say what is done and why, for people.

@@ -1,0 +1,87 @@
+package rollout
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// aged gives the Machines creation times, so many minutes ago, by their names' order.
+func (w *world) aged(minutes ...int) {
+	slices.SortFunc(w.machines, func(a, b *v1alpha1.Machine) int { return strings.Compare(a.Name, b.Name) })
+	for i, m := range w.machines {
+		m.CreationTimestamp = metav1.NewTime(w.now.Add(-time.Duration(minutes[i]) * time.Minute))
+	}
+}
+
+func (w *world) deletedAgo(name string, minutes int) {
+	for _, m := range w.machines {
+		if m.Name == name {
+			at := metav1.NewTime(w.now.Add(-time.Duration(minutes) * time.Minute))
+			m.DeletionTimestamp = &at
+			w.stuck[name] = true
+		}
+	}
+}
+
+func TestNodesThatReplaceOneThatStillDrains(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		// ages of the Machines in minutes, deleted those that drain with the time since their deletion.
+		ages    []int
+		deleted map[int]int
+		listed  int
+		want    []int
+	}{
+		{name: "nobody drains", ages: []int{100, 5, 1}, listed: -1},
+		{name: "the one that was made when it was deleted", ages: []int{100, 50, 9, 3}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
+		{name: "the one that was made before, by a surge", ages: []int{100, 90, 14, 2}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
+		{name: "none that is as old as itself", ages: []int{100, 100, 90}, deleted: map[int]int{0: 10}, listed: -1},
+		{name: "none for one that was taken away by name", ages: []int{100, 9}, deleted: map[int]int{0: 10}, listed: 0},
+		{name: "one for each", ages: []int{100, 100, 9, 8, 1}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2, 3}},
+		{name: "no more than there are", ages: []int{100, 100, 9}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := settled(shape{int32(len(c.ages)), "1", "0"})
+			w.aged(c.ages...)
+			names := make([]string, len(w.machines))
+			for i, m := range w.machines {
+				names[i] = m.Name
+				if c.listed == i {
+					w.d.Spec.Removals = append(w.d.Spec.Removals, v1alpha1.Removal{Name: m.Name, UID: m.UID, Time: metav1.NewTime(w.now)})
+				}
+			}
+			for i, ago := range c.deleted {
+				w.deletedAgo(names[i], ago)
+			}
+			var want []string
+			for _, i := range c.want {
+				want = append(want, names[i])
+			}
+			p := must(Compute(w.snapshot()))
+			slices.Sort(p.Replacements)
+			if !slices.Equal(p.Replacements, want) {
+				t.Errorf("%v replace those that drain, want %v", p.Replacements, want)
+			}
+			if len(p.Rolled) != 0 {
+				t.Errorf("nothing rolls, and %v are rolled", p.Rolled)
+			}
+		})
+	}
+}
+
+func TestAReplacementThatIsRolledItselfIsRolled(t *testing.T) {
+	w := settled(shape{3, "1", "0"})
+	w.aged(100, 50, 9)
+	w.deletedAgo(w.machines[0].Name, 10)
+	w.template("B")
+	p := must(Compute(w.snapshot()))
+	if len(p.Rolled) != 2 || len(p.Replacements) != 0 {
+		t.Errorf("%v are rolled, %v replace", p.Rolled, p.Replacements)
+	}
+}
