@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-project/drover/machines/bootstrap"
 )
@@ -52,6 +53,9 @@ func (o *nodeOptions) validate() error {
 		if net.ParseIP(address) == nil {
 			errs = append(errs, fmt.Errorf("--cluster-dns %q is no IP address", address))
 		}
+	}
+	if wrong := validation.IsDNS1123Subdomain(o.clusterDomain); len(wrong) > 0 {
+		errs = append(errs, fmt.Errorf("--cluster-domain %q is no domain: %s", o.clusterDomain, wrong[0]))
 	}
 	return errors.Join(errs...)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/version"
 
@@ -41,6 +42,14 @@ func (in *Input) check() error {
 	if key := in.Provider.CAPublicKey; key != "" {
 		if err := checkKey("caPublicKey", key); err != nil {
 			return err
+		}
+	}
+	if faults := validation.IsDNS1123Subdomain(in.ClusterDomain); len(faults) > 0 {
+		return problem("the cluster's domain %q is none (--cluster-domain): %s", in.ClusterDomain, faults[0])
+	}
+	if size := in.Kubelet.ContainerLogMaxSize; size != "" {
+		if _, err := resource.ParseQuantity(size); err != nil {
+			return problem("ContainerLogMaxSize %q is no size such as 100Mi", size)
 		}
 	}
 	return checkNetwork(in.Provider.Network)

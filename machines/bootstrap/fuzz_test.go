@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/test/kubelet"
@@ -101,6 +104,7 @@ func checkContained(t *testing.T, system string, field struct {
 	} {
 		checkEnvironment(t, boot.Files[path], names)
 	}
+	checkConfiguration(t, in, boot.Files[kubelet.ConfigFile])
 	for _, arg := range strings.Fields(strings.Trim(strings.TrimPrefix(strings.TrimSpace(boot.Files["/etc/default/kubelet"]), "KUBELET_EXTRA_ARGS="), "'")) {
 		name, _, _ := strings.Cut(arg, "=")
 		switch name {
@@ -108,6 +112,27 @@ func checkContained(t *testing.T, system string, field struct {
 		default:
 			t.Errorf("%s %q makes the flag %q", field.name, text, arg)
 		}
+	}
+}
+
+// checkConfiguration reads the kubelet's configuration as the kubelet does: no key that it does not know, none twice, and
+// what was asked for is what stands there.
+func checkConfiguration(t *testing.T, in *Input, text string) {
+	t.Helper()
+	var config kubeletconfig.KubeletConfiguration
+	if err := yaml.UnmarshalStrict([]byte(text), &config); err != nil {
+		t.Fatalf("the kubelet cannot read its configuration: %v\n%s", err, text)
+	}
+	var dns []string
+	if in.Provider.Network != nil {
+		dns = config.ClusterDNS
+	}
+	if !slices.Equal(config.RegisterWithTaints, in.Taints) || config.ClusterDomain != in.ClusterDomain || config.MaxPods != in.Kubelet.MaxPods ||
+		config.ContainerLogMaxSize != in.Kubelet.ContainerLogMaxSize || !slices.Equal(dns, in.ClusterDNS) || !config.RotateCertificates || !config.ServerTLSBootstrap {
+		t.Errorf("the kubelet reads something else than was asked for: %+v", config)
+	}
+	if auth := config.Authentication; auth.Anonymous.Enabled == nil || *auth.Anonymous.Enabled || config.Authorization.Mode != kubeletconfig.KubeletAuthorizationModeWebhook {
+		t.Errorf("anybody may ask it: %+v, %+v", config.Authentication, config.Authorization)
 	}
 }
 
