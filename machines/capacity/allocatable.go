@@ -3,6 +3,7 @@ package capacity
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,6 +28,17 @@ func capacity(shape cloud.Shape, maxPods int32) corev1.ResourceList {
 	}
 	if !shape.Disk.IsZero() {
 		list[corev1.ResourceEphemeralStorage] = shape.Disk.DeepCopy()
+	}
+	return list
+}
+
+// arriving is the capacity that a node reports: its memory is the flavor's without the percentage that firmware and kernel
+// keep. Told too much by more than 1.5 %, an empty group is not like its sister that has nodes (CA-C99). What people have said
+// of the memory stays.
+func arriving(list corev1.ResourceList, given []corev1.ResourceName, kernel float64) corev1.ResourceList {
+	if memory, ok := list[corev1.ResourceMemory]; ok && !slices.Contains(given, corev1.ResourceMemory) {
+		memory.Sub(*resource.NewQuantity(share(memory.Value(), kernel), resource.BinarySI))
+		list[corev1.ResourceMemory] = memory
 	}
 	return list
 }

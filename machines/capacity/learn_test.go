@@ -171,7 +171,7 @@ func TestAClassSaysMoreThanItsFlavor(t *testing.T) {
 		t.Fatal(err)
 	}
 	fpga := got.Allocatable["example.com/fpga"]
-	if got.Capacity.Cpu().String() != "8" || got.Capacity.Pods().String() != "30" || got.Capacity.Memory().String() != "4Gi" || fpga.String() != "2" {
+	if got.Capacity.Cpu().String() != "8" || got.Capacity.Pods().String() != "30" || got.Capacity.Memory().Value() != 4166118277 || fpga.String() != "2" {
 		t.Errorf("the capacity is %v", got.Capacity)
 	}
 	for key, want := range map[string]string{

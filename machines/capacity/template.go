@@ -56,8 +56,9 @@ func (r Rules) template(s *subject, shape cloud.Shape, class *v1alpha1.ClassNode
 	if err != nil {
 		return resolved{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "spec.template.metadata.annotations: %v", err)
 	}
-	out := resolved{given: over.given(class), NodeTemplate: &v1alpha1.NodeTemplate{
-		Capacity:    capacity(shape, settings.MaxPods),
+	given := over.given(class)
+	out := resolved{given: given, NodeTemplate: &v1alpha1.NodeTemplate{
+		Capacity:    arriving(capacity(shape, settings.MaxPods), given, r.KernelMemory),
 		Allocatable: left,
 		Labels:      labels(s, shape),
 		Taints:      taints(s.template.Spec.Taints, r.StartupTaint),
@@ -97,13 +98,9 @@ func labels(s *subject, shape cloud.Shape) map[string]string {
 	if arch == "" {
 		arch = "amd64"
 	}
-	for value, keys := range map[string][]string{
-		"linux":      {corev1.LabelOSStable, "beta.kubernetes.io/os"},
-		arch:         {corev1.LabelArchStable, "beta.kubernetes.io/arch"},
-		shape.Flavor: {corev1.LabelInstanceTypeStable, corev1.LabelInstanceType},
-	} {
-		set(out, value, keys...)
-	}
+	set(out, "linux", corev1.LabelOSStable, "beta.kubernetes.io/os")
+	set(out, arch, corev1.LabelArchStable, "beta.kubernetes.io/arch")
+	set(out, shape.Flavor, corev1.LabelInstanceTypeStable, corev1.LabelInstanceType)
 	set(out, shape.Zone, corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone, labelCinderZone)
 	set(out, shape.Region, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaRegion)
 	return out

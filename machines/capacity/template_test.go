@@ -55,7 +55,7 @@ func TestResources(t *testing.T) {
 	}{
 		{
 			name:     "CA-C99 reservations, eviction thresholds and 3 % of the memory are taken off",
-			capacity: "cpu=2 ephemeral-storage=50Gi memory=4Gi pods=110",
+			capacity: "cpu=2 ephemeral-storage=50Gi memory=4166118277 pods=110",
 			// 4096 MiB - 122.88 - 300 - 500 - 100; 50 GiB - 1 - 1 - 10 %.
 			allocatable: "cpu=1600m ephemeral-storage=43Gi memory=3222399877 pods=110",
 		},
@@ -67,7 +67,7 @@ func TestResources(t *testing.T) {
 				"v1.kubelet-config.machine-controller.kubermatic.io/EvictionHard":   "memory.available<5%",
 				"v1.kubelet-config.machine-controller.kubermatic.io/MaxPods":        "50",
 			},
-			capacity:    "cpu=2 ephemeral-storage=50Gi memory=4Gi pods=50",
+			capacity:    "cpu=2 ephemeral-storage=50Gi memory=4166118277 pods=50",
 			allocatable: "cpu=1500m ephemeral-storage=50Gi memory=2340757177 pods=50",
 		},
 		{
@@ -75,7 +75,7 @@ func TestResources(t *testing.T) {
 			change: func(s *cloud.Shape) {
 				s.CPU, s.Memory, s.Disk = resource.MustParse("100m"), resource.MustParse("256Mi"), resource.Quantity{}
 			},
-			capacity:    "cpu=100m memory=256Mi pods=110",
+			capacity:    "cpu=100m memory=260382392 pods=110",
 			allocatable: "cpu=0 memory=0 pods=110",
 		},
 	} {

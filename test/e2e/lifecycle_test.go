@@ -47,6 +47,7 @@ func onlyMember(t *testing.T, s *sandbox.Sandbox, group string) (machine v1alpha
 }
 
 func TestServersJoinAndLostOnesAreReplaced(t *testing.T) {
+	t.Parallel()
 	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, NoAutoscaler: true})
 	d, err := scenario.NewDemo(s)
 	if err != nil {
@@ -54,8 +55,12 @@ func TestServersJoinAndLostOnesAreReplaced(t *testing.T) {
 	}
 	ubuntu := badGroup{name: "ubuntu", replicas: "1"}
 	flatcar := badGroup{name: "flatcar", replicas: "1", old: "operatingSystem: ubuntu", new: "operatingSystem: flatcar"}
-	apply(t, s, ubuntu.name, ubuntu.manifest(t, d))
+	apply(t, s, ubuntu.name, marked(t, ubuntu.manifest(t, d)))
 	apply(t, s, flatcar.name, strings.Replace(flatcar.manifest(t, d), openstack.MetaKubeImage, openstack.MetaKubeFlatcar, 1))
+	promised := map[string]*corev1.Node{}
+	for _, group := range []string{ubuntu.name, flatcar.name} {
+		promised[group] = told(t, s, group)
+	}
 
 	var lost v1alpha1.Machine
 	for _, group := range []string{ubuntu.name, flatcar.name} {
@@ -71,6 +76,14 @@ func TestServersJoinAndLostOnesAreReplaced(t *testing.T) {
 				return "", nil
 			})
 			lost = machine
+		})
+		t.Run("CA-C99 CA-C100 CA-C101 MC-73 MCM-96 CAPI-12 a node of "+group+" is what the autoscaler was told, label by label", func(t *testing.T) {
+			eventually(t, func(ctx context.Context) (string, error) {
+				machine, _ := onlyMember(t, s, group)
+				n := &corev1.Node{}
+				err := s.Client.Get(ctx, client.ObjectKey{Name: machine.ServerName()}, n)
+				return strings.Join(compare(promised[group], n), "\n"), client.IgnoreNotFound(err)
+			})
 		})
 	}
 	t.Run("a token is gone once its server has joined", func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -108,6 +109,17 @@ func uninitialized(n *corev1.Node) bool {
 
 func isUninitialized(t corev1.Taint) bool { return t.Key == UninitializedTaint }
 
+// labelsOf are those of a server's node, under their newer and their older names.
+func labelsOf(s Server) map[string]string {
+	labels := map[string]string{
+		corev1.LabelInstanceTypeStable: s.Flavor, corev1.LabelInstanceType: s.Flavor,
+		corev1.LabelTopologyZone: s.Zone, corev1.LabelFailureDomainBetaZone: s.Zone,
+		corev1.LabelTopologyRegion: s.Region, corev1.LabelFailureDomainBetaRegion: s.Region,
+	}
+	maps.DeleteFunc(labels, func(_, value string) bool { return value == "" })
+	return labels
+}
+
 // initialize tells a new Node what the cloud knows of it: the addresses first, as the taint's end is the signal to
 // everybody else.
 func initialize(ctx context.Context, client kubernetes.Interface, n *corev1.Node, s Server) error {
@@ -115,13 +127,7 @@ func initialize(ctx context.Context, client kubernetes.Interface, n *corev1.Node
 	if err := patchNode(ctx, client, n.Name, status, "status"); err != nil {
 		return err
 	}
-	labels := map[string]string{corev1.LabelInstanceTypeStable: s.Flavor}
-	if s.Zone != "" {
-		labels[corev1.LabelTopologyZone] = s.Zone
-	}
-	if s.Region != "" {
-		labels[corev1.LabelTopologyRegion] = s.Region
-	}
+	labels := labelsOf(s)
 	fresh, err := client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("reading node %s: %w", n.Name, err)

@@ -1,0 +1,100 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/proto"
+	"github.com/drover-project/drover/test/sandbox"
+)
+
+var versions = regexp.MustCompile(`(?m)^( +)versions:$`)
+
+// marked adds to a manifest what people put on nodes: a label and a lasting taint.
+func marked(t *testing.T, manifest string) string {
+	t.Helper()
+	if !versions.MatchString(manifest) {
+		t.Fatalf("the manifest has no versions:\n%s", manifest)
+	}
+	return versions.ReplaceAllString(manifest,
+		"${1}metadata: {labels: {team: blue}}\n${1}taints: [{key: dedicated, value: blue, effect: NoSchedule}]\n${1}versions:")
+}
+
+// told is the node that the autoscaler is told a new one of the group will be, while there is none yet.
+func told(t *testing.T, s *sandbox.Sandbox, group string) *corev1.Node {
+	t.Helper()
+	conn, err := s.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	drover := proto.NewCloudProviderClient(conn)
+	id := "MachineDeployment/kube-system/" + group
+	node := &corev1.Node{}
+	eventually(t, func(ctx context.Context) (string, error) {
+		if _, err := drover.Refresh(ctx, &proto.RefreshRequest{}); err != nil {
+			return "a Refresh: " + err.Error(), nil
+		}
+		answer, err := drover.NodeGroupTemplateNodeInfo(ctx, &proto.NodeGroupTemplateNodeInfoRequest{Id: id})
+		if code := status.Code(err); code == codes.NotFound || code == codes.Unimplemented {
+			return "the template: " + err.Error(), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		return "", node.Unmarshal(answer.GetNodeBytes())
+	})
+	return node
+}
+
+const cinderZone = "topology.cinder.csi.openstack.org/zone"
+
+// compare says where the node that joined is not what the autoscaler was told (CA-C99, C100, C101).
+func compare(told, real *corev1.Node) (differences []string) {
+	says := func(format string, args ...any) { differences = append(differences, fmt.Sprintf(format, args...)) }
+	// A node's own: its name, whose it is, and its host. And what a CSI driver puts on it, of which there is none here.
+	own := []string{corev1.LabelHostname, v1alpha1.LabelOwnedBy, v1alpha1.LabelPhysicalHost, cinderZone}
+	for key, value := range told.Labels {
+		if got, ok := real.Labels[key]; (!ok || got != value) && !slices.Contains(own, key) {
+			says("label %s: told %q, the node has %q", key, value, got)
+		}
+	}
+	for key, value := range real.Labels {
+		if _, ok := told.Labels[key]; !ok && !slices.Contains(own, key) {
+			says("label %s=%s of the node was not told", key, value)
+		}
+	}
+	for _, taints := range [][2][]corev1.Taint{{told.Spec.Taints, real.Spec.Taints}, {real.Spec.Taints, told.Spec.Taints}} {
+		for _, taint := range taints[0] {
+			if !slices.ContainsFunc(taints[1], func(o corev1.Taint) bool { return o.MatchTaint(&taint) && o.Value == taint.Value }) {
+				says("taint %s is on one of the two only", taint.ToString())
+			}
+		}
+	}
+	for name, has := range real.Status.Allocatable {
+		promised := told.Status.Allocatable[name]
+		if short := 1 - promised.AsApproximateFloat64()/has.AsApproximateFloat64(); !has.IsZero() && (short < 0 || short > 0.05) {
+			says("allocatable %s: told %s, the node has %s", name, &promised, &has)
+		}
+	}
+	for name, has := range real.Status.Capacity {
+		promised := told.Status.Capacity[name]
+		if off := promised.AsApproximateFloat64()/has.AsApproximateFloat64() - 1; !has.IsZero() && (off > 0.015 || off < -0.015) {
+			says("capacity %s: told %s, the node has %s", name, &promised, &has)
+		}
+	}
+	for name := range told.Status.Allocatable {
+		if _, ok := real.Status.Allocatable[name]; !ok {
+			says("%s was told and is not there", name)
+		}
+	}
+	return differences
+}
