@@ -141,24 +141,6 @@ func (c classes) releaseSecrets(ctx context.Context, class *v1alpha1.MachineClas
 	return errors.Join(errs...)
 }
 
-// secretsOf are the Secrets that a class names, in its own namespace where it gives none.
-func secretsOf(class *v1alpha1.MachineClass) []types.NamespacedName {
-	var keys []types.NamespacedName
-	for _, ref := range []*corev1.SecretReference{class.SecretRef, class.CredentialsSecretRef} {
-		if ref == nil || ref.Name == "" {
-			continue
-		}
-		key := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
-		if key.Namespace == "" {
-			key.Namespace = class.Namespace
-		}
-		if !slices.Contains(keys, key) {
-			keys = append(keys, key)
-		}
-	}
-	return keys
-}
-
 // finalize puts the finalizer on an object or takes it off, and leaves all others alone.
 func (c classes) finalize(ctx context.Context, o client.Object, hold bool) error {
 	finalizers := o.GetFinalizers()

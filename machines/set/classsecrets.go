@@ -1,0 +1,73 @@
+package set
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// secretsOf are the Secrets that a class names: by its references, in its own namespace where they give none, and in its
+// provider spec, of which those in its own namespace count.
+func secretsOf(class *v1alpha1.MachineClass) []types.NamespacedName {
+	var keys []types.NamespacedName
+	add := func(key types.NamespacedName) {
+		if !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	for _, ref := range []*corev1.SecretReference{class.SecretRef, class.CredentialsSecretRef} {
+		if ref == nil || ref.Name == "" {
+			continue
+		}
+		key := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+		if key.Namespace == "" {
+			key.Namespace = class.Namespace
+		}
+		add(key)
+	}
+	if spec := class.ProviderSpec; spec != nil {
+		var document any
+		// A document that cannot be read names nothing; whoever makes a server of it says so.
+		if json.Unmarshal(spec.Raw, &document) == nil {
+			secretsIn(document, class.Namespace, add)
+		}
+	}
+	return keys
+}
+
+// secretsIn finds the references {secretKeyRef: {namespace, name, key}} in a document, whatever the case of their keys.
+func secretsIn(document any, namespace string, add func(types.NamespacedName)) {
+	switch d := document.(type) {
+	case []any:
+		for _, item := range d {
+			secretsIn(item, namespace, add)
+		}
+	case map[string]any:
+		for _, field := range slices.Sorted(maps.Keys(d)) {
+			ref, ok := d[field].(map[string]any)
+			if !ok || !strings.EqualFold(field, "secretKeyRef") {
+				secretsIn(d[field], namespace, add)
+				continue
+			}
+			if key := (types.NamespacedName{Namespace: text(ref, "namespace"), Name: text(ref, "name")}); key.Name != "" && key.Namespace == namespace {
+				add(key)
+			}
+		}
+	}
+}
+
+// text gives a string of an object, whatever the case of its key.
+func text(object map[string]any, name string) string {
+	for key, value := range object {
+		if s, ok := value.(string); ok && strings.EqualFold(key, name) {
+			return s
+		}
+	}
+	return ""
+}

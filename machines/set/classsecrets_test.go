@@ -1,0 +1,44 @@
+package set
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+func TestTheSecretsOfAClass(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		data, creds *corev1.SecretReference
+		document    string
+		want        []string
+	}{
+		{name: "none"},
+		{name: "its references, each once", data: &corev1.SecretReference{Name: "a"}, creds: &corev1.SecretReference{Namespace: "ns", Name: "a"}, want: []string{"ns/a"}},
+		{name: "those of its provider spec, in any spelling", creds: &corev1.SecretReference{Namespace: "other", Name: "c"},
+			document: `{"cloudProviderSpec":{"password":{"SecretKeyRef":{"Namespace":"ns","name":"p","key":"k"}},"networks":[{"secretKeyRef":{"namespace":"ns","name":"n","key":"k"}}],"flavor":"m1"}}`,
+			want:     []string{"other/c", "ns/n", "ns/p"}},
+		{name: "but no Secret of another namespace that only the document names", document: `{"password":{"secretKeyRef":{"namespace":"kube-system","name":"p","key":"k"}}}`},
+		{name: "nor what is no reference", document: `{"secretKeyRef":"p","a":{"secretKeyRef":{"namespace":"ns"}}}`},
+		{name: "nor anything in what cannot be read", document: `{"secretKeyRef":`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			class := &v1alpha1.MachineClass{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "class"}, SecretRef: c.data, CredentialsSecretRef: c.creds}
+			if c.document != "" {
+				class.ProviderSpec = &runtime.RawExtension{Raw: []byte(c.document)}
+			}
+			var got []string
+			for _, key := range secretsOf(class) {
+				got = append(got, key.String())
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
