@@ -8,6 +8,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/rules"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/machines/fault"
 )
@@ -59,7 +60,31 @@ func (c *catalog) makeDefaultGroup(ctx context.Context) (securityGroup, error) {
 		}
 		return err
 	})
-	return made, err
+	if err != nil {
+		return made, err
+	}
+	return c.settleDefaultGroup(ctx, made)
+}
+
+// settleDefaultGroup looks again after the group was made: when another program has made one in the same moment, the oldest
+// counts for both, and the younger goes, which nobody uses yet. One that cannot be deleted is left alone.
+func (c *catalog) settleDefaultGroup(ctx context.Context, made securityGroup) (securityGroup, error) {
+	all, err := c.securityGroups(ctx, defaultSecurityGroup)
+	if err != nil || len(all) == 0 {
+		return made, err
+	}
+	first := oldest(all)
+	if first.ID == made.ID {
+		return made, nil
+	}
+	removing := call{service: networkService, doing: "deleting a second security group " + defaultSecurityGroup}
+	err = c.session.do(ctx, removing, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+		return groups.Delete(ctx, client, made.ID).ExtractErr()
+	})
+	if err != nil {
+		log.FromContext(ctx).Info("a second security group stays", "group", made.ID, "error", err.Error())
+	}
+	return first, nil
 }
 
 // addRules adds the rules that the group does not have yet: everything from its own members, in both families.

@@ -59,15 +59,16 @@ func TestSeveralServersOfAMachineThatNamesNone(t *testing.T) {
 	})
 }
 
-// slowRoad holds the first order of a server back until it is let go, whatever becomes of who sent it.
+// slowRoad holds the first order of a kind of thing back until it is let go, whatever becomes of who sent it.
 type slowRoad struct {
 	next      http.RoundTripper
+	what      string
 	sent, let chan struct{}
 	arrived   chan int
 }
 
 func (r *slowRoad) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.Method != http.MethodPost || !strings.HasSuffix(req.URL.Path, "/servers") {
+	if req.Method != http.MethodPost || !strings.HasSuffix(req.URL.Path, r.what) {
 		return r.next.RoundTrip(req)
 	}
 	close(r.sent)
@@ -79,6 +80,50 @@ func (r *slowRoad) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	r.arrived <- resp.StatusCode
 	return resp, nil
+}
+
+func TestTheDefaultSecurityGroupOfTwoReplicas(t *testing.T) {
+	t.Run("MC-41 two that make it in the same moment end up with one", func(t *testing.T) {
+		b := newBench(t)
+		road := &slowRoad{next: http.DefaultTransport, what: "/security-groups", sent: make(chan struct{}), let: make(chan struct{}), arrived: make(chan int, 1)}
+		b.options.HTTP = road
+		b.restart()
+		spec := seedFields().with("securityGroups", nil)
+		one := b.synced(newMachine(t, "a", spec))
+		made := make(chan error, 1)
+		go func() { made <- one.EnsurePorts(b.ctx) }()
+		<-road.sent
+		t.Cleanup(b.stop)
+		b.options.HTTP = nil
+		b.start()
+		other := b.synced(newMachine(t, "b", spec))
+		if err := other.EnsurePorts(b.ctx); err != nil {
+			t.Fatal(err)
+		}
+		b.clock.Step(time.Second)
+		close(road.let)
+		if err := <-made; err != nil {
+			t.Fatal(err)
+		}
+		all, err := b.connectionOf("uid-b").catalog.securityGroups(b.ctx, defaultSecurityGroup)
+		if err != nil || len(all) != 1 || b.calls("POST /security-groups") != 2 || len(all[0].Rules) < 2 {
+			t.Errorf("got %+v, %v; %d were made", all, err, b.calls("POST /security-groups"))
+		}
+		var list struct {
+			Ports []struct {
+				Groups []string `json:"security_groups"`
+			}
+		}
+		b.raw(networkService, "GET", "ports", nil, &list)
+		for _, p := range list.Ports {
+			if len(p.Groups) != 1 || p.Groups[0] != all[0].ID {
+				t.Errorf("a port is in %v, not in %s", p.Groups, all[0].ID)
+			}
+		}
+		if len(list.Ports) != 2 {
+			t.Errorf("%d ports", len(list.Ports))
+		}
+	})
 }
 
 // The order of a leader that has lost its lease may be carried out long after its successor has looked around. The one port
@@ -95,7 +140,7 @@ func TestAnOrderThatArrivesAfterTheSuccessorBegan(t *testing.T) {
 	} {
 		t.Run("MCM-109 "+tt.name, func(t *testing.T) {
 			b := newBench(t)
-			road := &slowRoad{next: http.DefaultTransport, sent: make(chan struct{}), let: make(chan struct{}), arrived: make(chan int, 1)}
+			road := &slowRoad{next: http.DefaultTransport, what: "/servers", sent: make(chan struct{}), let: make(chan struct{}), arrived: make(chan int, 1)}
 			b.options.HTTP = road
 			b.restart()
 			m := newMachine(t, "a", seedFields())
