@@ -39,7 +39,7 @@ spec: {replicas: -3, selector: {matchLabels: {a: b}}, template: {metadata: {labe
 		t.Fatal(err)
 	}
 	for _, was := range stored {
-		t.Run(was.GetKind()+"/"+was.GetName(), func(t *testing.T) { keepsAndLetsGo(t, c, was) })
+		t.Run("MC-6 it reads back as it was, and its finalizers go once it is deleted: "+was.GetKind()+"/"+was.GetName(), func(t *testing.T) { keepsAndLetsGo(t, c, was) })
 	}
 	t.Run("nothing of the open schemas is left", func(t *testing.T) {
 		unknown := merge(t, parse(goodMachine), `{metadata: {namespace: default}, spec: {taint: []}}`)
@@ -48,7 +48,7 @@ spec: {replicas: -3, selector: {matchLabels: {a: b}}, template: {metadata: {labe
 	})
 	// The API server itself forbids a negative size where there is a scale subresource, and forgives none: the write that
 	// removes a finalizer must mend the size.
-	t.Run("MachineSet/negative", func(t *testing.T) {
+	t.Run("MC-6 MachineSet/negative", func(t *testing.T) {
 		expect(t, "should be a non-negative integer", mergePatch(t.Context(), c, negative, `{"metadata":{"finalizers":null}}`))
 		expect(t, "", mergePatch(t.Context(), c, negative, `{"metadata":{"finalizers":null},"spec":{"replicas":0}}`))
 	})

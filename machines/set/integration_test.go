@@ -85,6 +85,7 @@ func TestASetOnARealControlPlane(t *testing.T) {
 		}
 		await(t, c, "many", 39)
 	})
+	t.Run("MC-37 MCM-22a ready and available follow the nodes, and count minReadySeconds", func(t *testing.T) { follows(t, c) })
 	t.Run("MCM-35 MC-30 what is released is replaced, and counts towards the ceiling", func(t *testing.T) { released(t, c) })
 	t.Run("MCM-5 a class in use and its Secret stay, and go with their last user", func(t *testing.T) { classInUse(t, c) })
 }

@@ -33,20 +33,20 @@ type Cluster struct {
 type ClusterSpec struct {
 	// ClusterNetwork names the cluster's address ranges.
 	// +optional
-	ClusterNetwork ClusterNetworkingConfig `json:"clusterNetwork,omitempty"`
+	ClusterNetwork ClusterNetworkingConfig `json:"clusterNetwork,omitempty,omitzero"`
 	// ProviderSpec fills what a Machine's own provider spec, and its class, leave empty.
 	// +optional
-	ProviderSpec ProviderSpec `json:"providerSpec,omitempty"`
+	ProviderSpec ProviderSpec `json:"providerSpec,omitempty,omitzero"`
 }
 
 // ClusterNetworkingConfig names the cluster's address ranges.
 type ClusterNetworkingConfig struct {
 	// Services are the ranges of service addresses; the kubelet's cluster DNS address is the tenth of the first.
 	// +optional
-	Services NetworkRanges `json:"services,omitempty"`
+	Services NetworkRanges `json:"services,omitempty,omitzero"`
 	// Pods are the ranges of pod addresses.
 	// +optional
-	Pods NetworkRanges `json:"pods,omitempty"`
+	Pods NetworkRanges `json:"pods,omitempty,omitzero"`
 	// ServiceDomain is the domain of service names. Default: cluster.local.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253

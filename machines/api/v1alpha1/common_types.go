@@ -87,10 +87,10 @@ type ForeignMetadata struct {
 type MachineTemplateSpec struct {
 	// Metadata is put on each Machine: labels and annotations only.
 	// +optional
-	Metadata EmbeddedMetadata `json:"metadata,omitempty"`
+	Metadata EmbeddedMetadata `json:"metadata,omitempty,omitzero"`
 	// Spec is each Machine's spec.
 	// +optional
-	Spec MachineSpec `json:"spec,omitempty"`
+	Spec MachineSpec `json:"spec,omitempty,omitzero"`
 }
 
 // ProviderSpec says what the cloud is asked for: inline, or through a MachineClass.

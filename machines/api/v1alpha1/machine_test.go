@@ -1,7 +1,10 @@
 package v1alpha1_test
 
 import (
+	"encoding/json"
 	"errors"
+	"reflect"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,5 +58,36 @@ func TestTheSchemeKnowsTheKinds(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+func TestASpecIsWrittenBackAsItWasRead(t *testing.T) {
+	const provider = `{"cloudProvider":"openstack","operatingSystem":"ubuntu","operatingSystemSpec":{},"network":null,"cloudProviderSpec":{"flavor":"m1.small","tags":{"z":"1","a":""},"image":"","subnet":null,"novel":[1,2.50]}}`
+	template := `{"metadata":{"labels":{"a":"b"}},"spec":{"providerSpec":{"value":` + provider + `},"versions":{"kubelet":"1.30.3"}}}`
+	for kind, document := range map[string]string{
+		"Machine":           `{"metadata":{"name":"m"},"spec":{"metadata":{"labels":{"a":"b"}},"providerSpec":{"value":` + provider + `},"versions":{"kubelet":"1.30.3"}}}`,
+		"MachineSet":        `{"metadata":{"name":"m"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":` + template + `}}`,
+		"MachineDeployment": `{"metadata":{"name":"m"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":` + template + `}}`,
+	} {
+		t.Run("MC-13 no empty field is added, none goes, and what the provider is told stays to the letter: "+kind, func(t *testing.T) {
+			typed := map[string]any{"Machine": &v1alpha1.Machine{}, "MachineSet": &v1alpha1.MachineSet{}, "MachineDeployment": &v1alpha1.MachineDeployment{}}[kind]
+			if err := json.Unmarshal([]byte(document), typed); err != nil {
+				t.Fatal(err)
+			}
+			written, err := json.Marshal(typed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(written), provider) {
+				t.Errorf("the provider spec is another: %s", written)
+			}
+			var was, is map[string]any
+			if err := errors.Join(json.Unmarshal([]byte(document), &was), json.Unmarshal(written, &is)); err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(was["spec"], is["spec"]) {
+				t.Errorf("written %s", written)
+			}
+		})
 	}
 }

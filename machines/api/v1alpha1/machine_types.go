@@ -47,7 +47,7 @@ type MachineSpec struct {
 	// Metadata goes to the Node: its labels and annotations. Name is the server's and the node's name; default: the
 	// Machine's name.
 	// +optional
-	Metadata EmbeddedMetadata `json:"metadata,omitempty"`
+	Metadata EmbeddedMetadata `json:"metadata,omitempty,omitzero"`
 	// Taints are on the Node from its registration.
 	// +optional
 	// +kubebuilder:validation:MaxItems=128
@@ -56,14 +56,14 @@ type MachineSpec struct {
 	Taints []corev1.Taint `json:"taints,omitempty"`
 	// ProviderSpec says what the cloud is asked for.
 	// +optional
-	ProviderSpec ProviderSpec `json:"providerSpec,omitempty"`
+	ProviderSpec ProviderSpec `json:"providerSpec,omitempty,omitzero"`
 	// ProviderConfig is the old spelling of ProviderSpec, understood and kept as it is. Deprecated; both at once is an
 	// error.
 	// +optional
 	ProviderConfig *ProviderSpec `json:"providerConfig,omitempty"`
 	// Versions names the kubelet to run.
 	// +optional
-	Versions MachineVersionInfo `json:"versions,omitempty"`
+	Versions MachineVersionInfo `json:"versions,omitempty,omitzero"`
 	// ConfigSource is deprecated and has no effect.
 	// +optional
 	ConfigSource *corev1.NodeConfigSource `json:"configSource,omitempty"`

@@ -94,7 +94,7 @@ type MachineDeploymentSpec struct {
 	Selector metav1.LabelSelector `json:"selector"`
 	// Template describes the Machines. Any change to it rolls them.
 	// +optional
-	Template MachineTemplateSpec `json:"template,omitempty"`
+	Template MachineTemplateSpec `json:"template,omitempty,omitzero"`
 	// Strategy says how Machines of an old template are replaced.
 	// +optional
 	Strategy *MachineDeploymentStrategy `json:"strategy,omitempty"`

@@ -73,7 +73,7 @@ type MachineSetSpec struct {
 	Selector metav1.LabelSelector `json:"selector"`
 	// Template describes the Machines.
 	// +optional
-	Template MachineTemplateSpec `json:"template,omitempty"`
+	Template MachineTemplateSpec `json:"template,omitempty,omitzero"`
 	// Removals are Machines that go first. For a set of a deployment they are its share of the deployment's list, in
 	// the same write that changes Replicas.
 	// +optional
