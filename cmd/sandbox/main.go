@@ -48,6 +48,7 @@ func command() *cobra.Command {
 	f.DurationVar(&o.BootTime, "boot-time", 3*time.Second, "how long a simulated server boots")
 	f.StringSliceVar(&o.DroverFlags, "drover-flag", nil, "a further flag for drover; may be repeated")
 	f.StringSliceVar(&o.AutoscalerFlags, "autoscaler-flag", nil, "a further flag for a real cluster-autoscaler; may be repeated")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return fmt.Errorf("%w; see %s --help", err, c.CommandPath()) })
 	root.AddCommand(
 		&cobra.Command{
 			Use: "demo", Short: "Start everything, go through the scenario, and in a terminal stay until Ctrl-C", Args: cobra.NoArgs,

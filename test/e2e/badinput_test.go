@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	patience  = time.Minute
+	patience  = 2 * time.Minute
 	pollEvery = 100 * time.Millisecond
 	goodGroup = "good"
 )
@@ -163,6 +163,7 @@ func (b badGroup) eventSays(ctx context.Context, s *sandbox.Sandbox, object stri
 }
 
 func TestBadInputIsOneClearErrorAndStopsNobodyElse(t *testing.T) {
+	t.Parallel()
 	s := sandbox.ForTest(t, sandbox.Options{Drover: drover})
 	d, err := scenario.NewDemo(s)
 	if err != nil {
@@ -289,6 +290,7 @@ func deleteAll(t *testing.T, s *sandbox.Sandbox) {
 }
 
 func TestAWrongConfiguredPasswordIsSaidOnTheMachines(t *testing.T) {
+	t.Parallel()
 	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, Password: "wrong", NoAutoscaler: true})
 	d, err := scenario.NewDemo(s)
 	if err != nil {

@@ -35,6 +35,7 @@ const (
 // TestARolloutWhileTheAutoscalerScales rolls a group while the autoscaler scales it up, then down, and watches all the
 // while.
 func TestARolloutWhileTheAutoscalerScales(t *testing.T) {
+	t.Parallel()
 	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, BootTime: time.Second, Scaling: autoscaler.Options{
 		ScaleDownUnneededTime: 2 * time.Second, ScaleDownDelayAfterAdd: time.Second,
 	}})

@@ -34,7 +34,7 @@ func Build(ctx context.Context, dir string, log io.Writer) (string, error) {
 func moduleRoot(ctx context.Context) (string, error) {
 	root, err := run(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}", module)
 	if err != nil {
-		return "", fmt.Errorf("finding drover's source (run this inside its repository): %w", err)
+		return "", fmt.Errorf("finding drover's source (say this in its repository, or name a binary with --drover): %w", err)
 	}
 	return strings.TrimSpace(root), nil
 }
@@ -45,7 +45,7 @@ func run(ctx context.Context, dir, name string, args ...string) (string, error) 
 	var out, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, complaint.String())
+		return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, strings.TrimSpace(complaint.String()))
 	}
 	return out.String(), nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/drover-project/drover/deploy"
 )
@@ -108,5 +109,22 @@ func TestFindAutoscaler(t *testing.T) {
 	t.Setenv("CLUSTER_AUTOSCALER", "")
 	if got, err := FindAutoscaler(); got != "" || err != nil {
 		t.Errorf("none: got %q, %v", got, err)
+	}
+}
+
+func TestWhatCannotWorkIsRefusedBeforeAnythingStarts(t *testing.T) {
+	for name, c := range map[string]struct {
+		o    Options
+		says string
+	}{
+		"a drover that is not there": {Options{Drover: "/nowhere/drover"}, "--drover /nowhere/drover"},
+		"a folder in its place":      {Options{Drover: t.TempDir()}, "name drover's binary"},
+		"a boot before its time":     {Options{BootTime: -time.Second}, "--boot-time -1s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := Start(t.Context(), c.o); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("got %v, want %q", err, c.says)
+			}
+		})
 	}
 }

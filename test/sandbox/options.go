@@ -1,7 +1,9 @@
 package sandbox
 
 import (
+	"fmt"
 	"io"
+	"os/exec"
 	"time"
 
 	"github.com/drover-project/drover/test/autoscaler"
@@ -44,6 +46,20 @@ const (
 	// readyAfter is how long a simulated node's network takes to come up.
 	readyAfter = 500 * time.Millisecond
 )
+
+// check refuses what would fail only after everything else has been started.
+func (o Options) check() error {
+	if o.BootTime < 0 {
+		return fmt.Errorf("--boot-time %s: a server cannot boot before it was made; give a time from 0 on", o.BootTime)
+	}
+	if o.Drover == "" {
+		return nil
+	}
+	if _, err := exec.LookPath(o.Drover); err != nil {
+		return fmt.Errorf("--drover %s: %w; name drover's binary, or leave the flag out to have it built", o.Drover, err)
+	}
+	return nil
+}
 
 func (o Options) withDefaults() Options {
 	if o.Log == nil {

@@ -56,15 +56,22 @@ type Sandbox struct {
 // error nothing is left.
 func Start(ctx context.Context, o Options) (*Sandbox, error) {
 	o = o.withDefaults()
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	if err := o.claimAll(); err != nil {
 		return nil, err
 	}
 	dir, release, err := kube.OwnFolder(o.Dir, "drover-sandbox-")
 	if err != nil {
-		return nil, fmt.Errorf("making the sandbox's folder: %w", err)
+		return nil, fmt.Errorf("making the sandbox's folder: %w; it is --dir, else a new one in TMPDIR", err)
 	}
 	s := &Sandbox{Dir: dir, options: o, release: release}
-	if err := s.bringUp(ctx); err != nil {
+	err = enoughSpace(dir)
+	if err == nil {
+		err = s.bringUp(ctx)
+	}
+	if err != nil {
 		s.Stop()
 		return nil, err
 	}
