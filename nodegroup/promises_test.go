@@ -128,7 +128,7 @@ func TestWhatAWriteCosts(t *testing.T) {
 		call func() error
 	}{
 		{"CA-C61 growing is one write, and waits for nothing", func() error { return b.groups.IncreaseSize(t.Context(), p.id(), 3) }},
-		{"CA-C78 removing is one write, and waits for nothing", func() error { return b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(n)}) }},
+		{"removing is one write, and waits for nothing", func() error { return b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(n)}) }},
 		{"taking back is one write, and waits for nothing", func() error { return b.groups.DecreaseTargetSize(t.Context(), p.id(), -2) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

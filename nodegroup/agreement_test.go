@@ -1,0 +1,260 @@
+package nodegroup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+func TestAUnitWithoutAMachineIsTakenBack(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 5, 1, 9)
+	p.node("a-1")
+	b := newBench(t, w)
+	remove := func(ids ...string) error {
+		var nodes []Node
+		for _, id := range ids {
+			nodes = append(nodes, fake(id, "unregistered"))
+		}
+		return b.groups.DeleteNodes(t.Context(), p.id(), nodes)
+	}
+	t.Run("CA-C72 once, in one write that renames the others", func(t *testing.T) {
+		wantKind(t, remove(unitID(p, 0, 2)), "")
+		b.expect(p, 4)
+		list, _ := b.groups.Instances(p.id())
+		want := []Instance{{ID: providerID("a-1"), State: Running}, {ID: unitID(p, 1, 0), State: Creating}, {ID: unitID(p, 1, 1), State: Creating}, {ID: unitID(p, 1, 2), State: Creating}}
+		if diff := cmp.Diff(want, list); diff != "" || b.patches.Load() != 1 {
+			t.Errorf("%d writes, instances (-want +got):\n%s", b.patches.Load(), diff)
+		}
+	})
+	t.Run("CA-C72 the older names belong to the group, and change nothing", func(t *testing.T) {
+		for n := range int32(5) {
+			if g, ok := b.groups.ForNode(fake(unitID(p, 0, n), "unregistered")); !ok || g.ID != p.id() {
+				t.Errorf("unit %d belongs to %v", n, g)
+			}
+			wantKind(t, remove(unitID(p, 0, n)), "")
+		}
+		b.expect(p, 4)
+	})
+	t.Run("CA-C72 two calls at once for one unit lower the size by one", func(t *testing.T) {
+		var calls sync.WaitGroup
+		for range 5 {
+			calls.Go(func() { wantKind(t, remove(unitID(p, 1, 1)), "") })
+		}
+		calls.Wait()
+		b.expect(p, 3)
+	})
+	t.Run("CA-C72 all that are left go in one call, down to the minimum", func(t *testing.T) {
+		wantKind(t, remove(unitID(p, 2, 0), unitID(p, 2, 1)), "")
+		b.expect(p, 1)
+	})
+}
+
+// agreement says where size, instances and membership contradict each other.
+func agreement(b *bench, p *pool, size int32, gone ...Node) string {
+	var wrong []string
+	if got, err := b.groups.TargetSize(p.id()); err != nil || got != size {
+		wrong = append(wrong, fmt.Sprintf("the size is %d (error %v), want %d", got, err, size))
+	}
+	list, err := b.groups.Instances(p.id())
+	units := int32(0)
+	for _, i := range list {
+		if i.State != Deleting {
+			units++
+		}
+		if i.State != Deleting && slices.ContainsFunc(gone, func(n Node) bool { return n.ProviderID == i.ID }) {
+			wrong = append(wrong, fmt.Sprintf("%s is %s", i.ID, i.State))
+		}
+	}
+	if err != nil || units != size {
+		wrong = append(wrong, fmt.Sprintf("%d units count (error %v), want %d", units, err, size))
+	}
+	for _, n := range gone {
+		if _, ok := b.groups.ForNode(n); ok && !n.madeUp() {
+			wrong = append(wrong, fmt.Sprintf("node %s has a group", n))
+		}
+	}
+	return strings.Join(wrong, "; ")
+}
+
+func TestAfterARemovalEverythingAgrees(t *testing.T) {
+	for name, removed := range map[string]func(p *pool, real Node) Node{
+		"a node":                   func(_ *pool, real Node) Node { return real },
+		"a Machine that failed":    func(p *pool, _ Node) Node { return fake(machineID(p, "a-2"), "create-error") },
+		"a Machine that is late":   func(p *pool, _ Node) Node { return fake(machineID(p, "a-3"), "unregistered") },
+		"a unit without a Machine": func(p *pool, _ Node) Node { return fake(unitID(p, 0, 0), "unregistered") },
+	} {
+		t.Run("CA-C76 MCM-101 CA-C37 "+name, func(t *testing.T) {
+			w := newWorld()
+			p := w.pool("a", 4, 0, 9)
+			_, n := p.node("a-1")
+			p.machine("a-2", failed(fault.CodeNoValidHost, "no host"))
+			p.machine("a-3", withServer)
+			first, second := pair(t, w)
+			first.freeze()
+			node := removed(p, asked(n))
+			wantKind(t, first.groups.DeleteNodes(t.Context(), p.id(), []Node{node}), "")
+			wantKind(t, second.groups.Refresh(t.Context()), "")
+			for when, b := range map[string]*bench{"at once": first, "on another replica": second} {
+				if wrong := agreement(b, p, 3, node); wrong != "" {
+					t.Errorf("%s: %s", when, wrong)
+				}
+			}
+			first.frozen = false
+			first.catchUp()
+			wantKind(t, first.groups.Refresh(t.Context()), "")
+			if wrong := agreement(first, p, 3, node); wrong != "" {
+				t.Errorf("after a Refresh: %s", wrong)
+			}
+		})
+	}
+}
+
+func TestARemovalWaitsForNothing(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 3, 0, 9)
+	_, n := p.node("a-1")
+	b := newBench(t, w)
+	// The API server is as bad as it may be: others are faster twice, and an answer is lost.
+	var ours int32
+	b.beforePatch = func(call int32) error {
+		switch call {
+		case 1, 2:
+			d := b.deployment(p)
+			d.Labels = map[string]string{"turn": fmt.Sprint(call)}
+			return b.client.Update(t.Context(), d)
+		case 3:
+			ours = call
+			return errLost
+		}
+		return nil
+	}
+	began := b.clock.Now()
+	ctx, stop := context.WithCancel(t.Context())
+	var ticking sync.WaitGroup
+	ticking.Go(func() {
+		for ctx.Err() == nil {
+			if b.clock.HasWaiters() {
+				b.clock.Step(settleEvery)
+			}
+		}
+	})
+	err := b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(n)})
+	stop()
+	ticking.Wait()
+	t.Run("CA-C78 with conflicts and a lost answer it is done within a second", func(t *testing.T) {
+		wantKind(t, err, "")
+		if took := b.clock.Since(began); took >= time.Second || ours != 3 {
+			t.Errorf("it took %s", took)
+		}
+		b.expect(p, 2, "a-1")
+	})
+	t.Run("CA-C78 and nothing of the Machine has happened yet", func(t *testing.T) {
+		m := &v1alpha1.Machine{}
+		if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "a-1"}, m); err != nil || m.DeletionTimestamp != nil {
+			t.Errorf("the Machine is %v, error %v", m.DeletionTimestamp, err)
+		}
+	})
+}
+
+func TestTakingBackBelowTheMinimum(t *testing.T) {
+	start := func(t *testing.T, change func(p *pool)) (*bench, *pool) {
+		w := newWorld()
+		p := w.pool("a", 4, 3, 9)
+		p.node("a-1")
+		p.machine("a-2")
+		change(p)
+		return newBench(t, w), p
+	}
+	t.Run("CA-C87 stops there, is told in an Event, and what is left is awaited still", func(t *testing.T) {
+		b, p := start(t, func(*pool) {})
+		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.id(), -4), "")
+		b.expect(p, 3)
+		if said := drain(b.recorder); !strings.Contains(said, "DecreaseClamped The autoscaler asked to take back 4 requests for nodes; 1 are open above the minimum of 3") {
+			t.Errorf("the Events are %q", said)
+		}
+		if wrong := agreement(b, p, 3); wrong != "" {
+			t.Error(wrong)
+		}
+	})
+	t.Run("CA-C87 where nobody would make replacements nothing is taken back", func(t *testing.T) {
+		b, p := start(t, func(p *pool) {
+			p.deployment.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionTrue}}
+		})
+		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.id(), -2), "")
+		b.expect(p, 4)
+	})
+	t.Run("CA-C87 a size that is below the minimum already stays", func(t *testing.T) {
+		b, p := start(t, func(p *pool) { p.deployment.Spec.Replicas = ptr.To[int32](2) })
+		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.id(), -2), "")
+		b.expect(p, 2)
+	})
+}
+
+func TestReadsWaitForNoWriter(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 3, 0, 10)
+	p.deployment.Status.NodeTemplate = nodeTemplate()
+	_, n := p.node("a-1")
+	b := newBench(t, w, Options{RestartGuard: time.Minute, GPULabel: "gpu"})
+	b.groups.prices.Store(&Prices{CPU: 1, MemoryGiB: 1})
+	slow := &slowReader{Reader: b.groups.live, begun: make(chan struct{}), goOn: make(chan struct{})}
+	b.groups.live = slow
+	writing, goOn := make(chan struct{}), make(chan struct{})
+	b.beforePatch = func(int32) error {
+		close(writing)
+		<-goOn
+		return nil
+	}
+	var busy sync.WaitGroup
+	busy.Go(func() { wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), "") })
+	<-writing
+	busy.Go(func() { b.groups.Connected(t.Context()) })
+	<-slow.begun
+	gets, lists := b.gets.Load(), b.lists.Load()
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		g := b.groups
+		g.List()
+		g.ForNode(asked(n))
+		g.ForNode(Node{Name: "x", ProviderID: "aws:///i"})
+		_, _ = g.TargetSize(p.id())
+		_, _ = g.Instances(p.id())
+		_, _ = g.TemplateNode(p.id())
+		g.Settings(p.id(), flags)
+		g.GPUTypes()
+		g.Started()
+		_, _ = g.NodePrice(asked(n), noon, noon.Add(time.Hour))
+		_, _ = g.PodPrice(&corev1.Pod{}, noon, noon.Add(time.Hour))
+		b.clock.Step(listingAge)
+		g.List()
+	}()
+	t.Run("CA-C110 while a change and a reading of the API server are under way every read is answered, and asks nobody", func(t *testing.T) {
+		select {
+		case <-read:
+		case <-time.After(10 * time.Second):
+			t.Error("a read waits")
+		}
+		if b.gets.Load() != gets || b.lists.Load() != lists {
+			t.Error("reads asked the API server")
+		}
+	})
+	close(goOn)
+	close(slow.goOn)
+	busy.Wait()
+	<-read
+}

@@ -1,0 +1,266 @@
+package nodegroup
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/rollout"
+)
+
+func TestTheOrderOfTheList(t *testing.T) {
+	t.Run("CA-C22 by id, at every Refresh, whatever happens in between, and on every replica", func(t *testing.T) {
+		w := newWorld()
+		names := rand.Perm(30)
+		for _, n := range names {
+			p := w.pool(fmt.Sprintf("pool-%02d", n), 1, 0, 5)
+			p.node(fmt.Sprintf("pool-%02d-1", n))
+		}
+		ids := func(b *bench) []string {
+			wantKind(t, b.groups.Refresh(t.Context()), "")
+			var list []string
+			for _, g := range b.groups.List() {
+				list = append(list, g.ID)
+			}
+			return list
+		}
+		first, second := pair(t, w)
+		want := ids(first)
+		if len(want) != 30 || !slices.IsSorted(want) {
+			t.Fatalf("the order is %v", want)
+		}
+		for range 10 {
+			d := w.Deployments[rand.IntN(len(w.Deployments))].DeepCopy()
+			d.Spec.Replicas = ptr.To(rand.Int32N(5))
+			first.groups.inbox.put(event{object: d})
+			for _, b := range []*bench{first, second} {
+				if diff := cmp.Diff(want, ids(b)); diff != "" {
+					t.Fatalf("the order has changed (-before +after):\n%s", diff)
+				}
+			}
+		}
+	})
+}
+
+// surging is a rolling update as it may be found: nodes of an old template and of a new one, more of them than the size.
+func surging(r *rapid.T) (*world, *pool, *v1alpha1.MachineSet) {
+	w := newWorld()
+	size := rapid.Int32Range(1, 6).Draw(r, "size")
+	surge := rapid.Int32Range(1, 4).Draw(r, "surge")
+	p := w.pool("a", size, 0, 20)
+	limit, none := intstr.FromInt32(surge), intstr.FromInt32(0)
+	p.deployment.Spec.Strategy = &v1alpha1.MachineDeploymentStrategy{
+		Type: v1alpha1.RollingUpdate, RollingUpdate: &v1alpha1.MachineRollingUpdate{MaxSurge: &limit, MaxUnavailable: &none},
+	}
+	p.deployment.Spec.Template.Spec.Versions.Kubelet = "1.36.0"
+	ready := func(m *v1alpha1.Machine) {
+		takesPods(m)
+		m.Annotations = map[string]string{v1alpha1.AnnotationPriority: strconv.Itoa(rapid.IntRange(1, 5).Draw(r, "priority"))}
+		m.CreationTimestamp = metav1.NewTime(noon.Add(-time.Duration(rapid.IntRange(60, 99).Draw(r, "age")) * time.Minute))
+	}
+	old := p.set
+	old.Spec.Template = *p.deployment.Spec.Template.DeepCopy()
+	old.Spec.Template.Spec.Versions.Kubelet = "1.35.0"
+	fresh := rapid.Int32Range(1, surge).Draw(r, "new ones")
+	old.Spec.Replicas = ptr.To(size)
+	for i := range size {
+		p.node(fmt.Sprintf("old-%d", i), ready)
+	}
+	p.set = p.revision(2)
+	p.set.Spec.Template = *p.deployment.Spec.Template.DeepCopy()
+	p.set.Spec.Replicas = ptr.To(fresh)
+	for i := range fresh {
+		p.node(fmt.Sprintf("new-%d", i), ready)
+	}
+	return w, p, old
+}
+
+func TestWhatARolloutTakesNextIsHiddenBefore(t *testing.T) {
+	taken := 0
+	t.Run("CA-C32 as many nodes have a group as the size says, and those that go are not among them", func(t *testing.T) {
+		rapid.Check(t, func(r *rapid.T) {
+			w, p, old := surging(r)
+			s := Build(w.Objects, Discovery{})
+			shown := map[string]bool{}
+			for _, n := range w.Nodes {
+				if g := s.owner(asked(n)); g != nil {
+					shown[n.Name] = true
+				}
+			}
+			if int32(len(shown)) != *p.deployment.Spec.Replicas {
+				r.Fatalf("%d nodes have the group, the size is %d", len(shown), *p.deployment.Spec.Replicas)
+			}
+			plan, err := rollout.Compute(rollout.Snapshot{Deployment: p.deployment, Sets: states(w), Now: noon})
+			if err != nil {
+				r.Fatal(err)
+			}
+			for _, going := range shrunk(plan, w, old) {
+				taken++
+				if shown[going] {
+					r.Fatalf("%s goes next, and its node has the group still", going)
+				}
+			}
+		})
+	})
+	if taken == 0 {
+		t.Error("no rollout has taken anything")
+	}
+}
+
+func states(w *world) []rollout.SetState {
+	var all []rollout.SetState
+	for _, set := range w.Sets {
+		state := rollout.SetState{Set: set}
+		for _, m := range w.Machines {
+			if parentOf(m) == set.UID {
+				state.Machines = append(state.Machines, m)
+			}
+		}
+		all = append(all, state)
+	}
+	return all
+}
+
+// shrunk are the names of the Machines that a set deletes when the plan is carried out.
+func shrunk(plan rollout.Plan, w *world, set *v1alpha1.MachineSet) (names []string) {
+	for _, c := range plan.Changes {
+		if c.Set.UID != set.UID {
+			continue
+		}
+		var facts []rollout.MachineFacts
+		for _, m := range w.Machines {
+			if parentOf(m) == set.UID {
+				facts = append(facts, rollout.Facts(m, 0, noon))
+			}
+		}
+		for _, m := range rollout.DeletionOrder(facts, set.Spec.DeletePolicy, nil)[:max(0, len(facts)-int(c.Replicas))] {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+func TestANodeWithoutAProviderID(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 1, 0, 5)
+	_, n := p.node("a-1")
+	n.Spec.ProviderID = ""
+	b := newBench(t, w)
+	t.Run("CA-C42 is awaited under its placeholder, and belongs to its group", func(t *testing.T) {
+		list, err := b.groups.Instances(p.id())
+		if err != nil || len(list) != 1 || list[0] != (Instance{ID: machineID(p, "a-1"), State: Creating}) {
+			t.Errorf("the instances are %v, error %v", list, err)
+		}
+		if g, ok := b.groups.ForNode(asked(n)); !ok || g.ID != p.id() {
+			t.Errorf("its group is %v", g)
+		}
+	})
+	t.Run("CA-C42 is not deleted as one that never registered, however long that takes", func(t *testing.T) {
+		for range 30 {
+			b.clock.Step(time.Minute)
+			b.groups.contact.made(b.clock.Now())
+			wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{fake(machineID(p, "a-1"), "unregistered")}), FailedPrecondition)
+		}
+		b.expect(p, 1)
+	})
+	t.Run("CA-C42 runs under the provider ID once it has one, in whatever form", func(t *testing.T) {
+		n := n.DeepCopy()
+		n.Spec.ProviderID = "openstack://RegionOne/server-of-a-1"
+		b.groups.inbox.put(event{object: n})
+		wantKind(t, b.groups.renew(false), "")
+		if list, _ := b.groups.Instances(p.id()); list[0] != (Instance{ID: n.Spec.ProviderID, State: Running}) {
+			t.Errorf("the instances are %v", list)
+		}
+	})
+}
+
+func TestAFailureForGoodShowsAtOnce(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 1, 0, 5)
+	m := p.machine("a-1")
+	b := newBench(t, w)
+	ctx, stop := context.WithCancel(t.Context())
+	var following sync.WaitGroup
+	following.Go(func() { b.groups.follow(ctx) })
+	defer following.Wait()
+	defer stop()
+	for _, code := range []fault.Code{
+		fault.CodeQuotaExceeded, fault.CodePortQuotaExceeded, fault.CodeVolumeQuotaExceeded, fault.CodeFloatingIPQuotaExceeded,
+		fault.CodeIPPoolExhausted, fault.CodeAddressesExhausted, fault.CodeZoneUnavailable, fault.CodeNoValidHost, fault.CodeServerGroupFull,
+		fault.CodeFlavorNotFound, fault.CodeImageNotFound, fault.CodeNetworkNotFound, fault.CodeInvalidSpec, fault.CodeUserDataTooLarge,
+	} {
+		t.Run("CA-C46 with its code, as soon as the Machine says so: "+string(code), func(t *testing.T) {
+			next := m.DeepCopy()
+			next.CreationTimestamp = metav1.NewTime(b.clock.Now())
+			failed(code, "it cannot be")(next)
+			b.groups.inbox.put(event{object: next})
+			err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+				// What follow waits for between two snapshots, and no more.
+				b.clock.Step(rebuildEvery)
+				list, err := b.groups.Instances(p.id())
+				return err == nil && list[0].State == Creating && list[0].Error != nil && list[0].Error.Code == string(code), err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if passed := b.clock.Since(noon); passed > time.Minute {
+		t.Errorf("CA-C46 it took %s", passed)
+	}
+}
+
+func TestAServerThatVanishes(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 1, 1, 5)
+	m, n := p.node("a-1")
+	b := newBench(t, w)
+	shows := func(t *testing.T, want ...Instance) {
+		t.Helper()
+		got, err := b.groups.Instances(p.id())
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("error %v, instances (-want +got):\n%s", err, diff)
+		}
+		b.expect(p, 1)
+	}
+	happens := func(e event) {
+		b.groups.inbox.put(e)
+		wantKind(t, b.groups.renew(false), "")
+	}
+	shows(t, Instance{ID: providerID("a-1"), State: Running})
+	t.Run("CA-C52 its Node goes, and the id of the server is listed no more", func(t *testing.T) {
+		happens(event{object: n, gone: true})
+		shows(t, Instance{ID: machineID(p, "a-1"), State: Creating})
+		if _, ok := b.groups.ForNode(fake(providerID("a-1"), "unregistered")); !ok {
+			t.Error("an older list of the autoscaler's is not understood")
+		}
+	})
+	going := m.DeepCopy()
+	deleting(going)
+	t.Run("CA-C52 its Machine is replaced: the size stays", func(t *testing.T) {
+		happens(event{object: going})
+		shows(t, Instance{ID: machineID(p, "a-1"), State: Deleting}, Instance{ID: unitID(p, 0, 0), State: Creating})
+	})
+	t.Run("CA-C52 and is gone", func(t *testing.T) {
+		happens(event{object: going, gone: true})
+		shows(t, Instance{ID: unitID(p, 0, 0), State: Creating})
+	})
+	t.Run("CA-C52 CA-C71 what the autoscaler removes of it late lowers nothing", func(t *testing.T) {
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{fake(providerID("a-1"), "unregistered"), fake(machineID(p, "a-1"), "unregistered")}), "")
+		b.expect(p, 1)
+	})
+}
