@@ -8,6 +8,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -182,19 +183,42 @@ func TestMachinesThatAreNoMoreAreForgotten(t *testing.T) {
 	}
 }
 
+// valueOf sums a metric over its labels.
+func valueOf(t *testing.T, from *prometheus.Registry, name string) (sum float64) {
+	t.Helper()
+	families, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name {
+				sum += m.GetGauge().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
 func TestADeletionThatIsStuckIsForced(t *testing.T) {
-	for name, refuse := range map[string]bool{"CAPI-44 MC-64 by force from the fourth time on": false, "a cloud that does not let us force is asked politely": true} {
+	for name, refuse := range map[string]bool{"CAPI-44 MC-64 by force from the fourth time on, and shows in a metric": false, "a cloud that does not let us force is asked politely": true} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *sim.Config) { c.DeleteTime = 24 * time.Hour })
+			registry := prometheus.NewRegistry()
+			b.options.Registry = registry
+			b.restart()
 			i, _ := b.active(newMachine(t, "a", seedFields()))
 			if refuse {
 				b.sim.Inject(sim.Fault{Call: "POST /servers/{id}/action", Status: 403})
 			}
-			for range 5 {
+			for round := range 5 {
 				if err := i.DeleteServer(b.ctx); err != nil {
 					t.Fatal(err)
 				}
 				b.pass(6 * time.Minute)
+				if n := valueOf(t, registry, "drover_openstack_stuck_deletions"); round == 0 && n != 0 || round == 2 && n != 1 {
+					t.Errorf("after %d × 6 minutes the metric shows %v stuck deletions", round+1, n)
+				}
 			}
 			polite, forced := 3, 1
 			if refuse {

@@ -94,6 +94,34 @@ func TestAbsenceIsNoProof(t *testing.T) {
 			t.Errorf("%d GETs", got)
 		}
 	})
+	for name, c := range map[string]struct {
+		do    func(b *bench, id string) bool
+		state cloud.ServerState
+	}{
+		"CAPI-33 a server that fails outside shows so within one poll":       {func(b *bench, id string) bool { return b.sim.FailServer(id, "disk on fire") }, cloud.ServerError},
+		"CAPI-33 a server that is shut off outside shows so within one poll": {func(b *bench, id string) bool { return b.sim.StopServer(id) }, cloud.ServerOther},
+		"CAPI-33 a server that is deleted outside is gone within one poll":   {func(b *bench, id string) bool { return b.sim.DeleteServer(id) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			i, s := b.active(newMachine(t, "a", seedFields()))
+			b.pass(2 * restPeriod) // nothing changes any more: it is looked at once a minute
+			began := b.clock.Now()
+			if !c.do(b, s.ID) {
+				t.Fatal("there is no such server")
+			}
+			b.eventually("it is noticed", func() bool {
+				f := b.observe(i)
+				if c.state == "" {
+					return f.Gone
+				}
+				return f.Server != nil && f.Server.State == c.state
+			})
+			if took := b.clock.Since(began); took > restPeriod+5*time.Second {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
 	t.Run("nothing is concluded before the first complete list", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.Inject(sim.Fault{Call: "GET /servers/detail", Status: http.StatusBadGateway})
