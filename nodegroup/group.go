@@ -17,6 +17,8 @@ type group struct {
 	owner *owner
 	// refusal says why the object is not a node group; empty when it is one. frozen says why nothing new may be ordered.
 	refusal, frozen string
+	// invalid: its bounds cannot be read.
+	invalid bool
 	// min, max and target are as the object says now.
 	min, max, target int32
 
@@ -49,7 +51,7 @@ type group struct {
 func (s *Snapshot) assemble(o *owner, before *group) (*group, turnover) {
 	g := &group{id: o.id, owner: o, hidden: map[types.UID]hiding{}, frozen: o.frozen()}
 	bounds, err := v1alpha1.ParseBounds(o.GetAnnotations())
-	g.refusal = s.refusalOf(o, bounds, err)
+	g.refusal, g.invalid = s.refusalOf(o, bounds, err), err != nil
 	g.min, g.max, g.target = bounds.Min, bounds.Max, desired(o, bounds)
 	if before != nil && before.owner.Object == o.Object {
 		g.template, g.options = before.template, before.options

@@ -43,6 +43,8 @@ type Options struct {
 	// Lease names the lease that a leader among the replicas holds: when nobody has held it for a minute, orders are
 	// refused, because nobody would carry them out. Empty: there is no such lease.
 	Lease types.NamespacedName
+	// Elected is closed once this replica leads: it alone tells people what is wrong with an object. Nil: it leads.
+	Elected <-chan struct{}
 	// Prices names a ConfigMap with prices. Empty: there are none.
 	Prices types.NamespacedName
 	// RestartGuard keeps an autoscaler that has just started from ordering again what is awaited already: until that has
@@ -88,7 +90,7 @@ type Groups struct {
 	// guarded are the ids of groups that are kept from growing, with the time when that ends.
 	guarded map[string]*guard
 	// advised holds what people were last told about an object.
-	advised map[types.UID]string
+	advised map[types.UID]map[advice]bool
 }
 
 // New makes Groups. They answer once Start has synced its caches; until then reads answer as if there were no group.
@@ -127,7 +129,7 @@ func newGroups(p parts) *Groups {
 		model:    empty(p.options.Discovery).starting(p.options.StartupTaint),
 		own:      map[string]written{},
 		guarded:  map[string]*guard{},
-		advised:  map[types.UID]string{},
+		advised:  map[types.UID]map[advice]bool{},
 	}
 	g.metrics = newMeasures(p.options.Registry, g)
 	g.view.Store(newView(g.model, time.Time{}, nil))

@@ -20,6 +20,7 @@ var (
 	descSize = prometheus.NewDesc("drover_nodegroup_size", "Machines wanted in a node group, as the autoscaler is told.", []string{"group"}, nil)
 	descMin  = prometheus.NewDesc("drover_nodegroup_min_size", "Minimum of a node group.", []string{"group"}, nil)
 	descMax  = prometheus.NewDesc("drover_nodegroup_max_size", "Maximum of a node group.", []string{"group"}, nil)
+	descBad  = prometheus.NewDesc("drover_nodegroup_invalid", "1 for an object with bounds that cannot be read, which is no node group therefore.", []string{"group"}, nil)
 	descWait = prometheus.NewDesc("drover_nodegroup_awaited", "Units of a node group that have neither node nor error.", []string{"group"}, nil)
 )
 
@@ -71,14 +72,20 @@ func (m *measures) failed(call string, err error) {
 
 // Describe is prometheus.Collector's.
 func (m *measures) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descSize, descMin, descMax, descWait} {
+	for _, d := range []*prometheus.Desc{descSize, descMin, descMax, descWait, descBad} {
 		out <- d
 	}
 }
 
 // Collect is prometheus.Collector's: it reads what the autoscaler would be told now.
 func (m *measures) Collect(out chan<- prometheus.Metric) {
-	for _, e := range m.groups.view.Load().entries {
+	v := m.groups.view.Load()
+	for id, g := range v.snapshot.groups {
+		if g.invalid {
+			out <- prometheus.MustNewConstMetric(descBad, prometheus.GaugeValue, 1, id)
+		}
+	}
+	for _, e := range v.entries {
 		for d, value := range map[*prometheus.Desc]int32{descSize: e.target, descMin: e.low, descMax: e.high, descWait: e.awaited} {
 			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), e.id)
 		}

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
@@ -170,27 +168,4 @@ func (g *Groups) Settings(id string, defaults Settings) (Settings, bool) {
 		return Settings{}, false
 	}
 	return o.over(defaults), true
-}
-
-// advise tells people once of what is wrong with the options of a group.
-func (g *Groups) advise() {
-	snapshot := g.view.Load().snapshot
-	provision := time.Duration(g.provision.Load())
-	for _, grp := range snapshot.groups {
-		if grp.refusal != "" {
-			continue
-		}
-		problems := grp.options.limits(g.options.ZeroOrMax, g.options.JoinTimeout).problems
-		if provision > 0 && provision < g.options.JoinTimeout+repairTime {
-			problems = append(problems, fmt.Sprintf("the autoscaler waits %s for a node (--max-node-provision-time): it should be at least %s, so that drover replaces a server that does not join before the autoscaler gives the order up", provision, g.options.JoinTimeout+repairTime))
-		}
-		text := strings.Join(problems, "; ")
-		if text == g.advised[grp.owner.GetUID()] {
-			continue
-		}
-		g.advised[grp.owner.GetUID()] = text
-		for _, problem := range problems {
-			g.recorder.Eventf(grp.owner.Object, nil, corev1.EventTypeWarning, "AutoscalingOptions", "Configure", "%s", problem)
-		}
-	}
 }

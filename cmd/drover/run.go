@@ -137,7 +137,7 @@ func addAutoscale(mgr manager.Manager, o *options) (*autoscale.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	of.Control, of.Target, of.Registry = mgr, mgr, metrics.Registry
+	of.Control, of.Target, of.Elected, of.Registry = mgr, mgr, mgr.Elected(), metrics.Registry
 	groups := nodegroup.New(of)
 	server, err := autoscale.New(autoscale.Options{
 		Groups: groups, Ready: groups.Synced(), Address: o.grpcAddress,
