@@ -129,7 +129,7 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 	if p.gone {
 		return err
 	}
-	if p.last.reason == reasonLeaseOld {
+	if p.last.reason == reasonLeaseOld || r.leaseOld() {
 		r.standsBack(ctx, p)
 		return err
 	}

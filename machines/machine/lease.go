@@ -12,8 +12,8 @@ const retryLease = time.Second
 
 func (r *Reconciler) leaseOld() bool { return r.Lease != nil && !r.Lease.Fresh(r.Clock.Now()) }
 
-// standsBack ends a pass that would make something under a lease that may be another's by now (design §3). The Machine is
-// not written either: who leads says how things are with it.
+// standsBack ends a pass under a lease that may be another's by now (design §3). The Machine is not written: who leads says
+// how things are with it, and would say so again at once, and so on.
 func (r *Reconciler) standsBack(ctx context.Context, p *pass) {
 	p.soonest(retryLease)
 	ctrl.LoggerFrom(ctx).Info("Nothing is made: the lease was not renewed in time")

@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/machine"
 )
 
@@ -69,6 +70,22 @@ func TestTheLeaseIsLookedAtBeforeEachCreate(t *testing.T) {
 			}
 		})
 	}
+	t.Run("what it sees is not written: with the one that leads it would take turns for ever", func(t *testing.T) {
+		b := newBench(t, nil)
+		lease := &term{}
+		b.under(lease)
+		b.pass()
+		before := b.read().ResourceVersion
+		b.cloud.servers["u"].State, b.cloud.servers["u"].Status = cloud.ServerOther, "SHUTOFF"
+		b.wait(time.Minute)
+		if b.pass(); b.read().ResourceVersion != before {
+			t.Errorf("written under an old lease: %+v", b.read().Status)
+		}
+		lease.renewed = b.clock.Now()
+		if b.pass(); b.read().ResourceVersion == before {
+			t.Error("not written under a fresh lease either")
+		}
+	})
 	t.Run("what needs no create goes on: a server that there is, is recorded and its end waited for", func(t *testing.T) {
 		b := newBench(t, nil)
 		lease := &term{}
