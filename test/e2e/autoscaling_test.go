@@ -71,7 +71,7 @@ func rolloutWhileScaled(t *testing.T, s *sandbox.Sandbox) {
 	load(t, s, 2)
 	eventually(t, w.until("the autoscaler to remove some in the roll", func(l look) bool { return l.removed > 0 }))
 	eventually(t, w.until("the roll to end", func(l look) bool {
-		return l.replicas <= 3 && l.living == l.replicas && l.available == l.replicas && l.updated == l.replicas && l.servers == l.replicas
+		return l.replicas <= 3 && l.inFlight == 0 && l.living == l.replicas && l.available == l.replicas && l.updated == l.replicas && l.servers == l.replicas
 	}))
 	w.judge(t)
 }
