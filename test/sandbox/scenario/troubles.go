@@ -64,7 +64,7 @@ func noRoom(ctx context.Context, d *Demo) (string, error) {
 	for _, h := range d.Cloud.Hosts() {
 		if h.Zone == openstack.MetaKubeZone {
 			full := h
-			full.VCPUs = 0
+			full.VCPUs = 1
 			d.Cloud.SetHost(full)
 			defer d.Cloud.SetHost(h)
 		}
