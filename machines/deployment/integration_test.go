@@ -35,7 +35,7 @@ func TestDeploymentsOnARealControlPlane(t *testing.T) {
 			"MC-30 MC-33 orphans are adopted, strangers released, others' left":             (*world).adoption,
 			"CA-C17 bounds that cannot be read are told in a condition":                     (*world).badBounds,
 			"CAPI-53 CAPI-54 a re-ordered template and a set of another maker roll nothing": (*world).takeOver,
-			"MC-31 a deleted deployment takes everything along":                             (*world).cascade,
+			"MC-31 a deleted deployment takes everything along, and nothing comes back":     (*world).cascade,
 			"MCM-18 a rollback, and one to an unknown revision":                             (*world).rollback,
 			"MCM-20 nodes being rolled are marked, and set free exactly":                    (*world).nodesBeingRolled,
 			"a node that replaces one which drains for long is kept from the autoscaler":    (*world).nodesThatReplace,
@@ -378,6 +378,10 @@ func (w *world) cascade() {
 	d := group("doomed", size(3))
 	w.create(d)
 	w.settled("doomed", 3)
+	known := map[types.UID]bool{}
+	for _, m := range w.machines("doomed") {
+		known[m.UID] = true
+	}
 	if err := w.client.Delete(w.t.Context(), d); err != nil {
 		w.t.Fatal(err)
 	}
@@ -385,6 +389,11 @@ func (w *world) cascade() {
 		var sets v1alpha1.MachineSetList
 		if err := w.client.List(w.t.Context(), &sets, client.MatchingLabels{"group": "doomed"}); err != nil {
 			return err.Error(), false
+		}
+		for _, m := range w.machines("doomed") {
+			if !known[m.UID] {
+				w.t.Errorf("Machine %s came while its deployment went", m.Name)
+			}
 		}
 		err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(d), &v1alpha1.MachineDeployment{})
 		left := len(w.machines("doomed")) + len(sets.Items)
