@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/drover-project/drover/test/kube"
 	"github.com/drover-project/drover/test/sandbox"
 )
 
@@ -21,11 +22,13 @@ func TestMain(m *testing.M) {
 }
 
 func built(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "drover-e2e-")
+	// One that an interrupted run left is removed by the next.
+	dir, release, err := kube.OwnFolder("", "drover-e2e-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	defer release()
 	defer func() { _ = os.RemoveAll(dir) }()
 	if drover, err = sandbox.Build(context.Background(), dir, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, err)
