@@ -147,6 +147,8 @@ func TestClaim(t *testing.T) {
 		{"not by another name", "abc", node("n", "", ""), false, false},
 		{"MCM-41 not before there is a server", "", node("m", "openstack:///def", ""), false, false},
 		{"MC-63 by its own mark when the server is gone and unknown", "", node("m", "openstack:///def", "u"), true, false},
+		{"MC-52 MC-63 by its own mark under another name", "abc", node("n", "", "u"), true, false},
+		{"but the mark does not make another server's node its own", "abc", node("n", "openstack:///def", "u"), false, false},
 		{"another provider's ID is no server of ours", "abc", node("m", "aws:///zone/abc", ""), false, true},
 		{"MC-52 by an address of its server, as a last resort", "abc", at("n", "10.0.0.5", 1), true, false},
 		{"MC-52 not by an address that its server does not have", "abc", at("n", "10.0.0.6", 1), false, false},

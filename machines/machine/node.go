@@ -33,18 +33,27 @@ func (s seeker) claim(candidates []*corev1.Node) (node *corev1.Node, taken strin
 			return n, ""
 		}
 	}
-	for _, n := range candidates {
-		named := n.Name == s.machine.ServerName()
-		why := s.foreign(n)
-		switch {
-		case why == "" && (named || s.shares(n)):
-			return n, ""
-		case named && s.server != "":
-			taken = why
+	for _, fits := range []func(*corev1.Node) bool{s.marked, s.named, s.shares} {
+		for _, n := range candidates {
+			if fits(n) && s.foreign(n) == "" {
+				return n, ""
+			}
 		}
 	}
-	return nil, taken
+	for _, n := range candidates {
+		if s.server != "" && s.named(n) {
+			return nil, s.foreign(n)
+		}
+	}
+	return nil, ""
 }
+
+// marked tells whether the Node bears the Machine's mark, named whether it bears its server's name.
+func (s seeker) marked(n *corev1.Node) bool {
+	return n.Labels[v1alpha1.LabelOwnedBy] == string(s.machine.UID)
+}
+
+func (s seeker) named(n *corev1.Node) bool { return n.Name == s.machine.ServerName() }
 
 // is tells whether one Node is the Machine's.
 func (s seeker) is(n *corev1.Node) bool {
@@ -54,8 +63,7 @@ func (s seeker) is(n *corev1.Node) bool {
 
 // foreign says why a Node is not the Machine's, by anything but its name and address; empty when it may be.
 func (s seeker) foreign(n *corev1.Node) string {
-	owner := n.Labels[v1alpha1.LabelOwnedBy]
-	ours := owner == string(s.machine.UID)
+	owner, ours := n.Labels[v1alpha1.LabelOwnedBy], s.marked(n)
 	switch {
 	case s.server == "" && !ours:
 		return "no server is known"
@@ -76,11 +84,15 @@ func (s seeker) shares(n *corev1.Node) bool {
 	})
 }
 
-// candidates are the Nodes that may be the Machine's: by the server's ID and addresses, and by the server's name.
+// candidates are the Nodes that may be the Machine's: by the server's ID, by its mark and by the server's name, else by the
+// server's addresses.
 func (r *Reconciler) candidates(ctx context.Context, s seeker) ([]*corev1.Node, error) {
 	out, err := r.nodesBy(ctx, indexNodeServer, strings.ToLower(s.server))
 	if err != nil || len(out) > 0 {
 		return out, err
+	}
+	if out, err = r.nodesBy(ctx, indexNodeOwner, string(s.machine.UID)); err != nil {
+		return nil, err
 	}
 	var byName corev1.Node
 	err = r.Target.GetClient().Get(ctx, types.NamespacedName{Name: s.machine.ServerName()}, &byName)
@@ -88,7 +100,10 @@ func (r *Reconciler) candidates(ctx context.Context, s seeker) ([]*corev1.Node, 
 		return nil, fmt.Errorf("reading node %s: %w", s.machine.ServerName(), err)
 	}
 	if err == nil {
-		return []*corev1.Node{&byName}, nil
+		out = append(out, &byName)
+	}
+	if len(out) > 0 {
+		return out, nil
 	}
 	for _, a := range s.addresses {
 		if a.Type != corev1.NodeInternalIP {

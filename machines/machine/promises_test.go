@@ -419,3 +419,39 @@ func TestWhatTheCloudHoldsIsRecorded(t *testing.T) {
 		}
 	})
 }
+
+func TestWhoseTheNodeIs(t *testing.T) {
+	t.Run("MC-52 one with the Machine's mark comes before one with its server's name, and that before one with its address", func(t *testing.T) {
+		address := corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}}}
+		nodes := []*corev1.Node{
+			{ObjectMeta: metav1.ObjectMeta{Name: "by-mark", Labels: map[string]string{v1alpha1.LabelOwnedBy: "u"}}},
+			{ObjectMeta: metav1.ObjectMeta{Name: "m"}},
+			{ObjectMeta: metav1.ObjectMeta{Name: "by-address"}, Status: address},
+		}
+		for first := range nodes {
+			b := newBench(t, nil)
+			b.pass()
+			b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
+			for _, n := range nodes[first:] {
+				b.create(n.DeepCopy())
+			}
+			b.pass()
+			if ref := b.read().Status.NodeRef; ref == nil || ref.Name != nodes[first].Name {
+				t.Errorf("of %d nodes it took %+v, not %s", len(nodes)-first, ref, nodes[first].Name)
+			}
+		}
+	})
+	t.Run("MC-63 a Node that only its mark ties to a Machine goes with it", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.pass()
+		b.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "renamed", Labels: map[string]string{v1alpha1.LabelOwnedBy: "u"}}})
+		b.end()
+		for range 3 {
+			b.pass()
+		}
+		n := &corev1.Node{}
+		if err := b.memory.client.Get(t.Context(), client.ObjectKey{Name: "renamed"}, n); err == nil || b.read().Name != "" {
+			t.Errorf("node: %v, Machine %+v", err, b.read())
+		}
+	})
+}

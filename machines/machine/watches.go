@@ -36,6 +36,7 @@ const (
 	indexMachineUID    = "drover.machine.uid"
 	indexMachineSet    = "drover.machine.set"
 	indexNodeAddress   = "drover.machine.node-address"
+	indexNodeOwner     = "drover.machine.node-owner"
 )
 
 // SetupWithManager makes the manager run the controller: on changes of Machines, of their Nodes, of their servers, and of
@@ -72,6 +73,7 @@ var indexes = []struct {
 }{
 	{&corev1.Node{}, indexNodeServer, nodeServer},
 	{&corev1.Node{}, indexNodeAddress, nodeAddress},
+	{&corev1.Node{}, indexNodeOwner, func(o client.Object) string { return o.GetLabels()[v1alpha1.LabelOwnedBy] }},
 	{&storagev1.VolumeAttachment{}, drain.IndexNode, drain.AttachmentNode},
 	{&storagev1.VolumeAttachment{}, drain.IndexVolume, drain.AttachmentVolume},
 	{&v1alpha1.Machine{}, indexMachineServer, machineServer},
