@@ -45,7 +45,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 			t.Errorf("CA-C36 the size is %d (error %v), want %d", got, err, want)
 		}
 	}
-	t.Run("CA-C36 CA-C58 its first Refresh reads the sizes once, and the order shows", func(t *testing.T) {
+	t.Run("CA-C36 CA-C58 MC-74 its first Refresh reads the sizes once, and the order shows", func(t *testing.T) {
 		p, _, second := grown(t)
 		size(t, second, p, 3)
 		for range 3 {

@@ -73,9 +73,12 @@ func (g *group) promises() []*member {
 type selection struct {
 	// firm are working nodes: they go, or the call is refused.
 	firm []*member
-	// loose are Machines that failed, never joined or are going anyway: they are accepted in any case, and only lower
-	// the size while it is above the minimum.
+	// loose are Machines that failed or never joined: they are accepted in any case, and only lower the size while it is
+	// above the minimum.
 	loose []*member
+	// dying are being deleted already, and count for nothing: they lower the size by what replaces them, as long as that is
+	// no node yet. Lower than that a node would go that nobody has named.
+	dying []*member
 	// units are replicas without a Machine, by ordinal.
 	units map[int32]bool
 	// gone are the UIDs of Machines whose Node is no more.
@@ -112,10 +115,25 @@ func remove(s *Snapshot, g *group, nodes []Node, gone map[types.UID]bool) (chang
 			units = min(spare, int32(len(sel.units)))
 		}
 		lowered += units
+		spare -= units
 		c.raiseSeries = g.held() || units > 0
 	}
+	// Listed in any case: named again, when more has been ordered meanwhile, they must not lower that.
+	c.remove = append(c.remove, sel.dying...)
+	lowered += min(int32(len(sel.dying)), spare, max(0, g.unfulfilled(sel)))
 	c.replicas = g.target - lowered
 	return c, nil
+}
+
+// unfulfilled is how many units have no node, beside those that the call names itself.
+func (g *group) unfulfilled(sel selection) int32 {
+	open := g.gap - int32(len(sel.units))
+	for _, m := range g.members {
+		if g.hidden[m.machine.UID] == "" && !m.facts().HasNode() && !slices.Contains(sel.loose, m) {
+			open++
+		}
+	}
+	return open
 }
 
 // selectNodes reads the nodes of a DeleteNodes call. One that is not this group's refuses the whole call (CA-C74).
@@ -180,7 +198,9 @@ func (sel *selection) addMember(g *group, m *member, n Node) error {
 		// The autoscaler works from a list up to two minutes old (CA-C70), and our watch of Nodes may stand still: then the
 		// Machine knows its node all the same.
 		return refuse(FailedPrecondition, "removing from %s: the node of machine %s has registered meanwhile", g.id, m.machine.Name)
-	case made || g.hidden[m.machine.UID] == hiddenDeleting || m.facts().Failed():
+	case g.hidden[m.machine.UID] == hiddenDeleting:
+		sel.dying = append(sel.dying, m)
+	case made || m.facts().Failed():
 		sel.loose = append(sel.loose, m)
 	default:
 		sel.firm = append(sel.firm, m)

@@ -140,7 +140,7 @@ func TestWhatAWriteCosts(t *testing.T) {
 			}
 		})
 	}
-	t.Run("CA-C16 CAPI-3 a Refresh asks nobody", func(t *testing.T) {
+	t.Run("CA-C16 CAPI-3 MC-74 a Refresh asks nobody", func(t *testing.T) {
 		patches, gets := b.patches.Load(), b.gets.Load()
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 		if b.patches.Load() != patches || b.gets.Load() != gets || b.lists.Load() != 0 {

@@ -68,8 +68,16 @@ var deleteCalls = []call{
 		setup: func(p, _ *pool) { p.remove(&v1alpha1.Machine{ObjectMeta: p.world.meta("a-9")}) }},
 	{name: "CA-C68 one that somebody else is deleting is listed, so that it is not replaced", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
 		setup: func(p, _ *pool) { deleting(machineNamed(p, "a-2")) }},
-	{name: "CA-C68 at the minimum it is replaced instead", nodes: nodes("a-2"), size: 3,
+	{name: "CA-C68 at the minimum it is replaced instead", nodes: nodes("a-2"), size: 3, removals: []string{"a-2"},
 		setup: both(setMin("3"), func(p, _ *pool) { deleting(machineNamed(p, "a-2")) })},
+	{name: "CA-C68 whose replacement has a node already: no other goes", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
+		setup: both(setReplicas(2), func(p, _ *pool) { deleting(machineNamed(p, "a-2")) })},
+	{name: "CA-C68 two of them, one of which is replaced by a promise", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3"},
+		setup: both(setReplicas(2), func(p, _ *pool) {
+			deleting(machineNamed(p, "a-2"))
+			deleting(machineNamed(p, "a-3"))
+			p.machine("a-4")
+		})},
 	{name: "CA-C73 a working node at the minimum is refused", nodes: nodes("a-2"), kind: FailedPrecondition, size: 3, setup: setMin("3")},
 	{name: "CA-C73 CA-C77 two working nodes, one above the minimum: none goes", nodes: nodes("a-1", "a-2"), kind: FailedPrecondition, size: 3, setup: setMin("2")},
 	{name: "CA-C74 another group's node: none goes", kind: FailedPrecondition, size: 3,

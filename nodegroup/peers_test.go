@@ -1,0 +1,337 @@
+package nodegroup
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// six is a group of six nodes, three of them of an older template.
+func six(t *testing.T) (*world, *pool, []Node) {
+	t.Helper()
+	w := newWorld()
+	p := w.pool("a", 6, 1, 10)
+	var nodes []Node
+	for i := range 6 {
+		if i == 3 {
+			p.set = p.revision(2)
+		}
+		_, n := p.node(fmt.Sprintf("a-%d", i))
+		nodes = append(nodes, asked(n))
+	}
+	return w, p, nodes
+}
+
+func TestNamedMachinesGoOnce(t *testing.T) {
+	t.Run("MC-71 MCM-87 MCM-88 CAPI-6 asked again, at once, of two replicas, in a rollout: those go, and one write lowers the size", func(t *testing.T) {
+		w, p, nodes := six(t)
+		first, second := pair(t, w)
+		named := []Node{nodes[1], nodes[4], nodes[1]}
+		var calls sync.WaitGroup
+		for _, b := range []*bench{first, second, first, second} {
+			calls.Go(func() { wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), named), "") })
+		}
+		calls.Wait()
+		wantKind(t, first.groups.DeleteNodes(t.Context(), p.id(), named), "")
+		first.catchUp()
+		first.expect(p, 4, "a-1", "a-4")
+		after := first.deployment(p).ResourceVersion
+		if before := p.deployment.ResourceVersion; number(t, after)-number(t, before) != 1 {
+			t.Errorf("the version was %s and is %s: it was not one write", before, after)
+		}
+	})
+	t.Run("MCM-87 of those named some of which go already, the size falls by the others", func(t *testing.T) {
+		w, p, nodes := six(t)
+		p.remove(machineNamed(p, "a-1"))
+		p.deployment.Spec.Replicas = ptr.To[int32](5)
+		b := newBench(t, w)
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), nodes[1:4]), "")
+		b.expect(p, 3, "a-1", "a-2", "a-3")
+		if b.patches.Load() != 1 {
+			t.Errorf("%d writes", b.patches.Load())
+		}
+	})
+	t.Run("MC-71 MCM-89 CAPI-7 a node of another group, of none, or one too many for the minimum, and none goes", func(t *testing.T) {
+		w, p, nodes := six(t)
+		other := w.pool("b", 1, 0, 5)
+		_, foreign := other.node("b-1")
+		b := newBench(t, w)
+		for _, list := range [][]Node{
+			{nodes[0], asked(foreign)}, {nodes[0], {Name: "x", ProviderID: "aws:///i-1"}}, nodes,
+		} {
+			wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), list), FailedPrecondition)
+		}
+		b.expect(p, 6)
+		if b.patches.Load() != 0 {
+			t.Errorf("%d writes", b.patches.Load())
+		}
+	})
+	t.Run("MCM-89 CAPI-7 a failed one is accepted at the minimum, and kept", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 1, 1, 5)
+		p.machine("a-1", failed(fault.CodeNoValidHost, "no host"))
+		b := newBench(t, w)
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{fake(machineID(p, "a-1"), "create-error")}), "")
+		b.expect(p, 1)
+	})
+}
+
+func number(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestSizeAndChoiceAreOneWrite(t *testing.T) {
+	type patch struct {
+		Metadata struct{ ResourceVersion, UID string }
+		Spec     struct {
+			Replicas *int32
+			Removals []v1alpha1.Removal
+		}
+	}
+	t.Run("CAPI-8 both stand in it, conditional on the version it was decided on; refused, it leaves nothing", func(t *testing.T) {
+		w, p, nodes := six(t)
+		b := newBench(t, w)
+		var sent []patch
+		writer := b.groups.writer
+		b.groups.writer = spy{writer, func(raw []byte) {
+			var got patch
+			if err := json.Unmarshal(raw, &got); err != nil {
+				t.Error(err)
+			}
+			sent = append(sent, got)
+		}}
+		before := b.deployment(p)
+		b.beforePatch = func(n int32) error {
+			if n == 1 {
+				return apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("machinedeployments").GroupResource(), "a", nil)
+			}
+			return nil
+		}
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), nodes[:2]), FailedPrecondition)
+		b.expect(p, 6)
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), nodes[:2]), "")
+		b.expect(p, 4, "a-0", "a-1")
+		for i, s := range sent {
+			if s.Metadata.ResourceVersion != before.ResourceVersion || s.Metadata.UID != string(before.UID) || *s.Spec.Replicas != 4 || len(s.Spec.Removals) != 2 {
+				t.Errorf("write %d is %+v", i, s)
+			}
+		}
+	})
+}
+
+// spy sees what is written.
+type spy struct {
+	client.Client
+	sees func(raw []byte)
+}
+
+func (s spy) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	raw, err := p.Data(o)
+	if err != nil {
+		return err
+	}
+	s.sees(raw)
+	return s.Client.Patch(ctx, o, p, opts...)
+}
+
+func TestTwoWhoGrowAtOnce(t *testing.T) {
+	t.Run("CAPI-5 MCM-92 of two replicas, with a person writing too: a conflict is decided anew, and each delta counts once", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 0, 0, 1000)
+		first, second := pair(t, w)
+		wantKind(t, second.groups.Refresh(t.Context()), "")
+		var calls sync.WaitGroup
+		for range 20 {
+			for _, b := range []*bench{first, second} {
+				calls.Go(func() { wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 3), "") })
+			}
+		}
+		calls.Go(func() {
+			for i := range 20 {
+				d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"}}
+				patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"turn":"%d"}}}`, i)
+				if err := first.client.Patch(t.Context(), d, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		calls.Wait()
+		first.catchUp()
+		first.expect(p, 120)
+	})
+	t.Run("CAPI-4 beyond the maximum nothing changes, and the answer says current size, delta and maximum", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 7, 0, 9)
+		b := newBench(t, w)
+		err := b.groups.IncreaseSize(t.Context(), p.id(), 3)
+		wantKind(t, err, FailedPrecondition)
+		if err == nil || err.Error() != "increasing "+p.id()+" by 3: its size is 7 and its maximum 9" {
+			t.Errorf("the error is %v", err)
+		}
+		b.expect(p, 7)
+	})
+}
+
+// TestTheLifeOfAMachineAsItIsShown goes through it on one replica; a second one, which is made anew each time, shows the same.
+func TestTheLifeOfAMachineAsItIsShown(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 1, 0, 5)
+	b := newBench(t, w)
+	m := p.machine("a-1")
+	w.Machines = nil
+	id := machineID(p, "a-1")
+	_, n := p.node("a-1")
+	quota := &InstanceError{Code: "QuotaExceeded", Message: "no cores", OutOfResources: true}
+	bad := &InstanceError{Code: "ImageNotFound", Message: "no image"}
+	for _, stage := range []struct {
+		name   string
+		change func(m *v1alpha1.Machine)
+		node   bool
+		want   Instance
+	}{
+		{"it is made", func(*v1alpha1.Machine) {}, false, Instance{ID: id, State: Creating}},
+		{"quota stands in its way", failed(fault.CodeQuotaExceeded, "no cores"), false, Instance{ID: id, State: Creating, Error: quota}},
+		{"so does its spec", failed(fault.CodeImageNotFound, "no image"), false, Instance{ID: id, State: Creating, Error: bad}},
+		{"it has a server", withServer, false, Instance{ID: id, State: Creating}},
+		{"its node has registered", withServer, true, Instance{ID: providerID("a-1"), State: Running}},
+		{"it goes", deleting, true, Instance{ID: providerID("a-1"), State: Deleting}},
+	} {
+		t.Run("MC-72 MCM-94 CAPI-10 "+stage.name, func(t *testing.T) {
+			next := m.DeepCopy()
+			next.Status = v1alpha1.MachineStatus{}
+			stage.change(next)
+			events := []event{{object: next}}
+			if stage.node {
+				events = append(events, event{object: n})
+			}
+			anew := empty(Discovery{}).apply(slices.Concat([]event{{object: p.deployment}, {object: p.set}}, events), noon)
+			for _, e := range events {
+				b.groups.inbox.put(e)
+			}
+			wantKind(t, b.groups.renew(false), "")
+			list, err := b.groups.Instances(p.id())
+			if diff := cmp.Diff(stage.want, list[0]); diff != "" || err != nil {
+				t.Errorf("error %v, it is shown as (-want +got):\n%s", err, diff)
+			}
+			if diff := cmp.Diff(list, anew.groups[p.id()].instances); diff != "" {
+				t.Errorf("a replica that has just started shows it otherwise:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNamesWithACommonBeginning(t *testing.T) {
+	w := newWorld()
+	groups := map[string]*pool{}
+	for _, name := range []string{"pool", "pool-1", "pool-1-a"} {
+		groups[name] = w.pool(name, 2, 0, 5)
+		groups[name].node(name + "-1-node")
+		groups[name].machine(name + "-1-late")
+	}
+	b := newBench(t, w)
+	t.Run("MCM-95 are not mixed: nodes, placeholders, sizes and removals", func(t *testing.T) {
+		for name, p := range groups {
+			for _, n := range []Node{
+				{Name: name + "-1-node"}, {ProviderID: providerID(name + "-1-node")},
+				fake(machineID(p, name+"-1-late"), "unregistered"), fake(unitID(p, 0, 7), "unregistered"),
+				{Name: "template-node-for-x", ProviderID: p.id() + "/template"},
+			} {
+				if g, ok := b.groups.ForNode(n); !ok || g.ID != p.id() {
+					t.Errorf("%s belongs to %q, want %s", n, g.ID, p.id())
+				}
+			}
+		}
+		wantKind(t, b.groups.DeleteNodes(t.Context(), groups["pool"].id(), []Node{fake(machineID(groups["pool-1"], "pool-1-1-late"), "unregistered")}), FailedPrecondition)
+		wantKind(t, b.groups.IncreaseSize(t.Context(), groups["pool-1"].id(), 1), "")
+		b.expect(groups["pool"], 2)
+		b.expect(groups["pool-1"], 3)
+		b.expect(groups["pool-1-a"], 2)
+	})
+	t.Run("MCM-95 an unknown node has no group, which is no error", func(t *testing.T) {
+		for _, n := range []Node{{Name: "pool"}, {Name: "pool-1-node-x"}, {ProviderID: "openstack:///server-of-pool"}, {Name: "MachineDeployment/kube-system/poo/machine/l-1-late"}} {
+			if g, ok := b.groups.ForNode(n); ok {
+				t.Errorf("%s belongs to %s", n, g.ID)
+			}
+		}
+	})
+}
+
+func TestRemovedAndGrownAtOnce(t *testing.T) {
+	t.Run("MCM-97 the named Machine goes all the same, and one more is awaited", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 2, 0, 5)
+		_, n := p.node("a-1")
+		p.node("a-2")
+		b := newBench(t, w)
+		b.freeze()
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(n)}), "")
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), "")
+		for range 2 {
+			b.expect(p, 2, "a-1")
+			list, err := b.groups.Instances(p.id())
+			want := []Instance{{ID: providerID("a-1"), State: Deleting}, {ID: providerID("a-2"), State: Running}, {ID: unitID(p, 0, 0), State: Creating}}
+			if diff := cmp.Diff(want, list); diff != "" || err != nil {
+				t.Errorf("error %v, the instances are (-want +got):\n%s", err, diff)
+			}
+			b.frozen = false
+			b.catchUp()
+		}
+	})
+}
+
+func TestOptionsFromAnnotations(t *testing.T) {
+	t.Run("MCM-99 each that can be read holds, the flag where one cannot", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 2, 1, 5)
+		p.deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "3m"
+		p.deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunreadytime"] = "soon"
+		got, ok := newBench(t, w).groups.Settings(p.id(), flags)
+		if want := with(func(s *Settings) { s.UnneededTime = 3 * time.Minute }); !ok || got != want {
+			t.Errorf("the options are %+v, want %+v", got, want)
+		}
+	})
+	t.Run("MCM-100 a provision time that is shorter than our own deadline is told, and when both act the size falls once", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 3, 0, 5)
+		p.node("a-1")
+		late := p.machine("a-2", withServer)
+		b := newBench(t, w, Options{JoinTimeout: 10 * time.Minute})
+		b.groups.Settings(p.id(), with(func(s *Settings) { s.ProvisionTime = 5 * time.Minute }))
+		b.groups.advise()
+		if said := drain(b.recorder); !strings.Contains(said, "waits 5m0s for a node") {
+			t.Errorf("the Events are %q", said)
+		}
+		// drover gives the server up and lets it be replaced, while the autoscaler takes its order back and removes the Machine.
+		going := late.DeepCopy()
+		deleting(going)
+		b.groups.inbox.put(event{object: going})
+		wantKind(t, b.groups.renew(false), "")
+		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.id(), -2), "")
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{fake(machineID(p, "a-2"), "unregistered")}), "")
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{fake(machineID(p, "a-2"), "unregistered")}), "")
+		b.expect(p, 1, "a-2")
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), "")
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{fake(machineID(p, "a-2"), "unregistered")}), "")
+		b.expect(p, 2, "a-2")
+	})
+}
