@@ -16,10 +16,11 @@ const replacedEarly = 30 * time.Minute
 // and was not taken away by name, that of the living Machine made nearest to its deletion. Such a Node looks as if nobody
 // needed it.
 func (w *work) replacementNodes() []string {
-	draining, fresh := w.drainingAndFresh()
+	draining := w.drainingMachines()
 	if len(draining) == 0 {
 		return nil
 	}
+	fresh := w.livingNodes()
 	made := func(m *v1alpha1.Machine) time.Time { return m.CreationTimestamp.Time }
 	slices.SortFunc(fresh, func(a, b *v1alpha1.Machine) int {
 		return cmp.Or(made(a).Compare(made(b)), cmp.Compare(a.Name, b.Name))
@@ -53,25 +54,29 @@ func (w *work) replacementNodes() []string {
 	return nodes
 }
 
-// drainingAndFresh are the Machines that are leaving, and to be replaced, with a node and a server; and the living ones
-// with a node.
-func (w *work) drainingAndFresh() (draining, fresh []*v1alpha1.Machine) {
-	listed := uidsOf(w.d.Spec.Removals)
+// drainingMachines are leaving, with a node and a server, and are to be replaced: nobody took them away by name.
+func (w *work) drainingMachines() (draining []*v1alpha1.Machine) {
 	for _, s := range w.sets {
-		own := uidsOf(s.removals)
 		for _, m := range s.machines {
-			f := MachineFacts{Machine: m, Listed: listed[m.UID] || own[m.UID]}
-			switch {
-			case m.Status.NodeRef == nil:
-			case f.Living():
-				fresh = append(fresh, m)
-			case !f.Listed && f.HasServer():
-				draining = append(draining, m)
+			named := func(r v1alpha1.Removal) bool { return r.UID == m.UID }
+			if m.DeletionTimestamp.IsZero() || m.Status.NodeRef == nil || !(MachineFacts{Machine: m}).HasServer() ||
+				slices.ContainsFunc(s.removals, named) || slices.ContainsFunc(w.d.Spec.Removals, named) {
+				continue
+			}
+			draining = append(draining, m)
+		}
+	}
+	return draining
+}
+
+// livingNodes are the living Machines that have a node.
+func (w *work) livingNodes() (living []*v1alpha1.Machine) {
+	for _, s := range w.sets {
+		for _, f := range s.living {
+			if f.Machine.Status.NodeRef != nil {
+				living = append(living, f.Machine)
 			}
 		}
 	}
-	if len(draining) == 0 {
-		return nil, nil
-	}
-	return draining, fresh
+	return living
 }
