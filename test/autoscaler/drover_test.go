@@ -77,12 +77,12 @@ func (w *world) startDrover(o droverOptions) *drover {
 	return d
 }
 
-// unhurried is a clock that ticks less often than it is asked to: what drover looks at every 5 s it looks at every 15 s,
-// which is half of the time after which it trusts nothing any more, and a third of the work.
+// unhurried is a clock that ticks less often than it is asked to: what drover looks at every 5 s it looks at every 25 s,
+// which is just inside of the time after which it trusts nothing any more, and a fifth of the work.
 type unhurried struct{ clock.RealClock }
 
-// NewTicker gives a ticker with three times that period.
-func (c unhurried) NewTicker(d time.Duration) clock.Ticker { return c.RealClock.NewTicker(3 * d) }
+// NewTicker gives a ticker with five times that period.
+func (c unhurried) NewTicker(d time.Duration) clock.Ticker { return c.RealClock.NewTicker(5 * d) }
 
 func newManager(connection *rest.Config) (ctrl.Manager, error) {
 	return ctrl.NewManager(connection, ctrl.Options{
