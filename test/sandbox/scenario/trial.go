@@ -69,6 +69,7 @@ func Trials() []Trial {
 		{"the autoscaler is killed in the middle of a scale-up", Plain, limit, autoscalerKilled},
 		{"kubectl scale and a changed template while the autoscaler scales", Plain, limit, changedMeanwhile},
 		{"from zero, by labels and a taint", Plain, limit, fromZero},
+		{"groups that differ in their zone alone grow evenly", Plain, limit, evenly},
 		{"the empty node goes, and no other", Plain, limit, exactNode},
 		{"the cheaper group grows, though it wastes more", Priced, limit, cheaper},
 		{"the autoscaler is killed in the middle of a scale-up, with a guard", Guarded, limit, autoscalerKilledGuarded},

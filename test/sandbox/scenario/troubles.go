@@ -241,6 +241,24 @@ func fromZero(ctx context.Context, d *Demo) (string, error) {
 	return "0 to 2 to 0", d.until(ctx, d.are(sizes{special.name: 0, "common": 0}))
 }
 
+// evenly: two empty groups that are alike but for their zone share the pods' nodes.
+func evenly(ctx context.Context, d *Demo) (string, error) {
+	labels := both("zones")
+	for _, g := range []group{{name: "one", at: 5, labels: labels}, {name: "two", at: 5, zone: otherZone, labels: labels}} {
+		if err := d.make(ctx, g); err != nil {
+			return "", err
+		}
+	}
+	l := load{name: "zones", pods: 4, cpu: onePerNode, on: labels}
+	if err := d.put(ctx, l); err != nil {
+		return "", err
+	}
+	if err := d.until(ctx, d.runs(l)); err != nil {
+		return "", err
+	}
+	return "", d.until(ctx, d.are(sizes{"one": 2, "two": 2}))
+}
+
 // exactNode: of three busy nodes one becomes empty.
 func exactNode(ctx context.Context, d *Demo) (string, error) {
 	g := group{name: "three", at: 5, labels: both("exact")}
