@@ -28,8 +28,8 @@ const reasonOthersApprove = "OthersApprove"
 
 // Guard warns when somebody else would approve what drover refuses: the control plane's own approver takes every request
 // of a token whose group may create certificatesigningrequests/nodeclient, in whatever node's name. It says so at the
-// start and every 10 minutes: in the log, as an Event about the binding of drover's group, and in the metric
-// drover_csr_others_approve.
+// start and every 10 minutes: in the log, as an Event about the binding of drover's group, as a condition of each
+// MachineDeployment, and in the metric drover_csr_others_approve.
 type Guard struct {
 	GuardOptions
 	recorder events.EventRecorder
@@ -85,7 +85,11 @@ func (g *Guard) look(ctx context.Context) {
 	case err != nil:
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot tell whether others approve certificate requests of bootstrap tokens")
 		return
-	case why == "":
+	}
+	if err := g.tell(ctx, why); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "The warning about who approves could not be written everywhere")
+	}
+	if why == "" {
 		g.metric.Set(0)
 		return
 	}

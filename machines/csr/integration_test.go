@@ -423,9 +423,24 @@ func testGuard(p *plane) {
 	if !strings.Contains(why, bootstrap.Group+" may") || !strings.Contains(why, bootstrap.GroupOSM+" may") {
 		p.Errorf("not both groups whose tokens join are named: %s", why)
 	}
+	conditions := func() (all []metav1.Condition) {
+		var list v1alpha1.MachineDeploymentList
+		p.must(p.client.List(p.ctx, &list))
+		for i := range list.Items {
+			all = append(all, list.Items[i].Status.Conditions...)
+		}
+		return all
+	}
+	before := conditions()
 	g.look(p.ctx)
 	if value() != 1 {
 		p.Errorf("metric %v", value())
+	}
+	warned := conditions()
+	if len(warned) == len(before) || !slices.ContainsFunc(warned, func(c metav1.Condition) bool {
+		return c.Type == v1alpha1.ConditionOthersApprove && c.Status == metav1.ConditionTrue && strings.Contains(c.Message, "approves-for-everybody")
+	}) {
+		p.Errorf("conditions of deployments: %+v", warned)
 	}
 	p.until("there is an Event", func() bool {
 		var list eventsv1.EventList
@@ -433,5 +448,10 @@ func testGuard(p *plane) {
 		return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
 			return e.Reason == reasonOthersApprove && e.Regarding.Name == "drover:node-bootstrapper" && strings.Contains(e.Note, "approves-for-everybody")
 		})
+	})
+	p.must(p.client.Delete(p.ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "approves-for-everybody"}}))
+	p.until("once nobody else approves, no deployment says so any more", func() bool {
+		g.look(p.ctx)
+		return len(conditions()) == len(before)
 	})
 }

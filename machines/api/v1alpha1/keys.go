@@ -146,6 +146,9 @@ const (
 const (
 	ConditionAvailable   = "Available"
 	ConditionProgressing = "Progressing"
+	// ConditionOthersApprove, on a MachineDeployment, while it is so: somebody beside drover approves the certificate
+	// requests of bootstrap tokens; the message names what allows it.
+	ConditionOthersApprove = Prefix + "OthersApprove"
 	// ConditionReplicaFailure, on a MachineSet: it cannot make its Machines; the reason is that of its errorReason.
 	ConditionReplicaFailure = "ReplicaFailure"
 	// ConditionDegraded, on a MachineDeployment: a rollout stopped at its deadline, Machines failed, or a set cannot make
