@@ -143,7 +143,7 @@ func (w *world) testTakenOver(t *testing.T) {
 	}
 }
 
-func (w *world) testShortened(t *testing.T) {
+func (w *world) testShortened(*testing.T) {
 	labels := map[string]string{"pool": "pool"}
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pool"}}
 	d.Spec.Selector.MatchLabels, d.Spec.Template.Metadata.Labels = labels, labels
