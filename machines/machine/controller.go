@@ -111,6 +111,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, fmt.Errorf("reading Machine %s: %w", req, err)
 	}
 	p := &pass{m: &m, base: m.DeepCopy()}
+	if r.leaseOld() {
+		r.standsBack(ctx, p)
+		return ctrl.Result{RequeueAfter: p.after}, nil
+	}
 	err := r.run(ctx, p)
 	switch {
 	case apierrors.IsConflict(err):

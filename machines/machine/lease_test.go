@@ -86,18 +86,23 @@ func TestTheLeaseIsLookedAtBeforeEachCreate(t *testing.T) {
 			t.Error("not written under a fresh lease either")
 		}
 	})
-	t.Run("what needs no create goes on: a server that there is, is recorded and its end waited for", func(t *testing.T) {
+	t.Run("nothing is taken down either until it is renewed", func(t *testing.T) {
 		b := newBench(t, nil)
 		lease := &term{}
 		b.under(lease)
 		b.pass()
-		b.wait(time.Minute)
 		b.end()
 		b.wait(time.Minute)
 		b.pass()
-		b.pass()
+		if n := b.cloud.count("DeleteServer"); n != 0 {
+			t.Errorf("%d servers deleted under an old lease", n)
+		}
+		for range 3 {
+			lease.renewed = b.clock.Now()
+			b.pass()
+		}
 		if b.read().Name != "" || b.cloud.count("DeleteServer") != 1 {
-			t.Errorf("%+v", b.read())
+			t.Errorf("once it is renewed: %+v", b.read())
 		}
 	})
 }
@@ -131,6 +136,7 @@ func TestTheLeaseIsLostInACreate(t *testing.T) {
 			}
 			b.end()
 			for range 3 {
+				b.under(&term{})
 				b.pass()
 			}
 			if b.read().Name != "" || b.cloud.servers["u"].exists || b.cloud.servers["u"].leftovers {
