@@ -80,8 +80,14 @@ func steady(t testing.TB, nodes, groups int) (*nodegroup.Groups, []*corev1.Node)
 	s := still{objects: map[reflect.Type][]client.Object{}}
 	var all []*corev1.Node
 	for g := range groups {
-		all = append(all, s.pool(fmt.Sprintf("pool-%03d", g), nodes/groups)...)
+		all = append(all, s.pool(fmt.Sprintf("pool-%03d", g), nodes/groups, 0, 2*nodes/groups)...)
 	}
+	return s.groups(t), all
+}
+
+// groups gives the node groups of the cluster, until the test ends.
+func (s still) groups(t testing.TB) *nodegroup.Groups {
+	t.Helper()
 	steady := nodegroup.New(nodegroup.Options{Control: s, Target: s})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -93,16 +99,16 @@ func steady(t testing.TB, nodes, groups int) (*nodegroup.Groups, []*corev1.Node)
 		}
 	})
 	<-steady.Synced()
-	return steady, all
+	return steady
 }
 
-// pool adds a group with that many nodes.
-func (s still) pool(name string, size int) []*corev1.Node {
+// pool adds a group with that many nodes, and bounds.
+func (s still) pool(name string, size, low, high int) []*corev1.Node {
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name, UID: types.UID("uid-of-" + name), ResourceVersion: "1"}
 	}
 	d := &v1alpha1.MachineDeployment{ObjectMeta: meta(name)}
-	d.Annotations = map[string]string{v1alpha1.AnnotationsMinSize[0]: "0", v1alpha1.AnnotationsMaxSize[0]: strconv.Itoa(2 * size)}
+	d.Annotations = map[string]string{v1alpha1.AnnotationsMinSize[0]: strconv.Itoa(low), v1alpha1.AnnotationsMaxSize[0]: strconv.Itoa(high)}
 	d.Spec.Replicas = ptr.To(int32(size))
 	s.add(d)
 	set := &v1alpha1.MachineSet{ObjectMeta: meta(name + "-1")}

@@ -123,4 +123,5 @@ func TestServersJoinAndLostOnesAreReplaced(t *testing.T) {
 			return "", nil
 		})
 	})
+	t.Run("CAPI-9 orders that are taken back while their servers boot leave nothing in the cloud", func(t *testing.T) { takenBack(t, s, ubuntu.name) })
 }

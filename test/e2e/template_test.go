@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/proto"
@@ -31,12 +32,7 @@ func marked(t *testing.T, manifest string) string {
 // told is the node that the autoscaler is told a new one of the group will be, while there is none yet.
 func told(t *testing.T, s *sandbox.Sandbox, group string) *corev1.Node {
 	t.Helper()
-	conn, err := s.Dial()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	drover := proto.NewCloudProviderClient(conn)
+	drover := calls(t, s)
 	id := "MachineDeployment/kube-system/" + group
 	node := &corev1.Node{}
 	eventually(t, func(ctx context.Context) (string, error) {
@@ -97,4 +93,44 @@ func compare(told, real *corev1.Node) (differences []string) {
 		}
 	}
 	return differences
+}
+
+// calls are those that the autoscaler can make.
+func calls(t *testing.T, s *sandbox.Sandbox) proto.CloudProviderClient {
+	t.Helper()
+	conn, err := s.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return proto.NewCloudProviderClient(conn)
+}
+
+// takenBack orders two nodes, and takes them back as soon as something of them is in the cloud.
+func takenBack(t *testing.T, s *sandbox.Sandbox, group string) {
+	drover, id, before := calls(t, s), "MachineDeployment/kube-system/"+group, s.Cloud.Leftovers()
+	if _, err := drover.NodeGroupIncreaseSize(t.Context(), &proto.NodeGroupIncreaseSizeRequest{Id: id, Delta: 2}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func(context.Context) (string, error) {
+		if len(s.Cloud.Leftovers().Ports) > len(before.Ports) {
+			return "", nil
+		}
+		return "a port of the new servers", nil
+	})
+	if _, err := drover.NodeGroupDecreaseTargetSize(t.Context(), &proto.NodeGroupDecreaseTargetSizeRequest{Id: id, Delta: -2}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func(ctx context.Context) (string, error) {
+		var machines v1alpha1.MachineList
+		if err := s.Client.List(ctx, &machines, client.MatchingLabels{"group": group}); err != nil {
+			return "", err
+		}
+		left := s.Cloud.Leftovers()
+		if len(machines.Items) != 1 || len(left.Servers) != len(before.Servers) || len(left.Ports) != len(before.Ports) || len(left.FloatingIPs) != len(before.FloatingIPs) {
+			return fmt.Sprintf("one Machine, and in the cloud as before: %d, %+v", len(machines.Items), left), nil
+		}
+		return "", nil
+	})
+	onlyMember(t, s, group)
 }
