@@ -79,6 +79,45 @@ func TestARolloutWithDrainsOfAnHourLeavesTheSizeAsItWas(t *testing.T) {
 	}
 }
 
+func TestARolloutInWhichTheSizeIsChanged(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		strategy *v1alpha1.MachineDeploymentStrategy
+		peak     int
+	}{
+		"one more at a time": {updateBy(1, 0), 7},
+		"one less at a time": {updateBy(0, 1), 7},
+		// There are no nodes at all for a while, nor does the client count what it has not ordered itself.
+		"all old ones first": {&v1alpha1.MachineDeploymentStrategy{Type: v1alpha1.Recreate}, 10},
+	} {
+		t.Run("CA-C32 CA-C60 CA-C80 "+name+", by a person and by the client, with an answer lost and drover started anew", func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				p := busyThree(w, pool{drain: 20 * time.Minute})
+				w.roll(p, c.strategy)
+				w.run(3 * time.Minute)
+				w.resize(p, 5)
+				w.run(7 * time.Minute)
+				w.wire.faulty(func(m string, n int) fate {
+					if n == 1 && (m == "NodeGroupIncreaseSize" || m == "NodeGroupDeleteNodes") {
+						return lost
+					}
+					return carriedOut
+				})
+				p.pods = 6
+				w.run(10 * time.Minute)
+				w.drovers[len(w.drovers)-1].end()
+				w.startDrover(droverOptions{})
+				w.resize(p, 4)
+				w.run(10 * time.Minute)
+				p.pods = 4
+				w.until(8*time.Hour, "all nodes are new", func() bool { return w.old(p) == 0 && w.settled(p, 4) })
+				w.ends(p, 4)
+				w.notBeyond(c.peak)
+			})
+		})
+	}
+}
+
 // deleteOld deletes one Machine of the old template, as a person does, once the last one has gone.
 func (w *world) deleteOld(p *pool) {
 	for _, m := range w.machinesOf(p) {
