@@ -193,4 +193,34 @@ func TestTheControllersFollowTheGroup(t *testing.T) {
 			t.Errorf("the size is %d, error %v", size, err)
 		}
 	})
+	t.Run("CA-C68 one that somebody deletes, and whose replacement has joined, takes no other along", func(t *testing.T) {
+		dying := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: names[0]}}
+		held := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":["drover-project.github.io/test"]}}`))
+		if err := errors.Join(h.client.Patch(t.Context(), dying, held), h.client.Delete(t.Context(), dying)); err != nil {
+			t.Fatal(err)
+		}
+		var fresh string
+		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
+			left := h.machines(t, 2)
+			if i := slices.IndexFunc(left, func(name string) bool { return name != names[0] && name != names[2] }); i >= 0 {
+				fresh = left[i]
+			}
+			_, counts := h.groups.ForNode(nodes[0])
+			return fresh != "" && !counts, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.join(fresh)
+		if err := h.groups.DeleteNodes(t.Context(), id, []nodegroup.Node{{Name: names[0]}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.groups.IncreaseSize(t.Context(), id, 1); err != nil {
+			t.Fatal(err)
+		}
+		left := h.machines(t, 3)
+		if !slices.Contains(left, names[2]) || !slices.Contains(left, fresh) || slices.Contains(left, names[0]) {
+			t.Errorf("machines %v are left, want %s, %s and a new one", left, names[2], fresh)
+		}
+	})
 }
