@@ -23,7 +23,7 @@ import (
 
 var (
 	seeds  = flag.Uint64("seeds", 1, "how many worlds every crash point is tried in")
-	stride = flag.Int("stride", 5, "of the longer stories try every nth crash point, of the first every fifth part of that")
+	stride = flag.Int("stride", 7, "of the longer stories try every nth crash point, of the first every fifth part of that")
 	seed   = flag.Int64("seed", -1, "try this world alone")
 	story  = flag.Int("story", -1, "try this story alone")
 	crash  = flag.Int("crash", -1, "try this crash point alone (as a failure names it)")

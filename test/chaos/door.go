@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Point is a moment at which the process dies: before or after one of its calls.
@@ -33,21 +34,24 @@ var errDead = errors.New("this process is dead")
 
 // life is what the two doors of one process have in common: the calls that were made, and whether it still lives.
 type life struct {
-	// end is where it dies; nil: nowhere.
-	end *Point
-	// died is closed when it does.
-	died chan struct{}
+	// end is where it dies; nil: nowhere. zombie: it only loses its lease there.
+	end    *Point
+	zombie *zombie
+	lease  lease
+	// over is closed when somebody else has to take over.
+	over chan struct{}
 
 	mu    sync.Mutex
 	calls []Point
 	count map[string]int
-	dead  bool
+	// dead: it does nothing any more. lost: it has no lease, and goes on.
+	dead, lost bool
 	// left is how many calls it has yet, when it is to die by their number; 0: it is not.
 	left int
 }
 
-func newLife(end *Point) *life {
-	return &life{end: end, died: make(chan struct{}), count: map[string]int{}}
+func newLife(end *Point, z *zombie) *life {
+	return &life{end: end, zombie: z, over: make(chan struct{}), count: map[string]int{}}
 }
 
 // begin notes a call that is about to be made. Error: there is nobody any more to make it.
@@ -65,11 +69,28 @@ func (l *life) begin(name string) (Point, error) {
 		l.left--
 		spent = l.left == 0
 	}
-	if spent || l.end != nil && *l.end == p {
+	if spent {
 		l.dieLocked()
+	}
+	l.reach(p)
+	if l.dead {
 		return p, errDead
 	}
 	return p, nil
+}
+
+// reach ends the process's time when a call is its last.
+func (l *life) reach(p Point) {
+	switch {
+	case l.end == nil || *l.end != p:
+	case l.zombie == nil:
+		l.dieLocked()
+	default:
+		// The last renewal was any time of the last two seconds ago.
+		l.lease.lose(l.zombie, time.Duration(len(l.calls)%10)*leaseRetry/10)
+		close(l.over)
+		l.end, l.lost = nil, true
+	}
 }
 
 // finish notes that a call was carried out. Error: nobody is left to hear of it.
@@ -77,9 +98,7 @@ func (l *life) finish(p Point) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.After = true
-	if l.end != nil && *l.end == p {
-		l.dieLocked()
-	}
+	l.reach(p)
 	if l.dead {
 		return errDead
 	}
@@ -93,10 +112,10 @@ func (l *life) die() {
 }
 
 func (l *life) dieLocked() {
-	if !l.dead {
-		l.dead = true
-		close(l.died)
+	if !l.dead && !l.lost {
+		close(l.over)
 	}
+	l.dead = true
 }
 
 // expire makes the process die before its nth call from now.
@@ -106,7 +125,7 @@ func (l *life) expire(n int) {
 	l.left = n
 }
 
-func (l *life) over() bool {
+func (l *life) ended() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.dead
@@ -143,7 +162,7 @@ func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp, err := d.call(r, name)
 	if err == nil && strings.HasPrefix(name, watching) {
-		resp.Body = &news{ReadCloser: resp.Body, turns: d.world.turns, request: r, name: "news " + name}
+		resp.Body = &news{ReadCloser: resp.Body, door: d, request: r, name: "news " + name}
 	}
 	return resp, err
 }
@@ -159,10 +178,17 @@ func (d door) call(r *http.Request, name string) (*http.Response, error) {
 		}
 		return nil, err
 	}
+	if err := d.move(r); err != nil {
+		return nil, err
+	}
 	d.world.before(r, name)
 	resp, err := d.next.RoundTrip(r)
 	d.world.after(name)
-	if gone := d.life.finish(p); gone != nil {
+	gone := d.life.finish(p)
+	if late := d.move(r); gone == nil {
+		gone = late
+	}
+	if gone != nil {
 		if err == nil {
 			_ = resp.Body.Close()
 		}
@@ -194,6 +220,14 @@ func content(r *http.Request) string {
 	return text + string(raw)
 }
 
+// move waits while the process stands still.
+func (d door) move(r *http.Request) error {
+	if lookup(r) {
+		return nil
+	}
+	return d.life.lease.move(r.Context())
+}
+
 // watching begins the name of a watch.
 const watching = "kube WATCH "
 
@@ -201,7 +235,7 @@ const watching = "kube WATCH "
 // made it is still at work.
 type news struct {
 	io.ReadCloser
-	turns   *turns
+	door    door
 	request *http.Request
 	name    string
 }
@@ -212,7 +246,10 @@ func (n *news) Read(p []byte) (int, error) {
 	if got == 0 {
 		return got, err
 	}
-	if late := n.turns.await(n.request.Context(), n.name, func() string { return n.request.URL.Path }); late != nil {
+	if late := n.door.life.lease.move(n.request.Context()); late != nil {
+		return 0, late
+	}
+	if late := n.door.world.turns.await(n.request.Context(), n.name, func() string { return n.request.URL.Path }); late != nil {
 		return 0, late
 	}
 	return got, err

@@ -45,10 +45,10 @@ type process struct {
 	err           error
 }
 
-// start runs a drover that dies at a point; nil: that lives until it is stopped.
-func (w *World) start(end *Point) *process {
+// start runs a drover that dies at a point, or only loses its lease there; nil: that lives until it is stopped.
+func (w *World) start(end *Point, z *zombie) *process {
 	ctx, stop := context.WithCancel(context.Background())
-	p := &process{life: newLife(end), stop: stop, started: make(chan struct{}), done: make(chan struct{})}
+	p := &process{life: newLife(end, z), stop: stop, started: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		p.err = w.run(ctx, p)
@@ -86,7 +86,7 @@ func (w *World) run(ctx context.Context, p *process) error {
 	}
 	now := clock.RealClock{}
 	os, err := openstack.New(openstack.Options{
-		Clock: now, Reader: mgr.GetClient(), ClusterID: clusterID, HTTP: door{l, w, w.Cloud.RoundTripper(), cloudCall},
+		Clock: now, Reader: mgr.GetClient(), ClusterID: clusterID, Lease: &l.lease, HTTP: door{l, w, w.Cloud.RoundTripper(), cloudCall},
 	})
 	if err != nil {
 		return fmt.Errorf("making the cloud: %w", err)
@@ -102,7 +102,7 @@ func (w *World) run(ctx context.Context, p *process) error {
 	}{
 		machine.New(machine.Options{
 			Control: mgr, Target: mgr, Cloud: os, Bootstrap: source, Clock: now, ClusterID: clusterID,
-			StartupTaint: v1alpha1.DefaultStartupTaint, JoinTimeout: 10 * time.Minute, Workers: w.workers,
+			StartupTaint: v1alpha1.DefaultStartupTaint, JoinTimeout: 10 * time.Minute, Workers: w.workers, Lease: &l.lease,
 		}),
 		set.New(set.Options{Control: mgr, Clock: now, Suffix: w.suffix}),
 		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now}),

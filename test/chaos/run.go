@@ -59,13 +59,14 @@ func (r Run) Do() (out Outcome, err error) {
 		return out, fmt.Errorf("making the world: %w", err)
 	}
 	p := &play{World: w, run: r}
+	w.late = r.Story.zombie != nil && r.Story.zombie.still > leaseLife
 	if r.Story.before != nil {
 		if err := r.Story.before(p); err != nil {
 			w.close()
 			return out, err
 		}
 	}
-	p.process = w.start(r.Crash)
+	p.process = w.start(r.Crash, r.Story.zombie)
 	defer func() {
 		p.process.stopped()
 		if p.calls == nil {
@@ -91,12 +92,23 @@ func (p *play) running(n int) error {
 
 // ended waits until no Machine is left, and judges what is left of them, and how much was ever made.
 func (p *play) ended(made, spare int) error {
+	var since time.Time
 	err := p.until("no Machine is left", func() (bool, error) {
 		machines, err := p.machines()
-		return len(machines) == 0, err
+		if err != nil || len(machines) > 0 {
+			return false, err
+		}
+		if since.IsZero() {
+			since = time.Now()
+		}
+		// What is still done after the last Machine is part of the story.
+		return time.Since(since) >= lookAnyway*time.Second/2, nil
 	})
 	if err != nil {
 		return err
+	}
+	if p.calls == nil {
+		p.calls = p.process.life.made()
 	}
 	if err := errors.Join(p.nothingLeft(), p.order.err(), p.untouched(), p.made(made, spare)); err != nil {
 		return fmt.Errorf("once no Machine is left: %w", err)
@@ -114,10 +126,10 @@ func (p *play) until(goal string, reached func() (bool, error)) error {
 			return err
 		}
 		select {
-		case <-p.process.life.died:
+		case <-p.process.life.over:
 			p.replace()
 		case <-p.process.done:
-			if dead := p.process.life.over(); !dead {
+			if dead := p.process.life.ended(); !dead {
 				return fmt.Errorf("drover ended by itself: %w", p.process.err)
 			}
 			p.replace()
@@ -141,13 +153,21 @@ func (p *play) until(goal string, reached func() (bool, error)) error {
 
 // replace buries a dead process and, after a while in which the world goes on alone, starts a fresh one.
 func (p *play) replace() {
-	p.process.stopped()
 	p.crashes++
 	if p.calls == nil {
 		p.calls = p.process.life.made()
 	}
-	time.Sleep([]time.Duration{0, 3 * time.Second, 2 * time.Minute}[p.random.IntN(3)])
-	p.process = p.start(nil)
+	if old := p.process; old.life.ended() {
+		old.stopped()
+		time.Sleep([]time.Duration{0, 3 * time.Second, 2 * time.Minute}[p.random.IntN(3)])
+	} else {
+		p.all.Go(func() {
+			sleep(p.ctx, zombieLife)
+			old.stopped()
+		})
+		time.Sleep(time.Until(old.life.lease.ends()))
+	}
+	p.process = p.start(nil, nil)
 	if p.run.Again > 0 && p.crashes == 1 {
 		p.process.life.expire(p.run.Again)
 	}

@@ -21,6 +21,8 @@ type Story struct {
 	// before is called when drover starts, each every second.
 	before func(*play) error
 	each   func(*play)
+	// zombie: the first process does not die.
+	zombie *zombie
 	play   func(*play) error
 }
 
@@ -33,6 +35,9 @@ func Stories() []Story {
 		{Name: "a set grows, loses a server, shrinks and goes", play: (*play).oneSet},
 		{Name: "lists lag", before: lagLists, play: (*play).oneMachine},
 		{Name: "a pod may not go, and then its volume takes its time", before: (*play).addVolume, play: (*play).oneMachine},
+		{Name: "the old process lives on without its lease", zombie: &zombie{}, play: (*play).oneMachine},
+		{Name: "the old process stands still and goes on", zombie: &zombie{still: 20 * time.Second}, play: (*play).oneMachine},
+		{Name: "a set, and the old process lives on", zombie: &zombie{}, play: (*play).oneSet},
 	}
 }
 
@@ -77,11 +82,15 @@ func (p *play) oneMachine() error {
 	if err := p.admin.Delete(p.ctx, m); err != nil {
 		return fmt.Errorf("deleting the Machine: %w", err)
 	}
-	made := 1
+	made, spare := 1, 0
 	if p.failed != "" {
 		made++
 	}
-	return p.ended(made, 0)
+	if p.late {
+		// A server whose create arrives late comes to nothing: its port is taken.
+		spare = 1
+	}
+	return p.ended(made, spare)
 }
 
 // oneSet makes a set of two, has one server deleted behind drover's back, and takes the set down.

@@ -37,6 +37,8 @@ type World struct {
 	replicas *appsv1.ReplicaSet
 	others   bystanders
 	order    order
+	// late: a create may arrive long after it was sent.
+	late bool
 	// volume: pods have one. used is when a pod last did.
 	volume bool
 	used   time.Time
