@@ -79,6 +79,8 @@ type selection struct {
 	// dying are being deleted already, and count for nothing: they lower the size by what replaces them, as long as that is
 	// no node yet. Lower than that a node would go that nobody has named.
 	dying []*member
+	// surplus do not count either, because there are more than the size says: they go, and lower nothing.
+	surplus []*member
 	// units are replicas without a Machine, by ordinal.
 	units map[int32]bool
 	// gone are the UIDs of Machines whose Node is no more.
@@ -119,7 +121,7 @@ func remove(s *Snapshot, g *group, nodes []Node, gone map[types.UID]bool) (chang
 		c.raiseSeries = g.held() || units > 0
 	}
 	// Listed in any case: named again, when more has been ordered meanwhile, they must not lower that.
-	c.remove = append(c.remove, sel.dying...)
+	c.remove = slices.Concat(c.remove, sel.dying, sel.surplus)
 	lowered += min(int32(len(sel.dying)), spare, max(0, g.unfulfilled(sel)))
 	c.replicas = g.target - lowered
 	return c, nil
@@ -200,6 +202,9 @@ func (sel *selection) addMember(g *group, m *member, n Node) error {
 		return refuse(FailedPrecondition, "removing from %s: the node of machine %s has registered meanwhile", g.id, m.machine.Name)
 	case g.hidden[m.machine.UID] == hiddenDeleting:
 		sel.dying = append(sel.dying, m)
+	case g.hidden[m.machine.UID] == hiddenSurplus && (!m.facts().HasNode() || !g.rolling):
+		// In a rolling update a node that is surplus has its replacement, which the autoscaler does not want then.
+		sel.surplus = append(sel.surplus, m)
 	case made || m.facts().Failed():
 		sel.loose = append(sel.loose, m)
 	default:

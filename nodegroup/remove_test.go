@@ -78,6 +78,15 @@ var deleteCalls = []call{
 			deleting(machineNamed(p, "a-3"))
 			p.machine("a-4")
 		})},
+	{name: "CA-C71 a surplus Machine that never joined goes, and lowers nothing: no node goes for it", size: 3, removals: []string{"new-1"},
+		setup: func(p, _ *pool) { p.set = p.revision(2); p.machine("new-1") },
+		nodes: func(p, _ *pool) []Node { return []Node{fake(machineID(p, "new-1"), "unregistered")} }},
+	{name: "a node that kubectl scale has made surplus goes, and no other for it", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
+		setup: both(setReplicas(2), func(p, _ *pool) {
+			machineNamed(p, "a-1").Annotations = map[string]string{v1alpha1.AnnotationDeleteMachine: "now"}
+		})},
+	{name: "CA-C80 a node that a rolling update has made surplus goes, and its replacement is not wanted either", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
+		setup: func(p, _ *pool) { p.set = p.revision(2); p.node("new-1") }},
 	{name: "CA-C73 a working node at the minimum is refused", nodes: nodes("a-2"), kind: FailedPrecondition, size: 3, setup: setMin("3")},
 	{name: "CA-C73 CA-C77 two working nodes, one above the minimum: none goes", nodes: nodes("a-1", "a-2"), kind: FailedPrecondition, size: 3, setup: setMin("2")},
 	{name: "CA-C74 another group's node: none goes", kind: FailedPrecondition, size: 3,
