@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -362,96 +361,6 @@ func TestAServerThatSomebodyElseChanges(t *testing.T) {
 			if b.read().Name != "" || b.node().Name != "" || b.cloud.servers["u"].leftovers || b.cloud.made != 1 {
 				t.Errorf("node first %v: %+v", nodeFirst, b.read())
 			}
-		}
-	})
-}
-
-func TestSeveralServersOfOneMachine(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		of    string // whose Node is there
-		state cloud.ServerState
-		want  string
-	}{
-		{"MCM-40 the one that the cloud names first stays, when no Node is there", "", cloud.ServerActive, "openstack:///00000000-0000-4000-8000-000000000001"},
-		{"MCM-40 the one whose Node is there stays", "late", cloud.ServerActive, "openstack:///late"},
-		{"MCM-40 unless that one has failed", "late", cloud.ServerError, "openstack:///00000000-0000-4000-8000-000000000001"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			b := newBench(t, func(m *v1alpha1.Machine) { m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode} })
-			instance, err := b.cloud.Instance(t.Context(), b.read())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := instance.EnsureServer(t.Context(), nil); err != nil {
-				t.Fatal(err)
-			}
-			b.cloud.twins = map[types.UID][]*cloud.Server{"u": {{ID: "late", Name: "m", Owner: "u", State: tt.state, ProviderID: "openstack:///late"}}}
-			if tt.of != "" {
-				b.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m"}, Spec: corev1.NodeSpec{ProviderID: "openstack:///" + tt.of}})
-			}
-			b.pass()
-			if m := b.read(); ptr.Deref(m.Spec.ProviderID, "") != tt.want || b.cloud.count("EnsureServer") != 1 || (m.Status.NodeRef != nil) != (tt.want == "openstack:///late") {
-				t.Errorf("%s, %d calls, %+v", ptr.Deref(m.Spec.ProviderID, ""), b.cloud.count("EnsureServer"), m.Status)
-			}
-		})
-	}
-}
-
-func TestWhatTheCloudHoldsIsRecorded(t *testing.T) {
-	t.Run("server, ports, floating IP and host, in the write that names the server; who lets go by force names them", func(t *testing.T) {
-		b := newBench(t, nil)
-		b.pass()
-		if got := string(b.read().Status.ProviderStatus.Raw); !strings.Contains(got, `"portIDs":["port-m"]`) || !strings.Contains(got, `"floatingIPID":"address-m"`) || b.patches.count["*v1alpha1.Machine"] != 2 {
-			t.Errorf("%s, %v", got, b.patches.count)
-		}
-		b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s); s.PortIDs, s.FloatingIPID = nil, "" })
-		b.pass()
-		if got := string(b.read().Status.ProviderStatus.Raw); !strings.Contains(got, `"hostID":"host-1"`) || !strings.Contains(got, "port-m") || !strings.Contains(got, "address-m") {
-			t.Errorf("%s", got)
-		}
-		b.cloud.refusal = fault.New(fault.Auth, fault.CodeForbidden, "you may not")
-		b.annotate(v1alpha1.AnnotationForceDelete, "true")
-		b.end()
-		b.pass()
-		if got := b.events(); !strings.Contains(got, "port-m, address-m") {
-			t.Errorf("%s", got)
-		}
-	})
-}
-
-func TestWhoseTheNodeIs(t *testing.T) {
-	t.Run("MC-52 one with the Machine's mark comes before one with its server's name, and that before one with its address", func(t *testing.T) {
-		address := corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}}}
-		nodes := []*corev1.Node{
-			{ObjectMeta: metav1.ObjectMeta{Name: "by-mark", Labels: map[string]string{v1alpha1.LabelOwnedBy: "u"}}},
-			{ObjectMeta: metav1.ObjectMeta{Name: "m"}},
-			{ObjectMeta: metav1.ObjectMeta{Name: "by-address"}, Status: address},
-		}
-		for first := range nodes {
-			b := newBench(t, nil)
-			b.pass()
-			b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
-			for _, n := range nodes[first:] {
-				b.create(n.DeepCopy())
-			}
-			b.pass()
-			if ref := b.read().Status.NodeRef; ref == nil || ref.Name != nodes[first].Name {
-				t.Errorf("of %d nodes it took %+v, not %s", len(nodes)-first, ref, nodes[first].Name)
-			}
-		}
-	})
-	t.Run("MC-63 a Node that only its mark ties to a Machine goes with it", func(t *testing.T) {
-		b := newBench(t, nil)
-		b.pass()
-		b.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "renamed", Labels: map[string]string{v1alpha1.LabelOwnedBy: "u"}}})
-		b.end()
-		for range 3 {
-			b.pass()
-		}
-		n := &corev1.Node{}
-		if err := b.memory.client.Get(t.Context(), client.ObjectKey{Name: "renamed"}, n); err == nil || b.read().Name != "" {
-			t.Errorf("node: %v, Machine %+v", err, b.read())
 		}
 	})
 }

@@ -1,182 +1,19 @@
 package machine_test
 
 import (
-	"context"
-	"crypto/rand"
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/version"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/events"
-	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
-	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/machine"
 )
-
-// memory is a cluster in memory: what the controllers ask a cluster.Cluster for.
-type memory struct {
-	cluster.Cluster
-	client client.Client
-	config *rest.Config
-	events *events.FakeRecorder
-}
-
-func (m *memory) GetClient() client.Client                       { return m.client }
-func (m *memory) GetAPIReader() client.Reader                    { return m.client }
-func (m *memory) GetConfig() *rest.Config                        { return m.config }
-func (m *memory) GetHTTPClient() *http.Client                    { return http.DefaultClient }
-func (m *memory) GetEventRecorder(string) recorder.EventRecorder { return annotated{m.events} }
-
-type annotated struct{ *events.FakeRecorder }
-
-func (annotated) AnnotatedEventf(runtime.Object, runtime.Object, map[string]string, string, string, string, string, ...any) {
-}
-
-// bench drives one Machine by hand, with a clock that stands still.
-type bench struct {
-	t       *testing.T
-	memory  *memory
-	cloud   *fakeCloud
-	clock   *clocktesting.FakePassiveClock
-	machine *machine.Reconciler
-	key     client.ObjectKey
-	patches patches
-	// undeletable is what the API server answers to every deletion.
-	undeletable error
-}
-
-func (b *bench) delete(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-	if b.undeletable != nil {
-		return b.undeletable
-	}
-	return c.Delete(ctx, o, opts...)
-}
-
-// patches counts the patches of each kind, and those that changed nothing.
-type patches struct {
-	count map[string]int
-	idle  []string
-}
-
-func (p *patches) patch(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
-	data, err := patch.Data(o)
-	if err != nil {
-		return err
-	}
-	before := o.DeepCopyObject().(client.Object)
-	if err := c.Get(ctx, client.ObjectKeyFromObject(o), before); err != nil {
-		return err
-	}
-	if err := c.Patch(ctx, o, patch, opts...); err != nil {
-		return err
-	}
-	after := o.DeepCopyObject().(client.Object)
-	after.SetResourceVersion(before.GetResourceVersion())
-	kind := fmt.Sprintf("%T", o)
-	if equality.Semantic.DeepEqual(before, after) {
-		p.idle = append(p.idle, kind+" "+string(data))
-	}
-	if p.count == nil {
-		p.count = map[string]int{}
-	}
-	p.count[kind]++
-	return nil
-}
-
-func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1"})
-	}))
-	t.Cleanup(api.Close)
-	m := &v1alpha1.Machine{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"},
-		Spec:       v1alpha1.MachineSpec{Versions: v1alpha1.MachineVersionInfo{Kubelet: "1.37.1"}},
-	}
-	if change != nil {
-		change(m)
-	}
-	bare := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set", UID: "s"}}
-	pool := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pool", UID: "p"}}
-	ofPool := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pool-1", UID: "p1", OwnerReferences: []metav1.OwnerReference{ownedBy("MachineDeployment", pool)}}}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(m, bare, pool, ofPool).
-		WithStatusSubresource(&v1alpha1.MachineSet{}, &v1alpha1.MachineDeployment{})
-	machine.WithIndexes(func(o client.Object, name string, key client.IndexerFunc) { builder.WithIndex(o, name, key) })
-	builder.WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })
-	b := &bench{t: t, cloud: newFakeCloud(), clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), key: client.ObjectKeyFromObject(m)}
-	b.cloud.created = b.clock.Now
-	builder.WithInterceptorFuncs(interceptor.Funcs{Patch: b.patches.patch, Delete: b.delete})
-	b.memory = &memory{client: builder.Build(), events: events.NewFakeRecorder(1000), config: &rest.Config{Host: api.URL, TLSClientConfig: rest.TLSClientConfig{CAData: []byte("ca")}}}
-	b.restart()
-	return b
-}
-
-// restart puts a fresh process in the place of the one before.
-func (b *bench) restart() {
-	source := bootstrap.New(bootstrap.Options{Control: b.memory, Target: b.memory, Clock: b.clock, Rand: rand.Reader})
-	b.machine = machine.New(machine.Options{Control: b.memory, Target: b.memory, Cloud: b.cloud, Bootstrap: source, Clock: b.clock, JoinTimeout: 10 * time.Minute})
-}
-
-func (b *bench) pass() ctrl.Result {
-	b.t.Helper()
-	result, err := b.machine.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: b.key})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return result
-}
-
-func (b *bench) read() *v1alpha1.Machine {
-	b.t.Helper()
-	m := &v1alpha1.Machine{}
-	if err := b.memory.client.Get(b.t.Context(), b.key, m); err != nil && !apierrors.IsNotFound(err) {
-		b.t.Fatal(err)
-	}
-	return m
-}
-
-func ownedBy(kind string, o metav1.Object) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: "cluster.k8s.io/v1alpha1", Kind: kind, Name: o.GetName(), UID: o.GetUID(), Controller: ptr.To(true)}
-}
-
-// owned gives a Machine to a bare set.
-func owned(m *v1alpha1.Machine) {
-	m.OwnerReferences = []metav1.OwnerReference{ownedBy("MachineSet", &metav1.ObjectMeta{Name: "set", UID: "s"})}
-}
-
-// deployed gives a Machine to a deployment's set.
-func deployed(m *v1alpha1.Machine) {
-	m.OwnerReferences = []metav1.OwnerReference{ownedBy("MachineSet", &metav1.ObjectMeta{Name: "pool-1", UID: "p1"})}
-}
 
 func TestStandingQuotaError(t *testing.T) {
 	b := newBench(t, nil)
