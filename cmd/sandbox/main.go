@@ -24,7 +24,9 @@ func main() {
 	// Client libraries warn on standard error, which would tear the table.
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// A closed pipe is an error of the write then, and does not end the program: the screen sees it.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	err := command().ExecuteContext(ctx)
 	stop()
 	if err != nil {
@@ -70,7 +72,9 @@ func locked(ctx context.Context, o *sandbox.Options, do func(context.Context, *s
 		return err
 	}
 	defer release()
-	out := screen.New(os.Stdout)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	out := screen.New(os.Stdout, cancel)
 	o.Log = out
 	if err := chooseParts(o); err != nil {
 		return err

@@ -57,7 +57,9 @@ func tryAll(ctx context.Context, o *sandbox.Options, trials []scenario.Trial) er
 		return err
 	}
 	defer release()
-	out := screen.New(os.Stdout)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	out := screen.New(os.Stdout, cancel)
 	failed := 0
 	for len(trials) > 0 {
 		rest, err := tryTogether(ctx, *o, trials, out)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -81,5 +82,23 @@ func TestWithoutATerminalAChangedStateIsOnePlainLine(t *testing.T) {
 	want := "  pods 2 pending 3 running | target 5 | machines 2 Provisioning, 3 Running | nodes 3/4 ready | 1 call\n"
 	if got := out.String(); got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestTheScreenTellsWhenNobodyReadsAnyMore(t *testing.T) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = writer.Close() }()
+	gone := 0
+	s := New(writer, func() { gone++ })
+	s.Say("heard")
+	if err := reader.Close(); err != nil || gone != 0 {
+		t.Fatalf("%v; told %d times that nobody reads, while somebody did", err, gone)
+	}
+	s.Say("unheard")
+	if gone != 1 {
+		t.Errorf("told %d times that nobody reads, want once", gone)
 	}
 }

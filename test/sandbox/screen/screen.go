@@ -28,10 +28,25 @@ type Screen struct {
 	when  time.Time
 }
 
-// New makes the screen for a file; it is live when that is a terminal that can move its cursor.
-func New(out *os.File) *Screen {
+// watched calls gone when nobody takes what is written any more.
+type watched struct {
+	io.Writer
+	gone func()
+}
+
+func (w watched) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if err != nil {
+		w.gone()
+	}
+	return n, err
+}
+
+// New makes the screen for a file; it is live when that is a terminal that can move its cursor. gone is called when the
+// file takes nothing any more, such as a pipe that was closed.
+func New(out *os.File, gone func()) *Screen {
 	fd := int(out.Fd())
-	s := &Screen{out: out, live: term.IsTerminal(fd) && os.Getenv("TERM") != "dumb"}
+	s := &Screen{out: watched{out, gone}, live: term.IsTerminal(fd) && os.Getenv("TERM") != "dumb"}
 	s.size = func() int {
 		width, _, err := term.GetSize(fd)
 		if err != nil {
