@@ -110,7 +110,6 @@ func (i *instance) facts(p *project) cloud.Facts {
 	ip, hasIP := p.floating[i.subject.uid]
 	ports := p.ports[i.subject.uid]
 	f := cloud.Facts{
-		Synced:      true,
 		Gone:        len(living) == 0 && len(gone) > 0 && !p.holds(gone),
 		Leftovers:   hasIP || len(ports) > 0 || p.hasAttempt(i.subject.uid) || len(i.volumes) > 0 || i.address != "",
 		Held:        p.guard.reason(),
@@ -124,6 +123,7 @@ func (i *instance) facts(p *project) cloud.Facts {
 			f.Twins = append(f.Twins, s)
 		}
 	}
+	f.Synced = f.Server != nil || !p.suspected(i.subject.uid)
 	return f
 }
 

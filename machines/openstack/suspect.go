@@ -55,6 +55,12 @@ func (p *project) suspects(now time.Time) (ports []string, due bool) {
 	return ports, due
 }
 
+// suspected tells whether a server of the Machine may be on its way that nobody has heard of: nothing may be concluded from
+// its absence until the second look. The caller holds the lock.
+func (p *project) suspected(machine types.UID) bool {
+	return p.attempts[mark{serverKind, p.clusterID, machine, 0}].suspected
+}
+
 // untilSuspects shortens the time to the next list while something is suspected: that list is the second look. The caller
 // holds the lock.
 func (p *project) untilSuspects(now time.Time, next time.Duration) time.Duration {
