@@ -20,6 +20,8 @@ const (
 	patience = time.Hour
 	// lookAnyway is how many seconds a goal is not looked at while nothing changes in the cluster.
 	lookAnyway = 10
+	// mostCalls are many more than a process needs for a story: one that makes them goes round in circles.
+	mostCalls = 2000
 )
 
 // Run is a story, from nothing to Ready nodes and back, in a world that follows from the seed.
@@ -143,6 +145,9 @@ func (p *play) until(goal string, reached func() (bool, error)) error {
 			if ok, err := reached(); err != nil || ok {
 				return err
 			}
+		}
+		if n := len(p.process.life.made()); n > mostCalls {
+			return fmt.Errorf("%d calls were made for: %s\n%s", n, goal, p.describe())
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("not reached within %v: %s\n%s", patience, goal, p.describe())
