@@ -90,17 +90,11 @@ func (g *group) hideSurplus(newest *v1alpha1.MachineSet, before *group, l lineup
 	if surplus <= 0 {
 		return
 	}
-	var classes [4]roster
-	for i, m := range g.members {
-		if g.marks[i]&markHidden == 0 {
-			class := m.class(newest)
-			classes[class] = append(classes[class], m)
-		}
-	}
-	for class, list := range classes {
+	for class, size := range g.classes(newest) {
 		if surplus == 0 {
 			return
 		}
+		list := g.ofClass(class, size, newest)
 		if surplus < len(list) {
 			g.queue = queue{class: class, newest: newest, members: g.queued(list, queue{class: class, newest: newest}, before, l)}
 			list = g.queue.members
@@ -110,6 +104,30 @@ func (g *group) hideSurplus(newest *v1alpha1.MachineSet, before *group, l lineup
 			surplus--
 		}
 	}
+}
+
+// classes counts the living members of each class.
+func (g *group) classes(newest *v1alpha1.MachineSet) (sizes [4]int) {
+	for i, m := range g.members {
+		if g.marks[i]&markHidden == 0 {
+			sizes[m.class(newest)]++
+		}
+	}
+	return sizes
+}
+
+// ofClass are the living members of a class, by name.
+func (g *group) ofClass(class, size int, newest *v1alpha1.MachineSet) roster {
+	if size == 0 {
+		return nil
+	}
+	list := make(roster, 0, size)
+	for i, m := range g.members {
+		if g.marks[i]&markHidden == 0 && m.class(newest) == class {
+			list = append(list, m)
+		}
+	}
+	return list
 }
 
 // class is a coarse order in which Machines go: those without a node first, then those of an older template.

@@ -1,8 +1,8 @@
 package nodegroup
 
 import (
-	"cmp"
 	"slices"
+	"strings"
 )
 
 // roster is a list of members by name of their Machine. It does not change: the next version is a copy, in which all the
@@ -11,11 +11,13 @@ import (
 type roster []*member
 
 func compareMembers(a, b *member) int {
-	return cmp.Or(
-		cmp.Compare(a.machine.Name, b.machine.Name),
-		cmp.Compare(a.machine.Namespace, b.machine.Namespace),
-		cmp.Compare(a.machine.UID, b.machine.UID),
-	)
+	if c := strings.Compare(a.machine.Name, b.machine.Name); c != 0 {
+		return c
+	}
+	if c := strings.Compare(a.machine.Namespace, b.machine.Namespace); c != 0 {
+		return c
+	}
+	return strings.Compare(string(a.machine.UID), string(b.machine.UID))
 }
 
 // enrol puts a member on the roster of a key, in the place of its version before. An empty key stands for nothing.
