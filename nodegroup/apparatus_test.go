@@ -1,0 +1,182 @@
+package nodegroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// bench is Groups over a client in memory.
+type bench struct {
+	t        testing.TB
+	client   client.WithWatch
+	groups   *Groups
+	clock    *clocktesting.FakeClock
+	recorder *events.FakeRecorder
+	// patches and gets count the calls to the API server; reads of caches are not among them.
+	patches, gets atomic.Int32
+	// lists count the lists from the API server itself; unlistable is what they fail with.
+	lists      atomic.Int32
+	unlistable error
+	// beforePatch may answer instead of the API server.
+	beforePatch func(n int32) error
+	options     Options
+	// frozen: the watches bring nothing. sent is what they have brought, by kind and name.
+	frozen bool
+	sent   map[string]client.Object
+}
+
+func scheme(t testing.TB) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(s), v1alpha1.AddToScheme(s)); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func newBench(t testing.TB, w *world, options ...Options) *bench {
+	t.Helper()
+	b := &bench{t: t, clock: clocktesting.NewFakeClock(noon), recorder: events.NewFakeRecorder(10_000)}
+	for _, o := range options {
+		b.options = o
+	}
+	b.client = fakeclient.NewClientBuilder().WithScheme(scheme(t)).WithObjects(w.objects()...).
+		WithReturnManagedFields().
+		WithInterceptorFuncs(interceptor.Funcs{Patch: b.patch, Get: b.get}).Build()
+	b.options.Clock = b.clock
+	b.groups = newGroups(parts{source: b, live: listing{b.client, b}, nodes: b.client, writer: b.client, recorder: b.recorder, clock: b.clock, options: b.options})
+	b.groups.contact.made(noon)
+	// Somebody has just asked this replica.
+	b.groups.catching.served.Store(noon.UnixNano())
+	b.watch()
+	if err := b.groups.renew(true); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// listing is the API server itself, read past the caches.
+type listing struct {
+	client.Reader
+	b *bench
+}
+
+func (l listing) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if len(opts) == 0 {
+		l.b.lists.Add(1)
+		if l.b.unlistable != nil {
+			return l.b.unlistable
+		}
+	}
+	return l.Reader.List(ctx, list, opts...)
+}
+
+func (b *bench) patch(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	n := b.patches.Add(1)
+	if b.beforePatch != nil {
+		if err := b.beforePatch(n); err != nil {
+			return err
+		}
+	}
+	return c.Patch(ctx, obj, patch, opts...)
+}
+
+func (b *bench) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	b.gets.Add(1)
+	return c.Get(ctx, key, obj, opts...)
+}
+
+func (b *bench) start(context.Context, func(event)) error { return nil }
+
+// watch brings what has changed on the API server since the last time, as informers do.
+func (b *bench) watch() {
+	b.t.Helper()
+	if b.frozen {
+		return
+	}
+	now := map[string]client.Object{}
+	for _, list := range []client.ObjectList{&v1alpha1.MachineDeploymentList{}, &v1alpha1.MachineSetList{}, &v1alpha1.MachineList{}, &corev1.NodeList{}} {
+		if err := b.client.List(b.t.Context(), list); err != nil {
+			b.t.Fatal(err)
+		}
+		if err := meta.EachListItem(list, func(o runtime.Object) error {
+			object := o.(client.Object)
+			now[fmt.Sprintf("%T %s", o, keyOf(object))] = object
+			return nil
+		}); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	for key, object := range now {
+		if old := b.sent[key]; old == nil || old.GetResourceVersion() != object.GetResourceVersion() {
+			b.groups.inbox.put(event{object: object})
+		}
+	}
+	for key, object := range b.sent {
+		if now[key] == nil {
+			b.groups.inbox.put(event{object: object, gone: true})
+		}
+	}
+	b.sent = now
+}
+
+// freeze makes the cache stand still from now on, as an informer that lags does.
+func (b *bench) freeze() { b.frozen = true }
+
+// catchUp lets the cache see what the API server has.
+func (b *bench) catchUp() {
+	b.t.Helper()
+	b.watch()
+	if err := b.groups.renew(false); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) deployment(p *pool) *v1alpha1.MachineDeployment {
+	b.t.Helper()
+	d := &v1alpha1.MachineDeployment{}
+	if err := b.client.Get(b.t.Context(), client.ObjectKeyFromObject(p.deployment), d); err != nil {
+		b.t.Fatal(err)
+	}
+	return d
+}
+
+// expect compares what the API server has with a size and a list of removals.
+func (b *bench) expect(p *pool, replicas int32, removals ...string) {
+	b.t.Helper()
+	d := b.deployment(p)
+	var names []string
+	for _, r := range d.Spec.Removals {
+		names = append(names, r.Name)
+	}
+	slices.Sort(names)
+	if *d.Spec.Replicas != replicas || !slices.Equal(names, removals) {
+		b.t.Errorf("replicas are %d with removals %v, want %d with %v", *d.Spec.Replicas, names, replicas, removals)
+	}
+	if size, err := b.groups.TargetSize(p.id()); err != nil || size != replicas {
+		b.t.Errorf("CA-C36 the target size is %d (error %v), replicas are %d", size, err, replicas)
+	}
+}
+
+func wantKind(t testing.TB, err error, want Kind) {
+	t.Helper()
+	if got := KindOf(err); got != want || (want == "") != (err == nil) {
+		t.Errorf("the error is %v of kind %q, want kind %q", err, got, want)
+	}
+}
