@@ -82,15 +82,34 @@ func helpSame(a, b *GroupView, pods []*corev1.Pod) bool {
 	})
 }
 
-// mostHelpful is the way that helps most pods, then the one that needs fewest nodes, then the first; nil: there is none.
+// mostHelpful is the way that helps most pods, then the one that needs fewest nodes, then the one that wastes least, then the
+// first; nil: there is none.
 func mostHelpful(ways []way) *way {
 	if len(ways) == 0 {
 		return nil
 	}
 	best := slices.MinFunc(ways, func(a, b way) int {
-		return cmp.Or(cmp.Compare(len(b.pods), len(a.pods)), cmp.Compare(a.nodes, b.nodes))
+		return cmp.Or(cmp.Compare(len(b.pods), len(a.pods)), cmp.Compare(a.nodes, b.nodes), cmp.Compare(a.waste(), b.waste()))
 	})
 	return &best
+}
+
+// waste is which shares of its nodes' cpu and memory nobody asks for, added up.
+func (w way) waste() float64 {
+	sum := 0.0
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		offered := w.group.Template.Status.Allocatable[name]
+		if offered.IsZero() || w.nodes == 0 {
+			continue
+		}
+		asked := 0.0
+		for _, p := range w.pods {
+			q := requests(p)[name]
+			asked += q.AsApproximateFloat64()
+		}
+		sum += 1 - asked/(offered.AsApproximateFloat64()*float64(w.nodes))
+	}
+	return sum
 }
 
 // cost is what a way costs in an hour: one of its nodes, and all its pods on nodes that suited them perfectly.

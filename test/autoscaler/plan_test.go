@@ -74,6 +74,9 @@ func TestScaleUp(t *testing.T) {
 	tainted.Template.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
 	blind := groupNamed("blind", 0, 0, 5)
 	blind.Template = nil
+	large := groupNamed("a", 0, 0, 5)
+	large.Template = large.Template.DeepCopy()
+	large.Template.Status.Allocatable = size("8", "32Gi")
 	selecting := podsOf(1, "1")
 	selecting[0].Spec.NodeSelector = map[string]string{"group": "b"}
 	for name, c := range map[string]struct {
@@ -87,6 +90,7 @@ func TestScaleUp(t *testing.T) {
 		"a pod that no node could hold":                {View{Groups: []GroupView{groupNamed("a", 0, 0, 5)}, Pending: podsOf(1, "8")}, ""},
 		"a taint that the pod does not tolerate":       {View{Groups: []GroupView{tainted}, Pending: podsOf(1, "1")}, ""},
 		"a node selector chooses the group":            {View{Groups: []GroupView{groupNamed("a", 0, 0, 5), groupNamed("b", 0, 0, 5)}, Pending: selecting}, "b+1"},
+		"of two that need one node the smaller":        {View{Groups: []GroupView{large, groupNamed("b", 0, 0, 5)}, Pending: podsOf(1, "1")}, "b+1"},
 		"a group without a template cannot be planned": {View{Groups: []GroupView{blind}, Pending: podsOf(1, "1")}, ""},
 		"room on a ready node is used first": {
 			View{Groups: []GroupView{groupNamed("a", 0, 1, 5)}, Nodes: []NodeView{readyOf("n1", "a")}, Pending: podsOf(3, "1")}, "a+1"},
