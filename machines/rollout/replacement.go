@@ -5,6 +5,9 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
@@ -20,38 +23,53 @@ func (w *work) replacementNodes() []string {
 	if len(draining) == 0 {
 		return nil
 	}
-	fresh := w.livingNodes()
-	made := func(m *v1alpha1.Machine) time.Time { return m.CreationTimestamp.Time }
-	slices.SortFunc(fresh, func(a, b *v1alpha1.Machine) int {
-		return cmp.Or(made(a).Compare(made(b)), cmp.Compare(a.Name, b.Name))
-	})
+	free := w.livingNodes()
 	slices.SortFunc(draining, func(a, b *v1alpha1.Machine) int {
 		return cmp.Or(a.DeletionTimestamp.Compare(b.DeletionTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	early := replacedEarly + seconds(minReadySeconds(w.d))
-	taken := make([]bool, len(fresh))
 	var nodes []string
 	for _, gone := range draining {
-		at := gone.DeletionTimestamp.Time
-		after, _ := slices.BinarySearchFunc(fresh, at, func(m *v1alpha1.Machine, t time.Time) int { return made(m).Compare(t) })
-		before := after - 1
-		for after < len(fresh) && taken[after] {
-			after++
+		if i := nearest(free, gone, early); i >= 0 {
+			nodes = append(nodes, free[i].Status.NodeRef.Name)
+			free = slices.Delete(free, i, i+1)
 		}
-		for before >= 0 && taken[before] {
-			before--
-		}
-		fits := before >= 0 && at.Sub(made(fresh[before])) <= early && made(fresh[before]).After(made(gone))
-		switch {
-		case fits && (after == len(fresh) || at.Sub(made(fresh[before])) <= made(fresh[after]).Sub(at)):
-			after = before
-		case after == len(fresh):
-			continue
-		}
-		taken[after] = true
-		nodes = append(nodes, fresh[after].Status.NodeRef.Name)
 	}
 	return nodes
+}
+
+// nearest is the one of the Machines, sorted by creation, that was made nearest to a deletion; -1 when none may be the
+// replacement. One that was there before is so in another set only: a set makes the next when one is gone, a rollout with
+// surge before.
+func nearest(free []*v1alpha1.Machine, gone *v1alpha1.Machine, early time.Duration) int {
+	at := gone.DeletionTimestamp.Time
+	after, _ := slices.BinarySearchFunc(free, at, func(m *v1alpha1.Machine, t time.Time) int { return m.CreationTimestamp.Compare(t) })
+	best := -1
+	if after < len(free) {
+		best = after
+	}
+	for before := after - 1; before >= 0; before-- {
+		m := free[before]
+		ahead := at.Sub(m.CreationTimestamp.Time)
+		if ahead > early || !m.CreationTimestamp.After(gone.CreationTimestamp.Time) {
+			break
+		}
+		if setUID(m) == setUID(gone) {
+			continue
+		}
+		if best < 0 || ahead <= free[best].CreationTimestamp.Sub(at) {
+			best = before
+		}
+		break
+	}
+	return best
+}
+
+func setUID(m *v1alpha1.Machine) types.UID {
+	if owner := metav1.GetControllerOfNoCopy(m); owner != nil {
+		return owner.UID
+	}
+	return ""
 }
 
 // drainingMachines are leaving, with a node and a server, and are to be replaced: nobody took them away by name.
@@ -69,7 +87,7 @@ func (w *work) drainingMachines() (draining []*v1alpha1.Machine) {
 	return draining
 }
 
-// livingNodes are the living Machines that have a node.
+// livingNodes are the living Machines that have a node, the oldest first.
 func (w *work) livingNodes() (living []*v1alpha1.Machine) {
 	for _, s := range w.sets {
 		for _, f := range s.living {
@@ -78,5 +96,8 @@ func (w *work) livingNodes() (living []*v1alpha1.Machine) {
 			}
 		}
 	}
+	slices.SortFunc(living, func(a, b *v1alpha1.Machine) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
 	return living
 }

@@ -29,18 +29,38 @@ func (w *world) deletedAgo(name string, minutes int) {
 	}
 }
 
+// outdated makes the Machines those of a set with another template and no replicas.
+func (w *world) outdated(indices ...int) {
+	if len(indices) == 0 {
+		return
+	}
+	old := w.sets[0].DeepCopy()
+	old.Name, old.UID, old.Spec.Template.Spec.Versions.Kubelet = old.Name+"-old", old.UID+"-old", "0"
+	old.Spec.Replicas = new(int32)
+	*w.sets[0].Spec.Replicas -= int32(len(indices))
+	w.scale(*w.d.Spec.Replicas - int32(len(indices)))
+	w.sets = append(w.sets, old)
+	for _, i := range indices {
+		w.machines[i].OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(old, v1alpha1.MachineSetKind)}
+	}
+}
+
 func TestNodesThatReplaceOneThatStillDrains(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		// ages of the Machines in minutes, deleted those that drain with the time since their deletion.
 		ages    []int
 		deleted map[int]int
-		listed  int
-		want    []int
+		// old are of a set with another template, which has no replicas any more.
+		old    []int
+		listed int
+		want   []int
 	}{
 		{name: "nobody drains", ages: []int{100, 5, 1}, listed: -1},
 		{name: "the one that was made when it was deleted", ages: []int{100, 50, 9, 3}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
-		{name: "the one that was made before, by a surge", ages: []int{100, 90, 14, 2}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
+		{name: "the one that was made before, by a surge", ages: []int{100, 90, 14, 2}, deleted: map[int]int{0: 10}, old: []int{0}, listed: -1, want: []int{2}},
+		{name: "none of its own set that was there before it went", ages: []int{20, 19, 18}, deleted: map[int]int{0: 10}, listed: -1},
+		{name: "the surge's, not one of its own set that is nearer", ages: []int{20, 12, 14}, deleted: map[int]int{0: 10, 1: 9}, old: []int{0, 1}, listed: -1, want: []int{2}},
 		{name: "none that is as old as itself", ages: []int{100, 100, 90}, deleted: map[int]int{0: 10}, listed: -1},
 		{name: "none for one that was taken away by name", ages: []int{100, 9}, deleted: map[int]int{0: 10}, listed: 0},
 		{name: "one for each", ages: []int{100, 100, 9, 8, 1}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2, 3}},
@@ -59,6 +79,7 @@ func TestNodesThatReplaceOneThatStillDrains(t *testing.T) {
 			for i, ago := range c.deleted {
 				w.deletedAgo(names[i], ago)
 			}
+			w.outdated(c.old...)
 			var want []string
 			for _, i := range c.want {
 				want = append(want, names[i])
