@@ -26,9 +26,10 @@ const (
 type catchUp struct {
 	// turn is held by whoever reads.
 	turn chan struct{}
-	// served is when a Refresh or a change was last asked for, read when the last reading began that succeeded, in
-	// nanoseconds.
-	served, read atomic.Int64
+	// served is when a Refresh or a change was last asked for, in nanoseconds.
+	served atomic.Int64
+	// begun counts the readings, read is the number of the last that succeeded.
+	begun, read atomic.Int64
 }
 
 // Connected tells that a client has connected: a fail-over, most of all, whose client has perhaps ordered from another
@@ -49,7 +50,8 @@ func (g *Groups) Connected(ctx context.Context) {
 func (g *Groups) attend(ctx context.Context) (map[string]bool, error) {
 	now := g.clock.Now()
 	last := g.catching.served.Load()
-	if last != 0 && now.Sub(time.Unix(0, last)) < idleAfter {
+	// A clock that went back says nothing of how long that is.
+	if pause := now.Sub(time.Unix(0, last)); last != 0 && pause >= 0 && pause < idleAfter {
 		g.catching.served.Store(now.UnixNano())
 		return nil, nil
 	}
@@ -59,7 +61,7 @@ func (g *Groups) attend(ctx context.Context) (map[string]bool, error) {
 // catchUpNow reads the objects of all groups, in one list that is as new as the API server, and lays those over the
 // snapshot that the watches have not brought yet.
 func (g *Groups) catchUpNow(ctx context.Context) (map[string]bool, error) {
-	asked := g.clock.Now()
+	asked := g.catching.begun.Load()
 	ctx, cancel := context.WithTimeout(ctx, catchUpDeadline)
 	defer cancel()
 	select {
@@ -68,16 +70,16 @@ func (g *Groups) catchUpNow(ctx context.Context) (map[string]bool, error) {
 		return nil, unavailable(ctx.Err(), "waiting to read the sizes that other replicas have written")
 	}
 	defer func() { <-g.catching.turn }()
-	if g.catching.read.Load() >= asked.UnixNano() {
+	if g.catching.read.Load() > asked {
 		// Somebody has read since, who began after we asked.
 		return nil, nil
 	}
-	began := g.clock.Now()
+	number := g.catching.begun.Add(1)
 	objects, err := g.listLive(ctx)
 	if err != nil {
 		return nil, unavailable(err, "reading the sizes that other replicas have written")
 	}
-	g.catching.read.Store(began.UnixNano())
+	g.catching.read.Store(number)
 	g.catching.served.Store(g.clock.Now().UnixNano())
 	g.contact.made(g.clock.Now())
 	return g.adoptNewer(ctx, objects), nil

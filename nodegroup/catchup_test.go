@@ -100,6 +100,14 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 		wantKind(t, first.groups.Refresh(t.Context()), "")
 		size(t, first, p, 6)
 	})
+	t.Run("CA-C115 also when the clock has gone back", func(t *testing.T) {
+		p, first, second := grown(t)
+		wantKind(t, second.groups.Refresh(t.Context()), "")
+		wantKind(t, first.groups.IncreaseSize(t.Context(), p.id(), 1), "")
+		second.clock.SetTime(second.clock.Now().Add(-time.Hour))
+		wantKind(t, second.groups.Refresh(t.Context()), "")
+		size(t, second, p, 6)
+	})
 	t.Run("CA-C13 while the sizes cannot be read Refresh and changes fail, other reads do not", func(t *testing.T) {
 		p, first, second := grown(t)
 		second.unlistable = errors.New("connection refused")
@@ -151,11 +159,14 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		wantKind(t, second.groups.Refresh(ctx), Unavailable)
+		// These come while it is under way: it may be older than what they ask for, and one more is enough for all of them.
+		for range 5 {
+			calls.Go(func() { wantKind(t, second.groups.Refresh(t.Context()), "") })
+		}
 		close(slow.goOn)
 		calls.Wait()
-		wantKind(t, second.groups.Refresh(t.Context()), "")
 		size(t, second, p, 5)
-		if got := second.lists.Load(); got != 1 {
+		if got := second.lists.Load(); got > 2 {
 			t.Errorf("%d lists were made", got)
 		}
 	})
