@@ -39,7 +39,7 @@ type plant struct {
 	drover  string
 	// metrics is where drover serves its metrics, pprof its profiles (empty: nowhere).
 	metrics, pprof string
-	nodes sync.WaitGroup
+	nodes          sync.WaitGroup
 }
 
 func newPlant(b *testing.B) *plant {
