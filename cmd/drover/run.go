@@ -101,7 +101,7 @@ func addControllers(w wiring, o *options, id string, credentials openstack.Crede
 		SetupWithManager(manager.Manager) error
 	}{
 		machine.New(machines),
-		set.New(set.Options{Control: mgr, Clock: now, Suffix: func() string { return utilrand.String(5) }}),
+		set.New(set.Options{Control: mgr, Clock: now, Lease: w.lease, Suffix: func() string { return utilrand.String(5) }}),
 		deployments,
 		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now}),
 		capacity.New(capacity.Options{

@@ -42,8 +42,26 @@ type Options struct {
 	Clock   clock.PassiveClock
 	// Suffix makes the last part of a Machine's name: five letters and digits that no other has. Required.
 	Suffix func() string
+	// Lease is looked at before each set and before each Machine that is made. nil: it is always fresh.
+	Lease Lease
 	// Concurrent is how many sets are worked on at once. Default: 10.
 	Concurrent int
+}
+
+// Lease says whether this process may still be the only one that acts (design §3).
+type Lease interface {
+	// Fresh tells whether it was renewed lately. It makes no call itself.
+	Fresh(now time.Time) bool
+}
+
+// retryLease is how soon to look at the lease again: it is renewed every few seconds.
+const retryLease = time.Second
+
+// errLeaseOld ends a pass in the middle of which the lease has become too old.
+var errLeaseOld = errors.New("the lease was not renewed in time")
+
+func (r *Reconciler) leaseOld() bool {
+	return r.options.Lease != nil && !r.options.Lease.Fresh(r.clock.Now())
 }
 
 // Reconciler keeps MachineSets at their size.
@@ -101,6 +119,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if !set.DeletionTimestamp.IsZero() || rollout.Paused(set.Annotations) {
 		return ctrl.Result{}, nil
+	}
+	if r.leaseOld() {
+		return ctrl.Result{RequeueAfter: retryLease}, nil
 	}
 	result, err := r.reconcile(ctx, set)
 	if apierrors.IsConflict(err) {

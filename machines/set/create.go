@@ -64,6 +64,9 @@ func (r *Reconciler) createMachines(ctx context.Context, set *v1alpha1.MachineSe
 // createMachine makes one Machine. Its name is remembered before the call: when the outcome is unknown, the Machine
 // counts until a look shows that it does not exist.
 func (r *Reconciler) createMachine(ctx context.Context, set *v1alpha1.MachineSet) error {
+	if r.leaseOld() {
+		return errLeaseOld
+	}
 	m := newMachine(set, r.suffix())
 	r.pending.create(set, m.Name, r.clock.Now())
 	err := r.client.Create(ctx, m, client.FieldOwner(FieldManager))

@@ -3,6 +3,7 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
@@ -50,6 +51,8 @@ type play struct {
 	process *process
 	crashes int
 	calls   []Point
+	// luck says how long the world is alone after a crash.
+	luck *rand.Rand
 	// failed is the server that was made to fail.
 	failed string
 }
@@ -60,7 +63,7 @@ func (r Run) Do() (out Outcome, err error) {
 	if err != nil {
 		return out, fmt.Errorf("making the world: %w", err)
 	}
-	p := &play{World: w, run: r}
+	p := &play{World: w, run: r, luck: rand.New(rand.NewPCG(r.Seed, 2))}
 	w.late = r.Story.zombie != nil && r.Story.zombie.still > leaseLife
 	if r.Story.before != nil {
 		if err := r.Story.before(p); err != nil {
@@ -164,7 +167,7 @@ func (p *play) replace() {
 	}
 	if old := p.process; old.life.ended() {
 		old.stopped()
-		time.Sleep([]time.Duration{0, 3 * time.Second, 2 * time.Minute}[p.random.IntN(3)])
+		time.Sleep([]time.Duration{0, 3 * time.Second, 2 * time.Minute}[p.luck.IntN(3)])
 	} else {
 		p.all.Go(func() {
 			sleep(p.ctx, zombieLife)

@@ -28,10 +28,9 @@ type World struct {
 	Kube  *memory.Server
 	Cloud *sim.Cloud
 
-	admin  client.Client
-	turns  *turns
-	random *rand.Rand
-	bytes  *bytes
+	admin client.Client
+	turns *turns
+	bytes *bytes
 	// workers is how many Machines a process works on at a time: two, three or one.
 	workers  int
 	replicas *appsv1.ReplicaSet
@@ -62,7 +61,7 @@ func newWorld(catalog *memory.Catalog, seed uint64) (*World, error) {
 	}
 	drawn := newBytes(seed)
 	w := &World{
-		Kube: kube, random: random, bytes: drawn, workers: 1 + int(seed+1)%3, turns: newTurns(random), kubelets: map[string]context.CancelFunc{},
+		Kube: kube, bytes: drawn, workers: 1 + int(seed+1)%3, turns: newTurns(random), kubelets: map[string]context.CancelFunc{},
 		Cloud: sim.New(sim.Config{
 			Seed: sim.SeedMetaKube, Random: drawn, BootTime: 20 * time.Second, DeleteTime: 5 * time.Second,
 			Latency: []time.Duration{0, 50 * time.Millisecond, time.Second}[seed%3],
