@@ -8,7 +8,7 @@ BUILD_FLAGS := -tags grpcnotrace
 RACE := ./machines/... ./nodegroup/... ./autoscale/... ./test/openstack/...
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-race test-extra test-openstack bench lint generate check-generated check-tidy clean
+.PHONY: help build demo trials test test-race test-extra test-openstack bench lint generate check-generated check-tidy clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ build: ## build drover and the sandbox into bin/
 
 demo: build ## a cloud, a cluster and an autoscaler on this machine, and the main job done with them
 	bin/sandbox demo
+
+trials: build ## trouble while an autoscaler works: the stand-in, or the real one that CLUSTER_AUTOSCALER names
+	bin/sandbox trials
 
 test: ## unit tests, and integration tests on a real control plane (built once, from Go modules)
 	go run ./test/kube/prepare
