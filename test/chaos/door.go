@@ -183,7 +183,7 @@ func (d door) call(r *http.Request, name string) (*http.Response, error) {
 	}
 	d.world.before(r, name)
 	resp, err := d.next.RoundTrip(r)
-	d.world.after(name)
+	d.world.after(r, name)
 	gone := d.life.finish(p)
 	if late := d.move(r); gone == nil {
 		gone = late

@@ -113,9 +113,9 @@ func (w *World) known(server string) bool {
 	return there
 }
 
-// after looks at what a call of drover's has left.
-func (w *World) after(name string) {
-	if name == "kube PATCH machines" || name == "kube PUT machines" {
+// after looks at what a call of drover's has left: a Machine goes with the last of its finalizers.
+func (w *World) after(r *http.Request, name string) {
+	if name == "kube PATCH machines" && strings.Contains(content(r), `"finalizers"`) {
 		if err := w.nobodysLeft(); err != nil {
 			w.order.note(fmt.Errorf("%s: %w", name, err))
 		}
