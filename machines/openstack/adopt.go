@@ -30,8 +30,13 @@ type stranger struct {
 
 // adopt writes the marks onto servers that are ours without them: those that machine-controller made, or that a Machine
 // names. Only then may the collector ever consider them. What is on a server goes first, since it is found by the old mark.
+// A Machine that is there keeps its server, also one that nobody has looked at since the start, being paused.
 func (p *project) adopt(ctx context.Context, s *session) {
 	for _, st := range p.strangers() {
+		if st.was != "" && st.was != st.machine && p.lives(ctx, st.was) {
+			log.FromContext(ctx).Info("a Machine names a server of another one, which is not taken from it", "server", st.id, "machineUID", st.machine, "owner", st.was)
+			continue
+		}
 		if err := p.adoptAddresses(ctx, s, st); err != nil {
 			log.FromContext(ctx).Info("what is on a server cannot be marked yet", "server", st.id, "error", err.Error())
 			continue

@@ -281,6 +281,7 @@ func (c *Cloud) join(ctx context.Context, conn *connection, id *identity, wg *sy
 	p, ok := c.projects[key]
 	if !ok {
 		p = newProject(conn.session, c.options.Clock, c.options.ClusterID, c.machines)
+		p.there = machineThere(c.options.Reader)
 		p.changed, p.other, p.lifted, p.name = c.changed, c.other, c.options.Collect, projectName{id.projectID, id.region}
 		c.projects[key] = p
 	}

@@ -2,13 +2,10 @@ package openstack
 
 import (
 	"context"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
 )
 
@@ -56,14 +53,14 @@ func (p *project) boundTo(machine types.UID, server string) bool {
 // claim makes a stray server the Machine's, unless the Machine whose mark it bears is still there: it may just not have
 // been looked at since the start.
 func (i *instance) claim(ctx context.Context, p *project, server string, owner types.UID) error {
-	if i.cloud.options.Reader == nil {
+	if p.there == nil {
 		return nil
 	}
-	all := &v1alpha1.MachineList{}
-	if err := i.cloud.options.Reader.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
+	there, err := p.there(ctx, owner)
+	if err != nil {
 		return fault.New(fault.Transient, fault.CodeUnsettled, "listing the Machines to learn whose server %s is: %v", server, err)
 	}
-	if slices.ContainsFunc(all.Items, func(m v1alpha1.Machine) bool { return m.UID == owner }) {
+	if there {
 		return nil
 	}
 	p.kick()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -125,6 +126,26 @@ func TestWhoseNameAloneIsNoReason(t *testing.T) {
 				t.Errorf("it is marked %v", got.Metadata)
 			}
 		})
+	}
+}
+
+// A paused Machine asks for nothing, and a copy of it, as a restore into another namespace makes one, names its server.
+func TestACopyDoesNotTakeTheServerOfAMachineThatNobodyHasLookedAtYet(t *testing.T) {
+	b := newBench(t)
+	paused := newMachine(t, "a", fullFields())
+	_, s := b.active(paused)
+	copied := restored(t, "a")
+	copied.Namespace, copied.Spec.ProviderID = "elsewhere", ptr.To(s.ProviderID)
+	b.withReader(newReader(t, paused, copied))
+	b.synced(copied)
+	b.pass(adoptAgain + 2*time.Minute)
+	if got, _ := b.sim.Server(s.ID); got.Metadata[metadataMachineUID] != string(paused.UID) {
+		t.Errorf("the server is marked %v", got.Metadata)
+	}
+	for _, name := range []string{"PUT /ports/{id}", "PUT /floatingips/{id}"} {
+		if got := b.calls(name); got != 0 {
+			t.Errorf("%d × %s", got, name)
+		}
 	}
 }
 

@@ -21,6 +21,8 @@ type project struct {
 	changed func(ctx context.Context, p *project, c change)
 	// other gives a session of other credentials for the same project; nil: there is none.
 	other func(p *project, than *session) *session
+	// there tells whether a Machine with that UID is there at all; nil: nobody knows.
+	there func(ctx context.Context, uid types.UID) (bool, error)
 	// registry knows the Machines.
 	registry *registry
 	// lifted tells whether a person has said that losses are right; nil: nobody can.
@@ -264,6 +266,15 @@ func (p *project) hurriesFor(k *knownServer) bool {
 func (p *project) wanted(uid types.UID) bool {
 	_, ok := p.registry.get(uid)
 	return ok
+}
+
+// lives tells whether a Machine with that UID is there, or may be: it need not have asked since the start.
+func (p *project) lives(ctx context.Context, uid types.UID) bool {
+	if p.there == nil {
+		return p.wanted(uid)
+	}
+	there, err := p.there(ctx, uid)
+	return there || err != nil
 }
 
 // failed keeps what is known, and gives a growing time until the next try.

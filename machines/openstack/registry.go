@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -90,6 +91,21 @@ func (r *registry) each(f func(interest)) {
 	defer r.mu.Unlock()
 	for _, i := range r.machines {
 		f(i)
+	}
+}
+
+// machineThere gives how to ask whether a Machine with a UID is there, in any namespace and whoever looks after it; nil
+// without a reader.
+func machineThere(reader client.Reader) func(context.Context, types.UID) (bool, error) {
+	if reader == nil {
+		return nil
+	}
+	return func(ctx context.Context, uid types.UID) (bool, error) {
+		all := &v1alpha1.MachineList{}
+		if err := reader.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
+			return false, fmt.Errorf("listing Machines: %w", err)
+		}
+		return slices.ContainsFunc(all.Items, func(m v1alpha1.Machine) bool { return m.UID == uid }), nil
 	}
 }
 
