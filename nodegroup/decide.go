@@ -81,6 +81,9 @@ type selection struct {
 	dying []*member
 	// surplus do not count either, because there are more than the size says: they go, and lower nothing.
 	surplus []*member
+	// rolled are surplus nodes in a rolling update: the autoscaler does not want their replacements either. They lower the
+	// size as long as another one of an older template counts, which goes unnamed in any case.
+	rolled []*member
 	// units are replicas without a Machine, by ordinal.
 	units map[int32]bool
 	// gone are the UIDs of Machines whose Node is no more.
@@ -120,22 +123,46 @@ func remove(s *Snapshot, g *group, nodes []Node, gone map[types.UID]bool) (chang
 		spare -= units
 		c.raiseSeries = g.held() || units > 0
 	}
+	replaced, promises := g.replacements(sel, spare)
+	lowered += replaced
+	spare -= replaced
+	lowered += min(int32(len(sel.rolled)), spare, g.toRoll(sel))
 	// Listed in any case: named again, when more has been ordered meanwhile, they must not lower that.
-	c.remove = slices.Concat(c.remove, sel.dying, sel.surplus)
-	lowered += min(int32(len(sel.dying)), spare, max(0, g.unfulfilled(sel)))
+	c.remove = slices.Concat(c.remove, sel.dying, promises, sel.surplus, sel.rolled)
 	c.replicas = g.target - lowered
 	return c, nil
 }
 
-// unfulfilled is how many units have no node, beside those that the call names itself.
-func (g *group) unfulfilled(sel selection) int32 {
-	open := g.gap - int32(len(sel.units))
-	for _, m := range g.members {
-		if g.hidden[m.machine.UID] == "" && !m.facts().HasNode() && !slices.Contains(sel.loose, m) {
-			open++
+// replacements are what takes the place of the dying, as long as it is no node, and at most so many: how many there are,
+// and which of them are Machines. Those are named, because one that joins a moment later would not be the one that goes.
+func (g *group) replacements(sel selection, most int32) (int32, []*member) {
+	most = min(most, int32(len(sel.dying)))
+	if most <= 0 {
+		return 0, nil
+	}
+	count := min(most, max(0, g.gap-int32(len(sel.units))))
+	var machines []*member
+	for _, m := range g.promises() {
+		if count < most && !slices.Contains(sel.loose, m) && !slices.Contains(sel.firm, m) {
+			machines = append(machines, m)
+			count++
 		}
 	}
-	return open
+	return count, machines
+}
+
+// toRoll is how many Machines of an older template count, beside those that the call names itself: they go in any case.
+func (g *group) toRoll(sel selection) int32 {
+	if len(sel.rolled) == 0 {
+		return 0
+	}
+	var count int32
+	for _, m := range g.members {
+		if g.hidden[m.machine.UID] == "" && !m.of(g.newest) && !slices.Contains(sel.loose, m) && !slices.Contains(sel.firm, m) {
+			count++
+		}
+	}
+	return count
 }
 
 // selectNodes reads the nodes of a DeleteNodes call. One that is not this group's refuses the whole call (CA-C74).
@@ -196,14 +223,15 @@ func removed(g *group, n Node) bool {
 func (sel *selection) addMember(g *group, m *member, n Node) error {
 	made := n.madeUp()
 	switch {
-	case made && m.facts().HasNode() && !sel.gone[m.machine.UID]:
+	case made && m.facts().HasNode() && (m.node != nil || !sel.gone[m.machine.UID]):
 		// The autoscaler works from a list up to two minutes old (CA-C70), and our watch of Nodes may stand still: then the
 		// Machine knows its node all the same.
 		return refuse(FailedPrecondition, "removing from %s: the node of machine %s has registered meanwhile", g.id, m.machine.Name)
 	case g.hidden[m.machine.UID] == hiddenDeleting:
 		sel.dying = append(sel.dying, m)
-	case g.hidden[m.machine.UID] == hiddenSurplus && (!m.facts().HasNode() || !g.rolling):
-		// In a rolling update a node that is surplus has its replacement, which the autoscaler does not want then.
+	case g.hidden[m.machine.UID] == hiddenSurplus && g.rolling && m.facts().HasNode():
+		sel.rolled = append(sel.rolled, m)
+	case g.hidden[m.machine.UID] == hiddenSurplus:
 		sel.surplus = append(sel.surplus, m)
 	case made || m.facts().Failed():
 		sel.loose = append(sel.loose, m)

@@ -31,8 +31,10 @@ type group struct {
 	queue queue
 	// gap is how many units of the size have no Machine.
 	gap int32
-	// rolling: Machines of an older template are being replaced, so that a gap may be held open on purpose.
+	// rolling: Machines of an older template are being replaced, so that a gap may be held open on purpose. newest is the
+	// set of the present template; nil when there is none.
 	rolling bool
+	newest  *v1alpha1.MachineSet
 	// awaited is how many units have no node and no error; coming counts those too whose node takes no pods yet.
 	awaited, coming int32
 
@@ -62,12 +64,12 @@ func (s *Snapshot) assemble(o *owner, before *group) (*group, turnover) {
 		before = &group{owner: o}
 	}
 	sets := s.index.setsIn(o)
-	newest := newestSet(sets)
+	g.newest = newestSet(sets)
 	g.members = s.index.rosterOf(sets)
 	l := lineUp(before.members, g.members)
-	g.rolling = s.replacing(o, sets, newest)
+	g.rolling = s.replacing(o, sets, g.newest)
 	g.hideGoing(s.index, sets, before, l)
-	g.hideSurplus(newest, before, l)
+	g.hideSurplus(before, l)
 	changed := s.list(g, before, l)
 	g.debug = g.describe()
 	return g, changed

@@ -83,7 +83,8 @@ func (g *group) hideMember(m *member, why hiding) {
 // hideSurplus hides as many living Machines as there are beyond the size, those first that are only promises: so an
 // update that hangs on a new Machine never costs a node that works, and nothing that comes late is taken for a failed
 // scale-up. Then come Machines of an older template, then the order in which a set shrinks.
-func (g *group) hideSurplus(newest *v1alpha1.MachineSet, before *group, l lineup) {
+func (g *group) hideSurplus(before *group, l lineup) {
+	newest := g.newest
 	living := len(g.members) - len(g.hidden)
 	g.gap = max(0, g.target-int32(living))
 	surplus := living - int(g.target)

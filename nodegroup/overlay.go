@@ -41,24 +41,27 @@ func (g *Groups) settled(events []event) []event {
 
 // newer tells whether a is a later version than b of the same object.
 func newer(a, b client.Object) bool {
-	if a.GetUID() != b.GetUID() {
-		return false
-	}
+	return a.GetUID() == b.GetUID() && later(a, b)
+}
+
+// later tells whether a was written after b, be they of one object or of two that had the same name.
+func later(a, b client.Object) bool {
 	order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
 	return err == nil && order > 0
 }
 
 // adopt takes a version of an object that came from the API server itself, and publishes what follows from it. Those that
-// were kept at the minimum are shown without their error until they fail again.
+// were kept at the minimum are shown without their error until they fail again. What the watch has brought meanwhile holds:
+// something later, or that the object is gone, after which no watch would take it away again.
 func (g *Groups) adopt(object client.Object, kept ...*member) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	o := ownerOf(object)
 	known := g.model.groups[o.id]
-	if known != nil && newer(known.owner, object) {
+	if known == nil || later(known.owner, object) {
 		return
 	}
-	if known == nil || newer(object, known.owner) {
+	if newer(object, known.owner) {
 		g.own[o.id] = written{object, g.clock.Now()}
 	}
 	if len(kept) > 0 {

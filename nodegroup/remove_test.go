@@ -72,7 +72,7 @@ var deleteCalls = []call{
 		setup: both(setMin("3"), func(p, _ *pool) { deleting(machineNamed(p, "a-2")) })},
 	{name: "CA-C68 whose replacement has a node already: no other goes", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
 		setup: both(setReplicas(2), func(p, _ *pool) { deleting(machineNamed(p, "a-2")) })},
-	{name: "CA-C68 two of them, one of which is replaced by a promise", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3"},
+	{name: "CA-C68 two of them, one of which is replaced by a promise: that goes by name", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3", "a-4"},
 		setup: both(setReplicas(2), func(p, _ *pool) {
 			deleting(machineNamed(p, "a-2"))
 			deleting(machineNamed(p, "a-3"))
@@ -87,6 +87,14 @@ var deleteCalls = []call{
 		})},
 	{name: "CA-C80 a node that a rolling update has made surplus goes, and its replacement is not wanted either", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
 		setup: func(p, _ *pool) { p.set = p.revision(2); p.node("new-1") }},
+	{name: "CA-C80 the last one that a rolling update has made surplus goes, and none of those that are up to date for it", nodes: nodes("a-1"), size: 3, removals: []string{"a-1"},
+		setup: func(p, _ *pool) { p.set = p.revision(2); p.node("new-1"); p.node("new-2"); p.node("new-3") }},
+	{name: "CA-C68 a node that we do not know yet is no replacement of another that the call names", nodes: nodes("a-2", "a-4"), size: 3, removals: []string{"a-2", "a-4"},
+		setup: both(setReplicas(4), func(p, _ *pool) {
+			deleting(machineNamed(p, "a-2"))
+			p.machine("a-4", withServer)
+			p.node("a-5")
+		})},
 	{name: "CA-C73 a working node at the minimum is refused", nodes: nodes("a-2"), kind: FailedPrecondition, size: 3, setup: setMin("3")},
 	{name: "CA-C73 CA-C77 two working nodes, one above the minimum: none goes", nodes: nodes("a-1", "a-2"), kind: FailedPrecondition, size: 3, setup: setMin("2")},
 	{name: "CA-C74 another group's node: none goes", kind: FailedPrecondition, size: 3,
@@ -208,6 +216,25 @@ func TestAfterDeleteNodes(t *testing.T) {
 			t.Errorf("its group is %s", g.ID)
 		}
 	})
+}
+
+func TestAReplacementThatIsNotWantedJoinsAllTheSame(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 2, 0, 10)
+	_, works := p.node("a-1")
+	_, dies := p.node("a-2", deleting)
+	m, late := p.node("a-3")
+	m.Status.NodeRef, w.Nodes = nil, w.Nodes[:2]
+	b := newBench(t, w)
+	wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(dies)}), "")
+	b.groups.inbox.put(event{object: late})
+	b.catchUp()
+	if g, ok := b.groups.ForNode(asked(works)); !ok || g.ID != p.id() {
+		t.Error("CA-C68 a working node that nobody has named goes in its place")
+	}
+	if _, ok := b.groups.ForNode(asked(late)); ok {
+		t.Error("CA-C68 the replacement stays")
+	}
 }
 
 func TestAFailedMachineAtTheMinimumIsShownWithoutError(t *testing.T) {

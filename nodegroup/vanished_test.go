@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -46,14 +47,27 @@ func TestANodeThatTheWatchHasNotBrought(t *testing.T) {
 		wantKind(t, remove(b, p), "")
 		b.expect(p, 1, "a-2")
 	})
-	t.Run("nor does a Node of the same name that is of another server hold it", func(t *testing.T) {
+	t.Run("CA-C70 nor when somebody has deleted its Node and it has registered again", func(t *testing.T) {
 		b, p, _ := unseen(t)
 		m := machineNamed(p, "a-2").DeepCopy()
 		m.Status.NodeRef.UID = "earlier"
 		b.groups.inbox.put(event{object: m})
 		wantKind(t, b.groups.renew(false), "")
-		wantKind(t, remove(b, p), "")
-		b.expect(p, 1, "a-2")
+		wantKind(t, remove(b, p), FailedPrecondition)
+		b.expect(p, 2)
+	})
+	t.Run("CA-C70 nor when it registers while the call is under way", func(t *testing.T) {
+		b, p, n := unseen(t)
+		if err := b.client.Delete(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		b.beforePatch = func(int32) error {
+			b.groups.inbox.put(event{object: n})
+			wantKind(t, b.groups.renew(false), "")
+			return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("machinedeployments").GroupResource(), "a", nil)
+		}
+		wantKind(t, remove(b, p), FailedPrecondition)
+		b.expect(p, 2)
 	})
 	t.Run("CA-C77 when it cannot be read nothing goes", func(t *testing.T) {
 		b, p, _ := unseen(t)

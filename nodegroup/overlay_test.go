@@ -1,0 +1,60 @@
+package nodegroup
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+func TestWhatComesBackLaterThanTheWatch(t *testing.T) {
+	// begin gives a group, and its object as an answer on the way that the watch overtakes.
+	begin := func(t *testing.T) (*bench, *pool, *v1alpha1.MachineDeployment) {
+		w := newWorld()
+		p := w.pool("a", 1, 0, 5)
+		p.node("a-1")
+		b := newBench(t, w)
+		answer := b.deployment(p)
+		answer.ResourceVersion = "1001"
+		if err := b.client.Delete(t.Context(), b.deployment(p)); err != nil {
+			t.Fatal(err)
+		}
+		return b, p, answer
+	}
+	t.Run("CA-C115 an object that has gone meanwhile does not come back, and no watch is taken for late", func(t *testing.T) {
+		b, p, answer := begin(t)
+		b.catchUp()
+		b.groups.adopt(answer)
+		b.clock.Step(staleAfter)
+		b.groups.probeOnce(t.Context())
+		wantKind(t, b.groups.Refresh(t.Context()), "")
+		if list := b.groups.List(); len(list) != 0 {
+			t.Errorf("%s is still listed: %+v", p.id(), list)
+		}
+	})
+	t.Run("CA-C115 nor in the place of another that has its name now", func(t *testing.T) {
+		b, p, answer := begin(t)
+		b.catchUp()
+		another := answer.DeepCopy()
+		another.UID, another.ResourceVersion = types.UID("another"), "1002"
+		b.groups.inbox.put(event{object: another})
+		wantKind(t, b.groups.renew(true), "")
+		b.groups.adopt(answer)
+		if got := b.groups.model.groups[p.id()].owner.GetUID(); got != another.UID {
+			t.Errorf("the group is that of %s", got)
+		}
+	})
+	t.Run("one that has the name since is taken at once, although the watch still shows the earlier", func(t *testing.T) {
+		b, p, answer := begin(t)
+		another := answer.DeepCopy()
+		another.UID, another.ResourceVersion = types.UID("another"), "1002"
+		b.groups.adopt(another)
+		if got := b.groups.model.groups[p.id()].owner.GetUID(); got != another.UID {
+			t.Errorf("the group is that of %s", got)
+		}
+		b.clock.Step(time.Second)
+		wantKind(t, b.groups.Refresh(t.Context()), "")
+	})
+}
