@@ -3,11 +3,16 @@ package openstack
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/cloud"
@@ -38,6 +43,28 @@ func TestUnderALeaseThatIsTooOldNothingIsSentThatChangesAnything(t *testing.T) {
 		if call.Method != http.MethodGet && call.Service != string(identityService) {
 			t.Errorf("it was sent: %s", call.Name())
 		}
+	}
+}
+
+func TestWhatIsNotSentUnderAnOldLeaseTeachesNothingAboutTheCloud(t *testing.T) {
+	counted, err := newMetrics(prometheus.NewRegistry(), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := clocktesting.NewFakeClock(time.Now())
+	road := &transport{next: leased{passing{}, oldLease{}, now}, limits: newLimits(now), metrics: counted, clock: now}
+	req := httptest.NewRequest(http.MethodPost, "http://cloud/v2.0/ports", http.NoBody)
+	known := road.limits.gate(identityService, "cloud").lane(laneOf(req))
+	before := *known.concurrency
+	if resp, err := road.RoundTrip(req); err == nil {
+		_ = resp.Body.Close()
+		t.Fatal("it was sent")
+	}
+	if !reflect.DeepEqual(*known.concurrency, before) || known.inFlight != 0 {
+		t.Errorf("the endpoint was not asked, and counts as one that failed: %+v, %d in flight", *known.concurrency, known.inFlight)
+	}
+	if n := testutil.CollectAndCount(counted.requests); n != 0 {
+		t.Errorf("%d kinds of requests are counted", n)
 	}
 }
 

@@ -244,6 +244,8 @@ func (l *lane) promise(group string, now time.Time, period time.Duration) time.D
 
 // result is how a request ended.
 type result struct {
+	// unsent: it was not sent after all.
+	unsent bool
 	// answered: the endpoint answered at all, and not that it cannot just now.
 	answered bool
 	// rest is how long it asked to be left alone.
@@ -258,6 +260,7 @@ func (g *gate) leave(key laneKey, p *place, r result) {
 	l := g.lane(key)
 	l.inFlight--
 	switch {
+	case r.unsent:
 	case r.rest > 0:
 		g.rate.Refused(now, r.rest)
 	case r.answered:

@@ -2,12 +2,15 @@ package openstack
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/drover-project/drover/machines/fault"
 )
 
 // service is one of the cloud's APIs.
@@ -50,7 +53,7 @@ func serviceOf(req *http.Request) service {
 	return identityService
 }
 
-// transport counts, times and limits every request.
+// transport counts, times and limits every request that is sent.
 type transport struct {
 	next    http.RoundTripper
 	limits  *limits
@@ -68,6 +71,12 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	start := t.clock.Now()
 	resp, err := t.next.RoundTrip(req)
+	var refusal *fault.Error
+	if errors.As(err, &refusal) {
+		// It is drover's own (leased, readOnly): the endpoint was not asked, and nothing is learned about it.
+		gate.leave(lane, place, result{unsent: true})
+		return nil, err
+	}
 	t.metrics.duration.WithLabelValues(string(s), req.Method).Observe(t.clock.Since(start).Seconds())
 	code, r := "error", result{}
 	if err == nil {
