@@ -205,3 +205,42 @@ func TestAnOrderThatArrivesAfterTheSuccessorBegan(t *testing.T) {
 		})
 	}
 }
+
+// Ports were listed at once, and the servers only when the cloud could do so again: ports that were read so early say
+// nothing about what was on its way.
+func TestPortsThatWereReadTooEarlyAreReadAgain(t *testing.T) {
+	b := newBench(t)
+	road := &slowRoad{next: http.DefaultTransport, what: "/servers", sent: make(chan struct{}), let: make(chan struct{}), arrived: make(chan int, 1)}
+	b.options.HTTP = road
+	b.restart()
+	m := newMachine(t, "a", seedFields())
+	predecessor := b.synced(m)
+	if err := predecessor.EnsurePorts(b.ctx); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = predecessor.EnsureServer(b.ctx, nil) }()
+	<-road.sent
+	t.Cleanup(b.stop)
+	b.options.HTTP = nil
+	b.sim.SetListLag(time.Hour)
+	b.sim.Inject(sim.Fault{Call: "GET /servers/detail", Status: 503, Times: 4})
+	b.sim.ForgetCalls()
+	b.start()
+	i := b.instance(m)
+	b.eventually("ports are listed, servers are not", func() bool { return b.calls("GET /servers/detail") > 0 })
+	close(road.let)
+	if code := <-road.arrived; code != http.StatusAccepted {
+		t.Fatalf("the order was answered %d", code)
+	}
+	i = b.synced(m)
+	b.eventually("the server is found by its port", func() bool {
+		s := b.observe(i).Server
+		if s == nil {
+			_, _ = b.make(i)
+		}
+		return s != nil
+	})
+	if got := b.calls("POST /servers"); got != 1 {
+		t.Errorf("%d orders for a server, want the predecessor's alone", got)
+	}
+}

@@ -195,7 +195,7 @@ func (p *project) takeIn(ctx context.Context, l listed, date time.Time, looked b
 		p.fulls++
 	}
 	if !before {
-		p.suspectAttempts(l.started)
+		p.suspectAttempts()
 	}
 	p.settleServers()
 	p.faultyQuotas(ids)

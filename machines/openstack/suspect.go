@@ -20,10 +20,10 @@ const (
 )
 
 // suspectAttempts takes every port without a server that the first lists show for a server that may be on its way: whoever
-// was here before may have died between asking for the server and hearing of it, and lists may lag. Lists that were begun
-// late enough are the second look already. The caller holds the lock.
-func (p *project) suspectAttempts(listed time.Time) {
-	if listed.Sub(p.began) >= suspectTime {
+// was here before may have died between asking for the server and hearing of it, and lists may lag. Ports that were listed
+// late enough, and the servers after them, are the second look already. The caller holds the lock.
+func (p *project) suspectAttempts() {
+	if p.listedOwned.Sub(p.began) >= suspectTime {
 		return
 	}
 	for machine := range p.ports {
