@@ -244,3 +244,37 @@ func TestPortsThatWereReadTooEarlyAreReadAgain(t *testing.T) {
 		t.Errorf("%d orders for a server, want the predecessor's alone", got)
 	}
 }
+
+func TestAPortThatArrivesLateDoesNotTakeThePlaceOfTheOneInUse(t *testing.T) {
+	b := newBench(t)
+	road := &slowRoad{next: http.DefaultTransport, what: "/ports", sent: make(chan struct{}), let: make(chan struct{}), arrived: make(chan int, 1)}
+	b.options.HTTP = road
+	b.restart()
+	m := newMachine(t, "a", fullFields())
+	predecessor := b.synced(m)
+	go func() { _ = predecessor.EnsurePorts(b.ctx) }()
+	<-road.sent
+	t.Cleanup(b.stop)
+	b.options.HTTP = nil
+	b.start()
+	i, s := b.active(m)
+	m.Spec.ProviderID = ptr.To(s.ProviderID)
+	before := b.observe(i).Server
+	close(road.let)
+	if code := <-road.arrived; code != http.StatusCreated {
+		t.Fatalf("the order was answered %d", code)
+	}
+	lists := b.calls("GET /ports")
+	b.pass(ownedPeriod + 2*time.Minute)
+	b.restart()
+	after := b.observe(b.synced(m)).Server
+	if b.calls("GET /ports") < lists+2 || !slices.Equal(after.PortIDs, before.PortIDs) || !slices.Equal(after.Addresses, before.Addresses) {
+		t.Errorf("it had %v with %v, and has %v with %v", before.PortIDs, before.Addresses, after.PortIDs, after.Addresses)
+	}
+	b.remove(b.synced(m))
+	b.restart()
+	b.synced(newMachine(t, "b", fullFields()))
+	if late := b.cloud.Marked(); len(late) != 1 || late[0].Machine != m.UID || late[0].Kind != string(portKind) {
+		t.Errorf("the late one is there to be collected: %v", late)
+	}
+}

@@ -127,17 +127,22 @@ func (p *project) dropPort(machine types.UID, n int) {
 	}
 }
 
-// keepPort remembers a port; the caller holds the lock.
+// keepPort remembers a port. Of two with the same mark, as an order of a predecessor's makes when it arrives late, the one
+// that is known stays, unless the other alone has a server; the other is collected when the Machine is gone. The caller
+// holds the lock.
 func (p *project) keepPort(m mark, port ownedPort) {
+	delete(p.attempts, m)
 	port.since = p.clock.Now()
-	if old, ok := p.ports[m.machine][m.n]; ok && old.id == port.id {
+	switch old, ok := p.ports[m.machine][m.n]; {
+	case ok && old.id == port.id:
 		port.since = old.since
+	case ok && !old.doubtful && (old.serverID != "" || port.serverID == ""):
+		return
 	}
 	if p.ports[m.machine] == nil {
 		p.ports[m.machine] = map[int]ownedPort{}
 	}
 	p.ports[m.machine][m.n] = port
-	delete(p.attempts, m)
 }
 
 // keepIP remembers a floating IP; the caller holds the lock.
