@@ -49,7 +49,7 @@ func (r *Reconciler) showStatus(ctx context.Context, set *v1alpha1.MachineSet, s
 		return 0, nil
 	}
 	left := r.pace.left(client.ObjectKeyFromObject(set), r.clock.Now())
-	if left > 0 && ptr.Equal(set.Status.ErrorMessage, st.ErrorMessage) {
+	if left > 0 && ptr.Equal(set.Status.ErrorReason, st.ErrorReason) {
 		return left, nil
 	}
 	return 0, r.writeStatus(ctx, set, st)

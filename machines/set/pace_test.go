@@ -2,11 +2,14 @@ package set
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -51,6 +54,35 @@ func TestTheNumbersOfASetAreWrittenNowAndThen(t *testing.T) {
 		if err != nil || writes != step.written || left != step.inAWhile {
 			t.Errorf("%s: %d writes, %s left, %v", step.name, writes, left, err)
 		}
+	}
+}
+
+func TestAnErrorThatStaysIsNotWrittenWithEachName(t *testing.T) {
+	r, _ := withClient(t, func(int) error { return nil })
+	writes, made := 0, 0
+	r.client = interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+			made++
+			return apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("machines").GroupResource(), o.GetName(), errors.New("exceeded quota"))
+		},
+		SubResourceApply: func(context.Context, client.Client, string, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
+			writes++
+			return nil
+		},
+	})
+	set := testSet(1)
+	const looks = 10
+	for range looks {
+		err := r.createMachines(t.Context(), set, 1)
+		st := v1alpha1.MachineSetStatus{ErrorReason: ptr.To(reasonCreate), ErrorMessage: bounded(err.Error())}
+		if _, err := r.showStatus(t.Context(), set, st); err != nil {
+			t.Fatal(err)
+		}
+		// What was written comes back, and has the set looked at again at once.
+		set.Status.ErrorReason, set.Status.ErrorMessage = st.ErrorReason, st.ErrorMessage
+	}
+	if writes != 1 || made != looks {
+		t.Errorf("%d writes for %d attempts, one is enough", writes, made)
 	}
 }
 
