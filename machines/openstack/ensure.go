@@ -118,6 +118,9 @@ func (i *instance) EnsureFloatingIP(ctx context.Context) error {
 	})
 	if err != nil {
 		err = ofPool(err)
+		if fault.Is(err, fault.Conflict) && i.arrivedLate(ctx, p, m) {
+			return nil
+		}
 		i.failed(p, m, err)
 		p.refusedQuota(i.subject.uid, err, want)
 		return err
@@ -138,6 +141,13 @@ func ofPool(err error) error {
 	pool := *e
 	pool.Code, pool.Err = fault.CodeIPPoolExhausted, err
 	return &pool
+}
+
+// arrivedLate tells whether the port has a floating IP already because a predecessor's order was carried out after we had
+// listed them.
+func (i *instance) arrivedLate(ctx context.Context, p *project, m mark) bool {
+	found, err := i.findIP(ctx, p, m)
+	return err == nil && found
 }
 
 // findIP looks for a floating IP by its exact mark.

@@ -278,3 +278,31 @@ func TestAPortThatArrivesLateDoesNotTakeThePlaceOfTheOneInUse(t *testing.T) {
 		t.Errorf("the late one is there to be collected: %v", late)
 	}
 }
+
+func TestAnAddressThatArrivesLateIsFound(t *testing.T) {
+	b := newBench(t)
+	road := &slowRoad{next: http.DefaultTransport, what: "/floatingips", sent: make(chan struct{}), let: make(chan struct{}), arrived: make(chan int, 1)}
+	b.options.HTTP = road
+	b.restart()
+	m := newMachine(t, "a", fullFields())
+	predecessor := b.synced(m)
+	if err := predecessor.EnsurePorts(b.ctx); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = predecessor.EnsureFloatingIP(b.ctx) }()
+	<-road.sent
+	t.Cleanup(b.stop)
+	b.options.HTTP = nil
+	b.start()
+	i := b.synced(m)
+	close(road.let)
+	if code := <-road.arrived; code != http.StatusCreated {
+		t.Fatalf("the order was answered %d", code)
+	}
+	began := b.clock.Now()
+	b.eventually("made", func() bool { _, err := b.make(i); return err == nil })
+	if took := b.clock.Since(began); took > 10*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	b.once(t)
+}
