@@ -115,6 +115,56 @@ func TestRemovals(t *testing.T) {
 	})
 }
 
+// whileOneDies is a group of three with OnDelete: somebody has deleted one of an old template, which still drains, and the
+// current set has made another one for it.
+func whileOneDies(replacement string) (w *world, dying *v1alpha1.Machine) {
+	w = settled(shape{3, "1", "0"})
+	w.d.Spec.Strategy.Type = v1alpha1.OnDelete
+	w.template("B")
+	w.broken["B"] = replacement == "on its way"
+	dying = w.machines[0]
+	w.stuck[dying.Name] = true
+	w.delete(dying)
+	w.settle(&strings.Builder{})
+	return w, dying
+}
+
+func TestADyingMachineThatIsNamedTakesNoOtherAlong(t *testing.T) {
+	for _, tt := range []struct {
+		name, replacement string
+		// lowered: the size goes down by it, and what replaces it is named too.
+		lowered bool
+		sizes   string
+	}{
+		{"CA-C68 CA-C88 its replacement has a node: both sizes stay", "there", false, "[A=2 B=1]"},
+		{"CA-C68 CA-C88 its replacement is named with it: that one goes", "on its way", true, "[A=2 B=0]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w, dying := whileOneDies(tt.replacement)
+			replacement := w.machines[len(w.machines)-1]
+			w.remove(dying)
+			w.scale(3)
+			if tt.lowered {
+				w.remove(replacement)
+			}
+			w.settle(&strings.Builder{})
+			if w.sizes() != tt.sizes || len(w.deleted) > 1 || w.deleted[replacement.Name] != tt.lowered {
+				t.Errorf("the sizes are %s, want %s; sets have deleted %v", w.sizes(), tt.sizes, w.deleted)
+			}
+		})
+	}
+	t.Run("CA-C68 before its set has made another one none is made", func(t *testing.T) {
+		w := settled(shape{3, "1", "0"})
+		w.delete(w.machines[0])
+		w.remove(w.machines[0])
+		made := w.made
+		w.settle(&strings.Builder{})
+		if w.sizes() != "[A=2]" || w.made != made {
+			t.Errorf("the sizes are %s, %d made", w.sizes(), w.made-made)
+		}
+	})
+}
+
 func TestConditions(t *testing.T) {
 	t.Run("MC-27 complete", func(t *testing.T) {
 		w := settled(shape{3, "1", "0"})

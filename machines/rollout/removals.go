@@ -14,7 +14,7 @@ const removalAge = 15 * time.Minute
 
 // shareRemovals hands each set its part of the deployment's list: a listed Machine goes onto its set's own list, and
 // the set's size goes down by it. An entry that the set bears already was counted in the write that brought it there.
-// It returns how many entries were new to their sets.
+// It returns by how much the sizes went down.
 func (w *work) shareRemovals() int32 {
 	var unseen int32
 	if len(w.d.Spec.Removals) == 0 {
@@ -28,15 +28,32 @@ func (w *work) shareRemovals() int32 {
 				removals = append(removals, r)
 			}
 		}
-		share := int32(len(removals) - len(s.removals))
-		if share == 0 {
-			continue
-		}
+		share := s.costOf(removals[len(s.removals):])
 		unseen += share
 		s.removals = removals
 		w.resize(s, max(0, s.size-share), fmt.Sprintf("%d of its Machines are to be removed", share))
 	}
 	return unseen
+}
+
+// costOf is by how much the set's size goes down when Machines of it are listed. One that somebody has deleted before does
+// not count in the size any more: it costs what is to be made in its place, and never a Machine that lives (CA-C68).
+func (s *setWork) costOf(listed []v1alpha1.Removal) int32 {
+	if len(listed) == 0 {
+		return 0
+	}
+	uids := uidsOf(listed)
+	var working, dying int32
+	for _, m := range s.machines {
+		switch {
+		case !uids[m.UID]:
+		case m.DeletionTimestamp.IsZero():
+			working++
+		default:
+			dying++
+		}
+	}
+	return working + min(dying, max(0, s.size-working-int32(len(s.living))))
 }
 
 func (s *setWork) uids() map[types.UID]bool {
