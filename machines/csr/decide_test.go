@@ -170,6 +170,7 @@ func TestRead(t *testing.T) {
 		{"an e-mail address", requestFor(t, &x509.CertificateRequest{Subject: node, EmailAddresses: []string{"a@b"}}), false, 1},
 		{"a second common name", requestFor(t, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:m", Organization: []string{"system:nodes"}, ExtraNames: []pkix.AttributeTypeAndValue{{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "system:node:m"}, {Type: asn1.ObjectIdentifier{2, 5, 4, 10}, Value: "system:nodes"}, {Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "system:node:m"}}}}), false, 1},
 		{"to be an authority", requestFor(t, &x509.CertificateRequest{Subject: node, ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Critical: true, Value: []byte{0x30, 0x03, 0x01, 0x01, 0xff}}}}), false, 1},
+		{"a name of a kind that no node has", requestFor(t, &x509.CertificateRequest{Subject: node, ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 17}, Value: []byte{0x30, 0x03, 0x88, 0x01, 0x2a}}}}), false, 1},
 		{"more of a subject", requestFor(t, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:m", Organization: []string{"system:nodes"}, Country: []string{"DE"}}}), false, 1},
 	}
 	for _, tt := range tests {

@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -37,10 +38,30 @@ func read(o *certificatesv1.CertificateSigningRequest) *Request {
 // subjectAltName is the one extension that a kubelet asks for.
 var subjectAltName = asn1.ObjectIdentifier{2, 5, 29, 17}
 
-// foreignExtensions counts the others: a signer need not leave them out, as the control plane's does.
+// foreignExtensions counts the others, and the names of kinds that x509 passes over: a signer need not leave them out, as
+// the control plane's does.
 func foreignExtensions(parsed *x509.CertificateRequest) (n int) {
 	for i := range parsed.Extensions {
-		if !parsed.Extensions[i].Id.Equal(subjectAltName) {
+		if e := &parsed.Extensions[i]; e.Id.Equal(subjectAltName) {
+			n += foreignNames(e.Value)
+		} else {
+			n++
+		}
+	}
+	return n
+}
+
+// readNames are the kinds of alternative names that x509 reads: e-mail address, DNS name, URI, IP address (RFC 5280, 4.2.1.6).
+var readNames = []int{1, 2, 6, 7}
+
+// foreignNames counts the names of other kinds (a directory name, a user's principal name); what cannot be read is one.
+func foreignNames(extension []byte) (n int) {
+	var names []asn1.RawValue
+	if rest, err := asn1.Unmarshal(extension, &names); err != nil || len(rest) > 0 {
+		return 1
+	}
+	for i := range names {
+		if !slices.Contains(readNames, names[i].Tag) {
 			n++
 		}
 	}
