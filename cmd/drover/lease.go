@@ -55,6 +55,16 @@ func newLease(config *rest.Config, o *options) (*lease, error) {
 	return &lease{Interface: lock, clock: clock.RealClock{}}, nil
 }
 
+// Get reads the lease. One that another process holds is not ours, however young our last renewal: somebody may have deleted
+// it by hand, and then nobody waits for the end of its life.
+func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	if err == nil && record.HolderIdentity != l.Identity() {
+		l.drop()
+	}
+	return record, raw, err
+}
+
 // Create makes the lease with this process as its holder.
 func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	sent := l.clock.Now()

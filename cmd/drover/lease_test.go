@@ -16,6 +16,8 @@ type lock struct {
 	clock *clocktesting.FakePassiveClock
 	takes time.Duration
 	err   error
+	// holder is who holds it, as it is read.
+	holder string
 }
 
 func (l *lock) Identity() string { return "us" }
@@ -23,6 +25,10 @@ func (l *lock) Identity() string { return "us" }
 func (l *lock) answer() error {
 	l.clock.SetTime(l.clock.Now().Add(l.takes))
 	return l.err
+}
+
+func (l *lock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	return &resourcelock.LeaderElectionRecord{HolderIdentity: l.holder}, nil, l.answer()
 }
 
 func (l *lock) Create(context.Context, resourcelock.LeaderElectionRecord) error { return l.answer() }
@@ -56,6 +62,21 @@ func TestTheAgeOfTheLease(t *testing.T) {
 			k.err, k.takes = errors.New("conflict"), time.Second
 			renew(l)
 		}, false},
+		{"one that another holds, since it was deleted by hand, is not ours", func(l *lease, k *lock) {
+			renew(l)
+			k.holder = "another"
+			_, _, _ = l.Get(context.Background())
+		}, false},
+		{"one that is read as ours is as fresh as before", func(l *lease, k *lock) {
+			renew(l)
+			k.holder = "us"
+			_, _, _ = l.Get(context.Background())
+		}, true},
+		{"one that could not be read says nothing", func(l *lease, k *lock) {
+			renew(l)
+			k.holder, k.err = "another", errors.New("no route to host")
+			_, _, _ = l.Get(context.Background())
+		}, true},
 		{"one that was given back is held no more", func(l *lease, _ *lock) {
 			renew(l)
 			_ = l.Update(context.Background(), released)
