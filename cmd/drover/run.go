@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"runtime"
 
 	corev1 "k8s.io/api/core/v1"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
@@ -26,6 +27,10 @@ import (
 
 // run serves until ctx ends.
 func run(ctx context.Context, o *options, credentials openstack.Credentials) error {
+	if o.pprofAddress == "" {
+		// Nobody can ask for a profile of the heap, so none is kept.
+		runtime.MemProfileRate = 0
+	}
 	config, err := clusterConfig(o.kubeconfig)
 	if err != nil {
 		return err

@@ -1,18 +1,21 @@
 package bootstrap
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"sync"
+)
 
 // cloudConfig is a cloud-init document: the modules of it that are used.
 type cloudConfig struct {
-	Hostname          string      `json:"hostname"`
-	ManageEtcHosts    string      `json:"manage_etc_hosts"`
-	SSHAuthorizedKeys []string    `json:"ssh_authorized_keys,omitempty"`
-	PackageUpdate     bool        `json:"package_update,omitempty"`
-	PackageUpgrade    bool        `json:"package_upgrade,omitempty"`
-	RebootIfRequired  bool        `json:"package_reboot_if_required,omitempty"`
-	Apt               *aptConfig  `json:"apt,omitempty"`
-	WriteFiles        []writeFile `json:"write_files"`
-	RunCmd            [][]string  `json:"runcmd"`
+	Hostname          string     `json:"hostname"`
+	ManageEtcHosts    string     `json:"manage_etc_hosts"`
+	SSHAuthorizedKeys []string   `json:"ssh_authorized_keys,omitempty"`
+	PackageUpdate     bool       `json:"package_update,omitempty"`
+	PackageUpgrade    bool       `json:"package_upgrade,omitempty"`
+	RebootIfRequired  bool       `json:"package_reboot_if_required,omitempty"`
+	Apt               *aptConfig `json:"apt,omitempty"`
+	RunCmd            [][]string `json:"runcmd"`
 }
 
 // aptConfig is how packages are fetched, by cloud-init itself and afterwards.
@@ -42,11 +45,12 @@ func (in *Input) cloudConfig(d *document) ([]byte, error) {
 	}
 	enable := []string{"systemctl", "enable"}
 	start := []string{"systemctl", "start", "--no-block"}
+	var written []writeFile
 	for _, f := range d.files {
-		c.WriteFiles = append(c.WriteFiles, writeFile{f.path, fmt.Sprintf("%04o", f.mode), f.content})
+		written = append(written, writeFile{f.path, fmt.Sprintf("%04o", f.mode), f.content})
 	}
 	for _, u := range d.units {
-		c.WriteFiles = append(c.WriteFiles, writeFile{"/etc/systemd/system/" + u.name, "0644", u.content})
+		written = append(written, writeFile{"/etc/systemd/system/" + u.name, "0644", u.content})
 		enable, start = append(enable, u.name), append(start, u.name)
 	}
 	// Not to be waited for: the setup may take minutes, and cloud-init has other things to do.
@@ -55,5 +59,36 @@ func (in *Input) cloudConfig(d *document) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing cloud-config: %w", err)
 	}
-	return append([]byte("#cloud-config\n"), body...), nil
+	out := slices.Concat([]byte("#cloud-config\n"), body, []byte("write_files:\n"))
+	for _, f := range written {
+		entry, err := f.entry()
+		if err != nil {
+			return nil, fmt.Errorf("writing file %s into cloud-config: %w", f.Path, err)
+		}
+		out = append(out, entry...)
+	}
+	return out, nil
+}
+
+// entries are those of write_files that are the same for every Machine, by file.
+var entries sync.Map
+
+// entry is the file as one of the list write_files, in YAML. Those built in, which are most of a document, are written
+// once.
+func (f writeFile) entry() ([]byte, error) {
+	if known, _ := entries.Load(f); known != nil {
+		entry, _ := known.([]byte)
+		return entry, nil
+	}
+	entry, err := toYAML([]writeFile{f})
+	if err == nil && isBuiltin(f.Path) {
+		entries.Store(f, entry)
+	}
+	return entry, err
+}
+
+// isBuiltin tells whether what stands at a path comes with this program.
+func isBuiltin(path string) bool {
+	return slices.ContainsFunc(builtin, func(f file) bool { return f.path == path }) ||
+		slices.ContainsFunc(builtinUnits, func(name string) bool { return path == "/etc/systemd/system/"+name })
 }

@@ -71,7 +71,7 @@ func (in *Input) document() (*document, error) {
 		return nil, err
 	}
 	d.files = slices.Concat(d.files, in.machineFiles(), site)
-	for _, name := range []string{"drover-setup.service", "kubelet.service"} {
+	for _, name := range builtinUnits {
 		content, err := static.ReadFile("files/" + name)
 		if err != nil {
 			return nil, fmt.Errorf("reading the built-in unit %s: %w", name, err)
@@ -88,6 +88,9 @@ var builtin = []file{
 	{"/opt/drover/containerd.service", 0o644, "containerd.service"},
 	{pathSetup, 0o755, "setup.sh"},
 }
+
+// builtinUnits are those that every operating system starts.
+var builtinUnits = []string{"drover-setup.service", "kubelet.service"}
 
 func (d *document) add(list []file) error {
 	for _, f := range list {

@@ -137,8 +137,12 @@ func (p *plant) deployment(n int) *v1alpha1.MachineDeployment {
 	return d
 }
 
-// usable counts nodes that bear a Machine's mark and no startup taint any more.
+// usable counts nodes that bear a Machine's mark and no startup taint any more. While servers are missing it does not look
+// at the API server, whose time is what is measured.
 func (p *plant) usable() (n int) {
+	if len(p.cloud.Servers()) < *scale {
+		return 0
+	}
 	var nodes corev1.NodeList
 	p.must(p.client.List(p.Context(), &nodes, client.HasLabels{v1alpha1.LabelOwnedBy}))
 	for i := range nodes.Items {

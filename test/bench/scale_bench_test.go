@@ -21,7 +21,7 @@ const (
 	// patience bounds each part.
 	patience = 5 * time.Minute
 	// look is how often the outcome is looked for.
-	look = 200 * time.Millisecond
+	look = 500 * time.Millisecond
 	// restTime is how long drover is watched at rest.
 	restTime = time.Minute
 	droverID = "drover-under-test"
