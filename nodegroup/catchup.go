@@ -24,8 +24,9 @@ const (
 
 // catchUp is the state of reading what other replicas may have written.
 type catchUp struct {
-	// turn is held by whoever reads.
-	turn chan struct{}
+	// turn is held by whoever reads. moved is what the last reading gave; whoever holds the turn may look at it.
+	turn  chan struct{}
+	moved map[string]bool
 	// served is when a Refresh or a change was last asked for, in nanoseconds.
 	served atomic.Int64
 	// begun counts the readings, read is the number of the last that succeeded.
@@ -71,8 +72,8 @@ func (g *Groups) catchUpNow(ctx context.Context) (map[string]bool, error) {
 	}
 	defer func() { <-g.catching.turn }()
 	if g.catching.read.Load() > asked {
-		// Somebody has read since, who began after we asked.
-		return nil, nil
+		// Somebody has read since, who began after we asked: what was told before holds for us too.
+		return g.catching.moved, nil
 	}
 	number := g.catching.begun.Add(1)
 	objects, err := g.listLive(ctx)
@@ -82,7 +83,8 @@ func (g *Groups) catchUpNow(ctx context.Context) (map[string]bool, error) {
 	g.catching.read.Store(number)
 	g.catching.served.Store(g.clock.Now().UnixNano())
 	g.contact.made(g.clock.Now())
-	return g.adoptNewer(ctx, objects), nil
+	g.catching.moved = g.adoptNewer(ctx, objects)
+	return g.catching.moved, nil
 }
 
 // listLive reads the objects that groups are sized by from the API server. Without a resourceVersion the answer is not

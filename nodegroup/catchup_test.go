@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -78,6 +79,27 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 		wantKind(t, second.groups.IncreaseSize(t.Context(), p.id(), 1), "")
 		first.catchUp()
 		first.expect(p, 6)
+	})
+	t.Run("CA-C62 of two orders that come at once neither is written, on different groups", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			p, other := w.pool("a", 3, 0, 10), w.pool("b", 3, 0, 10)
+			first, second := pair(t, w)
+			for _, pool := range []*pool{p, other} {
+				wantKind(t, first.groups.IncreaseSize(t.Context(), pool.id(), 2), "")
+			}
+			// Both wait for the reading, and one of them makes it.
+			second.groups.catching.turn <- struct{}{}
+			var calls sync.WaitGroup
+			for _, pool := range []*pool{p, other} {
+				calls.Go(func() { wantKind(t, second.groups.IncreaseSize(t.Context(), pool.id(), 2), Unavailable) })
+			}
+			synctest.Wait()
+			<-second.groups.catching.turn
+			calls.Wait()
+			first.expect(p, 5)
+			first.expect(other, 5)
+		})
 	})
 	t.Run("CA-C67 CA-C76 a removal is known, and named again it changes nothing", func(t *testing.T) {
 		p, first, second := grown(t)
