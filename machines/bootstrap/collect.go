@@ -60,6 +60,7 @@ func (s *Source) Collect(ctx context.Context) (int, error) {
 		left, err := s.leftOver(ctx, token)
 		if err == nil && left {
 			err = client.IgnoreNotFound(s.Tokens.Client.Delete(ctx, token, client.Preconditions{UID: &token.UID}))
+			s.Tokens.forget(types.UID(token.Labels[v1alpha1.LabelTokenMachine]))
 			deleted++
 		}
 		if err != nil {
