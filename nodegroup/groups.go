@@ -89,7 +89,7 @@ type Groups struct {
 	own   map[string]written
 	// guarded are the ids of groups that are kept from growing, with the time when that ends.
 	guarded map[string]*guard
-	// advised holds what people were last told about an object.
+	// advised holds what people were last told about an object. Only follow looks at it.
 	advised map[types.UID]map[advice]bool
 }
 

@@ -31,7 +31,8 @@ func (g *Groups) settled(events []event) []event {
 		if ok && !e.gone && newer(own.object, e.object) {
 			continue
 		}
-		if ok && own.object.GetUID() == e.object.GetUID() {
+		// After a watch has begun anew, another object that has the name now takes the place of the earlier one in one event.
+		if ok && (own.object.GetUID() == e.object.GetUID() || later(e.object, own.object)) {
 			delete(g.own, owner.id)
 		}
 		kept = append(kept, e)

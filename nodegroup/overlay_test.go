@@ -57,4 +57,15 @@ func TestWhatComesBackLaterThanTheWatch(t *testing.T) {
 		b.clock.Step(time.Second)
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
+	t.Run("CA-C13 a write whose object was deleted and made anew while the watch was away is no sign of a watch that is late", func(t *testing.T) {
+		b, _, answer := begin(t)
+		b.groups.adopt(answer)
+		another := answer.DeepCopy()
+		another.UID, another.ResourceVersion = types.UID("another"), "1002"
+		b.groups.inbox.put(event{object: another})
+		wantKind(t, b.groups.renew(false), "")
+		b.clock.Step(staleAfter)
+		b.groups.probeOnce(t.Context())
+		wantKind(t, b.groups.Refresh(t.Context()), "")
+	})
 }
