@@ -1,0 +1,51 @@
+package set
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// leaseFor is fresh for so many looks.
+type leaseFor int
+
+func (l *leaseFor) Fresh(time.Time) bool {
+	*l--
+	return *l >= 0
+}
+
+// Design §3: a leader looks at its lease's age before each create.
+func TestUnderAnOldLeaseASetMakesNothing(t *testing.T) {
+	t.Run("a pass is put off", func(t *testing.T) {
+		r, calls := withClient(t, func(int) error { return nil })
+		r.options.Lease = new(leaseFor)
+		set := testSet(3)
+		if err := r.client.Create(t.Context(), set); err != nil {
+			t.Fatal(err)
+		}
+		*calls = 0
+		result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)})
+		if err != nil || *calls != 0 || result.RequeueAfter != retryLease {
+			t.Errorf("%d calls, %+v, %v; want none, and another look after %v", *calls, result, err, retryLease)
+		}
+	})
+	t.Run("in the middle of a pass the rest is left", func(t *testing.T) {
+		r, calls := withClient(t, func(int) error { return nil })
+		r.options.Lease = new(leaseFor(1))
+		if err := r.createMachines(t.Context(), testSet(100), 100); !errors.Is(err, errLeaseOld) || *calls != 1 {
+			t.Errorf("%d calls, %v; want one, and that the lease is old", *calls, err)
+		}
+		if n, _ := r.pending.of(testSet(100)); n != 1 {
+			t.Errorf("%d count as made, one was", n)
+		}
+	})
+	t.Run("without a lease it is always fresh", func(t *testing.T) {
+		r, calls := withClient(t, func(int) error { return nil })
+		if err := r.createMachines(t.Context(), testSet(2), 2); err != nil || *calls != 2 {
+			t.Errorf("%d calls, %v", *calls, err)
+		}
+	})
+}
