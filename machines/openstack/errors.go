@@ -102,7 +102,7 @@ func classify(c call, err error, secrets []string) error {
 		return nil
 	}
 	var known *fault.Error
-	if errors.As(err, &known) {
+	if errors.As(renewing(err), &known) {
 		e := *known
 		e.Message, e.Err = fault.Line(hide(fmt.Sprintf("%s: %s", c.doing, known.Message), secrets)), err
 		return &e
@@ -123,6 +123,15 @@ func classify(c call, err error, secrets []string) error {
 	e.Message = fault.Line(hide(e.Message, secrets))
 	e.Err = err
 	return e
+}
+
+// renewing gives why a token could not be renewed when that is what failed, else the error itself.
+func renewing(err error) error {
+	var again *gophercloud.ErrUnableToReauthenticate
+	if errors.As(err, &again) {
+		return again.ErrReauth
+	}
+	return err
 }
 
 // refused finds the answer in an error of the client library, also behind its reauthentication errors.
@@ -200,8 +209,13 @@ func hide(text string, secrets []string) string {
 	return text
 }
 
-// unknownOutcome tells whether a create that failed like this may have made the thing all the same.
+// unknownOutcome tells whether a create that failed like this may have made the thing all the same. One whose token was
+// refused, and could not be renewed, has made nothing.
 func unknownOutcome(err error) bool {
+	var again *gophercloud.ErrUnableToReauthenticate
+	if errors.As(err, &again) {
+		return false
+	}
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {
 		return false

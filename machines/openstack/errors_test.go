@@ -146,3 +146,26 @@ func TestAPoolWithoutAnAddressIsNotANetworkWithoutOne(t *testing.T) {
 		t.Errorf("got %+v", e)
 	}
 }
+
+func TestACreateWhoseTokenWasRefusedHasMadeNothing(t *testing.T) {
+	busy := fault.New(fault.RateLimited, fault.CodeRateLimited, "the identity service is busy")
+	busy.RetryAfter = time.Second
+	for _, tt := range []struct {
+		name  string
+		cause error
+		class fault.Class
+	}{
+		{"the line before the identity service was long", &url.Error{Op: "Post", URL: "http://cloud/v3/auth/tokens", Err: busy}, fault.RateLimited},
+		{"the identity service did not answer", &url.Error{Op: "Post", URL: "http://cloud/v3/auth/tokens", Err: context.DeadlineExceeded}, fault.Transient},
+		{"it is not there", gophercloud.ErrUnexpectedResponseCode{URL: "http://cloud/v3/auth/tokens", Actual: http.StatusServiceUnavailable}, fault.Transient},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := classify(call{service: computeService, doing: "creating server a"}, &gophercloud.ErrUnableToReauthenticate{
+				ErrOriginal: gophercloud.ErrUnexpectedResponseCode{Actual: http.StatusUnauthorized}, ErrReauth: tt.cause,
+			}, nil)
+			if !fault.Is(err, tt.class) || unknownOutcome(err) {
+				t.Errorf("got %v of class %s; may it be there: %v", err, fault.Of(err).Class, unknownOutcome(err))
+			}
+		})
+	}
+}
