@@ -153,6 +153,18 @@ func TestADyingMachineThatIsNamedTakesNoOtherAlong(t *testing.T) {
 			}
 		})
 	}
+	t.Run("CA-C88 one that is too many anyway, before its set has let it go", func(t *testing.T) {
+		w, _ := whileOneDies("there")
+		w.scale(1)
+		w.plan()
+		goes, stays := w.machines[1], w.machines[2]
+		w.remove(goes)
+		w.scale(1)
+		w.settle(&strings.Builder{})
+		if w.sizes() != "[A=1 B=0]" || !w.deleted[goes.Name] || w.deleted[stays.Name] {
+			t.Errorf("the sizes are %s; sets have deleted %v, and %s should stay", w.sizes(), w.deleted, stays.Name)
+		}
+	})
 	t.Run("CA-C68 before its set has made another one none is made", func(t *testing.T) {
 		w := settled(shape{3, "1", "0"})
 		w.delete(w.machines[0])

@@ -14,9 +14,13 @@ const removalAge = 15 * time.Minute
 
 // shareRemovals hands each set its part of the deployment's list: a listed Machine goes onto its set's own list, and
 // the set's size goes down by it. An entry that the set bears already was counted in the write that brought it there.
+//
+// One that somebody has deleted before, or that was too many, does not count in the size any more. Then the size goes down
+// by what is to be made yet, and never below the Machines that live: no other goes for it (CA-C68).
+//
 // It returns by how much the sizes went down.
 func (w *work) shareRemovals() int32 {
-	var unseen int32
+	var lowered int32
 	if len(w.d.Spec.Removals) == 0 {
 		return 0
 	}
@@ -28,32 +32,16 @@ func (w *work) shareRemovals() int32 {
 				removals = append(removals, r)
 			}
 		}
-		share := s.costOf(removals[len(s.removals):])
-		unseen += share
-		s.removals = removals
-		w.resize(s, max(0, s.size-share), fmt.Sprintf("%d of its Machines are to be removed", share))
-	}
-	return unseen
-}
-
-// costOf is by how much the set's size goes down when Machines of it are listed. One that somebody has deleted before does
-// not count in the size any more: it costs what is to be made in its place, and never a Machine that lives (CA-C68).
-func (s *setWork) costOf(listed []v1alpha1.Removal) int32 {
-	if len(listed) == 0 {
-		return 0
-	}
-	uids := uidsOf(listed)
-	var working, dying int32
-	for _, m := range s.machines {
-		switch {
-		case !uids[m.UID]:
-		case m.DeletionTimestamp.IsZero():
-			working++
-		default:
-			dying++
+		share := int32(len(removals) - len(s.removals))
+		if share == 0 {
+			continue
 		}
+		s.removals = removals
+		size := max(0, s.size-share, min(s.size, int32(len(s.living))))
+		lowered += s.size - size
+		w.resize(s, size, fmt.Sprintf("%d of its Machines are to be removed", share))
 	}
-	return working + min(dying, max(0, s.size-working-int32(len(s.living))))
+	return lowered
 }
 
 func (s *setWork) uids() map[types.UID]bool {
