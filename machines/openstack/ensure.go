@@ -215,7 +215,10 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 	p.inventory.merge(*made, p.clock.Now())
 	p.mu.Unlock()
 	p.kick()
-	return i.facts(p).Server, nil
+	if s := i.facts(p).Server; s != nil {
+		return s, nil
+	}
+	return nil, fault.New(fault.NotFound, fault.CodeResourceNotFound, "server %s was deleted before the answer to its order came", made.ID)
 }
 
 // portIDs gives the ports in the order of their networks.

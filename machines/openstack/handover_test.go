@@ -306,3 +306,50 @@ func TestAnAddressThatArrivesLateIsFound(t *testing.T) {
 	}
 	b.once(t)
 }
+
+// slowReply holds the answer to the first order for a server back until it is let go.
+type slowReply struct{ done, let chan struct{} }
+
+func (r *slowReply) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/servers") {
+		close(r.done)
+		<-r.let
+	}
+	return resp, err
+}
+
+func TestAServerThatIsDeletedBeforeTheAnswerToItsOrderComes(t *testing.T) {
+	b := newBench(t)
+	road := &slowReply{done: make(chan struct{}), let: make(chan struct{})}
+	b.options.HTTP = road
+	b.restart()
+	m := newMachine(t, "a", seedFields())
+	i := b.synced(m)
+	if err := i.EnsurePorts(b.ctx); err != nil {
+		t.Fatal(err)
+	}
+	type answer struct {
+		server *cloud.Server
+		err    error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		s, err := i.EnsureServer(b.ctx, nil)
+		answers <- answer{s, err}
+	}()
+	<-road.done
+	id := b.sim.Leftovers().Servers[0]
+	b.raw(computeService, "DELETE", "servers/"+id, nil, nil)
+	p := b.connectionOf(m.UID).attached()
+	b.eventually("its end is known", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		k := p.inventory.servers[id]
+		return k != nil && k.gone
+	})
+	close(road.let)
+	if got := <-answers; got.server == nil && got.err == nil {
+		t.Error("there is neither a server nor an error")
+	}
+}
