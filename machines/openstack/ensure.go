@@ -218,7 +218,7 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 	if s := i.facts(p).Server; s != nil {
 		return s, nil
 	}
-	return nil, fault.New(fault.NotFound, fault.CodeResourceNotFound, "server %s was deleted before the answer to its order came", made.ID)
+	return nil, fault.New(fault.Transient, fault.CodeUnsettled, "server %s was deleted before the answer to its order came", made.ID)
 }
 
 // portIDs gives the ports in the order of their networks.

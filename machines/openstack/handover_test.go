@@ -349,7 +349,7 @@ func TestAServerThatIsDeletedBeforeTheAnswerToItsOrderComes(t *testing.T) {
 		return k != nil && k.gone
 	})
 	close(road.let)
-	if got := <-answers; got.server == nil && got.err == nil {
-		t.Error("there is neither a server nor an error")
+	if got := <-answers; got.server != nil || !fault.Is(got.err, fault.Transient) {
+		t.Errorf("got %+v and %v, want an error that keeps back nobody else of the group", got.server, got.err)
 	}
 }
