@@ -163,6 +163,10 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 		wait = soonest(wait, ceilingAgain)
 	}
 	acted := r.act(ctx, set, next)
+	if errors.Is(acted, errLeaseOld) {
+		// Who leads now says how things are with the set.
+		return ctrl.Result{RequeueAfter: retryLease}, nil
+	}
 	status := seen.status(selector)
 	if failed := errors.Join(acted, ceilinged); failed != nil {
 		reason := reasonCreate

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -30,6 +31,24 @@ func TestUnderAnOldLeaseASetMakesNothing(t *testing.T) {
 		result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)})
 		if err != nil || *calls != 0 || result.RequeueAfter != retryLease {
 			t.Errorf("%d calls, %+v, %v; want none, and another look after %v", *calls, result, err, retryLease)
+		}
+	})
+	t.Run("that a pass ended in the middle is not written on the set", func(t *testing.T) {
+		r, calls := withClient(t, func(int) error { return nil })
+		lease := leaseFor(2)
+		r.options.Lease = &lease
+		set := testSet(3)
+		set.Finalizers = []string{metav1.FinalizerDeleteDependents}
+		if err := r.client.Create(t.Context(), set); err != nil {
+			t.Fatal(err)
+		}
+		*calls = 0
+		result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)})
+		if err != nil || *calls != 1 || result.RequeueAfter != retryLease {
+			t.Errorf("%d calls, %+v, %v; want one, and another look after %v", *calls, result, err, retryLease)
+		}
+		if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil || set.Status.ErrorReason != nil {
+			t.Errorf("the set says %v, %v", set.Status.ErrorReason, err)
 		}
 	})
 	t.Run("in the middle of a pass the rest is left", func(t *testing.T) {
