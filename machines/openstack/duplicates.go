@@ -39,7 +39,8 @@ func (p *project) duplicates() []string {
 		}
 		i, known := p.registry.get(uid)
 		named := p.inventory.servers[i.serverID]
-		if !known || i.leaving || named == nil || named.gone || named.missing || named.Status != statusActive {
+		// Of a Machine that names a server which is not marked as its own, nothing is a duplicate.
+		if !known || i.leaving || !all[i.serverID] || named == nil || named.gone || named.missing || named.Status != statusActive {
 			continue
 		}
 		for id := range all {

@@ -305,6 +305,24 @@ func TestADuplicateGoesAndTheNamedOneStays(t *testing.T) {
 			t.Errorf("the named one is there: %v, a stranger's: %v", there(s.ID), there(stranger))
 		}
 	})
+	t.Run("MCM-40 and none goes of a Machine that names another one's server", func(t *testing.T) {
+		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
+		m, other := newMachine(t, "a", seedFields()), newMachine(t, "b", seedFields())
+		_, own := b.active(m)
+		_, others := b.active(other)
+		other.Spec.ProviderID = ptr.To(others.ProviderID)
+		b.instance(other)
+		second := b.left(m, b.plan(m))
+		b.raw(computeService, "POST", "servers/"+second+"/metadata", map[string]any{"metadata": map[string]string{metadataClusterID: testCluster}}, nil)
+		m.Spec.ProviderID = ptr.To(others.ProviderID)
+		b.instance(m)
+		b.pass(20 * time.Minute)
+		for _, id := range []string{own.ID, second, others.ID} {
+			if _, ok := b.sim.Server(id); !ok {
+				t.Errorf("server %s is gone", id)
+			}
+		}
+	})
 }
 
 func TestAPortThatAListOmitsIsNotMadeTwice(t *testing.T) {
