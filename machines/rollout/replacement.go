@@ -43,12 +43,17 @@ func (w *work) replacementNodes() []string {
 // surge before.
 func nearest(free []*v1alpha1.Machine, gone *v1alpha1.Machine, early time.Duration) int {
 	at := gone.DeletionTimestamp.Time
-	after, _ := slices.BinarySearchFunc(free, at, func(m *v1alpha1.Machine, t time.Time) int { return m.CreationTimestamp.Compare(t) })
+	later, _ := slices.BinarySearchFunc(free, at, func(m *v1alpha1.Machine, t time.Time) int { return m.CreationTimestamp.Compare(t) })
 	best := -1
+	// Times are whole seconds: one that was made with the Machine that goes was not made for it.
+	after := later
+	for after < len(free) && !free[after].CreationTimestamp.After(gone.CreationTimestamp.Time) {
+		after++
+	}
 	if after < len(free) {
 		best = after
 	}
-	for before := after - 1; before >= 0; before-- {
+	for before := later - 1; before >= 0; before-- {
 		m := free[before]
 		ahead := at.Sub(m.CreationTimestamp.Time)
 		if ahead > early || !m.CreationTimestamp.After(gone.CreationTimestamp.Time) {

@@ -62,6 +62,7 @@ func TestNodesThatReplaceOneThatStillDrains(t *testing.T) {
 		{name: "none of its own set that was there before it went", ages: []int{20, 19, 18}, deleted: map[int]int{0: 10}, listed: -1},
 		{name: "the surge's, not one of its own set that is nearer", ages: []int{20, 12, 14}, deleted: map[int]int{0: 10, 1: 9}, old: []int{0, 1}, listed: -1, want: []int{2}},
 		{name: "none that is as old as itself", ages: []int{100, 100, 90}, deleted: map[int]int{0: 10}, listed: -1},
+		{name: "not its peer, when all is done within a second", ages: []int{10, 10, 9}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
 		{name: "none for one that was taken away by name", ages: []int{100, 9}, deleted: map[int]int{0: 10}, listed: 0},
 		{name: "one for each", ages: []int{100, 100, 9, 8, 1}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2, 3}},
 		{name: "no more than there are", ages: []int{100, 100, 9}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2}},
