@@ -16,5 +16,6 @@ func (r *Reconciler) leaseOld() bool { return r.Lease != nil && !r.Lease.Fresh(r
 // how things are with it, and would say so again at once, and so on.
 func (r *Reconciler) standsBack(ctx context.Context, p *pass) {
 	p.soonest(retryLease)
-	ctrl.LoggerFrom(ctx).Info("Nothing is done: the lease was not renewed in time")
+	// The election says it once; of each Machine it would be a line a second.
+	ctrl.LoggerFrom(ctx).V(1).Info("Nothing is done: the lease was not renewed in time")
 }

@@ -15,6 +15,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	sim "github.com/drover-project/drover/test/openstack"
@@ -167,19 +168,8 @@ func TestAnOrderThatArrivesAfterTheSuccessorBegan(t *testing.T) {
 	} {
 		t.Run("MCM-109 "+tt.name, func(t *testing.T) {
 			b := newBench(t)
-			road := &slowRoad{next: http.DefaultTransport, what: "/servers", sent: make(chan struct{}), let: make(chan struct{}), arrived: make(chan int, 1)}
-			b.options.HTTP = road
-			b.restart()
 			m := newMachine(t, "a", seedFields())
-			predecessor := b.synced(m)
-			if err := predecessor.EnsurePorts(b.ctx); err != nil {
-				t.Fatal(err)
-			}
-			// Whatever it is told, nobody is there any more to hear it.
-			go func() { _, _ = predecessor.EnsureServer(b.ctx, nil) }()
-			<-road.sent
-			t.Cleanup(b.stop)
-			b.options.HTTP = nil
+			road := b.leftOnItsWay(m)
 			b.start()
 			i := b.synced(m)
 			code := 0
@@ -206,22 +196,31 @@ func TestAnOrderThatArrivesAfterTheSuccessorBegan(t *testing.T) {
 	}
 }
 
+// leftOnItsWay lets a predecessor order the Machine's server and die; the order arrives when the road lets it. The
+// successor is still to be started.
+func (b *bench) leftOnItsWay(m *v1alpha1.Machine) *slowRoad {
+	b.t.Helper()
+	road := &slowRoad{next: http.DefaultTransport, what: "/servers", sent: make(chan struct{}), let: make(chan struct{}), arrived: make(chan int, 1)}
+	b.options.HTTP = road
+	b.restart()
+	predecessor := b.synced(m)
+	if err := predecessor.EnsurePorts(b.ctx); err != nil {
+		b.t.Fatal(err)
+	}
+	// Whatever it is told, nobody is there any more to hear it.
+	go func() { _, _ = predecessor.EnsureServer(b.ctx, nil) }()
+	<-road.sent
+	b.t.Cleanup(b.stop)
+	b.options.HTTP = nil
+	return road
+}
+
 // Ports were listed at once, and the servers only when the cloud could do so again: ports that were read so early say
 // nothing about what was on its way.
 func TestPortsThatWereReadTooEarlyAreReadAgain(t *testing.T) {
 	b := newBench(t)
-	road := &slowRoad{next: http.DefaultTransport, what: "/servers", sent: make(chan struct{}), let: make(chan struct{}), arrived: make(chan int, 1)}
-	b.options.HTTP = road
-	b.restart()
 	m := newMachine(t, "a", seedFields())
-	predecessor := b.synced(m)
-	if err := predecessor.EnsurePorts(b.ctx); err != nil {
-		t.Fatal(err)
-	}
-	go func() { _, _ = predecessor.EnsureServer(b.ctx, nil) }()
-	<-road.sent
-	t.Cleanup(b.stop)
-	b.options.HTTP = nil
+	road := b.leftOnItsWay(m)
 	b.sim.SetListLag(time.Hour)
 	b.sim.Inject(sim.Fault{Call: "GET /servers/detail", Status: 503, Times: 4})
 	b.sim.ForgetCalls()
