@@ -144,15 +144,22 @@ func (p *pair) wrote(user string, from, to time.Time) (writes []string) {
 	return writes
 }
 
-func TestALeaderThatStandsStillInTheMiddleOfIt(t *testing.T) {
-	t.Parallel()
-	const n = 60
-	p := newPair(t)
+// midway starts two replicas and gives the one that leads, in the middle of making servers for n Machines.
+func (p *pair) midway(n int) *exec.Cmd {
+	p.Helper()
 	first := p.replica("first")
 	p.until("the first one leads", func() bool { return p.lease().Spec.HolderIdentity != nil })
 	p.replica("second")
 	p.machines(n)
 	p.until("it has made some servers", func() bool { return p.accepted("POST /servers") >= 3 })
+	return first
+}
+
+func TestALeaderThatStandsStillInTheMiddleOfIt(t *testing.T) {
+	t.Parallel()
+	const n = 60
+	p := newPair(t)
+	first := p.midway(n)
 	must(t, first.Process.Signal(syscall.SIGSTOP))
 	stopped := time.Now()
 	p.until("its lease is too old to make anything", func() bool { return time.Since(stopped) > leaseFresh })
@@ -209,11 +216,7 @@ func TestALeaderThatIsStoppedInTheMiddleOfIt(t *testing.T) {
 	t.Parallel()
 	const n = 12
 	p := newPair(t)
-	first := p.replica("first")
-	p.until("the first one leads", func() bool { return p.lease().Spec.HolderIdentity != nil })
-	p.replica("second")
-	p.machines(n)
-	p.until("it has made some servers", func() bool { return p.accepted("POST /servers") >= 3 })
+	first := p.midway(n)
 	must(t, first.Process.Signal(syscall.SIGTERM))
 	must(t, first.Wait())
 	p.until("every Machine has its server", func() bool { return p.recorded() == n })
