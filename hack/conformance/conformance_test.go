@@ -23,6 +23,8 @@ func TestItemsAreFoundInNames(t *testing.T) {
 		"MCM-7 does not hold, 8 does":              "MCM-7",
 		"CA-C56, 3 of them":                        "CA-C56",
 		"CAPI-18, MCM-36 and MC-43 a crash":        "CAPI-18 MCM-36 MC-43",
+		"keeps the startup taint (F-47, F-48)":     "F-47 F-48",
+		"reads UTF-8":                              "",
 		"neither MCA-1 nor MC-x nor MC-1st nor C1": "",
 	} {
 		t.Run(text, func(t *testing.T) {
@@ -39,6 +41,8 @@ func TestItemsAreFoundInNamesOfFunctions(t *testing.T) {
 		"TestCA_C5_MC_12":          "CA-C05 MC-12",
 		"TestMCM22aAvailable":      "MCM-22a",
 		"TestCAPI18":               "CAPI-18",
+		"TestStartupTaint_F47":     "F-47",
+		"TestF47":                  "",
 		"TestTheMC":                "",
 		"TestSHA256OfTheMC2bucket": "",
 	} {
@@ -103,7 +107,7 @@ func TestEveryBadLineOfTheItemsIsNamed(t *testing.T) {
 		t.Fatal("nothing is wrong")
 	}
 	for _, want := range []string{
-		"line 3: 2 columns", "line 4: MC-1 is there twice", `line 5: "MC-03" is no id`, "line 6: MC-4 is ruled without a reason",
+		"line 3: 2 columns", "line 4: MC-1 is there twice", `line 5: "MC-03" is not an id`, "line 6: MC-4 is ruled without a reason",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error lacks %q:\n%v", want, err)
@@ -188,7 +192,7 @@ func TestTheListsAreWhole(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff(map[string]int{"CA-C": 115, "MC-": 80, "MCM-": 115, "CAPI-": 60}, count); diff != "" {
+	if diff := cmp.Diff(map[string]int{"CA-C": 115, "MC-": 80, "MCM-": 115, "CAPI-": 60, "F-": 58}, count); diff != "" {
 		t.Error(diff)
 	}
 }

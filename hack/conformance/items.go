@@ -54,7 +54,7 @@ func parseItem(fields []string) (item, error) {
 		it.note = fields[3]
 	}
 	if ids := mentions(it.id); len(ids) != 1 || ids[0] != it.id {
-		return item{}, fmt.Errorf("%q is no id such as CA-C01, MC-2, MCM-22a or CAPI-3", it.id)
+		return item{}, fmt.Errorf("%q is not an id such as CA-C01, MC-2, MCM-22a, CAPI-3 or F-47", it.id)
 	}
 	if (it.place == ruled || it.place == notApplicable) && it.note == "" {
 		return item{}, fmt.Errorf("%s is %s without a reason in the fourth column", it.id, it.place)

@@ -8,14 +8,14 @@ import (
 )
 
 var (
-	// first is an item with its list's prefix: CA-C56, MC-2, MCM-22a, CAPI-18.
-	first = regexp.MustCompile(`\b(CA-C|MCM-|MC-|CAPI-)(\d+)([ab]?)\b`)
+	// first matches an item with its list's prefix: CA-C56, MC-2, MCM-22a, CAPI-18, F-47.
+	first = regexp.MustCompile(`\b(CA-C|MCM-|MC-|CAPI-|F-)(\d+)([ab]?)\b`)
 	// further continues it: a comma or "and" and one more item of the same
 	// list, or dots and the end of a range; the prefix may be left out, of
 	// CA-C all but the C.
-	further = regexp.MustCompile(`^(\s*(?:,|and)\s*|\s*(?:…|\.{2,3}|–)\s*)(CA-C|C|MCM-|MC-|CAPI-)?(\d+)([ab]?)\b`)
-	// identifier is an item in a Go name, where no dash may stand: CAC56, MC_2.
-	identifier = regexp.MustCompile(`(CA_?C|MCM|MC|CAPI)_?(\d+)([ab]?)(?:_|[A-Z]|$)`)
+	further = regexp.MustCompile(`^(\s*(?:,|and)\s*|\s*(?:…|\.{2,3}|–)\s*)(CA-C|C|MCM-|MC-|CAPI-|F-)?(\d+)([ab]?)\b`)
+	// identifier matches an item in a Go name, where no dash may stand: CAC56, MC_2, and _F47, which needs the underscore.
+	identifier = regexp.MustCompile(`(CA_?C|MCM|MC|CAPI|_F)_?(\d+)([ab]?)(?:_|[A-Z]|$)`)
 )
 
 // maxRange bounds what a typing error in a range may do.
@@ -55,7 +55,7 @@ func mentions(text string) []string {
 func nameMentions(name string) []string {
 	var ids []string
 	for _, match := range identifier.FindAllStringSubmatch(name, -1) {
-		prefix := map[string]string{"MCM": "MCM-", "MC": "MC-", "CAPI": "CAPI-"}[match[1]]
+		prefix := map[string]string{"MCM": "MCM-", "MC": "MC-", "CAPI": "CAPI-", "_F": "F-"}[match[1]]
 		if prefix == "" {
 			prefix = "CA-C"
 		}

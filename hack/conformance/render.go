@@ -12,6 +12,7 @@ var lists = []struct{ prefix, title string }{
 	{"MC-", "What machine-controller does, kept or bettered"},
 	{"MCM-", "What Gardener's machine-controller-manager does"},
 	{"CAPI-", "What Cluster API, its OpenStack provider and Karpenter do"},
+	{"F-", "Faults that drover had, and must not have again"},
 }
 
 // The columns of the count.
@@ -27,7 +28,8 @@ const introduction = `<!-- Written by go run ./hack/conformance from docs/confor
 
 # Conformance
 
-drover is held to four checklists of what the programs around it expect, and of what its predecessors do well or badly.
+drover is held to four checklists of what the programs around it expect, and of what its predecessors do well or badly;
+and to a fifth, of the faults that were found in drover itself when it was attacked, installed, reviewed and run for real.
 An item is *covered* when a test names it; a test may cover an item in part, and the next one the rest. *Ruled* means
 that another item or a decision wins, *not applicable* that there is nothing here that the item could apply to. What is
 left is *open*, with the issue that brings it.
