@@ -80,7 +80,7 @@ func (g *group) hideMember(m *member, why hiding) {
 	}
 }
 
-// hideSurplus hides as many living Machines as there are beyond the size, those first that are only promises: so an
+// hideSurplus hides as many living Machines as there are beyond the size, those first whose node has not started: so an
 // update that hangs on a new Machine never costs a node that works, and nothing that comes late is taken for a failed
 // scale-up. Then come Machines of an older template, then the order in which a set shrinks.
 func (g *group) hideSurplus(before *group, l lineup) {
@@ -131,10 +131,11 @@ func (g *group) ofClass(class, size int, newest *v1alpha1.MachineSet) roster {
 	return list
 }
 
-// class is a coarse order in which Machines go: those without a node first, then those of an older template.
+// class is a coarse order in which Machines go: those without a node that has started first, then those of an older
+// template.
 func (m *member) class(newest *v1alpha1.MachineSet) int {
 	class := 0
-	if m.registered() {
+	if m.registered() && !m.starting() {
 		class = 2
 	}
 	if m.of(newest) {

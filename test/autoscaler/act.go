@@ -177,7 +177,7 @@ func (a *Autoscaler) shrink(ctx context.Context, v *View) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	candidates := unneeded(v, settings, spareOf(v, sizes, a.remover.inFlight()))
+	candidates := unneeded(v, a.memory, settings, spareOf(v, sizes, a.remover.inFlight()))
 	seen := map[string]bool{}
 	for _, c := range candidates {
 		seen[c.Node.Name] = true

@@ -1,7 +1,6 @@
 package autoscaler
 
 import (
-	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,16 +20,16 @@ type machine struct {
 	// server is when its server was made; zero: it has none. asked is when the cloud was asked last, joined when its node
 	// came.
 	server, asked, joined time.Time
-	// node: there is one. id is the provider ID that it bears.
-	node, ready bool
-	id          string
-	judged      bool
+	// node: there is one. done is what has become of it.
+	node   bool
+	done   progress
+	judged bool
 }
 
 // retry is how long a refused server waits.
 const retry = 30 * time.Second
 
-// stepMachines is the model of the Machine controller and the cloud: finalizer, server, node; and back again.
+// stepMachines is the model of the cloud and of the Machine controller: finalizer, server, node; and back again.
 func (w *world) stepMachines(machines []v1alpha1.Machine, nodes []corev1.Node, pods []corev1.Pod) {
 	busy := map[string]int{}
 	for i := range pods {
@@ -104,61 +103,9 @@ func (w *world) bringUp(m *v1alpha1.Machine, s *machine) {
 		w.join(m, s)
 	case !s.node && s.pool.join > 0 && now.Sub(s.server) >= s.pool.join:
 		w.mustExist(w.admin.Delete(w.ctx, m))
-	case s.node && (!s.ready || s.id == ""):
+	case s.node && (!s.done.initialized || !s.done.started || s.done.id == ""):
 		w.settle(m, s)
 	}
-}
-
-// join registers a Machine's node; it is ready at once unless its pool says otherwise.
-func (w *world) join(m *v1alpha1.Machine, s *machine) {
-	s.node, s.joined = true, time.Now()
-	n := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:        m.Name,
-			Labels:      map[string]string{v1alpha1.LabelOwnedBy: string(m.UID)},
-			Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: m.Namespace + "/" + m.Name},
-		},
-		Spec:   corev1.NodeSpec{ProviderID: s.pool.bears(string(m.UID), 0)},
-		Status: corev1.NodeStatus{Capacity: size2x8(), Allocatable: size2x8()},
-	}
-	maps.Copy(n.Labels, s.pool.labels)
-	w.must(w.admin.Create(w.ctx, n))
-	w.change(m, func() {
-		m.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: m.Name}
-		m.Status.Phase = ptr.To(v1alpha1.PhaseJoined)
-	})
-	w.settle(m, s)
-}
-
-// settle brings a node further: it gets its provider ID, and once it is ready it loses the taint with which it came.
-func (w *world) settle(m *v1alpha1.Machine, s *machine) {
-	age := time.Since(s.joined)
-	id, ready := s.pool.bears(string(m.UID), age), age >= s.pool.settle
-	if id == s.id && ready == s.ready && age > 0 {
-		return
-	}
-	n := &corev1.Node{}
-	w.must(w.admin.Get(w.ctx, client.ObjectKey{Name: m.Name}, n))
-	before := n.DeepCopy()
-	n.Spec.ProviderID = id
-	if ready {
-		n.Spec.Taints = nil
-	}
-	w.must(w.admin.Patch(w.ctx, n, client.MergeFrom(before)))
-	became := ready && !s.ready
-	s.id, s.ready = id, ready
-	if !became {
-		return
-	}
-	before = n.DeepCopy()
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
-	w.must(w.admin.Status().Patch(w.ctx, n, client.MergeFrom(before)))
-	w.change(m, func() {
-		m.Status.Phase = ptr.To(v1alpha1.PhaseRunning)
-		m.Status.Conditions = []v1alpha1.MachineCondition{{
-			Type: v1alpha1.ConditionReady, Status: corev1.ConditionTrue, LastTransitionTime: ptr.To(metav1.Now()),
-		}}
-	})
 }
 
 // takeDown drains a Machine's node, for as long as its pool says, then lets server, node and Machine go.

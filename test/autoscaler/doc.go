@@ -9,11 +9,12 @@
 // forgotten, and so is everything about groups that one failed call did not list; a scale-up that is late is taken back
 // whole; lists of instances may be two minutes old, or empty after a failed call; what another process ordered counts for
 // nothing; nodes are deleted one call each, ten at once; a node whose group is unknown inherits the options of the one
-// before it.
+// before it; a Ready node with a NoSchedule taint that is no startup taint counts as ready and not as upcoming, although no
+// pod fits on it; with options of its own a group's startup time is zero, so that a node that is starting counts as broken.
 //
 // On demand it chooses by price (price.go), lets groups that are alike grow evenly (expand.go, alike.go), and knows groups
 // that are either empty or full.
 //
-// What it leaves out of the original: pod affinity and topology spread, priorities, resource limits, soft taints, releases
-// before 1.36.
+// What it leaves out of the original: pod affinity and topology spread, priorities, resource limits, soft taints, the minute
+// that a node must have been ready before it serves as its group's template, releases before 1.36.
 package autoscaler

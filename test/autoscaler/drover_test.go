@@ -62,7 +62,10 @@ func (w *world) startDrover(o droverOptions) *drover {
 	connection.UserAgent = "drover"
 	mgr, err := newManager(connection)
 	w.must(err)
-	groups := nodegroup.New(nodegroup.Options{Control: mgr, Target: mgr, RestartGuard: o.guard, Prices: o.prices, ZeroOrMax: o.zeroOrMax, Clock: unhurried{}})
+	groups := nodegroup.New(nodegroup.Options{
+		Control: mgr, Target: mgr, RestartGuard: o.guard, Prices: o.prices, ZeroOrMax: o.zeroOrMax, StartupTaint: startupTaint,
+		Clock: unhurried{},
+	})
 	server, err := autoscale.New(autoscale.Options{Groups: groups, Insecure: true})
 	w.must(err)
 	w.must(mgr.Add(groups))

@@ -41,7 +41,10 @@ func (j *judge) deleted(w *world, m *v1alpha1.Machine, s *machine, busy int) {
 	}
 	j.gone++
 	switch {
-	case j.excused || m.Spec.Versions.Kubelet != s.pool.version || w.wire.names(m.Name, *m.Spec.ProviderID, "openstack:///"+string(m.UID)):
+	case j.excused, m.Spec.Versions.Kubelet != s.pool.version,
+		w.wire.names(m.Name, *m.Spec.ProviderID, "openstack:///"+string(m.UID)),
+		// A node that has not started may be named as one that never came.
+		!s.done.started && w.wire.names(s.pool.id()+"/machine/"+m.Name):
 	case j.allowed > 0:
 		j.allowed--
 	default:

@@ -55,9 +55,9 @@ func (m *memory) observe(v *View) {
 	keep(m.unregistered, seen, v.Now)
 	for i := range v.Groups {
 		g := &v.Groups[i]
+		// A back-off stays: the original does not end it early.
 		if _, ok := m.requests[g.ID]; ok && m.missing(v, g) <= 0 {
 			delete(m.requests, g.ID)
-			delete(m.backoffs, g.ID)
 		}
 	}
 }

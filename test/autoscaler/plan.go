@@ -58,13 +58,28 @@ func corrections(v *View, m *memory) []Correction {
 	return out
 }
 
-// standing are the nodes that can take pods now, and those that are on their way.
+// simulated returns the Nodes that the simulation of the scheduler knows: all but those of which an upcoming one takes the
+// place, because they have registered and have not started. Taints, not readiness, decide whether a pod fits on one.
+func simulated(v *View, m *memory) []*NodeView {
+	replaced := map[string]bool{}
+	for i := range v.Groups {
+		g := &v.Groups[i]
+		replaced[g.ID] = m.upcoming(v, g) > 0
+	}
+	var out []*NodeView
+	for i := range v.Nodes {
+		if n := &v.Nodes[i]; !n.notStarted(v.Now) || !replaced[n.Group] {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// standing returns the Nodes that are there, and those that are on their way.
 func standing(v *View, m *memory) []*bin {
 	var bins []*bin
-	for i := range v.Nodes {
-		if n := &v.Nodes[i]; n.ready() && !hasTaint(n.Node, TaintToBeDeleted) {
-			bins = append(bins, newBin(n.Node, n.Pods))
-		}
+	for _, n := range simulated(v, m) {
+		bins = append(bins, newBin(n.Node, n.Pods))
 	}
 	for i := range v.Groups {
 		g := &v.Groups[i]
@@ -106,21 +121,19 @@ func spareOf(v *View, sizes, inFlight map[string]int) map[string]int {
 }
 
 // unneeded are the nodes that the cluster could do without, all of them together: little used, and each pod of theirs
-// that is not bound to the node has a place on another one; or unready. No group goes below its minimum. Nodes that
+// that is not bound to the node has a place on another one. Unready ones are kept longer. No group goes below its minimum. Nodes that
 // pending pods would fit on are needed. A group that is either empty or full never shrinks over this protocol: the original
 // counts its nodes by an identity that each answer has anew.
-func unneeded(v *View, settings map[string]Settings, spare map[string]int) []Removal {
+func unneeded(v *View, m *memory, settings map[string]Settings, spare map[string]int) []Removal {
 	bins := map[string]*bin{}
-	for i := range v.Nodes {
-		if n := &v.Nodes[i]; n.ready() && !hasTaint(n.Node, TaintToBeDeleted) {
-			bins[n.Name] = newBin(n.Node, n.Pods)
-		}
+	for _, n := range simulated(v, m) {
+		bins[n.Name] = newBin(n.Node, n.Pods)
 	}
 	awaited := awaitedBy(v.Pending, othersThan(bins, ""))
 	var out []Removal
 	for _, n := range byUse(v.Nodes) {
 		s, known := settings[n.Name]
-		if !known || s.ZeroOrMax || spare[n.Group] <= 0 || awaited[n.Name] || hasTaint(n.Node, TaintToBeDeleted) || !mayGo(&n, v.Now, s.Threshold) {
+		if !known || bins[n.Name] == nil || s.ZeroOrMax || spare[n.Group] <= 0 || awaited[n.Name] || !mayGo(&n, s.Threshold) {
 			continue
 		}
 		evict := movable(n.Pods)
@@ -178,15 +191,12 @@ func copies(bins []*bin) []*bin {
 	return out
 }
 
-// mayGo tells whether a node may be removed for lack of use, or since it does not work. One that is starting stays.
-func mayGo(n *NodeView, now time.Time, threshold float64) bool {
-	if n.Group == "" || n.Annotations["cluster-autoscaler.kubernetes.io/scale-down-disabled"] == "true" || slices.ContainsFunc(n.Pods, blocks) {
+// mayGo reports whether a node may be removed for lack of use.
+func mayGo(n *NodeView, threshold float64) bool {
+	if n.Group == "" || hasTaint(n.Node, TaintToBeDeleted) || slices.ContainsFunc(n.Pods, blocks) {
 		return false
 	}
-	if !n.ready() {
-		return n.unready(now)
-	}
-	return utilization(*n) < threshold
+	return n.Annotations["cluster-autoscaler.kubernetes.io/scale-down-disabled"] != "true" && utilization(*n) <= threshold
 }
 
 // utilization is the larger of the shares of cpu and memory that the node's pods request.

@@ -137,8 +137,6 @@ func TestUnneeded(t *testing.T) {
 	bare.OwnerReferences = nil
 	disabled := readyOf("n1", "a")
 	disabled.Annotations = map[string]string{"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true"}
-	starting := readyOf("n1", "a")
-	starting.Spec.Taints = []corev1.Taint{{Key: startupTaint, Effect: corev1.TaintEffectNoSchedule}}
 	for name, c := range map[string]struct {
 		nodes    []NodeView
 		low      int
@@ -154,7 +152,6 @@ func TestUnneeded(t *testing.T) {
 		"little used, with no room elsewhere":               {[]NodeView{readyOf("n1", "a", podOf("p", "900m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil, nil},
 		"a pod that nobody would make again keeps its node": {[]NodeView{readyOf("n1", "a", bare), readyOf("n2", "x")}, 0, 0, nil, nil},
 		"an annotation keeps a node":                        {[]NodeView{disabled}, 0, 0, nil, nil},
-		"a node that is starting stays":                     {[]NodeView{starting}, 0, 0, nil, nil},
 		"a node that a pending pod fits on stays":           {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 0, podsOf(1, "1"), []string{"n2"}},
 		"a node of no group stays":                          {[]NodeView{readyOf("n1", "")}, 0, 0, nil, nil},
 	} {
@@ -166,7 +163,7 @@ func TestUnneeded(t *testing.T) {
 				settings[c.nodes[i].Name] = Settings{Threshold: 0.5}
 			}
 			var got []string
-			for _, r := range unneeded(v, settings, spareOf(v, map[string]int{"a": len(c.nodes)}, map[string]int{"a": c.inFlight})) {
+			for _, r := range unneeded(v, newMemory(), settings, spareOf(v, map[string]int{"a": len(c.nodes)}, map[string]int{"a": c.inFlight})) {
 				got = append(got, r.Node.Name)
 			}
 			if fmt.Sprint(got) != fmt.Sprint(c.want) {

@@ -25,9 +25,8 @@ func (w *world) stepPods(nodes []corev1.Node, pods []corev1.Pod) {
 				on = append(on, &pods[j])
 			}
 		}
-		if readyNode(n, []string{startupTaint}) {
-			bins[n.Name] = newBin(n, on)
-		}
+		// The scheduler goes by taints alone.
+		bins[n.Name] = newBin(n, on)
 	}
 	w.count(pods)
 	for i := range pods {

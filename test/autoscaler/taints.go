@@ -13,39 +13,85 @@ const (
 	taintCandidate   = "DeletionCandidateOfClusterAutoscaler"
 )
 
-// passing are the prefixes of taints that go before pods come; a template does not have them.
-var passing = []string{
-	"node.kubernetes.io/",
-	"node.cloudprovider.kubernetes.io/uninitialized",
-	"node.cloudprovider.kubernetes.io/shutdown",
+// taintUninitialized is on a Node from its registration until a cloud-controller-manager has looked at it.
+const taintUninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
+
+// startupPrefixes begin the keys of startup taints that no flag has to name.
+var startupPrefixes = []string{
 	"startup-taint.cluster-autoscaler.kubernetes.io/",
 	"ignore-taint.cluster-autoscaler.kubernetes.io/",
-	"status-taint.cluster-autoscaler.kubernetes.io/",
+}
+
+// statusPrefix begins the keys of taints that a template does not have, although a Node with one counts as ready.
+const statusPrefix = "status-taint.cluster-autoscaler.kubernetes.io/"
+
+// transientTaints are the keys of taints that a template does not have, because they describe the state of one Node.
+var transientTaints = []string{
+	corev1.TaintNodeNotReady,
+	corev1.TaintNodeUnreachable,
+	corev1.TaintNodeUnschedulable,
+	corev1.TaintNodeMemoryPressure,
+	corev1.TaintNodeDiskPressure,
+	corev1.TaintNodeNetworkUnavailable,
+	corev1.TaintNodePIDPressure,
+	taintUninitialized,
+	"node.cloudprovider.kubernetes.io/shutdown",
+	"cloud.google.com/impending-node-termination",
+	"NodeWithImpairedVolumes",
 	TaintToBeDeleted,
 	taintCandidate,
 }
+
+// unreadyTaints are the keys of taints with which a Node is not ready, whatever its conditions are. The taint of an
+// uninitialized Node is not among them: the autoscaler counts such a Node as ready although no pod fits on it.
+var unreadyTaints = []string{corev1.TaintNodeNotReady, corev1.TaintNodeDiskPressure, corev1.TaintNodeNetworkUnavailable}
 
 func hasTaint(n *corev1.Node, key string) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
 }
 
-// asTemplate is a node as another one of its group will be: without the taints that pass.
+func hasAnyTaint(n *corev1.Node, keys []string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool { return hasTaint(n, key) })
+}
+
+// isStartupTaint reports whether a flag or the key's prefix makes it the key of a startup taint.
+func isStartupTaint(key string, startup []string) bool {
+	return slices.Contains(startup, key) ||
+		slices.ContainsFunc(startupPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+}
+
+// asTemplate returns the Node that another one of its group will be: without transient taints.
 func asTemplate(n *corev1.Node, startup []string) *corev1.Node {
 	t := n.DeepCopy()
 	t.Spec.Unschedulable = false
 	t.Spec.Taints = slices.DeleteFunc(t.Spec.Taints, func(taint corev1.Taint) bool {
-		return slices.Contains(startup, taint.Key) ||
-			slices.ContainsFunc(passing, func(prefix string) bool { return strings.HasPrefix(taint.Key, prefix) })
+		return slices.Contains(transientTaints, taint.Key) || isStartupTaint(taint.Key, startup) ||
+			strings.HasPrefix(taint.Key, statusPrefix)
 	})
 	return t
 }
 
-// readyNode tells whether a node is Ready and has none of the startup taints.
+// readyNode reports whether the autoscaler counts a Node as ready. A startup taint makes a Node unready, but only one that
+// is not cordoned. Other NoSchedule taints do not, although no pod fits there.
 func readyNode(n *corev1.Node, startup []string) bool {
-	if slices.ContainsFunc(startup, func(key string) bool { return hasTaint(n, key) }) {
-		return false
+	starting := !n.Spec.Unschedulable &&
+		slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return isStartupTaint(t.Key, startup) })
+	return reportsReady(n) && !starting && !hasAnyTaint(n, unreadyTaints)
+}
+
+// reportsReady reports whether the Node's own conditions say that it is ready: Ready is True, and neither disk pressure nor
+// a missing network is reported.
+func reportsReady(n *corev1.Node) bool {
+	ready := false
+	for _, c := range n.Status.Conditions {
+		switch c.Type {
+		case corev1.NodeReady:
+			ready = c.Status == corev1.ConditionTrue
+		case corev1.NodeDiskPressure, corev1.NodeNetworkUnavailable:
+			if c.Status == corev1.ConditionTrue {
+				return false
+			}
+		}
 	}
-	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
+	return ready
 }

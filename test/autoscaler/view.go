@@ -51,9 +51,14 @@ type Settings struct {
 
 func (n *NodeView) ready() bool { return readyNode(n.Node, n.Taints) }
 
-// unready: it is not ready, and not for being new.
+// unready reports whether it is not ready, and registered too long ago to be starting.
 func (n *NodeView) unready(now time.Time) bool {
 	return !n.ready() && now.Sub(n.CreationTimestamp.Time) >= n.Startup
+}
+
+// notStarted reports whether it is not ready because it is new.
+func (n *NodeView) notStarted(now time.Time) bool {
+	return !n.ready() && !n.unready(now) && !hasTaint(n.Node, TaintToBeDeleted)
 }
 
 // readiness counts a group's registered nodes.

@@ -87,6 +87,11 @@ type world struct {
 	client        *process
 	clientOptions Options
 
+	// controller is the cloud-controller-manager. startsEarly lets the Machine controller take the startup taint off a Ready
+	// Node that the cloud-controller-manager has not looked at, as drover once did (F-47).
+	controller  cloudController
+	startsEarly bool
+
 	pools    []*pool
 	machines map[string]*machine
 	serial   int
@@ -98,7 +103,10 @@ func inWorld(t *testing.T, scenario func(w *world)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{T: t, tick: 2 * time.Second, machines: map[string]*machine{}, wire: newWire()}
+		w := &world{
+			T: t, tick: 2 * time.Second, machines: map[string]*machine{}, wire: newWire(),
+			controller: cloudController{delay: time.Second},
+		}
 		w.clientOptions.NoFrequentLoops = true
 		w.ctx, w.stop = context.WithCancel(context.Background())
 		defer w.close()
