@@ -53,7 +53,7 @@ func (g *Groups) leads() bool {
 
 func (g *Groups) adviceOn(grp *group) (list []advice) {
 	if g.leads() {
-		for _, problem := range grp.options.limits(g.options.ZeroOrMax, g.options.JoinTimeout).problems {
+		for _, problem := range grp.options.problems {
 			list = append(list, advice{reasonOptions, problem})
 		}
 		if grp.target < grp.min || grp.target > grp.max {

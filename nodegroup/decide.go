@@ -73,7 +73,7 @@ func (g *group) promises() []*member {
 type selection struct {
 	// firm are working nodes: they go, or the call is refused.
 	firm []*member
-	// loose are Machines that failed or never joined: they are accepted in any case, and only lower the size while it is
+	// loose are Machines that failed, or whose node never came: they are accepted in any case, and only lower the size while it is
 	// above the minimum.
 	loose []*member
 	// dying are being deleted already, and count for nothing: they lower the size by what replaces them, as long as that is
@@ -86,16 +86,16 @@ type selection struct {
 	rolled []*member
 	// units are replicas without a Machine, by ordinal.
 	units map[int32]bool
-	// gone are the UIDs of Machines whose Node is no more.
-	gone map[types.UID]bool
+	// live is what the API server itself says of Machines of nodes that the autoscaler made up.
+	live liveFacts
 }
 
 // remove lists exactly the named Machines and lowers the size by as many. What is listed, or gone, already changes
 // nothing (CA-C65 … C76).
 //
-// gone are the UIDs of Machines whose Node somebody has deleted although they still name it.
-func remove(s *Snapshot, g *group, nodes []Node, gone map[types.UID]bool) (change, error) {
-	sel, err := selectNodes(s, g, nodes, gone)
+// live is what the API server itself says of the Machines whose nodes the autoscaler made up.
+func remove(s *Snapshot, g *group, nodes []Node, live liveFacts) (change, error) {
+	sel, err := selectNodes(s, g, nodes, live)
 	if err != nil {
 		return change{}, err
 	}
@@ -166,8 +166,8 @@ func (g *group) toRoll(sel selection) int32 {
 }
 
 // selectNodes reads the nodes of a DeleteNodes call. One that is not this group's refuses the whole call (CA-C74).
-func selectNodes(s *Snapshot, g *group, nodes []Node, gone map[types.UID]bool) (selection, error) {
-	sel := selection{gone: gone, units: map[int32]bool{}}
+func selectNodes(s *Snapshot, g *group, nodes []Node, live liveFacts) (selection, error) {
+	sel := selection{live: live, units: map[int32]bool{}}
 	taken := map[types.UID]bool{}
 	for _, n := range nodes {
 		m := s.named(n)
@@ -223,13 +223,13 @@ func removed(g *group, n Node) bool {
 func (sel *selection) addMember(g *group, m *member, n Node) error {
 	made := n.madeUp()
 	switch {
-	case made && m.facts().HasNode() && (m.node != nil || !sel.gone[m.machine.UID]):
+	case made && m.facts().HasNode() && !sel.neverCame(g, m):
 		// The autoscaler works from a list up to two minutes old (CA-C70), and our watch of Nodes may stand still: then the
 		// Machine knows its node all the same.
 		return refuse(FailedPrecondition, "removing from %s: the node of machine %s has registered meanwhile", g.id, m.machine.Name)
 	case g.hidden[m.machine.UID] == hiddenDeleting:
 		sel.dying = append(sel.dying, m)
-	case g.hidden[m.machine.UID] == hiddenSurplus && g.rolling && m.facts().HasNode():
+	case g.hidden[m.machine.UID] == hiddenSurplus && g.rolling && m.facts().HasNode() && !m.starting():
 		sel.rolled = append(sel.rolled, m)
 	case g.hidden[m.machine.UID] == hiddenSurplus:
 		sel.surplus = append(sel.surplus, m)
@@ -239,4 +239,13 @@ func (sel *selection) addMember(g *group, m *member, n Node) error {
 		sel.firm = append(sel.firm, m)
 	}
 	return nil
+}
+
+// neverCame reports whether a Machine that names a Node may go as one whose node never came: somebody has deleted the Node,
+// or the autoscaler is told that there is none, because it has not started.
+func (sel *selection) neverCame(g *group, m *member) bool {
+	if m.node == nil {
+		return sel.live.gone[m.machine.UID]
+	}
+	return g.concealed(m) && !sel.live.started[m.machine.UID]
 }

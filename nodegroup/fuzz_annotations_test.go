@@ -26,7 +26,7 @@ func FuzzAnnotations(f *testing.F) {
 		if err := s.Check(); err != nil {
 			t.Fatal(err)
 		}
-		o := s.groups[p.id()].options.limits(true, 10*time.Minute)
+		o := readOptions(p.deployment.Annotations).limits(true, 10*time.Minute)
 		got := o.over(flags)
 		if got.UnneededTime <= 0 || got.UnreadyTime <= 0 || got.ProvisionTime < 12*time.Minute || !(got.UtilizationThreshold >= 0 && got.UtilizationThreshold <= 1) {
 			t.Fatalf("the options are %+v", got)

@@ -58,7 +58,7 @@ func (s *Snapshot) assemble(o *owner, before *group) (*group, turnover) {
 	if before != nil && before.owner.Object == o.Object {
 		g.template, g.options = before.template, before.options
 	} else {
-		g.template, g.options = templateNode(o), readOptions(o.GetAnnotations())
+		g.template, g.options = templateNode(o), readOptions(o.GetAnnotations()).limits(s.zeroOrMax, s.join)
 	}
 	if before == nil {
 		before = &group{owner: o}

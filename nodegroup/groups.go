@@ -126,7 +126,7 @@ func newGroups(p parts) *Groups {
 		inbox:    inbox{bell: make(chan struct{}, 1)},
 		catching: catchUp{turn: make(chan struct{}, 1)},
 		synced:   make(chan struct{}),
-		model:    empty(p.options.Discovery).starting(p.options.StartupTaint),
+		model:    empty(p.options.Discovery).configured(p.options),
 		own:      map[string]written{},
 		guarded:  map[string]*guard{},
 		advised:  map[types.UID]map[advice]bool{},

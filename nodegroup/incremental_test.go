@@ -69,6 +69,9 @@ func (c *churn) event() event {
 func (c *churn) deployment(name string) client.Object {
 	d := &v1alpha1.MachineDeployment{ObjectMeta: c.meta(name, c.objects["*v1alpha1.MachineDeployment/"+name])}
 	d.Annotations = map[string]string{v1alpha1.AnnotationsMaxSize[0]: "5", v1alpha1.AnnotationsMinSize[0]: "0"}
+	if c.odds(2, "has an option") {
+		d.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "3m"
+	}
 	d.Spec.Replicas = ptr.To(rapid.Int32Range(0, 4).Draw(c.T, "replicas"))
 	for _, o := range c.objects {
 		if m, ok := o.(*v1alpha1.Machine); ok && c.odds(4, "listed") {
@@ -108,6 +111,10 @@ func (c *churn) machine(name string) client.Object {
 	}
 	if c.odds(4, "failed") {
 		m.Status.ErrorReason = ptr.To(string(rapid.SampledFrom([]fault.Code{fault.CodeNoValidHost, fault.CodeServerError}).Draw(c.T, "code")))
+	}
+	if c.odds(2, "has a phase") {
+		phases := []v1alpha1.MachinePhase{v1alpha1.PhaseProvisioning, v1alpha1.PhaseJoined, v1alpha1.PhaseRunning}
+		m.Status.Phase = ptr.To(rapid.SampledFrom(phases).Draw(c.T, "phase"))
 	}
 	if c.odds(4, "has another name for its node") {
 		m.Spec.Metadata.Name = c.id("m")

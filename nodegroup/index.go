@@ -49,14 +49,6 @@ func (m *member) facts() rollout.MachineFacts { return m.known }
 // registered tells whether the autoscaler can know the member's Node: the Node bears a provider ID (CA-C41, C42).
 func (m *member) registered() bool { return m.providerID != "" }
 
-// id is the member's instance ID: the Node's provider ID, to the letter, else a placeholder.
-func (m *member) id(group string) string {
-	if m.registered() {
-		return m.providerID
-	}
-	return placeholder{group: group, machine: m.machine.Name}.String()
-}
-
 // joined is a Node, and the UID of the Machine that it belongs to; empty for a foreign one.
 type joined struct {
 	node    *corev1.Node

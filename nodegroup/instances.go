@@ -85,15 +85,21 @@ func (g *group) stays(i int, l lineup, before *group) bool {
 // instanceOf is what the autoscaler is shown of the member at a place.
 func (s *Snapshot) instanceOf(g *group, at int) Instance {
 	m := g.members[at]
-	i := Instance{ID: m.id(g.id), State: Creating}
+	i := Instance{ID: g.instanceID(m), State: Creating}
+	plain := markPlain
+	if m.starting() {
+		// The group's options decide what is shown of it.
+		plain = 0
+	}
 	switch {
 	case g.marks[at]&markHidden != 0:
 		i.State = Deleting
-		g.marks[at] |= markPlain
+		g.marks[at] |= plain
 		return i
+	case g.concealed(m):
 	case m.registered():
 		i.State = Running
-		g.marks[at] |= markPlain
+		g.marks[at] |= plain
 	case m.node != nil || !m.failing() && len(g.owner.backoffs) == 0:
 		g.marks[at] |= markPlain | markAwaited
 	default:

@@ -118,16 +118,13 @@ func (o override) limits(zeroOrMax bool, join time.Duration) override {
 	if o.startup {
 		out.problems = append(out.problems, "maxnodestartuptime cannot be told to the autoscaler: its protocol has no field for it; set its flag --max-node-startup-time, for all groups")
 	}
-	if !out.none() {
-		out.problems = append(out.problems, "the group has options of its own, and with them its startup time is zero: a node that has registered and is not Ready yet counts as broken, so that the autoscaler may order one node too many")
-	}
 	return out
 }
 
-// none tells whether the autoscaler's flags hold for everything.
-func (o override) none() bool {
-	return o.utilization == nil && o.gpuUtilization == nil && o.unneeded == nil && o.unready == nil && o.provision == nil &&
-		o.zeroOrMax == nil && o.ignoreDaemonSets == nil
+// any reports whether the group has an option of its own; otherwise the autoscaler's flags hold for everything.
+func (o override) any() bool {
+	return o.utilization != nil || o.gpuUtilization != nil || o.unneeded != nil || o.unready != nil || o.provision != nil ||
+		o.zeroOrMax != nil || o.ignoreDaemonSets != nil
 }
 
 // over lays the override over the autoscaler's own values.
@@ -148,7 +145,7 @@ func put[T any](into *T, value *T) {
 	}
 }
 
-// Settings gives a group's own options over those that the autoscaler's flags give; false when the flags hold, which is so
+// Settings returns a group's own options over those that the autoscaler's flags give; false when the flags hold, which is so
 // for every group without such annotations, and for every autoscaler that does not say its provision time: up to 1.28 it has
 // no field for that and would take an answer for a provision time of zero. It never fails: the autoscaler forgets an order
 // whose options it cannot read, and gives it again (CA-C90 … C96).
@@ -160,12 +157,8 @@ func (g *Groups) Settings(id string, defaults Settings) (Settings, bool) {
 	if e == nil || defaults.ProvisionTime <= 0 {
 		return Settings{}, false
 	}
-	if e.options.none() {
+	if !e.options.any() {
 		return Settings{}, false
 	}
-	o := e.options.limits(g.options.ZeroOrMax, g.options.JoinTimeout)
-	if o.none() {
-		return Settings{}, false
-	}
-	return o.over(defaults), true
+	return e.options.over(defaults), true
 }

@@ -32,14 +32,14 @@ func (g *Groups) DeleteNodes(ctx context.Context, id string, nodes []Node) error
 			return refuse(InvalidArgument, "removing from %s: a node has neither name nor provider ID", id)
 		}
 	}
-	gone, err := g.vanished(ctx, nodes)
+	live, err := g.lookAt(ctx, nodes)
 	if err != nil {
 		g.metrics.failed("RemovedNodes", err)
 		return err
 	}
 	return g.resize(ctx, id, resize{
 		reason: "RemovedNodes",
-		decide: func(s *Snapshot, grp *group) (change, error) { return remove(s, grp, nodes, gone) },
+		decide: func(s *Snapshot, grp *group) (change, error) { return remove(s, grp, nodes, live) },
 	})
 }
 

@@ -31,7 +31,10 @@ type Snapshot struct {
 	discovery Discovery
 	// startup is the key of the taint that a node loses before it takes pods.
 	startup string
-	groups  map[string]*group
+	// zeroOrMax and join limit which options of their own groups may have.
+	zeroOrMax bool
+	join      time.Duration
+	groups    map[string]*group
 	// shown are the ids of all instances, each with the id of its group.
 	shown table[string]
 	now   time.Time
@@ -45,9 +48,9 @@ func empty(d Discovery) *Snapshot {
 	return &Snapshot{index: &index{bare: d.BareSets}, discovery: d, groups: map[string]*group{}}
 }
 
-// starting gives the snapshot that knows the startup taint.
-func (s *Snapshot) starting(taint string) *Snapshot {
-	s.startup = taint
+// configured returns the snapshot with what the options say of nodes and of groups.
+func (s *Snapshot) configured(o Options) *Snapshot {
+	s.startup, s.zeroOrMax, s.join = o.StartupTaint, o.ZeroOrMax, o.JoinTimeout
 	return s
 }
 
@@ -192,8 +195,8 @@ func (g *group) check() error {
 	return nil
 }
 
-// owner gives the group that a node of a request belongs to, nil for none: a foreign node, and one whose Machine goes
-// (CA-C31, C32).
+// owner returns the group that a node of a request belongs to, nil for none: a foreign node, one whose Machine goes
+// (CA-C31, C32), and one that is shown as not registered yet.
 func (s *Snapshot) owner(n Node) *group {
 	if p, ok := n.placeholder(); ok {
 		return s.groups[p.group]
@@ -203,7 +206,7 @@ func (s *Snapshot) owner(n Node) *group {
 		return nil
 	}
 	g := s.groups[s.index.groupOf(m)]
-	if g == nil || g.hidden[m.machine.UID] != "" {
+	if g == nil || g.hidden[m.machine.UID] != "" || g.concealed(m) {
 		return nil
 	}
 	return g

@@ -17,3 +17,16 @@ func (m *member) starting() bool {
 	}
 	return false
 }
+
+// concealed reports whether the autoscaler is told that the member has no node yet although one has registered, until that
+// node has started. In a group with options of its own the autoscaler (from release 1.35 on) would take a node that is
+// starting for a broken one and order another, because the answer with the options cannot carry a startup time.
+func (g *group) concealed(m *member) bool { return g.options.any() && m.registered() && m.starting() }
+
+// instanceID returns the id under which the member is shown: its Node's provider ID, to the letter, else a placeholder.
+func (g *group) instanceID(m *member) string {
+	if m.registered() && !g.concealed(m) {
+		return m.providerID
+	}
+	return placeholder{group: g.id, machine: m.machine.Name}.String()
+}

@@ -2,6 +2,7 @@ package nodegroup
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,34 +13,66 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// vanished looks at what the autoscaler takes for never registered although the Machine names its Node: either the watch
-// has not brought the Node, which then must not go (CA-C70), or somebody has deleted it. It gives the UIDs of the Machines
-// whose Node is gone on a live read. That is rare; all other calls read nothing.
+// liveFacts are what the API server itself says of Machines, by UID, beyond what the watches have brought.
+type liveFacts struct {
+	// gone are Machines whose Node somebody has deleted although they still name it.
+	gone map[types.UID]bool
+	// started are Machines whose node has started.
+	started map[types.UID]bool
+}
+
+// lookAt reads what becomes of Machines that the autoscaler takes for never registered although they name a Node. When the
+// watch has not brought the Node, it must not go (CA-C70), unless somebody has deleted it. When the node is shown as not
+// registered because it has not started, it must not go if it has started meanwhile. That is rare; all other calls read
+// nothing.
 //
 // Errors: Unavailable.
-func (g *Groups) vanished(ctx context.Context, nodes []Node) (map[types.UID]bool, error) {
+func (g *Groups) lookAt(ctx context.Context, nodes []Node) (liveFacts, error) {
 	s := g.current().snapshot
-	var gone map[types.UID]bool
+	facts := liveFacts{gone: map[types.UID]bool{}, started: map[types.UID]bool{}}
 	for _, n := range nodes {
-		if !n.madeUp() {
-			continue
-		}
 		m := s.named(n)
-		if m == nil || !s.index.awaitsNode(m) || gone[m.machine.UID] {
+		if m == nil || !n.madeUp() {
 			continue
 		}
-		there, err := g.nodeThere(ctx, m.machine)
-		if err != nil {
-			return nil, unavailable(err, "reading node %s of machine %s, nothing was changed", m.machine.Status.NodeRef.Name, m.machine.Name)
-		}
-		if !there {
-			if gone == nil {
-				gone = map[types.UID]bool{}
+		grp := s.groups[s.index.groupOf(m)]
+		switch {
+		case s.index.awaitsNode(m):
+			there, err := g.nodeThere(ctx, m.machine)
+			if err != nil {
+				return facts, unavailable(err, "reading node %s of machine %s, nothing was changed", m.machine.Status.NodeRef.Name, m.machine.Name)
 			}
-			gone[m.machine.UID] = true
+			facts.gone[m.machine.UID] = !there
+		case grp != nil && grp.concealed(m):
+			started, err := g.hasStarted(ctx, m)
+			if err != nil {
+				return facts, unavailable(err, "reading machine %s and its node, nothing was changed", m.machine.Name)
+			}
+			facts.started[m.machine.UID] = started
 		}
 	}
-	return gone, nil
+	return facts, nil
+}
+
+// hasStarted asks the API server whether a member's node has started: its Machine says so, or pods can run on it already.
+func (g *Groups) hasStarted(ctx context.Context, m *member) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
+	defer cancel()
+	node, machine := &corev1.Node{}, &v1alpha1.Machine{}
+	if err := g.nodes.Get(ctx, client.ObjectKeyFromObject(m.node), node); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	if err := g.live.Get(ctx, client.ObjectKeyFromObject(m.machine), machine); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	takesPods := nodeReady(node) && !tainted(node, g.options.StartupTaint)
+	return takesPods || !newMember(machine).on(node, m.providerID).starting(), nil
+}
+
+func nodeReady(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // awaitsNode tells whether a Machine names a Node that the watch has not brought, or brings no more.

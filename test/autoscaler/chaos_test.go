@@ -15,8 +15,8 @@ var (
 	oneWorld = flag.Int64("world", -1, "try this one alone")
 )
 
-// Calls fail, are late, or are carried out without an answer; either side starts anew; demand and size change. Then all
-// of it stops.
+// Calls fail, are late, or are carried out without an answer; either side starts anew; demand and size change; the
+// cloud-controller-manager is slow and dies. Then all of it stops.
 func TestFaultsOfAllKinds(t *testing.T) {
 	t.Parallel()
 	for seed := range *worlds {
@@ -32,8 +32,10 @@ func TestFaultsOfAllKinds(t *testing.T) {
 func (w *world) faults(random *rand.Rand) {
 	w.clientOptions.NoFrequentLoops = random.IntN(2) == 0
 	missing := random.IntN(9)
+	w.controller.delay = delays[random.IntN(len(delays))]
 	p := busyThree(w, pool{
-		boot: time.Duration(1+random.IntN(4)) * time.Minute, drain: time.Duration(random.IntN(3)) * 5 * time.Minute,
+		annotations: []map[string]string{nil, withOption}[random.IntN(2)],
+		boot:        time.Duration(1+random.IntN(4)) * time.Minute, drain: time.Duration(random.IntN(3)) * 5 * time.Minute,
 		// Replaced before the client gives it up, or after.
 		join: time.Duration(10+20*random.IntN(2)) * time.Minute,
 		lost: func(n int) bool { return n > 3 && n < 15 && n%9 == missing },
@@ -58,6 +60,7 @@ func (w *world) faults(random *rand.Rand) {
 	}
 	w.wire.sound()
 	w.drovers[len(w.drovers)-1].cut.Store(false)
+	w.controller.dead = false
 	p.quota, p.pods, other.pods = -1, 4, 2
 	w.run(time.Hour)
 	w.ends(p, 4)
@@ -66,12 +69,50 @@ func (w *world) faults(random *rand.Rand) {
 	}
 }
 
+// Nodes start slowly for any reason, in groups with and without options of their own, while demand changes. No call fails
+// and nobody else changes anything, so that each pod must be ordered for once.
+func TestSlowStartsOfAllKinds(t *testing.T) {
+	t.Parallel()
+	for seed := range *worlds {
+		if *oneWorld >= 0 {
+			seed = uint64(*oneWorld)
+		}
+		t.Run(fmt.Sprintf("world %d: the size never exceeds what the pods needed (F-47, F-48)", seed), func(t *testing.T) {
+			inWorld(t, func(w *world) { w.slowStarts(rand.New(rand.NewPCG(seed, 13))) })
+		})
+	}
+}
+
+func (w *world) slowStarts(random *rand.Rand) {
+	w.clientOptions.NoFrequentLoops = random.IntN(2) == 0
+	w.controller.delay = delays[random.IntN(len(delays))]
+	p := busyThree(w, pool{
+		annotations: []map[string]string{nil, withOption}[random.IntN(2)],
+		boot:        time.Duration(20+random.IntN(100)) * time.Second, settle: time.Duration(random.IntN(3)) * time.Minute,
+	})
+	most := p.pods
+	for range 12 {
+		p.pods = 1 + random.IntN(9)
+		most = max(most, p.pods)
+		// Shorter than the time after which the autoscaler gives a node up.
+		w.controller.dead = random.IntN(3) == 0
+		w.run(time.Duration(10+random.IntN(300)) * time.Second)
+		w.controller.dead = false
+		w.run(time.Duration(10+random.IntN(900)) * time.Second)
+	}
+	w.ends(p, p.pods)
+	w.notBeyond(most)
+}
+
 // strategies are those by which a template may be changed while there is trouble.
 var strategies = []*v1alpha1.MachineDeploymentStrategy{updateBy(1, 0), updateBy(0, 1), updateBy(2, 2), {Type: v1alpha1.Recreate}}
 
+// delays are how long a cloud-controller-manager may need for a node.
+var delays = []time.Duration{time.Second, 10 * time.Second, 40 * time.Second, 3 * time.Minute}
+
 // disturb is one thing that somebody does, or that breaks.
 func (w *world) disturb(random *rand.Rand, p, other *pool) {
-	switch random.IntN(9) {
+	switch random.IntN(10) {
 	case 0:
 		p.pods = 1 + random.IntN(8)
 	case 1:
@@ -92,5 +133,7 @@ func (w *world) disturb(random *rand.Rand, p, other *pool) {
 	case 8:
 		d := w.drovers[len(w.drovers)-1]
 		d.cut.Store(!d.cut.Load())
+	case 9:
+		w.controller.dead = !w.controller.dead
 	}
 }

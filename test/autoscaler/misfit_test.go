@@ -63,29 +63,6 @@ func TestNodesAndTheirProviderIDs(t *testing.T) {
 	}
 }
 
-func TestOptionsOfAGroupOfItsOwn(t *testing.T) {
-	t.Parallel()
-	const option = "cluster.k8s.io/autoscaling-options-scaledownunneededtime"
-	for name, c := range map[string]struct {
-		annotations map[string]string
-		once        bool
-	}{
-		"CA-C90 without any a node that is not ready yet counts as coming":                  {nil, true},
-		"CA-C94 with one it counts as broken, so that more are ordered, and these go again": {map[string]string{option: "10m"}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				p := busyThree(w, pool{settle: 2 * time.Minute, annotations: c.annotations})
-				p.pods = 5
-				w.ends(p, 5)
-				if once := w.judge.peak == 5; once != c.once {
-					t.Errorf("the size rose to %d\n%s", w.judge.peak, w.describe())
-				}
-			})
-		})
-	}
-}
-
 func TestARouteThatLeadsElsewhere(t *testing.T) {
 	t.Parallel()
 	// What answers there speaks HTTP/2 and knows no such path, which looks like a method that is not implemented.
