@@ -1,9 +1,11 @@
 package drain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,8 +20,13 @@ import (
 // patience is how long one eviction may take to be answered.
 const patience = 5 * time.Second
 
-// evictOne asks for one eviction. The UID keeps it from hitting a pod of the same name that has come meanwhile. It
-// returns why the pod may not go now, if so; an error only when the API server did not answer.
+// noAnswer is the reason shown for a pod whose eviction got no answer. It is constant: the text of a transport error differs
+// from try to try, and the condition that shows it would be written at each of them.
+const noAnswer = "the API server did not answer"
+
+// evictOne asks the Eviction API to evict one pod, with the pod's UID as a precondition. It returns why the pod may not go
+// now, empty when the eviction was granted or the pod is gone. Each Status of the API server, whatever its code, is such a
+// reason, in the API server's words. The error is set only when there was no Status.
 func (d *Drainer) evictOne(ctx context.Context, pod *corev1.Pod, mode Mode) (string, error) {
 	options := &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
 	if mode.Abrupt {
@@ -29,44 +36,63 @@ func (d *Drainer) evictOne(ctx context.Context, pod *corev1.Pod, mode Mode) (str
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		DeleteOptions: options,
 	}
-	// A budget that was just changed is answered with a Retry-After, which the client would obey here and now.
+	// An answer with Retry-After, such as that of a budget that was just changed, is repeated by client-go itself, which
+	// waits as long as the answer says.
 	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err := d.Client.SubResource("eviction").Create(asking, pod.DeepCopy(), eviction)
 	switch {
-	case errors.Is(asking.Err(), context.DeadlineExceeded) && ctx.Err() == nil:
-		return "its disruption budget is still being processed", nil
-	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		// Gone, or another pod bears the name now: either way this one is no longer here.
+	case err == nil:
+		return "", nil
+	case !isStatus(err) && errors.Is(asking.Err(), context.DeadlineExceeded) && ctx.Err() == nil:
+		return fmt.Sprintf("the API server did not decide within %s: its disruption budget is still being processed", patience), nil
+	case !isStatus(err):
+		return noAnswer, fmt.Errorf("evicting pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	case (apierrors.IsNotFound(err) || apierrors.IsConflict(err)) && d.gone(ctx, pod):
 		return "", nil
 	case apierrors.IsTooManyRequests(err) && budgetRefused(err):
 		return reasonOf(err) + d.hopeless(ctx, pod), nil
-	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown:
-		return reasonOf(err), nil
 	}
-	return "", fmt.Errorf("evicting pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	return reasonOf(err), nil
 }
 
-// budgetRefused tells a budget's refusal from an API server that asks for patience.
+// isStatus reports whether an error is an answer of the API server.
+func isStatus(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status)
+}
+
+// gone reports whether the pod no longer exists, or only another pod of its name does. A proxy's 404 and a conflict about
+// something else look alike, so the API server is asked. A pod that cannot be read counts as existing.
+func (d *Drainer) gone(ctx context.Context, pod *corev1.Pod) bool {
+	var now corev1.Pod
+	if err := d.Reader.Get(ctx, client.ObjectKeyFromObject(pod), &now); err != nil {
+		return apierrors.IsNotFound(err)
+	}
+	return now.UID != pod.UID
+}
+
+// budgetRefused reports whether a disruption budget refused, and not an API server that is overloaded.
 func budgetRefused(err error) bool {
 	return apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause)
 }
 
-// reasonOf gives the budget's own words, which stand in the causes of the answer.
+// reasonOf returns the words of a Status: the budget's, which stand in the causes, else its message. A Status may have no
+// message; then its code stands for it.
 func reasonOf(err error) string {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
 		return err.Error()
 	}
-	reason := status.Status().Message
-	if details := status.Status().Details; details != nil {
-		for _, cause := range details.Causes {
-			if cause.Type == policyv1.DisruptionBudgetCause {
-				reason = cause.Message
+	status := answer.Status()
+	if status.Details != nil {
+		for _, cause := range status.Details.Causes {
+			if cause.Type == policyv1.DisruptionBudgetCause && cause.Message != "" {
+				return cause.Message
 			}
 		}
 	}
-	return reason
+	return cmp.Or(status.Message, strings.TrimSpace(fmt.Sprintf("the API server answered %d %s", status.Code, status.Reason)))
 }
 
 // hopeless says so when a budget of the pod's, with all its pods healthy, allows no disruption: then waiting will not help

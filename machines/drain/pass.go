@@ -42,7 +42,7 @@ type Result struct {
 	Done bool
 	// Remaining is how many pods still have to go.
 	Remaining int
-	// Blocked says, for each pod that may not go now, why: in the API server's words, by name of the pod.
+	// Blocked holds each pod that may not go now and the API server's words, in the order in which they were asked.
 	Blocked []Blocked
 	// Detaching are volumes that nobody uses any more and that are still attached.
 	Detaching []string
@@ -52,6 +52,9 @@ type Result struct {
 type Blocked struct{ Pod, Reason string }
 
 // Pass lists the node's pods, asks for the evictions that are due, and returns without waiting for any pod to end.
+//
+// Errors: the pods or volumes cannot be read (the result is empty), or evictions got no answer (the result is that of all
+// pods; those without an answer are among the blocked ones). In abrupt mode only pods that cannot be listed are an error.
 func (d *Drainer) Pass(ctx context.Context, o Order, now time.Time) (Result, error) {
 	return d.pass(ctx, o, newLedger(), now)
 }
@@ -74,13 +77,13 @@ func (d *Drainer) pass(ctx context.Context, o Order, l *ledger, now time.Time) (
 		return Result{Done: true, Detaching: unused}, nil
 	}
 	blocked, err := d.evict(ctx, plan.Evict, o.Mode)
-	if err != nil {
-		return Result{}, err
+	result := Result{Remaining: len(plan.Evict) + len(plan.Waiting) + len(plan.Later), Blocked: blocked, Detaching: volumes.Detaching}
+	if o.Mode.Abrupt {
+		// In abrupt mode the drain is done once the evictions were requested, whatever became of each.
+		result.Done = true
+		return result, nil
 	}
-	// Where nobody waits for pods, that they were asked to go is all.
-	return Result{
-		Done: o.Mode.Abrupt, Remaining: len(plan.Evict) + len(plan.Waiting) + len(plan.Later), Blocked: blocked, Detaching: volumes.Detaching,
-	}, nil
+	return result, err
 }
 
 // pods lists what is on the node, from the API server itself.
@@ -99,7 +102,8 @@ func (d *Drainer) pods(ctx context.Context, node string) ([]corev1.Pod, error) {
 	}
 }
 
-// evict asks for evictions, a bounded number at a time over all nodes.
+// evict asks for the eviction of each pod, a bounded number at a time over all nodes. Its error joins those of the evictions
+// that got no answer; the other pods are asked all the same.
 func (d *Drainer) evict(ctx context.Context, pods []*corev1.Pod, mode Mode) ([]Blocked, error) {
 	d.once.Do(func() { d.slots = make(chan struct{}, parallel) })
 	answers, errs := make([]string, len(pods)), make([]error, len(pods))

@@ -3,6 +3,7 @@ package drain
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ func indexed() *fake.ClientBuilder {
 // answering makes a Drainer whose API server answers evictions as told, and keeps what it was asked.
 func answering(answer func(pod string) error, asked *[]*policyv1.Eviction, pods ...corev1.Pod) *Drainer {
 	builder := indexed()
+	var mu sync.Mutex
 	for i := range pods {
 		pods[i].Spec.NodeName = "n"
 		pods[i].UID = types.UID("uid-" + pods[i].Name)
@@ -38,7 +40,9 @@ func answering(answer func(pod string) error, asked *[]*policyv1.Eviction, pods 
 	}
 	builder = builder.WithInterceptorFuncs(interceptor.Funcs{
 		SubResourceCreate: func(_ context.Context, _ client.Client, _ string, o client.Object, sub client.Object, _ ...client.SubResourceCreateOption) error {
+			mu.Lock()
 			*asked = append(*asked, sub.(*policyv1.Eviction))
+			mu.Unlock()
 			return answer(o.GetName())
 		},
 	})
@@ -54,29 +58,39 @@ func tooMany() error {
 
 func TestPass(t *testing.T) {
 	resource := schema.GroupResource{Resource: "pods"}
+	status := func(code int32, message string) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message}}
+	}
+	conflict := apierrors.NewConflict(resource, "p", errors.New("the UID in the precondition (uid-p) does not match the UID in record (other)"))
 	tests := []struct {
-		name    string
-		answer  error
+		name   string
+		answer error
+		// now is the UID of the pod that a live read finds: "" for that of the pod itself, "none" for no pod.
+		now     types.UID
 		blocked string
 		fails   bool
 	}{
 		{name: "an eviction that is granted"},
 		{name: "CAPI-38 MC-60 a budget's refusal is told in its own words", answer: tooMany(), blocked: "The disruption budget b needs 1 healthy pods and has 1 currently"},
-		{name: "a pod that is gone counts as gone", answer: apierrors.NewNotFound(resource, "p")},
-		{name: "CAPI-40 MCM-64 a pod of the same name that came later counts as gone", answer: apierrors.NewConflict(resource, "p", errors.New("uid"))},
+		{name: "a pod that is gone counts as gone", answer: apierrors.NewNotFound(resource, "p"), now: "none"},
+		{name: "CAPI-40 MCM-64 a pod of the same name that came later counts as gone", answer: conflict, now: "other"},
 		{name: "a refusal of any other kind is told too", answer: apierrors.NewForbidden(resource, "p", errors.New("namespace is being terminated")), blocked: `pods "p" is forbidden: namespace is being terminated`},
-		{name: "MCM-66 no answer at all is an error and no success", answer: errors.New("connection refused"), fails: true},
+		{name: "two budgets: a 500 without a reason (F-22)", answer: status(500, "This pod has more than one PodDisruptionBudget."), blocked: "This pod has more than one PodDisruptionBudget."},
+		{name: "an answer without a message is shown by its code (F-22)", answer: status(503, ""), blocked: "the API server answered 503"},
+		{name: "a 404 for a pod that exists, such as a proxy's (F-22)", answer: status(404, "default backend - 404"), blocked: "default backend - 404"},
+		{name: "a 409 for a pod that exists (F-22)", answer: conflict, blocked: conflict.ErrStatus.Message},
+		{name: "a 422 (F-22)", answer: status(422, "Eviction.policy is invalid"), blocked: "Eviction.policy is invalid"},
+		{name: "a 429 of an overloaded API server (F-22)", answer: status(429, "too many requests"), blocked: "too many requests"},
+		{name: "MCM-66 no answer at all is an error and no success", answer: errors.New("connection refused"), blocked: noAnswer, fails: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var asked []*policyv1.Eviction
 			d := answering(func(string) error { return tt.answer }, &asked, pod("p"))
+			d.Reader = reading(d.Client, tt.now)
 			got, err := d.Pass(t.Context(), Order{Node: "n"}, time.Unix(0, 0))
 			if (err != nil) != tt.fails {
 				t.Fatalf("error: %v", err)
-			}
-			if tt.fails {
-				return
 			}
 			if got.Done || got.Remaining != 1 || (len(got.Blocked) == 1) != (tt.blocked != "") {
 				t.Errorf("result: %+v", got)
@@ -86,6 +100,51 @@ func TestPass(t *testing.T) {
 			}
 			if len(asked) != 1 || *asked[0].DeleteOptions.Preconditions.UID != "uid-p" || asked[0].DeleteOptions.GracePeriodSeconds != nil {
 				t.Errorf("asked: %+v", asked)
+			}
+		})
+	}
+}
+
+// reading returns a reader that shows another UID for a pod that is read by name, or no pod.
+func reading(c client.Client, now types.UID) client.Reader {
+	return interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if now == "none" {
+				return apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, key.Name)
+			}
+			err := c.Get(ctx, key, o, opts...)
+			if now != "" {
+				o.SetUID(now)
+			}
+			return err
+		},
+	})
+}
+
+func TestOnePodDoesNotKeepTheOthers(t *testing.T) {
+	refusal := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 500, Message: "two budgets"}}
+	for name, answer := range map[string]error{"a 500 (F-22)": refusal, "no answer (F-22)": errors.New("EOF")} {
+		t.Run("every pod is asked although one eviction gets "+name, func(t *testing.T) {
+			var asked []*policyv1.Eviction
+			d := answering(func(pod string) error {
+				if pod == "b" {
+					return answer
+				}
+				return nil
+			}, &asked, pod("a"), pod("b"), pod("c"))
+			got, _ := d.Pass(t.Context(), Order{Node: "n"}, time.Unix(0, 0))
+			if len(asked) != 3 || len(got.Blocked) != 1 || got.Blocked[0].Pod != "ns/b" || got.Remaining != 3 || got.Done {
+				t.Errorf("%d asked, result %+v", len(asked), got)
+			}
+		})
+	}
+	for name, answer := range map[string]error{"a 500 (F-22)": refusal, "no answer (F-22)": errors.New("EOF")} {
+		t.Run("in abrupt mode a pass ends although evictions get "+name, func(t *testing.T) {
+			var asked []*policyv1.Eviction
+			d := answering(func(string) error { return answer }, &asked, pod("a"))
+			got, err := d.Pass(t.Context(), Order{Node: "n", Mode: Mode{Abrupt: true}}, time.Unix(0, 0))
+			if err != nil || !got.Done || len(got.Blocked) != 1 {
+				t.Errorf("result %+v, error %v", got, err)
 			}
 		})
 	}

@@ -36,8 +36,12 @@ func (r *Reconciler) drainNode(ctx context.Context, p *pass) (bool, error) {
 		Machine: client.ObjectKeyFromObject(p.m), UID: p.m.UID, Every: retry,
 		Order: drain.Order{Node: f.node.Name, Mode: drain.Mode{Abrupt: f.unreachable || f.force}, VolumeTimeout: p.timeouts.volumes},
 	})
-	if err != nil {
+	if err != nil && len(result.Blocked) == 0 {
 		return false, err
+	}
+	if err != nil {
+		// The evictions that got no answer are repeated like those that were refused, at the same interval.
+		ctrl.LoggerFrom(ctx).Error(err, "Evictions got no answer")
 	}
 	p.detail = "pods are asked to go"
 	switch {

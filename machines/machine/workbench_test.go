@@ -63,6 +63,15 @@ type bench struct {
 	patches patches
 	// undeletable is what the API server answers to every deletion.
 	undeletable error
+	// evicting, unless nil, answers the evictions.
+	evicting func(pod string) error
+}
+
+func (b *bench) createSubResource(ctx context.Context, c client.Client, name string, o, sub client.Object, opts ...client.SubResourceCreateOption) error {
+	if b.evicting != nil && name == "eviction" {
+		return b.evicting(o.GetName())
+	}
+	return c.SubResource(name).Create(ctx, o, sub, opts...)
 }
 
 func (b *bench) delete(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
@@ -131,7 +140,7 @@ func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 	builder.WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })
 	b := &bench{t: t, cloud: newFakeCloud(), clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), key: client.ObjectKeyFromObject(m)}
 	b.cloud.created = b.clock.Now
-	builder.WithInterceptorFuncs(interceptor.Funcs{Patch: b.patches.patch, Delete: b.delete})
+	builder.WithInterceptorFuncs(interceptor.Funcs{Patch: b.patches.patch, Delete: b.delete, SubResourceCreate: b.createSubResource})
 	b.memory = &memory{client: builder.Build(), events: events.NewFakeRecorder(1000), config: &rest.Config{Host: api.URL, TLSClientConfig: rest.TLSClientConfig{CAData: []byte("ca")}}}
 	b.restart()
 	return b

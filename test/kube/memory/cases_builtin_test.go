@@ -5,7 +5,9 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -73,7 +75,7 @@ var builtins = []operations{
 		request.Labels = map[string]string{"x": "1"}
 		s.say("by its path: %v, %v", s.client.SubResource("approval").Update(s.ctx, request), s.conditions(request.Name))
 	}},
-	{"an eviction is counted by the one budget, and refused when it is spent", func(s *script) {
+	{"an eviction is counted by the one budget, and refused when it is spent or when there are two (F-22)", func(s *script) {
 		s.pod("a", "", "Running")
 		s.evict("without a budget", "a", "")
 		s.get("a", s.object("v1", "Pod", "a", ""))
@@ -92,6 +94,7 @@ var builtins = []operations{
 		s.evict("that has not begun", "d", "")
 		s.count(s.budget("two"), 1)
 		s.evict("with two budgets", "c", "")
+		s.say("the answer: %s", s.evictionAnswer("c"))
 		s.evict("of what is not there", "nobody", "")
 	}},
 	{"a pod on a node is given its time", func(s *script) {
@@ -364,6 +367,25 @@ func (s *script) evict(what, name, uid string) {
 
 // rawEvict evicts past the client, which would repeat for long what is to be tried again later.
 func (s *script) rawEvict(name string) string {
+	resp := s.postEviction(name)
+	defer func() { _ = resp.Body.Close() }()
+	return fmt.Sprintf("%d, retry after %q", resp.StatusCode, resp.Header.Get("Retry-After"))
+}
+
+// evictionAnswer evicts past the client and returns the HTTP status and the Status of the answer.
+func (s *script) evictionAnswer(name string) string {
+	resp := s.postEviction(name)
+	defer func() { _ = resp.Body.Close() }()
+	var status metav1.Status
+	if err := json.NewDecoder(resp.Body).Decode(&status); err != nil {
+		s.t.Fatal(err)
+	}
+	return fmt.Sprintf("HTTP %d: %s %s, %s, code %d, reason %q, %q, details %v", resp.StatusCode, status.APIVersion, status.Kind, status.Status,
+		status.Code, status.Reason, status.Message, status.Details)
+}
+
+func (s *script) postEviction(name string) *http.Response {
+	s.t.Helper()
 	hc, err := rest.HTTPClientFor(s.config)
 	if err != nil {
 		s.t.Fatal(err)
@@ -373,8 +395,7 @@ func (s *script) rawEvict(name string) string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	defer func() { _ = resp.Body.Close() }()
-	return fmt.Sprintf("%d, retry after %q", resp.StatusCode, resp.Header.Get("Retry-After"))
+	return resp
 }
 
 // watched writes down so many events.

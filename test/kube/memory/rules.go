@@ -3,8 +3,8 @@ package memory
 import (
 	"crypto/subtle"
 	"encoding/base64"
-	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -162,6 +162,12 @@ func tooMany(message, budget string, retryAfter int) error {
 	return err
 }
 
+// twoBudgets is the answer to an eviction of a pod that several budgets select. As the real server's it has no reason.
+func twoBudgets() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
+		Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}}
+}
+
 // spend takes one disruption from the pod's budget.
 func (s *Server) spend(pod *corev1.Pod) error {
 	k := s.catalog.byKind[of("policy", "PodDisruptionBudget").GroupKind()]
@@ -182,7 +188,7 @@ func (s *Server) spend(pod *corev1.Pod) error {
 	case len(found) == 0:
 		return nil
 	case len(found) > 1:
-		return errors.New("this pod has more than one PodDisruptionBudget, which the eviction subresource does not support")
+		return twoBudgets()
 	case budget.Status.ObservedGeneration < budget.Generation:
 		return tooMany("Cannot evict pod as it would violate the pod's disruption budget.",
 			fmt.Sprintf("The disruption budget %s is still being processed by the server.", budget.Name), stillProcessed)
