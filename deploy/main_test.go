@@ -65,6 +65,7 @@ func awaitPolicies(ctx context.Context, c client.Client) error {
 	class := parse(`{apiVersion: cluster.k8s.io/v1alpha1, kind: MachineClass, metadata: {name: policy-probe, namespace: default}}`)
 	long := machine.DeepCopy()
 	long.SetName(strings.Repeat("x", 64))
+	wrong := parse(`{apiVersion: cluster.k8s.io/v1alpha1, kind: Machine, metadata: {name: wrong, namespace: default}, spec: {providerSpec: {value: {cloudProvider: openstack}}}}`)
 	for _, o := range []*unstructured.Unstructured{machine, class} {
 		if err := c.Create(ctx, o); err != nil {
 			return err
@@ -76,7 +77,8 @@ func awaitPolicies(ctx context.Context, c client.Client) error {
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		return refused("drover-names", c.Create(ctx, long.DeepCopy(), client.DryRunAll)) &&
 			refused("drover-machine-spec", mergePatch(ctx, c, machine, `{"spec":{"versions":{"kubelet":"1.2.3"}}}`, client.DryRunAll)) &&
-			refused("drover-machineclass-spec", mergePatch(ctx, c, class, `{"provider":"other"}`, client.DryRunAll)), nil
+			refused("drover-machineclass-spec", mergePatch(ctx, c, class, `{"provider":"other"}`, client.DryRunAll)) &&
+			refused("drover-template", c.Create(ctx, wrong.DeepCopy(), client.DryRunAll)), nil
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for the policies to act: %w", err)

@@ -47,7 +47,7 @@ var specChanges = []struct{ name, before, over, refusal string }{
 	{"MC-49 the provider ID of a server that failed before it joined goes", `{spec: {providerID: "openstack:///1"}}`, `{spec: {providerID: null}}`, ``},
 	{"MC-5 the bypass annotation", `{spec: {providerID: "openstack:///1"}}`, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "true"}}, spec: {providerID: "openstack:///2", taints: null}}`, ``},
 	{"MC-5 a bypass annotation that says no", ``, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "false"}}, spec: {taints: null}}`, "spec.taints of a Machine cannot change"},
-	{"MC-5 a typed writer's empty fields", `{spec: {metadata: null, versions: null}}`, `{spec: {metadata: {creationTimestamp: null}, versions: {kubelet: ""}}}`, ``},
+	{"MC-5 a typed writer's empty fields", `{spec: {metadata: null, versions: null, providerSpec: null}}`, `{spec: {metadata: {creationTimestamp: null}, versions: {kubelet: ""}}}`, ``},
 	{"MC-5 the whole spec goes", ``, `{spec: null}`, "cannot change"},
 	{"MC-5 a spec comes", `{spec: null}`, `{spec: {versions: {kubelet: 1.36.2}}}`, "spec.versions of a Machine cannot change"},
 	{"MC-5 a flavor deep inside", ``, `{spec: {providerSpec: {value: {cloudProviderSpec: {flavor: m1.large}}}}}`, "spec.providerSpec of a Machine cannot change"},

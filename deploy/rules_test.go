@@ -96,7 +96,7 @@ var schemaRules = append(append([]rule{
 
 	{"a kubelet without v", "Machine", `{spec: {versions: {kubelet: 1.30.3}}}`, ``},
 	{"a kubelet with build", "Machine", `{spec: {versions: {kubelet: v1.30.3-rc.1+build.2}}}`, ``},
-	{"no kubelet yet", "Machine", `{spec: {versions: {kubelet: ""}}}`, ``},
+	{"no kubelet yet, of another provider", "Machine", `{spec: {versions: {kubelet: ""}, providerSpec: {value: {cloudProvider: aws}}}}`, ``},
 	{"a kubelet that is no version", "Machine", `{spec: {versions: {kubelet: latest}}}`, "version like"},
 	{"a kubelet without patch", "Machine", `{spec: {versions: {kubelet: "1.30"}}}`, "version like"},
 

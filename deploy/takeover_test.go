@@ -173,7 +173,7 @@ func text(t *testing.T, o *unstructured.Unstructured) string {
 // machine-controller reads a whole Machine into its types and writes it back, the status with it. That must go on working
 // under our CRD and policies: docs/decisions/0001.
 func TestAWholeObjectUpdateStillWritesAMachinesStatus(t *testing.T) {
-	o := existing(t, merge(t, parse(goodMachine), `{spec: {metadata: null, versions: null}}`))
+	o := existing(t, merge(t, parse(goodMachine), `{spec: {metadata: null, versions: null, providerSpec: {value: {cloudProvider: null}}}}`))
 	raw, err := json.Marshal(o.Object)
 	if err != nil {
 		t.Fatal(err)

@@ -90,8 +90,8 @@ func newSite(t testing.TB) *site {
 	return s
 }
 
-// pool makes a deployment with a set and that many Machines with nodes, and waits until the groups know them.
-func (s *site) pool(name string, size int32) []Node {
+// sized makes a deployment of that size with bounds.
+func (s *site) sized(name string, size int32) *v1alpha1.MachineDeployment {
 	s.t.Helper()
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name}}
 	d.Annotations = map[string]string{v1alpha1.AnnotationsMinSize[0]: "0", v1alpha1.AnnotationsMaxSize[0]: "1000"}
@@ -99,6 +99,14 @@ func (s *site) pool(name string, size int32) []Node {
 	d.Spec.Replicas = &size
 	d.Spec.Selector.MatchLabels, d.Spec.Template.Metadata.Labels = labels, labels
 	s.create(d)
+	return d
+}
+
+// pool makes a deployment with a set and that many Machines with nodes, and waits until the groups know them.
+func (s *site) pool(name string, size int32) []Node {
+	s.t.Helper()
+	d := s.sized(name, size)
+	labels := d.Spec.Selector.MatchLabels
 	set := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: name + "-1"}}
 	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(d, v1alpha1.MachineDeploymentKind)}
 	set.Spec.Selector.MatchLabels, set.Spec.Template.Metadata.Labels = labels, labels

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/rollout"
 )
 
 // group is one node group with everything that is answered about it. It does not change.
@@ -38,7 +39,8 @@ type group struct {
 	// awaited is how many units have no node and no error; coming counts those too whose node takes no pods yet.
 	awaited, coming int32
 
-	// instances are those of the members, in the same order, and after them those of units without a Machine.
+	// instances are those of the members, in the same order. Units without a Machine have none here: [group.shown] makes
+	// up theirs, so that a snapshot does not grow with a size that somebody typed.
 	instances []Instance
 	template  []byte
 	options   override
@@ -82,6 +84,8 @@ func (s *Snapshot) refusalOf(o *owner, bounds v1alpha1.Bounds, err error) string
 		return err.Error()
 	case !bounds.Listed:
 		return "it has no maximum size"
+	case rollout.CheckSize(o.replicas) != nil:
+		return rollout.CheckSize(o.replicas).Error()
 	case !o.GetDeletionTimestamp().IsZero():
 		return "it is being deleted"
 	case o.paused():
@@ -97,7 +101,7 @@ func desired(o *owner, bounds v1alpha1.Bounds) int32 {
 	case o.replicas != nil:
 		return max(0, *o.replicas)
 	case o.last != nil:
-		return max(0, bounds.Clamp(*o.last))
+		return min(max(0, bounds.Clamp(*o.last)), v1alpha1.MaxReplicas)
 	case bounds.Listed:
 		return bounds.Min
 	}

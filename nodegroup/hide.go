@@ -86,6 +86,10 @@ func (g *group) hideMember(m *member, why hiding) {
 func (g *group) hideSurplus(before *group, l lineup) {
 	newest := g.newest
 	living := len(g.members) - len(g.hidden)
+	if rollout.CheckSize(g.owner.replicas) != nil {
+		// Nothing is made or deleted for such a size, so what there is counts as what is wanted.
+		g.target = int32(living)
+	}
 	g.gap = max(0, g.target-int32(living))
 	surplus := living - int(g.target)
 	if surplus <= 0 {

@@ -27,12 +27,12 @@ func (t *turnover) moved(from, to string) {
 	}
 }
 
-// list says what the autoscaler is shown of a group: hidden Machines as Deleting, the others as Running or Creating, and
-// a placeholder for each unit that has no Machine. Those that are not Deleting are as many as the target size says (CA-C38,
+// list decides what the autoscaler is shown of a group's Machines: hidden ones as Deleting, the others as Running or
+// Creating. With the units that have no Machine, those that are not Deleting are as many as the target size says (CA-C38,
 // C39).
 func (s *Snapshot) list(g, before *group, l lineup) turnover {
 	var changed turnover
-	g.instances = make([]Instance, 0, len(g.members)+int(g.gap))
+	g.instances = make([]Instance, 0, len(g.members))
 	failures := 0
 	for i := range g.members {
 		var old Instance
@@ -58,7 +58,8 @@ func (s *Snapshot) list(g, before *group, l lineup) turnover {
 	for _, at := range l.gone {
 		changed.moved(before.instances[at].ID, "")
 	}
-	g.listUnits(before, &changed)
+	g.awaited += g.gap
+	g.coming += g.gap
 	return changed
 }
 
@@ -111,31 +112,6 @@ func (s *Snapshot) instanceOf(g *group, at int) Instance {
 		g.marks[at] |= markComing
 	}
 	return i
-}
-
-// listUnits adds the units that have no Machine. They are named by number, so that most stay the same.
-func (g *group) listUnits(before *group, changed *turnover) {
-	old := before.instances[len(before.members):]
-	if before.series() != g.series() {
-		for _, i := range old {
-			changed.moved(i.ID, "")
-		}
-		old = nil
-	}
-	for n := range g.gap {
-		if int(n) < len(old) {
-			g.instances = append(g.instances, old[n])
-			continue
-		}
-		id := placeholder{group: g.id, series: g.series(), ordinal: n}.String()
-		changed.moved("", id)
-		g.instances = append(g.instances, Instance{ID: id, State: Creating})
-	}
-	for _, i := range old[min(len(old), int(g.gap)):] {
-		changed.moved(i.ID, "")
-	}
-	g.awaited += g.gap
-	g.coming += g.gap
 }
 
 // at notes that what is shown changes at that time.

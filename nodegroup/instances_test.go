@@ -104,7 +104,7 @@ func TestInstances(t *testing.T) {
 			w := newWorld()
 			p := w.pool("a", tc.size, 0, 5)
 			tc.build(p)
-			got := w.snapshot(t).groups[p.id()].instances
+			got := w.snapshot(t).groups[p.id()].shown()
 			if diff := cmp.Diff(tc.want(p), got); diff != "" {
 				t.Errorf("instances (-want +got):\n%s", diff)
 			}

@@ -233,7 +233,7 @@ func TestTheLifeOfAMachineAsItIsShown(t *testing.T) {
 			if diff := cmp.Diff(stage.want, list[0]); diff != "" || err != nil {
 				t.Errorf("error %v, it is shown as (-want +got):\n%s", err, diff)
 			}
-			if diff := cmp.Diff(list, anew.groups[p.id()].instances); diff != "" {
+			if diff := cmp.Diff(list, anew.groups[p.id()].shown()); diff != "" {
 				t.Errorf("a replica that has just started shows it otherwise:\n%s", diff)
 			}
 		})

@@ -176,12 +176,10 @@ func TestWhenASnapshotIsNotSound(t *testing.T) {
 	broken := *b.groups.model
 	broken.groups = maps.Clone(broken.groups)
 	draft := broken.shown.draft()
-	draft.set(unitID(p, 0, 1), "MachineDeployment/x/y")
+	draft.set(machineID(p, "a-2"), "MachineDeployment/x/y")
 	broken.shown = draft.done()
 	b.groups.model = &broken
-	grown := p.deployment.DeepCopy()
-	grown.Spec.Replicas = ptr.To[int32](3)
-	b.groups.inbox.put(event{object: grown})
+	b.groups.inbox.put(event{object: p.machine("a-2")})
 	t.Run("CA-C13 Refresh fails", func(t *testing.T) { wantKind(t, b.groups.Refresh(t.Context()), Unavailable) })
 	t.Run("CA-C53 the last sound answers stay", func(t *testing.T) {
 		if diff := cmp.Diff(before, answers(t, b.groups, []Node{asked(n)})); diff != "" {

@@ -1,9 +1,6 @@
 package nodegroup
 
-import (
-	"context"
-	"slices"
-)
+import "context"
 
 // Refresh begins a loop of the autoscaler: it takes the set of groups anew. It is the one read that fails when the state
 // cannot be trusted, because a loop that does not take place does no harm (CA-C13). After a pause without a Refresh or a
@@ -60,7 +57,7 @@ func (g *Groups) TargetSize(id string) (int32, error) {
 	return e.target, nil
 }
 
-// Instances lists a group's instances (CA-C38 … C55).
+// Instances lists a group's instances, as many as fit into one answer (CA-C38 … C55).
 //
 // Errors: NotFound.
 func (g *Groups) Instances(id string) ([]Instance, error) {
@@ -68,7 +65,7 @@ func (g *Groups) Instances(id string) ([]Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.Clone(e.instances), nil
+	return e.shown(), nil
 }
 
 // TemplateNode gives the bytes of the v1.Node that a new instance of the group would become.

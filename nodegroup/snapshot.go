@@ -189,7 +189,7 @@ func (g *group) check() error {
 			units++
 		}
 	}
-	if units != g.target {
+	if units += g.gap; units != g.target {
 		return fmt.Errorf("group %s has %d units and target size %d (CA-C38)", g.id, units, g.target)
 	}
 	return nil

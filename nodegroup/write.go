@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/rollout"
 )
 
 const (
@@ -126,6 +128,9 @@ func (g *Groups) attempt(ctx context.Context, id string, r resize) error {
 	grp := s.groups[id]
 	if grp == nil {
 		return refuse(FailedPrecondition, "changing %s: its object is gone", id)
+	}
+	if err := rollout.CheckSize(grp.owner.replicas); err != nil {
+		return refuse(FailedPrecondition, "changing %s: %v", id, err)
 	}
 	c, err := r.decide(s, grp)
 	if err != nil {

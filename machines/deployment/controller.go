@@ -196,10 +196,10 @@ func (r *Reconciler) refuse(ctx context.Context, d *v1alpha1.MachineDeployment, 
 	st := *d.Status.DeepCopy()
 	st.NodeTemplate, st.Backoffs, st.RecentJoins = nil, nil, ""
 	st.ObservedGeneration = d.Generation
-	progressing := metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: rollout.ReasonInvalid,
+	progressing := metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: rollout.ReasonOf(invalid),
 		Message: invalid.Error(), ObservedGeneration: d.Generation}
 	if r.transition(d, &progressing) {
-		r.events.Eventf(d, nil, "Warning", rollout.ReasonInvalid, "Reconcile", "%s", invalid.Error())
+		r.events.Eventf(d, nil, "Warning", progressing.Reason, "Reconcile", "%s", invalid.Error())
 	}
 	st.Conditions = []metav1.Condition{progressing}
 	for _, c := range d.Status.Conditions {
@@ -213,13 +213,12 @@ func (r *Reconciler) refuse(ctx context.Context, d *v1alpha1.MachineDeployment, 
 	return r.writeStatus(ctx, d, st)
 }
 
-// next is a collision count raised by one.
+// next returns a collision count raised by one. It starts again at 1 after the largest.
 func next(count *int32) *int32 {
-	n := int32(1)
-	if count != nil {
-		n = *count + 1
+	if count == nil || *count < 0 || *count == math.MaxInt32 {
+		return new(int32(1))
 	}
-	return &n
+	return new(*count + 1)
 }
 
 // restoreReplicas puts back a size that a writer dropped. The watch brings the deployment back with it.

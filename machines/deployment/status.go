@@ -20,6 +20,7 @@ const (
 	reasonBounds     = "BoundsRead"
 	reasonMinMissing = "MinSizeMissing"
 	reasonBadBounds  = "BoundsInvalid"
+	reasonMaxLowered = "MaxSizeTooLarge"
 )
 
 // ours are the conditions that this controller writes; others on the same object are left alone.
@@ -36,6 +37,8 @@ func (r *Reconciler) bounds(d *v1alpha1.MachineDeployment) (v1alpha1.Bounds, *me
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reasonBadBounds, err.Error()
 	case !bounds.Listed:
 		return bounds, nil
+	case bounds.MaxLowered:
+		c.Reason, c.Message = reasonMaxLowered, c.Message+fmt.Sprintf("; the annotation asks for more than %d, which is the most that is possible", v1alpha1.MaxReplicas)
 	case bounds.MinMissing:
 		c.Reason, c.Message = reasonMinMissing, c.Message+"; no annotation gives a minimum, so it is 0"
 	}

@@ -1,7 +1,10 @@
 package rollout
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -27,21 +30,50 @@ func limitsOf(d *v1alpha1.MachineDeployment, replicas int32) (limits, error) {
 			unavailable = *s.RollingUpdate.MaxUnavailable
 		}
 	}
-	up, err := intstr.GetScaledValueFromIntOrPercent(&surge, int(replicas), true)
+	up, err := scaled(surge, replicas, true)
 	if err != nil || up < 0 {
 		return limits{}, fmt.Errorf("spec.strategy.rollingUpdate.maxSurge is %q: it must be a number or a percentage like 25%%, not negative", surge.String())
 	}
-	down, err := intstr.GetScaledValueFromIntOrPercent(&unavailable, int(replicas), false)
+	down, err := scaled(unavailable, replicas, false)
 	if err != nil || down < 0 {
 		return limits{}, fmt.Errorf("spec.strategy.rollingUpdate.maxUnavailable is %q: it must be a number or a percentage like 25%%, not negative", unavailable.String())
 	}
-	if unavailable.Type == intstr.String && down > int(replicas) {
+	if unavailable.Type == intstr.String && down > replicas {
 		return limits{}, fmt.Errorf("spec.strategy.rollingUpdate.maxUnavailable is %q: it must be at most 100%%", unavailable.String())
 	}
 	if up == 0 && down == 0 {
 		down = 1
 	}
-	return limits{surge: int32(up), unavailable: min(int32(down), replicas)}, nil
+	return limits{surge: up, unavailable: min(down, replicas)}, nil
+}
+
+// mostPercent is the percentage from which on any size but 0 exceeds [v1alpha1.MaxReplicas].
+const mostPercent = 100 * v1alpha1.MaxReplicas
+
+// scaled resolves a number, or a percentage of a size. Whatever number is written there, the result is at most
+// [v1alpha1.MaxReplicas], so that sums of sizes and limits stay inside an int32.
+func scaled(value intstr.IntOrString, size int32, roundUp bool) (int32, error) {
+	if digits, percent := strings.CutSuffix(value.StrVal, "%"); percent && value.Type == intstr.String {
+		n, err := strconv.ParseUint(digits, 10, 64)
+		if n > mostPercent && (err == nil || errors.Is(err, strconv.ErrRange)) {
+			value.StrVal = strconv.Itoa(mostPercent) + "%"
+		}
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(&value, int(size), roundUp)
+	return int32(min(n, v1alpha1.MaxReplicas)), err
+}
+
+// ErrSizeTooLarge is wrapped by the error of [Compute] for a deployment whose spec.replicas is above
+// [v1alpha1.MaxReplicas].
+var ErrSizeTooLarge = errors.New("the size is too large")
+
+// CheckSize refuses a spec.replicas above [v1alpha1.MaxReplicas]; the error says what to do. It is nil for a nil size.
+func CheckSize(replicas *int32) error {
+	if replicas == nil || *replicas <= v1alpha1.MaxReplicas {
+		return nil
+	}
+	return fmt.Errorf("%w: spec.replicas is %d, and at most %d are possible: nothing is made or deleted until it is lowered",
+		ErrSizeTooLarge, *replicas, v1alpha1.MaxReplicas)
 }
 
 // check refuses a deployment that cannot be followed, with one message that says what to do (MCM-1, MCM-2).
@@ -58,6 +90,9 @@ func check(d *v1alpha1.MachineDeployment) error {
 	}
 	if d.Spec.Replicas != nil && *d.Spec.Replicas < 0 {
 		return fmt.Errorf("spec.replicas is %d: it must not be negative", *d.Spec.Replicas)
+	}
+	if err := CheckSize(d.Spec.Replicas); err != nil {
+		return err
 	}
 	switch t := strategyOf(d); t {
 	case v1alpha1.RollingUpdate, v1alpha1.OnDelete, v1alpha1.Recreate:

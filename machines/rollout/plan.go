@@ -67,7 +67,7 @@ func (w *work) decideSize(bounds v1alpha1.Bounds, unseen int32) (size int32, res
 	}
 	switch last := w.lastSize(); {
 	case last != nil:
-		size = bounds.Clamp(max(0, *last-unseen))
+		size = bounds.Clamp(max(0, min(max(0, *last), v1alpha1.MaxReplicas)-unseen))
 		w.note(fmt.Sprintf("spec.replicas is not given: putting back the last size, %d", size))
 	case bounds.Listed:
 		size = bounds.Min

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,10 +20,19 @@ const (
 	ReasonPaused           = "DeploymentPaused"
 	ReasonDeadline         = "ProgressDeadlineExceeded"
 	ReasonInvalid          = "InvalidSpec"
+	ReasonSizeTooLarge     = "SizeTooLarge"
 	ReasonFailed           = "MachinesFailed"
 	ReasonSetError         = "MachineSetError"
 	ReasonHealthy          = "AsExpected"
 )
+
+// ReasonOf returns the reason that a condition gives for an error of [Compute].
+func ReasonOf(invalid error) string {
+	if errors.Is(invalid, ErrSizeTooLarge) {
+		return ReasonSizeTooLarge
+	}
+	return ReasonInvalid
+}
 
 // defaultDeadline holds where spec.progressDeadlineSeconds is not given.
 const defaultDeadline = 600 * time.Second

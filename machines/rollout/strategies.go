@@ -119,13 +119,15 @@ func takeFree(active []*setWork, sizes []int32, kept int) {
 	}
 }
 
-// proportion is how much a set's size changes when the maximum becomes allowed.
+// proportion is how much a set's size changes when the maximum becomes allowed. No set gets more than that, whatever its
+// annotation says.
 func proportion(s *setWork, allowed int32) int32 {
 	former, ok := number(s.set, v1alpha1.AnnotationMaxReplicas)
 	if !ok || former <= 0 {
 		return 0
 	}
-	return int32(math.Round(float64(s.size)*float64(allowed)/float64(former))) - s.size
+	share := math.Round(float64(s.size) * float64(allowed) / float64(former))
+	return int32(min(share, float64(allowed))) - s.size
 }
 
 // grew says that the size was raised since the active sets were last told of it.

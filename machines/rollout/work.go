@@ -78,7 +78,8 @@ func newSetWork(state SetState, listed map[types.UID]bool, minReady int32, now t
 	}
 	s.before = int32(len(s.living))
 	if n := state.Set.Spec.Replicas; n != nil && *n >= 0 {
-		s.before = *n // a negative size, stored before there were rules, says nothing
+		// A negative size, stored before there were rules, means nothing; one that is too large is corrected.
+		s.before = min(*n, v1alpha1.MaxReplicas)
 	}
 	s.size = s.before
 	s.sortLiving()

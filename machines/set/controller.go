@@ -202,9 +202,13 @@ func (r *Reconciler) boundByCeiling(ctx context.Context, set *v1alpha1.MachineSe
 
 // refuse tells people what in the spec cannot be followed; nothing else is done.
 func (r *Reconciler) refuse(ctx context.Context, set *v1alpha1.MachineSet, invalid error) error {
-	st := failedStatus(set, reasonInvalid, invalid, metav1.NewTime(r.clock.Now()))
+	reason := reasonInvalid
+	if errors.Is(invalid, rollout.ErrSizeTooLarge) {
+		reason = reasonSize
+	}
+	st := failedStatus(set, reason, invalid, metav1.NewTime(r.clock.Now()))
 	if told := set.Status.ErrorMessage; told == nil || *told != *st.ErrorMessage {
-		r.events.Eventf(set, nil, "Warning", reasonInvalid, "Reconcile", "%s", invalid.Error())
+		r.events.Eventf(set, nil, "Warning", reason, "Reconcile", "%s", invalid.Error())
 	}
 	return r.writeStatus(ctx, set, st)
 }
@@ -227,7 +231,7 @@ func check(set *v1alpha1.MachineSet) (labels.Selector, error) {
 	if selector.Empty() || !selector.Matches(labels.Set(set.Spec.Template.Metadata.Labels)) {
 		return nil, errSelector
 	}
-	return selector, rollout.CheckDeletePolicy(set.Spec.DeletePolicy)
+	return selector, errors.Join(rollout.CheckSize(set.Spec.Replicas), rollout.CheckDeletePolicy(set.Spec.DeletePolicy))
 }
 
 var errSelector = errors.New("spec.selector does not match spec.template.metadata.labels (or is empty): add the selector's labels to the template")

@@ -13,11 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/rollout"
 )
 
 // Reasons in status.errorReason.
 const (
 	reasonInvalid = "InvalidConfiguration"
+	reasonSize    = rollout.ReasonSizeTooLarge
 	reasonCreate  = "CreateError"
 	reasonCeiling = "TooManyMachines"
 )

@@ -13,6 +13,9 @@ type Bounds struct {
 	Listed bool
 	// MinMissing says that no annotation gives a minimum, which then is 0. It deserves a warning.
 	MinMissing bool
+	// MaxLowered reports that the annotation asks for more than [MaxReplicas], so that Max is MaxReplicas. It deserves a
+	// warning.
+	MaxLowered bool
 }
 
 // Clamp returns the size inside the bounds that is nearest to size; size itself when the object is not a node group.
@@ -26,7 +29,8 @@ func (b Bounds) Clamp(size int32) int32 {
 // ParseBounds reads the limits from an object's annotations. Of several spellings the first one of AnnotationsMinSize
 // and AnnotationsMaxSize that is present counts. Without a maximum, or with a maximum of 0, the object is not a node
 // group, which is no error. A value that is not a whole number ≥ 0, or a minimum above the maximum, is an error that
-// names the annotation and the value; the object then is not a node group: nobody guesses.
+// names the annotation and the value; the object then is not a node group: nobody guesses. A maximum above [MaxReplicas]
+// counts as MaxReplicas; a minimum above it is an error.
 func ParseBounds(annotations map[string]string) (Bounds, error) {
 	maxKey, maxValue, ok := firstOf(annotations, AnnotationsMaxSize)
 	if !ok {
@@ -36,19 +40,25 @@ func ParseBounds(annotations map[string]string) (Bounds, error) {
 	if err != nil {
 		return Bounds{}, err
 	}
+	bounds := Bounds{Max: min(upper, MaxReplicas), Listed: upper >= 1, MaxLowered: upper > MaxReplicas}
 	minKey, minValue, given := firstOf(annotations, AnnotationsMinSize)
 	if !given {
-		return Bounds{Max: upper, Listed: upper >= 1, MinMissing: true}, nil
+		bounds.MinMissing = true
+		return bounds, nil
 	}
 	lower, err := parseSize(minKey, minValue)
 	if err != nil {
 		return Bounds{}, err
 	}
+	if lower > MaxReplicas {
+		return Bounds{}, fmt.Errorf("annotation %s is %d: a node group has at most %d Machines: lower the minimum", minKey, lower, MaxReplicas)
+	}
 	if lower > upper {
 		return Bounds{}, fmt.Errorf("annotation %s is %d, above annotation %s, which is %d: lower the minimum or raise the maximum",
 			minKey, lower, maxKey, upper)
 	}
-	return Bounds{Min: lower, Max: upper, Listed: upper >= 1}, nil
+	bounds.Min = lower
+	return bounds, nil
 }
 
 func firstOf(annotations map[string]string, keys []string) (key, value string, ok bool) {

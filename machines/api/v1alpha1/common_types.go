@@ -149,5 +149,9 @@ type Removal struct {
 	Time metav1.Time `json:"time,omitempty"`
 }
 
+// MaxReplicas bounds spec.replicas of sets and deployments. The schema and an admission policy hold it; an object that was
+// stored with a larger size before they did is not followed until its size is corrected.
+const MaxReplicas = 100_000
+
 // MaxRemovals bounds spec.removals of sets and deployments.
 const MaxRemovals = 2000

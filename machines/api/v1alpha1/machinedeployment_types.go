@@ -84,9 +84,11 @@ type MachineRollingUpdate struct {
 type MachineDeploymentSpec struct {
 	// Replicas is the number of living Machines wanted. The schema gives no default: nil means that the writer does
 	// not manage the size, and the controller puts the last size back, clamped to the bounds. A new object without it
-	// gets the minimum when it has bounds, else 1.
+	// gets the minimum when it has bounds, else 1. At most 100000: with a larger size, stored before there was this
+	// bound, nothing is done for the object, and its condition Progressing says SizeTooLarge.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Selector finds the deployment's sets and Machines. It must match the template's labels, and does not change.
 	// +optional

@@ -55,9 +55,11 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.selector) || ((!has(oldSelf.selector.matchLabels) || size(oldSelf.selector.matchLabels) == 0) && (!has(oldSelf.selector.matchExpressions) || size(oldSelf.selector.matchExpressions) == 0)) || (has(self.selector) && self.selector == oldSelf.selector)",message="spec.selector does not change: make a new object instead"
 type MachineSetSpec struct {
 	// Replicas is the number of living Machines wanted. The schema gives no default: nil means that the last known
-	// size stays (1 for a new set).
+	// size stays (1 for a new set). At most 100000: with a larger size, stored before there was this bound, no Machine
+	// is made or deleted, and the condition ReplicaFailure says SizeTooLarge.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000
 	Replicas *int32 `json:"replicas,omitempty"`
 	// MinReadySeconds is how long a node must have been Ready to count as available. Default: 0.
 	// +optional

@@ -1,0 +1,73 @@
+package nodegroup
+
+import "slices"
+
+// maxAnswer is how many bytes the instances of one answer may have on the wire. The stock externalgrpc client sets no limit of
+// its own, so that gRPC's default of 4 MiB holds for what it receives, and there are no pages (CA-C55). The rest is for the
+// frame.
+const maxAnswer = 4<<20 - 64<<10
+
+// instanceOverhead is how many bytes an instance has on the wire beside its strings: tags, lengths, state and error class.
+const instanceOverhead = 24
+
+// wireSize is an upper bound of an instance's bytes on the wire.
+func (i *Instance) wireSize() int {
+	size := len(i.ID) + instanceOverhead
+	if i.Error != nil {
+		size += len(i.Error.Code) + len(i.Error.Message)
+	}
+	return size
+}
+
+// shown returns the group's instances as they fit into one answer: those of its Machines, and after them a placeholder for each
+// unit that has no Machine. The placeholders are made here, at each call, and are named by number, so that most stay the same.
+//
+// What does not fit is left out, at usual names from some 70 000 instances on. Placeholders go first: the autoscaler takes the
+// target size for what is on its way, and a missing placeholder costs only that the unit is taken back by DecreaseTargetSize
+// instead of DeleteNodes when it does not come. Then go instances whose node has registered, which the autoscaler knows from
+// Kubernetes, and in the end those that it does not know yet.
+func (g *group) shown() []Instance {
+	room := maxAnswer
+	for i := range g.instances {
+		room -= g.instances[i].wireSize()
+	}
+	if room < 0 {
+		return g.fitting()
+	}
+	units := g.unitsWithin(room)
+	list := append(make([]Instance, 0, len(g.instances)+int(units)), g.instances...)
+	for n := range units {
+		list = append(list, Instance{ID: g.unit(n), State: Creating})
+	}
+	return list
+}
+
+// unit is the id of the placeholder of a unit without a Machine.
+func (g *group) unit(ordinal int32) string {
+	return placeholder{group: g.id, series: g.series(), ordinal: ordinal}.String()
+}
+
+// unitsWithin is how many placeholders are shown in that many bytes.
+func (g *group) unitsWithin(room int) int32 {
+	if g.gap == 0 {
+		return 0
+	}
+	longest := Instance{ID: g.unit(g.gap - 1)}
+	return int32(min(int(g.gap), room/longest.wireSize()))
+}
+
+// fitting returns the instances of the Machines without those that do not fit into one answer.
+func (g *group) fitting() []Instance {
+	room, keep := maxAnswer, make([]bool, len(g.instances))
+	for _, running := range []bool{false, true} {
+		for n := range g.instances {
+			i := &g.instances[n]
+			if (i.State == Running) == running && room >= i.wireSize() {
+				room -= i.wireSize()
+				keep[n] = true
+			}
+		}
+	}
+	n := -1
+	return slices.DeleteFunc(slices.Clone(g.instances), func(Instance) bool { n++; return !keep[n] })
+}
