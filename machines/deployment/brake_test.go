@@ -45,7 +45,7 @@ func braked(t *testing.T, most, leaving int) (*Reconciler, []rollout.Snapshot) {
 		}
 		snapshots = append(snapshots, s)
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.MachineDeployment{}).
 		WithIndex(&v1alpha1.Machine{}, controllerIndex, ownership.ControllerOf).WithIndex(&v1alpha1.MachineSet{}, controllerIndex, ownership.ControllerOf).Build()
 	return &Reconciler{client: c, clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)), plans: newHistory(), brake: newBrake(int32(most))}, snapshots
 }

@@ -73,7 +73,7 @@ func firstOf(annotations map[string]string, keys []string) (key, value string, o
 func parseSize(key, value string) (int32, error) {
 	n, err := strconv.ParseInt(value, 10, 32)
 	if err != nil || n < 0 {
-		return 0, fmt.Errorf("annotation %s has the value %q: it must be a whole number from 0 to 2147483647", key, value)
+		return 0, fmt.Errorf("annotation %s has the value %q: it must be a whole number from 0 to %d", key, value, MaxReplicas)
 	}
 	return int32(n), nil
 }

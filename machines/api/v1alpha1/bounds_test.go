@@ -27,6 +27,8 @@ func TestParseBounds(t *testing.T) {
 		"an empty maximum is named":                      {map[string]string{maxKey: ""}, Bounds{}, []string{maxKey, `""`}},
 		"a negative minimum is named":                    {map[string]string{minKey: "-1", maxKey: "3"}, Bounds{}, []string{minKey, `"-1"`}},
 		"a number beyond 32 bits is named":               {map[string]string{maxKey: "4294967296"}, Bounds{}, []string{maxKey, "4294967296"}},
+		"a maximum above 100000 counts as 100000 (F-29)": {map[string]string{minKey: "1", maxKey: "2147483647"}, Bounds{Min: 1, Max: MaxReplicas, Listed: true, MaxLowered: true}, nil},
+		"a minimum above 100000 is named (F-29)":         {map[string]string{minKey: "100001", maxKey: "100001"}, Bounds{}, []string{minKey, "100001", "at most 100000"}},
 		"a minimum above the maximum names both":         {map[string]string{minKey: "5", maxKey: "3"}, Bounds{}, []string{minKey, "5", maxKey, "3"}},
 		"a bad minimum without a maximum does no harm":   {map[string]string{minKey: "x"}, Bounds{}, nil},
 		"a bad later spelling behind a good first is ok": {map[string]string{maxKey: "3", minKey: "0", "cluster-autoscaler/max-size": "x"}, Bounds{Max: 3, Listed: true}, nil},
