@@ -9,12 +9,13 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// followDeletions is OnDelete: an old set keeps what people left there, and the current set makes up the rest.
+// followDeletions is OnDelete: an old set keeps what people left there, and the current set makes up the rest. A smaller
+// size takes the surplus from the oldest sets first.
 func (w *work) followDeletions() {
 	for _, s := range w.old() {
 		w.resize(s, min(s.size, int32(len(s.living))), "OnDelete: somebody deleted Machines")
 	}
-	surplus := w.sizes() - w.current.size - w.replicas
+	surplus := w.sizes() - w.replicas
 	for _, s := range w.old() {
 		if n := min(s.size, surplus); n > 0 {
 			w.resize(s, s.size-n, fmt.Sprintf("the deployment wants %d", w.replicas))
