@@ -26,8 +26,8 @@ func CheckDeletePolicy(policy v1alpha1.DeletePolicy) error {
 
 // DeletionOrder returns the Machines in the order in which they go when there are too many: those named in removals
 // first, then those marked with the delete-machine annotation, then by the priority annotation, then failed ones and
-// those without a node, then those whose node is not Ready, then by the policy, and by name in the end. Machines that
-// are deleting already are left out.
+// those without a node, then those whose node is not Ready, then those that are Ready but not yet available, then by the
+// policy, and by name in the end. Machines that are deleting already are left out.
 func DeletionOrder(machines []MachineFacts, policy v1alpha1.DeletePolicy, removals []v1alpha1.Removal) []*v1alpha1.Machine {
 	ranked := rank(machines, policy, removals)
 	ordered := make([]*v1alpha1.Machine, len(ranked))
@@ -58,7 +58,7 @@ type ranking struct {
 	name     string
 	keep     [2]bool // not listed, not marked
 	priority int
-	healthy  [2]bool // neither failed nor without a node, Ready
+	healthy  [3]bool // neither failed nor without a node, Ready, available
 	age      int64
 }
 
@@ -68,7 +68,7 @@ func rankOf(f MachineFacts, policy v1alpha1.DeletePolicy, listed map[types.UID]b
 		name:     m.Name,
 		keep:     [2]bool{!listed[m.UID] && !f.Listed, m.Annotations[v1alpha1.AnnotationDeleteMachine] == ""},
 		priority: priorityOf(m),
-		healthy:  [2]bool{!f.Failed() && f.HasNode(), f.NodeReady},
+		healthy:  [3]bool{!f.Failed() && f.HasNode(), f.NodeReady, f.Available},
 		age:      rankByAge(m.CreationTimestamp.Time, policy),
 	}
 }
@@ -80,6 +80,7 @@ func compareRanking(a, b ranking) int {
 		cmp.Compare(a.priority, b.priority),
 		compareBool(a.healthy[0], b.healthy[0]),
 		compareBool(a.healthy[1], b.healthy[1]),
+		compareBool(a.healthy[2], b.healthy[2]),
 		cmp.Compare(a.age, b.age),
 		cmp.Compare(a.name, b.name),
 	)

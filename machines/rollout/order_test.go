@@ -31,6 +31,7 @@ func annotated(key, value string) func(*MachineFacts) {
 func marked(f *MachineFacts)   { annotated(v1alpha1.AnnotationDeleteMachine, "yes")(f) }
 func noNode(f *MachineFacts)   { f.NodeReady, f.NodeRegistered, f.Available = false, false, false }
 func notReady(f *MachineFacts) { f.NodeReady, f.Available = false, false }
+func young(f *MachineFacts)    { f.Available = false }
 func noBirth(f *MachineFacts)  { f.Machine.CreationTimestamp = metav1.Time{} }
 func failed(f *MachineFacts)   { reason := "Quota"; f.Machine.Status.ErrorReason = &reason }
 func withServer(f *MachineFacts) {
@@ -62,6 +63,9 @@ func TestDeletionOrder(t *testing.T) {
 			[]MachineFacts{fact("healthy", 1), fact("notready", 1, notReady), fact("nonode", 1, noNode), fact("low", 1, priority("1")), fact("marked", 1, marked), fact("listed", 1)},
 			"", []v1alpha1.Removal{{Name: "listed", UID: "listed"}},
 			[]string{"listed", "marked", "low", "nonode", "notready", "healthy"}},
+		"MC-35 MC-36 Ready but not yet available goes before the policy is asked, and after NotReady (F-32)": {
+			[]MachineFacts{fact("oldest", 9), fact("young", 1, young), fact("notready", 2, notReady)}, v1alpha1.DeleteOldest, nil,
+			[]string{"notready", "young", "oldest"}},
 		"MC-36 failed ranks with no node":                     {[]MachineFacts{fact("a", 1), fact("b", 1, failed), fact("c", 1, noNode)}, "", nil, []string{"c", "b", "a"}},
 		"MC-36 ties go by name":                               {[]MachineFacts{fact("c", 1), fact("a", 9), fact("b", 5)}, v1alpha1.DeleteRandom, nil, []string{"a", "b", "c"}},
 		"MC-35 Newest":                                        {[]MachineFacts{fact("old", 9), fact("new", 1)}, v1alpha1.DeleteNewest, nil, []string{"new", "old"}},
