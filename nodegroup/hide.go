@@ -33,7 +33,7 @@ type hiding string
 const (
 	// hiddenListed: it is named in spec.removals.
 	hiddenListed hiding = "listed for removal"
-	// hiddenDeleting: it is being deleted.
+	// hiddenDeleting: it is being deleted, or a rollout has named it and its set deletes it next.
 	hiddenDeleting hiding = "being deleted"
 	// hiddenSurplus: there are more Machines than the size says, and it is one of those that go.
 	hiddenSurplus hiding = "surplus"
@@ -45,7 +45,8 @@ func (g *group) hide(at int, why hiding) {
 	g.hidden[g.members[at].machine.UID] = why
 }
 
-// hideGoing hides what is listed for removal, by UID, in the group's object or in a set of it, and what is being deleted.
+// hideGoing hides what is being deleted, what a rollout removes, and what is listed for removal, by UID, in the group's
+// object or in a set of it.
 func (g *group) hideGoing(ix *index, sets []*v1alpha1.MachineSet, before *group, l lineup) {
 	g.marks = make([]mark, len(g.members))
 	for i, m := range g.members {
@@ -59,16 +60,20 @@ func (g *group) hideGoing(ix *index, sets []*v1alpha1.MachineSet, before *group,
 			g.hide(i, hiddenDeleting)
 		}
 	}
-	g.hideListed(ix, g.owner.removals)
 	for _, set := range sets {
-		g.hideListed(ix, set.Spec.Removals)
+		g.hideNamed(ix, set.Spec.RolloutRemovals, hiddenDeleting)
+	}
+	g.hideNamed(ix, g.owner.removals, hiddenListed)
+	for _, set := range sets {
+		g.hideNamed(ix, set.Spec.Removals, hiddenListed)
 	}
 }
 
-func (g *group) hideListed(ix *index, removals []v1alpha1.Removal) {
+// hideNamed hides the members that a list of removals names.
+func (g *group) hideNamed(ix *index, removals []v1alpha1.Removal, why hiding) {
 	for _, r := range removals {
 		if m := ix.members.get(string(r.UID)); m != nil {
-			g.hideMember(m, hiddenListed)
+			g.hideMember(m, why)
 		}
 	}
 }

@@ -119,6 +119,28 @@ func TestSurplusMachinesAreHidden(t *testing.T) {
 	}
 }
 
+func TestAMachineThatARolloutRemoves(t *testing.T) {
+	t.Run("CA-C32 is hidden as deleting before its set has deleted it (F-33)", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 2, 1, 5)
+		p.node("old-1")
+		old, _ := p.node("old-2")
+		p.set.Spec.RolloutRemovals = []v1alpha1.Removal{{Name: old.Name, UID: old.UID}}
+		p.set = p.revision(2)
+		p.node("new-1")
+		g := w.snapshot(t).groups[p.id()]
+		for _, m := range g.members {
+			want := hiding("")
+			if m.machine.Name == old.Name {
+				want = hiddenDeleting
+			}
+			if got := g.hidden[m.machine.UID]; got != want {
+				t.Errorf("machine %s is hidden as %q, want %q", m.machine.Name, got, want)
+			}
+		}
+	})
+}
+
 func TestWhatIsANodeGroup(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

@@ -37,11 +37,14 @@ func (r *Reconciler) carryOut(ctx context.Context, d *v1alpha1.MachineDeployment
 	return false, r.ownSpec(ctx, d, p)
 }
 
-// changeSet writes a set's size and its share of the removals in one update.
+// changeSet writes a set's size, its share of the removals and the Machines that the rollout removes in one update.
 func (r *Reconciler) changeSet(ctx context.Context, c *rollout.SetChange) error {
 	spec := map[string]any{"replicas": c.Replicas}
 	if len(c.Removals) > 0 || len(c.Set.Spec.Removals) > 0 {
 		spec["removals"] = c.Removals
+	}
+	if len(c.RolloutRemovals) > 0 || len(c.Set.Spec.RolloutRemovals) > 0 {
+		spec["rolloutRemovals"] = c.RolloutRemovals
 	}
 	if c.MinReadySeconds != c.Set.Spec.MinReadySeconds {
 		spec["minReadySeconds"] = c.MinReadySeconds

@@ -17,20 +17,19 @@ func Replacing(s Snapshot) int32 {
 			w.current = set
 		}
 	}
+	if w.current != nil {
+		w.beginRecords()
+	}
 	return w.replacing()
 }
 
-// replacing counts the Machines in replacement: new ones that are not available yet, and old ones that are leaving. A
+// replacing counts the Machines in replacement: new ones that are not available yet, and those that the rollout removed. A
 // rollout that is paused or was stopped by its deadline replaces nothing, so that others get its share.
 func (w *work) replacing() int32 {
 	if !w.moving() {
 		return 0
 	}
-	n := w.current.size - w.current.available() + w.leaving
-	for _, s := range w.old() {
-		n += s.terminating + max(0, int32(len(s.living))-s.size)
-	}
-	return n
+	return w.current.size - w.current.available() + w.removed()
 }
 
 // moving says that drover is replacing Machines of an old template.

@@ -5,5 +5,6 @@
 // which Machines are unfulfilled and which would go first.
 //
 // One word is used in one meaning everywhere: a Machine is living when it is neither deleting nor named, by UID, in a
-// list of removals. Only living Machines are counted, towards sizes and towards availability.
+// list of removals (spec.removals or spec.rolloutRemovals). Only living Machines are counted, towards sizes and towards
+// availability.
 package rollout

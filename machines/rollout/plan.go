@@ -29,6 +29,7 @@ func Compute(s Snapshot) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
+	w.beginRecords()
 	w.follow()
 	w.annotate()
 	p.Replacing, p.Held, p.Rolled = w.replacing(), w.held, w.rolledNodes()
@@ -102,16 +103,17 @@ func (w *work) changes(p *Plan) {
 			continue
 		}
 		minReady := s.set.Spec.MinReadySeconds
-		if s == w.current {
+		if s == w.current || s.size > 0 {
 			minReady = minReadySeconds(w.d)
 		}
 		removals, same := s.keptRemovals(p.Removals)
 		stored := s.set.Spec.Replicas != nil && *s.set.Spec.Replicas == s.size
-		if stored && same && minReady == s.set.Spec.MinReadySeconds && s.annotated() {
+		if stored && same && !s.recordChanged && minReady == s.set.Spec.MinReadySeconds && s.annotated() {
 			continue
 		}
 		p.Changes = append(p.Changes, SetChange{
-			Set: s.set, Replicas: s.size, Removals: removals, MinReadySeconds: minReady, Annotations: s.annotations,
+			Set: s.set, Replicas: s.size, Removals: removals, RolloutRemovals: s.rolloutRemovals,
+			MinReadySeconds: minReady, Annotations: s.annotations,
 		})
 	}
 }

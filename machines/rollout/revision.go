@@ -34,7 +34,7 @@ func (w *work) findCurrent() (collisions *int32, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w.current = &setWork{set: set, isNew: true, annotations: map[string]string{}, availableFrom: []int32{0}}
+	w.current = &setWork{set: set, isNew: true, annotations: map[string]string{v1alpha1.AnnotationRolloutRecord: recordKept}, availableFrom: []int32{0}}
 	w.sets = append(w.sets, w.current)
 	w.note("no set has this template: making " + set.Name)
 	return collisions, nil
@@ -125,6 +125,7 @@ var notCopied = map[string]bool{
 	v1alpha1.AnnotationPaused:          true,
 	v1alpha1.AnnotationPausedCAPI:      true,
 	v1alpha1.AnnotationRollbackTo:      true,
+	v1alpha1.AnnotationRolloutRecord:   true,
 }
 
 // annotateRevision gives the current set the highest revision. A set that comes back keeps its former numbers in its
@@ -180,8 +181,7 @@ func (w *work) surplusHistory(status v1alpha1.MachineDeploymentStatus) []*v1alph
 	}
 	var empty []*v1alpha1.MachineSet
 	for _, s := range w.old() {
-		seen := s.set.Status.ObservedGeneration >= s.set.Generation && s.set.Status.Replicas == 0
-		if seen && s.size == 0 && s.before == 0 && len(s.machines) == 0 {
+		if s.empty() {
 			empty = append(empty, s.set)
 		}
 	}

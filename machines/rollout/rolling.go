@@ -2,9 +2,6 @@ package rollout
 
 import (
 	"fmt"
-	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
@@ -64,7 +61,7 @@ func (w *work) allowed() int32 {
 func (w *work) shrinkMarked() {
 	surplus := w.sizes() - w.replicas - w.limits.surge
 	for _, s := range w.sets {
-		for _, f := range s.order {
+		for _, f := range s.staying() {
 			next := s.size - 1
 			if surplus <= 0 || next < 0 || f.Machine.Annotations[v1alpha1.AnnotationDeleteMachine] == "" {
 				break
@@ -78,15 +75,16 @@ func (w *work) shrinkMarked() {
 	}
 }
 
-// grow raises the current set as far as the surge allows. Machines that are leaving count as long as they have a server
-// (MC-17), so that a roll never needs more quota than replicas plus surge.
+// grow raises the current set as far as the surge allows. Machines that this rollout removed count as long as they have a
+// server (MC-17), so that a rollout never needs more quota than replicas plus surge. Machines that leave for another
+// reason do not count: a larger size does not wait for their drains.
 func (w *work) grow() {
 	c := w.current
 	if c.size > w.replicas {
 		w.resize(c, w.replicas, fmt.Sprintf("the deployment wants %d", w.replicas))
 		return
 	}
-	room := w.replicas + w.limits.surge - w.occupied()
+	room := w.roomFor(c)
 	if c.size == w.replicas || room <= 0 {
 		return
 	}
@@ -95,6 +93,24 @@ func (w *work) grow() {
 	lacking := max(0, w.replicas-w.sizes())
 	n = min(n, lacking+w.braked(n-min(n, lacking)))
 	w.resize(c, c.size+n, fmt.Sprintf("rolling: %d fit below %d replicas and %d surge", room, w.replicas, w.limits.surge))
+}
+
+// room returns how many Machines may be added below the ceiling; it may be negative.
+func (w *work) room() int32 { return w.replicas + w.limits.surge - w.occupied() }
+
+// roomFor returns by how much a set's size may rise below the ceiling. Living Machines that the set has beyond its size,
+// and has not deleted yet, need no more room when it keeps them.
+func (w *work) roomFor(s *setWork) int32 {
+	return w.room() + max(0, int32(len(s.living))-s.size)
+}
+
+// raise gives a set a larger size where no rollout goes on: below the ceiling as long as Machines that an earlier rollout
+// removed still have servers, and without a limit otherwise. A smaller size is set as it is.
+func (w *work) raise(s *setWork, size int32, reason string) {
+	if size > s.size && w.removed() > 0 {
+		size = min(size, s.size+max(0, w.roomFor(s)))
+	}
+	w.resize(s, size, reason)
 }
 
 // floor is how many Machines must stay available.
@@ -110,8 +126,7 @@ func (w *work) shrinkOld() {
 	}
 	for _, s := range w.old() {
 		if n := w.braked(min(s.size-s.available(), surplus)); n > 0 {
-			w.dropUnavailable(s, n)
-			surplus -= n
+			surplus -= w.removeUnavailable(s, n)
 		}
 	}
 	if owed > 0 && w.deadlineExceeded() {
@@ -121,8 +136,7 @@ func (w *work) shrinkOld() {
 	spare := w.available() - w.floor()
 	for _, s := range w.old() {
 		if n := w.braked(min(s.size, spare)); n > 0 {
-			w.resize(s, s.size-n, fmt.Sprintf("rolling: %d beyond the floor of %d available", spare, w.floor()))
-			spare -= n
+			spare -= w.remove(s, n, fmt.Sprintf("rolling: %d beyond the floor of %d available", spare, w.floor()), anyMachine)
 		}
 	}
 }
@@ -142,36 +156,13 @@ func (w *work) breakDeadlock() {
 	for _, s := range w.old() {
 		if s.size > s.available() && w.braked(1) > 0 {
 			w.note("nothing moves: what is leaving does not go, so one that is not available makes room")
-			w.dropUnavailable(s, 1)
+			w.removeUnavailable(s, 1)
 			return
 		}
 	}
 }
 
-// dropUnavailable lowers a set by n Machines that are not available (or do not exist). When the set would let an
-// available one go before them, because somebody marked it, they are named.
-func (w *work) dropUnavailable(s *setWork, n int32) {
-	const reason = "rolling: not available, so it goes first"
-	if s.availableAt(s.size-n) < s.available() {
-		missing := max(0, s.size-int32(len(s.order)))
-		s.nameUnavailable(n-missing, w.now)
-	}
-	w.resize(s, s.size-n, reason)
-}
-
-func (s *setWork) nameUnavailable(n int32, now time.Time) {
-	var living []MachineFacts
-	for _, f := range s.living {
-		if n <= 0 || f.Available {
-			living = append(living, f)
-			continue
-		}
-		s.removals = append(s.removals[:len(s.removals):len(s.removals)], v1alpha1.Removal{
-			Name: f.Machine.Name, UID: f.Machine.UID, Time: metav1.NewTime(now),
-		})
-		s.terminating++
-		n--
-	}
-	s.living = living
-	s.sortLiving()
+// removeUnavailable lowers an old set by up to n Machines that are not available, or do not exist yet.
+func (w *work) removeUnavailable(s *setWork, n int32) int32 {
+	return w.remove(s, n, "rolling: not available, so it goes first", unavailable)
 }

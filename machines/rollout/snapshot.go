@@ -57,11 +57,13 @@ type Plan struct {
 	RequeueAfter time.Duration
 }
 
-// SetChange is one write to a set: its size together with its share of the removals.
+// SetChange is one write to a set: its size together with its share of the removals, and with the Machines that
+// the rollout removes.
 type SetChange struct {
 	Set             *v1alpha1.MachineSet
 	Replicas        int32
 	Removals        []v1alpha1.Removal
+	RolloutRemovals []v1alpha1.Removal
 	MinReadySeconds int32
 	// Annotations to put; an empty value removes the key.
 	Annotations map[string]string

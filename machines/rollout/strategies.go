@@ -23,21 +23,22 @@ func (w *work) followDeletions() {
 		}
 	}
 	left := w.sizes() - w.current.size
-	w.resize(w.current, max(0, w.replicas-left), fmt.Sprintf("OnDelete: %d old Machines stay", left))
+	w.raise(w.current, max(0, w.replicas-left), fmt.Sprintf("OnDelete: %d old Machines stay", left))
 }
 
-// recreate removes all old Machines before it makes new ones; not even their objects may be left (MCM-19).
+// recreate removes all old Machines before it makes new ones; not even their objects may be left (MCM-19), nor may an old
+// set have a size that it has not observed yet.
 func (w *work) recreate() {
-	var left int
+	waiting := w.leaving > 0
 	for _, s := range w.old() {
-		w.resize(s, s.size-w.braked(s.size), "Recreate: old Machines go first")
-		left += len(s.machines) + int(s.size)
+		w.remove(s, w.braked(s.size), "Recreate: old Machines go first", anyMachine)
+		waiting = waiting || !s.empty()
 	}
-	if left > 0 || w.leaving > 0 {
+	if waiting {
 		w.resize(w.current, min(w.current.size, w.replicas), "Recreate: waiting for old Machines to go")
 		return
 	}
-	w.resize(w.current, w.replicas, fmt.Sprintf("the deployment wants %d", w.replicas))
+	w.raise(w.current, w.replicas, fmt.Sprintf("the deployment wants %d", w.replicas))
 }
 
 // scalePaused follows the size without rolling: a single active set takes it all, several share it in proportion to
@@ -55,14 +56,17 @@ func (w *work) scalePaused() {
 		if w.current != nil {
 			s = w.current
 		}
-		w.resize(s, w.replicas, "paused: the newest set takes the size")
+		w.raise(s, w.replicas, "paused: the newest set takes the size")
 	case 1:
-		w.resize(active[0], w.replicas, "paused: the only active set takes the size")
+		w.raise(active[0], w.replicas, "paused: the only active set takes the size")
 	default:
 		// Growth may use the surge; a size that did not change moves nothing.
 		change := w.allowed() - w.sizes()
 		if change > 0 && !w.grew(active) {
 			change = max(0, w.replicas-w.sizes())
+		}
+		if w.removed() > 0 {
+			change = min(change, max(0, w.room()))
 		}
 		if change != 0 {
 			w.scaleInProportion(active, change, fmt.Sprintf("paused: its share of %d", w.allowed()))

@@ -20,8 +20,9 @@ type work struct {
 	// a paused deployment has none.
 	sets    []*setWork
 	current *setWork
-	// leaving counts Machines of sets that are deleting and still have a server.
-	leaving int32
+	// leaving counts Machines with a server in sets that are being deleted; removing counts those of them that a rollout
+	// removed before.
+	leaving, removing int32
 	// brake is how many Machines may be in replacement at once, or nil; held says that it held some back.
 	brake *int32
 	held  bool
@@ -35,12 +36,16 @@ type setWork struct {
 	isNew    bool
 	machines []*v1alpha1.Machine
 	living   []MachineFacts
-	// terminating counts Machines that are not living and still have a server, or may get one (MC-17).
-	terminating int32
+	// removing counts Machines that a rollout removed and that still have a server, or may get one (MC-17).
+	removing int32
 	// before is the size that the set has, size the one that it gets.
 	before, size int32
 	removals     []v1alpha1.Removal
-	annotations  map[string]string
+	// rolloutRemovals are spec.rolloutRemovals without Machines that are gone; recordChanged reports whether the plan added
+	// an entry.
+	rolloutRemovals []v1alpha1.Removal
+	recordChanged   bool
+	annotations     map[string]string
 	// order holds the living Machines in the order in which the set lets them go; availableFrom[i] counts the available
 	// ones among order[i:].
 	order         []MachineFacts
@@ -53,6 +58,7 @@ func newWork(s Snapshot) *work {
 	for _, state := range s.Sets {
 		if !state.Set.DeletionTimestamp.IsZero() {
 			w.leaving += serversIn(state.Machines)
+			w.removing += newSetWork(state, nil, 0, s.Now).removing
 			continue
 		}
 		w.sets = append(w.sets, newSetWork(state, listed, minReadySeconds(s.Deployment), s.Now))
@@ -65,15 +71,16 @@ func newWork(s Snapshot) *work {
 
 func newSetWork(state SetState, listed map[types.UID]bool, minReady int32, now time.Time) *setWork {
 	s := &setWork{set: state.Set, machines: state.Machines, removals: state.Set.Spec.Removals, annotations: map[string]string{}}
-	own := uidsOf(state.Set.Spec.Removals)
+	s.rolloutRemovals = presentOf(state.Set.Spec.RolloutRemovals, state.Machines)
+	own, byRollout := uidsOf(state.Set.Spec.Removals), uidsOf(s.rolloutRemovals)
 	for _, m := range state.Machines {
 		f := Facts(m, minReady, now)
-		f.Listed = listed[m.UID] || own[m.UID]
+		f.Listed = listed[m.UID] || own[m.UID] || byRollout[m.UID]
 		switch {
 		case f.Living():
 			s.living = append(s.living, f)
-		case f.HasServer() || f.Machine.DeletionTimestamp.IsZero(): // it may get a server until it is deleted
-			s.terminating++
+		case byRollout[m.UID] && (f.HasServer() || m.DeletionTimestamp.IsZero()): // it may get a server until it is deleted
+			s.removing++
 		}
 	}
 	s.before = int32(len(s.living))
@@ -109,9 +116,23 @@ func (s *setWork) availableAt(size int32) int32 {
 
 func (s *setWork) available() int32 { return s.availableAt(s.size) }
 
-// occupied counts what the set has or is about to have, whichever is more, and what is still leaving.
+// staying returns the living Machines that the set keeps at its size, in the order in which it would delete them.
+func (s *setWork) staying() []MachineFacts {
+	return s.order[max(0, int32(len(s.order))-s.size):]
+}
+
+// occupied counts the Machines that the set has or is about to make, whichever is more, and those that a rollout removed
+// and that still have a server. Machines that leave for another reason do not count.
 func (s *setWork) occupied() int32 {
-	return max(s.size, int32(len(s.living))) + s.terminating
+	return max(s.size, int32(len(s.living))) + s.removing
+}
+
+// empty reports whether the set has no Machine and is to have none. The set's status must say so for its present size:
+// the set may have made Machines that the cache does not show yet.
+func (s *setWork) empty() bool {
+	st := s.set.Status
+	observed := st.ObservedGeneration >= s.set.Generation && st.Replicas == 0
+	return observed && s.before == 0 && s.size == 0 && len(s.machines) == 0
 }
 
 // resize records a new size and why.
@@ -136,18 +157,28 @@ func (w *work) old() []*setWork {
 	return old
 }
 
-// rolling says that something of an old template is still there.
+// rolling reports whether Machines of an old template are left, or Machines that a rollout removed.
 func (w *work) rolling() bool {
 	for _, s := range w.old() {
-		if s.occupied() > 0 {
+		if s.size > 0 || len(s.living) > 0 {
 			return true
 		}
 	}
-	return false
+	return w.removed() > 0
 }
 
+// removed counts the Machines that a rollout removed and that still have a server, or may get one.
+func (w *work) removed() int32 {
+	total := w.removing
+	for _, s := range w.sets {
+		total += s.removing
+	}
+	return total
+}
+
+// occupied counts what the ceiling of replicas and surge bounds.
 func (w *work) occupied() int32 {
-	total := w.leaving
+	total := w.removing
 	for _, s := range w.sets {
 		total += s.occupied()
 	}

@@ -24,8 +24,9 @@ type world struct {
 	d        *v1alpha1.MachineDeployment
 	sets     []*v1alpha1.MachineSet
 	machines []*v1alpha1.Machine
-	// stuck Machines do not go when they are deleted.
+	// stuck Machines do not go when they are deleted; no Machine does while slow is true.
 	stuck map[string]bool
+	slow  bool
 	brake *int32
 	// onMake watches what sets make.
 	onMake func(set *v1alpha1.MachineSet)
@@ -114,7 +115,8 @@ func (w *world) plan() (Plan, bool) {
 	}
 	for _, c := range p.Changes {
 		c.Set.Spec.Replicas = &c.Replicas
-		c.Set.Spec.Removals = c.Removals
+		c.Set.Spec.Removals, c.Set.Spec.RolloutRemovals = c.Removals, c.RolloutRemovals
+		c.Set.Spec.MinReadySeconds = c.MinReadySeconds
 		c.Set.Generation++
 		maps.Copy(c.Set.Annotations, c.Annotations)
 		maps.DeleteFunc(c.Set.Annotations, func(_, v string) bool { return v == "" })
@@ -138,13 +140,14 @@ func (w *world) plan() (Plan, bool) {
 	return p, len(p.Changes)+len(p.Delete) > 0 || p.Create != nil
 }
 
-// act lets a set do what the set controller does: listed Machines go, then the size is made good.
+// act does what the set controller does: it deletes the Machines that a list names, then it makes or deletes Machines
+// until the set has its size.
 func (w *world) act(set *v1alpha1.MachineSet) {
-	listed := uidsOf(set.Spec.Removals)
+	byName, byRollout := uidsOf(set.Spec.Removals), uidsOf(set.Spec.RolloutRemovals)
 	var living []MachineFacts
 	for _, m := range w.of(set) {
-		f := Facts(m, minReadySeconds(w.d), w.now)
-		f.Listed = listed[m.UID]
+		f := Facts(m, set.Spec.MinReadySeconds, w.now)
+		f.Listed = byName[m.UID] || byRollout[m.UID]
 		switch {
 		case f.Living():
 			living = append(living, f)
@@ -153,8 +156,10 @@ func (w *world) act(set *v1alpha1.MachineSet) {
 			w.deleted[m.Name] = true
 		}
 	}
+	replicas := int32(len(living))
 	surplus := len(living) - int(*set.Spec.Replicas)
 	if surplus > 0 {
+		replicas -= int32(surplus)
 		for _, m := range DeletionOrder(living, set.Spec.DeletePolicy, nil)[:surplus] {
 			w.delete(m)
 			w.deleted[m.Name] = true
@@ -162,10 +167,12 @@ func (w *world) act(set *v1alpha1.MachineSet) {
 	}
 	for ; surplus < 0 && set.Annotations[v1alpha1.AnnotationNoCreate] == ""; surplus++ {
 		w.make(set)
+		replicas++
 		if w.onMake != nil {
 			w.onMake(set)
 		}
 	}
+	set.Status.ObservedGeneration, set.Status.Replicas = set.Generation, replicas
 }
 
 func (w *world) make(set *v1alpha1.MachineSet) {
@@ -194,7 +201,7 @@ func (w *world) delete(m *v1alpha1.Machine) {
 // advance moves one Machine a step on: to a server, to a Ready node; a deleting one goes. It says whether it moved.
 func (w *world) advance(m *v1alpha1.Machine) bool {
 	switch {
-	case w.stuck[m.Name] && !m.DeletionTimestamp.IsZero():
+	case (w.slow || w.stuck[m.Name]) && !m.DeletionTimestamp.IsZero():
 		return false
 	case !m.DeletionTimestamp.IsZero():
 		w.machines = slices.DeleteFunc(w.machines, func(o *v1alpha1.Machine) bool { return o == m })
@@ -265,6 +272,9 @@ func (w *world) readable(line string) string {
 // count returns living and available Machines, and those that are leaving with a server.
 func (w *world) count() (living, available, leaving int32) {
 	listed := uidsOf(w.d.Spec.Removals)
+	for _, set := range w.sets {
+		maps.Copy(listed, uidsOf(set.Spec.RolloutRemovals))
+	}
 	for _, m := range w.machines {
 		f := Facts(m, minReadySeconds(w.d), w.now)
 		f.Listed = listed[m.UID]

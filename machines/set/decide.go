@@ -39,8 +39,10 @@ func (r *Reconciler) observe(set *v1alpha1.MachineSet, machines []*v1alpha1.Mach
 	s := seen{set: set}
 	s.unseen, s.deleted = r.pending.of(set)
 	listed := map[types.UID]bool{}
-	for _, removal := range set.Spec.Removals {
-		listed[removal.UID] = true
+	for _, list := range [][]v1alpha1.Removal{set.Spec.Removals, set.Spec.RolloutRemovals} {
+		for _, removal := range list {
+			listed[removal.UID] = true
+		}
 	}
 	for _, m := range machines {
 		f := rollout.Facts(m, set.Spec.MinReadySeconds, now)

@@ -71,6 +71,11 @@ func TestDecide(t *testing.T) {
 		"CA-C88 the listed one goes, and none is made for it":            {listing(testSet(1), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"a"}},
 		"MCM-30 a listed one goes at an unchanged size, and one is made": {listing(testSet(2), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", 1)}, 1, []string{"a"}},
 		"CA-C68 listed and deleting already":                             {listing(testSet(1), "a"), []*v1alpha1.Machine{deleting(machine("a", 1)), machine("b", 1)}, 0, nil},
+		"MC-17 one that a rollout removes goes, and the size is that of the others (F-33)": {func() *v1alpha1.MachineSet {
+			s := testSet(1)
+			s.Spec.RolloutRemovals = []v1alpha1.Removal{{Name: "a", UID: "a"}}
+			return s
+		}(), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"a"}},
 		"a listed one of the same name with another UID stays": {func() *v1alpha1.MachineSet {
 			s := listing(testSet(1), "a")
 			s.Spec.Removals[0].UID = "former"

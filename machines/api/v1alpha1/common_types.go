@@ -143,7 +143,8 @@ type Removal struct {
 	Name string `json:"name"`
 	// UID is the Machine's UID: a Machine of the same name that came later is not meant.
 	UID types.UID `json:"uid"`
-	// Time is when the removal was asked for. The entry stays until the Machine is gone and 15 minutes have passed.
+	// Time is when the removal was asked for. An entry of spec.removals stays until the Machine is gone and 15 minutes have
+	// passed.
 	// +optional
 	// +nullable
 	Time metav1.Time `json:"time,omitempty"`
@@ -153,5 +154,5 @@ type Removal struct {
 // stored with a larger size before they did is not followed until its size is corrected.
 const MaxReplicas = 100_000
 
-// MaxRemovals bounds spec.removals of sets and deployments.
+// MaxRemovals bounds spec.removals of sets and deployments, and spec.rolloutRemovals of sets.
 const MaxRemovals = 2000

@@ -102,6 +102,11 @@ const (
 	// OnDelete deployment, so that what a person deletes there comes back in the new set.
 	AnnotationNoCreate = Prefix + "no-create"
 
+	// AnnotationRolloutRecord, on a MachineSet, "true": spec.rolloutRemovals has every Machine that a rollout removed from
+	// the set. Sets of machine-controller and of older versions of drover lack it: what leaves them when they first roll
+	// under drover counts as removed by the rollout.
+	AnnotationRolloutRecord = Prefix + "rollout-record"
+
 	// AnnotationReleasedBy, on a Machine, is the UID of the set that released it when its labels no longer matched. It
 	// counts towards that set's ceiling as long as it is there.
 	AnnotationReleasedBy = Prefix + "released-by"

@@ -83,6 +83,15 @@ type MachineSetSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	Removals []Removal `json:"removals,omitempty"`
+	// RolloutRemovals are Machines that a rollout of the set's deployment removes, in the same write that lowers Replicas
+	// by them. The set deletes them as it deletes Removals. A Machine that has an entry counts against the deployment's
+	// replicas and maxSurge until its server is gone. Entries of Machines that are gone are dropped with the next write
+	// of the set.
+	// +optional
+	// +kubebuilder:validation:MaxItems=2000
+	// +listType=map
+	// +listMapKey=name
+	RolloutRemovals []Removal `json:"rolloutRemovals,omitempty"`
 	// PlaceholderSeries renames the placeholders of units without a Machine, where the set is a node group of its own.
 	// Default: 0.
 	// +optional
@@ -90,7 +99,8 @@ type MachineSetSpec struct {
 	PlaceholderSeries *int32 `json:"placeholderSeries,omitempty"`
 }
 
-// MachineSetStatus is what is known of a set. A Machine that is deleting or listed in spec.removals is counted nowhere.
+// MachineSetStatus is what is known of a set. A Machine that is deleting, or listed in spec.removals or
+// spec.rolloutRemovals, is counted nowhere.
 type MachineSetStatus struct {
 	// Replicas is the number of living Machines.
 	// +optional

@@ -807,6 +807,13 @@ func (in *MachineSetSpec) DeepCopyInto(out *MachineSetSpec) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.RolloutRemovals != nil {
+		in, out := &in.RolloutRemovals, &out.RolloutRemovals
+		*out = make([]Removal, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.PlaceholderSeries != nil {
 		in, out := &in.PlaceholderSeries, &out.PlaceholderSeries
 		*out = new(int32)

@@ -1,0 +1,99 @@
+package rollout
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// recordKept is the value of AnnotationRolloutRecord.
+const recordKept = "true"
+
+// remove lowers an old set by up to n Machines for the rollout. Units that have no Machine yet are dropped first. Then it
+// names Machines in spec.rolloutRemovals, in the order in which the set deletes: those only for which eligible returns
+// true, and none that the set deletes anyway because it has too many. It returns by how many the size went down.
+//
+// The names are the record of what this rollout removed. Only named Machines count against the ceiling while they leave.
+func (w *work) remove(s *setWork, n int32, reason string, eligible func(MachineFacts) bool) int32 {
+	if n <= 0 {
+		return 0
+	}
+	missing := max(0, s.size-int32(len(s.living)))
+	dropped := min(n, missing)
+	named := map[*v1alpha1.Machine]bool{}
+	most := min(n-dropped, v1alpha1.MaxRemovals-int32(len(s.rolloutRemovals)))
+	for _, f := range s.staying() {
+		if int32(len(named)) < most && eligible(f) {
+			named[f.Machine] = true
+			s.nameRolloutRemoval(f.Machine, w.now)
+		}
+	}
+	living := make([]MachineFacts, 0, len(s.living))
+	for _, f := range s.living {
+		if !named[f.Machine] {
+			living = append(living, f)
+		}
+	}
+	s.living = living
+	s.sortLiving()
+	lowered := dropped + int32(len(named))
+	w.resize(s, s.size-lowered, reason)
+	return lowered
+}
+
+func anyMachine(MachineFacts) bool { return true }
+
+func unavailable(f MachineFacts) bool { return !f.Available }
+
+// nameRolloutRemoval adds an entry. The Machine counts against the ceiling from now on: it may get a server until the set
+// has deleted it.
+func (s *setWork) nameRolloutRemoval(m *v1alpha1.Machine, now time.Time) {
+	s.rolloutRemovals = append(s.rolloutRemovals[:len(s.rolloutRemovals):len(s.rolloutRemovals)], v1alpha1.Removal{
+		Name: m.Name, UID: m.UID, Time: metav1.NewTime(now),
+	})
+	s.recordChanged = true
+	s.removing++
+}
+
+// beginRecords starts the record of old sets that have none: machine-controller or an older version of drover made them.
+// Which of their leaving Machines a rollout removed is unknown, so all of them are recorded as removed by it, except those
+// that a list of removals names: the ceiling holds, and a larger size waits at most for the drains that are running now.
+func (w *work) beginRecords() {
+	if strategyOf(w.d) == v1alpha1.OnDelete {
+		return // people delete there
+	}
+	byName := uidsOf(w.d.Spec.Removals)
+	for _, s := range w.old() {
+		if s.set.Annotations[v1alpha1.AnnotationRolloutRecord] == recordKept || s.before == 0 && len(s.machines) == 0 {
+			continue
+		}
+		s.annotations[v1alpha1.AnnotationRolloutRecord] = recordKept
+		own := uidsOf(s.removals)
+		for _, m := range s.machines {
+			leaving := !m.DeletionTimestamp.IsZero() && (MachineFacts{Machine: m}).HasServer()
+			if leaving && !own[m.UID] && !byName[m.UID] && len(s.rolloutRemovals) < v1alpha1.MaxRemovals {
+				s.nameRolloutRemoval(m, w.now)
+			}
+		}
+	}
+}
+
+// presentOf returns the entries whose Machine still exists.
+func presentOf(removals []v1alpha1.Removal, machines []*v1alpha1.Machine) (present []v1alpha1.Removal) {
+	if len(removals) == 0 {
+		return nil
+	}
+	exists := make(map[types.UID]bool, len(machines))
+	for _, m := range machines {
+		exists[m.UID] = true
+	}
+	for _, r := range removals {
+		if exists[r.UID] {
+			present = append(present, r)
+		}
+	}
+	return present
+}
