@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -141,38 +142,44 @@ func TestTheRecordOfWhatARolloutRemoves(t *testing.T) {
 }
 
 func TestARolloutRemovesOnlyMachinesThatStay(t *testing.T) {
-	old := func(mark string) *world {
-		w := settled(shape{4, "1", "0"})
-		w.d.Spec.MinReadySeconds = new(int32(30))
-		w.now = w.now.Add(time.Minute)
-		w.ready(w.machines[0], false)
-		w.ready(w.machines[2], true)
-		if mark != "" {
-			metav1.SetMetaDataAnnotation(&w.machines[3].ObjectMeta, mark, "yes")
-		}
-		w.sets[0].Spec.Replicas, w.sets[0].Spec.MinReadySeconds = new(int32(3)), 30
-		w.sets[0].Annotations[v1alpha1.AnnotationDesiredReplicas] = "2"
-		w.scale(2)
-		w.broken["B"] = true
-		w.template("B")
-		return w
+	for _, tt := range []struct {
+		name string
+		// notReady, young (Ready, not yet available) and marked are places of the four Machines of an old set of 3; stays are
+		// available Machines that must not go.
+		notReady, young, marked, stays []int
+	}{
+		{name: "m0 goes in any case and m2 is young: m1 and m3 stay available",
+			notReady: []int{0}, young: []int{2}, stays: []int{1, 3}},
+		{name: "m0 is marked and goes in any case: m2 goes, not m1, which is marked and available",
+			notReady: []int{0, 2}, marked: []int{0, 1}, stays: []int{1, 3}},
+	} {
+		t.Run("MC-16 MCM-8 "+tt.name+" (F-31)", func(t *testing.T) {
+			w := settled(shape{4, "1", "0"})
+			all := slices.Clone(w.machines)
+			w.d.Spec.MinReadySeconds = new(int32(30))
+			w.now = w.now.Add(time.Minute)
+			for _, i := range tt.notReady {
+				w.ready(all[i], false)
+			}
+			for _, i := range tt.young {
+				w.ready(all[i], true)
+			}
+			for _, i := range tt.marked {
+				metav1.SetMetaDataAnnotation(&all[i].ObjectMeta, v1alpha1.AnnotationDeleteMachine, "yes")
+			}
+			w.sets[0].Spec.Replicas, w.sets[0].Spec.MinReadySeconds = new(int32(3)), 30
+			w.sets[0].Annotations[v1alpha1.AnnotationDesiredReplicas] = "2"
+			w.scale(2)
+			w.broken["B"] = true
+			w.template("B")
+			w.settle(nothing())
+			for _, i := range tt.stays {
+				if w.deleted[all[i].Name] {
+					t.Errorf("deleted are %v, %s was available and had to stay", w.deleted, all[i].Name)
+				}
+			}
+		})
 	}
-	t.Run("MC-16 MCM-8 m0 goes in any case, m2 is young: m1 and m3 stay available (F-31)", func(t *testing.T) {
-		w := old("")
-		m1, m3 := w.machines[1], w.machines[3]
-		w.settle(nothing())
-		if w.deleted[m1.Name] || w.deleted[m3.Name] {
-			t.Errorf("deleted are %v, %s and %s were available and had to stay", w.deleted, m1.Name, m3.Name)
-		}
-	})
-	t.Run("MC-16 MCM-8 what the set chooses is marked: nothing else that is available goes with it (F-31)", func(t *testing.T) {
-		w := old(v1alpha1.AnnotationDeleteMachine)
-		m1 := w.machines[1]
-		w.settle(nothing())
-		if w.deleted[m1.Name] {
-			t.Errorf("deleted are %v, %s was available and had to stay", w.deleted, m1.Name)
-		}
-	})
 }
 
 func TestRecreateBeforeTheCacheShowsTheOldMachines(t *testing.T) {
