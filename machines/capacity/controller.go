@@ -175,7 +175,9 @@ func judge(s *subject, template *v1alpha1.NodeTemplate, failure *fault.Error) ve
 	v.template = nil
 	v.again = max(askAgain, failure.RetryAfter)
 	if failure.Class == fault.Invalid || failure.Class == fault.NotFound {
-		v.again = fault.PolicyOf(failure.Class).MaxRetry
+		if !fault.Unmatched(failure.Code) {
+			v.again = fault.PolicyOf(failure.Class).MaxRetry
+		}
 		return v
 	}
 	if hash, err := hashOf(s.template); err == nil && s.known != nil && s.known.ResolvedFor == hash {

@@ -135,6 +135,16 @@ func TestTheTemplateInStatus(t *testing.T) {
 			t.Errorf("the event is %q, %d more follow", got, len(b.recorder.Events))
 		}
 	})
+	t.Run("an unknown name is looked up again after 30 s, another fault of the spec after 5 min (F-49)", func(t *testing.T) {
+		for code, want := range map[fault.Code]time.Duration{fault.CodeFlavorNotFound: 30 * time.Second, fault.CodeInvalidSpec: 5 * time.Minute} {
+			b.cloud.err = fault.New(fault.Invalid, code, "no")
+			_, result := b.reconcile(b.create("again-" + strings.ToLower(string(code))))
+			if result.RequeueAfter != want {
+				t.Errorf("%s: looked at again after %v, want %v", code, result.RequeueAfter, want)
+			}
+			<-b.recorder.Events
+		}
+	})
 	t.Run("CA-C103 a template that has become wrong is taken away, and comes back", func(t *testing.T) {
 		b.cloud.err = nil
 		d := b.create("becomes-wrong")

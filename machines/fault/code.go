@@ -47,3 +47,13 @@ func ClassOf(code Code) Class {
 	}
 	return Unknown
 }
+
+// unmatched are the codes of names and IDs that match nothing in the cloud, or several things.
+var unmatched = map[Code]bool{
+	CodeFlavorNotFound: true, CodeImageNotFound: true, CodeNetworkNotFound: true, CodeSubnetNotFound: true,
+	CodeSecurityGroupNotFound: true, CodeServerGroupNotFound: true, CodeVolumeTypeNotFound: true, CodeKeyPairNotFound: true,
+	CodeZoneNotFound: true, CodeIPPoolNotFound: true, CodeAmbiguousName: true,
+}
+
+// Unmatched reports whether the code says that a name or ID in a spec matches nothing in the cloud, or several things.
+func Unmatched(code Code) bool { return unmatched[code] }

@@ -69,3 +69,23 @@ func TestPolicyOf(t *testing.T) {
 		})
 	}
 }
+
+func TestGroupWait(t *testing.T) {
+	for name, tc := range map[string]struct {
+		class Class
+		code  Code
+		want  []time.Duration
+	}{
+		"a shortage doubles from 30 s to 5 min":                  {NoCapacity, CodeNoValidHost, []time.Duration{30, 60, 120, 240, 300, 300}},
+		"a name that matches nothing is tried every 30 s (F-49)": {Invalid, CodeFlavorNotFound, []time.Duration{30, 30, 30, 30}},
+		"failed servers count from the second on (F-50)":         {Unknown, CodeUnknown, []time.Duration{0, 30, 60, 120, 240, 300}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for n, want := range tc.want {
+				if got := GroupWait(tc.class, tc.code, int32(n+1)); got != want*time.Second {
+					t.Errorf("after %d failures: %v, want %v", n+1, got, want*time.Second)
+				}
+			}
+		})
+	}
+}

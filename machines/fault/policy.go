@@ -44,3 +44,29 @@ func PolicyOf(class Class) Policy {
 	}
 	return policies[Unknown]
 }
+
+// GroupWait returns how long the Machines of a group make no further attempt after so many failures in a row, the last of
+// them with this class and code: 30 s, doubled with each further failure, at most 5 min.
+//
+// A class that does not open the back-off concerns one Machine alone. When a group's servers fail with it one after the
+// other, the back-off opens at the second: the wait after the first is 0.
+//
+// What a spec names and the cloud does not have ([Unmatched]) is looked for again after 30 s each time, because somebody may
+// add it at any moment and one list finds out.
+func GroupWait(class Class, code Code, failures int32) time.Duration {
+	failures = max(failures, 1)
+	if !PolicyOf(class).OpensBackoff {
+		failures--
+	}
+	switch {
+	case failures == 0:
+		return 0
+	case Unmatched(code):
+		return firstBackoff
+	}
+	wait := firstBackoff
+	for n := int32(1); n < failures && wait < lastBackoff; n++ {
+		wait *= 2
+	}
+	return min(wait, lastBackoff)
+}

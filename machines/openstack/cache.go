@@ -28,12 +28,13 @@ type cache struct {
 type cached struct {
 	value any
 	err   error
-	until time.Time
+	// asked is when the question was sent that this is the answer to.
+	asked, until time.Time
 }
 
 func newCache(c clock.Clock) *cache { return &cache{clock: c, entries: map[string]cached{}} }
 
-// lookup gives the kept answer, or asks. Only answers are kept: that a thing is there, or that it is not or is ambiguous;
+// lookup returns the kept answer, or asks. Only answers are kept: that a thing is there, or that it is not or is ambiguous;
 // a failure to ask is not.
 func lookup[T any](c *cache, key string, ask func() (T, error)) (T, error) {
 	if e, ok := c.fresh(key); ok {
@@ -44,8 +45,9 @@ func lookup[T any](c *cache, key string, ask func() (T, error)) (T, error) {
 		if e, ok := c.fresh(key); ok {
 			return e.value, e.err
 		}
+		asked := c.clock.Now()
 		v, err := ask()
-		c.keep(key, v, err)
+		c.keep(key, cached{value: v, err: err, asked: asked})
 		return v, err
 	})
 	v, _ := got.(T)
@@ -63,22 +65,39 @@ func (c *cache) fresh(key string) (cached, bool) {
 	return e, ok
 }
 
-func (c *cache) keep(key string, v any, err error) {
+// keep stores an answer until its time to live has passed.
+func (c *cache) keep(key string, e cached) {
 	ttl := positiveTTL
-	if err != nil {
+	if e.err != nil {
 		ttl = negativeTTL
-		if class := fault.Of(err).Class; class != fault.Invalid && class != fault.NotFound {
+		if class := fault.Of(e.err).Class; class != fault.Invalid && class != fault.NotFound {
 			return
 		}
 	}
+	e.until = c.clock.Now().Add(ttl)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.entries[key] = cached{value: v, err: err, until: c.clock.Now().Add(ttl)}
+	c.entries[key] = e
 }
 
-// forget drops an answer that turned out to be wrong.
-func (c *cache) forget(key string) {
+// dropOlder drops an answer that was asked for before a time. It reports whether the next lookup asks again: false when the
+// kept answer is from that time or later.
+func (c *cache) dropOlder(key string, than time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	e, ok := c.entries[key]
+	if ok && !e.asked.Before(than) {
+		return false
+	}
 	delete(c.entries, key)
+	return true
+}
+
+// drop makes the next lookups of these keys ask again.
+func (c *cache) drop(keys ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, key := range keys {
+		delete(c.entries, key)
+	}
 }

@@ -166,9 +166,13 @@ func (i *instance) findIP(ctx context.Context, p *project, m mark) (bool, error)
 	return true, nil
 }
 
-// failed notes an attempt that may have worked, and makes the ports be looked at again when the cloud did not like them.
+// failed notes an attempt that may have worked. When the cloud refused it, the ports are looked at again; when it does not
+// know the flavor or image, what is kept of them is out of date and the next attempt looks them up again.
 func (i *instance) failed(p *project, m mark, err error) {
 	p.attempted(m, err)
+	if fault.Unmatched(fault.Of(err).Code) {
+		i.connection.catalog.doubt(i.spec)
+	}
 	switch fault.Of(err).Class {
 	case fault.Invalid, fault.NotFound, fault.Conflict:
 		p.doubt(i.subject.uid)
