@@ -20,7 +20,7 @@ func (s *Snapshot) shortage(g *group, m *member) (*InstanceError, time.Time) {
 	var last *v1alpha1.GroupBackoff
 	for i := range g.owner.backoffs {
 		b := &g.owner.backoffs[i]
-		if !fault.PolicyOf(fault.Class(b.Class)).OpensBackoff || !m.machine.CreationTimestamp.Before(&b.Until) || !concerns(b, m.place()) {
+		if waitOf(b) == 0 || !m.machine.CreationTimestamp.Before(&b.Until) || !concerns(b, m.place()) {
 			continue
 		}
 		if last == nil || last.Until.Before(&b.Until) {
@@ -32,16 +32,12 @@ func (s *Snapshot) shortage(g *group, m *member) (*InstanceError, time.Time) {
 	}
 	policy := fault.PolicyOf(fault.Class(last.Class))
 	return &InstanceError{Code: last.Code, Message: fault.Line(last.Message), OutOfResources: policy.OutOfResources},
-		last.Until.Add(-waitOf(last, policy))
+		last.Until.Add(-waitOf(last))
 }
 
-// waitOf is how long the wait was that ends with the back-off.
-func waitOf(b *v1alpha1.GroupBackoff, policy fault.Policy) time.Duration {
-	wait := policy.Retry
-	for step := int32(1); step < b.Step && wait < policy.MaxRetry; step++ {
-		wait *= 2
-	}
-	return min(wait, policy.MaxRetry)
+// waitOf returns how long the wait is that the back-off's last failure began; 0 when it keeps nobody back.
+func waitOf(b *v1alpha1.GroupBackoff) time.Duration {
+	return fault.GroupWait(fault.Class(b.Class), fault.Code(b.Code), b.Step)
 }
 
 // concerns tells whether a Machine would ask for what is short.

@@ -76,6 +76,20 @@ func (r *Reconciler) failsInCloud(ctx context.Context, p *pass, err error) error
 	return r.writeGroup(ctx, p)
 }
 
+// serverFails notes that the server has gone to ERROR. The first one in a row keeps back its own Machine only. The second,
+// when no other server of the group has become ACTIVE in between, keeps the group back and is shown on all of its Machines
+// (fault.GroupWait).
+func (r *Reconciler) serverFails(ctx context.Context, p *pass, cause *fault.Error) error {
+	if fault.PolicyOf(cause.Class).OpensBackoff {
+		return r.failsInCloud(ctx, p, cause)
+	}
+	ask := p.asked()
+	ask.server = p.facts.cloud.Server.ID
+	r.ledger.failed(p.group, p.m, ask, cause, r.Clock.Now())
+	r.fails(ctx, p, cause)
+	return r.writeGroup(ctx, p)
+}
+
 // settles notes that the server works, once, when it has become ACTIVE or its node has come: it disproves the shortages
 // from before.
 func (r *Reconciler) settles(ctx context.Context, p *pass) error {

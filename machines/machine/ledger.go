@@ -102,7 +102,7 @@ func (l *ledger) admit(g group, m *v1alpha1.Machine, ask asked, raised, now time
 	return v
 }
 
-// failed notes a failure that concerns the whole group, and gives the shortage that it has become.
+// failed notes a failure of the cloud, and returns the shortage that it has become for the group; nil when it has not.
 func (l *ledger) failed(g group, m *v1alpha1.Machine, ask asked, err *fault.Error, now time.Time) *v1alpha1.GroupBackoff {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,7 +17,7 @@ func (r *Reconciler) replaceServer(ctx context.Context, p *pass) (bool, error) {
 	if cause == nil {
 		cause = fault.New(fault.Unknown, fault.CodeServerError, "server %s is in ERROR; the cloud gave no reason", server.ID)
 	}
-	if err := r.failsInCloud(ctx, p, cause); err != nil {
+	if err := r.serverFails(ctx, p, cause); err != nil {
 		return false, err
 	}
 	p.m.Spec.ProviderID = nil

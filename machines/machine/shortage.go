@@ -16,6 +16,8 @@ type asked struct {
 	flavor, zone string
 	// revision is that of the Machine's template; 0 where there is none.
 	revision int64
+	// server is the ID of the server that the cloud made and then put into ERROR; empty when it refused the request.
+	server string
 }
 
 const (
@@ -25,15 +27,15 @@ const (
 	shortageLife = time.Hour
 )
 
-// standing gives the shortage that stands between a Machine and the cloud, whether its wait still runs or not; nil when
-// there is none. A newer template is not held up by the failures of an older one, and a raised quota ends what was a
+// standing returns the shortage that keeps a Machine from asking the cloud, whether its wait still runs or not; nil when
+// there is none. One failed server alone keeps nobody back. A newer template is not held up by the failures of an older one, and a raised quota ends what was a
 // failure before (design §2.7).
 func standing(list []v1alpha1.GroupBackoff, a asked, quotaRaised time.Time) *v1alpha1.GroupBackoff {
 	var longest *v1alpha1.GroupBackoff
 	for i := range list {
 		e := &list[i]
 		raised := e.Class == string(fault.Quota) && quotaRaised.After(lastFailure(e))
-		if e.Flavor != a.flavor || e.Zone != a.zone || a.revision > e.Revision || raised {
+		if e.Flavor != a.flavor || e.Zone != a.zone || a.revision > e.Revision || raised || waitOf(e) == 0 {
 			continue
 		}
 		if longest == nil || e.Until.After(longest.Until.Time) {
@@ -46,28 +48,30 @@ func standing(list []v1alpha1.GroupBackoff, a asked, quotaRaised time.Time) *v1a
 // lastFailure is when the cloud was last asked in vain, to the second.
 func lastFailure(e *v1alpha1.GroupBackoff) time.Time { return e.Until.Add(-waitOf(e)) }
 
-// waitOf doubles with each failure in a row, between the bounds of the class.
+// waitOf returns how long the wait is that the entry's last failure began.
 func waitOf(e *v1alpha1.GroupBackoff) time.Duration {
-	policy := fault.PolicyOf(fault.Class(e.Class))
-	wait := policy.Retry
-	for step := int32(1); step < e.Step && wait < policy.MaxRetry; step++ {
-		wait *= 2
-	}
-	return min(wait, policy.MaxRetry)
+	return fault.GroupWait(fault.Class(e.Class), fault.Code(e.Code), e.Step)
 }
 
 // withFailure adds a failure to the list. While the wait for an earlier one of its kind runs nothing changes: the calls of
-// one moment are one attempt.
+// one moment are one attempt. Nor does it when the same failed server is seen again.
+//
+// Failed servers of which the cloud gave no reason that concerns all are one kind, of class Unknown, whatever each died of.
 func withFailure(list []v1alpha1.GroupBackoff, a asked, err *fault.Error, now time.Time) []v1alpha1.GroupBackoff {
 	e := v1alpha1.GroupBackoff{
 		Class: string(err.Class), Flavor: a.flavor, Zone: a.zone, Code: string(err.Code), Message: fault.Line(err.Message),
-		Since: new(metav1.NewTime(wholeSecond(now))), Step: 1, Revision: a.revision,
+		Since: new(metav1.NewTime(wholeSecond(now))), Step: 1, Revision: a.revision, Server: a.server,
+	}
+	if !fault.PolicyOf(err.Class).OpensBackoff {
+		e.Class = string(fault.Unknown)
 	}
 	out := make([]v1alpha1.GroupBackoff, 0, len(list)+1)
 	for _, old := range list {
 		same := old.Class == e.Class && old.Flavor == e.Flavor && old.Zone == e.Zone
 		switch {
-		case same && a.revision <= old.Revision && old.Until.After(now):
+		case same && a.server != "" && a.server == old.Server:
+			return list
+		case same && a.revision <= old.Revision && old.Until.After(now) && waitOf(&old) > 0:
 			return list
 		case same && a.revision <= old.Revision && now.Before(old.Until.Add(shortageLife)):
 			e.Step, e.Since, e.Revision = old.Step+1, old.Since, old.Revision

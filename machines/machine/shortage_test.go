@@ -62,19 +62,19 @@ func TestShortages(t *testing.T) {
 		if standing(list, small, noon.Add(time.Second)) != nil {
 			t.Error("a raised quota does not count")
 		}
-		if standing(list, small, noon) == nil || standing(list, asked{"small", "a", 2}, time.Time{}) == nil {
+		if standing(list, small, noon) == nil || standing(list, asked{flavor: "small", zone: "a", revision: 2}, time.Time{}) == nil {
 			t.Error("the same request is let through")
 		}
 	})
 	t.Run("an older template that fails does not shorten the wait of a newer one", func(t *testing.T) {
 		list, last := failing(3, small, quota)
-		old := withFailure(list, asked{"small", "a", 1}, quota, last.Add(time.Hour/2))
+		old := withFailure(list, asked{flavor: "small", zone: "a", revision: 1}, quota, last.Add(time.Hour/2))
 		if old[0].Step != 4 || old[0].Revision != 3 {
 			t.Errorf("%+v", old)
 		}
 	})
 	t.Run("one success ends what it disproves, and nothing else", func(t *testing.T) {
-		list := withFailure(withFailure(nil, small, quota, noon), asked{"large", "a", 3}, quota, noon)
+		list := withFailure(withFailure(nil, small, quota, noon), asked{flavor: "large", zone: "a", revision: 3}, quota, noon)
 		for _, tt := range []struct {
 			name      string
 			made, now time.Time
@@ -88,6 +88,27 @@ func TestShortages(t *testing.T) {
 			if got := withSuccess(list, small, tt.made, tt.now); len(got) != tt.left {
 				t.Errorf("%s: %d left, want %d", tt.name, len(got), tt.left)
 			}
+		}
+	})
+	t.Run("servers that fail", func(t *testing.T) {
+		died := func(server string) asked {
+			return asked{flavor: "small", zone: "a", revision: 3, server: server}
+		}
+		odd, other := fault.New(fault.Unknown, fault.CodeUnknown, "on fire"), fault.New(fault.Transient, fault.CodeServerError, "no network")
+		one := withFailure(nil, died("1"), odd, noon)
+		if standing(one, small, time.Time{}) != nil {
+			t.Error("one failed server holds the group back (F-50)")
+		}
+		if again := withFailure(one, died("1"), odd, noon.Add(time.Second)); again[0] != one[0] {
+			t.Errorf("the same server is counted twice (F-50): %+v", again)
+		}
+		two := withFailure(one, died("2"), other, noon.Add(time.Second))
+		if e := standing(two, small, time.Time{}); e == nil || e.Step != 2 || e.Until.Sub(noon.Add(time.Second)) != 30*time.Second || e.Message != "no network" {
+			t.Errorf("the second does not, for 30 s (F-50): %+v", two)
+		}
+		between := withFailure(withSuccess(one, small, time.Time{}, noon.Add(time.Second)), died("2"), odd, noon.Add(2*time.Second))
+		if standing(between, small, time.Time{}) != nil {
+			t.Error("a server that has become ACTIVE in between does not end the row (F-50)")
 		}
 	})
 	t.Run("the list is bounded", func(t *testing.T) {

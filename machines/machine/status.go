@@ -104,9 +104,14 @@ func concludeError(p *pass) {
 	case p.shown():
 		s.ErrorReason = ptr.To(string(p.failure.Code))
 		s.ErrorMessage = ptr.To(fault.Line(p.failure.Message))
-	case p.facts.cloud.Server != nil && p.facts.cloud.Server.State != cloud.ServerError, p.facts.deleting && p.failure == nil:
+	case stays(p.facts.cloud.Server), p.facts.deleting && p.failure == nil:
 		s.ErrorReason, s.ErrorMessage = nil, nil
 	}
+}
+
+// stays reports whether there is a server that has not failed and is not being deleted.
+func stays(s *cloud.Server) bool {
+	return s != nil && s.State != cloud.ServerError && s.State != cloud.ServerDeleting
 }
 
 func concludeServer(p *pass) {
@@ -261,7 +266,7 @@ func (r *Reconciler) phase(p *pass) v1alpha1.MachinePhase {
 		return v1alpha1.PhaseRunning
 	case f.joined:
 		return v1alpha1.PhaseJoined
-	case f.cloud.Server != nil && f.cloud.Server.State != cloud.ServerError:
+	case stays(f.cloud.Server):
 		return v1alpha1.PhaseProvisioning
 	case was == v1alpha1.PhaseFailed && p.m.Status.ErrorReason != nil:
 		return v1alpha1.PhaseFailed

@@ -99,14 +99,9 @@ func (p *play) oneSet() error {
 	if err != nil {
 		return err
 	}
-	labels := map[string]string{"set": "workers"}
-	set := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "workers", Namespace: namespace}}
-	set.Spec.Replicas = new(int32(2))
-	set.Spec.Selector = metav1.LabelSelector{MatchLabels: labels}
-	set.Spec.Template.Metadata.Labels = labels
-	set.Spec.Template.Spec = m.Spec
-	if err := p.admin.Create(p.ctx, set); err != nil {
-		return fmt.Errorf("creating the set: %w", err)
+	set, err := p.setOf(m, 2)
+	if err != nil {
+		return err
 	}
 	if err := p.running(2); err != nil {
 		return err
@@ -134,6 +129,20 @@ func (p *play) oneSet() error {
 		return fmt.Errorf("deleting the set: %w", err)
 	}
 	return p.ended(3, 1)
+}
+
+// setOf makes a set of so many Machines like m.
+func (p *play) setOf(m *v1alpha1.Machine, replicas int32) (*v1alpha1.MachineSet, error) {
+	labels := map[string]string{"set": "workers"}
+	set := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "workers", Namespace: namespace}}
+	set.Spec.Replicas = new(replicas)
+	set.Spec.Selector = metav1.LabelSelector{MatchLabels: labels}
+	set.Spec.Template.Metadata.Labels = labels
+	set.Spec.Template.Spec = m.Spec
+	if err := p.admin.Create(p.ctx, set); err != nil {
+		return nil, fmt.Errorf("creating the set: %w", err)
+	}
+	return set, nil
 }
 
 func (p *play) serverName(id string) string {

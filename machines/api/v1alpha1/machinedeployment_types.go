@@ -208,7 +208,8 @@ type GroupBackoff struct {
 	Since *metav1.Time `json:"since,omitempty"`
 	// Until is when the cloud may be asked again.
 	Until metav1.Time `json:"until"`
-	// Step counts the failures in a row; the wait doubles with each, from 30 seconds to 5 minutes.
+	// Step counts the failures in a row; the wait doubles with each, from 30 seconds to 5 minutes. Of servers that went to
+	// ERROR for a reason that is not known to concern all (class Unknown) the first one begins no wait.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Step int32 `json:"step,omitempty"`
@@ -216,6 +217,11 @@ type GroupBackoff struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Revision int64 `json:"revision,omitempty"`
+	// Server is the ID of the server whose failure was counted last, so that it is counted once; empty when the cloud
+	// refused the request itself.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Server string `json:"server,omitempty"`
 }
 
 // NodeTemplate describes a node that does not exist yet.
