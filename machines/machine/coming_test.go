@@ -71,6 +71,36 @@ func TestConsoleOfAServerThatDoesNotJoin(t *testing.T) {
 	})
 }
 
+func TestJoinsOfABareSetThatKeepFailing(t *testing.T) {
+	b := newBench(t, owned)
+	second := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "n", UID: "v"}, Spec: v1alpha1.MachineSpec{Versions: v1alpha1.MachineVersionInfo{Kubelet: "1.37.1"}}}
+	third := second.DeepCopy()
+	third.Name, third.UID = "o", "w"
+	for _, m := range []*v1alpha1.Machine{second, third} {
+		owned(m)
+		b.create(m)
+	}
+	b.late()
+	var set v1alpha1.MachineSet
+	if err := b.memory.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "set"}, &set); err != nil {
+		t.Fatal(err)
+	}
+	if set.Status.RecentJoins != "f" {
+		t.Errorf("the status of the set holds %q (F-52)", set.Status.RecentJoins)
+	}
+	t.Run("one Machine at a time is tried, also by a fresh process (F-52)", func(t *testing.T) {
+		made := b.cloud.made
+		for _, m := range []*v1alpha1.Machine{second, third} {
+			b.restart()
+			b.key = client.ObjectKeyFromObject(m)
+			b.pass()
+		}
+		if got := b.cloud.made - made; got != 1 {
+			t.Errorf("%d servers, want 1", got)
+		}
+	})
+}
+
 func TestJoinsThatKeepFailing(t *testing.T) {
 	b := newBench(t, deployed)
 	second := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "n", UID: "v"}, Spec: v1alpha1.MachineSpec{Versions: v1alpha1.MachineVersionInfo{Kubelet: "1.37.1"}}}

@@ -27,8 +27,8 @@ type facts struct {
 	// finalizers: all that a living Machine must bear are there. anyFinalizer: one of ours is.
 	finalizers, anyFinalizer        bool
 	serverFinalizer, cloudFinalizer bool
-	// owned: a set controls the Machine and would replace it. deployed: the set has a deployment.
-	owned, deployed bool
+	// owned: a set controls the Machine and would replace it.
+	owned bool
 	// named: spec.providerID is recorded. hadServer: something says that a server was made once.
 	named, hadServer bool
 	// joined: status.nodeRef is recorded.
@@ -228,7 +228,6 @@ func (r *Reconciler) observeGroup(ctx context.Context, p *pass) error {
 	if p.group, err = r.groupOf(ctx, p.m); err != nil {
 		return err
 	}
-	_, f.deployed = p.group.holder.(*v1alpha1.MachineDeployment)
 	p.timeouts, p.wrong = r.timeoutsOf(p.m, p.group)
 	now := r.Clock.Now()
 	f.backingOff = r.backoff.until(p.m, now).After(now)

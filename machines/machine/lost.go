@@ -18,8 +18,8 @@ func (r *Reconciler) loseServer(ctx context.Context, p *pass) (bool, error) {
 	return false, r.abandon(ctx, p)
 }
 
-// giveUp ends the waiting for a server that has not become a node in time. The Machine of a deployment is replaced; one
-// without an owner, or of a bare set, waits on, marked Failed (MC-57).
+// giveUp ends the wait for a server that has not become a node in time. The Machine is deleted, for its set to replace. One
+// without an owner stays, marked Failed: nobody would make another (MC-57).
 func (r *Reconciler) giveUp(ctx context.Context, p *pass) (bool, error) {
 	p.failure = fault.New(fault.Invalid, fault.CodeJoinTimeout, "server %s has not become a node within %v", p.facts.cloud.Server.ID, p.timeouts.join)
 	if r.keepConsole(ctx, p) {
@@ -27,12 +27,10 @@ func (r *Reconciler) giveUp(ctx context.Context, p *pass) (bool, error) {
 			return false, err
 		}
 	}
-	if !p.facts.deployed {
-		return false, nil
-	}
 	return false, r.abandon(ctx, p)
 }
 
+// abandon deletes the Machine so that its set makes another. Without an owner it does nothing.
 func (r *Reconciler) abandon(ctx context.Context, p *pass) error {
 	if !p.facts.owned {
 		return nil

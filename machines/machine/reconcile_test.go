@@ -167,7 +167,7 @@ func TestJoinTimeout(t *testing.T) {
 		deleted bool
 	}{
 		{"MC-57 CAPI-25 MCM-29 MCM-39 the Machine of a deployment is replaced, counted from its server's creation", deployed, true},
-		{"MC-57 a Machine of a bare set is marked Failed only", owned, false},
+		{"MC-57 the Machine of a bare set is replaced too (F-52)", owned, true},
 		{"MC-57 a Machine without an owner is marked Failed only", nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

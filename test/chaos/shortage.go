@@ -126,3 +126,38 @@ func (p *play) backsOff(set *v1alpha1.MachineSet) (bool, error) {
 	}
 	return len(set.Status.Backoffs) == 1 && set.Status.Backoffs[0].Step == 2 && len(machines) == 2, err
 }
+
+// NobodyJoins is a bare set of two whose servers boot and never become nodes. It is played without a crash.
+func NobodyJoins() Story {
+	mute := func(p *play) error {
+		p.mute = true
+		return nil
+	}
+	return Story{Name: "no server becomes a node", before: mute, play: (*play).nobodyJoins}
+}
+
+// nobodyJoins checks that Machines past their join deadline are replaced, and that one at a time is tried then.
+func (p *play) nobodyJoins() error {
+	m, err := p.newMachine(machineName)
+	if err != nil {
+		return err
+	}
+	before := p.Cloud.CallCount("POST /servers")
+	set, err := p.setOf(m, 2)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	if err := p.until("fifty minutes have passed", func() (bool, error) { return time.Since(start) > 50*time.Minute, nil }); err != nil {
+		return err
+	}
+	// Two at once; then, each time that a join deadline of 10 min has passed, one.
+	made := p.Cloud.CallCount("POST /servers") - before
+	if made < 5 || made > 6 {
+		return fmt.Errorf("%d servers were made in 50 minutes, want 5 or 6", made)
+	}
+	if err := p.admin.Delete(p.ctx, set); err != nil {
+		return fmt.Errorf("deleting the set: %w", err)
+	}
+	return p.ended(made, 2)
+}

@@ -10,6 +10,7 @@ func TestShortagesInVirtualTime(t *testing.T) {
 	for name, story := range map[string]chaos.Story{
 		"an image that appears 20 s after it was missed is used within a minute (F-49)":               chaos.LateImage(),
 		"servers that fail one after the other hold the group back from the second failure on (F-50)": chaos.ServersFail(),
+		"servers of a bare set that never join are replaced one at a time (F-52)":                     chaos.NobodyJoins(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(3) {

@@ -38,6 +38,8 @@ type World struct {
 	order    order
 	// late: a create may arrive long after it was sent.
 	late bool
+	// mute: no server's kubelet ever starts.
+	mute bool
 	// volume: pods have one. used is when a pod last did.
 	volume bool
 	used   time.Time
@@ -170,7 +172,7 @@ func (w *World) newMachine(name string) (*v1alpha1.Machine, error) {
 
 // booted starts a server's kubelet; gone ends it.
 func (w *World) booted(s sim.Server) {
-	if w.others.has(s.ID) || w.others.ids == nil {
+	if w.mute || w.others.has(s.ID) || w.others.ids == nil {
 		return
 	}
 	ctx, stop := context.WithCancel(w.ctx)
