@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,7 +21,6 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
 	"github.com/drover-project/drover/proto"
 )
@@ -73,9 +73,10 @@ type Server struct {
 	options Options
 	server  *grpc.Server
 	health  *health.Server
-	watcher *certwatcher.CertWatcher
-	calls   *calls
-	address atomic.Pointer[net.Addr]
+	// certificate is the server's own; nil without TLS.
+	certificate *certificate
+	calls       *calls
+	address     atomic.Pointer[net.Addr]
 }
 
 // New checks the options and makes a Server. Nothing is opened yet. Its errors name the flag that is wrong.
@@ -101,7 +102,7 @@ func New(o Options) (*Server, error) {
 	creds := insecure.NewCredentials()
 	if !o.Insecure {
 		var err error
-		if creds, s.watcher, err = secured(o); err != nil {
+		if creds, s.certificate, err = secured(o); err != nil {
 			return nil, err
 		}
 	}
@@ -165,34 +166,24 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	address := listener.Addr()
 	s.address.Store(&address)
 	ctrl.LoggerFrom(ctx).Info("serving node groups", "address", address.String(), "insecure", s.options.Insecure)
-	running := make(chan error, 2)
-	go func() { running <- s.server.Serve(listener) }()
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() { running <- s.watch(watching) }()
-	var failure error
+	following, cancel := context.WithCancel(ctx)
+	var follower sync.WaitGroup
+	defer follower.Wait()
+	defer cancel()
+	if s.certificate != nil {
+		follower.Go(func() { s.certificate.follow(following) })
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.server.Serve(listener) }()
 	select {
+	case err := <-ended:
+		s.stop()
+		return err
 	case <-ctx.Done():
-	case failure = <-running:
-		running <- nil
-	}
-	stop()
-	s.stop()
-	for range 2 {
-		if err := <-running; failure == nil && err != nil && ctx.Err() == nil {
-			failure = err
-		}
-	}
-	return failure
-}
-
-// watch reads the certificate anew when its files change.
-func (s *Server) watch(ctx context.Context) error {
-	if s.watcher == nil {
-		<-ctx.Done()
+		s.stop()
+		<-ended
 		return nil
 	}
-	return s.watcher.Start(ctx)
 }
 
 // stop lets calls that have begun finish, for a while.

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/drover-project/drover/proto"
 )
@@ -174,23 +175,78 @@ func TestCertificatesAreReadAnew(t *testing.T) {
 		before, after := newAuthority(t), newAuthority(t)
 		dir := t.TempDir()
 		cert, key, ca := before.files(dir, "drover")
-		address, _ := serving(t, Options{Groups: &stub{}, Cert: cert, Key: key, ClientCA: ca})
+		now := clocktesting.NewFakeClock(time.Now())
+		address, _ := serving(t, Options{Groups: &stub{}, Cert: cert, Key: key, ClientCA: ca, Clock: now})
 		if err := call(t, address, before.credentials("autoscaler", before)); err != nil {
 			t.Fatal(err)
 		}
 		after.files(dir, "drover")
-		deadline := time.Now().Add(10 * time.Second)
-		for {
-			err := call(t, address, after.credentials("autoscaler", after))
-			if err == nil {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("CA-C07 the new certificate is not served: %v", err)
-			}
+		served := func() bool { return call(t, address, after.credentials("autoscaler", after)) == nil }
+		if served() {
+			t.Error("the new certificate is served before the files were read again")
+		}
+		if !eventually(t, 5*time.Second, now.HasWaiters) {
+			t.Fatal("the files are not read again")
+		}
+		now.Step(certificateEvery)
+		if !eventually(t, 5*time.Second, served) {
+			t.Fatal("CA-C07 the new certificate is not served within 10 s (F-51)")
 		}
 		if err := call(t, address, before.credentials("autoscaler", before)); err == nil {
 			t.Error("CA-C07 the old authority is still trusted")
+		}
+	})
+}
+
+func TestAPairOfWhichOneFileIsNewDoesNotReplaceTheCertificate(t *testing.T) {
+	a := newAuthority(t)
+	dir := t.TempDir()
+	certFile, keyFile, _ := a.files(dir, "drover")
+	c, err := newCertificate(certFile, keyFile, clocktesting.NewFakeClock(time.Now()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _ := c.get(nil)
+	old, err := os.ReadFile(keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.files(dir, "drover")
+	renewed, err := os.ReadFile(keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name           string
+		key            []byte
+		changed, fails bool
+	}{
+		{"the old key beside the new certificate", old, false, true},
+		{"the same again", old, false, false},
+		{"the new key", renewed, true, false},
+	} {
+		if err := os.WriteFile(keyFile, tc.key, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		changed, err := c.reread()
+		if now, _ := c.get(nil); changed != tc.changed || (err != nil) != tc.fails || (now != before) != tc.changed {
+			t.Errorf("%s: changed %v, error %v", tc.name, changed, err)
+		}
+	}
+}
+
+func TestAHostWithoutInotifyInstances(t *testing.T) {
+	t.Run("the server starts: it opens none (F-51)", func(t *testing.T) {
+		cert, key, ca := newAuthority(t).files(t.TempDir(), "drover")
+		serving(t, Options{Groups: &stub{}, Cert: cert, Key: key, ClientCA: ca})
+		files, err := filepath.Glob("/proc/self/fd/*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if to, _ := os.Readlink(file); strings.Contains(to, "inotify") {
+				t.Errorf("%s is %s", file, to)
+			}
 		}
 	})
 }

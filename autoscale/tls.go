@@ -12,22 +12,21 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
-	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 )
 
-// secured gives the TLS side of the server: its own certificate, read anew when the files change, and the authority that
-// clients must come from, read at each connection, so that either can be rotated without a restart (CA-C07).
-func secured(o Options) (credentials.TransportCredentials, *certwatcher.CertWatcher, error) {
+// secured returns the TLS side of the server: its own certificate, read again when the files change, and the authority that
+// must have signed a client's, read at each connection, so that either can be rotated without a restart (CA-C07).
+func secured(o Options) (credentials.TransportCredentials, *certificate, error) {
 	if _, err := authorities(o.ClientCA); err != nil {
 		return nil, nil, err
 	}
-	watcher, err := certwatcher.New(o.Cert, o.Key)
+	own, err := newCertificate(o.Cert, o.Key, o.Clock)
 	if err != nil {
-		return nil, nil, fmt.Errorf("--grpc-cert %s, --grpc-key %s: %w", o.Cert, o.Key, err)
+		return nil, nil, err
 	}
 	config := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
-		GetCertificate: watcher.GetCertificate,
+		GetCertificate: own.get,
 		ClientAuth:     tls.RequireAndVerifyClientCert,
 		NextProtos:     []string{"h2"},
 	}
@@ -41,7 +40,7 @@ func secured(o Options) (credentials.TransportCredentials, *certwatcher.CertWatc
 		current.ClientCAs = pool
 		return current, nil
 	}
-	return credentials.NewTLS(config), watcher, nil
+	return credentials.NewTLS(config), own, nil
 }
 
 func authorities(path string) (*x509.CertPool, error) {
