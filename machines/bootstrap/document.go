@@ -18,6 +18,7 @@ const (
 	pathProxy      = "/etc/drover/proxy.env"
 	pathTrusted    = "/etc/drover/ca"
 	pathSetup      = "/opt/drover/setup"
+	pathReport     = "/opt/drover/report"
 	pathRegistries = "/etc/containerd/certs.d"
 	pathResolver   = "/etc/systemd/resolved.conf.d/10-drover.conf"
 	pathUserCA     = "/etc/ssh/drover-user-ca.pub"
@@ -87,10 +88,11 @@ var builtin = []file{
 	{"/etc/sysctl.d/90-kubernetes.conf", 0o644, "sysctl.conf"},
 	{"/opt/drover/containerd.service", 0o644, "containerd.service"},
 	{pathSetup, 0o755, "setup.sh"},
+	{pathReport, 0o755, "report.sh"},
 }
 
 // builtinUnits are those that every operating system starts.
-var builtinUnits = []string{"drover-setup.service", "kubelet.service"}
+var builtinUnits = []string{"drover-setup.service", "kubelet.service", "drover-report.service"}
 
 func (d *document) add(list []file) error {
 	for _, f := range list {

@@ -89,7 +89,7 @@ func checkContained(t *testing.T, system string, field struct {
 	if err != nil {
 		t.Fatalf("%s %q breaks the document: %v", field.name, text, err)
 	}
-	if strings.Join(boot.Units, " ") != "drover-setup.service kubelet.service" || !strings.HasPrefix(field.name, "name") && boot.Hostname != "nodes-abc-12345" {
+	if strings.Join(boot.Units, " ") != "drover-setup.service kubelet.service drover-report.service" || !strings.HasPrefix(field.name, "name") && boot.Hostname != "nodes-abc-12345" {
 		t.Errorf("%s %q: host %q starts %q", field.name, text, boot.Hostname, boot.Units)
 	}
 	for path := range boot.Files {

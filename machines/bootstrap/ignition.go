@@ -11,9 +11,9 @@ import (
 )
 
 // Flatcar starts containerd with a configuration of its own, below a read-only /usr. This drop-in starts it with the one
-// in /etc.
+// in /etc. The setup puts it in place once it has written that file: containerd starts before the setup and would fail.
 const (
-	pathOwnRuntimeConfig = "/etc/systemd/system/containerd.service.d/10-drover-config.conf"
+	pathOwnRuntimeConfig = "/opt/drover/containerd-config.conf"
 	ownRuntimeConfig     = "[Service]\nExecStart=\nExecStart=/usr/bin/containerd --config /etc/containerd/config.toml\n"
 )
 

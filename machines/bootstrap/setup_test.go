@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/drover-project/drover/test/kubelet"
 )
 
 // host is a folder that the setup script takes for a server's disk. Its programs are stand-ins, and its network is a
@@ -23,13 +25,19 @@ type host struct {
 
 const (
 	hostKubelet    = "#!/bin/bash\necho 'Kubernetes v1.36.2'\n"
-	hostContainerd = "#!/bin/bash\nprintf \"[x.runtimes.runc.options]\\n  ShimCgroup = ''\\n[y]\\n  config_path = ''\\n  sandbox = 'a/pause:1'\\n  sandboxer = 'podsandbox'\\n\"\n"
+	hostContainerd = "#!/bin/bash\n[[ $1 != --version ]] || { echo 'containerd github.com/containerd/containerd/v2 v2.1.4 75cb2b7'; exit; }\nprintf \"[x.runtimes.runc.options]\\n  ShimCgroup = ''\\n[y]\\n  config_path = ''\\n  sandbox = 'a/pause:1'\\n  sandboxer = 'podsandbox'\\n\"\n"
 	hostID         = "0a1b2c3d-0000-4000-8000-000000000001"
 )
 
 func newHost(t *testing.T, in *Input) *host {
 	t.Helper()
-	h := &host{T: t, root: t.TempDir()}
+	// Not t.TempDir: it has the test's name, whose brackets a shell would read.
+	root, err := os.MkdirTemp("", "host")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(root) })
+	h := &host{T: t, root: root}
 	for _, tool := range []string{"bash", "env", "mktemp", "rm", "awk", "sha256sum", "install", "mv", "mkdir", "tar", "gzip", "find", "grep", "sed", "cmp", "cat", "ln", "basename"} {
 		path, err := exec.LookPath(tool)
 		if err != nil {
@@ -120,13 +128,19 @@ func (h *host) archive(files map[string]string) []byte {
 	return out.Bytes()
 }
 
-// setup runs the script once, and gives what it has fetched, less the metadata.
-func (h *host) setup() ([]string, error) {
-	h.must(os.RemoveAll(h.path("fetched")))
-	c := exec.CommandContext(h.Context(), h.path("bin/bash"), h.path(pathSetup))
+// run runs a script of the user data, and returns what it prints.
+func (h *host) run(path string) (string, error) {
+	c := exec.CommandContext(h.Context(), h.path("bin/bash"), h.path(path))
 	c.Env = []string{"PATH=" + strings.Join([]string{h.path("bin"), h.path("/usr/local/bin"), h.path("/usr/local/sbin")}, ":"), "TMPDIR=" + h.root}
 	out, err := c.CombinedOutput()
 	h.Logf("%s", out)
+	return string(out), err
+}
+
+// setup runs the setup once, and returns what it has fetched, less the metadata.
+func (h *host) setup() ([]string, error) {
+	h.must(os.RemoveAll(h.path("fetched")))
+	_, err := h.run(pathSetup)
 	fetched, readErr := os.ReadFile(h.path("fetched"))
 	h.must(readErr)
 	urls := strings.Fields(string(fetched))
@@ -279,5 +293,126 @@ func TestSetupWithTheOperatorsSettings(t *testing.T) {
 		if !strings.Contains(commands, c) {
 			t.Errorf("%q was not called:\n%s", c, commands)
 		}
+	}
+}
+
+func TestASetupThatFailsSaysWhy(t *testing.T) {
+	for name, tc := range map[string]struct {
+		host func(*host)
+		want string
+	}{
+		"a download that is not there is named (F-53)": {
+			func(h *host) { h.must(os.Remove(h.path("web/kubelet"))) },
+			"downloading https://dl.k8s.io/release/v1.36.2/bin/linux/amd64/kubelet failed\n",
+		},
+		"a command that fails is named (F-53)": {
+			func(h *host) { h.program("bin/modprobe", "#!/bin/bash\nexit 1\n") },
+			": modprobe -a overlay br_netfilter nf_conntrack\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, input("ubuntu", "{}"))
+			h.publishAll()
+			tc.host(h)
+			if out, err := h.run(pathSetup); err == nil || !strings.Contains(out, tc.want) {
+				t.Errorf("error %v, printed:\n%s", err, out)
+			}
+		})
+	}
+}
+
+func TestWhichContainerdFitsAKubelet(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kubelet, containerd, want string
+	}{
+		"1.7 with a kubelet of 1.37 (F-54)":                       {"1.37.1", "containerd github.com/containerd/containerd 1.7.28 ", ""},
+		"1.7 with a kubelet of 1.38 does not fit (F-54)":          {"1.38.0", "containerd github.com/containerd/containerd v1.7.28 b98a3aa", "kubelet 1.38.0 needs containerd 2.0 or newer and this image has 1.7: "},
+		"2.0 with a kubelet of 1.38 (F-54)":                       {"1.38.0", "containerd github.com/containerd/containerd/v2 v2.0.5 fb4c30d", ""},
+		"1.5 fits no kubelet (F-54)":                              {"1.30.0", "containerd github.com/containerd/containerd v1.5.18 2806fc1", "needs containerd 1.6 or newer and this image has 1.5: "},
+		"a version of another form is not held against it (F-54)": {"1.38.0", "containerd of my own", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input("ubuntu", "{}")
+			in.KubeletVersion = tc.kubelet
+			h := newHost(t, in)
+			h.whole()
+			h.program("bin/kubelet", strings.ReplaceAll(hostKubelet, "1.36.2", tc.kubelet))
+			h.program("bin/containerd", strings.ReplaceAll(hostContainerd, "containerd github.com/containerd/containerd/v2 v2.1.4 75cb2b7", tc.containerd))
+			out, err := h.run(pathSetup)
+			if (err != nil) != (tc.want != "") || !strings.Contains(out, tc.want) {
+				t.Errorf("error %v, printed:\n%s", err, out)
+			}
+		})
+	}
+}
+
+func TestFlatcarsContainerdStartsWithAConfigurationThatIsThere(t *testing.T) {
+	const dropIn = "/etc/systemd/system/containerd.service.d/10-drover-config.conf"
+	in := siteInput("flatcar")
+	userData, err := in.Render()
+	if err != nil {
+		t.Fatal(err)
+	}
+	boot, err := kubelet.ParseUserData(userData)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("Ignition writes no drop-in that names a file which is not there at boot (F-54)", func(t *testing.T) {
+		for path, content := range boot.Files {
+			if strings.HasPrefix(path, "/etc/systemd/system/") && strings.Contains(content, "/etc/containerd/config.toml") {
+				t.Errorf("%s:\n%s", path, content)
+			}
+		}
+	})
+	t.Run("the setup puts it in place after the configuration, once (F-54)", func(t *testing.T) {
+		h := newHost(t, in)
+		h.whole()
+		h.must(os.MkdirAll(h.path("/etc/ssl/certs"), 0o755))
+		for path, content := range boot.Files {
+			if path == pathOwnRuntimeConfig {
+				h.write(path, h.local(content))
+			}
+		}
+		for range 2 {
+			if _, err := h.setup(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := h.content(dropIn); !strings.Contains(got, "--config "+h.root+"/etc/containerd/config.toml") {
+			t.Errorf("the drop-in:\n%s", got)
+		}
+		if n := strings.Count(h.content("commands"), "systemctl try-restart containerd.service"); n != 1 {
+			t.Errorf("containerd was started again %d times, want once", n)
+		}
+	})
+}
+
+func TestTheReportOfAKubeletThatDoesNotJoin(t *testing.T) {
+	for name, tc := range map[string]struct {
+		host  func(*host)
+		looks int
+	}{
+		"its last lines come once a minute, fifteen times (F-53)": {func(*host) {}, 15},
+		"nothing comes once it has a certificate and stays up (F-53)": {func(h *host) {
+			h.write("/var/lib/kubelet/pki/kubelet-client-current.pem", "x")
+		}, 0},
+		"the setup speaks for itself (F-53)": {func(h *host) { h.must(os.Remove(h.path("/run/drover/provider-id.env"))) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, input("ubuntu", "{}"))
+			h.must(os.Symlink("/usr/bin/cut", h.path("bin/cut")))
+			h.write("/run/drover/provider-id.env", "x")
+			h.program("bin/sleep", "#!/bin/bash\n")
+			h.program("bin/systemctl", "#!/bin/bash\necho 3\n")
+			h.program("bin/journalctl", "#!/bin/bash\necho \"$*\" >>"+h.path("asked")+"\necho 'failed to run Kubelet: no route to host'\n")
+			tc.host(h)
+			out, err := h.run(pathReport)
+			if n := strings.Count(out, "no route to host\n"); err != nil || n != tc.looks {
+				t.Errorf("%d looks, want %d, error %v", n, tc.looks, err)
+			}
+			if tc.looks > 0 && !strings.Contains(h.content("asked"), "--lines 20") {
+				t.Errorf("asked %q", h.content("asked"))
+			}
+		})
 	}
 }

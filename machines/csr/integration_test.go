@@ -152,19 +152,19 @@ func (p *plane) joined(m *v1alpha1.Machine, addresses ...corev1.NodeAddress) {
 	p.seen(m)
 }
 
-// console is what a simulated server has printed.
-type console struct {
+// journal is what the units of a simulated server have printed.
+type journal struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (c *console) print(line string) {
+func (c *journal) print(line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lines = append(c.lines, line)
 }
 
-func (c *console) count(line string) (n int) {
+func (c *journal) count(line string) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, l := range c.lines {
@@ -176,7 +176,7 @@ func (c *console) count(line string) (n int) {
 }
 
 // boot runs a server that finds that user data.
-func (p *plane) boot(server, name string, userData []byte) *console {
+func (p *plane) boot(server, name string, userData []byte) *journal {
 	metadata := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
 		if strings.HasSuffix(in.URL.Path, "user_data") {
 			_, _ = out.Write(userData)
@@ -184,12 +184,12 @@ func (p *plane) boot(server, name string, userData []byte) *console {
 		}
 		_ = json.NewEncoder(out).Encode(map[string]string{"uuid": server, "name": name})
 	}))
-	c := &console{}
+	c := &journal{}
 	ctx, stop := context.WithCancel(p.ctx)
 	var running sync.WaitGroup
 	running.Go(func() {
 		_ = kubelet.Run(ctx, kubelet.Options{
-			MetadataURL: metadata.URL, InstanceID: server, Console: c.print, Rotate: 400 * time.Millisecond,
+			MetadataURL: metadata.URL, InstanceID: server, Journal: c.print, Rotate: 400 * time.Millisecond,
 			Capacity: corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("4Gi"), "ephemeral-storage": resource.MustParse("20Gi")},
 		})
 	})
@@ -236,7 +236,7 @@ func testLife(p *plane, system string) {
 	n.Status.Addresses = addresses
 	p.must(p.client.Status().Patch(p.ctx, &n, client.MergeFrom(base)))
 	for _, line := range []string{"kubelet: serving certificate is granted", "kubelet: serving certificate is renewed", "kubelet: client certificate is renewed"} {
-		p.until("the console says "+line, func() bool { return printed.count(line) > 0 })
+		p.until("the journal says "+line, func() bool { return printed.count(line) > 0 })
 	}
 	renewed := printed.count("kubelet: client certificate is renewed")
 	p.until("it is renewed again, under the renewed one", func() bool { return printed.count("kubelet: client certificate is renewed") > renewed })

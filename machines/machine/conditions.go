@@ -37,22 +37,18 @@ func (c conditions) set(name string, v verdict) {
 	})
 }
 
-// reasonOf is the reason of a Machine's condition; empty when it has no such condition.
-func reasonOf(m *v1alpha1.Machine, name string) string {
+// conditionOf returns a Machine's condition; an empty one when it has no such condition.
+func conditionOf(m *v1alpha1.Machine, name string) *v1alpha1.MachineCondition {
 	for i := range m.Status.Conditions {
 		if m.Status.Conditions[i].Type == name {
-			return m.Status.Conditions[i].Reason
+			return &m.Status.Conditions[i]
 		}
 	}
-	return ""
+	return &v1alpha1.MachineCondition{}
 }
 
-// messageOf is the message of a Machine's condition; empty when it has no such condition.
-func messageOf(m *v1alpha1.Machine, name string) string {
-	for i := range m.Status.Conditions {
-		if m.Status.Conditions[i].Type == name {
-			return m.Status.Conditions[i].Message
-		}
-	}
-	return ""
-}
+// reasonOf returns the reason of a Machine's condition; empty when it has no such condition.
+func reasonOf(m *v1alpha1.Machine, name string) string { return conditionOf(m, name).Reason }
+
+// messageOf returns the message of a Machine's condition; empty when it has no such condition.
+func messageOf(m *v1alpha1.Machine, name string) string { return conditionOf(m, name).Message }

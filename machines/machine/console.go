@@ -3,7 +3,9 @@ package machine
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
+	"time"
 	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
 )
 
 const (
@@ -20,27 +23,117 @@ const (
 	consoleInEvent = 800
 )
 
-// keepConsole puts the last words of the server's console into a condition, once for each server (CAPI-25). That it
-// cannot be read is said there too. It tells whether this was the first time.
+// keepConsole puts the end of the server's console into a condition when the join deadline has passed, once for each
+// server (CAPI-25). It reports whether this was the first time.
 func (r *Reconciler) keepConsole(ctx context.Context, p *pass) bool {
 	server := p.facts.cloud.Server
-	intro := fmt.Sprintf("server %s: ", server.ID)
-	if strings.HasPrefix(messageOf(p.base, v1alpha1.ConditionConsole), intro) {
+	if p.consoleIs(reasonJoinTimeout) {
 		return false
 	}
+	text := r.readConsole(ctx, p)
+	r.setConsole(p, verdict{corev1.ConditionTrue, reasonJoinTimeout, consoleIntro(server) + text})
+	r.warn(p.m, reasonJoinTimeout, consoleIntro(server)+"its console ends with: "+tail(text, consoleInEvent))
+	ctrl.LoggerFrom(ctx).Info("Server has not become a node", "server", server.ID, "console", tail(text, consoleInEvent))
+	return true
+}
+
+// consoleIntro begins the condition's message, and names the server that it is about.
+func consoleIntro(s *cloud.Server) string { return fmt.Sprintf("server %s: ", s.ID) }
+
+// consoleIs reports whether the condition is about the present server and has that reason.
+func (p *pass) consoleIs(reason string) bool {
+	return reasonOf(p.base, v1alpha1.ConditionConsole) == reason &&
+		strings.HasPrefix(messageOf(p.base, v1alpha1.ConditionConsole), consoleIntro(p.facts.cloud.Server))
+}
+
+// clearConsole takes back what the condition says of a server that has become a node after all.
+func (r *Reconciler) clearConsole(p *pass) {
+	if conditionOf(p.m, v1alpha1.ConditionConsole).Status == corev1.ConditionTrue {
+		c := conditions{machine: p.m, now: metav1.NewTime(r.Clock.Now())}
+		c.set(v1alpha1.ConditionConsole, verdict{corev1.ConditionFalse, reasonJoined, ""})
+	}
+}
+
+// consoleLooks are the parts of the join timeout after which the console of an ACTIVE server without a node is looked at.
+var consoleLooks = []float64{0.5, 0.75}
+
+// nextLook returns when the console is to be looked at after a time, given when the server was made; false: not any more
+// before the deadline.
+func nextLook(created, after time.Time, timeout time.Duration) (time.Time, bool) {
+	for _, part := range consoleLooks {
+		if at := created.Add(time.Duration(part * float64(timeout))); at.After(after) {
+			return at, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// watchConsole looks at the console of an ACTIVE server that has not become a node when half and three quarters of its time
+// are over, and shows in the condition what looks like a failure. The condition's heartbeat is the time of the last look,
+// so that a restart does not repeat it.
+func (r *Reconciler) watchConsole(ctx context.Context, p *pass) {
+	server, now := p.facts.cloud.Server, r.Clock.Now()
+	if p.timeouts.join <= 0 || server.State != cloud.ServerActive || server.Created.IsZero() {
+		return
+	}
+	last := server.Created
+	if p.consoleIs(reasonWaitingForNode) {
+		if c := conditionOf(p.base, v1alpha1.ConditionConsole); c.LastHeartbeatTime != nil {
+			last = c.LastHeartbeatTime.Time
+		}
+	}
+	at, due := nextLook(server.Created, last, p.timeouts.join)
+	if due && !at.After(now) {
+		text := r.readConsole(ctx, p)
+		v := verdict{corev1.ConditionFalse, reasonWaitingForNode, consoleIntro(server) + "its console shows no failure yet"}
+		if failureIn(text) != "" {
+			v.status, v.message = corev1.ConditionTrue, consoleIntro(server)+text
+		}
+		r.setConsole(p, v)
+		at, due = nextLook(server.Created, now, p.timeouts.join)
+	}
+	if due {
+		p.soonest(at.Sub(now))
+	}
+}
+
+// readConsole returns the end of the server's console without secrets, or why it cannot be read.
+func (r *Reconciler) readConsole(ctx context.Context, p *pass) string {
 	text, err := p.instance.ConsoleOutput(ctx, consoleBytes)
 	if err == nil {
 		text, err = r.Bootstrap.Redact(ctx, p.m, p.instance.Config(), text)
 		text = printable(text)
 	}
 	if err != nil {
-		text = "the console could not be read: " + err.Error()
+		return "the console could not be read: " + err.Error()
 	}
-	c := conditions{machine: p.m, now: metav1.NewTime(r.Clock.Now())}
-	c.set(v1alpha1.ConditionConsole, verdict{corev1.ConditionTrue, reasonJoinTimeout, intro + text})
-	r.warn(p.m, reasonJoinTimeout, intro+"its console ends with: "+tail(text, consoleInEvent))
-	ctrl.LoggerFrom(ctx).Info("Server has not become a node", "server", server.ID, "console", tail(text, consoleInEvent))
-	return true
+	return text
+}
+
+// setConsole writes the condition and the time of the look.
+func (r *Reconciler) setConsole(p *pass, v verdict) {
+	now := metav1.NewTime(r.Clock.Now())
+	conditions{machine: p.m, now: now}.set(v1alpha1.ConditionConsole, v)
+	conditionOf(p.m, v1alpha1.ConditionConsole).LastHeartbeatTime = &now
+}
+
+// What a line of a console must have to name a failure: a program that makes the node, and a word for what went wrong.
+// Kernels print many harmless errors. Lines of aside repeat that something failed, without saying why.
+var (
+	nodeMakers   = regexp.MustCompile(`(?i)drover-setup|drover-report|cloud-init|ignition|kubelet|containerd|kernel panic|emergency`)
+	failureWords = regexp.MustCompile(`(?i)\b(fail(ed|ure|s|ing)?|errors?|fatal|panic|emergency|cannot|could not|unable|denied|refused|unauthorized|forbidden|timed out|no route|no space|needs)\b`)
+	aside        = regexp.MustCompile(`(?i)See 'systemctl|\[FAILED\] |its last lines`)
+)
+
+// failureIn returns the last line of a console that names a failure; empty when none does.
+func failureIn(console string) string {
+	last := ""
+	for line := range strings.Lines(console) {
+		if nodeMakers.MatchString(line) && failureWords.MatchString(line) && !aside.MatchString(line) {
+			last = strings.TrimSpace(line)
+		}
+	}
+	return last
 }
 
 // printable leaves out what a terminal would obey, and the first line, which is cut somewhere.
@@ -57,7 +150,7 @@ func printable(text string) string {
 	}, text))
 }
 
-// tail is the end of a text, at most so many bytes, beginning at a line.
+// tail returns the end of a text, at most so many bytes, beginning at a line.
 func tail(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -39,6 +40,8 @@ type fakeCloud struct {
 	unreleased bool
 	// console is what the servers' consoles show.
 	console string
+	// system is the servers' operating system.
+	system string
 	// created is the creation time of new servers.
 	created func() time.Time
 	// during is told of each call that makes something, while it is under way and before it does.
@@ -120,7 +123,7 @@ func (i *fakeInstance) makes(name string) {
 }
 
 func (i *fakeInstance) Config() *v1alpha1.ProviderConfig {
-	return &v1alpha1.ProviderConfig{OperatingSystem: "ubuntu"}
+	return &v1alpha1.ProviderConfig{OperatingSystem: cmp.Or(i.cloud.system, "ubuntu")}
 }
 
 func (i *fakeInstance) Place() cloud.Place { return cloud.Place{Flavor: "m1", Zone: "a"} }

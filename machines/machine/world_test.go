@@ -126,7 +126,7 @@ func (w *world) boot(m *v1alpha1.Machine) {
 	w.stop[id] = cancel
 	w.mu.Unlock()
 	w.kubelets.Go(func() {
-		_ = kubelet.Run(ctx, kubelet.Options{MetadataURL: w.metadata.URL, InstanceID: id, Console: func(line string) { w.t.Log(line) },
+		_ = kubelet.Run(ctx, kubelet.Options{MetadataURL: w.metadata.URL, InstanceID: id, Journal: func(line string) { w.t.Log(line) },
 			Capacity: corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("4Gi"), "ephemeral-storage": resource.MustParse("20Gi")}})
 	})
 }

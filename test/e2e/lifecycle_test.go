@@ -70,8 +70,8 @@ func TestServersJoinAndLostOnesAreReplaced(t *testing.T) {
 				t.Errorf("metadata: got %v, want machine-uid %s", server.Metadata, machine.UID)
 			}
 			eventually(t, func(context.Context) (string, error) {
-				if console := s.Consoles()[server.ID]; !strings.Contains(console, "serving certificate is granted") {
-					return "a serving certificate; the console says\n" + console, nil
+				if journal := s.Journals()[server.ID]; !strings.Contains(journal, "serving certificate is granted") {
+					return "a serving certificate; the journal says\n" + journal, nil
 				}
 				return "", nil
 			})

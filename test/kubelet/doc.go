@@ -2,5 +2,6 @@
 //
 // A simulated kubelet knows nothing but what its server would: it fetches its own user data from the metadata service,
 // takes everything it needs out of the files written there, proves itself to the API server with the bootstrap token it
-// found, and goes on under its own certificate. What it cannot find or may not do, it says on its server's console.
+// found, and goes on under its own certificate. What its units print goes
+// to the journal, and to the console only where their files in the user data say so.
 package kubelet

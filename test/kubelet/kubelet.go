@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,8 +22,12 @@ type Options struct {
 	Capacity corev1.ResourceList
 	// Annotations are put on the Node at registration; a simulator of pods recognises its nodes by one.
 	Annotations map[string]string
-	// Console takes each line that the server prints. Default: dropped.
+	// Console takes each line that the server's console shows. Default: dropped.
 	Console func(line string)
+	// Journal takes each line that a unit prints, whether the console shows it or not. Default: dropped.
+	Journal func(line string)
+	// Download is asked for each file that the setup downloads; its error is what curl prints. Default: all succeed.
+	Download func(url string) error
 	// ReadyAfter is how long the node takes from registration to Ready. Default: 0.
 	ReadyAfter time.Duration
 	// Heartbeat is how often the lease and the conditions are renewed. Default: 10 s.
@@ -32,6 +37,9 @@ type Options struct {
 	Rotate time.Duration
 	// Clock is the time. Default: the real one.
 	Clock clock.Clock
+
+	// printed takes each line that the kubelet prints.
+	printed func(line string)
 }
 
 const (
@@ -48,6 +56,15 @@ func (o Options) withDefaults() Options {
 	if o.Console == nil {
 		o.Console = func(string) {}
 	}
+	if o.Journal == nil {
+		o.Journal = func(string) {}
+	}
+	if o.Download == nil {
+		o.Download = func(string) error { return nil }
+	}
+	if o.printed == nil {
+		o.printed = o.Journal
+	}
 	if o.Heartbeat == 0 {
 		o.Heartbeat = defaultHeartbeat
 	}
@@ -62,15 +79,25 @@ func (o Options) withDefaults() Options {
 // again, as systemd would.
 func Run(ctx context.Context, o Options) error {
 	o = o.withDefaults()
-	s, err := boot(ctx, o)
+	files, s, err := boot(ctx, o)
 	if err != nil {
+		// cloud-init prints to the console.
 		o.Console("cloud-init: " + err.Error())
 		return err
 	}
-	o.Console(fmt.Sprintf("kubelet %s starts as node %s", s.version, s.name))
+	h := &host{options: o, boot: files}
+	o.printed = func(line string) { h.print(kubeletUnit, line) }
+	var reporter sync.WaitGroup
+	reporter.Go(func() { h.report(ctx) })
+	defer reporter.Wait()
+	if !h.setup(ctx, s.version) {
+		return nil
+	}
+	o.Console("[  OK  ] Started " + kubeletUnit + ".")
+	o.printed(fmt.Sprintf("version %s starts as node %s", s.version, s.name))
 	for ctx.Err() == nil {
-		if err := serve(ctx, o, s); err != nil && !errors.Is(err, context.Canceled) {
-			o.Console("kubelet: " + err.Error())
+		if err := serve(ctx, o, s, h.hasJoined); err != nil && !errors.Is(err, context.Canceled) {
+			o.printed(err.Error())
 		}
 		sleep(ctx, o.Clock, restartAfter)
 	}
@@ -78,32 +105,32 @@ func Run(ctx context.Context, o Options) error {
 }
 
 // boot does what cloud-init does: fetch the user data and write its files.
-func boot(ctx context.Context, o Options) (*settings, error) {
+func boot(ctx context.Context, o Options) (*Boot, *settings, error) {
 	service := metadata{url: o.MetadataURL, instanceID: o.InstanceID}
 	id, err := service.identity(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	raw, err := service.userData(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	files, err := ParseUserData(raw)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	s, err := readSettings(files, id)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !slices.Contains(files.Units, kubeletUnit) {
-		return nil, fmt.Errorf("starting the kubelet: the user data starts no %s", kubeletUnit)
+		return nil, nil, fmt.Errorf("starting the kubelet: the user data starts no %s", kubeletUnit)
 	}
-	return s, nil
+	return files, s, nil
 }
 
 // serve is one run of the kubelet's process: join, register, then keep the node alive.
-func serve(ctx context.Context, o Options, s *settings) error {
+func serve(ctx context.Context, o Options, s *settings, joined func()) error {
 	own, err := join(ctx, o, s)
 	if err != nil {
 		return err
@@ -118,11 +145,12 @@ func serve(ctx context.Context, o Options, s *settings) error {
 	if err := n.register(ctx); err != nil {
 		return err
 	}
-	o.Console("kubelet: node " + s.name + " is registered")
+	joined()
+	o.printed("node " + s.name + " is registered")
 	for ctx.Err() == nil {
 		wait := o.Heartbeat
 		if err := n.beat(ctx); err != nil && ctx.Err() == nil {
-			o.Console("kubelet: " + err.Error())
+			o.printed(err.Error())
 		}
 		wait = min(wait, n.rotate(ctx))
 		if !n.settled() {

@@ -179,7 +179,7 @@ func (n *node) report(obj *corev1.Node, becomes bool) error {
 		return fmt.Errorf("reporting the node's status: %w", err)
 	}
 	if becomes {
-		n.o.Console("kubelet: node " + n.s.name + " is ready")
+		n.o.printed("node " + n.s.name + " is ready")
 	}
 	return nil
 }

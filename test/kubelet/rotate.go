@@ -47,7 +47,7 @@ func (r *rotation) step(ctx context.Context, n *node, client kubernetes.Interfac
 	return nil, settleEvery
 }
 
-// ask gets one certificate; nil says that there is none, and the console why.
+// ask gets one certificate; nil when there is none; the journal says why.
 func (n *node) ask(ctx context.Context, client kubernetes.Interface, want request) *certificate {
 	certPEM, keyPEM, err := obtain(ctx, client, n.s.name, want)
 	var c *certificate
@@ -55,7 +55,7 @@ func (n *node) ask(ctx context.Context, client kubernetes.Interface, want reques
 		c, err = n.o.obtained(certPEM, keyPEM)
 	}
 	if err != nil && ctx.Err() == nil {
-		n.o.Console("kubelet: " + err.Error())
+		n.o.printed(err.Error())
 	}
 	return c
 }
@@ -76,9 +76,9 @@ func (n *node) rotate(ctx context.Context) time.Duration {
 	c, wait := n.identity.step(ctx, n, n.client, clientRequest)
 	if c != nil {
 		if err := n.use(c); err != nil {
-			n.o.Console("kubelet: " + err.Error())
+			n.o.printed(err.Error())
 		} else {
-			n.o.Console("kubelet: client certificate is renewed")
+			n.o.printed("client certificate is renewed")
 		}
 	}
 	if !n.s.config.ServerTLSBootstrap || len(n.addresses) == 0 {
@@ -88,9 +88,9 @@ func (n *node) rotate(ctx context.Context) time.Duration {
 	c, soon := n.server.step(ctx, n, n.client, servingRequest(n.addresses))
 	switch {
 	case c != nil && first:
-		n.o.Console("kubelet: serving certificate is granted")
+		n.o.printed("serving certificate is granted")
 	case c != nil:
-		n.o.Console("kubelet: serving certificate is renewed")
+		n.o.printed("serving certificate is renewed")
 	}
 	return min(wait, soon)
 }

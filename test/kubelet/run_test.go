@@ -1,11 +1,16 @@
 package kubelet
 
 import (
+	"context"
+	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,4 +113,64 @@ func TestTheCloudControllerManagerDeletesTheNodeOfAVanishedServer(t *testing.T) 
 	if !slices.Equal(left, []string{"foreign", "joining"}) {
 		t.Errorf("got %v", left)
 	}
+}
+
+func TestWhatAUnitPrintsIsOnTheConsoleOnlyWhereItsFileSaysSo(t *testing.T) {
+	files := map[string]string{
+		unitFolder + setupUnit:   "[Unit]\nDescription=Setup\n[Service]\nExecStart=/opt/setup\n",
+		unitFolder + kubeletUnit: "[Service]\nExecStart=/opt/bin/kubelet --config=x\n",
+		unitFolder + reportUnit:  "[Service]\nExecStart=/opt/report\nStandardOutput=journal+console\n",
+		"/opt/report":            "#!/bin/bash\n",
+	}
+	for name, tc := range map[string]struct {
+		output string
+		want   []string
+	}{
+		"a setup that prints to the journal leaves systemd's own words (F-53)": {"journal", []string{
+			"[FAILED] Failed to start drover-setup.service - Setup.", "See 'systemctl status drover-setup.service' for details.",
+		}},
+		"a setup that prints to both leaves its cause (F-53)": {"journal+console", []string{
+			"setup: 404", "setup: downloading https://dl.k8s.io/release/v1.37.1/bin/linux/amd64/kubelet failed",
+			"[FAILED] Failed to start drover-setup.service - Setup.", "See 'systemctl status drover-setup.service' for details.",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			boot := &Boot{Files: maps.Clone(files), Units: []string{setupUnit, kubeletUnit, reportUnit}}
+			boot.Files[unitFolder+setupUnit] += "StandardOutput=" + tc.output + "\n"
+			ctx, cancel := context.WithCancel(t.Context())
+			var console []string
+			o := Options{
+				Console:  func(line string) { console = append(console, line) },
+				Download: func(string) error { cancel(); return errors.New("404") },
+			}.withDefaults()
+			if h := (&host{options: o, boot: boot}); h.setup(ctx, "v1.37.1") {
+				t.Error("the setup succeeded")
+			}
+			if !slices.Equal(console, tc.want) {
+				t.Errorf("console: %q", console)
+			}
+		})
+	}
+	t.Run("the kubelet's lines come by the report unit, until it has joined (F-53)", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var console []string
+			o := Options{Console: func(line string) { console = append(console, line) }}.withDefaults()
+			h := &host{options: o, boot: &Boot{Files: files, Units: []string{setupUnit, kubeletUnit, reportUnit}}}
+			if !h.setup(t.Context(), "v1.37.1") {
+				t.Fatal("the setup failed")
+			}
+			h.print(kubeletUnit, "no route to host")
+			go h.report(t.Context())
+			time.Sleep(reportEvery + time.Second)
+			want := []string{"report: the kubelet has not joined the cluster; its last 1 lines:", "report: kubelet: no route to host"}
+			if !slices.Equal(console, want) {
+				t.Errorf("console: %q", console)
+			}
+			h.hasJoined()
+			time.Sleep(time.Hour)
+			if len(console) != len(want) {
+				t.Errorf("console of a kubelet that has joined: %q", console)
+			}
+		})
+	})
 }

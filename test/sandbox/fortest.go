@@ -3,7 +3,7 @@ package sandbox
 import "testing"
 
 // ForTest starts a sandbox for a test and stops it at the test's end. When the test has failed by then, the last lines
-// of drover's and the autoscaler's logs and the servers' consoles are in its output.
+// of drover's and the autoscaler's logs and the servers' journals are in its output.
 func ForTest(t testing.TB, o Options) *Sandbox {
 	t.Helper()
 	if o.Log == nil {
@@ -18,8 +18,8 @@ func ForTest(t testing.TB, o Options) *Sandbox {
 			for _, name := range []string{"drover", "autoscaler"} {
 				t.Logf("%s:\n%s", name, Tail(s.LogFile(name)))
 			}
-			for id, text := range s.Consoles() {
-				t.Logf("console of %s:\n%s", id, text)
+			for id, text := range s.Journals() {
+				t.Logf("journal of %s:\n%s", id, text)
 			}
 		}
 		s.Stop()

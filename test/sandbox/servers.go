@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// consoleLimit is how many lines of a server's console are kept.
+// consoleLimit is how many lines of a server's console and journal are kept.
 const consoleLimit = 200
 
 // machines run a kubelet on each server of the cloud, from its boot to its end.
@@ -26,11 +26,12 @@ type machines struct {
 
 	mu      sync.Mutex
 	running map[string]context.CancelFunc
-	console map[string][]string
+	// console and journal are what each server has printed, by its ID.
+	console, journal map[string][]string
 }
 
 func runMachines(ctx context.Context, cloud *openstack.Cloud, boots func(openstack.Server) bool) *machines {
-	m := &machines{ctx: ctx, cloud: cloud, boots: boots, running: map[string]context.CancelFunc{}, console: map[string][]string{}}
+	m := &machines{ctx: ctx, cloud: cloud, boots: boots, running: map[string]context.CancelFunc{}, console: map[string][]string{}, journal: map[string][]string{}}
 	cloud.OnBoot(m.boot)
 	cloud.OnGone(m.gone)
 	return m
@@ -47,11 +48,12 @@ func (m *machines) boot(s openstack.Server) {
 	m.running[s.ID] = cancel
 	m.mu.Unlock()
 	m.work.Go(func() {
-		// What it fails at stands on the server's console.
+		// What it fails at is in the server's journal.
 		_ = kubelet.Run(ctx, kubelet.Options{
 			MetadataURL: m.cloud.MetadataURL(), InstanceID: s.ID, Capacity: capacityOf(s), ReadyAfter: readyAfter,
 			Annotations: map[string]string{kube.FakeNode: "fake"},
-			Console:     func(line string) { m.print(s.ID, line) },
+			Console:     func(line string) { m.cloud.SetConsole(s.ID, m.print(m.console, s.ID, line)) },
+			Journal:     func(line string) { m.print(m.journal, s.ID, line) },
 		})
 	})
 }
@@ -65,23 +67,21 @@ func (m *machines) gone(id string) {
 	}
 }
 
-// print puts a line on a server's console.
-func (m *machines) print(id, line string) {
+// print adds a line to a server's console or journal, and returns what that holds now.
+func (m *machines) print(to map[string][]string, id, line string) string {
 	m.mu.Lock()
-	lines := append(m.console[id], time.Now().UTC().Format(time.TimeOnly)+" "+line)
-	lines = lines[max(0, len(lines)-consoleLimit):]
-	m.console[id] = lines
-	text := strings.Join(lines, "\n") + "\n"
-	m.mu.Unlock()
-	m.cloud.SetConsole(id, text)
+	defer m.mu.Unlock()
+	lines := append(to[id], time.Now().UTC().Format(time.TimeOnly)+" "+line)
+	to[id] = lines[max(0, len(lines)-consoleLimit):]
+	return strings.Join(to[id], "\n") + "\n"
 }
 
-// Consoles gives what the servers have printed, by their IDs.
-func (s *Sandbox) Consoles() map[string]string {
+// Journals returns what the units of the servers have printed, by the servers' IDs. On their consoles is less.
+func (s *Sandbox) Journals() map[string]string {
 	s.machines.mu.Lock()
 	defer s.machines.mu.Unlock()
 	out := map[string]string{}
-	for id, lines := range s.machines.console {
+	for id, lines := range s.machines.journal {
 		out[id] = strings.Join(lines, "\n")
 	}
 	return out

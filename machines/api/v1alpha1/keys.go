@@ -143,7 +143,8 @@ const (
 	ConditionDeleting = Prefix + "Deleting"
 	// ConditionWarnings names what of spec and annotations is accepted without effect.
 	ConditionWarnings = Prefix + "Warnings"
-	// ConditionConsole holds the last words of the console of a server that did not become a node.
+	// ConditionConsole holds the end of the console of a server that did not become a node in time, or that looks before
+	// then as if it would not.
 	ConditionConsole = Prefix + "Console"
 )
 

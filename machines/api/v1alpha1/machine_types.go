@@ -164,7 +164,8 @@ type MachineCondition struct {
 	Type string `json:"type"`
 	// Status is True, False or Unknown.
 	Status corev1.ConditionStatus `json:"status"`
-	// LastHeartbeatTime is not used; older writers leave a null behind, which is kept.
+	// LastHeartbeatTime is when a server's console was read, of the condition that holds it. Other conditions do not use
+	// it; older writers leave a null behind, which is kept.
 	// +optional
 	// +nullable
 	LastHeartbeatTime *metav1.Time `json:"lastHeartbeatTime,omitempty"`

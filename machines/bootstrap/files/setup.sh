@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes this host ready to run a kubelet. Runs at every boot, and again until it succeeds; what is there already is left
 # as it is, and nothing is downloaded for it. The kubelet starts once /run/drover/provider-id.env exists.
-set -euo pipefail
+set -eEuo pipefail
+trap 'echo "failed in line $LINENO: $BASH_COMMAND" >&2' ERR
 # shellcheck source=/dev/null
 . /etc/drover/setup.env
 : "$KUBELET_VERSION" "$CONTAINERD_VERSION" "$RUNC_VERSION" "$CNI_PLUGINS_VERSION"
@@ -20,7 +21,10 @@ trap 'rm -rf "$work"' EXIT
 
 fetch() { # URL FILE
   curl --proto '=https' --proto-redir '=https' --tlsv1.2 --fail --silent --show-error --location \
-    --retry 10 --retry-delay 3 --retry-connrefused --output "$2" "$1"
+    --retry 10 --retry-delay 3 --retry-connrefused --output "$2" "$1" || {
+    echo "downloading $1 failed" >&2
+    exit 1
+  }
 }
 
 verified() { # URL CHECKSUM-URL FILE: keeps the file only when it has the published SHA-256
@@ -125,6 +129,19 @@ runtime() {
   fi
 }
 
+# A kubelet of 1.38 or newer starts only with a runtime that names its cgroup driver (CRI call RuntimeConfig); containerd does
+# from 2.0 on. Before that, 1.6 is enough.
+runtime_fits() {
+  local needed=1.6 minor=${KUBELET_VERSION#*.} version
+  ((${minor%%.*} < 38)) || needed=2.0
+  version=$(containerd --version)
+  [[ $version =~ [[:space:]]v?([0-9]+)\.([0-9]+) ]] || return 0
+  ((BASH_REMATCH[1] * 1000 + BASH_REMATCH[2] < ${needed%.*} * 1000 + ${needed#*.})) || return 0
+  echo "kubelet $KUBELET_VERSION needs containerd $needed or newer and this image has ${BASH_REMATCH[1]}.${BASH_REMATCH[2]}:" \
+    "use an image with a newer one, or with none, on which containerd $CONTAINERD_VERSION is installed" >&2
+  exit 1
+}
+
 # An image's own configuration stays when it fits a kubelet and the operator wants nothing else of it. That of Flatcar is
 # below /usr, and fits.
 runtime_config() {
@@ -137,12 +154,22 @@ runtime_config() {
   edit+=(-e 's#^( *config_path = ).*#\1"/etc/containerd/certs.d"#')
   [[ -z $PAUSE_IMAGE ]] || edit+=(-e "s#^( *sandbox(_image)? = ).*#\\1\"$PAUSE_IMAGE\"#")
   containerd config default | sed -E "${edit[@]}" >"$work/config.toml"
-  if ! cmp --silent "$work/config.toml" /etc/containerd/config.toml; then
-    mkdir -p /etc/containerd
-    install -m 0644 "$work/config.toml" /etc/containerd/config.toml
+  local changed=
+  renew "$work/config.toml" /etc/containerd/config.toml
+  if [[ -e /opt/drover/containerd-config.conf ]]; then
+    renew /opt/drover/containerd-config.conf /etc/systemd/system/containerd.service.d/10-drover-config.conf
+  fi
+  if [[ -n $changed ]]; then
     systemctl daemon-reload
     systemctl try-restart containerd.service
   fi
+}
+
+renew() { # FILE TARGET: puts the file there and sets changed, unless it is there already
+  cmp --silent "$1" "$2" || {
+    install -D -m 0644 "$1" "$2"
+    changed=yes
+  }
 }
 
 network_plugins() {
@@ -173,6 +200,7 @@ modprobe -a overlay br_netfilter nf_conntrack
 sysctl --quiet --load=/etc/sysctl.d/90-kubernetes.conf
 packages
 runtime
+runtime_fits
 runtime_config
 network_plugins
 kubelet

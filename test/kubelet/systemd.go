@@ -1,0 +1,121 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Units of drover's own user data that a boot starts beside the kubelet's.
+const (
+	setupUnit  = "drover-setup.service"
+	reportUnit = "drover-report.service"
+)
+
+const (
+	// setupAgain is how long systemd waits before it starts a failed setup again.
+	setupAgain = 10 * time.Second
+	// reportEvery, mostReports and reportLines are what the script of reportUnit does.
+	reportEvery = time.Minute
+	mostReports = 15
+	reportLines = 20
+)
+
+// host is the part of a server's systemd that decides what is seen on the console. What a unit prints goes to the journal;
+// it goes to the console only when the unit's file in the user data says so.
+type host struct {
+	options Options
+	boot    *Boot
+
+	mu sync.Mutex
+	// kubelet are the last lines of the kubelet's journal.
+	kubelet       []string
+	ready, joined bool
+}
+
+// setting returns the value of a key in a unit's file; empty when the file does not set it.
+func (h *host) setting(unit, key string) string {
+	for line := range strings.Lines(h.boot.Files[unitFolder+unit]) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), key+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// print is what happens to a line that a unit's program prints.
+func (h *host) print(unit, line string) {
+	name := h.setting(unit, "SyslogIdentifier")
+	if name == "" {
+		program, _, _ := strings.Cut(h.setting(unit, "ExecStart"), " ")
+		name = path.Base(program)
+	}
+	line = name + ": " + line
+	h.options.Journal(line)
+	if strings.HasSuffix(h.setting(unit, "StandardOutput"), "+console") {
+		h.options.Console(line)
+	}
+	if unit != kubeletUnit {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.kubelet = append(h.kubelet, line)
+	h.kubelet = h.kubelet[max(0, len(h.kubelet)-reportLines):]
+}
+
+// setup plays the setup unit until it succeeds, as systemd does; false: ctx has ended. Of what the script does only the
+// download of the kubelet is played.
+func (h *host) setup(ctx context.Context, version string) bool {
+	url := "https://dl.k8s.io/release/" + version + "/bin/linux/amd64/kubelet"
+	for slices.Contains(h.boot.Units, setupUnit) && ctx.Err() == nil {
+		err := h.options.Download(url)
+		if err == nil {
+			break
+		}
+		h.print(setupUnit, err.Error())
+		h.print(setupUnit, "downloading "+url+" failed")
+		h.options.Console("[FAILED] Failed to start " + setupUnit + " - " + h.setting(setupUnit, "Description") + ".")
+		h.options.Console("See 'systemctl status " + setupUnit + "' for details.")
+		sleep(ctx, h.options.Clock, setupAgain)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ready = true
+	return ctx.Err() == nil
+}
+
+// hasJoined notes that the kubelet has its certificate and stays up.
+func (h *host) hasJoined() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.joined = true
+}
+
+// report plays the unit that shows the kubelet's last lines until it has joined, where the user data has it.
+func (h *host) report(ctx context.Context) {
+	script := h.setting(reportUnit, "ExecStart")
+	if !slices.Contains(h.boot.Units, reportUnit) || h.boot.Files[script] == "" {
+		return
+	}
+	for range mostReports {
+		sleep(ctx, h.options.Clock, reportEvery)
+		h.mu.Lock()
+		lines, ready, joined := slices.Clone(h.kubelet), h.ready, h.joined
+		h.mu.Unlock()
+		if joined || ctx.Err() != nil {
+			return
+		}
+		if !ready {
+			continue
+		}
+		h.print(reportUnit, fmt.Sprintf("the kubelet has not joined the cluster; its last %d lines:", len(lines)))
+		for _, line := range lines {
+			h.print(reportUnit, line)
+		}
+	}
+}
