@@ -10,8 +10,10 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,6 +27,9 @@ import (
 //go:embed crds/*.yaml policies/*.yaml rbac/*.yaml
 var Manifests embed.FS
 
+//go:embed deployment.yaml
+var deployment []byte
+
 // AutoscalerFlags are the flags that drover recommends for cluster-autoscaler, one per line, each with its reason.
 //
 //go:embed cluster-autoscaler/flags
@@ -32,6 +37,9 @@ var AutoscalerFlags string
 
 // Dirs are the folders in the order in which they are applied: policies speak of kinds that must be there.
 var Dirs = []string{"crds", "policies", "rbac"}
+
+// kustomization is the file that names a folder's manifests for kubectl; it is none itself.
+const kustomization = "kustomization.yaml"
 
 // FieldManager owns what [Apply] writes.
 const FieldManager = "drover-deploy"
@@ -51,6 +59,7 @@ func Objects(dirs ...string) ([]*unstructured.Unstructured, error) {
 		if err != nil {
 			return nil, fmt.Errorf("listing %s: %w", dir, err)
 		}
+		files = slices.DeleteFunc(files, func(file string) bool { return path.Base(file) == kustomization })
 		if len(files) == 0 {
 			return nil, fmt.Errorf("reading manifests: there is no folder %q, only %v", dir, Dirs)
 		}
@@ -85,6 +94,18 @@ func decode(file string) ([]*unstructured.Unstructured, error) {
 			objects = append(objects, object)
 		}
 	}
+}
+
+// Args returns the arguments that deployment.yaml starts drover with.
+func Args() ([]string, error) {
+	object := &appsv1.Deployment{}
+	if err := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(deployment), len(deployment)+1).Decode(object); err != nil {
+		return nil, fmt.Errorf("reading deployment.yaml: %w", err)
+	}
+	for _, c := range object.Spec.Template.Spec.Containers {
+		return c.Args, nil
+	}
+	return nil, errors.New("reading deployment.yaml: its first object is no Deployment with a container")
 }
 
 // Apply applies the folders named (none means all of [Dirs]) by server-side apply, taking over fields that others set,

@@ -63,6 +63,7 @@ func install(ctx context.Context, on *kube.Cluster) (client.Client, error) {
 func awaitPolicies(ctx context.Context, c client.Client) error {
 	machine := parse(`{apiVersion: cluster.k8s.io/v1alpha1, kind: Machine, metadata: {name: policy-probe, namespace: default}}`)
 	class := parse(`{apiVersion: cluster.k8s.io/v1alpha1, kind: MachineClass, metadata: {name: policy-probe, namespace: default}}`)
+	definition := parse(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: machines.cluster.k8s.io}}`)
 	long := machine.DeepCopy()
 	long.SetName(strings.Repeat("x", 64))
 	wrong := parse(`{apiVersion: cluster.k8s.io/v1alpha1, kind: Machine, metadata: {name: wrong, namespace: default}, spec: {providerSpec: {value: {cloudProvider: openstack}}}}`)
@@ -75,7 +76,8 @@ func awaitPolicies(ctx context.Context, c client.Client) error {
 		return apierrors.IsInvalid(err) && strings.Contains(err.Error(), policy)
 	}
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		return refused("drover-names", c.Create(ctx, long.DeepCopy(), client.DryRunAll)) &&
+		return refused("drover-crds", c.Delete(ctx, definition, client.DryRunAll)) &&
+			refused("drover-names", c.Create(ctx, long.DeepCopy(), client.DryRunAll)) &&
 			refused("drover-machine-spec", mergePatch(ctx, c, machine, `{"spec":{"versions":{"kubelet":"1.2.3"}}}`, client.DryRunAll)) &&
 			refused("drover-machineclass-spec", mergePatch(ctx, c, class, `{"provider":"other"}`, client.DryRunAll)) &&
 			refused("drover-template", c.Create(ctx, wrong.DeepCopy(), client.DryRunAll)), nil

@@ -110,7 +110,7 @@ func TestWhatIsNoCRDIsRefused(t *testing.T) {
 // The committed CRDs: finished, bounded everywhere, open in every provider document, and small enough that kubectl can
 // keep the last applied one in an annotation.
 func TestTheCommittedCRDs(t *testing.T) {
-	files, err := filepath.Glob("../../deploy/crds/*.yaml")
+	files, err := filepath.Glob("../../deploy/crds/" + definitions)
 	if err != nil || len(files) != 5 {
 		t.Fatalf("%d CRDs, want 5 (%v)", len(files), err)
 	}
@@ -136,6 +136,14 @@ func TestTheCommittedCRDs(t *testing.T) {
 			}
 			if approved, _ := dig(crd, "metadata", "annotations"); approved["api-approved.kubernetes.io"] != "unapproved, legacy API" {
 				t.Error("it is not marked as an unapproved legacy API")
+			}
+			annotations, _ := dig(crd, "metadata", "annotations")
+			for key, value := range map[string]string{
+				"helm.sh/resource-policy": "keep", "argocd.argoproj.io/sync-options": "Prune=false,Delete=false", "kustomize.toolkit.fluxcd.io/prune": "disabled",
+			} {
+				if annotations[key] != value {
+					t.Errorf("annotation %s is %v, want %q: Helm, Argo CD or Flux would delete it (F-42)", key, annotations[key], value)
+				}
 			}
 			schema, _ := dig(crd["spec"].(object)["versions"].([]any)[0], "schema", "openAPIV3Schema")
 			for _, wrong := range faults("", schema, false) {
@@ -234,7 +242,7 @@ func listIn(t *testing.T, file, name string) []string {
 }
 
 func TestThePageNamesEveryField(t *testing.T) {
-	files, err := filepath.Glob("../../deploy/crds/*.yaml")
+	files, err := filepath.Glob("../../deploy/crds/" + definitions)
 	if err != nil {
 		t.Fatal(err)
 	}

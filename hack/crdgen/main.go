@@ -1,5 +1,6 @@
 // Command crdgen finishes the CustomResourceDefinitions that controller-gen writes: it gives the provider's documents
-// their schema and bounds what the markers cannot reach. Then it writes their fields into a page of the documentation.
+// their schema, bounds what the markers cannot reach, and marks them so that no tool deletes them by the way. Then it
+// writes their fields into a page of the documentation.
 // It is run on the folder that holds them and on the page; running it again changes nothing.
 package main
 
@@ -22,13 +23,17 @@ func main() {
 	}
 }
 
+// definitions matches the files that controller-gen writes: <group>_<plural>.yaml. Beside them stand the guard and the
+// kustomization.
+const definitions = "*_*.yaml"
+
 func run(dir, page string) error {
-	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	files, err := filepath.Glob(filepath.Join(dir, definitions))
 	if err != nil {
 		return fmt.Errorf("listing %s: %w", dir, err)
 	}
 	if len(files) == 0 {
-		return fmt.Errorf("reading %s: it holds no *.yaml", dir)
+		return fmt.Errorf("reading %s: it holds no %s", dir, definitions)
 	}
 	var crds [][]byte
 	for _, file := range files {
@@ -67,6 +72,7 @@ func Finish(raw []byte) ([]byte, error) {
 	if crd["kind"] != "CustomResourceDefinition" || !ok {
 		return nil, fmt.Errorf("decoding: not a CustomResourceDefinition")
 	}
+	keep(crd)
 	// An object that began as v1beta1 can still say true, and server-side apply changes only what is said.
 	spec["preserveUnknownFields"] = false
 	versions, _ := spec["versions"].([]any)

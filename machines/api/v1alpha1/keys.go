@@ -45,6 +45,10 @@ const (
 	// AnnotationCollect, on the ConfigMap of the cluster id, "yes": a person has said that losses in masses are right, and
 	// that what has no owner may be collected (the mass guards of design §2.4 are lifted as long as it stands).
 	AnnotationCollect = Prefix + "collect"
+	// AnnotationAllowDeletion, on a CustomResourceDefinition of drover, "true": it may be deleted, and the servers of the
+	// Machines that go with it too. Without it the policy of deploy/crds refuses the deletion, and where that policy is
+	// missing drover drains and deletes nothing.
+	AnnotationAllowDeletion = Prefix + "allow-deletion"
 	// AnnotationDrainTimeout, AnnotationVolumeDetachTimeout and AnnotationJoinTimeout, on a MachineDeployment or a Machine
 	// (which wins), are durations such as 30m that take the place of the flags' values, also in a running drain.
 	AnnotationDrainTimeout        = Prefix + "drain-timeout"
