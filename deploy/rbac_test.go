@@ -38,6 +38,8 @@ func TestWhatDroverMayDo(t *testing.T) {
 		{true, "create configmaps", "drover", account},
 		{true, "create events.events.k8s.io", "anywhere", account},
 		{true, "create events", "anywhere", account},
+		{true, "get customresourcedefinitions.apiextensions.k8s.io:machines.cluster.k8s.io", "", account},
+		{true, "get customresourcedefinitions.apiextensions.k8s.io:machinedeployments.cluster.k8s.io", "", account},
 
 		{false, "create nodes", "", account},
 		{false, "delete pods", "anywhere", account},
@@ -52,6 +54,8 @@ func TestWhatDroverMayDo(t *testing.T) {
 		{false, "patch secrets", "anywhere", account},
 		{false, "list clusterrolebindings.rbac.authorization.k8s.io", "", account},
 		{false, "create clusterrolebindings.rbac.authorization.k8s.io", "", account},
+		{false, "get customresourcedefinitions.apiextensions.k8s.io:foreign.example.com", "", account},
+		{false, "list customresourcedefinitions.apiextensions.k8s.io", "", account},
 		{false, "update customresourcedefinitions.apiextensions.k8s.io", "", account},
 
 		{true, "create certificatesigningrequests.certificates.k8s.io", "", "group:system:bootstrappers:drover"},

@@ -51,7 +51,7 @@ func prepare(ctx context.Context, config *rest.Config, o *options) (string, erro
 	group := v1alpha1.GroupVersion.String()
 	if _, err := disco.ServerResourcesForGroupVersion(group); err != nil {
 		if apierrors.IsNotFound(err) {
-			return "", fmt.Errorf("the cluster does not serve %s: install the CRDs first (kubectl apply -k deploy)", group)
+			return "", fmt.Errorf("the cluster does not serve %s: install the CRDs first (kubectl apply --server-side -k deploy/crds)", group)
 		}
 		return "", fmt.Errorf("asking whether the cluster serves %s: %w", group, err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/machines/capacity"
 	"github.com/drover-project/drover/machines/csr"
 	"github.com/drover-project/drover/machines/deployment"
+	"github.com/drover-project/drover/machines/kinds"
 	"github.com/drover-project/drover/machines/machine"
 	"github.com/drover-project/drover/machines/openstack"
 	"github.com/drover-project/drover/machines/set"
@@ -100,7 +101,11 @@ func addControllers(w wiring, o *options, id string, credentials openstack.Crede
 	if err := mgr.AddMetricsServerExtraHandler("/plans", deployments); err != nil {
 		return fmt.Errorf("adding the page of plans: %w", err)
 	}
-	machines := machine.Options{Control: mgr, Target: mgr, Cloud: w.cloud(os), Bootstrap: source, Clock: now, ClusterID: id, Lease: w.lease}
+	keeper, err := kinds.New(kinds.Options{Reader: mgr.GetAPIReader(), Clock: now, Registry: metrics.Registry})
+	if err != nil {
+		return fmt.Errorf("making the keeper of the kinds: %w", err)
+	}
+	machines := machine.Options{Control: mgr, Target: mgr, Cloud: w.cloud(os), Bootstrap: source, Clock: now, ClusterID: id, Lease: w.lease, Kinds: keeper}
 	o.machinesInto(&machines)
 	for _, controller := range []interface {
 		SetupWithManager(manager.Manager) error

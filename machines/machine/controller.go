@@ -44,6 +44,8 @@ type Options struct {
 	Name string
 	// Lease is looked at before each thing that is made in the cloud. nil: it is always fresh.
 	Lease cloud.Lease
+	// Kinds is asked before a Machine that is being deleted is drained, and before each step after that. nil: it always may.
+	Kinds Kinds
 	// StartupTaint is the key of the taint (NoSchedule) that a node registers with and loses once it is Ready; empty:
 	// none. StartupConditions must be True on the Node besides Ready.
 	StartupTaint      string

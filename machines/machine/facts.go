@@ -22,6 +22,8 @@ const unreachableAfter = 5 * time.Minute
 // facts are what the table decides by. The later ones become true in the course of a pass.
 type facts struct {
 	paused, deleting, initializing, force bool
+	// withheld is the reason why the deletion must not go on; empty when it may.
+	withheld string
 	// elsewhere: the Machine is another program's to look after.
 	elsewhere bool
 	// finalizers: all that a living Machine must bear are there. anyFinalizer: one of ours is.
@@ -118,7 +120,11 @@ func (r *Reconciler) observe(ctx context.Context, p *pass) error {
 	if err := r.observeNode(ctx, p); err != nil {
 		return err
 	}
-	return r.observeGroup(ctx, p)
+	if err := r.observeGroup(ctx, p); err != nil {
+		return err
+	}
+	r.observeKinds(ctx, p)
+	return nil
 }
 
 func (r *Reconciler) observeCloud(ctx context.Context, p *pass) {

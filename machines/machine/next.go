@@ -26,6 +26,7 @@ const (
 	syncNode         step = "SyncNode"
 	loseServer       step = "LoseServer"
 
+	hold             step = "Hold"
 	drainNode        step = "DrainNode"
 	awaitDetach      step = "AwaitDetach"
 	deleteServer     step = "DeleteServer"
@@ -80,6 +81,9 @@ const (
 	reasonNodeNotReady    = "NodeNotReady"
 	reasonNodeStarting    = "NodeStarting"
 	reasonMachineDeleting = "MachineDeleting"
+
+	reasonKindBeingDeleted = "KindBeingDeleted"
+	reasonKindUnknown      = "KindUnknown"
 )
 
 // decision is a step and why.
@@ -199,6 +203,8 @@ func nextOfDeletion(f *facts) decision {
 	switch {
 	case !f.anyFinalizer:
 		return decision{rest, reasonDone}
+	case f.withheld != "":
+		return decision{hold, f.withheld}
 	case f.drainDue && !f.drained:
 		return decision{drainNode, reasonDraining}
 	case f.drainDue && f.attached && !f.detachOver:

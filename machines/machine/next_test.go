@@ -93,6 +93,14 @@ func TestNext(t *testing.T) {
 		{"a server that somebody deletes is waited for", healthy, func(f *facts) { f.cloud.Server.State = cloud.ServerDeleting }, decision{wait, reasonServerDeleting}},
 
 		{"CAPI-37 deletion drains first", going, func(*facts) {}, decision{drainNode, reasonDraining}},
+		{"a deletion that is withheld drains nothing (F-42)", going, func(f *facts) { f.withheld = reasonKindBeingDeleted }, decision{hold, reasonKindBeingDeleted}},
+		{"also when its node is empty and its server is next (F-42)", going, func(f *facts) { f.drained, f.withheld = true, reasonKindBeingDeleted }, decision{hold, reasonKindBeingDeleted}},
+		{"also when only the finalizers are left (F-42)", going, func(f *facts) {
+			f.drainDue, f.released, f.nodeGone, f.tokenGone, f.withheld = false, true, true, true, reasonKindBeingDeleted
+		}, decision{hold, reasonKindBeingDeleted}},
+		{"also when it is forced (F-42)", going, func(f *facts) {
+			f.drained, f.force, f.cloudRefused, f.withheld = true, true, true, reasonKindBeingDeleted
+		}, decision{hold, reasonKindBeingDeleted}},
 		{"MC-62 then the server goes", going, func(f *facts) { f.drained = true }, decision{deleteServer, reasonDeletingServer}},
 		{"MCM-54 without a node nothing is drained", going, func(f *facts) { f.node, f.drainDue = nil, false }, decision{deleteServer, reasonDeletingServer}},
 		{"MCM-55 a server that is still building is deleted", func() facts { return booting(cloud.ServerBuilding) }, func(f *facts) { f.deleting = true }, decision{deleteServer, reasonDeletingServer}},

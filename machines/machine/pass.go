@@ -31,6 +31,8 @@ type pass struct {
 	detail string
 	// after is when to look again; 0: when something changes.
 	after time.Duration
+	// held is why the deletion is withheld, for people.
+	held string
 	// left is what the cloud may still hold of a Machine that is let go.
 	left string
 	// unsynced: what belongs on the node could not be written; so nothing good is said of it yet.
@@ -57,6 +59,7 @@ var actions = map[step]action{
 	joinNode:         (*Reconciler).joinNode,
 	syncNode:         (*Reconciler).syncNode,
 	loseServer:       (*Reconciler).loseServer,
+	hold:             (*Reconciler).hold,
 	drainNode:        (*Reconciler).drainNode,
 	awaitDetach:      (*Reconciler).awaitDetach,
 	deleteServer:     (*Reconciler).deleteServer,

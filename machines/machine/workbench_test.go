@@ -61,6 +61,8 @@ type bench struct {
 	machine *machine.Reconciler
 	key     client.ObjectKey
 	patches patches
+	// kinds says whether deletions are withheld; nil: they never are.
+	kinds machine.Kinds
 	// undeletable is what the API server answers to every deletion.
 	undeletable error
 	// evicting, unless nil, answers the evictions.
@@ -149,7 +151,7 @@ func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 // restart puts a fresh process in the place of the one before.
 func (b *bench) restart() {
 	source := bootstrap.New(bootstrap.Options{Control: b.memory, Target: b.memory, Clock: b.clock, Rand: rand.Reader, APIServer: "https://127.0.0.1:1"})
-	b.machine = machine.New(machine.Options{Control: b.memory, Target: b.memory, Cloud: b.cloud, Bootstrap: source, Clock: b.clock, JoinTimeout: 10 * time.Minute})
+	b.machine = machine.New(machine.Options{Control: b.memory, Target: b.memory, Cloud: b.cloud, Bootstrap: source, Clock: b.clock, JoinTimeout: 10 * time.Minute, Kinds: b.kinds})
 }
 
 func (b *bench) pass() ctrl.Result {
