@@ -95,13 +95,11 @@ func (s *Sandbox) droverConfig() string { return filepath.Join(s.Dir, "drover.ku
 
 // startReplica runs one drover and returns once it is ready.
 func (s *Sandbox) startReplica(ctx context.Context, r *replica) error {
-	args := append([]string{
-		"--kubeconfig=" + s.droverConfig(), "--namespace=" + Namespace,
-		"--grpc-address=" + r.grpc, "--metrics-address=" + r.metrics, "--health-address=" + r.health,
-		"--grpc-cert=" + s.pki.serverCert, "--grpc-key=" + s.pki.serverKey, "--grpc-client-ca=" + s.pki.ca,
-		"--grpc-allowed-clients=" + autoscalerName,
-	}, s.options.DroverFlags...)
-	env := append([]string{"HOME=" + s.Dir, "TMPDIR=" + s.Dir, "PATH=" + os.Getenv("PATH")}, credentials(s.Cloud, s.options.Password)...)
+	args, err := s.arguments(r)
+	if err != nil {
+		return err
+	}
+	env := []string{"HOME=" + s.Dir, "TMPDIR=" + s.Dir, "PATH=" + os.Getenv("PATH")}
 	p, err := startProcess(r.name, s.LogFile(r.name), env, s.options.Drover, args...)
 	if err != nil {
 		return err

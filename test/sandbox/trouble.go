@@ -6,19 +6,27 @@ import (
 )
 
 // KillDrover ends the nth drover, counted from 0, as a crash does.
-func (s *Sandbox) KillDrover(n int) {
+func (s *Sandbox) KillDrover(n int) { s.endDrover(n, (*process).kill) }
+
+// StopDrover ends the nth drover as the removal of its pod does: it is asked to, and gives up the lease.
+func (s *Sandbox) StopDrover(n int) { s.endDrover(n, (*process).stop) }
+
+func (s *Sandbox) endDrover(n int, end func(*process)) {
 	s.mu.Lock()
 	r := s.replicas[n]
 	p := r.process
 	r.process = nil
 	s.mu.Unlock()
 	if p != nil {
-		p.kill()
+		end(p)
 	}
 }
 
-// ReviveDrover starts the nth drover anew, and returns once it is ready.
+// ReviveDrover starts the nth drover anew, with a new token of its service account, and returns once it is ready.
 func (s *Sandbox) ReviveDrover(ctx context.Context, n int) error {
+	if err := droverKubeconfig(ctx, s.Cluster, s.droverConfig()); err != nil {
+		return err
+	}
 	return s.startReplica(ctx, s.replicas[n])
 }
 
