@@ -29,7 +29,7 @@ const (
 // Error is a refused call.
 type Error struct {
 	Kind Kind
-	// Message is one line of at most fault.MaxMessage bytes.
+	// Message is one line of at most fault.MaxShort bytes.
 	Message string
 	// Err is the cause; may be nil.
 	Err error
@@ -55,7 +55,7 @@ func KindOf(err error) Kind {
 }
 
 func refuse(kind Kind, format string, args ...any) *Error {
-	return &Error{Kind: kind, Message: fault.Line(fmt.Sprintf(format, args...))}
+	return &Error{Kind: kind, Message: fault.Short(fmt.Sprintf(format, args...))}
 }
 
 func unavailable(err error, format string, args ...any) *Error {

@@ -160,7 +160,7 @@ func (s *Snapshot) ownFailure(g *group, m *member) (*InstanceError, time.Time) {
 	}
 	e := &InstanceError{Code: string(code), OutOfResources: policy.OutOfResources}
 	if status.ErrorMessage != nil {
-		e.Message = fault.Line(*status.ErrorMessage)
+		e.Message = fault.Short(*status.ErrorMessage)
 	}
 	return e, attempt(m.machine)
 }

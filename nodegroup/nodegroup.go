@@ -87,7 +87,7 @@ type Instance struct {
 type InstanceError struct {
 	// Code is one of package fault's; never empty.
 	Code string
-	// Message is one line of at most 256 bytes.
+	// Message is one line of at most fault.MaxShort bytes.
 	Message string
 	// OutOfResources: quota or capacity; the autoscaler is told class 1, else 99.
 	OutOfResources bool

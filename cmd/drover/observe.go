@@ -66,12 +66,14 @@ func newObserver(config *rest.Config, o *options) *observer {
 // nobody would carry it out.
 func newWiring(mgr manager.Manager, w *observer) (wiring, error) {
 	if w == nil {
-		return wiring{controllers: mgr, groups: mgr}, nil
+		bounded := boundedEvents{mgr}
+		return wiring{controllers: bounded, groups: bounded}, nil
 	}
 	if err := mgr.AddMetricsServerExtraHandler("/observe", w); err != nil {
 		return wiring{}, fmt.Errorf("adding the page of what is observed: %w", err)
 	}
-	return wiring{controllers: observing(mgr, w, nil), groups: observing(mgr, w, errObserving), observer: w}, nil
+	bounded := boundedEvents{mgr}
+	return wiring{controllers: observing(bounded, w, nil), groups: observing(bounded, w, errObserving), observer: w}, nil
 }
 
 // cloud gives the cloud itself, or one that is only looked at.

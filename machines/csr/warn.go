@@ -20,7 +20,7 @@ import (
 const fieldOwner = client.FieldOwner(name)
 
 // mostWarned bounds the condition's message, in bytes.
-const mostWarned = 4 * fault.MaxMessage
+const mostWarned = fault.MaxMessage
 
 // tell keeps the condition on every MachineDeployment, whose servers join with such tokens: while others approve it stands
 // there, and afterwards it is gone. It writes where it is not as it should be.
@@ -29,7 +29,7 @@ func (g *Guard) tell(ctx context.Context, why string) error {
 	if err := g.Control.GetClient().List(ctx, &list); err != nil {
 		return fmt.Errorf("listing MachineDeployments: %w", err)
 	}
-	why = strings.ToValidUTF8(why[:min(len(why), mostWarned)], "")
+	why = fault.Cut(strings.ToValidUTF8(why, ""), mostWarned)
 	var errs []error
 	for i := range list.Items {
 		d := &list.Items[i]

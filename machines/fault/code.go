@@ -28,6 +28,7 @@ var classes = map[Code]Class{
 	CodeUnauthorized:            Auth,
 	CodeCredentialsMissing:      Auth,
 	CodeForbidden:               Auth,
+	CodeReferenceForbidden:      Auth,
 	CodeConflict:                Conflict,
 	CodeRateLimited:             RateLimited,
 	CodeServerError:             Transient,

@@ -71,6 +71,8 @@ const (
 	CodeUnauthorized     Code = "Unauthorized"
 	// CodeCredentialsMissing: nobody gave credentials, or none that may be sent to that endpoint.
 	CodeCredentialsMissing Code = "CredentialsMissing"
+	// CodeReferenceForbidden: drover's role does not let it read a Secret or ConfigMap that the spec refers to.
+	CodeReferenceForbidden Code = "ReferenceForbidden"
 	CodeForbidden          Code = "Forbidden"
 	CodeConflict           Code = "Conflict"
 	CodeRateLimited        Code = "RateLimited"
@@ -98,29 +100,40 @@ type Error struct {
 	Err error
 }
 
-// MaxMessage bounds Error.Message, in bytes (it goes to a Machine's status and to the autoscaler).
-const MaxMessage = 256
+// MaxMessage bounds Error.Message, in bytes. Conditions and status hold a message of that length, so that what to do about
+// a failure, which often stands at the end, is not lost.
+const MaxMessage = 4096
 
-// New makes an Error whose message is formatted as fmt.Sprintf does, and made one line of at most MaxMessage bytes.
+// MaxShort bounds what [Short] returns, in bytes: a message of which thousands go into one answer to the autoscaler.
+const MaxShort = 256
+
+// New returns an Error whose message is formatted as fmt.Sprintf does, and made one line by [Line].
 func New(class Class, code Code, format string, args ...any) *Error {
 	return &Error{Class: class, Code: code, Message: Line(fmt.Sprintf(format, args...))}
 }
 
-// Line makes one line of at most MaxMessage bytes out of a text: runs of white space and control characters become one
-// blank, and what is cut off is marked by dots. It never cuts a character in two.
+// Line returns a text as one line of at most MaxMessage bytes: runs of white space and control characters become one blank.
 func Line(text string) string {
-	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, ""), func(r rune) bool {
+	return Cut(strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, ""), func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r)
-	}), " ")
-	if len(text) <= MaxMessage {
+	}), " "), MaxMessage)
+}
+
+// Short returns a text as one line of at most MaxShort bytes, for the autoscaler.
+func Short(text string) string { return Cut(Line(text), MaxShort) }
+
+// Cut returns a text that has at most limit bytes (3 or more). An ellipsis takes the place of what is cut off, and no
+// character is cut in two.
+func Cut(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	const dots = "..."
-	cut := MaxMessage - len(dots)
-	for !utf8.RuneStart(text[cut]) {
-		cut--
+	const ellipsis = "…"
+	end := limit - len(ellipsis)
+	for !utf8.RuneStart(text[end]) {
+		end--
 	}
-	return text[:cut] + dots
+	return text[:end] + ellipsis
 }
 
 func (e *Error) Error() string { return e.Message }

@@ -11,8 +11,8 @@ import (
 
 func TestLineIsOneBoundedLine(t *testing.T) {
 	for name, text := range map[string]string{
-		"a long text is cut":                    strings.Repeat("a", 1000),
-		"a character is never cut in two":       strings.Repeat("ä", 200),
+		"a long text is cut":                    strings.Repeat("a", 10_000),
+		"a character is never cut in two":       strings.Repeat("ä", 3000),
 		"lines become one":                      "a\n\tb\r\nc",
 		"what is no UTF-8 is left out":          "a\xffb",
 		"control characters become white space": "a\x00b",
@@ -27,6 +27,26 @@ func TestLineIsOneBoundedLine(t *testing.T) {
 	if got := Line("a\n  b"); got != "a b" {
 		t.Fatalf("got %q", got)
 	}
+}
+
+func TestMessagesAreCutTowardsTheAutoscalerOnly(t *testing.T) {
+	text := strings.Repeat("ä", 300) + " remedy: run kubectl"
+	t.Run("a status keeps the remedy at the end of a long message (F-45)", func(t *testing.T) {
+		if got := New(Auth, CodeForbidden, "%s", text).Message; got != text {
+			t.Errorf("got %d bytes of %d: %q", len(got), len(text), got)
+		}
+		if got := Line(strings.Repeat("ä", MaxMessage)); len(got) > MaxMessage || !strings.HasSuffix(got, "ä…") || !utf8.ValidString(got) {
+			t.Errorf("%d bytes that end in %q", len(got), got[len(got)-8:])
+		}
+	})
+	t.Run("the autoscaler gets at most 256 bytes (F-45)", func(t *testing.T) {
+		if got := Short(text); len(got) > 256 || len(got) < 250 || !strings.HasSuffix(got, "ä…") || !utf8.ValidString(got) {
+			t.Errorf("%d bytes: %q", len(got), got)
+		}
+		if got := Short("short\ntext"); got != "short text" {
+			t.Errorf("got %q", got)
+		}
+	})
 }
 
 func TestOfFindsTheClassThroughWrapping(t *testing.T) {

@@ -3,6 +3,7 @@ package set
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -60,11 +61,12 @@ func failedStatus(set *v1alpha1.MachineSet, reason string, err error, now metav1
 	return st
 }
 
-// bounded cuts a message to what fits a status line.
+// bounded returns a message of at most 4096 bytes, cut between two characters: the status of a set keeps what to do about an
+// error, which often stands at the end.
 func bounded(message string) *string {
-	const limit = 256
+	const limit, ellipsis = 4096, "…"
 	if len(message) > limit {
-		message = message[:limit-3] + "..."
+		message = strings.ToValidUTF8(message[:limit-len(ellipsis)], "") + ellipsis
 	}
 	return &message
 }

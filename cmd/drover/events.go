@@ -1,0 +1,34 @@
+package main
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// mostNote bounds the note of an Event, in bytes: the API server refuses a longer one, and the Event would be lost.
+const mostNote = 1024
+
+// boundedEvents is a manager whose recorders cut the notes of Events to mostNote.
+type boundedEvents struct{ manager.Manager }
+
+// GetEventRecorder returns a recorder under a controller's name.
+func (m boundedEvents) GetEventRecorder(name string) recorder.EventRecorder {
+	return boundedRecorder{m.Manager.GetEventRecorder(name)}
+}
+
+type boundedRecorder struct{ recorder.EventRecorder }
+
+// Eventf records an Event.
+func (r boundedRecorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
+	r.EventRecorder.Eventf(regarding, related, eventtype, reason, action, "%s", fault.Cut(fmt.Sprintf(note, args...), mostNote))
+}
+
+// AnnotatedEventf records an Event with annotations.
+func (r boundedRecorder) AnnotatedEventf(regarding, related runtime.Object, annotations map[string]string, eventtype, reason, action, note string, args ...any) {
+	r.EventRecorder.AnnotatedEventf(regarding, related, annotations, eventtype, reason, action, "%s", fault.Cut(fmt.Sprintf(note, args...), mostNote))
+}
