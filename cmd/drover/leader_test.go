@@ -60,11 +60,18 @@ func newPair(t *testing.T) *pair {
 	return p
 }
 
-// replica starts a drover under a user of its own; flags come last.
+// replica starts a drover under a user of its own, who may do everything; flags come last.
 func (p *pair) replica(user string, flags ...string) *exec.Cmd {
 	p.Helper()
+	return p.replicaAs(user, []string{"system:masters"}, flags...)
+}
+
+// replicaAs starts a drover under a user in some groups; flags come last. What it writes is in the command's Stdout, a
+// *strings.Builder, to be read once it has ended.
+func (p *pair) replicaAs(user string, groups []string, flags ...string) *exec.Cmd {
+	p.Helper()
 	dir := p.TempDir()
-	config, err := p.kube.ConfigForUser(user, "system:masters")
+	config, err := p.kube.ConfigForUser(user, groups...)
 	must(p.T, err)
 	file := filepath.Join(dir, "kubeconfig")
 	must(p.T, kube.WriteKubeconfig(file, config))

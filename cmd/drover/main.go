@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 )
 
 func main() {
@@ -34,7 +33,7 @@ func command() *cobra.Command {
 			if err := o.validate(); err != nil {
 				return err
 			}
-			ctrl.SetLogger(zap.New(zap.UseDevMode(false), zap.Level(logLevel(o.verbosity))))
+			setLoggers(o.verbosity)
 			return run(ctrl.SetupSignalHandler(), o, credentials)
 		},
 	}

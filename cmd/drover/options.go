@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
@@ -132,5 +131,6 @@ func onLoopback(address string) bool {
 	return err == nil && parseErr == nil && ip.IsLoopback()
 }
 
-// logLevel turns -v into zap's level, where more is said the lower the number.
-func logLevel(verbosity int) zapcore.Level { return zapcore.Level(-verbosity) }
+// serviceAccount returns drover's own ServiceAccount, as namespace:name, for commands that messages name. Its name is that of
+// the shipped manifests.
+func (o *options) serviceAccount() string { return o.namespace + ":drover" }

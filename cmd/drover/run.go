@@ -76,7 +76,7 @@ func addControllers(w wiring, o *options, id string, credentials openstack.Crede
 	mgr, now := w.controllers, clock.RealClock{}
 	os, err := openstack.New(openstack.Options{
 		Clock: now, Reader: mgr.GetClient(), ClusterID: id, Configured: credentials,
-		Registry: metrics.Registry, AllowedNamespaces: o.secretNamespaces, ProviderIDRegion: o.nodes.providerIDRegion,
+		Registry: metrics.Registry, AllowedNamespaces: o.secretNamespaces, ServiceAccount: o.serviceAccount(), ProviderIDRegion: o.nodes.providerIDRegion,
 		Collect: mayCollect(mgr.GetClient(), o.namespace), SharedServerGroup: o.compute.serverGroup == sharedServerGroup,
 		ReadOnly: o.observe, Lease: w.lease,
 	})
@@ -136,7 +136,8 @@ func newSource(mgr manager.Manager, o *options) (*bootstrap.Source, error) {
 	source := bootstrap.New(bootstrap.Options{
 		Control: mgr, Target: mgr, Clock: now, Rand: rand.Reader,
 		APIServer: o.nodes.apiServer, InPod: o.kubeconfig == "", ClusterDNS: o.nodes.clusterDNS, ClusterDomain: o.nodes.clusterDomain,
-		StartupTaint: o.startupTaint, ProviderIDRegion: o.nodes.providerIDRegion, AllowedNamespaces: o.secretNamespaces, Site: site,
+		StartupTaint: o.startupTaint, ProviderIDRegion: o.nodes.providerIDRegion, AllowedNamespaces: o.secretNamespaces,
+		ServiceAccount: o.serviceAccount(), Site: site,
 	})
 	return source, mgr.Add(&bootstrap.Collector{Source: source, Clock: now})
 }

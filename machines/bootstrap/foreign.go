@@ -121,7 +121,8 @@ func (s *Source) mayRead(m *v1alpha1.Machine, namespace string) error {
 	if namespace == m.Namespace || slices.Contains(s.options.AllowedNamespaces, namespace) {
 		return nil
 	}
-	return problem("the MachineClass points into namespace %s, which Machines of %s may not use; move the object, or have the namespace allowed", namespace, m.Namespace)
+	return problem("the MachineClass points into namespace %s, which Machines of %s may not use; move the object to %s, or start drover with --secret-namespaces=%s and run: %s",
+		namespace, m.Namespace, m.Namespace, namespace, v1alpha1.BindReferences(s.options.ServiceAccount, namespace))
 }
 
 // secret reads a Secret past every cache. One that is missing, or that drover may not read, is waited for.
@@ -131,7 +132,9 @@ func (s *Source) secret(ctx context.Context, key types.NamespacedName, into *cor
 	case apierrors.IsNotFound(err):
 		return waiting("Secret %s does not exist", key)
 	case apierrors.IsForbidden(err):
-		return waiting("drover may not read Secret %s: bind ClusterRole drover:references in that namespace", key)
+		return &Waiting{Forbidden: true, Message: fmt.Sprintf(
+			"Secret %s: drover may not read it (Forbidden): ClusterRole %s is not bound in namespace %s; bind it with: %s",
+			key, v1alpha1.RoleReferences, key.Namespace, v1alpha1.BindReferences(s.options.ServiceAccount, key.Namespace))}
 	case err != nil:
 		return fmt.Errorf("reading Secret %s: %w", key, err)
 	}

@@ -43,6 +43,9 @@ type Options struct {
 	InPod bool
 	// AllowedNamespaces are those that a MachineClass and its Secrets may be in, beside the Machine's own.
 	AllowedNamespaces []string
+	// ServiceAccount is the one that drover runs under, as namespace:name, for the command that an error about a forbidden
+	// Secret names. Default: v1alpha1.DefaultServiceAccount.
+	ServiceAccount string
 	// Site is what the operator sets for every node.
 	Site Site
 }

@@ -15,7 +15,11 @@ type Problem struct{ Message string }
 func (p *Problem) Error() string { return p.Message }
 
 // Waiting is what must come first before there can be user data: it passes by itself, or by an operator's hand.
-type Waiting struct{ Message string }
+type Waiting struct {
+	Message string
+	// Forbidden: it is drover's role that is missing.
+	Forbidden bool
+}
 
 func (w *Waiting) Error() string { return w.Message }
 

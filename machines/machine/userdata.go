@@ -22,7 +22,11 @@ func (r *Reconciler) makeUserData(ctx context.Context, p *pass) (bool, error) {
 	}
 	var waiting *bootstrap.Waiting
 	if errors.As(err, &waiting) {
-		r.fails(ctx, p, fault.New(fault.Transient, fault.CodeBootstrapPending, "%s", waiting.Message))
+		class, code := fault.Transient, fault.CodeBootstrapPending
+		if waiting.Forbidden {
+			class, code = fault.Auth, fault.CodeReferenceForbidden
+		}
+		r.fails(ctx, p, fault.New(class, code, "%s", waiting.Message))
 		return false, nil
 	}
 	if err != nil {

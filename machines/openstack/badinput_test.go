@@ -1,16 +1,19 @@
 package openstack
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
@@ -169,6 +172,44 @@ func TestAMissingSecretIsAnErrorThatNamesIt(t *testing.T) {
 	e := fault.Of(err)
 	if e == nil || e.Class != fault.Auth || e.Code != fault.CodeCredentialsMissing || !strings.Contains(e.Message, "Secret kube-system/creds does not exist") {
 		t.Fatalf("MC-11: got %v", err)
+	}
+}
+
+func TestASecretThatDroverMayNotRead(t *testing.T) {
+	const bind = "kubectl create rolebinding drover:references --clusterrole=drover:references --serviceaccount=ops:drover -n "
+	b := newBench(t)
+	b.options.ServiceAccount = "ops:drover"
+	forbidden := interceptor.NewClient(newReader(t).(client.WithWatch), interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+			return apierrors.NewForbidden(corev1.Resource("secrets"), key.Name, errors.New("no such role"))
+		},
+	})
+	b.withReader(forbidden)
+	for name, tc := range map[string]struct {
+		namespace string
+		code      fault.Code
+		says      []string
+	}{
+		"in the Machine's namespace, without drover's role: a code of its own and the command (F-44)": {
+			"kube-system", fault.CodeReferenceForbidden, []string{".password: ", "Secret kube-system/creds", "Forbidden", bind + "kube-system"}},
+		"in a namespace that is not allowed: the flag and the command (F-44)": {
+			"other", fault.CodeInvalidSpec, []string{"namespace other", "--secret-namespaces=other", bind + "other"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t, "a", seedFields().with("username", "x").with("password", map[string]any{
+				"secretKeyRef": map[string]string{"namespace": tc.namespace, "name": "creds", "key": "pw"},
+			}))
+			_, err := b.cloud.Instance(b.ctx, m)
+			e := fault.Of(err)
+			if e == nil || e.Code != tc.code || fault.ClassOf(e.Code) != e.Class {
+				t.Fatalf("got %+v, want code %s and its class", e, tc.code)
+			}
+			for _, want := range tc.says {
+				if !strings.Contains(e.Message, want) {
+					t.Errorf("%q does not hold %q", e.Message, want)
+				}
+			}
+		})
 	}
 }
 

@@ -43,6 +43,9 @@ type Options struct {
 	Registry prometheus.Registerer
 	// AllowedNamespaces are those that references of a provider spec may point into, beside the Machine's own.
 	AllowedNamespaces []string
+	// ServiceAccount is the one that drover runs under, as namespace:name, for the command that an error about a forbidden
+	// Secret names. Default: v1alpha1.DefaultServiceAccount.
+	ServiceAccount string
 	// Collect tells whether a person has said that the loss of many servers at once is right (annotation
 	// drover-project.github.io/collect: "yes" on the ConfigMap of the cluster id). It is asked only while the mass guard
 	// holds something. Default: nobody can say so.

@@ -45,10 +45,7 @@ func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instan
 		subject: subject{cluster: c.options.ClusterID, uid: m.UID, server: m.ServerName()},
 	}
 	i.recall(m)
-	s := &sources{
-		reader: c.options.Reader, namespace: m.Namespace, allowed: c.options.AllowedNamespaces,
-		configured: &c.options.Configured, lenient: i.serverID != "" || !m.DeletionTimestamp.IsZero(),
-	}
+	s := c.sources(m.Namespace, i.serverID != "" || !m.DeletionTimestamp.IsZero())
 	if err := s.read(ctx, name, &m.Spec, m.Labels); err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 
 // Shape resolves flavor, image and zone of a template. It works without Start; the first use of a name costs a call.
 func (c *Cloud) Shape(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) (cloud.Shape, error) {
-	s := &sources{reader: c.options.Reader, namespace: namespace, allowed: c.options.AllowedNamespaces, configured: &c.options.Configured}
+	s := c.sources(namespace, false)
 	name := "template in " + namespace
 	if err := s.read(ctx, name, &t.Spec, t.Metadata.Labels); err != nil {
 		return cloud.Shape{}, err

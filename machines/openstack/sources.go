@@ -28,6 +28,8 @@ type sources struct {
 	// namespace of the Machine: the only one that references may point into, beside the allowed ones.
 	namespace string
 	allowed   []string
+	// account is drover's ServiceAccount (Options.ServiceAccount).
+	account string
 	// lenient leaves unknown keys out instead of refusing: for Machines that have, or had, a server.
 	lenient bool
 	// configured are the credentials of the configured cloud.
@@ -37,6 +39,14 @@ type sources struct {
 	layers []layer
 	// noted is what is accepted without effect.
 	noted []string
+}
+
+// sources returns a reader of the provider specs of one namespace.
+func (c *Cloud) sources(namespace string, lenient bool) *sources {
+	return &sources{
+		reader: c.options.Reader, namespace: namespace, allowed: c.options.AllowedNamespaces, account: c.options.ServiceAccount,
+		configured: &c.options.Configured, lenient: lenient,
+	}
 }
 
 // of puts the object's name before a text that does not begin with it.
@@ -269,24 +279,38 @@ func (s *sources) get(ctx context.Context, field string, key types.NamespacedNam
 		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: %s cannot be read without a cluster", field, key)
 	}
 	err := s.reader.Get(ctx, key, into)
+	what, isReference := kindOf(into)
 	switch {
 	case apierrors.IsNotFound(err):
-		class, code, what := fault.Invalid, fault.CodeInvalidSpec, "object"
-		switch into.(type) {
-		case *corev1.Secret:
-			class, code, what = fault.Auth, fault.CodeCredentialsMissing, "Secret"
-		case *corev1.ConfigMap:
-			what = "ConfigMap"
-		case *v1alpha1.MachineClass:
-			what = "MachineClass"
-		case *v1alpha1.Cluster:
-			what = "Cluster"
+		class, code := fault.Invalid, fault.CodeInvalidSpec
+		if what == string(secretKind) {
+			class, code = fault.Auth, fault.CodeCredentialsMissing
 		}
 		return fault.New(class, code, "%s: %s %s does not exist; create it", field, what, key)
+	case apierrors.IsForbidden(err) && isReference:
+		return fault.New(fault.Auth, fault.CodeReferenceForbidden,
+			"%s: %s %s: drover may not read it (Forbidden): ClusterRole %s is not bound in namespace %s; bind it with: %s",
+			field, what, key, v1alpha1.RoleReferences, key.Namespace, v1alpha1.BindReferences(s.account, key.Namespace))
 	case err != nil:
 		return fault.New(fault.Transient, fault.CodeUnknown, "%s: reading %s: %v", field, key, err)
 	}
 	return nil
+}
+
+// kindOf returns the kind of an object that a provider spec names, and whether drover reads it under the role
+// v1alpha1.RoleReferences.
+func kindOf(o client.Object) (kind string, isReference bool) {
+	switch o.(type) {
+	case *corev1.Secret:
+		return string(secretKind), true
+	case *corev1.ConfigMap:
+		return string(configMapKind), true
+	case *v1alpha1.MachineClass:
+		return "MachineClass", false
+	case *v1alpha1.Cluster:
+		return "Cluster", false
+	}
+	return "object", false
 }
 
 // mayRead holds MC-12: references leave the Machine's namespace only for those that the operator has allowed.
@@ -295,7 +319,8 @@ func (s *sources) mayRead(field, namespace string) error {
 		return nil
 	}
 	return fault.New(fault.Invalid, fault.CodeInvalidSpec,
-		"%s: points into namespace %s, which Machines of %s may not use; move the object, or have the namespace allowed", field, namespace, s.namespace)
+		"%s: points into namespace %s, which Machines of %s may not use; move the object to %s, or start drover with --secret-namespaces=%s and run: %s",
+		field, namespace, s.namespace, s.namespace, namespace, v1alpha1.BindReferences(s.account, namespace))
 }
 
 // dereference reads one key of a Secret or ConfigMap. The bytes are used as they are.
