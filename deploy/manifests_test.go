@@ -7,12 +7,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/deploy"
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
 // What the API server sets by itself on any object, and what an export of one therefore carries.
@@ -78,6 +82,36 @@ func TestAnExportedManifestNeedsItsVersionTakenOut(t *testing.T) {
 		t.Errorf("applied with the version of another server: %s", out)
 	}
 	kubectl(t, "apply", "--server-side", "--force-conflicts", "-f", temp(t, strip(exported)))
+}
+
+// What docs/api.md says of manifests that carry what another server set.
+func TestApplyingAManifestOfAnotherServer(t *testing.T) {
+	for _, row := range []struct {
+		name, keeps, how string
+		first            bool
+	}{
+		{"with a resourceVersion the first client-side apply succeeds, every later one fails (F-46)", "resourceVersion", "--server-side=false", true},
+		{"with a resourceVersion the first server-side apply succeeds, every later one fails (F-46)", "resourceVersion", "--server-side", true},
+		{"with a uid the first client-side apply succeeds, every later one fails (F-46)", "uid", "--server-side=false", true},
+		{"with a uid every server-side apply fails (F-46)", "uid", "--server-side", false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			exported := read(t, "testdata/exported.yaml")
+			o := strip(exported)
+			o.SetNamespace(namespace(t, admin))
+			kept, _, _ := unstructured.NestedString(exported.Object, "metadata", row.keeps)
+			if err := unstructured.SetNestedField(o.Object, kept, "metadata", row.keeps); kept == "" || err != nil {
+				t.Fatalf("%s is %q: %v", row.keeps, kept, err)
+			}
+			file := temp(t, o)
+			for i := range 3 {
+				out, err := cluster.Kubectl(t.Context(), "apply", row.how, "-f", file)
+				if want := row.first && i == 0; (err == nil) != want {
+					t.Errorf("apply %d: succeeded is %v, want %v: %v %s", i+1, err == nil, want, err, out)
+				}
+			}
+		})
+	}
 }
 
 func fetch(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
@@ -174,7 +208,7 @@ func TestStrictDecodingNamesUnknownFields(t *testing.T) {
 
 func TestPrinterColumnsAndNames(t *testing.T) {
 	ns := namespace(t, admin)
-	machine := merge(t, parse(goodMachine), `{spec: {providerID: "openstack:///42"}, status: {phase: Running, errorReason: Unknown, nodeRef: {name: good-node}, addresses: [{type: InternalIP, address: 10.0.0.9}]}}`)
+	machine := merge(t, parse(goodMachine), `{spec: {providerID: "openstack:///42"}, status: {providerStatus: {zone: dbl7}, phase: Running, errorReason: Unknown, nodeRef: {name: good-node}, addresses: [{type: InternalIP, address: 10.0.0.9}]}}`)
 	deployment := merge(t, parse(goodDeployment), `{metadata: {annotations: {cluster.k8s.io/cluster-api-autoscaler-node-group-min-size: "3", cluster.k8s.io/cluster-api-autoscaler-node-group-max-size: "11"}}}`)
 	for _, o := range []*unstructured.Unstructured{machine, deployment, parse(goodSet), parse(goodClass), parse(goodCluster)} {
 		o.SetNamespace(ns)
@@ -189,11 +223,11 @@ func TestPrinterColumnsAndNames(t *testing.T) {
 		wide  bool
 		holds []string
 	}{
-		{"ma", false, []string{"PHASE", "NODE", "SERVER", "ADDRESS", "KUBELET", "AGE", "Running", "good-node", "openstack:///42", "10.0.0.9", "v1.36.2", "Unknown"}},
+		{"ma", false, []string{"PHASE", "NODE", "SERVER", "ZONE", "dbl7", "ADDRESS", "KUBELET", "AGE", "Running", "good-node", "openstack:///42", "10.0.0.9", "v1.36.2", "Unknown"}},
 		{"ma", true, []string{"PROVIDER", "OS", "FLAVOR", "openstack", "ubuntu", "m1.small"}},
-		{"md", false, []string{"REPLICAS", "UPDATED", "READY", "AVAILABLE", "KUBELET", "AGE", "22", "23", "24", "1.36.2"}},
-		{"md", true, []string{"MIN", "MAX", " 3 ", " 11 "}},
-		{"ms", false, []string{"REPLICAS", "CURRENT", "READY", "AVAILABLE", "DEPLOYMENT", "KUBELET", "AGE", "1.36.2"}},
+		{"md", false, []string{"DESIRED", "READY", "UPDATED", "AVAILABLE", "STATUS", "ROLLOUT", "BACK-OFF", "KUBELET", "AGE", "22", "23", "24", "1.36.2"}},
+		{"md", true, []string{"MIN", "MAX", " 3 ", " 11 ", "FROZEN", "ZONE"}},
+		{"ms", false, []string{"DESIRED", "CURRENT", "READY", "AVAILABLE", "DEPLOYMENT", "KUBELET", "AGE", "1.36.2"}},
 		{"machineclasses", false, []string{"PROVIDER", "FLAVOR", "m1.small"}},
 		{"clusters.cluster.k8s.io", false, []string{"SERVICE-DOMAIN", "cluster.local"}},
 	} {
@@ -208,6 +242,67 @@ func TestPrinterColumnsAndNames(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A deployment whose Machines have all failed, as drover writes its status.
+func TestPrinterColumnsOfAFailingDeployment(t *testing.T) {
+	ns := namespace(t, admin)
+	d := merge(t, parse(goodDeployment), `{spec: {replicas: 2}}`)
+	set := merge(t, parse(goodSet), `{spec: {replicas: 2}}`)
+	for _, o := range []*unstructured.Unstructured{d, set} {
+		o.SetNamespace(ns)
+		create(t.Context(), t, admin, o)
+	}
+	now := metav1.NewTime(time.Unix(1800000000, 0))
+	for o, status := range map[*unstructured.Unstructured]any{
+		d: &v1alpha1.MachineDeploymentStatus{
+			Replicas: 2, UpdatedReplicas: 2,
+			Backoffs: []v1alpha1.GroupBackoff{{Class: "Invalid", Code: "FlavorNotFound", Until: now}},
+			Conditions: []metav1.Condition{
+				{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: "MachinesFailed", LastTransitionTime: now},
+				{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionTrue, Reason: "MachineSetUpdated", LastTransitionTime: now},
+			},
+		},
+		set: &v1alpha1.MachineSetStatus{Replicas: 2},
+	} {
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Object["status"] = fields
+		if err := admin.Status().Update(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("kubectl get md shows 0 where nothing is ready, and why (F-46)", func(t *testing.T) {
+		row := lastRow(kubectl(t, "-n", ns, "get", "md"))
+		if want := "good 2 0 2 0 MachinesFailed MachineSetUpdated FlavorNotFound 1.36.2"; !strings.HasPrefix(row, want) {
+			t.Errorf("got %q, want %q and an age", row, want)
+		}
+	})
+	t.Run("and so does kubectl get ms (F-46)", func(t *testing.T) {
+		if row := lastRow(kubectl(t, "-n", ns, "get", "ms")); !strings.HasPrefix(row, "good 2 2 0 0 ") {
+			t.Errorf("got %q", row)
+		}
+	})
+	t.Run("kubectl get drover lists every kind (F-46)", func(t *testing.T) {
+		for _, o := range []*unstructured.Unstructured{parse(goodMachine), parse(goodClass), parse(goodCluster)} {
+			o.SetNamespace(ns)
+			create(t.Context(), t, admin, o)
+		}
+		out := kubectl(t, "-n", ns, "get", "drover", "-o", "name")
+		for _, want := range []string{"cluster.cluster.k8s.io/", "machine.cluster.k8s.io/", "machineclass.cluster.k8s.io/", "machinedeployment.cluster.k8s.io/", "machineset.cluster.k8s.io/"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("it does not list a %s:\n%s", want, out)
+			}
+		}
+	})
+}
+
+// lastRow returns the last line of a table, its cells separated by one blank.
+func lastRow(table string) string {
+	rows := strings.Split(strings.TrimSpace(table), "\n")
+	return strings.Join(strings.Fields(rows[len(rows)-1]), " ")
 }
 
 func TestKubectlExplains(t *testing.T) {

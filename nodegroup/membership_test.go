@@ -158,6 +158,7 @@ func TestWhatIsANodeGroup(t *testing.T) {
 		{"CA-C18 one that is being deleted is none", func(d *v1alpha1.MachineDeployment) { d.DeletionTimestamp = &metav1.Time{Time: noon} }, false},
 		{"CA-C18 one that is paused by annotation is none", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPaused] = "true" }, false},
 		{"CA-C18 nor by the annotation of Cluster API", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPausedCAPI] = "true" }, false},
+		{"whatever its value, as for a Machine: false pauses too (F-27)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPaused] = "false" }, false},
 		{"CA-C18 spec.paused stops rollouts only", func(d *v1alpha1.MachineDeployment) { d.Spec.Paused = true }, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

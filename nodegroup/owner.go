@@ -7,7 +7,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/rollout"
 )
 
 // owner is the object that a group is sized by: a MachineDeployment, or, where that is asked for, a MachineSet that
@@ -83,4 +82,4 @@ func (o *owner) frozen() string {
 	return "it is frozen: " + c.Message
 }
 
-func (o *owner) paused() bool { return rollout.Paused(o.GetAnnotations()) }
+func (o *owner) paused() bool { return v1alpha1.Paused(o.GetAnnotations()) }

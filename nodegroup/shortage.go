@@ -31,7 +31,7 @@ func (s *Snapshot) shortage(g *group, m *member) (*InstanceError, time.Time) {
 		return nil, time.Time{}
 	}
 	policy := fault.PolicyOf(fault.Class(last.Class))
-	return &InstanceError{Code: last.Code, Message: fault.Line(last.Message), OutOfResources: policy.OutOfResources},
+	return &InstanceError{Code: last.Code, Message: fault.Short(last.MessageFor(m.machine.Name)), OutOfResources: policy.OutOfResources},
 		last.Until.Add(-waitOf(last))
 }
 

@@ -20,7 +20,6 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/rollout"
 )
 
 const (
@@ -118,7 +117,7 @@ func (r *Reconciler) reconcileSet(ctx context.Context, req ctrl.Request) (ctrl.R
 }
 
 func (r *Reconciler) resolve(ctx context.Context, s *subject) (ctrl.Result, error) {
-	if !s.GetDeletionTimestamp().IsZero() || rollout.Paused(s.GetAnnotations()) {
+	if !s.GetDeletionTimestamp().IsZero() || v1alpha1.Paused(s.GetAnnotations()) {
 		return ctrl.Result{}, nil
 	}
 	template, failure := r.template(ctx, s)

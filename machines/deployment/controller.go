@@ -100,7 +100,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.client.Get(ctx, req.NamespacedName, d); err != nil {
 		return ctrl.Result{}, r.forget(ctx, req.NamespacedName, err)
 	}
-	if !d.DeletionTimestamp.IsZero() || rollout.Paused(d.Annotations) {
+	if !d.DeletionTimestamp.IsZero() || v1alpha1.Paused(d.Annotations) {
 		return ctrl.Result{}, nil
 	}
 	wait, err := r.reconcile(ctx, d)

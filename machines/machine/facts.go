@@ -75,7 +75,7 @@ var ownFinalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode, v
 func ofMachine(m *v1alpha1.Machine) facts {
 	has := func(name string) bool { return slices.Contains(m.Finalizers, name) }
 	f := facts{
-		paused:          paused(m),
+		paused:          v1alpha1.Paused(m.Annotations),
 		deleting:        m.DeletionTimestamp != nil,
 		initializing:    m.Annotations[v1alpha1.AnnotationInitializers] != "",
 		force:           m.Annotations[v1alpha1.AnnotationForceDelete] == "true",
@@ -94,12 +94,6 @@ func ofMachine(m *v1alpha1.Machine) facts {
 // leftAlone: nothing is looked up for the Machine, and nothing written.
 func (f *facts) leftAlone() bool {
 	return f.paused || f.elsewhere && !f.deleting || f.deleting && !f.anyFinalizer
-}
-
-func paused(m *v1alpha1.Machine) bool {
-	_, ours := m.Annotations[v1alpha1.AnnotationPaused]
-	_, capi := m.Annotations[v1alpha1.AnnotationPausedCAPI]
-	return ours || capi
 }
 
 // observe gathers the facts of a pass: the object, the cloud's inventory, the Node, and what the group says.

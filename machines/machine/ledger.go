@@ -206,7 +206,10 @@ func (l *ledger) state(g group) ([]v1alpha1.GroupBackoff, string) {
 // writeGroup brings what is remembered to the group's status: in a write of its own, or with the Machine's when it is alone.
 func (r *Reconciler) writeGroup(ctx context.Context, p *pass) error {
 	backoffs, joins := r.ledger.state(p.group)
-	status := v1alpha1.MachineDeploymentStatus{Backoffs: backoffs, RecentJoins: joins}
+	status := struct {
+		Backoffs    []v1alpha1.GroupBackoff `json:"backoffs,omitempty"`
+		RecentJoins string                  `json:"recentJoins,omitempty"`
+	}{backoffs, joins}
 	var kind string
 	switch o := p.group.holder.(type) {
 	case *v1alpha1.Machine:

@@ -105,13 +105,3 @@ func hasFinalizer(m *v1alpha1.Machine, name string) bool {
 	}
 	return false
 }
-
-// Paused says that an annotation keeps all controllers away from an object.
-func Paused(annotations map[string]string) bool {
-	for _, key := range []string{v1alpha1.AnnotationPaused, v1alpha1.AnnotationPausedCAPI} {
-		if value, ok := annotations[key]; ok && value != "false" {
-			return true
-		}
-	}
-	return false
-}

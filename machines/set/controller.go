@@ -117,7 +117,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.pace.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !set.DeletionTimestamp.IsZero() || rollout.Paused(set.Annotations) {
+	if !set.DeletionTimestamp.IsZero() || v1alpha1.Paused(set.Annotations) {
 		return ctrl.Result{}, nil
 	}
 	if r.leaseOld() {

@@ -13,7 +13,7 @@ const ClusterNameLabel = "cluster.k8s.io/cluster-name"
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:scope=Namespaced
+// +kubebuilder:resource:scope=Namespaced,categories=drover
 // +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, legacy API"
 // +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.spec.providerSpec.value.cloudProvider`
 // +kubebuilder:printcolumn:name="Service-Domain",type=string,JSONPath=`.spec.clusterNetwork.serviceDomain`

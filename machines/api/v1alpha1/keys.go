@@ -32,7 +32,8 @@ const (
 	// AnnotationPriority, on a Machine, a whole number, default 3: among the Machines of a shrinking set the lowest goes
 	// first. SysEleven's and Gardener's key.
 	AnnotationPriority = "machinepriority.machine.sapcloud.io"
-	// AnnotationPaused and AnnotationPausedCAPI, on any of the kinds: all controllers leave the object alone.
+	// AnnotationPaused and AnnotationPausedCAPI, on any of the kinds, any value (also "false"): all controllers leave the
+	// object alone. See [Paused].
 	AnnotationPaused     = "cluster.k8s.io/paused"
 	AnnotationPausedCAPI = "cluster.x-k8s.io/paused"
 	// AnnotationAllowSkew, on a Machine's template, "true": a kubelet outside the version skew is accepted.

@@ -15,18 +15,19 @@ import (
 // status patches the Machine itself; an apply must name its UID, or it makes a deleted Machine anew.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:scope=Namespaced,shortName=ma
+// +kubebuilder:resource:scope=Namespaced,shortName=ma,categories=drover
 // +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, legacy API"
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.status.nodeRef.name`
 // +kubebuilder:printcolumn:name="Server",type=string,JSONPath=`.spec.providerID`
+// +kubebuilder:printcolumn:name="Zone",type=string,JSONPath=`.status.providerStatus.zone`
 // +kubebuilder:printcolumn:name="Address",type=string,JSONPath=`.status.addresses[0].address`
 // +kubebuilder:printcolumn:name="Kubelet",type=string,JSONPath=`.spec.versions.kubelet`
 // +kubebuilder:printcolumn:name="Error",type=string,JSONPath=`.status.errorReason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.spec.providerSpec.value.cloudProvider`,priority=1
 // +kubebuilder:printcolumn:name="OS",type=string,JSONPath=`.spec.providerSpec.value.operatingSystem`,priority=1
-// +kubebuilder:printcolumn:name="Zone",type=string,JSONPath=`.spec.providerSpec.value.cloudProviderSpec.availabilityZone`,priority=1
+// +kubebuilder:printcolumn:name="Wanted-Zone",type=string,JSONPath=`.spec.providerSpec.value.cloudProviderSpec.availabilityZone`,priority=1
 // +kubebuilder:printcolumn:name="Flavor",type=string,JSONPath=`.spec.providerSpec.value.cloudProviderSpec.flavor`,priority=1
 // +kubebuilder:printcolumn:name="Deleted",type=date,JSONPath=`.metadata.deletionTimestamp`,priority=1
 type Machine struct {
@@ -122,7 +123,8 @@ type MachineStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ErrorReason *string `json:"errorReason,omitempty"`
-	// ErrorMessage is the cloud's own words, at most 256 bytes (older writers wrote more).
+	// ErrorMessage says what went wrong, in the cloud's own words where it was the cloud, and what to do; at most 4096 bytes
+	// (older writers wrote more).
 	// +optional
 	// +kubebuilder:validation:MaxLength=32768
 	ErrorMessage *string `json:"errorMessage,omitempty"`

@@ -9,7 +9,7 @@ import (
 // MachineClass is a provider spec with a name. It is immutable: a new spec is a new class, and naming that rolls.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:scope=Namespaced,shortName=mc,path=machineclasses
+// +kubebuilder:resource:scope=Namespaced,shortName=mc,path=machineclasses,categories=drover
 // +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, legacy API"
 // +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.provider`
 // +kubebuilder:printcolumn:name="Flavor",type=string,JSONPath=`.providerSpec.cloudProviderSpec.flavor`

@@ -12,19 +12,24 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
-// +kubebuilder:resource:scope=Namespaced,shortName=md
+// +kubebuilder:resource:scope=Namespaced,shortName=md,categories=drover
 // +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, legacy API"
-// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.spec.replicas`
-// +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedReplicas`
+// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.spec.replicas`
 // +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`
+// +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedReplicas`
 // +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Degraded")].reason`
+// +kubebuilder:printcolumn:name="Rollout",type=string,JSONPath=`.status.conditions[?(@.type=="Progressing")].reason`
+// +kubebuilder:printcolumn:name="Back-off",type=string,JSONPath=`.status.backoffs[0].code`
 // +kubebuilder:printcolumn:name="Kubelet",type=string,JSONPath=`.spec.template.spec.versions.kubelet`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Min",type=string,JSONPath=`.metadata.annotations.cluster\.k8s\.io/cluster-api-autoscaler-node-group-min-size`,priority=1
 // +kubebuilder:printcolumn:name="Max",type=string,JSONPath=`.metadata.annotations.cluster\.k8s\.io/cluster-api-autoscaler-node-group-max-size`,priority=1
+// +kubebuilder:printcolumn:name="Frozen",type=string,JSONPath=`.status.conditions[?(@.type=="drover-project.github.io/Frozen")].status`,priority=1
 // +kubebuilder:printcolumn:name="Paused",type=boolean,JSONPath=`.spec.paused`,priority=1
 // +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.spec.template.spec.providerSpec.value.cloudProvider`,priority=1
 // +kubebuilder:printcolumn:name="OS",type=string,JSONPath=`.spec.template.spec.providerSpec.value.operatingSystem`,priority=1
+// +kubebuilder:printcolumn:name="Zone",type=string,JSONPath=`.spec.template.spec.providerSpec.value.cloudProviderSpec.availabilityZone`,priority=1
 // +kubebuilder:printcolumn:name="Flavor",type=string,JSONPath=`.spec.template.spec.providerSpec.value.cloudProviderSpec.flavor`,priority=1
 // +kubebuilder:printcolumn:name="Deleted",type=date,JSONPath=`.metadata.deletionTimestamp`,priority=1
 type MachineDeployment struct {
@@ -136,19 +141,19 @@ type MachineDeploymentStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Replicas is the number of living Machines.
 	// +optional
-	Replicas int32 `json:"replicas,omitempty"`
+	Replicas int32 `json:"replicas"`
 	// UpdatedReplicas are those of the present template.
 	// +optional
-	UpdatedReplicas int32 `json:"updatedReplicas,omitempty"`
+	UpdatedReplicas int32 `json:"updatedReplicas"`
 	// ReadyReplicas are those whose node is Ready.
 	// +optional
-	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
+	ReadyReplicas int32 `json:"readyReplicas"`
 	// AvailableReplicas are those whose node has been Ready for minReadySeconds.
 	// +optional
-	AvailableReplicas int32 `json:"availableReplicas,omitempty"`
+	AvailableReplicas int32 `json:"availableReplicas"`
 	// UnavailableReplicas are those missing for all wanted to be available.
 	// +optional
-	UnavailableReplicas int32 `json:"unavailableReplicas,omitempty"`
+	UnavailableReplicas int32 `json:"unavailableReplicas"`
 	// Selector is the label selector in string form, for the scale subresource.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
@@ -199,10 +204,15 @@ type GroupBackoff struct {
 	// Code is the stable name of the cause (package machines/fault).
 	// +kubebuilder:validation:MaxLength=253
 	Code string `json:"code"`
-	// Message is the cloud's own words, at most 256 bytes.
+	// Message is what the Machine reported, at most 1024 bytes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
+	// Machine is the name of the Machine that reported Message; it may have been deleted since. Empty in entries of older
+	// releases.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Machine string `json:"machine,omitempty"`
 	// Since is when the first failure of this row of failures was.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
@@ -222,6 +232,15 @@ type GroupBackoff struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Server string `json:"server,omitempty"`
+}
+
+// MessageFor returns the message for a Machine that waits for the back-off: when another Machine reported it, it says which,
+// since the message names that one's server and ports.
+func (b *GroupBackoff) MessageFor(machine string) string {
+	if b.Machine == "" || b.Machine == machine {
+		return b.Message
+	}
+	return "Machine " + b.Machine + " of the same group reported: " + b.Message
 }
 
 // NodeTemplate describes a node that does not exist yet.

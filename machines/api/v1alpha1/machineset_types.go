@@ -9,12 +9,13 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
-// +kubebuilder:resource:scope=Namespaced,shortName=ms
+// +kubebuilder:resource:scope=Namespaced,shortName=ms,categories=drover
 // +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, legacy API"
-// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.spec.replicas`
+// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.spec.replicas`
 // +kubebuilder:printcolumn:name="Current",type=integer,JSONPath=`.status.replicas`
 // +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`
 // +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`
+// +kubebuilder:printcolumn:name="Error",type=string,JSONPath=`.status.errorReason`
 // +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.metadata.ownerReferences[0].name`
 // +kubebuilder:printcolumn:name="Kubelet",type=string,JSONPath=`.spec.template.spec.versions.kubelet`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -107,13 +108,13 @@ type MachineSetStatus struct {
 	Replicas int32 `json:"replicas"`
 	// FullyLabeledReplicas are those that bear all labels of the template.
 	// +optional
-	FullyLabeledReplicas int32 `json:"fullyLabeledReplicas,omitempty"`
+	FullyLabeledReplicas int32 `json:"fullyLabeledReplicas"`
 	// ReadyReplicas are those whose node is Ready.
 	// +optional
-	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
+	ReadyReplicas int32 `json:"readyReplicas"`
 	// AvailableReplicas are those whose node has been Ready for minReadySeconds.
 	// +optional
-	AvailableReplicas int32 `json:"availableReplicas,omitempty"`
+	AvailableReplicas int32 `json:"availableReplicas"`
 	// ObservedGeneration is the generation of the spec that the other fields speak of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
