@@ -46,7 +46,7 @@ func (r *Reconciler) peers(ctx context.Context, m *v1alpha1.Machine, set types.U
 }
 
 func (p *pass) asked() asked {
-	a := asked{revision: p.group.revision}
+	a := asked{machine: p.m.Name, revision: p.group.revision}
 	if p.instance != nil {
 		place := p.instance.Place()
 		a.flavor, a.zone = place.Flavor, place.Zone
@@ -54,9 +54,9 @@ func (p *pass) asked() asked {
 	return a
 }
 
-// shortageOf is the failure that the Machines of a group show while they wait for it to pass.
-func shortageOf(e *v1alpha1.GroupBackoff) *fault.Error {
-	return &fault.Error{Class: fault.Class(e.Class), Code: fault.Code(e.Code), Message: e.Message}
+// shortageOf returns the failure that a Machine shows while it waits for its group's back-off to end.
+func shortageOf(e *v1alpha1.GroupBackoff, m *v1alpha1.Machine) *fault.Error {
+	return &fault.Error{Class: fault.Class(e.Class), Code: fault.Code(e.Code), Message: e.MessageFor(m.Name)}
 }
 
 // failsInCloud notes what the cloud would not do. What others of the group would meet as well keeps them all back; the

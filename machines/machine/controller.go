@@ -160,7 +160,7 @@ func (r *Reconciler) rests(p *pass) {
 		p.failure = r.backoff.unwritten(p.m)
 		p.soonest(max(r.backoff.until(p.m, now).Sub(now), time.Second))
 	case reasonShortage:
-		p.failure = shortageOf(a.shortage)
+		p.failure = shortageOf(a.shortage, p.m)
 		p.soonest(max(a.again.Sub(now), time.Second))
 	case reasonJoinsFail:
 		p.detail = "at least half of the group's last servers did not become nodes: one at a time is tried"

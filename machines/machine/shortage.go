@@ -14,6 +14,8 @@ import (
 // asked is what a Machine asks the cloud for, as far as a refusal of it concerns other Machines too.
 type asked struct {
 	flavor, zone string
+	// machine is the Machine's name.
+	machine string
 	// revision is that of the Machine's template; 0 where there is none.
 	revision int64
 	// server is the ID of the server that the cloud made and then put into ERROR; empty when it refused the request.
@@ -23,6 +25,8 @@ type asked struct {
 const (
 	// mostShortages bounds how many are remembered of a group, as the schema does.
 	mostShortages = 64
+	// mostMessage bounds the message of one, in bytes, as the schema does.
+	mostMessage = 1024
 	// shortageLife is how long after its wait has ended a shortage still counts as the one before the next.
 	shortageLife = time.Hour
 )
@@ -59,7 +63,8 @@ func waitOf(e *v1alpha1.GroupBackoff) time.Duration {
 // Failed servers of which the cloud gave no reason that concerns all are one kind, of class Unknown, whatever each died of.
 func withFailure(list []v1alpha1.GroupBackoff, a asked, err *fault.Error, now time.Time) []v1alpha1.GroupBackoff {
 	e := v1alpha1.GroupBackoff{
-		Class: string(err.Class), Flavor: a.flavor, Zone: a.zone, Code: string(err.Code), Message: fault.Line(err.Message),
+		Class: string(err.Class), Flavor: a.flavor, Zone: a.zone, Code: string(err.Code),
+		Machine: a.machine, Message: fault.Cut(fault.Line(err.Message), mostMessage),
 		Since: new(metav1.NewTime(wholeSecond(now))), Step: 1, Revision: a.revision, Server: a.server,
 	}
 	if !fault.PolicyOf(err.Class).OpensBackoff {

@@ -2,9 +2,12 @@ package machine
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -41,6 +44,26 @@ func TestShortages(t *testing.T) {
 		list := withFailure(nil, small, quota, noon)
 		if again := withFailure(list, small, quota, noon.Add(29*time.Second)); again[0] != list[0] {
 			t.Errorf("%+v", again)
+		}
+	})
+	t.Run("a Machine that waits names the one that reported the failure, which may be gone (F-27)", func(t *testing.T) {
+		reporter := asked{flavor: "small", zone: "a", machine: "nodes-x"}
+		list := withFailure(nil, reporter, fault.New(fault.Quota, fault.CodeQuotaExceeded, "creating server nodes-x: no more cores"), noon)
+		named := func(name string) *v1alpha1.Machine {
+			return &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		}
+		if got := shortageOf(&list[0], named("nodes-x")).Message; got != "creating server nodes-x: no more cores" {
+			t.Errorf("its own message became %q", got)
+		}
+		want := "Machine nodes-x of the same group reported: creating server nodes-x: no more cores"
+		if got := shortageOf(&list[0], named("nodes-y")).Message; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+	t.Run("a message of a group is cut to what the schema takes (F-45)", func(t *testing.T) {
+		long := fault.New(fault.Quota, fault.CodeQuotaExceeded, "%s", strings.Repeat("ä", 2000))
+		if got := withFailure(nil, small, long, noon)[0].Message; len(got) > mostMessage || len(got) < mostMessage-4 || !utf8.ValidString(got) {
+			t.Errorf("%d bytes", len(got))
 		}
 	})
 	t.Run("the cloud's own Retry-After counts when it is longer", func(t *testing.T) {

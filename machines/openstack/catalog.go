@@ -165,6 +165,9 @@ func (c *catalog) image(ctx context.Context, name string) (image, error) {
 		all, err := byNameOrID[image](ctx, c.session, listing{
 			call: call{service: imageService, doing: "looking up image " + name}, path: "images", field: "images",
 		}, name)
+		if err == nil && len(all) == 0 && looksLikeID(name) {
+			all, err = c.unlistedImage(ctx, name)
+		}
 		active := make([]image, 0, len(all))
 		for _, i := range all {
 			if i.Status == "active" || i.Status == "" {
@@ -176,6 +179,23 @@ func (c *catalog) image(ctx context.Context, name string) (image, error) {
 		}
 		return pick(c.wanted(ctx, "image", name, fault.CodeImageNotFound), active)
 	})
+}
+
+// unlistedImage reads one image by its ID. Lists leave out community images, and images that another project shares before
+// this one has accepted them; servers can be made from both. It returns none for an ID that does not exist.
+func (c *catalog) unlistedImage(ctx context.Context, id string) ([]image, error) {
+	var got image
+	err := c.session.do(ctx, call{service: imageService, doing: "looking up image " + id}, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+		_, err := client.Get(ctx, client.ServiceURL("images", id), &got, nil)
+		return err
+	})
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return []image{got}, nil
 }
 
 func (c *catalog) network(ctx context.Context, name string) (network, error) {

@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/machines/fault"
@@ -56,13 +57,16 @@ func (c *catalog) resolveZone(ctx context.Context, s *Spec, _ *plan) error {
 	return c.zone(ctx, s.AvailabilityZone)
 }
 
+// resolveNetworks plans one port for each network, also for one that the spec names twice, by name and by ID.
 func (c *catalog) resolveNetworks(ctx context.Context, s *Spec, p *plan) error {
 	for _, name := range s.Networks {
 		n, err := c.network(ctx, name)
 		if err != nil {
 			return err
 		}
-		p.networks = append(p.networks, plannedNetwork{network: n.ID})
+		if next := (plannedNetwork{network: n.ID}); !slices.Contains(p.networks, next) {
+			p.networks = append(p.networks, next)
+		}
 	}
 	return nil
 }

@@ -279,6 +279,10 @@ var serviceTypes = map[service][]string{
 // versionPath is what the URL of a service ends in; catalogs give it for some services and leave it out for others.
 var versionPath = map[service]string{networkService: "v2.0/", imageService: "v2/"}
 
+// computePath is what a compute URL without a version lacks. It is added only when there is none, since catalogs name v2 or
+// v2.1, and some put the project behind it.
+const computePath = "v2.1/"
+
 // chooseEndpoints picks one URL per service. Without a region, the catalog must have one only.
 func chooseEndpoints(t *token, c *Credentials) (*identity, error) {
 	region, err := chooseRegion(t.Catalog, c.Region)
@@ -294,7 +298,7 @@ func chooseEndpoints(t *token, c *Credentials) (*identity, error) {
 		for _, entry := range t.Catalog {
 			if slices.Contains(types, entry.Type) {
 				if address := entry.address(region, want); address != "" {
-					id.endpoints[s] = baseURL(address, versionPath[s])
+					id.endpoints[s] = serviceURL(s, address)
 				}
 			}
 		}
@@ -331,6 +335,15 @@ func chooseRegion(catalog []catalogEntry, want string) (string, error) {
 		return "", fault.New(fault.Invalid, fault.CodeInvalidSpec, "region is missing, and the cloud has several: %s", strings.Join(regions, ", "))
 	}
 	return regions[0], nil
+}
+
+// serviceURL returns the URL of a service, with its version, for what the catalog says.
+func serviceURL(s service, address string) string {
+	endpoint := baseURL(address, versionPath[s])
+	if s == computeService && !versioned.MatchString(endpoint) {
+		return endpoint + computePath
+	}
+	return endpoint
 }
 
 // baseURL ends in a slash and in the version.

@@ -40,6 +40,8 @@ type Config struct {
 	FaultsInLists bool
 	// ComputeMicroversion is the newest that Nova offers; empty: 2.93.
 	ComputeMicroversion string
+	// UnversionedCompute leaves the version out of the compute URLs in the catalog, as some installations do.
+	UnversionedCompute bool
 	// RateLimits hold per service ("identity", "compute", "network", "image", "volume").
 	RateLimits map[string]RateLimit
 	// Random is what IDs are drawn from, one after another; nil: crypto/rand. It may not fail.

@@ -20,13 +20,17 @@ type Image struct {
 	Status string
 	// Project, when named, is its owner, and the only one that sees it.
 	Project string
+	// Community: everybody sees it who asks for its ID; lists leave it out unless they are asked for that visibility.
+	Community bool
 	Tags    []string
 	// Properties are shown among the other attributes, as Glance does: os_distro, architecture …
 	Properties map[string]string
 	created    time.Time
 }
 
-func (i *Image) seenBy(project string) bool { return i.Project == "" || i.Project == project }
+func (i *Image) seenBy(project string) bool {
+	return i.Project == "" || i.Project == project || i.Community
+}
 
 func (i *Image) status() string {
 	if i.Status == "" {
@@ -39,6 +43,9 @@ func (i *Image) view() object {
 	visibility := "public"
 	if i.Project != "" {
 		visibility = "private"
+	}
+	if i.Community {
+		visibility = "community"
 	}
 	o := object{
 		{"id", i.ID}, {"name", i.Name}, {"status", i.status()}, {"visibility", visibility}, {"owner", orNull(i.Project)},
@@ -67,7 +74,8 @@ func listImages(c *Cloud, q *request) reply {
 	var list []object
 	for i := len(c.images.all()) - 1; i >= 0; i-- {
 		image := c.images.all()[i]
-		if image.seenBy(q.token.project.Name) && q.imageMatches(image.view()) {
+		listed := !image.Community || query.Get("visibility") == "community"
+		if listed && image.seenBy(q.token.project.Name) && q.imageMatches(image.view()) {
 			list = append(list, image.view())
 		}
 	}

@@ -329,6 +329,9 @@ func (c *Cloud) catalog(q *request, p *project) []object {
 		{"image", "glance", "/image"},
 		{"volumev3", "cinderv3", "/volume/v3/" + p.ID},
 	}
+	if c.cfg.UnversionedCompute {
+		entries[1].path = "/compute"
+	}
 	out := make([]object, 0, len(entries))
 	for _, e := range entries {
 		var endpoints []object

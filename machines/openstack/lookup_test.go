@@ -1,0 +1,55 @@
+package openstack
+
+import (
+	"testing"
+
+	"github.com/drover-project/drover/machines/fault"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+func TestWhatACatalogLeavesOut(t *testing.T) {
+	t.Run("a compute URL without a version gets v2.1 (F-27)", func(t *testing.T) {
+		b := newBench(t, func(c *sim.Config) { c.UnversionedCompute = true })
+		b.active(newMachine(t, "a", seedFields()))
+	})
+	for _, row := range []struct{ address, want string }{
+		{"https://nova.example", "https://nova.example/v2.1/"},
+		{"https://cloud.example/compute/", "https://cloud.example/compute/v2.1/"},
+		{"https://nova.example/v2.1", "https://nova.example/v2.1/"},
+		{"https://nova.example/v2/8a1f", "https://nova.example/v2/8a1f/"},
+		{"https://nova.example/v2.1/8a1f/", "https://nova.example/v2.1/8a1f/"},
+	} {
+		t.Run(row.address+" (F-27)", func(t *testing.T) {
+			if got := serviceURL(computeService, row.address); got != row.want {
+				t.Errorf("got %s, want %s", got, row.want)
+			}
+		})
+	}
+}
+
+func TestANetworkThatIsNamedTwice(t *testing.T) {
+	b := newBench(t)
+	second := b.sim.AddNetwork(sim.Network{Name: "second", Project: sim.MetaKubeProject})
+	if _, err := b.sim.AddSubnet(sim.Subnet{Name: "second", Network: second, CIDR: "10.9.0.0/24"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("by name and by ID gets one port (F-27)", func(t *testing.T) {
+		_, s := b.active(newMachine(t, "a", seedFields().with("networks", []string{"second", second})))
+		if made, _ := b.sim.Server(s.ID); len(made.FixedIPs) != 2 {
+			t.Errorf("addresses %v, want one in each of the two networks", made.FixedIPs)
+		}
+	})
+}
+
+func TestAnImageThatListsLeaveOut(t *testing.T) {
+	b := newBench(t)
+	id := b.sim.AddImage(sim.Image{Name: "theirs", Community: true})
+	t.Run("is found by its ID (F-27)", func(t *testing.T) {
+		b.active(newMachine(t, "a", seedFields().with("image", id)))
+	})
+	t.Run("and not by its name, which anybody could give to an image of his own (F-27)", func(t *testing.T) {
+		if err := b.bringUp(newMachine(t, "b", seedFields().with("image", "theirs"))); fault.Of(err).Code != fault.CodeImageNotFound {
+			t.Errorf("got %v", err)
+		}
+	})
+}
