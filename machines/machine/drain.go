@@ -46,7 +46,7 @@ func (r *Reconciler) drainNode(ctx context.Context, p *pass) (bool, error) {
 	p.detail = "pods are asked to go"
 	switch {
 	case known:
-		p.detail = drainText(result)
+		p.detail, p.blocked = drainText(result), blockedText(result.Blocked)
 	case reasonOf(p.base, v1alpha1.ConditionDeleting) == reasonDraining:
 		p.detail = messageOf(p.base, v1alpha1.ConditionDeleting)
 	}
@@ -89,21 +89,43 @@ func (r *Reconciler) detachOver(p *pass) bool {
 	return !r.Clock.Now().Before(last.LastUpdated.Add(p.timeouts.volumes))
 }
 
-const blockedPrefix = "evictions are refused: "
+// The parts of the text of a drain.
+const (
+	blockedPrefix   = "evictions are refused: "
+	detachingPrefix = "volumes are being detached: "
+	detailSeparator = "; "
+)
 
 // drainText names what holds the drain up. It changes only when that changes, so that it is not written at each look.
 func drainText(result drain.Result) string {
 	var parts []string
 	switch {
 	case len(result.Blocked) > 0:
-		parts = append(parts, blockedPrefix+listed(result.Blocked))
+		parts = append(parts, blockedText(result.Blocked))
 	case result.Remaining > 0:
 		parts = append(parts, "pods are ending")
 	}
 	if len(result.Detaching) > 0 {
-		parts = append(parts, "volumes are being detached: "+strings.Join(result.Detaching[:min(len(result.Detaching), mostBlockedListed)], ", "))
+		parts = append(parts, detachingPrefix+strings.Join(result.Detaching[:min(len(result.Detaching), mostBlockedListed)], ", "))
 	}
-	return strings.Join(parts, "; ")
+	return strings.Join(parts, detailSeparator)
+}
+
+// blockedText names the pods whose eviction is refused, with the words of the refusal; empty when there are none.
+func blockedText(blocked []drain.Blocked) string {
+	if len(blocked) == 0 {
+		return ""
+	}
+	return blockedPrefix + listed(blocked)
+}
+
+// drainBlocked records one Event when evictions are refused for the first time, and again when other pods or other reasons
+// hold the drain up: not at each retry. It is called once the condition that has the same text has been written.
+func (r *Reconciler) drainBlocked(p *pass, before string) {
+	if p.blocked == "" || before == p.blocked || strings.HasPrefix(before, p.blocked+detailSeparator+detachingPrefix) {
+		return
+	}
+	r.warn(p.m, "DrainBlocked", fmt.Sprintf("node %s: %s", p.facts.node.Name, p.blocked))
 }
 
 func listed(blocked []drain.Blocked) string {

@@ -382,6 +382,20 @@ func TestWritesOfALife(t *testing.T) {
 			t.Errorf("%d writes; without change: %v", n, b.patches.idle)
 		}
 	})
+	t.Run("a drain that is blocked leaves one Event that names the pod, and another when the reason changes (F-46)", func(t *testing.T) {
+		got := b.events()
+		if strings.Count(got, "DrainBlocked") != 1 || !strings.Contains(got, "node m: evictions are refused: default/p: ") {
+			t.Errorf("after 100 retries: %s", got)
+		}
+		b.create(stubborn("q"))
+		for range 3 {
+			b.wait(time.Minute)
+			b.pass()
+		}
+		if got := b.events(); strings.Count(got, "DrainBlocked") != 1 || !strings.Contains(got, "default/q: ") {
+			t.Errorf("after another pod was refused: %s", got)
+		}
+	})
 	t.Run("and from there to its end few follow", func(t *testing.T) {
 		before := b.patches.count["*v1alpha1.Machine"]
 		b.annotate(v1alpha1.AnnotationDrainTimeout, "1s")

@@ -29,6 +29,8 @@ type pass struct {
 	failure *fault.Error
 	// detail is what people should know about the last step.
 	detail string
+	// blocked names the pods that a drain waits for because their eviction is refused; empty when there are none.
+	blocked string
 	// after is when to look again; 0: when something changes.
 	after time.Duration
 	// held is why the deletion is withheld, for people.

@@ -54,7 +54,9 @@ func (r *Reconciler) persist(ctx context.Context, p *pass) error {
 	if err := r.Control.GetClient().Patch(ctx, p.m, patch, fieldOwner); err != nil {
 		return fmt.Errorf("patching Machine %s: %w", p.m.Name, err)
 	}
+	drained := messageOf(p.base, v1alpha1.ConditionDeleting)
 	p.base = p.m.DeepCopy()
+	r.drainBlocked(p, drained)
 	if changedError && p.m.Status.ErrorReason != nil {
 		r.warn(p.m, *p.m.Status.ErrorReason, ptr.Deref(p.m.Status.ErrorMessage, ""))
 	}
@@ -164,7 +166,7 @@ func concludeWarnings(c conditions, p *pass) {
 	text := strings.Join(slices.Compact(warnings), "; ")
 	switch {
 	case text != "":
-		c.set(v1alpha1.ConditionWarnings, verdict{corev1.ConditionTrue, reasonWithoutEffect, text[:min(len(text), mostWarnings)]})
+		c.set(v1alpha1.ConditionWarnings, verdict{corev1.ConditionTrue, reasonWithoutEffect, fault.Cut(text, mostWarnings)})
 	case reasonOf(c.machine, v1alpha1.ConditionWarnings) != "" && p.facts.cloudErr == nil:
 		c.set(v1alpha1.ConditionWarnings, verdict{corev1.ConditionFalse, reasonSpecValid, ""})
 	}
