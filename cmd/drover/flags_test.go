@@ -1,0 +1,67 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+)
+
+// flagsPage is the page that names every flag; `make generate` writes it.
+const flagsPage = "../../docs/flags.md"
+
+var writePage = flag.Bool("write", false, "write the page of flags instead of comparing it")
+
+func TestTheFlagsPage(t *testing.T) {
+	want := renderFlags()
+	if *writePage {
+		must(t, os.WriteFile(flagsPage, []byte(want), 0o644))
+	}
+	t.Run("every flag stands in docs/flags.md, with its default and what it does (F-46)", func(t *testing.T) {
+		got, err := os.ReadFile(flagsPage)
+		must(t, err)
+		if diff := cmp.Diff(want, string(got)); diff != "" {
+			t.Errorf("run make generate (-flags +page):\n%s", diff)
+		}
+	})
+	t.Run("the page about the autoscaler tells the default of --grpc-address as it is (F-46)", func(t *testing.T) {
+		page, err := os.ReadFile("../../docs/cluster-autoscaler.md")
+		must(t, err)
+		row := "| `--grpc-address` | `host:port`, or `unix:///path`. Default `" + defaults().grpcAddress + "`"
+		if !strings.Contains(string(page), row) {
+			t.Errorf("it does not hold %q", row)
+		}
+	})
+	t.Run("grpcurl is called as its release 1.9 takes it: the socket as an address, without -unix (F-46)", func(t *testing.T) {
+		page, err := os.ReadFile("../../docs/cluster-autoscaler.md")
+		must(t, err)
+		if !strings.Contains(string(page), "grpcurl -plaintext unix:///") || strings.Contains(string(page), "-unix ") {
+			t.Error("the call of grpcurl is another one")
+		}
+	})
+}
+
+// renderFlags returns the page of flags.
+func renderFlags() string {
+	var page strings.Builder
+	page.WriteString("# Flags of drover\n\nWritten by `make generate` from the flags themselves; `drover --help` shows the same. A list takes commas, or the flag several\n" +
+		"times. A duration is a number with a unit, such as `90s`, `10m` or `2h`.\n\n| flag | value | default | meaning |\n|---|---|---|---|\n")
+	command().Flags().VisitAll(func(f *pflag.Flag) {
+		kind, usage := pflag.UnquoteUsage(f)
+		if kind == "" {
+			kind = f.Value.Type()
+		}
+		value := f.DefValue
+		if value == "" || value == "[]" {
+			value = "–"
+		} else {
+			value = "`" + value + "`"
+		}
+		fmt.Fprintf(&page, "| `--%s` | %s | %s | %s |\n", f.Name, kind, value, strings.NewReplacer("|", "\\|", "<", "&lt;").Replace(usage))
+	})
+	return page.String()
+}
