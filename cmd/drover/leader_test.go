@@ -34,6 +34,10 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	if os.Getenv(asLogger) != "" {
+		logEverything()
+		return
+	}
 	os.Exit(m.Run())
 }
 

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -12,10 +13,15 @@ import (
 
 func main() {
 	if err := command().Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, "drover:", err)
+		if !errors.Is(err, errLogged) {
+			fmt.Fprintln(os.Stderr, "drover:", err)
+		}
 		os.Exit(1)
 	}
 }
+
+// errLogged ends the process after an error that stands in the log already.
+var errLogged = errors.New("see the log")
 
 func command() *cobra.Command {
 	o := defaults()
@@ -34,7 +40,11 @@ func command() *cobra.Command {
 				return err
 			}
 			setLoggers(o.verbosity)
-			return run(ctrl.SetupSignalHandler(), o, credentials)
+			if err := run(ctrl.SetupSignalHandler(), o, credentials); err != nil {
+				ctrl.Log.Error(err, "Stopped by an error")
+				return errLogged
+			}
+			return nil
 		},
 	}
 	o.addFlags(c.Flags())

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +17,9 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
+// droverAccount is the user that drover is in a cluster with the shipped manifests.
+const droverAccount = "system:serviceaccount:drover:drover"
+
 // TestMessagesUnderDroversOwnRoles runs drover under the roles of deploy/rbac.
 func TestMessagesUnderDroversOwnRoles(t *testing.T) {
 	t.Parallel()
@@ -25,29 +27,35 @@ func TestMessagesUnderDroversOwnRoles(t *testing.T) {
 	must(t, deploy.Apply(t.Context(), p.client))
 	const team = "team"
 	must(t, p.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}))
-	cmd := p.replicaAs("system:serviceaccount:drover:drover", []string{"system:authenticated"})
+	cmd := p.replicaAs(droverAccount, []string{"system:authenticated"})
 
 	t.Run("a Secret that drover may not read: the Machine says which, why, and the command that mends it (F-44)", func(t *testing.T) {
-		p.forbiddenSecret(t, team)
+		p.in(t).forbiddenSecret(t, team)
 	})
 	t.Run("a message longer than an Event holds stands whole in the status, and cut in the Event (F-45)", func(t *testing.T) {
-		p.longMessage(t)
+		p.in(t).longMessage(t)
 	})
-	t.Run("every line of the log is JSON, also those of client-go (F-46)", func(t *testing.T) {
+	t.Run("every line of the log is JSON (F-46)", func(t *testing.T) {
 		must(t, cmd.Process.Signal(syscall.SIGTERM))
 		_ = cmd.Wait()
-		lines := strings.Split(strings.TrimSpace(cmd.Stdout.(*strings.Builder).String()), "\n")
-		leader := false
-		for _, line := range lines {
-			if !json.Valid([]byte(line)) {
-				t.Errorf("not JSON: %s", line)
-			}
-			leader = leader || strings.Contains(line, "acquired lease")
-		}
-		if !leader {
-			t.Errorf("client-go's line about the lease is missing:\n%s", strings.Join(lines, "\n"))
+		jsonLines(t, cmd.Stdout.(*strings.Builder).String())
+	})
+	t.Run("and so is the error that ends the process (F-46)", func(t *testing.T) {
+		cmd := p.replica("ends", "--leader-elect=false", "--grpc-address=unix:///nowhere/grpc")
+		_ = cmd.Wait()
+		log := cmd.Stdout.(*strings.Builder).String()
+		jsonLines(t, log)
+		if !strings.Contains(log, "/nowhere/grpc") || cmd.ProcessState.ExitCode() != 1 {
+			t.Errorf("exit code %d, log:\n%s", cmd.ProcessState.ExitCode(), log)
 		}
 	})
+}
+
+// in returns the same cluster and cloud for a subtest.
+func (p *pair) in(t *testing.T) *pair {
+	of := *p
+	of.T = t
+	return &of
 }
 
 func (p *pair) forbiddenSecret(t *testing.T, team string) {

@@ -22,7 +22,7 @@ type Image struct {
 	Project string
 	// Community: everybody sees it who asks for its ID; lists leave it out unless they are asked for that visibility.
 	Community bool
-	Tags    []string
+	Tags      []string
 	// Properties are shown among the other attributes, as Glance does: os_distro, architecture …
 	Properties map[string]string
 	created    time.Time
