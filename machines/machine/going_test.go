@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -382,20 +383,6 @@ func TestWritesOfALife(t *testing.T) {
 			t.Errorf("%d writes; without change: %v", n, b.patches.idle)
 		}
 	})
-	t.Run("a drain that is blocked leaves one Event that names the pod, and another when the reason changes (F-46)", func(t *testing.T) {
-		got := b.events()
-		if strings.Count(got, "DrainBlocked") != 1 || !strings.Contains(got, "node m: evictions are refused: default/p: ") {
-			t.Errorf("after 100 retries: %s", got)
-		}
-		b.create(stubborn("q"))
-		for range 3 {
-			b.wait(time.Minute)
-			b.pass()
-		}
-		if got := b.events(); strings.Count(got, "DrainBlocked") != 1 || !strings.Contains(got, "default/q: ") {
-			t.Errorf("after another pod was refused: %s", got)
-		}
-	})
 	t.Run("and from there to its end few follow", func(t *testing.T) {
 		before := b.patches.count["*v1alpha1.Machine"]
 		b.annotate(v1alpha1.AnnotationDrainTimeout, "1s")
@@ -403,6 +390,52 @@ func TestWritesOfALife(t *testing.T) {
 		b.pass()
 		if n := b.patches.count["*v1alpha1.Machine"] - before; b.read().Name != "" || n > 2 || len(b.patches.idle) > 0 {
 			t.Errorf("%d writes; without change: %v", n, b.patches.idle)
+		}
+	})
+}
+
+// refusedByBudget returns the API server's answer to an eviction that a disruption budget forbids, with the budget's words as
+// its cause; nil without any.
+func refusedByBudget(words string) error {
+	if words == "" {
+		return nil
+	}
+	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: words})
+	return err
+}
+
+func TestABlockedDrainLeavesEvents(t *testing.T) {
+	b := joined(t, nil)
+	b.create(stubborn("p"))
+	b.create(stubborn("q"))
+	guarded := map[string]string{"p": "The disruption budget guard needs 1 healthy pods and has 1 currently"}
+	b.evicting = func(pod string) error { return refusedByBudget(guarded[pod]) }
+	b.end()
+	looks := func(n int) string {
+		for range n {
+			b.wait(time.Minute)
+			b.pass()
+		}
+		return b.events()
+	}
+	t.Run("one when it is first blocked, with node, pod and budget, and none per retry (F-46)", func(t *testing.T) {
+		got := looks(20)
+		if strings.Count(got, "DrainBlocked") != 1 || !strings.Contains(got, "node m: evictions are refused: ns/p: The disruption budget guard") {
+			t.Errorf("got %q", got)
+		}
+	})
+	t.Run("none from a fresh process while nothing changes (F-46)", func(t *testing.T) {
+		b.restart()
+		if got := looks(5); strings.Contains(got, "DrainBlocked") {
+			t.Errorf("got %q", got)
+		}
+	})
+	t.Run("another when another pod is refused (F-46)", func(t *testing.T) {
+		b.create(stubborn("r"))
+		guarded["r"] = "The disruption budget other needs 1 healthy pods and has 1 currently"
+		if got := looks(20); strings.Count(got, "DrainBlocked") != 1 || !strings.Contains(got, "ns/r: The disruption budget other") {
+			t.Errorf("got %q", got)
 		}
 	})
 }

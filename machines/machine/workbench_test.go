@@ -65,13 +65,15 @@ type bench struct {
 	kinds machine.Kinds
 	// undeletable is what the API server answers to every deletion.
 	undeletable error
-	// evicting, unless nil, answers the evictions.
+	// evicting, unless nil, returns the API server's refusal of an eviction; an eviction without one goes to the store.
 	evicting func(pod string) error
 }
 
 func (b *bench) createSubResource(ctx context.Context, c client.Client, name string, o, sub client.Object, opts ...client.SubResourceCreateOption) error {
 	if b.evicting != nil && name == "eviction" {
-		return b.evicting(o.GetName())
+		if err := b.evicting(o.GetName()); err != nil {
+			return err
+		}
 	}
 	return c.SubResource(name).Create(ctx, o, sub, opts...)
 }
