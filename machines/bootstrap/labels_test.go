@@ -59,6 +59,12 @@ func TestKubeletSettings(t *testing.T) {
 			t.Errorf("settings %+v, error %v", s, err)
 		}
 	})
+	t.Run("an empty annotation means the default (F-40)", func(t *testing.T) {
+		s, err := ParseKubeletSettings(map[string]string{annotationKubeletConfig + "EvictionHard": "", annotationKubeletConfig + "MaxPods": ""})
+		if diff := cmp.Diff(DefaultKubeletSettings(), s); err != nil || diff != "" {
+			t.Errorf("error %v, settings:\n%s", err, diff)
+		}
+	})
 	for name, value := range map[string]string{"KubeReserved": "cpu", "SystemReserved": "cpu=lots", "MaxPods": "many", "ContainerLogMaxFiles": "-1", "ImageMinimumGCAge": "5"} {
 		t.Run("a bad "+name+" is an error that names it", func(t *testing.T) {
 			if _, err := ParseKubeletSettings(map[string]string{annotationKubeletConfig + name: value}); err == nil {

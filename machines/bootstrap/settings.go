@@ -112,8 +112,12 @@ func boolean(value string) (bool, error) {
 	return on, nil
 }
 
-// set reads one setting. Unknown names are left alone: a newer writer may know them.
+// set reads one setting. Unknown names are left alone: a newer writer may know them. An empty value means the default:
+// KubeOne writes EvictionHard so.
 func (s *KubeletSettings) set(name, value string) (err error) {
+	if value == "" {
+		return nil
+	}
 	switch name {
 	case "KubeReserved":
 		s.KubeReserved, err = quantities(value)

@@ -180,6 +180,28 @@ func TestSetupOfAnImageThatHoldsEverythingDownloadsNothing(t *testing.T) {
 	}
 }
 
+func TestSetupFindsTheServersOwnUUID(t *testing.T) {
+	const other = "11111111-2222-4333-8444-555555555555"
+	for name, document := range map[string]string{
+		"a tag named uuid comes after it (F-40)":  `{"uuid": "` + hostID + `", "launch_index": 0, "meta": {"uuid": "` + other + `"}, "keys": [{"uuid": "` + other + `"}]}`,
+		"a tag named uuid comes before it (F-40)": `{"meta": {"uuid": "` + other + `"}, "name": "uuid", "launch_index": 0, "uuid":"` + hostID + `"}`,
+		"a tag looks like JSON (F-40)":            `{"meta": {"a": "}, \"uuid\": \"` + other + `\", {\\"}, "hostname": "x", "uuid": "` + hostID + `", "z": "{"}`,
+		"the document has several lines (F-40)":   "{\n  \"uuid\": \"" + hostID + "\",\n  \"meta\": {\n    \"uuid\": \"" + other + "\"\n  }\n}\n",
+	} {
+		t.Run("when "+name, func(t *testing.T) {
+			h := newHost(t, input("ubuntu", "{}"))
+			h.whole()
+			h.write("web/meta_data.json", document)
+			if _, err := h.setup(); err != nil {
+				t.Fatal(err)
+			}
+			if got := h.content("/run/drover/provider-id.env"); got != providerEnv {
+				t.Errorf("provider ID: %q", got)
+			}
+		})
+	}
+}
+
 func TestSetupOfABareImage(t *testing.T) {
 	h := newHost(t, input("ubuntu", "{}"))
 	h.publishAll()

@@ -76,7 +76,13 @@ reread() { # what of the system's own services has been given new settings
   fi
 }
 
-uuid_in() { sed -nE 's/.*"uuid": *"([0-9a-f-]{36})".*/\1/p'; }
+uuid_in() { # the server's own uuid, of the outermost object: a tag in meta, which the user writes, may have that name too
+  sed 's/\\.//g' | { grep -oE '"[^"]*"|[][{}:]' || true; } | awk '
+    $0 == "{" || $0 == "[" { depth++ }
+    $0 == "}" || $0 == "]" { depth-- }
+    depth == 1 && key == "\"uuid\"" && before == ":" { print substr($0, 2, length($0) - 2) }
+    { key = before; before = $0 }' | sed -nE '/^[0-9a-f-]{36}$/p'
+}
 
 server_id() { # the server's identity: from the metadata service, the config drive, or an earlier boot
   local uuid='' drive=/run/drover/config-drive
