@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -35,10 +36,53 @@ func (in *Input) flatcarSpec() (flatcarSpec, error) {
 	return s, err
 }
 
-// osSpec reads the operating system's own part of the provider config strictly, without regard to case.
+// osFields are the keys of operatingSystemSpec that each operating system has in machine-controller and
+// operating-system-manager, of today and of earlier releases. KubeOne and machine-controller's examples write keys of
+// several systems at once.
+var osFields = map[string][]string{
+	"ubuntu":     {"distUpgradeOnBoot"},
+	"flatcar":    {"disableAutoUpdate", "disableLocksmithD", "disableUpdateEngine", "provisioningUtility"},
+	"coreos":     {"disableAutoUpdate", "disableLocksmithD", "disableUpdateEngine"},
+	"amzn2":      {"distUpgradeOnBoot"},
+	"centos":     {"distUpgradeOnBoot"},
+	"rockylinux": {"distUpgradeOnBoot"},
+	"sles":       {"distUpgradeOnBoot"},
+	"rhel": {
+		"distUpgradeOnBoot", "rhelSubscriptionManagerUser", "rhelSubscriptionManagerPassword", "rhsmOfflineToken",
+		"attachSubscription", "rhelUseSatelliteServer", "rhelSatelliteServer", "rhelOrganizationName", "rhelActivationKey",
+	},
+}
+
+// foreignFields returns the keys that operating systems other than the named one have.
+func foreignFields(system string) []string {
+	all := slices.Concat(slices.Collect(maps.Values(osFields))...)
+	all = slices.DeleteFunc(all, func(field string) bool { return slices.Contains(osFields[system], field) })
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Warnings returns one sentence for each key of operatingSystemSpec that belongs to other operating systems only, sorted.
+// Such keys are accepted and have no effect.
+func Warnings(config *v1alpha1.ProviderConfig) []string {
+	var all map[string]json.RawMessage
+	if config == nil || osFields[config.OperatingSystem] == nil || json.Unmarshal(config.OperatingSystemSpec.Raw, &all) != nil {
+		return nil
+	}
+	foreign := foreignFields(config.OperatingSystem)
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if v1alpha1.Spelling(key, foreign) != "" && string(all[key]) != "null" {
+			out = append(out, fmt.Sprintf("operatingSystemSpec.%s: has no effect on %s; it may be removed", key, config.OperatingSystem))
+		}
+	}
+	return out
+}
+
+// osSpec reads the operating system's own part of the provider config strictly, without regard to case. Keys that only
+// other operating systems have are left out.
 func (in *Input) osSpec(into map[string]any) error {
 	known := slices.Sorted(maps.Keys(into))
-	fields, err := v1alpha1.Fields("operatingSystemSpec", in.Provider.OperatingSystemSpec.Raw, known, nil)
+	fields, err := v1alpha1.Fields("operatingSystemSpec", in.Provider.OperatingSystemSpec.Raw, known, foreignFields(in.Provider.OperatingSystem))
 	if err != nil {
 		return problem("%v", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 )
@@ -160,7 +161,7 @@ func recordProvider(s *v1alpha1.MachineStatus, now providerStatus) {
 func concludeWarnings(c conditions, p *pass) {
 	warnings := slices.Clone(p.wrong)
 	if p.instance != nil {
-		warnings = append(warnings, p.instance.Warnings()...)
+		warnings = slices.Concat(warnings, p.instance.Warnings(), bootstrap.Warnings(p.instance.Config()))
 	}
 	slices.Sort(warnings)
 	text := strings.Join(slices.Compact(warnings), "; ")

@@ -46,9 +46,9 @@ func Fields(path string, raw []byte, known, ignored []string) (map[string]json.R
 	sort.Strings(keys)
 	fields := make(map[string]json.RawMessage, len(all))
 	for _, key := range keys {
-		name := spelling(key, known)
+		name := Spelling(key, known)
 		switch {
-		case name == "" && spelling(key, ignored) != "":
+		case name == "" && Spelling(key, ignored) != "":
 		case name == "":
 			return nil, &UnknownFieldError{Path: path, Key: key, Nearest: nearest(key, known)}
 		case fields[name] != nil:
@@ -60,8 +60,8 @@ func Fields(path string, raw []byte, known, ignored []string) (map[string]json.R
 	return fields, nil
 }
 
-// spelling gives the known form of a key; empty when it is not known.
-func spelling(key string, known []string) string {
+// Spelling returns the known form of a key, which is found without regard to case; empty when it is not known.
+func Spelling(key string, known []string) string {
 	i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, key) })
 	if i < 0 {
 		return ""
