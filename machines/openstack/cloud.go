@@ -228,6 +228,26 @@ func (c *Cloud) httpClient(creds *Credentials) (http.Client, error) {
 	return http.Client{Transport: &transport{next: next, limits: c.limits, metrics: c.metrics, clock: c.options.Clock}}, nil
 }
 
+// knowing returns a connection to the project in which the Machine's server is known by its own mark; nil when there is
+// none.
+func (c *Cloud) knowing(machine types.UID, serverID string) *connection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.connections {
+		p := conn.attached()
+		if p == nil {
+			continue
+		}
+		p.mu.Lock()
+		known := p.inventory.marked(machine, serverID)
+		p.mu.Unlock()
+		if known {
+			return conn
+		}
+	}
+	return nil
+}
+
 // register remembers who asked, so that changes find their Machine, and has the connection attached.
 func (c *Cloud) register(m *v1alpha1.Machine, conn *connection) {
 	now := c.options.Clock.Now()

@@ -119,15 +119,17 @@ func (c *Credentials) fields() map[string]json.RawMessage {
 	return fields
 }
 
-// readCredentials takes the credentials out of the layers, field by field, under three rules. The way of signing in is
-// the one that the highest layer with any asks for. Project ID and name count as one field. And a secret goes to its
-// own layer's endpoint only: when a higher layer names another endpoint, that is an Auth error (MC-12).
+// readCredentials takes the credentials out of the layers, field by field, under four rules. The way of signing in is
+// the one that the highest layer with any asks for. Project ID and name count as one field. A secret goes to its own
+// layer's endpoint only: when a higher layer names another endpoint, that is an Auth error (MC-12). And a reference to a
+// key or object that does not exist counts as empty, without a lower layer taking its place, as long as one way of
+// signing in is complete.
 //
 // The text says where the secret was taken from, for whoever has to correct it.
 func readCredentials(ctx context.Context, ls layers, configured *Credentials) (*Credentials, string, error) {
 	r := credentialReader{layers: ls, ctx: ctx, c: &Credentials{CACert: configured.CACert, Interface: configured.Interface}}
 	endpoint := r.text("identityEndpoint")
-	r.c.IdentityEndpoint = endpoint.text
+	r.c.IdentityEndpoint = strings.TrimSpace(endpoint.text)
 	r.c.Region = r.text("region").text
 	r.signIn()
 	r.project()
@@ -137,6 +139,7 @@ func readCredentials(ctx context.Context, ls layers, configured *Credentials) (*
 	if err := r.complete(); err != nil {
 		return nil, "", err
 	}
+	r.noteAbsent()
 	if last := len(ls.list) - 1; r.user.from == last {
 		r.c.UserDomainName, r.c.UserDomainID = configured.UserDomainName, configured.UserDomainID
 		r.c.DomainID = configured.DomainID
@@ -155,43 +158,58 @@ type credentialReader struct {
 	user        found
 	secret      found
 	projectFrom int
-	err         error
+	// absent are the fields that count as empty because they cannot be read, in the order of reading.
+	absent []absentField
+	err    error
 }
 
+// text returns the value of the highest layer that has the field. A layer in which it is absent ends the search.
 func (r *credentialReader) text(names ...string) found {
-	if r.err != nil {
-		return found{from: -1}
+	none := found{from: -1, field: names[0]}
+	for i := 0; i < len(r.list) && r.err == nil; i++ {
+		before := len(r.absent)
+		got := r.textOf(i, names)
+		if got.given() || len(r.absent) > before {
+			return got
+		}
 	}
-	got, err := r.layers.text(r.ctx, names...)
+	return none
+}
+
+// textOf reads one layer. A name that cannot be read leaves the field to its aliases.
+func (r *credentialReader) textOf(i int, names []string) found {
+	readable := make([]string, 0, len(names))
+	for _, name := range names {
+		_, err := r.textIn(r.ctx, i, []string{name})
+		cause, tolerable := r.tolerable(err)
+		switch {
+		case err == nil:
+			readable = append(readable, name)
+		case tolerable:
+			r.absent = append(r.absent, absentField{layer: i, field: name, cause: cause})
+		default:
+			r.err = err
+			return found{from: -1, field: name}
+		}
+	}
+	if len(readable) == 0 {
+		return found{from: -1, field: names[0]}
+	}
+	got, err := r.textIn(r.ctx, i, readable)
 	r.err = err
 	return got
 }
 
-// signIn chooses the method and reads its fields.
+// signIn chooses the way of signing in and takes its fields.
 func (r *credentialReader) signIn() {
-	appID, appName := r.text("applicationCredentialID"), r.text("applicationCredentialName")
-	user, token := r.text("username"), r.text("tokenId")
-	secret := found{from: -1}
-	switch highest(appID, appName, user, token) {
-	case 0, 1:
-		secret = r.text("applicationCredentialSecret")
-		r.c.ApplicationCredentialID, r.c.ApplicationCredentialSecret = appID.text, secret.text
-		if appID.given() && (!appName.given() || appID.from <= appName.from) {
-			r.user = appID
-			break
-		}
-		r.c.ApplicationCredentialID, r.c.ApplicationCredentialName = "", appName.text
-		r.c.Username, r.c.DomainName, r.user = user.text, r.text("domainName").text, user
-	case 2:
-		secret = r.text("password")
-		r.c.Username, r.c.Password, r.c.DomainName, r.user = user.text, secret.text, r.text("domainName").text, user
-	case 3:
-		secret = token
-		r.c.Token, r.user = token.text, token
+	w, ok := r.way()
+	if !ok || r.err != nil {
+		return
 	}
-	r.secret = secret
-	if secret.given() && r.err == nil {
-		r.err = r.sendable(secret)
+	w.use(r.c)
+	r.user, r.secret = w.user, w.secret
+	if r.secret.given() && r.c.IdentityEndpoint != "" {
+		r.err = r.sendable(r.secret)
 	}
 }
 
@@ -244,6 +262,9 @@ func (r *credentialReader) project() {
 // complete names what is missing.
 func (r *credentialReader) complete() error {
 	missing := func(field, what string) error {
+		if absent := r.absences(); absent != "" {
+			return fault.New(fault.Auth, fault.CodeCredentialsMissing, "%s: no way of signing in is complete: %s", r.list[0].source, absent)
+		}
 		return fault.New(fault.Auth, fault.CodeCredentialsMissing, "%s.%s: %s", r.list[0].source, field, what)
 	}
 	c := r.c
@@ -256,7 +277,7 @@ func (r *credentialReader) complete() error {
 		return missing("applicationCredentialSecret", "is missing; it belongs to the application credential")
 	case c.method() == byPassword && c.Password == "":
 		return missing("password", "is missing; it belongs to the username")
-	case c.method() == byPassword && c.ProjectID == "" && c.ProjectName == "":
+	case c.method() == byPassword && !c.hasProject():
 		return missing("projectName", "is missing; name the project that servers are made in")
 	}
 	return nil
@@ -266,7 +287,7 @@ func (r *credentialReader) complete() error {
 func sameEndpoint(a, b string) bool { return normalEndpoint(a) == normalEndpoint(b) }
 
 func normalEndpoint(endpoint string) string {
-	trimmed := strings.TrimSuffix(strings.TrimRight(endpoint, "/"), "/v3")
+	trimmed := strings.TrimSuffix(strings.TrimRight(strings.TrimSpace(endpoint), "/"), "/v3")
 	u, err := url.Parse(trimmed)
 	if err != nil {
 		return trimmed

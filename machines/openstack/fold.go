@@ -216,6 +216,16 @@ func (inv *inventory) bury(id string, machine types.UID, now time.Time) {
 	k.gone, k.goneAt, k.fluxSince, k.missing, k.own = true, now, time.Time{}, false, inv.endWanted(k)
 }
 
+// marked reports whether a server with the Machine's own mark is known, or was: that of the given ID, or any when it is
+// empty.
+func (inv *inventory) marked(machine types.UID, id string) bool {
+	if id == "" {
+		return len(inv.byMachine[machine]) > 0
+	}
+	k := inv.servers[id]
+	return k != nil && k.machine() == machine
+}
+
 func (inv *inventory) drop(id string) {
 	if k, ok := inv.servers[id]; ok {
 		inv.unindex(k)

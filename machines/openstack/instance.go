@@ -34,6 +34,9 @@ type instance struct {
 	origin string
 	// group is whose share of the requests the Machine takes.
 	group string
+	// unreadable is set when a document of the provider spec is no object, so that the credentials may be those of another
+	// project. Then only a server with the Machine's own mark counts, and nothing is concluded from an absence.
+	unreadable *fault.Error
 }
 
 // Instance reads the Machine's provider spec. A Machine that has a server, or is going, is read leniently: what is wrong
@@ -46,27 +49,44 @@ func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instan
 	}
 	i.recall(m)
 	s := c.sources(m.Namespace, i.serverID != "" || !m.DeletionTimestamp.IsZero())
+	s.named = i.serverID != ""
 	if err := s.read(ctx, name, &m.Spec, m.Labels); err != nil {
 		return nil, err
 	}
-	i.config, i.warnings = s.config, s.warnings()
-	ls := layers{list: s.layers, get: s.dereference}
+	i.config, i.unreadable = s.config, s.unreadable
+	ls := layers{list: s.layers, get: s.dereference, lenient: s.lenient, note: s.note}
 	if i.spec, i.invalid = readSpec(ctx, ls); i.invalid != nil && !s.lenient {
 		return nil, i.invalid
 	}
-	creds, origin, err := readCredentials(ctx, ls, &c.options.Configured)
-	if err != nil {
+	if err := i.connect(ctx, ls); err != nil {
 		return nil, err
 	}
-	i.origin = s.of(name, origin)
-	if i.connection, err = c.connect(creds); err != nil {
-		return nil, err
-	}
+	i.origin, i.warnings = s.of(name, i.origin), s.warnings()
 	if i.spec != nil && i.spec.ServerGroup == "" && c.options.SharedServerGroup {
 		i.spec.ServerGroup = sharedGroup
 	}
 	c.register(m, i.connection)
 	return i, nil
+}
+
+// connect signs in with the credentials of the layers. A Machine whose provider spec cannot be read takes the connection
+// to the project that its server is known in.
+func (i *instance) connect(ctx context.Context, ls layers) error {
+	if i.unreadable != nil {
+		if i.connection = i.cloud.knowing(i.subject.uid, i.serverID); i.connection != nil {
+			return nil
+		}
+	}
+	creds, origin, err := readCredentials(ctx, ls, &i.cloud.options.Configured)
+	if err != nil && i.unreadable != nil {
+		return i.unreadable
+	}
+	if err != nil {
+		return err
+	}
+	i.origin = origin
+	i.connection, err = i.cloud.connect(creds)
+	return err
 }
 
 // recall takes from the Machine what it remembers of its resources.
@@ -113,10 +133,13 @@ func (i *instance) project() (*project, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.syncedLocked() {
-		return p, nil
+	switch {
+	case !p.syncedLocked():
+		return nil, p.failure
+	case i.unreadable != nil && !p.inventory.marked(i.subject.uid, i.serverID):
+		return nil, i.unreadable
 	}
-	return nil, p.failure
+	return p, nil
 }
 
 // ready is project for those who must have it.

@@ -31,6 +31,11 @@ func (l layer) where(field string) string {
 type layers struct {
 	list []layer
 	get  dereference
+	// lenient takes the first of several aliases that disagree, and leaves out credentials that cannot be read: for
+	// Machines that have, or had, a server.
+	lenient bool
+	// note records what is accepted without effect, for the Warnings condition; may be nil.
+	note func(text string)
 }
 
 // found is a text and where it came from.
@@ -86,7 +91,12 @@ func (ls layers) textIn(ctx context.Context, i int, names []string) (found, erro
 		case text == "":
 		case !got.given():
 			got = found{text: text, from: i, field: name}
-		case got.text != text:
+		case got.text == text:
+		case ls.lenient:
+			if ls.note != nil {
+				ls.note(l.where(name) + ": counts as empty, because it differs from " + got.field)
+			}
+		default:
 			return got, l.invalid(name, "%q conflicts with %s %q; they mean the same, keep one", text, got.field, got.text)
 		}
 	}

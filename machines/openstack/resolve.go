@@ -59,6 +59,11 @@ func (c *catalog) resolveZone(ctx context.Context, s *Spec, _ *plan) error {
 
 // resolveNetworks plans one port for each network, also for one that the spec names twice, by name and by ID.
 func (c *catalog) resolveNetworks(ctx context.Context, s *Spec, p *plan) error {
+	if len(s.Networks) == 0 && s.Subnet == "" {
+		n, err := c.onlyNetwork(ctx)
+		p.networks = []plannedNetwork{{network: n.ID}}
+		return err
+	}
 	for _, name := range s.Networks {
 		n, err := c.network(ctx, name)
 		if err != nil {

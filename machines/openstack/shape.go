@@ -16,7 +16,7 @@ func (c *Cloud) Shape(ctx context.Context, namespace string, t *v1alpha1.Machine
 	if err := s.read(ctx, name, &t.Spec, t.Metadata.Labels); err != nil {
 		return cloud.Shape{}, err
 	}
-	ls := layers{list: s.layers, get: s.dereference}
+	ls := layers{list: s.layers, get: s.dereference, note: s.note}
 	spec, err := readSpec(ctx, ls)
 	if err != nil {
 		return cloud.Shape{}, err

@@ -3,7 +3,6 @@ package openstack
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,8 +29,13 @@ type sources struct {
 	allowed   []string
 	// account is drover's ServiceAccount (Options.ServiceAccount).
 	account string
-	// lenient leaves unknown keys out instead of refusing: for Machines that have, or had, a server.
+	// lenient leaves out what cannot be read instead of refusing it: for Machines that have, or had, a server.
 	lenient bool
+	// named: the Machine has the ID of an OpenStack server, so its cloudProvider does not matter any more.
+	named bool
+	// unreadable is the first document that is no object although reading is lenient; nil: there is none. What it said
+	// about the cloud and the credentials is not known.
+	unreadable *fault.Error
 	// configured are the credentials of the configured cloud.
 	configured *Credentials
 
@@ -63,6 +67,9 @@ func (s *sources) warnings() []string {
 	return slices.Compact(s.noted)
 }
 
+// note records what is accepted without effect.
+func (s *sources) note(text string) { s.noted = append(s.noted, text) }
+
 // noteIgnored notes the keys of a document that are known and have no effect.
 func (s *sources) noteIgnored(path string, raw []byte) {
 	var all map[string]json.RawMessage
@@ -70,8 +77,8 @@ func (s *sources) noteIgnored(path string, raw []byte) {
 		return
 	}
 	for key := range all {
-		if slices.ContainsFunc(ignoredFields, func(f string) bool { return strings.EqualFold(f, key) }) {
-			s.noted = append(s.noted, path+"."+key+": has no effect; it may be removed")
+		if why := withoutEffect[v1alpha1.Spelling(key, ignoredFields)]; why != "" {
+			s.note(fmt.Sprintf("%s.%s: has no effect (%s); it may be removed", path, key, why))
 		}
 	}
 }
@@ -81,6 +88,10 @@ func (s *sources) noteIgnored(path string, raw []byte) {
 func (s *sources) read(ctx context.Context, name string, m *v1alpha1.MachineSpec, labels map[string]string) error {
 	s.config = &v1alpha1.ProviderConfig{}
 	spec, err := m.Provider()
+	if err != nil && s.lenient {
+		s.note(fmt.Sprintf("%s: spec: %v", name, err))
+		spec, err = m.ProviderSpec, nil
+	}
 	if err != nil {
 		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: spec: %v", name, err)
 	}
@@ -96,9 +107,6 @@ func (s *sources) read(ctx context.Context, name string, m *v1alpha1.MachineSpec
 		return err
 	}
 	s.layers = append(s.layers, layer{source: configuredCloud, fields: s.configured.fields()})
-	if p := s.config.CloudProvider; p != "" && p != "openstack" {
-		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: spec.providerSpec.value.cloudProvider: %q is not supported; the provider is openstack", name, p)
-	}
 	return nil
 }
 
@@ -108,47 +116,28 @@ func (s *sources) document(path string, value *runtime.RawExtension) error {
 	if value != nil {
 		raw = value.Raw
 	}
-	config, err := v1alpha1.ParseProviderConfig(path, s.known(path, raw, nil))
+	if err := s.checkProvider(path, raw); err != nil {
+		return err
+	}
+	config, err := v1alpha1.ParseProviderConfig(path, s.readable(path, raw, func(raw []byte) error {
+		_, err := v1alpha1.ParseProviderConfig(path, raw)
+		return err
+	}))
 	if err != nil {
 		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%v", err)
 	}
 	inner := path + ".cloudProviderSpec"
 	s.noteIgnored(inner, config.CloudProviderSpec.Raw)
-	l, err := readLayer(inner, s.known(inner, config.CloudProviderSpec.Raw, append(slices.Clone(specFields), ignoredFields...)))
+	l, err := readLayer(inner, s.readable(inner, config.CloudProviderSpec.Raw, func(raw []byte) error {
+		_, err := readLayer(inner, raw)
+		return err
+	}))
 	if err != nil {
 		return err
 	}
 	s.layers = append(s.layers, l)
 	fill(s.config, config)
 	return nil
-}
-
-// known removes unknown keys from a document when reading is lenient. Without a list, those of the envelope.
-func (s *sources) known(path string, raw []byte, fields []string) []byte {
-	for s.lenient {
-		var err error
-		if fields == nil {
-			_, err = v1alpha1.ParseProviderConfig(path, raw)
-		} else {
-			_, err = v1alpha1.Fields(path, raw, fields, nil)
-		}
-		var unknown *v1alpha1.UnknownFieldError
-		if !errors.As(err, &unknown) {
-			break
-		}
-		var all map[string]json.RawMessage
-		if json.Unmarshal(raw, &all) != nil {
-			break
-		}
-		delete(all, unknown.Key)
-		s.noted = append(s.noted, unknown.Error())
-		less, err := json.Marshal(all)
-		if err != nil {
-			break
-		}
-		raw = less
-	}
-	return raw
 }
 
 // fill sets what the higher config leaves empty.
@@ -286,7 +275,9 @@ func (s *sources) get(ctx context.Context, field string, key types.NamespacedNam
 		if what == string(secretKind) {
 			class, code = fault.Auth, fault.CodeCredentialsMissing
 		}
-		return fault.New(class, code, "%s: %s %s does not exist; create it", field, what, key)
+		missing := fault.New(class, code, "%s: %s %s does not exist; create it", field, what, key)
+		missing.Err = err
+		return missing
 	case apierrors.IsForbidden(err) && isReference:
 		return fault.New(fault.Auth, fault.CodeReferenceForbidden,
 			"%s: %s %s: drover may not read it (Forbidden): ClusterRole %s is not bound in namespace %s; bind it with: %s",
@@ -323,7 +314,8 @@ func (s *sources) mayRead(field, namespace string) error {
 		field, namespace, s.namespace, s.namespace, namespace, v1alpha1.BindReferences(s.account, namespace))
 }
 
-// dereference reads one key of a Secret or ConfigMap. The bytes are used as they are.
+// dereference reads one key of a Secret or ConfigMap. The cause of the error about one that does not exist is a
+// *missingReference.
 func (s *sources) dereference(ctx context.Context, ref *reference) (string, error) {
 	if err := s.mayRead(ref.String(), ref.Namespace); err != nil {
 		return "", err
@@ -334,7 +326,7 @@ func (s *sources) dereference(ctx context.Context, ref *reference) (string, erro
 	if ref.Kind == secretKind {
 		secret := &corev1.Secret{}
 		if err := s.get(ctx, "key "+ref.Key, key, secret); err != nil {
-			return "", err
+			return "", missing(ref, err)
 		}
 		var data []byte
 		data, ok = secret.Data[ref.Key]
@@ -342,12 +334,22 @@ func (s *sources) dereference(ctx context.Context, ref *reference) (string, erro
 	} else {
 		config := &corev1.ConfigMap{}
 		if err := s.get(ctx, "key "+ref.Key, key, config); err != nil {
-			return "", err
+			return "", missing(ref, err)
 		}
 		text, ok = config.Data[ref.Key]
 	}
 	if !ok {
-		return "", fault.New(fault.Auth, fault.CodeCredentialsMissing, "%s: has no such key; add it", ref)
+		missing := fault.New(fault.Auth, fault.CodeCredentialsMissing, "%s: has no such key; add it", ref)
+		missing.Err = &missingReference{ref: ref}
+		return "", missing
 	}
 	return text, nil
+}
+
+// missing marks an error about an object that does not exist as one about a missing reference.
+func missing(ref *reference, err error) error {
+	if e := fault.Of(err); apierrors.IsNotFound(err) {
+		e.Err = &missingReference{ref: ref, object: true}
+	}
+	return err
 }

@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -21,21 +22,31 @@ var specFields = []string{
 	"keyName", "computeAPIVersion",
 }
 
-// ignoredFields are known from machine-controller and its forks and have no meaning here: accepted without effect.
-var ignoredFields = []string{
-	"trustDevicePath", "nodeVolumeAttachLimit", "openstackClientTimeout", "openstackComputeClientTimeout",
-	"instanceReadyCheckPeriod", "instanceReadyCheckTimeout",
+// withoutEffect holds the fields that machine-controller and its forks have and drover accepts without effect, each with
+// the reason.
+var withoutEffect = map[string]string{
+	"trustDevicePath":               "only the volume plugin that Kubernetes 1.26 removed read it",
+	"nodeVolumeAttachLimit":         "the limit is an option of the Cinder CSI driver",
+	"openstackClientTimeout":        "every call has a deadline of 60 s",
+	"openstackComputeClientTimeout": "every call has a deadline of 60 s",
+	"instanceReadyCheckPeriod":      "drover lists the servers of the project and polls no single server",
+	"instanceReadyCheckTimeout":     "drover lists the servers of the project and polls no single server",
+	"insecure":                      "the certificate of the cloud is always verified",
 }
+
+// ignoredFields are the keys of withoutEffect.
+var ignoredFields = slices.Sorted(maps.Keys(withoutEffect))
 
 // Spec is a cloudProviderSpec after all layers have filled it and references were followed. Names are as written; the
 // catalog turns them into IDs.
 type Spec struct {
 	Flavor, Image    string
 	AvailabilityZone string
-	Networks         []string
-	Subnet           string
-	SecurityGroups   []string
-	FloatingIPPool   string
+	// Networks: empty, with an empty Subnet, means the only network that the project can use.
+	Networks       []string
+	Subnet         string
+	SecurityGroups []string
+	FloatingIPPool string
 	// DisablePortSecurity: ports without security groups and without address checks.
 	DisablePortSecurity bool
 	// RootDiskSizeGB: boot from a volume of that many GiB; 0: the flavor's disk.
@@ -187,8 +198,6 @@ func (s *Spec) check() error {
 		return s.invalid("flavor", "is missing; name the flavor of the servers")
 	case s.Image == "":
 		return s.invalid("image", "is missing; name the image of the servers")
-	case len(s.Networks) == 0 && s.Subnet == "":
-		return s.invalid("network", "is missing; name a network or a subnet")
 	case s.RootDiskVolumeType != "" && s.RootDiskSizeGB == 0:
 		return s.invalid("rootDiskVolumeType", "has no meaning without rootDiskSizeGB; set both or none")
 	case s.ComputeAPIVersion != "" && !apiVersion.MatchString(s.ComputeAPIVersion):

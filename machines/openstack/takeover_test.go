@@ -255,7 +255,7 @@ func TestWarningsNameWhatHasNoEffect(t *testing.T) {
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields().with("trustDevicePath", true).with("NodeVolumeAttachLimit", 25))
 	got := b.instance(m).Warnings()
-	if len(got) != 2 || got[0] != "Machine kube-system/a: spec.providerSpec.value.cloudProviderSpec.NodeVolumeAttachLimit: has no effect; it may be removed" {
+	if len(got) != 2 || got[0] != "Machine kube-system/a: spec.providerSpec.value.cloudProviderSpec.NodeVolumeAttachLimit: has no effect (the limit is an option of the Cinder CSI driver); it may be removed" {
 		t.Errorf("got %q", got)
 	}
 	m = newMachine(t, "a", seedFields().with("flaver", "x"))

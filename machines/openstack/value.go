@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
@@ -30,13 +31,32 @@ func (r *reference) complete() bool {
 }
 
 func (r *reference) String() string {
-	return fmt.Sprintf("%s %s/%s, key %s", r.Kind, r.Namespace, r.Name, r.Key)
+	return fmt.Sprintf("%s, key %s", r.object(), r.Key)
+}
+
+// object names the Secret or ConfigMap, for people.
+func (r *reference) object() string {
+	return fmt.Sprintf("%s %s/%s", r.Kind, r.Namespace, r.Name)
 }
 
 // value is a string of a provider spec, or where it stands. The zero value is unset.
 type value struct {
 	text string
 	ref  *reference
+}
+
+// missingReference is the cause of an error about a reference to a key, or an object, that does not exist.
+type missingReference struct {
+	ref *reference
+	// object: the Secret or ConfigMap itself does not exist.
+	object bool
+}
+
+func (m *missingReference) Error() string {
+	if m.object {
+		return m.ref.object() + " does not exist"
+	}
+	return m.ref.object() + " has no key " + m.ref.Key
 }
 
 func (v value) unset() bool { return v.text == "" && v.ref == nil }
@@ -98,10 +118,15 @@ func parseReference(raw json.RawMessage) (value, error) {
 // dereference gives the text behind a reference.
 type dereference func(ctx context.Context, ref *reference) (string, error)
 
-// resolve gives the value's text; empty when it is unset.
+// resolve returns the value's text; empty when it is unset. Line breaks at its end are not part of it: a Secret that was
+// made from a file has one.
 func (v value) resolve(ctx context.Context, get dereference) (string, error) {
-	if v.ref == nil {
-		return v.text, nil
+	text := v.text
+	if v.ref != nil {
+		var err error
+		if text, err = get(ctx, v.ref); err != nil {
+			return "", err
+		}
 	}
-	return get(ctx, v.ref)
+	return strings.TrimRight(text, "\r\n"), nil
 }

@@ -1,0 +1,253 @@
+package openstack
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+// The rules in this file are those for objects that were written for machine-controller.
+
+// signInFields are the fields that machine-controller's example reads from one Secret.
+var signInFields = []string{
+	"identityEndpoint", "applicationCredentialID", "applicationCredentialSecret", "username", "password", "domainName",
+	"projectName", "tenantName", "projectID", "tenantID", "region",
+}
+
+// fromSecret returns a spec whose credentials are references to the keys of one Secret.
+func fromSecret(name string) fields {
+	spec := seedFields()
+	for _, field := range signInFields {
+		spec[field] = map[string]any{"secretKeyRef": map[string]string{"namespace": "kube-system", "name": name, "key": field}}
+	}
+	return spec
+}
+
+// secretOf returns a Secret of the Machines' namespace.
+func secretOf(name string, data map[string]string) *corev1.Secret {
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}, Data: map[string][]byte{}}
+	for key, text := range data {
+		s.Data[key] = []byte(text)
+	}
+	return s
+}
+
+func (b *bench) passwordSecret(name string) *corev1.Secret {
+	return secretOf(name, map[string]string{
+		"identityEndpoint": b.sim.AuthURL(), "username": sim.MetaKubeUser, "password": sim.MetaKubePassword,
+		"domainName": sim.MetaKubeDomain, "projectName": sim.MetaKubeProject, "region": sim.MetaKubeRegion,
+	})
+}
+
+func TestReferencesThatLeadToNothing(t *testing.T) {
+	b := newBench(t)
+	half := b.passwordSecret("half")
+	delete(half.Data, "password")
+	application := secretOf("application", map[string]string{
+		"identityEndpoint": b.sim.AuthURL(), "applicationCredentialID": sim.MetaKubeAppCredentialID,
+		"applicationCredentialSecret": sim.MetaKubeAppCredentialSecret, "username": sim.MetaKubeUser,
+	})
+	b.withReader(newReader(t, b.passwordSecret("password"), application, half))
+
+	t.Run("MC-11 a missing key of an alternative way of signing in counts as empty (F-37)", func(t *testing.T) {
+		b.t = t
+		i, _ := b.active(newMachine(t, "a", fromSecret("password")))
+		if got := b.connectionOf("uid-a").session.creds.method(); got != byPassword {
+			t.Errorf("signed in by %s", got)
+		}
+		want := "Machine kube-system/a: spec.providerSpec.value.cloudProviderSpec.applicationCredentialID: counts as empty, because Secret kube-system/password has no key applicationCredentialID"
+		if !slices.Contains(i.Warnings(), want) {
+			t.Errorf("the warnings do not name the missing keys: %q", i.Warnings())
+		}
+	})
+	t.Run("MC-11 the complete way of several is used (F-37)", func(t *testing.T) {
+		b.t = t
+		b.active(newMachine(t, "b", fromSecret("application")))
+		if got := b.connectionOf("uid-b").session.creds.method(); got != byApplicationCredential {
+			t.Errorf("signed in by %s", got)
+		}
+	})
+	for name, tc := range map[string]struct {
+		secret string
+		says   []string
+	}{
+		"a way that lacks a key is an error that names the key of each way (F-37)":               {"half", []string{"no way of signing in is complete: Secret kube-system/half has no key applicationCredentialID, applicationCredentialSecret, password"}},
+		"a Secret that does not exist is an error, not the credentials of a lower source (F-37)": {"gone", []string{"no way of signing in is complete: Secret kube-system/gone does not exist"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := b.cloud.Instance(b.ctx, newMachine(t, "c", fromSecret(tc.secret)))
+			if e := fault.Of(err); e == nil || e.Class != fault.Auth || e.Code != fault.CodeCredentialsMissing {
+				t.Fatalf("got %v", err)
+			}
+			for _, part := range tc.says {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("the error does not say %q: %v", part, err)
+				}
+			}
+		})
+	}
+}
+
+func TestSpecsThatNameNoNetwork(t *testing.T) {
+	bare := func() fields {
+		return seedFields().with("network", "").with("subnet", "").with("availabilityZone", "").with("serverGroupID", "")
+	}
+	t.Run("MC-40 the only network with a subnet is used (F-37)", func(t *testing.T) {
+		b := newBench(t)
+		b.sim.AddNetwork(sim.Network{Name: "without-subnet", Project: sim.MetaKubeProject})
+		_, s := b.active(newMachine(t, "a", bare()))
+		if got, _ := b.sim.Server(s.ID); len(got.FixedIPs) != 1 || !strings.HasPrefix(got.FixedIPs[0], "192.168.1.") {
+			t.Errorf("the server has the addresses %v", got.FixedIPs)
+		}
+	})
+	t.Run("MC-40 several candidates are an error that lists them (F-37)", func(t *testing.T) {
+		b := newBench(t)
+		other := b.sim.AddNetwork(sim.Network{Name: "other", Project: sim.MetaKubeProject})
+		if _, err := b.sim.AddSubnet(sim.Subnet{Network: other, CIDR: "10.1.0.0/24"}); err != nil {
+			t.Fatal(err)
+		}
+		err := b.bringUp(newMachine(t, "a", bare()))
+		if e := fault.Of(err); e == nil || e.Code != fault.CodeAmbiguousName || !strings.Contains(e.Message, ".network: is empty") || !strings.Contains(e.Message, "other ("+other+")") {
+			t.Errorf("got %v", err)
+		}
+		b.nothingLeft()
+	})
+}
+
+// broken returns the Machine of an existing server after its provider document became another one.
+func broken(m *v1alpha1.Machine, serverID, document string) *v1alpha1.Machine {
+	m = m.DeepCopy()
+	m.Spec.ProviderID = ptr.To(providerIDScheme + "/" + serverID)
+	m.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(document)}
+	m.DeletionTimestamp = ptr.To(metav1.Now())
+	return m
+}
+
+func TestASpecThatIsWrongByNow(t *testing.T) {
+	spec := func(b *bench) string {
+		return `"cloudProviderSpec":{"identityEndpoint":"` + b.sim.AuthURL() + `","username":"` + sim.MetaKubeUser + `","password":"` + sim.MetaKubePassword +
+			`","domainName":"` + sim.MetaKubeDomain + `","projectName":"` + sim.MetaKubeProject + `"`
+	}
+	for name, document := range map[string]func(*bench) string{
+		"tenantName differs from projectName (F-39)": func(b *bench) string { return `{"cloudProvider":"openstack",` + spec(b) + `,"tenantName":"another"}}` },
+		"sshPublicKeys has the wrong type (F-39)":    func(b *bench) string { return `{"sshPublicKeys":{"a":"b"},` + spec(b) + `}}` },
+		"cloudProvider is another (F-39)":            func(b *bench) string { return `{"cloudProvider":"aws",` + spec(b) + `,"ami":"x"}}` },
+		"the document is no object (F-39)":           func(*bench) string { return `"openstack"` },
+		"cloudProviderSpec is no object (F-39)":      func(*bench) string { return `{"cloudProviderSpec":[1]}` },
+		"a credential of another way is wrong (F-39)": func(b *bench) string {
+			return `{` + spec(b) + `,"applicationCredentialID":["x"],"region":{"vlaue":"x"}}}`
+		},
+	} {
+		t.Run("the server is observed and deleted when "+name, func(t *testing.T) {
+			b := newBench(t)
+			m := newMachine(t, "a", seedFields())
+			_, s := b.active(m)
+			wrong := broken(m, s.ID, document(b))
+			b.restart()
+			i := b.instance(wrong)
+			b.eventually("the server is seen", func() bool {
+				f, err := i.Observe(b.ctx)
+				return err == nil && f.Server != nil
+			})
+			if len(i.Warnings()) == 0 {
+				t.Error("nothing says what is wrong with the spec")
+			}
+			b.remove(i)
+			b.nothingLeft()
+		})
+	}
+}
+
+func TestAnUnreadableSpecProvesNothing(t *testing.T) {
+	t.Run("a server that another project may have is not taken for gone (F-39)", func(t *testing.T) {
+		b := newBench(t)
+		b.sim.AddUser(sim.User{Name: "other", Password: "other-secret", Projects: []string{"other"}})
+		m := newMachine(t, "a", seedFields())
+		_, s := b.active(m)
+		b.options.Configured.Username, b.options.Configured.Password, b.options.Configured.ProjectName = "other", "other-secret", "other"
+		b.restart()
+		i := b.instance(broken(m, s.ID, `"openstack"`))
+		b.eventually("the error says why", func() bool {
+			f, err := i.Observe(b.ctx)
+			if f.Gone || f.Synced {
+				t.Fatalf("something is concluded from another project: %+v", f)
+			}
+			return fault.Is(err, fault.Invalid) && strings.Contains(err.Error(), "not a JSON object")
+		})
+		if done, err := i.Release(b.ctx); done || err == nil {
+			t.Errorf("released: %v, %v", done, err)
+		}
+		if _, there := b.sim.Server(s.ID); !there {
+			t.Error("the server is gone")
+		}
+	})
+	t.Run("a server without the Machine's mark is not deleted (F-39)", func(t *testing.T) {
+		b := newBench(t)
+		_, s := b.active(newMachine(t, "a", seedFields()))
+		thief := newMachine(t, "b", seedFields())
+		i := b.instance(broken(thief, s.ID, `"openstack"`))
+		b.eventually("it is refused", func() bool { return fault.Is(i.DeleteServer(b.ctx), fault.Invalid) })
+		if _, there := b.sim.Server(s.ID); !there {
+			t.Error("the server is gone")
+		}
+	})
+}
+
+func TestNewServersStayStrict(t *testing.T) {
+	for name, tc := range map[string]struct{ document, says string }{
+		"tenantName differs from projectName (F-39)": {`{"cloudProviderSpec":{"projectName":"a","tenantName":"b","flavor":"f","image":"i"}}`, "conflicts with projectName"},
+		"sshPublicKeys has the wrong type (F-39)":    {`{"sshPublicKeys":"a"}`, "sshPublicKeys"},
+		"the document is no object (F-39)":           {`[]`, "not a JSON object"},
+	} {
+		t.Run("no server is made when "+name, func(t *testing.T) {
+			b := newBench(t)
+			m := newMachine(t, "a", nil)
+			m.Spec.ProviderSpec.Value.Raw = []byte(tc.document)
+			if _, err := b.cloud.Instance(b.ctx, m); err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestASpecOfAnotherCloud(t *testing.T) {
+	t.Run("MC-9 the error names the cloud and nothing else (F-40)", func(t *testing.T) {
+		b := newBench(t)
+		m := newMachine(t, "a", nil)
+		m.Spec.ProviderSpec.Value.Raw = []byte(`{"aws":1,"cloudProvider":"aws","cloudProviderSpec":{"accessKeyId":"x","securityGroups":"y"},"operatingSystem":"amzn2"}`)
+		_, err := b.cloud.Instance(b.ctx, m)
+		want := "Machine kube-system/a: spec.providerSpec.value: cloudProvider aws is not supported by drover; supported: openstack"
+		if err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	})
+}
+
+func TestSecretsThatWereMadeFromFiles(t *testing.T) {
+	t.Run("MC-11 a line break at the end of a value is left out (F-40)", func(t *testing.T) {
+		b := newBench(t)
+		secret := b.passwordSecret("files")
+		for key, value := range secret.Data {
+			secret.Data[key] = append(value, '\n')
+		}
+		secret.Data["identityEndpoint"] = []byte(" " + b.sim.AuthURL() + " \r\n")
+		b.options.Configured = Credentials{}
+		b.withReader(newReader(t, secret))
+		b.active(newMachine(t, "a", fromSecret("files")))
+	})
+	t.Run("a blank at the end of a password is part of it (F-40)", func(t *testing.T) {
+		c, _, err := readCredentials(t.Context(), stack(t, `{"identityEndpoint":"https://k","username":"u","password":"p \n","projectName":"p"}`), &Credentials{})
+		if err != nil || c.Password != "p " {
+			t.Errorf("got %+v, %v", c, err)
+		}
+	})
+}

@@ -1,0 +1,94 @@
+package openstack
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// supportedProvider is the cloudProvider of the specs that drover reads.
+const supportedProvider = "openstack"
+
+// checkProvider refuses the document of another cloud before anything else in it is read: each of its keys would be an
+// unknown one. The cloudProvider of a higher source counts. A Machine with an OpenStack server is looked after whatever
+// its spec says by now.
+func (s *sources) checkProvider(path string, raw []byte) error {
+	provider := s.config.CloudProvider
+	if provider == "" {
+		provider = textOf(raw, "cloudProvider")
+	}
+	if provider == "" || provider == supportedProvider {
+		return nil
+	}
+	text := fmt.Sprintf("%s: cloudProvider %s is not supported by drover; supported: %s", path, provider, supportedProvider)
+	if s.named {
+		s.note(text)
+		return nil
+	}
+	return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s", text)
+}
+
+// textOf returns the string that a JSON object holds under a key, which is found without regard to case; empty when there
+// is none.
+func textOf(raw []byte, name string) string {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(raw, &all) != nil {
+		return ""
+	}
+	for key, value := range all {
+		var text string
+		if strings.EqualFold(key, name) && json.Unmarshal(value, &text) == nil {
+			return text
+		}
+	}
+	return ""
+}
+
+// readable returns the document as it is, or, when reading is lenient, without the fields that parse refuses; each of
+// those is noted. A document that is no object becomes an empty one, and is remembered as unreadable.
+func (s *sources) readable(path string, raw []byte, parse func(raw []byte) error) []byte {
+	if !s.lenient || parse(raw) == nil {
+		return raw
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &all); err != nil {
+		if s.unreadable == nil {
+			s.unreadable = fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: not a JSON object", path)
+		}
+		s.note(path + ": not a JSON object")
+		return nil
+	}
+	kept := map[string]json.RawMessage{}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		kept[key] = all[key]
+		if err := parse(encoded(kept)); err != nil {
+			delete(kept, key)
+			s.note(err.Error())
+		}
+	}
+	return encoded(kept)
+}
+
+// encoded returns the JSON object of fields that were JSON before.
+func encoded(fields map[string]json.RawMessage) []byte {
+	raw, err := json.Marshal(fields)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// tolerable reports whether the Machine can do without a credential whose field fails with err: its reference leads to
+// nothing, or reading is lenient and the field is wrong. The cause says why it is left out.
+func (ls layers) tolerable(err error) (cause error, ok bool) {
+	var missing *missingReference
+	if errors.As(err, &missing) {
+		return missing, true
+	}
+	return err, ls.lenient && fault.Is(err, fault.Invalid)
+}

@@ -1,0 +1,118 @@
+package openstack
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// way is one way of signing in, as far as the layers describe it.
+type way struct {
+	// user is who signs in: the application credential, the user, or the token itself. secret proves it; it may be missing.
+	user, secret found
+	// use writes the fields of the way into the credentials.
+	use func(*Credentials)
+}
+
+// absentField is a field that counts as empty because it cannot be read.
+type absentField struct {
+	layer int
+	field string
+	cause error
+}
+
+// way returns the way to sign in: the first that the highest layer with any describes. When references of that layer lead
+// to nothing, it is the first complete one of the same layer. No lower layer replaces it: a Secret that is deleted must
+// not move a Machine into the project of the configured cloud. False: there is none.
+func (r *credentialReader) way() (way, bool) {
+	all := r.ways()
+	lowest := len(r.list)
+	for _, a := range r.absent {
+		if isSignIn(a.field) {
+			lowest = min(lowest, a.layer)
+		}
+	}
+	all = slices.DeleteFunc(all, func(w way) bool { return w.user.from > lowest })
+	if len(all) == 0 {
+		return way{}, false
+	}
+	if lowest < len(r.list) {
+		for _, w := range all {
+			if w.secret.given() && w.user.from == all[0].user.from {
+				return w, true
+			}
+		}
+	}
+	return all[0], true
+}
+
+// ways returns the ways of signing in that have a user, the ones of the highest layer first; within a layer application
+// credential, password, token.
+func (r *credentialReader) ways() []way {
+	id, name, secret := r.text("applicationCredentialID"), r.text("applicationCredentialName"), r.text("applicationCredentialSecret")
+	user, password, token := r.text("username"), r.text("password"), r.text("tokenId")
+	domain := r.text("domainName")
+	all := []way{
+		{id, secret, func(c *Credentials) {
+			c.ApplicationCredentialID, c.ApplicationCredentialSecret = id.text, secret.text
+		}},
+		{name, secret, func(c *Credentials) {
+			c.ApplicationCredentialName, c.ApplicationCredentialSecret = name.text, secret.text
+			c.Username, c.DomainName = user.text, domain.text
+		}},
+		{user, password, func(c *Credentials) {
+			c.Username, c.Password, c.DomainName = user.text, password.text, domain.text
+		}},
+		{token, token, func(c *Credentials) { c.Token = token.text }},
+	}
+	all = slices.DeleteFunc(all, func(w way) bool { return !w.user.given() })
+	slices.SortStableFunc(all, func(a, b way) int { return cmp.Compare(a.user.from, b.user.from) })
+	return all
+}
+
+// isSignIn reports whether a field is part of a way of signing in.
+func isSignIn(field string) bool {
+	return slices.Contains([]string{
+		"applicationCredentialID", "applicationCredentialName", "applicationCredentialSecret", "username", "password", "tokenId",
+	}, field)
+}
+
+// noteAbsent notes the fields that count as empty.
+func (r *credentialReader) noteAbsent() {
+	if r.note == nil {
+		return
+	}
+	for _, a := range r.absent {
+		r.note(r.list[a.layer].where(a.field) + ": counts as empty, because " + a.cause.Error())
+	}
+}
+
+// absences says which Secrets and keys of them are missing, and what else is wrong; empty when no field is absent that the
+// sign-in needs.
+func (r *credentialReader) absences() string {
+	var texts, objects []string
+	keys := map[string][]string{}
+	for _, a := range r.absent {
+		var missing *missingReference
+		switch {
+		case a.field == "region" || a.field == "domainName" || r.c.hasProject() && isProject(a.field):
+		case !errors.As(a.cause, &missing) || missing.object:
+			texts = append(texts, a.cause.Error())
+		default:
+			object := missing.ref.object()
+			objects = append(objects, object)
+			keys[object] = append(keys[object], missing.ref.Key)
+		}
+	}
+	for _, object := range unique(objects) {
+		texts = append(texts, object+" has no key "+strings.Join(unique(keys[object]), ", "))
+	}
+	return strings.Join(unique(texts), "; ")
+}
+
+func isProject(field string) bool {
+	return slices.Contains([]string{"projectID", "tenantID", "projectName", "tenantName"}, field)
+}
+
+func (c *Credentials) hasProject() bool { return c.ProjectID != "" || c.ProjectName != "" }
