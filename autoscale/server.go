@@ -181,8 +181,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 		return err
 	case <-ctx.Done():
 		s.stop()
-		<-ended
-		return nil
+		return <-ended
 	}
 }
 

@@ -62,21 +62,12 @@ func waitOf(e *v1alpha1.GroupBackoff) time.Duration {
 //
 // Failed servers of which the cloud gave no reason that concerns all are one kind, of class Unknown, whatever each died of.
 func withFailure(list []v1alpha1.GroupBackoff, a asked, err *fault.Error, now time.Time) []v1alpha1.GroupBackoff {
-	e := v1alpha1.GroupBackoff{
-		Class: string(err.Class), Flavor: a.flavor, Zone: a.zone, Code: string(err.Code),
-		Machine: a.machine, Message: fault.Cut(fault.Line(err.Message), mostMessage),
-		Since: new(metav1.NewTime(wholeSecond(now))), Step: 1, Revision: a.revision, Server: a.server,
-	}
-	if !fault.PolicyOf(err.Class).OpensBackoff {
-		e.Class = string(fault.Unknown)
-	}
+	e := firstFailure(a, err, now)
 	out := make([]v1alpha1.GroupBackoff, 0, len(list)+1)
 	for _, old := range list {
 		same := old.Class == e.Class && old.Flavor == e.Flavor && old.Zone == e.Zone
 		switch {
-		case same && a.server != "" && a.server == old.Server:
-			return list
-		case same && a.revision <= old.Revision && old.Until.After(now) && waitOf(&old) > 0:
+		case same && counted(&old, a, now):
 			return list
 		case same && a.revision <= old.Revision && now.Before(old.Until.Add(shortageLife)):
 			e.Step, e.Since, e.Revision = old.Step+1, old.Since, old.Revision
@@ -94,6 +85,26 @@ func withFailure(list []v1alpha1.GroupBackoff, a asked, err *fault.Error, now ti
 		out = slices.DeleteFunc(out, func(x v1alpha1.GroupBackoff) bool { return x == oldest })
 	}
 	return out
+}
+
+// firstFailure returns the entry of a failure that none of its kind came before.
+func firstFailure(a asked, err *fault.Error, now time.Time) v1alpha1.GroupBackoff {
+	e := v1alpha1.GroupBackoff{
+		Class: string(err.Class), Flavor: a.flavor, Zone: a.zone, Code: string(err.Code),
+		Machine: a.machine, Message: fault.Cut(fault.Line(err.Message), mostMessage),
+		Since: new(metav1.NewTime(wholeSecond(now))), Step: 1, Revision: a.revision, Server: a.server,
+	}
+	if !fault.PolicyOf(err.Class).OpensBackoff {
+		e.Class = string(fault.Unknown)
+	}
+	return e
+}
+
+// counted reports whether an entry of the same kind covers the failure already: its wait still runs, or it was the same
+// server.
+func counted(old *v1alpha1.GroupBackoff, a asked, now time.Time) bool {
+	waits := a.revision <= old.Revision && old.Until.After(now) && waitOf(old) > 0
+	return waits || a.server != "" && a.server == old.Server
 }
 
 // withSuccess drops what a server that has become ACTIVE disproves: the failures from before it was asked for (made; zero

@@ -29,13 +29,13 @@ func ServersFail() Story {
 
 // lateImage checks that the image is found a minute after it was missed at the latest, with few look-ups.
 func (p *play) lateImage() error {
-	m, err := p.newMachine(machineName)
+	m, err := p.newMachine()
 	if err != nil {
 		return err
 	}
 	value := m.Spec.ProviderSpec.Value
 	value.Raw = []byte(strings.ReplaceAll(string(value.Raw), sim.MetaKubeImage, lateImageName))
-	set, err := p.setOf(m, 2)
+	set, err := p.setOfTwo(m)
 	if err != nil {
 		return err
 	}
@@ -85,12 +85,12 @@ func failAll(p *play) {
 
 // serversFail checks that the group backs off from the second failure on: in ten minutes there are few servers.
 func (p *play) serversFail() error {
-	m, err := p.newMachine(machineName)
+	m, err := p.newMachine()
 	if err != nil {
 		return err
 	}
 	before := p.Cloud.CallCount("POST /servers")
-	set, err := p.setOf(m, 2)
+	set, err := p.setOfTwo(m)
 	if err != nil {
 		return err
 	}
@@ -138,12 +138,12 @@ func NobodyJoins() Story {
 
 // nobodyJoins checks that Machines past their join deadline are replaced, and that one at a time is tried then.
 func (p *play) nobodyJoins() error {
-	m, err := p.newMachine(machineName)
+	m, err := p.newMachine()
 	if err != nil {
 		return err
 	}
 	before := p.Cloud.CallCount("POST /servers")
-	set, err := p.setOf(m, 2)
+	set, err := p.setOfTwo(m)
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func failFirst(p *play) {
 
 // oneMachine makes a Machine without an owner, and deletes it when it runs.
 func (p *play) oneMachine() error {
-	m, err := p.newMachine(machineName)
+	m, err := p.newMachine()
 	if err != nil {
 		return err
 	}
@@ -95,11 +95,11 @@ func (p *play) oneMachine() error {
 
 // oneSet makes a set of two, has one server deleted behind drover's back, and takes the set down.
 func (p *play) oneSet() error {
-	m, err := p.newMachine(machineName)
+	m, err := p.newMachine()
 	if err != nil {
 		return err
 	}
-	set, err := p.setOf(m, 2)
+	set, err := p.setOfTwo(m)
 	if err != nil {
 		return err
 	}
@@ -131,11 +131,11 @@ func (p *play) oneSet() error {
 	return p.ended(3, 1)
 }
 
-// setOf makes a set of so many Machines like m.
-func (p *play) setOf(m *v1alpha1.Machine, replicas int32) (*v1alpha1.MachineSet, error) {
+// setOfTwo makes a set of two Machines like m.
+func (p *play) setOfTwo(m *v1alpha1.Machine) (*v1alpha1.MachineSet, error) {
 	labels := map[string]string{"set": "workers"}
 	set := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "workers", Namespace: namespace}}
-	set.Spec.Replicas = new(replicas)
+	set.Spec.Replicas = new(int32(2))
 	set.Spec.Selector = metav1.LabelSelector{MatchLabels: labels}
 	set.Spec.Template.Metadata.Labels = labels
 	set.Spec.Template.Spec = m.Spec

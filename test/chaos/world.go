@@ -150,7 +150,7 @@ clusters: [{name: "", cluster: {server: "` + memory.Host + `", certificate-autho
 }
 
 // newMachine describes a Machine with port, floating IP and boot volume.
-func (w *World) newMachine(name string) (*v1alpha1.Machine, error) {
+func (w *World) newMachine() (*v1alpha1.Machine, error) {
 	value, err := json.Marshal(map[string]any{
 		"cloudProvider": "openstack", "operatingSystem": "ubuntu",
 		"cloudProviderSpec": map[string]any{
@@ -164,7 +164,7 @@ func (w *World) newMachine(name string) (*v1alpha1.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
+	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: machineName, Namespace: namespace}}
 	m.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: value}
 	m.Spec.Versions.Kubelet = "1.37.1"
 	return m, nil

@@ -193,6 +193,9 @@ func testUnits(t *testing.T, root string, boot *kubelet.Boot) {
 		write(t, filepath.Join(root, program), "#!/bin/sh\n", 0o755)
 	}
 	write(t, filepath.Join(root, "/etc/systemd/system/containerd.service"), boot.Files["/opt/drover/containerd.service"], 0o644)
+	if dropIn, ok := boot.Files["/opt/drover/containerd-config.conf"]; ok {
+		write(t, filepath.Join(root, "/etc/systemd/system/containerd.service.d/10-drover-config.conf"), dropIn, 0o644)
+	}
 	for _, target := range []string{"basic.target", "sysinit.target", "shutdown.target", "multi-user.target", "network.target", "network-online.target", "local-fs.target"} {
 		write(t, filepath.Join(root, "/usr/lib/systemd/system", target), "[Unit]\nDescription=x\n", 0o644)
 	}
