@@ -48,6 +48,7 @@ func command() *cobra.Command {
 	f.StringVar(&o.MetricsAddress, "metrics-address", "127.0.0.1:0", "where drover shows its metrics")
 	f.StringVar(&o.HealthAddress, "health-address", "127.0.0.1:0", "where drover shows its health")
 	f.DurationVar(&o.BootTime, "boot-time", 3*time.Second, "how long a simulated server boots")
+	f.DurationVar(&o.CloudControllerInterval, "cloud-controller-interval", time.Second, "how often the stand-in for the cloud-controller-manager looks at nodes: so long may a new one wait until it is initialized")
 	f.StringSliceVar(&o.DroverFlags, "drover-flag", nil, "a further flag for drover; may be repeated")
 	f.StringSliceVar(&o.AutoscalerFlags, "autoscaler-flag", nil, "a further flag for a real cluster-autoscaler; may be repeated")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return fmt.Errorf("%w; see %s --help", err, c.CommandPath()) })

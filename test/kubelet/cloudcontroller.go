@@ -32,7 +32,7 @@ type CloudControllerOptions struct {
 	Config *rest.Config
 	// Servers gives the servers that exist now.
 	Servers func() []Server
-	// Interval is how often it looks. Default: 250 ms.
+	// Interval is how often it looks at Nodes and servers. Default: 1 s.
 	Interval time.Duration
 	// Failed takes what went wrong. Default: dropped.
 	Failed func(error)
@@ -51,7 +51,7 @@ const providerPrefix = "openstack:///"
 // of a server that is gone.
 func RunCloudControllerManager(ctx context.Context, o CloudControllerOptions) error {
 	if o.Interval == 0 {
-		o.Interval = 250 * time.Millisecond
+		o.Interval = time.Second
 	}
 	if o.Failed == nil {
 		o.Failed = func(error) {}

@@ -72,7 +72,7 @@ func (n *node) object() *corev1.Node {
 	return obj
 }
 
-// fill writes what the kubelet itself reports; addresses are the cloud-controller-manager's.
+// fill writes what the kubelet itself reports. Addresses are the cloud-controller-manager's, unless there is none.
 func (n *node) fill(status *corev1.NodeStatus) {
 	status.Capacity, status.Allocatable = n.capacity, n.free
 	status.NodeInfo.KubeletVersion = n.s.version
@@ -82,6 +82,9 @@ func (n *node) fill(status *corev1.NodeStatus) {
 	status.NodeInfo.MachineID = n.o.InstanceID
 	status.NodeInfo.OSImage = "simulated server"
 	status.NodeInfo.ContainerRuntimeVersion = "simulated://1"
+	if !n.s.external {
+		status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: n.s.name}}
+	}
 	status.Conditions = n.conditions(status.Conditions)
 }
 

@@ -27,6 +27,9 @@ type Options struct {
 	Password string
 	// BootTime is how long a simulated server boots. Default: 3 s.
 	BootTime time.Duration
+	// CloudControllerInterval is how often the stand-in for the cloud-controller-manager looks at Nodes: so long may a new
+	// Node have to wait until it is initialized. Default: 1 s.
+	CloudControllerInterval time.Duration
 	// Autoscaler is the path of a real cluster-autoscaler. Empty: the stand-in.
 	Autoscaler string
 	// AutoscalerFlags are appended to those of a real autoscaler.
@@ -51,6 +54,9 @@ const (
 func (o Options) check() error {
 	if o.BootTime < 0 {
 		return fmt.Errorf("--boot-time %s: a server cannot boot before it was made; give a time from 0 on", o.BootTime)
+	}
+	if o.CloudControllerInterval < 0 {
+		return fmt.Errorf("--cloud-controller-interval %s is negative; give 0 for the default, or more", o.CloudControllerInterval)
 	}
 	if o.Drover == "" {
 		return nil

@@ -43,10 +43,12 @@ type Sandbox struct {
 	// scaler is the real autoscaler; standIn ends the one in this process.
 	scaler  *process
 	standIn func()
-	running context.Context
-	cancel  context.CancelFunc
-	work    sync.WaitGroup
-	stop    sync.Once
+	// cloudController ends the stand-in for the cloud-controller-manager; nil while it does not run.
+	cloudController func()
+	running         context.Context
+	cancel          context.CancelFunc
+	work            sync.WaitGroup
+	stop            sync.Once
 
 	mu       sync.Mutex
 	failures []error
@@ -154,15 +156,29 @@ func (s *Sandbox) startCloud(running context.Context) error {
 	if err := s.Cloud.Start(running); err != nil {
 		return err
 	}
+	s.startCloudController()
+	return nil
+}
+
+// startCloudController runs the stand-in for the cloud-controller-manager until the sandbox stops or it is killed.
+func (s *Sandbox) startCloudController() {
+	ctx, cancel := context.WithCancel(s.running)
+	ended := make(chan struct{})
 	s.work.Go(func() {
-		err := kubelet.RunCloudControllerManager(running, kubelet.CloudControllerOptions{
-			Config: s.Cluster.Config, Servers: serversOf(s.Cloud, region),
+		defer close(ended)
+		err := kubelet.RunCloudControllerManager(ctx, kubelet.CloudControllerOptions{
+			Config: s.Cluster.Config, Servers: serversOf(s.Cloud, region), Interval: s.options.CloudControllerInterval,
 		})
 		if err != nil {
 			s.failed(err)
 		}
 	})
-	return nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cloudController = func() {
+		cancel()
+		<-ended
+	}
 }
 
 func (s *Sandbox) failed(err error) {

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/test/kubelet"
 )
 
 // State is what there is to see at one moment.
@@ -74,10 +75,26 @@ func PhaseOf(m *v1alpha1.Machine) v1alpha1.MachinePhase {
 	return *m.Status.Phase
 }
 
-// UsableNode tells whether a node is Ready and drover's startup taint is gone.
+// startTaints are the keys of taints that a Node has while it starts or is not Ready. A Node may keep others for good.
+var startTaints = []string{
+	startupTaint, kubelet.UninitializedTaint,
+	corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeNetworkUnavailable,
+}
+
+// tolerated are the taints that the API server lets every pod tolerate for five minutes (DefaultTolerationSeconds).
+var tolerated = []corev1.Taint{
+	{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute},
+	{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute},
+}
+
+// UsableNode reports whether a Node takes pods: it is Ready and schedulable, and has no taint of a Node that starts which
+// keeps ordinary pods away.
 func UsableNode(n *corev1.Node) bool {
-	tainted := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == startupTaint })
-	return !tainted && slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+	closed := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+		return slices.Contains(startTaints, t.Key) && t.Effect != corev1.TaintEffectPreferNoSchedule &&
+			!slices.ContainsFunc(tolerated, func(o corev1.Taint) bool { return o.MatchTaint(&t) })
+	})
+	return !closed && !n.Spec.Unschedulable && slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
 }

@@ -39,6 +39,28 @@ func (s *Sandbox) FailOver(n int) error {
 	return nil
 }
 
+// KillCloudController ends the stand-in for the cloud-controller-manager and returns once it has ended: from then on new
+// Nodes keep the taint uninitialized. Ending it twice does nothing.
+func (s *Sandbox) KillCloudController() {
+	s.mu.Lock()
+	end := s.cloudController
+	s.cloudController = nil
+	s.mu.Unlock()
+	if end != nil {
+		end()
+	}
+}
+
+// ReviveCloudController starts the stand-in for the cloud-controller-manager again. It does nothing while one runs.
+func (s *Sandbox) ReviveCloudController() {
+	s.mu.Lock()
+	runs := s.cloudController != nil
+	s.mu.Unlock()
+	if !runs {
+		s.startCloudController()
+	}
+}
+
 // RestartAutoscaler ends the autoscaler as a crash does, and starts it anew: it has forgotten everything.
 func (s *Sandbox) RestartAutoscaler() error {
 	s.mu.Lock()
