@@ -3,6 +3,7 @@ package nodegroup
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -85,7 +86,12 @@ func nodeMatters(before, after any) bool {
 	if !ok || !same {
 		return true
 	}
-	return a.UID != b.UID || len(a.Spec.Taints) != len(b.Spec.Taints) || a.Spec.ProviderID != b.Spec.ProviderID ||
+	return a.UID != b.UID || !sameTaints(a.Spec.Taints, b.Spec.Taints) || a.Spec.ProviderID != b.Spec.ProviderID ||
 		a.Labels[v1alpha1.LabelOwnedBy] != b.Labels[v1alpha1.LabelOwnedBy] ||
 		a.Annotations[v1alpha1.AnnotationNodeMachine] != b.Annotations[v1alpha1.AnnotationNodeMachine]
+}
+
+// sameTaints reports whether two lists hold the same taints, by key and effect, in the same order.
+func sameTaints(a, b []corev1.Taint) bool {
+	return slices.EqualFunc(a, b, func(x, y corev1.Taint) bool { return x.MatchTaint(&y) })
 }

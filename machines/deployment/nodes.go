@@ -112,8 +112,7 @@ func marking(node *corev1.Node, marks rollingMarks) map[string]any {
 	if !marks.Taint {
 		return nodePatch(node, annotations, nil)
 	}
-	taint := corev1.Taint{Key: v1alpha1.TaintRolling, Effect: corev1.TaintEffectPreferNoSchedule}
-	return nodePatch(node, annotations, append(slices.Clone(node.Spec.Taints), taint))
+	return nodePatch(node, annotations, append(slices.Clone(node.Spec.Taints), rollingTaint))
 }
 
 // unmarking is the patch that takes off what the Node's record says that drover put there; a value that somebody changed
@@ -127,7 +126,7 @@ func unmarking(node *corev1.Node) map[string]any {
 	if !marks.Taint || !hasTaint(node) {
 		return nodePatch(node, annotations, nil)
 	}
-	left := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintRolling })
+	left := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool { return t.MatchTaint(&rollingTaint) })
 	return nodePatch(node, annotations, left)
 }
 
@@ -142,13 +141,11 @@ func nodePatch(node *corev1.Node, annotations map[string]any, taints []corev1.Ta
 	return patch
 }
 
+// rollingTaint is the taint of Nodes that are being rolled.
+var rollingTaint = corev1.Taint{Key: v1alpha1.TaintRolling, Effect: corev1.TaintEffectPreferNoSchedule}
+
 func hasTaint(node *corev1.Node) bool {
-	for _, t := range node.Spec.Taints {
-		if t.Key == v1alpha1.TaintRolling {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&rollingTaint) })
 }
 
 // patchNode writes a Node's marks and nothing else.

@@ -80,6 +80,16 @@ func TestMarksOfANodeBeingRolled(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a taint of the same key with another effect is somebody else's (F-47)", func(t *testing.T) {
+		other := corev1.Taint{Key: v1alpha1.TaintRolling, Effect: corev1.TaintEffectNoSchedule}
+		marked := patched(t, node(nil, other), marking(node(nil, other), rolledBy))
+		if diff := cmp.Diff([]corev1.Taint{other, ours}, marked.Spec.Taints); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff([]corev1.Taint{other}, patched(t, marked, unmarking(marked)).Spec.Taints); diff != "" {
+			t.Error(diff)
+		}
+	})
 	t.Run("MCM-20 what people set meanwhile is theirs", func(t *testing.T) {
 		was := node(nil)
 		marked := patched(t, was, marking(was, rolledBy))

@@ -20,8 +20,8 @@ func Cordon(ctx context.Context, c client.Client, node *corev1.Node) error {
 	base := node.DeepCopy()
 	node = node.DeepCopy()
 	node.Spec.Unschedulable = true
-	if !tainted(node) {
-		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: v1alpha1.TaintDeleting, Effect: corev1.TaintEffectNoSchedule})
+	if !tainted(node, &deleting) {
+		node.Spec.Taints = append(node.Spec.Taints, deleting)
 	}
 	if _, ok := node.Labels[corev1.LabelNodeExcludeBalancers]; !ok {
 		if node.Labels == nil {
@@ -42,22 +42,29 @@ const fieldOwner = client.FieldOwner("drover-machine")
 
 func cordoned(node *corev1.Node) bool {
 	_, excluded := node.Labels[corev1.LabelNodeExcludeBalancers]
-	return node.Spec.Unschedulable && excluded && tainted(node)
+	return node.Spec.Unschedulable && excluded && tainted(node, &deleting)
 }
 
-func tainted(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintDeleting })
+// The taints of a Node whose Machine goes, and of one whose server is gone.
+var (
+	deleting     = corev1.Taint{Key: v1alpha1.TaintDeleting, Effect: corev1.TaintEffectNoSchedule}
+	outOfService = corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
+)
+
+// tainted reports whether the Node has that taint, with any value.
+func tainted(node *corev1.Node, taint *corev1.Taint) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(taint) })
 }
 
 // OutOfService tells Kubernetes that a node's server is gone: pods that nobody can end count as ended, and volumes are
 // detached without waiting for the kubelet. To be called only then.
 func OutOfService(ctx context.Context, c client.Client, node *corev1.Node) error {
-	if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService }) {
+	if tainted(node, &outOfService) {
 		return nil
 	}
 	base := node.DeepCopy()
 	node = node.DeepCopy()
-	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute})
+	node.Spec.Taints = append(node.Spec.Taints, outOfService)
 	// The list of taints is replaced as a whole, so it must be the one that was read.
 	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
 	if err := c.Patch(ctx, node, patch, fieldOwner); client.IgnoreNotFound(err) != nil {

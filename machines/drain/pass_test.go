@@ -200,4 +200,17 @@ func TestCordon(t *testing.T) {
 			t.Errorf("a stale node was written over: %v", err)
 		}
 	})
+	t.Run("a taint of the same key with another effect does not stand for drover's (F-47)", func(t *testing.T) {
+		n := read()
+		n.Spec.Taints = []corev1.Taint{{Key: v1alpha1.TaintDeleting, Effect: corev1.TaintEffectPreferNoSchedule}}
+		if err := c.Update(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		if err := Cordon(t.Context(), c, read()); err != nil {
+			t.Fatal(err)
+		}
+		if got := read().Spec.Taints; len(got) != 2 || got[1].Effect != corev1.TaintEffectNoSchedule {
+			t.Errorf("taints %v", got)
+		}
+	})
 }
