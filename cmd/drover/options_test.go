@@ -19,6 +19,10 @@ func TestOptionsSayWhatIsWrongWithThem(t *testing.T) {
 		{"MCM-112 profiles for everybody", func(o *options) { o.pprofAddress = ":6060" }, "--pprof-address :6060"},
 		{"MCM-112 profiles for this machine", func(o *options) { o.pprofAddress = "[::1]:6060" }, ""},
 		{"a name that no label can have", func(o *options) { o.machines.name = "a b" }, `--name "a b": `},
+		{"a startup taint of others that no taint can be (F-47)", func(o *options) {
+			o.machines.otherStartupTaints = []string{"node.cilium.io/agent-not-ready", "a=b:NoSchedule"}
+		}, `--other-startup-taints "a=b:NoSchedule"`},
+		{"a startup taint of others (F-47)", func(o *options) { o.machines.otherStartupTaints = []string{"node.cilium.io/agent-not-ready"} }, ""},
 		{"fewer than none replaced", func(o *options) { o.maxReplacing = -1 }, "--max-replacing -1"},
 		{"a server group that is not shared", func(o *options) { o.compute.serverGroup = "mine" }, `--server-group "mine"`},
 		{"a proxy that is none", func(o *options) { o.nodes.httpProxy = "proxy" }, "HTTP proxy is no URL"},

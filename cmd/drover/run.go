@@ -115,7 +115,7 @@ func addControllers(w wiring, o *options, id string, credentials openstack.Crede
 		deployments,
 		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now}),
 		capacity.New(capacity.Options{
-			Control: mgr, Target: mgr, Cloud: os, Clock: now, StartupTaint: o.startupTaint, BareSets: o.groups.bareSets,
+			Control: mgr, Target: mgr, Cloud: os, Clock: now, StartupTaint: o.startupTaint, OtherStartupTaints: o.machines.otherStartupTaints, BareSets: o.groups.bareSets,
 			KernelMemory: &o.groups.kernelMemory, GPUTypes: o.groups.gpuTypes, GPUResource: corev1.ResourceName(o.groups.gpuResource),
 		}),
 	} {

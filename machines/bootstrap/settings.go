@@ -20,6 +20,10 @@ const (
 	annotationKubeletFlags  = "v1.kubelet-flags.machine-controller.kubermatic.io/"
 )
 
+// AnnotationExternalCloudProvider is an annotation of a Machine. With "false" its kubelet runs without
+// --cloud-provider=external, as clusters without a cloud-controller-manager need it. Default: "true".
+const AnnotationExternalCloudProvider = annotationKubeletFlags + "ExternalCloudProvider"
+
 // KubeletSettings are what a Machine's annotations may change about its kubelet.
 type KubeletSettings struct {
 	KubeReserved                map[string]string
@@ -62,7 +66,7 @@ func ParseKubeletSettings(annotations map[string]string) (KubeletSettings, error
 			err = s.set(name, value)
 		} else if gate, ok := strings.CutPrefix(key, annotationFeatureGates); ok {
 			err = s.setGate(gate, value)
-		} else if flag, ok := strings.CutPrefix(key, annotationKubeletFlags); ok && flag == "ExternalCloudProvider" {
+		} else if key == AnnotationExternalCloudProvider {
 			s.ExternalCloudProvider, err = boolean(value)
 		}
 		if err != nil {

@@ -42,6 +42,8 @@ type Options struct {
 	Clock clock.PassiveClock
 	// StartupTaint is the key of the taint that a node loses before it takes pods. Default: v1alpha1.DefaultStartupTaint.
 	StartupTaint string
+	// OtherStartupTaints are the keys of taints that other programs remove before a node takes pods.
+	OtherStartupTaints []string
 	// KernelMemory is the share of a flavor's memory that firmware and kernel keep, in percent. Nil: DefaultKernelMemory.
 	KernelMemory *float64
 	// GPUTypes are the PCI aliases of flavors that are GPUs, beside those whose name says so.
@@ -78,7 +80,7 @@ func New(o Options) *Reconciler {
 func newReconciler(o Options, c client.Client, recorder events.EventRecorder) *Reconciler {
 	r := &Reconciler{
 		client: c, nodes: c, cloud: o.Cloud, clock: o.Clock, recorder: recorder, bareSets: o.BareSets,
-		rules: Rules{StartupTaint: o.StartupTaint, KernelMemory: DefaultKernelMemory, GPUTypes: o.GPUTypes, GPUResource: o.GPUResource},
+		rules: Rules{StartupTaint: o.StartupTaint, OtherStartupTaints: o.OtherStartupTaints, KernelMemory: DefaultKernelMemory, GPUTypes: o.GPUTypes, GPUResource: o.GPUResource},
 	}
 	if r.clock == nil {
 		r.clock = clock.RealClock{}

@@ -18,8 +18,10 @@ const labelCinderZone = "topology.cinder.csi.openstack.org/zone"
 
 // Rules are what holds for all templates.
 type Rules struct {
-	// StartupTaint is the key of the taint that a node loses before it takes pods.
-	StartupTaint string
+	// StartupTaint is the key of the taint that a node loses before it takes pods, OtherStartupTaints are the keys of those
+	// that other programs remove before.
+	StartupTaint       string
+	OtherStartupTaints []string
 	// KernelMemory is the share of a flavor's memory that firmware and kernel keep, in percent.
 	KernelMemory float64
 	// GPUTypes are the PCI aliases that are GPUs; GPUResource is what a GPU is on its node.
@@ -37,7 +39,7 @@ type resolved struct {
 }
 
 // template is the node that a new Machine becomes on a server of this shape, once it takes pods: with the labels and taints
-// that last, without those that go before (the startup taint, and those of the cloud controller and of the node's life). What
+// that last, without those that go before (start-up taints, and those of the cloud controller and of the node's life). What
 // a MachineClass says lies over what the flavor says, and annotations over both.
 //
 // Errors: Invalid, when the template's kubelet annotations or the object's capacity annotations cannot be read.
@@ -61,7 +63,7 @@ func (r Rules) template(s *subject, shape cloud.Shape, class *v1alpha1.ClassNode
 		Capacity:    arriving(capacity(shape, settings.MaxPods), given, r.KernelMemory),
 		Allocatable: left,
 		Labels:      labels(s, shape),
-		Taints:      taints(s.template.Spec.Taints, r.StartupTaint),
+		Taints:      r.taints(s.template.Spec.Taints),
 	}}
 	addGPUs([]corev1.ResourceList{out.Capacity, out.Allocatable}, r.GPUResource, gpusOf(shape.ExtraSpecs, r.GPUTypes))
 	beyond(class, out.NodeTemplate)
@@ -118,17 +120,18 @@ func set(labels map[string]string, value string, keys ...string) {
 
 // passing are taints that a node loses before it takes pods.
 var passing = []string{
-	"node.cloudprovider.kubernetes.io/uninitialized",
+	v1alpha1.TaintUninitialized,
 	corev1.TaintNodeNotReady,
 	corev1.TaintNodeUnreachable,
 	corev1.TaintNodeUnschedulable,
 	corev1.TaintNodeNetworkUnavailable,
 }
 
-func taints(of []corev1.Taint, startup string) []corev1.Taint {
+// taints returns those taints of a template that its nodes keep.
+func (r Rules) taints(of []corev1.Taint) []corev1.Taint {
 	var out []corev1.Taint
 	for _, t := range of {
-		if t.Key == startup || slices.Contains(passing, t.Key) {
+		if t.Key == r.StartupTaint || slices.Contains(passing, t.Key) || slices.Contains(r.OtherStartupTaints, t.Key) {
 			continue
 		}
 		t.TimeAdded = nil

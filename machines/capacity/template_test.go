@@ -31,7 +31,7 @@ func deployment() *v1alpha1.MachineDeployment {
 	d.Spec.Template.Spec.Taints = []corev1.Taint{
 		{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule},
 		{Key: v1alpha1.DefaultStartupTaint, Effect: corev1.TaintEffectNoSchedule},
-		{Key: "node.cloudprovider.kubernetes.io/uninitialized", Effect: corev1.TaintEffectNoSchedule},
+		{Key: v1alpha1.TaintUninitialized, Effect: corev1.TaintEffectNoSchedule},
 	}
 	return d
 }
@@ -153,4 +153,15 @@ func TestAnAnnotationThatCannotBeRead(t *testing.T) {
 	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "spec.template") {
 		t.Errorf("the error is %v", err)
 	}
+}
+
+func TestStartupTaintsOfOthers(t *testing.T) {
+	t.Run("are not on the node that the autoscaler is shown (F-47)", func(t *testing.T) {
+		r := Rules{OtherStartupTaints: []string{"node.cilium.io/agent-not-ready"}}
+		lasting := corev1.Taint{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}
+		got := r.taints([]corev1.Taint{{Key: "node.cilium.io/agent-not-ready", Effect: corev1.TaintEffectNoExecute}, lasting})
+		if len(got) != 1 || got[0] != lasting {
+			t.Errorf("got %v", got)
+		}
+	})
 }

@@ -162,7 +162,7 @@ func TestStartupTaint(t *testing.T) {
 			t.Errorf("taints %v, phase %s, %+v", b.node().Spec.Taints, *m.Status.Phase, c)
 		}
 	}
-	t.Run("MCM-43 a Ready node waits for the conditions that the operator named", func(t *testing.T) { starting(t, "startup taint not-ready") })
+	t.Run("MCM-43 a Ready node waits for the conditions that the operator named", func(t *testing.T) { starting(t, "condition NetworkReady is not True") })
 	n = b.node()
 	n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "NetworkReady", Status: corev1.ConditionTrue})
 	if err := b.memory.client.Status().Update(t.Context(), n); err != nil {

@@ -47,6 +47,11 @@ func conditionOf(m *v1alpha1.Machine, name string) *v1alpha1.MachineCondition {
 	return &v1alpha1.MachineCondition{}
 }
 
+// statusOf returns the status of a Machine's condition; empty when it has no such condition.
+func statusOf(m *v1alpha1.Machine, name string) corev1.ConditionStatus {
+	return conditionOf(m, name).Status
+}
+
 // reasonOf returns the reason of a Machine's condition; empty when it has no such condition.
 func reasonOf(m *v1alpha1.Machine, name string) string { return conditionOf(m, name).Reason }
 

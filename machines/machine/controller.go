@@ -46,12 +46,16 @@ type Options struct {
 	Lease cloud.Lease
 	// Kinds is asked before a Machine that is being deleted is drained, and before each step after that. nil: it always may.
 	Kinds Kinds
-	// StartupTaint is the key of the taint (NoSchedule) that a node registers with and loses once it is Ready; empty:
-	// none. StartupConditions must be True on the Node besides Ready.
-	StartupTaint      string
+	// StartupTaint is the key of the taint (NoSchedule) that a Node registers with and loses when its first start is
+	// complete; empty: none. A Node is starting, and its Machine not Ready, until it is Ready and has no start-up taint of
+	// Kubernetes (uninitialized, not-ready, unreachable, network-unavailable), and what follows here holds as well.
+	StartupTaint string
+	// StartupConditions must be True on the Node.
 	StartupConditions []corev1.NodeConditionType
-	// StartupDaemonSets, as namespace/name, must have a Ready pod on the Node besides.
+	// StartupDaemonSets must have a Ready pod on the Node.
 	StartupDaemonSets []types.NamespacedName
+	// OtherStartupTaints are keys of taints (NoSchedule or NoExecute) that other programs must have removed from the Node.
+	OtherStartupTaints []string
 	// DrainTimeout, from the Machine's deletion, ends the respect for disruption budgets. Default: 2 h. Negative: pods are
 	// not evicted at all.
 	DrainTimeout time.Duration

@@ -56,6 +56,8 @@ type facts struct {
 	node           *corev1.Node
 	taken          string
 	registeredAnew bool
+	// started: the first start of the Node is complete, and that is recorded.
+	started bool
 	// drainDue: the node's pods are to be evicted before the server goes. unreachable: its kubelet does not answer.
 	// timedOut: the time for the drain is over.
 	drainDue, unreachable, timedOut bool
@@ -213,6 +215,7 @@ func (r *Reconciler) observeNode(ctx context.Context, p *pass) error {
 	}
 	ref := p.m.Status.NodeRef
 	f.registeredAnew = ref != nil && ref.UID != "" && ref.UID != f.node.UID
+	f.started = r.hasStarted(p.base, f.node)
 	f.unreachable = unreachable(f.node, r.Clock.Now())
 	return nil
 }

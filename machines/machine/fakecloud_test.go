@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/test/kubelet"
 )
 
 // fakeCloud is a cloud in memory. A server is Building until the test says otherwise.
@@ -88,6 +89,22 @@ func (c *fakeCloud) change(uid types.UID, alter func(*fakeServer)) {
 	s := c.servers[uid]
 	alter(s)
 	c.changes <- s.key
+}
+
+// nobodysServer is the ID of a server that belongs to no Machine.
+const nobodysServer = "11111111-2222-3333-4444-555555555555"
+
+// existing returns the servers as a cloud-controller-manager sees them.
+func (c *fakeCloud) existing() []kubelet.Server {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := []kubelet.Server{{ID: nobodysServer, Name: "nobodys"}}
+	for _, s := range c.servers {
+		if s.exists {
+			out = append(out, kubelet.Server{ID: s.ID, Name: s.Name, Zone: s.Zone, Addresses: s.Addresses})
+		}
+	}
+	return out
 }
 
 // share gives a Machine the server of another.

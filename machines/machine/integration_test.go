@@ -228,7 +228,7 @@ func TestTroubleOnARealControlPlane(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	t.Run("MC-52 MCM-41 a node that is another's is not taken", func(t *testing.T) {
-		w.must(w.client.Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "taken"}, Spec: corev1.NodeSpec{ProviderID: "openstack:///11111111-2222-3333-4444-555555555555"}}))
+		w.must(w.client.Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "taken"}, Spec: corev1.NodeSpec{ProviderID: "openstack:///" + nobodysServer}}))
 		m := w.create("taken", nil)
 		w.until(m, "it has a server", hasServer)
 		w.boot(m)

@@ -20,7 +20,8 @@ type marks struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// Taints are values by key:effect.
 	Taints map[string]string `json:"taints,omitempty"`
-	// Started: the startup taint was removed. It is removed once.
+	// Started: the first start of the Node was completed, and the startup taint, if there is one, was removed. Both
+	// happen once.
 	Started bool `json:"started,omitempty"`
 }
 
@@ -42,9 +43,9 @@ func wanted(m *v1alpha1.Machine, labels map[string]string, host string) marks {
 
 func taintKey(t corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
 
-// mark changes the node to bear what is wanted, and nothing that drover put there earlier and that is wanted no more.
-// With start it also loses the startup taint, unless that was done before. It tells whether anything changed.
-func mark(node *corev1.Node, want marks, startup string, start bool) (bool, error) {
+// mark gives the node what is wanted, and removes what drover put there earlier and no longer wants. With started it
+// also removes the startup taint and records that, unless that was done before. It reports whether anything changed.
+func mark(node *corev1.Node, want marks, startup string, started bool) (bool, error) {
 	had := recorded(node)
 	before := node.DeepCopy()
 	if node.Labels == nil {
@@ -62,7 +63,7 @@ func mark(node *corev1.Node, want marks, startup string, start bool) (bool, erro
 		taints[taintKey(t)] = t.Value
 	}
 	now.Taints = merge(taints, want.Taints, had.Taints, nil)
-	if start && !had.Started {
+	if started && !had.Started {
 		delete(taints, taintKey(corev1.Taint{Key: startup, Effect: corev1.TaintEffectNoSchedule}))
 		now.Started = true
 	}

@@ -37,6 +37,8 @@ type pass struct {
 	held string
 	// left is what the cloud may still hold of a Machine that is let go.
 	left string
+	// awaited is what the Node lacks to complete its first start, one sentence each.
+	awaited []string
 	// unsynced: what belongs on the node could not be written; so nothing good is said of it yet.
 	unsynced bool
 	// gone: the Machine was deleted or let go in this pass; there is nothing left to write to.

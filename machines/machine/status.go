@@ -77,7 +77,7 @@ func (r *Reconciler) conclude(p *pass) {
 	if verdict, known := specValid(p); known {
 		c.set(v1alpha1.ConditionSpecValid, verdict)
 	}
-	if !p.unsynced {
+	if starting := f.node != nil && !f.started; starting || !p.unsynced {
 		c.set(v1alpha1.ConditionReady, r.nodeReady(p))
 	}
 	concludeWarnings(c, p)
@@ -230,7 +230,8 @@ func specValid(p *pass) (verdict, bool) {
 	return verdict{}, false
 }
 
-// nodeReady follows the Node, and is taken back with it (MC-59).
+// nodeReady is False until the first start of the Node is complete. Then it follows the Node's Ready condition, also when
+// that is taken back (MC-59).
 func (r *Reconciler) nodeReady(p *pass) verdict {
 	f := &p.facts
 	if f.node == nil {
@@ -245,12 +246,13 @@ func (r *Reconciler) nodeReady(p *pass) verdict {
 		}
 		return verdict{corev1.ConditionFalse, p.last.reason, p.waitsFor()}
 	}
+	if !f.started {
+		return verdict{corev1.ConditionFalse, reasonNodeStarting, r.startMessage(p)}
+	}
 	ready := readyCondition(f.node)
 	switch {
 	case ready == nil:
 		return verdict{corev1.ConditionUnknown, reasonNodeNotReady, "the Node reports no Ready condition"}
-	case ready.Status == corev1.ConditionTrue && r.starting(f.node):
-		return verdict{corev1.ConditionFalse, reasonNodeStarting, cmp.Or(p.detail, "the node bears the startup taint "+r.StartupTaint)}
 	case ready.Status == corev1.ConditionTrue:
 		return verdict{corev1.ConditionTrue, reasonNodeReady, ""}
 	}
@@ -265,7 +267,7 @@ func (r *Reconciler) phase(p *pass) v1alpha1.MachinePhase {
 		return v1alpha1.PhaseDeleting
 	case p.shown() && terminal(p.failure):
 		return v1alpha1.PhaseFailed
-	case f.joined && (was == v1alpha1.PhaseRunning || f.node != nil && !p.unsynced && isTrue(f.node, corev1.NodeReady) && !r.starting(f.node)):
+	case f.joined && (f.started || f.node == nil && was == v1alpha1.PhaseRunning):
 		return v1alpha1.PhaseRunning
 	case f.joined:
 		return v1alpha1.PhaseJoined

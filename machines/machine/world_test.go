@@ -36,8 +36,8 @@ import (
 	"github.com/drover-project/drover/test/kubelet"
 )
 
-// world is a real control plane with the Machine controller and the approver on it, a cloud in memory, and a simulated
-// kubelet in each of its servers.
+// world is a real control plane with the Machine controller and the approver on it, a cloud in memory with a stand-in for
+// its cloud-controller-manager, and a simulated kubelet in each of its servers.
 type world struct {
 	t        testing.TB
 	ctx      context.Context
@@ -80,6 +80,9 @@ func newWorld(t testing.TB) *world {
 	w.must(w.approver.SetupWithManager(mgr))
 	w.metadata = httptest.NewServer(http.HandlerFunc(w.serveMetadata))
 	w.cloud.onServer, w.cloud.onGone = w.born, w.died
+	w.kubelets.Go(func() {
+		_ = kubelet.RunCloudControllerManager(ctx, kubelet.CloudControllerOptions{Config: &config, Servers: w.cloud.existing})
+	})
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
 	t.Cleanup(func() {

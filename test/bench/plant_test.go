@@ -45,7 +45,10 @@ type plant struct {
 func newPlant(b *testing.B) *plant {
 	b.Helper()
 	ctrl.SetLogger(logr.Discard())
-	p := &plant{B: b, dir: b.TempDir(), control: kube.ForTest(b, kube.Options{})}
+	p := &plant{B: b, dir: b.TempDir(), control: kube.ForTest(b, kube.Options{
+		// No controller is there that would remove its taint from Ready nodes.
+		APIServerFlags: []string{"--disable-admission-plugins=TaintNodesByCondition"},
+	})}
 	scheme := runtime.NewScheme()
 	p.must(errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
 	var err error

@@ -57,7 +57,7 @@ type World struct {
 // newWorld makes a cluster and a cloud with what is needed to make servers, and with what belongs to others.
 func newWorld(catalog *memory.Catalog, seed uint64) (*World, error) {
 	random := rand.New(rand.NewPCG(seed, 1))
-	kube, err := memory.New(memory.Options{Catalog: catalog, Lag: lagOf(random)})
+	kube, err := memory.New(memory.Options{Catalog: catalog, Lag: lagOf(random), NodesUntainted: true})
 	if err != nil {
 		return nil, err
 	}

@@ -130,6 +130,10 @@ const (
 // DefaultStartupTaint is on a node from its registration until it is ready to take pods (effect NoSchedule).
 const DefaultStartupTaint = "node.syseleven.de/not-ready"
 
+// TaintUninitialized is on a node whose kubelet runs with --cloud-provider=external, from its registration until the
+// cloud-controller-manager has initialized it (effect NoSchedule).
+const TaintUninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
+
 // TaintRolling is on a node whose Machine is of an old template while its deployment rolls (effect PreferNoSchedule).
 const TaintRolling = Prefix + "rolling"
 
@@ -138,7 +142,7 @@ const TaintDeleting = Prefix + "deleting"
 
 // Condition types of a Machine.
 const (
-	// ConditionReady follows the Node's Ready condition.
+	// ConditionReady is False until the first start of the Node is complete; then it follows the Node's Ready condition.
 	ConditionReady = "Ready"
 	// ConditionServerReady: the server is ACTIVE.
 	ConditionServerReady = Prefix + "ServerReady"

@@ -98,9 +98,9 @@ const (
 	PhasePending MachinePhase = "Pending"
 	// PhaseProvisioning: the server exists, its node is not registered.
 	PhaseProvisioning MachinePhase = "Provisioning"
-	// PhaseJoined: the node is registered and was never Ready.
+	// PhaseJoined: the node is registered, and its first start is not complete.
 	PhaseJoined MachinePhase = "Joined"
-	// PhaseRunning: the node is Ready, or was.
+	// PhaseRunning: the first start of the node was completed; the node may have become not Ready since.
 	PhaseRunning MachinePhase = "Running"
 	// PhaseDeleting: the Machine is going.
 	PhaseDeleting MachinePhase = "Deleting"

@@ -53,7 +53,7 @@ func (s *Server) born(q *request, o *object, owned bool) (*record, error) {
 	}
 	if k.GroupKind() == core("Node").GroupKind() {
 		// This is admission's work, which owns nothing.
-		if err := startNode(o); err != nil {
+		if err := s.startNode(o); err != nil {
 			return nil, err
 		}
 	}
@@ -122,7 +122,21 @@ func (s *Server) startKind(q *request, o *object) error {
 }
 
 // startNode taints a Node as not ready, which a controller takes back, and lets all of it be allocated.
-func startNode(o *object) error {
+func (s *Server) startNode(o *object) error {
+	if !s.options.NodesUntainted {
+		if err := taintNode(o); err != nil {
+			return err
+		}
+	}
+	capacity, _, _ := unstructured.NestedMap(o.Object, "status", "capacity")
+	if _, given, _ := unstructured.NestedMap(o.Object, "status", "allocatable"); given || capacity == nil {
+		return nil
+	}
+	return set(o, capacity, "status", "allocatable")
+}
+
+// taintNode adds the taint not-ready to a Node that has none.
+func taintNode(o *object) error {
 	const notReady = "node.kubernetes.io/not-ready"
 	taints, _, _ := unstructured.NestedSlice(o.Object, "spec", "taints")
 	tainted := slices.ContainsFunc(taints, func(taint any) bool {
@@ -132,14 +146,7 @@ func startNode(o *object) error {
 	if !tainted {
 		taints = append(taints, map[string]any{"key": notReady, "effect": string(corev1.TaintEffectNoSchedule)})
 	}
-	if err := set(o, taints, "spec", "taints"); err != nil {
-		return err
-	}
-	capacity, _, _ := unstructured.NestedMap(o.Object, "status", "capacity")
-	if _, given, _ := unstructured.NestedMap(o.Object, "status", "allocatable"); given || capacity == nil {
-		return nil
-	}
-	return set(o, capacity, "status", "allocatable")
+	return set(o, taints, "spec", "taints")
 }
 
 // set writes one value into an object.

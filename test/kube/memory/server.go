@@ -24,6 +24,9 @@ type Options struct {
 	Lag func(user, resource string) time.Duration
 	// CollectAfter is how long the garbage collector takes to notice that an owner is gone. Default: not at all.
 	CollectAfter time.Duration
+	// NodesUntainted turns off the admission plug-in TaintNodesByCondition, for tests without a node lifecycle controller,
+	// which would remove the taint not-ready.
+	NodesUntainted bool
 }
 
 // Server is one API server with its store. Its time is the process's, so in a bubble of testing/synctest the bubble's.
