@@ -109,6 +109,9 @@ func (w *work) progress(st v1alpha1.MachineDeploymentStatus) metav1.Condition {
 		c.Status, c.Reason = metav1.ConditionFalse, ReasonDeadline
 		deadline, _ := deadlineOf(w.d)
 		c.Message = fmt.Sprintf("no progress for %s: %s", deadline, c.Message)
+		if why := w.waiting(); why != "" {
+			c.Message += "; " + why
+		}
 	}
 	former := meta.FindStatusCondition(w.d.Status.Conditions, c.Type)
 	c.ObservedGeneration = w.d.Generation
