@@ -31,6 +31,8 @@ const (
 	Plain Setting = "plain"
 	// Priced has prices, and an autoscaler that goes by them.
 	Priced Setting = "price expander"
+	// SlowCloud has a cloud-controller-manager that looks at new Nodes every 10 s.
+	SlowCloud Setting = "slow cloud-controller-manager"
 	// Guarded has drover's guard against an autoscaler that starts anew.
 	Guarded Setting = "restart guard"
 )
@@ -48,6 +50,8 @@ func (s Setting) Apply(o *sandbox.Options) {
 	o.Scaling.MaxNodeProvisionTime = 45 * time.Second
 	o.AutoscalerFlags = append(o.AutoscalerFlags, "--max-node-provision-time=45s")
 	switch s {
+	case SlowCloud:
+		o.CloudControllerInterval = 10 * time.Second
 	case Priced:
 		o.Scaling.PriceExpander = true
 		o.AutoscalerFlags = append(o.AutoscalerFlags, "--expander=price")
@@ -71,6 +75,8 @@ func Trials() []Trial {
 		{"from zero, by labels and a taint", Plain, limit, fromZero},
 		{"groups that differ in their zone alone grow evenly", Plain, limit, evenly},
 		{"the empty node goes, and no other", Plain, limit, exactNode},
+		{"the cloud-controller-manager dies in a rollout: it stands still, and ends later", Plain, limit, initializerDies},
+		{"nodes that are initialized late are ordered once", SlowCloud, limit, initializedLate},
 		{"the cheaper group grows, though it wastes more", Priced, limit, cheaper},
 		{"the autoscaler is killed in the middle of a scale-up, with a guard", Guarded, limit, autoscalerKilledGuarded},
 	}
@@ -88,16 +94,16 @@ func Try(ctx context.Context, d *Demo, t Trial) Result {
 	return r
 }
 
-// peak watches the groups' sizes until it is asked.
+// peak watches the groups' sizes and the cloud's servers until it is asked.
 type peak struct {
 	stop func()
 	high highs
 }
 
-// highs are the largest sizes that were seen: of each group, and all together.
+// highs are the largest sizes that were seen: of each group, and all together; and the most servers.
 type highs struct {
-	each sizes
-	sum  int
+	each         sizes
+	sum, servers int
 }
 
 func (d *Demo) watchPeak(ctx context.Context) *peak {
@@ -111,6 +117,7 @@ func (d *Demo) watchPeak(ctx context.Context) *peak {
 			if now, err := d.wanted(ctx); err == nil {
 				p.high.see(now)
 			}
+			p.high.servers = max(p.high.servers, len(d.Cloud.Servers()))
 			select {
 			case <-ctx.Done():
 				return

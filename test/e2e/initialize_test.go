@@ -1,0 +1,207 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/test/kubelet"
+	"github.com/drover-project/drover/test/sandbox"
+	"github.com/drover-project/drover/test/sandbox/scenario"
+)
+
+const (
+	slow = "slow"
+	// standstill is how long a rollout is watched while the cloud-controller-manager is dead.
+	standstill = 5 * time.Second
+)
+
+// TestRolloutsWhileNodesAreInitializedLate rolls two nodes with a surge of 1 and none unavailable: first while the
+// cloud-controller-manager is slow, then while it is dead.
+func TestRolloutsWhileNodesAreInitializedLate(t *testing.T) {
+	t.Parallel()
+	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, BootTime: time.Second, NoAutoscaler: true, CloudControllerInterval: 4 * time.Second})
+	d, err := scenario.NewDemo(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := badGroup{name: slow, replicas: "2", old: "  selector:", new: "  strategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}\n  selector:"}
+	apply(t, s, slow, group.manifest(t, d))
+	eventually(t, takingPods(s, 2, ""))
+	open := watchOpen(t, s)
+	t.Run("with a slow cloud-controller-manager two nodes take pods all the time (F-47)", func(t *testing.T) {
+		roll(t, s, "second")
+		eventually(t, takingPods(s, 2, "second"))
+		open.judge(t, 2)
+	})
+	t.Run("with a dead one the rollout stands still, says why, and ends when it is back (F-47)", func(t *testing.T) {
+		s.KillCloudController()
+		roll(t, s, "third")
+		eventually(t, startingNode(s))
+		standsStill(t, s)
+		s.ReviveCloudController()
+		eventually(t, takingPods(s, 2, "third"))
+		open.judge(t, 2)
+	})
+	t.Run("without one a group's annotation lets its nodes start (F-47)", func(t *testing.T) {
+		s.KillCloudController()
+		patchTemplate(t, s, fmt.Sprintf(`"metadata":{"annotations":{%q:"false"}},"spec":{"metadata":{"labels":{"roll":"fourth"}}}`, bootstrap.AnnotationExternalCloudProvider))
+		eventually(t, takingPods(s, 2, "fourth"))
+		open.judge(t, 2)
+	})
+}
+
+// patchTemplate merges fields into the template of the group.
+func patchTemplate(t *testing.T, s *sandbox.Sandbox, fields string) {
+	t.Helper()
+	md := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: slow, Namespace: metav1.NamespaceSystem}}
+	patch := []byte(`{"spec":{"template":{` + fields + `}}}`)
+	if err := s.Client.Patch(t.Context(), md, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// roll changes the template: its nodes get that value of the label roll.
+func roll(t *testing.T, s *sandbox.Sandbox, value string) {
+	t.Helper()
+	patchTemplate(t, s, fmt.Sprintf(`"spec":{"metadata":{"labels":{"roll":%q}}}`, value))
+}
+
+// takingPods waits until there are exactly so many nodes, all of them of that template and taking pods.
+func takingPods(s *sandbox.Sandbox, want int, value string) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		var nodes corev1.NodeList
+		if err := s.Client.List(ctx, &nodes); err != nil {
+			return "", err
+		}
+		open := 0
+		for i := range nodes.Items {
+			if n := &nodes.Items[i]; sandbox.UsableNode(n) && n.Labels["roll"] == value {
+				open++
+			}
+		}
+		if open != want || len(nodes.Items) != want {
+			return fmt.Sprintf("%d nodes that take pods: %d of %d", want, open, len(nodes.Items)), nil
+		}
+		return "", nil
+	}
+}
+
+// startingNode waits until one Machine of three says that it waits for the cloud-controller-manager, and is not Running.
+func startingNode(s *sandbox.Sandbox) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		var machines v1alpha1.MachineList
+		if err := s.Client.List(ctx, &machines); err != nil {
+			return "", err
+		}
+		for i := range machines.Items {
+			m := &machines.Items[i]
+			for _, c := range m.Status.Conditions {
+				if c.Type == v1alpha1.ConditionReady && c.Reason == "NodeStarting" && strings.Contains(c.Message, kubelet.UninitializedTaint) &&
+					sandbox.PhaseOf(m) == v1alpha1.PhaseJoined && len(machines.Items) == 3 {
+					return "", nil
+				}
+			}
+		}
+		return "three Machines, one of which waits for the cloud-controller-manager", nil
+	}
+}
+
+// standsStill fails when a Machine comes or goes within the time standstill.
+func standsStill(t *testing.T, s *sandbox.Sandbox) {
+	t.Helper()
+	before, began := machinesOf(t, s), time.Now()
+	eventually(t, func(context.Context) (string, error) {
+		if after := machinesOf(t, s); after != before {
+			return "", fmt.Errorf("the Machines changed:\n%s\n%s", before, after)
+		}
+		if time.Since(began) < standstill {
+			return "the end of the standstill", nil
+		}
+		return "", nil
+	})
+}
+
+// machinesOf describes which Machines there are, and which of them are being deleted.
+func machinesOf(t *testing.T, s *sandbox.Sandbox) string {
+	t.Helper()
+	var machines v1alpha1.MachineList
+	if err := s.Client.List(t.Context(), &machines); err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for i := range machines.Items {
+		m := &machines.Items[i]
+		out = append(out, fmt.Sprintf("%s deleted at %v", m.Name, m.DeletionTimestamp))
+	}
+	return strings.Join(out, ", ")
+}
+
+// openNodes watches how many nodes take pods.
+type openNodes struct {
+	mu    sync.Mutex
+	low   int
+	looks int
+}
+
+func watchOpen(t *testing.T, s *sandbox.Sandbox) *openNodes {
+	t.Helper()
+	o := &openNodes{}
+	ctx, cancel := context.WithCancel(t.Context())
+	var work sync.WaitGroup
+	work.Go(func() {
+		ticker := time.NewTicker(pollEvery)
+		defer ticker.Stop()
+		for {
+			var nodes corev1.NodeList
+			if err := s.Client.List(ctx, &nodes); err == nil {
+				o.see(nodes.Items)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		work.Wait()
+	})
+	return o
+}
+
+func (o *openNodes) see(nodes []corev1.Node) {
+	open := 0
+	for i := range nodes {
+		if sandbox.UsableNode(&nodes[i]) {
+			open++
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.looks == 0 || open < o.low {
+		o.low = open
+	}
+	o.looks++
+}
+
+// judge fails when there was a look with fewer nodes that take pods.
+func (o *openNodes) judge(t *testing.T, want int) {
+	t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.low < want || o.looks == 0 {
+		t.Errorf("in one of %d looks only %d nodes took pods, want %d", o.looks, o.low, want)
+	}
+}

@@ -1,0 +1,241 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/test/kubelet"
+	"github.com/drover-project/drover/test/sandbox"
+)
+
+// initializedLate asks for pods of one node each, while the cloud-controller-manager initializes new Nodes late. Nodes
+// that are Ready and do not take pods yet must not make the autoscaler order others.
+func initializedLate(ctx context.Context, d *Demo) (string, error) {
+	const pods = 5
+	g := group{name: "late", at: 10, labels: both("late")}
+	if err := d.make(ctx, g); err != nil {
+		return "", err
+	}
+	if err := d.until(ctx, d.are(sizes{g.name: 0})); err != nil {
+		return "", err
+	}
+	watch, began := d.watchPeak(ctx), time.Now()
+	l := load{name: "late", pods: pods, cpu: onePerNode, on: g.labels}
+	if err := d.put(ctx, l); err != nil {
+		return "", err
+	}
+	if err := d.until(ctx, d.ordered(g.name, pods)); err != nil {
+		return "", err
+	}
+	// It looks when it starts, and then after its whole interval, while the servers need a few seconds to become nodes.
+	d.KillCloudController()
+	d.ReviveCloudController()
+	if err := d.until(ctx, d.runs(l)); err != nil {
+		return "", err
+	}
+	took := time.Since(began)
+	if err := d.until(ctx, d.are(sizes{g.name: pods})); err != nil {
+		return "", err
+	}
+	high := watch.highest()
+	note := fmt.Sprintf("all pods ran after %.1f s; the size was %d at most, with %d servers", took.Seconds(), high.sum, high.servers)
+	if high.sum != pods || high.servers != pods {
+		return note, fmt.Errorf("the size rose to %d, with %d servers; want exactly %d", high.sum, high.servers, pods)
+	}
+	return note, nil
+}
+
+// standstill is how long a rollout must stand still while the cloud-controller-manager is dead.
+const standstill = 12 * time.Second
+
+// initializerDies rolls three nodes with a surge of 1 and none unavailable, and kills the cloud-controller-manager once
+// the first node has been replaced.
+func initializerDies(ctx context.Context, d *Demo) (string, error) {
+	const size = 3
+	g := group{name: "roll", least: size, size: size, at: 6, labels: both("roll")}
+	if err := d.make(ctx, g); err != nil {
+		return "", err
+	}
+	l := load{name: "roll", pods: size, cpu: onePerNode, on: g.labels}
+	if err := d.put(ctx, l); err != nil {
+		return "", err
+	}
+	if err := d.until(ctx, d.runs(l)); err != nil {
+		return "", err
+	}
+	if err := d.until(ctx, d.are(sizes{g.name: size})); err != nil {
+		return "", err
+	}
+	open := d.watchOpen(ctx)
+	patch := `{"spec":{"template":{"spec":{"metadata":{"labels":{"` + newLabel + `":"` + newValue + `"}}}}}}`
+	if err := d.kubectl(ctx, "--namespace="+d.Group.Namespace, "patch", "machinedeployment", g.name, "--type=merge", "--patch="+patch); err != nil {
+		return "", err
+	}
+	if err := d.until(ctx, d.renewed(1)); err != nil {
+		return "", err
+	}
+	if err := d.dieAndRevive(ctx); err != nil {
+		return "", err
+	}
+	if err := d.until(ctx, d.renewed(size)); err != nil {
+		return "", err
+	}
+	for _, c := range []check{d.are(sizes{g.name: size}), d.runs(l)} {
+		if err := d.until(ctx, c); err != nil {
+			return "", err
+		}
+	}
+	fewest := open.fewest()
+	note := fmt.Sprintf("never fewer than %d nodes that take pods", fewest)
+	if fewest < size {
+		return note, fmt.Errorf("only %d nodes took pods at one time of the rollout; maxUnavailable is 0 of %d", fewest, size)
+	}
+	return note, nil
+}
+
+// dieAndRevive kills the cloud-controller-manager, waits until a Machine says that its Node waits for it, checks that no
+// Machine comes or goes then, and starts the cloud-controller-manager again.
+func (d *Demo) dieAndRevive(ctx context.Context) error {
+	d.KillCloudController()
+	defer d.ReviveCloudController()
+	if err := d.until(ctx, d.stands); err != nil {
+		return err
+	}
+	before, err := d.living(ctx)
+	if err != nil {
+		return err
+	}
+	if err := pause(ctx, standstill); err != nil {
+		return err
+	}
+	after, err := d.living(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(before, after) {
+		return fmt.Errorf("the Machines changed while the cloud-controller-manager was dead: %v, then %v", before, after)
+	}
+	return nil
+}
+
+// stands waits until every Machine but one is Ready, none goes, and the one says what it waits for.
+func (d *Demo) stands(ctx context.Context) (string, error) {
+	var machines v1alpha1.MachineList
+	if err := d.Client.List(ctx, &machines); err != nil {
+		return "", fmt.Errorf("looking at machines: %w", err)
+	}
+	ready, waiting := 0, 0
+	for i := range machines.Items {
+		for _, c := range machines.Items[i].Status.Conditions {
+			switch {
+			case c.Type != v1alpha1.ConditionReady || machines.Items[i].DeletionTimestamp != nil:
+			case c.Status == corev1.ConditionTrue:
+				ready++
+			case c.Reason == "NodeStarting" && strings.Contains(c.Message, kubelet.UninitializedTaint):
+				waiting++
+			}
+		}
+	}
+	if n := len(machines.Items); waiting != 1 || ready != n-1 {
+		return fmt.Sprintf("one Machine to wait for the cloud-controller-manager and the others to be Ready: now %d and %d of %d", waiting, ready, n), nil
+	}
+	return "", nil
+}
+
+// living returns the UIDs of all Machines, and marks those that are being deleted.
+func (d *Demo) living(ctx context.Context) ([]types.UID, error) {
+	var machines v1alpha1.MachineList
+	if err := d.Client.List(ctx, &machines); err != nil {
+		return nil, fmt.Errorf("looking at machines: %w", err)
+	}
+	var out []types.UID
+	for i := range machines.Items {
+		uid := machines.Items[i].UID
+		if machines.Items[i].DeletionTimestamp != nil {
+			uid += " (being deleted)"
+		}
+		out = append(out, uid)
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// renewed waits until that many nodes of the changed template take pods.
+func (d *Demo) renewed(want int) check {
+	return func(ctx context.Context) (string, error) {
+		var nodes corev1.NodeList
+		if err := d.Client.List(ctx, &nodes); err != nil {
+			return "", fmt.Errorf("looking at nodes: %w", err)
+		}
+		fresh := 0
+		for i := range nodes.Items {
+			if n := &nodes.Items[i]; n.Labels[newLabel] == newValue && sandbox.UsableNode(n) {
+				fresh++
+			}
+		}
+		if fresh < want {
+			return fmt.Sprintf("%d nodes of the changed template that take pods: now %d", want, fresh), nil
+		}
+		return "", nil
+	}
+}
+
+// openNodes watches how many nodes take pods until it is asked.
+type openNodes struct {
+	stop func()
+	low  int
+}
+
+// watchOpen begins with the number of nodes that take pods now.
+func (d *Demo) watchOpen(ctx context.Context) *openNodes {
+	o := &openNodes{low: -1}
+	ctx, cancel := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	work.Go(func() {
+		ticker := time.NewTicker(pollEvery)
+		defer ticker.Stop()
+		for {
+			var nodes corev1.NodeList
+			if err := d.Client.List(ctx, &nodes); err == nil {
+				o.see(nodes.Items)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+		}
+	})
+	o.stop = func() {
+		cancel()
+		work.Wait()
+	}
+	return o
+}
+
+// see counts the nodes of one look.
+func (o *openNodes) see(nodes []corev1.Node) {
+	open := 0
+	for i := range nodes {
+		if sandbox.UsableNode(&nodes[i]) {
+			open++
+		}
+	}
+	if o.low < 0 || open < o.low {
+		o.low = open
+	}
+}
+
+// fewest ends the watch.
+func (o *openNodes) fewest() int {
+	o.stop()
+	return o.low
+}
