@@ -30,6 +30,8 @@ type group struct {
 	alone  bool
 	labels map[string]string
 	taints []corev1.Taint
+	// annotations of the MachineDeployment, beside its bounds.
+	annotations map[string]string
 }
 
 // make applies a group made from the demo's.
@@ -40,6 +42,7 @@ func (d *Demo) make(ctx context.Context, g group) error {
 	md.Annotations = map[string]string{
 		v1alpha1.AnnotationsMinSize[0]: strconv.Itoa(g.least), v1alpha1.AnnotationsMaxSize[0]: strconv.Itoa(g.at),
 	}
+	maps.Copy(md.Annotations, g.annotations)
 	md.Spec.Replicas = ptr.To(int32(g.size))
 	md.Spec.Selector.MatchLabels, md.Spec.Template.Metadata.Labels = own, own
 	md.Spec.Template.Spec.Metadata.Labels, md.Spec.Template.Spec.Taints = g.labels, g.taints

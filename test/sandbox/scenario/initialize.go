@@ -19,8 +19,19 @@ import (
 // initializedLate asks for pods of one node each, while the cloud-controller-manager initializes new Nodes late. Nodes
 // that are Ready and do not take pods yet must not make the autoscaler order others.
 func initializedLate(ctx context.Context, d *Demo) (string, error) {
+	return orderedOnce(ctx, d, group{name: "late", at: 10, labels: both("late")})
+}
+
+// initializedLateWithOptions does the same with a group that has an option of its own, for which the autoscaler does not
+// know how long a Node may take to start.
+func initializedLateWithOptions(ctx context.Context, d *Demo) (string, error) {
+	option := map[string]string{v1alpha1.AnnotationOptions + "scaledownunneededtime": "5s"}
+	return orderedOnce(ctx, d, group{name: "optional", at: 10, labels: both("optional"), annotations: option})
+}
+
+// orderedOnce asks for pods of one node each in an empty group, and fails when more nodes are ordered than pods.
+func orderedOnce(ctx context.Context, d *Demo, g group) (string, error) {
 	const pods = 5
-	g := group{name: "late", at: 10, labels: both("late")}
 	if err := d.make(ctx, g); err != nil {
 		return "", err
 	}
@@ -28,7 +39,7 @@ func initializedLate(ctx context.Context, d *Demo) (string, error) {
 		return "", err
 	}
 	watch, began := d.watchPeak(ctx), time.Now()
-	l := load{name: "late", pods: pods, cpu: onePerNode, on: g.labels}
+	l := load{name: g.name, pods: pods, cpu: onePerNode, on: g.labels}
 	if err := d.put(ctx, l); err != nil {
 		return "", err
 	}

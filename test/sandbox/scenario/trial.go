@@ -77,6 +77,7 @@ func Trials() []Trial {
 		{"the empty node goes, and no other", Plain, limit, exactNode},
 		{"the cloud-controller-manager dies in a rollout: it stands still, and ends later", Plain, limit, initializerDies},
 		{"nodes that are initialized late are ordered once", SlowCloud, limit, initializedLate},
+		{"nodes of a group with options that are initialized late are ordered once", SlowCloud, limit, initializedLateWithOptions},
 		{"the cheaper group grows, though it wastes more", Priced, limit, cheaper},
 		{"the autoscaler is killed in the middle of a scale-up, with a guard", Guarded, limit, autoscalerKilledGuarded},
 	}
