@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -38,11 +37,11 @@ func TestRolloutsWhileNodesAreInitializedLate(t *testing.T) {
 	group := badGroup{name: slow, replicas: "2", old: "  selector:", new: "  strategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}\n  selector:"}
 	apply(t, s, slow, group.manifest(t, d))
 	eventually(t, takingPods(s, 2, ""))
-	open := watchOpen(t, s)
+	usable := watchUsable(t, s)
 	t.Run("with a slow cloud-controller-manager two nodes take pods all the time (F-47)", func(t *testing.T) {
 		roll(t, s, "second")
 		eventually(t, takingPods(s, 2, "second"))
-		open.judge(t, 2)
+		neverFewer(t, usable, 2)
 	})
 	t.Run("with a dead one the rollout stands still, says why, and ends when it is back (F-47)", func(t *testing.T) {
 		s.KillCloudController()
@@ -51,13 +50,13 @@ func TestRolloutsWhileNodesAreInitializedLate(t *testing.T) {
 		standsStill(t, s)
 		s.ReviveCloudController()
 		eventually(t, takingPods(s, 2, "third"))
-		open.judge(t, 2)
+		neverFewer(t, usable, 2)
 	})
 	t.Run("without one a group's annotation lets its nodes start (F-47)", func(t *testing.T) {
 		s.KillCloudController()
 		patchTemplate(t, s, fmt.Sprintf(`"metadata":{"annotations":{%q:"false"}},"spec":{"metadata":{"labels":{"roll":"fourth"}}}`, bootstrap.AnnotationExternalCloudProvider))
 		eventually(t, takingPods(s, 2, "fourth"))
-		open.judge(t, 2)
+		neverFewer(t, usable, 2)
 	})
 }
 
@@ -147,61 +146,18 @@ func machinesOf(t *testing.T, s *sandbox.Sandbox) string {
 	return strings.Join(out, ", ")
 }
 
-// openNodes watches how many nodes take pods.
-type openNodes struct {
-	mu    sync.Mutex
-	low   int
-	looks int
-}
-
-func watchOpen(t *testing.T, s *sandbox.Sandbox) *openNodes {
+// watchUsable counts the nodes that take pods until the test ends.
+func watchUsable(t *testing.T, s *sandbox.Sandbox) *sandbox.UsableNodes {
 	t.Helper()
-	o := &openNodes{}
-	ctx, cancel := context.WithCancel(t.Context())
-	var work sync.WaitGroup
-	work.Go(func() {
-		ticker := time.NewTicker(pollEvery)
-		defer ticker.Stop()
-		for {
-			var nodes corev1.NodeList
-			if err := s.Client.List(ctx, &nodes); err == nil {
-				o.see(nodes.Items)
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
-		}
-	})
-	t.Cleanup(func() {
-		cancel()
-		work.Wait()
-	})
-	return o
+	usable := s.WatchUsableNodes(t.Context())
+	t.Cleanup(usable.Stop)
+	return usable
 }
 
-func (o *openNodes) see(nodes []corev1.Node) {
-	open := 0
-	for i := range nodes {
-		if sandbox.UsableNode(&nodes[i]) {
-			open++
-		}
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.looks == 0 || open < o.low {
-		o.low = open
-	}
-	o.looks++
-}
-
-// judge fails when there was a look with fewer nodes that take pods.
-func (o *openNodes) judge(t *testing.T, want int) {
+// neverFewer fails when there was a count of fewer nodes that take pods.
+func neverFewer(t *testing.T, usable *sandbox.UsableNodes, want int) {
 	t.Helper()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.low < want || o.looks == 0 {
-		t.Errorf("in one of %d looks only %d nodes took pods, want %d", o.looks, o.low, want)
+	if fewest, looks := usable.Fewest(); fewest < want || looks == 0 {
+		t.Errorf("in one of %d looks only %d nodes took pods, want %d", looks, fewest, want)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -85,7 +84,8 @@ func initializerDies(ctx context.Context, d *Demo) (string, error) {
 	if err := d.until(ctx, d.are(sizes{g.name: size})); err != nil {
 		return "", err
 	}
-	open := d.watchOpen(ctx)
+	usable := d.WatchUsableNodes(ctx)
+	defer usable.Stop()
 	patch := `{"spec":{"template":{"spec":{"metadata":{"labels":{"` + newLabel + `":"` + newValue + `"}}}}}}`
 	if err := d.kubectl(ctx, "--namespace="+d.Group.Namespace, "patch", "machinedeployment", g.name, "--type=merge", "--patch="+patch); err != nil {
 		return "", err
@@ -104,7 +104,7 @@ func initializerDies(ctx context.Context, d *Demo) (string, error) {
 			return "", err
 		}
 	}
-	fewest := open.fewest()
+	fewest, _ := usable.Fewest()
 	note := fmt.Sprintf("never fewer than %d nodes that take pods", fewest)
 	if fewest < size {
 		return note, fmt.Errorf("only %d nodes took pods at one time of the rollout; maxUnavailable is 0 of %d", fewest, size)
@@ -197,56 +197,4 @@ func (d *Demo) renewed(want int) check {
 		}
 		return "", nil
 	}
-}
-
-// openNodes watches how many nodes take pods until it is asked.
-type openNodes struct {
-	stop func()
-	low  int
-}
-
-// watchOpen begins with the number of nodes that take pods now.
-func (d *Demo) watchOpen(ctx context.Context) *openNodes {
-	o := &openNodes{low: -1}
-	ctx, cancel := context.WithCancel(ctx)
-	var work sync.WaitGroup
-	work.Go(func() {
-		ticker := time.NewTicker(pollEvery)
-		defer ticker.Stop()
-		for {
-			var nodes corev1.NodeList
-			if err := d.Client.List(ctx, &nodes); err == nil {
-				o.see(nodes.Items)
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
-		}
-	})
-	o.stop = func() {
-		cancel()
-		work.Wait()
-	}
-	return o
-}
-
-// see counts the nodes of one look.
-func (o *openNodes) see(nodes []corev1.Node) {
-	open := 0
-	for i := range nodes {
-		if sandbox.UsableNode(&nodes[i]) {
-			open++
-		}
-	}
-	if o.low < 0 || open < o.low {
-		o.low = open
-	}
-}
-
-// fewest ends the watch.
-func (o *openNodes) fewest() int {
-	o.stop()
-	return o.low
 }

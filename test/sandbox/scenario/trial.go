@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/drover-project/drover/test/openstack"
@@ -109,27 +108,12 @@ type highs struct {
 
 func (d *Demo) watchPeak(ctx context.Context) *peak {
 	p := &peak{high: highs{each: sizes{}}}
-	ctx, cancel := context.WithCancel(ctx)
-	var work sync.WaitGroup
-	work.Go(func() {
-		ticker := time.NewTicker(pollEvery)
-		defer ticker.Stop()
-		for {
-			if now, err := d.wanted(ctx); err == nil {
-				p.high.see(now)
-			}
-			p.high.servers = max(p.high.servers, len(d.Cloud.Servers()))
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
+	p.stop = sandbox.Sample(ctx, func(ctx context.Context) {
+		if now, err := d.wanted(ctx); err == nil {
+			p.high.see(now)
 		}
+		p.high.servers = max(p.high.servers, len(d.Cloud.Servers()))
 	})
-	p.stop = func() {
-		cancel()
-		work.Wait()
-	}
 	return p
 }
 
