@@ -10,9 +10,9 @@ import (
 // region is the simulated cloud's.
 const region = openstack.MetaKubeRegion
 
-// newCloud is a simulated OpenStack with what the scenario's manifest names.
-func newCloud(boot time.Duration) *openstack.Cloud {
-	return openstack.New(openstack.Config{BootTime: boot, DeleteTime: boot / 3, Seed: openstack.SeedMetaKube})
+// newCloud is a simulated OpenStack that seed has filled.
+func newCloud(boot time.Duration, seed func(*openstack.Cloud)) *openstack.Cloud {
+	return openstack.New(openstack.Config{BootTime: boot, DeleteTime: boot / 3, Seed: seed})
 }
 
 // credentials are drover's for the cloud, as variables of its environment, with another password when one is given.

@@ -30,6 +30,8 @@ type Options struct {
 	// CloudControllerInterval is how often the stand-in for the cloud-controller-manager looks at Nodes: so long may a new
 	// Node have to wait until it is initialized. Default: 1 s.
 	CloudControllerInterval time.Duration
+	// Seed fills the simulated cloud. Default: openstack.SeedMetaKube.
+	Seed func(*openstack.Cloud)
 	// Autoscaler is the path of a real cluster-autoscaler. Empty: the stand-in.
 	Autoscaler string
 	// AutoscalerFlags are appended to those of a real autoscaler.
@@ -76,6 +78,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Boots == nil {
 		o.Boots = func(openstack.Server) bool { return true }
+	}
+	if o.Seed == nil {
+		o.Seed = openstack.SeedMetaKube
 	}
 	if o.BootTime == 0 {
 		o.BootTime = defaultBootTime

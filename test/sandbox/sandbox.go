@@ -151,7 +151,7 @@ func Scheme() *runtime.Scheme {
 
 // startCloud starts the cloud, its servers and the stand-in for its cloud-controller-manager.
 func (s *Sandbox) startCloud(running context.Context) error {
-	s.Cloud = newCloud(s.options.BootTime)
+	s.Cloud = newCloud(s.options.BootTime, s.options.Seed)
 	s.machines = runMachines(running, s.Cloud, s.options.Boots)
 	if err := s.Cloud.Start(running); err != nil {
 		return err
