@@ -38,7 +38,7 @@ func limitsOf(d *v1alpha1.MachineDeployment, replicas int32) (limits, error) {
 	if err != nil || down < 0 {
 		return limits{}, fmt.Errorf("spec.strategy.rollingUpdate.maxUnavailable is %q: it must be a number or a percentage like 25%%, not negative", unavailable.String())
 	}
-	if unavailable.Type == intstr.String && down > replicas {
+	if strings.HasSuffix(unavailable.StrVal, "%") && down > replicas {
 		return limits{}, fmt.Errorf("spec.strategy.rollingUpdate.maxUnavailable is %q: it must be at most 100%%", unavailable.String())
 	}
 	if up == 0 && down == 0 {
@@ -50,9 +50,13 @@ func limitsOf(d *v1alpha1.MachineDeployment, replicas int32) (limits, error) {
 // mostPercent is the percentage from which on any size but 0 exceeds [v1alpha1.MaxReplicas].
 const mostPercent = 100 * v1alpha1.MaxReplicas
 
-// scaled resolves a number, or a percentage of a size. Whatever number is written there, the result is at most
-// [v1alpha1.MaxReplicas], so that sums of sizes and limits stay inside an int32.
+// scaled resolves a number, or a percentage of a size. A text without a percent sign, which machine-controller stores, is a
+// number. Whatever number is written there, the result is at most [v1alpha1.MaxReplicas], so that sums of sizes and limits
+// stay inside an int32.
 func scaled(value intstr.IntOrString, size int32, roundUp bool) (int32, error) {
+	if n, err := strconv.ParseInt(value.StrVal, 10, 32); err == nil && value.Type == intstr.String {
+		value = intstr.FromInt32(int32(n))
+	}
 	if digits, percent := strings.CutSuffix(value.StrVal, "%"); percent && value.Type == intstr.String {
 		n, err := strconv.ParseUint(digits, 10, 64)
 		if n > mostPercent && (err == nil || errors.Is(err, strconv.ErrRange)) {

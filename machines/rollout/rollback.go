@@ -37,17 +37,24 @@ func Rollback(d *v1alpha1.MachineDeployment, sets []SetState) *RollbackPlan {
 			Message: fmt.Sprintf("%s is %q: it must be a revision, or 0 for the one before", v1alpha1.AnnotationRollbackTo, asked)}
 	}
 	set := setOfRevision(sets, int32(revision))
+	if set == nil && revision == 0 {
+		return &RollbackPlan{Failed: true, Reason: ReasonRollbackNotFound,
+			Message: fmt.Sprintf("no set has a template from before the current one; there are the revisions %s", strings.Join(revisions(sets), ", "))}
+	}
 	if set == nil {
 		return &RollbackPlan{Failed: true, Reason: ReasonRollbackNotFound,
 			Message: fmt.Sprintf("no set has revision %d; there are %s", revision, strings.Join(revisions(sets), ", "))}
 	}
+	if revision == 0 {
+		asked = set.Annotations[v1alpha1.AnnotationRevision]
+	}
 	if TemplatesEqual(&set.Spec.Template, &d.Spec.Template) {
-		return &RollbackPlan{Reason: ReasonRollbackUnchanged, Message: fmt.Sprintf("the template is that of revision %d already", revision)}
+		return &RollbackPlan{Reason: ReasonRollbackUnchanged, Message: fmt.Sprintf("the current template is that of revision %s already", asked)}
 	}
 	template := set.Spec.Template.DeepCopy()
 	delete(template.Metadata.Labels, v1alpha1.LabelTemplateHash)
 	return &RollbackPlan{Template: template, Reason: ReasonRollback,
-		Message: fmt.Sprintf("putting back the template of revision %d, from set %s", revision, set.Name)}
+		Message: fmt.Sprintf("putting back the template of revision %s, from set %s", asked, set.Name)}
 }
 
 // setOfRevision finds a set by its revision, else by its history; 0 is the second highest revision.

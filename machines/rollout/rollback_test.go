@@ -42,6 +42,25 @@ func TestRollback(t *testing.T) {
 			}
 		})
 	}
+	t.Run("0 is told as the number of the revision that it stands for (F-55)", func(t *testing.T) {
+		d := w.d.DeepCopy()
+		d.Annotations = map[string]string{v1alpha1.AnnotationRollbackTo: "0"}
+		if p := Rollback(d, w.snapshot().Sets); !strings.Contains(p.Message, "template of revision 3,") {
+			t.Errorf("says %q", p.Message)
+		}
+		d.Spec.Template = *setOfRevision(w.snapshot().Sets, 0).Spec.Template.DeepCopy()
+		if p := Rollback(d, w.snapshot().Sets); !strings.Contains(p.Message, "current template is that of revision 3 already") {
+			t.Errorf("says %q", p.Message)
+		}
+	})
+	t.Run("0 without an earlier revision names no revision 0 (F-55)", func(t *testing.T) {
+		alone := settled(shape{1, "1", "0"})
+		alone.d.Annotations = map[string]string{v1alpha1.AnnotationRollbackTo: "0"}
+		p := Rollback(alone.d, alone.snapshot().Sets)
+		if !p.Failed || strings.Contains(p.Message, "revision 0") {
+			t.Errorf("got %+v", p)
+		}
+	})
 	t.Run("without the annotation nothing happens", func(t *testing.T) {
 		if p := Rollback(w.d, w.snapshot().Sets); p != nil {
 			t.Errorf("got %+v", p)

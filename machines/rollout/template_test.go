@@ -107,6 +107,17 @@ func TestFenceposts(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a text without a percent sign is a number (F-55)", func(t *testing.T) {
+		w := newWorld(shape{10, "1", "0"})
+		w.d.Spec.Strategy.RollingUpdate.MaxSurge = new(intstr.FromString("5"))
+		w.d.Spec.Strategy.RollingUpdate.MaxUnavailable = new(intstr.FromString("12"))
+		if got, err := limitsOf(w.d, 10); err != nil || got != (limits{5, 10}) {
+			t.Errorf("got %+v, %v", got, err)
+		}
+		if _, err := Compute(w.snapshot()); err != nil {
+			t.Errorf("the deployment is refused: %v", err)
+		}
+	})
 	t.Run("MC-1 MCM-22b not given: surge 1, unavailable 0", func(t *testing.T) {
 		if got, err := limitsOf(&v1alpha1.MachineDeployment{}, 3); err != nil || got != (limits{1, 0}) {
 			t.Errorf("got %+v, %v", got, err)
