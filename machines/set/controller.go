@@ -124,7 +124,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: retryLease}, nil
 	}
 	result, err := r.reconcile(ctx, set)
-	if apierrors.IsConflict(err) {
+	if apierrors.IsConflict(err) || errors.Is(err, errCacheOld) {
 		ctrl.LoggerFrom(ctx).V(1).Info("the set changed meanwhile, looking again")
 		return ctrl.Result{RequeueAfter: gather}, nil
 	}
@@ -150,8 +150,10 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	seen := r.observe(set, machines)
-	next := decide(seen)
+	seen, next, err := r.plan(ctx, set, machines)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	if err := r.ownSpec(ctx, set, next, &wait, machines); err != nil {
 		return ctrl.Result{}, err
 	}

@@ -30,11 +30,6 @@ const (
 // calls. It stops behind the first batch that has an error, and in the stream behind the first error: what fails for one
 // usually fails for all (MCM-24).
 func (r *Reconciler) createMachines(ctx context.Context, set *v1alpha1.MachineSet, count int) error {
-	unseen, err := r.lookOnce(ctx, set)
-	if err != nil {
-		return err
-	}
-	count -= unseen
 	var made int
 	for batch := 1; made < count; batch *= 2 {
 		n := min(batch, count-made)

@@ -1,6 +1,7 @@
 package set
 
 import (
+	"context"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -30,6 +31,8 @@ type decision struct {
 	wanted  int
 	restore bool
 	remove  []*v1alpha1.Machine
+	// surplus is how many of remove the set chose itself, because it has too many.
+	surplus int
 	create  int
 }
 
@@ -55,6 +58,22 @@ func (r *Reconciler) observe(set *v1alpha1.MachineSet, machines []*v1alpha1.Mach
 	return s
 }
 
+// plan decides what to do with a set. The first decision of this process to make Machines, or to choose Machines for
+// deletion, is made again when the API server shows something that the cache does not.
+func (r *Reconciler) plan(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (seen, decision, error) {
+	s := r.observe(set, machines)
+	d := decide(s)
+	if d.create == 0 && d.surplus == 0 {
+		return s, d, nil
+	}
+	news, err := r.lookOnce(ctx, set, machines)
+	if news {
+		s = r.observe(set, machines)
+		d = decide(s)
+	}
+	return s, d, err
+}
+
 // decide says which Machines go and how many are made. Listed Machines go whatever the size is; only living ones are
 // counted.
 func decide(s seen) decision {
@@ -73,7 +92,8 @@ func decide(s seen) decision {
 	switch surplus := count - d.wanted; {
 	case surplus > 0:
 		order := rollout.DeletionOrder(living, s.set.Spec.DeletePolicy, nil)
-		d.remove = append(d.remove, order[:min(surplus, len(order))]...)
+		d.surplus = min(surplus, len(order))
+		d.remove = append(d.remove, order[:d.surplus]...)
 	case surplus < 0 && s.set.Annotations[v1alpha1.AnnotationNoCreate] != "true":
 		d.create = -surplus
 	}

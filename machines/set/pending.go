@@ -2,6 +2,7 @@ package set
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -29,8 +30,8 @@ type pendingSet struct {
 	uid     types.UID
 	created map[string]time.Time
 	deleted map[types.UID]deletion
-	// looked: the set's Machines were listed live once since this process began, because an earlier leader may have
-	// made some that the cache does not show.
+	// looked: the set and its Machines were read live once since this process began, because an earlier leader may have
+	// done something that the cache does not show.
 	looked bool
 }
 
@@ -103,6 +104,20 @@ func (p *pending) gone(set types.NamespacedName, m *v1alpha1.Machine) {
 		delete(e.created, m.Name)
 		delete(e.deleted, m.UID)
 	}
+}
+
+// hasLooked reports whether this process has read the set's Machines live.
+func (p *pending) hasLooked(set *v1alpha1.MachineSet) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.entry(set).looked
+}
+
+// hasNowLooked takes note that this process has read the set's Machines live.
+func (p *pending) hasNowLooked(set *v1alpha1.MachineSet) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.entry(set).looked = true
 }
 
 // late is what the cache should have shown by now.
@@ -186,37 +201,50 @@ func (r *Reconciler) lookUp(ctx context.Context, set *v1alpha1.MachineSet, name 
 	return m, nil
 }
 
-// lookOnce lists the set's Machines live before this process makes the first one for it. It returns how many there are
-// that the cache does not show.
-func (r *Reconciler) lookOnce(ctx context.Context, set *v1alpha1.MachineSet) (int, error) {
-	r.pending.mu.Lock()
-	looked := r.pending.entry(set).looked
-	r.pending.mu.Unlock()
-	if looked {
-		return 0, nil
+// errCacheOld ends a pass whose cache shows another spec of the set than the API server, or a set that is gone.
+var errCacheOld = errors.New("the cache shows an older MachineSet")
+
+// lookOnce reads the set and its Machines from the API server before this process makes, or chooses for deletion, the first
+// Machine of the set: an earlier leader may have resized the set, and made and deleted Machines, and the cache does not show
+// it yet. lookOnce records those Machines as pending and reports whether there are any. It returns errCacheOld while the
+// cache shows another spec of the set, or a set that is gone.
+func (r *Reconciler) lookOnce(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (news bool, err error) {
+	if r.pending.hasLooked(set) {
+		return false, nil
+	}
+	var now v1alpha1.MachineSet
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(set), &now); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading the MachineSet: %w", err)
+	}
+	if now.UID != set.UID || now.Generation != set.Generation {
+		return false, errCacheOld
 	}
 	var list v1alpha1.MachineList
 	if err := r.live.List(ctx, &list, client.InNamespace(set.Namespace), client.MatchingLabels(set.Spec.Selector.MatchLabels)); err != nil {
-		return 0, fmt.Errorf("listing Machines: %w", err)
-	}
-	cached, err := r.owned(ctx, set)
-	if err != nil {
-		return 0, err
+		return false, fmt.Errorf("listing Machines: %w", err)
 	}
 	known := map[string]bool{}
-	for _, m := range cached {
+	for _, m := range machines {
 		known[m.Name] = true
 	}
-	var unseen int
+	alive := map[types.UID]bool{}
 	for i := range list.Items {
 		m := &list.Items[i]
-		if metav1.IsControlledBy(m, set) && m.DeletionTimestamp.IsZero() && !known[m.Name] {
+		if !metav1.IsControlledBy(m, set) || !m.DeletionTimestamp.IsZero() {
+			continue
+		}
+		alive[m.UID] = true
+		if !known[m.Name] {
 			r.pending.create(set, m.Name, r.clock.Now())
-			unseen++
+			news = true
 		}
 	}
-	r.pending.mu.Lock()
-	r.pending.entry(set).looked = true
-	r.pending.mu.Unlock()
-	return unseen, nil
+	for _, m := range machines {
+		if m.DeletionTimestamp.IsZero() && !alive[m.UID] {
+			r.pending.delete(set, m, r.clock.Now())
+			news = true
+		}
+	}
+	r.pending.hasNowLooked(set)
+	return news, nil
 }
