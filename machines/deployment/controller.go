@@ -48,14 +48,16 @@ type Options struct {
 
 // Reconciler carries out the plans of MachineDeployments.
 type Reconciler struct {
-	client  client.Client
-	live    client.Reader
-	target  client.Client
-	events  events.EventRecorder
-	clock   clock.PassiveClock
-	plans   *history
-	brake   *brake
-	options Options
+	client client.Client
+	live   client.Reader
+	target client.Client
+	events events.EventRecorder
+	clock  clock.PassiveClock
+	plans  *history
+	brake  *brake
+	// templates are those that changed a moment ago.
+	templates *templates
+	options   Options
 }
 
 // New returns the controller.
@@ -69,7 +71,8 @@ func New(o Options) *Reconciler {
 	return &Reconciler{
 		client: o.Control.GetClient(), live: o.Control.GetAPIReader(), target: o.Target.GetClient(),
 		events: o.Control.GetEventRecorder(FieldManager),
-		clock:  o.Clock, plans: newHistory(), brake: newBrake(int32(min(max(o.MaxReplacing, 0), math.MaxInt32))), options: o,
+		clock:  o.Clock, plans: newHistory(), brake: newBrake(int32(min(max(o.MaxReplacing, 0), math.MaxInt32))),
+		templates: newTemplates(), options: o,
 	}
 }
 
@@ -119,6 +122,7 @@ func (r *Reconciler) forget(ctx context.Context, deployment types.NamespacedName
 	}
 	r.plans.forget(deployment)
 	r.brake.forget(deployment)
+	r.templates.forget(deployment)
 	_, err = r.markNodes(ctx, deployment, nil, nil)
 	return err
 }
@@ -142,6 +146,11 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 	}
 	if invalid != nil {
 		return 0, r.refuse(ctx, d, invalid, boundsCondition)
+	}
+	if !plan.RestoreReplicas {
+		if wait, err := r.settle(ctx, d, plan); wait > 0 || err != nil {
+			return wait, err
+		}
 	}
 	r.keep(ctx, snapshot, plan)
 	if plan.RestoreReplicas {

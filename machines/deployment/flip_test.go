@@ -1,0 +1,169 @@
+package deployment_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/rand"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/drover-project/drover/deploy"
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/deployment"
+	"github.com/drover-project/drover/machines/set"
+	"github.com/drover-project/drover/test/kube/memory"
+)
+
+// inFlip runs a scenario on a deployment of three Machines that are available, in virtual time. The controllers' watch of
+// MachineDeployments is late by lag.
+func inFlip(t *testing.T, lag time.Duration, scenario func(w *world)) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	crds, err := deploy.Objects("crds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalog, err := memory.NewCatalog(crds...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		kube, err := memory.New(memory.Options{Catalog: catalog, Lag: func(_, resource string) time.Duration {
+			return map[string]time.Duration{"machinedeployments": lag}[resource]
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mgr, err := ctrl.NewManager(kube.Config("drover"), ctrl.Options{
+			Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
+			Controller: config.Controller{SkipNameValidation: new(true)},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		direct, err := client.New(kube.Config("admin", "system:masters"), client.Options{Scheme: scheme})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &world{t: t, client: direct, patience: time.Minute, actor: &actor{client: mgr.GetClient(), held: map[string]string{}}}
+		stop := w.startFlip(mgr)
+		defer stop()
+		d := group("flip", size(3))
+		d.Spec.Strategy = &v1alpha1.MachineDeploymentStrategy{RollingUpdate: &v1alpha1.MachineRollingUpdate{
+			MaxSurge: new(intstr.FromInt32(1)), MaxUnavailable: new(intstr.FromInt32(1)),
+		}}
+		if err := direct.Create(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		w.settled("flip", 3)
+		time.Sleep(time.Minute)
+		scenario(w)
+	})
+}
+
+// startFlip runs the controllers and the actor.
+func (w *world) startFlip(mgr ctrl.Manager) (stop func()) {
+	for _, setup := range []func(ctrl.Manager) error{
+		set.New(set.Options{Control: mgr, Clock: clock.RealClock{}, Suffix: func() string { return rand.String(5) }}).SetupWithManager,
+		deployment.New(deployment.Options{Control: mgr, Clock: clock.RealClock{}}).SetupWithManager,
+		func(m ctrl.Manager) error {
+			return ctrl.NewControllerManagedBy(m).For(&v1alpha1.Machine{}).Named("actor").Complete(w.actor)
+		},
+	} {
+		if err := setup(mgr); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.t.Error(err)
+		}
+	}
+}
+
+// template gives the deployment the template of a kubelet version.
+func (w *world) template(kubelet string) {
+	w.t.Helper()
+	w.patch("flip", fmt.Sprintf(`{"spec":{"template":{"spec":{"versions":{"kubelet":%q}}}}}`, kubelet))
+}
+
+// uids returns the UIDs of all Machines.
+func (w *world) uids() map[types.UID]bool {
+	all := map[types.UID]bool{}
+	for _, m := range w.machines("flip") {
+		all[m.UID] = true
+	}
+	return all
+}
+
+func TestATemplateThatFlipsBack(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		lag, back time.Duration
+	}{
+		{"within 200 ms rolls nothing (F-55)", 0, 150 * time.Millisecond},
+		{"before the watch shows the other template rolls nothing (F-55)", time.Second, 500 * time.Millisecond},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inFlip(t, tt.lag, func(w *world) {
+				before := w.uids()
+				w.template("1.37.2")
+				time.Sleep(tt.back)
+				w.template("1.37.1")
+				for range 600 {
+					time.Sleep(100 * time.Millisecond)
+					if now := w.uids(); !maps.Equal(now, before) {
+						w.t.Fatalf("the Machines are %v, want still %v", slices.Collect(maps.Keys(now)), slices.Collect(maps.Keys(before)))
+					}
+				}
+				w.settled("flip", 3)
+			})
+		})
+	}
+	t.Run("in the middle of a rollout ends it, although the watch shows that later (F-55)", func(t *testing.T) {
+		inFlip(t, 3*time.Second, func(w *world) {
+			w.actor.hold("flip", creates)
+			w.template("1.37.2")
+			time.Sleep(30 * time.Second)
+			former := w.ofKubelet("1.37.1")
+			w.template("1.37.1")
+			w.actor.letGo("flip")
+			time.Sleep(time.Minute)
+			for name := range former {
+				if !w.ofKubelet("1.37.1")[name] {
+					w.t.Errorf("Machine %s of the current template was deleted", name)
+				}
+			}
+			w.settled("flip", 3)
+		})
+	})
+}
+
+// ofKubelet returns the names of the living Machines with that kubelet.
+func (w *world) ofKubelet(version string) map[string]bool {
+	all := w.machines("flip")
+	return names(slices.DeleteFunc(all, func(m v1alpha1.Machine) bool {
+		return m.Spec.Versions.Kubelet != version || !m.DeletionTimestamp.IsZero()
+	}))
+}

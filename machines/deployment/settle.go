@@ -1,0 +1,82 @@
+package deployment
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/rollout"
+)
+
+// templates holds when the present spec of a deployment whose template has changed was first seen.
+type templates struct {
+	mu   sync.Mutex
+	seen map[types.NamespacedName]seenSpec
+}
+
+type seenSpec struct {
+	generation int64
+	at         time.Time
+}
+
+func newTemplates() *templates { return &templates{seen: map[types.NamespacedName]seenSpec{}} }
+
+// since returns when that generation of a deployment was first seen; now when it is new.
+func (t *templates) since(deployment types.NamespacedName, generation int64, now time.Time) time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	seen, ok := t.seen[deployment]
+	if !ok || seen.generation != generation {
+		seen = seenSpec{generation: generation, at: now}
+		t.seen[deployment] = seen
+	}
+	return seen.at
+}
+
+func (t *templates) forget(deployment types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.seen, deployment)
+}
+
+// settle returns how long to wait before a plan may be carried out; 0: not at all. A plan for another template than before
+// waits until the template has stood for a moment, and neither that one nor a plan that makes a set smaller is carried out
+// while the API server has a newer spec than the cache: it may hold the former template again.
+func (r *Reconciler) settle(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) (time.Duration, error) {
+	key := client.ObjectKeyFromObject(d)
+	changed := p.Revision != "" && d.Annotations[v1alpha1.AnnotationRevision] != ""
+	if changed {
+		now := r.clock.Now()
+		if left := gather - now.Sub(r.templates.since(key, d.Generation, now)); left > 0 {
+			return left, nil
+		}
+	} else {
+		r.templates.forget(key)
+	}
+	if !changed && !shrinks(p) {
+		return 0, nil
+	}
+	var now v1alpha1.MachineDeployment
+	if err := r.live.Get(ctx, key, &now); client.IgnoreNotFound(err) != nil {
+		return 0, fmt.Errorf("reading the MachineDeployment: %w", err)
+	}
+	if now.UID != d.UID || now.Generation != d.Generation {
+		return gather, nil
+	}
+	return 0, nil
+}
+
+// shrinks reports whether a plan makes a set smaller.
+func shrinks(p rollout.Plan) bool {
+	for i := range p.Changes {
+		if stored := p.Changes[i].Set.Spec.Replicas; stored != nil && p.Changes[i].Replicas < *stored {
+			return true
+		}
+	}
+	return false
+}
