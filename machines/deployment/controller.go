@@ -132,6 +132,12 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 		return 0, err
 	}
 	bounds, boundsCondition := r.bounds(d)
+	var input []metav1.Condition // what is said about the deployment's own fields
+	for _, c := range []*metav1.Condition{boundsCondition, r.warnings(d)} {
+		if c != nil {
+			input = append(input, *c)
+		}
+	}
 	sets, err := r.claim(ctx, d)
 	if err != nil {
 		return 0, err
@@ -145,7 +151,7 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 		return 0, err
 	}
 	if invalid != nil {
-		return 0, r.refuse(ctx, d, invalid, boundsCondition)
+		return 0, r.refuse(ctx, d, invalid, input)
 	}
 	if !plan.RestoreReplicas {
 		if wait, err := r.settle(ctx, d, plan); wait > 0 || err != nil {
@@ -156,9 +162,7 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 	if plan.RestoreReplicas {
 		return 0, r.restoreReplicas(ctx, d, plan)
 	}
-	if boundsCondition != nil {
-		plan.Status.Conditions = append(plan.Status.Conditions, *boundsCondition)
-	}
+	plan.Status.Conditions = append(plan.Status.Conditions, input...)
 	if plan.Held {
 		plan.RequeueAfter = heldAgain
 	}
@@ -200,8 +204,8 @@ func (r *Reconciler) follow(ctx context.Context, d *v1alpha1.MachineDeployment, 
 	return plan.RequeueAfter, errors.Join(err, r.writeStatus(ctx, d, plan.Status))
 }
 
-// refuse tells people what in the spec cannot be followed; nothing else is written.
-func (r *Reconciler) refuse(ctx context.Context, d *v1alpha1.MachineDeployment, invalid error, bounds *metav1.Condition) error {
+// refuse tells people what in the spec cannot be followed, beside the conditions about other input; nothing else is written.
+func (r *Reconciler) refuse(ctx context.Context, d *v1alpha1.MachineDeployment, invalid error, input []metav1.Condition) error {
 	st := *d.Status.DeepCopy()
 	st.NodeTemplate, st.Backoffs, st.RecentJoins = nil, nil, ""
 	st.ObservedGeneration = d.Generation
@@ -216,9 +220,7 @@ func (r *Reconciler) refuse(ctx context.Context, d *v1alpha1.MachineDeployment, 
 			st.Conditions = append(st.Conditions, c)
 		}
 	}
-	if bounds != nil {
-		st.Conditions = append(st.Conditions, *bounds)
-	}
+	st.Conditions = append(st.Conditions, input...)
 	return r.writeStatus(ctx, d, st)
 }
 

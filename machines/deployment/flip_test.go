@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -166,4 +169,23 @@ func (w *world) ofKubelet(version string) map[string]bool {
 	return names(slices.DeleteFunc(all, func(m v1alpha1.Machine) bool {
 		return m.Spec.Versions.Kubelet != version || !m.DeletionTimestamp.IsZero()
 	}))
+}
+
+func TestAnAnnotationWithoutEffect(t *testing.T) {
+	const other = "machineDeployment.clusters.k8s.io/revision"
+	t.Run("is named in the condition Warnings as long as it is there (F-55)", func(t *testing.T) {
+		inFlip(t, 0, func(w *world) {
+			w.patch("flip", fmt.Sprintf(`{"metadata":{"annotations":{%q:"2"}}}`, other))
+			time.Sleep(time.Minute)
+			c := meta.FindStatusCondition(w.get("flip").Status.Conditions, v1alpha1.ConditionWarnings)
+			if c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "annotation "+other+": has no effect") {
+				w.t.Errorf("the condition is %+v", c)
+			}
+			w.patch("flip", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, other))
+			time.Sleep(time.Minute)
+			if c := meta.FindStatusCondition(w.get("flip").Status.Conditions, v1alpha1.ConditionWarnings); c != nil {
+				w.t.Errorf("the condition stays: %+v", c)
+			}
+		})
+	})
 }

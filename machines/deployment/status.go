@@ -23,8 +23,15 @@ const (
 	reasonMaxLowered = "MaxSizeTooLarge"
 )
 
+// reasonWithoutEffect is the reason of the condition Warnings.
+const reasonWithoutEffect = "WithoutEffect"
+
+// otherRevision is the spelling of [v1alpha1.AnnotationRevision] that manifests of MetaKube have. Keys of annotations tell
+// upper case from lower case, so it is another annotation.
+const otherRevision = "machineDeployment.clusters.k8s.io/revision"
+
 // ours are the conditions that this controller writes; others on the same object are left alone.
-var ours = []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionProgressing, v1alpha1.ConditionDegraded, v1alpha1.ConditionBoundsValid}
+var ours = []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionProgressing, v1alpha1.ConditionDegraded, v1alpha1.ConditionBoundsValid, v1alpha1.ConditionWarnings}
 
 // bounds reads the deployment's bounds and says so in a condition, which is nil when there are none. A bad value, or a
 // missing minimum, is told with an Event when it is seen first.
@@ -46,6 +53,21 @@ func (r *Reconciler) bounds(d *v1alpha1.MachineDeployment) (v1alpha1.Bounds, *me
 		r.events.Eventf(d, nil, "Warning", c.Reason, "ReadBounds", "%s", c.Message)
 	}
 	return bounds, &c
+}
+
+// warnings returns a condition that names what is accepted without effect; nil when there is nothing. What is new is told
+// with an Event.
+func (r *Reconciler) warnings(d *v1alpha1.MachineDeployment) *metav1.Condition {
+	if _, given := d.Annotations[otherRevision]; !given {
+		return nil
+	}
+	c := metav1.Condition{Type: v1alpha1.ConditionWarnings, Status: metav1.ConditionTrue, Reason: reasonWithoutEffect,
+		Message:            fmt.Sprintf("annotation %s: has no effect (drover keeps the revision in %s); it may be removed", otherRevision, v1alpha1.AnnotationRevision),
+		ObservedGeneration: d.Generation}
+	if r.transition(d, &c) {
+		r.events.Eventf(d, nil, "Warning", c.Reason, "Reconcile", "%s", c.Message)
+	}
+	return &c
 }
 
 // transition fills in a condition's transition time, and says whether reason or message differ from what is stored.

@@ -159,7 +159,7 @@ func recordProvider(s *v1alpha1.MachineStatus, now providerStatus) {
 
 // concludeWarnings says what of spec and annotations is accepted without effect. Most Machines have no such condition.
 func concludeWarnings(c conditions, p *pass) {
-	warnings := slices.Clone(p.wrong)
+	warnings := slices.Concat(p.wrong, withoutEffect(&p.m.Spec))
 	if p.instance != nil {
 		warnings = slices.Concat(warnings, p.instance.Warnings(), bootstrap.Warnings(p.instance.Config()))
 	}
@@ -171,6 +171,17 @@ func concludeWarnings(c conditions, p *pass) {
 	case reasonOf(c.machine, v1alpha1.ConditionWarnings) != "" && p.facts.cloudErr == nil:
 		c.set(v1alpha1.ConditionWarnings, verdict{corev1.ConditionFalse, reasonSpecValid, ""})
 	}
+}
+
+// withoutEffect names the fields of a Machine's own spec that are given and that drover does not use.
+func withoutEffect(spec *v1alpha1.MachineSpec) (names []string) {
+	if spec.ConfigSource != nil {
+		names = append(names, "configSource: has no effect; it may be removed")
+	}
+	if spec.Versions.ControlPlane != "" {
+		names = append(names, "versions.controlPlane: has no effect; it may be removed")
+	}
+	return names
 }
 
 // shown tells whether a failure belongs into the error fields: not that the cloud asks for patience, nor that it cannot
