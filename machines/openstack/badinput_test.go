@@ -49,8 +49,10 @@ func TestBadInputGivesOneClearErrorAndLeavesNothingBehind(t *testing.T) {
 		code  fault.Code
 		says  []string
 	}{
-		"MC-47 an unknown flavor": {seedFields().with("flavor", "m1.smal"), fault.Invalid, fault.CodeFlavorNotFound, []string{"Machine kube-system/bad", ".flavor:", `"m1.smal"`, "region dbl"}},
-		"MC-47 an unknown image":  {seedFields().with("image", "Ubuntu 3000"), fault.Invalid, fault.CodeImageNotFound, []string{"Machine kube-system/bad", ".image:", `"Ubuntu 3000"`}},
+		"MC-47 an unknown flavor":                                 {seedFields().with("flavor", "m1.smal"), fault.Invalid, fault.CodeFlavorNotFound, []string{"Machine kube-system/bad", ".flavor:", `"m1.smal"`, "region dbl"}},
+		"MC-47 an unknown image":                                  {seedFields().with("image", "Ubuntu 3000"), fault.Invalid, fault.CodeImageNotFound, []string{"Machine kube-system/bad", ".image:", `"Ubuntu 3000"`}},
+		"an unknown flavor is told with the nearest names (F-55)": {seedFields().with("flavor", "m1.smal"), fault.Invalid, fault.CodeFlavorNotFound, []string{"; did you mean m1.small or "}},
+		"an unknown image is told with the nearest names (F-55)":  {seedFields().with("image", "Ubuntu Noble 24.04 (2024-08-02)"), fault.Invalid, fault.CodeImageNotFound, []string{"; did you mean " + sim.MetaKubeImage + "?"}},
 		"MC-47 an image by an unknown ID": {seedFields().with("image", "00000000-0000-0000-0000-000000000001"), fault.Invalid, fault.CodeImageNotFound,
 			[]string{".image:", "00000000-0000-0000-0000-000000000001"}},
 		"MC-42 an ambiguous image name":      {seedFields().with("image", "twice"), fault.Invalid, fault.CodeAmbiguousName, []string{".image:", `"twice"`, "IDs"}},

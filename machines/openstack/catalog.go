@@ -9,6 +9,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
 )
 
@@ -81,12 +82,20 @@ type wanted struct {
 	region     string
 }
 
-func (w wanted) missing() *fault.Error {
+// mostAlike is how many names an error proposes.
+const mostAlike = 3
+
+// missing returns the error for a name that nothing has. It proposes those of the given names that look like it.
+func (w wanted) missing(there []string) *fault.Error {
 	where := ""
 	if w.region != "" {
 		where = " in region " + w.region
 	}
-	return fault.New(fault.Invalid, w.code, "%s %q is neither the name nor the ID of one that this project can see%s", w.kind, w.name, where)
+	hint := ""
+	if alike := v1alpha1.Nearest(w.name, there, mostAlike); len(alike) > 0 {
+		hint = fmt.Sprintf("; did you mean %s?", strings.Join(alike, " or "))
+	}
+	return fault.New(fault.Invalid, w.code, "%s %q is neither the name nor the ID of one that this project can see%s%s", w.kind, w.name, where, hint)
 }
 
 // pick finds the one with that ID, else the one with that name.
@@ -104,12 +113,21 @@ func pick[T named](w wanted, all []T) (T, error) {
 	var none T
 	switch len(hits) {
 	case 0:
-		return none, w.missing()
+		return none, w.missing(namesOf(all))
 	case 1:
 		return hits[0], nil
 	}
 	return none, fault.New(fault.Invalid, fault.CodeAmbiguousName, "%s %q is the name of %d of them; give one of the IDs: %s",
 		w.kind, w.name, len(hits), strings.Join(ids, ", "))
+}
+
+// namesOf returns the names of things, which need not be unique.
+func namesOf[T named](all []T) []string {
+	names := make([]string, len(all))
+	for i, t := range all {
+		names[i] = t.named().Name
+	}
+	return names
 }
 
 func (c *catalog) key(kind, name string) string { return kind + " " + name }
@@ -120,45 +138,6 @@ func (c *catalog) wanted(ctx context.Context, kind, name string, code fault.Code
 		w.region = id.region
 	}
 	return w
-}
-
-// image considers active images only: one that is being replaced has the same name for a while.
-func (c *catalog) image(ctx context.Context, name string) (image, error) {
-	return lookup(c.cache, c.key("image", name), func() (image, error) {
-		all, err := byNameOrID[image](ctx, c.session, listing{
-			call: call{service: imageService, doing: "looking up image " + name}, path: "images", field: "images",
-		}, name)
-		if err == nil && len(all) == 0 && looksLikeID(name) {
-			all, err = c.unlistedImage(ctx, name)
-		}
-		active := make([]image, 0, len(all))
-		for _, i := range all {
-			if i.Status == "active" || i.Status == "" {
-				active = append(active, i)
-			}
-		}
-		if err != nil {
-			return image{}, err
-		}
-		return pick(c.wanted(ctx, "image", name, fault.CodeImageNotFound), active)
-	})
-}
-
-// unlistedImage reads one image by its ID. Lists leave out community images, and images that another project shares before
-// this one has accepted them; servers can be made from both. It returns none for an ID that does not exist.
-func (c *catalog) unlistedImage(ctx context.Context, id string) ([]image, error) {
-	var got image
-	err := c.session.do(ctx, call{service: imageService, doing: "looking up image " + id}, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		_, err := client.Get(ctx, client.ServiceURL("images", id), &got, nil)
-		return err
-	})
-	switch {
-	case fault.Is(err, fault.NotFound):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	}
-	return []image{got}, nil
 }
 
 func (c *catalog) network(ctx context.Context, name string) (network, error) {
@@ -177,7 +156,7 @@ func (c *catalog) network(ctx context.Context, name string) (network, error) {
 func (c *catalog) pool(ctx context.Context, name string) (network, error) {
 	n, err := c.network(ctx, name)
 	if e := fault.Of(err); e != nil && e.Code == fault.CodeNetworkNotFound {
-		return n, c.wanted(ctx, "floating IP pool", name, fault.CodeIPPoolNotFound).missing()
+		return n, c.wanted(ctx, "floating IP pool", name, fault.CodeIPPoolNotFound).missing(nil)
 	}
 	if err == nil && !n.External {
 		return n, fault.New(fault.Invalid, fault.CodeIPPoolNotFound, "floating IP pool %q is a network that is not external; name an external one", name)

@@ -2,8 +2,10 @@ package v1alpha1
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -50,7 +52,7 @@ func Fields(path string, raw []byte, known, ignored []string) (map[string]json.R
 		switch {
 		case name == "" && Spelling(key, ignored) != "":
 		case name == "":
-			return nil, &UnknownFieldError{Path: path, Key: key, Nearest: nearest(key, known)}
+			return nil, &UnknownFieldError{Path: path, Key: key, Nearest: strings.Join(Nearest(key, known, 1), "")}
 		case fields[name] != nil:
 			return nil, fmt.Errorf("%s.%s: given twice, in different spellings; keep one", path, name)
 		case string(all[key]) != "null":
@@ -69,16 +71,19 @@ func Spelling(key string, known []string) string {
 	return known[i]
 }
 
-// nearest gives the known key that takes the fewest changes to get to, when that is at most a third of its letters.
-func nearest(key string, known []string) string {
-	best, least := "", 1<<30
+// Nearest returns at most so many of the known names that look like a name, without repetition, the most alike first. A name
+// is alike when at most a third of its letters must be changed; case does not count.
+func Nearest(name string, known []string, most int) []string {
+	changes := map[string]int{}
 	for _, k := range known {
-		d := distance(strings.ToLower(key), strings.ToLower(k))
-		if d < least && d*3 <= max(len(k), len(key)) {
-			best, least = k, d
+		if d := distance(strings.ToLower(name), strings.ToLower(k)); d*3 <= max(len(k), len(name)) {
+			changes[k] = d
 		}
 	}
-	return best
+	alike := slices.SortedFunc(maps.Keys(changes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(changes[a], changes[b]), cmp.Compare(a, b))
+	})
+	return alike[:min(len(alike), most)]
 }
 
 // distance counts the letters to insert, delete or replace (Levenshtein).

@@ -1,0 +1,23 @@
+package v1alpha1
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestNearest(t *testing.T) {
+	for _, tt := range []struct {
+		what, name  string
+		known, want []string
+	}{
+		{"at most three, the most alike first", "m1.smal", []string{"m1.tall", "m2.small", "m1.small", "m1.smalls", "m1.small"}, []string{"m1.small", "m1.smalls", "m2.small"}},
+		{"case does not count", "M1.SMALL", []string{"m1.small"}, []string{"m1.small"}},
+		{"none that is too different", "large", []string{"m1.small"}, nil},
+	} {
+		t.Run(tt.what+" (F-55)", func(t *testing.T) {
+			if got := Nearest(tt.name, tt.known, 3); !slices.Equal(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,69 @@
+package openstack
+
+import (
+	"context"
+	"slices"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// image considers active images only: one that is being replaced has the same name for a while.
+func (c *catalog) image(ctx context.Context, name string) (image, error) {
+	return lookup(c.cache, c.key("image", name), func() (image, error) {
+		all, err := byNameOrID[image](ctx, c.session, listing{
+			call: call{service: imageService, doing: "looking up image " + name}, path: "images", field: "images",
+		}, name)
+		if err == nil && len(all) == 0 && looksLikeID(name) {
+			all, err = c.unlistedImage(ctx, name)
+		}
+		if err != nil {
+			return image{}, err
+		}
+		w := c.wanted(ctx, "image", name, fault.CodeImageNotFound)
+		found := active(all)
+		if len(found) == 0 {
+			return image{}, w.missing(c.imageNames(ctx))
+		}
+		return pick(w, found)
+	})
+}
+
+// unlistedImage reads one image by its ID. Lists leave out community images, and images that another project shares before
+// this one has accepted them; servers can be made from both. It returns none for an ID that does not exist.
+func (c *catalog) unlistedImage(ctx context.Context, id string) ([]image, error) {
+	var got image
+	err := c.session.do(ctx, call{service: imageService, doing: "looking up image " + id}, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+		_, err := client.Get(ctx, client.ServiceURL("images", id), &got, nil)
+		return err
+	})
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return []image{got}, nil
+}
+
+// active returns the images that servers can be made from.
+func active(all []image) []image {
+	return slices.DeleteFunc(all, func(i image) bool { return i.Status != "active" && i.Status != "" })
+}
+
+// imageNames returns the names of the images that the project's list has, for the proposals of an error only: the list is
+// kept for positiveTTL. It returns none when the list cannot be read.
+func (c *catalog) imageNames(ctx context.Context) []string {
+	names, err := lookup(c.cache, "images", func() ([]string, error) {
+		all, err := list[image](ctx, c.session, listing{
+			call: call{service: imageService, doing: "listing images"}, path: "images", field: "images",
+		})
+		return namesOf(active(all)), err
+	})
+	if err != nil {
+		log.FromContext(ctx).V(1).Info("no names of images can be proposed", "error", err.Error())
+	}
+	return names
+}
