@@ -22,11 +22,7 @@ type text struct {
 
 // foreign finds user data that somebody else wrote: operating-system-manager's when the deployment is its own, else
 // overwriteCloudConfig, else that of the Machine's class.
-func (s *Source) foreign(ctx context.Context, m *v1alpha1.Machine, config *v1alpha1.ProviderConfig) (text, error) {
-	owners, err := OwnersOf(ctx, s.options.Control.GetClient(), m)
-	if err != nil {
-		return text{}, err
-	}
+func (s *Source) foreign(ctx context.Context, m *v1alpha1.Machine, owners Owners, config *v1alpha1.ProviderConfig) (text, error) {
 	if ManagedByOSM(owners.Deployment) {
 		content, err := s.managed(ctx, owners)
 		return text{content: content, managed: true, found: true}, err

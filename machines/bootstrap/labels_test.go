@@ -51,7 +51,7 @@ func TestNodeLabels(t *testing.T) {
 
 func TestKubeletSettings(t *testing.T) {
 	t.Run("annotations lie over the defaults", func(t *testing.T) {
-		s, err := ParseKubeletSettings(map[string]string{
+		s, err := Owners{}.KubeletSettings(map[string]string{
 			annotationKubeletConfig + "KubeReserved": "cpu=100m,memory=1Gi", annotationKubeletConfig + "MaxPods": "60",
 			annotationKubeletConfig + "EvictionHard": "memory.available<5%", annotationFeatureGates + "Foo": "true", "other": "x",
 		})
@@ -59,17 +59,48 @@ func TestKubeletSettings(t *testing.T) {
 			t.Errorf("settings %+v, error %v", s, err)
 		}
 	})
+	for name, tc := range map[string]struct {
+		owners Owners
+		own    map[string]string
+		pods   int32
+		memory string // reserved for kubelet and system
+	}{
+		"those of the MachineDeployment count (F-36)":                       {Owners{Deployment: deploymentWith("50")}, nil, 50, "300Mi 500Mi"},
+		"the Machine's have precedence over its MachineDeployment's (F-36)": {Owners{Deployment: deploymentWith("50")}, map[string]string{annotationKubeletConfig + "MaxPods": "70"}, 70, "300Mi 500Mi"},
+		"a MachineDeployment's count, not its MachineSet's copy (F-36)":     {Owners{Deployment: deploymentWith("50"), Set: setWith("40")}, nil, 50, "300Mi 500Mi"},
+		"a MachineSet without a MachineDeployment has its own (F-36)":       {Owners{Set: setWith("40")}, nil, 40, "300Mi 500Mi"},
+		"operating-system-manager's group has its defaults, and the MachineDeployment's annotations alone (F-36)": {Owners{Deployment: func() *v1alpha1.MachineDeployment {
+			d := deploymentWith("50")
+			d.Annotations[annotationProfile] = "osp-ubuntu"
+			return d
+		}()}, map[string]string{annotationKubeletConfig + "MaxPods": "70"}, 50, "200Mi 200Mi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := tc.owners.KubeletSettings(tc.own)
+			if memory := s.KubeReserved["memory"] + " " + s.SystemReserved["memory"]; err != nil || s.MaxPods != tc.pods || memory != tc.memory {
+				t.Errorf("%d pods and %s reserved, error %v", s.MaxPods, memory, err)
+			}
+		})
+	}
 	t.Run("an empty annotation means the default (F-40)", func(t *testing.T) {
-		s, err := ParseKubeletSettings(map[string]string{annotationKubeletConfig + "EvictionHard": "", annotationKubeletConfig + "MaxPods": ""})
+		s, err := Owners{}.KubeletSettings(map[string]string{annotationKubeletConfig + "EvictionHard": "", annotationKubeletConfig + "MaxPods": ""})
 		if diff := cmp.Diff(DefaultKubeletSettings(), s); err != nil || diff != "" {
 			t.Errorf("error %v, settings:\n%s", err, diff)
 		}
 	})
 	for name, value := range map[string]string{"KubeReserved": "cpu", "SystemReserved": "cpu=lots", "MaxPods": "many", "ContainerLogMaxFiles": "-1", "ImageMinimumGCAge": "5"} {
 		t.Run("a bad "+name+" is an error that names it", func(t *testing.T) {
-			if _, err := ParseKubeletSettings(map[string]string{annotationKubeletConfig + name: value}); err == nil {
+			if _, err := (Owners{}).KubeletSettings(map[string]string{annotationKubeletConfig + name: value}); err == nil {
 				t.Error("no error")
 			}
 		})
 	}
+}
+
+func deploymentWith(maxPods string) *v1alpha1.MachineDeployment {
+	return &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{annotationKubeletConfig + "MaxPods": maxPods}}}
+}
+
+func setWith(maxPods string) *v1alpha1.MachineSet {
+	return &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{annotationKubeletConfig + "MaxPods": maxPods}}}
 }

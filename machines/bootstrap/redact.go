@@ -63,7 +63,11 @@ func (s *Source) Redact(ctx context.Context, m *v1alpha1.Machine, config *v1alph
 	if token != nil {
 		known += tokenOf(token).String() + "\n"
 	}
-	t, err := s.foreign(ctx, m, config)
+	var t text
+	owners, err := OwnersOf(ctx, s.options.Control.GetClient(), m)
+	if err == nil {
+		t, err = s.foreign(ctx, m, owners, config)
+	}
 	var problem *Problem
 	var waiting *Waiting
 	if err != nil && !errors.As(err, &problem) && !errors.As(err, &waiting) {

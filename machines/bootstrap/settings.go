@@ -13,7 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Annotations of a Machine that set its kubelet; the names are machine-controller's.
+// Annotations that set the kubelet, of a Machine, its MachineDeployment or its MachineSet; the names are
+// machine-controller's.
 const (
 	annotationKubeletConfig = "v1.kubelet-config.machine-controller.kubermatic.io/"
 	annotationFeatureGates  = "v1.kubelet-featuregates.machine-controller.kubermatic.io/"
@@ -24,7 +25,7 @@ const (
 // --cloud-provider=external, as clusters without a cloud-controller-manager need it. Default: "true".
 const AnnotationExternalCloudProvider = annotationKubeletFlags + "ExternalCloudProvider"
 
-// KubeletSettings are what a Machine's annotations may change about its kubelet.
+// KubeletSettings are what annotations may change about a kubelet.
 type KubeletSettings struct {
 	KubeReserved                map[string]string
 	SystemReserved              map[string]string
@@ -55,10 +56,45 @@ func DefaultKubeletSettings() KubeletSettings {
 	}
 }
 
-// ParseKubeletSettings reads a Machine's annotations over the defaults. What a kubelet would refuse to start with is an
-// error that names the annotation.
-func ParseKubeletSettings(annotations map[string]string) (KubeletSettings, error) {
+// KubeletSettings returns the kubelet settings of a Machine that is created now. own are the annotations of the Machine,
+// or of the template that it is made from. They have precedence over those of its MachineDeployment, or of its MachineSet
+// when there is no MachineDeployment. operating-system-manager reads the annotations of the MachineDeployment alone and has
+// defaults of its own, so the settings of its groups follow from these. The error names the annotation.
+func (o Owners) KubeletSettings(own map[string]string) (KubeletSettings, error) {
+	if ManagedByOSM(o.Deployment) {
+		return defaultsOSM().with(o.Deployment.Annotations)
+	}
+	merged := map[string]string{}
+	switch {
+	case o.Deployment != nil:
+		maps.Copy(merged, o.Deployment.Annotations)
+	case o.Set != nil:
+		maps.Copy(merged, o.Set.Annotations)
+	}
+	maps.Copy(merged, own)
+	return DefaultKubeletSettings().with(merged)
+}
+
+// defaultsOSM returns the settings of the kubelets that operating-system-manager's profiles configure: 200m CPU, 200 MiB of
+// memory and 1 GiB of disk, both for the kubelet and for the system. Eviction thresholds and pods are drover's defaults.
+func defaultsOSM() KubeletSettings {
 	s := DefaultKubeletSettings()
+	s.KubeReserved = map[string]string{"cpu": "200m", "memory": "200Mi", "ephemeral-storage": "1Gi"}
+	s.SystemReserved = maps.Clone(s.KubeReserved)
+	return s
+}
+
+// ReservesByDefault reports whether the kubelet reserves and evicts as drover's or operating-system-manager's user data
+// configures it without annotations.
+func (s KubeletSettings) ReservesByDefault() bool {
+	return slices.ContainsFunc([]KubeletSettings{DefaultKubeletSettings(), defaultsOSM()}, func(d KubeletSettings) bool {
+		return maps.Equal(s.KubeReserved, d.KubeReserved) && maps.Equal(s.SystemReserved, d.SystemReserved) && maps.Equal(s.EvictionHard, d.EvictionHard)
+	})
+}
+
+// with returns the settings with the annotations applied. A value that a kubelet would refuse to start with is an error
+// that names the annotation.
+func (s KubeletSettings) with(annotations map[string]string) (KubeletSettings, error) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		value := annotations[key]
 		var err error

@@ -101,14 +101,18 @@ func (s *Source) Check(ctx context.Context, m *v1alpha1.Machine) error {
 // UserData makes the Machine's user data, and the token in it when there is none yet. Errors that the Machine's own
 // description causes are a *[Problem]; what must come first is a *[Waiting].
 func (s *Source) UserData(ctx context.Context, m *v1alpha1.Machine, config *v1alpha1.ProviderConfig) ([]byte, error) {
-	t, err := s.foreign(ctx, m, config)
+	owners, err := OwnersOf(ctx, s.options.Control.GetClient(), m)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.foreign(ctx, m, owners, config)
 	if err != nil {
 		return nil, err
 	}
 	if t.found {
 		return s.foreignUserData(ctx, m, t)
 	}
-	in, err := s.input(ctx, m, config)
+	in, err := s.input(ctx, m, owners, config)
 	if err != nil {
 		return nil, err
 	}
@@ -129,8 +133,8 @@ func (s *Source) UserData(ctx context.Context, m *v1alpha1.Machine, config *v1al
 }
 
 // input gathers what drover's own user data depends on, but the token.
-func (s *Source) input(ctx context.Context, m *v1alpha1.Machine, config *v1alpha1.ProviderConfig) (*Input, error) {
-	settings, err := ParseKubeletSettings(m.Annotations)
+func (s *Source) input(ctx context.Context, m *v1alpha1.Machine, owners Owners, config *v1alpha1.ProviderConfig) (*Input, error) {
+	settings, err := owners.KubeletSettings(m.Annotations)
 	if err != nil {
 		return nil, problem("%v", err)
 	}

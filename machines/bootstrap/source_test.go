@@ -318,3 +318,28 @@ func TestNothingIsRememberedOfATokenThatWasCollected(t *testing.T) {
 		t.Errorf("%d deleted, error %v, %d left, remembered %v", deleted, err, tokensIn(t, c), s.Tokens.known)
 	}
 }
+
+func TestUserDataHasTheKubeletAnnotationsOfTheOwners(t *testing.T) {
+	const key = annotationKubeletConfig + "MaxPods"
+	for name, tc := range map[string]struct {
+		deployment, machine map[string]string
+		want                string
+	}{
+		"the MachineDeployment's (F-36)":                    {map[string]string{key: "50"}, nil, "maxPods: 50\n"},
+		"the Machine's over the MachineDeployment's (F-36)": {map[string]string{key: "50"}, map[string]string{key: "70"}, "maxPods: 70\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, set, m := family()
+			d.Annotations, m.Annotations = tc.deployment, tc.machine
+			s, _ := newSource(t, nil, d, set, m)
+			got, err := s.UserData(t.Context(), m, &v1alpha1.ProviderConfig{OperatingSystem: "ubuntu"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			boot, err := kubelet.ParseUserData(got)
+			if err != nil || !strings.Contains(boot.Files[kubelet.ConfigFile], tc.want) {
+				t.Errorf("error %v, configuration:\n%s", err, boot.Files[kubelet.ConfigFile])
+			}
+		})
+	}
+}

@@ -61,7 +61,7 @@ func lesson(t *v1alpha1.MachineTemplateSpec, shape cloud.Shape, s bootstrap.Kube
 // learn puts what real nodes of the same lesson report in the place of what was computed: the least of the subject's own
 // nodes, else what the subject, or another one, has learned before. Resources that only annotations or a class give stay.
 func (r *Reconciler) learn(ctx context.Context, s *subject, t resolved) error {
-	from, err := r.ownNodes(ctx, s)
+	from, err := r.ownNodes(ctx, s, t.settings)
 	if err != nil {
 		return err
 	}
@@ -104,8 +104,9 @@ func (r *Reconciler) remembered(ctx context.Context, s *subject, key string) (*v
 	return nil, nil
 }
 
-// ownNodes gives the least that Ready nodes of the subject's present template have; nil when there is none.
-func (r *Reconciler) ownNodes(ctx context.Context, s *subject) (*v1alpha1.NodeTemplate, error) {
+// ownNodes returns the least that Ready nodes of the subject's present template and kubelet settings have; nil when there is
+// none.
+func (r *Reconciler) ownNodes(ctx context.Context, s *subject, settings bootstrap.KubeletSettings) (*v1alpha1.NodeTemplate, error) {
 	sets, err := r.presentSets(ctx, s)
 	if err != nil || len(sets) == 0 {
 		return nil, err
@@ -126,7 +127,7 @@ func (r *Reconciler) ownNodes(ctx context.Context, s *subject) (*v1alpha1.NodeTe
 		if err := r.nodes.Get(ctx, client.ObjectKey{Name: m.Status.NodeRef.Name}, node, client.UnsafeDisableDeepCopy); client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("reading node %s: %w", m.Status.NodeRef.Name, err)
 		}
-		if ready(node) {
+		if ready(node) && !outdated(node, settings) {
 			least = lower(least, node)
 		}
 	}

@@ -36,18 +36,22 @@ type resolved struct {
 	lesson string
 	// given are the resources that people have said: no node teaches them.
 	given []corev1.ResourceName
+	// settings are those that annotations set for the kubelets of new nodes.
+	settings bootstrap.KubeletSettings
 }
 
 // template is the node that a new Machine becomes on a server of this shape, once it takes pods: with the labels and taints
 // that last, without those that go before (start-up taints, and those of the cloud controller and of the node's life). What
 // a MachineClass says lies over what the flavor says, and annotations over both.
 //
-// Errors: Invalid, when the template's kubelet annotations or the object's capacity annotations cannot be read.
+// Errors: Invalid, when the kubelet annotations of the template or the object, or the object's capacity annotations, cannot
+// be read.
 func (r Rules) template(s *subject, shape cloud.Shape, class *v1alpha1.ClassNodeTemplate) (resolved, error) {
-	settings, err := bootstrap.ParseKubeletSettings(s.template.Metadata.Annotations)
+	settings, err := s.owners.KubeletSettings(s.template.Metadata.Annotations)
 	if err != nil {
-		return resolved{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "spec.template.metadata.annotations: %v", err)
+		return resolved{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "metadata.annotations and spec.template.metadata.annotations: %v", err)
 	}
+	annotated := settings
 	over, err := readOverride(s.GetAnnotations())
 	if err != nil {
 		return resolved{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "metadata.annotations: %v", err)
@@ -56,10 +60,10 @@ func (r Rules) template(s *subject, shape cloud.Shape, class *v1alpha1.ClassNode
 	over.apply(&shape, &settings)
 	left, err := allocatable(shape, settings, r.KernelMemory)
 	if err != nil {
-		return resolved{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "spec.template.metadata.annotations: %v", err)
+		return resolved{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "metadata.annotations and spec.template.metadata.annotations: %v", err)
 	}
 	given := over.given(class)
-	out := resolved{given: given, NodeTemplate: &v1alpha1.NodeTemplate{
+	out := resolved{given: given, settings: annotated, NodeTemplate: &v1alpha1.NodeTemplate{
 		Capacity:    arriving(capacity(shape, settings.MaxPods), given, r.KernelMemory),
 		Allocatable: left,
 		Labels:      labels(s, shape),
