@@ -1,19 +1,21 @@
 package bootstrap
 
 import (
+	"encoding/json"
 	"maps"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletapis "k8s.io/kubelet/pkg/apis"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// NodeLabels are the labels that a node is to bear: those of the machine template's spec.metadata over those that the
-// template gives its Machines. What only ties Machines to their set (the selector's keys and the template hash) is left
-// out. A nil selector leaves out the hash alone.
-func NodeLabels(spec, machine map[string]string, selector *metav1.LabelSelector) map[string]string {
+// NodeLabels returns the labels of the Nodes of Machines with this spec: those of spec.metadata over the Machine's own
+// labels and over the label of the operating system. Labels that only tie Machines to their set (the selector's keys and the
+// template hash) are left out. A nil selector leaves out the hash alone.
+func NodeLabels(spec *v1alpha1.MachineSpec, machine map[string]string, selector *metav1.LabelSelector) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, machine)
 	if selector != nil {
@@ -25,8 +27,28 @@ func NodeLabels(spec, machine map[string]string, selector *metav1.LabelSelector)
 		}
 	}
 	delete(out, v1alpha1.LabelTemplateHash)
-	maps.Copy(out, spec)
+	if system := operatingSystem(spec); system != "" && len(validation.IsValidLabelValue(system)) == 0 {
+		out[v1alpha1.LabelOperatingSystem] = system
+	}
+	maps.Copy(out, spec.Metadata.Labels)
 	return out
+}
+
+// operatingSystem returns the operatingSystem that the provider spec itself names, not the one of a MachineClass. It is
+// empty when there is none or the provider spec cannot be read; the cloud provider reports that.
+func operatingSystem(spec *v1alpha1.MachineSpec) string {
+	source, err := spec.Provider()
+	if err != nil || source.Value == nil {
+		return ""
+	}
+	// Go's decoder matches keys without regard to case, as the strict parser does.
+	var config struct {
+		OperatingSystem string `json:"operatingSystem"`
+	}
+	if err := json.Unmarshal(source.Value.Raw, &config); err != nil {
+		return ""
+	}
+	return config.OperatingSystem
 }
 
 // RegistrationLabels are those of the given labels that a kubelet may put on its own Node: all outside the Kubernetes

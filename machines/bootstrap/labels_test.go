@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
@@ -38,8 +39,10 @@ func TestMayRegister(t *testing.T) {
 
 func TestNodeLabels(t *testing.T) {
 	t.Run("MC-55 the template's spec lies over its Machines' labels, less what only selects them", func(t *testing.T) {
+		spec := &v1alpha1.MachineSpec{}
+		spec.Metadata.Labels = map[string]string{"team": "blue", "group": "kept"}
 		got := NodeLabels(
-			map[string]string{"team": "blue", "group": "kept"},
+			spec,
 			map[string]string{"team": "red", "group": "nodes", "tier": "1", v1alpha1.LabelTemplateHash: "x", "env": "prod"},
 			&metav1.LabelSelector{MatchLabels: map[string]string{"group": "nodes"}, MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier", Operator: metav1.LabelSelectorOpExists}}},
 		)
@@ -47,6 +50,38 @@ func TestNodeLabels(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+}
+
+func TestTheLabelOfTheOperatingSystem(t *testing.T) {
+	const key = "v1.machine-controller.kubermatic.io/operating-system"
+	for name, tc := range map[string]struct {
+		value  string
+		labels map[string]string
+		want   map[string]string
+	}{
+		"it is the provider spec's (F-38)":                      {`{"operatingSystem": "flatcar"}`, nil, map[string]string{key: "flatcar"}},
+		"machine-controller's own spelling of keys (F-38)":      {`{"OperatingSystem": "ubuntu"}`, nil, map[string]string{key: "ubuntu"}},
+		"a label of the template has precedence (F-38)":         {`{"operatingSystem": "flatcar"}`, map[string]string{key: "mine"}, map[string]string{key: "mine"}},
+		"a value that no label may have is left out (F-38)":     {`{"operatingSystem": "a b"}`, nil, map[string]string{}},
+		"a provider spec without operating system (F-38)":       {`{}`, nil, map[string]string{}},
+		"a provider spec that cannot be read (F-38)":            {`[]`, nil, map[string]string{}},
+		"no provider spec, as with a MachineClass alone (F-38)": {"", nil, map[string]string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := &v1alpha1.MachineSpec{}
+			spec.Metadata.Labels = tc.labels
+			if tc.value != "" {
+				spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(tc.value)}
+			}
+			got := NodeLabels(spec, nil, nil)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(got, RegistrationLabels(got)); diff != "" {
+				t.Errorf("the kubelet does not register with it:\n%s", diff)
+			}
+		})
+	}
 }
 
 func TestKubeletSettings(t *testing.T) {

@@ -169,7 +169,7 @@ func (s *Source) NodeLabels(ctx context.Context, m *v1alpha1.Machine) (map[strin
 		}
 		selector = &set.Spec.Selector
 	}
-	return NodeLabels(m.Spec.Metadata.Labels, m.Labels, selector), nil
+	return NodeLabels(&m.Spec, m.Labels, selector), nil
 }
 
 // cluster gives what all Machines have in common, read at most every five minutes, once for all who ask.

@@ -99,7 +99,7 @@ func (o override) given(class *v1alpha1.ClassNodeTemplate) []corev1.ResourceName
 // labels are those that the template gives, and over them those that kubelet, cloud controller and CSI driver put on
 // every node. The host name differs from node to node and is left to whoever shows the template.
 func labels(s *subject, shape cloud.Shape) map[string]string {
-	out := bootstrap.NodeLabels(s.template.Spec.Metadata.Labels, s.template.Metadata.Labels, s.selector)
+	out := bootstrap.NodeLabels(&s.template.Spec, s.template.Metadata.Labels, s.selector)
 	arch := shape.Architecture
 	if arch == "" {
 		arch = "amd64"

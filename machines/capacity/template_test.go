@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
@@ -121,6 +122,13 @@ func TestLabels(t *testing.T) {
 	t.Run("CA-C100 CA-C101 the template's labels, and those that every node gets", func(t *testing.T) {
 		if diff := cmp.Diff(want, resolve(t, deployment(), shape()).Labels); diff != "" {
 			t.Errorf("labels (-want +got):\n%s", diff)
+		}
+	})
+	t.Run("the operating system of the provider spec (F-38)", func(t *testing.T) {
+		d := deployment()
+		d.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"operatingSystem": "flatcar"}`)}
+		if got := resolve(t, d, shape()).Labels["v1.machine-controller.kubermatic.io/operating-system"]; got != "flatcar" {
+			t.Errorf("the label is %q", got)
 		}
 	})
 	t.Run("what is not known, or no label's value, is on no label", func(t *testing.T) {

@@ -94,6 +94,9 @@ const (
 	LabelTemplateHash = "machine-template-hash"
 	// LabelOwnedBy, on a Node, is the UID of its Machine.
 	LabelOwnedBy = "machine-controller/owned-by"
+	// LabelOperatingSystem, on a Node, is the operatingSystem of its Machine's provider spec. machine-controller puts it
+	// there, and KubeOne's addons select Nodes by it.
+	LabelOperatingSystem = "v1.machine-controller.kubermatic.io/operating-system"
 	// LabelPhysicalHost, on a Node, identifies the physical host of its server within the project.
 	LabelPhysicalHost = "machine-controller/physical-host-id"
 	// AnnotationNodeMachine, on a Node, is <namespace>/<name> of its Machine.
