@@ -29,6 +29,20 @@ const (
 	hostID         = "0a1b2c3d-0000-4000-8000-000000000001"
 )
 
+// hostSysctl returns a sysctl program that sets the keys of the files in a folder, and fails for a key that has none.
+func hostSysctl(folder string) string {
+	return `#!/bin/bash
+result=0
+while IFS=' =' read -r key value; do
+  file=` + folder + `/${key//.//}
+  [[ -e $file ]] && echo "$value" >"$file" && continue
+  echo "sysctl: cannot stat $file: No such file or directory" >&2
+  result=1
+done <"${2#--load=}"
+exit $result
+`
+}
+
 func newHost(t *testing.T, in *Input) *host {
 	t.Helper()
 	// Not t.TempDir: it has the test's name, whose brackets a shell would read.
@@ -46,14 +60,23 @@ func newHost(t *testing.T, in *Input) *host {
 		h.must(os.MkdirAll(h.path("bin"), 0o755))
 		h.must(os.Symlink(path, h.path("bin/"+tool)))
 	}
-	for _, quiet := range []string{"modprobe", "sysctl", "swapoff", "mount", "umount", "conntrack", "socat", "ethtool", "update-ca-certificates", "systemctl", "apt-get"} {
+	for _, quiet := range []string{"modprobe", "swapoff", "mount", "umount", "conntrack", "socat", "ethtool", "update-ca-certificates", "systemctl", "apt-get"} {
 		h.program("bin/"+quiet, "#!/bin/bash\necho "+quiet+" \"$@\" >>"+h.path("commands")+"\n")
+	}
+	h.program("bin/sysctl", hostSysctl(h.path("/proc/sys")))
+	h.must(os.MkdirAll(h.path("/proc/sys/net/ipv6/conf/all"), 0o755))
+	for _, key := range []string{
+		"net/bridge/bridge-nf-call-iptables", "net/bridge/bridge-nf-call-ip6tables", "net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding", "kernel/panic",
+		"kernel/panic_on_oops", "vm/overcommit_memory", "fs/inotify/max_user_instances", "fs/inotify/max_user_watches",
+	} {
+		h.write("/proc/sys/"+key, "")
 	}
 	h.program("bin/uname", "#!/bin/bash\necho x86_64\n")
 	h.program("bin/curl", `#!/bin/bash
 url=${*: -1}
 for a in "$@"; do [[ $a != https://* ]] || url=$a; done
 echo "$url" >>`+h.path("fetched")+`
+echo "$*" >>`+h.path("requests")+`
 file=`+h.path("web")+`/${url##*/}
 [[ -e $file ]] || exit 22
 while (($#)); do [[ $1 != --output ]] || { cat "$file" >"$2"; exit; }; shift; done
@@ -73,7 +96,7 @@ cat "$file"
 // local puts the paths of the script below the root.
 func (h *host) local(text string) string {
 	var pairs []string
-	for _, dir := range []string{"/etc/", "/opt/", "/run/", "/var/lib/", "/dev/disk/", "/usr/local/"} {
+	for _, dir := range []string{"/etc/", "/opt/", "/run/", "/var/lib/", "/dev/disk/", "/usr/local/", "/proc/sys/"} {
 		pairs = append(pairs, dir, h.root+dir)
 	}
 	return strings.NewReplacer(pairs...).Replace(text)
@@ -177,6 +200,74 @@ func TestSetupOfAnImageThatHoldsEverythingDownloadsNothing(t *testing.T) {
 	}
 	if out, err := exec.Command(h.path("/opt/bin/kubelet"), "--version").Output(); err != nil || string(out) != "Kubernetes v1.36.2\n" {
 		t.Errorf("kubelet: %q %v", out, err)
+	}
+}
+
+func TestKernelSettings(t *testing.T) {
+	for name, tc := range map[string]struct {
+		missing string
+		want    string // a key that is set nevertheless; empty when the setup fails
+	}{
+		"with IPv6":                     {"", "net/ipv6/conf/all/forwarding"},
+		"an image with IPv6 off (F-41)": {"net/ipv6", "net/ipv4/ip_forward"},
+		"another key that is missing is an error (F-41)": {"net/bridge/bridge-nf-call-iptables", ""},
+		"one missing key of IPv6 is an error (F-41)":     {"net/ipv6/conf/all/forwarding", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, input("ubuntu", "{}"))
+			h.whole()
+			if tc.missing != "" {
+				h.must(os.RemoveAll(h.path("/proc/sys/" + tc.missing)))
+			}
+			if _, err := h.run(pathSetup); (err == nil) != (tc.want != "") {
+				t.Fatalf("error %v", err)
+			}
+			if got := h.content("/proc/sys/" + tc.want); tc.want != "" && got != "1\n" {
+				t.Errorf("%s is %q", tc.want, got)
+			}
+		})
+	}
+}
+
+func TestTheSetupsDownloadsEnd(t *testing.T) {
+	h := newHost(t, input("ubuntu", "{}"))
+	h.publishAll()
+	h.must(os.Remove(h.path("bin/socat")))
+	if _, err := h.setup(); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("every request has a limit of time (F-41)", func(t *testing.T) {
+		for line := range strings.Lines(h.content("requests")) {
+			if !strings.Contains(line, "--max-time ") {
+				t.Errorf("this one has none: %s", line)
+			}
+		}
+	})
+	t.Run("a download that stalls or does not connect is tried again, for a while (F-41)", func(t *testing.T) {
+		for line := range strings.Lines(h.content("requests")) {
+			for _, flag := range []string{"--connect-timeout 15 ", "--speed-limit 1024 --speed-time 60 ", "--retry 10 ", "--retry-max-time 1800 "} {
+				if strings.Contains(line, " https://") && !strings.Contains(line, flag) {
+					t.Errorf("%s is missing: %s", flag, line)
+				}
+			}
+		}
+	})
+	t.Run("so have packages (F-41)", func(t *testing.T) {
+		if got := h.content("commands"); !strings.Contains(got, "Acquire::http::Timeout=30 -o Acquire::https::Timeout=30 install --yes --no-install-recommends socat\n") {
+			t.Errorf("commands:\n%s", got)
+		}
+	})
+}
+
+func TestAnImageWithoutCurl_F41(t *testing.T) {
+	h := newHost(t, input("ubuntu", "{}"))
+	h.publishAll()
+	// The stand-in for apt-get installs it.
+	h.must(os.Rename(h.path("bin/curl"), h.path("curl")))
+	h.must(os.Symlink("/usr/bin/cp", h.path("bin/cp")))
+	h.program("bin/apt-get", "#!/bin/bash\n[[ \" $* \" != *' curl '* ]] || cp "+h.path("curl")+" "+h.path("bin/curl")+"\n")
+	if _, err := h.setup(); err != nil || h.content("/opt/bin/kubelet") != hostKubelet {
+		t.Errorf("curl is not installed before the downloads: error %v", err)
 	}
 }
 

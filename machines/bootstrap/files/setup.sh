@@ -21,7 +21,8 @@ trap 'rm -rf "$work"' EXIT
 
 fetch() { # URL FILE
   curl --proto '=https' --proto-redir '=https' --tlsv1.2 --fail --silent --show-error --location \
-    --retry 10 --retry-delay 3 --retry-connrefused --output "$2" "$1" || {
+    --connect-timeout 15 --speed-limit 1024 --speed-time 60 --max-time 900 \
+    --retry 10 --retry-delay 3 --retry-connrefused --retry-max-time 1800 --output "$2" "$1" || {
     echo "downloading $1 failed" >&2
     exit 1
   }
@@ -69,6 +70,15 @@ trust() { # certificates that the whole system is to trust
   update-ca-certificates >/dev/null
 }
 
+kernel_settings() { # an image with IPv6 off has no keys for it; a key that is missing otherwise is an error
+  local file=/etc/sysctl.d/90-kubernetes.conf
+  if [[ ! -d /proc/sys/net/ipv6 ]]; then
+    grep -v '^net\.ipv6\.' "$file" >"$work/sysctl.conf"
+    file=$work/sysctl.conf
+  fi
+  sysctl --quiet --load="$file"
+}
+
 reread() { # what of the system's own services has been given new settings
   [[ ! -e /etc/systemd/resolved.conf.d/10-drover.conf ]] || systemctl try-restart systemd-resolved.service
   if [[ -e /etc/ssh/sshd_config.d/60-drover.conf ]]; then
@@ -108,16 +118,21 @@ server_id() { # the server's identity: from the metadata service, the config dri
   echo "KUBELET_PROVIDER_ID=$flag" >/run/drover/provider-id.env
 }
 
-packages() { # what the kubelet and its network call for
-  local missing=()
-  for command in conntrack socat ethtool; do
+apt() {
+  DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=5 \
+    -o Acquire::http::Timeout=30 -o Acquire::https::Timeout=30 "$@"
+}
+
+packages() { # what the setup, the kubelet and its network call for
+  local missing=() command
+  for command in conntrack curl ethtool socat; do
     command -v "$command" >/dev/null || missing+=("$command")
   done
+  command -v update-ca-certificates >/dev/null || missing+=(ca-certificates)
   ((${#missing[@]})) || return 0
   command -v apt-get >/dev/null || return 0
-  export DEBIAN_FRONTEND=noninteractive
-  apt-get -o DPkg::Lock::Timeout=300 update
-  apt-get -o DPkg::Lock::Timeout=300 install --yes --no-install-recommends "${missing[@]}"
+  apt update
+  apt install --yes --no-install-recommends "${missing[@]}"
 }
 
 runtime() {
@@ -199,11 +214,12 @@ kubelet() {
   place "$work/kubelet" /opt/bin/kubelet
 }
 
+command -v update-ca-certificates >/dev/null || packages
 trust
 reread
 swapoff -a
 modprobe -a overlay br_netfilter nf_conntrack
-sysctl --quiet --load=/etc/sysctl.d/90-kubernetes.conf
+kernel_settings
 packages
 runtime
 runtime_fits
