@@ -27,6 +27,7 @@ type nodeOptions struct {
 	pauseImage         string
 	caBundle           string
 	containerdVersion  string
+	packages           []string
 	featureGates       map[string]string
 }
 
@@ -42,6 +43,7 @@ func (o *nodeOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.pauseImage, "node-pause-image", o.pauseImage, "image of a pod's sandbox; empty: the container runtime's own")
 	f.StringVar(&o.caBundle, "node-ca-bundle", o.caBundle, "certificates that the nodes' systems trust (PEM file, read at start)")
 	f.StringVar(&o.containerdVersion, "node-containerd-version", o.containerdVersion, "containerd for images that have none; empty: the release that drover was tested with")
+	f.StringSliceVar(&o.packages, "node-packages", o.packages, "Debian packages that Ubuntu nodes install where they are missing; a node joins without those that cannot be installed")
 	f.StringToStringVar(&o.featureGates, "node-kubelet-feature-gates", o.featureGates, "feature gates of every kubelet (Gate=true); a Machine's annotations lie over them")
 }
 
@@ -64,7 +66,7 @@ func (o *nodeOptions) validate() error {
 func (o *nodeOptions) site(caBundle []byte) (bootstrap.Site, error) {
 	s := bootstrap.Site{
 		HTTPProxy: o.httpProxy, NoProxy: o.noProxy, RegistryMirrors: o.registryMirrors, InsecureRegistries: o.insecureRegistries,
-		PauseImage: o.pauseImage, ContainerdVersion: o.containerdVersion, CABundle: caBundle, FeatureGates: map[string]bool{},
+		PauseImage: o.pauseImage, ContainerdVersion: o.containerdVersion, CABundle: caBundle, Packages: o.packages, FeatureGates: map[string]bool{},
 	}
 	for gate, value := range o.featureGates {
 		on, err := strconv.ParseBool(value)

@@ -62,7 +62,7 @@ func defaults() *options {
 		joinTimeout:    10 * time.Minute,
 		workers:        10,
 		machines:       defaultMachines(),
-		nodes:          nodeOptions{clusterDomain: "cluster.local"},
+		nodes:          nodeOptions{clusterDomain: "cluster.local", packages: []string{"nfs-common", "cifs-utils"}},
 		groups:         defaultGroups(),
 	}
 }

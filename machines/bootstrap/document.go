@@ -19,6 +19,7 @@ const (
 	pathTrusted    = "/etc/drover/ca"
 	pathSetup      = "/opt/drover/setup"
 	pathReport     = "/opt/drover/report"
+	pathWatchdog   = "/opt/drover/watchdog"
 	pathRegistries = "/etc/containerd/certs.d"
 	pathResolver   = "/etc/systemd/resolved.conf.d/10-drover.conf"
 	pathUserCA     = "/etc/ssh/drover-user-ca.pub"
@@ -89,10 +90,11 @@ var builtin = []file{
 	{"/opt/drover/containerd.service", 0o644, "containerd.service"},
 	{pathSetup, 0o755, "setup.sh"},
 	{pathReport, 0o755, "report.sh"},
+	{pathWatchdog, 0o755, "watchdog.sh"},
 }
 
 // builtinUnits are those that every operating system starts.
-var builtinUnits = []string{"drover-setup.service", "kubelet.service", "drover-report.service"}
+var builtinUnits = []string{"drover-setup.service", "kubelet.service", "drover-report.service", "drover-watchdog.service"}
 
 func (d *document) add(list []file) error {
 	for _, f := range list {
@@ -132,10 +134,13 @@ func (in *Input) siteFiles() ([]file, error) {
 	}
 	if env := in.Site.proxy(in.Server); env != "" {
 		out = append(out, file{pathProxy, 0o600, env},
-			file{"/etc/systemd/system/containerd.service.d/10-drover-proxy.conf", 0o644, "[Service]\nEnvironmentFile=" + pathProxy + "\n"})
+			file{"/etc/systemd/system/containerd.service.d/10-drover-proxy.conf", 0o644, proxyDropIn})
 	}
 	return out, nil
 }
+
+// proxyDropIn makes a service use the proxy.
+const proxyDropIn = "[Service]\nEnvironmentFile=" + pathProxy + "\n"
 
 // ownRuntimeConfig tells whether containerd must run with a configuration that is made on the server, also where the
 // operating system brings one.
@@ -153,12 +158,16 @@ func (in *Input) settings() string {
 		"PROVIDER_ID_PREFIX":  in.ProviderIDPrefix,
 		"PAUSE_IMAGE":         in.Site.PauseImage,
 		"RUNTIME_CONFIG":      "",
+		"PACKAGES":            "",
 	}
 	if v := in.Site.ContainerdVersion; v != "" {
 		values["CONTAINERD_VERSION"] = strings.TrimPrefix(v, "v")
 	}
 	if in.ownRuntimeConfig() {
 		values["RUNTIME_CONFIG"] = "own"
+	}
+	if in.Provider.OperatingSystem == "ubuntu" {
+		values["PACKAGES"] = strings.Join(in.Site.Packages, " ")
 	}
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(values)) {

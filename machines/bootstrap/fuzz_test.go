@@ -63,6 +63,7 @@ var fields = []struct {
 	{"mirror", func(in *Input, s string) { in.Site.RegistryMirrors = []string{s} }},
 	{"mirror's registry", func(in *Input, s string) { in.Site.RegistryMirrors = []string{s + "=https://a.example"} }},
 	{"insecure registry", func(in *Input, s string) { in.Site.InsecureRegistries = []string{s} }},
+	{"package", func(in *Input, s string) { in.Site.Packages = []string{s} }},
 	{"pause image", func(in *Input, s string) { in.Site.PauseImage = s }},
 	{"containerd's version", func(in *Input, s string) { in.Site.ContainerdVersion = s }},
 	{"provider ID", func(in *Input, s string) { in.ProviderIDPrefix = "openstack://" + regionOf(regionConfig(s)) + "/" }},
@@ -89,7 +90,7 @@ func checkContained(t *testing.T, system string, field struct {
 	if err != nil {
 		t.Fatalf("%s %q breaks the document: %v", field.name, text, err)
 	}
-	if strings.Join(boot.Units, " ") != "drover-setup.service kubelet.service drover-report.service" || !strings.HasPrefix(field.name, "name") && boot.Hostname != "nodes-abc-12345" {
+	if strings.Join(boot.Units, " ") != "drover-setup.service kubelet.service drover-report.service drover-watchdog.service" || !strings.HasPrefix(field.name, "name") && boot.Hostname != "nodes-abc-12345" {
 		t.Errorf("%s %q: host %q starts %q", field.name, text, boot.Hostname, boot.Units)
 	}
 	for path := range boot.Files {
@@ -98,9 +99,9 @@ func checkContained(t *testing.T, system string, field struct {
 		}
 	}
 	for path, names := range map[string][]string{
-		"/etc/drover/setup.env": {"CNI_PLUGINS_VERSION", "CONTAINERD_VERSION", "KUBELET_VERSION", "PAUSE_IMAGE", "PROVIDER_ID_PREFIX", "RUNC_VERSION", "RUNTIME_CONFIG"},
+		"/etc/drover/setup.env": {"CNI_PLUGINS_VERSION", "CONTAINERD_VERSION", "KUBELET_VERSION", "PACKAGES", "PAUSE_IMAGE", "PROVIDER_ID_PREFIX", "RUNC_VERSION", "RUNTIME_CONFIG"},
 		"/etc/default/kubelet":  {"KUBELET_EXTRA_ARGS"},
-		"/etc/drover/proxy.env": {"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"},
+		"/etc/drover/proxy.env": {"ALL_PROXY", "all_proxy", "HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"},
 	} {
 		checkEnvironment(t, boot.Files[path], names)
 	}

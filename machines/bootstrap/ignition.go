@@ -35,6 +35,10 @@ func (in *Input) ignition(d *document) ([]byte, error) {
 	if in.ownRuntimeConfig() {
 		files = append(files, file{pathOwnRuntimeConfig, 0o644, ownRuntimeConfig})
 	}
+	updates := !spec.DisableAutoUpdate && !spec.DisableUpdateEngine
+	if updates && in.Site.HTTPProxy != "" {
+		files = append(files, file{"/etc/systemd/system/update-engine.service.d/10-drover-proxy.conf", 0o644, proxyDropIn})
+	}
 	for _, f := range files {
 		c.Storage.Files = append(c.Storage.Files, types.File{
 			Node: types.Node{Path: f.path, Overwrite: ptr.To(true)},
@@ -50,7 +54,7 @@ func (in *Input) ignition(d *document) ([]byte, error) {
 	if spec.DisableAutoUpdate || spec.DisableLocksmithD {
 		c.Systemd.Units = append(c.Systemd.Units, types.Unit{Name: "locksmithd.service", Mask: ptr.To(true)})
 	}
-	if spec.DisableAutoUpdate || spec.DisableUpdateEngine {
+	if !updates {
 		c.Systemd.Units = append(c.Systemd.Units, types.Unit{Name: "update-engine.service", Mask: ptr.To(true)})
 	}
 	out, err := json.Marshal(c)

@@ -40,6 +40,10 @@ func (in *Input) kubeletConfig() ([]byte, error) {
 		ImageMinimumGCAge:           s.ImageMinimumGCAge,
 		ImageMaximumGCAge:           s.ImageMaximumGCAge,
 		RegisterWithTaints:          in.Taints,
+		// One slow image does not hold up all others; more than 10 at once would crowd out each other's disk and network.
+		SerializeImagePulls:   ptr.To(false),
+		MaxParallelImagePulls: ptr.To[int32](10),
+		VolumePluginDir:       in.volumePluginDir(),
 		// The stub resolver on 127.0.0.53 is of no use inside a pod.
 		ResolverConfig:     ptr.To("/run/systemd/resolve/resolv.conf"),
 		RotateCertificates: true,
@@ -56,6 +60,15 @@ func (in *Input) kubeletConfig() ([]byte, error) {
 	}
 	delete(fields, "logging")
 	return encode(prune(fields))
+}
+
+// volumePluginDir returns where the kubelet looks for FlexVolume plugins and creates the folder for them; empty: its default,
+// which is below /usr, and that is read-only on Flatcar.
+func (in *Input) volumePluginDir() string {
+	if in.Provider.OperatingSystem == "flatcar" {
+		return "/var/lib/kubelet/volumeplugins"
+	}
+	return ""
 }
 
 // prune drops what says nothing: durations of zero (the kubelet's word for its default) and empty containers, which the

@@ -43,8 +43,8 @@ type KubeletSettings struct {
 }
 
 // DefaultKubeletSettings are the settings of a Machine without annotations: 110 pods, 200m CPU, 300 MiB of memory and
-// 1 GiB of disk for the kubelet and its runtime, 200m, 500 MiB and 1 GiB for the system, and the kubelet's own eviction
-// thresholds.
+// 1 GiB of disk for the kubelet and its runtime, 200m, 500 MiB and 1 GiB for the system, the kubelet's own eviction
+// thresholds, and 100 MiB for each of the kubelet's 5 log files of a container.
 func DefaultKubeletSettings() KubeletSettings {
 	return KubeletSettings{
 		KubeReserved:   map[string]string{"cpu": "200m", "memory": "300Mi", "ephemeral-storage": "1Gi"},
@@ -52,6 +52,7 @@ func DefaultKubeletSettings() KubeletSettings {
 		EvictionHard:   map[string]string{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%"},
 		MaxPods:        110,
 
+		ContainerLogMaxSize:   "100Mi",
 		ExternalCloudProvider: true,
 	}
 }

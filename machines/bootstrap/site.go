@@ -28,6 +28,9 @@ type Site struct {
 	CABundle []byte
 	// ContainerdVersion is installed on an image without containerd. Default: 2.1.4.
 	ContainerdVersion string
+	// Packages are installed on Ubuntu where they are missing, such as the tools that mount NFS volumes. A node joins without
+	// those that cannot be installed.
+	Packages []string
 	// FeatureGates of every kubelet; a Machine's annotations lie over them.
 	FeatureGates map[string]bool
 }
@@ -36,7 +39,9 @@ var (
 	// plain is what may stand in an environment file, a TOML string and a unit without any quoting.
 	plain     = regexp.MustCompile(`^[A-Za-z0-9._~:/?#@!&*+,;=%\[\]-]*$`)
 	imageName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@-]*$`)
-	hostName  = regexp.MustCompile(`^(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9][A-Za-z0-9.-]*)(:[0-9]{1,5})?$`)
+	// packageName is Debian's rule for a package's name.
+	packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]+$`)
+	hostName    = regexp.MustCompile(`^(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9][A-Za-z0-9.-]*)(:[0-9]{1,5})?$`)
 )
 
 // Check says everything that is wrong, each with what it is about.
@@ -60,6 +65,11 @@ func (s *Site) Check() error {
 	if s.ContainerdVersion != "" {
 		if _, err := version.ParseSemantic(s.ContainerdVersion); err != nil {
 			wrong("the nodes' containerd version %q is no version such as 2.1.4", s.ContainerdVersion)
+		}
+	}
+	for _, name := range s.Packages {
+		if !packageName.MatchString(name) {
+			wrong("the nodes' package %q is no name of a Debian package such as nfs-common", name)
 		}
 	}
 	if _, err := s.certificates(); err != nil {
@@ -100,7 +110,8 @@ func (s *Site) proxy(apiServer string) string {
 		direct = append(direct, s.NoProxy)
 	}
 	var out strings.Builder
-	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"} {
+	// update-engine reads ALL_PROXY alone.
+	for _, name := range []string{"ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"} {
 		value := s.HTTPProxy
 		if name == "NO_PROXY" {
 			value = strings.Join(direct, ",")

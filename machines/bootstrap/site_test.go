@@ -75,6 +75,7 @@ func TestWhatTheOperatorSetsIsChecked(t *testing.T) {
 		{"a containerd version that is none", Site{ContainerdVersion: "two"}, `"two" is no version`},
 		{"a key among the certificates", Site{CABundle: []byte("-----BEGIN PRIVATE KEY-----\nTUlJQg==\n-----END PRIVATE KEY-----\n")}, "certificates only"},
 		{"no certificates", Site{CABundle: []byte("hello")}, "something else than certificates"},
+		{"a package that is an option (F-41)", Site{Packages: []string{"nfs-common", "--purge"}}, `"--purge" is no name of a Debian package`},
 		{"two faults are both named", Site{PauseImage: "a b", NoProxy: "a b"}, "list without proxy \"a b\": give host names, domains and networks, with commas and no white space\nthe nodes' pause image"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

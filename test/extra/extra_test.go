@@ -82,6 +82,7 @@ func everything(in *bootstrap.Input, certificate string) {
 	in.Site = bootstrap.Site{
 		HTTPProxy: "http://user:pa55word@proxy.example:3128", NoProxy: "10.0.0.0/8", RegistryMirrors: []string{"https://mirror.example"},
 		InsecureRegistries: []string{"lab.example:5000"}, PauseImage: "mirror.example/pause:3.10", CABundle: []byte(certificate),
+		Packages: []string{"nfs-common", "cifs-utils"},
 	}
 }
 

@@ -6,7 +6,7 @@ trap 'echo "failed in line $LINENO: $BASH_COMMAND" >&2' ERR
 # shellcheck source=/dev/null
 . /etc/drover/setup.env
 : "$KUBELET_VERSION" "$CONTAINERD_VERSION" "$RUNC_VERSION" "$CNI_PLUGINS_VERSION"
-: "$PROVIDER_ID_PREFIX" "$PAUSE_IMAGE" "$RUNTIME_CONFIG"
+: "$PROVIDER_ID_PREFIX" "$PAUSE_IMAGE" "$RUNTIME_CONFIG" "$PACKAGES"
 
 case $(uname -m) in
 x86_64) arch=amd64 ;;
@@ -119,7 +119,7 @@ server_id() { # the server's identity: from the metadata service, the config dri
 }
 
 apt() {
-  DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=5 \
+  DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 \
     -o Acquire::http::Timeout=30 -o Acquire::https::Timeout=30 "$@"
 }
 
@@ -133,6 +133,18 @@ packages() { # what the setup, the kubelet and its network call for
   command -v apt-get >/dev/null || return 0
   apt update
   apt install --yes --no-install-recommends "${missing[@]}"
+}
+
+extra_packages() { # what the operator wants beside it: a node without them is better than none
+  local missing=() name status
+  command -v apt-get >/dev/null || return 0
+  for name in $PACKAGES; do
+    status=$(dpkg-query --show --showformat='${db:Status-Status}' "$name" 2>/dev/null) || true
+    [[ $status == installed ]] || missing+=("$name")
+  done
+  ((${#missing[@]})) || return 0
+  { apt update && apt install --yes --no-install-recommends "${missing[@]}"; } ||
+    echo "installing ${missing[*]} failed: the node joins without" >&2
 }
 
 runtime() {
@@ -226,6 +238,7 @@ runtime_fits
 runtime_config
 network_plugins
 kubelet
+extra_packages
 systemctl daemon-reload
 systemctl enable --now containerd.service
 server_id
