@@ -153,17 +153,6 @@ func TestDrainDeadline(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	})
-	t.Run("fields that are accepted without effect are named, also once the node has joined (F-55)", func(t *testing.T) {
-		b := joined(t, func(m *v1alpha1.Machine) {
-			m.Spec.ConfigSource = &corev1.NodeConfigSource{}
-			m.Spec.Versions.ControlPlane = "1.37.1"
-		})
-		b.pass()
-		c := find(b.read(), v1alpha1.ConditionWarnings)
-		if want := "configSource: has no effect; it may be removed; versions.controlPlane: has no effect; it may be removed"; c.Message != want {
-			t.Errorf("%+v", c)
-		}
-	})
 	t.Run("MC-60 without another node for them pods are not evicted", func(t *testing.T) {
 		b := joined(t, nil)
 		b.remove(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})

@@ -146,14 +146,11 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	wait, err := r.settlePending(ctx, set, machines)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
 	seen, next, err := r.plan(ctx, set, machines)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	wait := seen.settleIn
 	if err := r.ownSpec(ctx, set, next, &wait, machines); err != nil {
 		return ctrl.Result{}, err
 	}

@@ -23,6 +23,8 @@ type seen struct {
 	unseen   int
 	// availableIn is when the next Ready Machine becomes available; 0 is never.
 	availableIn time.Duration
+	// settleIn is when what was made or deleted, and is not shown so, is looked up live; 0 is never.
+	settleIn time.Duration
 }
 
 // decision is what is to be done.
@@ -61,17 +63,24 @@ func (r *Reconciler) observe(set *v1alpha1.MachineSet, machines []*v1alpha1.Mach
 // plan decides what to do with a set. The first decision of this process to make Machines, or to choose Machines for
 // deletion, is made again when the API server shows something that the cache does not.
 func (r *Reconciler) plan(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (seen, decision, error) {
+	wait, err := r.settlePending(ctx, set, machines)
+	if err != nil {
+		return seen{}, decision{}, err
+	}
 	s := r.observe(set, machines)
 	d := decide(s)
-	if d.create == 0 && d.surplus == 0 {
-		return s, d, nil
+	if d.create > 0 || d.surplus > 0 {
+		news, err := r.lookOnce(ctx, set, machines)
+		if err != nil {
+			return seen{}, decision{}, err
+		}
+		if news {
+			s = r.observe(set, machines)
+			d = decide(s)
+		}
 	}
-	news, err := r.lookOnce(ctx, set, machines)
-	if news {
-		s = r.observe(set, machines)
-		d = decide(s)
-	}
-	return s, d, err
+	s.settleIn = wait
+	return s, d, nil
 }
 
 // decide says which Machines go and how many are made. Listed Machines go whatever the size is; only living ones are
