@@ -67,15 +67,21 @@ func (s *Site) Check() error {
 			wrong("the nodes' containerd version %q is no version such as 2.1.4", s.ContainerdVersion)
 		}
 	}
-	for _, name := range s.Packages {
-		if !packageName.MatchString(name) {
-			wrong("the nodes' package %q is no name of a Debian package such as nfs-common", name)
-		}
-	}
+	errs = append(errs, s.checkPackages())
 	if _, err := s.certificates(); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// checkPackages returns an error that names the first package whose name is none.
+func (s *Site) checkPackages() error {
+	for _, name := range s.Packages {
+		if !packageName.MatchString(name) {
+			return fmt.Errorf("the nodes' package %q is no name of a Debian package such as nfs-common", name)
+		}
+	}
+	return nil
 }
 
 // certificates splits the CA bundle: the systems' tools want one certificate per file.
