@@ -50,12 +50,12 @@ func limitsOf(d *v1alpha1.MachineDeployment, replicas int32) (limits, error) {
 // mostPercent is the percentage from which on any size but 0 exceeds [v1alpha1.MaxReplicas].
 const mostPercent = 100 * v1alpha1.MaxReplicas
 
-// scaled resolves a number, or a percentage of a size. A text without a percent sign, which machine-controller stores, is a
-// number. Whatever number is written there, the result is at most [v1alpha1.MaxReplicas], so that sums of sizes and limits
+// scaled resolves a number, or a percentage of a size. A text without a percent sign is a percentage too, as
+// machine-controller, which stores such a text, has always read it: "5" means 5 %. Whatever number is written there, the result is at most [v1alpha1.MaxReplicas], so that sums of sizes and limits
 // stay inside an int32.
 func scaled(value intstr.IntOrString, size int32, roundUp bool) (int32, error) {
-	if n, err := strconv.ParseInt(value.StrVal, 10, 32); err == nil && value.Type == intstr.String {
-		value = intstr.FromInt32(int32(n))
+	if _, err := strconv.ParseUint(value.StrVal, 10, 32); err == nil && value.Type == intstr.String {
+		value.StrVal += "%"
 	}
 	if digits, percent := strings.CutSuffix(value.StrVal, "%"); percent && value.Type == intstr.String {
 		n, err := strconv.ParseUint(digits, 10, 64)

@@ -107,12 +107,12 @@ func TestFenceposts(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a text without a percent sign is a number (F-55)", func(t *testing.T) {
+	t.Run("a text without a percent sign is a percentage, as machine-controller reads it (F-55)", func(t *testing.T) {
 		w := newWorld(shape{10, "1", "0"})
-		w.d.Spec.Strategy.RollingUpdate.MaxSurge = new(intstr.FromString("5"))
-		w.d.Spec.Strategy.RollingUpdate.MaxUnavailable = new(intstr.FromString("12"))
-		if got, err := limitsOf(w.d, 10); err != nil || got != (limits{5, 10}) {
-			t.Errorf("got %+v, %v", got, err)
+		w.d.Spec.Strategy.RollingUpdate.MaxSurge = new(intstr.FromString("25"))
+		w.d.Spec.Strategy.RollingUpdate.MaxUnavailable = new(intstr.FromString("50"))
+		if got, err := limitsOf(w.d, 10); err != nil || got != (limits{3, 5}) {
+			t.Errorf("got %+v, %v; want 3 and 5", got, err)
 		}
 		if _, err := Compute(w.snapshot()); err != nil {
 			t.Errorf("the deployment is refused: %v", err)
