@@ -43,7 +43,7 @@ func (o *nodeOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.pauseImage, "node-pause-image", o.pauseImage, "image of a pod's sandbox; empty: the container runtime's own")
 	f.StringVar(&o.caBundle, "node-ca-bundle", o.caBundle, "certificates that the nodes' systems trust (PEM file, read at start)")
 	f.StringVar(&o.containerdVersion, "node-containerd-version", o.containerdVersion, "containerd for images that have none; empty: the release that drover was tested with")
-	f.StringSliceVar(&o.packages, "node-packages", o.packages, "Debian packages that Ubuntu nodes install where they are missing; a node joins without those that cannot be installed")
+	f.StringSliceVar(&o.packages, "node-packages", o.packages, "Debian packages that Ubuntu nodes install where they are missing, beside the kubelet: a node joins without waiting for them")
 	f.StringToStringVar(&o.featureGates, "node-kubelet-feature-gates", o.featureGates, "feature gates of every kubelet (Gate=true); a Machine's annotations lie over them")
 }
 

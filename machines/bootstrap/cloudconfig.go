@@ -87,8 +87,8 @@ func (f writeFile) entry() ([]byte, error) {
 	return entry, err
 }
 
-// isBuiltin tells whether what stands at a path comes with this program.
+// isBuiltin reports whether the content of a path comes with this program.
 func isBuiltin(path string) bool {
 	return slices.ContainsFunc(builtin, func(f file) bool { return f.path == path }) ||
-		slices.ContainsFunc(builtinUnits, func(name string) bool { return path == "/etc/systemd/system/"+name })
+		slices.ContainsFunc(append(slices.Clone(builtinUnits), packagesUnit), func(name string) bool { return path == "/etc/systemd/system/"+name })
 }

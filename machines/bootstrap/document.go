@@ -73,7 +73,11 @@ func (in *Input) document() (*document, error) {
 		return nil, err
 	}
 	d.files = slices.Concat(d.files, in.machineFiles(), site)
-	for _, name := range builtinUnits {
+	names := builtinUnits
+	if in.packages() != "" {
+		names = append(slices.Clone(names), packagesUnit)
+	}
+	for _, name := range names {
 		content, err := static.ReadFile("files/" + name)
 		if err != nil {
 			return nil, fmt.Errorf("reading the built-in unit %s: %w", name, err)
@@ -95,6 +99,18 @@ var builtin = []file{
 
 // builtinUnits are those that every operating system starts.
 var builtinUnits = []string{"drover-setup.service", "kubelet.service", "drover-report.service", "drover-watchdog.service"}
+
+// packagesUnit installs [Input.packages]. Only systems that have any get it.
+const packagesUnit = "drover-packages.service"
+
+// packages returns the names of the packages that are installed beside the kubelet, with blanks between them; empty on
+// systems without packages.
+func (in *Input) packages() string {
+	if in.Provider.OperatingSystem != "ubuntu" {
+		return ""
+	}
+	return strings.Join(in.Site.Packages, " ")
+}
 
 func (d *document) add(list []file) error {
 	for _, f := range list {
@@ -158,16 +174,13 @@ func (in *Input) settings() string {
 		"PROVIDER_ID_PREFIX":  in.ProviderIDPrefix,
 		"PAUSE_IMAGE":         in.Site.PauseImage,
 		"RUNTIME_CONFIG":      "",
-		"PACKAGES":            "",
+		"PACKAGES":            in.packages(),
 	}
 	if v := in.Site.ContainerdVersion; v != "" {
 		values["CONTAINERD_VERSION"] = strings.TrimPrefix(v, "v")
 	}
 	if in.ownRuntimeConfig() {
 		values["RUNTIME_CONFIG"] = "own"
-	}
-	if in.Provider.OperatingSystem == "ubuntu" {
-		values["PACKAGES"] = strings.Join(in.Site.Packages, " ")
 	}
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(values)) {

@@ -90,7 +90,11 @@ func checkContained(t *testing.T, system string, field struct {
 	if err != nil {
 		t.Fatalf("%s %q breaks the document: %v", field.name, text, err)
 	}
-	if strings.Join(boot.Units, " ") != "drover-setup.service kubelet.service drover-report.service drover-watchdog.service" || !strings.HasPrefix(field.name, "name") && boot.Hostname != "nodes-abc-12345" {
+	units := "drover-setup.service kubelet.service drover-report.service drover-watchdog.service"
+	if in.Provider.OperatingSystem == "ubuntu" && len(in.Site.Packages) > 0 {
+		units += " drover-packages.service"
+	}
+	if strings.Join(boot.Units, " ") != units || !strings.HasPrefix(field.name, "name") && boot.Hostname != "nodes-abc-12345" {
 		t.Errorf("%s %q: host %q starts %q", field.name, text, boot.Hostname, boot.Units)
 	}
 	for path := range boot.Files {

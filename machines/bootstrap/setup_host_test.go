@@ -151,8 +151,8 @@ func (h *host) archive(files map[string]string) []byte {
 }
 
 // run runs a script of the user data, and returns what it prints.
-func (h *host) run(path string) (string, error) {
-	c := exec.CommandContext(h.Context(), h.path("bin/bash"), h.path(path))
+func (h *host) run(path string, args ...string) (string, error) {
+	c := exec.CommandContext(h.Context(), h.path("bin/bash"), append([]string{h.path(path)}, args...)...)
 	c.Env = []string{"PATH=" + strings.Join([]string{h.path("bin"), h.path("/usr/local/bin"), h.path("/usr/local/sbin")}, ":"), "TMPDIR=" + h.root}
 	out, err := c.CombinedOutput()
 	h.Logf("%s", out)

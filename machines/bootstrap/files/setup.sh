@@ -135,7 +135,7 @@ packages() { # what the setup, the kubelet and its network call for
   apt install --yes --no-install-recommends "${missing[@]}"
 }
 
-extra_packages() { # what the operator wants beside it: a node without them is better than none
+extra_packages() { # what the operator wants beside it: a node without them is better than none, and does not wait for them
   local missing=() name status
   command -v apt-get >/dev/null || return 0
   for name in $PACKAGES; do
@@ -144,7 +144,7 @@ extra_packages() { # what the operator wants beside it: a node without them is b
   done
   ((${#missing[@]})) || return 0
   { apt update && apt install --yes --no-install-recommends "${missing[@]}"; } ||
-    echo "installing ${missing[*]} failed: the node joins without" >&2
+    echo "installing ${missing[*]} failed: the node goes on without" >&2
 }
 
 runtime() {
@@ -226,6 +226,10 @@ kubelet() {
   place "$work/kubelet" /opt/bin/kubelet
 }
 
+if [[ ${1-} == packages ]]; then # drover-packages.service, beside the kubelet
+  extra_packages
+  exit
+fi
 command -v update-ca-certificates >/dev/null || packages
 trust
 reread
@@ -238,7 +242,6 @@ runtime_fits
 runtime_config
 network_plugins
 kubelet
-extra_packages
 systemctl daemon-reload
 systemctl enable --now containerd.service
 server_id
