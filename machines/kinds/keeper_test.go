@@ -53,6 +53,13 @@ func (s *server) find(name string) (*metav1.PartialObjectMetadata, error) {
 	return nil, apierrors.NewNotFound(schema.GroupResource{}, name)
 }
 
+// count returns how many reads there were.
+func (s *server) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reads
+}
+
 func (s *server) List(context.Context, client.ObjectList, ...client.ListOption) error {
 	return errors.New("drover may not list definitions")
 }
@@ -104,7 +111,7 @@ func TestKeeperNeverAnswersFromBeforeTheQuestion(t *testing.T) {
 			}
 			time.Sleep(2 * time.Millisecond)
 			s.change(machines, remove)
-			before := s.reads
+			before := s.count()
 			for range 1000 {
 				all.Go(func() {
 					if reason, _ := k.Withheld(t.Context(), bare(), false); reason != ReasonBeingDeleted {
@@ -113,7 +120,7 @@ func TestKeeperNeverAnswersFromBeforeTheQuestion(t *testing.T) {
 				})
 			}
 			all.Wait()
-			if n := s.reads - before; n > 4*len(Names) {
+			if n := s.count() - before; n > 4*len(Names) {
 				t.Errorf("%d reads for a thousand Machines that ask at once", n)
 			}
 			if testutil.ToFloat64(k.metric) != 1 {
@@ -128,8 +135,8 @@ func TestKeeperNeverAnswersFromBeforeTheQuestion(t *testing.T) {
 			for range 3 {
 				k.Withheld(t.Context(), bare(), true)
 			}
-			if s.reads != len(Names) {
-				t.Errorf("%d reads", s.reads)
+			if n := s.count(); n != len(Names) {
+				t.Errorf("%d reads", n)
 			}
 			s.change(machines, remove)
 			time.Sleep(goodFor)

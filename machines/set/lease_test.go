@@ -2,6 +2,7 @@ package set
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,19 +11,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// leaseFor is fresh for so many looks.
-type leaseFor int
+// leaseFor is a lease that is fresh for so many looks, which come from several goroutines.
+type leaseFor struct{ left atomic.Int64 }
 
-func (l *leaseFor) Fresh(time.Time) bool {
-	*l--
-	return *l >= 0
+func newLeaseFor(looks int64) *leaseFor {
+	l := &leaseFor{}
+	l.left.Store(looks)
+	return l
 }
+
+func (l *leaseFor) Fresh(time.Time) bool { return l.left.Add(-1) >= 0 }
 
 // Design §3: a leader looks at its lease's age before each create.
 func TestUnderAnOldLeaseASetMakesNothing(t *testing.T) {
 	t.Run("a pass is put off", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
-		r.options.Lease = new(leaseFor)
+		r.options.Lease = newLeaseFor(0)
 		set := testSet(3)
 		if err := r.client.Create(t.Context(), set); err != nil {
 			t.Fatal(err)
@@ -35,8 +39,7 @@ func TestUnderAnOldLeaseASetMakesNothing(t *testing.T) {
 	})
 	t.Run("that a pass ended in the middle is not written on the set", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
-		lease := leaseFor(2)
-		r.options.Lease = &lease
+		r.options.Lease = newLeaseFor(2)
 		set := testSet(3)
 		set.Finalizers = []string{metav1.FinalizerDeleteDependents}
 		if err := r.client.Create(t.Context(), set); err != nil {
@@ -53,7 +56,7 @@ func TestUnderAnOldLeaseASetMakesNothing(t *testing.T) {
 	})
 	t.Run("in the middle of a pass the rest is left", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
-		r.options.Lease = new(leaseFor(1))
+		r.options.Lease = newLeaseFor(1)
 		if err := r.createMachines(t.Context(), testSet(100), 100); !errors.Is(err, errLeaseOld) || *calls != 1 {
 			t.Errorf("%d calls, %v; want one, and that the lease is old", *calls, err)
 		}
