@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// recordSent notes which Machines a plan removes for the rollout.
+// recordSent records the UIDs of the Machines that the plan removes because of the rollout.
 func (r *run) recordSent(_ Snapshot, p Plan) {
 	for _, c := range p.Changes {
 		for _, removal := range c.RolloutRemovals {

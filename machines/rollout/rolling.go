@@ -98,8 +98,8 @@ func (w *work) grow() {
 // room returns how many Machines may be added below the ceiling; it may be negative.
 func (w *work) room() int32 { return w.replicas + w.limits.surge - w.occupied() }
 
-// roomFor returns by how much a set's size may rise below the ceiling. Living Machines that the set has beyond its size,
-// and has not deleted yet, need no more room when it keeps them.
+// roomFor returns by how much a set's size may rise without exceeding the ceiling. Living Machines in excess of the set's size,
+// which the set has not deleted yet, count against the ceiling already: a larger size that keeps them needs no room for them.
 func (w *work) roomFor(s *setWork) int32 {
 	return w.room() + max(0, int32(len(s.living))-s.size)
 }

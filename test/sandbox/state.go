@@ -81,7 +81,7 @@ var startTaints = []string{
 	corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeNetworkUnavailable,
 }
 
-// tolerated are the taints that the API server lets every pod tolerate for five minutes (DefaultTolerationSeconds).
+// tolerated holds the taints that every pod tolerates for five minutes (admission plugin DefaultTolerationSeconds).
 var tolerated = []corev1.Taint{
 	{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute},
 	{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute},
