@@ -31,6 +31,7 @@ var classes = map[Code]Class{
 	CodeReferenceForbidden:      Auth,
 	CodeConflict:                Conflict,
 	CodeRateLimited:             RateLimited,
+	CodeWaitingForTurn:          RateLimited,
 	CodeServerError:             Transient,
 	CodeCloudUnavailable:        Transient,
 	CodeUnsettled:               Transient,

@@ -76,10 +76,12 @@ const (
 	CodeForbidden          Code = "Forbidden"
 	CodeConflict           Code = "Conflict"
 	CodeRateLimited        Code = "RateLimited"
-	CodeServerError        Code = "ServerError"
-	CodeCloudUnavailable   Code = "CloudUnavailable"
-	CodeBootstrapFailed    Code = "BootstrapFailed"
-	CodeJoinTimeout        Code = "JoinTimeout"
+	// CodeWaitingForTurn: the call waits for other calls of drover's own; nothing was refused.
+	CodeWaitingForTurn   Code = "WaitingForTurn"
+	CodeServerError      Code = "ServerError"
+	CodeCloudUnavailable Code = "CloudUnavailable"
+	CodeBootstrapFailed  Code = "BootstrapFailed"
+	CodeJoinTimeout      Code = "JoinTimeout"
 	// CodeUnsettled: whether an earlier call made the thing is not known yet.
 	CodeUnsettled Code = "Unsettled"
 	// CodeBootstrapPending: what a server boots with is somebody else's to make, and is not there yet.

@@ -294,7 +294,7 @@ func (g *gate) resting(left time.Duration) error {
 }
 
 func (g *gate) busy(wait time.Duration) error {
-	err := fault.New(fault.RateLimited, fault.CodeRateLimited, "the %s service is busy with other requests of ours; the next turn is in %s", g.service, wait.Round(time.Second))
+	err := fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "the %s service is busy with other requests of ours; the next turn is in %s", g.service, wait.Round(time.Second))
 	err.RetryAfter = wait
 	return err
 }
