@@ -27,8 +27,8 @@ type Config struct {
 	DeleteTime time.Duration
 	// Latency is how long every call takes before it is carried out.
 	Latency time.Duration
-	// LatencyOf, when set, says it per call and is asked instead of Latency.
-	LatencyOf func(service, method, path string) time.Duration
+	// Paces hold latency and concurrency of single kinds of calls, by Call.Name (such as `POST /ports`), in place of Latency.
+	Paces map[string]Pace
 	// TokenTTL is how long a token lives; 0: one hour.
 	TokenTTL time.Duration
 	// Regions are the names in the catalog; empty: RegionOne. All of them show the same resources.
@@ -56,6 +56,7 @@ type Cloud struct {
 	clock    clock.WithTicker
 	newest   microversion
 	schedule time.Duration
+	paces    *paces
 
 	mu        sync.Mutex
 	agenda    agenda
@@ -96,7 +97,7 @@ func New(cfg Config) *Cloud {
 	if cfg.ComputeMicroversion == "" {
 		cfg.ComputeMicroversion = "2.93"
 	}
-	c := &Cloud{cfg: cfg, clock: cfg.Clock, closed: make(chan struct{}), schedule: cfg.BootTime / 3}
+	c := &Cloud{cfg: cfg, clock: cfg.Clock, closed: make(chan struct{}), schedule: cfg.BootTime / 3, paces: newPaces(cfg.Paces)}
 	if cfg.ScheduleTime != nil {
 		c.schedule = *cfg.ScheduleTime
 	}

@@ -146,7 +146,15 @@ type callInHand struct {
 }
 
 func (c *Cloud) carryOut(ctx context.Context, in callInHand) (answered, error) {
-	if err := c.wait(ctx, c.latency(in.call)+in.fault.Delay); err != nil {
+	latency, end, paced, err := c.paces.begin(ctx, c.closed, in.call.Name())
+	defer end()
+	if !paced {
+		latency = c.cfg.Latency
+	}
+	if err == nil {
+		err = c.wait(ctx, latency+in.fault.Delay)
+	}
+	if err != nil {
 		return answered{}, err
 	}
 	switch {
@@ -215,13 +223,6 @@ func (q *request) finish(r reply) answered {
 	a.header.Set("Content-Type", "application/json")
 	a.body = encode(nil, r.body)
 	return a
-}
-
-func (c *Cloud) latency(call *Call) time.Duration {
-	if c.cfg.LatencyOf != nil {
-		return c.cfg.LatencyOf(call.Service, call.Method, call.Path)
-	}
-	return c.cfg.Latency
 }
 
 // wait lets time pass on the cloud's clock. Error: the client went away or the cloud was closed.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/drover-project/drover/test/openstack"
@@ -34,6 +35,28 @@ func TestVirtualTime(t *testing.T) {
 			got := c.get(t, s.ID)
 			if launched := got.LaunchedAt.Sub(begin); got.Status != "ACTIVE" || launched != 3050*time.Millisecond {
 				t.Errorf("it is %s, launched %s after it was asked for", got.Status, launched)
+			}
+		})
+	})
+	t.Run("a kind of call with a pace is carried out so many at a time, and the others wait in line (F-56)", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			cloud := openstack.New(openstack.Config{Seed: openstack.SeedMetaKube, Paces: map[string]openstack.Pace{
+				"GET /ports": {Latency: time.Second, AtATime: 2},
+			}})
+			defer cloud.Close()
+			c := login(t, cloud, cloud.RoundTripper())
+			begin := time.Now()
+			var wg sync.WaitGroup
+			for range 5 {
+				wg.Go(func() {
+					if _, err := ports.List(c.network, nil).AllPages(t.Context()); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			if took := time.Since(begin); took != 3*time.Second {
+				t.Errorf("five calls of 1 s, two at a time, took %s", took)
 			}
 		})
 	})
