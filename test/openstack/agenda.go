@@ -52,6 +52,15 @@ func (c *Cloud) plan(at time.Time, do func(at time.Time)) {
 	}
 }
 
+// after does at once what takes no time, and enters everything else for later. The lock is held.
+func (c *Cloud) after(at time.Time, d time.Duration, do func(at time.Time)) {
+	if d <= 0 {
+		do(at)
+		return
+	}
+	c.plan(at.Add(d), do)
+}
+
 // advance does everything that is due. The lock is held.
 func (c *Cloud) advance() {
 	now := c.clock.Now()

@@ -20,9 +20,14 @@ type Config struct {
 	Clock clock.WithTicker
 	// BootTime is from the accepted POST to ACTIVE.
 	BootTime time.Duration
-	// ScheduleTime is from the accepted POST to the choice of a host, or to the fault that says there is none; nil: a
-	// third of BootTime.
+	// ScheduleTime is from the accepted POST to the choice of a host, whose zone shows from then on, or to the fault that
+	// says there is none; nil: a third of BootTime.
 	ScheduleTime *time.Duration
+	// ClaimTime is from the choice of a host to the moment at which the server shows it (hostId).
+	ClaimTime time.Duration
+	// NetworkTime is from then until the server's ports are bound and its addresses show. A server becomes ACTIVE no
+	// earlier, whatever BootTime says.
+	NetworkTime time.Duration
 	// DeleteTime is from the accepted DELETE to the server being gone.
 	DeleteTime time.Duration
 	// Latency is how long every call takes before it is carried out.

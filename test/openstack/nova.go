@@ -66,14 +66,16 @@ type server struct {
 	unlisted                bool
 	diskConfig, reservation string
 	group                   *serverGroup
-	fault                   *serverFault
-	nics                    []nic
-	groups                  []string
-	devices                 []blockDevice
-	volumes                 []attachment
-	addresses               object
-	console                 string
-	rendered                *rendering
+	// unclaimed: its host is chosen, and only the zone shows. plugged: its ports are bound and its addresses show.
+	unclaimed, plugged bool
+	fault              *serverFault
+	nics               []nic
+	groups             []string
+	devices            []blockDevice
+	volumes            []attachment
+	addresses          object
+	console            string
+	rendered           *rendering
 
 	// changed is when it took this shape; past are older ones, kept as long as lists lag.
 	changed time.Time
@@ -137,7 +139,7 @@ func (c *Cloud) addressesChanged(serverID string) {
 		return
 	}
 	c.plan(c.clock.Now().Add(networkInfoDelay), func(at time.Time) {
-		if s.state != deleted && s.host != nil {
+		if s.state != deleted && s.plugged {
 			c.edit(s, at, func() { s.addresses = c.addressesOf(s) })
 		}
 	})

@@ -1,7 +1,6 @@
 package openstack
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -83,137 +82,6 @@ func rank(h *host, policy string, members map[string]int) int {
 	return h.servers
 }
 
-// place gives a server its host, ports and volumes, or its fault.
-func (s *server) place(c *Cloud) func(time.Time) {
-	return func(at time.Time) {
-		if s.state != building || s.task == "deleting" {
-			return
-		}
-		h, why := c.choose(s)
-		if h == nil {
-			s.unlisted = !c.cfg.FaultsInLists
-			c.fail(s, at, why)
-			return
-		}
-		c.alter(s, at, func() {
-			s.host, s.task = h, "spawning"
-			h.claim(s.flavor, +1)
-			if s.group != nil {
-				s.group.perHost[h.Name]++
-			}
-		})
-		if problem := c.plug(s, at); problem != "" {
-			c.fail(s, at, problem)
-			return
-		}
-		if problem := c.attachDevices(s, at); problem != "" {
-			c.fail(s, at, problem)
-			return
-		}
-		c.edit(s, at, func() { s.addresses, s.groups = c.addressesOf(s), c.portGroups(s) })
-		boot := s.created.Add(c.cfg.BootTime)
-		if boot.Before(at) {
-			boot = at
-		}
-		c.plan(boot, s.boot(c))
-	}
-}
-
-// plug binds a server's ports and makes those that Nova makes itself.
-func (c *Cloud) plug(s *server, at time.Time) string {
-	nics := slices.Clone(s.nics)
-	defer func() { c.edit(s, at, func() { s.nics = nics }) }()
-	for i := range nics {
-		if nics[i].made {
-			p, problem := c.novaPort(s, nics[i], at)
-			if problem != "" {
-				return problem
-			}
-			nics[i].port = p.id
-		}
-		p, known := c.network.ports.get(nics[i].port)
-		if !known {
-			return fmt.Sprintf("Build of instance %s aborted: Port %s could not be found.", s.id, nics[i].port)
-		}
-		if p.deviceID != "" && p.deviceID != s.id {
-			return fmt.Sprintf("Build of instance %s aborted: Port %s is still in use.", s.id, p.id)
-		}
-		p.deviceID, p.deviceOwner, p.host, p.status = s.id, "compute:"+s.host.Zone, s.host.Name, "DOWN"
-		p.touch(at)
-	}
-	return ""
-}
-
-// portGroups are the names of the security groups that a server's ports are in, each once.
-func (c *Cloud) portGroups(s *server) []string {
-	var names []string
-	for _, n := range s.nics {
-		p, known := c.network.ports.get(n.port)
-		if !known {
-			continue
-		}
-		for _, id := range p.groups {
-			g, there := c.network.groups.get(id)
-			if there && !slices.Contains(names, g.name) {
-				names = append(names, g.name)
-			}
-		}
-	}
-	return names
-}
-
-// novaPort makes a port as Nova does: no name, no description, the server's security groups.
-func (c *Cloud) novaPort(s *server, n nic, at time.Time) (*port, string) {
-	if n, known := c.network.networks.get(n.network); known && n.external {
-		return nil, fmt.Sprintf("Build of instance %s aborted: Failed to allocate the network(s), not rescheduling.", s.id)
-	}
-	aborted := func(why string) string { return fmt.Sprintf("Build of instance %s aborted: %s", s.id, why) }
-	if beyond(c.quotaOf(s.project).Ports, c.network.portCount[s.project]+1) {
-		return nil, aborted("Maximum number of ports exceeded")
-	}
-	project, _ := c.identity.projects.get(s.project)
-	q := &request{service: serviceNetwork, now: at, token: &token{project: project}}
-	var groups []string
-	for _, g := range c.network.groups.all() {
-		if g.project == s.project && slices.Contains(s.groups, g.name) {
-			groups = append(groups, g.id)
-		}
-	}
-	spec := &portSpec{NetworkID: n.network, SecurityGroups: &groups}
-	if n.fixed != "" {
-		spec.FixedIPs = &[]fixedIPSpec{{IPAddress: n.fixed}}
-	}
-	p, refused := c.makePort(q, spec)
-	if refused.status != 0 {
-		return nil, aborted(fmt.Sprintf("Failed to allocate the network(s), not rescheduling. (%d)", refused.status))
-	}
-	return p, ""
-}
-
-// boot makes a placed server ACTIVE.
-func (s *server) boot(c *Cloud) func(time.Time) {
-	return func(at time.Time) {
-		if s.state != building || s.task == "deleting" || s.host.Down {
-			return
-		}
-		c.alter(s, at, func() {
-			s.state, s.task, s.launched = active, "", at
-			s.console = "[    0.000000] Linux version 6.8.0 (simulated)\n" + s.hostname + " login: \n"
-		})
-		for _, n := range s.nics {
-			if p, known := c.network.ports.get(n.port); known {
-				p.status = "ACTIVE"
-				p.touch(at)
-			}
-		}
-		s.announced = true
-		for _, f := range c.onBoot {
-			out := c.export(s)
-			c.tell(func() { f(out) })
-		}
-	}
-}
-
 // fail puts a server into ERROR: what it had is given back but for quota, as in Nova.
 func (c *Cloud) fail(s *server, at time.Time, message string) {
 	c.unplug(s, at)
@@ -222,7 +90,7 @@ func (c *Cloud) fail(s *server, at time.Time, message string) {
 		s.fault = &serverFault{code: http.StatusInternalServerError, created: at, message: message}
 		s.addresses = object{}
 		c.leaveHost(s)
-		s.host = nil
+		s.host, s.unclaimed, s.plugged = nil, false, false
 	})
 }
 
@@ -260,7 +128,7 @@ func (c *Cloud) startDelete(s *server, at time.Time) {
 		return
 	}
 	c.alter(s, at, func() { s.task = "deleting" })
-	if s.host == nil || s.host.Down {
+	if s.host == nil || s.unclaimed || s.host.Down {
 		c.remove(s, at)
 		return
 	}

@@ -103,7 +103,7 @@ func metadataView(m map[string]string) object {
 
 // hostID tells hosts apart within a project and no further.
 func (s *server) hostID() string {
-	if s.host == nil {
+	if s.host == nil || s.unclaimed {
 		return ""
 	}
 	if s.host.ids == nil {
