@@ -15,13 +15,19 @@ var serverFaults = []struct {
 }{
 	// Zed, Epoxy: the scheduler found nothing; also when placement is down.
 	{regexp.MustCompile(`(?i)no valid host was found`), fault.NoCapacity, fault.CodeNoValidHost},
-	// Zed: every host that was tried refused.
-	{regexp.MustCompile(`(?i)exceeded maximum number of retries|exhausted all hosts available`), fault.NoCapacity, fault.CodeNoValidHost},
+	// Nova's source: the last of the hosts that were tried had no room after all.
+	{regexp.MustCompile(`(?i)insufficient compute resources`), fault.NoCapacity, fault.CodeNoValidHost},
 	// Zed: ports that Nova makes itself.
 	{regexp.MustCompile(`(?i)maximum number of ports exceeded`), fault.Quota, fault.CodePortQuotaExceeded},
 	// Zed: the boot volume.
 	{regexp.MustCompile(`(?i)volume.*quota|quota.*(volume|gigabytes)|VolumeLimitExceeded|maximum number of volumes`), fault.Quota, fault.CodeVolumeQuotaExceeded},
 	{regexp.MustCompile(`(?i)quota exceeded`), fault.Quota, fault.CodeQuotaExceeded},
+	// Zed: there were hosts, and the build failed on each that was tried, as when Neutron is down. It is no word about room.
+	{regexp.MustCompile(`(?i)exceeded maximum number of retries|exhausted all hosts available`), fault.Transient, fault.CodeServerError},
+	// Zed: Nova did not reach Neutron, or another service.
+	{regexp.MustCompile(`(?i)unable to establish connection to|max retries exceeded with url`), fault.Transient, fault.CodeServerError},
+	// Zed: one part of Nova failed when another called it, for which Neutron being down is one cause.
+	{regexp.MustCompile(`^RemoteError\b`), fault.Transient, fault.CodeServerError},
 }
 
 // judgeServer gives the class of a server's fault.
