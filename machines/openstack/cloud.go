@@ -27,7 +27,7 @@ import (
 // Options say what a Cloud works with.
 type Options struct {
 	// Clock; default: the real one.
-	Clock clock.Clock
+	Clock clock.WithDelayedExecution
 	// Reader reads Clusters, MachineClasses, Secrets and ConfigMaps of the cluster that holds the Machines. Without one
 	// a provider spec must stand alone.
 	Reader client.Reader
@@ -109,12 +109,14 @@ func New(o Options) (*Cloud, error) {
 	if o.HTTP == nil {
 		o.HTTP = defaultTransport()
 	}
+	told := workqueue.NewTyped[types.NamespacedName]()
 	c := &Cloud{
-		options: o, limits: newLimits(o.Clock), versions: newVersions(),
+		options: o, limits: newLimits(o.Clock, told.Add), versions: newVersions(),
 		changes: make(chan types.NamespacedName), machines: newRegistry(),
-		told: workqueue.NewTyped[types.NamespacedName](), joining: workqueue.NewTyped[*connection](),
+		told: told, joining: workqueue.NewTyped[*connection](),
 		connections: map[string]*connection{}, projects: map[string]*project{},
 	}
+	c.machines.dropped = c.limits.forget
 	var err error
 	if c.metrics, err = newMetrics(o.Registry, state{c}); err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
@@ -133,8 +135,8 @@ func defaultTransport() http.RoundTripper {
 	return own
 }
 
-// Changes gives the key of each Machine whose server changed, and of every Machine of a project once its servers are
-// known.
+// Changes returns a channel with the key of each Machine whose server changed or whose turn to make a call has come, and of
+// every Machine of a project once its servers are known.
 func (c *Cloud) Changes() <-chan types.NamespacedName { return c.changes }
 
 // NeedLeaderElection is true: only the leader may ask the cloud.

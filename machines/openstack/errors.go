@@ -87,13 +87,15 @@ func judge(a answer) (fault.Class, fault.Code) {
 	return fault.Unknown, fault.CodeUnknown
 }
 
-// call says what was asked, for the error.
+// call describes a call, for its error and for the limiter.
 type call struct {
 	service service
 	// doing is a gerund with its object: creating port 0 of kube-system/a.
 	doing string
 	// version is the compute call's row in the table of microversions.
 	version callVersion
+	// machine is the Machine whose pass ends when the call has to wait for its turn. Zero: the call waits.
+	machine machineRef
 }
 
 // classify turns a failure into its class, with the cloud's own words and none of the secrets.

@@ -33,7 +33,7 @@ const allFlavors = "flavors"
 func (c *catalog) flavors(ctx context.Context) ([]flavor, error) {
 	return lookup(c.cache, allFlavors, func() ([]flavor, error) {
 		return list[flavor](ctx, c.session, listing{
-			call: call{computeService, "listing flavors", versionFlavors}, path: "flavors/detail", field: "flavors",
+			call: call{service: computeService, doing: "listing flavors", version: versionFlavors}, path: "flavors/detail", field: "flavors",
 		})
 	})
 }

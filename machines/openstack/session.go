@@ -249,7 +249,7 @@ func (s *session) do(ctx context.Context, c call, fn func(ctx context.Context, c
 	defer cancel()
 	client, err := s.client(ctx, c, endpoint)
 	if err == nil {
-		err = fn(ctx, client)
+		err = fn(withMachine(ctx, c.machine), client)
 	}
 	return classify(c, err, s.creds.secrets())
 }
