@@ -8,7 +8,7 @@ BUILD_FLAGS := -tags grpcnotrace
 RACE := ./machines/... ./nodegroup/... ./autoscale/... ./test/openstack/...
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo trials test test-race test-extra test-openstack bench lint generate check-generated check-tidy clean
+.PHONY: help build demo trials test test-race test-extra test-openstack bench bench-scale bench-openstack lint generate check-generated check-tidy clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,8 +36,14 @@ test-openstack: ## the contract with OpenStack and drover's driver, against a re
 test-extra: ## generated user data against cloud-init, shellcheck, systemd and the kubelet's validation; says what is missing
 	go test -tags extra -count=1 ./test/extra
 
-bench: ## the benchmarks
-	go test -run '^$$' -bench . -benchmem ./...
+bench: ## the benchmarks, but for the two that take long
+	go test -run '^$$' -bench . -skip '^BenchmarkScale' -benchmem ./...
+
+bench-scale: ## Machines made, deleted and rolled at a cloud as slow as a real one, beside a bare client (BENCH names stages)
+	go test -run '^$$' -bench '^BenchmarkScale$$$(BENCH)' -v -timeout 4h ./test/bench
+
+bench-openstack: ## the same at a real cloud (OS_CLIENT_CONFIG_FILE, OS_CLOUD)
+	go test -run '^$$' -tags openstack -bench '^BenchmarkScaleOnOpenStack$$$(BENCH)' -v -timeout 4h ./test/bench
 
 lint: ## golangci-lint, buf lint
 	$(TOOLS) golangci-lint run ./...

@@ -124,18 +124,42 @@ func (t tally) all() (n int) {
 func (r requests) writes() tally {
 	t := tally{}
 	for _, q := range r {
-		if q.Wrote() && !slices.Contains(apart, q.Resource) {
+		if q.Wrote() && counted(q) {
 			t[q.Resource]++
 		}
 	}
 	return t
 }
 
+// counted reports whether the request was to write something that the targets count, whatever the answer was.
+func counted(q kube.Request) bool {
+	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, q.Verb) && !slices.Contains(apart, q.Resource)
+}
+
+// refused are writes that the API server refused.
+func (r requests) refused() (n int) {
+	for _, q := range r {
+		if counted(q) && !q.Wrote() {
+			n++
+		}
+	}
+	return n
+}
+
 // table has a line for each kind of request, with how many there are for each of n Machines.
 func (r requests) table(n int) string {
-	counts := map[string]int{}
+	var lines []string
 	for _, q := range r {
-		counts[fmt.Sprintf("%-6s %s %d", q.Verb, q.Resource+cmp.Or("/"+q.Subresource, ""), q.Code)]++
+		lines = append(lines, fmt.Sprintf("%-6s %s %d", q.Verb, q.Resource+cmp.Or("/"+q.Subresource, ""), q.Code))
+	}
+	return frequencies(lines, n)
+}
+
+// frequencies has a line for each different one, with how often it is there for each of n Machines.
+func frequencies(lines []string, n int) string {
+	counts := map[string]int{}
+	for _, line := range lines {
+		counts[line]++
 	}
 	var out strings.Builder
 	for _, line := range slices.Sorted(maps.Keys(counts)) {

@@ -1,0 +1,182 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// cloudCall is one call to the cloud's API, as a callLog saw it.
+type cloudCall struct {
+	// name is method and path without version and IDs, such as `POST /servers`.
+	name         string
+	began, ended time.Time
+	status       int
+}
+
+// callLog is a reverse proxy in front of all endpoints of a cloud. It notes every call, and writes its own addresses over the
+// cloud's in every answer, so that a client that signs in through it makes all its calls through it.
+type callLog struct {
+	*testing.B
+	mu sync.Mutex
+	// doors are the proxy's own addresses by the cloud's, each as scheme://host.
+	doors map[string]string
+	done  []cloudCall
+}
+
+func newCallLog(b *testing.B) *callLog { return &callLog{B: b, doors: map[string]string{}} }
+
+// through returns the URL with the proxy's address in place of the cloud's.
+func (l *callLog) through(to string) string {
+	u, err := url.Parse(to)
+	if err != nil || u.Host == "" {
+		l.Fatalf("%q is no URL of an endpoint: %v", to, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	host := u.Scheme + "://" + u.Host
+	if l.doors[host] == "" {
+		l.doors[host] = l.open(&url.URL{Scheme: u.Scheme, Host: u.Host})
+	}
+	return l.doors[host] + strings.TrimPrefix(to, host)
+}
+
+// open listens for one address of the cloud until the benchmark ends.
+func (l *callLog) open(cloud *url.URL) string {
+	proxy := &httputil.ReverseProxy{
+		Transport: &http.Transport{MaxIdleConnsPerHost: 64},
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(cloud)
+			r.Out.Header.Del("Accept-Encoding")
+		},
+		ModifyResponse: l.rewrite,
+		ErrorHandler:   func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		c := cloudCall{name: r.Method + " " + template(r.URL.Path), began: time.Now()}
+		proxy.ServeHTTP(seen, r)
+		c.ended, c.status = time.Now(), seen.status
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.done = append(l.done, c)
+	}))
+	l.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	return server.URL
+}
+
+// statusWriter remembers the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+var (
+	version    = regexp.MustCompile(`^.*?/v\d[\d.]*(/|$)`)
+	identifier = regexp.MustCompile(`[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}`)
+)
+
+// template returns the path without what stands before the version, the version itself, and IDs.
+func template(path string) string {
+	return identifier.ReplaceAllString("/"+strings.TrimPrefix(version.ReplaceAllString(path, ""), "/"), "{id}")
+}
+
+// rewrite writes the proxy's addresses over the cloud's. A catalog opens doors for all endpoints in it.
+func (l *callLog) rewrite(r *http.Response) error {
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	_ = r.Body.Close()
+	var signedIn struct {
+		Token struct {
+			Catalog []struct{ Endpoints []struct{ URL string } }
+		}
+	}
+	if strings.HasSuffix(r.Request.URL.Path, "/auth/tokens") && json.Unmarshal(raw, &signedIn) == nil {
+		for _, service := range signedIn.Token.Catalog {
+			for _, endpoint := range service.Endpoints {
+				l.through(endpoint.URL)
+			}
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for cloud, own := range l.doors {
+		raw = bytes.ReplaceAll(raw, []byte(cloud+"/"), []byte(own+"/"))
+		raw = bytes.ReplaceAll(raw, []byte(cloud+`"`), []byte(own+`"`))
+		if at := r.Header.Get("Location"); strings.HasPrefix(at, cloud+"/") {
+			r.Header.Set("Location", own+strings.TrimPrefix(at, cloud))
+		}
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(raw)), int64(len(raw))
+	r.Header.Set("Content-Length", strconv.Itoa(len(raw)))
+	return nil
+}
+
+// cloudCalls are some that have ended.
+type cloudCalls []cloudCall
+
+// between returns the calls that came from one instant to another, in the order in which they came.
+func (l *callLog) between(from, to time.Time) cloudCalls {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	some := slices.DeleteFunc(slices.Clone(l.done), func(c cloudCall) bool { return c.began.Before(from) || c.began.After(to) })
+	slices.SortFunc(some, func(a, b cloudCall) int { return a.began.Compare(b.began) })
+	return some
+}
+
+// of returns the calls with these names.
+func (c cloudCalls) of(names ...string) cloudCalls {
+	return slices.DeleteFunc(slices.Clone(c), func(one cloudCall) bool { return !slices.Contains(names, one.name) })
+}
+
+// last returns the end of the last call that the cloud carried out; the zero time when there is none.
+func (c cloudCalls) last() (end time.Time) {
+	for _, one := range c {
+		if one.status < http.StatusBadRequest && one.ended.After(end) {
+			end = one.ended
+		}
+	}
+	return end
+}
+
+// idle returns how long none of the calls was in flight, between the begin of the first and the end of the last: in sum,
+// and the longest time.
+func (c cloudCalls) idle() (sum, longest time.Duration) {
+	var busy time.Time
+	for _, one := range c {
+		if gap := one.began.Sub(busy); !busy.IsZero() && gap > 0 {
+			sum, longest = sum+gap, max(longest, gap)
+		}
+		if one.ended.After(busy) {
+			busy = one.ended
+		}
+	}
+	return sum, longest
+}
+
+// table has a line for each kind of call, with how many there are for each of n Machines.
+func (c cloudCalls) table(n int) string {
+	var names []string
+	for _, one := range c {
+		names = append(names, one.name+" "+strconv.Itoa(one.status))
+	}
+	return frequencies(names, n)
+}

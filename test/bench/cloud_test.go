@@ -1,0 +1,58 @@
+package bench
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	driver "github.com/drover-project/drover/machines/openstack"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+// cloudUnderTest is a cloud on which the benchmark of scaling runs.
+type cloudUnderTest struct {
+	credentials                         driver.Credentials
+	flavor, image, network, group, pool string
+	// limit sets how many servers the project may have, until the function that it returns is called. Nil: the benchmark
+	// cannot change that here.
+	limit func(servers int) func()
+}
+
+// variables returns the variables with which drover signs in at that Keystone.
+func (g cloudUnderTest) variables(keystone string) []string {
+	c := g.credentials
+	return []string{
+		"OS_AUTH_URL=" + keystone, "OS_REGION_NAME=" + c.Region, "OS_USERNAME=" + c.Username, "OS_PASSWORD=" + c.Password,
+		"OS_PROJECT_NAME=" + c.ProjectName, "OS_DOMAIN_NAME=" + c.DomainName,
+		"OS_USER_DOMAIN_NAME=" + c.UserDomainName, "OS_PROJECT_DOMAIN_NAME=" + c.ProjectDomainName, "OS_IDENTITY_API_VERSION=3",
+	}
+}
+
+// simulated returns a simulated cloud, over TCP, that is as slow as a real one and works on so many calls of a kind at a
+// time.
+func simulated(b *testing.B, atATime int) cloudUnderTest {
+	b.Helper()
+	cloud := sim.New(sim.Config{
+		Seed: wide, BootTime: 3 * time.Second, DeleteTime: 2 * time.Second,
+		Paces: map[string]sim.Pace{
+			"POST /ports":       {Latency: 1400 * time.Millisecond, AtATime: atATime},
+			"POST /floatingips": {Latency: 2 * time.Second, AtATime: atATime},
+			"POST /servers":     {Latency: time.Second, AtATime: atATime},
+		},
+	})
+	if err := cloud.Start(context.WithoutCancel(b.Context())); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(cloud.Close)
+	return cloudUnderTest{
+		credentials: driver.Credentials{
+			IdentityEndpoint: cloud.AuthURL(), Region: sim.MetaKubeRegion, Username: sim.MetaKubeUser, Password: sim.MetaKubePassword,
+			DomainName: sim.MetaKubeDomain, ProjectName: sim.MetaKubeProject,
+		},
+		flavor: sim.MetaKubeFlavor, image: sim.MetaKubeImage, network: wideNetwork, group: sim.MetaKubeSecurityGroup, pool: sim.MetaKubePool,
+		limit: func(servers int) func() {
+			cloud.SetQuota(sim.MetaKubeProject, sim.Quota{Instances: servers})
+			return func() { cloud.SetQuota(sim.MetaKubeProject, sim.Quota{}) }
+		},
+	}
+}

@@ -1,0 +1,214 @@
+package bench
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// enough is by how much more calls at a time must shorten the time for the floor to try still more.
+const enough = 0.97
+
+// floor is what a client with nothing to decide needs for the same calls.
+type floor struct {
+	// created is from the first call to the end of the last POST /servers; deleted from the first DELETE to the end of the
+	// last. Each is with the number of calls at a time at which it was the shortest: createdAt, deletedAt.
+	created, deleted     time.Duration
+	createdAt, deletedAt int
+}
+
+func (f floor) String() string {
+	return fmt.Sprintf("floor: last POST /servers after %.1f s with %d calls at a time, all gone after %.1f s with %d", f.created.Seconds(), f.createdAt, f.deleted.Seconds(), f.deletedAt)
+}
+
+// measureFloor makes n servers with a port each, and a floating IP when asked, and deletes them: with 1, 2, 4 and 8 calls at
+// a time, as long as more at a time is quicker.
+func (r *rig) measureFloor(n int, floating bool) floor {
+	r.Helper()
+	var best floor
+	for _, width := range []int{1, 2, 4, 8} {
+		c := r.newBareCloud(width)
+		created := c.createAll(n, floating)
+		deleted := c.deleteAll()
+		r.Logf("bare client, %d at a time: last POST /servers after %.1f s, all gone after %.1f s", width, created.Seconds(), deleted.Seconds())
+		better := false
+		if width == 1 || created.Seconds() < enough*best.created.Seconds() {
+			best.created, best.createdAt, better = created, width, true
+		}
+		if width == 1 || deleted.Seconds() < enough*best.deleted.Seconds() {
+			best.deleted, best.deletedAt, better = deleted, width, true
+		}
+		if !better {
+			break
+		}
+	}
+	return best
+}
+
+// bareCloud makes and deletes servers with so many calls at a time.
+type bareCloud struct {
+	*rig
+	// session goes through the proxy, as drover does.
+	session *session
+	places  chan struct{}
+	refs    references
+	made    []bareServer
+}
+
+// references are the IDs of what every server needs.
+type references struct{ flavor, image, network, group, pool string }
+
+// bareServer holds the IDs of one server, its port and its floating IP.
+type bareServer struct{ server, port, address string }
+
+func (r *rig) newBareCloud(width int) *bareCloud {
+	r.Helper()
+	ctx := r.Context()
+	through, err := signIn(ctx, r.credentials, r.log.through(r.credentials.IdentityEndpoint))
+	r.must(err)
+	c := &bareCloud{rig: r, session: through, places: make(chan struct{}, width)}
+	for _, want := range []struct {
+		into                      *string
+		service, path, kind, name string
+	}{
+		{&c.refs.flavor, "compute", "/flavors", "flavors", r.flavor},
+		{&c.refs.image, "image", byName("/images", r.image), "images", r.image},
+		{&c.refs.network, "network", byName("/networks", r.network), "networks", r.network},
+		{&c.refs.pool, "network", byName("/networks", r.pool), "networks", r.pool},
+		{&c.refs.group, "network", byName("/security-groups", r.group), "security_groups", r.group},
+	} {
+		*want.into, err = r.session.find(ctx, want.service, want.path, want.kind, want.name)
+		r.must(err)
+	}
+	return c
+}
+
+// call runs f when one of the places is free.
+func (c *bareCloud) call(f func() error) error {
+	c.places <- struct{}{}
+	defer func() { <-c.places }()
+	return f()
+}
+
+// createAll returns the time until the last POST /servers is answered. It waits until all servers are ACTIVE.
+func (c *bareCloud) createAll(n int, floating bool) time.Duration {
+	c.Helper()
+	c.made = make([]bareServer, n)
+	began := time.Now()
+	var mu sync.Mutex
+	var last time.Time
+	var all sync.WaitGroup
+	for i := range c.made {
+		all.Go(func() {
+			err := c.create(&c.made[i], fmt.Sprintf("%s-floor-%d", c.name, i), floating)
+			if err != nil {
+				c.Errorf("the bare client: %v", err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			last = time.Now()
+		})
+	}
+	all.Wait()
+	c.await("the bare client's servers are ACTIVE", func() bool { return c.serversOf("-floor-").active == n })
+	return last.Sub(began)
+}
+
+func (c *bareCloud) create(s *bareServer, name string, floating bool) error {
+	ctx := c.Context()
+	var answer struct{ Port, FloatingIP, Server row }
+	port := object{"name": name, "description": c.name, "network_id": c.refs.network, "security_groups": []string{c.refs.group}}
+	err := c.call(func() error { return c.session.post(ctx, "network", "/ports", object{"port": port}, &answer) })
+	if err != nil {
+		return err
+	}
+	s.port = answer.Port.ID
+	if floating {
+		ip := object{"description": c.name, "floating_network_id": c.refs.pool, "port_id": s.port}
+		err = c.call(func() error {
+			return c.session.post(ctx, "network", "/floatingips", object{"floatingip": ip}, &answer)
+		})
+		if err != nil {
+			return err
+		}
+		s.address = answer.FloatingIP.ID
+	}
+	server := object{
+		"name": name, "flavorRef": c.refs.flavor, "imageRef": c.refs.image, "networks": []object{{"port": s.port}},
+		"metadata": object{"machine-uid": name}, "user_data": base64.StdEncoding.EncodeToString([]byte(strings.Repeat("#", userDataSize))),
+	}
+	err = c.call(func() error {
+		return c.session.post(ctx, "compute", "/servers", object{"server": server}, &answer)
+	})
+	s.server = answer.Server.ID
+	return err
+}
+
+// userDataSize is about as much as drover's own user data has, in bytes.
+const userDataSize = 9000
+
+// deleteAll deletes what was made, and returns the time until the last DELETE is answered.
+func (c *bareCloud) deleteAll() time.Duration {
+	c.Helper()
+	began := time.Now()
+	ctx, stop := context.WithCancel(c.Context())
+	ends := c.watchEnds(ctx)
+	var all sync.WaitGroup
+	for i, s := range c.made {
+		all.Go(func() {
+			err := c.call(func() error { return c.session.remove(ctx, "compute", "/servers/"+s.server) })
+			if err == nil {
+				<-ends[i]
+				err = c.release(ctx, s)
+			}
+			if err != nil {
+				c.Errorf("the bare client: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	took := time.Since(began)
+	stop()
+	return took
+}
+
+func (c *bareCloud) release(ctx context.Context, s bareServer) error {
+	if s.address != "" {
+		if err := c.call(func() error { return c.session.remove(ctx, "network", "/floatingips/"+s.address) }); err != nil {
+			return err
+		}
+	}
+	return c.call(func() error { return c.session.remove(ctx, "network", "/ports/"+s.port) })
+}
+
+// watchEnds returns a channel for each server that was made, which is closed once a list of servers is without it.
+func (c *bareCloud) watchEnds(ctx context.Context) []chan struct{} {
+	ends := make([]chan struct{}, len(c.made))
+	for i := range ends {
+		ends[i] = make(chan struct{})
+	}
+	go func() {
+		left := len(ends)
+		ended := make([]bool, left)
+		for ; left > 0 && ctx.Err() == nil; time.Sleep(look) {
+			rows, err := c.session.list(ctx, "compute", "/servers?limit=1000", "servers")
+			if err != nil {
+				continue
+			}
+			there := map[string]bool{}
+			for _, r := range rows {
+				there[r.ID] = true
+			}
+			for i, s := range c.made {
+				if !there[s.server] && !ended[i] {
+					ended[i], left = true, left-1
+					close(ends[i])
+				}
+			}
+		}
+	}()
+	return ends
+}

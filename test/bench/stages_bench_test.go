@@ -1,0 +1,223 @@
+package bench
+
+import (
+	"flag"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+var few = flag.Int("servers", 20, "how many Machines the benchmark of scaling makes in each stage")
+
+const (
+	// rolledOneByOne is how many Machines the stage rolls that has a surge of 1, where there are not fewer.
+	rolledOneByOne = 6
+	// lateJoin is how long after its server is ACTIVE a Node registers in the stages with slow nodes.
+	lateJoin = time.Minute
+	// blocked is how long drover's calls are counted while the quota blocks.
+	blocked = 50 * time.Second
+)
+
+// BenchmarkScale makes, deletes and replaces Machines at a simulated cloud with the latencies of a real one, beside a bare
+// client that makes the same calls. Its metrics, each after the name of what was done:
+//
+//	x-floor         time until the last POST /servers (aim: 1.3), or until all is gone (1.4), by the bare client's time
+//	s               that time of drover's, in seconds
+//	idle-s          seconds between the first and the last call that makes something in which none was in flight (0)
+//	longest-idle-s  the longest of these gaps
+//	calls           calls to the cloud per Machine (2.75 made, one more with a floating IP; 2.15 deleted)
+//	writes          Kubernetes writes per Machine, Events, leases and approvals apart (8 made, 5 deleted, 20 replaced)
+//	refused         writes per Machine that the API server refused (0)
+//	most-servers    the largest number of servers at a time, less replicas and surge (0)
+func BenchmarkScale(b *testing.B) {
+	drover := buildDrover(b)
+	for _, atATime := range []int{1, 2, 8} {
+		b.Run(fmt.Sprintf("%d-at-a-time", atATime), func(b *testing.B) {
+			scaleStages(b, drover, func(b *testing.B) cloudUnderTest { return simulated(b, atATime) })
+		})
+	}
+}
+
+// scaleStages runs every stage with an API server, a drover and a cloud of its own.
+func scaleStages(b *testing.B, drover string, open func(*testing.B) cloudUnderTest) {
+	stage := func(name string, f func(*rig)) {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				f(newRig(b, drover, open(b)))
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+	stage("no-floating-IP", func(r *rig) { r.besideFloor(false) })
+	stage("floating-IP", func(r *rig) { r.besideFloor(true) })
+	stage("late-nodes", (*rig).lateNodes)
+	stage("roll-surge-1", func(r *rig) { r.roll(min(*few, rolledOneByOne), 1) })
+	stage("roll-surge-half", func(r *rig) { r.roll(*few, max(1, *few/2)) })
+	stage("quota", (*rig).quota)
+	stage("killed", (*rig).killed)
+}
+
+// besideFloor makes and deletes Machines beside the bare client.
+func (r *rig) besideFloor(floating bool) {
+	n := *few
+	floor := r.measureFloor(n, floating)
+	r.Logf("%v", floor)
+	r.begin(0)
+	made := r.create(n, 1, floating)
+	r.report("create", n, made)
+	took := made.calls.of("POST /servers").last().Sub(made.began)
+	making := made.calls.of("POST /ports", "POST /floatingips", "POST /servers")
+	idle, longest := making.idle()
+	r.ReportMetric(took.Seconds(), "create-s")
+	r.ReportMetric(took.Seconds()/floor.created.Seconds(), "create-x-floor")
+	r.ReportMetric(idle.Seconds(), "create-idle-s")
+	r.ReportMetric(longest.Seconds(), "create-longest-idle-s")
+	if len(making) > 0 {
+		r.Logf("drover's first POST came after %.2f s", making[0].began.Sub(made.began).Seconds())
+	}
+	r.exactly(n, floating)
+	deleted := r.remove()
+	r.report("delete", n, deleted)
+	took = deleted.calls.of("DELETE /servers/{id}", "DELETE /ports/{id}", "DELETE /floatingips/{id}").last().Sub(deleted.began)
+	r.ReportMetric(took.Seconds(), "delete-s")
+	r.ReportMetric(took.Seconds()/floor.deleted.Seconds(), "delete-x-floor")
+	r.exactly(0, floating)
+}
+
+// lateNodes makes and deletes Machines whose Nodes register late.
+func (r *rig) lateNodes() {
+	r.begin(lateJoin)
+	r.report("create", *few, r.create(*few, 1, false))
+	r.report("delete", *few, r.remove())
+	r.exactly(0, false)
+}
+
+// roll replaces every Machine, with that many more than wanted at a time.
+func (r *rig) roll(n, surge int) {
+	nodes := r.begin(0)
+	r.create(n, surge, false)
+	nodes.takePeak()
+	rolled := r.during("every Machine is replaced", func() {
+		r.change(func(d *v1alpha1.MachineDeployment) { d.Spec.Template.Spec.Metadata.Labels = map[string]string{"rolled": "yes"} })
+	}, func() bool { return r.rolled(n) })
+	r.report("roll", n, rolled)
+	r.ReportMetric(rolled.done.Sub(rolled.began).Seconds(), "roll-s")
+	peak := nodes.takePeak()
+	r.ReportMetric(float64(peak-n-surge), "most-servers-beyond-surge")
+	r.Logf("%d servers at a time at the most, with %d replicas and a surge of %d", peak, n, surge)
+	r.exactly(n, false)
+	r.remove()
+}
+
+// rolled reports whether n Machines of the new template run, and no others are left.
+func (r *rig) rolled(n int) bool {
+	var d v1alpha1.MachineDeployment
+	r.must(r.client.Get(r.Context(), client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: r.name}, &d))
+	return d.Status.ObservedGeneration == d.Generation && int(d.Status.UpdatedReplicas) == n && r.running() == n &&
+		r.serversOf("").present == n && r.machines() == n
+}
+
+// quota counts the calls that drover makes while the quota lets it make half of the servers only.
+func (r *rig) quota() {
+	if r.limit == nil {
+		r.Log("this cloud's quota cannot be changed from here: clouds.yaml has no cloud \"admin\"")
+		return
+	}
+	half := max(1, *few/2)
+	lift := r.limit(half)
+	r.Cleanup(lift)
+	r.begin(0)
+	r.must(r.client.Create(r.Context(), r.deployment(*few, 1, false)))
+	r.await("half of the Machines run", func() bool { return r.running() == half })
+	time.Sleep(quiet)
+	from := time.Now()
+	time.Sleep(blocked)
+	calls, writes := r.log.between(from, from.Add(blocked)), r.since(from)
+	r.Logf("drover's calls while the quota blocks:\n%s", calls.table(1))
+	r.Logf("drover's requests meanwhile:\n%s", writes.table(1))
+	r.ReportMetric(float64(len(calls)), fmt.Sprintf("calls/%.0fs", blocked.Seconds()))
+	r.ReportMetric(float64(writes.writes().all()), fmt.Sprintf("writes/%.0fs", blocked.Seconds()))
+	lift()
+	r.await("all Machines run", func() bool { return r.running() == *few })
+	r.exactly(*few, false)
+	r.remove()
+}
+
+// killed ends drover with SIGKILL in the middle, and looks whether its successor makes anything twice or leaves anything.
+func (r *rig) killed() {
+	n := *few
+	r.join(0)
+	drover := r.start()
+	r.await("drover leads", r.leads)
+	made := r.during("every Machine runs", func() {
+		r.must(r.client.Create(r.Context(), r.deployment(n, 1, true)))
+		r.await("half of the servers", func() bool { return r.serversOf("").present >= n/2 })
+		r.must(drover.Process.Kill())
+		r.start()
+	}, func() bool { return r.running() == n })
+	r.report("create", n, made)
+	posted := len(succeeded(made.calls.of("POST /servers")))
+	r.ReportMetric(float64(posted-n), "servers-too-many")
+	r.exactly(n, true)
+	r.report("delete", n, r.remove())
+	r.exactly(0, true)
+}
+
+func succeeded(calls cloudCalls) (some cloudCalls) {
+	for _, c := range calls {
+		if c.status < http.StatusBadRequest {
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
+// begin runs drover, and has nodes join so long after their servers are ACTIVE.
+func (r *rig) begin(late time.Duration) *joining {
+	r.Helper()
+	nodes := r.join(late)
+	r.start()
+	r.await("drover leads", r.leads)
+	return nodes
+}
+
+// create makes the deployment and waits until all its Machines run.
+func (r *rig) create(n, surge int, floating bool) span {
+	r.Helper()
+	return r.during("every Machine runs", func() {
+		r.must(r.client.Create(r.Context(), r.deployment(n, surge, floating)))
+	}, func() bool { return r.running() == n })
+}
+
+// remove takes the deployment to size 0 and waits until nothing is left.
+func (r *rig) remove() span {
+	r.Helper()
+	return r.during("all is gone", func() { r.resize(0) }, func() bool {
+		found, err := r.left(r.Context())
+		r.must(err)
+		return len(found) == 0 && r.machines() == 0
+	})
+}
+
+// machines counts all Machines.
+func (r *rig) machines() int {
+	var list v1alpha1.MachineList
+	r.must(r.client.List(r.Context(), &list))
+	return len(list.Items)
+}
+
+// report prints what a span of n Machines cost.
+func (r *rig) report(what string, n int, s span) {
+	r.Helper()
+	r.Logf("%s: done after %.1f s; drover's requests to Kubernetes per Machine:\n%s", what, s.done.Sub(s.began).Seconds(), s.requests.table(n))
+	r.Logf("%s: drover's calls to the cloud per Machine:\n%s", what, s.calls.table(n))
+	r.ReportMetric(float64(s.requests.writes().all())/float64(n), what+"-writes")
+	r.ReportMetric(float64(s.requests.refused())/float64(n), what+"-refused")
+	r.ReportMetric(float64(len(s.calls))/float64(n), what+"-calls")
+}
