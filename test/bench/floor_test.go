@@ -48,7 +48,7 @@ func (r *rig) measureFloor(n int, floating bool) floor {
 	return best
 }
 
-// bareCloud makes and deletes servers with so many calls at a time.
+// bareCloud makes and deletes servers with as many calls at a time as it has places.
 type bareCloud struct {
 	*rig
 	// session goes through the proxy, as drover does.
@@ -86,52 +86,44 @@ func (r *rig) newBareCloud(width int) *bareCloud {
 	return c
 }
 
-// call runs f when one of the places is free.
-func (c *bareCloud) call(f func() error) error {
-	c.places <- struct{}{}
-	defer func() { <-c.places }()
-	return f()
-}
-
 // createAll returns the time until the last POST /servers is answered. It waits until all servers are ACTIVE.
 func (c *bareCloud) createAll(n int, floating bool) time.Duration {
 	c.Helper()
 	c.made = make([]bareServer, n)
 	began := time.Now()
-	var mu sync.Mutex
-	var last time.Time
-	var all sync.WaitGroup
-	for i := range c.made {
-		all.Go(func() {
-			err := c.create(&c.made[i], fmt.Sprintf("%s-floor-%d", c.name, i), floating)
-			if err != nil {
-				c.Errorf("the bare client: %v", err)
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range cap(c.places) {
+		workers.Go(func() {
+			for i := range next {
+				if err := c.create(&c.made[i], fmt.Sprintf("%s-floor-%d", c.name, i), floating); err != nil {
+					c.Errorf("the bare client: %v", err)
+				}
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			last = time.Now()
 		})
 	}
-	all.Wait()
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+	took := time.Since(began)
 	c.await("the bare client's servers are ACTIVE", func() bool { return c.serversOf("-floor-").active == n })
-	return last.Sub(began)
+	return took
 }
 
+// create makes one server's port, its floating IP when asked, and the server.
 func (c *bareCloud) create(s *bareServer, name string, floating bool) error {
 	ctx := c.Context()
 	var answer struct{ Port, FloatingIP, Server row }
 	port := object{"name": name, "description": c.name, "network_id": c.refs.network, "security_groups": []string{c.refs.group}}
-	err := c.call(func() error { return c.session.post(ctx, "network", "/ports", object{"port": port}, &answer) })
-	if err != nil {
+	if err := c.session.post(ctx, "network", "/ports", object{"port": port}, &answer); err != nil {
 		return err
 	}
 	s.port = answer.Port.ID
 	if floating {
 		ip := object{"description": c.name, "floating_network_id": c.refs.pool, "port_id": s.port}
-		err = c.call(func() error {
-			return c.session.post(ctx, "network", "/floatingips", object{"floatingip": ip}, &answer)
-		})
-		if err != nil {
+		if err := c.session.post(ctx, "network", "/floatingips", object{"floatingip": ip}, &answer); err != nil {
 			return err
 		}
 		s.address = answer.FloatingIP.ID
@@ -140,15 +132,20 @@ func (c *bareCloud) create(s *bareServer, name string, floating bool) error {
 		"name": name, "flavorRef": c.refs.flavor, "imageRef": c.refs.image, "networks": []object{{"port": s.port}},
 		"metadata": object{"machine-uid": name}, "user_data": base64.StdEncoding.EncodeToString([]byte(strings.Repeat("#", userDataSize))),
 	}
-	err = c.call(func() error {
-		return c.session.post(ctx, "compute", "/servers", object{"server": server}, &answer)
-	})
+	err := c.session.post(ctx, "compute", "/servers", object{"server": server}, &answer)
 	s.server = answer.Server.ID
 	return err
 }
 
 // userDataSize is about as much as drover's own user data has, in bytes.
 const userDataSize = 9000
+
+// call runs f when one of the places is free.
+func (c *bareCloud) call(f func() error) error {
+	c.places <- struct{}{}
+	defer func() { <-c.places }()
+	return f()
+}
 
 // deleteAll deletes what was made, and returns the time until the last DELETE is answered.
 func (c *bareCloud) deleteAll() time.Duration {

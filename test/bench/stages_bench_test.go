@@ -104,7 +104,9 @@ func (r *rig) roll(n, surge int) {
 	r.create(n, surge, false)
 	nodes.takePeak()
 	rolled := r.during("every Machine is replaced", func() {
-		r.change(func(d *v1alpha1.MachineDeployment) { d.Spec.Template.Spec.Metadata.Labels = map[string]string{"rolled": "yes"} })
+		r.change(func(d *v1alpha1.MachineDeployment) {
+			d.Spec.Template.Spec.Metadata.Labels = map[string]string{"rolled": "yes"}
+		})
 	}, func() bool { return r.rolled(n) })
 	r.report("roll", n, rolled)
 	r.ReportMetric(rolled.done.Sub(rolled.began).Seconds(), "roll-s")
