@@ -30,8 +30,10 @@ type bench struct {
 	recorder *events.FakeRecorder
 	// patches and gets count the calls to the API server; reads of caches are not among them.
 	patches, gets atomic.Int32
-	// lists count the lists from the API server itself; unlistable is what they fail with.
+	// lists count the complete lists from the API server itself; unlistable is what they fail with. firsts count the lists of
+	// one object.
 	lists      atomic.Int32
+	firsts     atomic.Int32
 	unlistable error
 	// beforePatch may answer instead of the API server.
 	beforePatch func(n int32) error
@@ -78,7 +80,9 @@ type listing struct {
 }
 
 func (l listing) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	if len(opts) == 0 {
+	if len(opts) > 0 {
+		l.b.firsts.Add(1)
+	} else {
 		l.b.lists.Add(1)
 		if l.b.unlistable != nil {
 			return l.b.unlistable
@@ -134,6 +138,13 @@ func (b *bench) watch() {
 		}
 	}
 	b.sent = now
+}
+
+// probeAll probes once for every kind of which a probe reads an object, in no time.
+func (b *bench) probeAll() {
+	for range watched {
+		b.groups.probeOnce(b.t.Context())
+	}
 }
 
 // freeze makes the cache stand still from now on, as an informer that lags does.

@@ -81,38 +81,38 @@ func (g *Groups) probe(ctx context.Context) {
 func (g *Groups) probeOnce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, probeEvery)
 	defer cancel()
-	if g.live.List(ctx, &v1alpha1.MachineDeploymentList{}, client.Limit(1)) == nil {
+	// The lease is on the same API server: where there is one, reading it is all that the probe needs.
+	if g.look(ctx) || g.live.List(ctx, &v1alpha1.MachineDeploymentList{}, client.Limit(1)) == nil {
 		g.contact.made(g.clock.Now())
 	}
 	g.sample(ctx)
-	g.look(ctx)
 	g.readPrices(ctx)
 }
 
-// look sees who holds the lease. A lease that somebody holds and does not renew is held by nobody: what counts is the
-// change that we see, not a clock of another machine.
-func (g *Groups) look(ctx context.Context) {
+// look reads who holds the lease, and reports whether the API server answered. A lease that somebody holds and does not renew
+// is held by nobody: what counts is the change that we see, not a clock of another machine.
+func (g *Groups) look(ctx context.Context) bool {
 	if g.options.Lease.Name == "" {
-		return
+		return false
 	}
 	now := g.clock.Now().UnixNano()
 	// From the first look on a minute is waited before anything is concluded.
 	g.contact.led.CompareAndSwap(0, now)
 	lease := &coordinationv1.Lease{}
 	if err := g.live.Get(ctx, g.options.Lease, lease); err != nil {
-		return
+		return apierrors.IsNotFound(err)
 	}
-	if holder := lease.Spec.HolderIdentity; holder == nil || *holder == "" || !g.lag.renewed(lease.ResourceVersion) {
-		return
+	if holder := lease.Spec.HolderIdentity; holder != nil && *holder != "" && g.lag.renewed(lease.ResourceVersion) {
+		g.contact.led.Store(now)
 	}
-	g.contact.led.Store(now)
+	return true
 }
 
 // lag remembers what the API server had and the watches had not.
 type lag struct {
 	mu      sync.Mutex
 	suspect map[schema.GroupVersionKind]sighting
-	turn    uint8
+	turn    int
 	lease   string
 }
 
@@ -131,9 +131,9 @@ func (l *lag) renewed(version string) bool {
 	return changed
 }
 
-// sample reads one object of each kind from the API server. When the watch has not brought that version after staleAfter,
-// it is behind. So are the watches when a write of our own does not come back, and that of Nodes when a Machine names one
-// that is there and has not come.
+// sample reads one object from the API server, of another kind each time. When the watch has not brought that version after
+// staleAfter, it is behind. So are the watches when a write of our own does not come back, and that of Nodes when a Machine
+// names one that is there and has not come.
 func (g *Groups) sample(ctx context.Context) {
 	g.lag.mu.Lock()
 	defer g.lag.mu.Unlock()
@@ -141,11 +141,14 @@ func (g *Groups) sample(ctx context.Context) {
 		g.lag.suspect = map[schema.GroupVersionKind]sighting{}
 	}
 	var oldest time.Time
-	sampled := g.anyOf(g.lag.turn)
+	kind := watched[g.lag.turn%len(watched)]
+	sampled := g.anyOf(uint8(g.lag.turn / len(watched)))
 	maps.DeleteFunc(g.lag.suspect, func(gvk schema.GroupVersionKind, _ sighting) bool { return sampled[gvk] == nil })
 	for gvk, known := range sampled {
 		s, waiting := g.lag.suspect[gvk]
 		switch {
+		case !waiting && gvk != kind:
+			continue
 		case !waiting:
 			s.object, s.at = g.seenLive(ctx, gvk, known), g.clock.Now()
 		case g.cached(gvk, s.object) == nil:
@@ -186,9 +189,11 @@ var (
 	setGVK        = v1alpha1.MachineSetKind
 	machineGVK    = v1alpha1.GroupVersion.WithKind("Machine")
 	nodeGVK       = corev1.SchemeGroupVersion.WithKind("Node")
+	// watched are the kinds of which sample reads one object, in turn.
+	watched = []schema.GroupVersionKind{deploymentGVK, setGVK, machineGVK, nodeGVK}
 )
 
-// anyOf gives one object of each kind, another one each turn. Of Nodes it is one that a Machine names and that has not come,
+// anyOf returns one object of each kind that has any, another one each turn. Of Nodes it is one that a Machine names and that has not come,
 // when there is such a one.
 func (g *Groups) anyOf(turn uint8) map[schema.GroupVersionKind]client.Object {
 	g.mu.Lock()

@@ -1,12 +1,16 @@
 package nodegroup
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -107,7 +111,7 @@ func TestAWatchThatIsBehind(t *testing.T) {
 		if err := b.client.Update(t.Context(), live); err != nil {
 			t.Fatal(err)
 		}
-		b.groups.probeOnce(t.Context())
+		b.probeAll()
 		b.clock.Step(staleAfter - time.Second)
 		b.groups.probeOnce(t.Context())
 		wantKind(t, b.groups.Refresh(t.Context()), "")
@@ -121,6 +125,93 @@ func TestAWatchThatIsBehind(t *testing.T) {
 			wantKind(t, b.groups.Refresh(t.Context()), "")
 		})
 	})
+}
+
+func TestReadsAtRest(t *testing.T) {
+	key := types.NamespacedName{Namespace: "drover", Name: "drover"}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	lease.Spec.HolderIdentity = ptr.To("one")
+	minute := func(t *testing.T, o Options) (*bench, int32) {
+		w := newWorld()
+		p := w.pool("a", 3, 0, 50)
+		for _, name := range []string{"a-1", "a-2", "a-3"} {
+			p.node(name)
+		}
+		b := newBench(t, w, o)
+		if err := b.client.Create(t.Context(), lease.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+		for range time.Minute / probeEvery {
+			b.clock.Step(probeEvery)
+			b.groups.probeOnce(t.Context())
+		}
+		return b, b.gets.Load() + b.firsts.Load()
+	}
+	t.Run("a replica makes two live reads in 5 s: the lease, and one object (F-58)", func(t *testing.T) {
+		b, got := minute(t, Options{Lease: key})
+		if want := int32(24); got != want {
+			t.Errorf("%d reads in a minute, want %d", got, want)
+		}
+		wantKind(t, b.groups.Refresh(t.Context()), "")
+	})
+	t.Run("without a lease it lists one object in the lease's place (F-58)", func(t *testing.T) {
+		b, got := minute(t, Options{})
+		if want := int32(24); got != want {
+			t.Errorf("%d reads in a minute, want %d", got, want)
+		}
+		wantKind(t, b.groups.Refresh(t.Context()), "")
+	})
+	t.Run("CA-C13 a change of any kind of object that does not come is seen within one round of the kinds (F-58)", func(t *testing.T) {
+		for _, list := range []client.ObjectList{&v1alpha1.MachineDeploymentList{}, &v1alpha1.MachineSetList{}, &v1alpha1.MachineList{}} {
+			w := newWorld()
+			w.pool("a", 1, 0, 50).node("a-1")
+			b := newBench(t, w)
+			b.freeze()
+			touchAll(t, b, list)
+			for range len(watched) - 1 {
+				b.groups.probeOnce(t.Context())
+				b.clock.Step(probeEvery)
+			}
+			b.groups.probeOnce(t.Context())
+			b.clock.Step(staleAfter)
+			b.groups.probeOnce(t.Context())
+			wantKind(t, b.groups.Refresh(t.Context()), Unavailable)
+		}
+	})
+	t.Run("CA-C13 every Machine has its turn (F-58)", func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 100, 0, 200)
+		for n := range 100 {
+			p.machine(fmt.Sprintf("a-%d", n))
+		}
+		b := newBench(t, w)
+		b.freeze()
+		touchAll(t, b, &v1alpha1.MachineList{}, "a-99")
+		for range 256 * len(watched) {
+			b.groups.probeOnce(t.Context())
+		}
+		if b.groups.contact.behind.Load() == 0 {
+			t.Error("the one Machine of 100 that has changed was never read")
+		}
+	})
+}
+
+// touchAll changes a label of every object of a kind on the API server, or of those with these names.
+func touchAll(t *testing.T, b *bench, list client.ObjectList, names ...string) {
+	t.Helper()
+	if err := b.client.List(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	if err := meta.EachListItem(list, func(o runtime.Object) error {
+		object := o.(client.Object)
+		if len(names) > 0 && !slices.Contains(names, object.GetName()) {
+			return nil
+		}
+		object.SetLabels(map[string]string{"touched": "yes"})
+		return b.client.Update(t.Context(), object)
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestAFrozenGroup(t *testing.T) {

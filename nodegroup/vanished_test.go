@@ -103,7 +103,7 @@ func TestAWatchOfNodesThatBringsNoNewOnes(t *testing.T) {
 	}
 	t.Run("CA-C13 is seen by the Machines that name theirs", func(t *testing.T) {
 		b, _, _ := unseen(t)
-		b.groups.probeOnce(t.Context())
+		b.probeAll()
 		pass(b, staleAfter-time.Second)
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 		pass(b, time.Second)
@@ -115,7 +115,7 @@ func TestAWatchOfNodesThatBringsNoNewOnes(t *testing.T) {
 	})
 	t.Run("a Node that goes again was no sign", func(t *testing.T) {
 		b, _, n := unseen(t)
-		b.groups.probeOnce(t.Context())
+		b.probeAll()
 		if err := b.client.Delete(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +128,7 @@ func TestAWatchOfNodesThatBringsNoNewOnes(t *testing.T) {
 		m.DeletionTimestamp = &metav1.Time{Time: noon}
 		b.groups.inbox.put(event{object: m})
 		wantKind(t, b.groups.renew(false), "")
-		b.groups.probeOnce(t.Context())
+		b.probeAll()
 		pass(b, staleAfter)
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
@@ -137,7 +137,7 @@ func TestAWatchOfNodesThatBringsNoNewOnes(t *testing.T) {
 		p := w.pool("a", 1, 0, 5)
 		p.machine("a-1", withServer, func(m *v1alpha1.Machine) { m.Status.NodeRef = &corev1.ObjectReference{Name: "a-1"} })
 		b := newBench(t, w)
-		b.groups.probeOnce(t.Context())
+		b.probeAll()
 		pass(b, staleAfter)
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
