@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"testing"
-	"time"
 
 	driver "github.com/drover-project/drover/machines/openstack"
 	sim "github.com/drover-project/drover/test/openstack"
@@ -28,18 +27,11 @@ func (g cloudUnderTest) variables(keystone string) []string {
 	}
 }
 
-// simulated returns a simulated cloud, over TCP, that is as slow as a real one and works on so many calls of a kind at a
+// simulated returns a simulated cloud, over TCP, that is as slow as a real one and works on atATime calls of each kind at a
 // time.
 func simulated(b *testing.B, atATime int) cloudUnderTest {
 	b.Helper()
-	cloud := sim.New(sim.Config{
-		Seed: wide, BootTime: 3 * time.Second, DeleteTime: 2 * time.Second,
-		Paces: map[string]sim.Pace{
-			"POST /ports":       {Latency: 1400 * time.Millisecond, AtATime: atATime},
-			"POST /floatingips": {Latency: 2 * time.Second, AtATime: atATime},
-			"POST /servers":     {Latency: time.Second, AtATime: atATime},
-		},
-	})
+	cloud := sim.New(sim.Realistic(sim.Config{Seed: wide}, atATime))
 	if err := cloud.Start(context.WithoutCancel(b.Context())); err != nil {
 		b.Fatal(err)
 	}
