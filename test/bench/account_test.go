@@ -136,7 +136,17 @@ func counted(q kube.Request) bool {
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, q.Verb) && !slices.Contains(apart, q.Resource)
 }
 
-// refused are writes that the API server refused.
+// reads counts what was read, watches and leases apart.
+func (r requests) reads() (n int) {
+	for _, q := range r {
+		if (q.Verb == "get" || q.Verb == "list") && !slices.Contains(apart, q.Resource) {
+			n++
+		}
+	}
+	return n
+}
+
+// refused counts writes that the API server refused.
 func (r requests) refused() (n int) {
 	for _, q := range r {
 		if counted(q) && !q.Wrote() {

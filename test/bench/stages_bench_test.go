@@ -34,7 +34,7 @@ const (
 //	calls           calls to the cloud per Machine (2.75 made, one more with a floating IP; 2.15 deleted)
 //	writes          Kubernetes writes per Machine, Events, leases and approvals apart (8 made, 5 deleted, 20 replaced)
 //	refused         writes per Machine that the API server refused (0)
-//	most-servers    the largest number of servers at a time, less replicas and surge (0)
+//	beyond-surge    the largest number of servers at a time, less replicas and surge (0)
 func BenchmarkScale(b *testing.B) {
 	drover := buildDrover(b)
 	for _, atATime := range []int{1, 2, 8} {
@@ -90,10 +90,17 @@ func (r *rig) besideFloor(floating bool) {
 	r.exactly(0, floating)
 }
 
-// lateNodes makes and deletes Machines whose Nodes register late.
+// lateNodes makes and deletes Machines whose Nodes register late. In between it counts what drover does at rest.
 func (r *rig) lateNodes() {
 	r.begin(lateJoin)
 	r.report("create", *few, r.create(*few, 1, false))
+	from := time.Now()
+	time.Sleep(restTime)
+	requests, calls := r.since(from), r.log.between(from, time.Now())
+	r.Logf("drover's requests in a minute at rest:\n%s", requests.table(1))
+	r.Logf("drover's calls in a minute at rest:\n%s", calls.table(1))
+	r.ReportMetric(float64(requests.reads()), "rest-reads/min")
+	r.ReportMetric(float64(len(calls)), "rest-calls/min")
 	r.report("delete", *few, r.remove())
 	r.exactly(0, false)
 }
@@ -111,7 +118,7 @@ func (r *rig) roll(n, surge int) {
 	r.report("roll", n, rolled)
 	r.ReportMetric(rolled.done.Sub(rolled.began).Seconds(), "roll-s")
 	peak := nodes.takePeak()
-	r.ReportMetric(float64(peak-n-surge), "most-servers-beyond-surge")
+	r.ReportMetric(float64(peak-n-surge), "beyond-surge")
 	r.Logf("%d servers at a time at the most, with %d replicas and a surge of %d", peak, n, surge)
 	r.exactly(n, false)
 	r.remove()
