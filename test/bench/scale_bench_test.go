@@ -45,22 +45,22 @@ func BenchmarkFromNothingToAThousandMachines(b *testing.B) {
 		}
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				newCrowd(b).measure(killed)
+				newQuickPlant(b).measure(killed)
 			}
 		})
 	}
 }
 
-// crowd is a plant at a cloud without latency, in which a server's node is registered by one plain write.
-type crowd struct {
+// quickPlant is a plant at a cloud without latency, in which a server's node is registered by one plain write.
+type quickPlant struct {
 	*plant
 	cloud *sim.Cloud
 	nodes sync.WaitGroup
 }
 
-func newCrowd(b *testing.B) *crowd {
+func newQuickPlant(b *testing.B) *quickPlant {
 	b.Helper()
-	p := &crowd{plant: newPlant(b, ""), cloud: sim.New(sim.Config{Seed: wide, DeleteTime: time.Millisecond})}
+	p := &quickPlant{plant: newPlant(b, ""), cloud: sim.New(sim.Config{Seed: wide, DeleteTime: time.Millisecond})}
 	p.cloud.OnBoot(p.register)
 	p.must(p.cloud.Start(context.WithoutCancel(b.Context())))
 	p.environment = p.cloud.Environment()
@@ -69,7 +69,7 @@ func newCrowd(b *testing.B) *crowd {
 }
 
 // register makes a server's node.
-func (p *crowd) register(s sim.Server) {
+func (p *quickPlant) register(s sim.Server) {
 	p.nodes.Go(func() {
 		if err := p.client.Create(context.Background(), registered(s.Name, "openstack:///"+s.ID)); err != nil {
 			p.Errorf("registering node %s: %v", s.Name, err)
@@ -77,7 +77,7 @@ func (p *crowd) register(s sim.Server) {
 	})
 }
 
-func (p *crowd) deployment(n int) *v1alpha1.MachineDeployment {
+func (p *quickPlant) deployment(n int) *v1alpha1.MachineDeployment {
 	labels := map[string]string{"pool": "bench"}
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bench"}}
 	d.Spec.Replicas = ptr.To(int32(n))
@@ -89,7 +89,7 @@ func (p *crowd) deployment(n int) *v1alpha1.MachineDeployment {
 
 // usable counts nodes that have a Machine's mark and no startup taint any more. While servers are missing it does not look
 // at the API server, whose time is what is measured.
-func (p *crowd) usable() (n int) {
+func (p *quickPlant) usable() (n int) {
 	if len(p.cloud.Servers()) < *scale {
 		return 0
 	}
@@ -103,7 +103,7 @@ func (p *crowd) usable() (n int) {
 	return n
 }
 
-func (p *crowd) measure(kill bool) {
+func (p *quickPlant) measure(kill bool) {
 	n := *scale
 	d := p.deployment(n)
 	drover := p.start()
@@ -143,7 +143,7 @@ func (p *crowd) measure(kill bool) {
 }
 
 // resumed measures how long after the successor has taken the lease it makes its first server.
-func (p *crowd) resumed(predecessor string) {
+func (p *quickPlant) resumed(predecessor string) {
 	p.await("another leader", func() bool { return *p.lease().Spec.HolderIdentity != predecessor })
 	held := p.lease().Spec.AcquireTime.Time
 	var next time.Time
@@ -160,7 +160,7 @@ func (p *crowd) resumed(predecessor string) {
 }
 
 // single: no server twice, and none without a Machine.
-func (p *crowd) single(n int) {
+func (p *quickPlant) single(n int) {
 	left := p.cloud.Leftovers()
 	if len(left.Servers) != n || len(left.Ports) != n {
 		p.Errorf("%d servers and %d ports for %d machines", len(left.Servers), len(left.Ports), n)
