@@ -43,7 +43,7 @@ func (r *rig) join(late time.Duration) *joining {
 	config, err := r.control.ConfigForUser(nodesID, "system:masters")
 	r.must(err)
 	j := &joining{rig: r, late: late, ends: map[string]context.CancelFunc{}}
-	j.client, err = client.New(config, client.Options{Scheme: r.plant.client.Scheme()})
+	j.client, err = client.New(config, client.Options{Scheme: r.client.Scheme()})
 	r.must(err)
 	ctx, stop := context.WithCancel(context.WithoutCancel(r.Context()))
 	j.all.Go(func() {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -32,12 +31,6 @@ type refused struct {
 }
 
 func (r *refused) Error() string { return fmt.Sprintf("%s: %d %s", r.name, r.status, r.body) }
-
-// gone reports whether the error says that what was asked for is not there.
-func gone(err error) bool {
-	var r *refused
-	return errors.As(err, &r) && r.status == http.StatusNotFound
-}
 
 // signIn signs in by password at the URL of a Keystone.
 func signIn(ctx context.Context, as driver.Credentials, keystone string) (*session, error) {
