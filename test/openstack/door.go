@@ -160,7 +160,7 @@ func (c *Cloud) carryOut(ctx context.Context, in callInHand) (answered, error) {
 	switch {
 	case in.fault.Hang:
 		return answered{}, c.hang(ctx)
-	case in.fault.Refuse:
+	case in.fault.Refuse, c.refusesConnections(in.route.service):
 		return answered{}, errDropped
 	case in.fault.Status != 0:
 		return in.fault.reply(), nil

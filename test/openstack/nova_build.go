@@ -47,6 +47,10 @@ func (s *server) spawn(c *Cloud) func(time.Time) {
 		if !s.wanted() {
 			return
 		}
+		if c.trouble.networkDown {
+			c.failWithoutNetwork(s, at)
+			return
+		}
 		c.alter(s, at, func() { s.task = "spawning" })
 		if problem := c.plug(s, at); problem != "" {
 			c.fail(s, at, problem)

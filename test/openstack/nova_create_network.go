@@ -34,6 +34,9 @@ func (d *draft) resolveSecurityGroups() reply {
 
 // resolveNetworks reads `networks`: a list, or the word auto or none (2.37). Below 2.37 it may be left out.
 func (d *draft) resolveNetworks() reply {
+	if broken, down := d.c.withoutNetwork(d.q); down {
+		return broken
+	}
 	var word string
 	var list []networkSpec
 	raw := d.spec.Networks

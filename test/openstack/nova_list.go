@@ -30,7 +30,16 @@ func listServersBrief(c *Cloud, q *request) reply {
 }
 
 func listServersDetail(c *Cloud, q *request) reply {
-	return c.listServers(q, "/servers/detail", q.row)
+	shown := false
+	list := c.listServers(q, "/servers/detail", func(s *server) encoded {
+		shown = true
+		return q.row(s)
+	})
+	// Nova asks Neutron for the security groups of the servers on the page.
+	if broken, down := c.withoutNetwork(q); down && shown {
+		return broken
+	}
+	return list
 }
 
 // listServers goes from the newest to the oldest. Deleted ones are among them only with changes-since. A page that is

@@ -49,6 +49,9 @@ func showServer(c *Cloud, q *request, s *server) reply {
 		}
 		return ok("server", q.unknownView(s))
 	}
+	if broken, down := c.withoutNetwork(q); down {
+		return broken
+	}
 	return ok("server", q.view(s, false))
 }
 

@@ -85,6 +85,8 @@ type trouble struct {
 	limits    map[string]*bucket
 	listLag   time.Duration
 	lostCells []string
+	// networkDown: nobody reaches Neutron, Nova neither.
+	networkDown bool
 }
 
 // Inject arms a fault; of several that match, the one armed first is met. The function that comes back clears it.

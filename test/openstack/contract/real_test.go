@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -117,6 +118,14 @@ func (r *runner) disable(t *testing.T, zone string) {
 func (r *runner) fail(t *testing.T, server string) {
 	t.Helper()
 	r.fault(t, "fail", server)
+}
+
+func (r *runner) networkDown(t *testing.T) (up func()) {
+	t.Helper()
+	r.script(t, `"$0/down.sh" neutron`)
+	up = sync.OnceFunc(func() { r.script(t, `"$0/up.sh" --no-seed`) })
+	t.Cleanup(up)
+	return up
 }
 
 func (r *runner) answer(t *testing.T, f failure) {

@@ -24,10 +24,18 @@ const (
 	region       = "RegionOne"
 )
 
+// oneByOne is the pace of creates.
+var oneByOne = openstack.Pace{Latency: 40 * time.Millisecond, AtATime: 1}
+
 // newSimulated starts a cloud that holds what the runner's holds.
 func newSimulated(t *testing.T) *target {
 	t.Helper()
-	c := openstack.New(openstack.Config{BootTime: 90 * time.Millisecond, DeleteTime: 30 * time.Millisecond, Seed: seedDemo})
+	c := openstack.New(openstack.Config{
+		BootTime: 90 * time.Millisecond, ClaimTime: 20 * time.Millisecond, NetworkTime: 10 * time.Millisecond,
+		DeleteTime: 30 * time.Millisecond, Seed: seedDemo, Paces: map[string]openstack.Pace{
+			"POST /ports": oneByOne, "POST /floatingips": oneByOne, "POST /servers": oneByOne,
+		},
+	})
 	if err := c.Start(context.WithoutCancel(t.Context())); err != nil {
 		t.Fatal(err)
 	}
@@ -107,6 +115,11 @@ func (s *simulated) disable(_ *testing.T, zone string) {
 }
 
 func (s *simulated) fail(_ *testing.T, server string) { s.cloud.FailServer(server, "") }
+
+func (s *simulated) networkDown(*testing.T) (up func()) {
+	s.cloud.SetNetworkDown(true)
+	return func() { s.cloud.SetNetworkDown(false) }
+}
 
 func (s *simulated) answer(_ *testing.T, f failure) {
 	fault := openstack.Fault{Call: f.method + " " + f.path, Times: f.times, Status: f.status, Drop: f.status == 0}

@@ -45,6 +45,8 @@ type misfortune interface {
 	fail(t *testing.T, server string)
 	// answer makes calls fail for those who come through target.faulty.
 	answer(t *testing.T, f failure)
+	// networkDown stops Neutron until the function is called that it returns.
+	networkDown(t *testing.T) (up func())
 	// calls gives method and path of what came through target.faulty since it was last asked.
 	calls(t *testing.T) []string
 }
