@@ -25,7 +25,7 @@ const (
 )
 
 // oneByOne is the pace of creates.
-var oneByOne = openstack.Pace{Latency: 40 * time.Millisecond, AtATime: 1}
+var oneByOne = openstack.Pace{Latency: 20 * time.Millisecond, AtATime: 1}
 
 // newSimulated starts a cloud that holds what the runner's holds.
 func newSimulated(t *testing.T) *target {

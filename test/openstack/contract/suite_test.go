@@ -47,7 +47,7 @@ func run(t *testing.T, open func(t *testing.T) *target, parallel bool) {
 	for _, topic := range order {
 		for _, r := range rows[topic] {
 			t.Run(topic+"/"+r.name, func(t *testing.T) {
-				if parallel {
+				if parallel && r.need != aQuietCloud {
 					t.Parallel()
 				}
 				tg := open(t)

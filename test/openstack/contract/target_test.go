@@ -72,6 +72,8 @@ const (
 	aPlayground
 	// aMinute: the driver waits on purpose, a minute or two: nothing is in flux, or something may still turn up.
 	aMinute
+	// aQuietCloud: durations are compared, so no other row runs at the same time.
+	aQuietCloud
 )
 
 // missing says what the target lacks for a row; empty: nothing.
