@@ -67,7 +67,7 @@ func (i *instance) ensurePort(ctx context.Context, p *project, plan *plan, n int
 
 // listMarked lists what has a mark of the Machine.
 func listMarked[T any](ctx context.Context, i *instance, l listing) ([]T, error) {
-	l.call.machine = i.ref()
+	l.machine = i.ref()
 	rows, err := list[T](withGroup(ctx, i.group), i.connection.session, l)
 	return rows, unauthorized(i.origin, err)
 }
