@@ -180,3 +180,42 @@ func (c cloudCalls) table(n int) string {
 	}
 	return frequencies(names, n)
 }
+
+func TestIdleTime(t *testing.T) {
+	at := func(from, to int) cloudCall {
+		noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+		return cloudCall{began: noon.Add(time.Duration(from) * time.Second), ended: noon.Add(time.Duration(to) * time.Second)}
+	}
+	for name, tc := range map[string]struct {
+		calls        cloudCalls
+		sum, longest time.Duration
+	}{
+		"no calls":                          {},
+		"one call":                          {calls: cloudCalls{at(3, 5)}},
+		"calls that touch":                  {calls: cloudCalls{at(0, 2), at(2, 4)}},
+		"two gaps":                          {calls: cloudCalls{at(0, 1), at(2, 3), at(6, 7)}, sum: 4 * time.Second, longest: 3 * time.Second},
+		"a long call covers what is inside": {calls: cloudCalls{at(0, 10), at(1, 2), at(5, 6), at(11, 12)}, sum: time.Second, longest: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if sum, longest := tc.calls.idle(); sum != tc.sum || longest != tc.longest {
+				t.Errorf("got %v, at the longest %v; want %v and %v", sum, longest, tc.sum, tc.longest)
+			}
+		})
+	}
+}
+
+func TestCallNames(t *testing.T) {
+	for path, want := range map[string]string{
+		"/v2.1/servers":            "/servers",
+		"/compute/v2.1/servers":    "/servers",
+		"/v2.1":                    "/",
+		"/":                        "/",
+		"/identity/v3/auth/tokens": "/auth/tokens",
+		"/v2.0/ports/2969ae04-a429-4c1b-83e3-2f76fc3a342a":     "/ports/{id}",
+		"/v2.1/os-quota-sets/76ec68186bcf492ca7deea22024d8f9c": "/os-quota-sets/{id}",
+	} {
+		if got := template(path); got != want {
+			t.Errorf("%s: got %s, want %s", path, got, want)
+		}
+	}
+}
