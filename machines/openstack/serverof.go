@@ -1,0 +1,33 @@
+package openstack
+
+import (
+	"context"
+	"slices"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// ServerOf returns the Machine's server as the inventory has it, with the addresses of its own row in Nova and of the ports
+// and the floating IP with the Machine's mark; nil when there is none. Only a living server whose machine-uid is the
+// Machine's UID counts, whatever spec.providerID says. It makes no call. The error says why the inventory cannot say yet.
+func (c *Cloud) ServerOf(_ context.Context, m *v1alpha1.Machine) (*cloud.Server, error) {
+	asked, ok := c.machines.get(m.UID)
+	if !ok {
+		return nil, fault.New(fault.Transient, fault.CodeUnsettled, "the cloud of Machine %s/%s has not been looked at yet", m.Namespace, m.Name)
+	}
+	i := &instance{cloud: c, connection: asked.connection, subject: subject{uid: m.UID}}
+	p, err := i.ready()
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	living, _ := p.inventory.ofMachine(m.UID, "")
+	own := choose(slices.DeleteFunc(living, func(k *knownServer) bool { return k.row.machine() != m.UID }), serverIDOf(m))
+	if own == nil {
+		return nil, nil
+	}
+	return i.server(own, p.ports[m.UID], p.floating[m.UID]), nil
+}

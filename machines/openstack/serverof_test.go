@@ -1,0 +1,76 @@
+package openstack
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+func TestServerOf(t *testing.T) {
+	t.Run("returns the Machine's own server with the cloud's addresses, without a call (F-2)", func(t *testing.T) {
+		b := newBench(t)
+		m := newMachine(t, "a", fullFields())
+		_, want := b.active(m)
+		m.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.96.0.1"}}
+		before := b.calls()
+		got, err := b.cloud.ServerOf(b.ctx, m)
+		if err != nil || got == nil || got.ID != want.ID || got.Name != "a" || got.Owner != m.UID {
+			t.Fatalf("got %+v, error %v, want server %s", got, err, want.ID)
+		}
+		if calls := b.calls(); calls != before {
+			t.Errorf("%d calls were made, want none", calls-before)
+		}
+		made, _ := b.sim.Server(want.ID)
+		internal, external := addressesOfType(got.Addresses, corev1.NodeInternalIP), addressesOfType(got.Addresses, corev1.NodeExternalIP)
+		if len(internal) != 1 || internal[0] != made.FixedIPs[0] || len(external) != 1 {
+			t.Errorf("got addresses %v, want %s and one floating IP", got.Addresses, made.FixedIPs[0])
+		}
+	})
+	t.Run("returns no server that only spec.providerID names (F-2)", func(t *testing.T) {
+		b := newBench(t)
+		_, victim := b.active(newMachine(t, "victim", seedFields()))
+		m := newMachine(t, "forger", seedFields())
+		m.Spec.ProviderID = ptr.To("openstack:///" + victim.ID)
+		b.observe(b.synced(m))
+		if got, err := b.cloud.ServerOf(b.ctx, m); got != nil || err != nil {
+			t.Errorf("got %+v, error %v, want no server", got, err)
+		}
+	})
+	t.Run("returns no server that is deleted (F-2)", func(t *testing.T) {
+		b := newBench(t)
+		m := newMachine(t, "a", seedFields())
+		i, _ := b.active(m)
+		if err := i.DeleteServer(b.ctx); err != nil {
+			t.Fatal(err)
+		}
+		b.eventually("the server is gone", func() bool { return b.observe(i).Server == nil })
+		if got, err := b.cloud.ServerOf(b.ctx, m); got != nil || err != nil {
+			t.Errorf("got %+v, error %v, want no server", got, err)
+		}
+	})
+	t.Run("returns an error for a Machine whose cloud has not been looked at (F-2)", func(t *testing.T) {
+		b := newBench(t)
+		for name, look := range map[string]func(*v1alpha1.Machine){
+			"never asked": func(*v1alpha1.Machine) {},
+			"not listed":  func(m *v1alpha1.Machine) { b.stop(); b.instance(m) },
+		} {
+			m := newMachine(t, "a", seedFields())
+			look(m)
+			if got, err := b.cloud.ServerOf(t.Context(), m); got != nil || err == nil {
+				t.Errorf("%s: got %+v, error %v, want an error", name, got, err)
+			}
+		}
+	})
+}
+
+func addressesOfType(all []corev1.NodeAddress, kind corev1.NodeAddressType) (out []string) {
+	for _, a := range all {
+		if a.Type == kind {
+			out = append(out, a.Address)
+		}
+	}
+	return out
+}
