@@ -49,6 +49,13 @@ func readEndpoint(ctx context.Context, reader client.Reader, o *Options) (endpoi
 	return e, nil
 }
 
+// ClusterInfoServer returns the URL of the API server that ConfigMap kube-public/cluster-info names; empty when it names
+// none.
+func ClusterInfoServer(ctx context.Context, reader client.Reader) (string, error) {
+	e, err := clusterInfo(ctx, reader)
+	return e.server, err
+}
+
 // clusterInfo reads what the cluster's installer left for joining nodes; empty when it left nothing.
 func clusterInfo(ctx context.Context, reader client.Reader) (endpoint, error) {
 	var cm corev1.ConfigMap

@@ -113,6 +113,8 @@ var tokenID = regexp.MustCompile(`^[a-z0-9]{6}$`)
 type Holder struct {
 	Machine types.NamespacedName
 	UID     types.UID
+	// Expiry is when the token expires; zero when it does not.
+	Expiry time.Time
 	// deployment is operating-system-manager's mark.
 	deployment string
 }
@@ -128,10 +130,10 @@ func HolderOf(ctx context.Context, reader client.Reader, id string) (Holder, err
 		return h, client.IgnoreNotFound(err)
 	}
 	if uid := s.Labels[v1alpha1.LabelTokenMachine]; uid != "" {
-		return Holder{Machine: machineOf(&s), UID: types.UID(uid)}, nil
+		return Holder{Machine: machineOf(&s), UID: types.UID(uid), Expiry: expiryOf(&s)}, nil
 	}
 	if s.Type == secretType {
-		h.deployment = s.Labels[labelTokenDeployment]
+		h.deployment, h.Expiry = s.Labels[labelTokenDeployment], expiryOf(&s)
 	}
 	return h, nil
 }

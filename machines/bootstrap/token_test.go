@@ -75,10 +75,10 @@ func TestTokens(t *testing.T) {
 			t.Errorf("data %q", s.Data)
 		}
 	})
-	t.Run("MC-58 it says whose it is, and another's does not", func(t *testing.T) {
+	t.Run("HolderOf returns its Machine and expiry, and nothing for an unknown token (MC-58)", func(t *testing.T) {
 		h, err := HolderOf(t.Context(), c, first.ID)
-		if err != nil || h.UID != "u" || h.Machine.String() != "ns/m" || h.Shared() {
-			t.Errorf("holder %+v, error %v", h, err)
+		if err != nil || h.UID != "u" || h.Machine.String() != "ns/m" || h.Shared() || !h.Expiry.Equal(clock.Now().Add(TokenLife)) {
+			t.Errorf("got holder %+v, error %v, want Machine ns/m with the UID u and an expiry in %v", h, err, TokenLife)
 		}
 		for _, id := range []string{"zzzzzz", "../../x", ""} {
 			if h, err := HolderOf(t.Context(), c, id); err != nil || h != (Holder{}) {
