@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/machines/csr"
 )
 
 // nodeOptions are what every new node gets. Where machine-controller or operating-system-manager has a flag for the same,
@@ -19,6 +21,7 @@ type nodeOptions struct {
 	apiServer        string
 	clusterDNS       []string
 	clusterDomain    string
+	serviceCIDRs     []string
 	providerIDRegion bool
 
 	httpProxy, noProxy string
@@ -35,6 +38,7 @@ func (o *nodeOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.apiServer, "bootstrap-api-server", o.apiServer, "URL of the API server for joining nodes; empty: kube-public/cluster-info, else the kubeconfig's")
 	f.StringSliceVar(&o.clusterDNS, "cluster-dns", o.clusterDNS, "addresses of the cluster's resolver for pods; empty: those of Service kube-system/kube-dns")
 	f.StringVar(&o.clusterDomain, "cluster-domain", o.clusterDomain, "domain of the cluster's Services")
+	f.StringSliceVar(&o.serviceCIDRs, "service-cidrs", o.serviceCIDRs, "ranges of Service addresses (10.96.0.0/16), for which no node gets a serving certificate, beside those of the cluster's ServiceCIDR objects. Needed before Kubernetes 1.33, which has none of these")
 	f.BoolVar(&o.providerIDRegion, "provider-id-region", o.providerIDRegion, "the provider ID of a node names its region (openstack://<region>/<id>); of use only until there are nodes, whose form is then taken")
 	f.StringVar(&o.httpProxy, "node-http-proxy", o.httpProxy, "URL of the proxy for the nodes' downloads, packages and images")
 	f.StringVar(&o.noProxy, "node-no-proxy", o.noProxy, "what the nodes reach without the proxy: hosts, domains and networks, with commas. Themselves, the metadata service and the API server are always among it")
@@ -56,10 +60,26 @@ func (o *nodeOptions) validate() error {
 			errs = append(errs, fmt.Errorf("--cluster-dns %q is no IP address", address))
 		}
 	}
+	for _, text := range o.serviceCIDRs {
+		if _, err := netip.ParsePrefix(text); err != nil {
+			errs = append(errs, fmt.Errorf("--service-cidrs %q is not an address range like 10.96.0.0/16: %w", text, err))
+		}
+	}
 	if wrong := validation.IsDNS1123Subdomain(o.clusterDomain); len(wrong) > 0 {
 		errs = append(errs, fmt.Errorf("--cluster-domain %q is no domain: %s", o.clusterDomain, wrong[0]))
 	}
 	return errors.Join(errs...)
+}
+
+// network returns what the approver of certificates needs to know; apiServer is the URL that drover itself uses.
+func (o *nodeOptions) network(apiServer string) csr.Network {
+	n := csr.Network{ServiceDomain: o.clusterDomain, APIServers: []string{apiServer, o.apiServer}}
+	for _, text := range o.serviceCIDRs {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			n.ServiceCIDRs = append(n.ServiceCIDRs, p)
+		}
+	}
+	return n
 }
 
 // site turns the flags into what user data is made from.

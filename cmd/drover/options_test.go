@@ -29,6 +29,7 @@ func TestOptionsSayWhatIsWrongWithThem(t *testing.T) {
 		{"a gate that is neither on nor off", func(o *options) { o.nodes.featureGates = map[string]string{"A": "maybe"} }, "A=maybe: neither true nor false"},
 		{"a resolver that is no address", func(o *options) { o.nodes.clusterDNS = []string{"dns"} }, `--cluster-dns "dns"`},
 		{"a domain that is none", func(o *options) { o.nodes.clusterDomain = "a b" }, `--cluster-domain "a b"`},
+		{"a Service range without a length (F-2)", func(o *options) { o.nodes.serviceCIDRs = []string{"10.96.0.0/16", "10.97.0.0"} }, `--service-cidrs "10.97.0.0" is not an address range`},
 		{"a selector that is none", func(o *options) { o.groups.selector = "a=b=c" }, "--selector: "},
 		{"a guard that ends before it begins", func(o *options) { o.groups.restartGuard = -time.Second }, "--restart-guard -1s"},
 		{"a kernel that takes all", func(o *options) { o.groups.kernelMemory = 100 }, "--kernel-memory-percent 100"},

@@ -113,7 +113,7 @@ func addControllers(w wiring, o *options, id string, credentials openstack.Crede
 		machine.New(machines),
 		set.New(set.Options{Control: mgr, Clock: now, Lease: w.lease, Suffix: func() string { return utilrand.String(5) }}),
 		deployments,
-		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now}),
+		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now, Servers: os, Network: o.nodes.network(mgr.GetConfig().Host)}),
 		capacity.New(capacity.Options{
 			Control: mgr, Target: mgr, Cloud: os, Clock: now, StartupTaint: o.startupTaint, OtherStartupTaints: o.machines.otherStartupTaints, BareSets: o.groups.bareSets,
 			KernelMemory: &o.groups.kernelMemory, GPUTypes: o.groups.gpuTypes, GPUResource: corev1.ResourceName(o.groups.gpuResource),

@@ -3,7 +3,6 @@ package csr
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -11,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,15 +21,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/machines/cloud"
 )
 
 const name = "drover-csr"
 
-// indexNode is the field index of Machines by the name of their Node: recorded, or to come.
+// indexNode is the field index of Machines by the name of their server, which is that of their Node.
 const indexNode = "drover.csr.node"
 
-// How soon a request is looked at again that cannot be decided yet, and for how long.
+// A request that cannot be decided yet is looked at again every second, after a minute every 15 s, and after an hour no more.
 const (
 	retry        = time.Second
 	retryLong    = 15 * time.Second
@@ -37,22 +37,42 @@ const (
 	patience     = time.Hour
 )
 
-// Options make a [Reconciler].
+// Servers returns the servers of Machines from the cloud's inventory.
+type Servers interface {
+	// ServerOf returns the living server whose own mark names the Machine, with the addresses that the cloud has for it;
+	// nil when there is none. An error means that the inventory cannot say. It makes no call to the cloud.
+	ServerOf(ctx context.Context, m *v1alpha1.Machine) (*cloud.Server, error)
+}
+
+// Options configure a [Reconciler].
 type Options struct {
-	// Control is where the Machines live, Target where their Nodes live and ask for certificates.
+	// Control is where the Machines live, Target where their Nodes live and request certificates.
 	Control, Target cluster.Cluster
 	Clock           clock.PassiveClock
+	// Servers is required.
+	Servers Servers
+	// Network is what the operator says about addresses that no node may have a certificate for. Default: nothing; what
+	// the cluster itself shows is read.
+	Network Network
 }
 
 // Reconciler approves the certificate requests of Machines' kubelets.
 type Reconciler struct {
 	Options
+	network  *networkReader
+	recorder events.EventRecorder
+	warned   warned
 }
 
-// New makes a Reconciler.
-func New(o Options) *Reconciler { return &Reconciler{Options: o} }
+// New returns a Reconciler.
+func New(o Options) *Reconciler {
+	return &Reconciler{
+		Options: o, recorder: o.Control.GetEventRecorder(name), warned: warned{last: map[types.UID]time.Time{}},
+		network: &networkReader{Network: o.Network, target: o.Target.GetAPIReader(), control: o.Control.GetClient(), clock: o.Clock},
+	}
+}
 
-// SetupWithManager makes the manager run the controller, on requests.
+// SetupWithManager adds the controller to the manager; it reconciles certificate requests.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	err := r.Control.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.Machine{}, indexNode, func(o client.Object) []string {
 		if m, ok := o.(*v1alpha1.Machine); ok {
@@ -75,7 +95,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return nil
 }
 
-// Reconcile decides about one request.
+// Reconcile decides one request.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var o certificatesv1.CertificateSigningRequest
 	if err := r.Target.GetClient().Get(ctx, req.NamespacedName, &o); err != nil {
@@ -85,24 +105,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if request.Decided {
 		return ctrl.Result{}, nil
 	}
-	m, n, err := r.gather(ctx, request)
+	f, claims, err := r.gather(ctx, request)
 	if err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, fmt.Errorf("collecting the facts about request %s: %w", o.Name, err)
 	}
-	v := Decide(request, m, n)
+	r.warn(claims)
+	v := Decide(request, f)
 	log := ctrl.LoggerFrom(ctx).WithValues("user", request.User, "signer", request.Signer, "reason", v.Reason)
 	switch v.Outcome {
 	case Approve, Deny:
 		log.Info("Certificate request decided", "outcome", v.Outcome)
 		return ctrl.Result{}, r.write(ctx, &o, v)
 	case Wait:
+		log.V(1).Info("Certificate request waits")
 		return ctrl.Result{RequeueAfter: r.again(&o)}, nil
 	}
 	log.Info("Certificate request left alone")
 	return ctrl.Result{}, nil
 }
 
-// again says when to look at a waiting request again; 0: never.
+// again returns the time until a waiting request is decided again; 0: never.
 func (r *Reconciler) again(o *certificatesv1.CertificateSigningRequest) time.Duration {
 	switch age := r.Clock.Since(o.CreationTimestamp.Time); {
 	case age > patience:
@@ -128,113 +150,4 @@ func (r *Reconciler) write(ctx context.Context, o *certificatesv1.CertificateSig
 		return fmt.Errorf("writing the verdict on request %s: %w", o.Name, err)
 	}
 	return nil
-}
-
-// gather finds the Machine and the Node that the request is about.
-func (r *Reconciler) gather(ctx context.Context, request *Request) (*Machine, *Node, error) {
-	var m *v1alpha1.Machine
-	var err error
-	group := bootstrap.Group
-	if id, ok := strings.CutPrefix(request.User, bootstrap.UserPrefix); ok {
-		m, group, err = r.byToken(ctx, id, request.CommonName)
-	} else if node, ok := strings.CutPrefix(request.User, nodeUserPrefix); ok {
-		m, err = r.byNode(ctx, node)
-	}
-	if err != nil || m == nil {
-		return nil, nil, err
-	}
-	known := describe(m, group)
-	same, err := r.named(ctx, known.ServerName)
-	if err != nil {
-		return nil, nil, err
-	}
-	known.Ambiguous = len(same) > 1
-	var node corev1.Node
-	err = r.Target.GetClient().Get(ctx, types.NamespacedName{Name: m.ServerName()}, &node)
-	if apierrors.IsNotFound(err) {
-		return known, nil, nil
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading node %s: %w", m.ServerName(), err)
-	}
-	return known, &Node{Server: lastPart(node.Spec.ProviderID)}, nil
-}
-
-// byToken finds the Machine that a bootstrap token was made for: the very one, not one of the same name. A token that is
-// shared by a deployment's Machines stands for the one that the request names; it must be of that deployment.
-func (r *Reconciler) byToken(ctx context.Context, id, commonName string) (*v1alpha1.Machine, string, error) {
-	holder, err := bootstrap.HolderOf(ctx, r.Target.GetAPIReader(), id)
-	if err != nil {
-		return nil, "", err
-	}
-	if holder.Shared() {
-		m, err := r.ofDeployment(ctx, holder, commonName)
-		return m, bootstrap.GroupOSM, err
-	}
-	if holder.UID == "" {
-		return nil, "", nil
-	}
-	var m v1alpha1.Machine
-	if err := r.Control.GetClient().Get(ctx, holder.Machine, &m); err != nil {
-		return nil, "", client.IgnoreNotFound(err)
-	}
-	if m.UID != holder.UID {
-		return nil, "", nil
-	}
-	return &m, bootstrap.Group, nil
-}
-
-func (r *Reconciler) ofDeployment(ctx context.Context, holder bootstrap.Holder, commonName string) (*v1alpha1.Machine, error) {
-	node, ok := strings.CutPrefix(commonName, nodeUserPrefix)
-	if !ok {
-		return nil, nil
-	}
-	m, err := r.byNode(ctx, node)
-	if err != nil || m == nil {
-		return nil, err
-	}
-	owners, err := bootstrap.OwnersOf(ctx, r.Control.GetClient(), m)
-	if err != nil || !holder.Serves(owners.Deployment) {
-		return nil, err
-	}
-	return m, nil
-}
-
-// byNode finds the Machine whose node has that name. Two that claim the same name are none.
-func (r *Reconciler) byNode(ctx context.Context, node string) (*v1alpha1.Machine, error) {
-	machines, err := r.named(ctx, node)
-	if err != nil || len(machines) != 1 {
-		return nil, err
-	}
-	return &machines[0], nil
-}
-
-// named are the Machines whose server has that name.
-func (r *Reconciler) named(ctx context.Context, server string) ([]v1alpha1.Machine, error) {
-	var list v1alpha1.MachineList
-	if err := r.Control.GetClient().List(ctx, &list, client.MatchingFields{indexNode: server}); err != nil {
-		return nil, fmt.Errorf("listing the Machines of node %s: %w", server, err)
-	}
-	return list.Items, nil
-}
-
-func describe(m *v1alpha1.Machine, group string) *Machine {
-	out := &Machine{
-		ServerName: m.ServerName(),
-		Group:      group,
-		Deleting:   m.DeletionTimestamp != nil,
-		Joined:     m.Status.NodeRef != nil && m.Status.NodeRef.Name == m.ServerName(),
-	}
-	if m.Spec.ProviderID != nil {
-		out.Server = lastPart(*m.Spec.ProviderID)
-	}
-	for _, a := range m.Status.Addresses {
-		out.Addresses = append(out.Addresses, a.Address)
-	}
-	return out
-}
-
-// lastPart is the server's id, with which both forms of a provider ID end.
-func lastPart(providerID string) string {
-	return strings.ToLower(providerID[strings.LastIndex(providerID, "/")+1:])
 }

@@ -1,186 +1,144 @@
 package csr
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/asn1"
-	"encoding/pem"
 	"errors"
 	"net"
-	"net/url"
+	"net/netip"
 	"testing"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/machines/cloud"
 )
 
-const (
-	sign     = certificatesv1.UsageDigitalSignature
-	encipher = certificatesv1.UsageKeyEncipherment
-	auth     = certificatesv1.UsageClientAuth
-	serving  = certificatesv1.UsageServerAuth
-)
-
-type facts struct {
-	r *Request
-	m *Machine
-	n *Node
+// question is a request and what it is compared with.
+type question struct {
+	*Request
+	*Facts
 }
 
-// first is a request of an awaited server; every case changes one thing.
-func first() facts {
-	return facts{
-		r: &Request{
+// first is a request of an awaited server for its first client certificate.
+func first() question {
+	return question{
+		&Request{
 			Signer: certificatesv1.KubeAPIServerClientKubeletSignerName, User: "system:bootstrap:abcdef",
 			Groups: []string{"system:bootstrappers", bootstrap.Group, "system:authenticated"},
 			Usages: []certificatesv1.KeyUsage{sign, auth}, CommonName: "system:node:m", Organizations: []string{"system:nodes"},
 		},
-		m: &Machine{ServerName: "m", Group: bootstrap.Group, Server: "abc"},
+		&Facts{
+			Group: bootstrap.Group,
+			Machine: &Machine{ServerName: "m", Recorded: "abc", Server: &cloud.Server{ID: "ABC", Name: "m", Addresses: []corev1.NodeAddress{
+				{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}, {Type: corev1.NodeInternalIP, Address: "fd00::1"},
+				{Type: corev1.NodeExternalIP, Address: "198.51.100.7"}, {Type: corev1.NodeHostName, Address: "10.0.0.77"},
+			}}},
+		},
 	}
 }
 
 // renewal is a request of a joined node for another client certificate.
-func renewal() facts {
-	f := first()
-	f.r.User, f.r.Groups = "system:node:m", []string{"system:nodes", "system:authenticated"}
-	f.m.Joined, f.n = true, &Node{Server: "abc"}
-	return f
+func renewal() question {
+	q := first()
+	q.User, q.Groups = "system:node:m", []string{"system:nodes", "system:authenticated"}
+	q.Machine.Joined, q.Node = true, &Node{Server: "abc"}
+	return q
 }
 
 // server is a request of a joined node for its serving certificate.
-func server() facts {
-	f := renewal()
-	f.r.Signer, f.r.Usages = certificatesv1.KubeletServingSignerName, []certificatesv1.KeyUsage{sign, serving}
-	f.r.DNSNames, f.r.IPs = []string{"m"}, []net.IP{net.ParseIP("10.0.0.5")}
-	f.m.Addresses = []string{"10.0.0.5", "198.51.100.7", "fd00::1"}
-	return f
+func server() question {
+	q := renewal()
+	q.Signer, q.Usages = certificatesv1.KubeletServingSignerName, []certificatesv1.KeyUsage{sign, serving}
+	q.DNSNames, q.IPs = []string{"m"}, []net.IP{net.ParseIP("10.0.0.5")}
+	q.Reserved = Reserved{Ranges: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}}
+	return q
 }
 
 func TestDecide(t *testing.T) {
 	tests := []struct {
 		name   string
-		from   func() facts
-		change func(*facts)
+		from   func() question
+		change func(*question)
 		want   Outcome
 	}{
-		{"MC-58 the first certificate of an awaited server", first, func(*facts) {}, Approve},
-		{"with key encipherment", first, func(f *facts) { f.r.Usages = append(f.r.Usages, encipher) }, Approve},
-		{"of a server whose Node exists already with its provider ID", first, func(f *facts) { f.n = &Node{Server: "abc"} }, Approve},
-		{"not when the Node is another server's", first, func(f *facts) { f.n = &Node{Server: "def"} }, Deny},
-		{"not yet when the Node has no provider ID", first, func(f *facts) { f.n = &Node{} }, Wait},
-		{"not yet when the server is not recorded and a Node is there", first, func(f *facts) { f.n, f.m.Server = &Node{Server: "abc"}, "" }, Wait},
-		{"not for a token of another group", first, func(f *facts) { f.r.Groups = []string{"system:bootstrappers"} }, Ignore},
-		{"not for a token of no Machine", first, func(f *facts) { f.m = nil }, Ignore},
-		{"not for a Machine that is being deleted", first, func(f *facts) { f.m.Deleting = true }, Deny},
-		{"not for a token of a deployment, whose group is another", first, func(f *facts) { f.m.Group = bootstrap.GroupOSM }, Ignore},
-		{"MC-58 an awaited server with its deployment's token", first, func(f *facts) { f.m.Group, f.r.Groups = bootstrap.GroupOSM, []string{bootstrap.GroupOSM} }, Approve},
-		{"not for a server whose node has joined", first, func(f *facts) { f.m.Joined = true }, Deny},
-		{"not while another Machine's server has the same name", first, func(f *facts) { f.m.Ambiguous = true }, Wait},
-		{"not in another node's name", first, func(f *facts) { f.r.CommonName = "system:node:other" }, Deny},
-		{"not in the name of no node", first, func(f *facts) { f.r.CommonName = "m" }, Deny},
-		{"not as an administrator", first, func(f *facts) { f.r.Organizations = []string{"system:masters"} }, Deny},
-		{"not with a second organization", first, func(f *facts) { f.r.Organizations = append(f.r.Organizations, "system:masters") }, Deny},
-		{"not without an organization", first, func(f *facts) { f.r.Organizations = nil }, Deny},
-		{"not with a host name", first, func(f *facts) { f.r.DNSNames = []string{"m"} }, Deny},
-		{"not with an address", first, func(f *facts) { f.r.IPs = []net.IP{net.ParseIP("10.0.0.5")} }, Deny},
-		{"not with an e-mail address or URI", first, func(f *facts) { f.r.Others = 1 }, Deny},
-		{"not to serve with", first, func(f *facts) { f.r.Usages = []certificatesv1.KeyUsage{sign, auth, serving} }, Deny},
-		{"not without client auth", first, func(f *facts) { f.r.Usages = []certificatesv1.KeyUsage{sign, encipher} }, Deny},
-		{"not without digital signature", first, func(f *facts) { f.r.Usages = []certificatesv1.KeyUsage{auth} }, Deny},
-		{"not when it is not signed by its own key", first, func(f *facts) { f.r.Invalid = errors.New("bad signature") }, Deny},
-		{"not by another signer", first, func(f *facts) { f.r.Signer = certificatesv1.KubeAPIServerClientSignerName }, Ignore},
-		{"not a second time", first, func(f *facts) { f.r.Decided = true }, Ignore},
-		{"not for a service account", first, func(f *facts) { f.r.User = "system:serviceaccount:a:b" }, Ignore},
-		{"a token does not get a serving certificate", first, func(f *facts) { f.r.Signer = certificatesv1.KubeletServingSignerName }, Ignore},
+		{"approves the first certificate of an awaited server (MC-58)", first, func(*question) {}, Approve},
+		{"approves key encipherment", first, func(q *question) { q.Usages = append(q.Usages, encipher) }, Approve},
+		{"approves when the Node exists with the server's provider ID", first, func(q *question) { q.Node = &Node{Server: "abc"} }, Approve},
+		{"denies when the Node is another server's", first, func(q *question) { q.Node = &Node{Server: "def"} }, Deny},
+		{"waits while the Node has no provider ID", first, func(q *question) { q.Node = &Node{} }, Wait},
+		{"waits while the cloud has no server of the Machine (F-2)", first, func(q *question) { q.Machine.Server = nil }, Wait},
+		{"waits while the cloud's view is missing, though a server is recorded (F-2)", first, func(q *question) { q.Machine.Server, q.Machine.Unknown = nil, "not listed" }, Wait},
+		{"waits while the cloud calls the server differently (F-2)", first, func(q *question) { q.Machine.Server.Name = "other" }, Wait},
+		{"waits while the Machine is paused (F-2)", first, func(q *question) { q.Machine.Paused = true }, Wait},
+		{"waits while the name is contested (F-7)", first, func(q *question) { q.Contested = "two" }, Wait},
+		{"waits when the token has expired", first, func(q *question) { q.TokenExpired = true }, Wait},
+		{"ignores a token of another group", first, func(q *question) { q.Groups = []string{"system:bootstrappers"} }, Ignore},
+		{"ignores a token without a Machine", first, func(q *question) { q.Machine = nil }, Ignore},
+		{"denies for a Machine that is being deleted", first, func(q *question) { q.Machine.Deleting = true }, Deny},
+		{"ignores a token of a deployment whose group is another", first, func(q *question) { q.Group = bootstrap.GroupOSM }, Ignore},
+		{"approves an awaited server with its deployment's token (MC-58)", first, func(q *question) { q.Group, q.Groups = bootstrap.GroupOSM, []string{bootstrap.GroupOSM} }, Approve},
+		{"denies for a server whose node has joined", first, func(q *question) { q.Machine.Joined = true }, Deny},
+		{"denies another node's name", first, func(q *question) { q.CommonName = "system:node:other" }, Deny},
+		{"denies another node's name also while the name is contested", first, func(q *question) { q.CommonName, q.Contested = "system:node:other", "two" }, Deny},
+		{"denies a name that is not a node's", first, func(q *question) { q.CommonName = "m" }, Deny},
+		{"denies an administrator's organization", first, func(q *question) { q.Organizations = []string{"system:masters"} }, Deny},
+		{"denies a second organization", first, func(q *question) { q.Organizations = append(q.Organizations, "system:masters") }, Deny},
+		{"denies without an organization", first, func(q *question) { q.Organizations = nil }, Deny},
+		{"denies a host name", first, func(q *question) { q.DNSNames = []string{"m"} }, Deny},
+		{"denies an address", first, func(q *question) { q.IPs = []net.IP{net.ParseIP("10.0.0.5")} }, Deny},
+		{"denies an e-mail address or URI", first, func(q *question) { q.Others = 1 }, Deny},
+		{"denies server auth", first, func(q *question) { q.Usages = []certificatesv1.KeyUsage{sign, auth, serving} }, Deny},
+		{"denies without client auth", first, func(q *question) { q.Usages = []certificatesv1.KeyUsage{sign, encipher} }, Deny},
+		{"denies without digital signature", first, func(q *question) { q.Usages = []certificatesv1.KeyUsage{auth} }, Deny},
+		{"denies when the request is not signed by its own key", first, func(q *question) { q.Invalid = errors.New("bad signature") }, Deny},
+		{"ignores another signer", first, func(q *question) { q.Signer = certificatesv1.KubeAPIServerClientSignerName }, Ignore},
+		{"ignores a decided request", first, func(q *question) { q.Decided = true }, Ignore},
+		{"ignores a service account", first, func(q *question) { q.User = "system:serviceaccount:a:b" }, Ignore},
+		{"ignores a token that wants a serving certificate", first, func(q *question) { q.Signer = certificatesv1.KubeletServingSignerName }, Ignore},
 
-		{"the renewal of a joined node", renewal, func(*facts) {}, Approve},
-		{"not of a node that is no Machine's", renewal, func(f *facts) { f.m = nil }, Ignore},
-		{"not of a node whose Machine goes", renewal, func(f *facts) { f.m.Deleting = true }, Ignore},
-		{"not yet of a node that is not recorded", renewal, func(f *facts) { f.m.Joined = false }, Wait},
-		{"not in another node's name, asked by this one", renewal, func(f *facts) { f.r.CommonName = "system:node:other" }, Deny},
-		{"not for this node, asked by another", renewal, func(f *facts) { f.r.User = "system:node:other" }, Ignore},
-		{"not from outside the nodes' group", renewal, func(f *facts) { f.r.Groups = []string{"system:authenticated"} }, Ignore},
-		{"the renewal of a node whose object is gone for a moment", renewal, func(f *facts) { f.n = nil }, Approve},
-		{"not of a node that is another server's by now", renewal, func(f *facts) { f.n.Server = "def" }, Deny},
-		{"not a renewal with names", renewal, func(f *facts) { f.r.DNSNames = []string{"m"} }, Deny},
+		{"approves the renewal of a joined node (MC-58)", renewal, func(*question) {}, Approve},
+		{"approves a renewal by the recorded server while the cloud's view is missing", renewal, func(q *question) { q.Machine.Server, q.Machine.Unknown = nil, "not listed" }, Approve},
+		{"approves a renewal while the Node is missing", renewal, func(q *question) { q.Node = nil }, Approve},
+		{"waits with a renewal when the cloud has no server of the Machine (F-2)", renewal, func(q *question) { q.Machine.Server = nil }, Wait},
+		{"waits with a renewal while the Machine is paused (F-2)", renewal, func(q *question) { q.Machine.Paused = true }, Wait},
+		{"waits with a renewal while the name is contested (F-7)", renewal, func(q *question) { q.Contested = "two" }, Wait},
+		{"ignores a renewal without a Machine", renewal, func(q *question) { q.Machine = nil }, Ignore},
+		{"ignores a renewal while the Machine is being deleted", renewal, func(q *question) { q.Machine.Deleting = true }, Ignore},
+		{"waits with a renewal until the node is recorded", renewal, func(q *question) { q.Machine.Joined = false }, Wait},
+		{"denies a renewal in another node's name", renewal, func(q *question) { q.CommonName = "system:node:other" }, Deny},
+		{"ignores a renewal by another node", renewal, func(q *question) { q.User = "system:node:other" }, Ignore},
+		{"ignores a renewal from outside the nodes' group", renewal, func(q *question) { q.Groups = []string{"system:authenticated"} }, Ignore},
+		{"denies a renewal when the Node is another server's", renewal, func(q *question) { q.Node.Server = "def" }, Deny},
+		{"denies a renewal with names", renewal, func(q *question) { q.DNSNames = []string{"m"} }, Deny},
 
-		{"MC-58 the serving certificate for the node's name and address", server, func(*facts) {}, Approve},
-		{"for its address alone", server, func(f *facts) { f.r.DNSNames = nil }, Approve},
-		{"for its floating IP and its IPv6 address", server, func(f *facts) { f.r.IPs = []net.IP{net.ParseIP("198.51.100.7"), net.ParseIP("fd00:0::1")} }, Approve},
-		{"not for an address that the cloud did not give", server, func(f *facts) { f.r.IPs = append(f.r.IPs, net.ParseIP("10.0.0.6")) }, Wait},
-		{"not for another's name", server, func(f *facts) { f.r.DNSNames = []string{"kubernetes.default.svc"} }, Wait},
-		{"not for nothing", server, func(f *facts) { f.r.DNSNames, f.r.IPs = nil, nil }, Deny},
-		{"not before the addresses are known", server, func(f *facts) { f.m.Addresses = nil }, Wait},
-		{"not with client auth", server, func(f *facts) { f.r.Usages = append(f.r.Usages, auth) }, Deny},
-		{"not without server auth", server, func(f *facts) { f.r.Usages = []certificatesv1.KeyUsage{sign} }, Deny},
-		{"not with a URI or e-mail address", server, func(f *facts) { f.r.Others = 1 }, Deny},
-		{"not in another node's name", server, func(f *facts) { f.r.CommonName = "system:node:other" }, Deny},
-		{"not asked by another node", server, func(f *facts) { f.r.User = "system:node:other" }, Ignore},
-		{"not for the node of another server", server, func(f *facts) { f.n.Server = "def" }, Deny},
-		{"not asked by no node", server, func(f *facts) { f.r.User = "kubernetes-admin" }, Ignore},
-		{"not for a Machine that goes", server, func(f *facts) { f.m.Deleting = true }, Ignore},
-		{"not when it is not signed by its own key", server, func(f *facts) { f.r.Invalid = errors.New("bad signature") }, Deny},
+		{"approves the serving certificate for the node's name and address (MC-58)", server, func(*question) {}, Approve},
+		{"approves a serving certificate for an address alone", server, func(q *question) { q.DNSNames = nil }, Approve},
+		{"approves a serving certificate for a floating IP and an IPv6 address", server, func(q *question) { q.IPs = []net.IP{net.ParseIP("198.51.100.7"), net.ParseIP("fd00:0::1")} }, Approve},
+		{"waits with a serving certificate for an address that the cloud does not have", server, func(q *question) { q.IPs = append(q.IPs, net.ParseIP("10.0.0.6")) }, Wait},
+		{"waits with a serving certificate for a host name in the form of an address (F-2)", server, func(q *question) { q.IPs = []net.IP{net.ParseIP("10.0.0.77")} }, Wait},
+		{"denies a serving certificate for another name (F-2)", server, func(q *question) { q.DNSNames = []string{"kubernetes.default.svc"} }, Deny},
+		{"denies a serving certificate for a Service's address (F-2)", server, func(q *question) { q.IPs = append(q.IPs, net.ParseIP("10.96.0.1")) }, Deny},
+		{"denies a serving certificate for nothing", server, func(q *question) { q.DNSNames, q.IPs = nil, nil }, Deny},
+		{"waits with a serving certificate until the addresses are known", server, func(q *question) { q.Machine.Server.Addresses = nil }, Wait},
+		{"waits with a serving certificate while the cloud's view is missing (F-2)", server, func(q *question) { q.Machine.Server, q.Machine.Unknown = nil, "not listed" }, Wait},
+		{"waits with a serving certificate while the Machine is paused (F-2)", server, func(q *question) { q.Machine.Paused = true }, Wait},
+		{"waits with a serving certificate while the name is contested (F-7)", server, func(q *question) { q.Contested = "two" }, Wait},
+		{"denies a serving certificate with client auth", server, func(q *question) { q.Usages = append(q.Usages, auth) }, Deny},
+		{"denies a serving certificate without server auth", server, func(q *question) { q.Usages = []certificatesv1.KeyUsage{sign} }, Deny},
+		{"denies a serving certificate with a URI or e-mail address", server, func(q *question) { q.Others = 1 }, Deny},
+		{"denies a serving certificate in another node's name", server, func(q *question) { q.CommonName = "system:node:other" }, Deny},
+		{"ignores a serving certificate for another node", server, func(q *question) { q.User = "system:node:other" }, Ignore},
+		{"denies a serving certificate when the Node is another server's", server, func(q *question) { q.Node.Server = "def" }, Deny},
+		{"ignores a serving certificate for a user that is not a node", server, func(q *question) { q.User = "kubernetes-admin" }, Ignore},
+		{"ignores a serving certificate while the Machine is being deleted", server, func(q *question) { q.Machine.Deleting = true }, Ignore},
+		{"denies a serving certificate when the request is not signed by its own key", server, func(q *question) { q.Invalid = errors.New("bad signature") }, Deny},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := tt.from()
-			tt.change(&f)
-			if got := Decide(f.r, f.m, f.n); got.Outcome != tt.want || got.Reason == "" {
-				t.Errorf("got %+v, want %s", got, tt.want)
-			}
-		})
-	}
-}
-
-func requestFor(t *testing.T, template *x509.CertificateRequest) []byte {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
-}
-
-func TestRead(t *testing.T) {
-	node := pkix.Name{CommonName: "system:node:m", Organization: []string{"system:nodes"}}
-	good := requestFor(t, &x509.CertificateRequest{Subject: node, DNSNames: []string{"m"}, IPAddresses: []net.IP{net.ParseIP("10.0.0.5")}})
-	block, _ := pem.Decode(good)
-	forged := append([]byte(nil), block.Bytes...)
-	forged[len(forged)-1] ^= 1
-	tests := []struct {
-		name    string
-		request []byte
-		invalid bool
-		others  int
-	}{
-		{"a kubelet's request", good, false, 0},
-		{"a request whose signature is not its key's", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: forged}), true, 0},
-		{"no PEM", []byte("hello"), true, 0},
-		{"another PEM block", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: block.Bytes}), true, 0},
-		{"something after the block", append(append([]byte(nil), good...), good...), true, 0},
-		{"a URI", requestFor(t, &x509.CertificateRequest{Subject: node, URIs: []*url.URL{{Scheme: "spiffe", Host: "x"}}}), false, 1},
-		{"an e-mail address", requestFor(t, &x509.CertificateRequest{Subject: node, EmailAddresses: []string{"a@b"}}), false, 1},
-		{"a second common name", requestFor(t, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:m", Organization: []string{"system:nodes"}, ExtraNames: []pkix.AttributeTypeAndValue{{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "system:node:m"}, {Type: asn1.ObjectIdentifier{2, 5, 4, 10}, Value: "system:nodes"}, {Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "system:node:m"}}}}), false, 1},
-		{"to be an authority", requestFor(t, &x509.CertificateRequest{Subject: node, ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Critical: true, Value: []byte{0x30, 0x03, 0x01, 0x01, 0xff}}}}), false, 1},
-		{"a name of a kind that no node has", requestFor(t, &x509.CertificateRequest{Subject: node, ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 17}, Value: []byte{0x30, 0x03, 0x88, 0x01, 0x2a}}}}), false, 1},
-		{"more of a subject", requestFor(t, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:m", Organization: []string{"system:nodes"}, Country: []string{"DE"}}}), false, 1},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			r := read(&certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{Request: tt.request}})
-			if (r.Invalid != nil) != tt.invalid || r.Others != tt.others {
-				t.Errorf("invalid %v, others %d", r.Invalid, r.Others)
-			}
-			if !tt.invalid && r.CommonName != "system:node:m" {
-				t.Errorf("common name %q", r.CommonName)
+			q := tt.from()
+			tt.change(&q)
+			if got := Decide(q.Request, q.Facts); got.Outcome != tt.want || got.Reason == "" {
+				t.Errorf("got %+v, want %s with a reason", got, tt.want)
 			}
 		})
 	}

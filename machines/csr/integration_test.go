@@ -2,17 +2,10 @@ package csr
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -53,12 +46,14 @@ type plane struct {
 	client client.Client
 	mgr    manager.Manager
 	source *bootstrap.Source
+	// servers is the cloud's inventory.
+	servers *servers
 }
 
 func newPlane(t *testing.T) *plane {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	p := &plane{T: t, ctx: ctx, kube: kube.ForTest(t, kube.Options{Components: []kube.Component{kube.ControllerManager}})}
+	p := &plane{T: t, ctx: ctx, servers: newServers(), kube: kube.ForTest(t, kube.Options{Components: []kube.Component{kube.ControllerManager}})}
 	scheme := runtime.NewScheme()
 	p.must(clientgoscheme.AddToScheme(scheme))
 	p.must(v1alpha1.AddToScheme(scheme))
@@ -66,6 +61,8 @@ func newPlane(t *testing.T) *plane {
 	p.client, err = client.New(p.kube.Config, client.Options{Scheme: scheme})
 	p.must(err)
 	p.must(deploy.Apply(ctx, p.client, "crds"))
+	// The test's API server does not publish its own address.
+	p.must(p.client.Create(ctx, apiServerSlice("192.0.2.10")))
 	log := zap.New(zap.UseDevMode(true), zap.WriteTo(t.Output()))
 	ctrl.SetLogger(log)
 	p.mgr, err = ctrl.NewManager(p.kube.Config, ctrl.Options{
@@ -73,7 +70,7 @@ func newPlane(t *testing.T) *plane {
 	})
 	p.must(err)
 	p.source = bootstrap.New(bootstrap.Options{Control: p.mgr, Target: p.mgr, Clock: clock.RealClock{}, Rand: rand.Reader, StartupTaint: v1alpha1.DefaultStartupTaint})
-	p.must(New(Options{Control: p.mgr, Target: p.mgr, Clock: clock.RealClock{}}).SetupWithManager(p.mgr))
+	p.must(New(Options{Control: p.mgr, Target: p.mgr, Clock: clock.RealClock{}, Servers: p.servers, Network: Network{ServiceDomain: "cluster.local"}}).SetupWithManager(p.mgr))
 	ended := make(chan error, 1)
 	go func() { ended <- p.mgr.Start(ctx) }()
 	t.Cleanup(func() {
@@ -109,7 +106,7 @@ func (p *plane) until(what string, ok func() bool) {
 	}
 }
 
-// machine makes a Machine whose server is recorded and awaited.
+// machine makes a Machine whose server is recorded and awaited, with the address 10.0.0.5.
 func (p *plane) machine(name, server string, owner client.Object, kind string) *v1alpha1.Machine {
 	p.Helper()
 	m := &v1alpha1.Machine{
@@ -124,6 +121,7 @@ func (p *plane) machine(name, server string, owner client.Object, kind string) *
 		m.OwnerReferences = ownedBy(owner, kind)
 	}
 	p.must(p.client.Create(p.ctx, m))
+	p.servers.add(m, server, "10.0.0.5")
 	p.seen(m)
 	return m
 }
@@ -207,13 +205,17 @@ func (p *plane) boot(server, name string, userData []byte) *journal {
 func TestOnARealControlPlane(t *testing.T) {
 	p := newPlane(t)
 	for _, system := range []string{"ubuntu", "flatcar"} {
-		p.within(system+" boots with drover's user data, joins under its provider ID (CA-C42), and MC-58 renews both certificates", func(p *plane) { testLife(p, system) })
+		p.within(system+" boots with drover's user data, joins under its provider ID (CA-C42) and renews both certificates (MC-58)", func(p *plane) { testLife(p, system) })
 	}
-	p.within("MC-58 what a token may not have is denied", testDenied)
-	p.within("MC-58 a token of operating-system-manager's joins awaited Machines of its deployment alone", testSharedToken)
+	p.within("requests that a token may not make are denied (MC-58)", testDenied)
+	p.within("a token that is expired or deleted makes no request (MC-58)", testExpiredToken)
+	p.within("a token of operating-system-manager joins only awaited Machines of its deployment (MC-58)", testSharedToken)
+	p.within("a compromised kubelet gets only its own certificates (MC-58)", testCompromisedKubelet)
+	p.within("a serving certificate is only for addresses of the cloud's inventory, and never for the API server's (F-2)", testForgedAddresses)
+	p.within("a Machine that claims another node's name gets an Event and stops nothing (F-7)", testSquatter)
 	p.within("a token that outlived its Machine is collected", testCollect)
 	p.within("a kubelet may set exactly the labels that it registers with", testLabels)
-	p.within("MC-58 somebody else who approves for everybody is warned of", testGuard)
+	p.within("another approver for bootstrap tokens is warned of (MC-58)", testGuard)
 }
 
 func testLife(p *plane, system string) {
@@ -242,25 +244,25 @@ func testLife(p *plane, system string) {
 	p.until("it is renewed again, under the renewed one", func() bool { return printed.count("kubelet: client certificate is renewed") > renewed })
 }
 
-// ask makes a request in somebody's name and gives what was decided, once something was.
-func (p *plane) ask(config *rest.Config, name string, template *x509.CertificateRequest, usages ...certificatesv1.KeyUsage) func() (certificatesv1.RequestConditionType, string) {
+// request makes a request with these credentials. The user and groups of the attempt do not count.
+func (p *plane) request(config *rest.Config, name string, what attempt) error {
 	p.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	p.must(err)
-	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
-	p.must(err)
 	c, err := client.New(config, client.Options{Scheme: p.client.Scheme()})
 	p.must(err)
-	r := &certificatesv1.CertificateSigningRequest{
+	return c.Create(p.ctx, &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: certificatesv1.CertificateSigningRequestSpec{
-			Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName, Usages: usages,
-		},
-	}
-	// A token is known to the API server a moment after its Secret is.
-	p.until("the request is taken", func() bool { return c.Create(p.ctx, r.DeepCopy()) == nil })
+		Spec:       certificatesv1.CertificateSigningRequestSpec{Request: requestFor(p.T, what.request), SignerName: what.signer, Usages: what.usages},
+	})
+}
+
+// ask makes a request with these credentials and returns how to learn what was decided.
+func (p *plane) ask(config *rest.Config, name string, what attempt) func() (certificatesv1.RequestConditionType, string) {
+	p.Helper()
+	// The API server accepts a token a moment after its Secret is made.
+	p.until("the request is taken", func() bool { return p.request(config, name, what) == nil })
 	return func() (certificatesv1.RequestConditionType, string) {
-		p.must(p.client.Get(p.ctx, types.NamespacedName{Name: name}, r))
+		var r certificatesv1.CertificateSigningRequest
+		p.must(p.client.Get(p.ctx, types.NamespacedName{Name: name}, &r))
 		for _, c := range r.Status.Conditions {
 			return c.Type, c.Message
 		}
@@ -268,48 +270,21 @@ func (p *plane) ask(config *rest.Config, name string, template *x509.Certificate
 	}
 }
 
-func nodeRequest(name string) *x509.CertificateRequest {
-	return &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + name, Organization: []string{"system:nodes"}}}
+// wants fails unless a request is decided so.
+func (p *plane) wants(want certificatesv1.RequestConditionType, decided func() (certificatesv1.RequestConditionType, string)) {
+	p.Helper()
+	p.until("the request is decided", func() bool { kind, _ := decided(); return kind != "" })
+	if kind, why := decided(); kind != want {
+		p.Errorf("got %s (%s), want %s", kind, why, want)
+	}
 }
 
-func testDenied(p *plane) {
-	m := p.machine("denied", "0a1b2c3d-0000-4000-8000-000000000010", nil, "")
-	token, err := p.source.Tokens.Ensure(p.ctx, m)
+// asKubelet returns the connection of a node's kubelet.
+func (p *plane) asKubelet(name string) *rest.Config {
+	p.Helper()
+	config, err := p.kube.ConfigForUser("system:node:"+name, "system:nodes")
 	p.must(err)
-	config := p.kube.ConfigForToken(token.String())
-	for name, change := range map[string]func(*x509.CertificateRequest, *[]certificatesv1.KeyUsage){
-		"another-node": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
-			r.Subject.CommonName = "system:node:other"
-		},
-		"no-node": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
-			r.Subject.CommonName = "kubernetes-admin"
-		},
-		"second-organization": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
-			r.Subject.Organization = append(r.Subject.Organization, "system:masters")
-		},
-		"more-of-a-subject": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
-			r.Subject.OrganizationalUnit = []string{"x"}
-		},
-		"host-name": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.DNSNames = []string{"denied"} },
-		"address": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
-			r.IPAddresses = []net.IP{net.ParseIP("10.0.0.5")}
-		},
-		"uri": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
-			r.URIs = []*url.URL{{Scheme: "spiffe", Host: "x"}}
-		},
-		"e-mail": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.EmailAddresses = []string{"a@b"} },
-		"usage":  func(_ *x509.CertificateRequest, u *[]certificatesv1.KeyUsage) { *u = append(*u, serving) },
-	} {
-		p.within(name, func(p *plane) {
-			template, usages := nodeRequest("denied"), []certificatesv1.KeyUsage{sign, auth}
-			change(template, &usages)
-			decided := p.ask(config, "denied-"+name, template, usages...)
-			p.until("it is decided", func() bool { kind, _ := decided(); return kind != "" })
-			if kind, why := decided(); kind != certificatesv1.CertificateDenied {
-				p.Errorf("%s: %s", kind, why)
-			}
-		})
-	}
+	return config
 }
 
 func testSharedToken(p *plane) {
@@ -338,13 +313,9 @@ func testSharedToken(p *plane) {
 	p.machine("shared-awaited", "0a1b2c3d-0000-4000-8000-000000000020", set, "MachineSet")
 	p.joined(p.machine("shared-joined", "0a1b2c3d-0000-4000-8000-000000000021", set, "MachineSet"))
 	p.machine("shared-stranger", "0a1b2c3d-0000-4000-8000-000000000022", nil, "")
-	stranger := p.ask(config, "shared-stranger", nodeRequest("shared-stranger"), sign, auth)
+	stranger := p.ask(config, "shared-stranger", withToken("", "shared-stranger"))
 	for name, want := range map[string]certificatesv1.RequestConditionType{"shared-awaited": certificatesv1.CertificateApproved, "shared-joined": certificatesv1.CertificateDenied} {
-		decided := p.ask(config, name, nodeRequest(name), sign, auth)
-		p.until("it is decided", func() bool { kind, _ := decided(); return kind != "" })
-		if kind, why := decided(); kind != want {
-			p.Errorf("%s: %s: %s", name, kind, why)
-		}
+		p.wants(want, p.ask(config, name, withToken("", name)))
 	}
 	if kind, why := stranger(); kind != "" {
 		p.Errorf("the request for another deployment's Machine was decided: %s %s", kind, why)

@@ -80,6 +80,18 @@ func (c *fakeCloud) Shape(context.Context, string, *v1alpha1.MachineTemplateSpec
 	return cloud.Shape{}, fault.New(fault.Invalid, fault.CodeFlavorNotFound, "no flavors here")
 }
 
+// ServerOf returns the server that was made for the Machine.
+func (c *fakeCloud) ServerOf(_ context.Context, m *v1alpha1.Machine) (*cloud.Server, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.servers[m.UID]
+	if s == nil || !s.exists || s.Owner != m.UID {
+		return nil, nil
+	}
+	server := s.Server
+	return &server, nil
+}
+
 func (c *fakeCloud) Changes() <-chan types.NamespacedName { return c.changes }
 
 // change alters a Machine's server and reports it.

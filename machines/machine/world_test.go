@@ -75,7 +75,7 @@ func newWorld(t testing.TB) *world {
 	w.must(err)
 	source := bootstrap.New(bootstrap.Options{Control: mgr, Target: mgr, Clock: clock.RealClock{}, Rand: rand.Reader, StartupTaint: v1alpha1.DefaultStartupTaint})
 	machines := machine.New(machine.Options{Control: mgr, Target: mgr, Cloud: w.cloud, Bootstrap: source, Clock: clock.RealClock{}, ClusterID: "test", StartupTaint: v1alpha1.DefaultStartupTaint})
-	w.approver = csr.New(csr.Options{Control: mgr, Target: mgr, Clock: clock.RealClock{}})
+	w.approver = csr.New(csr.Options{Control: mgr, Target: mgr, Clock: clock.RealClock{}, Servers: w.cloud})
 	w.must(machines.SetupWithManager(mgr))
 	w.must(w.approver.SetupWithManager(mgr))
 	w.metadata = httptest.NewServer(http.HandlerFunc(w.serveMetadata))

@@ -1,0 +1,57 @@
+package csr
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/cloud"
+)
+
+func TestChoose(t *testing.T) {
+	// a Machine is named after what is known of it.
+	machine := func(name string, change func(*Machine)) *Machine {
+		m := &Machine{Key: types.NamespacedName{Namespace: "ns", Name: name}, UID: types.UID(name), ServerName: "n"}
+		change(m)
+		return m
+	}
+	none := machine("none", func(*Machine) {})
+	first := machine("first", func(m *Machine) { m.Server = &cloud.Server{ID: "s-1", Name: "n"} })
+	second := machine("second", func(m *Machine) { m.Server = &cloud.Server{ID: "s-2", Name: "n"} })
+	renamed := machine("renamed", func(m *Machine) { m.Server = &cloud.Server{ID: "s-3", Name: "other"} })
+	recorded := machine("recorded", func(m *Machine) { m.Recorded, m.Unknown = "s-4", "not listed" })
+	forged := machine("forged", func(m *Machine) { m.Recorded, m.Unknown = "s-1", "not listed" })
+	paused := machine("paused", func(m *Machine) { m.Recorded, m.Unknown, m.Paused = "s-1", "not listed", true })
+	claimed := machine("claimed", func(m *Machine) { m.Recorded = "s-1" })
+	for _, tt := range []struct {
+		name     string
+		machines []*Machine
+		node     *Node
+		holder   *Machine
+		equal    int
+	}{
+		{"a single Machine holds its name, with or without a server", []*Machine{none}, nil, none, 0},
+		{"the only one with a server holds the name (F-7)", []*Machine{none, first, claimed}, nil, first, 0},
+		{"nobody holds the name while none has a server (F-7)", []*Machine{none, claimed}, nil, nil, 0},
+		{"two with a server are equal without a Node (F-7)", []*Machine{first, none, second}, nil, nil, 2},
+		{"two with a server are equal while the Node has no provider ID (F-7)", []*Machine{first, second}, &Node{}, nil, 2},
+		{"two with a server are equal when the Node is a third server's (F-7)", []*Machine{first, second}, &Node{Server: "s-9"}, nil, 2},
+		{"of two with a server the Node's holds the name (F-7)", []*Machine{first, second}, &Node{Server: "s-2"}, second, 0},
+		{"a server of another name is no claim without a Node (F-7)", []*Machine{renamed, first}, nil, first, 0},
+		{"a server that was renamed keeps the Node's name (F-7)", []*Machine{renamed, first}, &Node{Server: "s-3"}, renamed, 0},
+		{"the mark counts before what a spec says (F-7)", []*Machine{forged, first}, &Node{Server: "s-1"}, first, 0},
+		{"what the spec of a paused Machine says is no claim (F-7)", []*Machine{paused, second}, nil, second, 0},
+		{"a recorded server counts while the cloud's view is missing (F-7)", []*Machine{recorded, first}, nil, nil, 2},
+		{"a recorded server with the Node holds the name (F-7)", []*Machine{recorded, first}, &Node{Server: "s-4"}, recorded, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := Choose(tt.machines, tt.node)
+			if got.Holder != tt.holder || len(got.Equal) != tt.equal {
+				t.Errorf("got holder %v and %d equal, want %v and %d", got.Holder, len(got.Equal), tt.holder, tt.equal)
+			}
+			if tt.holder != nil && len(got.Squatters) != len(tt.machines)-1 {
+				t.Errorf("got %d squatters, want %d", len(got.Squatters), len(tt.machines)-1)
+			}
+		})
+	}
+}

@@ -1,0 +1,108 @@
+package csr
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/cloud"
+)
+
+// Request is what a CertificateSigningRequest asks for, and who asks.
+type Request struct {
+	Signer, User string
+	Groups       []string
+	Usages       []certificatesv1.KeyUsage
+	// Decided is true when the request is approved, denied or failed already.
+	Decided bool
+	// Invalid says why the request cannot be read, or that it is not signed by its own key; nil when it is good.
+	Invalid error
+
+	CommonName    string
+	Organizations []string
+	DNSNames      []string
+	IPs           []net.IP
+	// Others counts the e-mail addresses and URIs among the alternative names, further parts of the subject, and other
+	// extensions.
+	Others int
+}
+
+// Facts are what a request is compared with.
+type Facts struct {
+	// Machine is the Machine that the request is about; nil when none is known.
+	Machine *Machine
+	// Group is the group that the holder of the Machine's bootstrap token must be in. TokenExpired is true when the token
+	// has expired since the request was made. Both are empty for requests without a token.
+	Group        string
+	TokenExpired bool
+	// Node is the Node with the Machine's server name; nil when it does not exist.
+	Node *Node
+	// Contested says why the node name does not belong to the Machine; empty when it does.
+	Contested string
+	// Reserved is what a serving certificate may never be for. It is filled for serving requests only.
+	Reserved Reserved
+}
+
+// Machine is what is known of one Machine.
+type Machine struct {
+	Key types.NamespacedName
+	UID types.UID
+	// ServerName is the name that the node must have.
+	ServerName       string
+	Deleting, Paused bool
+	// Joined is true when the Machine's Node is recorded.
+	Joined bool
+	// Recorded is the server ID in spec.providerID, in lower case; empty when there is none.
+	Recorded string
+	// Server is the server whose own mark names this Machine, from the cloud's inventory; nil when there is none or when
+	// the inventory cannot say.
+	Server *cloud.Server
+	// Unknown says why the inventory cannot say whether there is a server; empty when it can.
+	Unknown string
+}
+
+// Node is the Node with a Machine's server name.
+type Node struct {
+	// Server is the server ID in the Node's provider ID, in lower case; empty when it has none.
+	Server string
+}
+
+// serverID returns the ID of the Machine's server: the marked one, else the recorded one while the cloud's view is
+// missing. It is empty when there is neither. The record of a paused Machine does not count: drover did not write it, or
+// does not look after it.
+func (m *Machine) serverID() string {
+	switch {
+	case m.Server != nil:
+		return strings.ToLower(m.Server.ID)
+	case m.Unknown != "" && !m.Paused:
+		return m.Recorded
+	}
+	return ""
+}
+
+// lastPart returns the server ID at the end of both forms of a provider ID, in lower case.
+func lastPart(providerID string) string {
+	return strings.ToLower(providerID[strings.LastIndex(providerID, "/")+1:])
+}
+
+// hasAddress reports whether the server has the address.
+func hasAddress(s *cloud.Server, address netip.Addr) bool {
+	return slices.ContainsFunc(s.Addresses, func(a corev1.NodeAddress) bool {
+		if a.Type != corev1.NodeInternalIP && a.Type != corev1.NodeExternalIP {
+			return false
+		}
+		have, err := netip.ParseAddr(a.Address)
+		return err == nil && have.Unmap() == address
+	})
+}
+
+// addressOf returns an address of a request; an IPv4 address in IPv6 form is the IPv4 address. False: it is not one.
+func addressOf(ip net.IP) (netip.Addr, bool) {
+	address, ok := netip.AddrFromSlice(ip)
+	return address.Unmap(), ok
+}

@@ -1,0 +1,161 @@
+package csr
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/bootstrap"
+)
+
+// gather collects what a request is compared with, and who wants its node name.
+func (r *Reconciler) gather(ctx context.Context, request *Request) (*Facts, Claims, error) {
+	f := &Facts{}
+	var asked *v1alpha1.Machine
+	server, isNode := strings.CutPrefix(request.User, nodeUserPrefix)
+	if id, ok := strings.CutPrefix(request.User, bootstrap.UserPrefix); ok {
+		var err error
+		if asked, err = r.byToken(ctx, id, request.CommonName, f); err != nil || asked == nil {
+			return f, Claims{}, err
+		}
+		server = asked.ServerName()
+	} else if !isNode {
+		return f, Claims{}, nil
+	}
+	named, err := r.named(ctx, server)
+	if err != nil {
+		return f, Claims{}, err
+	}
+	if asked != nil && !slices.ContainsFunc(named, func(m v1alpha1.Machine) bool { return m.UID == asked.UID }) {
+		named = append(named, *asked)
+	}
+	if len(named) == 0 {
+		return f, Claims{}, nil
+	}
+	if f.Node, err = r.node(ctx, server); err != nil {
+		return f, Claims{}, err
+	}
+	machines := make([]*Machine, len(named))
+	for i := range named {
+		machines[i] = r.describe(ctx, &named[i])
+	}
+	claims := Choose(machines, f.Node)
+	f.Machine = subject(machines, claims, asked)
+	f.Contested = claims.contested(f.Machine)
+	if request.Signer == certificatesv1.KubeletServingSignerName {
+		f.Reserved, err = r.network.reserved(ctx, f.Machine.Key.Namespace)
+	}
+	return f, claims, err
+}
+
+// subject returns the Machine that a request is about: the one whose token it comes with, else the one that the node name
+// belongs to. While the name belongs to none, it is a joined one.
+func subject(machines []*Machine, c Claims, asked *v1alpha1.Machine) *Machine {
+	if asked == nil && c.Holder != nil {
+		return c.Holder
+	}
+	i := slices.IndexFunc(machines, func(m *Machine) bool {
+		if asked != nil {
+			return m.UID == asked.UID
+		}
+		return m.Joined && !m.Deleting && !m.Paused
+	})
+	return machines[max(i, 0)]
+}
+
+// byToken returns the Machine that a bootstrap token was made for, not another one of the same name; nil when there is
+// none. A token that the Machines of a deployment share stands for the one that the request names; it must be of that
+// deployment. The token's group and expiry are added to the facts.
+func (r *Reconciler) byToken(ctx context.Context, id, commonName string, f *Facts) (*v1alpha1.Machine, error) {
+	holder, err := bootstrap.HolderOf(ctx, r.Target.GetAPIReader(), id)
+	if err != nil {
+		return nil, err
+	}
+	f.TokenExpired = !holder.Expiry.IsZero() && !r.Clock.Now().Before(holder.Expiry)
+	if holder.Shared() {
+		f.Group = bootstrap.GroupOSM
+		return r.ofDeployment(ctx, holder, commonName)
+	}
+	f.Group = bootstrap.Group
+	if holder.UID == "" {
+		return nil, nil
+	}
+	var m v1alpha1.Machine
+	if err := r.Control.GetClient().Get(ctx, holder.Machine, &m); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if m.UID != holder.UID {
+		return nil, nil
+	}
+	return &m, nil
+}
+
+// ofDeployment returns the Machine of the token's deployment whose server has the name that the request names; nil when
+// there is none.
+func (r *Reconciler) ofDeployment(ctx context.Context, holder bootstrap.Holder, commonName string) (*v1alpha1.Machine, error) {
+	node, ok := strings.CutPrefix(commonName, nodeUserPrefix)
+	if !ok {
+		return nil, nil
+	}
+	machines, err := r.named(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	for i := range machines {
+		owners, err := bootstrap.OwnersOf(ctx, r.Control.GetClient(), &machines[i])
+		if err != nil {
+			return nil, err
+		}
+		if holder.Serves(owners.Deployment) {
+			return &machines[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// named returns the Machines whose server has that name.
+func (r *Reconciler) named(ctx context.Context, server string) ([]v1alpha1.Machine, error) {
+	var list v1alpha1.MachineList
+	if err := r.Control.GetClient().List(ctx, &list, client.MatchingFields{indexNode: server}); err != nil {
+		return nil, fmt.Errorf("listing the Machines of node %s: %w", server, err)
+	}
+	return list.Items, nil
+}
+
+// node returns the Node of that name; nil when it does not exist.
+func (r *Reconciler) node(ctx context.Context, name string) (*Node, error) {
+	var node corev1.Node
+	err := r.Target.GetClient().Get(ctx, types.NamespacedName{Name: name}, &node)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading node %s: %w", name, err)
+	}
+	return &Node{Server: lastPart(node.Spec.ProviderID)}, nil
+}
+
+// describe returns what the object and the cloud's inventory say of a Machine.
+func (r *Reconciler) describe(ctx context.Context, m *v1alpha1.Machine) *Machine {
+	out := &Machine{
+		Key: client.ObjectKeyFromObject(m), UID: m.UID, ServerName: m.ServerName(),
+		Deleting: m.DeletionTimestamp != nil, Paused: v1alpha1.Paused(m.Annotations),
+		Joined: m.Status.NodeRef != nil && m.Status.NodeRef.Name == m.ServerName(),
+	}
+	if m.Spec.ProviderID != nil {
+		out.Recorded = lastPart(*m.Spec.ProviderID)
+	}
+	var err error
+	if out.Server, err = r.Servers.ServerOf(ctx, m); err != nil {
+		out.Server, out.Unknown = nil, err.Error()
+	}
+	return out
+}

@@ -1,0 +1,61 @@
+package csr
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// Reasons of Events about Machines that want the same node name.
+const (
+	reasonNameTaken     = "NodeNameTaken"
+	reasonNameAmbiguous = "NodeNameAmbiguous"
+)
+
+// warnEvery is the least time between two Events about the same Machine.
+const warnEvery = 10 * time.Minute
+
+// warned holds when each Machine was warned last. Entries older than warnEvery are removed.
+type warned struct {
+	mu   sync.Mutex
+	last map[types.UID]time.Time
+}
+
+// due reports whether a Machine was not warned for warnEvery, and notes that it is warned now.
+func (w *warned) due(uid types.UID, now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for other, at := range w.last {
+		if now.Sub(at) >= warnEvery {
+			delete(w.last, other)
+		}
+	}
+	if _, ok := w.last[uid]; ok {
+		return false
+	}
+	w.last[uid] = now
+	return true
+}
+
+// warn records an Event on each Machine that gets no certificate because another one has its node name.
+func (r *Reconciler) warn(c Claims) {
+	for _, m := range c.Squatters {
+		r.event(m, reasonNameTaken, "the node name %s belongs to Machine %s: no certificate is approved for this Machine; give it another name", m.ServerName, c.Holder.Key)
+	}
+	for _, m := range c.Equal {
+		r.event(m, reasonNameAmbiguous, "Machines %s each have a server named %s: no certificate is approved for them until only one is left", keys(c.Equal), m.ServerName)
+	}
+}
+
+func (r *Reconciler) event(m *Machine, reason, note string, args ...any) {
+	if !r.warned.due(m.UID, r.Clock.Now()) {
+		return
+	}
+	regarding := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: m.Key.Namespace, Name: m.Key.Name, UID: m.UID}}
+	r.recorder.Eventf(regarding, nil, corev1.EventTypeWarning, reason, "ApproveCertificate", note, args...)
+}
