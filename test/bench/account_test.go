@@ -1,12 +1,12 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -136,10 +136,10 @@ func counted(q kube.Request) bool {
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, q.Verb) && !slices.Contains(apart, q.Resource)
 }
 
-// reads counts what was read, watches and leases apart.
+// reads counts what was read, watches apart.
 func (r requests) reads() (n int) {
 	for _, q := range r {
-		if (q.Verb == "get" || q.Verb == "list") && !slices.Contains(apart, q.Resource) {
+		if q.Verb == "get" || q.Verb == "list" {
 			n++
 		}
 	}
@@ -156,11 +156,16 @@ func (r requests) refused() (n int) {
 	return n
 }
 
-// table has a line for each kind of request, with how many there are for each of n Machines.
+// table has a line for each kind of request, with its field manager where it names one, and with how many there are for each
+// of n Machines.
 func (r requests) table(n int) string {
 	var lines []string
 	for _, q := range r {
-		lines = append(lines, fmt.Sprintf("%-6s %s %d", q.Verb, q.Resource+cmp.Or("/"+q.Subresource, ""), q.Code))
+		line := fmt.Sprintf("%-6s %s %d", q.Verb, strings.TrimSuffix(q.Resource+"/"+q.Subresource, "/"), q.Code)
+		if u, err := url.Parse(q.URI); err == nil && u.Query().Has("fieldManager") {
+			line += " " + u.Query().Get("fieldManager")
+		}
+		lines = append(lines, line)
 	}
 	return frequencies(lines, n)
 }
