@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -112,40 +113,95 @@ func TestDrawUsesTheSource(t *testing.T) {
 	}
 }
 
-func TestATokenCostsOneCallToMakeAndOneToDelete(t *testing.T) {
-	calls := map[string]int{}
-	c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+// counted returns a client that counts its calls, those of which are refused apart.
+func counted(c client.WithWatch, calls map[string]int) client.Client {
+	note := func(verb string, err error) error {
+		if err != nil && !apierrors.IsNotFound(err) {
+			verb += " refused"
+		}
+		calls[verb]++
+		return err
+	}
+	return interceptor.NewClient(c, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			calls["create"]++
-			return c.Create(ctx, o, opts...)
+			return note("create", c.Create(ctx, o, opts...))
 		},
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-			calls["get"]++
-			return c.Get(ctx, key, o, opts...)
+			return note("get", c.Get(ctx, key, o, opts...))
 		},
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			calls["list"]++
-			return c.List(ctx, list, opts...)
+			return note("list", c.List(ctx, list, opts...))
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-			calls["delete"]++
-			return c.Delete(ctx, o, opts...)
+			return note("delete", c.Delete(ctx, o, opts...))
 		},
 	})
-	tokens := &Tokens{Client: c, Reader: c, Clock: clocktesting.NewFakePassiveClock(time.Now()), Rand: rand.Reader}
-	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
-	if _, err := tokens.Ensure(t.Context(), m); err != nil {
-		t.Fatal(err)
+}
+
+func TestWhatATokenCosts(t *testing.T) {
+	store := fake.NewClientBuilder().Build()
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	calls := map[string]int{}
+	process := func() *Tokens {
+		c := counted(store, calls)
+		return &Tokens{Client: c, Reader: c, Clock: clock, Rand: rand.Reader}
 	}
-	if err := tokens.Prolong(t.Context(), m); err != nil {
-		t.Fatal(err)
+	costs := func(t *testing.T, want map[string]int) {
+		t.Helper()
+		if !maps.Equal(calls, want) {
+			t.Errorf("calls %v, want %v", calls, want)
+		}
+		clear(calls)
 	}
-	if err := tokens.Delete(t.Context(), m); err != nil {
-		t.Fatal(err)
+	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u", CreationTimestamp: metav1.NewTime(clock.Now())}}
+	ensure := func(t *testing.T, tokens *Tokens) Token {
+		t.Helper()
+		token, err := tokens.Ensure(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token
 	}
-	if want := map[string]int{"create": 1, "delete": 1}; !maps.Equal(calls, want) {
-		t.Errorf("calls %v, want %v", calls, want)
-	}
+	tokens := process()
+	first := ensure(t, tokens)
+	t.Run("one call makes it for a Machine that is younger than the process's work", func(t *testing.T) { costs(t, map[string]int{"create": 1}) })
+	t.Run("while its Machine waits it costs no call, however often it is asked for (F-57)", func(t *testing.T) {
+		for range 10 {
+			if again := ensure(t, tokens); again != first {
+				t.Errorf("token %v, then %v", first, again)
+			}
+		}
+		if err := tokens.Prolong(t.Context(), m); err != nil {
+			t.Error(err)
+		}
+		costs(t, map[string]int{})
+	})
+	clock.SetTime(clock.Now().Add(time.Minute))
+	successor := process()
+	t.Run("a successor reads it and has no write refused (F-57)", func(t *testing.T) {
+		if again := ensure(t, successor); again != first {
+			t.Errorf("token %v, then %v", first, again)
+		}
+		costs(t, map[string]int{"get": 1})
+	})
+	t.Run("one that ran out and was removed is made again (F-57)", func(t *testing.T) {
+		clock.SetTime(clock.Now().Add(TokenLife))
+		var s corev1.Secret
+		if err := store.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: secretPrefix + first.ID}, &s); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Delete(t.Context(), &s); err != nil {
+			t.Fatal(err)
+		}
+		ensure(t, successor)
+		costs(t, map[string]int{"get": 1, "create": 1})
+	})
+	t.Run("one call deletes it", func(t *testing.T) {
+		if err := successor.Delete(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		costs(t, map[string]int{"delete": 1})
+	})
 }
 
 func TestAnotherMachinesTokenIsNeverTakenForOnesOwn(t *testing.T) {

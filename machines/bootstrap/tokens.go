@@ -28,12 +28,15 @@ type Tokens struct {
 	Rand io.Reader
 
 	mu sync.Mutex
-	// known are the tokens seen, so that a look at a waiting Machine costs no call, and a deletion one.
+	// known holds the tokens that were made or read, so that a look at a waiting Machine costs no call, and a deletion one.
 	known map[types.UID]knownToken
+	// began is when the first token was kept. Machines from before may have one that another process made.
+	began time.Time
 }
 
-// knownToken is what is remembered of a token: which Secret it is, and when it runs out.
+// knownToken is what is remembered of a token: itself, which Secret it is, and when it runs out.
 type knownToken struct {
+	token  Token
 	name   string
 	uid    types.UID
 	expiry time.Time
@@ -52,15 +55,50 @@ func (t *Tokens) Ensure(ctx context.Context, m *v1alpha1.Machine) (Token, error)
 	return t.Keep(ctx, m, drawn)
 }
 
-// Draw gives a token that [Tokens.Keep] may make the Machine's. Nothing knows it until then.
+// Draw returns the token that the Machine is known to have, else one that [Tokens.Keep] may make the Machine's. Nothing
+// knows that one until then.
 func (t *Tokens) Draw(m *v1alpha1.Machine) (Token, error) {
+	if known, ok := t.recall(m.UID); ok {
+		return known.token, nil
+	}
 	secret, err := draw(t.Rand, secretLength)
 	return Token{ID: idOf(m.UID, 0), Secret: secret}, err
 }
 
-// Keep makes a drawn token the Machine's, or gives the one that the Machine has already. When less than half of that
+// Keep makes a drawn token the Machine's, or returns the one that the Machine has already. When less than half of that
 // one's life is left, its expiry moves, and nothing else of it.
+//
+// A token that this process has made costs no call. One that an earlier process may have made is read first: a create that
+// the API server refuses would be a write for nothing.
 func (t *Tokens) Keep(ctx context.Context, m *v1alpha1.Machine, drawn Token) (Token, error) {
+	known, ok := t.recall(m.UID)
+	if ok && known.expiry.Sub(t.Clock.Now()) > TokenLife/2 {
+		return known.token, nil
+	}
+	if ok || t.older(m) {
+		have, err := t.find(ctx, m.UID)
+		if err != nil {
+			return Token{}, err
+		}
+		if have != nil {
+			return tokenOf(have), t.prolong(ctx, have)
+		}
+	}
+	return t.create(ctx, m, drawn)
+}
+
+// older reports whether the Machine was made before this process kept its first token.
+func (t *Tokens) older(m *v1alpha1.Machine) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.began.IsZero() {
+		t.began = t.Clock.Now()
+	}
+	return m.CreationTimestamp.Time.Before(t.began)
+}
+
+// create makes the Secret of a drawn token, under the first id that no other Machine's token has.
+func (t *Tokens) create(ctx context.Context, m *v1alpha1.Machine, drawn Token) (Token, error) {
 	for n := range ids {
 		drawn.ID = idOf(m.UID, n)
 		s := secretFor(m, drawn, t.Clock.Now().Add(TokenLife))
@@ -169,7 +207,7 @@ func (t *Tokens) remember(s *corev1.Secret) {
 	if t.known == nil {
 		t.known = map[types.UID]knownToken{}
 	}
-	t.known[types.UID(s.Labels[v1alpha1.LabelTokenMachine])] = knownToken{s.Name, s.UID, expiryOf(s)}
+	t.known[types.UID(s.Labels[v1alpha1.LabelTokenMachine])] = knownToken{tokenOf(s), s.Name, s.UID, expiryOf(s)}
 }
 
 func (t *Tokens) forget(uid types.UID) {
