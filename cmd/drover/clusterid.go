@@ -28,20 +28,21 @@ func clusterID(ctx context.Context, c client.Client, namespace, flag string) (st
 		id = string(system.UID)
 	}
 	key := client.ObjectKey{Namespace: namespace, Name: clusterIDConfigMap}
-	created := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
-		Data:       map[string]string{clusterIDKey: id},
-	}
-	err := c.Create(ctx, created)
-	if err == nil {
-		return id, nil
-	}
-	if !apierrors.IsAlreadyExists(err) {
-		return "", fmt.Errorf("writing the cluster id to ConfigMap %s: %w", key, err)
-	}
 	var stored corev1.ConfigMap
-	if err := c.Get(ctx, key, &stored); err != nil {
-		return "", fmt.Errorf("reading the cluster id from ConfigMap %s: %w", key, err)
+	err := c.Get(ctx, key, &stored)
+	if apierrors.IsNotFound(err) {
+		stored = corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+			Data:       map[string]string{clusterIDKey: id},
+		}
+		err = c.Create(ctx, &stored)
+		if apierrors.IsAlreadyExists(err) {
+			// Another replica was faster.
+			err = c.Get(ctx, key, &stored)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("keeping the cluster id in ConfigMap %s: %w", key, err)
 	}
 	switch was := stored.Data[clusterIDKey]; {
 	case was == "":

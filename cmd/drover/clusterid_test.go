@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 func TestClusterIDIsWrittenOnce(t *testing.T) {
@@ -52,4 +53,22 @@ func TestClusterIDIsWrittenOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestClusterIDIsReadFirst(t *testing.T) {
+	t.Run("a later start has no write refused (F-57)", func(t *testing.T) {
+		creates := 0
+		c := interceptor.NewClient(fake.NewClientBuilder().WithObjects(
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "u"}},
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "drover", Name: clusterIDConfigMap}, Data: map[string]string{clusterIDKey: "u"}},
+		).Build(), interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+				creates++
+				return c.Create(ctx, o, opts...)
+			},
+		})
+		if id, err := clusterID(t.Context(), c, "drover", ""); err != nil || id != "u" || creates != 0 {
+			t.Errorf("id %q, error %v, %d creates", id, err, creates)
+		}
+	})
 }
