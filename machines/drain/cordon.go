@@ -12,10 +12,11 @@ import (
 )
 
 // Cordon keeps new pods and new connections off a node: unschedulable, tainted, and out of external load balancers, in
-// one patch. It writes only when something is missing. A node that somebody changed meanwhile gives a Conflict.
-func Cordon(ctx context.Context, c client.Client, node *corev1.Node) error {
+// one patch. It writes only when something is missing. It returns the node as it is now, and a Conflict when somebody has
+// changed the node meanwhile.
+func Cordon(ctx context.Context, c client.Client, node *corev1.Node) (*corev1.Node, error) {
 	if cordoned(node) {
-		return nil
+		return node, nil
 	}
 	base := node.DeepCopy()
 	node = node.DeepCopy()
@@ -32,9 +33,9 @@ func Cordon(ctx context.Context, c client.Client, node *corev1.Node) error {
 	// The list of taints is replaced as a whole, so it must be the one that was read.
 	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
 	if err := c.Patch(ctx, node, patch, fieldOwner); err != nil {
-		return fmt.Errorf("cordoning node %s: %w", node.Name, err)
+		return nil, fmt.Errorf("cordoning node %s: %w", node.Name, err)
 	}
-	return nil
+	return node, nil
 }
 
 // fieldOwner is the Machine controller's, for whom nodes are drained.
@@ -57,10 +58,10 @@ func tainted(node *corev1.Node, taint *corev1.Taint) bool {
 }
 
 // OutOfService tells Kubernetes that a node's server is gone: pods that nobody can end count as ended, and volumes are
-// detached without waiting for the kubelet. To be called only then.
-func OutOfService(ctx context.Context, c client.Client, node *corev1.Node) error {
+// detached without waiting for the kubelet. To be called only then. It returns the node as it is now.
+func OutOfService(ctx context.Context, c client.Client, node *corev1.Node) (*corev1.Node, error) {
 	if tainted(node, &outOfService) {
-		return nil
+		return node, nil
 	}
 	base := node.DeepCopy()
 	node = node.DeepCopy()
@@ -68,7 +69,7 @@ func OutOfService(ctx context.Context, c client.Client, node *corev1.Node) error
 	// The list of taints is replaced as a whole, so it must be the one that was read.
 	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
 	if err := c.Patch(ctx, node, patch, fieldOwner); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("marking node %s out of service: %w", node.Name, err)
+		return nil, fmt.Errorf("marking node %s out of service: %w", node.Name, err)
 	}
-	return nil
+	return node, nil
 }

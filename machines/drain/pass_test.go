@@ -187,7 +187,7 @@ func TestCordon(t *testing.T) {
 	t.Run("CAPI-37 CA-C81 one patch cordons, taints and excludes, and leaves the autoscaler's taint", func(t *testing.T) {
 		stale := read()
 		for range 2 {
-			if err := Cordon(t.Context(), c, read()); err != nil {
+			if _, err := Cordon(t.Context(), c, read()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -196,7 +196,7 @@ func TestCordon(t *testing.T) {
 		if patches != 1 || !n.Spec.Unschedulable || !excluded || len(n.Spec.Taints) != 2 || n.Spec.Taints[1].Key != v1alpha1.TaintDeleting {
 			t.Errorf("%d patches, node %+v", patches, n)
 		}
-		if err := Cordon(t.Context(), c, stale); !apierrors.IsConflict(err) {
+		if _, err := Cordon(t.Context(), c, stale); !apierrors.IsConflict(err) {
 			t.Errorf("a stale node was written over: %v", err)
 		}
 	})
@@ -206,7 +206,7 @@ func TestCordon(t *testing.T) {
 		if err := c.Update(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
-		if err := Cordon(t.Context(), c, read()); err != nil {
+		if _, err := Cordon(t.Context(), c, read()); err != nil {
 			t.Fatal(err)
 		}
 		if got := read().Spec.Taints; len(got) != 2 || got[1].Effect != corev1.TaintEffectNoSchedule {

@@ -123,7 +123,7 @@ func TestJoinsThatKeepFailing(t *testing.T) {
 			b.pass()
 			b.restart()
 		}
-		b.pass()
+		b.shown()
 		if c := find(b.read(), v1alpha1.ConditionReady); b.cloud.made-made != 1 || !strings.Contains(c.Message, "one at a time") {
 			t.Errorf("%d servers, %+v", b.cloud.made-made, c)
 		}
@@ -156,7 +156,7 @@ func TestStartupTaint(t *testing.T) {
 	b.create(n)
 	starting := func(t *testing.T, why string) {
 		t.Helper()
-		b.pass()
+		b.shown()
 		m := b.read()
 		if c := find(m, v1alpha1.ConditionReady); len(b.node().Spec.Taints) != 1 || *m.Status.Phase != v1alpha1.PhaseJoined || c.Reason != "NodeStarting" || !strings.Contains(c.Message, why) {
 			t.Errorf("taints %v, phase %s, %+v", b.node().Spec.Taints, *m.Status.Phase, c)

@@ -140,7 +140,7 @@ func TestWaitingForANode(t *testing.T) {
 			})
 			b.pass()
 			b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
-			b.pass()
+			b.shown()
 			c := find(b.read(), v1alpha1.ConditionReady)
 			want := fmt.Sprintf("waiting for node m to register since its server %s was made at 2026-01-02T03:04:05Z, %s; "+
 				"look at the console of the server and at the CertificateSigningRequests of system:node:m",

@@ -78,6 +78,7 @@ type Reconciler struct {
 	crew     *drain.Crew
 	backoff  *backoff
 	ledger   *ledger
+	writes   *writes
 	wake     waker
 	targets  targets
 }
@@ -98,6 +99,7 @@ func New(o Options) *Reconciler {
 		recorder: o.Control.GetEventRecorder(name),
 		backoff:  newBackoff(),
 		ledger:   newLedger(),
+		writes:   newWrites(),
 	}
 	r.ledger.wake = r.wake.wake
 	r.crew = drain.NewCrew(drain.CrewOptions{
@@ -113,9 +115,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	var m v1alpha1.Machine
 	if err := r.Control.GetClient().Get(ctx, req.NamespacedName, &m); err != nil {
 		if apierrors.IsNotFound(err) {
+			r.writes.forget(req.NamespacedName)
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, fmt.Errorf("reading Machine %s: %w", req, err)
+	}
+	if r.writes.cacheOld(&m, nil, r.Clock.Now()) {
+		return ctrl.Result{RequeueAfter: retryCache}, nil
 	}
 	p := &pass{m: &m, base: m.DeepCopy()}
 	if r.leaseOld() {
@@ -124,6 +130,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	err := r.run(ctx, p)
 	switch {
+	case errors.Is(err, errCacheOld):
+		return ctrl.Result{RequeueAfter: retryCache}, nil
 	case apierrors.IsConflict(err):
 		return ctrl.Result{RequeueAfter: conflictRetry}, nil
 	case err != nil:
@@ -151,9 +159,13 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 	if p.last.step == wait || p.last.step == rest {
 		r.rests(p)
 	}
+	if p.inLine && p.facts.cloudErr != nil {
+		// Nothing was learned of the cloud.
+		return err
+	}
 	// What was reached before an error is written all the same; what failed comes again.
 	r.conclude(p)
-	return errors.Join(err, r.persist(ctx, p))
+	return errors.Join(err, r.persistDue(ctx, p))
 }
 
 // rests says when to look again after a pass that only waited. Most waits end with a change that is watched.

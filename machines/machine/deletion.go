@@ -33,11 +33,11 @@ func (r *Reconciler) deleteServer(ctx context.Context, p *pass) (bool, error) {
 	return false, nil
 }
 
-// refusedInDeletion shows what the cloud would not do. Who is forced does not wait for it.
+// refusedInDeletion shows what the cloud would not do. A forced deletion does not wait for it, but for its turn.
 func (r *Reconciler) refusedInDeletion(ctx context.Context, p *pass, err error) (bool, error) {
 	r.fails(ctx, p, err)
-	p.facts.cloudRefused = true
-	return p.facts.force, nil
+	p.facts.cloudRefused = !p.inLine
+	return p.facts.cloudRefused && p.facts.force, nil
 }
 
 // release removes what belonged to the server, now that it is gone.

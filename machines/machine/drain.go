@@ -28,9 +28,11 @@ const (
 // drainNode keeps new pods off the node and has those on it asked to go. It waits neither for them nor for the asking.
 func (r *Reconciler) drainNode(ctx context.Context, p *pass) (bool, error) {
 	f := &p.facts
-	if err := drain.Cordon(ctx, r.Target.GetClient(), f.node); err != nil {
+	node, err := drain.Cordon(ctx, r.Target.GetClient(), f.node)
+	if err != nil {
 		return false, err
 	}
+	r.wroteNode(p, node)
 	retry := r.retryDrain(p)
 	result, known, err := r.crew.Look(ctx, drain.Errand{
 		Machine: client.ObjectKeyFromObject(p.m), UID: p.m.UID, Every: retry,
@@ -145,6 +147,7 @@ func (r *Reconciler) drainCutOff(ctx context.Context, p *pass) {
 		return
 	}
 	text := fmt.Sprintf("after %v the server goes with pods on it: %s", p.timeouts.drain, messageOf(p.base, v1alpha1.ConditionDeleting))
+	p.remember = true
 	r.warn(p.m, "DrainTimedOut", text)
 	ctrl.LoggerFrom(ctx).Info("Drain cut off", "after", p.timeouts.drain.String(), "blocked", messageOf(p.base, v1alpha1.ConditionDeleting))
 }
@@ -153,9 +156,11 @@ func (r *Reconciler) drainCutOff(ctx context.Context, p *pass) {
 // that its server is proven gone, and waits for the volumes as long as they may take.
 func (r *Reconciler) takeOutOfService(ctx context.Context, p *pass) (bool, error) {
 	f := &p.facts
-	if err := drain.OutOfService(ctx, r.Target.GetClient(), f.node); err != nil {
+	node, err := drain.OutOfService(ctx, r.Target.GetClient(), f.node)
+	if err != nil {
 		return false, err
 	}
+	r.wroteNode(p, node)
 	attached, err := r.crew.Drainer.Attached(ctx, f.node.Name)
 	if err != nil {
 		return false, err

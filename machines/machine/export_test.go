@@ -8,3 +8,6 @@ func WithIndexes(add func(object client.Object, name string, key client.IndexerF
 		add(i.object, i.name, oneKey(i.key))
 	}
 }
+
+// LongestUnwritten is how long a change that is not urgent may wait for another write, of any Machine.
+const LongestUnwritten = longestComing

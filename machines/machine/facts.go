@@ -213,6 +213,9 @@ func (r *Reconciler) observeNode(ctx context.Context, p *pass) error {
 		f.node = nil
 		return nil
 	}
+	if r.writes.cacheOld(p.m, f.node, r.Clock.Now()) {
+		return errCacheOld
+	}
 	ref := p.m.Status.NodeRef
 	f.registeredAnew = ref != nil && ref.UID != "" && ref.UID != f.node.UID
 	f.started = r.hasStarted(p.base, f.node)

@@ -30,8 +30,8 @@ type fakeCloud struct {
 	unsynced bool
 	// refuse is what Instance answers, by the Machine's name.
 	refuse map[string]*fault.Error
-	// full is what EnsureServer answers.
-	full *fault.Error
+	// full is what EnsureServer answers, line what EnsurePorts answers.
+	full, line *fault.Error
 	// refusal is what DeleteServer answers; held is what Observe says while servers are gone.
 	refusal *fault.Error
 	held    string
@@ -182,6 +182,9 @@ func (i *fakeInstance) EnsurePorts(context.Context) error {
 	i.cloud.mu.Lock()
 	defer i.cloud.mu.Unlock()
 	i.called("EnsurePorts")
+	if i.cloud.line != nil {
+		return i.cloud.line
+	}
 	return nil
 }
 

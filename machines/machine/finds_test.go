@@ -55,7 +55,7 @@ func TestWhatTheCloudHoldsIsRecorded(t *testing.T) {
 			t.Errorf("%s, %v", got, b.patches.count)
 		}
 		b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s); s.PortIDs, s.FloatingIPID = nil, "" })
-		b.pass()
+		b.shown()
 		if got := string(b.read().Status.ProviderStatus.Raw); !strings.Contains(got, `"hostID":"host-1"`) || !strings.Contains(got, "port-m") || !strings.Contains(got, "address-m") {
 			t.Errorf("%s", got)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/machine"
 )
 
 // joined is a bench whose Machine has a Ready node, with another node beside it.
@@ -108,8 +109,8 @@ func TestDrainDeadline(t *testing.T) {
 		b := joined(t, nil)
 		b.create(stubborn("p"))
 		b.end()
-		b.pass()
-		b.wait(2*time.Hour - time.Second)
+		b.shown()
+		b.wait(2*time.Hour - machine.LongestUnwritten - time.Second)
 		b.restart() // a fresh process counts from the same moment
 		b.pass()
 		if b.cloud.count("DeleteServer") != 0 || b.deleting().Reason != "DrainingNode" {
@@ -373,7 +374,7 @@ func TestWritesOfALife(t *testing.T) {
 	t.Run("a drain that is blocked is written once, however often it is looked at", func(t *testing.T) {
 		b.create(stubborn("p"))
 		b.end()
-		b.pass()
+		b.shown()
 		before := b.patches.count["*v1alpha1.Machine"]
 		for range 100 {
 			b.wait(10 * time.Second)

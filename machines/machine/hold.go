@@ -25,7 +25,8 @@ func (r *Reconciler) observeKinds(ctx context.Context, p *pass) {
 	if r.Kinds == nil || !p.facts.deleting {
 		return
 	}
-	p.facts.withheld, p.held = r.Kinds.Withheld(ctx, p.m, deletionBegun(p.base))
+	p.facts.withheld, p.held = r.Kinds.Withheld(ctx, p.m, deletionBegun(p.base) || r.writes.hasBegun(p.m))
+	r.writes.allowed(p.m, p.facts.withheld == "")
 }
 
 // deletionBegun reports whether an earlier pass was allowed to begin the Machine's deletion. A condition that is older than

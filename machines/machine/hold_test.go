@@ -72,7 +72,7 @@ func TestADeletionThatIsWithheld(t *testing.T) {
 		b, g := withheld(t)
 		g.reason, g.message = "", ""
 		b.end()
-		b.pass()
+		b.shown()
 		if got := b.deleting().Reason; got != "DrainingNode" {
 			t.Fatalf("it is %s", got)
 		}

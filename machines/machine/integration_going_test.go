@@ -161,10 +161,6 @@ func (w *world) testShortened(*testing.T) {
 	w.annotated(d, v1alpha1.AnnotationJoinTimeout, "1h")
 	w.annotated(m, v1alpha1.AnnotationInitializers, "")
 	w.until(m, "it has a server", hasServer)
-	w.cloud.change(m.UID, w.cloud.active)
-	w.until(m, "its node is waited for", func(m *v1alpha1.Machine) bool {
-		return find(m, v1alpha1.ConditionReady).Reason == "WaitingForNode"
-	})
 	w.annotated(d, v1alpha1.AnnotationJoinTimeout, "1s")
 	w.until(m, "it is given up", func(m *v1alpha1.Machine) bool { return gone(m) || m.DeletionTimestamp != nil })
 }

@@ -32,6 +32,8 @@ type ledger struct {
 type account struct {
 	backoffs []v1alpha1.GroupBackoff
 	joins    string
+	// stored is what the group's status says since this process last read or wrote it. The cache may show what it said before.
+	stored groupStatus
 	// probe is the Machine that tries for all, until then.
 	probe types.UID
 	until time.Time
@@ -59,6 +61,7 @@ func (l *ledger) of(g group) *account {
 	case *v1alpha1.Machine:
 		a.backoffs = o.Status.Backoffs
 	}
+	a.stored = groupStatus{a.backoffs, a.joins}
 	l.groups[g.holder.GetUID()] = a
 	return a
 }
@@ -195,36 +198,41 @@ func (l *ledger) wakeAll(a *account) {
 	clear(a.waiting)
 }
 
-// state gives what is remembered of a group.
-func (l *ledger) state(g group) ([]v1alpha1.GroupBackoff, string) {
+// groupStatus is what the status of a group remembers of its back-offs and joins.
+type groupStatus struct {
+	Backoffs    []v1alpha1.GroupBackoff `json:"backoffs,omitempty"`
+	RecentJoins string                  `json:"recentJoins,omitempty"`
+}
+
+// state returns what is remembered of a group, and whether its status must be written for that.
+func (l *ledger) state(g group) (s groupStatus, unwritten bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.of(g)
-	return a.backoffs, a.joins
+	s = groupStatus{a.backoffs, a.joins}
+	return s, !equality.Semantic.DeepEqual(s, a.stored)
+}
+
+// wrote notes what the group's status says now.
+func (l *ledger) wrote(g group, s groupStatus) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.of(g).stored = s
 }
 
 // writeGroup brings what is remembered to the group's status: in a write of its own, or with the Machine's when it is alone.
 func (r *Reconciler) writeGroup(ctx context.Context, p *pass) error {
-	backoffs, joins := r.ledger.state(p.group)
-	status := struct {
-		Backoffs    []v1alpha1.GroupBackoff `json:"backoffs,omitempty"`
-		RecentJoins string                  `json:"recentJoins,omitempty"`
-	}{backoffs, joins}
-	var kind string
-	switch o := p.group.holder.(type) {
+	status, unwritten := r.ledger.state(p.group)
+	kind := v1alpha1.MachineDeploymentKind.Kind
+	switch p.group.holder.(type) {
 	case *v1alpha1.Machine:
-		p.m.Status.Backoffs = backoffs
+		p.m.Status.Backoffs = status.Backoffs
 		return nil
-	case *v1alpha1.MachineDeployment:
-		kind = v1alpha1.MachineDeploymentKind.Kind
-		if equality.Semantic.DeepEqual(o.Status.Backoffs, backoffs) && o.Status.RecentJoins == joins {
-			return nil
-		}
 	case *v1alpha1.MachineSet:
 		kind = v1alpha1.MachineSetKind.Kind
-		if equality.Semantic.DeepEqual(o.Status.Backoffs, backoffs) && o.Status.RecentJoins == joins {
-			return nil
-		}
+	}
+	if !unwritten {
+		return nil
 	}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
 	if err != nil {
@@ -239,5 +247,6 @@ func (r *Reconciler) writeGroup(ctx context.Context, p *pass) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("writing the back-offs of %s %s: %w", kind, p.group.holder.GetName(), err)
 	}
+	r.ledger.wrote(p.group, status)
 	return nil
 }

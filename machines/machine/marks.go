@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -76,6 +77,27 @@ func mark(node *corev1.Node, want marks, startup string, started bool) (bool, er
 	same := maps.Equal(before.Labels, node.Labels) && maps.Equal(before.Annotations, node.Annotations) &&
 		slices.EqualFunc(before.Spec.Taints, node.Spec.Taints, func(a, b corev1.Taint) bool { return taintKey(a) == taintKey(b) && a.Value == b.Value })
 	return !same, nil
+}
+
+// records are the labels and annotations of a Node by which drover finds its Machine again, and the label of its host: no
+// pod can be on the Node before its first start is complete that needs them.
+var records = []string{v1alpha1.LabelOwnedBy, v1alpha1.LabelPhysicalHost, v1alpha1.AnnotationNodeMachine, v1alpha1.AnnotationNodeSynced}
+
+// onlyRecords reports whether all that a Node lacks of what it is to become are records.
+func onlyRecords(is, becomes *corev1.Node) bool {
+	return onlyAdds(is.Labels, becomes.Labels) && onlyAdds(is.Annotations, becomes.Annotations) &&
+		equality.Semantic.DeepEqual(is.Spec.Taints, becomes.Spec.Taints)
+}
+
+// onlyAdds reports whether records are added, and nothing else is added, changed or removed.
+func onlyAdds(is, becomes map[string]string) bool {
+	kept := maps.Clone(becomes)
+	for _, key := range records {
+		if _, there := is[key]; !there {
+			delete(kept, key)
+		}
+	}
+	return maps.Equal(is, kept)
 }
 
 // recorded reads what drover has put on the node. A record that cannot be read is none: then nothing is removed.

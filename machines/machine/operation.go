@@ -5,6 +5,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
 )
 
 // concludeOperation says what was done last. Its time is when that began: it moves when kind, state or text change,
@@ -35,8 +36,10 @@ func operation(p *pass) (kind, state, text string) {
 		text = p.last.reason
 	}
 	switch {
-	case p.failure != nil || p.last.reason == reasonBackOff:
-		return kind, stateFailed, ptr.Deref(p.m.Status.ErrorMessage, "")
+	case p.failure != nil && p.failure.Class != fault.RateLimited:
+		return kind, stateFailed, ptr.Deref(p.m.Status.ErrorMessage, fault.Line(p.failure.Message))
+	case p.failure == nil && p.last.reason == reasonBackOff && p.m.Status.ErrorMessage != nil:
+		return kind, stateFailed, *p.m.Status.ErrorMessage
 	case f.joined && !f.deleting:
 		return kind, stateSuccessful, text
 	}

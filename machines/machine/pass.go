@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -41,6 +42,10 @@ type pass struct {
 	awaited []string
 	// unsynced: what belongs on the node could not be written; so nothing good is said of it yet.
 	unsynced bool
+	// inLine: the pass ended at a call that waits for other calls of drover's own. That is no failure.
+	inLine bool
+	// remember: a successor must know that the pass came this far, so that it is written at once.
+	remember bool
 	// gone: the Machine was deleted or let go in this pass; there is nothing left to write to.
 	gone bool
 }
@@ -95,9 +100,17 @@ func (r *Reconciler) walk(ctx context.Context, p *pass) error {
 	return fmt.Errorf("walking through the life of Machine %s: no end after %d steps, the last being %s", p.m.Name, mostSteps, p.last.step)
 }
 
-// fails notes what went wrong and when to try again. A cloud that asks for patience is no failure of the Machine's.
+// fails notes what went wrong and when to try again. A call that waits for other calls of drover's own was refused by
+// nobody: the Machine is woken when its turn comes, and the time in the error is only in case that is missed.
 func (r *Reconciler) fails(ctx context.Context, p *pass, err error) {
-	p.failure = fault.Of(err)
+	cause := fault.Of(err)
+	if cause.Code == fault.CodeWaitingForTurn {
+		p.inLine = true
+		p.detail = cmp.Or(p.detail, "other calls of drover to the cloud come first")
+		p.soonest(max(cause.RetryAfter, fault.PolicyOf(cause.Class).Retry))
+		return
+	}
+	p.failure = cause
 	r.ledger.yield(p.m.UID)
 	p.after = r.backoff.failed(p.m.UID, p.failure, r.Clock.Now())
 	r.logFailure(ctx, p)

@@ -225,7 +225,7 @@ func TestEachStepOfADeletionMayBeRepeated(t *testing.T) {
 			t.Helper()
 			for range 3 {
 				b.restart()
-				b.pass()
+				b.shown()
 				if !ok() {
 					t.Errorf("%s: %+v, node %q, %+v", what, b.deleting(), b.node().Name, b.cloud.calls)
 				}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,10 +24,6 @@ var startTaints = []string{
 	corev1.TaintNodeUnreachable,
 	corev1.TaintNodeNetworkUnavailable,
 }
-
-// startBrief is the age from which a Node that still starts has the message of its Machine's Ready condition brought up to
-// date. Most Nodes have started by then, and each new message is a write.
-const startBrief = 30 * time.Second
 
 // hasStarted reports whether the first start of the Node was completed before this pass: the Node's record says so, or
 // the Machine was Ready with this very Node although no such record was kept, as machine-controller and a drover without
@@ -102,13 +97,8 @@ func (r *Reconciler) missing(node *corev1.Node) []string {
 }
 
 // startMessage names what the Node lacks to complete its first start. In a pass that did not come to the Node, that is
-// what the Node itself shows. While the Node is younger than startBrief the message stays as it was first.
+// what the Node itself shows.
 func (r *Reconciler) startMessage(p *pass) string {
-	age := r.Clock.Now().Sub(p.facts.node.CreationTimestamp.Time)
-	if reasonOf(p.m, v1alpha1.ConditionReady) == reasonNodeStarting && age < startBrief {
-		p.soonest(startBrief - age)
-		return messageOf(p.m, v1alpha1.ConditionReady)
-	}
 	awaited := p.awaited
 	if len(awaited) == 0 {
 		awaited = r.missing(p.facts.node)

@@ -2,9 +2,7 @@ package machine
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -13,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/bootstrap"
@@ -43,26 +40,6 @@ const mostWarnings = 4096
 
 // mostVolumes bounds how many volumes of replaced servers are remembered.
 const mostVolumes = 16
-
-// persist writes what the pass has changed: finalizers, provider ID and status in one patch, since a Machine has no
-// status subresource; nothing when nothing differs. Someone else's write in between gives a Conflict, and another pass.
-func (r *Reconciler) persist(ctx context.Context, p *pass) error {
-	if equality.Semantic.DeepEqual(p.base, p.m) {
-		return nil
-	}
-	changedError := !equality.Semantic.DeepEqual(p.base.Status.ErrorMessage, p.m.Status.ErrorMessage)
-	patch := client.MergeFromWithOptions(p.base, client.MergeFromWithOptimisticLock{})
-	if err := r.Control.GetClient().Patch(ctx, p.m, patch, fieldOwner); err != nil {
-		return fmt.Errorf("patching Machine %s: %w", p.m.Name, err)
-	}
-	drained := messageOf(p.base, v1alpha1.ConditionDeleting)
-	p.base = p.m.DeepCopy()
-	r.drainBlocked(p, drained)
-	if changedError && p.m.Status.ErrorReason != nil {
-		r.warn(p.m, *p.m.Status.ErrorReason, ptr.Deref(p.m.Status.ErrorMessage, ""))
-	}
-	return nil
-}
 
 // conclude derives the whole status from what the pass has found.
 func (r *Reconciler) conclude(p *pass) {

@@ -17,7 +17,8 @@ import (
 const retryStart = 5 * time.Second
 
 // syncNode brings labels, annotations and taints to the Node, and removes the startup taint when the first start of the
-// Node is complete. It writes the Node with one patch, and only when something differs.
+// Node is complete. It writes the Node with one patch, and only when something differs. What no pod needs goes with the
+// patch that ends the first start, unless that takes longer than [longestUnwritten].
 func (r *Reconciler) syncNode(ctx context.Context, p *pass) (bool, error) {
 	labels, err := r.Bootstrap.NodeLabels(ctx, p.m)
 	if err != nil {
@@ -33,6 +34,10 @@ func (r *Reconciler) syncNode(ctx context.Context, p *pass) (bool, error) {
 	if err != nil {
 		return true, err
 	}
+	if left := longestUnwritten - r.Clock.Now().Sub(node.CreationTimestamp.Time); changed && !started && left > 0 && onlyRecords(p.facts.node, node) {
+		p.soonest(left)
+		return true, nil
+	}
 	if changed {
 		// The list of taints is replaced as a whole, so it must be the one that was read.
 		patch := client.MergeFromWithOptions(p.facts.node, client.MergeFromWithOptimisticLock{})
@@ -40,7 +45,7 @@ func (r *Reconciler) syncNode(ctx context.Context, p *pass) (bool, error) {
 			p.unsynced = true
 			return false, fmt.Errorf("patching node %s: %w", node.Name, err)
 		}
-		p.facts.node = node
+		r.wroteNode(p, node)
 		ctrl.LoggerFrom(ctx).V(1).Info("Node synced", "node", node.Name, "started", started)
 	}
 	p.facts.started = started

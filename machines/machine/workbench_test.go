@@ -61,6 +61,9 @@ type bench struct {
 	machine *machine.Reconciler
 	key     client.ObjectKey
 	patches patches
+	// written counts what the controller wrote; cached, unless nil, is the Machine as its cache shows it.
+	written tally
+	cached  *v1alpha1.Machine
 	// kinds says whether deletions are withheld; nil: they never are.
 	kinds machine.Kinds
 	// undeletable is what the API server answers to every deletion.
@@ -144,7 +147,9 @@ func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 	builder.WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })
 	b := &bench{t: t, cloud: newFakeCloud(), clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), key: client.ObjectKeyFromObject(m)}
 	b.cloud.created = b.clock.Now
-	builder.WithInterceptorFuncs(interceptor.Funcs{Patch: b.patches.patch, Delete: b.delete, SubResourceCreate: b.createSubResource})
+	builder.WithInterceptorFuncs(b.written.count(interceptor.Funcs{
+		Get: b.get, Create: b.createObject, Patch: b.patches.patch, Delete: b.delete, SubResourceCreate: b.createSubResource,
+	}))
 	b.memory = &memory{client: builder.Build(), events: events.NewFakeRecorder(1000), config: &rest.Config{Host: api.URL, TLSClientConfig: rest.TLSClientConfig{CAData: []byte("ca")}}}
 	b.restart()
 	return b
@@ -158,11 +163,21 @@ func (b *bench) restart() {
 
 func (b *bench) pass() ctrl.Result {
 	b.t.Helper()
+	b.written.counting = true
+	defer func() { b.written.counting = false }()
 	result, err := b.machine.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: b.key})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	return result
+}
+
+// shown makes a pass, and another one by when all that the first found must have been written.
+func (b *bench) shown() ctrl.Result {
+	b.t.Helper()
+	b.pass()
+	b.wait(machine.LongestUnwritten)
+	return b.pass()
 }
 
 func (b *bench) read() *v1alpha1.Machine {

@@ -1,0 +1,222 @@
+package machine_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/machine"
+)
+
+// born returns a bench with a startup taint and a Machine as a set makes it: with its finalizers.
+func born(t *testing.T) *bench {
+	t.Helper()
+	b := newBench(t, func(m *v1alpha1.Machine) {
+		owned(m)
+		m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode}
+	})
+	o := b.machine.Options
+	o.StartupTaint = startup
+	b.machine = machine.New(o)
+	return b
+}
+
+// passes makes some passes, a second apart, as the events of a busy cluster do.
+func (b *bench) passes(n int) {
+	b.t.Helper()
+	for range n {
+		b.pass()
+		b.wait(time.Second)
+	}
+}
+
+// inLine is what a call answers that waits for other calls of drover's own.
+func inLine() *fault.Error {
+	err := fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "the network service is busy with other requests of ours; the next turn is in 3s")
+	err.RetryAfter = 3 * time.Second
+	return err
+}
+
+// reachesReady takes a Machine from nothing to Ready, with a cloud and a node that show everything one after the other.
+func (b *bench) reachesReady() {
+	b.t.Helper()
+	b.cloud.line = inLine()
+	b.passes(5)
+	b.cloud.line = nil
+	for _, shows := range []func(*fakeServer){
+		func(*fakeServer) {},
+		func(s *fakeServer) { s.Zone = "zone-a" },
+		func(s *fakeServer) { s.HostID = "host-1" },
+		b.cloud.active,
+	} {
+		if b.cloud.made > 0 {
+			b.cloud.change("u", shows)
+		}
+		b.passes(2)
+	}
+	b.registersNow()
+	b.passes(2)
+	b.changes(func(n *corev1.Node) {
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintUninitialized })
+	})
+	b.passes(2)
+	b.changes(func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
+	b.passes(2)
+	b.shown()
+	b.hasStarted()
+}
+
+// took checks how many writes there were, and that none was refused or changed nothing.
+func (b *bench) took(most int) {
+	b.t.Helper()
+	if n := b.written.all(); n == 0 || n > most || len(b.written.refused) > 0 || len(b.patches.idle) > 0 {
+		b.t.Errorf("%d writes, want at most %d: %v; refused: %q; without change: %q", n, most, b.written.made, b.written.refused, b.patches.idle)
+	}
+	b.written = tally{}
+}
+
+func TestWritesOfAWholeLife(t *testing.T) {
+	b := born(t)
+	b.reachesReady()
+	t.Run("from nothing to Ready it takes at most 7 writes beside the set's, and none is refused (F-57)", func(t *testing.T) {
+		b.t = t
+		b.took(7)
+		m := b.read()
+		if m.Spec.ProviderID == nil || m.Status.NodeRef == nil || len(m.Status.Addresses) == 0 || find(m, v1alpha1.ConditionServerReady).Status != corev1.ConditionTrue {
+			t.Errorf("%+v", m)
+		}
+		if n := b.node(); n.Labels[v1alpha1.LabelOwnedBy] != "u" || n.Labels[v1alpha1.LabelPhysicalHost] != "host-1" || n.Annotations[v1alpha1.AnnotationNodeMachine] != "ns/m" {
+			t.Errorf("%+v", n.ObjectMeta)
+		}
+		b.noTokens()
+	})
+	t.Run("its deletion takes at most 3 writes beside the set's, and none is refused (F-57)", func(t *testing.T) {
+		b.t = t
+		b.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
+		b.cloud.slow, b.cloud.unreleased = true, true
+		b.end()
+		b.passes(3)
+		b.cloud.change("u", func(s *fakeServer) { s.exists = false })
+		b.passes(3)
+		b.cloud.unreleased = false
+		b.passes(2)
+		b.took(3)
+		if m := b.read(); m.Name != "" || b.node().Name != "" {
+			t.Errorf("machine %q, node %q are left", m.Name, b.node().Name)
+		}
+	})
+}
+
+func TestWhatIsNotUrgentIsWrittenInTheEnd(t *testing.T) {
+	b := born(t)
+	b.pass()
+	b.cloud.change("u", b.cloud.active)
+	before := b.read().ResourceVersion
+	t.Run("an ACTIVE server alone is not written at once, and a pass comes back for it (F-57)", func(t *testing.T) {
+		if after := b.pass().RequeueAfter; after <= 0 || after > machine.LongestUnwritten || b.read().ResourceVersion != before {
+			t.Errorf("the next pass is after %v; version %s, then %s", after, before, b.read().ResourceVersion)
+		}
+	})
+	t.Run("it is written when nothing else was due meanwhile (F-57)", func(t *testing.T) {
+		b.wait(machine.LongestUnwritten)
+		b.pass()
+		if c := find(b.read(), v1alpha1.ConditionServerReady); c.Status != corev1.ConditionTrue || c.Reason != "ServerActive" {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
+func TestWaitingInDroversOwnLine(t *testing.T) {
+	b := born(t)
+	b.cloud.line = inLine()
+	t.Run("is no failure and writes nothing, and the pass comes again when the line says (F-57)", func(t *testing.T) {
+		for range 3 {
+			if after := b.pass().RequeueAfter; after != 3*time.Second {
+				t.Errorf("the next pass is after %v", after)
+			}
+		}
+		if n := b.written.made["patch *v1alpha1.Machine"]; n != 0 {
+			t.Errorf("%d writes of the Machine: %+v", n, b.read().Status)
+		}
+	})
+	t.Run("a Machine that waits longer says so, without a failure (F-57)", func(t *testing.T) {
+		b.shown()
+		m := b.read()
+		if c := find(m, v1alpha1.ConditionServerReady); !strings.Contains(c.Message, "other calls of drover") || m.Status.ErrorReason != nil {
+			t.Errorf("%+v, error %v", c, ptr.Deref(m.Status.ErrorReason, ""))
+		}
+		if o := m.Status.LastOperation; o == nil || *o.State != "Processing" {
+			t.Errorf("last operation %+v", o)
+		}
+	})
+	t.Run("a pass that is woken when the turn comes asks the cloud at once (F-57)", func(t *testing.T) {
+		b.cloud.line = nil
+		if b.pass(); b.cloud.made != 1 {
+			t.Errorf("%d servers", b.cloud.made)
+		}
+	})
+	t.Run("the cloud's own refusal for too many calls is no failed operation either (F-57)", func(t *testing.T) {
+		b := born(t)
+		b.cloud.full = fault.New(fault.RateLimited, fault.CodeRateLimited, "the compute service asked to be left alone for 30s")
+		b.shown()
+		if m := b.read(); m.Status.ErrorReason != nil || m.Status.LastOperation == nil || *m.Status.LastOperation.State != "Processing" {
+			t.Errorf("%+v", m.Status)
+		}
+	})
+	t.Run("a forced deletion waits for its turn, and does not let the server go (F-57)", func(t *testing.T) {
+		b := born(t)
+		b.pass()
+		b.annotate(v1alpha1.AnnotationForceDelete, "true")
+		b.cloud.refusal = inLine()
+		b.end()
+		b.passes(3)
+		if b.read().Name == "" || b.cloud.servers["u"].State == cloud.ServerDeleting {
+			t.Error("the Machine was let go although its server is there")
+		}
+	})
+}
+
+func TestACacheOlderThanTheOwnLastWrite(t *testing.T) {
+	b := born(t)
+	b.cached = b.read()
+	b.pass()
+	b.cloud.change("u", b.cloud.active)
+	made := b.written.all()
+	t.Run("leads to no write, and to another pass (F-57)", func(t *testing.T) {
+		if after := b.pass().RequeueAfter; after <= 0 || after > 10*time.Second || b.written.all() != made || len(b.written.refused) > 0 {
+			t.Errorf("the next pass is after %v; writes %v, refused %q", after, b.written.made, b.written.refused)
+		}
+	})
+	t.Run("is believed after a minute: a backup of etcd may have been restored (F-57)", func(t *testing.T) {
+		b.wait(time.Minute + time.Second)
+		b.pass()
+		if b.written.all() == made {
+			t.Error("nothing was tried")
+		}
+	})
+}
+
+func TestACacheThatStillShowsAMachineThatIsGone(t *testing.T) {
+	t.Run("leads to no write (F-57)", func(t *testing.T) {
+		b := born(t)
+		b.pass()
+		b.end()
+		b.pass()
+		b.cached = b.read()
+		b.pass()
+		before := b.written.all()
+		b.passes(3)
+		b.cached = nil
+		if m := b.read(); m.Name != "" || b.written.all() != before || len(b.written.refused) > 0 {
+			t.Errorf("machine %q; %d writes, then %v; refused %q", m.Name, before, b.written.made, b.written.refused)
+		}
+	})
+}
