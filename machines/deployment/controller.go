@@ -57,6 +57,7 @@ type Reconciler struct {
 	brake  *brake
 	// templates are those that changed a moment ago.
 	templates *templates
+	pace      ownership.Pace
 	options   Options
 }
 
@@ -123,7 +124,8 @@ func (r *Reconciler) forget(ctx context.Context, deployment types.NamespacedName
 	r.plans.forget(deployment)
 	r.brake.forget(deployment)
 	r.templates.forget(deployment)
-	_, err = r.markNodes(ctx, deployment, nil, nil)
+	r.pace.Forget(deployment)
+	_, err = r.markNodes(ctx, deployment, rollout.Plan{})
 	return err
 }
 
@@ -187,7 +189,7 @@ func (r *Reconciler) keep(ctx context.Context, s rollout.Snapshot, p rollout.Pla
 
 // follow marks the Nodes that a plan rolls before it carries the plan out, so that no pod goes from one to the next.
 func (r *Reconciler) follow(ctx context.Context, d *v1alpha1.MachineDeployment, plan rollout.Plan) (time.Duration, error) {
-	more, marked := r.markNodes(ctx, client.ObjectKeyFromObject(d), plan.Rolled, plan.Replacements)
+	more, marked := r.markNodes(ctx, client.ObjectKeyFromObject(d), plan)
 	if more {
 		plan.RequeueAfter = gather
 	}
@@ -201,7 +203,11 @@ func (r *Reconciler) follow(ctx context.Context, d *v1alpha1.MachineDeployment, 
 		// A step of a roll: the numbers are about to change, and are written once, when the sets have followed.
 		return gather, nil
 	}
-	return plan.RequeueAfter, errors.Join(err, r.writeStatus(ctx, d, plan.Status))
+	left, shown := r.showStatus(ctx, d, plan.Status)
+	if left > 0 && (plan.RequeueAfter <= 0 || left < plan.RequeueAfter) {
+		plan.RequeueAfter = left
+	}
+	return plan.RequeueAfter, errors.Join(err, shown)
 }
 
 // refuse tells people what in the spec cannot be followed, beside the conditions about other input; nothing else is written.

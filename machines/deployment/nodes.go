@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/rollout"
 )
 
 const (
@@ -50,18 +51,18 @@ func marksOf(node client.Object) (rollingMarks, bool) {
 }
 
 // markNodes keeps the scheduler and the autoscaler off the Nodes that are being rolled, and the autoscaler off those that
-// replace one which still drains; it sets free those that are neither any more. It says whether some are left for the next
-// look.
-func (r *Reconciler) markNodes(ctx context.Context, deployment types.NamespacedName, rolled, replacing []string) (more bool, err error) {
+// replace one which still drains; it sets free those that are neither any more, unless they leave. It reports whether some are
+// left for the next look.
+func (r *Reconciler) markNodes(ctx context.Context, deployment types.NamespacedName, plan rollout.Plan) (more bool, err error) {
 	var marked corev1.NodeList
 	if err := r.target.List(ctx, &marked, client.MatchingFields{rollingIndex: deployment.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("listing Nodes being rolled: %w", err)
 	}
-	wanted := make(map[string]rollingMarks, len(rolled)+len(replacing))
-	for _, name := range replacing {
+	wanted := make(map[string]rollingMarks, len(plan.Rolled)+len(plan.Replacements))
+	for _, name := range plan.Replacements {
 		wanted[name] = rollingMarks{Deployment: deployment.String(), Replaces: true}
 	}
-	for _, name := range rolled {
+	for _, name := range plan.Rolled {
 		wanted[name] = rollingMarks{Deployment: deployment.String()}
 	}
 	var errs []error
@@ -75,7 +76,7 @@ func (r *Reconciler) markNodes(ctx context.Context, deployment types.NamespacedN
 		node := &marked.Items[i]
 		want, keep := wanted[node.Name]
 		delete(wanted, node.Name)
-		if is, _ := marksOf(node); keep && is.Replaces == want.Replaces {
+		if is, _ := marksOf(node); keep && is.Replaces == want.Replaces || slices.Contains(plan.Leaving, node.Name) {
 			continue
 		}
 		write(node, unmarking(node))

@@ -7,9 +7,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/rollout"
 )
 
 // patched is a node after a merge patch.
@@ -112,4 +115,29 @@ func isEmpty(value any) bool {
 		return len(v) == 0
 	}
 	return false
+}
+
+func TestMarksOfANodeThatLeaves(t *testing.T) {
+	deployment := types.NamespacedName{Namespace: "ns", Name: "md"}
+	marked := func(name string) *corev1.Node {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+		return patched(t, node, marking(node, rolledBy))
+	}
+	leaves, stays := marked("leaves"), marked("stays")
+	c := fake.NewClientBuilder().WithObjects(leaves, stays).WithIndex(&corev1.Node{}, rollingIndex, rollingDeployment).Build()
+	r := &Reconciler{target: c}
+	if _, err := r.markNodes(t.Context(), deployment, rollout.Plan{Leaving: []string{"leaves"}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"leaves": true, "stays": false} {
+		t.Run(name+": marks stay on a Node that leaves, and go from one that is not rolled any more (F-57)", func(t *testing.T) {
+			var node corev1.Node
+			if err := c.Get(t.Context(), types.NamespacedName{Name: name}, &node); err != nil {
+				t.Fatal(err)
+			}
+			if got := hasTaint(&node); got != want {
+				t.Errorf("marked %v, want %v: %v", got, want, node.Annotations)
+			}
+		})
+	}
 }

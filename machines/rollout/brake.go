@@ -50,6 +50,14 @@ func (w *work) braked(n int32) int32 {
 	return allowed
 }
 
+// leavingNodes names the Nodes of Machines that are being deleted or are listed for removal.
+func (w *work) leavingNodes() (nodes []string) {
+	for _, s := range w.sets {
+		nodes = append(nodes, s.leavingNodes...)
+	}
+	return nodes
+}
+
 // rolledNodes names the Nodes of living Machines of an old template, as long as the rollout goes on.
 func (w *work) rolledNodes() []string {
 	if !w.moving() {

@@ -17,25 +17,24 @@ const replacedEarly = 30 * time.Minute
 
 // replacementNodes names the Nodes that are there for pods which have not come yet: for each Machine that still drains
 // and was not taken away by name, that of the living Machine made nearest to its deletion. Such a Node looks as if nobody
-// needed it.
-func (w *work) replacementNodes() []string {
-	draining := w.drainingMachines()
+// needed it. wait is until another drain lasts so long that it counts; 0: none does.
+func (w *work) replacementNodes() (nodes []string, wait time.Duration) {
+	draining, wait := w.drainingMachines()
 	if len(draining) == 0 {
-		return nil
+		return nil, wait
 	}
 	free := w.livingNodes()
 	slices.SortFunc(draining, func(a, b *v1alpha1.Machine) int {
 		return cmp.Or(a.DeletionTimestamp.Compare(b.DeletionTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	early := replacedEarly + seconds(minReadySeconds(w.d))
-	var nodes []string
 	for _, gone := range draining {
 		if i := nearest(free, gone, early); i >= 0 {
 			nodes = append(nodes, free[i].Status.NodeRef.Name)
 			free = slices.Delete(free, i, i+1)
 		}
 	}
-	return nodes
+	return nodes, wait
 }
 
 // nearest is the one of the Machines, sorted by creation, that was made nearest to a deletion; -1 when none may be the
@@ -77,8 +76,13 @@ func setUID(m *v1alpha1.Machine) types.UID {
 	return ""
 }
 
-// drainingMachines are leaving, with a node and a server, and are to be replaced: nobody took them away by name.
-func (w *work) drainingMachines() (draining []*v1alpha1.Machine) {
+// shortDrain is how long a Machine must have been leaving before the Node that replaces it is marked. Most are gone by then,
+// and no autoscaler takes a new Node for unneeded so soon.
+const shortDrain = 30 * time.Second
+
+// drainingMachines are leaving for a while, with a node and a server, and are to be replaced: nobody took them away by name.
+// wait is until the next one has been leaving so long; 0: there is none.
+func (w *work) drainingMachines() (draining []*v1alpha1.Machine, wait time.Duration) {
 	for _, s := range w.sets {
 		for _, m := range s.machines {
 			named := func(r v1alpha1.Removal) bool { return r.UID == m.UID }
@@ -86,10 +90,14 @@ func (w *work) drainingMachines() (draining []*v1alpha1.Machine) {
 				slices.ContainsFunc(s.removals, named) || slices.ContainsFunc(w.d.Spec.Removals, named) {
 				continue
 			}
+			if left := shortDrain - w.now.Sub(m.DeletionTimestamp.Time); left > 0 {
+				wait = soonest(wait, left)
+				continue
+			}
 			draining = append(draining, m)
 		}
 	}
-	return draining
+	return draining, wait
 }
 
 // livingNodes are the living Machines that have a node, the oldest first.

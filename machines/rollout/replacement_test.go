@@ -107,3 +107,37 @@ func TestAReplacementThatIsRolledItselfIsRolled(t *testing.T) {
 		t.Errorf("%v are rolled, %v replace", p.Rolled, p.Replacements)
 	}
 }
+
+func TestReplacementsOfShortDrains(t *testing.T) {
+	w := settled(shape{3, "1", "0"})
+	w.aged(100, 50, 0)
+	w.deletedAgo(w.machines[0].Name, 0)
+	t.Run("no Node is marked for a drain that has just begun (F-57)", func(t *testing.T) {
+		if p := must(Compute(w.snapshot())); len(p.Replacements) != 0 || p.RequeueAfter <= 0 || p.RequeueAfter > shortDrain {
+			t.Errorf("%v replace, looked at again after %v", p.Replacements, p.RequeueAfter)
+		}
+	})
+	t.Run("it is marked once the drain lasts (F-57)", func(t *testing.T) {
+		w.now = w.now.Add(shortDrain)
+		if p := must(Compute(w.snapshot())); len(p.Replacements) != 1 {
+			t.Errorf("%v replace", p.Replacements)
+		}
+	})
+}
+
+func TestNodesThatLeave(t *testing.T) {
+	t.Run("those of deleted and of listed Machines are named, so that their marks stay (F-57)", func(t *testing.T) {
+		w := settled(shape{4, "1", "0"})
+		w.aged(100, 90, 80, 70)
+		deleted, listed := w.machines[0], w.machines[1]
+		w.deletedAgo(deleted.Name, 1)
+		w.d.Spec.Removals = append(w.d.Spec.Removals, v1alpha1.Removal{Name: listed.Name, UID: listed.UID, Time: metav1.NewTime(w.now)})
+		want := []string{deleted.Status.NodeRef.Name, listed.Status.NodeRef.Name}
+		p := must(Compute(w.snapshot()))
+		slices.Sort(p.Leaving)
+		slices.Sort(want)
+		if !slices.Equal(p.Leaving, want) {
+			t.Errorf("%v leave, want %v", p.Leaving, want)
+		}
+	})
+}

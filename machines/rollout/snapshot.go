@@ -49,6 +49,8 @@ type Plan struct {
 	Rolled []string
 	// Replacements names the Nodes, none of them rolled, that are there for the pods of Machines which still drain.
 	Replacements []string
+	// Leaving names the Nodes of Machines that leave. Their marks stay as they are: they go with the Nodes.
+	Leaving []string
 	// Status holds the fields that this controller owns; the others are zero.
 	Status v1alpha1.MachineDeploymentStatus
 	// Steps say what is done and why, for people.

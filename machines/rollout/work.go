@@ -36,6 +36,8 @@ type setWork struct {
 	isNew    bool
 	machines []*v1alpha1.Machine
 	living   []MachineFacts
+	// leavingNodes names the Nodes of the others.
+	leavingNodes []string
 	// removing counts Machines that a rollout removed and that still have a server, or may get one (MC-17).
 	removing int32
 	// before is the size that the set has, size the one that it gets.
@@ -76,6 +78,9 @@ func newSetWork(state SetState, listed map[types.UID]bool, minReady int32, now t
 	for _, m := range state.Machines {
 		f := Facts(m, minReady, now)
 		f.Listed = listed[m.UID] || own[m.UID] || byRollout[m.UID]
+		if ref := m.Status.NodeRef; ref != nil && !f.Living() {
+			s.leavingNodes = append(s.leavingNodes, ref.Name)
+		}
 		switch {
 		case f.Living():
 			s.living = append(s.living, f)

@@ -72,7 +72,7 @@ type Reconciler struct {
 	clock   clock.PassiveClock
 	suffix  func() string
 	pending *pending
-	pace    *pace
+	pace    ownership.Pace
 	options Options
 }
 
@@ -83,7 +83,7 @@ func New(o Options) *Reconciler {
 	}
 	return &Reconciler{
 		client: o.Control.GetClient(), live: o.Control.GetAPIReader(), events: o.Control.GetEventRecorder(FieldManager),
-		clock: o.Clock, suffix: o.Suffix, pending: newPending(), pace: newPace(), options: o,
+		clock: o.Clock, suffix: o.Suffix, pending: newPending(), options: o,
 	}
 }
 
@@ -114,7 +114,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	set := &v1alpha1.MachineSet{}
 	if err := r.client.Get(ctx, req.NamespacedName, set); err != nil {
 		r.pending.forget(req.NamespacedName)
-		r.pace.forget(req.NamespacedName)
+		r.pace.Forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !set.DeletionTimestamp.IsZero() || v1alpha1.Paused(set.Annotations) {

@@ -49,7 +49,7 @@ func deleting(m *v1alpha1.Machine) *v1alpha1.Machine {
 
 func reconciler(c clock.PassiveClock) *Reconciler {
 	var n int
-	return &Reconciler{clock: c, pending: newPending(), pace: newPace(), suffix: func() string { n++; return fmt.Sprintf("s%04d", n) }}
+	return &Reconciler{clock: c, pending: newPending(), suffix: func() string { n++; return fmt.Sprintf("s%04d", n) }}
 }
 
 func TestDecide(t *testing.T) {

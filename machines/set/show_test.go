@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -57,6 +58,41 @@ func TestTheNumbersOfASetAreWrittenNowAndThen(t *testing.T) {
 	}
 }
 
+func TestTheNumbersOfASetOfADeploymentAreWrittenSeldom(t *testing.T) {
+	t.Run("at most every 25 s after the first, since its deployment shows them; an error, and that it is empty, at once (F-57)", func(t *testing.T) {
+		r, _ := withClient(t, func(int) error { return nil })
+		clock := clocktesting.NewFakePassiveClock(start)
+		r.clock = clock
+		writes := 0
+		r.client = interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
+			SubResourceApply: func(context.Context, client.Client, string, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
+				writes++
+				return nil
+			},
+		})
+		set := testSet(1)
+		set.OwnerReferences = []metav1.OwnerReference{{Kind: "MachineDeployment", Name: "d", UID: "d", Controller: ptr.To(true)}}
+		for i := range 10 {
+			if _, err := r.showStatus(t.Context(), set, v1alpha1.MachineSetStatus{Replicas: int32(i + 1)}); err != nil {
+				t.Fatal(err)
+			}
+			clock.SetTime(clock.Now().Add(5 * time.Second))
+		}
+		if writes != 2 {
+			t.Errorf("%d writes in 45 s, want 2", writes)
+		}
+		failed := v1alpha1.MachineSetStatus{ErrorReason: ptr.To(reasonCreate), ErrorMessage: ptr.To("no")}
+		if left, err := r.showStatus(t.Context(), set, failed); err != nil || left != 0 || writes != 3 {
+			t.Errorf("%d writes, %v left, error %v; want the error at once", writes, left, err)
+		}
+		set.Status.ErrorReason, set.Status.Replicas, set.Spec.Replicas = failed.ErrorReason, 1, ptr.To(int32(0))
+		failed.Replicas = 0
+		if left, err := r.showStatus(t.Context(), set, failed); err != nil || left != 0 || writes != 4 {
+			t.Errorf("%d writes, %v left, error %v; want at once that the set is empty", writes, left, err)
+		}
+	})
+}
+
 func TestAnErrorThatStaysIsNotWrittenWithEachName(t *testing.T) {
 	r, _ := withClient(t, func(int) error { return nil })
 	writes, made := 0, 0
@@ -83,15 +119,5 @@ func TestAnErrorThatStaysIsNotWrittenWithEachName(t *testing.T) {
 	}
 	if writes != 1 || made != looks {
 		t.Errorf("%d writes for %d attempts, one is enough", writes, made)
-	}
-}
-
-func TestASetThatIsNoMoreHasNoPace(t *testing.T) {
-	p := newPace()
-	key := client.ObjectKeyFromObject(testSet(1))
-	p.left(key, start)
-	p.forget(key)
-	if left := p.left(key, start); left != 0 {
-		t.Errorf("%s left", left)
 	}
 }

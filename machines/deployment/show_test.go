@@ -1,0 +1,51 @@
+package deployment
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/rollout"
+)
+
+// updating is the status of a deployment in the middle of a rollout, as it is stored.
+func updating() v1alpha1.MachineDeploymentStatus {
+	return v1alpha1.MachineDeploymentStatus{
+		ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 1, LastReplicas: new(int32(3)),
+		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionTrue, Reason: rollout.ReasonUpdating, Message: "1 of 3"}},
+	}
+}
+
+func TestUrgentStatus(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*v1alpha1.MachineDeploymentStatus)
+		urgent bool
+	}{
+		{"numbers can wait", func(st *v1alpha1.MachineDeploymentStatus) {
+			st.Replicas, st.UpdatedReplicas, st.ReadyReplicas, st.AvailableReplicas, st.UnavailableReplicas = 4, 2, 3, 3, 1
+		}, false},
+		{"messages and times of conditions can wait", func(st *v1alpha1.MachineDeploymentStatus) {
+			st.Conditions[0].Message, st.Conditions[0].LastTransitionTime = "2 of 3", metav1.NewTime(time.Unix(1, 0))
+		}, false},
+		{"the end of a rollout is urgent", func(st *v1alpha1.MachineDeploymentStatus) { st.Conditions[0].Reason = rollout.ReasonComplete }, true},
+		{"a rollout that stops is urgent", func(st *v1alpha1.MachineDeploymentStatus) { st.Conditions[0].Status = metav1.ConditionFalse }, true},
+		{"a new condition is urgent", func(st *v1alpha1.MachineDeploymentStatus) {
+			st.Conditions = append(st.Conditions, metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue})
+		}, true},
+		{"another spec that was seen is urgent", func(st *v1alpha1.MachineDeploymentStatus) { st.ObservedGeneration = 3 }, true},
+		{"the last size is urgent: it comes back when a writer drops it", func(st *v1alpha1.MachineDeploymentStatus) { st.LastReplicas = new(int32(4)) }, true},
+		{"a collision is urgent: the next name depends on it", func(st *v1alpha1.MachineDeploymentStatus) { st.CollisionCount = new(int32(1)) }, true},
+		{"what another controller writes is not this one's", func(st *v1alpha1.MachineDeploymentStatus) { st.RecentJoins = "f" }, false},
+	} {
+		t.Run(tt.name+" (F-57)", func(t *testing.T) {
+			now := updating()
+			tt.change(&now)
+			if got := urgent(updating(), now); got != tt.urgent {
+				t.Errorf("urgent %v, want %v", got, tt.urgent)
+			}
+		})
+	}
+}
