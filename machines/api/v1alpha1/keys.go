@@ -43,6 +43,9 @@ const (
 	AnnotationRollbackTo = Prefix + "rollback-to"
 	// AnnotationForceDelete, on a Machine, "true": it is let go even when the cloud cannot be asked.
 	AnnotationForceDelete = Prefix + "force-delete"
+	// AnnotationAllowAdoption, on a Machine, "true": an operator allows drover to take over the server that spec.providerID
+	// names although it has no owner tag of this Machine, as after a restore. It is guarded: see [GuardedAnnotations].
+	AnnotationAllowAdoption = Prefix + "allow-adoption"
 	// AnnotationCollect, on the ConfigMap of the cluster id, "yes": a person has said that losses in masses are right, and
 	// that what has no owner may be collected (the mass guards of design §2.4 are lifted as long as it stands).
 	AnnotationCollect = Prefix + "collect"
@@ -56,6 +59,11 @@ const (
 	AnnotationVolumeDetachTimeout = Prefix + "volume-detach-timeout"
 	AnnotationJoinTimeout         = Prefix + "join-timeout"
 )
+
+// GuardedAnnotations are annotations of a Machine, or of a template, that only drover may set, and users who may update
+// machines/status in that namespace: the policies drover-guard-machines and drover-guard-groups enforce this. drover must not
+// rely on one of them while those policies are not in force (package machines/guard).
+var GuardedAnnotations = []string{FinalizerFloatingIP, AnnotationAllowAdoption, AnnotationReleasedBy}
 
 // Annotations that bound a node group: whole numbers. The keys are tried in this order; max decides whether the
 // deployment is a node group at all.

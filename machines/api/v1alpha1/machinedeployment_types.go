@@ -161,6 +161,9 @@ type MachineDeploymentStatus struct {
 	// LastReplicas is the last size that spec.replicas named; it is put back when a writer drops the field.
 	// +optional
 	LastReplicas *int32 `json:"lastReplicas,omitempty"`
+	// LastPlaceholderSeries is the last value of spec.placeholderSeries; it is put back when a writer drops the field.
+	// +optional
+	LastPlaceholderSeries *int32 `json:"lastPlaceholderSeries,omitempty"`
 	// CollisionCount makes the name of a new set unique when another template had the same hash.
 	// +optional
 	CollisionCount *int32 `json:"collisionCount,omitempty"`

@@ -130,6 +130,9 @@ type MachineSetStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	Selector string `json:"selector,omitempty"`
+	// LastPlaceholderSeries is as in a deployment's status, where the set belongs to no deployment.
+	// +optional
+	LastPlaceholderSeries *int32 `json:"lastPlaceholderSeries,omitempty"`
 	// NodeTemplate is the node that a new Machine of this set will become, where the set is a node group of its own.
 	// +optional
 	NodeTemplate *NodeTemplate `json:"nodeTemplate,omitempty"`

@@ -618,6 +618,11 @@ func (in *MachineDeploymentStatus) DeepCopyInto(out *MachineDeploymentStatus) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.LastPlaceholderSeries != nil {
+		in, out := &in.LastPlaceholderSeries, &out.LastPlaceholderSeries
+		*out = new(int32)
+		**out = **in
+	}
 	if in.CollisionCount != nil {
 		in, out := &in.CollisionCount, &out.CollisionCount
 		*out = new(int32)
@@ -842,6 +847,11 @@ func (in *MachineSetStatus) DeepCopyInto(out *MachineSetStatus) {
 	if in.ErrorMessage != nil {
 		in, out := &in.ErrorMessage, &out.ErrorMessage
 		*out = new(string)
+		**out = **in
+	}
+	if in.LastPlaceholderSeries != nil {
+		in, out := &in.LastPlaceholderSeries, &out.LastPlaceholderSeries
+		*out = new(int32)
 		**out = **in
 	}
 	if in.NodeTemplate != nil {
