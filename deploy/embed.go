@@ -35,8 +35,9 @@ var deployment []byte
 //go:embed cluster-autoscaler/flags
 var AutoscalerFlags string
 
-// Dirs are the folders in the order in which they are applied: policies speak of kinds that must be there.
-var Dirs = []string{"crds", "policies", "rbac"}
+// Dirs are the folders in the order in which they are applied: policies speak of kinds that must be there, and ask for rights
+// that a drover that runs must have by then.
+var Dirs = []string{"crds", "rbac", "policies"}
 
 // kustomization is the file that names a folder's manifests for kubectl; it is none itself.
 const kustomization = "kustomization.yaml"
