@@ -97,7 +97,17 @@ func newMachine(set *v1alpha1.MachineSet, suffix string) *v1alpha1.Machine {
 	if m.Spec.Metadata.Name == "" {
 		m.Spec.Metadata.Name = m.Name
 	}
+	withoutGuarded(m)
 	return m
+}
+
+// withoutGuarded drops from a new Machine what the author of a template may not give it: drover may set it on a Machine, so
+// admission does not refuse it here.
+func withoutGuarded(m *v1alpha1.Machine) {
+	for _, key := range v1alpha1.GuardedAnnotations {
+		delete(m.Annotations, key)
+	}
+	m.Spec.ProviderID = nil
 }
 
 func finalizers(t *v1alpha1.MachineTemplateSpec) []string {

@@ -102,3 +102,23 @@ func TestCreate(t *testing.T) {
 		}
 	})
 }
+
+func TestATemplateGivesNoGuardedValue(t *testing.T) {
+	set := testSet(1)
+	set.Spec.Template.Metadata.Annotations = map[string]string{"a": "b"}
+	for _, key := range v1alpha1.GuardedAnnotations {
+		set.Spec.Template.Metadata.Annotations[key] = "forged"
+	}
+	set.Spec.Template.Spec.ProviderID = new("openstack:///another-server")
+	m := newMachine(set, "abcde")
+	t.Run("no provider ID (F-5)", func(t *testing.T) {
+		if m.Spec.ProviderID != nil {
+			t.Errorf("the provider ID is %s", *m.Spec.ProviderID)
+		}
+	})
+	t.Run("no guarded annotation, and every other one (F-5)", func(t *testing.T) {
+		if len(m.Annotations) != 1 || m.Annotations["a"] != "b" {
+			t.Errorf("the annotations are %v", m.Annotations)
+		}
+	})
+}
