@@ -29,6 +29,9 @@ func TestInstances(t *testing.T) {
 		{"CA-C39 their placeholders bear the series", func(p *pool) { p.deployment.Spec.PlaceholderSeries = ptr.To[int32](4) }, 1, func(p *pool) []Instance {
 			return []Instance{{ID: unitID(p, 4, 0), State: Creating}}
 		}},
+		{"they keep the series while a client has dropped it from the spec (F-5)", func(p *pool) { p.deployment.Status.LastPlaceholderSeries = ptr.To[int32](4) }, 1, func(p *pool) []Instance {
+			return []Instance{{ID: unitID(p, 4, 0), State: Creating}}
+		}},
 		{"CA-C40 CA-C45 a Machine without a server is creating under a placeholder", func(p *pool) { p.machine("a-1") }, 1, func(p *pool) []Instance {
 			return []Instance{{ID: machineID(p, "a-1"), State: Creating}}
 		}},

@@ -1,6 +1,8 @@
 package nodegroup
 
 import (
+	"cmp"
+
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,7 +31,7 @@ func deploymentOwner(d *v1alpha1.MachineDeployment) *owner {
 	onDelete := d.Spec.Strategy != nil && d.Spec.Strategy.Type == v1alpha1.OnDelete
 	return &owner{
 		Object: d, id: ID(d.Namespace, d.Name),
-		replicas: d.Spec.Replicas, last: d.Status.LastReplicas, series: d.Spec.PlaceholderSeries,
+		replicas: d.Spec.Replicas, last: d.Status.LastReplicas, series: cmp.Or(d.Spec.PlaceholderSeries, d.Status.LastPlaceholderSeries),
 		removals: d.Spec.Removals, template: d.Status.NodeTemplate, backoffs: d.Status.Backoffs,
 		condition: d.Status.Conditions, rolls: !d.Spec.Paused && !onDelete,
 	}
@@ -38,7 +40,7 @@ func deploymentOwner(d *v1alpha1.MachineDeployment) *owner {
 func setOwner(s *v1alpha1.MachineSet) *owner {
 	return &owner{
 		Object: s, id: setID(s.Namespace, s.Name),
-		replicas: s.Spec.Replicas, series: s.Spec.PlaceholderSeries, removals: s.Spec.Removals,
+		replicas: s.Spec.Replicas, series: cmp.Or(s.Spec.PlaceholderSeries, s.Status.LastPlaceholderSeries), removals: s.Spec.Removals,
 		template: s.Status.NodeTemplate, backoffs: s.Status.Backoffs, condition: s.Status.Conditions,
 	}
 }

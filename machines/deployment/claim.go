@@ -77,6 +77,9 @@ func (r *Reconciler) withMachines(ctx context.Context, sets []*v1alpha1.MachineS
 		for j := range list.Items {
 			states[i].Machines[j] = &list.Items[j]
 		}
+		named, _ := r.rolled.Of(set)
+		states[i].Named = rollout.PresentRemovals(named, states[i].Machines)
+		r.rolled.Keep(set, states[i].Named)
 	}
 	return states, nil
 }

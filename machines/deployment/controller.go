@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -58,7 +57,9 @@ type Reconciler struct {
 	// templates are those that changed a moment ago.
 	templates *templates
 	pace      ownership.Pace
-	options   Options
+	// named are the removals that deployments have named, rolled those of rollouts that their sets have named.
+	named, rolled ownership.Removals
+	options       Options
 }
 
 // New returns the controller.
@@ -90,7 +91,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("machinedeployment").
-		WatchesRawSource(source.Kind(cache, &v1alpha1.MachineDeployment{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineDeployment]{})).
+		WatchesRawSource(source.Kind(cache, &v1alpha1.MachineDeployment{}, r.deploymentEvents())).
 		WatchesRawSource(source.Kind(cache, &v1alpha1.MachineSet{}, r.setEvents())).
 		WatchesRawSource(source.Kind(cache, &v1alpha1.Machine{}, r.machineEvents())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.options.Concurrent}).
@@ -107,7 +108,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !d.DeletionTimestamp.IsZero() || v1alpha1.Paused(d.Annotations) {
 		return ctrl.Result{}, nil
 	}
-	wait, err := r.reconcile(ctx, d)
+	named, current := r.named.Of(d)
+	if !current {
+		return ctrl.Result{RequeueAfter: gather}, nil
+	}
+	wait, err := r.reconcile(ctx, d, named)
 	if apierrors.IsConflict(err) {
 		ctrl.LoggerFrom(ctx).V(1).Info("something changed meanwhile, looking again")
 		return ctrl.Result{RequeueAfter: gather}, nil
@@ -129,7 +134,7 @@ func (r *Reconciler) forget(ctx context.Context, deployment types.NamespacedName
 	return err
 }
 
-func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeployment) (time.Duration, error) {
+func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeployment, named []v1alpha1.Removal) (time.Duration, error) {
 	if err := r.writer().EnsureFinalizer(ctx, d); err != nil {
 		return 0, err
 	}
@@ -144,7 +149,7 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 	if err != nil {
 		return 0, err
 	}
-	snapshot := rollout.Snapshot{Deployment: d, Bounds: bounds, Sets: sets, Now: r.clock.Now()}
+	snapshot := rollout.Snapshot{Deployment: d, Bounds: bounds, Named: named, Sets: sets, Now: r.clock.Now()}
 	if rolled, err := r.rollBack(ctx, snapshot); rolled || err != nil {
 		return 0, err
 	}
@@ -164,6 +169,7 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 	if plan.RestoreReplicas {
 		return 0, r.restoreReplicas(ctx, d, plan)
 	}
+	r.named.Keep(d, plan.Removals)
 	plan.Status.Conditions = append(plan.Status.Conditions, input...)
 	if plan.Held {
 		plan.RequeueAfter = heldAgain

@@ -23,6 +23,7 @@ func TestDeploymentsOnARealControlPlane(t *testing.T) {
 	w.edited(t)
 	t.Run("together", func(t *testing.T) {
 		w.manifests(t)
+		w.wholeObjects(t)
 		for name, test := range map[string]func(*world){
 			"kubectl scale": (*world).kubectlScale,
 			"MC-18 a changed template rolls, the size keeps":                                (*world).roll,

@@ -14,9 +14,18 @@ import (
 	"github.com/drover-project/drover/machines/ownership"
 )
 
-// setEvents wakes the deployment of a set; for an orphan, every deployment that might adopt it.
+// deploymentEvents wakes a deployment, and remembers the removals that it names.
+func (r *Reconciler) deploymentEvents() handler.TypedEventHandler[*v1alpha1.MachineDeployment, ctrl.Request] {
+	named := func(d *v1alpha1.MachineDeployment) []v1alpha1.Removal { return d.Spec.Removals }
+	return ownership.Remembering(&r.named, named, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineDeployment]{})
+}
+
+// setEvents wakes the deployment of a set; for an orphan, every deployment that might adopt it. It remembers the removals of
+// rollouts that the set names.
 func (r *Reconciler) setEvents() handler.TypedEventHandler[*v1alpha1.MachineSet, ctrl.Request] {
-	return ownership.Events[*v1alpha1.MachineSet]{Kind: v1alpha1.MachineDeploymentKind.Kind, Gather: gather, Candidates: r.allDeployments}.Handler()
+	rolled := func(s *v1alpha1.MachineSet) []v1alpha1.Removal { return s.Spec.RolloutRemovals }
+	return ownership.Remembering(&r.rolled, rolled,
+		ownership.Events[*v1alpha1.MachineSet]{Kind: v1alpha1.MachineDeploymentKind.Kind, Gather: gather, Candidates: r.allDeployments}.Handler())
 }
 
 // allDeployments are those that an orphan may fit.

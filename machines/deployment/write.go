@@ -94,17 +94,25 @@ func (r *Reconciler) createSet(ctx context.Context, d *v1alpha1.MachineDeploymen
 	return !ours || !rollout.TemplatesEqual(&there.Spec.Template, &d.Spec.Template), nil
 }
 
-// ownSpec writes what is the controller's business on the deployment itself: the revision, and removals that are over.
+// ownSpec writes the controller's fields of the deployment itself: the revision, removals without those that are over, and
+// what a client that does not know them dropped.
 func (r *Reconciler) ownSpec(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) error {
 	metadata := map[string]any{"uid": d.UID, "resourceVersion": d.ResourceVersion}
 	fields := map[string]any{"metadata": metadata}
 	if p.Revision != "" {
 		metadata["annotations"] = map[string]any{v1alpha1.AnnotationRevision: p.Revision}
 	}
-	if p.PruneRemovals {
-		fields["spec"] = map[string]any{"removals": p.Removals}
+	spec := map[string]any{}
+	if p.WriteRemovals {
+		spec["removals"] = p.Removals
 	}
-	if p.Revision == "" && !p.PruneRemovals {
+	if p.PlaceholderSeries != nil {
+		spec["placeholderSeries"] = p.PlaceholderSeries
+	}
+	if len(spec) > 0 {
+		fields["spec"] = spec
+	}
+	if p.Revision == "" && len(spec) == 0 {
 		return nil
 	}
 	if err := r.writer().Patch(ctx, d.DeepCopy(), fields); err != nil {

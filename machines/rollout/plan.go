@@ -39,8 +39,11 @@ func Compute(s Snapshot) (Plan, error) {
 	p.Revision = w.revision()
 	p.Status, p.RequeueAfter = w.status(collisions)
 	p.RequeueAfter = soonest(p.RequeueAfter, later)
-	kept, next := PruneRemovals(s.Deployment.Spec.Removals, w.machines(), w.now)
-	p.Removals, p.PruneRemovals = kept, len(kept) < len(s.Deployment.Spec.Removals)
+	kept, next := PruneRemovals(w.listed, w.machines(), w.now)
+	p.Removals, p.WriteRemovals = kept, !SameRemovals(kept, s.Deployment.Spec.Removals)
+	if s.Deployment.Spec.PlaceholderSeries == nil {
+		p.PlaceholderSeries = s.Deployment.Status.LastPlaceholderSeries
+	}
 	p.RequeueAfter = soonest(p.RequeueAfter, next)
 	w.changes(&p)
 	p.Delete = w.surplusHistory(p.Status)

@@ -109,7 +109,7 @@ func TestRemovals(t *testing.T) {
 		w := settled(shape{2, "1", "0"})
 		w.remove(w.machines[0])
 		w.now = w.now.Add(time.Hour)
-		if p, err := Compute(w.snapshot()); err != nil || p.PruneRemovals {
+		if p, err := Compute(w.snapshot()); err != nil || p.WriteRemovals {
 			t.Errorf("pruned to %v, %v", p.Removals, err)
 		}
 	})

@@ -50,7 +50,7 @@ func Slim(s Snapshot) (Snapshot, error) {
 		if err := seal(&set.Spec.Template); err != nil {
 			return Snapshot{}, err
 		}
-		slim.Sets[i] = SetState{Set: set, Machines: make([]*v1alpha1.Machine, len(state.Machines))}
+		slim.Sets[i] = SetState{Set: set, Machines: make([]*v1alpha1.Machine, len(state.Machines)), Named: state.Named}
 		for j, m := range state.Machines {
 			slim.Sets[i].Machines[j] = slimMachine(m)
 		}

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -21,13 +22,13 @@ const removalAge = 15 * time.Minute
 // It returns by how much the sizes went down.
 func (w *work) shareRemovals() int32 {
 	var lowered int32
-	if len(w.d.Spec.Removals) == 0 {
+	if len(w.listed) == 0 {
 		return 0
 	}
 	for _, s := range w.sets {
 		own, present := uidsOf(s.removals), s.uids()
 		removals := s.removals[:len(s.removals):len(s.removals)]
-		for _, r := range w.d.Spec.Removals {
+		for _, r := range w.listed {
 			if present[r.UID] && !own[r.UID] {
 				removals = append(removals, r)
 			}
@@ -42,6 +43,23 @@ func (w *work) shareRemovals() int32 {
 		w.resize(s, size, fmt.Sprintf("%d of its Machines are to be removed", share))
 	}
 	return lowered
+}
+
+// listedRemovals returns spec.removals with the entries that a client dropped from it: those that are remembered, and those
+// that were handed to a set.
+func listedRemovals(s Snapshot) []v1alpha1.Removal {
+	listed := v1alpha1.MergeRemovals(s.Deployment.Spec.Removals, s.Named)
+	for _, state := range s.Sets {
+		if state.Set.DeletionTimestamp.IsZero() {
+			listed = v1alpha1.MergeRemovals(listed, state.Set.Spec.Removals)
+		}
+	}
+	return listed
+}
+
+// SameRemovals reports whether two lists have the same entries in the same order.
+func SameRemovals(a, b []v1alpha1.Removal) bool {
+	return slices.EqualFunc(a, b, func(a, b v1alpha1.Removal) bool { return a.Name == b.Name && a.UID == b.UID })
 }
 
 func (s *setWork) uids() map[types.UID]bool {

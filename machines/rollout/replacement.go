@@ -87,7 +87,7 @@ func (w *work) drainingMachines() (draining []*v1alpha1.Machine, wait time.Durat
 		for _, m := range s.machines {
 			named := func(r v1alpha1.Removal) bool { return r.UID == m.UID }
 			if m.DeletionTimestamp.IsZero() || m.Status.NodeRef == nil || !(MachineFacts{Machine: m}).HasServer() ||
-				slices.ContainsFunc(s.removals, named) || slices.ContainsFunc(w.d.Spec.Removals, named) {
+				slices.ContainsFunc(s.removals, named) || slices.ContainsFunc(w.listed, named) {
 				continue
 			}
 			if left := shortDrain - w.now.Sub(m.DeletionTimestamp.Time); left > 0 {

@@ -65,7 +65,7 @@ func (w *work) beginRecords() {
 	if strategyOf(w.d) == v1alpha1.OnDelete {
 		return // people delete there
 	}
-	byName := uidsOf(w.d.Spec.Removals)
+	byName := uidsOf(w.listed)
 	for _, s := range w.old() {
 		if s.set.Annotations[v1alpha1.AnnotationRolloutRecord] == recordKept || s.before == 0 && len(s.machines) == 0 {
 			continue
@@ -81,8 +81,8 @@ func (w *work) beginRecords() {
 	}
 }
 
-// presentOf returns the entries whose Machine still exists.
-func presentOf(removals []v1alpha1.Removal, machines []*v1alpha1.Machine) (present []v1alpha1.Removal) {
+// PresentRemovals returns the entries whose Machine still exists.
+func PresentRemovals(removals []v1alpha1.Removal, machines []*v1alpha1.Machine) (present []v1alpha1.Removal) {
 	if len(removals) == 0 {
 		return nil
 	}

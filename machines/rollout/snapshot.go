@@ -15,6 +15,9 @@ type Snapshot struct {
 	Brake *int32
 	// Bounds limit a size that is put back; the zero value when the deployment is no node group.
 	Bounds v1alpha1.Bounds
+	// Named are entries that spec.removals had in an earlier version, as far as they are remembered. Those that it lacks now
+	// were dropped by a client that does not know the field.
+	Named []v1alpha1.Removal
 	// Sets are the sets that the deployment controls, in any order.
 	Sets []SetState
 	Now  time.Time
@@ -24,6 +27,8 @@ type Snapshot struct {
 type SetState struct {
 	Set      *v1alpha1.MachineSet
 	Machines []*v1alpha1.Machine
+	// Named are entries that spec.rolloutRemovals had in an earlier version, as far as they are remembered.
+	Named []v1alpha1.Removal
 }
 
 // Plan is what is to be written, and why.
@@ -37,9 +42,12 @@ type Plan struct {
 	Changes []SetChange
 	// Delete are old sets without Machines that are beyond the history limit.
 	Delete []*v1alpha1.MachineSet
-	// PruneRemovals asks for replacing the deployment's spec.removals by Removals.
-	PruneRemovals bool
+	// WriteRemovals asks for replacing the deployment's spec.removals by Removals: entries are over, or a client dropped some
+	// that are not.
+	WriteRemovals bool
 	Removals      []v1alpha1.Removal
+	// PlaceholderSeries is to be written to spec.placeholderSeries, which a client dropped; nil leaves it alone.
+	PlaceholderSeries *int32
 	// Revision is the deployment's own revision annotation; empty leaves it alone.
 	Revision string
 	// Replacing counts the Machines in replacement once the plan is carried out. Held says that the brake held some back.

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -43,6 +44,7 @@ func (w *work) status(collisions *int32) (v1alpha1.MachineDeploymentStatus, time
 	st, wait := w.numbers()
 	st.ObservedGeneration = w.d.Generation
 	st.LastReplicas = &w.replicas
+	st.LastPlaceholderSeries = cmp.Or(w.d.Spec.PlaceholderSeries, w.d.Status.LastPlaceholderSeries)
 	st.CollisionCount = collisions
 	if selector, err := metav1.LabelSelectorAsSelector(&w.d.Spec.Selector); err == nil {
 		st.Selector = selector.String()

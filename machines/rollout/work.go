@@ -15,7 +15,9 @@ type work struct {
 	d        *v1alpha1.MachineDeployment
 	now      time.Time
 	replicas int32
-	limits   limits
+	// listed is spec.removals with the entries that a client dropped from it.
+	listed []v1alpha1.Removal
+	limits limits
 	// sets are all sets that are not deleting, oldest first; current, one of them, bears the template, or is nil while
 	// a paused deployment has none.
 	sets    []*setWork
@@ -55,8 +57,8 @@ type setWork struct {
 }
 
 func newWork(s Snapshot) *work {
-	w := &work{d: s.Deployment, now: s.Now, brake: s.Brake}
-	listed := uidsOf(s.Deployment.Spec.Removals)
+	w := &work{d: s.Deployment, now: s.Now, brake: s.Brake, listed: listedRemovals(s)}
+	listed := uidsOf(w.listed)
 	for _, state := range s.Sets {
 		if !state.Set.DeletionTimestamp.IsZero() {
 			w.leaving += serversIn(state.Machines)
@@ -73,7 +75,8 @@ func newWork(s Snapshot) *work {
 
 func newSetWork(state SetState, listed map[types.UID]bool, minReady int32, now time.Time) *setWork {
 	s := &setWork{set: state.Set, machines: state.Machines, removals: state.Set.Spec.Removals, annotations: map[string]string{}}
-	s.rolloutRemovals = presentOf(state.Set.Spec.RolloutRemovals, state.Machines)
+	s.rolloutRemovals = PresentRemovals(v1alpha1.MergeRemovals(state.Set.Spec.RolloutRemovals, state.Named), state.Machines)
+	s.recordChanged = len(s.rolloutRemovals) > len(PresentRemovals(state.Set.Spec.RolloutRemovals, state.Machines))
 	own, byRollout := uidsOf(state.Set.Spec.Removals), uidsOf(s.rolloutRemovals)
 	for _, m := range state.Machines {
 		f := Facts(m, minReady, now)

@@ -133,7 +133,7 @@ func (w *world) plan() (Plan, bool) {
 	if p.RestoreReplicas {
 		w.d.Spec.Replicas = &p.Replicas
 	}
-	if p.PruneRemovals {
+	if p.WriteRemovals {
 		w.d.Spec.Removals = p.Removals
 	}
 	w.d.Status = p.Status

@@ -140,8 +140,17 @@ func (r *Reconciler) heal(ctx context.Context, set *v1alpha1.MachineSet) error {
 	return nil
 }
 
-// ownSpec writes what is the set's own business in its spec: a size that no writer gives, and, when no deployment looks
-// after it, the list of removals without what is over.
+// removals returns the set's spec.removals, for a set without a deployment with the entries that a client dropped from it.
+func (r *Reconciler) removals(set *v1alpha1.MachineSet) []v1alpha1.Removal {
+	if metav1.GetControllerOfNoCopy(set) != nil {
+		return set.Spec.Removals
+	}
+	named, _ := r.named.Of(set)
+	return v1alpha1.MergeRemovals(set.Spec.Removals, named)
+}
+
+// ownSpec writes the controller's fields in the spec of a set that belongs to no deployment: a size that no writer gives, the
+// removals without those that are over, and what a client that does not know these fields dropped.
 func (r *Reconciler) ownSpec(ctx context.Context, set *v1alpha1.MachineSet, d decision, wait *time.Duration, machines []*v1alpha1.Machine) error {
 	if metav1.GetControllerOfNoCopy(set) != nil {
 		return nil
@@ -150,10 +159,14 @@ func (r *Reconciler) ownSpec(ctx context.Context, set *v1alpha1.MachineSet, d de
 	if d.restore {
 		spec["replicas"] = d.wanted
 	}
-	kept, next := rollout.PruneRemovals(set.Spec.Removals, machines, r.clock.Now())
+	kept, next := rollout.PruneRemovals(r.removals(set), machines, r.clock.Now())
 	*wait = soonest(*wait, next)
-	if len(kept) < len(set.Spec.Removals) {
+	r.named.Keep(set, kept)
+	if !rollout.SameRemovals(kept, set.Spec.Removals) {
 		spec["removals"] = kept
+	}
+	if series := set.Status.LastPlaceholderSeries; set.Spec.PlaceholderSeries == nil && series != nil {
+		spec["placeholderSeries"] = *series
 	}
 	if len(spec) == 0 {
 		return nil
@@ -162,7 +175,7 @@ func (r *Reconciler) ownSpec(ctx context.Context, set *v1alpha1.MachineSet, d de
 		"metadata": map[string]any{"uid": set.UID, "resourceVersion": set.ResourceVersion}, "spec": spec,
 	})
 	if err != nil {
-		return fmt.Errorf("writing the set's size and removals: %w", err)
+		return fmt.Errorf("writing the set's size, removals and placeholder series: %w", err)
 	}
 	return nil
 }

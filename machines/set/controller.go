@@ -4,6 +4,7 @@
 package set
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -17,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -73,6 +73,8 @@ type Reconciler struct {
 	suffix  func() string
 	pending *pending
 	pace    ownership.Pace
+	// named are the removals that sets without a deployment have named.
+	named   ownership.Removals
 	options Options
 }
 
@@ -103,7 +105,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("machineset").
-		WatchesRawSource(source.Kind(cache, &v1alpha1.MachineSet{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineSet]{})).
+		WatchesRawSource(source.Kind(cache, &v1alpha1.MachineSet{}, r.setEvents())).
 		WatchesRawSource(source.Kind(cache, &v1alpha1.Machine{}, r.machineEvents())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.options.Concurrent}).
 		Complete(r)
@@ -122,6 +124,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if r.leaseOld() {
 		return ctrl.Result{RequeueAfter: retryLease}, nil
+	}
+	if _, current := r.named.Of(set); !current {
+		return ctrl.Result{RequeueAfter: gather}, nil
 	}
 	result, err := r.reconcile(ctx, set)
 	if apierrors.IsConflict(err) || errors.Is(err, errCacheOld) {
@@ -167,6 +172,7 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 		return ctrl.Result{RequeueAfter: retryLease}, nil
 	}
 	status := seen.status(selector)
+	status.LastPlaceholderSeries = cmp.Or(set.Spec.PlaceholderSeries, set.Status.LastPlaceholderSeries)
 	if failed := errors.Join(acted, ceilinged); failed != nil {
 		reason := reasonCreate
 		if acted == nil {

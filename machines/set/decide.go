@@ -44,7 +44,7 @@ func (r *Reconciler) observe(set *v1alpha1.MachineSet, machines []*v1alpha1.Mach
 	s := seen{set: set}
 	s.unseen, s.deleted = r.pending.of(set)
 	listed := map[types.UID]bool{}
-	for _, list := range [][]v1alpha1.Removal{set.Spec.Removals, set.Spec.RolloutRemovals} {
+	for _, list := range [][]v1alpha1.Removal{r.removals(set), set.Spec.RolloutRemovals} {
 		for _, removal := range list {
 			listed[removal.UID] = true
 		}

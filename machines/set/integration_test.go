@@ -3,6 +3,7 @@ package set_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -73,6 +74,19 @@ func TestASetOnARealControlPlane(t *testing.T) {
 		})
 		await(t, c, "many", 39)
 	})
+	t.Run("a removal that a client drops with the whole spec around it is carried out, and comes back (F-5)", func(t *testing.T) { droppedRemoval(t, c) })
+	t.Run("a placeholder series that a client drops comes back (F-5)", func(t *testing.T) {
+		patch(t, c, "many", `{"spec":{"placeholderSeries":4}}`)
+		eventually(t, "the series in the status", func() (string, bool) {
+			n := get(t, c, "many").Status.LastPlaceholderSeries
+			return fmt.Sprint(n), n != nil && *n == 4
+		})
+		patch(t, c, "many", `{"spec":{"placeholderSeries":null}}`)
+		eventually(t, "the series", func() (string, bool) {
+			n := get(t, c, "many").Spec.PlaceholderSeries
+			return fmt.Sprint(n), n != nil && *n == 4
+		})
+	})
 	t.Run("MC-33 a failed Machine that is deleted is replaced at the same size", func(t *testing.T) {
 		failed := machinesOf(t, c, "many")[3]
 		phase, reason := v1alpha1.PhaseFailed, "JoinTimeout"
@@ -88,6 +102,30 @@ func TestASetOnARealControlPlane(t *testing.T) {
 	t.Run("MC-37 MCM-22a ready and available follow the nodes, and count minReadySeconds", func(t *testing.T) { follows(t, c) })
 	t.Run("MCM-35 MC-30 what is released is replaced, and counts towards the ceiling", func(t *testing.T) { released(t, c) })
 	t.Run("MCM-5 a class in use and its Secret stay, and go with their last user", func(t *testing.T) { classInUse(t, c) })
+}
+
+// droppedRemoval drops a removal before the set, which is paused until then, has seen it.
+func droppedRemoval(t *testing.T, c client.Client) {
+	if err := c.Create(t.Context(), newSet("dropping", 3)); err != nil {
+		t.Fatal(err)
+	}
+	await(t, c, "dropping", 3)
+	victim := machinesOf(t, c, "dropping")[1]
+	patch(t, c, "dropping", `{"metadata":{"annotations":{"cluster.k8s.io/paused":"yes"}}}`)
+	patch(t, c, "dropping", fmt.Sprintf(`{"spec":{"replicas":2,"removals":[{"name":%q,"uid":%q,"time":%q}]}}`,
+		victim.Name, victim.UID, metav1.Now().UTC().Format(time.RFC3339)))
+	patch(t, c, "dropping", `{"metadata":{"annotations":null},"spec":{"removals":null}}`)
+	eventually(t, "the list", func() (string, bool) {
+		all := get(t, c, "dropping").Spec.Removals
+		return fmt.Sprint(all), len(all) == 1 && all[0].UID == victim.UID
+	})
+	eventually(t, "the named Machine to go, and no other", func() (string, bool) {
+		var names []string
+		for _, m := range machinesOf(t, c, "dropping") {
+			names = append(names, m.Name)
+		}
+		return fmt.Sprint(names, " without ", victim.Name), len(names) == 2 && !slices.Contains(names, victim.Name)
+	})
 }
 
 // released takes the labels off every Machine of a set again and again.
