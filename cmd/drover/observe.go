@@ -50,6 +50,8 @@ type wiring struct {
 	controllers, groups manager.Manager
 	observer            *observer
 	lease               *lease
+	// guarded is asked before a guarded value is believed.
+	guarded guarded
 }
 
 // newObserver makes the configuration write nothing, when that is asked for; else it gives nil.

@@ -54,6 +54,9 @@ func run(ctx context.Context, o *options, credentials openstack.Credentials) err
 		return err
 	}
 	w.lease = lock
+	if w.guarded, err = newGuarded(w.controllers); err != nil {
+		return err
+	}
 	if err := addControllers(w, o, id, credentials); err != nil {
 		return err
 	}
