@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -98,9 +99,17 @@ func (j *joining) takePeak() int {
 	return peak
 }
 
-// start brings one Node to Ready, unless its server goes before: it registers not Ready and uninitialized.
+// start brings one Node to Ready, unless its server goes before: it registers not Ready and uninitialized, with the labels
+// that its kubelet takes from the user data.
 func (j *joining) start(ctx context.Context, s row) {
 	n := registered(s.Name, "openstack:///"+s.ID)
+	n.Labels[v1alpha1.LabelOperatingSystem] = "ubuntu"
+	var m v1alpha1.Machine
+	if err := j.client.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: s.Name}, &m); err != nil {
+		// Its Machine is gone already; the server follows.
+		return
+	}
+	maps.Copy(n.Labels, m.Spec.Metadata.Labels)
 	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: kubelet.UninitializedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule})
 	n.Status.Conditions[0].Status = corev1.ConditionFalse
 	steps := []func() error{
