@@ -1,0 +1,80 @@
+// Package providerid reads and writes the provider IDs of Machines and Nodes. It is the only reader of them: the forms
+// openstack:///UUID and openstack://REGION/UUID, as the cloud-controller-manager writes them, and the bare UUID name the
+// same server, in any mixture of upper and lower case.
+package providerid
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Scheme begins a provider ID of OpenStack.
+const Scheme = "openstack://"
+
+// ID is a provider ID that was read.
+type ID struct {
+	// Region is as it was written; empty when the provider ID names none.
+	Region string
+	// Server is the server's UUID in lower case.
+	Server string
+}
+
+// String returns the provider ID in the form openstack://REGION/UUID, or openstack:///UUID without a region.
+func (id ID) String() string { return Scheme + id.Region + "/" + id.Server }
+
+// Parse reads a provider ID. The error says which forms there are.
+func Parse(text string) (ID, error) {
+	id, ok := parse(text)
+	if !ok {
+		return ID{}, fmt.Errorf("provider ID %.100q is not of the form openstack:///UUID or openstack://REGION/UUID", text)
+	}
+	return id, nil
+}
+
+// Server returns the UUID, in lower case, of the server that a provider ID names; empty when text is not a provider ID of
+// OpenStack.
+func Server(text string) string {
+	id, _ := parse(text)
+	return id.Server
+}
+
+func parse(text string) (ID, bool) {
+	if IsUUID(text) {
+		return ID{Server: strings.ToLower(text)}, true
+	}
+	if len(text) < len(Scheme) || !strings.EqualFold(text[:len(Scheme)], Scheme) {
+		return ID{}, false
+	}
+	region, server, found := strings.Cut(text[len(Scheme):], "/")
+	if !found || !IsUUID(server) {
+		return ID{}, false
+	}
+	return ID{Region: region, Server: strings.ToLower(server)}, true
+}
+
+// uuidLength is that of 8-4-4-4-12 digits with hyphens.
+const uuidLength = 36
+
+// IsUUID reports whether text is a UUID in the form with hyphens, in upper or lower case.
+func IsUUID(text string) bool {
+	if len(text) != uuidLength {
+		return false
+	}
+	for at, c := range []byte(text) {
+		switch at {
+		case 8, 13, 18, 23:
+			if c != '-' {
+				return false
+			}
+		default:
+			if !isHex(c) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func isHex(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+}
