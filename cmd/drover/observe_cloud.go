@@ -66,9 +66,9 @@ func (i observedInstance) DeleteFailed(context.Context) error {
 }
 
 // Release changes nothing, and is never done.
-func (i observedInstance) Release(context.Context) (bool, error) {
+func (i observedInstance) Release(context.Context) (cloud.Released, error) {
 	i.note("release ports, floating IP and volumes")
-	return false, nil
+	return cloud.Released{}, nil
 }
 
 // ConsoleOutput is left out: Nova is asked for it like for an action.

@@ -48,7 +48,7 @@ type Instance interface {
 	// Warnings say what of the provider spec is accepted and has no effect: one sentence each, sorted, for a condition.
 	Warnings() []string
 
-	// Observe says what is known of the Machine's resources, from the shared inventory. It makes at most one call, a
+	// Observe returns what is known of the Machine's resources, from the shared inventory. It makes at most one call, a
 	// GET by ID, and only to prove that a server is gone or to learn why it is in ERROR.
 	Observe(ctx context.Context) (Facts, error)
 
@@ -63,12 +63,21 @@ type Instance interface {
 	DeleteServer(ctx context.Context) error
 	// DeleteFailed is DeleteServer for those servers of the Machine only that are in ERROR: another may work.
 	DeleteFailed(ctx context.Context) error
-	// Release deletes floating IP, ports and recorded volumes. Called once Observe shows no server. Done when it
-	// returns true.
-	Release(ctx context.Context) (bool, error)
+	// Release deletes floating IP, ports and recorded volumes. Called once Observe shows no server, and again until it is
+	// done.
+	Release(ctx context.Context) (Released, error)
 
 	// ConsoleOutput gives the last bytes of the server's console.
 	ConsoleOutput(ctx context.Context, bytes int) (string, error)
+}
+
+// Released is what came of the release of a Machine's resources.
+type Released struct {
+	// Done: nothing that belongs to the Machine is left.
+	Done bool
+	// Left names what the Machine names as its own and the cloud does not show to be: it exists and was left alone. One
+	// sentence each.
+	Left []string
 }
 
 // Facts are what is known of a Machine's resources.
@@ -76,12 +85,21 @@ type Facts struct {
 	// Synced: the inventory has seen a complete list since it started. While false, nothing may be concluded from an
 	// absence and nothing may be made.
 	Synced bool
-	// Server is the Machine's server; nil when none is known.
+	// Server is the Machine's server: its own mark in the cloud says so, whatever the Machine says. nil when none is known.
 	Server *Server
+	// Foreign says, for people, that the server which the Machine names exists and belongs to somebody else. That one is
+	// left alone. Empty: it names none, or its own.
+	Foreign string
+	// Unknown says, for people, why nothing is known of the Machine's server: its credentials are for another project or
+	// region than the one that its server was made in, or no record says where that was. Nothing is concluded from an
+	// absence then, and nothing made. Empty otherwise.
+	Unknown string
+	// Had is the ID of the server of the Machine that is gone, when the cloud has shown that it was the Machine's.
+	Had string
 	// Twins are other servers that bear the Machine's mark: an order with an unknown outcome has been carried out after all.
 	Twins []*Server
-	// Gone: the server that the Machine names was shown DELETED, or a GET by its ID answered 404. Absence alone is no
-	// proof (design §2.4).
+	// Gone: the server that the Machine names was shown DELETED, or a GET by its ID answered 404, in the project and region
+	// that it was made in. Absence alone is no proof.
 	Gone bool
 	// Leftovers: ports, floating IPs or volumes of this Machine are known to exist.
 	Leftovers bool
@@ -99,6 +117,9 @@ type Facts struct {
 type ProviderStatus struct {
 	// VolumeIDs are those of [Server.VolumeIDs]; a volume that no status names is never touched.
 	VolumeIDs []string `json:"volumeIDs,omitempty"`
+	// ProjectID and Region are where the server was made: only there its absence can prove that it is gone.
+	ProjectID string `json:"projectID,omitempty"`
+	Region    string `json:"region,omitempty"`
 }
 
 // ServerState is where a server is in its life.
@@ -140,6 +161,9 @@ type Server struct {
 	// VolumeIDs are the volumes that end with the server (its boot volume), sorted; to be kept in the Machine's
 	// status.providerStatus as [ProviderStatus], so that Release can see them gone.
 	VolumeIDs []string
+	// ProjectID and Region are where the server is; to be kept like VolumeIDs.
+	ProjectID string
+	Region    string
 }
 
 // Shape is what a template resolves to.

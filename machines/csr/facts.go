@@ -1,6 +1,7 @@
 package csr
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/cloud"
 )
 
@@ -85,10 +87,9 @@ func (m *Machine) serverID() string {
 	return ""
 }
 
-// lastPart returns the server ID at the end of both forms of a provider ID, in lower case.
-func lastPart(providerID string) string {
-	return strings.ToLower(providerID[strings.LastIndex(providerID, "/")+1:])
-}
+// serverOf returns the ID of the server that a provider ID names. One of another form is returned as it is: it equals no
+// server's ID, and is not taken for a Node that has none yet.
+func serverOf(providerID string) string { return cmp.Or(providerid.Server(providerID), providerID) }
 
 // hasAddress reports whether the server has the address.
 func hasAddress(s *cloud.Server, address netip.Addr) bool {

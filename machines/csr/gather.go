@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/bootstrap"
 )
@@ -140,7 +141,7 @@ func (r *Reconciler) node(ctx context.Context, name string) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading node %s: %w", name, err)
 	}
-	return &Node{Server: lastPart(node.Spec.ProviderID)}, nil
+	return &Node{Server: serverOf(node.Spec.ProviderID)}, nil
 }
 
 // describe returns what the object and the cloud's inventory say of a Machine.
@@ -151,7 +152,7 @@ func (r *Reconciler) describe(ctx context.Context, m *v1alpha1.Machine) *Machine
 		Joined: m.Status.NodeRef != nil && m.Status.NodeRef.Name == m.ServerName(),
 	}
 	if m.Spec.ProviderID != nil {
-		out.Recorded = lastPart(*m.Spec.ProviderID)
+		out.Recorded = providerid.Server(*m.Spec.ProviderID)
 	}
 	var err error
 	if out.Server, err = r.Servers.ServerOf(ctx, m); err != nil {

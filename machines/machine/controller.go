@@ -185,13 +185,12 @@ func (r *Reconciler) rests(p *pass) {
 	case reasonNotSynced:
 		p.soonest(time.Second)
 	case reasonServerUnknown, reasonServerDeleting:
+		p.detail = p.facts.cloud.Unknown
 		p.soonest(pollCloud)
 	case reasonHeld:
 		p.detail = p.facts.cloud.Held
 		p.soonest(time.Minute)
 	case reasonForeign:
-		p.failure = fault.New(fault.Invalid, fault.CodeInvalidSpec,
-			"spec.providerID names server %s, which belongs to the Machine with UID %s: remove this Machine; the server will be left alone",
-			p.facts.cloud.Server.ID, p.facts.cloud.Server.Owner)
+		p.failure = fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s; remove this Machine, and that server is left alone", p.facts.cloud.Foreign)
 	}
 }

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,6 +24,9 @@ func (r *Reconciler) deleteServer(ctx context.Context, p *pass) (bool, error) {
 		r.drainCutOff(ctx, p)
 		ctrl.LoggerFrom(ctx).Info("Deleting server", "server", server.ID)
 	}
+	if err := r.recordBelongings(ctx, p); err != nil {
+		return false, err
+	}
 	p.detail = fmt.Sprintf("server %s is to go; the cloud calls it %s", server.ID, server.Status)
 	if err := p.instance.DeleteServer(ctx); err != nil {
 		return r.refusedInDeletion(ctx, p, err)
@@ -42,16 +44,19 @@ func (r *Reconciler) refusedInDeletion(ctx context.Context, p *pass, err error) 
 
 // release removes what belonged to the server, now that it is gone.
 func (r *Reconciler) release(ctx context.Context, p *pass) (bool, error) {
-	done, err := p.instance.Release(ctx)
+	released, err := p.instance.Release(ctx)
 	if err != nil {
 		return r.refusedInDeletion(ctx, p, err)
 	}
-	p.facts.released = done
-	if !done {
+	p.facts.released = released.Done
+	if len(released.Left) > 0 {
+		p.left, p.leftReason = strings.Join(released.Left, "; "), reasonLeftAlone
+	}
+	if !released.Done {
 		p.detail = "ports, floating IP and volumes are being deleted"
 		p.soonest(pollCloud)
 	}
-	return done, nil
+	return released.Done, nil
 }
 
 // deleteNode removes the Node, which nobody may do before the server is gone. One that is not there is no error.
@@ -83,19 +88,14 @@ func (r *Reconciler) deleteToken(ctx context.Context, p *pass) (bool, error) {
 func (r *Reconciler) letGo(_ context.Context, p *pass) (bool, error) {
 	p.facts.released = true
 	if p.last.reason == reasonForced {
-		p.left = r.mayBeLeft(p.m)
+		p.left, p.leftReason = r.mayBeLeft(p.m), reasonForced
 	}
 	return true, nil
 }
 
 // mayBeLeft names what the cloud may still hold of a Machine.
 func (r *Reconciler) mayBeLeft(m *v1alpha1.Machine) string {
-	var known providerStatus
-	if s := m.Status.ProviderStatus; s != nil {
-		// A record that cannot be read names nothing.
-		_ = json.Unmarshal(s.Raw, &known)
-	}
-	server := m.ServerName()
+	known, server := recordOf(m), m.ServerName()
 	if known.ServerID != "" {
 		server += " (" + known.ServerID + ")"
 	}

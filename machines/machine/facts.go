@@ -9,8 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
@@ -40,9 +42,8 @@ type facts struct {
 	cloudErr       *fault.Error
 	specUnreadable bool
 	cloud          cloud.Facts
-	// foreign: the server that the Machine names is marked as that of another living Machine. strayed: the Machine names
-	// another server than the one it has, which no longer is.
-	foreign, strayed bool
+	// strayed: the Machine names another server than the one it has, which no longer is.
+	strayed bool
 	// leaseOld: another process may be the leader by now. It is looked at anew before each step.
 	leaseOld bool
 	// backingOff: an earlier failure of the Machine's own forbids another attempt yet. admission is its group's word.
@@ -86,10 +87,10 @@ func ofMachine(m *v1alpha1.Machine) facts {
 		serverFinalizer: has(v1alpha1.FinalizerServer),
 		cloudFinalizer:  has(v1alpha1.FinalizerServer) || has(v1alpha1.FinalizerFloatingIP),
 		owned:           metav1.GetControllerOf(m) != nil,
-		named:           m.Spec.ProviderID != nil && *m.Spec.ProviderID != "",
+		named:           namedServer(m) != "",
 		joined:          m.Status.NodeRef != nil,
 	}
-	f.hadServer = f.named || f.joined || m.Status.ProviderStatus != nil
+	f.hadServer = ptr.Deref(m.Spec.ProviderID, "") != "" || f.joined || m.Status.ProviderStatus != nil
 	return f
 }
 
@@ -108,9 +109,6 @@ func (r *Reconciler) observe(ctx context.Context, p *pass) error {
 	}
 	r.observeCloud(ctx, p)
 	if err := r.observeTwins(ctx, p); err != nil {
-		return err
-	}
-	if err := r.observeOwner(ctx, p); err != nil {
 		return err
 	}
 	if err := r.observeNode(ctx, p); err != nil {
@@ -136,9 +134,10 @@ func (r *Reconciler) observeCloud(ctx context.Context, p *pass) {
 		f.cloudErr = fault.Of(err)
 	}
 	if s := f.cloud.Server; s != nil && f.named {
-		f.strayed = serverID(*p.m.Spec.ProviderID) != strings.ToLower(s.ID)
+		f.strayed = namedServer(p.m) != strings.ToLower(s.ID)
 	}
-	f.serverGone = f.cloudErr == nil && f.cloud.Synced && f.cloud.Server == nil && f.cloud.Held == "" && (f.cloud.Gone || !f.named)
+	known := f.cloudErr == nil && f.cloud.Synced && f.cloud.Held == "" && f.cloud.Unknown == ""
+	f.serverGone = known && f.cloud.Server == nil && (f.cloud.Gone || !f.named)
 }
 
 // observeTwins chooses among several servers of a Machine that names none yet: the one whose Node is there stays (design
@@ -161,14 +160,6 @@ func (r *Reconciler) observeTwins(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// observeOwner looks whether the server is another Machine's: a copy of a Machine's description names its server too.
-func (r *Reconciler) observeOwner(ctx context.Context, p *pass) (err error) {
-	if server := p.facts.cloud.Server; server != nil {
-		p.facts.foreign, err = r.livesElsewhere(ctx, p.m, string(server.Owner))
-	}
-	return err
-}
-
 // livesElsewhere tells whether a mark is that of another Machine, and that one is there.
 func (r *Reconciler) livesElsewhere(ctx context.Context, m *v1alpha1.Machine, mark string) (bool, error) {
 	if mark == "" || mark == string(m.UID) {
@@ -181,16 +172,16 @@ func (r *Reconciler) livesElsewhere(ctx context.Context, m *v1alpha1.Machine, ma
 	return len(list.Items) > 0, nil
 }
 
+// observeNode looks for the Node of the Machine's server: the one that the cloud shows as the Machine's, or has shown. What
+// spec.providerID says makes no Node the Machine's; without a server only one with the Machine's own mark is.
 func (r *Reconciler) observeNode(ctx context.Context, p *pass) error {
 	f := &p.facts
-	id := ""
+	id := f.cloud.Had
 	switch {
-	case f.foreign:
-		return nil
-	case f.named:
-		id = serverID(*p.m.Spec.ProviderID)
 	case f.cloud.Server != nil:
 		id = f.cloud.Server.ID
+	case f.cloud.Foreign != "":
+		return nil
 	}
 	s := seeker{machine: p.m, server: id, addresses: p.m.Status.Addresses}
 	if f.cloud.Server != nil {
@@ -289,12 +280,7 @@ func isTrue(node *corev1.Node, name corev1.NodeConditionType) bool {
 	return c != nil && c.Status == corev1.ConditionTrue
 }
 
-// serverID takes the server's id out of a provider ID, in either form: openstack:///<id> or openstack://<region>/<id>.
-// Anything else has none.
-func serverID(providerID string) string {
-	rest, ok := strings.CutPrefix(strings.ToLower(providerID), "openstack://")
-	if !ok {
-		return ""
-	}
-	return rest[strings.LastIndex(rest, "/")+1:]
+// namedServer returns the ID of the server that spec.providerID names; empty when it names none.
+func namedServer(m *v1alpha1.Machine) string {
+	return providerid.Server(ptr.Deref(m.Spec.ProviderID, ""))
 }

@@ -39,6 +39,9 @@ type fakeCloud struct {
 	slow bool
 	// unreleased: ports are still being deleted.
 	unreleased bool
+	// left is what Release leaves alone. unknown is why the cloud knows nothing of servers.
+	left    []string
+	unknown string
 	// console is what the servers' consoles show.
 	console string
 	// system is the servers' operating system.
@@ -167,9 +170,20 @@ func (i *fakeInstance) Observe(context.Context) (cloud.Facts, error) {
 	}
 	f := cloud.Facts{Synced: true, Held: i.cloud.held, Twins: i.cloud.twins[i.machine.UID]}
 	s := i.cloud.servers[i.machine.UID]
-	if s != nil && s.exists {
+	switch {
+	case s == nil:
+	case s.Owner != i.machine.UID:
+		f.Foreign = "server " + s.ID + " belongs to the Machine with UID " + string(s.Owner)
+		return f, nil
+	case s.exists:
 		server := s.Server
 		f.Server = &server
+	default:
+		f.Had = s.ID
+	}
+	if f.Unknown = i.cloud.unknown; f.Unknown != "" {
+		f.Server, f.Had = nil, ""
+		return f, nil
 	}
 	named := i.machine.Spec.ProviderID
 	f.Gone = f.Server == nil && named != nil && s != nil && s.ProviderID == *named
@@ -237,17 +251,17 @@ func (i *fakeInstance) DeleteServer(context.Context) error {
 
 func (i *fakeInstance) DeleteFailed(ctx context.Context) error { return i.DeleteServer(ctx) }
 
-func (i *fakeInstance) Release(context.Context) (bool, error) {
+func (i *fakeInstance) Release(context.Context) (cloud.Released, error) {
 	i.cloud.mu.Lock()
 	defer i.cloud.mu.Unlock()
 	i.called("Release")
 	if i.cloud.unreleased {
-		return false, nil
+		return cloud.Released{}, nil
 	}
 	if s := i.cloud.servers[i.machine.UID]; s != nil {
 		s.leftovers = false
 	}
-	return true, nil
+	return cloud.Released{Done: true, Left: i.cloud.left}, nil
 }
 
 func (i *fakeInstance) ConsoleOutput(context.Context, int) (string, error) {

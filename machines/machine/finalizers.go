@@ -32,7 +32,7 @@ func (r *Reconciler) removeFinalizers(ctx context.Context, p *pass) (bool, error
 	r.ledger.leave(p.m.UID)
 	r.crew.Forget(p.m.UID)
 	if p.left != "" {
-		r.warn(p.m, reasonForced, p.left)
+		r.warn(p.m, p.leftReason, p.left)
 	}
 	return false, nil
 }

@@ -16,6 +16,7 @@ import (
 )
 
 func TestSeveralServersOfOneMachine(t *testing.T) {
+	const late = "00000000-0000-4000-8000-0000000a1a7e"
 	for _, tt := range []struct {
 		name  string
 		of    string // whose Node is there
@@ -23,8 +24,8 @@ func TestSeveralServersOfOneMachine(t *testing.T) {
 		want  string
 	}{
 		{"MCM-40 the one that the cloud names first stays, when no Node is there", "", cloud.ServerActive, "openstack:///00000000-0000-4000-8000-000000000001"},
-		{"MCM-40 the one whose Node is there stays", "late", cloud.ServerActive, "openstack:///late"},
-		{"MCM-40 unless that one has failed", "late", cloud.ServerError, "openstack:///00000000-0000-4000-8000-000000000001"},
+		{"MCM-40 the one whose Node is there stays", late, cloud.ServerActive, "openstack:///" + late},
+		{"MCM-40 unless that one has failed", late, cloud.ServerError, "openstack:///00000000-0000-4000-8000-000000000001"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, func(m *v1alpha1.Machine) { m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode} })
@@ -35,12 +36,12 @@ func TestSeveralServersOfOneMachine(t *testing.T) {
 			if _, err := instance.EnsureServer(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
-			b.cloud.twins = map[types.UID][]*cloud.Server{"u": {{ID: "late", Name: "m", Owner: "u", State: tt.state, ProviderID: "openstack:///late"}}}
+			b.cloud.twins = map[types.UID][]*cloud.Server{"u": {{ID: late, Name: "m", Owner: "u", State: tt.state, ProviderID: "openstack:///" + late}}}
 			if tt.of != "" {
 				b.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m"}, Spec: corev1.NodeSpec{ProviderID: "openstack:///" + tt.of}})
 			}
 			b.pass()
-			if m := b.read(); ptr.Deref(m.Spec.ProviderID, "") != tt.want || b.cloud.count("EnsureServer") != 1 || (m.Status.NodeRef != nil) != (tt.want == "openstack:///late") {
+			if m := b.read(); ptr.Deref(m.Spec.ProviderID, "") != tt.want || b.cloud.count("EnsureServer") != 1 || (m.Status.NodeRef != nil) != (tt.want == "openstack:///"+late) {
 				t.Errorf("%s, %d calls, %+v", ptr.Deref(m.Spec.ProviderID, ""), b.cloud.count("EnsureServer"), m.Status)
 			}
 		})

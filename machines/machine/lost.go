@@ -14,7 +14,7 @@ import (
 // loseServer follows the proof that somebody has deleted the server. The Machine of a set goes, and its set makes a new
 // one (MC-66). One without a set stays and says so.
 func (r *Reconciler) loseServer(ctx context.Context, p *pass) (bool, error) {
-	p.failure = fault.New(fault.NotFound, fault.CodeResourceNotFound, "server %s was deleted in the cloud", serverID(*p.m.Spec.ProviderID))
+	p.failure = fault.New(fault.NotFound, fault.CodeResourceNotFound, "server %s was deleted in the cloud", namedServer(p.m))
 	return false, r.abandon(ctx, p)
 }
 

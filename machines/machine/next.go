@@ -70,6 +70,7 @@ const (
 	reasonDeletingNode    = "DeletingNode"
 	reasonDone            = "DeletionCompleted"
 	reasonForced          = "ForceDelete"
+	reasonLeftAlone       = "LeftAlone"
 	reasonNothingWasMade  = "NothingWasMade"
 	reasonServerLeft      = "ServerLeftAlone"
 	reasonCloudUnusable   = "CloudNotUsable"
@@ -109,6 +110,10 @@ func next(f *facts) decision {
 		return decision{fail, string(f.cloudErr.Code)}
 	case !f.cloud.Synced:
 		return decision{wait, reasonNotSynced}
+	case f.cloud.Foreign != "":
+		return decision{wait, reasonForeign}
+	case f.cloud.Unknown != "":
+		return decision{wait, reasonServerUnknown}
 	case f.cloud.Server != nil:
 		return nextOfServer(f)
 	case f.named:
@@ -155,8 +160,6 @@ func nextOfCreation(f *facts) decision {
 func nextOfServer(f *facts) decision {
 	state := f.cloud.Server.State
 	switch {
-	case f.foreign:
-		return decision{wait, reasonForeign}
 	case f.strayed && f.joined:
 		return decision{loseServer, reasonServerGone}
 	case state == cloud.ServerError && !f.joined && f.node == nil:
@@ -224,6 +227,10 @@ func (f *facts) silent() bool {
 		return true
 	case server != nil:
 		return server.State == cloud.ServerDeleting
+	case f.cloud.Unknown != "":
+		return true
+	case f.cloud.Foreign != "":
+		return false
 	}
 	return f.named && !f.cloud.Gone
 }
@@ -237,12 +244,16 @@ func nextInCloud(f *facts) decision {
 		return decision{fail, reasonCloudUnusable}
 	case !f.cloud.Synced:
 		return decision{wait, reasonNotSynced}
-	case f.cloud.Server != nil && (!f.serverFinalizer || f.foreign):
+	case f.cloud.Server != nil && !f.serverFinalizer:
 		return decision{letGo, reasonServerLeft}
 	case f.cloud.Server != nil:
 		return decision{deleteServer, reasonDeletingServer}
 	case f.cloud.Held != "":
 		return decision{wait, reasonHeld}
+	case f.cloud.Unknown != "":
+		return decision{wait, reasonServerUnknown}
+	case f.cloud.Foreign != "":
+		return decision{release, reasonServerLeft}
 	case f.serverFinalizer && f.named && !f.cloud.Gone:
 		return decision{wait, reasonServerUnknown}
 	}

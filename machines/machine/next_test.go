@@ -71,7 +71,10 @@ func TestNext(t *testing.T) {
 		{"MC-49 MCM-42 a server in ERROR is replaced", func() facts { return booting(cloud.ServerError) }, func(*facts) {}, decision{replaceServer, reasonServerError}},
 		{"a server in ERROR with a joined node is left to health", healthy, func(f *facts) { f.cloud.Server.State = cloud.ServerError }, decision{rest, reasonJoined}},
 		{"a server in ERROR whose node has come all the same is joined", func() facts { return booting(cloud.ServerError) }, func(f *facts) { f.node = &corev1.Node{} }, decision{joinNode, reasonJoined}},
-		{"a server marked as another living Machine's is left alone", healthy, func(f *facts) { f.foreign = true }, decision{wait, reasonForeign}},
+		{"a server that belongs to another is left alone (F-1)", healthy, func(f *facts) { f.cloud.Server, f.cloud.Foreign = nil, "another's" }, decision{wait, reasonForeign}},
+		{"a server of its own changes nothing while it names another's (F-1)", healthy, func(f *facts) { f.cloud.Foreign = "another's" }, decision{wait, reasonForeign}},
+		{"nothing is concluded while nothing is known of the server (F-15)", healthy, func(f *facts) { f.cloud.Server, f.cloud.Unknown = nil, "another project" }, decision{wait, reasonServerUnknown}},
+		{"nothing is made while nothing is known of the server (F-15)", fresh, func(f *facts) { f.cloud.Unknown = "another project" }, decision{wait, reasonServerUnknown}},
 		{"MCM-40 another server of the Machine is taken when the one it named is gone before it joined", func() facts { return booting(cloud.ServerBuilding) }, func(f *facts) { f.strayed = true }, decision{recordServer, reasonServerBuilding}},
 		{"MC-66 and when it had joined, the Machine is lost", healthy, func(f *facts) { f.strayed = true }, decision{loseServer, reasonServerGone}},
 		{"a building server is waited for", func() facts { return booting(cloud.ServerBuilding) }, func(*facts) {}, decision{awaitNode, reasonServerBuilding}},
@@ -123,7 +126,15 @@ func TestNext(t *testing.T) {
 		}, decision{fail, reasonCloudUnusable}},
 		{"MC-61 then volumes have time to be detached", going, func(f *facts) { f.drained, f.attached = true, true }, decision{awaitDetach, reasonDetaching}},
 		{"MC-61 and not for ever", going, func(f *facts) { f.drained, f.attached, f.detachOver = true, true, true }, decision{deleteServer, reasonDeletingServer}},
-		{"a server marked as another living Machine's is never deleted", going, func(f *facts) { f.drained, f.foreign = true, true }, decision{letGo, reasonServerLeft}},
+		{"a server that belongs to another is left alone, and what is the Machine's own is released (F-1)", going, func(f *facts) {
+			f.drainDue, f.cloud.Server, f.cloud.Foreign = false, nil, "another's"
+		}, decision{release, reasonServerLeft}},
+		{"nothing is released while nothing is known of the server (F-15)", going, func(f *facts) {
+			f.drainDue, f.cloud.Server, f.cloud.Unknown = false, nil, "another project"
+		}, decision{wait, reasonServerUnknown}},
+		{"by force a Machine goes although nothing is known of its server (F-15)", going, func(f *facts) {
+			f.drainDue, f.force, f.cloud.Server, f.cloud.Unknown = false, true, nil, "another project"
+		}, decision{letGo, reasonForced}},
 		{"while too many servers are gone at once nothing is cleaned up", going, func(f *facts) {
 			f.drainDue, f.cloud.Server, f.cloud.Gone, f.cloud.Held = false, nil, true, "5 of 9"
 		}, decision{wait, reasonHeld}},

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
@@ -29,7 +30,7 @@ type seeker struct {
 // mark is.
 func (s seeker) claim(candidates []*corev1.Node) (node *corev1.Node, taken string) {
 	for _, n := range candidates {
-		if s.server != "" && serverID(n.Spec.ProviderID) == strings.ToLower(s.server) {
+		if s.server != "" && providerid.Server(n.Spec.ProviderID) == strings.ToLower(s.server) {
 			return n, ""
 		}
 	}

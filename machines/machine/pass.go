@@ -36,8 +36,8 @@ type pass struct {
 	after time.Duration
 	// held is why the deletion is withheld, for people.
 	held string
-	// left is what the cloud may still hold of a Machine that is let go.
-	left string
+	// left is what the cloud may still hold of a Machine that is let go, leftReason why.
+	left, leftReason string
 	// awaited is what the Node lacks to complete its first start, one sentence each.
 	awaited []string
 	// unsynced: what belongs on the node could not be written; so nothing good is said of it yet.

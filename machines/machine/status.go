@@ -2,6 +2,7 @@ package machine
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -100,7 +101,8 @@ func concludeServer(p *pass) {
 		return
 	}
 	recordProvider(&p.m.Status, providerStatus{
-		ServerID: server.ID, Zone: server.Zone, HostID: server.HostID, PortIDs: server.PortIDs, FloatingIPID: server.FloatingIPID, ProviderStatus: cloud.ProviderStatus{VolumeIDs: server.VolumeIDs},
+		ServerID: server.ID, Zone: server.Zone, HostID: server.HostID, PortIDs: server.PortIDs, FloatingIPID: server.FloatingIPID,
+		ProviderStatus: cloud.ProviderStatus{VolumeIDs: server.VolumeIDs, ProjectID: server.ProjectID, Region: server.Region},
 	})
 	if len(server.Addresses) == 0 {
 		return
@@ -132,6 +134,25 @@ func recordProvider(s *v1alpha1.MachineStatus, now providerStatus) {
 	if raw, err := json.Marshal(now); err == nil {
 		s.ProviderStatus = &runtime.RawExtension{Raw: raw}
 	}
+}
+
+// recordBelongings writes down what goes with the server, and where it is, before the server is deleted: afterwards the cloud
+// does not show it any more. It writes nothing when that is recorded already.
+func (r *Reconciler) recordBelongings(ctx context.Context, p *pass) error {
+	concludeServer(p)
+	before, now := recordOf(p.base), recordOf(p.m)
+	if before.FloatingIPID == now.FloatingIPID && equality.Semantic.DeepEqual(before.ProviderStatus, now.ProviderStatus) {
+		return nil
+	}
+	return r.persist(ctx, p)
+}
+
+// recordOf reads drover's record; zero when there is none.
+func recordOf(m *v1alpha1.Machine) (known providerStatus) {
+	if s := m.Status.ProviderStatus; s == nil || json.Unmarshal(s.Raw, &known) != nil {
+		return providerStatus{}
+	}
+	return known
 }
 
 // concludeWarnings says what of spec and annotations is accepted without effect. Most Machines have no such condition.
@@ -195,6 +216,10 @@ func serverReady(p *pass) verdict {
 func serverAbsent(p *pass) verdict {
 	f := &p.facts
 	switch {
+	case f.cloud.Foreign != "":
+		return verdict{corev1.ConditionFalse, reasonForeign, f.cloud.Foreign}
+	case f.cloud.Unknown != "":
+		return verdict{corev1.ConditionUnknown, reasonServerUnknown, f.cloud.Unknown}
 	case f.cloud.Gone:
 		return verdict{corev1.ConditionFalse, reasonServerGone, p.waitsFor()}
 	case f.cloud.Held != "":

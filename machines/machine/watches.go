@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/drain"
 )
@@ -106,7 +107,7 @@ func oneKey(key func(client.Object) string) client.IndexerFunc {
 
 func nodeServer(o client.Object) string {
 	if n, ok := o.(*corev1.Node); ok {
-		return serverID(n.Spec.ProviderID)
+		return providerid.Server(n.Spec.ProviderID)
 	}
 	return ""
 }
@@ -134,8 +135,8 @@ func machineSet(o client.Object) string {
 }
 
 func machineServer(o client.Object) string {
-	if m, ok := o.(*v1alpha1.Machine); ok && m.Spec.ProviderID != nil {
-		return serverID(*m.Spec.ProviderID)
+	if m, ok := o.(*v1alpha1.Machine); ok {
+		return namedServer(m)
 	}
 	return ""
 }
@@ -154,7 +155,7 @@ func (r *Reconciler) machinesOf(ctx context.Context, node *corev1.Node) []reconc
 		found[types.NamespacedName{Namespace: namespace, Name: name}] = true
 	}
 	for _, fields := range []client.MatchingFields{
-		{indexMachineServer: serverID(node.Spec.ProviderID)},
+		{indexMachineServer: providerid.Server(node.Spec.ProviderID)},
 		{indexMachineName: node.Name},
 	} {
 		var list v1alpha1.MachineList

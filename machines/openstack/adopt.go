@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -21,66 +22,62 @@ const (
 	adoptAgain = 10 * time.Minute
 )
 
-// stranger is a server of a Machine of ours that does not bear both marks yet. was is the Machine whose mark it bears;
-// empty: none.
-type stranger struct {
+// unmarked is a server that belongs to a Machine and lacks one of the two marks. was is the Machine that its own mark
+// names; it is another one when the server is being adopted.
+type unmarked struct {
 	id           string
 	machine, was types.UID
 }
 
-// adopt writes the marks onto servers that are ours without them: those that machine-controller made, or that a Machine
-// names. Only then may the collector ever consider them. What is on a server goes first, since it is found by the old mark.
-// A Machine that is there keeps its server, also one that nobody has looked at since the start, being paused.
+// adopt writes the marks onto servers that belong to a Machine and lack one: those that machine-controller made have no
+// cluster ID, and those that an operator lets a Machine adopt have another Machine's UID. Only then may the collector ever
+// consider them. What is on a server is marked first, since it is found by the old mark.
 func (p *project) adopt(ctx context.Context, s *session) {
-	for _, st := range p.strangers() {
-		if st.was != "" && st.was != st.machine && p.lives(ctx, st.was) {
-			log.FromContext(ctx).Info("a Machine names a server of another one, which is not taken from it", "server", st.id, "machineUID", st.machine, "owner", st.was)
+	for _, u := range p.unmarked() {
+		if err := p.adoptAddresses(ctx, s, u); err != nil {
+			log.FromContext(ctx).Info("what is on a server cannot be marked yet", "server", u.id, "error", err.Error())
 			continue
 		}
-		if err := p.adoptAddresses(ctx, s, st); err != nil {
-			log.FromContext(ctx).Info("what is on a server cannot be marked yet", "server", st.id, "error", err.Error())
-			continue
-		}
-		marks := servers.MetadataOpts{metadataMachineUID: string(st.machine), metadataClusterID: p.clusterID}
-		asking := call{service: computeService, doing: fmt.Sprintf("marking server %s as Machine %s", st.id, st.machine)}
+		marks := servers.MetadataOpts{metadataMachineUID: string(u.machine), metadataClusterID: p.owners.cluster}
+		asking := call{service: computeService, doing: fmt.Sprintf("marking server %s as Machine %s", u.id, u.machine)}
 		err := s.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-			return servers.UpdateMetadata(ctx, client, st.id, marks).Err
+			return servers.UpdateMetadata(ctx, client, u.id, marks).Err
 		})
 		if err != nil {
-			log.FromContext(ctx).Info("a server cannot be marked yet", "server", st.id, "error", err.Error())
+			log.FromContext(ctx).Info("a server cannot be marked yet", "server", u.id, "error", err.Error())
 			continue
 		}
 		p.mu.Lock()
-		p.inventory.mark(st.id, marks)
+		p.inventory.mark(u.id, marks)
 		p.mu.Unlock()
 	}
 }
 
-// adoptAddresses writes the Machine's mark onto the ports and the floating IP of a server that bore another's.
-func (p *project) adoptAddresses(ctx context.Context, s *session, st stranger) error {
-	if st.was == "" || st.was == st.machine {
+// adoptAddresses writes the Machine's mark onto the ports and the floating IP of a server that is being adopted.
+func (p *project) adoptAddresses(ctx context.Context, s *session, u unmarked) error {
+	if u.was == "" || u.was == u.machine {
 		return nil
 	}
-	ip, hasIP := p.ipOf(st.was)
-	for n, port := range p.portsOf(st.was) {
-		if port.serverID != st.id {
+	ip, hasIP := p.ipOf(u.was)
+	for n, port := range p.portsOf(u.was) {
+		if port.serverID != u.id {
 			continue
 		}
-		m := mark{portKind, p.clusterID, st.machine, n}
+		m := mark{portKind, p.owners.cluster, u.machine, n}
 		if hasIP && ip.portID == port.id {
-			if err := p.adoptIP(ctx, s, ip, mark{floatingKind, p.clusterID, st.machine, 0}); err != nil {
+			if err := p.adoptIP(ctx, s, ip, mark{floatingKind, p.owners.cluster, u.machine, 0}); err != nil {
 				return err
 			}
-			p.forgetIP(st.was)
+			p.forgetIP(u.was)
 		}
-		asking := call{service: networkService, doing: fmt.Sprintf("marking port %s as Machine %s", port.id, st.machine)}
+		asking := call{service: networkService, doing: fmt.Sprintf("marking port %s as Machine %s", port.id, u.machine)}
 		err := s.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
 			return ports.Update(ctx, client, port.id, ports.UpdateOpts{Description: new(m.String())}).Err
 		})
 		if err != nil {
 			return err
 		}
-		p.forgetPort(st.was, n)
+		p.forgetPort(u.was, n)
 		p.mu.Lock()
 		p.keepPort(m, port)
 		p.mu.Unlock()
@@ -88,7 +85,8 @@ func (p *project) adoptAddresses(ctx context.Context, s *session, st stranger) e
 	return nil
 }
 
-// adoptIP writes a mark onto a floating IP. Its port is named too: Neutron takes an address off that is updated without.
+// adoptIP writes a mark onto a floating IP. port_id is sent as well, because Neutron disassociates a floating IP that is
+// updated without it.
 func (p *project) adoptIP(ctx context.Context, s *session, ip ownedIP, m mark) error {
 	asking := call{service: networkService, doing: fmt.Sprintf("marking floating IP %s as Machine %s", ip.address, m.machine)}
 	err := s.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
@@ -103,12 +101,12 @@ func (p *project) adoptIP(ctx context.Context, s *session, ip ownedIP, m mark) e
 	return nil
 }
 
-// strangers gives some of the servers to be marked, and notes that it was tried.
-func (p *project) strangers() []stranger {
+// unmarked returns some of the servers to be marked, and notes that it was tried.
+func (p *project) unmarked() []unmarked {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock.Now()
-	var found []stranger
+	var found []unmarked
 	for id, k := range p.inventory.servers {
 		if len(found) == adoptions {
 			p.kick()
@@ -117,30 +115,25 @@ func (p *project) strangers() []stranger {
 		if k.gone || k.missing || !k.adopted.IsZero() && now.Sub(k.adopted) < adoptAgain {
 			continue
 		}
-		if machine := p.ownerOf(k); machine != "" {
+		if k.claimed != "" || k.owner != "" && k.tags().cluster == "" && p.wanted(k.owner) {
 			k.adopted = now
-			found = append(found, stranger{id: id, machine: machine, was: k.row.machine()})
+			found = append(found, unmarked{id: id, machine: cmp.Or(k.claimed, k.owner), was: k.tags().machine})
 		}
 	}
 	return found
 }
 
-// ownerOf gives the Machine whose marks a server should bear and does not; empty: none. The UID says it by itself; that a
-// Machine names the server says it unless the server bears another cluster's mark or another Machine's UID that lives.
-func (p *project) ownerOf(k *knownServer) types.UID {
-	uid, cluster := k.row.machine(), k.Metadata[metadataClusterID]
-	switch {
-	case k.claimed != "":
-		return k.claimed
-	case uid != "" && p.wanted(uid):
-		if cluster == p.clusterID {
-			return ""
-		}
-		return uid
-	case cluster != "" && cluster != p.clusterID:
-		return ""
+// claim notes that a Machine adopts a server whose tags name another one. It reports false when the tags have changed
+// meanwhile.
+func (inv *inventory) claim(id string, from, to types.UID) bool {
+	k := inv.servers[id]
+	if k == nil || k.gone || k.missing || k.tags().machine != from {
+		return false
 	}
-	return p.registry.named(k.ID)
+	inv.unindex(k)
+	k.claimed = to
+	inv.index(k)
+	return true
 }
 
 // mark notes that metadata was written.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -219,20 +220,25 @@ func (b *bench) active(m *v1alpha1.Machine) (cloud.Instance, *cloud.Server) {
 // remove takes the steps that take everything away.
 func (b *bench) remove(i cloud.Instance) {
 	b.t.Helper()
-	b.eventually("everything is released", func() bool {
-		if b.observe(i).Server != nil {
-			if err := i.DeleteServer(b.ctx); err != nil {
-				b.t.Fatal(err)
-			}
-			return false
-		}
-		done, err := i.Release(b.ctx)
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		return done
-	})
+	b.gone(i)
 }
+
+// records writes into the Machine what the Machine controller does once it has seen the server.
+func (b *bench) records(m *v1alpha1.Machine, s *cloud.Server) {
+	b.t.Helper()
+	m.Spec.ProviderID = ptr.To(s.ProviderID)
+	raw, err := json.Marshal(record{
+		ServerID: s.ID, FloatingIPID: s.FloatingIPID,
+		ProviderStatus: cloud.ProviderStatus{VolumeIDs: s.VolumeIDs, ProjectID: s.ProjectID, Region: s.Region},
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	m.Status.ProviderStatus = &runtime.RawExtension{Raw: raw}
+}
+
+// guarded makes the driver believe that the admission policies are in force, from the next start on.
+func (b *bench) guarded() { b.options.Guarded = func() bool { return true } }
 
 func (b *bench) connectionOf(uid types.UID) *connection {
 	i, _ := b.cloud.machines.get(uid)

@@ -46,6 +46,13 @@ type Options struct {
 	// ServiceAccount is the one that drover runs under, as namespace:name, for the command that an error about a forbidden
 	// Secret names. Default: v1alpha1.DefaultServiceAccount.
 	ServiceAccount string
+	// Guarded reports whether the admission policies are in force that keep everybody but drover and operators from writing
+	// the status of a Machine and its guarded annotations. Only then those are believed: the annotation that allows the
+	// adoption of a server, and a record of volumes and floating IPs that the cloud no longer shows on the server. Default:
+	// they are never in force.
+	Guarded func() bool
+	// Holds keeps across restarts what the mass guard holds. Default: it ends with the process.
+	Holds Holds
 	// Collect tells whether a person has said that the loss of many servers at once is right (annotation
 	// drover-project.github.io/collect: "yes" on the ConfigMap of the cluster id). It is asked only while the mass guard
 	// holds something. Default: nobody can say so.
@@ -254,7 +261,7 @@ func (c *Cloud) knowing(machine types.UID, serverID string) *connection {
 func (c *Cloud) register(m *v1alpha1.Machine, conn *connection) {
 	now := c.options.Clock.Now()
 	c.machines.put(m.UID, interest{
-		key: types.NamespacedName{Namespace: m.Namespace, Name: m.Name}, connection: conn, serverID: serverIDOf(m),
+		key: types.NamespacedName{Namespace: m.Namespace, Name: m.Name}, connection: conn, serverID: serverIDOf(m), server: m.ServerName(),
 		leaving: !m.DeletionTimestamp.IsZero(), asked: now,
 	})
 	conn.mu.Lock()
@@ -305,9 +312,9 @@ func (c *Cloud) join(ctx context.Context, conn *connection, id *identity, wg *sy
 	c.mu.Lock()
 	p, ok := c.projects[key]
 	if !ok {
-		p = newProject(conn.session, c.options.Clock, c.options.ClusterID, c.machines)
-		p.there = machineThere(c.options.Reader)
-		p.changed, p.other, p.lifted, p.name = c.changed, c.other, c.options.Collect, projectName{id.projectID, id.region}
+		p = newProject(conn.session, c.options.Clock, ownership{c.options.ClusterID}, c.machines)
+		p.reader, p.holds = c.options.Reader, c.options.Holds
+		p.changed, p.other, p.lifted, p.name = c.changed, c.other, c.options.Collect, site{id.projectID, id.region}
 		c.projects[key] = p
 	}
 	c.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
@@ -27,7 +28,8 @@ func (p *project) removeDuplicates(ctx context.Context, s *session) {
 	}
 }
 
-// duplicates gives the servers that bear both marks of a Machine which names another one that lives.
+// duplicates returns the servers that have both marks of a Machine, while the one that the Machine names is its own too and
+// works. A Machine that names a server which is not its own has no duplicates: which one would be it is undecidable.
 func (p *project) duplicates() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -39,12 +41,11 @@ func (p *project) duplicates() []string {
 		}
 		i, known := p.registry.get(uid)
 		named := p.inventory.servers[i.serverID]
-		// Of a Machine that names a server which is not marked as its own, nothing is a duplicate.
-		if !known || i.leaving || !all[i.serverID] || named == nil || named.gone || named.missing || named.Status != statusActive {
+		if !known || i.leaving || named == nil || !named.belongs(uid) || named.gone || named.missing || named.Status != statusActive {
 			continue
 		}
 		for id := range all {
-			if k := p.inventory.servers[id]; id != i.serverID && k.isDuplicate(p.clusterID, now) {
+			if k := p.inventory.servers[id]; id != i.serverID && k.isDuplicate(uid, p.owners.cluster, now) {
 				ids = append(ids, id)
 			}
 		}
@@ -52,8 +53,9 @@ func (p *project) duplicates() []string {
 	return ids
 }
 
-// isDuplicate: it lives, bears the cluster's mark too, has been known long enough, and it is its turn to be asked for.
-func (k *knownServer) isDuplicate(cluster string, now time.Time) bool {
-	return !k.gone && !k.missing && k.Metadata[metadataClusterID] == cluster && now.Sub(k.since) >= duplicateAge &&
+// isDuplicate reports whether the server, beside the one that its Machine names, is to be deleted now: it exists, has both
+// marks itself, has been known long enough, and its deletion was not asked for a moment ago.
+func (k *knownServer) isDuplicate(machine types.UID, cluster string, now time.Time) bool {
+	return !k.gone && !k.missing && k.owner == machine && k.tags().cluster == cluster && now.Sub(k.since) >= duplicateAge &&
 		(k.asked.IsZero() || now.Sub(k.asked) >= deleteBackoff(k.times))
 }

@@ -24,6 +24,11 @@ func (i *instance) EnsurePorts(ctx context.Context) error {
 	if err := p.takeQuota(i.subject.uid, i.wants(p, plan)); err != nil {
 		return err
 	}
+	end, err := p.beginMaking(i.subject.uid)
+	if err != nil {
+		return err
+	}
+	defer end()
 	for n := range plan.networks {
 		if err := i.ensurePort(ctx, p, plan, n); err != nil {
 			return err
@@ -101,6 +106,11 @@ func (i *instance) EnsureFloatingIP(ctx context.Context) error {
 	if _, ok := p.ipOf(i.subject.uid); ok {
 		return nil
 	}
+	end, err := p.beginMaking(i.subject.uid)
+	if err != nil {
+		return err
+	}
+	defer end()
 	port, ok := p.portsOf(i.subject.uid)[0]
 	if !ok {
 		return fault.New(fault.Conflict, fault.CodeConflict, "server %s has no port yet that could take a floating IP", i.subject.server)
@@ -186,7 +196,7 @@ func (i *instance) failed(p *project, m mark, err error) {
 	}
 }
 
-// EnsureServer adopts the server that bears the Machine's mark, else makes one on the ports made before.
+// EnsureServer returns the server that belongs to the Machine, else makes one on the ports made before.
 func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Server, error) {
 	p, err := i.ready()
 	if err != nil {
@@ -203,6 +213,11 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 	if err != nil {
 		return nil, err
 	}
+	end, err := p.beginMaking(i.subject.uid)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	portIDs, err := i.portIDs(p, plan)
 	if err != nil {
 		return nil, err

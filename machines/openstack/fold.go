@@ -49,7 +49,10 @@ const (
 	taskDeleting      = "deleting"
 )
 
-func (r *row) machine() types.UID { return types.UID(r.Metadata[metadataMachineUID]) }
+// tags are what the row says of the server's owner.
+func (r *row) tags() tags {
+	return tags{id: r.ID, name: r.Name, machine: types.UID(r.Metadata[metadataMachineUID]), cluster: r.Metadata[metadataClusterID]}
+}
 
 // inFlux: its next state is to come by itself.
 func (r *row) inFlux() bool {
@@ -62,13 +65,24 @@ func (r *row) same(o *row) bool {
 		maps.EqualFunc(r.Addresses, o.Addresses, slices.Equal) && slices.Equal(r.Volumes, o.Volumes)
 }
 
-// knownServer is what is believed of a server. Times are on our clock, but for the row's.
+// knownServer is the cached state of a server. Times use our clock, except those in row.
 type knownServer struct {
 	row
+	// owner is the Machine that it belongs to by its tags; empty: none of this cluster.
+	owner types.UID
+	// expected is the Machine that names it, while the cloud has shown no row of it. It is no evidence that the server is
+	// that Machine's.
+	expected types.UID
+	// sighted: the cloud has shown a row of it.
+	sighted bool
+	// volumes are those that end with the server, as far as a row has ever shown them, sorted.
+	volumes []string
 	// gone: it was shown DELETED, or one GET by its ID answered 404. It stays as a tombstone, so that a list that lags
 	// does not bring it back.
 	gone   bool
 	goneAt time.Time
+	// buried: it is gone by the answer 404 alone. A complete list that is begun later brings it back.
+	buried bool
 	// missing: a complete list did not have it. That proves nothing, but is worth a GET.
 	missing bool
 	// since is when we first knew of it; fluxSince when it last began to change; zero at rest.
@@ -81,14 +95,19 @@ type knownServer struct {
 	own, accepted bool
 	// adopted is when the cluster's mark was written onto it last.
 	adopted time.Time
-	// claimed is the Machine that took it over, until its own mark says so; empty: none.
+	// claimed is the Machine that adopts it, until its tags are written; empty: none.
 	claimed types.UID
 	// explained: it is in ERROR, and was asked why by its ID.
 	explained bool
 }
 
-// machine is whose it is.
-func (k *knownServer) machine() types.UID { return cmp.Or(k.claimed, k.row.machine()) }
+// machine returns the Machine that the server is indexed under: the one that it belongs to, else the one that expects it.
+func (k *knownServer) machine() types.UID { return cmp.Or(k.claimed, k.owner, k.expected) }
+
+// belongs reports whether the server is, or was, the Machine's by evidence of the cloud.
+func (k *knownServer) belongs(machine types.UID) bool {
+	return machine != "" && cmp.Or(k.claimed, k.owner) == machine
+}
 
 // unexplained: it is in ERROR and nobody has said why. Nova's lists show the fault only of servers whose records are in
 // the database that its API has as its own; in the usual installation those without a host are not (seen in Zed).
@@ -98,18 +117,20 @@ func (k *knownServer) unexplained() bool {
 
 // inventory is what is known of the servers of a project. It has no lock and no clock.
 type inventory struct {
+	owners    ownership
 	servers   map[string]*knownServer
 	byMachine map[types.UID]map[string]bool
-	// byName has the IDs of the servers of a name.
-	byName map[string][]string
-	// leaving tells whether the Machine of a server is being deleted: then the server's end is wanted.
+	// leaving reports whether the Machine of a server is being deleted: then the server's end is wanted.
 	leaving func(*knownServer) bool
+	// remembered reports whether a tombstone must stay whatever its age.
+	remembered func(*knownServer) bool
 }
 
-func newInventory() *inventory {
+func newInventory(owners ownership) *inventory {
+	no := func(*knownServer) bool { return false }
 	return &inventory{
-		servers: map[string]*knownServer{}, byMachine: map[types.UID]map[string]bool{}, byName: map[string][]string{},
-		leaving: func(*knownServer) bool { return false },
+		owners: owners, servers: map[string]*knownServer{}, byMachine: map[types.UID]map[string]bool{},
+		leaving: no, remembered: no,
 	}
 }
 
@@ -127,7 +148,7 @@ type listed struct {
 	started, now time.Time
 }
 
-// tombstoneAge is how long it is remembered that a server is gone.
+// tombstoneAge is how long it is remembered that a server is gone, at least.
 const tombstoneAge = time.Hour
 
 // fold takes a complete list in, and gives the IDs of the servers of which something changed. A server that a full list
@@ -138,13 +159,14 @@ func (inv *inventory) fold(l listed) []string {
 	present := make(map[string]bool, len(l.rows))
 	for i := range l.rows {
 		present[l.rows[i].ID] = true
+		inv.exhume(&l.rows[i], l)
 		if inv.merge(l.rows[i], l.now) {
 			changed = append(changed, l.rows[i].ID)
 		}
 	}
 	for id, k := range inv.servers {
 		switch {
-		case k.gone && l.now.Sub(k.goneAt) > tombstoneAge:
+		case k.gone && l.now.Sub(k.goneAt) > tombstoneAge && !inv.remembered(k):
 			inv.drop(id)
 		case l.full && !k.gone && !k.missing && !present[id] && k.since.Before(l.started):
 			k.missing, k.own = true, inv.endWanted(k)
@@ -153,6 +175,17 @@ func (inv *inventory) fold(l listed) []string {
 	}
 	slices.Sort(changed)
 	return changed
+}
+
+// exhume opens the tombstone of a server that counts as gone by a 404 alone, when a complete list that was begun after that
+// answer shows the server: then the 404 was not the cloud's last word. A row that said DELETED stays the last word, since
+// Nova never takes it back and a list may lag.
+func (inv *inventory) exhume(r *row, l listed) {
+	k := inv.servers[r.ID]
+	if k == nil || !k.gone || !k.buried || !l.full || !l.started.After(k.goneAt) || r.Status == statusDeleted {
+		return
+	}
+	k.gone, k.buried, k.missing = false, false, true
 }
 
 // merge takes one row in; true when it says something new. A row older than what is known says only that the server
@@ -188,10 +221,17 @@ func (inv *inventory) take(k *knownServer, r row, now time.Time) {
 	}
 	wanted := inv.endWanted(k)
 	inv.unindex(k)
-	k.row, k.missing = r, false
-	if k.claimed == r.machine() {
+	k.row, k.missing, k.buried, k.sighted = r, false, false, true
+	k.owner = inv.owners.machine(r.tags())
+	if r.Status != statusDeleted {
+		k.expected = ""
+	}
+	if k.claimed == k.owner {
 		k.claimed = ""
 	}
+	k.volumes = slices.Concat(k.volumes, volumesOf(&r))
+	slices.Sort(k.volumes)
+	k.volumes = slices.Compact(k.volumes)
 	inv.index(k)
 	k.explained = k.explained && r.Status == statusError
 	k.gone = r.Status == statusDeleted
@@ -205,25 +245,33 @@ func (inv *inventory) take(k *knownServer, r row, now time.Time) {
 	}
 }
 
-// bury says that a GET by ID answered 404, for a server of that Machine.
-func (inv *inventory) bury(id string, machine types.UID, now time.Time) {
-	k, ok := inv.servers[id]
-	if !ok {
-		k = &knownServer{since: now}
-		inv.servers[id] = k
-		inv.take(k, row{ID: id, Metadata: map[string]string{metadataMachineUID: string(machine)}}, now)
+// expect notes that a Machine names a server of which the cloud has shown nothing yet.
+func (inv *inventory) expect(id string, machine types.UID, now time.Time) {
+	if _, known := inv.servers[id]; known {
+		return
 	}
-	k.gone, k.goneAt, k.fluxSince, k.missing, k.own = true, now, time.Time{}, false, inv.endWanted(k)
+	k := &knownServer{row: row{ID: id}, expected: machine, since: now, missing: true}
+	inv.servers[id] = k
+	inv.index(k)
+	k.own = inv.endWanted(k)
 }
 
-// marked reports whether a server with the Machine's own mark is known, or was: that of the given ID, or any when it is
+// bury notes that a GET by ID, made for that Machine, answered 404.
+func (inv *inventory) bury(id string, machine types.UID, now time.Time) {
+	inv.expect(id, machine, now)
+	k := inv.servers[id]
+	k.gone, k.goneAt, k.fluxSince, k.missing, k.buried, k.own = true, now, time.Time{}, false, true, inv.endWanted(k)
+}
+
+// marked reports whether a server that belongs to the Machine is known, or was: that of the given ID, or any when it is
 // empty.
 func (inv *inventory) marked(machine types.UID, id string) bool {
-	if id == "" {
-		return len(inv.byMachine[machine]) > 0
+	for known := range inv.byMachine[machine] {
+		if (id == "" || id == known) && inv.servers[known].belongs(machine) {
+			return true
+		}
 	}
-	k := inv.servers[id]
-	return k != nil && k.machine() == machine
+	return false
 }
 
 func (inv *inventory) drop(id string) {
@@ -233,7 +281,7 @@ func (inv *inventory) drop(id string) {
 	}
 }
 
-// index makes a server found by its Machine and by its name.
+// index makes a server found by its Machine.
 func (inv *inventory) index(k *knownServer) {
 	if uid := k.machine(); uid != "" {
 		if inv.byMachine[uid] == nil {
@@ -241,7 +289,6 @@ func (inv *inventory) index(k *knownServer) {
 		}
 		inv.byMachine[uid][k.ID] = true
 	}
-	inv.byName[k.Name] = append(inv.byName[k.Name], k.ID)
 }
 
 // unindex undoes it.
@@ -251,23 +298,16 @@ func (inv *inventory) unindex(k *knownServer) {
 	if len(inv.byMachine[uid]) == 0 {
 		delete(inv.byMachine, uid)
 	}
-	inv.byName[k.Name] = slices.DeleteFunc(inv.byName[k.Name], func(id string) bool { return id == k.ID })
-	if len(inv.byName[k.Name]) == 0 {
-		delete(inv.byName, k.Name)
-	}
 }
 
-// ofMachine gives the servers of a Machine, living and gone: those that bear its UID, and the one that it names.
-func (inv *inventory) ofMachine(uid types.UID, serverID string) (living, gone []*knownServer) {
-	ids := map[string]bool{}
-	maps.Copy(ids, inv.byMachine[uid])
-	if _, ok := inv.servers[serverID]; ok {
-		ids[serverID] = true
-	}
-	for id := range ids {
-		if k := inv.servers[id]; k.gone {
+// ofMachine returns the servers that belong to a Machine, living and gone. Among the gone are those that it only names and
+// that the cloud has never shown. What else it names is not its own.
+func (inv *inventory) ofMachine(uid types.UID) (living, gone []*knownServer) {
+	for id := range inv.byMachine[uid] {
+		switch k := inv.servers[id]; {
+		case k.gone:
 			gone = append(gone, k)
-		} else {
+		case k.belongs(uid):
 			living = append(living, k)
 		}
 	}

@@ -51,7 +51,7 @@ func TestFold(t *testing.T) {
 			}())}, []string{"a"}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inv := newInventory()
+			inv := newInventory(ownership{testCluster})
 			for _, r := range tc.before {
 				inv.merge(r, noon)
 			}
@@ -76,7 +76,7 @@ func TestFold(t *testing.T) {
 }
 
 func TestATombstoneEnds(t *testing.T) {
-	inv := newInventory()
+	inv := newInventory(ownership{testCluster})
 	inv.merge(at("a", statusDeleted, 0), noon)
 	inv.fold(listed{now: noon.Add(2 * tombstoneAge)})
 	if len(inv.servers) != 0 || len(inv.byMachine) != 0 {
@@ -84,24 +84,30 @@ func TestATombstoneEnds(t *testing.T) {
 	}
 }
 
-func TestServersAreMatchedByUIDAndByID(t *testing.T) {
-	inv := newInventory()
+func TestServersOfAMachine(t *testing.T) {
+	inv := newInventory(ownership{testCluster})
 	inv.merge(at("a", statusActive, 0), noon)
 	inv.merge(row{ID: "legacy", Status: statusActive}, noon)
 	inv.merge(at("z", statusDeleted, 0), noon)
+	another := at("b", statusActive, 0)
+	another.Metadata[metadataClusterID] = "another"
+	inv.merge(another, noon)
+	inv.expect("legacy", "uid-l", noon)
+	inv.expect("unseen", "uid-u", noon)
+	inv.bury("never", "uid-n", noon)
 	for name, tc := range map[string]struct {
 		uid          types.UID
-		serverID     string
 		living, gone int
 	}{
-		"by UID":                {"uid-a", "", 1, 0},
-		"by the ID in the spec": {"other", "legacy", 1, 0},
-		"by both":               {"uid-a", "legacy", 2, 0},
-		"a gone one":            {"uid-z", "", 0, 1},
-		"none":                  {"other", "none", 0, 0},
+		"a server with the Machine's UID is its own":                        {"uid-a", 1, 0},
+		"one that is gone is so too":                                        {"uid-z", 0, 1},
+		"one that it only names is not (F-1)":                               {"uid-l", 0, 0},
+		"one of another cluster is not, though it has the UID (F-1)":        {"uid-b", 0, 0},
+		"one that it names and that no list has shown is not (F-1)":         {"uid-u", 0, 0},
+		"one that it names and that was never there counts as gone (MC-66)": {"uid-n", 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			living, gone := inv.ofMachine(tc.uid, tc.serverID)
+			living, gone := inv.ofMachine(tc.uid)
 			if len(living) != tc.living || len(gone) != tc.gone {
 				t.Fatalf("got %d living, %d gone", len(living), len(gone))
 			}
@@ -157,7 +163,7 @@ func TestPeriod(t *testing.T) {
 		"an open create":                       {&knownServer{row: row{ID: "x"}}, true, true, fastPeriod},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inv := newInventory()
+			inv := newInventory(ownership{testCluster})
 			inv.servers["x"] = tc.server
 			if got := inv.period(noon, tc.unsettled, func(*knownServer) bool { return tc.mine }); got != tc.want {
 				t.Fatalf("got %s, want %s", got, tc.want)

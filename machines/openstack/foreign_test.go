@@ -126,7 +126,7 @@ func TestSpecsThatNameNoNetwork(t *testing.T) {
 // broken returns the Machine of an existing server after its provider document became another one.
 func broken(m *v1alpha1.Machine, serverID, document string) *v1alpha1.Machine {
 	m = m.DeepCopy()
-	m.Spec.ProviderID = ptr.To(providerIDScheme + "/" + serverID)
+	m.Spec.ProviderID = ptr.To("openstack:///" + serverID)
 	m.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(document)}
 	m.DeletionTimestamp = ptr.To(metav1.Now())
 	return m
@@ -183,8 +183,8 @@ func TestAnUnreadableSpecProvesNothing(t *testing.T) {
 			}
 			return fault.Is(err, fault.Invalid) && strings.Contains(err.Error(), "not a JSON object")
 		})
-		if done, err := i.Release(b.ctx); done || err == nil {
-			t.Errorf("released: %v, %v", done, err)
+		if released, err := i.Release(b.ctx); released.Done || err == nil {
+			t.Errorf("released: %v, %v", released.Done, err)
 		}
 		if _, there := b.sim.Server(s.ID); !there {
 			t.Error("the server is gone")

@@ -1,8 +1,13 @@
 package openstack
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
@@ -10,21 +15,51 @@ import (
 const (
 	// guardWindow is how far apart losses may be and still count together: one full list.
 	guardWindow = fullPeriod
-	// guardLeast losses are always believed, and a tenth of what is known.
+	// Up to max(guardLeast, known/guardPart) losses within guardWindow are accepted without confirmation.
 	guardLeast = 3
 	guardPart  = 10
 )
 
-// guard is the mass guard (design §2.4): when too many of the cluster's servers in a project are gone at once, nothing is
-// cleaned up. It ends when all of them are back, or by a person's word.
-type guard struct {
-	// held are the servers whose loss is not believed, by ID.
-	held  map[string]bool
-	known int
+// Held is what the mass guard of one project keeps.
+type Held struct {
+	// Servers are the IDs of servers whose loss is not believed. They have no age.
+	Servers []string `json:"servers,omitempty"`
+	// Lost are the IDs of servers that were lost lately though nobody here wanted it, with the time at which each loss was
+	// found. They count together with the next ones.
+	Lost map[string]time.Time `json:"lost,omitempty"`
 }
 
-// losses gives the servers that are gone or missing though nobody here wanted it, within the window, and how many
-// servers of ours there are with them.
+// Holds keeps what the mass guard holds, for whoever leads next.
+type Holds interface {
+	// Load returns what was stored last for a project in a region; zero when nothing was.
+	Load(ctx context.Context, project, region string) (Held, error)
+	// Store replaces it.
+	Store(ctx context.Context, project, region string, h Held) error
+}
+
+// guard is the mass guard: when too many of the cluster's servers in a project are gone at once, nothing is cleaned up. A hold
+// ends when the server is back, or when an operator confirms the losses. It has no age and outlives the process.
+type guard struct {
+	// held are the servers whose loss is not believed, by ID.
+	held map[string]bool
+	// lost are the losses within guardWindow that nobody here wanted: when each was found. stored are those of them that a
+	// successor would know of.
+	lost   map[string]time.Time
+	stored map[string]bool
+	known  int
+	// dirty: held or lost differ from what is stored.
+	dirty bool
+	// loaded: what a predecessor stored has been read. ready: so many servers have been looked at since the start that
+	// losses can be counted.
+	loaded, ready bool
+}
+
+func newGuard() guard {
+	return guard{held: map[string]bool{}, lost: map[string]time.Time{}, stored: map[string]bool{}}
+}
+
+// losses returns the servers that are gone or missing though nobody here wanted it, and how many servers of ours there are
+// with them. One that is gone counts for guardWindow.
 func (inv *inventory) losses(now time.Time, mine func(*knownServer) bool) (lost []string, known int) {
 	for id, k := range inv.servers {
 		if !mine(k) {
@@ -42,35 +77,68 @@ func (inv *inventory) losses(now time.Time, mine func(*knownServer) bool) (lost 
 	return lost, known
 }
 
-// tooMany tells whether so many losses among so many servers are more than max(3, 10 %).
+// tooMany reports whether so many losses among so many servers are more than max(3, 10 %).
 func tooMany(lost, known int) bool { return lost > max(guardLeast, known/guardPart) }
 
-// look takes the losses in: too many of them are held; those that came back are not held any longer.
-func (g *guard) look(lost []string, known int, servers map[string]*knownServer) {
-	if tooMany(len(lost), known) {
-		if g.held == nil {
-			g.held = map[string]bool{}
+// look takes the losses in: too many of them are held; those that came back are not held any longer. It reports whether there
+// is something new to be stored.
+func (g *guard) look(now time.Time, lost []string, known int, servers map[string]*knownServer) bool {
+	before := Held{Servers: slices.Sorted(maps.Keys(g.held)), Lost: maps.Clone(g.lost)}
+	for _, id := range lost {
+		if _, counted := g.lost[id]; !counted {
+			g.lost[id] = now
 		}
-		for _, id := range lost {
+	}
+	current := make(map[string]bool, len(lost))
+	for _, id := range lost {
+		current[id] = true
+	}
+	for id, since := range g.lost {
+		switch k := servers[id]; {
+		case current[id]:
+		case k != nil && (!k.gone || k.own || k.accepted), now.Sub(since) > guardWindow:
+			delete(g.lost, id)
+		case k == nil:
+			known++
+		}
+	}
+	if tooMany(len(g.lost), known) {
+		for id := range g.lost {
 			g.held[id] = true
 		}
 		g.known = known
 	}
 	for id := range g.held {
-		if k := servers[id]; k == nil || !k.gone && !k.missing {
+		if k := servers[id]; k != nil && !k.gone && !k.missing {
 			delete(g.held, id)
 		}
 	}
+	if !slices.Equal(before.Servers, slices.Sorted(maps.Keys(g.held))) || !maps.Equal(before.Lost, g.lost) {
+		g.dirty = true
+	}
+	return g.dirty
 }
 
-// lift believes all losses, by a person's word.
+// load begins with what a predecessor stored.
+func (g *guard) load(h Held) {
+	for _, id := range h.Servers {
+		g.held[id] = true
+	}
+	for id, since := range h.Lost {
+		g.lost[id], g.stored[id] = since, true
+	}
+	g.known = max(g.known, len(g.held))
+	g.loaded = true
+}
+
+// lift accepts all held losses after an operator confirmed them.
 func (g *guard) lift(servers map[string]*knownServer) {
 	for id := range g.held {
 		if k := servers[id]; k != nil {
 			k.accepted = true
 		}
 	}
-	g.held = nil
+	g.held, g.lost, g.dirty = map[string]bool{}, map[string]time.Time{}, true
 }
 
 // reason is for people; empty when nothing is held.
@@ -78,6 +146,105 @@ func (g *guard) reason() string {
 	if len(g.held) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d servers of this project are gone at once: nothing is cleaned up until they are back or a person says so (annotation %s: \"yes\" on the ConfigMap of the cluster id)",
-		len(g.held), g.known, v1alpha1.AnnotationCollect)
+	return fmt.Sprintf("%d of %d servers of this project are gone at once: nothing is cleaned up until they are back or an operator confirms it (annotation %s: \"yes\" on the ConfigMap of the cluster id)",
+		len(g.held), max(g.known, len(g.held)), v1alpha1.AnnotationCollect)
+}
+
+// believes reports whether all of these servers count as gone. A loss that nobody here wanted counts once it was counted
+// together with all others, and a successor would know of it. The caller holds the lock.
+func (p *project) believes(gone []*knownServer) bool {
+	for _, k := range gone {
+		_, lost := p.guard.lost[k.ID]
+		switch {
+		case k.own, k.accepted:
+		case p.guard.held[k.ID], !p.guard.ready, lost && p.holds != nil && !p.guard.stored[k.ID]:
+			return false
+		}
+	}
+	return true
+}
+
+// watchLosses counts the losses. It reports whether there is something new to be stored; the caller holds the lock.
+func (p *project) watchLosses(now time.Time) bool {
+	lost, known := p.inventory.losses(now, p.hurriesFor)
+	return p.guard.look(now, lost, known, p.inventory.servers)
+}
+
+// loadHolds reads what a predecessor stored, once.
+func (p *project) loadHolds(ctx context.Context) error {
+	p.mu.Lock()
+	loaded := p.guard.loaded
+	p.mu.Unlock()
+	if loaded {
+		return nil
+	}
+	var h Held
+	if p.holds != nil {
+		var err error
+		if h, err = p.holds.Load(ctx, p.name.project, p.name.region); err != nil {
+			return fmt.Errorf("reading what the mass guard of %s holds: %w", p.name, err)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.guard.load(h)
+	return nil
+}
+
+// storeHolds writes down what the mass guard keeps when that has changed, and returns the servers whose loss may be believed
+// from now on. A failed write is repeated with the next poll.
+func (p *project) storeHolds(ctx context.Context) (believed []string) {
+	p.mu.Lock()
+	h := Held{Servers: slices.Sorted(maps.Keys(p.guard.held)), Lost: maps.Clone(p.guard.lost)}
+	dirty := p.guard.dirty && p.guard.loaded
+	p.mu.Unlock()
+	if !dirty {
+		return nil
+	}
+	if p.holds != nil {
+		if err := p.holds.Store(ctx, p.name.project, p.name.region, h); err != nil {
+			log.FromContext(ctx).Info("Cannot store what the mass guard holds; new losses are not believed", "error", err.Error())
+			p.kick()
+			return nil
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	stored := make(map[string]bool, len(h.Lost))
+	for id := range h.Lost {
+		if stored[id] = true; !p.guard.stored[id] && !p.guard.held[id] {
+			believed = append(believed, id)
+		}
+	}
+	p.guard.stored = stored
+	p.guard.dirty = !maps.Equal(h.Lost, p.guard.lost) || !slices.Equal(h.Servers, slices.Sorted(maps.Keys(p.guard.held)))
+	return believed
+}
+
+// liftLosses asks for an operator's confirmation when something is held, and logs it. It reports whether it was given.
+func (p *project) liftLosses(ctx context.Context) bool {
+	reason := p.held()
+	if reason == "" {
+		return false
+	}
+	lifted, err := false, error(nil)
+	if p.lifted != nil {
+		lifted, err = p.lifted(ctx)
+	}
+	if err != nil || !lifted {
+		log.FromContext(ctx).Info("Nothing is cleaned up", "reason", reason)
+		return false
+	}
+	p.mu.Lock()
+	p.guard.lift(p.inventory.servers)
+	p.mu.Unlock()
+	log.FromContext(ctx).Info("Accepting mass server deletion: confirmed by annotation", "reason", reason)
+	return true
+}
+
+// held says what the mass guard holds; empty: nothing.
+func (p *project) held() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.guard.reason()
 }

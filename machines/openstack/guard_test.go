@@ -42,7 +42,7 @@ func TestLosses(t *testing.T) {
 		"one whose loss was accepted is as well": {&knownServer{gone: true, goneAt: noon, accepted: true}, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inv := newInventory()
+			inv := newInventory(ownership{testCluster})
 			inv.servers["a"] = tc.server
 			lost, known := inv.losses(noon, func(*knownServer) bool { return true })
 			if len(lost) != tc.lost || known != tc.known {
@@ -61,7 +61,7 @@ func (b *bench) fleet(n int) (all []cloud.Instance, servers []*cloud.Server, mac
 	for k := range n {
 		m := newMachine(b.t, fmt.Sprintf("m%d", k), seedFields())
 		_, s := b.active(m)
-		m.Spec.ProviderID = ptr.To(s.ProviderID)
+		b.records(m, s)
 		all, servers, machines = append(all, b.instance(m)), append(servers, s), append(machines, m)
 	}
 	return all, servers, machines
@@ -111,8 +111,8 @@ func TestTheMassGuard(t *testing.T) {
 			t.Errorf("not for people: %q", f.Held)
 		}
 		b.pass(30 * time.Minute)
-		if done, err := all[0].Release(b.ctx); done || err != nil {
-			t.Errorf("released: %v, %v", done, err)
+		if released, err := all[0].Release(b.ctx); released.Done || err != nil {
+			t.Errorf("released: %v, %v", released.Done, err)
 		}
 		if got := len(b.sim.Leftovers().Ports); got != n {
 			t.Errorf("%d ports are left", got)

@@ -134,7 +134,8 @@ func (s *slow) remove(ctx context.Context, m *v1alpha1.Machine) (bool, error) {
 	case f.Server != nil:
 		return false, i.DeleteServer(ctx)
 	}
-	return i.Release(ctx)
+	released, err := i.Release(ctx)
+	return released.Done, err
 }
 
 func TestTheCloudIsNeverIdleWhileAMachineWaits(t *testing.T) {

@@ -9,7 +9,9 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
+	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
@@ -22,16 +24,26 @@ type instance struct {
 	subject    subject
 	// key is the Machine's.
 	key types.NamespacedName
-	// serverID is the server that the Machine names in spec.providerID; empty: none.
+	// claimant is the Machine in questions of ownership.
+	claimant claimant
+	// serverID is the server that the Machine names in spec.providerID; empty: none. It says where to look, no more.
 	serverID string
-	config   *v1alpha1.ProviderConfig
+	// unnamed is set when spec.providerID holds something that is not the provider ID of a server.
+	unnamed *fault.Error
+	// leaving: the Machine is being deleted.
+	leaving bool
+	// refusal says why the server that an operator wants the Machine to adopt may not be adopted.
+	refusal string
+	config  *v1alpha1.ProviderConfig
 	// spec is nil when invalid says what is wrong with it: then nothing can be made any more, but all can be deleted.
 	spec    *Spec
 	invalid error
 	// warnings: see cloud.Instance.
 	warnings []string
-	// volumes are those that the Machine's status names; address is the floating IP that machine-controller made for it.
-	volumes []string
+	// recorded is what the Machine's status remembers. trusted: the admission policies guard it against everybody else.
+	recorded record
+	trusted  bool
+	// address is the floating IP that an annotation names, which machine-controller made for the Machine.
 	address string
 	// origin says where the secret of its credentials was taken from.
 	origin string
@@ -42,12 +54,28 @@ type instance struct {
 	unreadable *fault.Error
 }
 
+// record is what drover keeps in a Machine's status.providerStatus.
+type record struct {
+	ServerID     string `json:"serverID"`
+	FloatingIPID string `json:"floatingIPID"`
+	cloud.ProviderStatus
+}
+
+// recordOf reads the record of a Machine; zero when there is none.
+func recordOf(m *v1alpha1.Machine) record {
+	var r record
+	if s := m.Status.ProviderStatus; s == nil || json.Unmarshal(s.Raw, &r) != nil {
+		return record{}
+	}
+	return r
+}
+
 // Instance reads the Machine's provider spec. A Machine that has a server, or is going, is read leniently: what is wrong
 // with its spec must not stand in the way of its end.
 func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instance, error) {
 	name := fmt.Sprintf("Machine %s/%s", m.Namespace, m.Name)
 	i := &instance{
-		cloud: c, serverID: serverIDOf(m), key: types.NamespacedName{Namespace: m.Namespace, Name: m.Name},
+		cloud: c, leaving: !m.DeletionTimestamp.IsZero(), key: types.NamespacedName{Namespace: m.Namespace, Name: m.Name},
 		subject: subject{cluster: c.options.ClusterID, uid: m.UID, server: m.ServerName()},
 	}
 	i.recall(m)
@@ -64,7 +92,7 @@ func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instan
 	if err := i.connect(ctx, ls); err != nil {
 		return nil, err
 	}
-	i.origin, i.warnings = s.of(name, i.origin), s.warnings()
+	i.origin, i.warnings = s.of(name, i.origin), append(i.warnings, s.warnings()...)
 	if i.spec != nil && i.spec.ServerGroup == "" && c.options.SharedServerGroup {
 		i.spec.ServerGroup = sharedGroup
 	}
@@ -96,9 +124,22 @@ func (i *instance) connect(ctx context.Context, ls layers) error {
 func (i *instance) recall(m *v1alpha1.Machine) {
 	i.group = groupOfMachine(m)
 	i.address = m.Annotations[v1alpha1.FinalizerFloatingIP]
-	var kept cloud.ProviderStatus
-	if m.Status.ProviderStatus != nil && json.Unmarshal(m.Status.ProviderStatus.Raw, &kept) == nil {
-		i.volumes = kept.VolumeIDs
+	i.trusted = i.cloud.options.Guarded != nil && i.cloud.options.Guarded()
+	i.recorded = recordOf(m)
+	i.claimant = claimant{uid: m.UID, name: m.ServerName(), recorded: site{i.recorded.ProjectID, i.recorded.Region}}
+	i.serverID = serverIDOf(m)
+	if named := ptr.Deref(m.Spec.ProviderID, ""); named != "" && i.serverID == "" {
+		_, err := providerid.Parse(named)
+		i.unnamed = fault.New(fault.Invalid, fault.CodeInvalidSpec, "reading spec.providerID: %v", err)
+	}
+	switch allowed := m.Annotations[v1alpha1.AnnotationAdopt]; {
+	case allowed == "":
+	case !i.trusted:
+		i.warnings = append(i.warnings, "annotation "+v1alpha1.AnnotationAdopt+": has no effect while the admission policies that guard it are not in force")
+	case providerid.Server(allowed) == "":
+		i.warnings = append(i.warnings, fmt.Sprintf("annotation %s: %.64q is not the ID of a server", v1alpha1.AnnotationAdopt, allowed))
+	default:
+		i.claimant.adopts = providerid.Server(allowed)
 	}
 }
 
@@ -174,18 +215,9 @@ func (i *instance) making(ctx context.Context) (*project, *plan, error) {
 	return p, plan, unauthorized(i.origin, err)
 }
 
-const providerIDScheme = "openstack://"
-
-// serverIDOf takes the server's ID out of spec.providerID, in either form; empty when there is none.
+// serverIDOf returns the ID of the server that spec.providerID names; empty when it names none.
 func serverIDOf(m *v1alpha1.Machine) string {
-	if m.Spec.ProviderID == nil {
-		return ""
-	}
-	rest, ok := strings.CutPrefix(*m.Spec.ProviderID, providerIDScheme)
-	if !ok {
-		return ""
-	}
-	return rest[strings.LastIndex(rest, "/")+1:]
+	return providerid.Server(ptr.Deref(m.Spec.ProviderID, ""))
 }
 
 // providerID is the identity that the Node will bear.
@@ -194,5 +226,5 @@ func (i *instance) providerID(serverID string) string {
 	if id, _ := i.connection.session.known(); id != nil && i.cloud.options.ProviderIDRegion {
 		region = id.region
 	}
-	return providerIDScheme + region + "/" + serverID
+	return providerid.ID{Region: region, Server: serverID}.String()
 }

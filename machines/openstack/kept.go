@@ -22,10 +22,25 @@ type kept struct {
 	id   string
 }
 
+// use says what is done with the ports and floating IPs of a Machine at this moment.
+type use int
+
+const (
+	// unused: nothing.
+	unused use = iota
+	// making: something is made for the Machine, maybe on them.
+	making
+	// releasing: one of them is deleted.
+	releasing
+)
+
 // releaseKept deletes ports and floating IPs that were kept for the next try of a Machine, once a quota has been exhausted
 // for two steps of the back-off (CAPI-22): others may need them, and the next try makes them again.
 func (p *project) releaseKept(ctx context.Context, s *session) {
 	for _, k := range p.keptTooLong() {
+		if !p.beginRelease(k) {
+			continue
+		}
 		err := s.do(ctx, call{service: networkService, doing: fmt.Sprintf("releasing %s %s, kept for a server that may not be made", k.mark.kind, k.id)},
 			func(ctx context.Context, client *gophercloud.ServiceClient) error {
 				if k.mark.kind == floatingKind {
@@ -33,24 +48,73 @@ func (p *project) releaseKept(ctx context.Context, s *session) {
 				}
 				return ports.Delete(ctx, client, k.id).ExtractErr()
 			})
-		if err != nil && !fault.Is(err, fault.NotFound) {
+		released := err == nil || fault.Is(err, fault.NotFound)
+		p.endRelease(k, released)
+		if !released {
 			log.FromContext(ctx).Info("what was kept cannot be released yet", "error", err.Error())
 			return
 		}
-		p.forget(k.mark)
 	}
 }
 
-func (p *project) forget(m mark) {
-	if m.kind == floatingKind {
-		p.forgetIP(m.machine)
-		return
+// beginRelease looks again, right before a kept thing is deleted, whether it is still the one that is known and its Machine
+// has no use for it. If so, nothing is made for the Machine until endRelease.
+func (p *project) beginRelease(k kept) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id := p.floating[k.mark.machine].id
+	if k.mark.kind == portKind {
+		id = p.ports[k.mark.machine][k.mark.n].id
 	}
-	p.forgetPort(m.machine, m.n)
+	if id != k.id || !p.idle(k.mark.machine) {
+		return false
+	}
+	p.uses[k.mark.machine] = releasing
+	return true
 }
 
-// keptTooLong gives some of what is to be released, floating IPs first. A Machine with a server, an open attempt or a
-// promise keeps what it has.
+// endRelease takes in the outcome of a release.
+func (p *project) endRelease(k kept, released bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.uses, k.mark.machine)
+	switch {
+	case !released:
+	case k.mark.kind == floatingKind:
+		delete(p.floating, k.mark.machine)
+	default:
+		p.dropPort(k.mark.machine, k.mark.n)
+	}
+}
+
+// beginMaking keeps what a Machine has from being released while something is made for it, until the returned function is
+// called: neither while the cloud works on it nor before its answer is taken in. Transient while something is released.
+func (p *project) beginMaking(machine types.UID) (end func(), err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.uses[machine] == releasing {
+		e := fault.New(fault.Transient, fault.CodeUnsettled, "a port or floating IP that was kept for the server is being released")
+		e.RetryAfter = fastPeriod
+		return nil, e
+	}
+	p.uses[machine] = making
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.uses, machine)
+	}, nil
+}
+
+// idle reports whether a Machine has no server, and nothing of it is being made, expected or promised. The caller holds the
+// lock.
+func (p *project) idle(machine types.UID) bool {
+	living, _ := p.inventory.ofMachine(machine)
+	_, promised := p.quota.taken[machine]
+	i, known := p.registry.get(machine)
+	return known && i.serverID == "" && len(living) == 0 && !promised && p.uses[machine] == unused && !p.hasAttempt(machine)
+}
+
+// keptTooLong returns some of what is to be released, floating IPs first. A Machine that is not idle keeps what it has.
 func (p *project) keptTooLong() []kept {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,29 +122,23 @@ func (p *project) keptTooLong() []kept {
 	if !p.quota.exhausted(now) {
 		return nil
 	}
-	idle := func(machine types.UID) bool {
-		living, _ := p.inventory.ofMachine(machine, "")
-		_, promised := p.quota.taken[machine]
-		i, known := p.registry.get(machine)
-		return known && i.serverID == "" && len(living) == 0 && !promised && !p.hasAttempt(machine)
-	}
 	var found []kept
 	for machine, ip := range p.floating {
-		if len(found) < releases && now.Sub(ip.since) >= keptFor && idle(machine) {
-			found = append(found, kept{mark{floatingKind, p.clusterID, machine, 0}, ip.id})
+		if len(found) < releases && now.Sub(ip.since) >= keptFor && p.idle(machine) {
+			found = append(found, kept{mark{floatingKind, p.owners.cluster, machine, 0}, ip.id})
 		}
 	}
 	for machine, all := range p.ports {
 		for n, port := range all {
-			if len(found) < releases && now.Sub(port.since) >= keptFor && idle(machine) {
-				found = append(found, kept{mark{portKind, p.clusterID, machine, n}, port.id})
+			if len(found) < releases && now.Sub(port.since) >= keptFor && p.idle(machine) {
+				found = append(found, kept{mark{portKind, p.owners.cluster, machine, n}, port.id})
 			}
 		}
 	}
 	return found
 }
 
-// hasAttempt tells whether a create of the Machine is not settled; the caller holds the lock.
+// hasAttempt reports whether a create of the Machine is not settled; the caller holds the lock.
 func (p *project) hasAttempt(machine types.UID) bool {
 	for m := range p.attempts {
 		if m.machine == machine {

@@ -51,8 +51,8 @@ func TestAMachineFromNothingToActiveAndAwayAgain(t *testing.T) {
 		}
 	})
 	t.Run("MC-50 MC-68 port and floating IP go once the server is gone", func(t *testing.T) {
-		if done, err := i.Release(b.ctx); done || err != nil {
-			t.Fatalf("released with the server there: %v, %v", done, err)
+		if released, err := i.Release(b.ctx); released.Done || err != nil {
+			t.Fatalf("released with the server there: %v, %v", released.Done, err)
 		}
 		b.remove(i)
 		b.nothingLeft()

@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net"
 	"slices"
@@ -9,39 +10,30 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Observe says what is known, from memory. It asks for one server by its ID only when that server is named or known and
-// no list shows it, or a port is bound to it, for only so an absence becomes a proof, and once when it is in ERROR and the list does not say why.
+// Observe returns what is known, from memory. It asks for one server by its ID only when that server is named or known and
+// no list shows it, or a port is bound to it, for only so an absence becomes a proof, and once when it is in ERROR and the
+// list does not say why.
 func (i *instance) Observe(ctx context.Context) (cloud.Facts, error) {
 	p, err := i.project()
 	if p == nil {
 		return cloud.Facts{}, err
 	}
+	if err := i.adopt(ctx, p); err != nil {
+		return cloud.Facts{}, err
+	}
 	p.mu.Lock()
-	living, gone := p.inventory.ofMachine(i.subject.uid, i.serverID)
-	doubtful := doubtfulServer(living, gone, i.serverID)
-	if doubtful == "" && len(living) == 0 {
-		doubtful = p.boundServer(i.subject.uid)
-	}
-	if p.guard.held[doubtful] {
-		doubtful = ""
-	}
-	stray, owner := "", types.UID("")
-	if len(living)+len(gone) == 0 && i.serverID == "" {
-		stray, owner = p.namesake(&i.subject)
-	}
+	living, _ := p.inventory.ofMachine(i.subject.uid)
+	doubtful := i.doubtful(p, living)
 	failed := slices.IndexFunc(living, (*knownServer).unexplained)
 	p.mu.Unlock()
 	switch {
-	case stray != "":
-		if err := i.claim(ctx, p, stray, owner); err != nil {
-			return cloud.Facts{}, err
-		}
 	case doubtful != "":
 		if err := i.prove(ctx, p, doubtful); err != nil {
 			return cloud.Facts{}, err
@@ -50,52 +42,86 @@ func (i *instance) Observe(ctx context.Context) (cloud.Facts, error) {
 		// Without an answer the server is in ERROR all the same.
 		_ = i.prove(ctx, p, living[failed].ID)
 	}
-	return i.facts(p), nil
+	f := i.facts(p)
+	if i.unnamed != nil && f.Server == nil && !i.leaving {
+		return cloud.Facts{}, i.unnamed
+	}
+	return f, nil
 }
 
-// doubtfulServer gives the ID of a server whose existence a GET must settle: one that a full list did not have, or one
-// that the Machine names and nobody has seen. Empty: none.
-func doubtfulServer(living, gone []*knownServer, serverID string) string {
-	for _, k := range living {
-		if k.missing {
-			return k.ID
+// adopt makes the server that an operator lets the Machine take over the Machine's, when it may be. It is marked with the
+// next list.
+func (i *instance) adopt(ctx context.Context, p *project) error {
+	p.mu.Lock()
+	k := p.inventory.servers[i.claimant.adopts]
+	if k == nil || k.gone || k.missing || k.belongs(i.subject.uid) {
+		p.mu.Unlock()
+		return nil
+	}
+	of := k.tags()
+	p.mu.Unlock()
+	owner := p.existence(ctx, of.machine)
+	answer, reason := p.owners.server(i.claimant, of, owner)
+	i.refusal = reason
+	switch answer {
+	case undecided:
+		return fault.New(fault.Transient, fault.CodeUnsettled, "%s", reason)
+	case adoptable:
+		p.mu.Lock()
+		claimed := p.inventory.claim(of.id, of.machine, i.subject.uid)
+		p.mu.Unlock()
+		if claimed {
+			log.FromContext(ctx).Info("Adopting server by the operator's annotation", "server", of.id, "machineUID", i.subject.uid, "formerMachineUID", of.machine)
+			p.kick()
 		}
 	}
-	if serverID == "" {
+	return nil
+}
+
+// doubtful returns the ID of a server whose existence a GET must settle; empty: none. That is one of the Machine's that a
+// complete list did not have, else the one that the Machine names, when no list has shown it or the last one lacks it, else
+// one that a port of the Machine is bound to. What the mass guard holds is not asked for. The caller holds the lock.
+func (i *instance) doubtful(p *project, living []*knownServer) string {
+	id := ""
+	for _, k := range living {
+		if k.missing {
+			id = k.ID
+		}
+	}
+	if k := p.inventory.servers[i.serverID]; id == "" && (k == nil || k.missing) {
+		id = i.serverID
+	}
+	if id == "" && len(living) == 0 {
+		id = p.boundServer(i.subject.uid)
+	}
+	if p.guard.held[id] {
 		return ""
 	}
-	is := func(k *knownServer) bool { return k.ID == serverID }
-	if slices.ContainsFunc(living, is) || slices.ContainsFunc(gone, is) {
-		return ""
-	}
-	return serverID
+	return id
 }
 
 // prove asks for one server: 404 buries it, an answer brings it back.
 func (i *instance) prove(ctx context.Context, p *project, id string) error {
-	var body struct {
-		Server row `json:"server"`
-	}
-	err := i.do(ctx, call{service: computeService, doing: "looking up server " + id, version: versionServers}, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		_, err := client.Get(ctx, client.ServiceURL("servers", id), &body, nil)
-		return err
-	})
+	found, err := lookUpServer(ctx, id, i.do)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := p.clock.Now()
 	switch {
 	case fault.Is(err, fault.NotFound):
 		_, known := p.inventory.servers[id]
-		p.inventory.bury(id, i.subject.uid, p.clock.Now())
+		p.inventory.bury(id, i.subject.uid, now)
 		if k := p.inventory.servers[id]; !known && id != i.serverID {
-			// Only a port spoke of it: no Machine has ever counted on it.
+			// The server is known only from a port; no Machine ever recorded it, so losing it is not a loss.
 			k.own = true
 		}
-		p.watchLosses(p.clock.Now())
+		if p.watchLosses(now) {
+			p.kick()
+		}
 		return nil
 	case err != nil:
 		return err
 	}
-	p.inventory.merge(body.Server, p.clock.Now())
+	p.inventory.merge(*found, now)
 	if k := p.inventory.servers[id]; k != nil {
 		k.explained = k.Status == statusError
 		p.faultyQuotas([]string{id})
@@ -103,42 +129,121 @@ func (i *instance) prove(ctx context.Context, p *project, id string) error {
 	return nil
 }
 
+// doer makes a call with the credentials of somebody.
+type doer func(ctx context.Context, c call, fn func(ctx context.Context, client *gophercloud.ServiceClient) error) error
+
+// lookUpServer asks for one server by its ID.
+func lookUpServer(ctx context.Context, id string, do doer) (*row, error) {
+	var body struct {
+		Server row `json:"server"`
+	}
+	err := do(ctx, call{service: computeService, doing: "looking up server " + id, version: versionServers}, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+		_, err := client.Get(ctx, client.ServiceURL("servers", id), &body, nil)
+		return err
+	})
+	return &body.Server, err
+}
+
 func (i *instance) facts(p *project) cloud.Facts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	living, gone := p.inventory.ofMachine(i.subject.uid, i.serverID)
+	living, gone := p.inventory.ofMachine(i.subject.uid)
 	ip, hasIP := p.floating[i.subject.uid]
 	ports := p.ports[i.subject.uid]
 	f := cloud.Facts{
-		Gone:        len(living) == 0 && len(gone) > 0 && !p.holds(gone),
-		Leftovers:   hasIP || len(ports) > 0 || p.hasAttempt(i.subject.uid) || len(i.volumes) > 0 || i.address != "",
+		Leftovers:   hasIP || len(ports) > 0 || p.hasAttempt(i.subject.uid) || len(i.recorded.VolumeIDs) > 0 || i.address != "",
 		Held:        p.guard.reason(),
 		QuotaRaised: p.quota.raised,
+		Foreign:     i.foreign(p),
 	}
 	chosen := choose(living, i.serverID)
 	for _, k := range living {
-		if s := i.server(k, ports, ip); k == chosen {
+		if s := i.server(p, k, ports, ip); k == chosen {
 			f.Server = s
 		} else {
 			f.Twins = append(f.Twins, s)
 		}
 	}
+	switch {
+	case f.Server == nil:
+		f.Had = i.had(gone)
+		f.Gone, f.Unknown = i.absent(p, gone)
+	case i.serverID != "" && i.serverID != f.Server.ID && i.claimant.recorded != site{}:
+		_, f.Unknown = i.absent(p, gone)
+	}
 	f.Synced = f.Server != nil || !p.suspected(i.subject.uid)
 	return f
 }
 
-// holds tells whether the mass guard does not believe that one of these servers is gone; the caller holds the lock.
-func (p *project) holds(gone []*knownServer) bool {
+// foreign says that the server which the Machine names, or is to adopt, is there and somebody else's; empty: it is not. The
+// caller holds the lock.
+func (i *instance) foreign(p *project) string {
+	for _, id := range []string{i.claimant.adopts, i.serverID} {
+		k := p.inventory.servers[id]
+		if k == nil || k.gone || !k.sighted || k.belongs(i.subject.uid) {
+			continue
+		}
+		if i.refusal != "" && id == i.claimant.adopts {
+			return i.refusal
+		}
+		_, reason := p.owners.server(i.claimant, k.tags(), existenceUnknown)
+		return reason
+	}
+	return ""
+}
+
+// had returns the ID of a server that is gone and was the Machine's: the one that it names, if that was.
+func (i *instance) had(gone []*knownServer) string {
+	last := ""
+	for _, k := range gone {
+		if k.belongs(i.subject.uid) && (last == "" || k.ID == i.serverID) {
+			last = k.ID
+		}
+	}
+	return last
+}
+
+// absent decides, for a Machine of which no server lives, whether its server is proven gone, and why nothing is known of it
+// otherwise. gone are the Machine's tombstones. The caller holds the lock.
+func (i *instance) absent(p *project, gone []*knownServer) (proven bool, unknown string) {
+	record, named := i.claimant.recorded, p.inventory.servers[i.serverID]
+	adoptee := p.inventory.servers[i.claimant.adopts]
+	switch {
+	case i.serverID == "" && i.claimant.adopts != "" && !i.leaving && (adoptee == nil || adoptee.gone && !adoptee.belongs(i.subject.uid)):
+		return false, fmt.Sprintf("server %s, which the annotation %s names, is not in %s", i.claimant.adopts, v1alpha1.AnnotationAdopt, p.name)
+	case i.serverID == "" && record == site{}:
+		return len(gone) > 0 && p.believes(gone), ""
+	case record == site{} && i.foreign(p) != "":
+		return false, ""
+	}
+	if i.serverID != "" {
+		gone = slices.DeleteFunc(gone, func(k *knownServer) bool { return k.ID != i.serverID })
+		if len(gone) == 0 && named != nil && named.gone {
+			gone = append(gone, named)
+		}
+	}
+	seen := slices.ContainsFunc(gone, func(k *knownServer) bool { return k.sighted && k.belongs(i.subject.uid) })
+	if answer, reason := p.owners.absence(i.claimant, p.name, seen); answer != mine {
+		return false, reason
+	}
+	return len(gone) > 0 && p.believes(gone), ""
+}
+
+// isHeld reports whether the mass guard does not believe that one of these servers is gone; the caller holds the lock.
+func (p *project) isHeld(gone []*knownServer) bool {
 	return slices.ContainsFunc(gone, func(k *knownServer) bool { return p.guard.held[k.ID] })
 }
 
-// server tells of a server as the seam wants it. Addresses of our own port and floating IP count from the moment they
+// server describes a server as the seam wants it. Addresses of our own port and floating IP count from the moment they
 // are known: Nova learns of a floating IP late, and lists of changes never show it.
-func (i *instance) server(k *knownServer, ports map[int]ownedPort, ip ownedIP) *cloud.Server {
+func (i *instance) server(p *project, k *knownServer, ports map[int]ownedPort, ip ownedIP) *cloud.Server {
 	s := &cloud.Server{
 		ID: k.ID, Name: k.Name, Status: k.Status, State: stateOf(&k.row), ProviderID: i.providerID(k.ID), Owner: k.machine(),
 		Created: k.Created, Zone: k.Zone, HostID: k.HostID, Addresses: addressesOf(&k.row, ports, ip),
-		VolumeIDs: volumesOf(&k.row), FloatingIPID: ip.id,
+		VolumeIDs: k.volumes, FloatingIPID: ip.id, ProjectID: p.name.project, Region: p.name.region,
+	}
+	if s.FloatingIPID == "" && p.seenIPs[i.address].serverID == k.ID {
+		s.FloatingIPID = i.address
 	}
 	for _, n := range slices.Sorted(maps.Keys(ports)) {
 		s.PortIDs = append(s.PortIDs, ports[n].id)

@@ -69,8 +69,8 @@ func (p *project) marked() []Resource {
 	defer p.mu.Unlock()
 	var all []Resource
 	for id, k := range p.inventory.servers {
-		if !k.gone && k.machine() != "" && k.Metadata[metadataClusterID] == p.clusterID {
-			all = append(all, Resource{Kind: string(serverKind), ID: id, Machine: cmp.Or(p.ownerOf(k), k.machine()), Since: k.since})
+		if !k.gone && k.owner != "" && k.tags().cluster == p.owners.cluster {
+			all = append(all, Resource{Kind: string(serverKind), ID: id, Machine: cmp.Or(p.protector(k), k.machine()), Since: k.since})
 		}
 	}
 	onPort := map[string]types.UID{}
@@ -86,12 +86,21 @@ func (p *project) marked() []Resource {
 	return all
 }
 
-// userOf gives the Machine of the server that has a port, while it is one of this cluster's, else the one whose mark the
-// port bears; the caller holds the lock.
+// protector returns a living Machine that names the server, or whose server has that name, when the server's own Machine is
+// unknown: such a server is never collected. It gives that Machine no other right. The caller holds the lock.
+func (p *project) protector(k *knownServer) types.UID {
+	if p.wanted(k.machine()) {
+		return ""
+	}
+	return cmp.Or(p.registry.named(k.ID), p.registry.called(k.Name))
+}
+
+// userOf returns the Machine of the server that has a port, while it is one of this cluster's, else the one whose mark the
+// port has; the caller holds the lock.
 func (p *project) userOf(port ownedPort, marked types.UID) types.UID {
 	k := p.inventory.servers[port.serverID]
-	if k == nil || k.gone || k.Metadata[metadataClusterID] != p.clusterID {
+	if k == nil || k.gone || k.tags().cluster != p.owners.cluster {
 		return marked
 	}
-	return cmp.Or(p.ownerOf(k), k.machine(), marked)
+	return cmp.Or(p.protector(k), k.machine(), marked)
 }

@@ -77,17 +77,37 @@ func (p *project) listOwned(ctx context.Context, s *session, started time.Time) 
 	defer p.mu.Unlock()
 	p.doubtUnlisted(ports, ips, started)
 	p.listedOwned = started
+	servers := make(map[string]string, len(ports))
 	for i := range ports {
-		if m, ok := parseMark(portKind, ports[i].Description); ok && m.cluster == p.clusterID {
+		servers[ports[i].ID] = ports[i].DeviceID
+		if m, ok := p.owners.mark(portKind, ports[i].Description); ok {
 			p.keepPort(m, ports[i].owned())
 		}
 	}
 	for i := range ips {
-		if m, ok := parseMark(floatingKind, ips[i].Description); ok && m.cluster == p.clusterID {
+		if m, ok := p.owners.mark(floatingKind, ips[i].Description); ok {
 			p.keepIP(m, ips[i].owned())
 		}
 	}
+	p.seeIPs(ips, servers)
 	return nil
+}
+
+// seeIPs remembers on which server a list has shown each floating IP without a mark of this cluster; servers are those of
+// the ports. One that came off its server, as it does when that is deleted, keeps the server that it was on. The caller
+// holds the lock.
+func (p *project) seeIPs(ips []ipRow, servers map[string]string) {
+	before := p.seenIPs
+	p.seenIPs = map[string]seenIP{}
+	for i := range ips {
+		ip := seenIP{portID: ips[i].PortID, serverID: servers[ips[i].PortID]}
+		if ips[i].PortID == "" {
+			ip = before[ips[i].ID]
+		}
+		if _, ours := p.owners.mark(floatingKind, ips[i].Description); !ours && ip.serverID != "" {
+			p.seenIPs[ips[i].ID] = ip
+		}
+	}
 }
 
 // doubtUnlisted takes in what a list does not have though it should have been there. Absence is no proof: a port of a

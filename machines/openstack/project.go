@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/machines/fault"
@@ -15,14 +16,16 @@ import (
 // project follows the resources of one project in one region, for all Machines that live there, whatever credentials
 // they use.
 type project struct {
-	clock     clock.Clock
-	clusterID string
+	clock  clock.Clock
+	owners ownership
 	// changed is told what is new.
 	changed func(ctx context.Context, p *project, c change)
 	// other gives a session of other credentials for the same project; nil: there is none.
 	other func(p *project, than *session) *session
-	// there tells whether a Machine with that UID is there at all; nil: nobody knows.
-	there func(ctx context.Context, uid types.UID) (bool, error)
+	// reader lists Machines; nil: only those are known that asked for their cloud side.
+	reader client.Reader
+	// holds keeps what the guard holds; nil: nothing does.
+	holds Holds
 	// registry knows the Machines.
 	registry *registry
 	// lifted tells whether a person has said that losses are right; nil: nobody can.
@@ -30,8 +33,8 @@ type project struct {
 	kicks  chan struct{}
 	// began is when we came: nobody before us has asked for anything since.
 	began time.Time
-	// name is what metrics call the project.
-	name projectName
+	// name is the project and the region.
+	name site
 
 	mu        sync.Mutex
 	session   *session
@@ -47,6 +50,10 @@ type project struct {
 	listedOwned time.Time
 	ports       map[types.UID]map[int]ownedPort
 	floating    map[types.UID]ownedIP
+	// seenIPs are floating IPs without a mark of this cluster that were seen on a server, by ID.
+	seenIPs map[string]seenIP
+	// uses are the Machines whose ports and floating IPs are in use by a call at this moment.
+	uses map[types.UID]use
 	// attempts are creates with an unknown outcome, by mark.
 	attempts map[mark]attempt
 	// failures in a row of listing.
@@ -72,15 +79,16 @@ type ownedIP struct {
 	since               time.Time
 }
 
-// projectName tells projects apart for people.
-type projectName struct{ project, region string }
+// seenIP is where a floating IP that is not marked as this cluster's was last seen: the port, and the server that has it.
+type seenIP struct{ portID, serverID string }
 
-func newProject(s *session, c clock.Clock, clusterID string, r *registry) *project {
+func newProject(s *session, c clock.Clock, owners ownership, r *registry) *project {
 	p := &project{
-		clock: c, clusterID: clusterID, registry: r, session: s, began: c.Now(), inventory: newInventory(), kicks: make(chan struct{}, 1), quota: newQuotaBook(),
-		ports: map[types.UID]map[int]ownedPort{}, floating: map[types.UID]ownedIP{}, attempts: map[mark]attempt{},
+		clock: c, owners: owners, registry: r, session: s, began: c.Now(), inventory: newInventory(owners), guard: newGuard(), kicks: make(chan struct{}, 1), quota: newQuotaBook(),
+		ports: map[types.UID]map[int]ownedPort{}, floating: map[types.UID]ownedIP{}, attempts: map[mark]attempt{}, uses: map[types.UID]use{},
 	}
-	p.inventory.leaving = func(k *knownServer) bool { return r.leaving(k.machine(), k.ID) }
+	p.inventory.leaving = func(k *knownServer) bool { return r.leaving(k.machine()) }
+	p.inventory.remembered = func(k *knownServer) bool { return p.guard.held[k.ID] || p.wanted(k.machine()) }
 	return p
 }
 
@@ -148,8 +156,8 @@ func (p *project) poll(ctx context.Context) time.Duration {
 	suspects, lookDue := p.suspects(started)
 	p.mu.Unlock()
 
-	var err error
-	if ownedDue {
+	err := p.loadHolds(ctx)
+	if err == nil && ownedDue {
 		if err = p.listOwned(ctx, s, started); err != nil && !first {
 			log.FromContext(ctx).Info("ports and floating IPs cannot be listed; what is known stays", "error", err.Error())
 			err = nil
@@ -169,8 +177,10 @@ func (p *project) poll(ctx context.Context) time.Duration {
 	}
 	raised := p.lookAtQuotas(ctx, s)
 	next, news := p.takeIn(ctx, l, date, looked)
+	began := p.firstLook(ctx, s)
 	lifted := p.liftLosses(ctx)
-	news.all = news.all || raised || lifted
+	news.servers = append(news.servers, p.storeHolds(ctx)...)
+	news.all = news.all || raised || lifted || began
 	p.changed(ctx, p, news)
 	p.adopt(ctx, s)
 	p.removeDuplicates(ctx, s)
@@ -213,68 +223,26 @@ func (p *project) takeIn(ctx context.Context, l listed, date time.Time, looked b
 	return p.untilSuspects(l.now, p.nextQuotaLook(l.now, next)), news
 }
 
-// watchLosses holds the mass guard; the caller holds the lock.
-func (p *project) watchLosses(now time.Time) {
-	lost, known := p.inventory.losses(now, p.hurriesFor)
-	p.guard.look(lost, known, p.inventory.servers)
-}
-
-// liftLosses asks for a person's word when something is held, and says so. True when the word has been given.
-func (p *project) liftLosses(ctx context.Context) bool {
-	reason := p.held()
-	if reason == "" {
-		return false
-	}
-	lifted, err := false, error(nil)
-	if p.lifted != nil {
-		lifted, err = p.lifted(ctx)
-	}
-	if err != nil || !lifted {
-		log.FromContext(ctx).Info("nothing is cleaned up", "reason", reason)
-		return false
-	}
-	p.mu.Lock()
-	p.guard.lift(p.inventory.servers)
-	p.mu.Unlock()
-	log.FromContext(ctx).Info("losses are believed, by a person's word", "reason", reason)
-	return true
-}
-
-// held says what the mass guard holds; empty: nothing.
-func (p *project) held() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.guard.reason()
-}
-
 // settleServers drops the attempts whose server has shown up; the caller holds the lock.
 func (p *project) settleServers() {
 	for m := range p.attempts {
-		if living, gone := p.inventory.ofMachine(m.machine, ""); m.kind == serverKind && len(living)+len(gone) > 0 {
+		if living, gone := p.inventory.ofMachine(m.machine); m.kind == serverKind && len(living)+len(gone) > 0 {
 			delete(p.attempts, m)
 		}
 	}
 }
 
-// hurriesFor: servers of our cluster, and those of Machines that we know (machine-controller's bear no cluster).
+// hurriesFor reports whether a server is one of this cluster: it has the cluster's ID, or belongs to a Machine that we know
+// (machine-controller's servers have no cluster ID), or such a Machine expects it.
 func (p *project) hurriesFor(k *knownServer) bool {
 	uid := k.machine()
-	return uid != "" && (k.Metadata[metadataClusterID] == p.clusterID || p.wanted(uid)) || p.registry.named(k.ID) != ""
+	return uid != "" && (k.tags().cluster == p.owners.cluster || k.expected != "" || p.wanted(uid))
 }
 
-// wanted tells whether a Machine of ours has that UID.
+// wanted reports whether a Machine of ours has that UID.
 func (p *project) wanted(uid types.UID) bool {
 	_, ok := p.registry.get(uid)
 	return ok
-}
-
-// lives tells whether a Machine with that UID is there, or may be: it need not have asked since the start.
-func (p *project) lives(ctx context.Context, uid types.UID) bool {
-	if p.there == nil {
-		return p.wanted(uid)
-	}
-	there, err := p.there(ctx, uid)
-	return there || err != nil
 }
 
 // failed keeps what is known, and gives a growing time until the next try.

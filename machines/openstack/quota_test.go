@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"fmt"
+	"k8s.io/apimachinery/pkg/types"
 	"net/http"
 	"testing"
 	"time"
@@ -11,6 +12,8 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 	sim "github.com/drover-project/drover/test/openstack"
 )
+
+func uid(text string) types.UID { return types.UID(text) }
 
 func TestQuotaBook(t *testing.T) {
 	refusal := fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for instances")

@@ -3,7 +3,6 @@ package openstack
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -17,7 +16,10 @@ import (
 type interest struct {
 	key        types.NamespacedName
 	connection *connection
-	serverID   string
+	// serverID is the server that the Machine names; empty: none. That is no evidence that the server is the Machine's.
+	serverID string
+	// server is the name that the Machine's server has.
+	server string
 	// leaving: the Machine is being deleted.
 	leaving bool
 	// asked is when it asked last.
@@ -78,14 +80,23 @@ func (r *registry) named(serverID string) types.UID {
 	return r.byServer[serverID]
 }
 
-// leaving tells whether the Machine with that UID, or else the one that names the server, is being deleted.
-func (r *registry) leaving(uid types.UID, serverID string) bool {
+// called returns the UID of a Machine whose server has that name; empty: none.
+func (r *registry) called(server string) types.UID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if i, ok := r.machines[uid]; ok {
-		return i.leaving
+	for uid, i := range r.machines {
+		if i.server == server {
+			return uid
+		}
 	}
-	return r.machines[r.byServer[serverID]].leaving
+	return ""
+}
+
+// leaving reports whether the Machine with that UID is being deleted.
+func (r *registry) leaving(uid types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.machines[uid].leaving
 }
 
 // each calls f for every Machine, with the lock held.
@@ -94,21 +105,6 @@ func (r *registry) each(f func(interest)) {
 	defer r.mu.Unlock()
 	for _, i := range r.machines {
 		f(i)
-	}
-}
-
-// machineThere gives how to ask whether a Machine with a UID is there, in any namespace and whoever looks after it; nil
-// without a reader.
-func machineThere(reader client.Reader) func(context.Context, types.UID) (bool, error) {
-	if reader == nil {
-		return nil
-	}
-	return func(ctx context.Context, uid types.UID) (bool, error) {
-		all := &v1alpha1.MachineList{}
-		if err := reader.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
-			return false, fmt.Errorf("listing Machines: %w", err)
-		}
-		return slices.ContainsFunc(all.Items, func(m v1alpha1.Machine) bool { return m.UID == uid }), nil
 	}
 }
 

@@ -3,22 +3,26 @@ package openstack
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 
+	"github.com/drover-project/drover/machines/api/providerid"
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// DeleteServer asks for every server of the Machine to be deleted, each at most once per back-off (30 s, doubling to
+// DeleteServer asks for every server that belongs to the Machine to be deleted, each at most once per back-off (30 s, doubling to
 // 5 min). A 404 is no proof (Nova says so of a server that it has just begun to make): Observe finds out.
 func (i *instance) DeleteServer(ctx context.Context) error {
 	return i.deleteServers(ctx, func(*knownServer) bool { return true })
 }
 
-// DeleteFailed does so with the servers in ERROR alone: of a create with an unknown outcome there may be another one.
+// DeleteFailed deletes only servers in ERROR: after a create with an unknown outcome a healthy one may exist too.
 func (i *instance) DeleteFailed(ctx context.Context) error {
 	return i.deleteServers(ctx, func(k *knownServer) bool { return k.Status == statusError })
 }
@@ -73,7 +77,7 @@ func (i *instance) deleteServer(ctx context.Context, t target) error {
 func (i *instance) deletable(p *project, which func(*knownServer) bool) []target {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	living, _ := p.inventory.ofMachine(i.subject.uid, i.serverID)
+	living, _ := p.inventory.ofMachine(i.subject.uid)
 	now := p.clock.Now()
 	var turn []target
 	for _, k := range living {
@@ -101,57 +105,99 @@ func (p *project) asked(id string, err error) {
 	}
 }
 
-// Release deletes the floating IP and the ports, once no server is left, sees the recorded volumes gone, and tells whether
-// all is done. An attempt that is not settled is looked for, and waited for. While the mass guard holds the Machine's
-// server nothing is touched.
-func (i *instance) Release(ctx context.Context) (bool, error) {
+// Release deletes the floating IP and the ports, once no server is left, and sees the recorded volumes gone. An attempt that
+// is not settled is looked for, and waited for. Nothing is touched while the mass guard holds the Machine's server, or while
+// nothing is known of it.
+func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
+	var none cloud.Released
 	p, err := i.ready()
 	if err != nil {
-		return false, err
+		return none, err
 	}
-	if i.facts(p).Server != nil || i.held(p) {
-		return false, nil
+	if f := i.facts(p); f.Server != nil || f.Unknown != "" || i.held(p) {
+		return none, nil
 	}
 	if err := i.findAttempts(ctx, p); err != nil {
-		return false, err
+		return none, err
 	}
-	if err := i.releaseAddresses(ctx, p); err != nil {
-		return false, err
+	left, err := i.releaseAddresses(ctx, p)
+	if err != nil {
+		return none, err
 	}
 	for n, port := range p.portsOf(i.subject.uid) {
 		if err := i.deletePort(ctx, p, n, port); err != nil {
-			return false, err
+			return none, err
 		}
 	}
-	volumesGone, err := i.releaseVolumes(ctx, p)
+	volumesGone, volumesLeft, err := i.releaseVolumes(ctx, p)
 	if err != nil || !volumesGone || p.hasOpenAttempts(i.subject.uid) {
-		return false, err
+		return none, err
 	}
 	i.cloud.machines.forget(i.subject.uid)
-	return true, nil
+	return cloud.Released{Done: true, Left: append(left, volumesLeft...)}, nil
 }
 
-// held tells whether the mass guard does not believe that the Machine's server is gone.
+// held reports whether the mass guard does not believe that the Machine's server is gone.
 func (i *instance) held(p *project) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, gone := p.inventory.ofMachine(i.subject.uid, i.serverID)
-	return p.holds(gone)
+	_, gone := p.inventory.ofMachine(i.subject.uid)
+	return p.isHeld(gone)
 }
 
-// releaseAddresses deletes the floating IP that bears the Machine's mark, and the one that machine-controller made for it
-// and named in an annotation: that annotation is ownership.
-func (i *instance) releaseAddresses(ctx context.Context, p *project) error {
+// releaseAddresses deletes the floating IP that has the Machine's mark, and the one that an annotation names when that was
+// the Machine's too. Otherwise it says what is left.
+func (i *instance) releaseAddresses(ctx context.Context, p *project) (left []string, err error) {
 	if ip, ok := p.ipOf(i.subject.uid); ok {
 		if err := i.deleteIP(ctx, ip); err != nil {
-			return err
+			return nil, err
 		}
 		p.forgetIP(i.subject.uid)
 	}
 	if i.address == "" {
-		return nil
+		return nil, nil
 	}
-	return i.deleteIP(ctx, ownedIP{id: i.address, address: i.address})
+	if !providerid.IsUUID(i.address) {
+		return []string{fmt.Sprintf("annotation %s: %.64q is not the ID of a floating IP", v1alpha1.FinalizerFloatingIP, i.address)}, nil
+	}
+	ip, err := i.namedIP(ctx)
+	if err != nil || ip == nil {
+		return nil, err
+	}
+	if p.owners.address(i.claimant, floatingKind, ip.Description, i.wasOnOwn(p, ip)) != mine {
+		return []string{fmt.Sprintf("floating IP %s (%s) exists and was left alone: the annotation %s names it, and nothing in the cloud shows that it was this Machine's", ip.ID, ip.Address, v1alpha1.FinalizerFloatingIP)}, nil
+	}
+	return nil, i.deleteIP(ctx, ownedIP{id: ip.ID, address: ip.Address})
+}
+
+// namedIP reads the floating IP that the annotation names; nil when there is none.
+func (i *instance) namedIP(ctx context.Context) (*ipRow, error) {
+	var body struct {
+		FloatingIP ipRow `json:"floatingip"`
+	}
+	looking := call{service: networkService, doing: fmt.Sprintf("looking up floating IP %s of server %s", i.address, i.subject.server)}
+	err := i.do(ctx, looking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+		_, err := client.Get(ctx, client.ServiceURL("floatingips", i.address), &body, nil)
+		return err
+	})
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	return &body.FloatingIP, err
+}
+
+// wasOnOwn reports whether a floating IP was on the Machine's own server: the inventory has seen it there, or the record
+// says so and nobody else can write that. One that is on a port now that is not of that server is not the Machine's any more.
+func (i *instance) wasOnOwn(p *project, ip *ipRow) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, gone := p.inventory.ofMachine(i.subject.uid)
+	seen := p.seenIPs[ip.ID]
+	onOwn := slices.ContainsFunc(gone, func(k *knownServer) bool { return k.ID == seen.serverID && k.belongs(i.subject.uid) })
+	if ip.PortID != "" {
+		return onOwn && seen.portID == ip.PortID
+	}
+	return onOwn || i.trusted && i.recorded.FloatingIPID == ip.ID
 }
 
 // findAttempts looks for what earlier calls may have made; what does not turn up in time was not made.

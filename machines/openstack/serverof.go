@@ -2,7 +2,7 @@ package openstack
 
 import (
 	"context"
-	"slices"
+
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
@@ -24,10 +24,10 @@ func (c *Cloud) ServerOf(_ context.Context, m *v1alpha1.Machine) (*cloud.Server,
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	living, _ := p.inventory.ofMachine(m.UID, "")
-	own := choose(slices.DeleteFunc(living, func(k *knownServer) bool { return k.row.machine() != m.UID }), serverIDOf(m))
+	living, _ := p.inventory.ofMachine(m.UID)
+	own := choose(living, serverIDOf(m))
 	if own == nil {
 		return nil, nil
 	}
-	return i.server(own, p.ports[m.UID], p.floating[m.UID]), nil
+	return i.server(p, own, p.ports[m.UID], p.floating[m.UID]), nil
 }

@@ -27,13 +27,13 @@ func (p *project) suspectAttempts() {
 		return
 	}
 	for machine := range p.ports {
-		if living, gone := p.inventory.ofMachine(machine, ""); len(living)+len(gone) > 0 {
+		if living, gone := p.inventory.ofMachine(machine); len(living)+len(gone) > 0 {
 			continue
 		}
 		if i, known := p.registry.get(machine); known && i.serverID != "" {
 			continue
 		}
-		m := mark{serverKind, p.clusterID, machine, 0}
+		m := mark{serverKind, p.owners.cluster, machine, 0}
 		if _, open := p.attempts[m]; !open {
 			p.attempts[m] = attempt{ended: p.began, fulls: p.fulls, suspected: true}
 		}
@@ -58,7 +58,7 @@ func (p *project) suspects(now time.Time) (ports []string, due bool) {
 // suspected tells whether a server of the Machine may be on its way that nobody has heard of: nothing may be concluded from
 // its absence until the second look. The caller holds the lock.
 func (p *project) suspected(machine types.UID) bool {
-	return p.attempts[mark{serverKind, p.clusterID, machine, 0}].suspected
+	return p.attempts[mark{serverKind, p.owners.cluster, machine, 0}].suspected
 }
 
 // untilSuspects shortens the time to the next list while something is suspected: that list is the second look. The caller
@@ -87,7 +87,7 @@ func (p *project) lookAtPorts(ctx context.Context, s *session, ids []string) boo
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range rows {
-		if m, ok := parseMark(portKind, rows[i].Description); ok && m.cluster == p.clusterID {
+		if m, ok := p.owners.mark(portKind, rows[i].Description); ok {
 			p.keepPort(m, rows[i].owned())
 		}
 	}

@@ -3,6 +3,8 @@ package openstack
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	sim "github.com/drover-project/drover/test/openstack"
 )
@@ -51,17 +54,23 @@ func (b *bench) plan(m *v1alpha1.Machine) *plan {
 	return p
 }
 
-// left makes a server as machine-controller leaves it: a port of Nova's making, no tags, the Machine's UID as its only mark.
-func (b *bench) left(m *v1alpha1.Machine, p *plan) string {
+// server makes a server as somebody else in the project would.
+func (b *bench) server(name string, metadata map[string]string, p *plan) string {
 	b.t.Helper()
 	var made struct {
 		Server struct{ ID string } `json:"server"`
 	}
 	b.raw(computeService, "POST", "servers", map[string]any{"server": map[string]any{
-		"name": m.Name, "flavorRef": p.flavor.ID, "imageRef": p.image.ID, "networks": []any{map[string]any{"uuid": p.networks[0].network}},
-		"metadata": map[string]string{metadataMachineUID: string(m.UID), "system-cluster": "mmxfcmgjkx"},
+		"name": name, "flavorRef": p.flavor.ID, "imageRef": p.image.ID, "networks": []any{map[string]any{"uuid": p.networks[0].network}},
+		"metadata": metadata,
 	}}, &made)
 	return made.Server.ID
+}
+
+// left makes a server as machine-controller leaves it: a port of Nova's making, no tags, the Machine's UID as its only mark.
+func (b *bench) left(m *v1alpha1.Machine, p *plan) string {
+	b.t.Helper()
+	return b.server(m.Name, map[string]string{metadataMachineUID: string(m.UID), "system-cluster": "mmxfcmgjkx"}, p)
 }
 
 func TestTakeOverOfWhatMachineControllerLeaves(t *testing.T) {
@@ -114,57 +123,142 @@ func TestTakeOverOfWhatMachineControllerLeaves(t *testing.T) {
 	}
 }
 
-func TestAServerThatOnlyAMachineNamesIsMarked(t *testing.T) {
-	t.Run("MCM-85 unless it is another cluster's", func(t *testing.T) {
-		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
-		old := newMachine(t, "a", seedFields())
-		b.synced(old)
-		id := b.left(old, b.plan(old))
-		foreign := b.left(newMachine(t, "b", seedFields()), b.plan(old))
-		b.raw(computeService, "POST", "servers/"+foreign+"/metadata", map[string]any{"metadata": map[string]string{metadataClusterID: "another"}}, nil)
+// address makes a floating IP without a mark, as machine-controller does, on the given port; empty: on none.
+func (b *bench) address(pool, port string) string {
+	b.t.Helper()
+	var made struct {
+		FloatingIP struct{ ID string } `json:"floatingip"`
+	}
+	body := map[string]any{"floating_network_id": pool}
+	if port != "" {
+		body["port_id"] = port
+	}
+	b.raw(networkService, "POST", "floatingips", map[string]any{"floatingip": body}, &made)
+	return made.FloatingIP.ID
+}
+
+// portOf returns the port of a server.
+func (b *bench) portOf(server string) string {
+	b.t.Helper()
+	var all struct {
+		Ports []struct {
+			ID     string
+			Device string `json:"device_id"`
+		}
+	}
+	b.raw(networkService, "GET", "ports", nil, &all)
+	for _, p := range all.Ports {
+		if p.Device == server {
+			return p.ID
+		}
+	}
+	b.t.Fatalf("server %s has no port", server)
+	return ""
+}
+
+// A floating IP that machine-controller made has no mark, and an annotation of the Machine names it.
+func TestFloatingIPsThatMachineControllerMade(t *testing.T) {
+	type addresses struct{ own, foreign string }
+	// takeover returns a Machine of machine-controller's with a server that has a floating IP, and one that serves another
+	// server; the Machine's annotation names the first.
+	takeover := func(b *bench) (*v1alpha1.Machine, string, addresses) {
+		m := newMachine(t, "a", seedFields().with("floatingIpPool", sim.MetaKubePool))
+		_, other := b.active(newMachine(t, "other", seedFields()))
+		p := b.plan(m)
+		id := b.left(m, p)
+		b.eventually("it has its port", func() bool { s, _ := b.sim.Server(id); return s.Status == statusActive })
+		a := addresses{b.address(p.pool, b.portOf(id)), b.address(p.pool, b.portOf(other.ID))}
+		m.Annotations = map[string]string{v1alpha1.FinalizerFloatingIP: a.own}
+		m.Spec.ProviderID = ptr.To("openstack:///" + id)
 		b.restart()
-		restored, claims := newMachine(t, "a", seedFields()), newMachine(t, "b", seedFields())
-		restored.UID, claims.UID = "uid-new", "uid-claims"
-		restored.Spec.ProviderID, claims.Spec.ProviderID = ptr.To("openstack:///"+id), ptr.To("openstack:///"+foreign)
-		b.synced(restored)
-		b.synced(claims)
-		b.eventually("it is marked with the Machine's new UID", func() bool {
-			s, _ := b.sim.Server(id)
-			return s.Metadata[metadataMachineUID] == "uid-new" && s.Metadata[metadataClusterID] == testCluster
-		})
-		b.pass(2 * time.Minute)
-		if s, _ := b.sim.Server(foreign); s.Metadata[metadataClusterID] != "another" || s.Metadata[metadataMachineUID] != "uid-b" {
-			t.Errorf("another cluster's server was marked: %v", s.Metadata)
+		return m, id, a
+	}
+	there := func(b *bench, id string) bool { return slices.Contains(b.sim.Leftovers().FloatingIPs, id) }
+	t.Run("MC-50 MC-68 the one that was seen on the Machine's server goes with it, and no other (F-3)", func(t *testing.T) {
+		b := newBench(t)
+		m, _, a := takeover(b)
+		i := b.synced(m)
+		b.eventually("the record names it", func() bool { s := b.observe(i).Server; return s != nil && s.FloatingIPID == a.own })
+		b.sim.ForgetCalls()
+		b.remove(i)
+		if there(b, a.own) || !there(b, a.foreign) || b.calls("POST /floatingips") != 0 {
+			t.Errorf("its own is there: %v, another's: %v", there(b, a.own), there(b, a.foreign))
+		}
+	})
+	t.Run("one that serves another server is left alone, and named (F-3)", func(t *testing.T) {
+		b := newBench(t)
+		m, _, a := takeover(b)
+		m.Annotations[v1alpha1.FinalizerFloatingIP] = a.foreign
+		b.guarded()
+		b.restart()
+		i := b.synced(m)
+		released := b.gone(i)
+		if !there(b, a.foreign) || len(released.Left) != 1 || !strings.Contains(released.Left[0], a.foreign) {
+			t.Errorf("it is there: %v, named: %v", there(b, a.foreign), released.Left)
+		}
+	})
+	t.Run("one that was never on the Machine's server is left alone, and named (F-3)", func(t *testing.T) {
+		b := newBench(t)
+		m, _, a := takeover(b)
+		free := b.address(b.plan(m).pool, "")
+		m.Annotations[v1alpha1.FinalizerFloatingIP] = free
+		released := b.gone(b.synced(m))
+		if !there(b, free) || !there(b, a.foreign) || len(released.Left) != 1 {
+			t.Errorf("left %v, named %v", b.sim.Leftovers(), released.Left)
+		}
+	})
+	t.Run("one that a guarded record names goes although the server is gone since before the start (F-3)", func(t *testing.T) {
+		b := newBench(t)
+		m, id, a := takeover(b)
+		i := b.synced(m)
+		b.records(m, b.observe(i).Server)
+		b.stop()
+		b.sim.DeleteServer(id)
+		b.clock.Step(time.Minute)
+		b.sim.ArchiveDeleted()
+		b.guarded()
+		b.start()
+		released := b.gone(b.synced(m))
+		if there(b, a.own) || !there(b, a.foreign) || len(released.Left) != 0 {
+			t.Errorf("left %v, named %v", b.sim.Leftovers(), released.Left)
+		}
+	})
+	t.Run("a text that is not a UUID is never put into a request (F-3)", func(t *testing.T) {
+		b := newBench(t)
+		m, id, _ := takeover(b)
+		m.Annotations[v1alpha1.FinalizerFloatingIP] = "../ports/" + b.portOf(id)
+		b.guarded()
+		b.restart()
+		b.sim.ForgetCalls()
+		released := b.gone(b.synced(m))
+		if len(released.Left) != 1 {
+			t.Errorf("named %v", released.Left)
+		}
+		for _, c := range b.sim.Calls() {
+			if strings.Contains(c.Path, "..") || c.Method == "DELETE" && c.Service == string(networkService) {
+				t.Errorf("%s %s was sent", c.Method, c.Path)
+			}
 		}
 	})
 }
 
-func TestAnAddressThatMachineControllerMadeGoesWithTheMachine(t *testing.T) {
-	b := newBench(t)
-	m := newMachine(t, "a", seedFields().with("floatingIpPool", sim.MetaKubePool))
-	b.synced(m)
-	p := b.plan(m)
-	make := func() string {
-		var made struct {
-			FloatingIP struct{ ID string } `json:"floatingip"`
+// gone removes what belongs to a Machine, and returns what came of it.
+func (b *bench) gone(i cloud.Instance) (released cloud.Released) {
+	b.t.Helper()
+	b.eventually("everything is released", func() bool {
+		if b.observe(i).Server != nil {
+			if err := i.DeleteServer(b.ctx); err != nil {
+				b.t.Fatal(err)
+			}
+			return false
 		}
-		b.raw(networkService, "POST", "floatingips", map[string]any{"floatingip": map[string]any{"floating_network_id": p.pool}}, &made)
-		return made.FloatingIP.ID
-	}
-	own, foreign := make(), make()
-	m.Annotations = map[string]string{v1alpha1.FinalizerFloatingIP: own}
-	b.sim.ForgetCalls()
-	i, _ := b.active(m)
-	if got := b.calls("POST /floatingips"); got != 0 {
-		t.Errorf("MC-50: %d more addresses were made", got)
-	}
-	if !b.observe(i).Leftovers {
-		t.Error("the address is a leftover")
-	}
-	b.remove(i)
-	if left := b.sim.Leftovers(); len(left.FloatingIPs) != 1 || left.FloatingIPs[0] != foreign || len(left.Servers)+len(left.Ports) != 0 {
-		t.Errorf("MC-50 MC-68: left %+v, want only the foreign address %s", left, foreign)
-	}
+		var err error
+		if released, err = i.Release(b.ctx); err != nil {
+			b.t.Fatal(err)
+		}
+		return released.Done
+	})
+	return released
 }
 
 func TestMachinesThatAreNoMoreAreForgotten(t *testing.T) {

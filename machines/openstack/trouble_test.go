@@ -65,17 +65,16 @@ func TestAbsenceIsNoProof(t *testing.T) {
 			t.Error("nobody was refused")
 		}
 	})
-	t.Run("a server that left no record is proved gone by one GET", func(t *testing.T) {
+	t.Run("a server that no list shows is proved gone by one GET", func(t *testing.T) {
 		b := newBench(t)
-		_, s := b.active(newMachine(t, "a", seedFields()))
+		m := newMachine(t, "a", seedFields())
+		_, s := b.active(m)
 		b.stop()
 		b.sim.DeleteServer(s.ID)
 		b.clock.Step(time.Minute)
 		b.sim.ArchiveDeleted()
 		b.start()
-		m := newMachine(t, "a", seedFields())
-		id := "openstack:///" + s.ID
-		m.Spec.ProviderID = &id
+		b.records(m, s)
 		i := b.synced(m)
 		if f := b.observe(i); !f.Gone || f.Server != nil {
 			t.Fatalf("got %+v", f)
@@ -161,8 +160,8 @@ func TestWhatTheCloudRefuses(t *testing.T) {
 			if !strings.Contains(strings.ToLower(e.Message), "quota") {
 				t.Errorf("not the cloud's words: %q", e.Message)
 			}
-			if done, err := i.Release(b.ctx); !done || err != nil {
-				t.Fatalf("got %v, %v", done, err)
+			if released, err := i.Release(b.ctx); !released.Done || err != nil {
+				t.Fatalf("got %+v, %v", released, err)
 			}
 			if left := b.sim.Leftovers(); len(left.Ports) != 1 || len(left.Servers) != 1 {
 				t.Errorf("left %+v", left)

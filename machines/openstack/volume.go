@@ -7,6 +7,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 
+	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/fault"
 )
 
@@ -19,33 +20,61 @@ type volume struct {
 }
 
 // releaseVolumes sees the volumes gone that the Machine's status names. Nova deletes them with their server; one that it
-// has left behind is deleted here. Done when each ID answers 404. A volume that has found another server is not the
-// Machine's any more.
-func (i *instance) releaseVolumes(ctx context.Context, p *project) (bool, error) {
-	done, servers := true, i.goneServers(p)
-	for _, id := range i.volumes {
-		gone, err := i.releaseVolume(ctx, id, servers)
-		if err != nil {
-			return false, err
+// has left behind is deleted here when it was the Machine's, and named in left otherwise. Done when each of the Machine's
+// answers 404. A volume that has found another server is not the Machine's any more.
+func (i *instance) releaseVolumes(ctx context.Context, p *project) (done bool, left []string, err error) {
+	done = true
+	servers, own := i.past(p)
+	for _, id := range i.recorded.VolumeIDs {
+		if !providerid.IsUUID(id) {
+			left = append(left, fmt.Sprintf("status.providerStatus.volumeIDs: %.64q is not the ID of a volume", id))
+			continue
 		}
-		done = done && gone
+		fate, err := i.volumeFate(ctx, id, servers)
+		if err != nil {
+			return false, nil, err
+		}
+		switch {
+		case fate == volumeGone || fate == volumeForeign:
+		case !own[id] && !i.trusted:
+			left = append(left, fmt.Sprintf("volume %s exists and was left alone: the Machine's status names it, and nothing in the cloud shows that it was of this Machine's server", id))
+		case fate == volumeGoing:
+			done = false
+		default:
+			gone, err := i.deleteVolume(ctx, id)
+			if err != nil {
+				return false, nil, err
+			}
+			done = done && gone
+		}
 	}
-	return done, nil
+	return done, left, nil
 }
 
-// goneServers are the IDs of the servers that the Machine had.
-func (i *instance) goneServers(p *project) []string {
+// past returns the IDs of the servers that the Machine had, and the volumes that were seen on them and end with them. A server
+// that only the Machine names is not among them, unless its status is guarded.
+func (i *instance) past(p *project) (servers []string, volumes map[string]bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	ids := []string{i.serverID}
-	_, gone := p.inventory.ofMachine(i.subject.uid, i.serverID)
+	volumes = map[string]bool{}
+	_, gone := p.inventory.ofMachine(i.subject.uid)
 	for _, k := range gone {
-		ids = append(ids, k.ID)
+		if !k.belongs(i.subject.uid) {
+			continue
+		}
+		servers = append(servers, k.ID)
+		for _, id := range k.volumes {
+			volumes[id] = true
+		}
 	}
-	return ids
+	if i.trusted {
+		servers = append(servers, i.serverID, i.recorded.ServerID)
+	}
+	return servers, volumes
 }
 
-func (i *instance) releaseVolume(ctx context.Context, id string, servers []string) (bool, error) {
+// volumeFate looks a volume up and decides what is to be done about it.
+func (i *instance) volumeFate(ctx context.Context, id string, servers []string) (volumeFate, error) {
 	var body struct {
 		Volume volume `json:"volume"`
 	}
@@ -56,16 +85,15 @@ func (i *instance) releaseVolume(ctx context.Context, id string, servers []strin
 	})
 	switch {
 	case fault.Is(err, fault.NotFound):
-		return true, nil
+		return volumeGone, nil
 	case err != nil:
-		return false, err
+		return volumeGoing, err
 	}
-	switch judgeVolume(&body.Volume, servers) {
-	case volumeForeign:
-		return true, nil
-	case volumeGoing:
-		return false, nil
-	}
+	return judgeVolume(&body.Volume, servers), nil
+}
+
+// deleteVolume asks for the deletion of a volume. It reports whether the volume is gone already.
+func (i *instance) deleteVolume(ctx context.Context, id string) (gone bool, err error) {
 	deleting := call{service: volumeService, doing: fmt.Sprintf("deleting volume %s of server %s", id, i.subject.server)}
 	err = i.do(ctx, deleting, func(ctx context.Context, client *gophercloud.ServiceClient) error {
 		_, err := client.Delete(ctx, client.ServiceURL("volumes", id), nil)
@@ -84,6 +112,8 @@ const (
 	volumeGoing
 	// volumeForeign: it serves another server now.
 	volumeForeign
+	// volumeGone: it does not exist.
+	volumeGone
 )
 
 // judgeVolume decides by the volume's state. An attachment may outlive one of the Machine's own servers for a moment; one

@@ -1,28 +1,30 @@
 package openstack
 
 import (
-	"encoding/json"
+	"strings"
 	"testing"
-
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func uid(text string) types.UID { return types.UID(text) }
+// recordsVolumes is records with these volumes, whatever the server had.
+func (b *bench) recordsVolumes(m *v1alpha1.Machine, s *cloud.Server, ids ...string) {
+	b.t.Helper()
+	with := *s
+	with.VolumeIDs = ids
+	b.records(m, &with)
+}
 
-// records writes the volumes into the Machine's status as the Machine controller does.
-func records(t *testing.T, m *v1alpha1.Machine, ids ...string) {
-	t.Helper()
-	raw, err := json.Marshal(cloud.ProviderStatus{VolumeIDs: ids})
-	if err != nil {
-		t.Fatal(err)
+// newVolume makes a volume that no server has.
+func (b *bench) newVolume() string {
+	b.t.Helper()
+	var made struct {
+		Volume struct{ ID string } `json:"volume"`
 	}
-	m.Status.ProviderStatus = &runtime.RawExtension{Raw: raw}
+	b.raw(volumeService, "POST", "volumes", map[string]any{"volume": map[string]any{"size": 1}}, &made)
+	return made.Volume.ID
 }
 
 func TestJudgeVolume(t *testing.T) {
@@ -66,8 +68,7 @@ func TestTheBootVolumeIsSeenGone(t *testing.T) {
 	if len(s.VolumeIDs) != 1 {
 		t.Fatalf("got %v", s.VolumeIDs)
 	}
-	m.Spec.ProviderID = ptr.To(s.ProviderID)
-	records(t, m, s.VolumeIDs...)
+	b.records(m, s)
 	i := b.instance(m)
 	if !b.observe(i).Leftovers {
 		t.Error("a recorded volume is a leftover")
@@ -80,24 +81,68 @@ func TestTheBootVolumeIsSeenGone(t *testing.T) {
 	}
 }
 
-func TestAVolumeThatWasLeftBehindIsDeletedWhenTheStatusNamesIt(t *testing.T) {
-	b := newBench(t)
-	m := newMachine(t, "a", seedFields())
-	_, s := b.active(m)
-	make := func() string {
-		var made struct {
-			Volume struct{ ID string } `json:"volume"`
+func TestVolumesThatNovaLeftBehind(t *testing.T) {
+	// deleted returns what is left after the server went without its volume, as when Nova fails to delete it.
+	deleted := func(b *bench, m *v1alpha1.Machine, s *cloud.Server, volume string, guarded bool) (volumes []string, released cloud.Released) {
+		b.recordsVolumes(m, s, volume, "00000000-0000-0000-0000-000000000009")
+		if guarded {
+			b.guarded()
+			b.restart()
 		}
-		b.raw(volumeService, "POST", "volumes", map[string]any{"volume": map[string]any{"size": 1}}, &made)
-		return made.Volume.ID
+		released = b.gone(b.synced(m))
+		return b.sim.Leftovers().Volumes, released
 	}
-	own, foreign := make(), make()
-	m.Spec.ProviderID = ptr.To(s.ProviderID)
-	records(t, m, own, "00000000-0000-0000-0000-000000000009")
-	b.remove(b.instance(m))
-	if left := b.sim.Leftovers(); len(left.Volumes) != 1 || left.Volumes[0] != foreign {
-		t.Errorf("left %v, want only %s, which no status names", left.Volumes, foreign)
-	}
+	t.Run("one that only the status names is left alone, and named (F-3)", func(t *testing.T) {
+		b := newBench(t)
+		m := newMachine(t, "a", seedFields())
+		_, s := b.active(m)
+		own := b.newVolume()
+		left, released := deleted(b, m, s, own, false)
+		if len(left) != 1 || len(released.Left) != 1 || !strings.Contains(released.Left[0], own) {
+			t.Errorf("left %v, named %v", left, released.Left)
+		}
+	})
+	t.Run("one that the status names is deleted while policies guard the status (F-3)", func(t *testing.T) {
+		b := newBench(t)
+		m := newMachine(t, "a", seedFields())
+		_, s := b.active(m)
+		own, foreign := b.newVolume(), b.newVolume()
+		left, released := deleted(b, m, s, own, true)
+		if len(left) != 1 || left[0] != foreign || len(released.Left) != 0 {
+			t.Errorf("left %v, named %v, want only %s, which no status names", left, released.Left, foreign)
+		}
+	})
+	t.Run("one that was seen on the Machine's server and ends with it is deleted without a guard (F-3)", func(t *testing.T) {
+		b := newBench(t)
+		m := newMachine(t, "a", seedFields())
+		_, s := b.active(m)
+		own := b.newVolume()
+		p := b.connectionOf(m.UID).attached()
+		p.mu.Lock()
+		p.inventory.servers[s.ID].volumes = []string{own}
+		p.mu.Unlock()
+		left, released := deleted(b, m, s, own, false)
+		if len(left) != 0 || len(released.Left) != 0 {
+			t.Errorf("left %v, named %v", left, released.Left)
+		}
+	})
+	t.Run("an ID that is not a UUID is never asked for (F-3)", func(t *testing.T) {
+		b := newBench(t)
+		m := newMachine(t, "a", seedFields())
+		_, s := b.active(m)
+		b.guarded()
+		b.restart()
+		b.sim.ForgetCalls()
+		_, released := deleted(b, m, s, "../servers/"+s.ID, true)
+		if len(released.Left) != 1 || b.calls("GET /volumes/{id}") != 1 {
+			t.Errorf("named %v, %d GETs of volumes, want the other ID alone", released.Left, b.calls("GET /volumes/{id}"))
+		}
+		for _, c := range b.sim.Calls() {
+			if strings.Contains(c.Path, "..") {
+				t.Errorf("%s %s was sent", c.Method, c.Path)
+			}
+		}
+	})
 }
 
 func TestAVolumeThatServesAnotherServerIsLeftAlone(t *testing.T) {
@@ -105,8 +150,7 @@ func TestAVolumeThatServesAnotherServerIsLeftAlone(t *testing.T) {
 	_, other := b.active(newMachine(t, "other", seedFields().with("rootDiskSizeGB", 20)))
 	m := newMachine(t, "a", seedFields())
 	_, s := b.active(m)
-	m.Spec.ProviderID = ptr.To(s.ProviderID)
-	records(t, m, other.VolumeIDs...)
+	b.recordsVolumes(m, s, other.VolumeIDs...)
 	b.remove(b.instance(m))
 	if left := b.sim.Leftovers(); len(left.Volumes) != 1 || len(left.Servers) != 1 {
 		t.Errorf("left %+v", left)

@@ -65,7 +65,7 @@ const (
 // GuardedAnnotations are annotations of a Machine, or of a template, that only drover may set, and users who may update
 // machines/status in that namespace: the policies drover-guard-machines and drover-guard-groups enforce this. drover must not
 // rely on one of them while those policies are not in force (package machines/guard).
-var GuardedAnnotations = []string{FinalizerFloatingIP, AnnotationAllowAdoption, AnnotationReleasedBy}
+var GuardedAnnotations = []string{FinalizerFloatingIP, AnnotationAdopt, AnnotationReleasedBy}
 
 // Annotations that bound a node group: whole numbers. The keys are tried in this order; max decides whether the
 // deployment is a node group at all.

@@ -131,8 +131,8 @@ func (b *bench) release(all ...cloud.Instance) {
 				_ = i.DeleteServer(ctx)
 				return false
 			}
-			done, err := i.Release(ctx)
-			return err == nil && done
+			released, err := i.Release(ctx)
+			return err == nil && released.Done
 		})
 		return len(left) == 0
 	})
