@@ -75,6 +75,40 @@ func TestFold(t *testing.T) {
 	}
 }
 
+func TestWhatOpensATombstone(t *testing.T) {
+	began := func(after time.Duration, full bool, rows ...row) listed {
+		return listed{rows: rows, full: full, started: noon.Add(after), now: noon.Add(after + time.Second)}
+	}
+	for name, tc := range map[string]struct {
+		list listed
+		gone bool
+	}{
+		"a full list that was begun after the 404 and shows the server (F-19)": {began(time.Second, true, at("a", statusActive, 0)), false},
+		"not a full list that was begun before it (F-19)":                      {began(-time.Second, true, at("a", statusActive, 0)), true},
+		"not a list of changes (F-19)":                                         {began(time.Second, false, at("a", statusActive, 0)), true},
+		"not a full list that shows it DELETED (F-19)":                         {began(time.Second, true, at("a", statusDeleted, 1)), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inv := newInventory(ownership{testCluster})
+			inv.merge(at("a", statusActive, 0), noon.Add(-time.Hour))
+			inv.bury("a", "uid-a", noon)
+			changed := inv.fold(tc.list)
+			k := inv.servers["a"]
+			if k.gone != tc.gone || !tc.gone && (k.missing || len(changed) != 1) {
+				t.Errorf("gone %v, missing %v, changed %v", k.gone, k.missing, changed)
+			}
+		})
+	}
+	t.Run("a row that said DELETED is the last word, whatever a list that lags shows (F-19)", func(t *testing.T) {
+		inv := newInventory(ownership{testCluster})
+		inv.merge(at("a", statusDeleted, 9), noon)
+		inv.fold(began(time.Minute, true, at("a", statusActive, 0)))
+		if !inv.servers["a"].gone {
+			t.Error("it is back")
+		}
+	})
+}
+
 func TestATombstoneEnds(t *testing.T) {
 	inv := newInventory(ownership{testCluster})
 	inv.merge(at("a", statusDeleted, 0), noon)

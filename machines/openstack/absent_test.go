@@ -1,0 +1,82 @@
+package openstack
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+func TestCredentialsOfAnotherProject(t *testing.T) {
+	t.Run("an absence there proves nothing, and nothing is released (F-15)", func(t *testing.T) {
+		b := newBench(t)
+		b.sim.AddUser(sim.User{Name: "other", Password: "other-secret", Projects: []string{"other"}})
+		m := newMachine(t, "a", seedFields())
+		_, s := b.active(m)
+		if s.ProjectID == "" || s.Region != sim.MetaKubeRegion {
+			t.Fatalf("the server is said to be in project %q, region %q", s.ProjectID, s.Region)
+		}
+		b.records(m, s)
+		own := b.options.Configured
+		b.options.Configured.Username, b.options.Configured.Password, b.options.Configured.ProjectName = "other", "other-secret", "other"
+		b.restart()
+		i := b.synced(m)
+		f := b.observe(i)
+		here := b.connectionOf(m.UID).attached().name.project
+		if f.Gone || f.Server != nil || !strings.Contains(f.Unknown, s.ProjectID) || !strings.Contains(f.Unknown, here) {
+			t.Errorf("it has %+v, want a sentence that names %s and %s", f, s.ProjectID, here)
+		}
+		m.DeletionTimestamp = ptr.To(metav1.Now())
+		i = b.instance(m)
+		if err := i.DeleteServer(b.ctx); err != nil {
+			t.Fatal(err)
+		}
+		if released, err := i.Release(b.ctx); released.Done || err != nil {
+			t.Errorf("released: %+v, %v", released, err)
+		}
+		m.Spec.ProviderID = nil
+		if f := b.observe(b.instance(m)); f.Unknown == "" {
+			t.Errorf("without a provider ID it has %+v", f)
+		}
+		b.records(m, s)
+		b.options.Configured = own
+		b.restart()
+		b.remove(b.synced(m))
+		b.nothingLeft()
+	})
+	t.Run("without a record an absence proves nothing (F-15)", func(t *testing.T) {
+		b := newBench(t)
+		m := newMachine(t, "a", seedFields())
+		m.Spec.ProviderID = ptr.To("openstack:///11111111-0000-4000-8000-000000000001")
+		if f := b.observe(b.synced(m)); f.Gone || !strings.Contains(f.Unknown, "no record") {
+			t.Errorf("it has %+v", f)
+		}
+	})
+}
+
+func TestA404ThatWasWrong(t *testing.T) {
+	t.Run("a complete list that was begun later brings the server back (F-19)", func(t *testing.T) {
+		b := newBench(t)
+		m := newMachine(t, "a", seedFields())
+		i, s := b.active(m)
+		b.records(m, s)
+		i = b.instance(m)
+		b.sim.LoseCell("cell1")
+		b.sim.Inject(sim.Fault{Call: "GET /servers/{id}", Status: http.StatusNotFound, Body: `{"itemNotFound":{"code":404,"message":"Instance could not be found."}}`})
+		b.eventually("it counts as gone", func() bool { f, err := i.Observe(b.ctx); return err == nil && f.Gone })
+		b.sim.RestoreCells()
+		b.sim.ClearFaults()
+		b.pass(fullPeriod)
+		b.eventually("it is back", func() bool {
+			got := b.observe(i).Server
+			return got != nil && got.ID == s.ID || b.clock.Since(s.Created) > 3*fullPeriod
+		})
+		if f := b.observe(i); f.Server == nil || f.Gone {
+			t.Errorf("it has %+v", f)
+		}
+	})
+}

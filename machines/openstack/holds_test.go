@@ -1,0 +1,205 @@
+package openstack
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+// memoryHolds keeps holds as an API object would.
+type memoryHolds struct {
+	mu     sync.Mutex
+	stored map[string]Held
+	writes int
+	err    error
+}
+
+func (h *memoryHolds) Load(_ context.Context, project, region string) (Held, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.stored[project+" "+region], h.err
+}
+
+func (h *memoryHolds) Store(_ context.Context, project, region string, held Held) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err != nil {
+		return h.err
+	}
+	h.writes++
+	h.stored[project+" "+region] = Held{Servers: slices.Clone(held.Servers), Lost: maps.Clone(held.Lost)}
+	return nil
+}
+
+func (h *memoryHolds) fail(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.err = err
+}
+
+// fleetOf is a fleet whose Machines a reader lists, at a driver that stores its holds.
+func (b *bench) fleetOf(n int) (*memoryHolds, []*cloud.Server, []*v1alpha1.Machine) {
+	b.t.Helper()
+	holds := &memoryHolds{stored: map[string]Held{}}
+	b.options.Holds = holds
+	_, servers, machines := b.fleet(n)
+	b.listing(machines)
+	return holds, servers, machines
+}
+
+// listing starts the driver again, with a reader that lists these Machines.
+func (b *bench) listing(machines []*v1alpha1.Machine) {
+	b.t.Helper()
+	var objects []client.Object
+	for _, m := range machines {
+		objects = append(objects, m.DeepCopy())
+	}
+	b.withReader(newReader(b.t, objects...))
+}
+
+// lose deletes servers as somebody else would, without leaving their records.
+func (b *bench) lose(servers []*cloud.Server) {
+	for _, s := range servers {
+		b.sim.DeleteServer(s.ID)
+	}
+	b.clock.Step(time.Minute)
+	b.sim.ArchiveDeleted()
+}
+
+// count returns how many of the Machines hear that their server is gone, and how many that losses are held.
+func (b *bench) count(machines []*v1alpha1.Machine) (gone, held int) {
+	b.t.Helper()
+	for _, m := range machines {
+		f := b.observe(b.synced(m))
+		if f.Gone {
+			gone++
+		}
+		if f.Held != "" {
+			held++
+		}
+	}
+	return gone, held
+}
+
+func TestHolds(t *testing.T) {
+	const n = 10
+	boot := func(c *sim.Config) { c.BootTime = 0 }
+	t.Run("a hold has no age (F-16)", func(t *testing.T) {
+		b := newBench(t, boot)
+		_, servers, machines := b.fleetOf(n)
+		b.count(machines)
+		for _, s := range servers[:5] {
+			b.sim.DeleteServer(s.ID)
+		}
+		b.eventually("held", func() bool { g, h := b.count(machines); return g == 0 && h == n })
+		b.pass(5 * tombstoneAge)
+		if g, h := b.count(machines); g != 0 || h != n {
+			t.Errorf("after hours %d are gone, %d Machines hear that losses are held", g, h)
+		}
+	})
+	t.Run("a successor begins with it (F-16)", func(t *testing.T) {
+		b := newBench(t, boot)
+		holds, servers, machines := b.fleetOf(n)
+		b.count(machines)
+		for _, s := range servers[:5] {
+			b.sim.DeleteServer(s.ID)
+		}
+		b.eventually("held", func() bool { g, h := b.count(machines); return g == 0 && h == n })
+		b.eventually("stored", func() bool {
+			holds.mu.Lock()
+			defer holds.mu.Unlock()
+			for _, h := range holds.stored {
+				return len(h.Servers) == 5
+			}
+			return false
+		})
+		// Most of the Machines are gone by now: what is left would be few losses among few servers.
+		b.stop()
+		b.sim.ArchiveDeleted()
+		left := machines[3:]
+		b.options.Reader = nil
+		b.start()
+		b.listing(left)
+		if g, h := b.count(left); g != 0 || h != len(left) {
+			t.Errorf("%d are gone, %d of %d Machines hear that losses are held", g, h, len(left))
+		}
+	})
+	t.Run("a start looks for all named servers before it believes the first loss (F-16)", func(t *testing.T) {
+		b := newBench(t, boot)
+		_, servers, machines := b.fleetOf(n)
+		b.stop()
+		b.lose(servers[:8])
+		b.start()
+		for _, m := range machines {
+			if f := b.observe(b.synced(m)); f.Gone || f.Held == "" {
+				t.Fatalf("%s hears: gone %v, held %q", m.Name, f.Gone, f.Held)
+			}
+		}
+		if got := b.calls("GET /servers/{id}"); got != 0 {
+			t.Errorf("%d GETs of what is held", got)
+		}
+	})
+	t.Run("a start asks for the few that are missing, each once (F-16)", func(t *testing.T) {
+		b := newBench(t, boot)
+		_, servers, machines := b.fleetOf(n)
+		b.stop()
+		b.lose(servers[:2])
+		b.sim.ForgetCalls()
+		b.start()
+		b.eventually("two are gone", func() bool { g, h := b.count(machines); return g == 2 && h == 0 })
+		if got := b.calls("GET /servers/{id}"); got != 2 {
+			t.Errorf("%d GETs, want one for each server that the list lacks", got)
+		}
+	})
+	t.Run("a restart does not begin the count again (F-16)", func(t *testing.T) {
+		b := newBench(t, boot)
+		_, servers, machines := b.fleetOf(n)
+		b.count(machines)
+		for _, s := range servers[:3] {
+			b.sim.DeleteServer(s.ID)
+		}
+		b.eventually("three are gone", func() bool { g, h := b.count(machines); return g == 3 && h == 0 })
+		b.stop()
+		b.lose(servers[3:6])
+		left := machines[3:]
+		b.start()
+		b.listing(left)
+		if g, h := b.count(left); g != 0 || h != len(left) {
+			t.Errorf("%d more are gone, %d of %d Machines hear that losses are held", g, h, len(left))
+		}
+	})
+	t.Run("a loss is not believed before a successor would know of it (F-16)", func(t *testing.T) {
+		b := newBench(t, boot)
+		holds, servers, machines := b.fleetOf(n)
+		b.count(machines)
+		holds.fail(errors.New("the API server is away"))
+		b.sim.DeleteServer(servers[0].ID)
+		b.pass(2 * restPeriod)
+		if g, _ := b.count(machines); g != 0 {
+			t.Error("it is believed")
+		}
+		holds.fail(nil)
+		b.eventually("it is believed", func() bool { g, _ := b.count(machines); return g == 1 })
+	})
+	t.Run("deletions of drover's own are not stored and not waited for (F-16)", func(t *testing.T) {
+		b := newBench(t, boot)
+		holds, _, machines := b.fleetOf(n)
+		for _, m := range machines {
+			b.remove(b.synced(m))
+		}
+		if holds.writes != 0 {
+			t.Errorf("%d writes", holds.writes)
+		}
+		b.nothingLeft()
+	})
+}

@@ -1,0 +1,105 @@
+package openstack
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+// slowDeletion holds the first DELETE of a port back until it is let go.
+type slowDeletion struct {
+	once      sync.Once
+	sent, let chan struct{}
+	// port is the one of that request.
+	port string
+}
+
+func (r *slowDeletion) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method == http.MethodDelete && strings.Contains(req.URL.Path, "/ports/") {
+		r.once.Do(func() {
+			r.port = req.URL.Path[strings.LastIndex(req.URL.Path, "/")+1:]
+			close(r.sent)
+			<-r.let
+		})
+	}
+	return http.DefaultTransport.RoundTrip(req)
+}
+
+func TestKeptPorts(t *testing.T) {
+	t.Run("a port on which a server was made meanwhile is not deleted (F-18)", func(t *testing.T) {
+		b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{Ports: 2} })
+		road := &slowDeletion{sent: make(chan struct{}), let: make(chan struct{})}
+		b.options.HTTP = road
+		b.restart()
+		kept := map[string]cloud.Instance{}
+		for _, name := range []string{"a", "b"} {
+			m := newMachine(t, name, seedFields())
+			i := b.synced(m)
+			if err := i.EnsurePorts(b.ctx); err != nil {
+				t.Fatal(err)
+			}
+			kept[b.connectionOf(m.UID).attached().portsOf(m.UID)[0].id] = i
+		}
+		if err := b.synced(newMachine(t, "c", seedFields())).EnsurePorts(b.ctx); !fault.Is(err, fault.Quota) {
+			t.Fatalf("the quota is not exhausted: %v", err)
+		}
+		b.eventually("the first port is being released", func() bool {
+			select {
+			case <-road.sent:
+				return true
+			default:
+				return false
+			}
+		})
+		used := ""
+		for port, i := range kept {
+			_, err := i.EnsureServer(b.ctx, nil)
+			if port == road.port {
+				if !fault.Is(err, fault.Transient) && !fault.Is(err, fault.Conflict) {
+					t.Errorf("a server on the port that is being released: %v", err)
+				}
+				continue
+			}
+			if used = port; err != nil {
+				t.Fatal(err)
+			}
+		}
+		close(road.let)
+		b.eventually("the first port is released", func() bool { return !slices.Contains(b.sim.Leftovers().Ports, road.port) })
+		b.pass(2 * restPeriod)
+		if !slices.Contains(b.sim.Leftovers().Ports, used) {
+			t.Error("the port of the new server was deleted")
+		}
+	})
+	t.Run("nothing is released while the answer to an order is on its way (F-18)", func(t *testing.T) {
+		b := newBench(t)
+		m := newMachine(t, "a", seedFields())
+		i := b.synced(m)
+		if err := i.EnsurePorts(b.ctx); err != nil {
+			t.Fatal(err)
+		}
+		p := b.connectionOf(m.UID).attached()
+		port := kept{mark{portKind, testCluster, m.UID, 0}, p.portsOf(m.UID)[0].id}
+		end, err := p.beginMaking(m.UID)
+		if err != nil || p.beginRelease(port) {
+			t.Fatalf("a port is released under a server that is being made: %v", err)
+		}
+		end()
+		if !p.beginRelease(port) {
+			t.Error("the port of an idle Machine is not released")
+		}
+		if _, err := p.beginMaking(m.UID); !fault.Is(err, fault.Transient) {
+			t.Errorf("a server is made on a port that is being released: %v", err)
+		}
+		p.endRelease(port, false)
+		if got := p.portsOf(m.UID)[0].id; got != port.id {
+			t.Errorf("a port whose release failed is not known any more: %q", got)
+		}
+	})
+}
