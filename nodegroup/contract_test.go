@@ -2,7 +2,9 @@ package nodegroup_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -103,7 +105,8 @@ func (h *house) machines(t *testing.T, want int) []string {
 // join gives a Machine its server and a registered node, and waits until the groups know it.
 func (h *house) join(name string) nodegroup.Node {
 	h.t.Helper()
-	id := "openstack:///server-of-" + name
+	sum := sha256.Sum256([]byte(name))
+	id := fmt.Sprintf("openstack:///%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 	m := &v1alpha1.Machine{}
 	err := wait.PollUntilContextTimeout(h.t.Context(), 20*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
 		if err := h.client.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: name}, m); err != nil {

@@ -3,6 +3,8 @@ package nodegroup
 import (
 	"strconv"
 	"strings"
+
+	"github.com/drover-project/drover/machines/api/providerid"
 )
 
 // annotationFake is what cluster-autoscaler puts on the nodes that it makes up for instances without a node.
@@ -82,11 +84,11 @@ func (p placeholder) namespace() string {
 	return namespace
 }
 
-// serverID is the last part of a provider ID, in lower case: openstack:///<uuid>, openstack://<region>/<uuid> and the
-// bare uuid name the same server.
-func serverID(providerID string) string {
-	if i := strings.LastIndexByte(providerID, '/'); i >= 0 {
-		providerID = providerID[i+1:]
+// nodeServer is what Nodes of the same server have in common: the server's ID, else the whole provider ID, which is no
+// Machine's then.
+func nodeServer(providerID string) string {
+	if server := providerid.Server(providerID); server != "" {
+		return server
 	}
 	return strings.ToLower(providerID)
 }

@@ -101,7 +101,7 @@ func (c *churn) machine(name string) client.Object {
 		m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(o, v1alpha1.MachineSetKind)}
 	}
 	if c.odds(2, "has a server") {
-		m.Spec.ProviderID = ptr.To("openstack:///" + c.id("server"))
+		m.Spec.ProviderID = ptr.To(providerID(c.id("server")))
 	}
 	if c.odds(3, "names a node") {
 		m.Status.NodeRef = &corev1.ObjectReference{Name: c.id("m")}
@@ -126,7 +126,7 @@ func (c *churn) node(name string) client.Object {
 	n := &corev1.Node{ObjectMeta: c.meta(name, c.objects["*v1.Node/"+name])}
 	n.Namespace = ""
 	if c.odds(2, "has a provider ID") {
-		n.Spec.ProviderID = "openstack:///" + c.id("server")
+		n.Spec.ProviderID = providerID(c.id("server"))
 	}
 	if m := c.objects["*v1alpha1.Machine/"+c.id("m")]; m != nil && c.odds(3, "is marked") {
 		n.Labels = map[string]string{v1alpha1.LabelOwnedBy: string(m.GetUID())}
@@ -151,7 +151,7 @@ func (c *churn) picture(s *Snapshot) map[string]string {
 		out[id] = fmt.Sprint(g.target, g.min, g.max, g.refusal, g.rolling, g.gap, g.awaited, g.debug, g.recheck.Unix(), errors)
 	}
 	for _, name := range []string{"m1", "m2", "m3", "x"} {
-		for _, provider := range []string{"", "openstack:///server1", "openstack:///server2", "openstack://region/SERVER3"} {
+		for _, provider := range []string{"", providerID("server1"), providerID("server2"), "openstack://region/" + strings.ToUpper(serverOf("server3")), "other:///server1"} {
 			owner := "none"
 			if g := s.owner(Node{Name: name, ProviderID: provider}); g != nil {
 				owner = g.id

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/rollout"
 )
@@ -116,7 +117,7 @@ func (ix *index) membersOf(uids names) []*member {
 // it is known; the Machine's marks and the name count only where they do not contradict it (CA-C25, C26).
 func (ix *index) match(n Node) *member {
 	if n.ProviderID != "" {
-		if m := ix.pick(ix.machineClaims.servers.get(serverID(n.ProviderID))); m != nil {
+		if m := ix.pick(ix.machineClaims.servers.get(providerid.Server(n.ProviderID))); m != nil {
 			return m
 		}
 	}
@@ -144,7 +145,7 @@ func (ix *index) find(n Node) *member {
 	if n.ProviderID == "" {
 		return nil
 	}
-	for _, name := range ix.nodeClaims.servers.get(serverID(n.ProviderID)) {
+	for _, name := range ix.nodeClaims.servers.get(nodeServer(n.ProviderID)) {
 		if m := ix.members.get(ix.nodes.get(name).machine); m != nil {
 			return m
 		}
@@ -152,10 +153,10 @@ func (ix *index) find(n Node) *member {
 	return nil
 }
 
-// contradicts tells whether a provider ID names another server than the Machine's.
+// contradicts reports whether a provider ID names another server than the Machine's, or nothing that could be one.
 func contradicts(m *member, providerID string) bool {
 	known := m.machine.Spec.ProviderID
-	return providerID != "" && known != nil && *known != "" && serverID(*known) != serverID(providerID)
+	return providerID != "" && known != nil && *known != "" && nodeServer(*known) != nodeServer(providerID)
 }
 
 // groupOf is the id of the group that a Machine belongs to; empty for one of none.

@@ -46,9 +46,9 @@ func TestInstances(t *testing.T) {
 		}},
 		{"CA-C43 CA-C44 a node runs under its provider ID, to the letter", func(p *pool) {
 			_, n := p.node("a-1")
-			n.Spec.ProviderID = "openstack://RegionOne/server-of-a-1"
+			n.Spec.ProviderID = "openstack://RegionOne/" + serverOf("a-1")
 		}, 1, func(*pool) []Instance {
-			return []Instance{{ID: "openstack://RegionOne/server-of-a-1", State: Running}}
+			return []Instance{{ID: "openstack://RegionOne/" + serverOf("a-1"), State: Running}}
 		}},
 		{"CA-C44 CA-C50 an error on a Machine with a node is not shown", func(p *pool) {
 			p.node("a-1", failed(fault.CodeQuotaExceeded, "no more cores"))

@@ -1,6 +1,7 @@
 package nodegroup
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +17,7 @@ func TestANodeBelongsToTheGroupOfItsMachine(t *testing.T) {
 	m, n := p.node("a-1")
 	other.node("b-1")
 	region, regional := p.node("a-2")
-	regional.Spec.ProviderID = "openstack://RegionOne/server-of-a-2"
+	regional.Spec.ProviderID = "openstack://RegionOne/" + serverOf("a-2")
 	bare, bareNode := p.node("a-3")
 	bareNode.Spec.ProviderID = ""
 	going, goingNode := p.node("a-4", deleting)
@@ -41,9 +42,11 @@ func TestANodeBelongsToTheGroupOfItsMachine(t *testing.T) {
 		{"CA-C26 by name, through nodeRef, without a provider ID", asked(bareNode), id},
 		{"CA-C26 by owner label", Node{Name: "x", Labels: map[string]string{v1alpha1.LabelOwnedBy: string(bare.UID)}}, id},
 		{"CA-C26 by annotation", Node{Name: "x", Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: namespace + "/a-3"}}, id},
-		{"CA-C27 a control plane node", Node{Name: "control-plane-1", ProviderID: "openstack:///elsewhere"}, ""},
+		{"CA-C27 a control plane node", Node{Name: "control-plane-1", ProviderID: providerID("elsewhere")}, ""},
 		{"CA-C27 a foreign node", Node{Name: "x", ProviderID: "aws:///eu-1/i-1"}, ""},
-		{"CA-C27 a foreign server with the name of one of ours", Node{Name: "a-1", ProviderID: "openstack:///elsewhere"}, ""},
+		{"CA-C27 a foreign server with the name of one of ours", Node{Name: "a-1", ProviderID: providerID("elsewhere")}, ""},
+		{"CA-C27 another provider's ID that ends like that of one of ours (F-20)", Node{ProviderID: "aws:///eu-1/" + serverOf("a-1")}, ""},
+		{"CA-C25 by provider ID in capital letters (F-20)", Node{ProviderID: "OpenStack:///" + strings.ToUpper(serverOf("a-1"))}, id},
 		{"CA-C27 nothing at all", Node{}, ""},
 		{"CA-C28 the placeholder of a Machine", fake(machineID(p, pending.Name), "unregistered"), id},
 		{"CA-C28 the placeholder of a Machine that is gone", fake(machineID(p, "a-0"), "unregistered"), id},

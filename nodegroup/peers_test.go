@@ -268,7 +268,7 @@ func TestNamesWithACommonBeginning(t *testing.T) {
 		b.expect(groups["pool-1-a"], 2)
 	})
 	t.Run("MCM-95 an unknown node has no group, which is no error", func(t *testing.T) {
-		for _, n := range []Node{{Name: "pool"}, {Name: "pool-1-node-x"}, {ProviderID: "openstack:///server-of-pool"}, {Name: "MachineDeployment/kube-system/poo/machine/l-1-late"}} {
+		for _, n := range []Node{{Name: "pool"}, {Name: "pool-1-node-x"}, {ProviderID: providerID("pool")}, {Name: "MachineDeployment/kube-system/poo/machine/l-1-late"}} {
 			if g, ok := b.groups.ForNode(n); ok {
 				t.Errorf("%s belongs to %s", n, g.ID)
 			}

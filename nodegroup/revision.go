@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
@@ -240,7 +241,7 @@ func claimedServer(m *v1alpha1.Machine) string {
 	if m.Spec.ProviderID == nil {
 		return ""
 	}
-	return serverID(*m.Spec.ProviderID)
+	return providerid.Server(*m.Spec.ProviderID)
 }
 
 func (r *revision) rematch(nodes names) {
@@ -270,7 +271,7 @@ func (r *revision) takeNode(n *corev1.Node, gone bool) {
 // claimNode puts in or takes out what a Node can be found by. Nodes that say the same are looked at too: only one of
 // their Machines is shown with the provider ID.
 func (r *revision) claimNode(n *corev1.Node, do func(d *draft[names], key, name string)) {
-	server := serverID(n.Spec.ProviderID)
+	server := nodeServer(n.Spec.ProviderID)
 	do(r.nodeClaims.servers, server, n.Name)
 	do(r.nodeClaims.owners, n.Labels[v1alpha1.LabelOwnedBy], n.Name)
 	do(r.nodeClaims.keys, n.Annotations[v1alpha1.AnnotationNodeMachine], n.Name)
@@ -300,7 +301,7 @@ func (r *revision) match(ix *index) {
 		unlink(r.nodesOf, j.machine, name)
 		link(r.nodesOf, machine, name)
 		r.nodes.set(name, joined{node: j.node, machine: machine})
-		moved = append(moved, serverID(j.node.Spec.ProviderID))
+		moved = append(moved, nodeServer(j.node.Spec.ProviderID))
 	}
 	for _, server := range moved {
 		for _, name := range r.nodeClaims.servers.get(server) {
@@ -357,7 +358,7 @@ func (ix *index) providerIDOf(uid string, node *corev1.Node) string {
 	if _, ours := parsePlaceholder(node.Spec.ProviderID); ours {
 		return ""
 	}
-	for _, name := range ix.nodeClaims.servers.get(serverID(node.Spec.ProviderID)) {
+	for _, name := range ix.nodeClaims.servers.get(nodeServer(node.Spec.ProviderID)) {
 		other := ix.nodes.get(name)
 		if other.machine != "" && other.machine < uid {
 			return ""

@@ -179,7 +179,7 @@ func TestANodeWithoutAProviderID(t *testing.T) {
 	})
 	t.Run("CA-C42 runs under the provider ID once it has one, in whatever form", func(t *testing.T) {
 		n := n.DeepCopy()
-		n.Spec.ProviderID = "openstack://RegionOne/server-of-a-1"
+		n.Spec.ProviderID = "openstack://RegionOne/" + serverOf("a-1")
 		b.groups.inbox.put(event{object: n})
 		wantKind(t, b.groups.renew(false), "")
 		if list, _ := b.groups.Instances(p.id()); list[0] != (Instance{ID: n.Spec.ProviderID, State: Running}) {

@@ -1,6 +1,8 @@
 package nodegroup
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -95,7 +97,13 @@ func (p *pool) node(name string, change ...func(*v1alpha1.Machine)) (*v1alpha1.M
 	return m, n
 }
 
-func providerID(name string) string { return "openstack:///server-of-" + name }
+// serverOf returns the ID of the server of the Machine with that name.
+func serverOf(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+}
+
+func providerID(name string) string { return "openstack:///" + serverOf(name) }
 
 func withServer(m *v1alpha1.Machine) {
 	m.Spec.ProviderID = ptr.To(providerID(m.Name))

@@ -77,11 +77,15 @@ func run(ctx context.Context, o *options, credentials openstack.Credentials) err
 // addControllers wires what needs the lease: everything that writes to the cloud or decides about Machines.
 func addControllers(w wiring, o *options, id string, credentials openstack.Credentials) error {
 	mgr, now := w.controllers, clock.RealClock{}
+	var kept openstack.Holds
+	if !o.observe {
+		kept = holds{client: mgr.GetClient(), namespace: o.namespace}
+	}
 	os, err := openstack.New(openstack.Options{
 		Clock: now, Reader: mgr.GetClient(), ClusterID: id, Configured: credentials,
 		Registry: metrics.Registry, AllowedNamespaces: o.secretNamespaces, ServiceAccount: o.serviceAccount(), ProviderIDRegion: o.nodes.providerIDRegion,
 		Collect: mayCollect(mgr.GetClient(), o.namespace), SharedServerGroup: o.compute.serverGroup == sharedServerGroup,
-		ReadOnly: o.observe, Lease: w.lease,
+		ReadOnly: o.observe, Lease: w.lease, Holds: kept,
 	})
 	if err != nil {
 		return fmt.Errorf("making the cloud: %w", err)

@@ -8,21 +8,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-const (
-	providerScheme = "openstack://"
-	providerPlain  = providerScheme + "/"
-)
+// providerPlain stands before the server's ID when a provider ID names no region.
+const providerPlain = providerid.Scheme + "/"
 
 // providerForms counts what stands before the server's id in the nodes' provider IDs.
 func providerForms(nodes []corev1.Node) map[string]int {
 	out := map[string]int{}
 	for i := range nodes {
-		id := nodes[i].Spec.ProviderID
-		if end := strings.LastIndex(id, "/"); strings.HasPrefix(id, providerScheme) && end >= len(providerScheme) {
-			out[id[:end+1]]++
+		text := nodes[i].Spec.ProviderID
+		if id, err := providerid.Parse(text); err == nil && !providerid.IsUUID(text) {
+			out[providerid.Scheme+id.Region+"/"]++
 		}
 	}
 	return out
@@ -44,7 +43,7 @@ func providerIDPrefix(forms map[string]int, region string, wantRegion bool) stri
 		return providerPlain
 	}
 	if region != "" {
-		return providerScheme + region + "/"
+		return providerid.Scheme + region + "/"
 	}
 	regions := slices.DeleteFunc(slices.Collect(maps.Keys(forms)), func(p string) bool { return p == providerPlain })
 	if len(regions) == 1 {

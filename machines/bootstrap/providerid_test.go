@@ -20,11 +20,11 @@ func TestANodesProviderIDHasTheFormOfTheOthers(t *testing.T) {
 		{"no nodes yet", nil, "", false, "openstack:///"},
 		{"no nodes yet, with a region wanted", nil, "west", true, "openstack://west/"},
 		{"no nodes yet, with a region wanted that nobody knows", nil, "", true, ""},
-		{"nodes without a region, whatever was wanted", []string{"openstack:///a", "openstack:///b"}, "west", true, "openstack:///"},
-		{"nodes with a region", []string{"openstack://east/a", "other:///x", ""}, "", false, "openstack://east/"},
-		{"nodes of another region", []string{"openstack://east/a"}, "west", false, "openstack://west/"},
-		{"nodes of several regions", []string{"openstack://east/a", "openstack://west/b"}, "", false, ""},
-		{"most nodes decide", []string{"openstack://east/a", "openstack:///b", "openstack:///c"}, "east", false, "openstack:///"},
+		{"nodes without a region, whatever was wanted", []string{"openstack:///0a1b2c3d-0000-4000-8000-00000000000a", "openstack:///0a1b2c3d-0000-4000-8000-00000000000b"}, "west", true, "openstack:///"},
+		{"nodes with a region", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "other:///x", ""}, "", false, "openstack://east/"},
+		{"nodes of another region", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a"}, "west", false, "openstack://west/"},
+		{"nodes of several regions", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "openstack://west/0a1b2c3d-0000-4000-8000-00000000000b"}, "", false, ""},
+		{"most nodes decide", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "openstack:///0a1b2c3d-0000-4000-8000-00000000000b", "openstack:///0a1b2c3d-0000-4000-8000-00000000000c"}, "east", false, "openstack:///"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var nodes []corev1.Node

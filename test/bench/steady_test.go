@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -118,7 +119,7 @@ func (s still) pool(name string, size, low, high int) []*corev1.Node {
 	for i := range size {
 		m := &v1alpha1.Machine{ObjectMeta: meta(fmt.Sprintf("%s-%05d", name, i))}
 		m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, v1alpha1.MachineSetKind)}
-		m.Spec.ProviderID = ptr.To("openstack:///server-of-" + m.Name)
+		m.Spec.ProviderID = ptr.To("openstack:///" + string(uuid.NewUUID()))
 		m.Status.NodeRef = &corev1.ObjectReference{Name: m.Name}
 		n := &corev1.Node{ObjectMeta: meta(m.Name), Spec: corev1.NodeSpec{ProviderID: *m.Spec.ProviderID}}
 		n.Namespace = ""

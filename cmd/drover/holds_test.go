@@ -1,0 +1,42 @@
+package main
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/drover-project/drover/machines/openstack"
+)
+
+func TestHoldsOfTheMassGuard(t *testing.T) {
+	t.Run("what is stored for a project and region is read again, and another's is not (F-16)", func(t *testing.T) {
+		h := holds{client: fake.NewClientBuilder().Build(), namespace: "drover"}
+		if got, err := h.Load(t.Context(), "p1", "Region One"); err != nil || len(got.Servers)+len(got.Lost) != 0 {
+			t.Fatalf("before anything is stored: %+v, %v", got, err)
+		}
+		first := openstack.Held{Servers: []string{"a", "b"}, Lost: map[string]time.Time{"c": time.Unix(1000, 0).UTC()}}
+		second := openstack.Held{Servers: []string{"d"}}
+		for region, held := range map[string]openstack.Held{"Region One": first, "west": second} {
+			if err := h.Store(t.Context(), "p1", region, held); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for region, want := range map[string]openstack.Held{"Region One": first, "west": second} {
+			if got, err := h.Load(t.Context(), "p1", region); err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: got %+v, %v", region, got, err)
+			}
+		}
+	})
+	t.Run("what cannot be read is an error that says what to do (F-16)", func(t *testing.T) {
+		broken := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "drover", Name: holdsConfigMap}, Data: map[string]string{"p1.west": "no JSON"}}
+		h := holds{client: fake.NewClientBuilder().WithObjects(broken).Build(), namespace: "drover"}
+		if _, err := h.Load(t.Context(), "p1", "west"); err == nil || !strings.Contains(err.Error(), "delete the key") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
