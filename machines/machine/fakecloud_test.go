@@ -52,6 +52,8 @@ type fakeCloud struct {
 	during func(call string)
 	// onServer is told of each new server, with its user data.
 	onServer func(id, name string, userData []byte)
+	// onDelete is called before a server is deleted.
+	onDelete func()
 	// onGone is told of each server that is gone.
 	onGone func(id string)
 }
@@ -66,7 +68,7 @@ type fakeServer struct {
 func newFakeCloud() *fakeCloud {
 	return &fakeCloud{
 		changes: make(chan types.NamespacedName, 1000), servers: map[types.UID]*fakeServer{}, calls: map[string]int{},
-		refuse: map[string]*fault.Error{}, created: time.Now, onServer: func(string, string, []byte) {}, onGone: func(string) {},
+		refuse: map[string]*fault.Error{}, created: time.Now, onServer: func(string, string, []byte) {}, onGone: func(string) {}, onDelete: func() {},
 	}
 }
 
@@ -238,6 +240,7 @@ func (i *fakeInstance) DeleteServer(context.Context) error {
 	i.cloud.mu.Lock()
 	defer i.cloud.mu.Unlock()
 	i.called("DeleteServer")
+	i.cloud.onDelete()
 	if i.cloud.refusal != nil {
 		return i.cloud.refusal
 	}
