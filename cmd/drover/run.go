@@ -85,7 +85,7 @@ func addControllers(w wiring, o *options, id string, credentials openstack.Crede
 		Clock: now, Reader: mgr.GetClient(), ClusterID: id, Configured: credentials,
 		Registry: metrics.Registry, AllowedNamespaces: o.secretNamespaces, ServiceAccount: o.serviceAccount(), ProviderIDRegion: o.nodes.providerIDRegion,
 		Collect: mayCollect(mgr.GetClient(), o.namespace), SharedServerGroup: o.compute.serverGroup == sharedServerGroup,
-		ReadOnly: o.observe, Lease: w.lease, Holds: kept,
+		ReadOnly: o.observe, Lease: w.lease, Holds: kept, Guarded: w.guarded.InForce,
 	})
 	if err != nil {
 		return fmt.Errorf("making the cloud: %w", err)

@@ -3,7 +3,6 @@ package openstack
 import (
 	"context"
 
-
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"

@@ -97,7 +97,7 @@ func (th thief) forgeries(own v1alpha1.Machine, victim string) map[string]func()
 			return th.create(strings.Replace(forged(""), "name: forged", `name: forged, annotations: {kubermatic.io/release-openstack-floating-ip: "`+victim+`"}`, 1))
 		},
 		"a new Machine that may adopt a server": func() error {
-			return th.create(strings.Replace(forged(""), "name: forged", `name: forged, annotations: {drover-project.github.io/allow-adoption: "true"}`, 1))
+			return th.create(strings.Replace(forged(""), "name: forged", `name: forged, annotations: {drover-project.github.io/adopt: "11111111-0000-4000-8000-000000000001"}`, 1))
 		},
 		"another's server on his Machine": func() error {
 			return th.patch(machine, `{`+bypass+`,"spec":{"providerID":"openstack:///`+victim+`"}}`)
