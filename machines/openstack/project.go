@@ -88,7 +88,9 @@ func newProject(s *session, c clock.Clock, owners ownership, r *registry) *proje
 		ports: map[types.UID]map[int]ownedPort{}, floating: map[types.UID]ownedIP{}, attempts: map[mark]attempt{}, uses: map[types.UID]use{},
 	}
 	p.inventory.leaving = func(k *knownServer) bool { return r.leaving(k.machine()) }
-	p.inventory.remembered = func(k *knownServer) bool { return p.guard.held[k.ID] || p.wanted(k.machine()) }
+	p.inventory.remembered = func(k *knownServer) bool {
+		return p.guard.held[k.ID] || k.machine() != "" && r.named(k.ID) == k.machine()
+	}
 	return p
 }
 
