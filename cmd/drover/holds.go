@@ -26,7 +26,9 @@ type holds struct {
 // notInKey matches what a key of a ConfigMap cannot have.
 var notInKey = regexp.MustCompile(`[^-._a-zA-Z0-9]`)
 
-func holdsKey(project, region string) string { return notInKey.ReplaceAllString(project+"."+region, "_") }
+func holdsKey(project, region string) string {
+	return notInKey.ReplaceAllString(project+"."+region, "_")
+}
 
 // Load reads what is stored for a project in a region.
 func (h holds) Load(ctx context.Context, project, region string) (openstack.Held, error) {

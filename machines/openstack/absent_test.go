@@ -62,9 +62,9 @@ func TestA404ThatWasWrong(t *testing.T) {
 	t.Run("a complete list that was begun later brings the server back (F-19)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
-		i, s := b.active(m)
+		_, s := b.active(m)
 		b.records(m, s)
-		i = b.instance(m)
+		i := b.instance(m)
 		b.sim.LoseCell("cell1")
 		b.sim.Inject(sim.Fault{Call: "GET /servers/{id}", Status: http.StatusNotFound, Body: `{"itemNotFound":{"code":404,"message":"Instance could not be found."}}`})
 		b.eventually("it counts as gone", func() bool { f, err := i.Observe(b.ctx); return err == nil && f.Gone })

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -187,7 +188,7 @@ func (b *bench) leavesAlone(m *v1alpha1.Machine, server string, says bool) {
 		b.t.Errorf("the server is %q", s.Status)
 	}
 	for _, c := range b.sim.Calls() {
-		if c.Method != "GET" && c.Service != string(identityService) {
+		if c.Method != http.MethodGet && c.Service != string(identityService) {
 			b.t.Errorf("%s %s was sent", c.Method, c.Path)
 		}
 	}

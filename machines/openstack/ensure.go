@@ -17,18 +17,14 @@ import (
 
 // EnsurePorts makes one marked port per network, those that are not there yet.
 func (i *instance) EnsurePorts(ctx context.Context) error {
-	p, plan, err := i.making(ctx)
-	if err != nil {
-		return err
-	}
-	if err := p.takeQuota(i.subject.uid, i.wants(p, plan)); err != nil {
-		return err
-	}
-	end, err := p.beginMaking(i.subject.uid)
+	p, plan, end, err := i.beginMaking(ctx)
 	if err != nil {
 		return err
 	}
 	defer end()
+	if err := p.takeQuota(i.subject.uid, i.wants(p, plan)); err != nil {
+		return err
+	}
 	for n := range plan.networks {
 		if err := i.ensurePort(ctx, p, plan, n); err != nil {
 			return err
@@ -99,18 +95,14 @@ func (i *instance) EnsureFloatingIP(ctx context.Context) error {
 	if i.spec != nil && i.spec.FloatingIPPool == "" || i.address != "" {
 		return nil
 	}
-	p, plan, err := i.making(ctx)
-	if err != nil {
-		return err
-	}
-	if _, ok := p.ipOf(i.subject.uid); ok {
-		return nil
-	}
-	end, err := p.beginMaking(i.subject.uid)
+	p, plan, end, err := i.beginMaking(ctx)
 	if err != nil {
 		return err
 	}
 	defer end()
+	if _, ok := p.ipOf(i.subject.uid); ok {
+		return nil
+	}
 	port, ok := p.portsOf(i.subject.uid)[0]
 	if !ok {
 		return fault.New(fault.Conflict, fault.CodeConflict, "server %s has no port yet that could take a floating IP", i.subject.server)
@@ -205,19 +197,15 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 	if s := i.facts(p).Server; s != nil {
 		return s, nil
 	}
-	p, plan, err := i.making(ctx)
-	if err != nil {
-		return nil, err
-	}
-	encoded, err := encodeUserData(userData)
-	if err != nil {
-		return nil, err
-	}
-	end, err := p.beginMaking(i.subject.uid)
+	p, plan, end, err := i.beginMaking(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
+	encoded, err := encodeUserData(userData)
+	if err != nil {
+		return nil, err
+	}
 	portIDs, err := i.portIDs(p, plan)
 	if err != nil {
 		return nil, err

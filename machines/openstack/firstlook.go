@@ -15,8 +15,8 @@ import (
 
 // firstLook makes the losses countable after a start: every server of this project that a Machine names and that the first
 // complete list lacks is asked for by its ID, before the first loss is believed. So a restart does not begin the count again.
-// When there are too many, the mass guard holds them all and none is asked for. It reports whether the look was completed by
-// this call.
+// When there are too many, the mass guard holds them all and none is asked for. What a predecessor's guard held is read before.
+// It reports whether the look was completed by this call.
 func (p *project) firstLook(ctx context.Context, s *session) bool {
 	p.mu.Lock()
 	done := p.guard.ready || p.fulls == 0
@@ -24,7 +24,11 @@ func (p *project) firstLook(ctx context.Context, s *session) bool {
 	if done {
 		return false
 	}
-	named, err := p.namedServers(ctx)
+	err := p.loadHolds(ctx)
+	var named map[string]types.UID
+	if err == nil {
+		named, err = p.namedServers(ctx)
+	}
 	if err != nil {
 		log.FromContext(ctx).Info("No loss of a server is believed yet", "error", err.Error())
 		p.kick()

@@ -83,25 +83,8 @@ func tooMany(lost, known int) bool { return lost > max(guardLeast, known/guardPa
 // look takes the losses in: too many of them are held; those that came back are not held any longer. It reports whether there
 // is something new to be stored.
 func (g *guard) look(now time.Time, lost []string, known int, servers map[string]*knownServer) bool {
-	before := Held{Servers: slices.Sorted(maps.Keys(g.held)), Lost: maps.Clone(g.lost)}
-	for _, id := range lost {
-		if _, counted := g.lost[id]; !counted {
-			g.lost[id] = now
-		}
-	}
-	current := make(map[string]bool, len(lost))
-	for _, id := range lost {
-		current[id] = true
-	}
-	for id, since := range g.lost {
-		switch k := servers[id]; {
-		case current[id]:
-		case k != nil && (!k.gone || k.own || k.accepted), now.Sub(since) > guardWindow:
-			delete(g.lost, id)
-		case k == nil:
-			known++
-		}
-	}
+	before := g.state()
+	known += g.count(now, lost, servers)
 	if tooMany(len(g.lost), known) {
 		for id := range g.lost {
 			g.held[id] = true
@@ -113,10 +96,39 @@ func (g *guard) look(now time.Time, lost []string, known int, servers map[string
 			delete(g.held, id)
 		}
 	}
-	if !slices.Equal(before.Servers, slices.Sorted(maps.Keys(g.held))) || !maps.Equal(before.Lost, g.lost) {
-		g.dirty = true
-	}
+	g.dirty = g.dirty || !before.equal(g.state())
 	return g.dirty
+}
+
+// count keeps the losses of the window: it adds those that are new, and drops those that are over or were none. It returns
+// how many of them are of servers that only a predecessor knew.
+func (g *guard) count(now time.Time, lost []string, servers map[string]*knownServer) (unknown int) {
+	current := make(map[string]bool, len(lost))
+	for _, id := range lost {
+		current[id] = true
+		if _, counted := g.lost[id]; !counted {
+			g.lost[id] = now
+		}
+	}
+	for id, since := range g.lost {
+		switch k := servers[id]; {
+		case current[id]:
+		case k != nil && (!k.gone || k.own || k.accepted), now.Sub(since) > guardWindow:
+			delete(g.lost, id)
+		case k == nil:
+			unknown++
+		}
+	}
+	return unknown
+}
+
+// state returns a copy of what is to be stored.
+func (g *guard) state() Held {
+	return Held{Servers: slices.Sorted(maps.Keys(g.held)), Lost: maps.Clone(g.lost)}
+}
+
+func (h Held) equal(other Held) bool {
+	return slices.Equal(h.Servers, other.Servers) && maps.Equal(h.Lost, other.Lost)
 }
 
 // load begins with what a predecessor stored.
@@ -195,7 +207,7 @@ func (p *project) loadHolds(ctx context.Context) error {
 // from now on. A failed write is repeated with the next poll.
 func (p *project) storeHolds(ctx context.Context) (believed []string) {
 	p.mu.Lock()
-	h := Held{Servers: slices.Sorted(maps.Keys(p.guard.held)), Lost: maps.Clone(p.guard.lost)}
+	h := p.guard.state()
 	dirty := p.guard.dirty && p.guard.loaded
 	p.mu.Unlock()
 	if !dirty {
@@ -217,7 +229,7 @@ func (p *project) storeHolds(ctx context.Context) (believed []string) {
 		}
 	}
 	p.guard.stored = stored
-	p.guard.dirty = !maps.Equal(h.Lost, p.guard.lost) || !slices.Equal(h.Servers, slices.Sorted(maps.Keys(p.guard.held)))
+	p.guard.dirty = !h.equal(p.guard.state())
 	return believed
 }
 

@@ -202,17 +202,20 @@ func (i *instance) ready() (*project, error) {
 	return p, err
 }
 
-// making gives the project and the resolved spec, for those who make something.
-func (i *instance) making(ctx context.Context) (*project, *plan, error) {
+// beginMaking returns the project and the resolved spec, for those who make something. Until end is called, what the Machine
+// has is not released.
+func (i *instance) beginMaking(ctx context.Context) (p *project, resolved *plan, end func(), err error) {
 	if i.invalid != nil {
-		return nil, nil, i.invalid
+		return nil, nil, nil, i.invalid
 	}
-	p, err := i.ready()
-	if err != nil {
-		return nil, nil, err
+	if p, err = i.ready(); err != nil {
+		return nil, nil, nil, err
 	}
-	plan, err := i.connection.catalog.resolve(ctx, i.spec)
-	return p, plan, unauthorized(i.origin, err)
+	if resolved, err = i.connection.catalog.resolve(ctx, i.spec); err != nil {
+		return nil, nil, nil, unauthorized(i.origin, err)
+	}
+	end, err = p.beginMaking(i.subject.uid)
+	return p, resolved, end, err
 }
 
 // serverIDOf returns the ID of the server that spec.providerID names; empty when it names none.

@@ -206,27 +206,41 @@ func (i *instance) had(gone []*knownServer) string {
 // absent decides, for a Machine of which no server lives, whether its server is proven gone, and why nothing is known of it
 // otherwise. gone are the Machine's tombstones. The caller holds the lock.
 func (i *instance) absent(p *project, gone []*knownServer) (proven bool, unknown string) {
-	record, named := i.claimant.recorded, p.inventory.servers[i.serverID]
-	adoptee := p.inventory.servers[i.claimant.adopts]
+	unrecorded := i.claimant.recorded == site{}
 	switch {
-	case i.serverID == "" && i.claimant.adopts != "" && !i.leaving && (adoptee == nil || adoptee.gone && !adoptee.belongs(i.subject.uid)):
+	case i.serverID == "" && i.adopteeMissing(p):
 		return false, fmt.Sprintf("server %s, which the annotation %s names, is not in %s", i.claimant.adopts, v1alpha1.AnnotationAdopt, p.name)
-	case i.serverID == "" && record == site{}:
+	case i.serverID == "" && unrecorded:
 		return len(gone) > 0 && p.believes(gone), ""
-	case record == site{} && i.foreign(p) != "":
+	case unrecorded && i.foreign(p) != "":
 		return false, ""
 	}
 	if i.serverID != "" {
-		gone = slices.DeleteFunc(gone, func(k *knownServer) bool { return k.ID != i.serverID })
-		if len(gone) == 0 && named != nil && named.gone {
-			gone = append(gone, named)
-		}
+		gone = p.tombstone(i.serverID)
 	}
 	seen := slices.ContainsFunc(gone, func(k *knownServer) bool { return k.sighted && k.belongs(i.subject.uid) })
 	if answer, reason := p.owners.absence(i.claimant, p.name, seen); answer != mine {
 		return false, reason
 	}
 	return len(gone) > 0 && p.believes(gone), ""
+}
+
+// adopteeMissing reports whether an operator lets the Machine adopt a server that is not there and never was the Machine's. A
+// Machine that is being deleted does not wait for it. The caller holds the lock.
+func (i *instance) adopteeMissing(p *project) bool {
+	if i.claimant.adopts == "" || i.leaving {
+		return false
+	}
+	k := p.inventory.servers[i.claimant.adopts]
+	return k == nil || k.gone && !k.belongs(i.subject.uid)
+}
+
+// tombstone returns the server of that ID when it is gone. The caller holds the lock.
+func (p *project) tombstone(id string) []*knownServer {
+	if k := p.inventory.servers[id]; k != nil && k.gone {
+		return []*knownServer{k}
+	}
+	return nil
 }
 
 // isHeld reports whether the mass guard does not believe that one of these servers is gone; the caller holds the lock.

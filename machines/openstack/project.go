@@ -158,8 +158,8 @@ func (p *project) poll(ctx context.Context) time.Duration {
 	suspects, lookDue := p.suspects(started)
 	p.mu.Unlock()
 
-	err := p.loadHolds(ctx)
-	if err == nil && ownedDue {
+	var err error
+	if ownedDue {
 		if err = p.listOwned(ctx, s, started); err != nil && !first {
 			log.FromContext(ctx).Info("ports and floating IPs cannot be listed; what is known stays", "error", err.Error())
 			err = nil

@@ -2,10 +2,11 @@ package openstack
 
 import (
 	"fmt"
-	"k8s.io/apimachinery/pkg/types"
 	"net/http"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"

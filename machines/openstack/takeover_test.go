@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -235,7 +236,7 @@ func TestFloatingIPsThatMachineControllerMade(t *testing.T) {
 			t.Errorf("named %v", released.Left)
 		}
 		for _, c := range b.sim.Calls() {
-			if strings.Contains(c.Path, "..") || c.Method == "DELETE" && c.Service == string(networkService) {
+			if strings.Contains(c.Path, "..") || c.Method == http.MethodDelete && c.Service == string(networkService) {
 				t.Errorf("%s %s was sent", c.Method, c.Path)
 			}
 		}

@@ -249,7 +249,7 @@ var driverRows = []row{
 	}},
 	{"a security group and a server group that nobody named are made once, for all machines and all restarts", nothing, sharedGroups},
 	{"a server of machine-controller's is taken over by its machine-uid, and marked", nothing, takenOver},
-	{"a Machine that was restored takes over the server of its name, with port and address", nothing, restored},
+	{"a Machine that was restored adopts the server that an operator allows it, with port and address (F-1)", nothing, restored},
 	{"a server that somebody else deletes is known to be gone, and what it had is released", aMinute, func(b *bench) {
 		d, _ := b.drover(b.credentials)
 		i := b.instance(d, b.machine(b.fields(doc{"floatingIpPool": b.pool})))

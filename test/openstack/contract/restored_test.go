@@ -13,7 +13,7 @@ import (
 	driver "github.com/drover-project/drover/machines/openstack"
 )
 
-// restored: a Machine that comes back under another UID, without knowing its server, takes over what bears its name.
+// restored: a Machine that comes back under another UID adopts the server that an operator allows it, with what is on it.
 func restored(b *bench) {
 	m := b.machine(b.fields(doc{"floatingIpPool": b.pool}))
 	d, stop := b.drover(b.credentials)
@@ -26,11 +26,12 @@ func restored(b *bench) {
 	stop()
 
 	m.UID = uuid.NewUUID()
+	m.Annotations = map[string]string{v1alpha1.AnnotationAdopt: id}
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		b.Fatal(err)
 	}
-	d, _ = b.droverWith(driver.Options{Configured: b.credentials, Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(m).Build()})
+	d, _ = b.droverWith(driver.Options{Configured: b.credentials, Guarded: func() bool { return true }, Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(m).Build()})
 	i = b.instance(d, m)
 	b.same("server", b.reaches(i, cloud.ServerActive).ID, id)
 	b.until("it bears the Machine's mark", func() bool {
