@@ -162,6 +162,28 @@ func TestWhatIsNotAdopted(t *testing.T) {
 	}
 }
 
+func TestWhatIsNotCollected(t *testing.T) {
+	for name, names := range map[string]bool{
+		"a server whose name is that of a living Machine's server (F-1)": false,
+		"a server that a living Machine names (F-1)":                     true,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			_, s := b.active(newMachine(t, "a", fullFields()))
+			again := restored(t, "a")
+			if names {
+				again.Name, again.Spec.ProviderID = "b", ptr.To(s.ProviderID)
+			}
+			b.withReader(newReader(t, again))
+			b.synced(again)
+			b.pass(2 * orphanAge)
+			if v := JudgeOrphans(b.cloud.Marked(), map[types.UID]bool{again.UID: true}, b.clock.Now(), false); len(v.Orphans) != 0 || len(b.cloud.Marked()) != 3 {
+				t.Errorf("orphans %v of %v", v.Orphans, b.cloud.Marked())
+			}
+		})
+	}
+}
+
 // leavesAlone checks that nothing of a server is touched for a Machine, whatever is asked of it. says: a sentence names it as
 // somebody else's.
 func (b *bench) leavesAlone(m *v1alpha1.Machine, server string, says bool) {
