@@ -22,12 +22,13 @@ import (
 	"github.com/drover-project/drover/machines/kinds"
 	"github.com/drover-project/drover/machines/machine"
 	"github.com/drover-project/drover/machines/openstack"
+	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/set"
 	"github.com/drover-project/drover/nodegroup"
 )
 
 // run serves until ctx ends.
-func run(ctx context.Context, o *options, credentials openstack.Credentials) error {
+func run(ctx context.Context, o *options, credentials client.Credentials) error {
 	if o.pprofAddress == "" {
 		// Nobody can ask for a profile of the heap, so none is kept.
 		runtime.MemProfileRate = 0
@@ -72,7 +73,7 @@ func run(ctx context.Context, o *options, credentials openstack.Credentials) err
 }
 
 // addControllers wires what needs the lease: everything that writes to the cloud or decides about Machines.
-func addControllers(w wiring, o *options, id string, credentials openstack.Credentials) error {
+func addControllers(w wiring, o *options, id string, credentials client.Credentials) error {
 	mgr, now := w.controllers, clock.RealClock{}
 	os, err := openstack.New(openstack.Options{
 		Clock: now, Reader: mgr.GetClient(), ClusterID: id, Configured: credentials,

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
@@ -31,7 +33,7 @@ type stranger struct {
 // adopt writes the marks onto servers that are ours without them: those that machine-controller made, or that a Machine
 // names. Only then may the collector ever consider them. What is on a server goes first, since it is found by the old mark.
 // A Machine that is there keeps its server, also one that nobody has looked at since the start, being paused.
-func (p *project) adopt(ctx context.Context, s *session) {
+func (p *project) adopt(ctx context.Context, s *client.Session) {
 	for _, st := range p.strangers() {
 		if st.was != "" && st.was != st.machine && p.lives(ctx, st.was) {
 			log.FromContext(ctx).Info("a Machine names a server of another one, which is not taken from it", "server", st.id, "machineUID", st.machine, "owner", st.was)
@@ -42,9 +44,9 @@ func (p *project) adopt(ctx context.Context, s *session) {
 			continue
 		}
 		marks := servers.MetadataOpts{metadataMachineUID: string(st.machine), metadataClusterID: p.clusterID}
-		asking := call{service: computeService, doing: fmt.Sprintf("marking server %s as Machine %s", st.id, st.machine)}
-		err := s.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-			return servers.UpdateMetadata(ctx, client, st.id, marks).Err
+		asking := client.Call{Service: client.Compute, Doing: fmt.Sprintf("marking server %s as Machine %s", st.id, st.machine)}
+		err := s.Do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+			return servers.UpdateMetadata(ctx, api, st.id, marks).Err
 		})
 		if err != nil {
 			log.FromContext(ctx).Info("a server cannot be marked yet", "server", st.id, "error", err.Error())
@@ -57,7 +59,7 @@ func (p *project) adopt(ctx context.Context, s *session) {
 }
 
 // adoptAddresses writes the Machine's mark onto the ports and the floating IP of a server that bore another's.
-func (p *project) adoptAddresses(ctx context.Context, s *session, st stranger) error {
+func (p *project) adoptAddresses(ctx context.Context, s *client.Session, st stranger) error {
 	if st.was == "" || st.was == st.machine {
 		return nil
 	}
@@ -73,9 +75,9 @@ func (p *project) adoptAddresses(ctx context.Context, s *session, st stranger) e
 			}
 			p.forgetIP(st.was)
 		}
-		asking := call{service: networkService, doing: fmt.Sprintf("marking port %s as Machine %s", port.id, st.machine)}
-		err := s.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-			return ports.Update(ctx, client, port.id, ports.UpdateOpts{Description: new(m.String())}).Err
+		asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("marking port %s as Machine %s", port.id, st.machine)}
+		err := s.Do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+			return ports.Update(ctx, api, port.id, ports.UpdateOpts{Description: new(m.String())}).Err
 		})
 		if err != nil {
 			return err
@@ -89,10 +91,10 @@ func (p *project) adoptAddresses(ctx context.Context, s *session, st stranger) e
 }
 
 // adoptIP writes a mark onto a floating IP. Its port is named too: Neutron takes an address off that is updated without.
-func (p *project) adoptIP(ctx context.Context, s *session, ip ownedIP, m mark) error {
-	asking := call{service: networkService, doing: fmt.Sprintf("marking floating IP %s as Machine %s", ip.address, m.machine)}
-	err := s.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		return floatingips.Update(ctx, client, ip.id, floatingips.UpdateOpts{Description: new(m.String()), PortID: &ip.portID}).Err
+func (p *project) adoptIP(ctx context.Context, s *client.Session, ip ownedIP, m mark) error {
+	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("marking floating IP %s as Machine %s", ip.address, m.machine)}
+	err := s.Do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		return floatingips.Update(ctx, api, ip.id, floatingips.UpdateOpts{Description: new(m.String()), PortID: &ip.portID}).Err
 	})
 	if err != nil {
 		return err

@@ -6,13 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clocktesting "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -60,8 +62,8 @@ func newBench(t *testing.T, change ...func(*sim.Config)) *bench {
 }
 
 // credentials are those of the seed's user.
-func (b *bench) credentials() Credentials {
-	return Credentials{
+func (b *bench) credentials() client.Credentials {
+	return client.Credentials{
 		IdentityEndpoint: b.sim.AuthURL(), Region: sim.MetaKubeRegion, Username: sim.MetaKubeUser, Password: sim.MetaKubePassword,
 		DomainName: sim.MetaKubeDomain, ProjectName: sim.MetaKubeProject,
 	}
@@ -248,7 +250,7 @@ func (b *bench) nothingLeft() {
 	}
 }
 
-func (b *bench) withReader(r client.Reader) {
+func (b *bench) withReader(r ctrlclient.Reader) {
 	b.options.Reader = r
 	b.restart()
 }

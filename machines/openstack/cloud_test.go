@@ -1,16 +1,15 @@
 package openstack
 
 import (
-	"context"
 	"encoding/pem"
 	"io"
 	"log"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
-	"github.com/gophercloud/gophercloud/v2"
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -92,7 +91,7 @@ func TestACABundleIsCheckedAndUsed(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = conn.session.identity(t.Context())
+		_, err = conn.session.Scope(t.Context())
 		return err
 	}
 	if err := signIn([]byte("no certificate")); !fault.Is(err, fault.Invalid) {
@@ -168,13 +167,10 @@ func TestCredentialsThatStopWorkingAreReplacedByOthersOfTheProject(t *testing.T)
 	p.mu.Lock()
 	broken := p.session
 	p.mu.Unlock()
-	if broken.creds.method() != byApplicationCredential {
-		t.Fatalf("the list is not made with what came last, but by %s", broken.creds.method())
+	if broken.Method() != client.ByApplicationCredential {
+		t.Fatalf("the list is not made with what came last, but by %s", broken.Method())
 	}
-	broken.provider.ReauthFunc = func(context.Context) error {
-		return gophercloud.ErrUnexpectedResponseCode{Actual: http.StatusUnauthorized}
-	}
-	broken.provider.SetToken("revoked")
+	b.sim.RevokeAppCredential(sim.MetaKubeAppCredentialID)
 	b.eventually("the list is made by the other", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()

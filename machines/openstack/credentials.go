@@ -2,91 +2,13 @@ package openstack
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"fmt"
-	"net/url"
 	"strings"
+
+	"github.com/drover-project/drover/machines/openstack/client"
 
 	"github.com/drover-project/drover/machines/fault"
 )
-
-// Credentials say who we are to which cloud. One of three ways: application credential (ID, or name with Username),
-// password (Username), token.
-type Credentials struct {
-	// IdentityEndpoint is Keystone's URL, with or without /v3.
-	IdentityEndpoint string
-	// Region of the services; empty: the only one there is.
-	Region string
-	// Interface of the endpoints: public (default), internal or admin.
-	Interface string
-
-	Username, Password string
-	// DomainName is the domain of both user and project. UserDomainName and ProjectDomainName, and the IDs, take its
-	// place when they are set; only a configured cloud has them.
-	DomainName, DomainID               string
-	UserDomainName, UserDomainID       string
-	ProjectDomainName, ProjectDomainID string
-	ProjectName, ProjectID             string
-
-	ApplicationCredentialID, ApplicationCredentialName, ApplicationCredentialSecret string
-
-	Token string
-
-	// CACert is a PEM bundle to trust beside the system's; empty: the system's alone.
-	CACert []byte
-}
-
-// method is the way of signing in.
-type method string
-
-const (
-	byNothing               method = ""
-	byApplicationCredential method = "application credential"
-	byPassword              method = "password"
-	byToken                 method = "token"
-)
-
-func (c *Credentials) method() method {
-	switch {
-	case c.ApplicationCredentialID != "" || c.ApplicationCredentialName != "":
-		return byApplicationCredential
-	case c.Username != "":
-		return byPassword
-	case c.Token != "":
-		return byToken
-	}
-	return byNothing
-}
-
-// who says for people who signs in.
-func (c *Credentials) who() string {
-	switch {
-	case c.ApplicationCredentialID != "":
-		return "by application credential " + c.ApplicationCredentialID
-	case c.ApplicationCredentialName != "":
-		return fmt.Sprintf("by application credential %q of user %q", c.ApplicationCredentialName, c.Username)
-	case c.Username != "":
-		return fmt.Sprintf("as user %q", c.Username)
-	}
-	return "by token"
-}
-
-// key identifies the credentials without revealing them.
-func (c *Credentials) key() string {
-	raw, err := json.Marshal(c)
-	if err != nil {
-		return fmt.Sprintf("%p", c)
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
-}
-
-// secrets are the texts that must never be shown.
-func (c *Credentials) secrets() []string {
-	return []string{c.Password, c.ApplicationCredentialSecret, c.Token}
-}
 
 // unauthorized puts where the secret came from before a refusal to sign in; other errors stay as they are. Sign-ins are
 // shared by all who use the same credentials, wherever each has them from.
@@ -100,8 +22,8 @@ func unauthorized(origin string, err error) error {
 	return own
 }
 
-// fields gives the credentials as the lowest layer of a provider spec.
-func (c *Credentials) fields() map[string]json.RawMessage {
+// fieldsOf returns the credentials of the configured cloud as the lowest layer of a provider spec.
+func fieldsOf(c *client.Credentials) map[string]json.RawMessage {
 	fields := map[string]json.RawMessage{}
 	for name, text := range map[string]string{
 		"identityEndpoint": c.IdentityEndpoint, "region": c.Region, "username": c.Username, "password": c.Password,
@@ -126,8 +48,8 @@ func (c *Credentials) fields() map[string]json.RawMessage {
 // signing in is complete.
 //
 // The text says where the secret was taken from, for whoever has to correct it.
-func readCredentials(ctx context.Context, ls layers, configured *Credentials) (*Credentials, string, error) {
-	r := credentialReader{layers: ls, ctx: ctx, c: &Credentials{CACert: configured.CACert, Interface: configured.Interface}}
+func readCredentials(ctx context.Context, ls layers, configured *client.Credentials) (*client.Credentials, string, error) {
+	r := credentialReader{layers: ls, ctx: ctx, c: &client.Credentials{CACert: configured.CACert, Interface: configured.Interface}}
 	endpoint := r.text("identityEndpoint")
 	r.c.IdentityEndpoint = strings.TrimSpace(endpoint.text)
 	r.c.Region = r.text("region").text
@@ -154,7 +76,7 @@ func readCredentials(ctx context.Context, ls layers, configured *Credentials) (*
 type credentialReader struct {
 	layers
 	ctx         context.Context
-	c           *Credentials
+	c           *client.Credentials
 	user        found
 	secret      found
 	projectFrom int
@@ -234,7 +156,7 @@ func (r *credentialReader) sendable(secret found) error {
 		if !own.given() {
 			continue
 		}
-		if sameEndpoint(own.text, r.c.IdentityEndpoint) {
+		if client.SameEndpoint(own.text, r.c.IdentityEndpoint) {
 			return nil
 		}
 		return fault.New(fault.Auth, fault.CodeCredentialsMissing,
@@ -247,7 +169,7 @@ func (r *credentialReader) sendable(secret found) error {
 // project reads the project that the token is for; an application credential has its own.
 func (r *credentialReader) project() {
 	r.projectFrom = -1
-	if r.c.method() == byApplicationCredential || r.c.method() == byToken {
+	if r.c.Method() == client.ByApplicationCredential || r.c.Method() == client.ByToken {
 		return
 	}
 	id, name := r.text("projectID", "tenantID"), r.text("projectName", "tenantName")
@@ -271,27 +193,14 @@ func (r *credentialReader) complete() error {
 	switch {
 	case c.IdentityEndpoint == "":
 		return missing("identityEndpoint", "is missing, and no configured cloud gives one; name Keystone's URL")
-	case c.method() == byNothing:
+	case c.Method() == client.ByNothing:
 		return missing("username", "there are no credentials: give applicationCredentialID, username or tokenId, or configure a cloud")
-	case c.method() == byApplicationCredential && c.ApplicationCredentialSecret == "":
+	case c.Method() == client.ByApplicationCredential && c.ApplicationCredentialSecret == "":
 		return missing("applicationCredentialSecret", "is missing; it belongs to the application credential")
-	case c.method() == byPassword && c.Password == "":
+	case c.Method() == client.ByPassword && c.Password == "":
 		return missing("password", "is missing; it belongs to the username")
-	case c.method() == byPassword && !c.hasProject():
+	case c.Method() == client.ByPassword && !c.HasProject():
 		return missing("projectName", "is missing; name the project that servers are made in")
 	}
 	return nil
-}
-
-// sameEndpoint compares Keystone URLs: case of the host, a trailing slash and /v3 make no difference.
-func sameEndpoint(a, b string) bool { return normalEndpoint(a) == normalEndpoint(b) }
-
-func normalEndpoint(endpoint string) string {
-	trimmed := strings.TrimSuffix(strings.TrimRight(strings.TrimSpace(endpoint), "/"), "/v3")
-	u, err := url.Parse(trimmed)
-	if err != nil {
-		return trimmed
-	}
-	u.Host, u.Scheme = strings.ToLower(u.Host), strings.ToLower(u.Scheme)
-	return u.String()
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/gophercloud/gophercloud/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -113,8 +115,8 @@ func groupOfMachine(m *v1alpha1.Machine) string {
 }
 
 // do makes a call for this Machine's group.
-func (i *instance) do(ctx context.Context, c call, fn func(ctx context.Context, client *gophercloud.ServiceClient) error) error {
-	return unauthorized(i.origin, i.connection.session.do(withGroup(ctx, i.group), c, fn))
+func (i *instance) do(ctx context.Context, c client.Call, fn func(ctx context.Context, api *gophercloud.ServiceClient) error) error {
+	return unauthorized(i.origin, i.connection.session.Do(client.WithGroup(ctx, i.group), c, fn))
 }
 
 // Warnings name the keys of the provider spec that are accepted without effect.
@@ -128,7 +130,7 @@ func (i *instance) Config() *v1alpha1.ProviderConfig { return i.config }
 func (i *instance) project() (*project, error) {
 	p := i.connection.attached()
 	if p == nil {
-		_, refused := i.connection.session.known()
+		_, refused := i.connection.session.Known()
 		return nil, unauthorized(i.origin, refused)
 	}
 	p.mu.Lock()
@@ -183,8 +185,8 @@ func serverIDOf(m *v1alpha1.Machine) string {
 // providerID is the identity that the Node will bear.
 func (i *instance) providerID(serverID string) string {
 	region := ""
-	if id, _ := i.connection.session.known(); id != nil && i.cloud.options.ProviderIDRegion {
-		region = id.region
+	if id, _ := i.connection.session.Known(); id != nil && i.cloud.options.ProviderIDRegion {
+		region = id.Region
 	}
 	return providerIDScheme + region + "/" + serverID
 }

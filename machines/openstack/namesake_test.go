@@ -4,9 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	sim "github.com/drover-project/drover/test/openstack"
@@ -89,19 +91,19 @@ func TestWhoseNameAloneIsNoReason(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		// others are Machines that are there too; spoil changes what is known before the restart.
-		others func(t *testing.T) []client.Object
+		others func(t *testing.T) []ctrlclient.Object
 		spoil  func(b *bench, server string)
 	}{
-		{name: "the Machine whose mark it bears lives, elsewhere", others: func(t *testing.T) []client.Object {
+		{name: "the Machine whose mark it bears lives, elsewhere", others: func(t *testing.T) []ctrlclient.Object {
 			m := newMachine(t, "a", fullFields())
 			m.Namespace = "elsewhere"
-			return []client.Object{m}
+			return []ctrlclient.Object{m}
 		}},
 		{name: "it bears another cluster's mark", spoil: func(b *bench, server string) {
-			b.raw(computeService, "POST", "servers/"+server+"/metadata", map[string]any{"metadata": map[string]string{metadataClusterID: "another"}}, nil)
+			b.raw(client.Compute, "POST", "servers/"+server+"/metadata", map[string]any{"metadata": map[string]string{metadataClusterID: "another"}}, nil)
 		}},
 		{name: "it bears no cluster's mark", spoil: func(b *bench, server string) {
-			b.raw(computeService, "DELETE", "servers/"+server+"/metadata/"+metadataClusterID, nil, nil)
+			b.raw(client.Compute, "DELETE", "servers/"+server+"/metadata/"+metadataClusterID, nil, nil)
 		}},
 		{name: "it is in ERROR", spoil: func(b *bench, server string) { b.sim.FailServer(server, "No valid host was found.") }},
 	} {
@@ -109,7 +111,7 @@ func TestWhoseNameAloneIsNoReason(t *testing.T) {
 			b := newBench(t)
 			_, s := b.active(newMachine(t, "a", fullFields()))
 			again := restored(t, "a")
-			there := []client.Object{again}
+			there := []ctrlclient.Object{again}
 			if c.others != nil {
 				there = append(there, c.others(t)...)
 			}

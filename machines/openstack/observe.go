@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/gophercloud/gophercloud/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -76,8 +78,8 @@ func (i *instance) prove(ctx context.Context, p *project, id string) error {
 	var body struct {
 		Server row `json:"server"`
 	}
-	err := i.do(ctx, call{service: computeService, doing: "looking up server " + id, version: versionServers}, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		_, err := client.Get(ctx, client.ServiceURL("servers", id), &body, nil)
+	err := i.do(ctx, client.Call{Service: client.Compute, Doing: "looking up server " + id, Version: client.VersionServers}, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		_, err := api.Get(ctx, api.ServiceURL("servers", id), &body, nil)
 		return err
 	})
 	p.mu.Lock()
@@ -144,7 +146,7 @@ func (i *instance) server(k *knownServer, ports map[int]ownedPort, ip ownedIP) *
 		s.PortIDs = append(s.PortIDs, ports[n].id)
 	}
 	if s.State == cloud.ServerError {
-		s.Fault = judgeServer(k.ID, k.Fault.Message)
+		s.Fault = client.JudgeServer(k.ID, k.Fault.Message)
 	}
 	return s
 }

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -20,7 +22,7 @@ type project struct {
 	// changed is told what is new.
 	changed func(ctx context.Context, p *project, c change)
 	// other gives a session of other credentials for the same project; nil: there is none.
-	other func(p *project, than *session) *session
+	other func(p *project, than *client.Session) *client.Session
 	// there tells whether a Machine with that UID is there at all; nil: nobody knows.
 	there func(ctx context.Context, uid types.UID) (bool, error)
 	// registry knows the Machines.
@@ -34,7 +36,7 @@ type project struct {
 	name projectName
 
 	mu        sync.Mutex
-	session   *session
+	session   *client.Session
 	inventory *inventory
 	guard     guard
 	quota     *quotaBook
@@ -75,7 +77,7 @@ type ownedIP struct {
 // projectName tells projects apart for people.
 type projectName struct{ project, region string }
 
-func newProject(s *session, c clock.Clock, clusterID string, r *registry) *project {
+func newProject(s *client.Session, c clock.Clock, clusterID string, r *registry) *project {
 	p := &project{
 		clock: c, clusterID: clusterID, registry: r, session: s, began: c.Now(), inventory: newInventory(), kicks: make(chan struct{}, 1), quota: newQuotaBook(),
 		ports: map[types.UID]map[int]ownedPort{}, floating: map[types.UID]ownedIP{}, attempts: map[mark]attempt{},
@@ -89,7 +91,7 @@ func newProject(s *session, c clock.Clock, clusterID string, r *registry) *proje
 func (p *project) syncedLocked() bool { return !p.listedOwned.IsZero() && p.fulls > 0 }
 
 // use makes the project ask with these credentials from now on: those that came last work longest.
-func (p *project) use(s *session) {
+func (p *project) use(s *client.Session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.session = s

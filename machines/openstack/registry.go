@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
@@ -96,13 +96,13 @@ func (r *registry) each(f func(interest)) {
 
 // machineThere gives how to ask whether a Machine with a UID is there, in any namespace and whoever looks after it; nil
 // without a reader.
-func machineThere(reader client.Reader) func(context.Context, types.UID) (bool, error) {
+func machineThere(reader ctrlclient.Reader) func(context.Context, types.UID) (bool, error) {
 	if reader == nil {
 		return nil
 	}
 	return func(ctx context.Context, uid types.UID) (bool, error) {
 		all := &v1alpha1.MachineList{}
-		if err := reader.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
+		if err := reader.List(ctx, all, ctrlclient.UnsafeDisableDeepCopy); err != nil {
 			return false, fmt.Errorf("listing Machines: %w", err)
 		}
 		return slices.ContainsFunc(all.Items, func(m v1alpha1.Machine) bool { return m.UID == uid }), nil
@@ -111,9 +111,9 @@ func machineThere(reader client.Reader) func(context.Context, types.UID) (bool, 
 
 // prune drops the Machines that are no more, as those that were let go by force. Machines that asked not long ago stay:
 // the reader may lag.
-func (r *registry) prune(ctx context.Context, reader client.Reader, now time.Time) error {
+func (r *registry) prune(ctx context.Context, reader ctrlclient.Reader, now time.Time) error {
 	all := &v1alpha1.MachineList{}
-	if err := reader.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, all, ctrlclient.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing Machines: %w", err)
 	}
 	there := make(map[types.UID]bool, len(all.Items))

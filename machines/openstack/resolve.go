@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/drover-project/drover/machines/fault"
 )
 
@@ -168,7 +170,7 @@ func (f *flavor) local() bool {
 
 // resolveVolumeType leaves the name to Nova in a cloud whose catalog has no volume service that we may ask.
 func (c *catalog) resolveVolumeType(ctx context.Context, s *Spec, _ *plan) error {
-	if id, _ := c.session.known(); s.RootDiskVolumeType == "" || id == nil || id.endpoints[volumeService] == "" {
+	if id, _ := c.session.Known(); s.RootDiskVolumeType == "" || id == nil || id.Endpoint(client.Volume) == "" {
 		return nil
 	}
 	_, err := c.volumeType(ctx, s.RootDiskVolumeType)

@@ -29,7 +29,7 @@ func (c *Cloud) Shape(ctx context.Context, namespace string, t *v1alpha1.Machine
 	if err != nil {
 		return cloud.Shape{}, err
 	}
-	id, err := conn.session.identity(ctx)
+	id, err := conn.session.Scope(ctx)
 	if err != nil {
 		return cloud.Shape{}, unauthorized(s.of(name, origin), err)
 	}
@@ -42,7 +42,7 @@ func (c *Cloud) Shape(ctx context.Context, namespace string, t *v1alpha1.Machine
 			return cloud.Shape{}, unauthorized(s.of(name, origin), spec.wrong(step.field, err))
 		}
 	}
-	return shapeOf(spec, p, id.region), nil
+	return shapeOf(spec, p, id.Region), nil
 }
 
 const (

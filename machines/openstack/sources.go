@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
@@ -23,7 +25,7 @@ const configuredCloud = "the configured cloud (clouds.yaml or OS_* variables)"
 
 // sources read a provider spec's layers from the API.
 type sources struct {
-	reader client.Reader
+	reader ctrlclient.Reader
 	// namespace of the Machine: the only one that references may point into, beside the allowed ones.
 	namespace string
 	allowed   []string
@@ -37,7 +39,7 @@ type sources struct {
 	// about the cloud and the credentials is not known.
 	unreadable *fault.Error
 	// configured are the credentials of the configured cloud.
-	configured *Credentials
+	configured *client.Credentials
 
 	config *v1alpha1.ProviderConfig
 	layers []layer
@@ -106,7 +108,7 @@ func (s *sources) read(ctx context.Context, name string, m *v1alpha1.MachineSpec
 	if err := s.cluster(ctx, name, labels); err != nil {
 		return err
 	}
-	s.layers = append(s.layers, layer{source: configuredCloud, fields: s.configured.fields()})
+	s.layers = append(s.layers, layer{source: configuredCloud, fields: fieldsOf(s.configured)})
 	return nil
 }
 
@@ -246,7 +248,7 @@ func (s *sources) cluster(ctx context.Context, name string, labels map[string]st
 		return s.clusterDocument(c)
 	}
 	all := &v1alpha1.ClusterList{}
-	err := s.reader.List(ctx, all, client.InNamespace(s.namespace), client.Limit(2))
+	err := s.reader.List(ctx, all, ctrlclient.InNamespace(s.namespace), ctrlclient.Limit(2))
 	switch {
 	case meta.IsNoMatchError(err):
 		return nil
@@ -263,7 +265,7 @@ func (s *sources) clusterDocument(c *v1alpha1.Cluster) error {
 }
 
 // get reads an object; one that is missing is an error that names the field which wants it.
-func (s *sources) get(ctx context.Context, field string, key types.NamespacedName, into client.Object) error {
+func (s *sources) get(ctx context.Context, field string, key types.NamespacedName, into ctrlclient.Object) error {
 	if s.reader == nil {
 		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: %s cannot be read without a cluster", field, key)
 	}
@@ -290,7 +292,7 @@ func (s *sources) get(ctx context.Context, field string, key types.NamespacedNam
 
 // kindOf returns the kind of an object that a provider spec names, and whether drover reads it under the role
 // v1alpha1.RoleReferences.
-func kindOf(o client.Object) (kind string, isReference bool) {
+func kindOf(o ctrlclient.Object) (kind string, isReference bool) {
 	switch o.(type) {
 	case *corev1.Secret:
 		return string(secretKind), true

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/drover-project/drover/machines/fault"
 )
 
@@ -66,6 +68,11 @@ type Spec struct {
 
 	// source is the object that the people who read an error will look at first.
 	source string
+}
+
+// createVersion returns the microversion that carries a request for a server of this spec.
+func createVersion(s *Spec) client.Version {
+	return client.CreateVersion(client.CreateFeatures{Tags: len(s.Tags) > 0, VolumeType: s.RootDiskVolumeType != "", Raised: s.ComputeAPIVersion})
 }
 
 // invalid says what is wrong with a field of the spec as a whole.

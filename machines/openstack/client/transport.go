@@ -1,4 +1,4 @@
-package openstack
+package client
 
 import (
 	"context"
@@ -14,14 +14,14 @@ import (
 )
 
 // service is one of the cloud's APIs.
-type service string
+type Service string
 
 const (
-	identityService service = "identity"
-	computeService  service = "compute"
-	networkService  service = "network"
-	imageService    service = "image"
-	volumeService   service = "volume"
+	Identity Service = "identity"
+	Compute  Service = "compute"
+	Network  Service = "network"
+	Image    Service = "image"
+	Volume   Service = "volume"
 )
 
 type (
@@ -29,8 +29,8 @@ type (
 	groupKey   struct{}
 )
 
-// withGroup says for which node group the calls under ctx are made: groups share an endpoint fairly.
-func withGroup(ctx context.Context, group string) context.Context {
+// WithGroup says for which node group the calls under ctx are made: groups share an endpoint fairly.
+func WithGroup(ctx context.Context, group string) context.Context {
 	return context.WithValue(ctx, groupKey{}, group)
 }
 
@@ -41,16 +41,16 @@ func groupOf(ctx context.Context) string {
 }
 
 // withService says which API the calls under ctx go to.
-func withService(ctx context.Context, s service) context.Context {
+func withService(ctx context.Context, s Service) context.Context {
 	return context.WithValue(ctx, serviceKey{}, s)
 }
 
 // serviceOf tells what a request is for. A token may be asked for in the middle of any other call.
-func serviceOf(req *http.Request) service {
-	if s, ok := req.Context().Value(serviceKey{}).(service); ok && !strings.HasSuffix(req.URL.Path, "/auth/tokens") {
+func serviceOf(req *http.Request) Service {
+	if s, ok := req.Context().Value(serviceKey{}).(Service); ok && !strings.HasSuffix(req.URL.Path, "/auth/tokens") {
 		return s
 	}
-	return identityService
+	return Identity
 }
 
 // transport counts, times and limits every request that is sent.
@@ -86,7 +86,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	gate.leave(lane, place, r)
 	group := groupOf(req.Context())
-	if s == identityService {
+	if s == Identity {
 		group = ""
 	}
 	t.metrics.requests.WithLabelValues(string(s), req.Method, code, group).Inc()

@@ -1,4 +1,4 @@
-package openstack
+package client
 
 import (
 	"context"
@@ -51,7 +51,7 @@ func through(g *gate, e *endpoint, group string) time.Duration {
 
 func TestAGateSharesBetweenGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newLimits(clock.RealClock{}).gate(networkService, "host")
+		g := newLimits(clock.RealClock{}).gate(Network, "host")
 		e := &endpoint{takes: 50 * time.Millisecond}
 		var wg sync.WaitGroup
 		for range 300 {
@@ -83,7 +83,7 @@ func TestAGateSharesBetweenGroups(t *testing.T) {
 
 func TestAWorkerIsSentAwayFromALongLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newLimits(clock.RealClock{}).gate(networkService, "host")
+		g := newLimits(clock.RealClock{}).gate(Network, "host")
 		e := &endpoint{takes: time.Second}
 		longest, away := time.Duration(0), 0
 		var mu sync.Mutex
@@ -117,7 +117,7 @@ func TestAWorkerIsSentAwayFromALongLine(t *testing.T) {
 
 func TestARefusalClosesTheGateForAllInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newLimits(clock.RealClock{}).gate(networkService, "host")
+		g := newLimits(clock.RealClock{}).gate(Network, "host")
 		first, err := g.enter(t.Context(), posts, "g")
 		if err != nil {
 			t.Fatal(err)
@@ -148,7 +148,7 @@ func TestARefusalClosesTheGateForAllInLine(t *testing.T) {
 
 func TestACallerThatGoesAwayLeavesTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newLimits(clock.RealClock{}).gate(networkService, "host")
+		g := newLimits(clock.RealClock{}).gate(Network, "host")
 		first, err := g.enter(t.Context(), posts, "g")
 		if err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package openstack
+package client
 
 import (
 	"context"
@@ -33,13 +33,13 @@ type limits struct {
 }
 
 type gateKey struct {
-	service service
+	service Service
 	host    string
 }
 
 func newLimits(c clock.Clock) *limits { return &limits{clock: c, gates: map[gateKey]*gate{}} }
 
-func (l *limits) gate(s service, host string) *gate {
+func (l *limits) gate(s Service, host string) *gate {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := gateKey{s, host}
@@ -55,7 +55,7 @@ func (l *limits) gate(s service, host string) *gate {
 // own concurrency, all of them under the endpoint's one pace and its rests.
 type gate struct {
 	clock   clock.Clock
-	service service
+	service Service
 
 	mu    sync.Mutex
 	rate  lim.Rate
@@ -96,7 +96,7 @@ func laneOf(req *http.Request) laneKey {
 	for i, part := range parts {
 		if versionSegment(part) && i+1 < len(parts) {
 			collection = parts[i+1]
-			if i+2 < len(parts) && looksLikeID(collection) {
+			if i+2 < len(parts) && LooksLikeID(collection) {
 				collection = parts[i+2]
 			}
 		}

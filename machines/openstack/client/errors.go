@@ -1,4 +1,4 @@
-package openstack
+package client
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 
 // answer is a refusal as the cloud gave it.
 type answer struct {
-	service service
+	service Service
 	status  int
 	// text is the message, kind the type of error that Neutron names beside it.
 	text, kind string
@@ -25,7 +25,7 @@ type answer struct {
 
 // refusal is a row of the table from an answer to its class. The first row that fits decides.
 type refusal struct {
-	service service // empty: any
+	service Service // empty: any
 	status  int     // 0: any
 	kind    string  // empty: any; Neutron's type
 	text    *regexp.Regexp
@@ -37,10 +37,10 @@ type refusal struct {
 var refusals = []refusal{
 	{status: 401, class: fault.Auth, code: fault.CodeUnauthorized},
 	// A token request with an application credential that was deleted is a 404.
-	{service: identityService, status: 404, class: fault.Auth, code: fault.CodeUnauthorized},
+	{service: Identity, status: 404, class: fault.Auth, code: fault.CodeUnauthorized},
 	// A server group that is full is no quota of the project's.
-	{service: computeService, status: 403, text: regexp.MustCompile(`(?i)too many servers in group`), class: fault.NoCapacity, code: fault.CodeServerGroupFull},
-	{service: computeService, status: 403, text: regexp.MustCompile(`(?i)metadata`), class: fault.Invalid, code: fault.CodeInvalidSpec},
+	{service: Compute, status: 403, text: regexp.MustCompile(`(?i)too many servers in group`), class: fault.NoCapacity, code: fault.CodeServerGroupFull},
+	{service: Compute, status: 403, text: regexp.MustCompile(`(?i)metadata`), class: fault.Invalid, code: fault.CodeInvalidSpec},
 	{status: 403, text: regexp.MustCompile(`(?i)maximum number of ports|quota.*\bport`), class: fault.Quota, code: fault.CodePortQuotaExceeded},
 	{status: 403, text: regexp.MustCompile(`(?i)volume.*quota|quota.*(volume|gigabytes)|maximum number of volumes`), class: fault.Quota, code: fault.CodeVolumeQuotaExceeded},
 	{status: 403, text: regexp.MustCompile(`(?i)quota exceeded|quota limit|exceeds? .*quota|maximum number of`), class: fault.Quota, code: fault.CodeQuotaExceeded},
@@ -54,13 +54,13 @@ var refusals = []refusal{
 	{status: 409, class: fault.Conflict, code: fault.CodeConflict},
 	{status: 413, text: regexp.MustCompile(`(?i)volume|gigabytes`), class: fault.Quota, code: fault.CodeVolumeQuotaExceeded},
 	{status: 413, class: fault.Quota, code: fault.CodeQuotaExceeded},
-	{service: computeService, status: 400, text: regexp.MustCompile(`(?i)availability zone is not available`), class: fault.NoCapacity, code: fault.CodeZoneUnavailable},
-	{service: computeService, status: 400, text: regexp.MustCompile(`(?i)flavor.*could not be found|invalid flavorRef`), class: fault.Invalid, code: fault.CodeFlavorNotFound},
-	{service: computeService, status: 400, text: regexp.MustCompile(`(?i)image.*(could not be found|can not find|is not active)|invalid imageRef`), class: fault.Invalid, code: fault.CodeImageNotFound},
+	{service: Compute, status: 400, text: regexp.MustCompile(`(?i)availability zone is not available`), class: fault.NoCapacity, code: fault.CodeZoneUnavailable},
+	{service: Compute, status: 400, text: regexp.MustCompile(`(?i)flavor.*could not be found|invalid flavorRef`), class: fault.Invalid, code: fault.CodeFlavorNotFound},
+	{service: Compute, status: 400, text: regexp.MustCompile(`(?i)image.*(could not be found|can not find|is not active)|invalid imageRef`), class: fault.Invalid, code: fault.CodeImageNotFound},
 	{status: 400, class: fault.Invalid, code: fault.CodeInvalidSpec},
 	{status: 406, class: fault.Invalid, code: fault.CodeInvalidSpec},
 	// A floating IP for a port that no router joins to the pool: nobody but a person can change that.
-	{service: networkService, status: 404, kind: "ExternalGatewayForFloatingIPNotFound", class: fault.Invalid, code: fault.CodeInvalidSpec},
+	{service: Network, status: 404, kind: "ExternalGatewayForFloatingIPNotFound", class: fault.Invalid, code: fault.CodeInvalidSpec},
 	{status: 404, class: fault.NotFound, code: fault.CodeResourceNotFound},
 	{status: 410, class: fault.NotFound, code: fault.CodeResourceNotFound},
 	{status: 429, class: fault.RateLimited, code: fault.CodeRateLimited},
@@ -87,35 +87,35 @@ func judge(a answer) (fault.Class, fault.Code) {
 	return fault.Unknown, fault.CodeUnknown
 }
 
-// call says what was asked, for the error.
-type call struct {
-	service service
-	// doing is a gerund with its object: creating port 0 of kube-system/a.
-	doing string
-	// version is the compute call's row in the table of microversions.
-	version callVersion
+// Call describes one call to the cloud.
+type Call struct {
+	Service Service
+	// Doing is a gerund with its object, for the error: creating port 0 of kube-system/a.
+	Doing string
+	// Version is the compute call's row in the table of microversions.
+	Version Version
 }
 
 // classify turns a failure into its class, with the cloud's own words and none of the secrets.
-func classify(c call, err error, secrets []string) error {
+func classify(c Call, err error, secrets []string) error {
 	if err == nil {
 		return nil
 	}
 	var known *fault.Error
 	if errors.As(renewing(err), &known) {
 		e := *known
-		e.Message, e.Err = fault.Line(hide(fmt.Sprintf("%s: %s", c.doing, known.Message), secrets)), err
+		e.Message, e.Err = fault.Line(hide(fmt.Sprintf("%s: %s", c.Doing, known.Message), secrets)), err
 		return &e
 	}
 	e := unanswered(c, err)
 	if resp, ok := refused(err); ok {
 		a := readAnswer(resp.Actual, resp.Body)
-		a.service = c.service
+		a.service = c.Service
 		if strings.HasSuffix(resp.URL, "/auth/tokens") {
-			a.service = identityService
+			a.service = Identity
 		}
 		class, code := judge(a)
-		e = fault.New(class, code, "%s", hide(fmt.Sprintf("%s: %s (HTTP %d)", c.doing, a.text, a.status), secrets))
+		e = fault.New(class, code, "%s", hide(fmt.Sprintf("%s: %s (HTTP %d)", c.Doing, a.text, a.status), secrets))
 		if e.RetryAfter = pauseAfter(resp.Actual, resp.ResponseHeader); e.RetryAfter > 0 {
 			e.Class, e.Code = fault.RateLimited, fault.CodeRateLimited
 		}
@@ -150,15 +150,15 @@ func refused(err error) (gophercloud.ErrUnexpectedResponseCode, bool) {
 }
 
 // unanswered is a failure without an answer: the way to the cloud, or time.
-func unanswered(c call, err error) *fault.Error {
+func unanswered(c Call, err error) *fault.Error {
 	var network net.Error
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		return fault.New(fault.Transient, fault.CodeCloudUnavailable, "%s: no answer in time", c.doing)
+		return fault.New(fault.Transient, fault.CodeCloudUnavailable, "%s: no answer in time", c.Doing)
 	case errors.Is(err, context.Canceled):
-		return fault.New(fault.Transient, fault.CodeCloudUnavailable, "%s: given up, drover is stopping", c.doing)
+		return fault.New(fault.Transient, fault.CodeCloudUnavailable, "%s: given up, drover is stopping", c.Doing)
 	}
-	return fault.New(fault.Transient, fault.CodeCloudUnavailable, "%s: %v", c.doing, err)
+	return fault.New(fault.Transient, fault.CodeCloudUnavailable, "%s: %v", c.Doing, err)
 }
 
 // readAnswer takes the message out of a body: {"forbidden": {"message"}}, {"NeutronError": {"type", "message"}},
@@ -209,9 +209,9 @@ func hide(text string, secrets []string) string {
 	return text
 }
 
-// unknownOutcome tells whether a create that failed like this may have made the thing all the same. One whose token was
+// UnknownOutcome reports whether a create that failed like this may have made the thing all the same. One whose token was
 // refused, and could not be renewed, has made nothing.
-func unknownOutcome(err error) bool {
+func UnknownOutcome(err error) bool {
 	var again *gophercloud.ErrUnableToReauthenticate
 	if errors.As(err, &again) {
 		return false
