@@ -77,6 +77,7 @@ func addControllers(w wiring, o *options, id string, credentials client.Credenti
 	mgr, now := w.controllers, clock.RealClock{}
 	os, err := openstack.New(openstack.Options{
 		Clock: now, Reader: mgr.GetClient(), ClusterID: id, Configured: credentials,
+		AllowedEndpoints: o.compute.allowedEndpoints, OwnNamespace: o.namespace, IdentityOverride: o.compute.identityOverride,
 		Registry: metrics.Registry, AllowedNamespaces: o.secretNamespaces, ServiceAccount: o.serviceAccount(), ProviderIDRegion: o.nodes.providerIDRegion,
 		Collect: mayCollect(mgr.GetClient(), o.namespace), SharedServerGroup: o.compute.serverGroup == sharedServerGroup,
 		ReadOnly: o.observe, Lease: w.lease,

@@ -55,7 +55,7 @@ func newBench(t *testing.T, change ...func(*sim.Config)) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.sim.Close)
-	b.options = Options{Clock: b.clock, ClusterID: testCluster, Configured: b.credentials()}
+	b.options = Options{Clock: b.clock, ClusterID: testCluster, Configured: b.credentials(), AllowedEndpoints: []string{"127.0.0.1"}}
 	b.start()
 	t.Cleanup(func() { b.stop() })
 	return b

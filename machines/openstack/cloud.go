@@ -41,6 +41,14 @@ type Options struct {
 	HTTP http.RoundTripper
 	// Registry takes the metrics; nil: they are not registered.
 	Registry prometheus.Registerer
+	// AllowedEndpoints are those of other Keystones than the configured cloud's that a provider spec may name, as
+	// client.ParseEndpoints reads them. Nothing is sent to an endpoint that is neither allowed nor stands in a Secret of
+	// OwnNamespace or of an allowed namespace.
+	AllowedEndpoints []string
+	// OwnNamespace is the namespace of drover itself; may be empty.
+	OwnNamespace string
+	// IdentityOverride lets a provider spec replace user, domain and project of the configured cloud's credentials.
+	IdentityOverride bool
 	// AllowedNamespaces are those that references of a provider spec may point into, beside the Machine's own.
 	AllowedNamespaces []string
 	// ServiceAccount is the one that drover runs under, as namespace:name, for the command that an error about a forbidden
@@ -73,6 +81,9 @@ type Cloud struct {
 	told    workqueue.TypedInterface[types.NamespacedName]
 	joining workqueue.TypedInterface[*connection]
 
+	// refused are the endpoints that Machines with a server name and nobody has allowed.
+	refused refusedEndpoints
+
 	mu          sync.Mutex
 	connections map[string]*connection
 	projects    map[string]*project
@@ -104,7 +115,14 @@ func New(o Options) (*Cloud, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	calls, err := client.New(client.Options{Clock: o.Clock, HTTP: o.HTTP, Registry: o.Registry, ReadOnly: o.ReadOnly, Lease: o.Lease})
+	allowed, err := client.ParseEndpoints(o.AllowedEndpoints)
+	if err != nil {
+		return nil, err
+	}
+	calls, err := client.New(client.Options{
+		Clock: o.Clock, HTTP: o.HTTP, Registry: o.Registry, ReadOnly: o.ReadOnly, Lease: o.Lease,
+		Configured: o.Configured.IdentityEndpoint, Allowed: allowed,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -165,8 +183,12 @@ func (c *Cloud) tellAll(ctx context.Context) {
 	}
 }
 
-// connect gives the one connection of these credentials.
-func (c *Cloud) connect(creds *client.Credentials) (*connection, error) {
+// connect returns the one connection of these credentials. A Machine is given when it, and not a template, asks for it.
+func (c *Cloud) connect(ctx context.Context, with *access, m *v1alpha1.Machine) (*connection, error) {
+	creds := with.creds
+	if !creds.Vouched && !c.client.Permits(creds.IdentityEndpoint) {
+		return nil, c.refuse(ctx, with, m)
+	}
 	key := creds.Key()
 	c.mu.Lock()
 	defer c.mu.Unlock()

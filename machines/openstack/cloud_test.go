@@ -79,7 +79,7 @@ func TestACABundleIsCheckedAndUsed(t *testing.T) {
 	secured.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secured.StartTLS()
 	defer secured.Close()
-	c, err := New(Options{ClusterID: "c"})
+	c, err := New(Options{ClusterID: "c", AllowedEndpoints: []string{"127.0.0.1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestACABundleIsCheckedAndUsed(t *testing.T) {
 	creds.IdentityEndpoint = secured.URL + "/identity/v3"
 	signIn := func(bundle []byte) error {
 		creds.CACert = bundle
-		conn, err := c.connect(&creds)
+		conn, err := c.connect(t.Context(), &access{creds: &creds}, nil)
 		if err != nil {
 			return err
 		}

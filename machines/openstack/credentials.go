@@ -3,6 +3,8 @@ package openstack
 import (
 	"context"
 	"encoding/json"
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/machines/openstack/client"
@@ -41,45 +43,100 @@ func fieldsOf(c *client.Credentials) map[string]json.RawMessage {
 	return fields
 }
 
-// readCredentials takes the credentials out of the layers, field by field, under four rules. The way of signing in is
+// access is what a Machine's calls to the cloud are made with.
+type access struct {
+	creds *client.Credentials
+	// origin says where the secret was taken from, for the person who has to correct it.
+	origin string
+	// endpoint is Keystone's URL, and endpointField where it was found, for people.
+	endpoint      found
+	endpointField string
+	// wanted is what the spec asks of the configured cloud's user; the zero value asks for nothing.
+	wanted wantedIdentity
+}
+
+// site holds what an operator has said about credentials.
+type site struct {
+	// configured are the credentials of the configured cloud.
+	configured *client.Credentials
+	// trusted are the namespaces whose Secrets may name an endpoint: drover's own, and the allowed ones.
+	trusted []string
+	// override lets a spec replace user, domain and project of the configured cloud.
+	override bool
+}
+
+// readCredentials takes the credentials out of the layers, field by field, under five rules. The way of signing in is
 // the one that the highest layer with any asks for. Project ID and name count as one field. A secret goes to its own
-// layer's endpoint only: when a higher layer names another endpoint, that is an Auth error (MC-12). And a reference to a
+// layer's endpoint only: when a higher layer names another endpoint, that is an Auth error (MC-12). A reference to a
 // key or object that does not exist counts as empty, without a lower layer taking its place, as long as one way of
-// signing in is complete.
-//
-// The text says where the secret was taken from, for whoever has to correct it.
-func readCredentials(ctx context.Context, ls layers, configured *client.Credentials) (*client.Credentials, string, error) {
-	r := credentialReader{layers: ls, ctx: ctx, c: &client.Credentials{CACert: configured.CACert, Interface: configured.Interface}}
-	endpoint := r.text("identityEndpoint")
-	r.c.IdentityEndpoint = strings.TrimSpace(endpoint.text)
+// signing in is complete. And the secret of the configured cloud signs in its own user, for its own project.
+func readCredentials(ctx context.Context, ls layers, of site) (*access, error) {
+	ls.origin = newProvenance()
+	r := credentialReader{layers: ls, site: of, ctx: ctx, c: &client.Credentials{CACert: of.configured.CACert, Interface: of.configured.Interface}}
+	r.endpoint = r.text("identityEndpoint")
+	r.endpoint.text = strings.TrimSpace(r.endpoint.text)
+	r.c.IdentityEndpoint = r.endpoint.text
 	r.c.Region = r.text("region").text
 	r.signIn()
 	r.project()
 	if r.err != nil {
-		return nil, "", r.err
+		return nil, r.err
 	}
 	if err := r.complete(); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	r.noteAbsent()
-	if last := len(ls.list) - 1; r.user.from == last {
-		r.c.UserDomainName, r.c.UserDomainID = configured.UserDomainName, configured.UserDomainID
-		r.c.DomainID = configured.DomainID
+	last := len(ls.list) - 1
+	if r.user.from == last {
+		r.c.UserDomainName, r.c.UserDomainID = of.configured.UserDomainName, of.configured.UserDomainID
+		r.c.DomainID = of.configured.DomainID
 	}
-	if last := len(ls.list) - 1; r.projectFrom == last {
-		r.c.ProjectDomainName, r.c.ProjectDomainID = configured.ProjectDomainName, configured.ProjectDomainID
+	if r.projectFrom == last {
+		r.c.ProjectDomainName, r.c.ProjectDomainID = of.configured.ProjectDomainName, of.configured.ProjectDomainID
 	}
-	return r.c, r.list[r.secret.from].where(r.secret.field), nil
+	a := &access{creds: r.c, origin: r.list[r.secret.from].where(r.secret.field), endpoint: r.endpoint, endpointField: r.list[r.endpoint.from].where("identityEndpoint")}
+	if r.secret.from == last && !of.override {
+		a.wanted = r.ofConfigured()
+	}
+	a.creds.Vouched = r.vouched(r.endpoint)
+	a.creds.Shown = r.shownInstead()
+	return a, nil
+}
+
+// shownInstead returns the values that came from a Secret or ConfigMap, each with what is shown in its place. The endpoint's host
+// is one of them: errors of connections name it.
+func (r *credentialReader) shownInstead() map[string]string {
+	if len(r.layers.origin.shown) == 0 {
+		return nil
+	}
+	if r.endpoint.ref != nil {
+		if u, err := url.Parse(r.endpoint.text); err == nil && u.Hostname() != "" {
+			r.layers.origin.shown[u.Host] = "its host"
+			r.layers.origin.shown[u.Hostname()] = "its host"
+		}
+		r.layers.origin.shown[client.NormalEndpoint(r.endpoint.text)] = r.endpoint.shown()
+	}
+	return r.layers.origin.shown
+}
+
+// vouched reports whether an endpoint stands in a Secret that the operator trusts.
+func (r *credentialReader) vouched(endpoint found) bool {
+	return endpoint.ref != nil && endpoint.ref.Kind == secretKind && slices.Contains(r.site.trusted, endpoint.ref.Namespace)
 }
 
 // credentialReader keeps the first error, so that the rules above read one by one.
 type credentialReader struct {
 	layers
+	site        site
 	ctx         context.Context
 	c           *client.Credentials
+	endpoint    found
 	user        found
+	domain      found
 	secret      found
 	projectFrom int
+	projectName found
+	projectID   found
 	// absent are the fields that count as empty because they cannot be read, in the order of reading.
 	absent []absentField
 	err    error
@@ -129,7 +186,7 @@ func (r *credentialReader) signIn() {
 		return
 	}
 	w.use(r.c)
-	r.user, r.secret = w.user, w.secret
+	r.user, r.domain, r.secret = w.user, r.text("domainName"), w.secret
 	if r.secret.given() && r.c.IdentityEndpoint != "" {
 		r.err = r.sendable(r.secret)
 	}
@@ -146,7 +203,8 @@ func highest(all ...found) int {
 	return best
 }
 
-// sendable refuses to send a secret to an endpoint that a higher layer chose.
+// sendable refuses to send a secret to an endpoint that a higher layer chose, and a Secret of another namespace to an endpoint
+// that it does not name itself, unless that is the configured cloud's.
 func (r *credentialReader) sendable(secret found) error {
 	for i := secret.from; i < len(r.list); i++ {
 		own, err := r.textIn(r.ctx, i, []string{"identityEndpoint"})
@@ -157,13 +215,40 @@ func (r *credentialReader) sendable(secret found) error {
 			continue
 		}
 		if client.SameEndpoint(own.text, r.c.IdentityEndpoint) {
-			return nil
+			break
 		}
 		return fault.New(fault.Auth, fault.CodeCredentialsMissing,
 			"%s.identityEndpoint: %s has no credentials of its own, and those of %s are for %s alone; give credentials beside it",
-			r.list[0].source, r.c.IdentityEndpoint, r.list[secret.from].source, own.text)
+			r.list[0].source, shownEndpoint(r.endpoint), r.list[secret.from].source, shownEndpoint(own))
 	}
-	return nil
+	if r.belongTogether(secret, r.endpoint) {
+		return nil
+	}
+	return fault.New(fault.Auth, fault.CodeCredentialsMissing,
+		"%s: %s is of namespace %s and names no endpoint, so it is sent to the configured cloud only, and not to %s; put the key identityEndpoint into that Secret and refer to it",
+		r.list[0].source, secret.ref.object(), secret.ref.Namespace, shownEndpoint(r.endpoint))
+}
+
+// belongTogether reports whether a secret may be sent to an endpoint, by where both were found.
+func (r *credentialReader) belongTogether(secret, endpoint found) bool {
+	switch {
+	case secret.ref == nil, client.SameEndpoint(endpoint.text, r.site.configured.IdentityEndpoint):
+		return true
+	case endpoint.ref != nil && endpoint.ref.Kind == secretKind && endpoint.ref.object() == secret.ref.object():
+		return true
+	case secret.ref.Namespace != r.list[secret.from].namespace:
+		return false
+	}
+	// The secret stands beside the object that names it. People who write there could read it anyway.
+	return endpoint.from >= secret.from || r.list[endpoint.from].namespace == secret.ref.Namespace
+}
+
+// shownEndpoint returns an endpoint for a message, without quotes.
+func shownEndpoint(endpoint found) string {
+	if endpoint.ref != nil {
+		return endpoint.shown()
+	}
+	return endpoint.text
 }
 
 // project reads the project that the token is for; an application credential has its own.
@@ -173,6 +258,7 @@ func (r *credentialReader) project() {
 		return
 	}
 	id, name := r.text("projectID", "tenantID"), r.text("projectName", "tenantName")
+	r.projectID, r.projectName = id, name
 	switch highest(id, name) {
 	case 0:
 		r.c.ProjectID, r.projectFrom = id.text, id.from

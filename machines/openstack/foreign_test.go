@@ -247,9 +247,9 @@ func TestSecretsThatWereMadeFromFiles(t *testing.T) {
 		b.active(newMachine(t, "a", fromSecret("files")))
 	})
 	t.Run("a blank at the end of a password is part of it (F-40)", func(t *testing.T) {
-		c, _, err := readCredentials(t.Context(), stack(t, `{"identityEndpoint":"https://k","username":"u","password":"p \n","projectName":"p"}`), &client.Credentials{})
-		if err != nil || c.Password != "p " {
-			t.Errorf("got %+v, %v", c, err)
+		with, err := readCredentials(t.Context(), stack(t, `{"identityEndpoint":"https://k","username":"u","password":"p \n","projectName":"p"}`), site{configured: &client.Credentials{}, override: true})
+		if err != nil || with.creds.Password != "p " {
+			t.Errorf("got %+v, %v", with, err)
 		}
 	})
 }

@@ -34,6 +34,8 @@ type instance struct {
 	address string
 	// origin says where the secret of its credentials was taken from.
 	origin string
+	// wanted is what its spec asks of the configured cloud's user.
+	wanted wantedIdentity
 	// group is whose share of the requests the Machine takes.
 	group string
 	// unreadable is set when a document of the provider spec is no object, so that the credentials may be those of another
@@ -60,7 +62,7 @@ func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instan
 	if i.spec, i.invalid = readSpec(ctx, ls); i.invalid != nil && !s.lenient {
 		return nil, i.invalid
 	}
-	if err := i.connect(ctx, ls); err != nil {
+	if err := i.connect(ctx, m, ls); err != nil {
 		return nil, err
 	}
 	i.origin, i.warnings = s.of(name, i.origin), s.warnings()
@@ -73,21 +75,21 @@ func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instan
 
 // connect signs in with the credentials of the layers. A Machine whose provider spec cannot be read takes the connection
 // to the project that its server is known in.
-func (i *instance) connect(ctx context.Context, ls layers) error {
+func (i *instance) connect(ctx context.Context, m *v1alpha1.Machine, ls layers) error {
 	if i.unreadable != nil {
 		if i.connection = i.cloud.knowing(i.subject.uid, i.serverID); i.connection != nil {
 			return nil
 		}
 	}
-	creds, origin, err := readCredentials(ctx, ls, &i.cloud.options.Configured)
+	with, err := readCredentials(ctx, ls, i.cloud.site())
 	if err != nil && i.unreadable != nil {
 		return i.unreadable
 	}
 	if err != nil {
 		return err
 	}
-	i.origin = origin
-	i.connection, err = i.cloud.connect(creds)
+	i.origin, i.wanted = with.origin, with.wanted
+	i.connection, err = i.cloud.connect(ctx, with, m)
 	return err
 }
 
@@ -116,7 +118,28 @@ func groupOfMachine(m *v1alpha1.Machine) string {
 
 // do makes a call for this Machine's group.
 func (i *instance) do(ctx context.Context, c client.Call, fn func(ctx context.Context, api *gophercloud.ServiceClient) error) error {
-	return unauthorized(i.origin, i.connection.session.Do(client.WithGroup(ctx, i.group), c, fn))
+	if err := i.allowed(); err != nil {
+		return err
+	}
+	return i.explain(i.connection.session.Do(client.WithGroup(ctx, i.group), c, fn))
+}
+
+// explain returns an error about the Machine's cloud as it is shown: a refused sign-in names where the secret came from, and
+// values of the spec that came from a Secret or ConfigMap are replaced by their references.
+func (i *instance) explain(err error) error {
+	if err != nil && i.spec != nil && i.spec.origin != nil {
+		err = i.spec.origin.conceal(err)
+	}
+	return unauthorized(i.origin, err)
+}
+
+// allowed returns an error when the spec asks for another project than that of the configured cloud's user.
+func (i *instance) allowed() error {
+	scope, _ := i.connection.session.Known()
+	if scope == nil {
+		return nil
+	}
+	return i.wanted.check(scope)
 }
 
 // Warnings name the keys of the provider spec that are accepted without effect.
@@ -132,6 +155,9 @@ func (i *instance) project() (*project, error) {
 	if p == nil {
 		_, refused := i.connection.session.Known()
 		return nil, unauthorized(i.origin, refused)
+	}
+	if err := i.allowed(); err != nil {
+		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,7 +191,7 @@ func (i *instance) making(ctx context.Context) (*project, *plan, error) {
 		return nil, nil, err
 	}
 	plan, err := i.connection.catalog.resolve(ctx, i.spec)
-	return p, plan, unauthorized(i.origin, err)
+	return p, plan, i.explain(err)
 }
 
 const providerIDScheme = "openstack://"

@@ -48,7 +48,7 @@ func serverPages(ctx context.Context, s *client.Session, query url.Values) (rows
 			Servers []row        `json:"servers"`
 			Links   client.Links `json:"servers_links"`
 		}
-		err := s.Do(ctx, client.Call{Service: client.Compute, Doing: "listing servers", Version: client.VersionServers}, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		err := s.Do(ctx, client.Call{Service: client.Compute, Doing: "listing servers", Version: client.VersionServers, Pages: true}, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 			resp, err := api.Get(ctx, api.ServiceURL("servers", "detail")+"?"+query.Encode(), &body, nil)
 			if err == nil && date.IsZero() {
 				date = cloudTime(resp.Header, body.Servers)

@@ -81,7 +81,7 @@ func TestThePagesOfAList(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &pagedCloud{ids: []string{"a", "b", "c"}, failures: tc.failures}
-			calls, err := client.New(client.Options{HTTP: c, Clock: clocktesting.NewFakeClock(noon)})
+			calls, err := client.New(client.Options{HTTP: c, Clock: clocktesting.NewFakeClock(noon), Configured: "http://cloud/v3"})
 			if err != nil {
 				t.Fatal(err)
 			}

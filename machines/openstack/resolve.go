@@ -4,6 +4,7 @@ import (
 	"context"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/drover-project/drover/machines/openstack/client"
@@ -35,6 +36,13 @@ func (s *Spec) wrong(field string, err error) error {
 	if fault.Of(err).Code == fault.CodeUnauthorized {
 		return err
 	}
+	fields := []string{field}
+	if field == "network" {
+		fields = append(fields, "networks")
+	}
+	if s.origin != nil {
+		err = s.origin.conceal(err, fields...)
+	}
 	return layer{source: s.source}.wrong(field, err)
 }
 
@@ -46,8 +54,8 @@ func (c *catalog) resolveFlavor(ctx context.Context, s *Spec, p *plan) (err erro
 func (c *catalog) resolveImage(ctx context.Context, s *Spec, p *plan) (err error) {
 	p.image, err = c.image(ctx, s.Image)
 	if err == nil && s.RootDiskSizeGB > 0 && s.RootDiskSizeGB < p.image.MinDisk {
-		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%q needs a disk of %d GiB, rootDiskSizeGB is %d; raise it",
-			s.Image, p.image.MinDisk, s.RootDiskSizeGB)
+		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s needs a disk of %d GiB, rootDiskSizeGB is %s; raise it",
+			s.shown("image", s.Image), p.image.MinDisk, s.shown("rootDiskSizeGB", strconv.Itoa(s.RootDiskSizeGB)))
 	}
 	return err
 }
@@ -96,7 +104,7 @@ func (c *catalog) resolveSubnet(ctx context.Context, s *Spec, p *plan) error {
 			return nil
 		}
 	}
-	return fault.New(fault.Invalid, fault.CodeSubnetNotFound, "subnet %q is in network %s, which the spec does not name; name that network too", s.Subnet, sub.NetworkID)
+	return fault.New(fault.Invalid, fault.CodeSubnetNotFound, "subnet %s is in network %s, which the spec does not name; name that network too", s.shown("subnet", s.Subnet), sub.NetworkID)
 }
 
 func (c *catalog) resolveGroups(ctx context.Context, s *Spec, p *plan) error {
@@ -146,7 +154,7 @@ func (c *catalog) resolveServerGroup(ctx context.Context, s *Spec, p *plan) erro
 func (c *catalog) resolveDisk(_ context.Context, s *Spec, p *plan) error {
 	if s.RootDiskSizeGB > 0 && p.flavor.local() {
 		return fault.New(fault.Invalid, fault.CodeInvalidSpec,
-			"conflicts with flavor %q, whose disk of %d GiB is local; leave rootDiskSizeGB out or take another flavor", p.flavor.Name, p.flavor.Disk)
+			"conflicts with flavor %s, whose disk of %d GiB is local; leave rootDiskSizeGB out or take another flavor", s.shown("flavor", p.flavor.Name), p.flavor.Disk)
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func (s *sources) read(ctx context.Context, name string, m *v1alpha1.MachineSpec
 	if err != nil {
 		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: spec: %v", name, err)
 	}
-	if err := s.document(name+": spec.providerSpec.value", spec.Value); err != nil {
+	if err := s.document(name+": spec.providerSpec.value", s.namespace, spec.Value); err != nil {
 		return err
 	}
 	if spec.ValueFrom != nil && spec.ValueFrom.MachineClass != nil {
@@ -113,7 +113,7 @@ func (s *sources) read(ctx context.Context, name string, m *v1alpha1.MachineSpec
 }
 
 // document adds one providerSpec.value.
-func (s *sources) document(path string, value *runtime.RawExtension) error {
+func (s *sources) document(path, namespace string, value *runtime.RawExtension) error {
 	var raw []byte
 	if value != nil {
 		raw = value.Raw
@@ -137,6 +137,7 @@ func (s *sources) document(path string, value *runtime.RawExtension) error {
 	if err != nil {
 		return err
 	}
+	l.namespace = namespace
 	s.layers = append(s.layers, l)
 	fill(s.config, config)
 	return nil
@@ -195,7 +196,7 @@ func (s *sources) class(ctx context.Context, name string, ref *v1alpha1.MachineC
 			return err
 		}
 	}
-	return s.document(path+": providerSpec", class.ProviderSpec)
+	return s.document(path+": providerSpec", namespace, class.ProviderSpec)
 }
 
 // credentialFields may stand in a class's Secrets, under their own names; authURL is another name of the endpoint.
@@ -219,7 +220,7 @@ func (s *sources) secretLayer(ctx context.Context, path, namespace string, ref *
 	if err := s.get(ctx, path, types.NamespacedName{Namespace: namespace, Name: ref.Name}, secret); err != nil {
 		return err
 	}
-	l := layer{source: fmt.Sprintf("Secret %s/%s", namespace, ref.Name), secret: true, fields: map[string]json.RawMessage{}}
+	l := layer{source: fmt.Sprintf("Secret %s/%s", namespace, ref.Name), namespace: namespace, secret: &reference{Kind: secretKind, Namespace: namespace, Name: ref.Name}, fields: map[string]json.RawMessage{}}
 	for _, field := range credentialFields {
 		text := string(secret.Data[field])
 		if field == "identityEndpoint" && text == "" {
@@ -261,7 +262,7 @@ func (s *sources) cluster(ctx context.Context, name string, labels map[string]st
 }
 
 func (s *sources) clusterDocument(c *v1alpha1.Cluster) error {
-	return s.document(fmt.Sprintf("Cluster %s/%s: spec.providerSpec.value", c.Namespace, c.Name), c.Spec.ProviderSpec.Value)
+	return s.document(fmt.Sprintf("Cluster %s/%s: spec.providerSpec.value", c.Namespace, c.Name), c.Namespace, c.Spec.ProviderSpec.Value)
 }
 
 // get reads an object; one that is missing is an error that names the field which wants it.

@@ -22,7 +22,7 @@ import (
 func (b *bench) raw(s client.Service, method, path string, body, into any) {
 	b.t.Helper()
 	creds := b.credentials()
-	conn, err := b.cloud.connect(&creds)
+	conn, err := b.cloud.connect(b.ctx, &access{creds: &creds}, nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -86,12 +86,12 @@ func TestReadSpec(t *testing.T) {
 		"foreign keys have no effect":                          {[]string{`{` + least + `,"trustDevicePath":true,"nodeVolumeAttachLimit":25,"openstackClientTimeout":"15s","openstackComputeClientTimeout":"1s","instanceReadyCheckPeriod":"5s","instanceReadyCheckTimeout":"2m"}`}, func(s *Spec) bool { return s.Flavor == "f" }, ""},
 		"booleans":                                             {[]string{`{` + least + `,"configDrive":true,"disablePortSecurity":null}`}, func(s *Spec) bool { return s.ConfigDrive && !s.DisablePortSecurity }, ""},
 		"a boolean as a value":                                 {[]string{`{` + least + `,"configDrive":{"value":"true"}}`}, func(s *Spec) bool { return s.ConfigDrive }, ""},
-		"a boolean in quotes is an error":                      {[]string{`{` + least + `,"configDrive":"true"}`}, nil, "doc.configDrive: \"true\" is no boolean"},
+		"a boolean in quotes is an error":                      {[]string{`{` + least + `,"configDrive":"true"}`}, nil, "doc.configDrive: \"true\" is not a boolean"},
 		"false above true is false":                            {[]string{`{` + least + `,"configDrive":false}`, `{"configDrive":true}`}, func(s *Spec) bool { return !s.ConfigDrive }, ""},
 		"a size as text":                                       {[]string{`{` + least + `,"rootDiskSizeGB":"30"}`}, func(s *Spec) bool { return s.RootDiskSizeGB == 30 }, ""},
 		"a negative size":                                      {[]string{`{` + least + `,"rootDiskSizeGB":-1}`}, nil, "rootDiskSizeGB"},
 		"a volume type without a volume":                       {[]string{`{` + least + `,"rootDiskVolumeType":"ssd"}`}, nil, "without rootDiskSizeGB"},
-		"a strange version":                                    {[]string{`{` + least + `,"computeAPIVersion":"two"}`}, nil, "doc.computeAPIVersion: \"two\" is no version"},
+		"a strange version":                                    {[]string{`{` + least + `,"computeAPIVersion":"two"}`}, nil, "doc.computeAPIVersion: \"two\" is not a version"},
 		"a list that is none":                                  {[]string{`{` + least + `,"securityGroups":"x"}`}, nil, "doc.securityGroups: is no list"},
 		"a reference that fails":                               {[]string{`{"flavor":{"secretKeyRef":{"namespace":"n","name":"s","key":"k"}}}`}, nil, "doc.flavor: unreadable"},
 		"a subnet alone names its network":                     {[]string{`{"flavor":"f","image":"i","subnet":"s"}`}, func(s *Spec) bool { return s.Subnet == "s" }, ""},
@@ -147,7 +147,11 @@ func TestReadCredentials(t *testing.T) {
 		"aliases that conflict":     {[]string{`{"tenantName":"a","projectName":"b"}`, cloud}, nil, "conflicts with projectName"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, _, err := readCredentials(t.Context(), stack(t, tc.documents...), &client.Credentials{})
+			var c *client.Credentials
+			with, err := readCredentials(t.Context(), stack(t, tc.documents...), site{configured: &client.Credentials{}, override: true})
+			if err == nil {
+				c = with.creds
+			}
 			switch {
 			case tc.fails != "" && (err == nil || !strings.Contains(err.Error(), tc.fails)):
 				t.Fatalf("got %v, want %q", err, tc.fails)

@@ -19,13 +19,19 @@ import (
 type Options struct {
 	// Clock; default: the real one.
 	Clock clock.Clock
-	// HTTP carries the requests. Default: one like http.DefaultTransport. It must be an *http.Transport when credentials
-	// have a CA bundle.
+	// HTTP carries the requests. Default: a transport whose steps have deadlines, and that connects to no loopback, link-local,
+	// unspecified or multicast address which Allowed does not hold. It must be an *http.Transport when credentials have a CA
+	// bundle.
 	HTTP http.RoundTripper
 	// Registry takes the metrics of the requests and of the limiter; nil: they are not registered.
 	Registry prometheus.Registerer
 	// ReadOnly refuses every request that would change something in the cloud. Signing in is allowed.
 	ReadOnly bool
+	// Configured is the URL of the configured cloud's Keystone. It is allowed, and its host whatever address it has. May be
+	// empty.
+	Configured string
+	// Allowed are the endpoints to which sessions may be made beside the configured one.
+	Allowed Endpoints
 	// Lease is looked at when a request is sent that changes something; nil: it is always fresh.
 	Lease cloud.Lease
 }
@@ -44,7 +50,7 @@ func New(o Options) (*Client, error) {
 		o.Clock = clock.RealClock{}
 	}
 	if o.HTTP == nil {
-		o.HTTP = defaultTransport()
+		o.HTTP = newDialer(o.Configured, o.Allowed).transport()
 	}
 	c := &Client{options: o, limits: newLimits(o.Clock), versions: newVersions()}
 	var err error
@@ -54,9 +60,17 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Session returns a new session of these credentials; it makes no call. The error is Invalid: the endpoint is not a URL, or
-// the CA bundle holds no certificate.
+// Permits reports whether the URL of a Keystone is the configured cloud's or one of the allowed ones.
+func (c *Client) Permits(endpoint string) bool {
+	return c.options.Configured != "" && SameEndpoint(c.options.Configured, endpoint) || c.options.Allowed.Permits(endpoint)
+}
+
+// Session returns a new session of these credentials; it makes no call. The error is Auth: nobody has allowed the endpoint; or
+// Invalid: it is not a URL, or the CA bundle holds no certificate.
 func (c *Client) Session(creds Credentials) (*Session, error) {
+	if !creds.Vouched && !c.Permits(creds.IdentityEndpoint) {
+		return nil, fault.New(fault.Auth, fault.CodeEndpointNotAllowed, "the endpoint %s is not allowed", creds.conceal(creds.IdentityEndpoint))
+	}
 	client, err := c.httpClient(&creds)
 	if err != nil {
 		return nil, err
@@ -64,18 +78,7 @@ func (c *Client) Session(creds Credentials) (*Session, error) {
 	return newSession(creds, client, c.versions, c.options.Clock)
 }
 
-// defaultTransport keeps as many connections open as are used at a time.
-func defaultTransport() http.RoundTripper {
-	base, ok := http.DefaultTransport.(*http.Transport)
-	if !ok {
-		return http.DefaultTransport
-	}
-	own := base.Clone()
-	own.MaxIdleConnsPerHost = mostConcurrent
-	return own
-}
-
-// httpClient trusts the credentials' CA bundle beside the system's.
+// httpClient returns a client that trusts the credentials' CA bundle beside the system's, and follows no redirect.
 func (c *Client) httpClient(creds *Credentials) (http.Client, error) {
 	next := c.options.HTTP
 	if len(creds.CACert) > 0 {
@@ -88,7 +91,7 @@ func (c *Client) httpClient(creds *Credentials) (http.Client, error) {
 			pool = x509.NewCertPool()
 		}
 		if !pool.AppendCertsFromPEM(creds.CACert) {
-			return http.Client{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "the CA bundle of %s holds no certificate", creds.IdentityEndpoint)
+			return http.Client{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "the CA bundle of %s holds no certificate", creds.conceal(creds.IdentityEndpoint))
 		}
 		own := base.Clone()
 		if own.TLSClientConfig == nil {
@@ -103,5 +106,8 @@ func (c *Client) httpClient(creds *Credentials) (http.Client, error) {
 	if c.options.Lease != nil {
 		next = leased{next, c.options.Lease, c.options.Clock}
 	}
-	return http.Client{Transport: &transport{next: next, limits: c.limits, metrics: c.metrics, clock: c.options.Clock}}, nil
+	return http.Client{
+		Transport:     &transport{next: next, limits: c.limits, metrics: c.metrics, clock: c.options.Clock},
+		CheckRedirect: noRedirect,
+	}, nil
 }

@@ -1,11 +1,15 @@
 package client
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -30,6 +34,12 @@ type Credentials struct {
 	ApplicationCredentialID, ApplicationCredentialName, ApplicationCredentialSecret string
 
 	Token string
+
+	// Vouched: the endpoint stands in a Secret of drover's own or an allowed namespace, so it need not be on the list of
+	// allowed ones.
+	Vouched bool
+	// Shown holds values that came from a Secret or ConfigMap, each with the reference that messages show in its place.
+	Shown map[string]string
 
 	// CACert is a PEM bundle to trust beside the system's; empty: the system's alone.
 	CACert []byte
@@ -82,9 +92,39 @@ func (c *Credentials) Key() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// secrets returns the texts that must never be shown.
-func (c *Credentials) secrets() []string {
-	return []string{c.Password, c.ApplicationCredentialSecret, c.Token}
+// conceal removes from a text what must never be shown: secrets, and values that came from a Secret or ConfigMap. It changes
+// nothing without credentials.
+func (c *Credentials) conceal(text string) string {
+	if c == nil {
+		return text
+	}
+	hidden := maps.Clone(c.Shown)
+	if hidden == nil {
+		hidden = map[string]string{}
+	}
+	for _, secret := range []string{c.Password, c.ApplicationCredentialSecret, c.Token} {
+		hidden[secret] = "***"
+	}
+	return Conceal(text, hidden)
+}
+
+// wordLength is the length up to which a hidden value is looked for as a word of its own: 30 is hidden, and 1300 stays.
+const wordLength = 3
+
+// Conceal replaces each of the hidden values in a text by what is shown in its place. Longer values come first.
+func Conceal(text string, hidden map[string]string) string {
+	values := slices.SortedFunc(maps.Keys(hidden), func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	for _, value := range values {
+		switch {
+		case value == "":
+		case len(value) <= wordLength:
+			word := regexp.MustCompile(`(^|[^\pL\pN])` + regexp.QuoteMeta(value) + `($|[^\pL\pN])`)
+			text = word.ReplaceAllStringFunc(text, func(found string) string { return strings.Replace(found, value, hidden[value], 1) })
+		default:
+			text = strings.ReplaceAll(text, value, hidden[value])
+		}
+	}
+	return text
 }
 
 // HasProject reports whether the credentials name the project that the token is for.

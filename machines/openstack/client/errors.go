@@ -1,8 +1,6 @@
 package client
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -14,14 +12,6 @@ import (
 
 	"github.com/drover-project/drover/machines/fault"
 )
-
-// answer is a refusal as the cloud gave it.
-type answer struct {
-	service Service
-	status  int
-	// text is the message, kind the type of error that Neutron names beside it.
-	text, kind string
-}
 
 // refusal is a row of the table from an answer to its class. The first row that fits decides.
 type refusal struct {
@@ -74,8 +64,11 @@ func (r *refusal) fits(a answer) bool {
 		(r.text == nil || r.text.MatchString(a.text))
 }
 
-// judge gives the class of an answer.
+// judge returns the class of an answer. A page that is not OpenStack's proves nothing, whatever its status.
 func judge(a answer) (fault.Class, fault.Code) {
+	if a.isForeign() {
+		return fault.Transient, fault.CodeForeignAnswer
+	}
 	for i := range refusals {
 		if refusals[i].fits(a) {
 			return refusals[i].class, refusals[i].code
@@ -94,38 +87,40 @@ type Call struct {
 	Doing string
 	// Version is the compute call's row in the table of microversions.
 	Version Version
+	// Pages: the answers are pages of a list, which may be larger than others: up to 64 MiB instead of 4.
+	Pages bool
 }
 
-// classify turns a failure into its class, with the cloud's own words and none of the secrets.
-func classify(c Call, err error, secrets []string) error {
+// classify turns a failure into its class. The message has the cloud's own words, and none of the values that must not be shown.
+func classify(c Call, err error, creds *Credentials) error {
 	if err == nil {
 		return nil
 	}
 	var known *fault.Error
 	if errors.As(renewing(err), &known) {
 		e := *known
-		e.Message, e.Err = fault.Line(hide(fmt.Sprintf("%s: %s", c.Doing, known.Message), secrets)), err
+		e.Message, e.Err = fault.Line(creds.conceal(fmt.Sprintf("%s: %s", c.Doing, known.Message))), err
 		return &e
 	}
 	e := unanswered(c, err)
 	if resp, ok := refused(err); ok {
-		a := readAnswer(resp.Actual, resp.Body)
-		a.service = c.Service
+		service := c.Service
 		if strings.HasSuffix(resp.URL, "/auth/tokens") {
-			a.service = Identity
+			service = Identity
 		}
+		a := readAnswer(service, resp)
 		class, code := judge(a)
-		e = fault.New(class, code, "%s", hide(fmt.Sprintf("%s: %s (HTTP %d)", c.Doing, a.text, a.status), secrets))
+		e = fault.New(class, code, "%s: %s (HTTP %d)", c.Doing, a.text, a.status)
 		if e.RetryAfter = pauseAfter(resp.Actual, resp.ResponseHeader); e.RetryAfter > 0 {
 			e.Class, e.Code = fault.RateLimited, fault.CodeRateLimited
 		}
 	}
-	e.Message = fault.Line(hide(e.Message, secrets))
+	e.Message = fault.Line(creds.conceal(e.Message))
 	e.Err = err
 	return e
 }
 
-// renewing gives why a token could not be renewed when that is what failed, else the error itself.
+// renewing returns why a token could not be renewed when that is what failed, else the error itself.
 func renewing(err error) error {
 	var again *gophercloud.ErrUnableToReauthenticate
 	if errors.As(err, &again) {
@@ -147,66 +142,6 @@ func refused(err error) (gophercloud.ErrUnexpectedResponseCode, bool) {
 	var resp gophercloud.ErrUnexpectedResponseCode
 	ok := errors.As(err, &resp)
 	return resp, ok
-}
-
-// unanswered is a failure without an answer: the way to the cloud, or time.
-func unanswered(c Call, err error) *fault.Error {
-	var network net.Error
-	switch {
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		return fault.New(fault.Transient, fault.CodeCloudUnavailable, "%s: no answer in time", c.Doing)
-	case errors.Is(err, context.Canceled):
-		return fault.New(fault.Transient, fault.CodeCloudUnavailable, "%s: given up, drover is stopping", c.Doing)
-	}
-	return fault.New(fault.Transient, fault.CodeCloudUnavailable, "%s: %v", c.Doing, err)
-}
-
-// readAnswer takes the message out of a body: {"forbidden": {"message"}}, {"NeutronError": {"type", "message"}},
-// {"error": {"message"}}, {"message"}, or a page of text.
-func readAnswer(status int, body []byte) answer {
-	type words struct {
-		Message string `json:"message"`
-		Detail  string `json:"detail"`
-		Type    string `json:"type"`
-	}
-	a := answer{status: status}
-	var outer map[string]json.RawMessage
-	if json.Unmarshal(body, &outer) != nil {
-		a.text = plain(string(body))
-	}
-	for key, raw := range outer {
-		var w words
-		var text string
-		switch {
-		case json.Unmarshal(raw, &w) == nil && w.Message != "":
-			a.text, a.kind = w.Message, w.Type
-			if w.Detail != "" && !strings.Contains(w.Message, w.Detail) {
-				a.text += " " + w.Detail
-			}
-		case key == "NeutronError" && json.Unmarshal(raw, &text) == nil,
-			key == "message" && json.Unmarshal(raw, &text) == nil:
-			a.text = text
-		}
-	}
-	if a.text == "" {
-		a.text = http.StatusText(status)
-	}
-	return a
-}
-
-var markup = regexp.MustCompile(`(?s)<(script|style|title).*?</(script|style|title)>|<[^>]*>`)
-
-// plain takes the text out of an HTML page.
-func plain(page string) string { return strings.TrimSpace(markup.ReplaceAllString(page, " ")) }
-
-// hide removes secrets from a text; nothing should have put them there.
-func hide(text string, secrets []string) string {
-	for _, s := range secrets {
-		if len(s) > 3 {
-			text = strings.ReplaceAll(text, s, "***")
-		}
-	}
-	return text
 }
 
 // UnknownOutcome reports whether a create that failed like this may have made the thing all the same. One whose token was

@@ -34,7 +34,7 @@ func TestClassify(t *testing.T) {
 		says    string
 		after   time.Duration
 	}{
-		"MC-47 401":                         {Compute, refuse(401, `{"error":{"message":"The request you have made requires authentication."}}`), fault.Auth, fault.CodeUnauthorized, "requires authentication", 0},
+		"MC-47 401":                         {Compute, refuse(401, `{"error":{"code":401,"title":"Unauthorized","message":"The request you have made requires authentication."}}`), fault.Auth, fault.CodeUnauthorized, "requires authentication", 0},
 		"MC-47 403":                         {Compute, refuse(403, `{"forbidden":{"message":"Policy doesn't allow it"}}`), fault.Auth, fault.CodeForbidden, "Policy", 0},
 		"MC-47 Nova's 403 for quota":        {Compute, refuse(403, `{"forbidden":{"message":"Quota exceeded for cores, instances: Requested 2, 1, but already used 4, 2 of 4, 2 cores, instances","code":403}}`), fault.Quota, fault.CodeQuotaExceeded, "already used", 0},
 		"MC-47 Nova's 403 for ports":        {Compute, refuse(403, `{"forbidden":{"message":"Maximum number of ports exceeded"}}`), fault.Quota, fault.CodePortQuotaExceeded, "", 0},
@@ -48,11 +48,11 @@ func TestClassify(t *testing.T) {
 		"MC-47 a 400 for a zone":            {Compute, refuse(400, `{"badRequest":{"message":"The requested availability zone is not available"}}`), fault.NoCapacity, fault.CodeZoneUnavailable, "", 0},
 		"MC-47 any other 400":               {Compute, refuse(400, `{"badRequest":{"message":"Invalid input"}}`), fault.Invalid, fault.CodeInvalidSpec, "Invalid input (HTTP 400)", 0},
 		"MC-47 404":                         {Compute, refuse(404, `{"itemNotFound":{"message":"Instance x could not be found."}}`), fault.NotFound, fault.CodeResourceNotFound, "", 0},
-		"a 404 for a token":                 {Identity, refuse(404, `{"error":{"message":"Could not find Application Credential"}}`), fault.Auth, fault.CodeUnauthorized, "", 0},
+		"a 404 for a token":                 {Identity, refuse(404, `{"error":{"code":404,"title":"Not Found","message":"Could not find Application Credential"}}`), fault.Auth, fault.CodeUnauthorized, "", 0},
 		"MC-47 429":                         {Network, refuse(429, `{"error":{"message":"slow down"}}`, "17"), fault.RateLimited, fault.CodeRateLimited, "", 17 * time.Second},
 		"a 429 that does not say":           {Network, refuse(429, ``), fault.RateLimited, fault.CodeRateLimited, "", time.Second},
 		"a 503 that says when":              {Network, refuse(503, ``, "5"), fault.RateLimited, fault.CodeRateLimited, "", 5 * time.Second},
-		"a 503 that does not":               {Network, refuse(503, `<html><head><title>503</title></head><body>No server is available</body></html>`), fault.Transient, fault.CodeCloudUnavailable, "No server is available", 0},
+		"a 503 that does not":               {Network, refuse(503, `<html><head><title>503</title></head><body>No server is available</body></html>`), fault.Transient, fault.CodeCloudUnavailable, "answered 503 with a text of no known type that is not OpenStack's", 0},
 		"500":                               {Compute, refuse(500, `{"computeFault":{"message":"Unexpected API Error."}}`), fault.Transient, fault.CodeServerError, "", 0},
 		"an odd status":                     {Compute, refuse(418, ``), fault.Unknown, fault.CodeUnknown, "teapot", 0},
 		"a 401 after a new token":           {Compute, &gophercloud.ErrErrorAfterReauthentication{ErrOriginal: refuse(401, ``)}, fault.Auth, fault.CodeUnauthorized, "", 0},
@@ -78,7 +78,7 @@ func TestClassify(t *testing.T) {
 
 func TestClassifyShowsNoSecret(t *testing.T) {
 	t.Run("CA-C54 one plain line, without any of the credentials", func(t *testing.T) {
-		err := classify(Call{Doing: "x"}, errors.New("password s3cr3t-word refused\nline 2 "+strings.Repeat("z", 2*fault.MaxMessage)), []string{"s3cr3t-word", ""})
+		err := classify(Call{Doing: "x"}, errors.New("password s3cr3t-word refused\nline 2 "+strings.Repeat("z", 2*fault.MaxMessage)), &Credentials{Password: "s3cr3t-word"})
 		if m := err.Error(); strings.Contains(m, "s3cr3t-word") || len(m) > fault.MaxMessage || strings.ContainsAny(m, "\n\t\r") {
 			t.Fatalf("got %q", m)
 		}
@@ -93,7 +93,7 @@ func TestUnknownOutcome(t *testing.T) {
 		"a refused connection never arrived": {&net.OpError{Op: "dial", Err: errors.New("refused")}, false},
 		"a lost reply may have":              {&net.OpError{Op: "read", Err: errors.New("reset")}, true},
 		"a 500 may have":                     {gophercloud.ErrUnexpectedResponseCode{Actual: 500}, true},
-		"a 400 has not":                      {gophercloud.ErrUnexpectedResponseCode{Actual: 400}, false},
+		"a 400 has not":                      {gophercloud.ErrUnexpectedResponseCode{Actual: 400, Body: []byte(`{"badRequest":{"code":400,"message":"no"}}`)}, false},
 		"a 429 has not":                      {gophercloud.ErrUnexpectedResponseCode{Actual: 429}, false},
 	} {
 		t.Run("CAPI-19 "+name, func(t *testing.T) {

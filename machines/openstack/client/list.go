@@ -41,7 +41,7 @@ func (l Links) Next() (url.Values, error) {
 		}
 		u, err := url.Parse(k.Href)
 		if err != nil {
-			return nil, fault.New(fault.Unknown, fault.CodeUnknown, "the link to the next page is %q", k.Href)
+			return nil, fault.New(fault.Unknown, fault.CodeUnknown, "the link to the next page is not a URL")
 		}
 		return u.Query(), nil
 	}
@@ -54,6 +54,7 @@ const MaxPages = 10000
 // List reads all pages of a list. A page that fails fails the list.
 func List[T any](ctx context.Context, s *Session, l Listing) ([]T, error) {
 	var all []T
+	l.Pages = true
 	err := s.Do(ctx, l.Call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		query := l.Query
 		for range MaxPages {

@@ -10,8 +10,17 @@ import (
 
 // Scope is what a token is for: a project and a region, and the URLs of the services there.
 type Scope struct {
-	ProjectID, Region string
-	endpoints         map[Service]string
+	ProjectID, ProjectName, Region string
+	ProjectDomain                  Named
+	// User has signed in.
+	User, UserDomain Named
+	endpoints        map[Service]string
+}
+
+// Named is a thing of Keystone's.
+type Named struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
 }
 
 // Endpoint returns the URL of a service, which ends in its version and a slash; empty when the catalog does not have it.
@@ -42,7 +51,10 @@ func chooseEndpoints(t *token, c *Credentials) (*Scope, error) {
 	if want == "" {
 		want = "public"
 	}
-	scope := &Scope{ProjectID: t.Project.ID, Region: region, endpoints: map[Service]string{}}
+	scope := &Scope{
+		ProjectID: t.Project.ID, ProjectName: t.Project.Name, ProjectDomain: t.Project.Domain, Region: region,
+		User: t.User.Named, UserDomain: t.User.Domain, endpoints: map[Service]string{},
+	}
 	for s, types := range serviceTypes {
 		for _, entry := range t.Catalog {
 			if slices.Contains(types, entry.Type) {
@@ -106,12 +118,17 @@ func baseURL(endpoint, version string) string {
 
 // token is the part of Keystone's answer that is needed.
 type token struct {
-	Issued  stamp `json:"issued_at"`
-	Expires stamp `json:"expires_at"`
-	Project struct {
-		ID string `json:"id"`
-	} `json:"project"`
+	Issued  stamp          `json:"issued_at"`
+	Expires stamp          `json:"expires_at"`
+	Project inDomain       `json:"project"`
+	User    inDomain       `json:"user"`
 	Catalog []catalogEntry `json:"catalog"`
+}
+
+// inDomain is a thing of Keystone's with the domain that it is in.
+type inDomain struct {
+	Named
+	Domain Named `json:"domain"`
 }
 
 // stamp is a time as Keystone writes it. That of a token which ends with its application credential has no zone (seen in

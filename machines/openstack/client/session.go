@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -32,17 +33,20 @@ type Session struct {
 	flight   singleflight.Group
 
 	mu      sync.Mutex
-	id      *Scope
+	scope   *Scope
 	token   string
 	renewAt time.Time
-	refused error
+	// failed is why the last sign-in failed, the first one or a renewal; nil: it did not. Nobody signs in before retryAt then.
+	failed  error
 	retryAt time.Time
+	// refused: the token that there is is refused, too, so that no call can be made before retryAt.
+	refused bool
 }
 
 func newSession(creds Credentials, client http.Client, v *versions, c clock.Clock) (*Session, error) {
 	provider, err := openstack.NewClient(creds.IdentityEndpoint)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, fault.CodeInvalidSpec, "identityEndpoint: %v", err)
+		return nil, fault.New(fault.Invalid, fault.CodeInvalidSpec, "identityEndpoint: %s", creds.conceal(err.Error()))
 	}
 	provider.HTTPClient = client
 	provider.UserAgent.Prepend("drover")
@@ -53,13 +57,17 @@ func newSession(creds Credentials, client http.Client, v *versions, c clock.Cloc
 // stands for SignInAgain.
 func (s *Session) Scope(ctx context.Context) (*Scope, error) {
 	s.mu.Lock()
-	id, refused := s.id, s.refused
-	if refused != nil && !s.clock.Now().Before(s.retryAt) {
-		refused = nil
-	}
+	scope, refusal := s.scope, s.failed
+	usable := scope != nil && !s.refused
+	waiting := refusal != nil && s.clock.Now().Before(s.retryAt)
 	s.mu.Unlock()
-	if id != nil || refused != nil {
-		return id, refused
+	switch {
+	case usable:
+		return scope, nil
+	case waiting:
+		return nil, refusal
+	case scope != nil:
+		return scope, nil
 	}
 	got, err, _ := s.flight.Do("sign in", func() (any, error) { return s.signIn(ctx) })
 	if err != nil {
@@ -74,45 +82,96 @@ func (s *Session) Method() Method { return s.creds.Method() }
 // IdentityEndpoint returns the URL of the session's Keystone.
 func (s *Session) IdentityEndpoint() string { return s.creds.IdentityEndpoint }
 
-// Known returns the scope without any call. It is nil while nobody has signed in; the error is the last refusal.
+// Known returns the scope without any call. It is nil while nobody has signed in; the error is why the last sign-in, or the
+// renewal of a token that is refused, failed.
 func (s *Session) Known() (*Scope, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.id, s.refused
+	if s.scope == nil || s.refused {
+		return s.scope, s.failed
+	}
+	return s.scope, nil
 }
 
 func (s *Session) signIn(ctx context.Context) (*Scope, error) {
-	if id, _ := s.Known(); id != nil {
-		return id, nil
+	s.mu.Lock()
+	scope := s.scope
+	s.mu.Unlock()
+	if scope != nil {
+		return scope, nil
 	}
 	ctx, cancel := context.WithTimeout(withService(ctx, Identity), callTimeout)
 	defer cancel()
-	started := s.clock.Now()
-	id, err := s.authenticate(ctx, started)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.id, s.refused = id, err
+	scope, err := s.authenticate(ctx, s.clock.Now())
+	s.signedIn(err)
 	if err != nil {
-		s.retryAt = s.clock.Now().Add(max(SignInAgain, fault.Of(err).RetryAfter))
 		return nil, err
 	}
-	return id, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.scope = scope
+	return scope, nil
+}
+
+// signedIn records how a sign-in ended, and when the next one may be tried. A cloud that was not asked at all, because the
+// line before it was long, is asked again as soon as there is a turn.
+func (s *Session) signedIn(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed = err
+	if err == nil {
+		s.refused = false
+		return
+	}
+	e := fault.Of(err)
+	wait := max(SignInAgain, e.RetryAfter)
+	if e.Code == fault.CodeWaitingForTurn {
+		wait = e.RetryAfter
+	}
+	s.retryAt = s.clock.Now().Add(wait)
+}
+
+// signingIn describes the call that signs in.
+func (s *Session) signingIn() Call {
+	return Call{Service: Identity, Doing: "signing in at " + s.creds.IdentityEndpoint + " " + s.creds.who()}
 }
 
 func (s *Session) authenticate(ctx context.Context, started time.Time) (*Scope, error) {
-	asking := Call{Service: Identity, Doing: "signing in at " + s.creds.IdentityEndpoint + " " + s.creds.who()}
 	options := authOptions(&s.creds)
 	if err := openstack.AuthenticateV3(ctx, s.provider, &options, gophercloud.EndpointOpts{}); err != nil {
-		return nil, classify(asking, err, s.creds.secrets())
+		return nil, classify(s.signingIn(), err, &s.creds)
+	}
+	if again := s.provider.ReauthFunc; again != nil {
+		s.provider.ReauthFunc = func(ctx context.Context) error { return s.reauthenticate(ctx, again) }
 	}
 	t, err := s.readToken(started)
 	if err != nil {
-		return nil, classify(asking, err, s.creds.secrets())
+		return nil, classify(s.signingIn(), err, &s.creds)
 	}
 	if t.Project.ID == "" {
-		return nil, fault.New(fault.Auth, fault.CodeForbidden, "%s: the token is for no project; name one", asking.Doing)
+		return nil, classify(s.signingIn(), fault.New(fault.Auth, fault.CodeForbidden, "the token is for no project; name one"), &s.creds)
 	}
-	return chooseEndpoints(t, &s.creds)
+	scope, err := chooseEndpoints(t, &s.creds)
+	return scope, classify(s.signingIn(), err, &s.creds)
+}
+
+// reauthenticate gets a new token. A failure stands for SignInAgain, as that of the first sign-in does: until then nobody else
+// asks for a token with these credentials.
+func (s *Session) reauthenticate(ctx context.Context, again func(context.Context) error) error {
+	s.mu.Lock()
+	failed, waiting := s.failed, s.clock.Now().Before(s.retryAt)
+	s.mu.Unlock()
+	if failed != nil && waiting {
+		return failed
+	}
+	started := s.clock.Now()
+	err := again(withService(ctx, Identity))
+	if err == nil {
+		_, err = s.readToken(started)
+	}
+	err = classify(s.signingIn(), err, &s.creds)
+	s.signedIn(err)
+	return err
 }
 
 // authOptions puts the credentials into the client library's form. A user's domain defaults to the one with ID default.
@@ -175,47 +234,52 @@ func (s *Session) readToken(started time.Time) (*token, error) {
 	return &t, nil
 }
 
-// renew gets a new token before the old one ends. When that fails the old one is used on: a 401 would tell.
+// renew gets a new token before the old one ends. When that fails the old one is used as long as the cloud takes it.
 func (s *Session) renew(ctx context.Context) {
 	s.mu.Lock()
 	now, due, old := s.clock.Now(), s.renewAt, s.token
+	waiting := s.failed != nil && now.Before(s.retryAt)
 	s.mu.Unlock()
-	if now.Before(due) || s.creds.Method() == ByToken {
+	if now.Before(due) || waiting || s.creds.Method() == ByToken {
 		return
 	}
-	_, _, _ = s.flight.Do("renew", func() (any, error) {
-		err := s.provider.Reauthenticate(withService(ctx, Identity), old)
-		if err == nil {
-			_, err = s.readToken(now)
-		}
-		if err != nil {
-			s.mu.Lock()
-			s.renewAt = now.Add(SignInAgain)
-			s.mu.Unlock()
-		}
-		return nil, err
-	})
+	_, _, _ = s.flight.Do("renew", func() (any, error) { return nil, s.provider.Reauthenticate(withService(ctx, Identity), old) })
 }
 
 // Do makes one call, or one paged list, with a token and a deadline of a minute. Its error has a class of package fault. After a
 // 401 it tries once more with a new token.
-func (s *Session) Do(ctx context.Context, c Call, fn func(ctx context.Context, client *gophercloud.ServiceClient) error) error {
-	id, err := s.Scope(ctx)
+func (s *Session) Do(ctx context.Context, c Call, fn func(ctx context.Context, api *gophercloud.ServiceClient) error) error {
+	scope, err := s.Scope(ctx)
 	if err != nil {
 		return err
 	}
 	s.renew(ctx)
-	endpoint := id.endpoints[c.Service]
+	endpoint := scope.Endpoint(c.Service)
 	if endpoint == "" {
-		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: the cloud's catalog has no %s service in region %s", c.Doing, c.Service, id.Region)
+		return classify(c, fault.New(fault.Invalid, fault.CodeInvalidSpec, "the cloud's catalog has no %s service in region %s", c.Service, scope.Region), &s.creds)
 	}
 	ctx, cancel := context.WithTimeout(withService(ctx, c.Service), callTimeout)
 	defer cancel()
-	client, err := s.client(ctx, c, endpoint)
-	if err == nil {
-		err = fn(ctx, client)
+	if c.Pages {
+		ctx = withPage(ctx)
 	}
-	return classify(c, err, s.creds.secrets())
+	api, err := s.client(ctx, c, endpoint)
+	if err == nil {
+		err = fn(ctx, api)
+	}
+	s.seeRefusal(err)
+	return classify(c, err, &s.creds)
+}
+
+// seeRefusal remembers that the token was refused and could not be renewed: no call can be made with it.
+func (s *Session) seeRefusal(err error) {
+	var again *gophercloud.ErrUnableToReauthenticate
+	if !errors.As(err, &again) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused = s.failed != nil
 }
 
 // client is made for one call, with that call's microversion.

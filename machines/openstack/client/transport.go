@@ -13,9 +13,10 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// service is one of the cloud's APIs.
+// Service is one of the cloud's APIs.
 type Service string
 
+// The services that drover uses.
 const (
 	Identity Service = "identity"
 	Compute  Service = "compute"
@@ -90,15 +91,24 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		group = ""
 	}
 	t.metrics.requests.WithLabelValues(string(s), req.Method, code, group).Inc()
-	return resp, err
+	if err == nil {
+		err = bound(req, resp)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
 }
 
 // impliedPause is how long an endpoint rests after a 429 that does not say.
 const impliedPause = time.Second
 
-// pauseAfter tells how long an answer asks us to stay away; 0 when it does not.
+// mostRest bounds how long an endpoint rests after an answer that asks for more: then the next request finds out.
+const mostRest = 5 * time.Minute
+
+// pauseAfter returns how long the endpoint rests after an answer, at most mostRest; 0 when it did not ask for it.
 func pauseAfter(status int, header http.Header) time.Duration {
-	wait := retryAfter(header)
+	wait := min(retryAfter(header), mostRest)
 	switch {
 	case status == http.StatusTooManyRequests && wait == 0:
 		return impliedPause
