@@ -22,48 +22,49 @@ func (c *Cloud) site() site {
 	return site{configured: &c.options.Configured, trusted: trusted, override: c.options.IdentityOverride}
 }
 
-// mostRefused bounds how many endpoints the log line about refused ones names.
+// mostRefused bounds how many flags the log line about refused endpoints names.
 const mostRefused = 20
 
-// refusedEndpoints are the endpoints of Machines with a server that nobody has allowed. An operator who takes a cluster over reads
-// them in the log, as the flag that allows them.
+// refusedEndpoints are the flags that would allow the endpoints of Machines with a server. An operator who takes a cluster over
+// reads them in the log.
 type refusedEndpoints struct {
-	mu  sync.Mutex
-	all []string
+	mu    sync.Mutex
+	flags []string
 }
 
-// add adds an endpoint. It returns all of them, and whether this one is new.
-func (r *refusedEndpoints) add(endpoint string) (all []string, isNew bool) {
+// add adds a flag. It returns all of them, and whether this one is new.
+func (r *refusedEndpoints) add(flag string) (all []string, isNew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if endpoint == "" || slices.Contains(r.all, endpoint) || len(r.all) >= mostRefused {
+	if slices.Contains(r.flags, flag) || len(r.flags) >= mostRefused {
 		return nil, false
 	}
-	r.all = append(r.all, endpoint)
-	slices.Sort(r.all)
-	return slices.Clone(r.all), true
+	r.flags = append(r.flags, flag)
+	slices.Sort(r.flags)
+	return slices.Clone(r.flags), true
 }
 
-// refuse returns the error about an endpoint that nobody has allowed. Nothing is sent to it. The endpoint of a Machine with a
-// server is logged once, with the flag that allows it.
+// refuse returns the error about an endpoint that nobody has allowed. Nothing is sent to it. When a Machine with a server names
+// it, the flag that allows it is logged once.
 func (c *Cloud) refuse(ctx context.Context, with *access, m *v1alpha1.Machine) error {
-	where := with.endpointField
-	if with.endpoint.ref != nil {
-		return fault.New(fault.Auth, fault.CodeEndpointNotAllowed,
-			"%s: the endpoint in %s is not allowed, and nothing is sent to it; start drover with the endpoint in --allowed-endpoints, or move the Secret into a namespace of --secret-namespaces",
-			where, with.endpoint.ref)
-	}
-	endpoint := client.Location(with.endpoint.text)
-	if endpoint == "" {
-		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: the endpoint is not a URL of the form https://host:port/path", where)
+	location, ref := client.Location(with.endpoint.text), with.endpoint.ref
+	name, flag, remedy := location, "--allowed-endpoints="+location, ""
+	switch {
+	case location == "":
+		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: the endpoint is not a URL like https://host:port/path", with.endpointField)
+	case ref != nil && ref.Kind == secretKind:
+		name, flag = ref.value(), "--secret-namespaces="+ref.Namespace
+		remedy = ", or with this URL in --allowed-endpoints"
+	case ref != nil:
+		name, flag = ref.value(), "--allowed-endpoints=URL"
 	}
 	if m != nil && serverIDOf(m) != "" {
-		if all, isNew := c.refused.add(endpoint); isNew {
-			log.FromContext(ctx).Info("Machines with servers name endpoints that are not allowed. drover sends nothing to them, and makes and deletes nothing there. Check them, and start drover with the flag",
-				"endpoints", all, "machine", m.Namespace+"/"+m.Name, "flag", "--allowed-endpoints="+strings.Join(all, ","))
+		if all, isNew := c.refused.add(flag); isNew {
+			log.FromContext(ctx).Info("Machines with servers name endpoints that are not allowed: drover sends nothing there, and makes and deletes no server. Check the endpoints, and start drover with the flags",
+				"flags", strings.Join(all, " "), "machine", m.Namespace+"/"+m.Name, "endpoint", name)
 		}
 	}
 	return fault.New(fault.Auth, fault.CodeEndpointNotAllowed,
-		"%s: endpoint %s is not allowed, and nothing is sent to it; if it is a cloud of yours, start drover with --allowed-endpoints=%s",
-		where, endpoint, endpoint)
+		"%s: the endpoint, %s, is not allowed, and nothing is sent to it; if it is a cloud of yours, start drover with %s%s",
+		with.endpointField, name, flag, remedy)
 }

@@ -116,25 +116,25 @@ func (a *answer) readFramework(body map[string]json.RawMessage) {
 		a.own, a.text = true, strings.ReplaceAll(message, "<br />", " ")
 		a.proof = a.service == Image
 	}
-	var errors []struct {
+	var list []struct {
 		Status        int
 		Title, Detail string
 	}
-	if json.Unmarshal(body["errors"], &errors) == nil && len(errors) > 0 && errors[0].Status == a.status && errors[0].Title != "" {
-		a.own, a.text = true, errors[0].Title+": "+errors[0].Detail
+	if json.Unmarshal(body["errors"], &list) == nil && len(list) > 0 && list[0].Status == a.status && list[0].Title != "" {
+		a.own, a.text = true, list[0].Title+": "+list[0].Detail
 	}
 }
 
 // glancePage is how Glance writes an error when it does not write JSON. Proxies write other pages.
 var glancePage = regexp.MustCompile(`^<html>\s*<head>\s*<title>\d{3} [A-Za-z ]+</title>\s*</head>\s*<body>\s*<h1>\d{3} [A-Za-z ]+</h1>\s*[^<\s]`)
 
-// mediaTypes are those that have a form; others are not shown.
-var mediaTypes = regexp.MustCompile(`^[a-z0-9.+-]{1,40}/[a-z0-9.+-]{1,40}$`)
+// mediaTypes are those that are shown: the header is the sender's text, as the body is.
+var mediaTypes = []string{"text/html", "text/plain", "text/xml", "application/json", "application/xml"}
 
 // mediaType returns the media type of an answer, for people.
 func mediaType(header http.Header) string {
 	kind, _, err := mime.ParseMediaType(header.Get("Content-Type"))
-	if err != nil || !mediaTypes.MatchString(kind) {
+	if err != nil || !slices.Contains(mediaTypes, kind) {
 		return "a text of no known type"
 	}
 	return kind

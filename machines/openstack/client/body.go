@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
+	"net/url"
 
 	"github.com/drover-project/drover/machines/fault"
 )
@@ -28,7 +30,7 @@ func bound(req *http.Request, resp *http.Response) error {
 	if page, _ := req.Context().Value(pageKey{}).(bool); page && serviceOf(req) != Identity && resp.StatusCode == http.StatusOK {
 		limit = mostPage
 	}
-	body := &boundedBody{ReadCloser: resp.Body, host: req.URL.Host, limit: limit, left: limit}
+	body := &boundedBody{ReadCloser: resp.Body, url: req.URL, limit: limit, left: limit}
 	if resp.ContentLength > limit {
 		_ = resp.Body.Close()
 		return body.tooLarge()
@@ -39,7 +41,7 @@ func bound(req *http.Request, resp *http.Response) error {
 
 type boundedBody struct {
 	io.ReadCloser
-	host        string
+	url         *url.URL
 	limit, left int64
 }
 
@@ -55,11 +57,14 @@ func (b *boundedBody) Read(into []byte) (int, error) {
 	if b.left -= int64(n); b.left < 0 {
 		return n - 1, b.tooLarge()
 	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = &url.Error{Op: "reading", URL: b.url.String(), Err: err}
+	}
 	return n, err
 }
 
 func (b *boundedBody) tooLarge() error {
-	return foreign("%s sent an answer of more than %d MiB, which drover does not read to its end", b.host, b.limit>>20)
+	return foreign("%s sent an answer of more than %d MiB, which drover does not read to its end", b.url.Host, b.limit>>20)
 }
 
 // foreign returns the error about an answer that no OpenStack service gives: something else stands between drover and the cloud,
