@@ -27,7 +27,7 @@ import (
 // Options say what a Cloud works with.
 type Options struct {
 	// Clock; default: the real one.
-	Clock clock.Clock
+	Clock clock.WithDelayedExecution
 	// Reader reads Clusters, MachineClasses, Secrets and ConfigMaps of the cluster that holds the Machines. Without one
 	// a provider spec must stand alone.
 	Reader ctrlclient.Reader
@@ -119,9 +119,10 @@ func New(o Options) (*Cloud, error) {
 	if err != nil {
 		return nil, err
 	}
+	told := workqueue.NewTyped[types.NamespacedName]()
 	calls, err := client.New(client.Options{
 		Clock: o.Clock, HTTP: o.HTTP, Registry: o.Registry, ReadOnly: o.ReadOnly, Lease: o.Lease,
-		Configured: o.Configured.IdentityEndpoint, Allowed: allowed,
+		Configured: o.Configured.IdentityEndpoint, Allowed: allowed, Wake: told.Add,
 	})
 	if err != nil {
 		return nil, err
@@ -129,9 +130,10 @@ func New(o Options) (*Cloud, error) {
 	c := &Cloud{
 		options: o, client: calls,
 		changes: make(chan types.NamespacedName), machines: newRegistry(),
-		told: workqueue.NewTyped[types.NamespacedName](), joining: workqueue.NewTyped[*connection](),
+		told: told, joining: workqueue.NewTyped[*connection](),
 		connections: map[string]*connection{}, projects: map[string]*project{},
 	}
+	c.machines.dropped = calls.Forget
 	if o.Registry != nil {
 		if err := o.Registry.Register(state{c}); err != nil {
 			return nil, fmt.Errorf("registering metrics: %w", err)
@@ -140,8 +142,8 @@ func New(o Options) (*Cloud, error) {
 	return c, nil
 }
 
-// Changes gives the key of each Machine whose server changed, and of every Machine of a project once its servers are
-// known.
+// Changes returns a channel with the key of each Machine whose server changed or whose turn to make a call has come, and of
+// every Machine of a project once its servers are known.
 func (c *Cloud) Changes() <-chan types.NamespacedName { return c.changes }
 
 // NeedLeaderElection is true: only the leader may ask the cloud.

@@ -67,11 +67,18 @@ func (i *instance) ensurePort(ctx context.Context, p *project, plan *plan, n int
 	return nil
 }
 
+// listMarked lists what has a mark of the Machine.
+func listMarked[T any](ctx context.Context, i *instance, l client.Listing) ([]T, error) {
+	l.Machine = i.ref()
+	rows, err := client.List[T](client.WithGroup(ctx, i.group), i.connection.session, l)
+	return rows, unauthorized(i.origin, err)
+}
+
 // findPort looks for a port by its exact mark.
 func (i *instance) findPort(ctx context.Context, p *project, m mark) (bool, error) {
-	rows, err := client.List[portRow](client.WithGroup(ctx, i.group), i.connection.session, portListing(url.Values{"description": {m.String()}}))
+	rows, err := listMarked[portRow](ctx, i, portListing(url.Values{"description": {m.String()}}))
 	if err != nil {
-		return false, unauthorized(i.origin, err)
+		return false, err
 	}
 	at := slices.IndexFunc(rows, func(r portRow) bool { return r.Description == m.String() })
 	if at < 0 {
@@ -154,9 +161,9 @@ func (i *instance) arrivedLate(ctx context.Context, p *project, m mark) bool {
 
 // findIP looks for a floating IP by its exact mark.
 func (i *instance) findIP(ctx context.Context, p *project, m mark) (bool, error) {
-	rows, err := client.List[ipRow](client.WithGroup(ctx, i.group), i.connection.session, ipListing(url.Values{"description": {m.String()}}))
+	rows, err := listMarked[ipRow](ctx, i, ipListing(url.Values{"description": {m.String()}}))
 	if err != nil {
-		return false, unauthorized(i.origin, err)
+		return false, err
 	}
 	at := slices.IndexFunc(rows, func(r ipRow) bool { return r.Description == m.String() })
 	if at < 0 {

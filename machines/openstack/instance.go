@@ -10,6 +10,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
@@ -21,6 +22,8 @@ type instance struct {
 	cloud      *Cloud
 	connection *connection
 	subject    subject
+	// key is the Machine's.
+	key types.NamespacedName
 	// serverID is the server that the Machine names in spec.providerID; empty: none.
 	serverID string
 	config   *v1alpha1.ProviderConfig
@@ -48,7 +51,7 @@ type instance struct {
 func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instance, error) {
 	name := fmt.Sprintf("Machine %s/%s", m.Namespace, m.Name)
 	i := &instance{
-		cloud: c, serverID: serverIDOf(m),
+		cloud: c, serverID: serverIDOf(m), key: types.NamespacedName{Namespace: m.Namespace, Name: m.Name},
 		subject: subject{cluster: c.options.ClusterID, uid: m.UID, server: m.ServerName()},
 	}
 	i.recall(m)
@@ -116,11 +119,13 @@ func groupOfMachine(m *v1alpha1.Machine) string {
 	return m.Namespace + "/" + name
 }
 
-// do makes a call for this Machine's group.
+// do makes a call for this Machine. When it has to wait for its turn the error's code is fault.CodeWaitingForTurn, and the
+// Machine is woken once it may be made.
 func (i *instance) do(ctx context.Context, c client.Call, fn func(ctx context.Context, api *gophercloud.ServiceClient) error) error {
 	if err := i.allowed(); err != nil {
 		return err
 	}
+	c.Machine = i.ref()
 	return i.explain(i.connection.session.Do(client.WithGroup(ctx, i.group), c, fn))
 }
 
@@ -140,6 +145,11 @@ func (i *instance) allowed() error {
 		return nil
 	}
 	return i.wanted.check(scope)
+}
+
+// ref names the Machine for the limiter.
+func (i *instance) ref() client.MachineRef {
+	return client.MachineRef{UID: i.subject.uid, Key: i.key}
 }
 
 // Warnings name the keys of the provider spec that are accepted without effect.

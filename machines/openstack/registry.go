@@ -26,13 +26,15 @@ type interest struct {
 
 // registry remembers the Machines that asked, so that changes find their Machine.
 type registry struct {
+	// dropped is called with each Machine that is forgotten.
+	dropped  func(types.UID)
 	mu       sync.Mutex
 	machines map[types.UID]interest
 	byServer map[string]types.UID
 }
 
 func newRegistry() *registry {
-	return &registry{machines: map[types.UID]interest{}, byServer: map[string]types.UID{}}
+	return &registry{dropped: func(types.UID) {}, machines: map[types.UID]interest{}, byServer: map[string]types.UID{}}
 }
 
 func (r *registry) put(uid types.UID, i interest) {
@@ -59,6 +61,7 @@ func (r *registry) drop(uid types.UID) {
 		delete(r.byServer, id)
 	}
 	delete(r.machines, uid)
+	r.dropped(uid)
 }
 
 func (r *registry) get(uid types.UID) (interest, bool) {

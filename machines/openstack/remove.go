@@ -33,7 +33,9 @@ func (i *instance) deleteServers(ctx context.Context, which func(*knownServer) b
 	for _, target := range i.deletable(p, which) {
 		err := i.deleteServer(ctx, target)
 		p.asked(target.id, err)
-		p.kick()
+		if !fault.Is(err, fault.RateLimited) {
+			p.kick()
+		}
 		if err != nil && !fault.Is(err, fault.NotFound) {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/drover-project/drover/machines/cloud"
@@ -18,7 +19,7 @@ import (
 // Options say what a Client works with.
 type Options struct {
 	// Clock; default: the real one.
-	Clock clock.Clock
+	Clock clock.WithDelayedExecution
 	// HTTP carries the requests. Default: a transport whose steps have deadlines, and that connects to no loopback, link-local,
 	// unspecified or multicast address which Allowed does not hold. It must be an *http.Transport when credentials have a CA
 	// bundle.
@@ -32,6 +33,8 @@ type Options struct {
 	Configured string
 	// Allowed are the endpoints to which sessions may be made beside the configured one.
 	Allowed Endpoints
+	// Wake has a Machine reconciled whose turn to make a call has come. It is required for calls that name a Machine.
+	Wake func(types.NamespacedName)
 	// Lease is looked at when a request is sent that changes something; nil: it is always fresh.
 	Lease cloud.Lease
 }
@@ -52,13 +55,16 @@ func New(o Options) (*Client, error) {
 	if o.HTTP == nil {
 		o.HTTP = newDialer(o.Configured, o.Allowed).transport()
 	}
-	c := &Client{options: o, limits: newLimits(o.Clock), versions: newVersions()}
+	c := &Client{options: o, limits: newLimits(o.Clock, o.Wake), versions: newVersions()}
 	var err error
 	if c.metrics, err = newMetrics(o.Registry, c.limits); err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
 	return c, nil
 }
+
+// Forget drops what a Machine still waits for.
+func (c *Client) Forget(machine types.UID) { c.limits.forget(machine) }
 
 // Permits reports whether the URL of a Keystone is the configured cloud's or one of the allowed ones.
 func (c *Client) Permits(endpoint string) bool {

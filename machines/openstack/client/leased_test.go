@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -23,9 +24,9 @@ func TestWhatIsNotSentUnderAnOldLeaseTeachesNothingAboutTheCloud(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := clocktesting.NewFakeClock(time.Now())
-	road := &transport{next: leased{passing{}, oldLease{}, now}, limits: newLimits(now), metrics: counted, clock: now}
+	road := &transport{next: leased{passing{}, oldLease{}, now}, limits: newLimits(now, func(types.NamespacedName) {}), metrics: counted, clock: now}
 	req := httptest.NewRequest(http.MethodPost, "http://cloud/v2.0/ports", http.NoBody)
-	known := road.limits.gate(Identity, "cloud").lane(laneOf(req))
+	known := road.limits.endpoint(Identity, "cloud").queue(requestKindOf(req))
 	before := *known.concurrency
 	if resp, err := road.RoundTrip(req); err == nil {
 		_ = resp.Body.Close()

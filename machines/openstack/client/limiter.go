@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/drover-project/drover/machines/fault"
@@ -14,83 +15,101 @@ import (
 )
 
 const (
-	// mostConcurrent bounds what one kind of request may have in flight, whatever the latency says.
+	// mostConcurrent bounds the requests of one kind in flight at an endpoint, whatever the latency shows.
 	mostConcurrent = 64
-	// patience is how long a request waits in line before its caller is sent away, to come back later: a worker is not
-	// there to wait. It is short beside callTimeout, so that what is sent has the time to be answered.
+	// patience is how long a request that belongs to no Machine waits for its turn. It is short beside callTimeout, so that
+	// the request has the time to be answered once it is sent.
 	patience = 2 * time.Second
-	// mostPromised bounds the time after which a caller is told to come back.
-	mostPromised = 30 * time.Second
-	// leastPeriod stands for the time between two requests before it is known, and below it nobody is told to come back.
-	leastPeriod = 20 * time.Millisecond
+	// paceAhead is how long before its turn under an endpoint's pace a request may take up a worker.
+	paceAhead = patience / 2
 )
 
-// limits hold what each endpoint is asked: one gate per service and host.
+// limits holds one limiter per service and host.
 type limits struct {
-	clock clock.Clock
-	mu    sync.Mutex
-	gates map[gateKey]*gate
+	clock clock.WithDelayedExecution
+	// wake has the Machine reconciled.
+	wake      func(types.NamespacedName)
+	mu        sync.Mutex
+	endpoints map[endpointKey]*endpointLimiter
 }
 
-type gateKey struct {
+type endpointKey struct {
 	service Service
 	host    string
 }
 
-func newLimits(c clock.Clock) *limits { return &limits{clock: c, gates: map[gateKey]*gate{}} }
+func newLimits(c clock.WithDelayedExecution, wake func(types.NamespacedName)) *limits {
+	return &limits{clock: c, wake: wake, endpoints: map[endpointKey]*endpointLimiter{}}
+}
 
-func (l *limits) gate(s Service, host string) *gate {
+func (l *limits) endpoint(s Service, host string) *endpointLimiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := gateKey{s, host}
-	g, ok := l.gates[key]
+	key := endpointKey{s, host}
+	e, ok := l.endpoints[key]
 	if !ok {
-		g = &gate{clock: l.clock, service: s, lanes: map[laneKey]*lane{}}
-		l.gates[key] = g
+		e = &endpointLimiter{clock: l.clock, wake: l.wake, service: s, queues: map[requestKind]*queue{}}
+		l.endpoints[key] = e
 	}
-	return g
+	return e
 }
 
-// gate lets requests through to one endpoint: each kind of request (verb and collection) in a lane of its own with its
-// own concurrency, all of them under the endpoint's one pace and its rests.
-type gate struct {
-	clock   clock.Clock
+// forget drops what a Machine still waits for.
+func (l *limits) forget(machine types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.endpoints {
+		e.forget(machine)
+	}
+}
+
+// endpointLimiter decides when a request is sent to one endpoint. Each kind of request has a queue and a concurrency of its
+// own; all of them share the endpoint's pace and its rests.
+type endpointLimiter struct {
+	clock   clock.WithDelayedExecution
+	wake    func(types.NamespacedName)
 	service Service
 
-	mu    sync.Mutex
-	rate  lim.Rate
-	lanes map[laneKey]*lane
+	mu     sync.Mutex
+	rate   lim.Rate
+	queues map[requestKind]*queue
 }
 
-// laneKey is a kind of request: POST ports and POST floatingips differ in latency by a factor of five.
-type laneKey struct{ verb, collection string }
+// requestKind is a verb and a collection. The latencies of POST ports and POST floatingips may differ by a factor of five.
+type requestKind struct{ verb, collection string }
 
-type lane struct {
-	concurrency *lim.Concurrency
-	inFlight    int
-	line        lim.Line[*place]
-	// promised is, per group, when the caller that was sent away last will be back.
-	promised map[string]time.Time
-}
-
-// place is a request that waits, or is on its way.
-type place struct {
+// caller is the party that a request is made for.
+type caller struct {
+	// group is the node group; empty for what serves all of them.
 	group string
-	ready chan struct{}
-	// turn is when it may be sent; delayed when that was not at once. inFlight counts the lane when it was let through.
-	turn     time.Time
-	delayed  bool
+	// machine is the Machine whose pass makes the request: while it waits for its turn its pass ends, and it is woken. Zero:
+	// the request itself waits.
+	machine MachineRef
+}
+
+// MachineRef names a Machine: the UID tells it from another one of that name.
+type MachineRef struct {
+	UID types.UID
+	Key types.NamespacedName
+}
+
+// request is a request that may be sent once its turn under the endpoint's pace has come.
+type request struct {
+	turn time.Time
+	// delayed: the turn was not at once.
+	delayed bool
+	// inFlight counts the requests of the kind in flight when it was let through, itself included.
 	inFlight int
 	sent     time.Time
 }
 
-// versionSegment is the part of a path that says the version of the API.
+// versionSegment reports whether a segment of a path is the version of the API.
 func versionSegment(s string) bool {
 	return len(s) > 1 && s[0] == 'v' && strings.Trim(s[1:], "0123456789.") == ""
 }
 
-// laneOf tells the kind of a request by its verb and by the collection that it is about.
-func laneOf(req *http.Request) laneKey {
+// requestKindOf returns a request's verb and the collection that it is about.
+func requestKindOf(req *http.Request) requestKind {
 	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
 	collection := parts[len(parts)-1]
 	for i, part := range parts {
@@ -101,200 +120,129 @@ func laneOf(req *http.Request) laneKey {
 			}
 		}
 	}
-	return laneKey{req.Method, collection}
+	return requestKind{req.Method, collection}
 }
 
-func (g *gate) lane(key laneKey) *lane {
-	l, ok := g.lanes[key]
-	if !ok {
-		l = &lane{concurrency: lim.NewConcurrency(mostConcurrent), promised: map[string]time.Time{}}
-		g.lanes[key] = l
+// acquire returns when the request may be sent; release must follow. The error is RateLimited and names the time after
+// which to ask again: with the code RateLimited while the endpoint rests, with WaitingForTurn when the request's turn has
+// not come. A Machine is told so at once, keeps its place in the queue and is woken; other callers wait for patience.
+func (e *endpointLimiter) acquire(ctx context.Context, kind requestKind, by caller) (*request, error) {
+	e.mu.Lock()
+	now := e.clock.Now()
+	if left := e.rate.Paused(now); left > 0 {
+		e.mu.Unlock()
+		return nil, e.resting(left)
 	}
-	return l
-}
-
-// enter takes a place. While the endpoint rests the answer is RateLimited at once, with the time that is left; so it is
-// when the line is long, with the time at which the caller's group has its turn.
-func (g *gate) enter(ctx context.Context, key laneKey, group string) (*place, error) {
-	g.mu.Lock()
-	now := g.clock.Now()
-	if left := g.rate.Paused(now); left > 0 {
-		g.mu.Unlock()
-		return nil, g.resting(left)
+	q := e.queue(kind)
+	if by.machine.UID != "" {
+		r := e.arrive(q, by, now)
+		e.mu.Unlock()
+		if r == nil {
+			return nil, e.waiting(askAgain)
+		}
+		return e.untilTurn(ctx, q, r)
 	}
-	l := g.lane(key)
-	p := &place{group: group, ready: make(chan struct{})}
-	if l.line.Of(group) >= 2*l.concurrency.Limit()+8 {
-		err := g.busy(l.promise(group, now, g.period(l)))
-		g.mu.Unlock()
+	w := &waiter{caller: by, ready: make(chan struct{})}
+	q.line.Push(by.group, w)
+	e.admit(q, now)
+	e.mu.Unlock()
+	r, err := e.await(ctx, q, w)
+	if err != nil {
 		return nil, err
 	}
-	l.line.Push(group, p)
-	g.admit(l, now)
-	g.mu.Unlock()
-	if err := g.await(ctx, l, p); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return e.untilTurn(ctx, q, r)
 }
 
-// await waits for the place and for its turn.
-func (g *gate) await(ctx context.Context, l *lane, p *place) error {
+// await waits in line for at most patience.
+func (e *endpointLimiter) await(ctx context.Context, q *queue, w *waiter) (*request, error) {
+	timer := e.clock.NewTimer(patience)
+	defer timer.Stop()
 	select {
-	case <-p.ready:
-	default:
-		timer := g.clock.NewTimer(patience)
+	case <-w.ready:
+	case <-timer.C():
+	case <-ctx.Done():
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case w.request != nil:
+		return w.request, nil
+	case q.line.Remove(w.group, w):
+		return nil, e.waiting(patience)
+	}
+	return nil, e.resting(e.rate.Paused(e.clock.Now()))
+}
+
+// untilTurn waits for the request's turn under the endpoint's pace.
+func (e *endpointLimiter) untilTurn(ctx context.Context, q *queue, r *request) (*request, error) {
+	if wait := r.turn.Sub(e.clock.Now()); wait > 0 {
+		timer := e.clock.NewTimer(wait)
 		defer timer.Stop()
 		select {
-		case <-p.ready:
-		case <-timer.C():
-			if err, left := g.giveUp(l, p); left {
-				return err
-			}
-		case <-ctx.Done():
-			if err, left := g.giveUp(l, p); left {
-				return err
-			}
-		}
-	}
-	if wait := p.turn.Sub(g.clock.Now()); wait > 0 {
-		timer := g.clock.NewTimer(wait)
-		defer timer.Stop()
-		select {
 		case <-timer.C():
 		case <-ctx.Done():
-			g.abandon(l)
-			return g.busy(patience)
+			e.end(q, r, result{unsent: true})
+			return nil, e.waiting(patience)
 		}
 	}
-	g.mu.Lock()
-	p.sent = g.clock.Now()
-	left := g.rate.Paused(p.sent)
-	g.mu.Unlock()
+	e.mu.Lock()
+	r.sent = e.clock.Now()
+	left := e.rate.Paused(r.sent)
+	e.mu.Unlock()
 	if left > 0 {
-		g.abandon(l)
-		return g.resting(left)
+		e.end(q, r, result{unsent: true})
+		return nil, e.resting(left)
 	}
-	return nil
-}
-
-// giveUp leaves the line; false when the place was given in the same moment.
-func (g *gate) giveUp(l *lane, p *place) (error, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !l.line.Remove(p.group, p) {
-		return nil, false
-	}
-	return g.busy(l.promise(p.group, g.clock.Now(), g.period(l))), true
-}
-
-// abandon gives a place back that was not used.
-func (g *gate) abandon(l *lane) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	l.inFlight--
-	g.admit(l, g.clock.Now())
-}
-
-// admit lets through as many as may be in flight, and whose turn comes soon; the caller holds the lock.
-func (g *gate) admit(l *lane, now time.Time) {
-	for l.inFlight < l.concurrency.Limit() {
-		if l.inFlight > 0 && g.rate.Ahead(now) > patience/2 {
-			return
-		}
-		p, ok := l.line.Pop()
-		if !ok {
-			return
-		}
-		l.inFlight++
-		p.inFlight = l.inFlight
-		p.turn = g.rate.Reserve(now)
-		p.delayed = p.turn.After(now)
-		close(p.ready)
-	}
-}
-
-// period is the mean time between two requests of a lane under load; the caller holds the lock.
-func (g *gate) period(l *lane) time.Duration {
-	period := l.concurrency.Period()
-	if r := g.rate.PerSecond(); r > 0 {
-		period = max(period, time.Duration(float64(time.Second)/r))
-	}
-	return period
-}
-
-// promise spreads those who are sent away over the time from when their group's part of the line will be empty, each group
-// over its share; the caller holds the lock.
-func (l *lane) promise(group string, now time.Time, period time.Duration) time.Duration {
-	if l.line.Len() == 0 && len(l.promised) > mostConcurrent {
-		clear(l.promised)
-	}
-	turn := max(period, leastPeriod) * time.Duration(max(1, l.line.Groups()))
-	next := l.promised[group]
-	if empty := now.Add(turn * time.Duration(l.line.Of(group))); next.Before(empty) {
-		next = empty
-	}
-	next = next.Add(turn)
-	if most := now.Add(mostPromised); next.After(most) {
-		next = most
-	}
-	l.promised[group] = next
-	return next.Sub(now)
+	return r, nil
 }
 
 // result is how a request ended.
 type result struct {
 	// unsent: it was not sent after all.
 	unsent bool
-	// answered: the endpoint answered at all, and not that it cannot just now.
+	// answered: the endpoint answered, and not that it is not available.
 	answered bool
-	// rest is how long it asked to be left alone.
+	// rest is how long the endpoint asked to be left alone.
 	rest time.Duration
 }
 
-// leave gives the place back and learns from how it went.
-func (g *gate) leave(key laneKey, p *place, r result) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := g.clock.Now()
-	l := g.lane(key)
-	l.inFlight--
+// release ends a request and learns from its result.
+func (e *endpointLimiter) release(kind requestKind, r *request, how result) {
+	e.mu.Lock()
+	q := e.queue(kind)
+	e.mu.Unlock()
+	e.end(q, r, how)
+}
+
+func (e *endpointLimiter) end(q *queue, r *request, how result) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.clock.Now()
+	q.inFlight--
 	switch {
-	case r.unsent:
-	case r.rest > 0:
-		g.rate.Refused(now, r.rest)
-	case r.answered:
-		g.rate.Passed(now, p.delayed)
-		l.concurrency.Done(now, now.Sub(p.sent), p.inFlight)
-	default:
-		l.concurrency.Failed()
-	}
-	if g.rate.Paused(now) > 0 {
-		g.disperse(now)
-		return
-	}
-	g.admit(l, now)
-}
-
-// disperse lets everybody in line through, to be told that the endpoint rests; the caller holds the lock.
-func (g *gate) disperse(now time.Time) {
-	for _, l := range g.lanes {
-		for p, ok := l.line.Pop(); ok; p, ok = l.line.Pop() {
-			l.inFlight++
-			p.turn = now
-			close(p.ready)
+	case how.unsent:
+	case how.rest > 0:
+		e.rate.Refused(now, how.rest)
+		for _, q := range e.queues {
+			e.interrupt(q, now)
 		}
+	case how.answered:
+		e.rate.Passed(now, r.delayed)
+		q.concurrency.Done(now, now.Sub(r.sent), r.inFlight)
+	default:
+		q.concurrency.Failed()
 	}
+	e.admit(q, now)
 }
 
-func (g *gate) resting(left time.Duration) error {
-	err := fault.New(fault.RateLimited, fault.CodeRateLimited, "the %s service asked to be left alone for %s", g.service, left.Round(time.Second))
+func (e *endpointLimiter) resting(left time.Duration) error {
+	err := fault.New(fault.RateLimited, fault.CodeRateLimited, "the %s service asked to be left alone for %s", e.service, left.Round(time.Second))
 	err.RetryAfter = left
 	return err
 }
 
-func (g *gate) busy(wait time.Duration) error {
-	err := fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "the %s service is busy with other requests of ours; the next turn is in %s", g.service, wait.Round(time.Second))
+func (e *endpointLimiter) waiting(wait time.Duration) error {
+	err := fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "waiting for other requests of drover to the %s service", e.service)
 	err.RetryAfter = wait
 	return err
 }

@@ -2,12 +2,14 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/drover-project/drover/machines/fault"
@@ -32,38 +34,106 @@ func (e *endpoint) serve() {
 	time.Sleep(wait)
 }
 
-var posts = laneKey{"POST", "ports"}
+var posts = requestKind{"POST", "ports"}
 
-// through makes one request, however often it is sent away, and gives how long that took.
-func through(g *gate, e *endpoint, group string) time.Duration {
+// fleet is a number of Machines that make calls to one endpoint, and the controller that wakes them.
+type fleet struct {
+	limits *limits
+	*endpointLimiter
+
+	mu    sync.Mutex
+	woken map[types.NamespacedName]chan struct{}
+	// passes counts how often a Machine asked.
+	passes int
+}
+
+func newFleet() *fleet {
+	f := &fleet{woken: map[types.NamespacedName]chan struct{}{}}
+	f.limits = newLimits(clock.RealClock{}, f.wake)
+	f.endpointLimiter = f.limits.endpoint(Network, "host")
+	return f
+}
+
+// wakeups returns the channel that gets the calls of a Machine.
+func (f *fleet) wakeups(key types.NamespacedName) chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.woken[key] == nil {
+		f.woken[key] = make(chan struct{}, 1)
+	}
+	return f.woken[key]
+}
+
+func (f *fleet) wake(key types.NamespacedName) {
+	select {
+	case f.wakeups(key) <- struct{}{}:
+	default:
+	}
+}
+
+// member returns a Machine of a group.
+func member(group, name string) caller {
+	return caller{group: group, machine: MachineRef{UID: types.UID(name), Key: types.NamespacedName{Name: name}}}
+}
+
+// ask makes one attempt.
+func (f *fleet) ask(by caller) (*request, error) {
+	f.mu.Lock()
+	f.passes++
+	f.mu.Unlock()
+	return f.acquire(context.Background(), posts, by)
+}
+
+// through makes one request of a Machine, which comes back whenever it is woken, and returns how long that took.
+func (f *fleet) through(e *endpoint, by caller) time.Duration {
 	began := time.Now()
 	for {
-		p, err := g.enter(context.Background(), posts, group)
+		r, err := f.ask(by)
 		if err != nil {
-			time.Sleep(fault.Of(err).RetryAfter)
+			select {
+			case <-f.wakeups(by.machine.Key):
+			case <-time.After(fault.Of(err).RetryAfter):
+			}
 			continue
 		}
 		e.serve()
-		g.leave(posts, p, result{answered: true})
+		f.release(posts, r, result{answered: true})
 		return time.Since(began)
 	}
 }
 
-func TestAGateSharesBetweenGroups(t *testing.T) {
+// waits reports whether the error asks a Machine to wait for its turn.
+func waits(err error) bool { return err != nil && fault.Of(err).Code == fault.CodeWaitingForTurn }
+
+// fill takes all places of the kind, and returns the requests that have them.
+func (f *fleet) fill(t *testing.T) []*request {
+	t.Helper()
+	var all []*request
+	for n := range 4 {
+		r, err := f.ask(member("g", fmt.Sprintf("first-%d", n)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func TestTheLimiterSharesBetweenGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newLimits(clock.RealClock{}).gate(Network, "host")
+		f := newFleet()
 		e := &endpoint{takes: 50 * time.Millisecond}
 		var wg sync.WaitGroup
-		for range 300 {
-			wg.Go(func() { through(g, e, "many") })
+		for n := range 300 {
+			wg.Go(func() { f.through(e, member("many", fmt.Sprintf("many-%d", n))) })
 		}
 		time.Sleep(2 * time.Second)
 		const few = 10
 		var mu sync.Mutex
 		var longest time.Duration
-		for range few {
+		for n := range few {
 			wg.Go(func() {
-				took := through(g, e, "few")
+				took := f.through(e, member("few", fmt.Sprintf("few-%d", n)))
 				mu.Lock()
 				defer mu.Unlock()
 				longest = max(longest, took)
@@ -78,89 +148,202 @@ func TestAGateSharesBetweenGroups(t *testing.T) {
 		if took, floor := time.Since(began), 270*e.takes; took > floor*12/10 {
 			t.Errorf("all took %s, the endpoint needs %s", took, floor)
 		}
-	})
-}
-
-func TestAWorkerIsSentAwayFromALongLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newLimits(clock.RealClock{}).gate(Network, "host")
-		e := &endpoint{takes: time.Second}
-		longest, away := time.Duration(0), 0
-		var mu sync.Mutex
-		var wg sync.WaitGroup
-		for range 100 {
-			wg.Go(func() {
-				began := time.Now()
-				p, err := g.enter(context.Background(), posts, "g")
-				waited := time.Since(began)
-				if err == nil {
-					e.serve()
-					g.leave(posts, p, result{answered: true})
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				longest = max(longest, waited)
-				if after := fault.Of(err); err != nil {
-					away++
-					if after.Class != fault.RateLimited || after.RetryAfter <= 0 || after.RetryAfter > mostPromised {
-						t.Errorf("got %v", err)
-					}
-				}
-			})
+		if q := f.queues[posts]; len(q.parked) > 0 || len(q.called) > 0 || q.expected != 0 || q.inFlight != 0 {
+			t.Errorf("something is left when all are through: %+v", q)
 		}
-		wg.Wait()
-		if longest > patience || away < 90 {
-			t.Errorf("a worker waited %s, %d were sent away", longest, away)
+		if f.passes > 2*310+10 {
+			t.Errorf("%d passes for 310 Machines, of which each needs two", f.passes)
 		}
 	})
 }
 
-func TestARefusalClosesTheGateForAllInLine(t *testing.T) {
+func TestAMachineThatWaitsForItsTurn(t *testing.T) {
+	t.Run("occupies no worker and is woken when a place is free (F-56)", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet()
+			first, late := f.fill(t), member("g", "late")
+			if _, err := f.ask(late); !waits(err) || fault.Of(err).RetryAfter != askAgain {
+				t.Fatalf("got %v", err)
+			}
+			time.Sleep(time.Second)
+			f.release(posts, first[0], result{answered: true})
+			select {
+			case <-f.wakeups(late.machine.Key):
+			default:
+				t.Fatal("it was not woken")
+			}
+			if _, err := f.ask(member("g", "later")); !waits(err) {
+				t.Errorf("a Machine that came later got the place: %v", err)
+			}
+			if _, err := f.ask(late); err != nil {
+				t.Errorf("it was woken and got %v", err)
+			}
+		})
+	})
+	t.Run("asks as often as it likes and keeps its place in the queue (F-56)", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet()
+			first, a, b := f.fill(t), member("g", "a"), member("g", "b")
+			for _, by := range []caller{a, b, a, a, b, a} {
+				if _, err := f.ask(by); !waits(err) {
+					t.Fatalf("got %v", err)
+				}
+			}
+			f.release(posts, first[0], result{answered: true})
+			if _, err := f.ask(b); !waits(err) {
+				t.Errorf("the second of the queue got %v", err)
+			}
+			if _, err := f.ask(a); err != nil {
+				t.Errorf("the first of the queue got %v", err)
+			}
+		})
+	})
+	t.Run("loses its place to the next one when it does not come, and is first when it comes late (F-56)", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet()
+			first, slow, next := f.fill(t), member("g", "slow"), member("g", "next")
+			for _, by := range []caller{slow, next, member("g", "last")} {
+				if _, err := f.ask(by); !waits(err) {
+					t.Fatalf("got %v", err)
+				}
+			}
+			f.release(posts, first[0], result{answered: true})
+			<-f.wakeups(slow.machine.Key)
+			began := time.Now()
+			<-f.wakeups(next.machine.Key)
+			if waited := time.Since(began); waited != grace {
+				t.Errorf("the place stood empty for %s before the next one was woken", waited)
+			}
+			if _, err := f.ask(next); err != nil {
+				t.Errorf("the next one got %v", err)
+			}
+			if _, err := f.ask(slow); !waits(err) {
+				t.Errorf("the late one got %v, and no place is free", err)
+			}
+			f.release(posts, first[1], result{answered: true})
+			if _, err := f.ask(slow); err != nil {
+				t.Errorf("the late one got %v, and is the first in the queue", err)
+			}
+		})
+	})
+	t.Run("does not hold up the others when it never comes (F-56)", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet()
+			first, last := f.fill(t), member("other", "last")
+			for n := range 64 {
+				_, _ = f.ask(member("g", fmt.Sprintf("gone-%d", n)))
+			}
+			_, _ = f.ask(last)
+			for _, r := range first {
+				f.release(posts, r, result{answered: true})
+			}
+			began := time.Now()
+			<-f.wakeups(last.machine.Key)
+			if waited := time.Since(began); waited > 2*time.Second {
+				t.Errorf("64 Machines that want nothing any more held up another one for %s", waited)
+			}
+			if _, err := f.ask(last); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(forgetAfter + time.Minute)
+			if q := f.queues[posts]; len(q.parked) > 0 || len(q.called) > 0 || q.expected != 0 {
+				t.Errorf("F-12: %d parked, %d called, %d expected", len(q.parked), len(q.called), q.expected)
+			}
+		})
+	})
+	t.Run("leaves the queue when the driver forgets it (F-56)", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet()
+			first, next := f.fill(t), member("g", "next")
+			for _, by := range []caller{member("g", "called"), member("g", "waiting"), next} {
+				_, _ = f.ask(by)
+			}
+			f.release(posts, first[0], result{answered: true})
+			f.limits.forget("called")
+			f.limits.forget("waiting")
+			if _, err := f.ask(next); err != nil {
+				t.Errorf("the place is free, the only one in the queue got %v", err)
+			}
+			if q := f.queues[posts]; len(q.parked) > 0 || len(q.called) > 0 || q.expected != 0 {
+				t.Errorf("%d parked, %d called, %d expected", len(q.parked), len(q.called), q.expected)
+			}
+		})
+	})
+}
+
+func TestARequestWithoutAMachine(t *testing.T) {
+	nobody := caller{group: "g"}
+	t.Run("waits for its turn", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet()
+			first := f.fill(t)
+			time.AfterFunc(time.Second, func() { f.release(posts, first[0], result{answered: true}) })
+			if _, err := f.ask(nobody); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	t.Run("is sent away when its turn does not come", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet()
+			f.fill(t)
+			began := time.Now()
+			if _, err := f.ask(nobody); !waits(err) || fault.Of(err).RetryAfter != patience || time.Since(began) != patience {
+				t.Errorf("got %v after %s", err, time.Since(began))
+			}
+		})
+	})
+	t.Run("leaves the line when it is cancelled", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet()
+			first := f.fill(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, cancel)
+			if _, err := f.acquire(ctx, posts, nobody); !fault.Is(err, fault.RateLimited) {
+				t.Errorf("got %v", err)
+			}
+			f.release(posts, first[0], result{answered: true})
+			if _, err := f.ask(nobody); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}
+
+func TestARefusalClosesTheEndpointForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newLimits(clock.RealClock{}).gate(Network, "host")
-		first, err := g.enter(t.Context(), posts, "g")
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := newFleet()
+		first, parked := f.fill(t), member("g", "parked")
 		refused := make(chan error, 3)
 		for range cap(refused) {
 			go func() {
-				_, err := g.enter(context.Background(), posts, "g")
+				_, err := f.ask(caller{group: "g"})
 				refused <- err
 			}()
 		}
+		if _, err := f.ask(parked); !waits(err) {
+			t.Fatalf("got %v", err)
+		}
 		synctest.Wait()
-		g.leave(posts, first, result{answered: true, rest: 30 * time.Second})
+		f.release(posts, first[0], result{answered: true, rest: 30 * time.Second})
 		for range cap(refused) {
 			if e := fault.Of(<-refused); e == nil || e.RetryAfter != 30*time.Second {
 				t.Errorf("CAPI-16: got %+v", e)
 			}
 		}
-		if _, err := g.enter(t.Context(), laneKey{"GET", "networks"}, ""); !fault.Is(err, fault.RateLimited) {
-			t.Errorf("CAPI-16: another verb of the endpoint got %v", err)
+		if _, err := f.acquire(t.Context(), requestKind{"GET", "networks"}, caller{}); !fault.Is(err, fault.RateLimited) {
+			t.Errorf("CAPI-16: another kind of request to the endpoint got %v", err)
 		}
-		time.Sleep(30 * time.Second)
-		if _, err := g.enter(t.Context(), posts, "g"); err != nil {
+		if _, err := f.ask(parked); !fault.Is(err, fault.RateLimited) || waits(err) {
+			t.Errorf("CAPI-16: a Machine that waits for its turn got %v", err)
+		}
+		began := time.Now()
+		<-f.wakeups(parked.machine.Key)
+		if slept := time.Since(began); slept != 30*time.Second {
+			t.Errorf("the parked Machine was woken after %s", slept)
+		}
+		if _, err := f.ask(parked); err != nil {
 			t.Errorf("after the rest: %v", err)
-		}
-	})
-}
-
-func TestACallerThatGoesAwayLeavesTheLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newLimits(clock.RealClock{}).gate(Network, "host")
-		first, err := g.enter(t.Context(), posts, "g")
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, cancel)
-		if _, err := g.enter(ctx, posts, "g"); !fault.Is(err, fault.RateLimited) {
-			t.Errorf("got %v", err)
-		}
-		g.leave(posts, first, result{answered: true})
-		if _, err := g.enter(t.Context(), posts, "g"); err != nil {
-			t.Error(err)
 		}
 	})
 }
@@ -180,7 +363,7 @@ func TestTheKindOfARequest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := laneOf(req); got.collection != want || got.verb != "GET" {
+		if got := requestKindOf(req); got.collection != want || got.verb != "GET" {
 			t.Errorf("%s: got %v, want %s", url, got, want)
 		}
 	}

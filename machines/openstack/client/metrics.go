@@ -34,14 +34,14 @@ func newMetrics(registry prometheus.Registerer, limiter prometheus.Collector) (*
 
 // The gauges of the limiter; they are read when somebody asks.
 var (
-	limitDesc    = laneDesc("drover_openstack_concurrency_limit", "Requests of a kind that may be in flight at an endpoint, as found from latency.")
-	inFlightDesc = laneDesc("drover_openstack_in_flight", "Requests of a kind that are in flight, or about to be sent.")
-	waitingDesc  = laneDesc("drover_openstack_waiting", "Requests of a kind that wait for a place.")
+	limitDesc    = kindDesc("drover_openstack_concurrency_limit", "Requests of a kind that may be in flight at an endpoint, as found from latency.")
+	inFlightDesc = kindDesc("drover_openstack_in_flight", "Requests of a kind that are in flight, or about to be sent.")
+	waitingDesc  = kindDesc("drover_openstack_waiting", "Requests of a kind that wait for their turn.")
 	rateDesc     = prometheus.NewDesc("drover_openstack_rate_limit", "Requests per second that an endpoint takes, as learned from its refusals; 0: no bound is known.", []string{"service", "host"}, nil)
 	restDesc     = prometheus.NewDesc("drover_openstack_rest_seconds", "How long an endpoint still wants to be left alone.", []string{"service", "host"}, nil)
 )
 
-func laneDesc(name, help string) *prometheus.Desc {
+func kindDesc(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, []string{"service", "host", "verb", "resource"}, nil)
 }
 
@@ -60,20 +60,20 @@ func (l *limits) Describe(out chan<- *prometheus.Desc) {
 func (l *limits) Collect(out chan<- prometheus.Metric) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for key, g := range l.gates {
-		g.collect(out, string(key.service), key.host)
+	for key, e := range l.endpoints {
+		e.collect(out, string(key.service), key.host)
 	}
 }
 
-func (g *gate) collect(out chan<- prometheus.Metric, service, host string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	out <- gauge(rateDesc, g.rate.PerSecond(), service, host)
-	out <- gauge(restDesc, g.rate.Paused(g.clock.Now()).Seconds(), service, host)
-	for key, l := range g.lanes {
-		labels := []string{service, host, key.verb, key.collection}
-		out <- gauge(limitDesc, float64(l.concurrency.Limit()), labels...)
-		out <- gauge(inFlightDesc, float64(l.inFlight), labels...)
-		out <- gauge(waitingDesc, float64(l.line.Len()), labels...)
+func (e *endpointLimiter) collect(out chan<- prometheus.Metric, service, host string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out <- gauge(rateDesc, e.rate.PerSecond(), service, host)
+	out <- gauge(restDesc, e.rate.Paused(e.clock.Now()).Seconds(), service, host)
+	for kind, q := range e.queues {
+		labels := []string{service, host, kind.verb, kind.collection}
+		out <- gauge(limitDesc, float64(q.concurrency.Limit()), labels...)
+		out <- gauge(inFlightDesc, float64(q.inFlight), labels...)
+		out <- gauge(waitingDesc, float64(q.line.Len()+len(q.called)), labels...)
 	}
 }

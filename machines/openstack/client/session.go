@@ -265,7 +265,7 @@ func (s *Session) Do(ctx context.Context, c Call, fn func(ctx context.Context, a
 	}
 	api, err := s.client(ctx, c, endpoint)
 	if err == nil {
-		err = fn(ctx, api)
+		err = fn(withMachine(ctx, c.Machine), api)
 	}
 	s.seeRefusal(err)
 	return classify(c, err, &s.creds)

@@ -28,25 +28,37 @@ const (
 type (
 	serviceKey struct{}
 	groupKey   struct{}
+	machineKey struct{}
 )
 
-// WithGroup says for which node group the calls under ctx are made: groups share an endpoint fairly.
+// WithGroup returns a context whose calls are made for a node group: groups share an endpoint fairly.
 func WithGroup(ctx context.Context, group string) context.Context {
 	return context.WithValue(ctx, groupKey{}, group)
 }
 
-// groupOf gives the node group; empty for what is done for all of them.
-func groupOf(ctx context.Context) string {
-	group, _ := ctx.Value(groupKey{}).(string)
-	return group
+// withMachine returns a context whose calls end with fault.CodeWaitingForTurn instead of waiting for their turn, after which
+// the Machine is woken.
+func withMachine(ctx context.Context, m MachineRef) context.Context {
+	return context.WithValue(ctx, machineKey{}, m)
 }
 
-// withService says which API the calls under ctx go to.
+// callerOf returns the party that a request is made for. A token may be asked for in the middle of any other call, and
+// serves everybody.
+func callerOf(req *http.Request) caller {
+	if serviceOf(req) == Identity {
+		return caller{}
+	}
+	group, _ := req.Context().Value(groupKey{}).(string)
+	machine, _ := req.Context().Value(machineKey{}).(MachineRef)
+	return caller{group: group, machine: machine}
+}
+
+// withService returns a context whose calls go to one API.
 func withService(ctx context.Context, s Service) context.Context {
 	return context.WithValue(ctx, serviceKey{}, s)
 }
 
-// serviceOf tells what a request is for. A token may be asked for in the middle of any other call.
+// serviceOf returns the API that a request is for. A token may be asked for in the middle of any other call.
 func serviceOf(req *http.Request) Service {
 	if s, ok := req.Context().Value(serviceKey{}).(Service); ok && !strings.HasSuffix(req.URL.Path, "/auth/tokens") {
 		return s
@@ -62,11 +74,11 @@ type transport struct {
 	clock   clock.Clock
 }
 
-// RoundTrip sends one request when its endpoint's gate lets it through.
+// RoundTrip sends one request when its endpoint's limiter lets it through.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := serviceOf(req)
-	gate, lane := t.limits.gate(s, req.URL.Host), laneOf(req)
-	place, err := gate.enter(req.Context(), lane, groupOf(req.Context()))
+	endpoint, kind, by := t.limits.endpoint(s, req.URL.Host), requestKindOf(req), callerOf(req)
+	turn, err := endpoint.acquire(req.Context(), kind, by)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +87,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	var refusal *fault.Error
 	if errors.As(err, &refusal) {
 		// It is drover's own (leased, readOnly): the endpoint was not asked, and nothing is learned about it.
-		gate.leave(lane, place, result{unsent: true})
+		endpoint.release(kind, turn, result{unsent: true})
 		return nil, err
 	}
 	t.metrics.duration.WithLabelValues(string(s), req.Method).Observe(t.clock.Since(start).Seconds())
@@ -85,12 +97,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		r.answered = resp.StatusCode != http.StatusServiceUnavailable && resp.StatusCode != http.StatusGatewayTimeout
 		r.rest = pauseAfter(resp.StatusCode, resp.Header)
 	}
-	gate.leave(lane, place, r)
-	group := groupOf(req.Context())
-	if s == Identity {
-		group = ""
-	}
-	t.metrics.requests.WithLabelValues(string(s), req.Method, code, group).Inc()
+	endpoint.release(kind, turn, r)
+	t.metrics.requests.WithLabelValues(string(s), req.Method, code, by.group).Inc()
 	if err == nil {
 		err = bound(req, resp)
 	}

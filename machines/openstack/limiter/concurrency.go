@@ -7,48 +7,53 @@ import (
 )
 
 const (
-	// leastSamples make a window; more when more are in flight.
+	// firstLimit is the limit before anything was measured. An endpoint that carries out one call after another has a short
+	// queue then, whose latencies show that it is one; a faster one is found in one step less than from a limit of 1.
+	firstLimit = 4
+	// leastSamples is the least number of answers in a window. A window has more when more are in flight.
 	leastSamples = 3
 	// mostSamples bounds a window.
 	mostSamples = 64
 	// slack is the part of the limit that may queue at the endpoint: at least one request, so that the endpoint never
 	// runs dry, and so much that the noise of real latencies is not taken for a queue.
 	slack = 0.15
-	// firstLook and nextLook are the times after which the unloaded latency is measured again. The first measurement
-	// may have met a cold cache.
+	// noQueue is the part of the limit that the endpoint must work on at a time for the limit to be doubled. The rest is
+	// what the noise of a few real latencies may hide.
+	noQueue = 0.75
+	// firstLook and nextLook are the times after which the unloaded latency is measured again, with a quarter of the limit.
+	// They are longer for slow calls, so that it costs some percent of the throughput at most.
 	firstLook = 10 * time.Second
 	nextLook  = time.Minute
 )
 
-// Concurrency finds the knee of one kind of request: the number in flight beyond which an endpoint only grows slower
-// (CAPI-17). It compares the latency under load with the unloaded one, which it measures now and then by pressing less;
-// the difference is queueing. Make it with NewConcurrency.
+// Concurrency finds the knee of one kind of request: the number in flight beyond which an endpoint only gets slower
+// (CAPI-17). It compares the latency under load with the unloaded one; the difference is queueing. The unloaded latency is
+// the least one seen at first, and is measured from time to time by sending less. Make it with NewConcurrency.
 type Concurrency struct {
 	limit float64
 	most  int
-	// floor is the unloaded latency; 0: not measured yet.
+	// floor is the unloaded latency; 0: not known yet.
 	floor time.Duration
-	// last is the latency of the last whole window.
-	last time.Duration
 	// doubling until the first sign of a queue.
 	doubling bool
 
+	// window holds the latencies since the limit was set last; load is the sum of the requests in flight, over the window,
+	// when each was sent.
 	window []time.Duration
-	busy   int
+	load   int
 
-	// looking: the unloaded latency is being measured, with what had been started before lookFrom left out.
+	// looking: the unloaded latency is being measured, by requests that were sent after lookFrom.
 	looking  bool
 	lookFrom time.Time
 	nextLook time.Time
-	looks    int
 }
 
-// NewConcurrency starts with one request at a time and never goes beyond most.
+// NewConcurrency returns a Concurrency whose limit never exceeds most.
 func NewConcurrency(most int) *Concurrency {
-	return &Concurrency{limit: 1, most: most, doubling: true, looking: true}
+	return &Concurrency{limit: min(firstLimit, float64(most)), most: most, doubling: true}
 }
 
-// Limit is how many requests may be in flight just now; at least 1.
+// Limit returns how many requests may be in flight just now; at least 1.
 func (c *Concurrency) Limit() int {
 	if c.looking {
 		return max(1, int(c.limit/4))
@@ -56,10 +61,7 @@ func (c *Concurrency) Limit() int {
 	return max(1, min(c.most, int(math.Round(c.limit))))
 }
 
-// Period is the mean time between two answers when the limit is used; 0 while it is not known.
-func (c *Concurrency) Period() time.Duration { return c.last / time.Duration(c.Limit()) }
-
-// Done takes in a request that was answered now, after latency, with inFlight in flight when it was sent, itself
+// Done records a request that was answered now, after latency, with inFlight requests in flight when it was sent, itself
 // included.
 func (c *Concurrency) Done(now time.Time, latency time.Duration, inFlight int) {
 	if c.looking {
@@ -67,18 +69,20 @@ func (c *Concurrency) Done(now time.Time, latency time.Duration, inFlight int) {
 		return
 	}
 	c.window = append(c.window, latency)
-	if inFlight >= c.Limit() {
-		c.busy++
-	}
+	c.load += inFlight
 	if len(c.window) < min(mostSamples, max(leastSamples, c.Limit())) {
 		return
 	}
-	used := c.busy*2 >= len(c.window)
-	c.last = c.close()
-	c.floor = min(c.floor, c.last)
-	c.adapt(used)
+	used := 2*c.load >= c.Limit()*len(c.window)
+	if c.floor == 0 {
+		c.floor = max(slices.Min(c.window), 1)
+		c.lookAgain(now, firstLook)
+	}
+	median := c.endWindow()
+	c.floor = min(c.floor, median)
+	c.adapt(median, used)
 	if !now.Before(c.nextLook) {
-		c.looking, c.lookFrom = true, now.Add(c.last)
+		c.looking, c.lookFrom = true, now.Add(median)
 	}
 }
 
@@ -91,36 +95,31 @@ func (c *Concurrency) look(now time.Time, latency time.Duration) {
 	if len(c.window) < leastSamples {
 		return
 	}
-	c.floor = c.close()
-	if c.looks == 0 {
-		c.last = c.floor
-	}
+	c.floor = c.endWindow()
 	c.looking = false
-	c.looks++
-	wait := firstLook
-	if c.looks > 1 {
-		wait = nextLook
-	}
-	c.nextLook = now.Add(max(wait, 100*c.floor))
+	c.lookAgain(now, nextLook)
 }
 
-// close ends the window and gives its median.
-func (c *Concurrency) close() time.Duration {
+func (c *Concurrency) lookAgain(now time.Time, after time.Duration) {
+	c.nextLook = now.Add(max(after, 100*c.floor))
+}
+
+// endWindow empties the window and returns its median.
+func (c *Concurrency) endWindow() time.Duration {
 	slices.Sort(c.window)
 	median := c.window[len(c.window)/2]
-	c.window, c.busy = c.window[:0], 0
+	c.window, c.load = c.window[:0], 0
 	return max(median, 1)
 }
 
-// adapt sets the limit to what the endpoint works on at a time, and the slack. Without demand there is nothing to learn
-// that would raise it.
-func (c *Concurrency) adapt(used bool) {
-	worked := c.limit * float64(c.floor) / float64(c.last)
+// adapt sets the limit to what the endpoint works on at a time, and the slack. A limit that was not used is not raised.
+func (c *Concurrency) adapt(median time.Duration, used bool) {
+	worked := c.limit * float64(c.floor) / float64(median)
 	next := worked + max(1, slack*worked)
 	switch {
 	case next >= c.limit && !used:
 		return
-	case next >= c.limit && c.doubling && c.limit-worked < 0.5:
+	case next >= c.limit && c.doubling && worked > noQueue*c.limit:
 		next = 2 * c.limit
 	case next < c.limit:
 		c.doubling = false
@@ -133,9 +132,9 @@ func (c *Concurrency) adapt(used bool) {
 	c.limit = min(max(next, 1), float64(c.most))
 }
 
-// Failed takes in a request that got no answer, or was told that the endpoint cannot.
+// Failed records a request that got no answer, or the answer that the endpoint is not available.
 func (c *Concurrency) Failed() {
 	c.limit = max(1, c.limit/2)
 	c.doubling = false
-	c.window, c.busy = c.window[:0], 0
+	c.window, c.load = c.window[:0], 0
 }

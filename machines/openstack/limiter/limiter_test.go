@@ -206,35 +206,54 @@ func TestRateTakesNoRefusalOfAQuietHourForALimit(t *testing.T) {
 			r.Passed(now, false)
 		}
 	}
-	if r.PerSecond() != 0 || r.Ahead(now) != 0 {
+	if r.PerSecond() != 0 || r.Ahead(now, 0) != 0 {
 		t.Errorf("one request in 4 s was taken for all that it takes: %v per second", r.PerSecond())
 	}
 }
 
-func TestLineLetsGroupsTakeTurns(t *testing.T) {
-	t.Run("CAPI-24 whoever has much to ask", func(t *testing.T) {
-		var l Line[int]
-		for n := range 4 {
-			l.Push("many", n)
-		}
-		l.Push("few", 10)
-		l.Push("few", 11)
-		if !l.Remove("many", 1) || l.Remove("many", 99) || l.Len() != 5 || l.Groups() != 2 || l.Of("many") != 3 {
-			t.Fatalf("got %+v", l)
-		}
-		var got []int
-		for {
-			n, ok := l.Pop()
-			if !ok {
-				break
-			}
+func TestFairQueueLetsGroupsTakeTurns(t *testing.T) {
+	drain := func(q *FairQueue[int]) (got []int) {
+		for n, ok := q.Pop(); ok; n, ok = q.Pop() {
 			got = append(got, n)
 		}
-		if want := []int{0, 10, 2, 11, 3}; !slices.Equal(got, want) {
+		return got
+	}
+	fill := func() *FairQueue[int] {
+		q := &FairQueue[int]{}
+		for n := range 4 {
+			q.Push("many", n)
+		}
+		q.Push("few", 10)
+		q.Push("few", 11)
+		return q
+	}
+	t.Run("CAPI-24 a group with many items does not delay one with few", func(t *testing.T) {
+		q := fill()
+		if !q.Remove("many", 1) || q.Remove("many", 99) || q.Len() != 5 {
+			t.Fatalf("got %+v", q)
+		}
+		if got, want := drain(q), []int{0, 10, 2, 11, 3}; !slices.Equal(got, want) {
 			t.Errorf("CAPI-24: served in the order %v, want %v", got, want)
 		}
-		if l.Len() != 0 || l.Groups() != 0 {
-			t.Errorf("something is left: %+v", l)
+		if q.Len() != 0 || len(q.lines) != 0 || len(q.turns) != 0 {
+			t.Errorf("something is left: %+v", q)
+		}
+	})
+	t.Run("an item that had its turn comes first when it is put back", func(t *testing.T) {
+		q := fill()
+		q.Pop()
+		q.Pop()
+		q.PushFront("few", 10)
+		if got, want := drain(q), []int{10, 1, 11, 2, 3}; !slices.Equal(got, want) {
+			t.Errorf("served in the order %v, want %v", got, want)
+		}
+	})
+	t.Run("a group without items gets its turn back with the item that is put back", func(t *testing.T) {
+		q := &FairQueue[int]{}
+		q.Push("many", 1)
+		q.PushFront("few", 10)
+		if got, want := drain(q), []int{10, 1}; !slices.Equal(got, want) {
+			t.Errorf("served in the order %v, want %v", got, want)
 		}
 	})
 }

@@ -27,13 +27,13 @@ type Rate struct {
 	passed int
 }
 
-// PerSecond is the pace; 0: no bound is known.
+// PerSecond returns the pace; 0: no bound is known.
 func (r *Rate) PerSecond() float64 { return r.perSecond }
 
-// Paused tells how long the endpoint still wants to be left alone; 0: not at all.
+// Paused returns how long the endpoint still wants to be left alone; 0: not at all.
 func (r *Rate) Paused(now time.Time) time.Duration { return max(r.until.Sub(now), 0) }
 
-// Reserve gives the time at which one more request may be sent, which is now or soon.
+// Reserve returns the time at which one more request may be sent, which is now or soon.
 func (r *Rate) Reserve(now time.Time) time.Time {
 	if r.perSecond == 0 {
 		return now
@@ -42,19 +42,23 @@ func (r *Rate) Reserve(now time.Time) time.Time {
 		r.next = now
 	}
 	turn := r.next
-	r.next = r.next.Add(time.Duration(float64(time.Second) / r.perSecond))
+	r.next = r.next.Add(r.interval(1))
 	return turn
 }
 
-// Ahead tells how far from now the next turn is.
-func (r *Rate) Ahead(now time.Time) time.Duration {
+// Ahead returns how far from now the turn is of a request that is sent after so many others.
+func (r *Rate) Ahead(now time.Time, others int) time.Duration {
 	if r.perSecond == 0 {
 		return 0
 	}
-	return max(r.next.Sub(now), 0)
+	return max(r.next.Sub(now), 0) + r.interval(others)
 }
 
-// Passed takes in an answer that was no refusal; delayed tells that the request had to wait for its turn.
+func (r *Rate) interval(requests int) time.Duration {
+	return time.Duration(float64(requests) * float64(time.Second) / r.perSecond)
+}
+
+// Passed records an answer that was no refusal; delayed: the request had to wait for its turn.
 func (r *Rate) Passed(now time.Time, delayed bool) {
 	r.passed++
 	switch {
@@ -66,8 +70,8 @@ func (r *Rate) Passed(now time.Time, delayed bool) {
 	}
 }
 
-// Refused takes in a refusal that asks for so much rest. Refusals during the rest belong to the same one: they were sent
-// before.
+// Refused records a refusal that asks for so much rest. Further refusals during the rest teach nothing: those requests were
+// sent before it began.
 func (r *Rate) Refused(now time.Time, rest time.Duration) {
 	if until := now.Add(rest); until.After(r.until) {
 		defer func() { r.until, r.next = until, until }()
