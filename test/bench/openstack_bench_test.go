@@ -31,6 +31,7 @@ import (
 	openstackclient "github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/limiter"
 	sim "github.com/drover-project/drover/test/openstack"
+	"github.com/drover-project/drover/test/openstack/load"
 )
 
 // What the cloud of these benchmarks is like: 50 ms per call, 20 calls per second and endpoint.
@@ -41,7 +42,7 @@ const (
 	// poll is the driver's period while something is in flux.
 	poll = 2 * time.Second
 	// workers is the default of --workers.
-	workers = 10
+	workers = 64
 )
 
 // inVirtualTime runs f in a bubble: time passes only when everybody waits, and a minute of it takes milliseconds.
@@ -70,11 +71,31 @@ type site struct {
 	cloud  *sim.Cloud
 	driver *driver.Cloud
 	stop   func()
+
+	mu   sync.Mutex
+	wake func(types.NamespacedName)
+}
+
+// follow sets what is called with the Machines that the driver wakes; nil: nothing is.
+func (s *site) follow(wake func(types.NamespacedName)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wake = wake
+}
+
+func (s *site) woken(key types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wake != nil {
+		s.wake(key)
+	}
 }
 
 func newSite(tb testing.TB, config sim.Config, o driver.Options) *site {
 	tb.Helper()
-	config.Seed = wide
+	if config.Seed == nil {
+		config.Seed = wide
+	}
 	c := sim.New(config)
 	o.ClusterID = "bench"
 	if o.HTTP == nil {
@@ -90,25 +111,33 @@ func newSite(tb testing.TB, config sim.Config, o driver.Options) *site {
 	}
 	ctx, cancel := context.WithCancel(logr.NewContext(context.Background(), logr.Discard()))
 	var wg sync.WaitGroup
+	s := &site{cloud: c, driver: d, stop: func() { cancel(); wg.Wait(); c.Close() }}
 	wg.Go(func() { _ = d.Start(ctx) })
 	wg.Go(func() {
 		for {
 			select {
-			case <-d.Changes():
+			case key := <-d.Changes():
+				s.woken(key)
 			case <-ctx.Done():
 				return
 			}
 		}
 	})
-	return &site{cloud: c, driver: d, stop: func() { cancel(); wg.Wait(); c.Close() }}
+	return s
 }
 
 func machine(tb testing.TB, n int) *v1alpha1.Machine {
 	tb.Helper()
+	return machineWith(tb, n, "")
+}
+
+// machineWith returns a Machine that asks for a floating IP of the pool, unless that is empty.
+func machineWith(tb testing.TB, n int, pool string) *v1alpha1.Machine {
+	tb.Helper()
 	raw, err := json.Marshal(map[string]any{
 		"cloudProvider": "openstack", "operatingSystem": "ubuntu", "operatingSystemSpec": map[string]any{},
 		"cloudProviderSpec": map[string]any{
-			"flavor": sim.MetaKubeFlavor, "image": sim.MetaKubeImage, "network": wideNetwork,
+			"flavor": sim.MetaKubeFlavor, "image": sim.MetaKubeImage, "network": wideNetwork, "floatingIpPool": pool,
 			"securityGroups": []string{sim.MetaKubeSecurityGroup}, "availabilityZone": sim.MetaKubeZone,
 		},
 	})
@@ -139,6 +168,9 @@ func (s *site) step(ctx context.Context, m *v1alpha1.Machine) (time.Duration, bo
 	}
 	err = i.EnsurePorts(ctx)
 	if err == nil {
+		err = i.EnsureFloatingIP(ctx)
+	}
+	if err == nil {
 		_, err = i.EnsureServer(ctx, []byte("#cloud-config\n"))
 	}
 	if e := fault.Of(err); e != nil && e.Class == fault.RateLimited {
@@ -150,25 +182,28 @@ func (s *site) step(ctx context.Context, m *v1alpha1.Machine) (time.Duration, bo
 // bringUp has so many workers make a server for every Machine.
 func (s *site) bringUp(t *testing.T, machines []*v1alpha1.Machine, workers int) {
 	t.Helper()
-	places := make(chan struct{}, workers)
-	var wg sync.WaitGroup
+	s.reconcile(t, machines, workers, s.step)
+}
+
+// reconcile has so many workers take a step of every Machine until it is done.
+func (s *site) reconcile(t *testing.T, machines []*v1alpha1.Machine, workers int, step func(context.Context, *v1alpha1.Machine) (time.Duration, bool, error)) {
+	t.Helper()
+	byKey := map[types.NamespacedName]*v1alpha1.Machine{}
+	var keys []types.NamespacedName
 	for _, m := range machines {
-		wg.Go(func() {
-			for {
-				places <- struct{}{}
-				wait, done, err := s.step(t.Context(), m)
-				<-places
-				if err != nil {
-					t.Error(err)
-				}
-				if done || err != nil {
-					return
-				}
-				time.Sleep(wait)
-			}
-		})
+		key := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
+		byKey[key], keys = m, append(keys, key)
 	}
-	wg.Wait()
+	load.Workers{Count: workers, Follow: s.follow, Reconcile: func(key types.NamespacedName) time.Duration {
+		after, done, err := step(load.For(t.Context(), key.Name), byKey[key])
+		if err != nil {
+			t.Error(err)
+		}
+		if done || err != nil {
+			return -1
+		}
+		return after
+	}}.Run(keys)
 }
 
 // active counts the Machines whose server is known to be ACTIVE.
