@@ -60,7 +60,7 @@ func defaults() *options {
 		startupTaint:   v1alpha1.DefaultStartupTaint,
 		drainTimeout:   2 * time.Hour,
 		joinTimeout:    10 * time.Minute,
-		workers:        10,
+		workers:        64,
 		machines:       defaultMachines(),
 		nodes:          nodeOptions{clusterDomain: "cluster.local", packages: []string{"nfs-common", "cifs-utils"}},
 		groups:         defaultGroups(),
@@ -95,7 +95,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout, "how long after its deletion a Machine's pods are still evicted under their disruption budgets; 0: they are not evicted, and the server goes at once")
 	f.DurationVar(&o.joinTimeout, "join-timeout", o.joinTimeout, "how long a server may take to become a node, from the server's creation")
 	f.StringSliceVar(&o.secretNamespaces, "secret-namespaces", o.secretNamespaces, "namespaces, beside its own, whose Secrets and ConfigMaps a Machine's provider spec may refer to")
-	f.IntVar(&o.workers, "workers", o.workers, "Machines worked on at a time")
+	f.IntVar(&o.workers, "workers", o.workers, "Machines worked on at a time. A call to the cloud occupies its worker until it is answered (1 to 2 s in many clouds), so fewer workers than the cloud takes calls at a time slow drover down; Machines that wait for their turn occupy none")
 	o.machines.addFlags(f)
 	o.nodes.addFlags(f)
 	o.compute.addFlags(f)

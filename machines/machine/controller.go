@@ -64,7 +64,8 @@ type Options struct {
 	VolumeDetachTimeout time.Duration
 	// JoinTimeout is how long a server may take to become a node, from its creation. 0: for ever.
 	JoinTimeout time.Duration
-	// Workers is how many Machines are worked on at a time. Default: 10.
+	// Workers is how many Machines are worked on at a time. A worker is occupied while a call to the cloud is answered, so there
+	// should be as many as the cloud takes calls of all kinds at a time. Default: 64.
 	Workers int
 	// DrainWorkers is how many nodes are drained at a time. Default: 10.
 	DrainWorkers int
@@ -90,7 +91,7 @@ func New(o Options) *Reconciler {
 		o.VolumeDetachTimeout = 5 * time.Minute
 	}
 	if o.Workers == 0 {
-		o.Workers = 10
+		o.Workers = 64
 	}
 	r := &Reconciler{
 		Options:  o,

@@ -233,6 +233,9 @@ func (q *queue) drop(w *waiter) {
 	} else {
 		q.line.Remove(w.group, w)
 	}
+	if len(q.parked) == 0 {
+		q.missed = 0
+	}
 }
 
 // uncall takes back a call, if there was one.

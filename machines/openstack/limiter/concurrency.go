@@ -10,30 +10,38 @@ const (
 	// firstLimit is the limit before anything was measured. An endpoint that carries out one call after another has a short
 	// queue then, whose latencies show that it is one; a faster one is found in one step less than from a limit of 1.
 	firstLimit = 4
-	// leastSamples is the least number of answers in a window. A window has more when more are in flight.
-	leastSamples = 3
+	// firstSamples and leastSamples are the least number of answers in a window, until the first sign of a queue and after it.
+	// A window has more when more are in flight.
+	firstSamples, leastSamples = 3, 10
 	// mostSamples bounds a window.
 	mostSamples = 64
 	// slack is the part of the limit that may queue at the endpoint: at least one request, so that the endpoint never
 	// runs dry, and so much that the noise of real latencies is not taken for a queue.
-	slack = 0.15
+	slack = 0.3
+	// lookSamples is how many answers measure the unloaded latency. Of these, sorted, the one at lookRank is it: one that is too
+	// long lets a few more requests queue, one that is too short keeps the endpoint from being used.
+	lookSamples, lookRank = 5, 3
+	// sink is the weight of a window that is faster than the unloaded latency. Few answers may be so by chance.
+	sink = 0.125
 	// noQueue is the part of the limit that the endpoint must work on at a time for the limit to be doubled. The rest is
 	// what the noise of a few real latencies may hide.
 	noQueue = 0.75
 	// firstLook and nextLook are the times after which the unloaded latency is measured again, with a quarter of the limit.
-	// They are longer for slow calls, so that it costs some percent of the throughput at most.
-	firstLook = 10 * time.Second
-	nextLook  = time.Minute
+	// For slow calls they are longer, so many of them, so that it costs some percent of the throughput at most.
+	firstLook, firstCalls = 10 * time.Second, 25
+	nextLook, nextCalls   = time.Minute, 100
 )
 
 // Concurrency finds the knee of one kind of request: the number in flight beyond which an endpoint only gets slower
 // (CAPI-17). It compares the latency under load with the unloaded one; the difference is queueing. The unloaded latency is
-// the least one seen at first, and is measured from time to time by sending less. Make it with NewConcurrency.
+// that of the first request at first, and is measured from time to time by sending less. Make it with NewConcurrency.
 type Concurrency struct {
 	limit float64
 	most  int
-	// floor is the unloaded latency; 0: not known yet.
+	// floor is the unloaded latency; 0: not known yet. alone is the least number of requests in flight, and floor the latency
+	// of the request sent with it, until the first window is full.
 	floor time.Duration
+	alone int
 	// doubling until the first sign of a queue.
 	doubling bool
 
@@ -70,20 +78,32 @@ func (c *Concurrency) Done(now time.Time, latency time.Duration, inFlight int) {
 	}
 	c.window = append(c.window, latency)
 	c.load += inFlight
-	if len(c.window) < min(mostSamples, max(leastSamples, c.Limit())) {
+	if c.nextLook.IsZero() && (c.alone == 0 || inFlight < c.alone) {
+		c.alone, c.floor = inFlight, max(latency, 1)
+	}
+	if len(c.window) < c.samples() {
 		return
 	}
 	used := 2*c.load >= c.Limit()*len(c.window)
-	if c.floor == 0 {
-		c.floor = max(slices.Min(c.window), 1)
-		c.lookAgain(now, firstLook)
-	}
 	median := c.endWindow()
-	c.floor = min(c.floor, median)
+	if median < c.floor {
+		c.floor -= time.Duration(sink * float64(c.floor-median))
+	}
 	c.adapt(median, used)
-	if !now.Before(c.nextLook) {
+	switch {
+	case c.nextLook.IsZero():
+		c.nextLook = now.Add(max(firstLook, firstCalls*c.floor))
+	case !now.Before(c.nextLook):
 		c.looking, c.lookFrom = true, now.Add(median)
 	}
+}
+
+// samples returns how many answers fill the window.
+func (c *Concurrency) samples() int {
+	if c.doubling {
+		return min(mostSamples, max(firstSamples, c.Limit()))
+	}
+	return min(mostSamples, max(leastSamples, c.Limit()))
 }
 
 // look measures the unloaded latency.
@@ -92,16 +112,14 @@ func (c *Concurrency) look(now time.Time, latency time.Duration) {
 		return
 	}
 	c.window = append(c.window, latency)
-	if len(c.window) < leastSamples {
+	if len(c.window) < lookSamples {
 		return
 	}
-	c.floor = c.endWindow()
+	slices.Sort(c.window)
+	c.floor = max(c.window[lookRank], 1)
+	c.endWindow()
 	c.looking = false
-	c.lookAgain(now, nextLook)
-}
-
-func (c *Concurrency) lookAgain(now time.Time, after time.Duration) {
-	c.nextLook = now.Add(max(after, 100*c.floor))
+	c.nextLook = now.Add(max(nextLook, nextCalls*c.floor))
 }
 
 // endWindow empties the window and returns its median.
@@ -114,7 +132,7 @@ func (c *Concurrency) endWindow() time.Duration {
 
 // adapt sets the limit to what the endpoint works on at a time, and the slack. A limit that was not used is not raised.
 func (c *Concurrency) adapt(median time.Duration, used bool) {
-	worked := c.limit * float64(c.floor) / float64(median)
+	worked := c.limit * min(float64(c.floor)/float64(median), 1)
 	next := worked + max(1, slack*worked)
 	switch {
 	case next >= c.limit && !used:

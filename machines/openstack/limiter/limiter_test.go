@@ -2,6 +2,8 @@ package limiter
 
 import (
 	"container/heap"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -14,9 +16,11 @@ type backend struct {
 	workers int
 	service time.Duration
 	busy    []time.Time
+	// noise, when set, is what the service time is multiplied by.
+	noise func() float64
 }
 
-// send gives the time of the answer.
+// send returns the time of the answer.
 func (b *backend) send(now time.Time) time.Time {
 	if len(b.busy) < b.workers {
 		b.busy = append(b.busy, now)
@@ -31,7 +35,11 @@ func (b *backend) send(now time.Time) time.Time {
 	if start.Before(now) {
 		start = now
 	}
-	b.busy[free] = start.Add(b.service)
+	took := b.service
+	if b.noise != nil {
+		took = time.Duration(float64(took) * b.noise())
+	}
+	b.busy[free] = start.Add(took)
 	return b.busy[free]
 }
 
@@ -53,7 +61,7 @@ func (f *flights) Pop() any {
 	return last
 }
 
-// press keeps as many requests in flight as limit says for that long, and gives how many were answered and the median
+// press keeps as many requests in flight as limit says for that long. It returns how many were answered, and the median
 // latency of the second half.
 func press(b *backend, limit func() int, done func(now time.Time, f flight), lasts time.Duration) (answered int, median time.Duration) {
 	var all flights
@@ -94,6 +102,63 @@ func TestConcurrencyFindsTheKnee(t *testing.T) {
 			}
 			if median > 3*unloaded {
 				t.Errorf("median latency %s", median)
+			}
+		})
+	}
+}
+
+// finish returns how long a number of requests take from a cold start.
+func finish(b *backend, requests int) time.Duration {
+	c := NewConcurrency(64)
+	var all flights
+	now, sent := noon, 0
+	for {
+		for ; len(all) < c.Limit() && sent < requests; sent++ {
+			heap.Push(&all, flight{sent: now, done: b.send(now), inFlight: len(all) + 1})
+		}
+		if len(all) == 0 {
+			return now.Sub(noon)
+		}
+		f := heap.Pop(&all).(flight)
+		now = f.done
+		c.Done(now, now.Sub(f.sent), f.inFlight)
+	}
+}
+
+func TestConcurrencyStartsFast(t *testing.T) {
+	const service = 1400 * time.Millisecond
+	for _, workers := range []int{1, 2, 8} {
+		for _, requests := range []int{20, 100} {
+			t.Run(fmt.Sprintf("%d requests to an endpoint that works on %d at a time take at most 1.3 times what they must (F-56)", requests, workers), func(t *testing.T) {
+				floor := time.Duration((requests+workers-1)/workers) * service
+				if took := finish(&backend{workers: workers, service: service}, requests); 10*took > 13*floor {
+					t.Errorf("took %s, at least %s", took, floor)
+				}
+			})
+		}
+	}
+}
+
+func TestConcurrencyFindsTheKneeInNoise(t *testing.T) {
+	const seeds, unloaded = 10, 50 * time.Millisecond
+	for _, workers := range []int{1, 2, 8, 16} {
+		t.Run(fmt.Sprintf("a knee at %d when latencies vary by 40 %% (F-56)", workers), func(t *testing.T) {
+			best, answers := 0, 0
+			for seed := range uint64(seeds) {
+				random := rand.New(rand.NewPCG(seed, 0))
+				noisy := func() *backend {
+					return &backend{workers: workers, service: unloaded, noise: func() float64 { return 0.6 + 0.8*random.Float64() }}
+				}
+				most, _ := press(noisy(), func() int { return workers }, func(time.Time, flight) {}, 2*time.Minute)
+				c := NewConcurrency(64)
+				got, median := press(noisy(), c.Limit, func(now time.Time, f flight) { c.Done(now, now.Sub(f.sent), f.inFlight) }, 2*time.Minute)
+				if median > 3*unloaded {
+					t.Errorf("median latency %s with seed %d", median, seed)
+				}
+				best, answers = best+most, answers+got
+			}
+			if 10*answers < 9*best {
+				t.Errorf("%d answers, the best fixed concurrency has %d", answers, best)
 			}
 		})
 	}
