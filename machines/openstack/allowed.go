@@ -65,6 +65,6 @@ func (c *Cloud) refuse(ctx context.Context, with *access, m *v1alpha1.Machine) e
 		}
 	}
 	return fault.New(fault.Auth, fault.CodeEndpointNotAllowed,
-		"%s: the endpoint, %s, is not allowed, and nothing is sent to it; if it is a cloud of yours, start drover with %s%s",
+		"%s: %s is not allowed, and nothing is sent to it; if it is a cloud of yours, start drover with %s%s",
 		with.endpointField, name, flag, remedy)
 }

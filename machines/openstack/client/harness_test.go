@@ -14,6 +14,8 @@ import (
 type testCloud struct {
 	*httptest.Server
 	handlers map[string]http.HandlerFunc
+	// compute is the URL of the compute service in the catalog.
+	compute string
 }
 
 // newTestCloud starts a cloud whose answers are those of handlers, by method and path.
@@ -21,6 +23,7 @@ func newTestCloud(t *testing.T, handlers map[string]http.HandlerFunc) *testCloud
 	t.Helper()
 	c := &testCloud{handlers: handlers}
 	c.Server = httptest.NewServer(c)
+	c.compute = c.URL + "/v2.1"
 	t.Cleanup(c.Close)
 	return c
 }
@@ -34,7 +37,7 @@ func (c *testCloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Subject-Token", "token")
 		w.WriteHeader(http.StatusCreated)
 		_, _ = fmt.Fprintf(w, `{"token":{"issued_at":"2026-11-20T12:00:00Z","expires_at":"2026-11-21T12:00:00Z","project":{"id":"p"},
-			"catalog":[{"type":"compute","endpoints":[{"interface":"public","region":"r","url":"%s/v2.1"}]}]}}`, c.URL)
+			"catalog":[{"type":"compute","endpoints":[{"interface":"public","region":"r","url":%q}]}]}}`, c.compute)
 		return
 	}
 	http.NotFound(w, r)
