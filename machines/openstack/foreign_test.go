@@ -43,6 +43,11 @@ func secretOf(name string, data map[string]string) *corev1.Secret {
 	return s
 }
 
+// configMapOf returns a ConfigMap of the Machines' namespace.
+func configMapOf(name string, data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}, Data: data}
+}
+
 func (b *bench) passwordSecret(name string) *corev1.Secret {
 	return secretOf(name, map[string]string{
 		"identityEndpoint": b.sim.AuthURL(), "username": sim.MetaKubeUser, "password": sim.MetaKubePassword,
