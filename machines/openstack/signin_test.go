@@ -2,9 +2,11 @@ package openstack
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 
@@ -119,4 +121,66 @@ func TestCredentialsThatAreRevokedLaterNameTheirSourceToo(t *testing.T) {
 	if !fault.Is(err, fault.Auth) || !strings.HasPrefix(err.Error(), "Machine kube-system/a: the configured cloud") || strings.Contains(err.Error(), ".flavor") {
 		t.Errorf("got %v", err)
 	}
+}
+
+func TestARenewalThatFailsStandsForABackOff(t *testing.T) {
+	b := newBench(t)
+	var machines []*instance
+	for n := range 9 {
+		i, ok := b.synced(newMachine(t, fmt.Sprintf("m-%d", n), seedFields())).(*instance)
+		if !ok {
+			t.Fatal("not an instance of the driver")
+		}
+		machines = append(machines, i)
+	}
+	b.sim.RevokeTokens()
+	refusal := b.sim.Inject(sim.Fault{Call: "POST /auth/tokens", Status: http.StatusUnauthorized})
+	b.sim.ForgetCalls()
+	fail := func(t *testing.T) {
+		t.Helper()
+		for _, i := range machines {
+			if err := i.EnsurePorts(b.ctx); !fault.Is(err, fault.Auth) || fault.Of(err).Code != fault.CodeUnauthorized {
+				t.Fatalf("got %v", err)
+			}
+		}
+	}
+	t.Run("however many Machines make calls (F-23)", func(t *testing.T) {
+		fail(t)
+		if n := b.calls("POST /auth/tokens"); n != 1 {
+			t.Errorf("%d sign-ins for 9 Machines, want one", n)
+		}
+		if n := b.calls("POST /ports"); n > 1 {
+			t.Errorf("%d calls were made with a token that is refused", n)
+		}
+	})
+	t.Run("and is tried once more after it (F-23)", func(t *testing.T) {
+		b.clock.Step(client.SignInAgain)
+		fail(t)
+		if n := b.calls("POST /auth/tokens"); n != 2 {
+			t.Errorf("%d sign-ins, want one more", n)
+		}
+	})
+	t.Run("and ends with it (F-23)", func(t *testing.T) {
+		refusal()
+		b.clock.Step(client.SignInAgain)
+		b.eventually("the calls succeed", func() bool { return machines[0].EnsurePorts(b.ctx) == nil })
+	})
+}
+
+func TestARenewalAheadOfTimeThatFails(t *testing.T) {
+	t.Run("leaves the old token in use, and is tried once per back-off (F-23)", func(t *testing.T) {
+		b := newBench(t)
+		i := b.synced(newMachine(t, "a", seedFields()))
+		b.sim.Inject(sim.Fault{Call: "POST /auth/tokens", Status: http.StatusUnauthorized})
+		b.sim.ForgetCalls()
+		b.clock.Step(55 * time.Minute)
+		for range 5 {
+			if err := i.EnsurePorts(b.ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := b.calls("POST /auth/tokens"); n != 1 {
+			t.Errorf("%d sign-ins, want one", n)
+		}
+	})
 }
