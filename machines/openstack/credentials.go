@@ -106,17 +106,17 @@ func readCredentials(ctx context.Context, ls layers, of site) (*access, error) {
 // shownInstead returns the values that came from a Secret or ConfigMap, each with what is shown in its place. The endpoint's host
 // is one of them: errors of connections name it.
 func (r *credentialReader) shownInstead() map[string]string {
-	if len(r.layers.origin.shown) == 0 {
+	if len(r.origin.shown) == 0 {
 		return nil
 	}
 	if r.endpoint.ref != nil {
 		if u, err := url.Parse(r.endpoint.text); err == nil && u.Hostname() != "" {
-			r.layers.origin.shown[u.Host] = "its host"
-			r.layers.origin.shown[u.Hostname()] = "its host"
+			r.origin.shown[u.Host] = "its host"
+			r.origin.shown[u.Hostname()] = "its host"
 		}
-		r.layers.origin.shown[client.NormalEndpoint(r.endpoint.text)] = r.endpoint.shown()
+		r.origin.shown[client.NormalEndpoint(r.endpoint.text)] = r.endpoint.shown()
 	}
-	return r.layers.origin.shown
+	return r.origin.shown
 }
 
 // vouched reports whether an endpoint stands in a Secret that the operator trusts.

@@ -160,7 +160,7 @@ func TestARenewalThatFailsStandsForABackOff(t *testing.T) {
 			t.Errorf("%d sign-ins, want one more", n)
 		}
 	})
-	t.Run("and ends with it (F-23)", func(t *testing.T) {
+	t.Run("and ends with it (F-23)", func(*testing.T) {
 		refusal()
 		b.clock.Step(client.SignInAgain)
 		b.eventually("the calls succeed", func() bool { return machines[0].EnsurePorts(b.ctx) == nil })

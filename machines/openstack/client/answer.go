@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -76,32 +77,54 @@ var faultKeys = []string{
 // {"error": {"code", "title", "message"}} of Keystone, {"code", "title", "message"} of Glance and of the services' framework, and
 // {"errors": [{"title", "detail"}]} of the negotiation of microversions. Anything else is not OpenStack's.
 func (a *answer) readJSON(body map[string]json.RawMessage) {
-	type words struct {
-		Message, Detail, Type, Title string
-		Code                         json.RawMessage
-	}
 	for key, raw := range body {
 		var w words
-		var text string
-		switch {
-		case key == "NeutronError" && json.Unmarshal(raw, &text) == nil:
-			w.Message, w.Title = text, key
-		case json.Unmarshal(raw, &w) != nil:
+		if json.Unmarshal(raw, &w) != nil && (key != neutronKey || json.Unmarshal(raw, &w.Message) != nil) {
 			continue
 		}
-		isFault, isNeutron := slices.Contains(faultKeys, key), key == "NeutronError"
-		isKeystone := key == "error" && w.Title != "" && string(w.Code) == fmt.Sprint(a.status)
-		if !isFault && !isNeutron && !isKeystone {
+		author := a.author(key, w)
+		if author == "" {
 			continue
 		}
-		a.own, a.text, a.kind = true, w.Message, w.Type
-		if w.Detail != "" && !strings.Contains(w.Message, w.Detail) {
-			a.text += " " + w.Detail
+		a.own, a.text, a.kind = true, w.text(), w.Type
+		switch a.service {
+		case Compute, Volume:
+			a.proof = key == "itemNotFound"
+		default:
+			a.proof = author == a.service
 		}
-		a.proof = isNeutron && a.service == Network || isKeystone && a.service == Identity ||
-			key == "itemNotFound" && (a.service == Compute || a.service == Volume)
 	}
 	a.readFramework(body)
+}
+
+// neutronKey is the key under which Neutron puts an error: an object, or the message alone.
+const neutronKey = "NeutronError"
+
+// words are what the services write about an error.
+type words struct {
+	Message, Detail, Type, Title string
+	Code                         json.RawMessage
+}
+
+func (w words) text() string {
+	if w.Detail == "" || strings.Contains(w.Message, w.Detail) {
+		return w.Message
+	}
+	return w.Message + " " + w.Detail
+}
+
+// author returns the service that writes an error in this form, Nova for Cinder too; empty when none does. Keystone's form is also
+// what the other services write about a token, so it proves nothing about their things.
+func (a *answer) author(key string, w words) Service {
+	switch {
+	case key == neutronKey:
+		return Network
+	case slices.Contains(faultKeys, key):
+		return Compute
+	case key == "error" && w.Title != "" && string(w.Code) == strconv.Itoa(a.status):
+		return Identity
+	}
+	return ""
 }
 
 // readFramework reads the errors that the services' framework writes, before or instead of a service.

@@ -34,6 +34,8 @@ type dialer struct {
 	configured string
 	allowed    Endpoints
 	dial       net.Dialer
+	// environment returns the proxy of a request, as the environment says.
+	environment func(*http.Request) (*url.URL, error)
 
 	mu sync.Mutex
 	// proxies are the hosts and ports of the proxies that the environment names. They are the operator's, too.
@@ -41,7 +43,7 @@ type dialer struct {
 }
 
 func newDialer(configured string, allowed Endpoints) *dialer {
-	d := &dialer{allowed: allowed, dial: net.Dialer{Timeout: dialTimeout}, proxies: map[string]bool{}}
+	d := &dialer{allowed: allowed, dial: net.Dialer{Timeout: dialTimeout}, environment: http.ProxyFromEnvironment, proxies: map[string]bool{}}
 	if u, err := url.Parse(configured); err == nil {
 		d.configured = hostOf(u)
 	}
@@ -57,9 +59,12 @@ func (d *dialer) transport() *http.Transport {
 	}
 }
 
-// proxy returns the proxy of a request, as the environment says.
+// proxyPorts are the ports of proxies whose URL has none.
+var proxyPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
+
+// proxy returns the proxy of a request, and remembers it as one that may be dialled. A request to a refused address is an error.
 func (d *dialer) proxy(req *http.Request) (*url.URL, error) {
-	u, err := http.ProxyFromEnvironment(req)
+	u, err := d.environment(req)
 	if u == nil || err != nil {
 		return u, err
 	}
@@ -68,7 +73,11 @@ func (d *dialer) proxy(req *http.Request) (*url.URL, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.proxies[net.JoinHostPort(u.Hostname(), portOf(u))] = true
+	port := u.Port()
+	if port == "" {
+		port = proxyPorts[u.Scheme]
+	}
+	d.proxies[net.JoinHostPort(u.Hostname(), port)] = true
 	return u, nil
 }
 

@@ -1,7 +1,9 @@
 package client
 
 import (
+	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -82,4 +84,32 @@ func TestTheListOfAllowedEndpoints(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAProxyOfTheEnvironment(t *testing.T) {
+	d := newDialer("", Endpoints{})
+	road := d.transport()
+	proxy, err := url.Parse("http://proxy.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.environment = func(*http.Request) (*url.URL, error) { return proxy, nil }
+	for target, want := range map[string]bool{
+		"https://keystone.example/v3": true, "https://203.0.113.7/v3": true, "https://169.254.169.254/v3": false, "https://[::1]:5000/v3": false,
+	} {
+		t.Run("is not asked for a refused address: "+target+" (F-9)", func(t *testing.T) {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, target, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := road.Proxy(req); (err == nil) != want {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	t.Run("may be anywhere itself (F-9)", func(t *testing.T) {
+		if !d.proxies["proxy.example:80"] {
+			t.Errorf("trusted are %v", d.proxies)
+		}
+	})
 }
