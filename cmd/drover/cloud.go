@@ -6,9 +6,10 @@ import (
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/openstack/client"
 )
 
 // sharedServerGroup is the value of --server-group that puts all servers into one group of the cluster.
@@ -17,13 +18,22 @@ const sharedServerGroup = "shared"
 // cloudOptions are those of the cloud layer.
 type cloudOptions struct {
 	serverGroup string
+	// allowedEndpoints are those of Keystones beside the configured cloud's; identityOverride lets specs aim the configured cloud's
+	// user elsewhere.
+	allowedEndpoints []string
+	identityOverride bool
 }
 
 func (o *cloudOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.serverGroup, "server-group", o.serverGroup, "server group of servers whose provider spec names none: shared (one of the cluster, with soft-anti-affinity, made when it is not there); empty: none")
+	f.StringSliceVar(&o.allowedEndpoints, "allowed-endpoints", o.allowedEndpoints, "Keystones, beside the configured cloud's, to which drover may send the credentials of a provider spec: host, host:port or the beginning of a URL. An identityEndpoint in a Secret of drover's own namespace or of --secret-namespaces needs no place here. Nothing is sent to any other. An address here is also allowed where drover sends nothing otherwise: loopback, link-local, unspecified, multicast")
+	f.BoolVar(&o.identityOverride, "allow-identity-override", o.identityOverride, "let a provider spec without credentials of its own replace user, domain and project of the configured cloud's")
 }
 
 func (o *cloudOptions) validate() error {
+	if _, err := client.ParseEndpoints(o.allowedEndpoints); err != nil {
+		return fmt.Errorf("--allowed-endpoints: %w", err)
+	}
 	if o.serverGroup != "" && o.serverGroup != sharedServerGroup {
 		return fmt.Errorf("--server-group %q: it can be %s or empty; name a certain group in the provider spec", o.serverGroup, sharedServerGroup)
 	}
@@ -32,10 +42,10 @@ func (o *cloudOptions) validate() error {
 
 // mayCollect reads a person's word from the ConfigMap of the cluster id: its annotation lets the mass guards go (design
 // §2.4). It is read only while something is held.
-func mayCollect(c client.Reader, namespace string) func(context.Context) (bool, error) {
+func mayCollect(c ctrlclient.Reader, namespace string) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		var stored corev1.ConfigMap
-		key := client.ObjectKey{Namespace: namespace, Name: clusterIDConfigMap}
+		key := ctrlclient.ObjectKey{Namespace: namespace, Name: clusterIDConfigMap}
 		if err := c.Get(ctx, key, &stored); err != nil {
 			return false, fmt.Errorf("reading ConfigMap %s: %w", key, err)
 		}

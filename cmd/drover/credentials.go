@@ -5,25 +5,25 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/drover-project/drover/machines/openstack"
+	"github.com/drover-project/drover/machines/openstack/client"
 )
 
 // credentialsFrom gives the configured cloud: the one of --clouds-yaml, else that of the OS_* variables. Both are
 // optional, since a Machine may bring its own credentials; they never go to another endpoint than their own (MC-12).
-func credentialsFrom(o *options, lookup func(string) string) (openstack.Credentials, error) {
-	credentials := openstack.CredentialsFromEnvironment(lookup)
+func credentialsFrom(o *options, lookup func(string) string) (client.Credentials, error) {
+	credentials := client.CredentialsFromEnvironment(lookup)
 	bundle := lookup("OS_CACERT")
 	switch {
 	case o.cloudsYAML != "":
 		document, err := os.ReadFile(o.cloudsYAML)
 		if err != nil {
-			return openstack.Credentials{}, fmt.Errorf("reading --clouds-yaml: %w", err)
+			return client.Credentials{}, fmt.Errorf("reading --clouds-yaml: %w", err)
 		}
-		if credentials, bundle, err = openstack.CredentialsFromClouds(document, o.cloud); err != nil {
-			return openstack.Credentials{}, fmt.Errorf("--clouds-yaml %s: %w", o.cloudsYAML, err)
+		if credentials, bundle, err = client.CredentialsFromClouds(document, o.cloud); err != nil {
+			return client.Credentials{}, fmt.Errorf("--clouds-yaml %s: %w", o.cloudsYAML, err)
 		}
 	case o.cloud != "":
-		return openstack.Credentials{}, errors.New("--cloud names a cloud of a clouds.yaml: --clouds-yaml is needed with it")
+		return client.Credentials{}, errors.New("--cloud names a cloud of a clouds.yaml: --clouds-yaml is needed with it")
 	}
 	if o.caBundle != "" {
 		bundle = o.caBundle
@@ -33,7 +33,7 @@ func credentialsFrom(o *options, lookup func(string) string) (openstack.Credenti
 	}
 	pem, err := os.ReadFile(bundle)
 	if err != nil {
-		return openstack.Credentials{}, fmt.Errorf("reading the CA bundle of the cloud: %w", err)
+		return client.Credentials{}, fmt.Errorf("reading the CA bundle of the cloud: %w", err)
 	}
 	credentials.CACert = pem
 	return credentials, nil

@@ -23,7 +23,7 @@ import (
 
 	"github.com/drover-project/drover/deploy"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/openstack"
+	openstackclient "github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/test/kube"
 	sim "github.com/drover-project/drover/test/openstack"
 )
@@ -79,7 +79,7 @@ func observe(t *testing.T, cluster *kube.Cluster, cloud *sim.Cloud, awaited map[
 	o.grpcAddress, o.grpcInsecure = "unix://"+filepath.Join(t.TempDir(), "grpc"), true
 	must(t, listener.Close())
 	must(t, o.validate())
-	credentials := openstack.CredentialsFromEnvironment(func(name string) string {
+	credentials := openstackclient.CredentialsFromEnvironment(func(name string) string {
 		for _, variable := range cloud.Environment() {
 			if value, ok := strings.CutPrefix(variable, name+"="); ok {
 				return value

@@ -22,12 +22,13 @@ import (
 	"github.com/drover-project/drover/machines/kinds"
 	"github.com/drover-project/drover/machines/machine"
 	"github.com/drover-project/drover/machines/openstack"
+	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/set"
 	"github.com/drover-project/drover/nodegroup"
 )
 
 // run serves until ctx ends.
-func run(ctx context.Context, o *options, credentials openstack.Credentials) error {
+func run(ctx context.Context, o *options, credentials client.Credentials) error {
 	if o.pprofAddress == "" {
 		// Nobody can ask for a profile of the heap, so none is kept.
 		runtime.MemProfileRate = 0
@@ -75,7 +76,7 @@ func run(ctx context.Context, o *options, credentials openstack.Credentials) err
 }
 
 // addControllers wires what needs the lease: everything that writes to the cloud or decides about Machines.
-func addControllers(w wiring, o *options, id string, credentials openstack.Credentials) error {
+func addControllers(w wiring, o *options, id string, credentials client.Credentials) error {
 	mgr, now := w.controllers, clock.RealClock{}
 	var kept openstack.Holds
 	if !o.observe {
@@ -83,6 +84,7 @@ func addControllers(w wiring, o *options, id string, credentials openstack.Crede
 	}
 	os, err := openstack.New(openstack.Options{
 		Clock: now, Reader: mgr.GetClient(), ClusterID: id, Configured: credentials,
+		AllowedEndpoints: o.compute.allowedEndpoints, OwnNamespace: o.namespace, IdentityOverride: o.compute.identityOverride,
 		Registry: metrics.Registry, AllowedNamespaces: o.secretNamespaces, ServiceAccount: o.serviceAccount(), ProviderIDRegion: o.nodes.providerIDRegion,
 		Collect: mayCollect(mgr.GetClient(), o.namespace), SharedServerGroup: o.compute.serverGroup == sharedServerGroup,
 		ReadOnly: o.observe, Lease: w.lease, Holds: kept, Guarded: w.guarded.InForce,

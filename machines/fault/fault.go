@@ -74,14 +74,20 @@ const (
 	// CodeReferenceForbidden: drover's role does not let it read a Secret or ConfigMap that the spec refers to.
 	CodeReferenceForbidden Code = "ReferenceForbidden"
 	CodeForbidden          Code = "Forbidden"
-	CodeConflict           Code = "Conflict"
-	CodeRateLimited        Code = "RateLimited"
+	// CodeEndpointNotAllowed: the operator has not allowed drover to send anything to the endpoint.
+	CodeEndpointNotAllowed Code = "EndpointNotAllowed"
+	// CodeProjectNotAllowed: the spec aims the configured cloud's user at another project, domain or user.
+	CodeProjectNotAllowed Code = "ProjectNotAllowed"
+	CodeConflict          Code = "Conflict"
+	CodeRateLimited       Code = "RateLimited"
 	// CodeWaitingForTurn: the call waits for other calls of drover's own; nothing was refused.
 	CodeWaitingForTurn   Code = "WaitingForTurn"
 	CodeServerError      Code = "ServerError"
 	CodeCloudUnavailable Code = "CloudUnavailable"
-	CodeBootstrapFailed  Code = "BootstrapFailed"
-	CodeJoinTimeout      Code = "JoinTimeout"
+	// CodeForeignAnswer: something else than OpenStack answered: a proxy's page, a redirect, or more than drover reads.
+	CodeForeignAnswer   Code = "ForeignAnswer"
+	CodeBootstrapFailed Code = "BootstrapFailed"
+	CodeJoinTimeout     Code = "JoinTimeout"
 	// CodeUnsettled: whether an earlier call made the thing is not known yet.
 	CodeUnsettled Code = "Unsettled"
 	// CodeBootstrapPending: what a server boots with is somebody else's to make, and is not there yet.

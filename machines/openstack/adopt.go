@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
@@ -32,16 +34,16 @@ type unmarked struct {
 // adopt writes the marks onto servers that belong to a Machine and lack one: those that machine-controller made have no
 // cluster ID, and those that an operator lets a Machine adopt have another Machine's UID. Only then may the collector ever
 // consider them. What is on a server is marked first, since it is found by the old mark.
-func (p *project) adopt(ctx context.Context, s *session) {
+func (p *project) adopt(ctx context.Context, s *client.Session) {
 	for _, u := range p.unmarked() {
 		if err := p.adoptAddresses(ctx, s, u); err != nil {
 			log.FromContext(ctx).Info("what is on a server cannot be marked yet", "server", u.id, "error", err.Error())
 			continue
 		}
 		marks := servers.MetadataOpts{metadataMachineUID: string(u.machine), metadataClusterID: p.owners.cluster}
-		asking := call{service: computeService, doing: fmt.Sprintf("marking server %s as Machine %s", u.id, u.machine)}
-		err := s.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-			return servers.UpdateMetadata(ctx, client, u.id, marks).Err
+		asking := client.Call{Service: client.Compute, Doing: fmt.Sprintf("marking server %s as Machine %s", u.id, u.machine)}
+		err := s.Do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+			return servers.UpdateMetadata(ctx, api, u.id, marks).Err
 		})
 		if err != nil {
 			log.FromContext(ctx).Info("a server cannot be marked yet", "server", u.id, "error", err.Error())
@@ -54,7 +56,7 @@ func (p *project) adopt(ctx context.Context, s *session) {
 }
 
 // adoptAddresses writes the Machine's mark onto the ports and the floating IP of a server that is being adopted.
-func (p *project) adoptAddresses(ctx context.Context, s *session, u unmarked) error {
+func (p *project) adoptAddresses(ctx context.Context, s *client.Session, u unmarked) error {
 	if u.was == "" || u.was == u.machine {
 		return nil
 	}
@@ -70,9 +72,9 @@ func (p *project) adoptAddresses(ctx context.Context, s *session, u unmarked) er
 			}
 			p.forgetIP(u.was)
 		}
-		asking := call{service: networkService, doing: fmt.Sprintf("marking port %s as Machine %s", port.id, u.machine)}
-		err := s.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-			return ports.Update(ctx, client, port.id, ports.UpdateOpts{Description: new(m.String())}).Err
+		asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("marking port %s as Machine %s", port.id, u.machine)}
+		err := s.Do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+			return ports.Update(ctx, api, port.id, ports.UpdateOpts{Description: new(m.String())}).Err
 		})
 		if err != nil {
 			return err
@@ -87,10 +89,10 @@ func (p *project) adoptAddresses(ctx context.Context, s *session, u unmarked) er
 
 // adoptIP writes a mark onto a floating IP. port_id is sent as well, because Neutron disassociates a floating IP that is
 // updated without it.
-func (p *project) adoptIP(ctx context.Context, s *session, ip ownedIP, m mark) error {
-	asking := call{service: networkService, doing: fmt.Sprintf("marking floating IP %s as Machine %s", ip.address, m.machine)}
-	err := s.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		return floatingips.Update(ctx, client, ip.id, floatingips.UpdateOpts{Description: new(m.String()), PortID: &ip.portID}).Err
+func (p *project) adoptIP(ctx context.Context, s *client.Session, ip ownedIP, m mark) error {
+	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("marking floating IP %s as Machine %s", ip.address, m.machine)}
+	err := s.Do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		return floatingips.Update(ctx, api, ip.id, floatingips.UpdateOpts{Description: new(m.String()), PortID: &ip.portID}).Err
 	})
 	if err != nil {
 		return err

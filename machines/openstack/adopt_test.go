@@ -8,9 +8,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/openstack/client"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -107,7 +108,7 @@ func TestAdoption(t *testing.T) {
 
 func TestWhatIsNotAdopted(t *testing.T) {
 	another := func(b *bench, server string) {
-		b.raw(computeService, "POST", "servers/"+server+"/metadata", map[string]any{"metadata": map[string]string{metadataClusterID: "another"}}, nil)
+		b.raw(client.Compute, "POST", "servers/"+server+"/metadata", map[string]any{"metadata": map[string]string{metadataClusterID: "another"}}, nil)
 	}
 	for _, c := range []struct {
 		name string
@@ -116,20 +117,20 @@ func TestWhatIsNotAdopted(t *testing.T) {
 		// names: the Machine names the server in spec.providerID.
 		names bool
 		// others are Machines that are there too; spoil changes what is known before the restart.
-		others func(t *testing.T) []client.Object
+		others func(t *testing.T) []ctrlclient.Object
 		spoil  func(b *bench, server string)
 	}{
 		{name: "a server that the Machine only names (F-1)", names: true},
 		{name: "a server that only has the Machine's name (F-1)"},
 		{name: "a server with a permission that policies do not guard (F-1)", names: true, allow: true, unguarded: true},
-		{name: "a server whose Machine lives in another namespace (F-1)", names: true, allow: true, others: func(t *testing.T) []client.Object {
+		{name: "a server whose Machine lives in another namespace (F-1)", names: true, allow: true, others: func(t *testing.T) []ctrlclient.Object {
 			m := newMachine(t, "a", fullFields())
 			m.Namespace = "elsewhere"
-			return []client.Object{m}
+			return []ctrlclient.Object{m}
 		}},
 		{name: "a server of another cluster (F-1)", names: true, allow: true, spoil: another},
 		{name: "a server without a Machine's UID (F-1)", names: true, allow: true, spoil: func(b *bench, server string) {
-			b.raw(computeService, "DELETE", "servers/"+server+"/metadata/"+metadataMachineUID, nil, nil)
+			b.raw(client.Compute, "DELETE", "servers/"+server+"/metadata/"+metadataMachineUID, nil, nil)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -142,7 +143,7 @@ func TestWhatIsNotAdopted(t *testing.T) {
 			if c.allow {
 				allowing(again, s.ID)
 			}
-			there := []client.Object{again}
+			there := []ctrlclient.Object{again}
 			if c.others != nil {
 				there = append(there, c.others(t)...)
 			}
@@ -210,7 +211,7 @@ func (b *bench) leavesAlone(m *v1alpha1.Machine, server string, says bool) {
 		b.t.Errorf("the server is %q", s.Status)
 	}
 	for _, c := range b.sim.Calls() {
-		if c.Method != http.MethodGet && c.Service != string(identityService) {
+		if c.Method != http.MethodGet && c.Service != string(client.Identity) {
 			b.t.Errorf("%s %s was sent", c.Method, c.Path)
 		}
 	}

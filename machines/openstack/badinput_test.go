@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -123,7 +125,7 @@ func TestAWrongPasswordIsNotTriedByEveryMachine(t *testing.T) {
 	}
 }
 
-func newReader(t *testing.T, objects ...client.Object) client.Reader {
+func newReader(t *testing.T, objects ...ctrlclient.Object) ctrlclient.Reader {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -159,7 +161,7 @@ func TestTheMergeOrderIsMachineClassClusterConfigured(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	conn := b.connectionOf(m.UID)
-	if got := conn.session.creds.method(); got != byApplicationCredential {
+	if got := conn.session.Method(); got != client.ByApplicationCredential {
 		t.Errorf("the class's Secret lies over the configured cloud, signed in by %s", got)
 	}
 }
@@ -181,8 +183,8 @@ func TestASecretThatDroverMayNotRead(t *testing.T) {
 	const bind = "kubectl create rolebinding drover:references --clusterrole=drover:references --serviceaccount=ops:drover -n "
 	b := newBench(t)
 	b.options.ServiceAccount = "ops:drover"
-	forbidden := interceptor.NewClient(newReader(t).(client.WithWatch), interceptor.Funcs{
-		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	forbidden := interceptor.NewClient(newReader(t).(ctrlclient.WithWatch), interceptor.Funcs{
+		Get: func(_ context.Context, _ ctrlclient.WithWatch, key ctrlclient.ObjectKey, _ ctrlclient.Object, _ ...ctrlclient.GetOption) error {
 			return apierrors.NewForbidden(corev1.Resource("secrets"), key.Name, errors.New("no such role"))
 		},
 	})

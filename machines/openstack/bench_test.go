@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -54,15 +56,15 @@ func newBench(t *testing.T, change ...func(*sim.Config)) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.sim.Close)
-	b.options = Options{Clock: b.clock, ClusterID: testCluster, Configured: b.credentials()}
+	b.options = Options{Clock: b.clock, ClusterID: testCluster, Configured: b.credentials(), AllowedEndpoints: []string{"127.0.0.1"}}
 	b.start()
 	t.Cleanup(func() { b.stop() })
 	return b
 }
 
 // credentials are those of the seed's user.
-func (b *bench) credentials() Credentials {
-	return Credentials{
+func (b *bench) credentials() client.Credentials {
+	return client.Credentials{
 		IdentityEndpoint: b.sim.AuthURL(), Region: sim.MetaKubeRegion, Username: sim.MetaKubeUser, Password: sim.MetaKubePassword,
 		DomainName: sim.MetaKubeDomain, ProjectName: sim.MetaKubeProject,
 	}
@@ -254,7 +256,7 @@ func (b *bench) nothingLeft() {
 	}
 }
 
-func (b *bench) withReader(r client.Reader) {
+func (b *bench) withReader(r ctrlclient.Reader) {
 	b.options.Reader = r
 	b.restart()
 }

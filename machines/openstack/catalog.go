@@ -2,12 +2,11 @@ package openstack
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"strings"
 
-	"github.com/gophercloud/gophercloud/v2"
+	"github.com/drover-project/drover/machines/openstack/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
@@ -16,7 +15,7 @@ import (
 // catalog looks up what provider specs name, in one project and region. Everything is found by name or ID; a name that
 // several things have is an error that lists their IDs; what is not there is Invalid with a code of its own.
 type catalog struct {
-	session   *session
+	session   *client.Session
 	cache     *cache
 	clusterID string
 }
@@ -134,16 +133,16 @@ func (c *catalog) key(kind, name string) string { return kind + " " + name }
 
 func (c *catalog) wanted(ctx context.Context, kind, name string, code fault.Code) wanted {
 	w := wanted{kind: kind, name: name, code: code}
-	if id, err := c.session.identity(ctx); err == nil {
-		w.region = id.region
+	if id, err := c.session.Scope(ctx); err == nil {
+		w.region = id.Region
 	}
 	return w
 }
 
 func (c *catalog) network(ctx context.Context, name string) (network, error) {
 	return lookup(c.cache, c.key("network", name), func() (network, error) {
-		all, err := byNameOrID[network](ctx, c.session, listing{
-			call: call{service: networkService, doing: "looking up network " + name}, path: "networks", field: "networks",
+		all, err := byNameOrID[network](ctx, c.session, client.Listing{
+			Call: client.Call{Service: client.Network, Doing: "looking up network " + name}, Path: "networks", Field: "networks",
 		}, name)
 		if err != nil {
 			return network{}, err
@@ -166,8 +165,8 @@ func (c *catalog) pool(ctx context.Context, name string) (network, error) {
 
 func (c *catalog) subnet(ctx context.Context, name string) (subnet, error) {
 	return lookup(c.cache, c.key("subnet", name), func() (subnet, error) {
-		all, err := byNameOrID[subnet](ctx, c.session, listing{
-			call: call{service: networkService, doing: "looking up subnet " + name}, path: "subnets", field: "subnets",
+		all, err := byNameOrID[subnet](ctx, c.session, client.Listing{
+			Call: client.Call{Service: client.Network, Doing: "looking up subnet " + name}, Path: "subnets", Field: "subnets",
 		}, name)
 		if err != nil {
 			return subnet{}, err
@@ -177,8 +176,8 @@ func (c *catalog) subnet(ctx context.Context, name string) (subnet, error) {
 }
 
 func (c *catalog) securityGroups(ctx context.Context, name string) ([]securityGroup, error) {
-	return byNameOrID[securityGroup](ctx, c.session, listing{
-		call: call{service: networkService, doing: "looking up security group " + name}, path: "security-groups", field: "security_groups",
+	return byNameOrID[securityGroup](ctx, c.session, client.Listing{
+		Call: client.Call{Service: client.Network, Doing: "looking up security group " + name}, Path: "security-groups", Field: "security_groups",
 	}, name)
 }
 
@@ -203,16 +202,16 @@ func (c *catalog) serverGroup(ctx context.Context, name string) (thing, error) {
 }
 
 func (c *catalog) serverGroups(ctx context.Context, name string) ([]thing, error) {
-	return list[thing](ctx, c.session, listing{
-		call: call{service: computeService, doing: "looking up server group " + name}, path: "os-server-groups", field: "server_groups",
+	return client.List[thing](ctx, c.session, client.Listing{
+		Call: client.Call{Service: client.Compute, Doing: "looking up server group " + name}, Path: "os-server-groups", Field: "server_groups",
 	})
 }
 
 // volumeType checks that a volume type exists.
 func (c *catalog) volumeType(ctx context.Context, name string) (thing, error) {
 	return lookup(c.cache, c.key("volume type", name), func() (thing, error) {
-		all, err := list[thing](ctx, c.session, listing{
-			call: call{service: volumeService, doing: "looking up volume type " + name}, path: "types", field: "volume_types",
+		all, err := client.List[thing](ctx, c.session, client.Listing{
+			Call: client.Call{Service: client.Volume, Doing: "looking up volume type " + name}, Path: "types", Field: "volume_types",
 		})
 		if err != nil {
 			return thing{}, err
@@ -227,8 +226,8 @@ func (c *catalog) keyPair(ctx context.Context, name string) error {
 		type pair struct {
 			Pair thing `json:"keypair"`
 		}
-		all, err := list[pair](ctx, c.session, listing{
-			call: call{service: computeService, doing: "looking up key pair " + name}, path: "os-keypairs", field: "keypairs",
+		all, err := client.List[pair](ctx, c.session, client.Listing{
+			Call: client.Call{Service: client.Compute, Doing: "looking up key pair " + name}, Path: "os-keypairs", Field: "keypairs",
 		})
 		if err != nil {
 			return thing{}, err
@@ -245,8 +244,8 @@ func (c *catalog) keyPair(ctx context.Context, name string) error {
 // zone checks that a zone exists. One that exists and has no host that is up may come back: that is NoCapacity.
 func (c *catalog) zone(ctx context.Context, name string) error {
 	_, err := lookup(c.cache, c.key("zone", name), func() (zone, error) {
-		all, err := list[zone](ctx, c.session, listing{
-			call: call{service: computeService, doing: "listing availability zones"}, path: "os-availability-zone", field: "availabilityZoneInfo",
+		all, err := client.List[zone](ctx, c.session, client.Listing{
+			Call: client.Call{Service: client.Compute, Doing: "listing availability zones"}, Path: "os-availability-zone", Field: "availabilityZoneInfo",
 		})
 		if err != nil {
 			return zone{}, err
@@ -263,108 +262,19 @@ func (c *catalog) zone(ctx context.Context, name string) error {
 	return err
 }
 
-// listing is one list of an API.
-type listing struct {
-	call
-	// path below the service's URL, and the field of the answer that holds the items.
-	path, field string
-	query       url.Values
-}
-
 // byNameOrID asks by the name, which in most specs is one, and by the ID when it may be one. The answer may hold more
 // than was asked for; pick decides.
-func byNameOrID[T named](ctx context.Context, s *session, l listing, name string) ([]T, error) {
+func byNameOrID[T named](ctx context.Context, s *client.Session, l client.Listing, name string) ([]T, error) {
 	fields := []string{"name"}
-	if looksLikeID(name) {
+	if client.LooksLikeID(name) {
 		fields = []string{"id", "name"}
 	}
 	for _, field := range fields {
-		l.query = url.Values{field: {name}}
-		all, err := list[T](ctx, s, l)
+		l.Query = url.Values{field: {name}}
+		all, err := client.List[T](ctx, s, l)
 		if err != nil || len(all) > 0 {
 			return all, err
 		}
 	}
 	return nil, nil
-}
-
-// looksLikeID: 32 hexadecimal digits, with or without dashes.
-func looksLikeID(text string) bool {
-	digits := strings.ReplaceAll(text, "-", "")
-	return len(digits) == 32 && strings.Trim(strings.ToLower(digits), "0123456789abcdef") == ""
-}
-
-// link points to the next page; Nova and Neutron list links, Glance has a field next.
-type link struct {
-	Href string `json:"href"`
-	Rel  string `json:"rel"`
-}
-
-// maxPages ends a list whose next page never ends.
-const maxPages = 10000
-
-// list reads all pages. Only the query of a link to the next page is used: the cloud may call itself by a name that is
-// not ours. A page that fails fails the list.
-func list[T any](ctx context.Context, s *session, l listing) ([]T, error) {
-	var all []T
-	err := s.do(ctx, l.call, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		query := l.query
-		for range maxPages {
-			items, next, err := page[T](ctx, client, l, query)
-			if err != nil {
-				return err
-			}
-			all = append(all, items...)
-			if next == nil || len(items) == 0 {
-				return nil
-			}
-			query = next
-		}
-		return fmt.Errorf("the list has no end")
-	})
-	return all, err
-}
-
-func page[T any](ctx context.Context, client *gophercloud.ServiceClient, l listing, query url.Values) ([]T, url.Values, error) {
-	address := client.ServiceURL(l.path)
-	if len(query) > 0 {
-		address += "?" + query.Encode()
-	}
-	var body map[string]json.RawMessage
-	if _, err := client.Get(ctx, address, &body, nil); err != nil {
-		return nil, nil, err
-	}
-	var items []T
-	if err := decode(body[l.field], &items); err != nil {
-		return nil, nil, err
-	}
-	var links []link
-	if err := decode(body[l.field+"_links"], &links); err != nil {
-		return nil, nil, err
-	}
-	var next string
-	if err := decode(body["next"], &next); err != nil {
-		return nil, nil, err
-	}
-	for _, k := range links {
-		if k.Rel == "next" {
-			next = k.Href
-		}
-	}
-	if next == "" {
-		return items, nil, nil
-	}
-	u, err := url.Parse(next)
-	if err != nil {
-		return nil, nil, err
-	}
-	return items, u.Query(), nil
-}
-
-// decode reads a part of an answer, if it is there.
-func decode(part json.RawMessage, into any) error {
-	if len(part) == 0 {
-		return nil
-	}
-	return json.Unmarshal(part, into)
 }

@@ -2,8 +2,6 @@ package openstack
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"maps"
 	"net/http"
@@ -12,11 +10,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -30,17 +30,25 @@ type Options struct {
 	Clock clock.WithDelayedExecution
 	// Reader reads Clusters, MachineClasses, Secrets and ConfigMaps of the cluster that holds the Machines. Without one
 	// a provider spec must stand alone.
-	Reader client.Reader
+	Reader ctrlclient.Reader
 	// ClusterID is written on everything that is made. Required; no white space.
 	ClusterID string
 	// Configured are the credentials of the configured cloud: they fill what a provider spec leaves out, and are sent to
 	// their own endpoint only. May be empty.
-	Configured Credentials
+	Configured client.Credentials
 	// HTTP carries the requests. Default: one like http.DefaultTransport. It must be an *http.Transport when credentials bring a
 	// CA bundle.
 	HTTP http.RoundTripper
 	// Registry takes the metrics; nil: they are not registered.
 	Registry prometheus.Registerer
+	// AllowedEndpoints are those of other Keystones than the configured cloud's that a provider spec may name, as
+	// client.ParseEndpoints reads them. Nothing is sent to an endpoint that is neither allowed nor stands in a Secret of
+	// OwnNamespace or of an allowed namespace.
+	AllowedEndpoints []string
+	// OwnNamespace is the namespace of drover itself; may be empty.
+	OwnNamespace string
+	// IdentityOverride lets a provider spec replace user, domain and project of the configured cloud's credentials.
+	IdentityOverride bool
 	// AllowedNamespaces are those that references of a provider spec may point into, beside the Machine's own.
 	AllowedNamespaces []string
 	// ServiceAccount is the one that drover runs under, as namespace:name, for the command that an error about a forbidden
@@ -73,14 +81,15 @@ type Options struct {
 // that Machines have named, and nothing is known before.
 type Cloud struct {
 	options  Options
-	limits   *limits
-	versions *versions
-	metrics  *metrics
+	client   *client.Client
 	changes  chan types.NamespacedName
 	machines *registry
 	// told are Machines to be sent to changes; joining are connections to be attached to their project.
 	told    workqueue.TypedInterface[types.NamespacedName]
 	joining workqueue.TypedInterface[*connection]
+
+	// refused are the endpoints that Machines with a server name and nobody has allowed.
+	refused refusedEndpoints
 
 	mu          sync.Mutex
 	connections map[string]*connection
@@ -89,7 +98,7 @@ type Cloud struct {
 
 // connection is a session with what hangs on it.
 type connection struct {
-	session *session
+	session *client.Session
 	catalog *catalog
 
 	mu      sync.Mutex
@@ -113,33 +122,31 @@ func New(o Options) (*Cloud, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	if o.HTTP == nil {
-		o.HTTP = defaultTransport()
+	allowed, err := client.ParseEndpoints(o.AllowedEndpoints)
+	if err != nil {
+		return nil, err
 	}
 	told := workqueue.NewTyped[types.NamespacedName]()
+	calls, err := client.New(client.Options{
+		Clock: o.Clock, HTTP: o.HTTP, Registry: o.Registry, ReadOnly: o.ReadOnly, Lease: o.Lease,
+		Configured: o.Configured.IdentityEndpoint, Allowed: allowed, Wake: told.Add,
+	})
+	if err != nil {
+		return nil, err
+	}
 	c := &Cloud{
-		options: o, limits: newLimits(o.Clock, told.Add), versions: newVersions(),
+		options: o, client: calls,
 		changes: make(chan types.NamespacedName), machines: newRegistry(),
 		told: told, joining: workqueue.NewTyped[*connection](),
 		connections: map[string]*connection{}, projects: map[string]*project{},
 	}
-	c.machines.dropped = c.limits.forget
-	var err error
-	if c.metrics, err = newMetrics(o.Registry, state{c}); err != nil {
-		return nil, fmt.Errorf("registering metrics: %w", err)
+	c.machines.dropped = calls.Forget
+	if o.Registry != nil {
+		if err := o.Registry.Register(state{c}); err != nil {
+			return nil, fmt.Errorf("registering metrics: %w", err)
+		}
 	}
 	return c, nil
-}
-
-// defaultTransport keeps as many connections open as are used at a time.
-func defaultTransport() http.RoundTripper {
-	base, ok := http.DefaultTransport.(*http.Transport)
-	if !ok {
-		return http.DefaultTransport
-	}
-	own := base.Clone()
-	own.MaxIdleConnsPerHost = mostConcurrent
-	return own
 }
 
 // Changes returns a channel with the key of each Machine whose server changed or whose turn to make a call has come, and of
@@ -185,18 +192,18 @@ func (c *Cloud) tellAll(ctx context.Context) {
 	}
 }
 
-// connect gives the one connection of these credentials.
-func (c *Cloud) connect(creds *Credentials) (*connection, error) {
-	key := creds.key()
+// connect returns the one connection of these credentials. A Machine is given when it, and not a template, asks for it.
+func (c *Cloud) connect(ctx context.Context, with *access, m *v1alpha1.Machine) (*connection, error) {
+	creds := with.creds
+	if !creds.Vouched && !c.client.Permits(creds.IdentityEndpoint) {
+		return nil, c.refuse(ctx, with, m)
+	}
+	key := creds.Key()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	conn, ok := c.connections[key]
 	if !ok {
-		client, err := c.httpClient(creds)
-		if err != nil {
-			return nil, err
-		}
-		s, err := newSession(*creds, client, c.versions, c.options.Clock)
+		s, err := c.client.Session(*creds)
 		if err != nil {
 			return nil, err
 		}
@@ -204,37 +211,6 @@ func (c *Cloud) connect(creds *Credentials) (*connection, error) {
 		c.connections[key] = conn
 	}
 	return conn, nil
-}
-
-// httpClient trusts the credentials' CA bundle beside the system's.
-func (c *Cloud) httpClient(creds *Credentials) (http.Client, error) {
-	next := c.options.HTTP
-	if len(creds.CACert) > 0 {
-		base, ok := next.(*http.Transport)
-		if !ok {
-			return http.Client{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "a CA bundle needs a transport that can take it")
-		}
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			pool = x509.NewCertPool()
-		}
-		if !pool.AppendCertsFromPEM(creds.CACert) {
-			return http.Client{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "the CA bundle of %s holds no certificate", creds.IdentityEndpoint)
-		}
-		own := base.Clone()
-		if own.TLSClientConfig == nil {
-			own.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-		}
-		own.TLSClientConfig.RootCAs = pool
-		next = own
-	}
-	if c.options.ReadOnly {
-		next = readOnly{next}
-	}
-	if c.options.Lease != nil {
-		next = leased{next, c.options.Lease, c.options.Clock}
-	}
-	return http.Client{Transport: &transport{next: next, limits: c.limits, metrics: c.metrics, clock: c.options.Clock}}, nil
 }
 
 // knowing returns a connection to the project in which the Machine's server is known by its own mark; nil when there is
@@ -281,7 +257,7 @@ const idle = 15 * time.Minute
 func (c *Cloud) attach(ctx context.Context, conn *connection, wg *sync.WaitGroup) {
 	var told error
 	for ctx.Err() == nil {
-		id, err := conn.session.identity(ctx)
+		id, err := conn.session.Scope(ctx)
 		if err == nil {
 			c.join(ctx, conn, id, wg)
 			return
@@ -297,7 +273,7 @@ func (c *Cloud) attach(ctx context.Context, conn *connection, wg *sync.WaitGroup
 		if left {
 			return
 		}
-		timer := c.options.Clock.NewTimer(max(signInAgain, fault.Of(err).RetryAfter))
+		timer := c.options.Clock.NewTimer(max(client.SignInAgain, fault.Of(err).RetryAfter))
 		select {
 		case <-timer.C():
 		case <-ctx.Done():
@@ -307,14 +283,14 @@ func (c *Cloud) attach(ctx context.Context, conn *connection, wg *sync.WaitGroup
 }
 
 // join puts the connection on its project.
-func (c *Cloud) join(ctx context.Context, conn *connection, id *identity, wg *sync.WaitGroup) {
-	key := strings.Join([]string{normalEndpoint(conn.session.creds.IdentityEndpoint), id.region, id.projectID}, " ")
+func (c *Cloud) join(ctx context.Context, conn *connection, id *client.Scope, wg *sync.WaitGroup) {
+	key := strings.Join([]string{client.NormalEndpoint(conn.session.IdentityEndpoint()), id.Region, id.ProjectID}, " ")
 	c.mu.Lock()
 	p, ok := c.projects[key]
 	if !ok {
 		p = newProject(conn.session, c.options.Clock, ownership{c.options.ClusterID}, c.machines)
 		p.reader, p.holds = c.options.Reader, c.options.Holds
-		p.changed, p.other, p.lifted, p.name = c.changed, c.other, c.options.Collect, site{id.projectID, id.region}
+		p.changed, p.other, p.lifted, p.name = c.changed, c.other, c.options.Collect, site{id.ProjectID, id.Region}
 		c.projects[key] = p
 	}
 	c.mu.Unlock()
@@ -330,10 +306,10 @@ func (c *Cloud) join(ctx context.Context, conn *connection, id *identity, wg *sy
 }
 
 // other gives the session of the connection to the project that was used last, but for one whose credentials fail.
-func (c *Cloud) other(p *project, than *session) *session {
+func (c *Cloud) other(p *project, than *client.Session) *client.Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var best *session
+	var best *client.Session
 	var latest time.Time
 	for _, conn := range c.connections {
 		conn.mu.Lock()

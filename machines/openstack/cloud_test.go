@@ -1,16 +1,15 @@
 package openstack
 
 import (
-	"context"
 	"encoding/pem"
 	"io"
 	"log"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
-	"github.com/gophercloud/gophercloud/v2"
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,7 +79,7 @@ func TestACABundleIsCheckedAndUsed(t *testing.T) {
 	secured.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secured.StartTLS()
 	defer secured.Close()
-	c, err := New(Options{ClusterID: "c"})
+	c, err := New(Options{ClusterID: "c", AllowedEndpoints: []string{"127.0.0.1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,11 +87,11 @@ func TestACABundleIsCheckedAndUsed(t *testing.T) {
 	creds.IdentityEndpoint = secured.URL + "/identity/v3"
 	signIn := func(bundle []byte) error {
 		creds.CACert = bundle
-		conn, err := c.connect(&creds)
+		conn, err := c.connect(t.Context(), &access{creds: &creds}, nil)
 		if err != nil {
 			return err
 		}
-		_, err = conn.session.identity(t.Context())
+		_, err = conn.session.Scope(t.Context())
 		return err
 	}
 	if err := signIn([]byte("no certificate")); !fault.Is(err, fault.Invalid) {
@@ -168,13 +167,10 @@ func TestCredentialsThatStopWorkingAreReplacedByOthersOfTheProject(t *testing.T)
 	p.mu.Lock()
 	broken := p.session
 	p.mu.Unlock()
-	if broken.creds.method() != byApplicationCredential {
-		t.Fatalf("the list is not made with what came last, but by %s", broken.creds.method())
+	if broken.Method() != client.ByApplicationCredential {
+		t.Fatalf("the list is not made with what came last, but by %s", broken.Method())
 	}
-	broken.provider.ReauthFunc = func(context.Context) error {
-		return gophercloud.ErrUnexpectedResponseCode{Actual: http.StatusUnauthorized}
-	}
-	broken.provider.SetToken("revoked")
+	b.sim.RevokeAppCredential(sim.MetaKubeAppCredentialID)
 	b.eventually("the list is made by the other", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()

@@ -3,6 +3,8 @@ package openstack
 import (
 	"context"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 
@@ -23,9 +25,9 @@ func (i *instance) ConsoleOutput(ctx context.Context, bytes int) (string, error)
 		return "", fault.New(fault.NotFound, fault.CodeResourceNotFound, "server %s is not there", i.subject.server)
 	}
 	text := ""
-	asking := call{service: computeService, doing: "reading the console of server " + i.subject.server}
-	err = i.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		text, err = servers.ShowConsoleOutput(ctx, client, server.ID, servers.ShowConsoleOutputOpts{Length: bytes/lineLength + 1}).Extract()
+	asking := client.Call{Service: client.Compute, Doing: "reading the console of server " + i.subject.server}
+	err = i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		text, err = servers.ShowConsoleOutput(ctx, api, server.ID, servers.ShowConsoleOutputOpts{Length: bytes/lineLength + 1}).Extract()
 		return err
 	})
 	return text[max(0, len(text)-bytes):], err

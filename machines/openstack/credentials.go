@@ -2,91 +2,15 @@ package openstack
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"net/url"
+	"slices"
 	"strings"
+
+	"github.com/drover-project/drover/machines/openstack/client"
 
 	"github.com/drover-project/drover/machines/fault"
 )
-
-// Credentials say who we are to which cloud. One of three ways: application credential (ID, or name with Username),
-// password (Username), token.
-type Credentials struct {
-	// IdentityEndpoint is Keystone's URL, with or without /v3.
-	IdentityEndpoint string
-	// Region of the services; empty: the only one there is.
-	Region string
-	// Interface of the endpoints: public (default), internal or admin.
-	Interface string
-
-	Username, Password string
-	// DomainName is the domain of both user and project. UserDomainName and ProjectDomainName, and the IDs, take its
-	// place when they are set; only a configured cloud has them.
-	DomainName, DomainID               string
-	UserDomainName, UserDomainID       string
-	ProjectDomainName, ProjectDomainID string
-	ProjectName, ProjectID             string
-
-	ApplicationCredentialID, ApplicationCredentialName, ApplicationCredentialSecret string
-
-	Token string
-
-	// CACert is a PEM bundle to trust beside the system's; empty: the system's alone.
-	CACert []byte
-}
-
-// method is the way of signing in.
-type method string
-
-const (
-	byNothing               method = ""
-	byApplicationCredential method = "application credential"
-	byPassword              method = "password"
-	byToken                 method = "token"
-)
-
-func (c *Credentials) method() method {
-	switch {
-	case c.ApplicationCredentialID != "" || c.ApplicationCredentialName != "":
-		return byApplicationCredential
-	case c.Username != "":
-		return byPassword
-	case c.Token != "":
-		return byToken
-	}
-	return byNothing
-}
-
-// who says for people who signs in.
-func (c *Credentials) who() string {
-	switch {
-	case c.ApplicationCredentialID != "":
-		return "by application credential " + c.ApplicationCredentialID
-	case c.ApplicationCredentialName != "":
-		return fmt.Sprintf("by application credential %q of user %q", c.ApplicationCredentialName, c.Username)
-	case c.Username != "":
-		return fmt.Sprintf("as user %q", c.Username)
-	}
-	return "by token"
-}
-
-// key identifies the credentials without revealing them.
-func (c *Credentials) key() string {
-	raw, err := json.Marshal(c)
-	if err != nil {
-		return fmt.Sprintf("%p", c)
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
-}
-
-// secrets are the texts that must never be shown.
-func (c *Credentials) secrets() []string {
-	return []string{c.Password, c.ApplicationCredentialSecret, c.Token}
-}
 
 // unauthorized puts where the secret came from before a refusal to sign in; other errors stay as they are. Sign-ins are
 // shared by all who use the same credentials, wherever each has them from.
@@ -100,8 +24,8 @@ func unauthorized(origin string, err error) error {
 	return own
 }
 
-// fields gives the credentials as the lowest layer of a provider spec.
-func (c *Credentials) fields() map[string]json.RawMessage {
+// fieldsOf returns the credentials of the configured cloud as the lowest layer of a provider spec.
+func fieldsOf(c *client.Credentials) map[string]json.RawMessage {
 	fields := map[string]json.RawMessage{}
 	for name, text := range map[string]string{
 		"identityEndpoint": c.IdentityEndpoint, "region": c.Region, "username": c.Username, "password": c.Password,
@@ -119,45 +43,100 @@ func (c *Credentials) fields() map[string]json.RawMessage {
 	return fields
 }
 
-// readCredentials takes the credentials out of the layers, field by field, under four rules. The way of signing in is
+// access is what a Machine's calls to the cloud are made with.
+type access struct {
+	creds *client.Credentials
+	// origin says where the secret was taken from, for the person who has to correct it.
+	origin string
+	// endpoint is Keystone's URL, and endpointField where it was found, for people.
+	endpoint      found
+	endpointField string
+	// wanted is what the spec asks of the configured cloud's user; the zero value asks for nothing.
+	wanted wantedIdentity
+}
+
+// credentialRules hold what an operator has said about credentials.
+type credentialRules struct {
+	// configured are the credentials of the configured cloud.
+	configured *client.Credentials
+	// trusted are the namespaces whose Secrets may name an endpoint: drover's own, and the allowed ones.
+	trusted []string
+	// override lets a spec replace user, domain and project of the configured cloud.
+	override bool
+}
+
+// readCredentials takes the credentials out of the layers, field by field, under five rules. The way of signing in is
 // the one that the highest layer with any asks for. Project ID and name count as one field. A secret goes to its own
-// layer's endpoint only: when a higher layer names another endpoint, that is an Auth error (MC-12). And a reference to a
+// layer's endpoint only: when a higher layer names another endpoint, that is an Auth error (MC-12). A reference to a
 // key or object that does not exist counts as empty, without a lower layer taking its place, as long as one way of
-// signing in is complete.
-//
-// The text says where the secret was taken from, for whoever has to correct it.
-func readCredentials(ctx context.Context, ls layers, configured *Credentials) (*Credentials, string, error) {
-	r := credentialReader{layers: ls, ctx: ctx, c: &Credentials{CACert: configured.CACert, Interface: configured.Interface}}
-	endpoint := r.text("identityEndpoint")
-	r.c.IdentityEndpoint = strings.TrimSpace(endpoint.text)
+// signing in is complete. And the secret of the configured cloud signs in its own user, for its own project.
+func readCredentials(ctx context.Context, ls layers, of credentialRules) (*access, error) {
+	ls.origin = newProvenance()
+	r := credentialReader{layers: ls, rules: of, ctx: ctx, c: &client.Credentials{CACert: of.configured.CACert, Interface: of.configured.Interface}}
+	r.endpoint = r.text("identityEndpoint")
+	r.endpoint.text = strings.TrimSpace(r.endpoint.text)
+	r.c.IdentityEndpoint = r.endpoint.text
 	r.c.Region = r.text("region").text
 	r.signIn()
 	r.project()
 	if r.err != nil {
-		return nil, "", r.err
+		return nil, r.err
 	}
 	if err := r.complete(); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	r.noteAbsent()
-	if last := len(ls.list) - 1; r.user.from == last {
-		r.c.UserDomainName, r.c.UserDomainID = configured.UserDomainName, configured.UserDomainID
-		r.c.DomainID = configured.DomainID
+	last := len(ls.list) - 1
+	if r.user.from == last {
+		r.c.UserDomainName, r.c.UserDomainID = of.configured.UserDomainName, of.configured.UserDomainID
+		r.c.DomainID = of.configured.DomainID
 	}
-	if last := len(ls.list) - 1; r.projectFrom == last {
-		r.c.ProjectDomainName, r.c.ProjectDomainID = configured.ProjectDomainName, configured.ProjectDomainID
+	if r.projectFrom == last {
+		r.c.ProjectDomainName, r.c.ProjectDomainID = of.configured.ProjectDomainName, of.configured.ProjectDomainID
 	}
-	return r.c, r.list[r.secret.from].where(r.secret.field), nil
+	a := &access{creds: r.c, origin: r.list[r.secret.from].where(r.secret.field), endpoint: r.endpoint, endpointField: r.list[r.endpoint.from].where("identityEndpoint")}
+	if r.secret.from == last && !of.override {
+		a.wanted = r.ofConfigured()
+	}
+	a.creds.Vouched = r.vouched(r.endpoint)
+	a.creds.Shown = r.shownInstead()
+	return a, nil
+}
+
+// shownInstead returns the values that came from a Secret or ConfigMap, each with what is shown in its place. The endpoint's host
+// is one of them: errors of connections name it.
+func (r *credentialReader) shownInstead() map[string]string {
+	if len(r.origin.shown) == 0 {
+		return nil
+	}
+	if r.endpoint.ref != nil {
+		if u, err := url.Parse(r.endpoint.text); err == nil && u.Hostname() != "" {
+			r.origin.shown[u.Host] = "its host"
+			r.origin.shown[u.Hostname()] = "its host"
+		}
+		r.origin.shown[client.NormalEndpoint(r.endpoint.text)] = r.endpoint.shown()
+	}
+	return r.origin.shown
+}
+
+// vouched reports whether an endpoint stands in a Secret that the operator trusts.
+func (r *credentialReader) vouched(endpoint found) bool {
+	return endpoint.ref != nil && endpoint.ref.Kind == secretKind && slices.Contains(r.rules.trusted, endpoint.ref.Namespace)
 }
 
 // credentialReader keeps the first error, so that the rules above read one by one.
 type credentialReader struct {
 	layers
+	rules       credentialRules
 	ctx         context.Context
-	c           *Credentials
+	c           *client.Credentials
+	endpoint    found
 	user        found
+	domain      found
 	secret      found
 	projectFrom int
+	projectName found
+	projectID   found
 	// absent are the fields that count as empty because they cannot be read, in the order of reading.
 	absent []absentField
 	err    error
@@ -207,7 +186,7 @@ func (r *credentialReader) signIn() {
 		return
 	}
 	w.use(r.c)
-	r.user, r.secret = w.user, w.secret
+	r.user, r.domain, r.secret = w.user, r.text("domainName"), w.secret
 	if r.secret.given() && r.c.IdentityEndpoint != "" {
 		r.err = r.sendable(r.secret)
 	}
@@ -224,7 +203,8 @@ func highest(all ...found) int {
 	return best
 }
 
-// sendable refuses to send a secret to an endpoint that a higher layer chose.
+// sendable refuses to send a secret to an endpoint that a higher layer chose, and a Secret of another namespace to an endpoint
+// that it does not name itself, unless that is the configured cloud's.
 func (r *credentialReader) sendable(secret found) error {
 	for i := secret.from; i < len(r.list); i++ {
 		own, err := r.textIn(r.ctx, i, []string{"identityEndpoint"})
@@ -234,23 +214,51 @@ func (r *credentialReader) sendable(secret found) error {
 		if !own.given() {
 			continue
 		}
-		if sameEndpoint(own.text, r.c.IdentityEndpoint) {
-			return nil
+		if client.SameEndpoint(own.text, r.c.IdentityEndpoint) {
+			break
 		}
 		return fault.New(fault.Auth, fault.CodeCredentialsMissing,
 			"%s.identityEndpoint: %s has no credentials of its own, and those of %s are for %s alone; give credentials beside it",
-			r.list[0].source, r.c.IdentityEndpoint, r.list[secret.from].source, own.text)
+			r.list[0].source, shownEndpoint(r.endpoint), r.list[secret.from].source, shownEndpoint(own))
 	}
-	return nil
+	if r.belongTogether(secret, r.endpoint) {
+		return nil
+	}
+	return fault.New(fault.Auth, fault.CodeCredentialsMissing,
+		"%s: %s is of namespace %s and names no endpoint, so it is sent to the configured cloud only, and not to %s; put the key identityEndpoint into that Secret and refer to it",
+		r.list[0].source, secret.ref.object(), secret.ref.Namespace, shownEndpoint(r.endpoint))
+}
+
+// belongTogether reports whether a secret may be sent to an endpoint, by where both were found.
+func (r *credentialReader) belongTogether(secret, endpoint found) bool {
+	switch {
+	case secret.ref == nil, client.SameEndpoint(endpoint.text, r.rules.configured.IdentityEndpoint):
+		return true
+	case endpoint.ref != nil && endpoint.ref.Kind == secretKind && endpoint.ref.object() == secret.ref.object():
+		return true
+	case secret.ref.Namespace != r.list[secret.from].namespace:
+		return false
+	}
+	// The secret stands beside the object that names it. People who write there could read it anyway.
+	return endpoint.from >= secret.from || r.list[endpoint.from].namespace == secret.ref.Namespace
+}
+
+// shownEndpoint returns an endpoint for a message, without quotes.
+func shownEndpoint(endpoint found) string {
+	if endpoint.ref != nil {
+		return endpoint.shown()
+	}
+	return endpoint.text
 }
 
 // project reads the project that the token is for; an application credential has its own.
 func (r *credentialReader) project() {
 	r.projectFrom = -1
-	if r.c.method() == byApplicationCredential || r.c.method() == byToken {
+	if r.c.Method() == client.ByApplicationCredential || r.c.Method() == client.ByToken {
 		return
 	}
 	id, name := r.text("projectID", "tenantID"), r.text("projectName", "tenantName")
+	r.projectID, r.projectName = id, name
 	switch highest(id, name) {
 	case 0:
 		r.c.ProjectID, r.projectFrom = id.text, id.from
@@ -271,27 +279,14 @@ func (r *credentialReader) complete() error {
 	switch {
 	case c.IdentityEndpoint == "":
 		return missing("identityEndpoint", "is missing, and no configured cloud gives one; name Keystone's URL")
-	case c.method() == byNothing:
+	case c.Method() == client.ByNothing:
 		return missing("username", "there are no credentials: give applicationCredentialID, username or tokenId, or configure a cloud")
-	case c.method() == byApplicationCredential && c.ApplicationCredentialSecret == "":
+	case c.Method() == client.ByApplicationCredential && c.ApplicationCredentialSecret == "":
 		return missing("applicationCredentialSecret", "is missing; it belongs to the application credential")
-	case c.method() == byPassword && c.Password == "":
+	case c.Method() == client.ByPassword && c.Password == "":
 		return missing("password", "is missing; it belongs to the username")
-	case c.method() == byPassword && !c.hasProject():
+	case c.Method() == client.ByPassword && !c.HasProject():
 		return missing("projectName", "is missing; name the project that servers are made in")
 	}
 	return nil
-}
-
-// sameEndpoint compares Keystone URLs: case of the host, a trailing slash and /v3 make no difference.
-func sameEndpoint(a, b string) bool { return normalEndpoint(a) == normalEndpoint(b) }
-
-func normalEndpoint(endpoint string) string {
-	trimmed := strings.TrimSuffix(strings.TrimRight(strings.TrimSpace(endpoint), "/"), "/v3")
-	u, err := url.Parse(trimmed)
-	if err != nil {
-		return trimmed
-	}
-	u.Host, u.Scheme = strings.ToLower(u.Host), strings.ToLower(u.Scheme)
-	return u.String()
 }

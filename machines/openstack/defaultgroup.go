@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/rules"
@@ -52,9 +54,9 @@ func oldest(all []securityGroup) securityGroup {
 
 func (c *catalog) makeDefaultGroup(ctx context.Context) (securityGroup, error) {
 	made := securityGroup{Description: defaultGroupDescription}
-	making := call{service: networkService, doing: "creating security group " + defaultSecurityGroup}
-	err := c.session.do(ctx, making, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		g, err := groups.Create(ctx, client, groups.CreateOpts{Name: defaultSecurityGroup, Description: defaultGroupDescription}).Extract()
+	making := client.Call{Service: client.Network, Doing: "creating security group " + defaultSecurityGroup}
+	err := c.session.Do(ctx, making, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		g, err := groups.Create(ctx, api, groups.CreateOpts{Name: defaultSecurityGroup, Description: defaultGroupDescription}).Extract()
 		if err == nil {
 			made.ID, made.Name = g.ID, g.Name
 		}
@@ -77,9 +79,9 @@ func (c *catalog) settleDefaultGroup(ctx context.Context, made securityGroup) (s
 	if first.ID == made.ID {
 		return made, nil
 	}
-	removing := call{service: networkService, doing: "deleting a second security group " + defaultSecurityGroup}
-	err = c.session.do(ctx, removing, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		return groups.Delete(ctx, client, made.ID).ExtractErr()
+	removing := client.Call{Service: client.Network, Doing: "deleting a second security group " + defaultSecurityGroup}
+	err = c.session.Do(ctx, removing, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		return groups.Delete(ctx, api, made.ID).ExtractErr()
 	})
 	if err != nil {
 		log.FromContext(ctx).Info("a second security group stays", "group", made.ID, "error", err.Error())
@@ -96,9 +98,9 @@ func (c *catalog) addRules(ctx context.Context, g securityGroup) error {
 		if slices.ContainsFunc(g.Rules, has) {
 			continue
 		}
-		adding := call{service: networkService, doing: "creating a rule of security group " + defaultSecurityGroup}
-		err := c.session.do(ctx, adding, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-			_, err := rules.Create(ctx, client, rules.CreateOpts{
+		adding := client.Call{Service: client.Network, Doing: "creating a rule of security group " + defaultSecurityGroup}
+		err := c.session.Do(ctx, adding, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+			_, err := rules.Create(ctx, api, rules.CreateOpts{
 				Direction: rules.DirIngress, EtherType: family, SecGroupID: g.ID, RemoteGroupID: g.ID,
 			}).Extract()
 			return err

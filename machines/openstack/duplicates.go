@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,12 +19,12 @@ const duplicateAge = 2 * time.Minute
 
 // removeDuplicates deletes what a create with an unknown outcome has made late, when another had been made by then. The
 // server that the Machine names stays (design §3).
-func (p *project) removeDuplicates(ctx context.Context, s *session) {
+func (p *project) removeDuplicates(ctx context.Context, s *client.Session) {
 	for _, id := range p.duplicates() {
 		log.FromContext(ctx).Info("deleting a second server of a Machine", "server", id)
-		asking := call{service: computeService, doing: fmt.Sprintf("deleting server %s, a duplicate", id)}
-		err := s.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-			return servers.Delete(ctx, client, id).ExtractErr()
+		asking := client.Call{Service: client.Compute, Doing: fmt.Sprintf("deleting server %s, a duplicate", id)}
+		err := s.Do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+			return servers.Delete(ctx, api, id).ExtractErr()
 		})
 		p.asked(id, err)
 	}

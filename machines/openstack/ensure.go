@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
@@ -50,9 +52,9 @@ func (i *instance) ensurePort(ctx context.Context, p *project, plan *plan, n int
 		return err
 	}
 	var made portRow
-	asking := call{service: networkService, doing: fmt.Sprintf("creating port %d of server %s", n, i.subject.server)}
-	err := i.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		return ports.Create(ctx, client, portRequest(i.subject, plan, n)).ExtractInto(&made)
+	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("creating port %d of server %s", n, i.subject.server)}
+	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		return ports.Create(ctx, api, portRequest(i.subject, plan, n)).ExtractInto(&made)
 	})
 	if err != nil {
 		p.attempted(m, err)
@@ -67,9 +69,9 @@ func (i *instance) ensurePort(ctx context.Context, p *project, plan *plan, n int
 }
 
 // listMarked lists what has a mark of the Machine.
-func listMarked[T any](ctx context.Context, i *instance, l listing) ([]T, error) {
-	l.machine = i.ref()
-	rows, err := list[T](withGroup(ctx, i.group), i.connection.session, l)
+func listMarked[T any](ctx context.Context, i *instance, l client.Listing) ([]T, error) {
+	l.Machine = i.ref()
+	rows, err := client.List[T](client.WithGroup(ctx, i.group), i.connection.session, l)
 	return rows, unauthorized(i.origin, err)
 }
 
@@ -121,9 +123,9 @@ func (i *instance) EnsureFloatingIP(ctx context.Context) error {
 		return err
 	}
 	var made ipRow
-	asking := call{service: networkService, doing: fmt.Sprintf("creating the floating IP of server %s from %s", i.subject.server, i.spec.FloatingIPPool)}
-	err = i.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		return floatingips.Create(ctx, client, floatingIPRequest(i.subject, plan, port.id)).ExtractInto(&made)
+	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("creating the floating IP of server %s from %s", i.subject.server, i.spec.FloatingIPPool)}
+	err = i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		return floatingips.Create(ctx, api, floatingIPRequest(i.subject, plan, port.id)).ExtractInto(&made)
 	})
 	if err != nil {
 		err = ofPool(err)
@@ -252,10 +254,10 @@ func (i *instance) portIDs(p *project, plan *plan) ([]string, error) {
 // createServer asks for the server, and gives its row as far as it is known: Nova's answer holds little more than the ID.
 func (i *instance) createServer(ctx context.Context, plan *plan, portIDs []string, userData []byte) (*row, error) {
 	var id string
-	asking := call{service: computeService, doing: "creating server " + i.subject.server, version: createVersion(i.spec)}
-	err := i.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+	asking := client.Call{Service: client.Compute, Doing: "creating server " + i.subject.server, Version: createVersion(i.spec)}
+	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		request, hints := serverRequest(i.subject, i.spec, plan, portIDs, userData)
-		s, err := servers.Create(ctx, client, request, hints).Extract()
+		s, err := servers.Create(ctx, api, request, hints).Extract()
 		if err == nil {
 			id = s.ID
 		}

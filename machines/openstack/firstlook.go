@@ -6,18 +6,19 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
 )
 
 // firstLook makes the losses countable after a start: every server of this project that a Machine names and that the first
 // complete list lacks is asked for by its ID, before the first loss is believed. So a restart does not begin the count again.
 // When there are too many, the mass guard holds them all and none is asked for. What a predecessor's guard held is read before.
 // It reports whether the look was completed by this call.
-func (p *project) firstLook(ctx context.Context, s *session) bool {
+func (p *project) firstLook(ctx context.Context, s *client.Session) bool {
 	p.mu.Lock()
 	done := p.guard.ready || p.fulls == 0
 	p.mu.Unlock()
@@ -51,7 +52,7 @@ func (p *project) namedServers(ctx context.Context) (map[string]types.UID, error
 		return named, nil
 	}
 	all := &v1alpha1.MachineList{}
-	if err := p.reader.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
+	if err := p.reader.List(ctx, all, ctrlclient.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing Machines: %w", err)
 	}
 	for n := range all.Items {
@@ -85,9 +86,9 @@ func (p *project) unlisted(named map[string]types.UID) (ids []string) {
 
 // lookFor asks for a server that a Machine names. Only 404 is a loss; without an answer the server stays missing, which counts
 // too.
-func (p *project) lookFor(ctx context.Context, s *session, id string, machine types.UID) {
-	found, err := lookUpServer(ctx, id, func(ctx context.Context, c call, fn func(context.Context, *gophercloud.ServiceClient) error) error {
-		return s.do(ctx, c, fn)
+func (p *project) lookFor(ctx context.Context, s *client.Session, id string, machine types.UID) {
+	found, err := lookUpServer(ctx, id, func(ctx context.Context, c client.Call, fn func(context.Context, *gophercloud.ServiceClient) error) error {
+		return s.Do(ctx, c, fn)
 	})
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +109,7 @@ func (p *project) existence(ctx context.Context, uid types.UID) existence {
 		return existenceUnknown
 	}
 	all := &v1alpha1.MachineList{}
-	if err := p.reader.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
+	if err := p.reader.List(ctx, all, ctrlclient.UnsafeDisableDeepCopy); err != nil {
 		return existenceUnknown
 	}
 	for n := range all.Items {

@@ -3,6 +3,8 @@ package openstack
 import (
 	"context"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/drover-project/drover/machines/fault"
 )
 
@@ -32,8 +34,8 @@ const allFlavors = "flavors"
 
 func (c *catalog) flavors(ctx context.Context) ([]flavor, error) {
 	return lookup(c.cache, allFlavors, func() ([]flavor, error) {
-		return list[flavor](ctx, c.session, listing{
-			call: call{service: computeService, doing: "listing flavors", version: versionFlavors}, path: "flavors/detail", field: "flavors",
+		return client.List[flavor](ctx, c.session, client.Listing{
+			Call: client.Call{Service: client.Compute, Doing: "listing flavors", Version: client.VersionFlavors}, Path: "flavors/detail", Field: "flavors",
 		})
 	})
 }

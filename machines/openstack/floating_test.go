@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/drover-project/drover/machines/fault"
 	sim "github.com/drover-project/drover/test/openstack"
 )
@@ -22,7 +24,7 @@ func TestFloatingIPs(t *testing.T) {
 				Fixed string `json:"fixed_ip_address"`
 			} `json:"floatingips"`
 		}
-		b.raw(networkService, "GET", "floatingips", nil, &all)
+		b.raw(client.Network, "GET", "floatingips", nil, &all)
 		made, _ := b.sim.Server(s.ID)
 		if len(made.FixedIPs) != 2 || len(all.FloatingIPs) != 1 || all.FloatingIPs[0].Fixed != made.FixedIPs[0] {
 			t.Errorf("addresses %v, floating IPs %+v", made.FixedIPs, all.FloatingIPs)
@@ -55,14 +57,14 @@ func TestAPortOfTheSameNameIsLeftAlone(t *testing.T) {
 		var own struct {
 			Ports []port `json:"ports"`
 		}
-		b.raw(networkService, "GET", "ports", nil, &own)
+		b.raw(client.Network, "GET", "ports", nil, &own)
 		if len(own.Ports) != 1 || own.Ports[0].Name == "" {
 			t.Fatalf("got %+v", own)
 		}
 		var namesake struct {
 			Port port `json:"port"`
 		}
-		b.raw(networkService, "POST", "ports", map[string]any{"port": map[string]any{"name": own.Ports[0].Name, "network_id": own.Ports[0].Network}}, &namesake)
+		b.raw(client.Network, "POST", "ports", map[string]any{"port": map[string]any{"name": own.Ports[0].Name, "network_id": own.Ports[0].Network}}, &namesake)
 		b.remove(i)
 		b.pass(10 * time.Minute)
 		if left := b.sim.Leftovers(); len(left.Ports) != 1 || left.Ports[0] != namesake.Port.ID || len(left.Servers) != 0 {

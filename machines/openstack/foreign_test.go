@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -41,6 +43,11 @@ func secretOf(name string, data map[string]string) *corev1.Secret {
 	return s
 }
 
+// configMapOf returns a ConfigMap of the Machines' namespace.
+func configMapOf(name string, data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}, Data: data}
+}
+
 func (b *bench) passwordSecret(name string) *corev1.Secret {
 	return secretOf(name, map[string]string{
 		"identityEndpoint": b.sim.AuthURL(), "username": sim.MetaKubeUser, "password": sim.MetaKubePassword,
@@ -61,7 +68,7 @@ func TestReferencesThatLeadToNothing(t *testing.T) {
 	t.Run("MC-11 a missing key of an alternative way of signing in counts as empty (F-37)", func(t *testing.T) {
 		b.t = t
 		i, _ := b.active(newMachine(t, "a", fromSecret("password")))
-		if got := b.connectionOf("uid-a").session.creds.method(); got != byPassword {
+		if got := b.connectionOf("uid-a").session.Method(); got != client.ByPassword {
 			t.Errorf("signed in by %s", got)
 		}
 		want := "Machine kube-system/a: spec.providerSpec.value.cloudProviderSpec.applicationCredentialID: counts as empty, because Secret kube-system/password has no key applicationCredentialID"
@@ -72,7 +79,7 @@ func TestReferencesThatLeadToNothing(t *testing.T) {
 	t.Run("MC-11 the complete way of several is used (F-37)", func(t *testing.T) {
 		b.t = t
 		b.active(newMachine(t, "b", fromSecret("application")))
-		if got := b.connectionOf("uid-b").session.creds.method(); got != byApplicationCredential {
+		if got := b.connectionOf("uid-b").session.Method(); got != client.ByApplicationCredential {
 			t.Errorf("signed in by %s", got)
 		}
 	})
@@ -240,14 +247,14 @@ func TestSecretsThatWereMadeFromFiles(t *testing.T) {
 			secret.Data[key] = append(value, '\n')
 		}
 		secret.Data["identityEndpoint"] = []byte(" " + b.sim.AuthURL() + " \r\n")
-		b.options.Configured = Credentials{}
+		b.options.Configured = client.Credentials{}
 		b.withReader(newReader(t, secret))
 		b.active(newMachine(t, "a", fromSecret("files")))
 	})
 	t.Run("a blank at the end of a password is part of it (F-40)", func(t *testing.T) {
-		c, _, err := readCredentials(t.Context(), stack(t, `{"identityEndpoint":"https://k","username":"u","password":"p \n","projectName":"p"}`), &Credentials{})
-		if err != nil || c.Password != "p " {
-			t.Errorf("got %+v, %v", c, err)
+		with, err := readCredentials(t.Context(), stack(t, `{"identityEndpoint":"https://k","username":"u","password":"p \n","projectName":"p"}`), credentialRules{configured: &client.Credentials{}, override: true})
+		if err != nil || with.creds.Password != "p " {
+			t.Errorf("got %+v, %v", with, err)
 		}
 	})
 }

@@ -3,17 +3,13 @@ package openstack
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
-	"k8s.io/apimachinery/pkg/types"
-	clocktesting "k8s.io/utils/clock/testing"
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -37,36 +33,14 @@ func TestUnderALeaseThatIsTooOldNothingIsSentThatChangesAnything(t *testing.T) {
 	b.sim.ForgetCalls()
 	i := b.synced(other)
 	for what, err := range map[string]error{"a port": i.EnsurePorts(b.ctx), "a deletion": b.synced(m).DeleteServer(b.ctx)} {
-		if !fault.Is(err, fault.RateLimited) || fault.Of(err).RetryAfter == 0 || unknownOutcome(err) {
+		if !fault.Is(err, fault.RateLimited) || fault.Of(err).RetryAfter == 0 || client.UnknownOutcome(err) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	for _, call := range b.sim.Calls() {
-		if call.Method != http.MethodGet && call.Service != string(identityService) {
+		if call.Method != http.MethodGet && call.Service != string(client.Identity) {
 			t.Errorf("it was sent: %s", call.Name())
 		}
-	}
-}
-
-func TestWhatIsNotSentUnderAnOldLeaseTeachesNothingAboutTheCloud(t *testing.T) {
-	counted, err := newMetrics(prometheus.NewRegistry(), prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := clocktesting.NewFakeClock(time.Now())
-	road := &transport{next: leased{passing{}, oldLease{}, now}, limits: newLimits(now, func(types.NamespacedName) {}), metrics: counted, clock: now}
-	req := httptest.NewRequest(http.MethodPost, "http://cloud/v2.0/ports", http.NoBody)
-	known := road.limits.endpoint(identityService, "cloud").queue(requestKindOf(req))
-	before := *known.concurrency
-	if resp, err := road.RoundTrip(req); err == nil {
-		_ = resp.Body.Close()
-		t.Fatal("it was sent")
-	}
-	if !reflect.DeepEqual(*known.concurrency, before) || known.inFlight != 0 {
-		t.Errorf("the endpoint was not asked, and counts as one that failed: %+v, %d in flight", *known.concurrency, known.inFlight)
-	}
-	if n := testutil.CollectAndCount(counted.requests); n != 0 {
-		t.Errorf("%d kinds of requests are counted", n)
 	}
 }
 
@@ -143,7 +117,7 @@ func TestTheDefaultSecurityGroupOfTwoReplicas(t *testing.T) {
 				Groups []string `json:"security_groups"`
 			}
 		}
-		b.raw(networkService, "GET", "ports", nil, &list)
+		b.raw(client.Network, "GET", "ports", nil, &list)
 		for _, p := range list.Ports {
 			if len(p.Groups) != 1 || p.Groups[0] != all[0].ID {
 				t.Errorf("a port is in %v, not in %s", p.Groups, all[0].ID)
@@ -340,7 +314,7 @@ func TestAServerThatIsDeletedBeforeTheAnswerToItsOrderComes(t *testing.T) {
 	}()
 	<-road.done
 	id := b.sim.Leftovers().Servers[0]
-	b.raw(computeService, "DELETE", "servers/"+id, nil, nil)
+	b.raw(client.Compute, "DELETE", "servers/"+id, nil, nil)
 	p := b.connectionOf(m.UID).attached()
 	b.eventually("its end is known", func() bool {
 		p.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
@@ -60,7 +60,7 @@ func (b *bench) fleetOf(n int) (*memoryHolds, []*cloud.Server, []*v1alpha1.Machi
 // listing starts the driver again, with a reader that lists these Machines.
 func (b *bench) listing(machines []*v1alpha1.Machine) {
 	b.t.Helper()
-	var objects []client.Object
+	var objects []ctrlclient.Object
 	for _, m := range machines {
 		objects = append(objects, m.DeepCopy())
 	}

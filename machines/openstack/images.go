@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/gophercloud/gophercloud/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -13,10 +15,10 @@ import (
 // image considers active images only: one that is being replaced has the same name for a while.
 func (c *catalog) image(ctx context.Context, name string) (image, error) {
 	return lookup(c.cache, c.key("image", name), func() (image, error) {
-		all, err := byNameOrID[image](ctx, c.session, listing{
-			call: call{service: imageService, doing: "looking up image " + name}, path: "images", field: "images",
+		all, err := byNameOrID[image](ctx, c.session, client.Listing{
+			Call: client.Call{Service: client.Image, Doing: "looking up image " + name}, Path: "images", Field: "images",
 		}, name)
-		if err == nil && len(all) == 0 && looksLikeID(name) {
+		if err == nil && len(all) == 0 && client.LooksLikeID(name) {
 			all, err = c.unlistedImage(ctx, name)
 		}
 		if err != nil {
@@ -35,8 +37,8 @@ func (c *catalog) image(ctx context.Context, name string) (image, error) {
 // this one has accepted them; servers can be made from both. It returns none for an ID that does not exist.
 func (c *catalog) unlistedImage(ctx context.Context, id string) ([]image, error) {
 	var got image
-	err := c.session.do(ctx, call{service: imageService, doing: "looking up image " + id}, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		_, err := client.Get(ctx, client.ServiceURL("images", id), &got, nil)
+	err := c.session.Do(ctx, client.Call{Service: client.Image, Doing: "looking up image " + id}, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		_, err := api.Get(ctx, api.ServiceURL("images", id), &got, nil)
 		return err
 	})
 	switch {
@@ -57,8 +59,8 @@ func active(all []image) []image {
 // kept for positiveTTL. It returns none when the list cannot be read.
 func (c *catalog) imageNames(ctx context.Context) []string {
 	names, err := lookup(c.cache, "images", func() ([]string, error) {
-		all, err := list[image](ctx, c.session, listing{
-			call: call{service: imageService, doing: "listing images"}, path: "images", field: "images",
+		all, err := client.List[image](ctx, c.session, client.Listing{
+			Call: client.Call{Service: client.Image, Doing: "listing images"}, Path: "images", Field: "images",
 		})
 		return namesOf(active(all)), err
 	})

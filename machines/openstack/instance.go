@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/gophercloud/gophercloud/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -47,6 +49,8 @@ type instance struct {
 	address string
 	// origin says where the secret of its credentials was taken from.
 	origin string
+	// wanted is what its spec asks of the configured cloud's user.
+	wanted wantedIdentity
 	// group is whose share of the requests the Machine takes.
 	group string
 	// unreadable is set when a document of the provider spec is no object, so that the credentials may be those of another
@@ -89,7 +93,7 @@ func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instan
 	if i.spec, i.invalid = readSpec(ctx, ls); i.invalid != nil && !s.lenient {
 		return nil, i.invalid
 	}
-	if err := i.connect(ctx, ls); err != nil {
+	if err := i.connect(ctx, m, ls); err != nil {
 		return nil, err
 	}
 	i.origin, i.warnings = s.of(name, i.origin), append(i.warnings, s.warnings()...)
@@ -102,21 +106,21 @@ func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instan
 
 // connect signs in with the credentials of the layers. A Machine whose provider spec cannot be read takes the connection
 // to the project that its server is known in.
-func (i *instance) connect(ctx context.Context, ls layers) error {
+func (i *instance) connect(ctx context.Context, m *v1alpha1.Machine, ls layers) error {
 	if i.unreadable != nil {
 		if i.connection = i.cloud.knowing(i.subject.uid, i.serverID); i.connection != nil {
 			return nil
 		}
 	}
-	creds, origin, err := readCredentials(ctx, ls, &i.cloud.options.Configured)
+	with, err := readCredentials(ctx, ls, i.cloud.credentialRules())
 	if err != nil && i.unreadable != nil {
 		return i.unreadable
 	}
 	if err != nil {
 		return err
 	}
-	i.origin = origin
-	i.connection, err = i.cloud.connect(creds)
+	i.origin, i.wanted = with.origin, with.wanted
+	i.connection, err = i.cloud.connect(ctx, with, m)
 	return err
 }
 
@@ -158,13 +162,36 @@ func groupOfMachine(m *v1alpha1.Machine) string {
 
 // do makes a call for this Machine. When it has to wait for its turn the error's code is fault.CodeWaitingForTurn, and the
 // Machine is woken once it may be made.
-func (i *instance) do(ctx context.Context, c call, fn func(ctx context.Context, client *gophercloud.ServiceClient) error) error {
-	c.machine = i.ref()
-	return unauthorized(i.origin, i.connection.session.do(withGroup(ctx, i.group), c, fn))
+func (i *instance) do(ctx context.Context, c client.Call, fn func(ctx context.Context, api *gophercloud.ServiceClient) error) error {
+	if err := i.allowed(); err != nil {
+		return err
+	}
+	c.Machine = i.ref()
+	return i.explain(i.connection.session.Do(client.WithGroup(ctx, i.group), c, fn))
+}
+
+// explain returns an error about the Machine's cloud as it is shown: a refused sign-in names where the secret came from, and
+// values of the spec that came from a Secret or ConfigMap are replaced by their references.
+func (i *instance) explain(err error) error {
+	if err != nil && i.spec != nil && i.spec.origin != nil {
+		err = i.spec.origin.conceal(err)
+	}
+	return unauthorized(i.origin, err)
+}
+
+// allowed returns an error when the spec asks for another project than that of the configured cloud's user.
+func (i *instance) allowed() error {
+	scope, _ := i.connection.session.Known()
+	if scope == nil {
+		return nil
+	}
+	return i.wanted.check(scope)
 }
 
 // ref names the Machine for the limiter.
-func (i *instance) ref() machineRef { return machineRef{uid: i.subject.uid, key: i.key} }
+func (i *instance) ref() client.MachineRef {
+	return client.MachineRef{UID: i.subject.uid, Key: i.key}
+}
 
 // Warnings name the keys of the provider spec that are accepted without effect.
 func (i *instance) Warnings() []string { return i.warnings }
@@ -177,8 +204,11 @@ func (i *instance) Config() *v1alpha1.ProviderConfig { return i.config }
 func (i *instance) project() (*project, error) {
 	p := i.connection.attached()
 	if p == nil {
-		_, refused := i.connection.session.known()
+		_, refused := i.connection.session.Known()
 		return nil, unauthorized(i.origin, refused)
+	}
+	if err := i.allowed(); err != nil {
+		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -212,7 +242,7 @@ func (i *instance) beginMaking(ctx context.Context) (p *project, resolved *plan,
 		return nil, nil, nil, err
 	}
 	if resolved, err = i.connection.catalog.resolve(ctx, i.spec); err != nil {
-		return nil, nil, nil, unauthorized(i.origin, err)
+		return nil, nil, nil, i.explain(err)
 	}
 	end, err = p.beginMaking(i.subject.uid)
 	return p, resolved, end, err
@@ -226,8 +256,8 @@ func serverIDOf(m *v1alpha1.Machine) string {
 // providerID is the identity that the Node will bear.
 func (i *instance) providerID(serverID string) string {
 	region := ""
-	if id, _ := i.connection.session.known(); id != nil && i.cloud.options.ProviderIDRegion {
-		region = id.region
+	if id, _ := i.connection.session.Known(); id != nil && i.cloud.options.ProviderIDRegion {
+		region = id.Region
 	}
 	return providerid.ID{Region: region, Server: serverID}.String()
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
@@ -36,17 +38,17 @@ const (
 
 // releaseKept deletes ports and floating IPs that were kept for the next try of a Machine, once a quota has been exhausted
 // for two steps of the back-off (CAPI-22): others may need them, and the next try makes them again.
-func (p *project) releaseKept(ctx context.Context, s *session) {
+func (p *project) releaseKept(ctx context.Context, s *client.Session) {
 	for _, k := range p.keptTooLong() {
 		if !p.beginRelease(k) {
 			continue
 		}
-		err := s.do(ctx, call{service: networkService, doing: fmt.Sprintf("releasing %s %s, kept for a server that may not be made", k.mark.kind, k.id)},
-			func(ctx context.Context, client *gophercloud.ServiceClient) error {
+		err := s.Do(ctx, client.Call{Service: client.Network, Doing: fmt.Sprintf("releasing %s %s, kept for a server that may not be made", k.mark.kind, k.id)},
+			func(ctx context.Context, api *gophercloud.ServiceClient) error {
 				if k.mark.kind == floatingKind {
-					return floatingips.Delete(ctx, client, k.id).ExtractErr()
+					return floatingips.Delete(ctx, api, k.id).ExtractErr()
 				}
-				return ports.Delete(ctx, client, k.id).ExtractErr()
+				return ports.Delete(ctx, api, k.id).ExtractErr()
 			})
 		released := err == nil || fault.Is(err, fault.NotFound)
 		p.endRelease(k, released)

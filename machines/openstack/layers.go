@@ -15,13 +15,23 @@ type layer struct {
 	// source names the object for people, with the path of the document in it.
 	source string
 	fields map[string]json.RawMessage
-	// secret: it is a Secret with the fields as keys, for the object that is named before it.
-	secret bool
+	// namespace of the object; empty for the configured cloud.
+	namespace string
+	// secret is the Secret whose keys are the fields, for an object that names it; nil: the layer is a document.
+	secret *reference
+}
+
+// reference returns where a value of the layer came from: ref is what the document says.
+func (l layer) reference(field string, ref *reference) *reference {
+	if l.secret == nil {
+		return ref
+	}
+	return &reference{Kind: secretKind, Namespace: l.secret.Namespace, Name: l.secret.Name, Key: field}
 }
 
 // where says in which field something stands.
 func (l layer) where(field string) string {
-	if l.secret {
+	if l.secret != nil {
 		return fmt.Sprintf("%s, key %s (cloudProviderSpec.%s)", l.source, field, field)
 	}
 	return l.source + "." + field
@@ -36,6 +46,18 @@ type layers struct {
 	lenient bool
 	// note records what is accepted without effect, for the Warnings condition; may be nil.
 	note func(text string)
+	// origin records the values that must not be shown; may be nil.
+	origin *provenance
+}
+
+// resolve returns the text of a value, and where it came from; nil: from a document, so that it may be shown.
+func (ls layers) resolve(ctx context.Context, i int, field string, v value) (string, *reference, error) {
+	text, err := v.resolve(ctx, ls.get)
+	ref := ls.list[i].reference(field, v.ref)
+	if err == nil {
+		ls.origin.add(field, text, ref)
+	}
+	return text, ref, err
 }
 
 // found is a text and where it came from.
@@ -44,7 +66,12 @@ type found struct {
 	// from is the index of the layer; -1 when nobody gave it.
 	from  int
 	field string
+	// ref is the key of the Secret or ConfigMap that the text was read from; nil: it stands in a document.
+	ref *reference
 }
+
+// shown returns the text for a message, or the reference in its place.
+func (f found) shown() string { return quote(f.text, f.ref) }
 
 func (f found) given() bool { return f.from >= 0 }
 
@@ -83,21 +110,21 @@ func (ls layers) textIn(ctx context.Context, i int, names []string) (found, erro
 		if err != nil {
 			return got, l.wrong(name, err)
 		}
-		text, err := v.resolve(ctx, ls.get)
+		text, ref, err := ls.resolve(ctx, i, name, v)
 		if err != nil {
 			return got, l.wrong(name, err)
 		}
 		switch {
 		case text == "":
 		case !got.given():
-			got = found{text: text, from: i, field: name}
+			got = found{text: text, from: i, field: name, ref: ref}
 		case got.text == text:
 		case ls.lenient:
 			if ls.note != nil {
 				ls.note(l.where(name) + ": counts as empty, because it differs from " + got.field)
 			}
 		default:
-			return got, l.invalid(name, "%q conflicts with %s %q; they mean the same, keep one", text, got.field, got.text)
+			return got, l.invalid(name, "%s conflicts with %s %s; they mean the same, keep one", quote(text, ref), got.field, got.shown())
 		}
 	}
 	return got, nil
@@ -132,7 +159,7 @@ func (ls layers) textsIn(ctx context.Context, i int, name string) ([]string, err
 		if err != nil {
 			return nil, fmt.Errorf("item %d: %w", n, err)
 		}
-		text, err := v.resolve(ctx, ls.get)
+		text, _, err := ls.resolve(ctx, i, name, v)
 		if err != nil {
 			return nil, err
 		}
@@ -145,7 +172,7 @@ func (ls layers) textsIn(ctx context.Context, i int, name string) ([]string, err
 
 // flag gives the first layer's boolean: true, false, null or {value: …}. A JSON string is an error.
 func (ls layers) flag(ctx context.Context, name string) (bool, error) {
-	for _, l := range ls.list {
+	for i, l := range ls.list {
 		raw := l.fields[name]
 		if len(raw) == 0 {
 			continue
@@ -156,12 +183,12 @@ func (ls layers) flag(ctx context.Context, name string) (bool, error) {
 		}
 		v, err := parseValue(raw)
 		if err == nil && raw[0] != '{' {
-			err = fmt.Errorf("%s is no boolean; write true or false without quotes", raw)
+			err = fmt.Errorf("%s is not a boolean; write true or false without quotes", raw)
 		}
 		if err != nil {
 			return false, l.wrong(name, err)
 		}
-		text, err := v.resolve(ctx, ls.get)
+		text, ref, err := ls.resolve(ctx, i, name, v)
 		if err != nil {
 			return false, l.wrong(name, err)
 		}
@@ -172,7 +199,7 @@ func (ls layers) flag(ctx context.Context, name string) (bool, error) {
 			return false, nil
 		case "":
 		default:
-			return false, l.invalid(name, "%q is no boolean; write true or false", text)
+			return false, l.invalid(name, "%s is not a boolean; write true or false", quote(text, ref))
 		}
 	}
 	return false, nil

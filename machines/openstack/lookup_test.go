@@ -12,19 +12,6 @@ func TestWhatACatalogLeavesOut(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.UnversionedCompute = true })
 		b.active(newMachine(t, "a", seedFields()))
 	})
-	for _, row := range []struct{ address, want string }{
-		{"https://nova.example", "https://nova.example/v2.1/"},
-		{"https://cloud.example/compute/", "https://cloud.example/compute/v2.1/"},
-		{"https://nova.example/v2.1", "https://nova.example/v2.1/"},
-		{"https://nova.example/v2/8a1f", "https://nova.example/v2/8a1f/"},
-		{"https://nova.example/v2.1/8a1f/", "https://nova.example/v2.1/8a1f/"},
-	} {
-		t.Run(row.address+" (F-27)", func(t *testing.T) {
-			if got := serviceURL(computeService, row.address); got != row.want {
-				t.Errorf("got %s, want %s", got, row.want)
-			}
-		})
-	}
 }
 
 func TestANetworkThatIsNamedTwice(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/gophercloud/gophercloud/v2"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -130,15 +132,15 @@ func (i *instance) prove(ctx context.Context, p *project, id string) error {
 }
 
 // doer makes a call with the credentials of somebody.
-type doer func(ctx context.Context, c call, fn func(ctx context.Context, client *gophercloud.ServiceClient) error) error
+type doer func(ctx context.Context, c client.Call, fn func(ctx context.Context, api *gophercloud.ServiceClient) error) error
 
 // lookUpServer asks for one server by its ID.
 func lookUpServer(ctx context.Context, id string, do doer) (*row, error) {
 	var body struct {
 		Server row `json:"server"`
 	}
-	err := do(ctx, call{service: computeService, doing: "looking up server " + id, version: versionServers}, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		_, err := client.Get(ctx, client.ServiceURL("servers", id), &body, nil)
+	err := do(ctx, client.Call{Service: client.Compute, Doing: "looking up server " + id, Version: client.VersionServers}, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		_, err := api.Get(ctx, api.ServiceURL("servers", id), &body, nil)
 		return err
 	})
 	return &body.Server, err
@@ -263,7 +265,7 @@ func (i *instance) server(p *project, k *knownServer, ports map[int]ownedPort, i
 		s.PortIDs = append(s.PortIDs, ports[n].id)
 	}
 	if s.State == cloud.ServerError {
-		s.Fault = judgeServer(k.ID, k.Fault.Message)
+		s.Fault = client.JudgeServer(k.ID, k.Fault.Message)
 	}
 	return s
 }

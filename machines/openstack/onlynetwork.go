@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/drover-project/drover/machines/fault"
 )
 
@@ -14,8 +16,8 @@ import (
 // addition counts external networks whose subnets are visible. With none or several candidates it is Invalid.
 func (c *catalog) onlyNetwork(ctx context.Context) (network, error) {
 	return lookup(c.cache, c.key("network", ""), func() (network, error) {
-		all, err := list[network](ctx, c.session, listing{
-			call: call{service: networkService, doing: "listing networks"}, path: "networks", field: "networks",
+		all, err := client.List[network](ctx, c.session, client.Listing{
+			Call: client.Call{Service: client.Network, Doing: "listing networks"}, Path: "networks", Field: "networks",
 		})
 		if err != nil {
 			return network{}, err
@@ -23,8 +25,8 @@ func (c *catalog) onlyNetwork(ctx context.Context) (network, error) {
 		if len(all) == 1 {
 			return all[0], nil
 		}
-		subnets, err := list[subnet](ctx, c.session, listing{
-			call: call{service: networkService, doing: "listing subnets"}, path: "subnets", field: "subnets",
+		subnets, err := client.List[subnet](ctx, c.session, client.Listing{
+			Call: client.Call{Service: client.Network, Doing: "listing subnets"}, Path: "subnets", Field: "subnets",
 		})
 		if err != nil {
 			return network{}, err

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/fault"
@@ -41,34 +43,34 @@ func (r *ipRow) owned() ownedIP { return ownedIP{id: r.ID, address: r.Address, p
 // portFields are those of portRow.
 var portFields = []string{"id", "description", "network_id", "fixed_ips", "device_id"}
 
-func portListing(query url.Values) listing {
-	return listing{
-		call: call{service: networkService, doing: "listing ports"}, path: "ports", field: "ports", query: query,
+func portListing(query url.Values) client.Listing {
+	return client.Listing{
+		Call: client.Call{Service: client.Network, Doing: "listing ports"}, Path: "ports", Field: "ports", Query: query,
 	}
 }
 
-func ipListing(query url.Values) listing {
-	return listing{
-		call: call{service: networkService, doing: "listing floating IPs"}, path: "floatingips", field: "floatingips", query: query,
+func ipListing(query url.Values) client.Listing {
+	return client.Listing{
+		Call: client.Call{Service: client.Network, Doing: "listing floating IPs"}, Path: "floatingips", Field: "floatingips", Query: query,
 	}
 }
 
 // listOwned reads all ports and floating IPs of the project and keeps those with marks of our cluster: at the start, so that
 // finding again what was made before a restart costs no call per Machine, and later for the collector. What was known
 // and is not listed is doubted.
-func (p *project) listOwned(ctx context.Context, s *session, started time.Time) error {
-	id, err := s.identity(ctx)
+func (p *project) listOwned(ctx context.Context, s *client.Session, started time.Time) error {
+	id, err := s.Scope(ctx)
 	if err != nil {
 		return err
 	}
-	ports, err := list[portRow](ctx, s, portListing(url.Values{
-		"project_id": {id.projectID}, "fields": portFields,
+	ports, err := client.List[portRow](ctx, s, portListing(url.Values{
+		"project_id": {id.ProjectID}, "fields": portFields,
 	}))
 	if err != nil {
 		return err
 	}
-	ips, err := list[ipRow](ctx, s, ipListing(url.Values{
-		"project_id": {id.projectID}, "fields": {"id", "description", "floating_ip_address", "port_id"},
+	ips, err := client.List[ipRow](ctx, s, ipListing(url.Values{
+		"project_id": {id.ProjectID}, "fields": {"id", "description", "floating_ip_address", "port_id"},
 	}))
 	if err != nil {
 		return err
@@ -218,7 +220,7 @@ func (p *project) doubt(machine types.UID) {
 
 // attempted notes a create that failed, when it may have worked all the same.
 func (p *project) attempted(m mark, err error) {
-	if !unknownOutcome(err) {
+	if !client.UnknownOutcome(err) {
 		return
 	}
 	p.mu.Lock()

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/drover-project/drover/machines/fault"
@@ -21,7 +23,7 @@ const (
 
 // listServers reads all pages of one list. It gives the rows, and the cloud's time at which the list was begun. A page
 // that fails fails the list.
-func listServers(ctx context.Context, s *session, since time.Time, full bool) ([]row, time.Time, error) {
+func listServers(ctx context.Context, s *client.Session, since time.Time, full bool) ([]row, time.Time, error) {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 	if !full {
 		query.Set("changes-since", since.Add(-overlap).UTC().Format(time.RFC3339))
@@ -40,14 +42,14 @@ func listServers(ctx context.Context, s *session, since time.Time, full bool) ([
 }
 
 // serverPages reads the pages of one list; with an error, the rows of the pages before it.
-func serverPages(ctx context.Context, s *session, query url.Values) (rows []row, date time.Time, err error) {
-	for range maxPages {
+func serverPages(ctx context.Context, s *client.Session, query url.Values) (rows []row, date time.Time, err error) {
+	for range client.MaxPages {
 		var body struct {
-			Servers []row  `json:"servers"`
-			Links   []link `json:"servers_links"`
+			Servers []row        `json:"servers"`
+			Links   client.Links `json:"servers_links"`
 		}
-		err := s.do(ctx, call{service: computeService, doing: "listing servers", version: versionServers}, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-			resp, err := client.Get(ctx, client.ServiceURL("servers", "detail")+"?"+query.Encode(), &body, nil)
+		err := s.Do(ctx, client.Call{Service: client.Compute, Doing: "listing servers", Version: client.VersionServers, Pages: true}, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+			resp, err := api.Get(ctx, api.ServiceURL("servers", "detail")+"?"+query.Encode(), &body, nil)
 			if err == nil && date.IsZero() {
 				date = cloudTime(resp.Header, body.Servers)
 			}
@@ -57,20 +59,11 @@ func serverPages(ctx context.Context, s *session, query url.Values) (rows []row,
 			return rows, date, err
 		}
 		rows = append(rows, body.Servers...)
-		next := ""
-		for _, k := range body.Links {
-			if k.Rel == "next" {
-				next = k.Href
-			}
+		next, err := body.Links.Next()
+		if err != nil || next == nil || len(body.Servers) == 0 {
+			return rows, date, err
 		}
-		if next == "" || len(body.Servers) == 0 {
-			return rows, date, nil
-		}
-		u, err := url.Parse(next)
-		if err != nil {
-			return rows, date, fault.New(fault.Unknown, fault.CodeUnknown, "listing servers: the link to the next page is %q", next)
-		}
-		query = u.Query()
+		query = next
 	}
 	return rows, date, fault.New(fault.Unknown, fault.CodeUnknown, "listing servers: the list has no end")
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/drover-project/drover/machines/fault"
@@ -21,6 +23,13 @@ type pagedCloud struct {
 }
 
 func (c *pagedCloud) RoundTrip(r *http.Request) (*http.Response, error) {
+	if body := signedIn[r.Method+" "+r.URL.Path]; body != "" {
+		status := http.StatusOK
+		if r.Method == http.MethodPost {
+			status = http.StatusCreated
+		}
+		return answer(r, status, body), nil
+	}
 	marker := r.URL.Query().Get("marker")
 	c.asked = append(c.asked, marker)
 	status := http.StatusOK
@@ -41,10 +50,21 @@ func (c *pagedCloud) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		body += "}"
 	}
+	return answer(r, status, body), nil
+}
+
+// signedIn is what is answered before a list: the token, and the version of the compute service.
+var signedIn = map[string]string{
+	"POST /v3/auth/tokens": `{"token":{"issued_at":"2026-11-20T12:00:00Z","expires_at":"2026-11-21T12:00:00Z","project":{"id":"p"},
+		"catalog":[{"type":"compute","endpoints":[{"interface":"public","region":"r","url":"http://cloud/v2.1"}]}]}}`,
+	"GET /v2.1/": `{"version":{"version":"2.93"}}`,
+}
+
+func answer(r *http.Request, status int, body string) *http.Response {
 	return &http.Response{
-		StatusCode: status, Header: http.Header{"Date": {"Fri, 20 Nov 2026 12:00:00 GMT"}},
+		StatusCode: status, Header: http.Header{"Date": {"Fri, 20 Nov 2026 12:00:00 GMT"}, "X-Subject-Token": {"t"}},
 		Body: io.NopCloser(strings.NewReader(body)), Request: r,
-	}, nil
+	}
 }
 
 func TestThePagesOfAList(t *testing.T) {
@@ -61,13 +81,14 @@ func TestThePagesOfAList(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &pagedCloud{ids: []string{"a", "b", "c"}, failures: tc.failures}
-			v := newVersions()
-			v.newest["http://cloud/compute/"] = "2.93"
-			s, err := newSession(Credentials{IdentityEndpoint: "http://cloud/v3", Token: "t"}, http.Client{Transport: c}, v, clocktesting.NewFakeClock(noon))
+			calls, err := client.New(client.Options{HTTP: c, Clock: clocktesting.NewFakeClock(noon), Configured: "http://cloud/v3"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.id = &identity{endpoints: map[service]string{computeService: "http://cloud/compute/"}}
+			s, err := calls.Session(client.Credentials{IdentityEndpoint: "http://cloud/v3", Username: "u", Password: "p", ProjectID: "p"})
+			if err != nil {
+				t.Fatal(err)
+			}
 			rows, date, err := listServers(t.Context(), s, time.Time{}, true)
 			if got := strings.Join(c.asked, ","); got != tc.asked {
 				t.Errorf("asked with markers %q, want %q", got, tc.asked)

@@ -5,9 +5,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/machines/fault"
@@ -21,9 +23,9 @@ type project struct {
 	// changed is told what is new.
 	changed func(ctx context.Context, p *project, c change)
 	// other gives a session of other credentials for the same project; nil: there is none.
-	other func(p *project, than *session) *session
+	other func(p *project, than *client.Session) *client.Session
 	// reader lists Machines; nil: only those are known that asked for their cloud side.
-	reader client.Reader
+	reader ctrlclient.Reader
 	// holds keeps what the guard holds; nil: nothing does.
 	holds Holds
 	// registry knows the Machines.
@@ -37,7 +39,7 @@ type project struct {
 	name site
 
 	mu        sync.Mutex
-	session   *session
+	session   *client.Session
 	inventory *inventory
 	guard     guard
 	quota     *quotaBook
@@ -82,7 +84,7 @@ type ownedIP struct {
 // seenIP is where a floating IP that is not marked as this cluster's was last seen: the port, and the server that has it.
 type seenIP struct{ portID, serverID string }
 
-func newProject(s *session, c clock.Clock, owners ownership, r *registry) *project {
+func newProject(s *client.Session, c clock.Clock, owners ownership, r *registry) *project {
 	p := &project{
 		clock: c, owners: owners, registry: r, session: s, began: c.Now(), inventory: newInventory(owners), guard: newGuard(), kicks: make(chan struct{}, 1), quota: newQuotaBook(),
 		ports: map[types.UID]map[int]ownedPort{}, floating: map[types.UID]ownedIP{}, attempts: map[mark]attempt{}, uses: map[types.UID]use{},
@@ -99,7 +101,7 @@ func newProject(s *session, c clock.Clock, owners ownership, r *registry) *proje
 func (p *project) syncedLocked() bool { return !p.listedOwned.IsZero() && p.fulls > 0 }
 
 // use makes the project ask with these credentials from now on: those that came last work longest.
-func (p *project) use(s *session) {
+func (p *project) use(s *client.Session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.session = s

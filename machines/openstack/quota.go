@@ -3,6 +3,8 @@ package openstack
 import (
 	"time"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/fault"
@@ -32,26 +34,26 @@ const (
 )
 
 // counted says which service counts what.
-var counted = map[service][]int{
-	computeService: {instanceCount, coreCount, ramMiB},
-	networkService: {portCount, floatingIPCount},
-	volumeService:  {volumeCount, gibibytes},
+var counted = map[client.Service][]int{
+	client.Compute: {instanceCount, coreCount, ramMiB},
+	client.Network: {portCount, floatingIPCount},
+	client.Volume:  {volumeCount, gibibytes},
 }
 
 // quotaOwner tells whose quota a refusal speaks of: Nova passes on what Neutron and Cinder say.
-func quotaOwner(code fault.Code) service {
+func quotaOwner(code fault.Code) client.Service {
 	switch code {
 	case fault.CodePortQuotaExceeded, fault.CodeFloatingIPQuotaExceeded:
-		return networkService
+		return client.Network
 	case fault.CodeVolumeQuotaExceeded:
-		return volumeService
+		return client.Volume
 	}
-	return computeService
+	return client.Compute
 }
 
 // quotaBook keeps creates from a project whose quota is exhausted. It has no lock and no clock.
 type quotaBook struct {
-	watches map[service]*quotaWatch
+	watches map[client.Service]*quotaWatch
 	// taken is the room that Machines have been promised and not used yet.
 	taken map[types.UID]promise
 	// raised is when there was last seen to be room again.
@@ -82,7 +84,7 @@ type quotaWatch struct {
 }
 
 func newQuotaBook() *quotaBook {
-	return &quotaBook{watches: map[service]*quotaWatch{}, taken: map[types.UID]promise{}}
+	return &quotaBook{watches: map[client.Service]*quotaWatch{}, taken: map[types.UID]promise{}}
 }
 
 // take promises a Machine room for all that it still needs, so that no port, volume or address is made for a server that
@@ -189,7 +191,7 @@ func (b *quotaBook) refused(machine types.UID, err *fault.Error, want amounts, n
 
 // looked takes in what a look at the limits has found: free is what the project may still have by the cloud's account.
 // True when there is room again for somebody who was turned away.
-func (b *quotaBook) looked(s service, free amounts, now time.Time) bool {
+func (b *quotaBook) looked(s client.Service, free amounts, now time.Time) bool {
 	w, ok := b.watches[s]
 	if !ok {
 		return false
@@ -208,7 +210,7 @@ func (b *quotaBook) looked(s service, free amounts, now time.Time) bool {
 }
 
 // unreadable says that the limits cannot be read: then one create per period may find out.
-func (b *quotaBook) unreadable(s service, now time.Time) bool {
+func (b *quotaBook) unreadable(s client.Service, now time.Time) bool {
 	w, ok := b.watches[s]
 	if !ok {
 		return false
@@ -217,7 +219,7 @@ func (b *quotaBook) unreadable(s service, now time.Time) bool {
 	return b.reopen(s, w, true, now)
 }
 
-func (b *quotaBook) reopen(s service, w *quotaWatch, room bool, now time.Time) bool {
+func (b *quotaBook) reopen(s client.Service, w *quotaWatch, room bool, now time.Time) bool {
 	switch {
 	case !room:
 		return false
@@ -230,7 +232,7 @@ func (b *quotaBook) reopen(s service, w *quotaWatch, room bool, now time.Time) b
 }
 
 // due gives the services whose limits are to be looked at now, and the time of the next look; zero: none.
-func (b *quotaBook) due(now time.Time) (services []service, next time.Time) {
+func (b *quotaBook) due(now time.Time) (services []client.Service, next time.Time) {
 	for s, w := range b.watches {
 		if !w.due.After(now) {
 			services = append(services, s)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/machines/openstack/client"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -40,7 +41,7 @@ func TestQuotaBook(t *testing.T) {
 	})
 	t.Run("CAPI-22 what is free is promised once", func(t *testing.T) {
 		b := hit()
-		if !b.looked(computeService, amounts{2, 100, 1 << 20}, noon) || b.raised != noon {
+		if !b.looked(client.Compute, amounts{2, 100, 1 << 20}, noon) || b.raised != noon {
 			t.Fatal("room was not noticed")
 		}
 		for _, m := range []string{"a", "b", "a"} {
@@ -52,7 +53,7 @@ func TestQuotaBook(t *testing.T) {
 	})
 	t.Run("what is smaller may fit where the larger does not", func(t *testing.T) {
 		b := hit()
-		b.looked(computeService, amounts{9, 1, 1 << 20}, noon)
+		b.looked(client.Compute, amounts{9, 1, 1 << 20}, noon)
 		refused(t, b.take("a", one, noon))
 		if err := b.take("b", amounts{instanceCount: 1, coreCount: 1}, noon); err != nil {
 			t.Fatal(err)
@@ -60,36 +61,36 @@ func TestQuotaBook(t *testing.T) {
 	})
 	t.Run("a promise that was kept does not count twice", func(t *testing.T) {
 		b := hit()
-		b.looked(computeService, amounts{2, 100, 1 << 20}, noon)
+		b.looked(client.Compute, amounts{2, 100, 1 << 20}, noon)
 		_ = b.take("a", one, noon)
 		b.made("a", one)
-		b.looked(computeService, amounts{1, 100, 1 << 20}, noon.Add(quotaPeriod))
+		b.looked(client.Compute, amounts{1, 100, 1 << 20}, noon.Add(quotaPeriod))
 		if err := b.take("b", one, noon); err != nil {
 			t.Fatal(err)
 		}
 	})
 	t.Run("a promise that was not kept ends", func(t *testing.T) {
 		b := hit()
-		b.looked(computeService, amounts{1, 100, 1 << 20}, noon)
+		b.looked(client.Compute, amounts{1, 100, 1 << 20}, noon)
 		_ = b.take("a", one, noon)
-		b.looked(computeService, amounts{1, 100, 1 << 20}, noon.Add(quotaPeriod))
+		b.looked(client.Compute, amounts{1, 100, 1 << 20}, noon.Add(quotaPeriod))
 		refused(t, b.take("b", one, noon))
-		b.looked(computeService, amounts{1, 100, 1 << 20}, noon.Add(3*quotaPeriod))
+		b.looked(client.Compute, amounts{1, 100, 1 << 20}, noon.Add(3*quotaPeriod))
 		if err := b.take("b", one, noon); err != nil {
 			t.Fatal(err)
 		}
 	})
 	t.Run("the watch ends when nobody was turned away for a period", func(t *testing.T) {
 		b := hit()
-		b.looked(computeService, amounts{5, 100, 1 << 20}, noon)
-		b.looked(computeService, amounts{5, 100, 1 << 20}, noon.Add(quotaPeriod))
+		b.looked(client.Compute, amounts{5, 100, 1 << 20}, noon)
+		b.looked(client.Compute, amounts{5, 100, 1 << 20}, noon.Add(quotaPeriod))
 		if len(b.watches) != 0 {
 			t.Fatal("it is still watched")
 		}
 	})
 	t.Run("a few refusals that the limits do not explain stop nobody else, more of them do", func(t *testing.T) {
 		b := hit()
-		b.looked(computeService, amounts{100, 1000, 1 << 30}, noon)
+		b.looked(client.Compute, amounts{100, 1000, 1 << 30}, noon)
 		for range mostDoubts {
 			b.refused("odd", refusal, one, noon)
 			if err := b.take("a", one, noon); err != nil {
@@ -101,7 +102,7 @@ func TestQuotaBook(t *testing.T) {
 	})
 	t.Run("limits that cannot be read let one try per period", func(t *testing.T) {
 		b := hit()
-		if !b.unreadable(computeService, noon) {
+		if !b.unreadable(client.Compute, noon) {
 			t.Fatal("nobody is told to try")
 		}
 		if err := b.take("a", one, noon); err != nil {
@@ -111,7 +112,7 @@ func TestQuotaBook(t *testing.T) {
 	})
 	t.Run("CAPI-22 what is kept goes after two steps of the back-off", func(t *testing.T) {
 		b := hit()
-		b.looked(computeService, amounts{}, noon)
+		b.looked(client.Compute, amounts{}, noon)
 		if b.exhausted(noon.Add(keptFor-time.Second)) || !b.exhausted(noon.Add(keptFor)) {
 			t.Fatal("not after two steps")
 		}
@@ -119,9 +120,9 @@ func TestQuotaBook(t *testing.T) {
 }
 
 func TestWhoseQuotaItIs(t *testing.T) {
-	for code, want := range map[fault.Code]service{
-		fault.CodeQuotaExceeded: computeService, fault.CodePortQuotaExceeded: networkService,
-		fault.CodeFloatingIPQuotaExceeded: networkService, fault.CodeVolumeQuotaExceeded: volumeService,
+	for code, want := range map[fault.Code]client.Service{
+		fault.CodeQuotaExceeded: client.Compute, fault.CodePortQuotaExceeded: client.Network,
+		fault.CodeFloatingIPQuotaExceeded: client.Network, fault.CodeVolumeQuotaExceeded: client.Volume,
 	} {
 		if got := quotaOwner(code); got != want {
 			t.Errorf("%s: got %s", code, got)

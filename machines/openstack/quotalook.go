@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/gophercloud/gophercloud/v2"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -58,7 +60,7 @@ func (p *project) faultyQuotas(ids []string) {
 		if k == nil || k.gone || k.Status != statusError || !p.hurriesFor(k) {
 			continue
 		}
-		if e := judgeServer(id, k.Fault.Message); e.Class == fault.Quota {
+		if e := client.JudgeServer(id, k.Fault.Message); e.Class == fault.Quota {
 			want := amounts{}
 			for _, n := range counted[quotaOwner(e.Code)] {
 				want[n] = 1
@@ -69,7 +71,7 @@ func (p *project) faultyQuotas(ids []string) {
 }
 
 // lookAtQuotas makes one GET for each service whose quota was hit and whose look is due. True when there is room again.
-func (p *project) lookAtQuotas(ctx context.Context, s *session) bool {
+func (p *project) lookAtQuotas(ctx context.Context, s *client.Session) bool {
 	p.mu.Lock()
 	services, _ := p.quota.due(p.clock.Now())
 	p.mu.Unlock()
@@ -111,15 +113,15 @@ func (p *project) nextQuotaLook(now time.Time, period time.Duration) time.Durati
 }
 
 // readLimits asks one service what the project may still have.
-func readLimits(ctx context.Context, s *session, of service) (amounts, error) {
+func readLimits(ctx context.Context, s *client.Session, of client.Service) (amounts, error) {
 	free := amounts{}
 	for n := range free {
 		free[n] = plenty
 	}
-	c := call{service: of, doing: "reading the " + string(of) + " quotas"}
+	c := client.Call{Service: of, Doing: "reading the " + string(of) + " quotas"}
 	var err error
 	switch of {
-	case computeService, volumeService:
+	case client.Compute, client.Volume:
 		err = readAbsolute(ctx, s, c, &free)
 	default:
 		err = readDetails(ctx, s, c, &free)
@@ -136,14 +138,14 @@ func left(limit, used int) int {
 }
 
 // readAbsolute reads Nova's or Cinder's limits.
-func readAbsolute(ctx context.Context, s *session, c call, free *amounts) error {
+func readAbsolute(ctx context.Context, s *client.Session, c client.Call, free *amounts) error {
 	var body struct {
 		Limits struct {
 			Absolute map[string]int `json:"absolute"`
 		} `json:"limits"`
 	}
-	err := s.do(ctx, c, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		_, err := client.Get(ctx, client.ServiceURL("limits"), &body, nil)
+	err := s.Do(ctx, c, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		_, err := api.Get(ctx, api.ServiceURL("limits"), &body, nil)
 		return err
 	})
 	for n, names := range map[int][2]string{
@@ -159,8 +161,8 @@ func readAbsolute(ctx context.Context, s *session, c call, free *amounts) error 
 }
 
 // readDetails reads Neutron's quotas with what is used of them.
-func readDetails(ctx context.Context, s *session, c call, free *amounts) error {
-	id, err := s.identity(ctx)
+func readDetails(ctx context.Context, s *client.Session, c client.Call, free *amounts) error {
+	id, err := s.Scope(ctx)
 	if err != nil {
 		return err
 	}
@@ -171,8 +173,8 @@ func readDetails(ctx context.Context, s *session, c call, free *amounts) error {
 			FloatingIP *detail `json:"floatingip"`
 		} `json:"quota"`
 	}
-	err = s.do(ctx, c, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		_, err := client.Get(ctx, client.ServiceURL("quotas", id.projectID, "details.json"), &body, nil)
+	err = s.Do(ctx, c, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		_, err := api.Get(ctx, api.ServiceURL("quotas", id.ProjectID, "details.json"), &body, nil)
 		return err
 	})
 	if d := body.Quota.Port; d != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
@@ -110,9 +110,9 @@ func (r *registry) each(f func(interest)) {
 
 // prune drops the Machines that are no more, as those that were let go by force. Machines that asked not long ago stay:
 // the reader may lag.
-func (r *registry) prune(ctx context.Context, reader client.Reader, now time.Time) error {
+func (r *registry) prune(ctx context.Context, reader ctrlclient.Reader, now time.Time) error {
 	all := &v1alpha1.MachineList{}
-	if err := reader.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, all, ctrlclient.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing Machines: %w", err)
 	}
 	there := make(map[types.UID]bool, len(all.Items))

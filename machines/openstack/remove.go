@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
@@ -57,15 +59,15 @@ type target struct {
 
 // deleteServer asks once. A cloud that does not let us force is asked politely again.
 func (i *instance) deleteServer(ctx context.Context, t target) error {
-	asking := call{service: computeService, doing: fmt.Sprintf("deleting server %s (%s)", i.subject.server, t.id)}
-	politely := func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		return servers.Delete(ctx, client, t.id).ExtractErr()
+	asking := client.Call{Service: client.Compute, Doing: fmt.Sprintf("deleting server %s (%s)", i.subject.server, t.id)}
+	politely := func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		return servers.Delete(ctx, api, t.id).ExtractErr()
 	}
 	if !t.force {
 		return i.do(ctx, asking, politely)
 	}
-	err := i.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		return servers.ForceDelete(ctx, client, t.id).ExtractErr()
+	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		return servers.ForceDelete(ctx, api, t.id).ExtractErr()
 	})
 	if fault.Is(err, fault.Auth) || fault.Is(err, fault.Conflict) || fault.Is(err, fault.Invalid) {
 		return i.do(ctx, asking, politely)
@@ -175,9 +177,9 @@ func (i *instance) namedIP(ctx context.Context) (*ipRow, error) {
 	var body struct {
 		FloatingIP ipRow `json:"floatingip"`
 	}
-	looking := call{service: networkService, doing: fmt.Sprintf("looking up floating IP %s of server %s", i.address, i.subject.server)}
-	err := i.do(ctx, looking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		_, err := client.Get(ctx, client.ServiceURL("floatingips", i.address), &body, nil)
+	looking := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up floating IP %s of server %s", i.address, i.subject.server)}
+	err := i.do(ctx, looking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		_, err := api.Get(ctx, api.ServiceURL("floatingips", i.address), &body, nil)
 		return err
 	})
 	if fault.Is(err, fault.NotFound) {
@@ -223,9 +225,9 @@ func (i *instance) findAttempts(ctx context.Context, p *project) error {
 }
 
 func (i *instance) deleteIP(ctx context.Context, ip ownedIP) error {
-	asking := call{service: networkService, doing: fmt.Sprintf("deleting floating IP %s of server %s", ip.address, i.subject.server)}
-	err := i.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		return floatingips.Delete(ctx, client, ip.id).ExtractErr()
+	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting floating IP %s of server %s", ip.address, i.subject.server)}
+	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		return floatingips.Delete(ctx, api, ip.id).ExtractErr()
 	})
 	if fault.Is(err, fault.NotFound) {
 		return nil
@@ -234,9 +236,9 @@ func (i *instance) deleteIP(ctx context.Context, ip ownedIP) error {
 }
 
 func (i *instance) deletePort(ctx context.Context, p *project, n int, port ownedPort) error {
-	asking := call{service: networkService, doing: fmt.Sprintf("deleting port %d of server %s", n, i.subject.server)}
-	err := i.do(ctx, asking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		return ports.Delete(ctx, client, port.id).ExtractErr()
+	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting port %d of server %s", n, i.subject.server)}
+	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		return ports.Delete(ctx, api, port.id).ExtractErr()
 	})
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err

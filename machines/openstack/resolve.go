@@ -4,7 +4,10 @@ import (
 	"context"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/drover-project/drover/machines/openstack/client"
 
 	"github.com/drover-project/drover/machines/fault"
 )
@@ -33,6 +36,13 @@ func (s *Spec) wrong(field string, err error) error {
 	if fault.Of(err).Code == fault.CodeUnauthorized {
 		return err
 	}
+	fields := []string{field}
+	if field == "network" {
+		fields = append(fields, "networks")
+	}
+	if s.origin != nil {
+		err = s.origin.conceal(err, fields...)
+	}
 	return layer{source: s.source}.wrong(field, err)
 }
 
@@ -44,8 +54,8 @@ func (c *catalog) resolveFlavor(ctx context.Context, s *Spec, p *plan) (err erro
 func (c *catalog) resolveImage(ctx context.Context, s *Spec, p *plan) (err error) {
 	p.image, err = c.image(ctx, s.Image)
 	if err == nil && s.RootDiskSizeGB > 0 && s.RootDiskSizeGB < p.image.MinDisk {
-		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%q needs a disk of %d GiB, rootDiskSizeGB is %d; raise it",
-			s.Image, p.image.MinDisk, s.RootDiskSizeGB)
+		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s needs a disk of %d GiB, rootDiskSizeGB is %s; raise it",
+			s.shown("image", s.Image), p.image.MinDisk, s.shown("rootDiskSizeGB", strconv.Itoa(s.RootDiskSizeGB)))
 	}
 	return err
 }
@@ -94,7 +104,7 @@ func (c *catalog) resolveSubnet(ctx context.Context, s *Spec, p *plan) error {
 			return nil
 		}
 	}
-	return fault.New(fault.Invalid, fault.CodeSubnetNotFound, "subnet %q is in network %s, which the spec does not name; name that network too", s.Subnet, sub.NetworkID)
+	return fault.New(fault.Invalid, fault.CodeSubnetNotFound, "subnet %s is in network %s, which the spec does not name; name that network too", s.shown("subnet", s.Subnet), sub.NetworkID)
 }
 
 func (c *catalog) resolveGroups(ctx context.Context, s *Spec, p *plan) error {
@@ -144,7 +154,7 @@ func (c *catalog) resolveServerGroup(ctx context.Context, s *Spec, p *plan) erro
 func (c *catalog) resolveDisk(_ context.Context, s *Spec, p *plan) error {
 	if s.RootDiskSizeGB > 0 && p.flavor.local() {
 		return fault.New(fault.Invalid, fault.CodeInvalidSpec,
-			"conflicts with flavor %q, whose disk of %d GiB is local; leave rootDiskSizeGB out or take another flavor", p.flavor.Name, p.flavor.Disk)
+			"conflicts with flavor %s, whose disk of %d GiB is local; leave rootDiskSizeGB out or take another flavor", s.shown("flavor", p.flavor.Name), p.flavor.Disk)
 	}
 	return nil
 }
@@ -168,7 +178,7 @@ func (f *flavor) local() bool {
 
 // resolveVolumeType leaves the name to Nova in a cloud whose catalog has no volume service that we may ask.
 func (c *catalog) resolveVolumeType(ctx context.Context, s *Spec, _ *plan) error {
-	if id, _ := c.session.known(); s.RootDiskVolumeType == "" || id == nil || id.endpoints[volumeService] == "" {
+	if id, _ := c.session.Known(); s.RootDiskVolumeType == "" || id == nil || id.Endpoint(client.Volume) == "" {
 		return nil
 	}
 	_, err := c.volumeType(ctx, s.RootDiskVolumeType)

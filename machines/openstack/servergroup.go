@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/gophercloud/gophercloud/v2"
 )
 
@@ -35,13 +37,13 @@ func (c *catalog) makeServerGroup(ctx context.Context, name string) (thing, erro
 	var body struct {
 		Group thing `json:"server_group"`
 	}
-	making := call{service: computeService, doing: "creating server group " + name, version: versionServerGroups}
-	err := c.session.do(ctx, making, func(ctx context.Context, client *gophercloud.ServiceClient) error {
+	making := client.Call{Service: client.Compute, Doing: "creating server group " + name, Version: client.VersionServerGroups}
+	err := c.session.Do(ctx, making, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		group := map[string]any{"name": name, "policy": sharedGroupPolicy}
-		if minor(client.Microversion) < minor(versionServerGroups.wanted) {
+		if !client.VersionServerGroups.WithoutLoss(api.Microversion) {
 			group = map[string]any{"name": name, "policies": []string{sharedGroupPolicy}}
 		}
-		_, err := client.Post(ctx, client.ServiceURL("os-server-groups"), map[string]any{"server_group": group}, &body,
+		_, err := api.Post(ctx, api.ServiceURL("os-server-groups"), map[string]any{"server_group": group}, &body,
 			&gophercloud.RequestOpts{OkCodes: []int{200}})
 		return err
 	})

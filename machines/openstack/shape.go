@@ -21,17 +21,20 @@ func (c *Cloud) Shape(ctx context.Context, namespace string, t *v1alpha1.Machine
 	if err != nil {
 		return cloud.Shape{}, err
 	}
-	creds, origin, err := readCredentials(ctx, ls, &c.options.Configured)
+	with, err := readCredentials(ctx, ls, c.credentialRules())
 	if err != nil {
 		return cloud.Shape{}, err
 	}
-	conn, err := c.connect(creds)
+	conn, err := c.connect(ctx, with, nil)
 	if err != nil {
 		return cloud.Shape{}, err
 	}
-	id, err := conn.session.identity(ctx)
+	id, err := conn.session.Scope(ctx)
 	if err != nil {
-		return cloud.Shape{}, unauthorized(s.of(name, origin), err)
+		return cloud.Shape{}, unauthorized(s.of(name, with.origin), err)
+	}
+	if err := with.wanted.check(id); err != nil {
+		return cloud.Shape{}, err
 	}
 	p := &plan{}
 	for _, step := range []struct {
@@ -39,10 +42,10 @@ func (c *Cloud) Shape(ctx context.Context, namespace string, t *v1alpha1.Machine
 		do    func(context.Context, *Spec, *plan) error
 	}{{"flavor", conn.catalog.resolveFlavor}, {"image", conn.catalog.resolveImage}, {"availabilityZone", conn.catalog.resolveZone}} {
 		if err := step.do(ctx, spec, p); err != nil {
-			return cloud.Shape{}, unauthorized(s.of(name, origin), spec.wrong(step.field, err))
+			return cloud.Shape{}, unauthorized(s.of(name, with.origin), spec.wrong(step.field, err))
 		}
 	}
-	return shapeOf(spec, p, id.region), nil
+	return shapeOf(spec, p, id.Region), nil
 }
 
 const (

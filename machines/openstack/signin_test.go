@@ -1,11 +1,16 @@
 package openstack
 
 import (
-	"encoding/json"
+	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/drover-project/drover/machines/openstack/client"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +26,13 @@ func TestEveryWayOfSigningIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.synced(newMachine(t, "a", seedFields()))
-	token := b.connectionOf("uid-a").session.provider.Token()
+	var token string
+	if err := b.connectionOf("uid-a").session.Do(b.ctx, client.Call{Service: client.Compute}, func(_ context.Context, api *gophercloud.ServiceClient) error {
+		token = api.Token()
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 	for name, own := range map[string]fields{
 		"by password":                            {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject, "domainName": sim.MetaKubeDomain},
 		"by password, in the default domain":     {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "tenantName": sim.MetaKubeProject},
@@ -33,7 +44,7 @@ func TestEveryWayOfSigningIn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.t = t
-			b.options.Configured = Credentials{}
+			b.options.Configured = client.Credentials{}
 			b.restart()
 			spec := seedFields().with("identityEndpoint", b.sim.AuthURL())
 			for field, value := range own {
@@ -43,19 +54,6 @@ func TestEveryWayOfSigningIn(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-	}
-}
-
-func TestBothFormsOfKeystonesTimes(t *testing.T) {
-	want := time.Date(2026, 11, 20, 7, 40, 12, 0, time.UTC)
-	for _, text := range []string{`"2026-11-20T07:40:12.000000Z"`, `"2026-11-20T07:40:12"`} {
-		var s stamp
-		if err := json.Unmarshal([]byte(text), &s); err != nil || !s.Equal(want) {
-			t.Errorf("%s is %v, %v", text, s, err)
-		}
-	}
-	if err := new(stamp).UnmarshalJSON([]byte(`"soon"`)); err == nil {
-		t.Error("soon is a time")
 	}
 }
 
@@ -123,4 +121,66 @@ func TestCredentialsThatAreRevokedLaterNameTheirSourceToo(t *testing.T) {
 	if !fault.Is(err, fault.Auth) || !strings.HasPrefix(err.Error(), "Machine kube-system/a: the configured cloud") || strings.Contains(err.Error(), ".flavor") {
 		t.Errorf("got %v", err)
 	}
+}
+
+func TestARenewalThatFailsStandsForABackOff(t *testing.T) {
+	b := newBench(t)
+	var machines []*instance
+	for n := range 9 {
+		i, ok := b.synced(newMachine(t, fmt.Sprintf("m-%d", n), seedFields())).(*instance)
+		if !ok {
+			t.Fatal("not an instance of the driver")
+		}
+		machines = append(machines, i)
+	}
+	b.sim.RevokeTokens()
+	refusal := b.sim.Inject(sim.Fault{Call: "POST /auth/tokens", Status: http.StatusUnauthorized})
+	b.sim.ForgetCalls()
+	fail := func(t *testing.T) {
+		t.Helper()
+		for _, i := range machines {
+			if err := i.EnsurePorts(b.ctx); !fault.Is(err, fault.Auth) || fault.Of(err).Code != fault.CodeUnauthorized {
+				t.Fatalf("got %v", err)
+			}
+		}
+	}
+	t.Run("however many Machines make calls (F-23)", func(t *testing.T) {
+		fail(t)
+		if n := b.calls("POST /auth/tokens"); n != 1 {
+			t.Errorf("%d sign-ins for 9 Machines, want one", n)
+		}
+		if n := b.calls("POST /ports"); n > 1 {
+			t.Errorf("%d calls were made with a token that is refused", n)
+		}
+	})
+	t.Run("and is tried once more after it (F-23)", func(t *testing.T) {
+		b.clock.Step(client.SignInAgain)
+		fail(t)
+		if n := b.calls("POST /auth/tokens"); n != 2 {
+			t.Errorf("%d sign-ins, want one more", n)
+		}
+	})
+	t.Run("and ends with it (F-23)", func(*testing.T) {
+		refusal()
+		b.clock.Step(client.SignInAgain)
+		b.eventually("the calls succeed", func() bool { return machines[0].EnsurePorts(b.ctx) == nil })
+	})
+}
+
+func TestARenewalAheadOfTimeThatFails(t *testing.T) {
+	t.Run("leaves the old token in use, and is tried once per back-off (F-23)", func(t *testing.T) {
+		b := newBench(t)
+		i := b.synced(newMachine(t, "a", seedFields()))
+		b.sim.Inject(sim.Fault{Call: "POST /auth/tokens", Status: http.StatusUnauthorized})
+		b.sim.ForgetCalls()
+		b.clock.Step(55 * time.Minute)
+		for range 5 {
+			if err := i.EnsurePorts(b.ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := b.calls("POST /auth/tokens"); n != 1 {
+			t.Errorf("%d sign-ins, want one", n)
+		}
+	})
 }

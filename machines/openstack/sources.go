@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
@@ -23,7 +25,7 @@ const configuredCloud = "the configured cloud (clouds.yaml or OS_* variables)"
 
 // sources read a provider spec's layers from the API.
 type sources struct {
-	reader client.Reader
+	reader ctrlclient.Reader
 	// namespace of the Machine: the only one that references may point into, beside the allowed ones.
 	namespace string
 	allowed   []string
@@ -37,7 +39,7 @@ type sources struct {
 	// about the cloud and the credentials is not known.
 	unreadable *fault.Error
 	// configured are the credentials of the configured cloud.
-	configured *Credentials
+	configured *client.Credentials
 
 	config *v1alpha1.ProviderConfig
 	layers []layer
@@ -95,7 +97,7 @@ func (s *sources) read(ctx context.Context, name string, m *v1alpha1.MachineSpec
 	if err != nil {
 		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: spec: %v", name, err)
 	}
-	if err := s.document(name+": spec.providerSpec.value", spec.Value); err != nil {
+	if err := s.document(name+": spec.providerSpec.value", s.namespace, spec.Value); err != nil {
 		return err
 	}
 	if spec.ValueFrom != nil && spec.ValueFrom.MachineClass != nil {
@@ -106,12 +108,12 @@ func (s *sources) read(ctx context.Context, name string, m *v1alpha1.MachineSpec
 	if err := s.cluster(ctx, name, labels); err != nil {
 		return err
 	}
-	s.layers = append(s.layers, layer{source: configuredCloud, fields: s.configured.fields()})
+	s.layers = append(s.layers, layer{source: configuredCloud, fields: fieldsOf(s.configured)})
 	return nil
 }
 
 // document adds one providerSpec.value.
-func (s *sources) document(path string, value *runtime.RawExtension) error {
+func (s *sources) document(path, namespace string, value *runtime.RawExtension) error {
 	var raw []byte
 	if value != nil {
 		raw = value.Raw
@@ -135,6 +137,7 @@ func (s *sources) document(path string, value *runtime.RawExtension) error {
 	if err != nil {
 		return err
 	}
+	l.namespace = namespace
 	s.layers = append(s.layers, l)
 	fill(s.config, config)
 	return nil
@@ -193,7 +196,7 @@ func (s *sources) class(ctx context.Context, name string, ref *v1alpha1.MachineC
 			return err
 		}
 	}
-	return s.document(path+": providerSpec", class.ProviderSpec)
+	return s.document(path+": providerSpec", namespace, class.ProviderSpec)
 }
 
 // credentialFields may stand in a class's Secrets, under their own names; authURL is another name of the endpoint.
@@ -217,7 +220,7 @@ func (s *sources) secretLayer(ctx context.Context, path, namespace string, ref *
 	if err := s.get(ctx, path, types.NamespacedName{Namespace: namespace, Name: ref.Name}, secret); err != nil {
 		return err
 	}
-	l := layer{source: fmt.Sprintf("Secret %s/%s", namespace, ref.Name), secret: true, fields: map[string]json.RawMessage{}}
+	l := layer{source: fmt.Sprintf("Secret %s/%s", namespace, ref.Name), namespace: namespace, secret: &reference{Kind: secretKind, Namespace: namespace, Name: ref.Name}, fields: map[string]json.RawMessage{}}
 	for _, field := range credentialFields {
 		text := string(secret.Data[field])
 		if field == "identityEndpoint" && text == "" {
@@ -246,7 +249,7 @@ func (s *sources) cluster(ctx context.Context, name string, labels map[string]st
 		return s.clusterDocument(c)
 	}
 	all := &v1alpha1.ClusterList{}
-	err := s.reader.List(ctx, all, client.InNamespace(s.namespace), client.Limit(2))
+	err := s.reader.List(ctx, all, ctrlclient.InNamespace(s.namespace), ctrlclient.Limit(2))
 	switch {
 	case meta.IsNoMatchError(err):
 		return nil
@@ -259,11 +262,11 @@ func (s *sources) cluster(ctx context.Context, name string, labels map[string]st
 }
 
 func (s *sources) clusterDocument(c *v1alpha1.Cluster) error {
-	return s.document(fmt.Sprintf("Cluster %s/%s: spec.providerSpec.value", c.Namespace, c.Name), c.Spec.ProviderSpec.Value)
+	return s.document(fmt.Sprintf("Cluster %s/%s: spec.providerSpec.value", c.Namespace, c.Name), c.Namespace, c.Spec.ProviderSpec.Value)
 }
 
 // get reads an object; one that is missing is an error that names the field which wants it.
-func (s *sources) get(ctx context.Context, field string, key types.NamespacedName, into client.Object) error {
+func (s *sources) get(ctx context.Context, field string, key types.NamespacedName, into ctrlclient.Object) error {
 	if s.reader == nil {
 		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: %s cannot be read without a cluster", field, key)
 	}
@@ -290,7 +293,7 @@ func (s *sources) get(ctx context.Context, field string, key types.NamespacedNam
 
 // kindOf returns the kind of an object that a provider spec names, and whether drover reads it under the role
 // v1alpha1.RoleReferences.
-func kindOf(o client.Object) (kind string, isReference bool) {
+func kindOf(o ctrlclient.Object) (kind string, isReference bool) {
 	switch o.(type) {
 	case *corev1.Secret:
 		return string(secretKind), true

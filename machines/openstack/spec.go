@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/drover-project/drover/machines/fault"
 )
 
@@ -64,8 +66,15 @@ type Spec struct {
 	// ComputeAPIVersion raises the microversion of compute calls; it never lowers it.
 	ComputeAPIVersion string
 
+	// origin says which values must not be shown; nil: none.
+	origin *provenance
 	// source is the object that the people who read an error will look at first.
 	source string
+}
+
+// createVersion returns the microversion that carries a request for a server of this spec.
+func createVersion(s *Spec) client.Version {
+	return client.CreateVersion(client.CreateFeatures{Tags: len(s.Tags) > 0, VolumeType: s.RootDiskVolumeType != "", Raised: s.ComputeAPIVersion})
 }
 
 // invalid says what is wrong with a field of the spec as a whole.
@@ -73,9 +82,18 @@ func (s *Spec) invalid(field, format string, args ...any) *fault.Error {
 	return layer{source: s.source}.invalid(field, format, args...)
 }
 
+// shown returns the value of a field for a message, or the reference that it came from.
+func (s *Spec) shown(field, text string) string {
+	if s.origin == nil {
+		return quote(text, nil)
+	}
+	return quote(text, s.origin.references[field])
+}
+
 // readSpec reads the fields that are no credentials. What only the cloud can judge is left to it.
 func readSpec(ctx context.Context, ls layers) (*Spec, error) {
-	s := &Spec{source: ls.list[0].source}
+	ls.origin = newProvenance()
+	s := &Spec{source: ls.list[0].source, origin: ls.origin}
 	for _, f := range []struct {
 		into  *string
 		names []string
@@ -142,7 +160,7 @@ func (s *Spec) readDisk(ctx context.Context, ls layers) error {
 	}
 	s.RootDiskSizeGB, err = strconv.Atoi(size.text)
 	if err != nil || s.RootDiskSizeGB < 0 {
-		return ls.list[size.from].invalid("rootDiskSizeGB", "%q is no size; give a whole number of GiB", size.text)
+		return ls.list[size.from].invalid("rootDiskSizeGB", "%s is not a size; give a whole number of GiB", size.shown())
 	}
 	return nil
 }
@@ -201,7 +219,7 @@ func (s *Spec) check() error {
 	case s.RootDiskVolumeType != "" && s.RootDiskSizeGB == 0:
 		return s.invalid("rootDiskVolumeType", "has no meaning without rootDiskSizeGB; set both or none")
 	case s.ComputeAPIVersion != "" && !apiVersion.MatchString(s.ComputeAPIVersion):
-		return s.invalid("computeAPIVersion", "%q is no version; write it like 2.67, in quotes", s.ComputeAPIVersion)
+		return s.invalid("computeAPIVersion", "%s is not a version; write it like 2.67, in quotes", s.shown("computeAPIVersion", s.ComputeAPIVersion))
 	case s.DisablePortSecurity && len(s.SecurityGroups) > 0:
 		return s.invalid("disablePortSecurity", "conflicts with securityGroups; keep one")
 	}

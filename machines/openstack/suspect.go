@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -74,10 +76,10 @@ func (p *project) untilSuspects(now time.Time, next time.Duration) time.Duration
 
 // lookAtPorts reads again which servers these ports are bound to: that does not lag behind as a list of servers may. True
 // when all have been read.
-func (p *project) lookAtPorts(ctx context.Context, s *session, ids []string) bool {
+func (p *project) lookAtPorts(ctx context.Context, s *client.Session, ids []string) bool {
 	var rows []portRow
 	for some := range slices.Chunk(ids, portsAtOnce) {
-		more, err := list[portRow](ctx, s, portListing(url.Values{"id": some, "fields": portFields}))
+		more, err := client.List[portRow](ctx, s, portListing(url.Values{"id": some, "fields": portFields}))
 		if err != nil {
 			log.FromContext(ctx).Info("ports without a server cannot be looked at yet", "ports", len(ids), "error", err.Error())
 			return false

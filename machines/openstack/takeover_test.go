@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,20 +19,19 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
-	"github.com/drover-project/drover/machines/fault"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
 // raw makes a call as somebody else in the project would.
-func (b *bench) raw(s service, method, path string, body, into any) {
+func (b *bench) raw(s client.Service, method, path string, body, into any) {
 	b.t.Helper()
 	creds := b.credentials()
-	conn, err := b.cloud.connect(&creds)
+	conn, err := b.cloud.connect(b.ctx, &access{creds: &creds}, nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	err = conn.session.do(b.ctx, call{service: s, doing: method + " " + path}, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		_, err := client.Request(ctx, method, client.ServiceURL(path), &gophercloud.RequestOpts{
+	err = conn.session.Do(b.ctx, client.Call{Service: s, Doing: method + " " + path}, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		_, err := api.Request(ctx, method, api.ServiceURL(path), &gophercloud.RequestOpts{
 			JSONBody: body, JSONResponse: into, OkCodes: []int{200, 201, 202, 204},
 		})
 		return err
@@ -61,7 +61,7 @@ func (b *bench) server(name string, metadata map[string]string, p *plan) string 
 	var made struct {
 		Server struct{ ID string } `json:"server"`
 	}
-	b.raw(computeService, "POST", "servers", map[string]any{"server": map[string]any{
+	b.raw(client.Compute, "POST", "servers", map[string]any{"server": map[string]any{
 		"name": name, "flavorRef": p.flavor.ID, "imageRef": p.image.ID, "networks": []any{map[string]any{"uuid": p.networks[0].network}},
 		"metadata": metadata,
 	}}, &made)
@@ -134,7 +134,7 @@ func (b *bench) address(pool, port string) string {
 	if port != "" {
 		body["port_id"] = port
 	}
-	b.raw(networkService, "POST", "floatingips", map[string]any{"floatingip": body}, &made)
+	b.raw(client.Network, "POST", "floatingips", map[string]any{"floatingip": body}, &made)
 	return made.FloatingIP.ID
 }
 
@@ -147,7 +147,7 @@ func (b *bench) portOf(server string) string {
 			Device string `json:"device_id"`
 		}
 	}
-	b.raw(networkService, "GET", "ports", nil, &all)
+	b.raw(client.Network, "GET", "ports", nil, &all)
 	for _, p := range all.Ports {
 		if p.Device == server {
 			return p.ID
@@ -236,7 +236,7 @@ func TestFloatingIPsThatMachineControllerMade(t *testing.T) {
 			t.Errorf("named %v", released.Left)
 		}
 		for _, c := range b.sim.Calls() {
-			if strings.Contains(c.Path, "..") || c.Method == http.MethodDelete && c.Service == string(networkService) {
+			if strings.Contains(c.Path, "..") || c.Method == http.MethodDelete && c.Service == string(client.Network) {
 				t.Errorf("%s %s was sent", c.Method, c.Path)
 			}
 		}
@@ -370,10 +370,12 @@ func TestMetadataIsWrittenOverAndNothingElse(t *testing.T) {
 	if got := b.calls("POST /servers/{id}/metadata"); got != 0 {
 		t.Errorf("a server of our own making was marked again, %d times", got)
 	}
-	got, err := servers.Get(b.ctx, &gophercloud.ServiceClient{ProviderClient: b.connectionOf("uid-a").session.provider,
-		Endpoint: b.connectionOf("uid-a").session.id.endpoints[computeService], Type: "compute"}, s.ID).Extract()
-	if err != nil || got.Metadata["team"] != "blue" || fault.Of(err) != nil {
-		t.Errorf("got %v, %v", got, err)
+	var got struct {
+		Server struct{ Metadata map[string]string }
+	}
+	b.raw(client.Compute, "GET", "servers/"+s.ID, nil, &got)
+	if got.Server.Metadata["team"] != "blue" {
+		t.Errorf("got %v", got)
 	}
 }
 
@@ -385,9 +387,9 @@ func TestADuplicateGoesAndTheNamedOneStays(t *testing.T) {
 		m.Spec.ProviderID = ptr.To(s.ProviderID)
 		late, stranger := b.left(m, b.plan(m)), b.left(m, b.plan(m))
 		for id, cluster := range map[string]string{late: testCluster, stranger: "another"} {
-			b.raw(computeService, "POST", "servers/"+id+"/metadata", map[string]any{"metadata": map[string]string{metadataClusterID: cluster}}, nil)
+			b.raw(client.Compute, "POST", "servers/"+id+"/metadata", map[string]any{"metadata": map[string]string{metadataClusterID: cluster}}, nil)
 		}
-		b.raw(computeService, "POST", "servers/"+stranger+"/metadata", map[string]any{"metadata": map[string]string{metadataMachineUID: "another"}}, nil)
+		b.raw(client.Compute, "POST", "servers/"+stranger+"/metadata", map[string]any{"metadata": map[string]string{metadataMachineUID: "another"}}, nil)
 		b.instance(m)
 		there := func(id string) bool { _, ok := b.sim.Server(id); return ok }
 		b.pass(duplicateAge / 2)
@@ -408,7 +410,7 @@ func TestADuplicateGoesAndTheNamedOneStays(t *testing.T) {
 		other.Spec.ProviderID = ptr.To(others.ProviderID)
 		b.instance(other)
 		second := b.left(m, b.plan(m))
-		b.raw(computeService, "POST", "servers/"+second+"/metadata", map[string]any{"metadata": map[string]string{metadataClusterID: testCluster}}, nil)
+		b.raw(client.Compute, "POST", "servers/"+second+"/metadata", map[string]any{"metadata": map[string]string{metadataClusterID: testCluster}}, nil)
 		m.Spec.ProviderID = ptr.To(others.ProviderID)
 		b.instance(m)
 		b.pass(20 * time.Minute)

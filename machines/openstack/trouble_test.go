@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 
@@ -314,8 +316,8 @@ func TestAPortThatVanishedIsMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	somebody := i.(*instance).connection.session
-	err := somebody.do(b.ctx, call{service: networkService}, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		return ports.Delete(ctx, client, b.sim.Leftovers().Ports[0]).ExtractErr()
+	err := somebody.Do(b.ctx, client.Call{Service: client.Network}, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		return ports.Delete(ctx, api, b.sim.Leftovers().Ports[0]).ExtractErr()
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -34,6 +34,9 @@ func (r *reference) String() string {
 	return fmt.Sprintf("%s, key %s", r.object(), r.Key)
 }
 
+// value names the value that the reference leads to, in place of the value itself.
+func (r *reference) value() string { return "the value of " + r.String() }
+
 // object names the Secret or ConfigMap, for people.
 func (r *reference) object() string {
 	return fmt.Sprintf("%s %s/%s", r.Kind, r.Namespace, r.Name)

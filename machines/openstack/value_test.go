@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/drover-project/drover/machines/openstack/client"
 )
 
 func TestParseValue(t *testing.T) {
@@ -84,12 +86,12 @@ func TestReadSpec(t *testing.T) {
 		"foreign keys have no effect":                          {[]string{`{` + least + `,"trustDevicePath":true,"nodeVolumeAttachLimit":25,"openstackClientTimeout":"15s","openstackComputeClientTimeout":"1s","instanceReadyCheckPeriod":"5s","instanceReadyCheckTimeout":"2m"}`}, func(s *Spec) bool { return s.Flavor == "f" }, ""},
 		"booleans":                                             {[]string{`{` + least + `,"configDrive":true,"disablePortSecurity":null}`}, func(s *Spec) bool { return s.ConfigDrive && !s.DisablePortSecurity }, ""},
 		"a boolean as a value":                                 {[]string{`{` + least + `,"configDrive":{"value":"true"}}`}, func(s *Spec) bool { return s.ConfigDrive }, ""},
-		"a boolean in quotes is an error":                      {[]string{`{` + least + `,"configDrive":"true"}`}, nil, "doc.configDrive: \"true\" is no boolean"},
+		"a boolean in quotes is an error":                      {[]string{`{` + least + `,"configDrive":"true"}`}, nil, "doc.configDrive: \"true\" is not a boolean"},
 		"false above true is false":                            {[]string{`{` + least + `,"configDrive":false}`, `{"configDrive":true}`}, func(s *Spec) bool { return !s.ConfigDrive }, ""},
 		"a size as text":                                       {[]string{`{` + least + `,"rootDiskSizeGB":"30"}`}, func(s *Spec) bool { return s.RootDiskSizeGB == 30 }, ""},
 		"a negative size":                                      {[]string{`{` + least + `,"rootDiskSizeGB":-1}`}, nil, "rootDiskSizeGB"},
 		"a volume type without a volume":                       {[]string{`{` + least + `,"rootDiskVolumeType":"ssd"}`}, nil, "without rootDiskSizeGB"},
-		"a strange version":                                    {[]string{`{` + least + `,"computeAPIVersion":"two"}`}, nil, "doc.computeAPIVersion: \"two\" is no version"},
+		"a strange version":                                    {[]string{`{` + least + `,"computeAPIVersion":"two"}`}, nil, "doc.computeAPIVersion: \"two\" is not a version"},
 		"a list that is none":                                  {[]string{`{` + least + `,"securityGroups":"x"}`}, nil, "doc.securityGroups: is no list"},
 		"a reference that fails":                               {[]string{`{"flavor":{"secretKeyRef":{"namespace":"n","name":"s","key":"k"}}}`}, nil, "doc.flavor: unreadable"},
 		"a subnet alone names its network":                     {[]string{`{"flavor":"f","image":"i","subnet":"s"}`}, func(s *Spec) bool { return s.Subnet == "s" }, ""},
@@ -112,28 +114,32 @@ func TestReadCredentials(t *testing.T) {
 	const cloud = `{"identityEndpoint":"https://keystone:5000/v3","username":"u","password":"env-secret","projectName":"p","domainName":"d","region":"r"}`
 	for name, tc := range map[string]struct {
 		documents []string
-		want      func(*Credentials) bool
+		want      func(*client.Credentials) bool
 		fails     string
 	}{
-		"MC-11 the configured cloud fills all": {[]string{`{}`, cloud}, func(c *Credentials) bool {
-			return c.method() == byPassword && c.Password == "env-secret" && c.Region == "r"
+		"MC-11 the configured cloud fills all": {[]string{`{}`, cloud}, func(c *client.Credentials) bool {
+			return c.Method() == client.ByPassword && c.Password == "env-secret" && c.Region == "r"
 		}, ""},
-		"MC-11 the spec beats the environment whatever the spelling": {[]string{`{"tenantName":"mine"}`, cloud}, func(c *Credentials) bool { return c.ProjectName == "mine" }, ""},
-		"MC-11 a project ID above a name":                            {[]string{`{"tenantID":"id"}`, cloud}, func(c *Credentials) bool { return c.ProjectID == "id" && c.ProjectName == "" }, ""},
-		"MC-11 empty fields fall back":                               {[]string{`{"username":"","password":"","tokenId":"","identityEndpoint":""}`, cloud}, func(c *Credentials) bool { return c.Username == "u" }, ""},
-		"the same endpoint in another spelling":                      {[]string{`{"identityEndpoint":"HTTPS://KEYSTONE:5000/v3/"}`, cloud}, func(c *Credentials) bool { return c.Password == "env-secret" }, ""},
+		"MC-11 the spec beats the environment whatever the spelling": {[]string{`{"tenantName":"mine"}`, cloud}, func(c *client.Credentials) bool { return c.ProjectName == "mine" }, ""},
+		"MC-11 a project ID above a name":                            {[]string{`{"tenantID":"id"}`, cloud}, func(c *client.Credentials) bool { return c.ProjectID == "id" && c.ProjectName == "" }, ""},
+		"MC-11 empty fields fall back":                               {[]string{`{"username":"","password":"","tokenId":"","identityEndpoint":""}`, cloud}, func(c *client.Credentials) bool { return c.Username == "u" }, ""},
+		"the same endpoint in another spelling":                      {[]string{`{"identityEndpoint":"HTTPS://KEYSTONE:5000/v3/"}`, cloud}, func(c *client.Credentials) bool { return c.Password == "env-secret" }, ""},
 		"MC-12 another endpoint":                                     {[]string{`{"identityEndpoint":"https://evil:5000/v3"}`, cloud}, nil, "has no credentials of its own"},
 		"MC-12 another endpoint, own user, their password":           {[]string{`{"identityEndpoint":"https://evil:5000/v3","username":"u"}`, cloud}, nil, "has no credentials of its own"},
-		"another endpoint with credentials of its own":               {[]string{`{"identityEndpoint":"https://other/v3","username":"x","password":"y","projectName":"z"}`, cloud}, func(c *Credentials) bool { return c.IdentityEndpoint == "https://other/v3" && c.Password == "y" }, ""},
-		"own credentials to the configured endpoint":                 {[]string{`{"username":"x","password":"y"}`, cloud}, func(c *Credentials) bool { return c.Username == "x" && c.Password == "y" && c.ProjectName == "p" }, ""},
-		"an application credential above a user": {[]string{`{"applicationCredentialID":"a","applicationCredentialSecret":"s"}`, cloud}, func(c *Credentials) bool {
-			return c.method() == byApplicationCredential && c.Password == "" && c.ProjectName == ""
+		"another endpoint with credentials of its own":               {[]string{`{"identityEndpoint":"https://other/v3","username":"x","password":"y","projectName":"z"}`, cloud}, func(c *client.Credentials) bool { return c.IdentityEndpoint == "https://other/v3" && c.Password == "y" }, ""},
+		"own credentials to the configured endpoint": {[]string{`{"username":"x","password":"y"}`, cloud}, func(c *client.Credentials) bool {
+			return c.Username == "x" && c.Password == "y" && c.ProjectName == "p"
 		}, ""},
-		"a user above a configured application credential": {[]string{`{"username":"x","password":"y","projectName":"p"}`, `{"identityEndpoint":"https://k","applicationCredentialID":"a","applicationCredentialSecret":"s"}`}, func(c *Credentials) bool { return c.method() == byPassword }, ""},
-		"an application credential by name": {[]string{`{"applicationCredentialName":"a","applicationCredentialSecret":"s"}`, cloud}, func(c *Credentials) bool {
+		"an application credential above a user": {[]string{`{"applicationCredentialID":"a","applicationCredentialSecret":"s"}`, cloud}, func(c *client.Credentials) bool {
+			return c.Method() == client.ByApplicationCredential && c.Password == "" && c.ProjectName == ""
+		}, ""},
+		"a user above a configured application credential": {[]string{`{"username":"x","password":"y","projectName":"p"}`, `{"identityEndpoint":"https://k","applicationCredentialID":"a","applicationCredentialSecret":"s"}`}, func(c *client.Credentials) bool { return c.Method() == client.ByPassword }, ""},
+		"an application credential by name": {[]string{`{"applicationCredentialName":"a","applicationCredentialSecret":"s"}`, cloud}, func(c *client.Credentials) bool {
 			return c.ApplicationCredentialName == "a" && c.Username == "u" && c.ApplicationCredentialID == ""
 		}, ""},
-		"a token":                   {[]string{`{"tokenId":"t"}`, cloud}, func(c *Credentials) bool { return c.method() == byToken && c.Token == "t" && c.Password == "" }, ""},
+		"a token": {[]string{`{"tokenId":"t"}`, cloud}, func(c *client.Credentials) bool {
+			return c.Method() == client.ByToken && c.Token == "t" && c.Password == ""
+		}, ""},
 		"nothing at all":            {[]string{`{}`, `{}`}, nil, "identityEndpoint: is missing"},
 		"an endpoint alone":         {[]string{`{"identityEndpoint":"https://k"}`, `{}`}, nil, "there are no credentials"},
 		"a user without a password": {[]string{`{"identityEndpoint":"https://k","username":"u"}`, `{}`}, nil, "password: is missing"},
@@ -141,7 +147,11 @@ func TestReadCredentials(t *testing.T) {
 		"aliases that conflict":     {[]string{`{"tenantName":"a","projectName":"b"}`, cloud}, nil, "conflicts with projectName"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, _, err := readCredentials(t.Context(), stack(t, tc.documents...), &Credentials{})
+			var c *client.Credentials
+			with, err := readCredentials(t.Context(), stack(t, tc.documents...), credentialRules{configured: &client.Credentials{}, override: true})
+			if err == nil {
+				c = with.creds
+			}
 			switch {
 			case tc.fails != "" && (err == nil || !strings.Contains(err.Error(), tc.fails)):
 				t.Fatalf("got %v, want %q", err, tc.fails)
@@ -149,43 +159,6 @@ func TestReadCredentials(t *testing.T) {
 				t.Fatalf("a secret is shown: %v", err)
 			case tc.fails == "" && (err != nil || !tc.want(c)):
 				t.Fatalf("got %+v, %v", c, err)
-			}
-		})
-	}
-}
-
-func TestCredentialsFromEnvironment(t *testing.T) {
-	env := map[string]string{"OS_AUTH_URL": "https://k", "OS_USER_NAME": "u", "OS_PASSWORD": "p", "OS_TENANT_NAME": "t", "OS_USER_DOMAIN_NAME": "d"}
-	c := CredentialsFromEnvironment(func(name string) string { return env[name] })
-	if c.Username != "u" || c.ProjectName != "t" || c.DomainName != "d" || c.method() != byPassword {
-		t.Fatalf("MC-11: got %+v", c)
-	}
-}
-
-func TestCredentialsFromClouds(t *testing.T) {
-	const file = "clouds:\n  one:\n    auth:\n      auth_url: https://k\n      application_credential_id: a\n      application_credential_secret: s\n    region_name: r\n    cacert: /etc/ca.pem\n"
-	c, ca, err := CredentialsFromClouds([]byte(file), "")
-	if err != nil || c.method() != byApplicationCredential || c.Region != "r" || ca != "/etc/ca.pem" {
-		t.Fatalf("got %+v, %q, %v", c, ca, err)
-	}
-	if _, _, err := CredentialsFromClouds([]byte(file), "two"); err == nil || !strings.Contains(err.Error(), `no cloud "two"; it has: one`) {
-		t.Fatalf("got %v", err)
-	}
-}
-
-func TestAuthOptionsNameOneDomainEach(t *testing.T) {
-	for name, tc := range map[string]struct {
-		c                    Credentials
-		user, scope, scopeID string
-	}{
-		"one domain for both":     {Credentials{Username: "u", Password: "p", ProjectName: "x", DomainName: "d"}, "d", "d", ""},
-		"one each":                {Credentials{Username: "u", Password: "p", ProjectName: "x", UserDomainName: "d", ProjectDomainName: "e"}, "d", "e", ""},
-		"none is the default one": {Credentials{Username: "u", Password: "p", ProjectName: "x"}, "", "", "default"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := authOptions(&tc.c)
-			if o.DomainName != tc.user || o.Scope.DomainName != tc.scope || o.Scope.DomainID != tc.scopeID {
-				t.Fatalf("got %+v %+v", o, o.Scope)
 			}
 		})
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/drover-project/drover/machines/openstack/client"
+
 	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/drover-project/drover/machines/api/providerid"
@@ -78,9 +80,9 @@ func (i *instance) volumeFate(ctx context.Context, id string, servers []string) 
 	var body struct {
 		Volume volume `json:"volume"`
 	}
-	looking := call{service: volumeService, doing: fmt.Sprintf("looking up volume %s of server %s", id, i.subject.server)}
-	err := i.do(ctx, looking, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		_, err := client.Get(ctx, client.ServiceURL("volumes", id), &body, nil)
+	looking := client.Call{Service: client.Volume, Doing: fmt.Sprintf("looking up volume %s of server %s", id, i.subject.server)}
+	err := i.do(ctx, looking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		_, err := api.Get(ctx, api.ServiceURL("volumes", id), &body, nil)
 		return err
 	})
 	switch {
@@ -94,9 +96,9 @@ func (i *instance) volumeFate(ctx context.Context, id string, servers []string) 
 
 // deleteVolume asks for the deletion of a volume. It reports whether the volume is gone already.
 func (i *instance) deleteVolume(ctx context.Context, id string) (gone bool, err error) {
-	deleting := call{service: volumeService, doing: fmt.Sprintf("deleting volume %s of server %s", id, i.subject.server)}
-	err = i.do(ctx, deleting, func(ctx context.Context, client *gophercloud.ServiceClient) error {
-		_, err := client.Delete(ctx, client.ServiceURL("volumes", id), nil)
+	deleting := client.Call{Service: client.Volume, Doing: fmt.Sprintf("deleting volume %s of server %s", id, i.subject.server)}
+	err = i.do(ctx, deleting, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		_, err := api.Delete(ctx, api.ServiceURL("volumes", id), nil)
 		return err
 	})
 	return fault.Is(err, fault.NotFound), ignoreNotFound(err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/openstack/client"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -23,7 +24,7 @@ func (b *bench) newVolume() string {
 	var made struct {
 		Volume struct{ ID string } `json:"volume"`
 	}
-	b.raw(volumeService, "POST", "volumes", map[string]any{"volume": map[string]any{"size": 1}}, &made)
+	b.raw(client.Volume, "POST", "volumes", map[string]any{"volume": map[string]any{"size": 1}}, &made)
 	return made.Volume.ID
 }
 
@@ -198,27 +199,5 @@ func TestMicroversionsAreSettledOncePerEndpoint(t *testing.T) {
 		if c.Status == 406 {
 			t.Errorf("%s %s was asked with a version that the cloud does not have", c.Method, c.Path)
 		}
-	}
-}
-
-func TestSettle(t *testing.T) {
-	for name, tc := range map[string]struct {
-		version callVersion
-		newest  string
-		want    string
-		fails   bool
-	}{
-		"what is wanted":                   {versionFlavors, "2.93", "2.61", false},
-		"the least, below that":            {versionServerGroups, "2.60", "2.15", false},
-		"the base, without a least":        {versionFlavors, "2.1", "", false},
-		"nothing below the least":          {versionTags, "2.51", "", true},
-		"what the spec raises, and is not": {createVersion(&Spec{ComputeAPIVersion: "2.99"}), "2.93", "", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := tc.version.settle(tc.newest)
-			if got != tc.want || (err != nil) != tc.fails {
-				t.Fatalf("got %q, %v", got, err)
-			}
-		})
 	}
 }

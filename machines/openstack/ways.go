@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"github.com/drover-project/drover/machines/openstack/client"
 )
 
 // way is one way of signing in, as far as the layers describe it.
@@ -12,7 +14,7 @@ type way struct {
 	// user is who signs in: the application credential, the user, or the token itself. secret proves it; it may be missing.
 	user, secret found
 	// use writes the fields of the way into the credentials.
-	use func(*Credentials)
+	use func(*client.Credentials)
 }
 
 // absentField is a field that counts as empty because it cannot be read.
@@ -54,17 +56,17 @@ func (r *credentialReader) ways() []way {
 	user, password, token := r.text("username"), r.text("password"), r.text("tokenId")
 	domain := r.text("domainName")
 	all := []way{
-		{id, secret, func(c *Credentials) {
+		{id, secret, func(c *client.Credentials) {
 			c.ApplicationCredentialID, c.ApplicationCredentialSecret = id.text, secret.text
 		}},
-		{name, secret, func(c *Credentials) {
+		{name, secret, func(c *client.Credentials) {
 			c.ApplicationCredentialName, c.ApplicationCredentialSecret = name.text, secret.text
 			c.Username, c.DomainName = user.text, domain.text
 		}},
-		{user, password, func(c *Credentials) {
+		{user, password, func(c *client.Credentials) {
 			c.Username, c.Password, c.DomainName = user.text, password.text, domain.text
 		}},
-		{token, token, func(c *Credentials) { c.Token = token.text }},
+		{token, token, func(c *client.Credentials) { c.Token = token.text }},
 	}
 	all = slices.DeleteFunc(all, func(w way) bool { return !w.user.given() })
 	slices.SortStableFunc(all, func(a, b way) int { return cmp.Compare(a.user.from, b.user.from) })
@@ -96,7 +98,7 @@ func (r *credentialReader) absences() string {
 	for _, a := range r.absent {
 		var missing *missingReference
 		switch {
-		case a.field == "region" || a.field == "domainName" || r.c.hasProject() && isProject(a.field):
+		case a.field == "region" || a.field == "domainName" || r.c.HasProject() && isProject(a.field):
 		case !errors.As(a.cause, &missing) || missing.object:
 			texts = append(texts, a.cause.Error())
 		default:
@@ -114,5 +116,3 @@ func (r *credentialReader) absences() string {
 func isProject(field string) bool {
 	return slices.Contains([]string{"projectID", "tenantID", "projectName", "tenantName"}, field)
 }
-
-func (c *Credentials) hasProject() bool { return c.ProjectID != "" || c.ProjectName != "" }

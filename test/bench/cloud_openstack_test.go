@@ -10,7 +10,7 @@ import (
 	"os"
 	"testing"
 
-	driver "github.com/drover-project/drover/machines/openstack"
+	"github.com/drover-project/drover/machines/openstack/client"
 )
 
 // BenchmarkScaleOnOpenStack is BenchmarkScale at the cloud that OS_CLOUD names in the file that OS_CLIENT_CONFIG_FILE names.
@@ -36,10 +36,10 @@ func named(b *testing.B) cloudUnderTest {
 		flavor: setting("FLAVOR", "m1.small"), image: setting("IMAGE", "tiny"), network: setting("NETWORK", "demo-net"),
 		group: setting("SECURITY_GROUP", "demo-sg"), pool: setting("POOL", "public"),
 	}
-	if g.credentials, _, err = driver.CredentialsFromClouds(raw, name); err != nil {
+	if g.credentials, _, err = client.CredentialsFromClouds(raw, name); err != nil {
 		b.Fatal(err)
 	}
-	if admin, _, err := driver.CredentialsFromClouds(raw, "admin"); err == nil {
+	if admin, _, err := client.CredentialsFromClouds(raw, "admin"); err == nil {
 		g.limit = func(servers int) func() { return limitServers(b, g.credentials, admin, servers) }
 	}
 	return g
@@ -50,7 +50,7 @@ func setting(name, otherwise string) string {
 }
 
 // limitServers sets the quota of the member's project, and returns a function that sets it back.
-func limitServers(b *testing.B, member, admin driver.Credentials, servers int) func() {
+func limitServers(b *testing.B, member, admin client.Credentials, servers int) func() {
 	ctx := context.WithoutCancel(b.Context())
 	of, err := signIn(ctx, member, member.IdentityEndpoint)
 	if err != nil {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"testing"
 
-	driver "github.com/drover-project/drover/machines/openstack"
+	"github.com/drover-project/drover/machines/openstack/client"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
 // cloudUnderTest is a cloud on which the benchmark of scaling runs.
 type cloudUnderTest struct {
-	credentials                         driver.Credentials
+	credentials                         client.Credentials
 	flavor, image, network, group, pool string
 	// limit sets how many servers the project may have, until the function that it returns is called. Nil: the benchmark
 	// cannot change that here.
@@ -37,7 +37,7 @@ func simulated(b *testing.B, atATime int) cloudUnderTest {
 	}
 	b.Cleanup(cloud.Close)
 	return cloudUnderTest{
-		credentials: driver.Credentials{
+		credentials: client.Credentials{
 			IdentityEndpoint: cloud.AuthURL(), Region: sim.MetaKubeRegion, Username: sim.MetaKubeUser, Password: sim.MetaKubePassword,
 			DomainName: sim.MetaKubeDomain, ProjectName: sim.MetaKubeProject,
 		},

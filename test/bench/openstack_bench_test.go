@@ -28,6 +28,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	driver "github.com/drover-project/drover/machines/openstack"
+	openstackclient "github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/limiter"
 	sim "github.com/drover-project/drover/test/openstack"
 	"github.com/drover-project/drover/test/openstack/load"
@@ -100,7 +101,7 @@ func newSite(tb testing.TB, config sim.Config, o driver.Options) *site {
 	if o.HTTP == nil {
 		o.HTTP = c.RoundTripper()
 	}
-	o.Configured = driver.Credentials{
+	o.Configured = openstackclient.Credentials{
 		IdentityEndpoint: c.AuthURL(), Region: sim.MetaKubeRegion, Username: sim.MetaKubeUser, Password: sim.MetaKubePassword,
 		DomainName: sim.MetaKubeDomain, ProjectName: sim.MetaKubeProject,
 	}

@@ -10,7 +10,7 @@ import (
 	"net/url"
 	"strings"
 
-	driver "github.com/drover-project/drover/machines/openstack"
+	"github.com/drover-project/drover/machines/openstack/client"
 )
 
 // object is a JSON object.
@@ -33,7 +33,7 @@ type refused struct {
 func (r *refused) Error() string { return fmt.Sprintf("%s: %d %s", r.name, r.status, r.body) }
 
 // signIn signs in by password at the URL of a Keystone.
-func signIn(ctx context.Context, as driver.Credentials, keystone string) (*session, error) {
+func signIn(ctx context.Context, as client.Credentials, keystone string) (*session, error) {
 	s := &session{services: map[string]string{"identity": keystone}}
 	domain := func(own string) object {
 		if own == "" {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	driver "github.com/drover-project/drover/machines/openstack"
 	sim "github.com/drover-project/drover/test/openstack"
@@ -164,18 +165,18 @@ func (s *site) remove(ctx context.Context, m *v1alpha1.Machine) (time.Duration, 
 		return 0, false, err
 	}
 	f, err := i.Observe(ctx)
-	done := false
+	var released cloud.Released
 	switch {
 	case err != nil:
 	case f.Server != nil:
 		err = i.DeleteServer(ctx)
 	default:
-		done, err = i.Release(ctx)
+		released, err = i.Release(ctx)
 	}
 	if e := fault.Of(err); e != nil && e.Class == fault.RateLimited {
 		return max(e.RetryAfter, time.Millisecond), false, nil
 	}
-	return pollCloud, done, err
+	return pollCloud, released.Done, err
 }
 
 // BenchmarkOpenStackSlow creates and deletes Machines in a cloud whose calls take 1.4 s (ports), 2 s (floating IPs) and 1 s

@@ -87,7 +87,8 @@ func (w *World) run(ctx context.Context, p *process) error {
 	now := clock.RealClock{}
 	os, err := openstack.New(openstack.Options{
 		Clock: now, Reader: mgr.GetClient(), ClusterID: clusterID, Lease: &l.lease, HTTP: door{l, w, w.Cloud.RoundTripper(), cloudCall},
-		Guarded: func() bool { return true },
+		Guarded:          func() bool { return true },
+		AllowedEndpoints: []string{w.Cloud.AuthURL()},
 	})
 	if err != nil {
 		return fmt.Errorf("making the cloud: %w", err)

@@ -104,11 +104,26 @@ func deleteAppCredential(c *Cloud, q *request) reply {
 	if !known || a.user.ID != q.PathValue("user") {
 		return keystoneError(http.StatusNotFound, "Could not find Application Credential: %s.", q.PathValue("id"))
 	}
+	c.removeAppCredential(a)
+	return empty(http.StatusNoContent)
+}
+
+// RevokeAppCredential deletes an application credential and the tokens that were issued for it. An ID that is not there
+// changes nothing.
+func (c *Cloud) RevokeAppCredential(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a, known := c.identity.appCredentials.get(id); known {
+		c.removeAppCredential(a)
+	}
+}
+
+// removeAppCredential deletes an application credential with its tokens; the caller holds the lock.
+func (c *Cloud) removeAppCredential(a *appCredential) {
 	c.identity.appCredentials.remove(a.ID)
 	for id, t := range c.identity.tokens {
 		if t.method == "application_credential" && t.user == a.user && t.project == a.project {
 			delete(c.identity.tokens, id)
 		}
 	}
-	return empty(http.StatusNoContent)
 }

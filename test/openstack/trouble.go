@@ -56,7 +56,9 @@ func (f Fault) reply() answered {
 		text := http.StatusText(f.Status)
 		a.body = encode(nil, object{{"error", object{{"code", f.Status}, {"title", text}, {"message", text + " (asked for by a test)"}}}})
 	}
-	a.header.Set("Content-Type", "application/json")
+	if a.header.Get("Content-Type") == "" {
+		a.header.Set("Content-Type", "application/json")
+	}
 	return a
 }
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	driver "github.com/drover-project/drover/machines/openstack"
+	openstackclient "github.com/drover-project/drover/machines/openstack/client"
 )
 
 // doc is a JSON object.
@@ -149,7 +149,7 @@ func keystone(endpoint string) string {
 	return endpoint
 }
 
-func domain(c driver.Credentials, own string) doc {
+func domain(c openstackclient.Credentials, own string) doc {
 	for _, name := range []string{own, c.DomainName, "Default"} {
 		if name != "" {
 			return doc{"name": name}
@@ -159,7 +159,7 @@ func domain(c driver.Credentials, own string) doc {
 }
 
 // byPassword is the body for signing in with names.
-func byPassword(c driver.Credentials) doc {
+func byPassword(c openstackclient.Credentials) doc {
 	return doc{
 		"identity": doc{"methods": []string{"password"}, "password": doc{"user": doc{
 			"name": c.Username, "password": c.Password, "domain": domain(c, c.UserDomainName),
@@ -169,7 +169,7 @@ func byPassword(c driver.Credentials) doc {
 }
 
 // newClient signs in by password.
-func newClient(t *testing.T, c driver.Credentials) *client {
+func newClient(t *testing.T, c openstackclient.Credentials) *client {
 	t.Helper()
 	a := signIn(t, c.IdentityEndpoint, byPassword(c))
 	if a.status != http.StatusCreated {
@@ -179,7 +179,7 @@ func newClient(t *testing.T, c driver.Credentials) *client {
 }
 
 // clientOf takes token and catalog out of Keystone's answer.
-func clientOf(t *testing.T, c driver.Credentials, a answer) *client {
+func clientOf(t *testing.T, c openstackclient.Credentials, a answer) *client {
 	t.Helper()
 	cl := &client{
 		t: t, keystone: keystone(c.IdentityEndpoint), token: a.header.Get("X-Subject-Token"),

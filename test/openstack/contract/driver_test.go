@@ -19,10 +19,11 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	driver "github.com/drover-project/drover/machines/openstack"
+	openstackclient "github.com/drover-project/drover/machines/openstack/client"
 )
 
 // drover runs the driver with these credentials as the configured cloud, until the row ends or the function is called.
-func (b *bench) drover(c driver.Credentials) (*driver.Cloud, func()) {
+func (b *bench) drover(c openstackclient.Credentials) (*driver.Cloud, func()) {
 	b.Helper()
 	return b.droverWith(driver.Options{Configured: c})
 }
@@ -453,11 +454,11 @@ var driverErrorRows = []row{
 	{"a wrong password, and an application credential that is gone, are Auth", nothing, func(b *bench) {
 		wrong := b.credentials
 		wrong.Password = "wrong"
-		gone := driver.Credentials{
+		gone := openstackclient.Credentials{
 			IdentityEndpoint: b.credentials.IdentityEndpoint, Region: b.credentials.Region,
 			ApplicationCredentialID: strings.Repeat("0", 32), ApplicationCredentialSecret: "secret",
 		}
-		for _, c := range []driver.Credentials{wrong, gone} {
+		for _, c := range []openstackclient.Credentials{wrong, gone} {
 			d, _ := b.drover(c)
 			i, err := d.Instance(b.Context(), b.machine(b.fields(nil)))
 			if err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	driver "github.com/drover-project/drover/machines/openstack"
+	openstackclient "github.com/drover-project/drover/machines/openstack/client"
 )
 
 // stampForm is how Keystone writes times.
@@ -120,7 +120,7 @@ func endingCredential(b *bench) {
 	auth := byCredential(doc{"id": id, "secret": "a-secret"})
 	a := b.want(signIn(b.T, b.credentials.IdentityEndpoint, auth), http.StatusCreated)
 	b.same("expires_at", a.word("token.expires_at"), ends.Format("2006-01-02T15:04:05"))
-	d, _ := b.drover(driver.Credentials{
+	d, _ := b.drover(openstackclient.Credentials{
 		IdentityEndpoint: b.credentials.IdentityEndpoint, Region: b.credentials.Region, ApplicationCredentialID: id, ApplicationCredentialSecret: "a-secret",
 	})
 	b.instance(d, b.machine(b.fields(nil)))

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	driver "github.com/drover-project/drover/machines/openstack"
+	openstackclient "github.com/drover-project/drover/machines/openstack/client"
 )
 
 // TestRealCloud runs against the cloud that OS_CLOUD names in the file that OS_CLIENT_CONFIG_FILE names. What that cloud
@@ -40,7 +40,7 @@ func openReal(t *testing.T) *target {
 	if err != nil {
 		t.Fatal(err)
 	}
-	member, _, err := driver.CredentialsFromClouds(raw, name)
+	member, _, err := openstackclient.CredentialsFromClouds(raw, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,9 +59,9 @@ func openReal(t *testing.T) *target {
 		group: setting("SECURITY_GROUP", "demo-sg"), keyPair: setting("KEY_PAIR", "demo-key"), zone: setting("ZONE", "az1"),
 		volumeType: setting("VOLUME_TYPE", ""),
 	}
-	tg.reader, _, _ = driver.CredentialsFromClouds(raw, "reader")
+	tg.reader, _, _ = openstackclient.CredentialsFromClouds(raw, "reader")
 	if folder := os.Getenv("DROVER_TEST_RUNNER"); folder != "" {
-		tg.faulty, _, err = driver.CredentialsFromClouds(raw, name+"-fault")
+		tg.faulty, _, err = openstackclient.CredentialsFromClouds(raw, name+"-fault")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	driver "github.com/drover-project/drover/machines/openstack"
+	openstackclient "github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/test/openstack"
 )
 
@@ -40,7 +40,7 @@ func newSimulated(t *testing.T) *target {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	member := driver.Credentials{
+	member := openstackclient.Credentials{
 		IdentityEndpoint: c.AuthURL(), Region: region, Username: demo, Password: secret, ProjectName: demo, DomainName: "Default",
 	}
 	reader := member

@@ -4,17 +4,17 @@ import (
 	"testing"
 	"time"
 
-	driver "github.com/drover-project/drover/machines/openstack"
+	openstackclient "github.com/drover-project/drover/machines/openstack/client"
 )
 
 // target is a cloud that the suite runs against. Names are those of things that it holds from the beginning.
 type target struct {
 	// credentials are a member's of a project, by user and password.
-	credentials driver.Credentials
+	credentials openstackclient.Credentials
 	// reader may only read there; without a user name nobody is known who may.
-	reader driver.Credentials
+	reader openstackclient.Credentials
 	// faulty leads to the same project through what misfortune.answer makes fail.
-	faulty driver.Credentials
+	faulty openstackclient.Credentials
 
 	flavor, impossible    string
 	image                 string

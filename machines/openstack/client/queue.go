@@ -1,4 +1,4 @@
-package openstack
+package client
 
 import (
 	"slices"
@@ -71,7 +71,7 @@ func (e *endpointLimiter) queue(kind requestKind) *queue {
 
 // arrive returns the request that a Machine may send now; nil when it has to wait, which parks it.
 func (e *endpointLimiter) arrive(q *queue, by caller, now time.Time) *request {
-	w := q.parked[by.machine.uid]
+	w := q.parked[by.machine.UID]
 	called, free := w != nil && w.called(), false
 	switch {
 	case called || q.missed > 0:
@@ -92,7 +92,7 @@ func (e *endpointLimiter) arrive(q *queue, by caller, now time.Time) *request {
 	switch {
 	case w == nil:
 		w = &waiter{caller: by}
-		q.parked[by.machine.uid] = w
+		q.parked[by.machine.UID] = w
 		q.line.Push(w.group, w)
 	case called:
 		q.uncall(w)
@@ -127,7 +127,7 @@ func (e *endpointLimiter) admit(q *queue, now time.Time) {
 		w.calledAt = now
 		q.called = append(q.called, w)
 		q.expected++
-		e.wake(w.machine.key)
+		e.wake(w.machine.Key)
 	}
 	e.schedule(q, now)
 }
@@ -227,7 +227,7 @@ func (q *queue) drop(w *waiter) {
 	if w == nil {
 		return
 	}
-	delete(q.parked, w.machine.uid)
+	delete(q.parked, w.machine.UID)
 	if w.called() {
 		q.uncall(w)
 	} else {

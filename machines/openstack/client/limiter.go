@@ -1,4 +1,4 @@
-package openstack
+package client
 
 import (
 	"context"
@@ -34,7 +34,7 @@ type limits struct {
 }
 
 type endpointKey struct {
-	service service
+	service Service
 	host    string
 }
 
@@ -42,7 +42,7 @@ func newLimits(c clock.WithDelayedExecution, wake func(types.NamespacedName)) *l
 	return &limits{clock: c, wake: wake, endpoints: map[endpointKey]*endpointLimiter{}}
 }
 
-func (l *limits) endpoint(s service, host string) *endpointLimiter {
+func (l *limits) endpoint(s Service, host string) *endpointLimiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := endpointKey{s, host}
@@ -68,7 +68,7 @@ func (l *limits) forget(machine types.UID) {
 type endpointLimiter struct {
 	clock   clock.WithDelayedExecution
 	wake    func(types.NamespacedName)
-	service service
+	service Service
 
 	mu     sync.Mutex
 	rate   lim.Rate
@@ -84,13 +84,13 @@ type caller struct {
 	group string
 	// machine is the Machine whose pass makes the request: while it waits for its turn its pass ends, and it is woken. Zero:
 	// the request itself waits.
-	machine machineRef
+	machine MachineRef
 }
 
-// machineRef names a Machine: the UID tells it from another one of that name.
-type machineRef struct {
-	uid types.UID
-	key types.NamespacedName
+// MachineRef names a Machine: the UID tells it from another one of that name.
+type MachineRef struct {
+	UID types.UID
+	Key types.NamespacedName
 }
 
 // request is a request that may be sent once its turn under the endpoint's pace has come.
@@ -115,7 +115,7 @@ func requestKindOf(req *http.Request) requestKind {
 	for i, part := range parts {
 		if versionSegment(part) && i+1 < len(parts) {
 			collection = parts[i+1]
-			if i+2 < len(parts) && looksLikeID(collection) {
+			if i+2 < len(parts) && LooksLikeID(collection) {
 				collection = parts[i+2]
 			}
 		}
@@ -134,7 +134,7 @@ func (e *endpointLimiter) acquire(ctx context.Context, kind requestKind, by call
 		return nil, e.resting(left)
 	}
 	q := e.queue(kind)
-	if by.machine.uid != "" {
+	if by.machine.UID != "" {
 		r := e.arrive(q, by, now)
 		e.mu.Unlock()
 		if r == nil {

@@ -1,4 +1,4 @@
-package openstack
+package client
 
 import (
 	"net/http"
@@ -14,7 +14,7 @@ import (
 const retryLease = time.Second
 
 // leased looks at the lease's age when a request is about to be sent, since it may have stood in line, and the whole
-// process may have stood still: under a lease that may be another's by now nothing is changed in the cloud (design §3).
+// process may have stood still: under a lease that may be another's by now nothing is changed in the cloud.
 type leased struct {
 	next  http.RoundTripper
 	lease cloud.Lease

@@ -1,4 +1,4 @@
-package openstack
+package client
 
 import (
 	"context"
@@ -14,40 +14,50 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// callVersion is a row of the table of compute microversions: what a call wants, the least it can be made with, and what
+// Version is a row of the table of compute microversions: what a call wants, the least it can be made with, and what
 // is lost below what it wants. Versions are written 2.x; empty is the base, 2.1, which is sent as no version at all.
-type callVersion struct {
+type Version struct {
 	wanted, least string
 	lost          string
 }
 
-// The table. A call without a row uses the base.
+// The table of microversions. A call without a row uses the base.
 var (
-	versionServers      = callVersion{wanted: "2.3", lost: "which volume goes with its server; boot volumes are not recorded (Kilo)"}
-	versionFlavors      = callVersion{wanted: "2.61", lost: "extra specs of flavors (Rocky)"}
-	versionTags         = callVersion{wanted: "2.52", least: "2.52", lost: "Nova tags at the creation of a server (Pike)"}
-	versionVolumeType   = callVersion{wanted: "2.67", least: "2.67", lost: "rootDiskVolumeType (Stein)"}
-	versionServerGroups = callVersion{wanted: "2.64", least: "2.15", lost: "soft-anti-affinity; below 2.64 it is written as a list of policies (Rocky)"}
+	VersionServers      = Version{wanted: "2.3", lost: "which volume goes with its server; boot volumes are not recorded (Kilo)"}
+	VersionFlavors      = Version{wanted: "2.61", lost: "extra specs of flavors (Rocky)"}
+	VersionTags         = Version{wanted: "2.52", least: "2.52", lost: "Nova tags at the creation of a server (Pike)"}
+	VersionVolumeType   = Version{wanted: "2.67", least: "2.67", lost: "rootDiskVolumeType (Stein)"}
+	VersionServerGroups = Version{wanted: "2.64", least: "2.15", lost: "soft-anti-affinity; below 2.64 it is written as a list of policies (Rocky)"}
 )
 
-// createVersion is the version that carries the request, raised by the spec's computeAPIVersion, never lowered.
-func createVersion(s *Spec) callVersion {
-	v := callVersion{}
-	if len(s.Tags) > 0 {
-		v = versionTags
+// CreateFeatures say what the request for a new server carries.
+type CreateFeatures struct {
+	Tags, VolumeType bool
+	// Raised is the least microversion that the provider spec asks for (computeAPIVersion); empty: any.
+	Raised string
+}
+
+// CreateVersion returns the version that carries a request for a new server.
+func CreateVersion(f CreateFeatures) Version {
+	v := Version{}
+	if f.Tags {
+		v = VersionTags
 	}
-	if s.RootDiskVolumeType != "" {
-		v = versionVolumeType
+	if f.VolumeType {
+		v = VersionVolumeType
 	}
-	if higher(v.wanted, s.ComputeAPIVersion) != v.wanted {
-		v = callVersion{wanted: s.ComputeAPIVersion, least: s.ComputeAPIVersion, lost: "computeAPIVersion"}
+	if higher(v.wanted, f.Raised) != v.wanted {
+		v = Version{wanted: f.Raised, least: f.Raised, lost: "computeAPIVersion"}
 	}
 	return v
 }
 
+// WithoutLoss reports whether a microversion has all that the call wants.
+func (v Version) WithoutLoss(microversion string) bool { return minor(microversion) >= minor(v.wanted) }
+
 // settle gives the version to send to an endpoint that knows them up to newest: what is wanted, else the least. Invalid
 // when the endpoint does not even have that.
-func (v callVersion) settle(newest string) (string, error) {
+func (v Version) settle(newest string) (string, error) {
 	switch {
 	case minor(v.wanted) <= minor(newest):
 		return v.wanted, nil

@@ -1,4 +1,4 @@
-package openstack
+package client
 
 import (
 	"context"
@@ -13,15 +13,16 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// service is one of the cloud's APIs.
-type service string
+// Service is one of the cloud's APIs.
+type Service string
 
+// The services that drover uses.
 const (
-	identityService service = "identity"
-	computeService  service = "compute"
-	networkService  service = "network"
-	imageService    service = "image"
-	volumeService   service = "volume"
+	Identity Service = "identity"
+	Compute  Service = "compute"
+	Network  Service = "network"
+	Image    Service = "image"
+	Volume   Service = "volume"
 )
 
 type (
@@ -30,39 +31,39 @@ type (
 	machineKey struct{}
 )
 
-// withGroup returns a context whose calls are made for a node group: groups share an endpoint fairly.
-func withGroup(ctx context.Context, group string) context.Context {
+// WithGroup returns a context whose calls are made for a node group: groups share an endpoint fairly.
+func WithGroup(ctx context.Context, group string) context.Context {
 	return context.WithValue(ctx, groupKey{}, group)
 }
 
 // withMachine returns a context whose calls end with fault.CodeWaitingForTurn instead of waiting for their turn, after which
 // the Machine is woken.
-func withMachine(ctx context.Context, m machineRef) context.Context {
+func withMachine(ctx context.Context, m MachineRef) context.Context {
 	return context.WithValue(ctx, machineKey{}, m)
 }
 
 // callerOf returns the party that a request is made for. A token may be asked for in the middle of any other call, and
 // serves everybody.
 func callerOf(req *http.Request) caller {
-	if serviceOf(req) == identityService {
+	if serviceOf(req) == Identity {
 		return caller{}
 	}
 	group, _ := req.Context().Value(groupKey{}).(string)
-	machine, _ := req.Context().Value(machineKey{}).(machineRef)
+	machine, _ := req.Context().Value(machineKey{}).(MachineRef)
 	return caller{group: group, machine: machine}
 }
 
 // withService returns a context whose calls go to one API.
-func withService(ctx context.Context, s service) context.Context {
+func withService(ctx context.Context, s Service) context.Context {
 	return context.WithValue(ctx, serviceKey{}, s)
 }
 
 // serviceOf returns the API that a request is for. A token may be asked for in the middle of any other call.
-func serviceOf(req *http.Request) service {
-	if s, ok := req.Context().Value(serviceKey{}).(service); ok && !strings.HasSuffix(req.URL.Path, "/auth/tokens") {
+func serviceOf(req *http.Request) Service {
+	if s, ok := req.Context().Value(serviceKey{}).(Service); ok && !strings.HasSuffix(req.URL.Path, "/auth/tokens") {
 		return s
 	}
-	return identityService
+	return Identity
 }
 
 // transport counts, times and limits every request that is sent.
@@ -98,15 +99,24 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	endpoint.release(kind, turn, r)
 	t.metrics.requests.WithLabelValues(string(s), req.Method, code, by.group).Inc()
-	return resp, err
+	if err == nil {
+		err = bound(req, resp)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
 }
 
 // impliedPause is how long an endpoint rests after a 429 that does not say.
 const impliedPause = time.Second
 
-// pauseAfter tells how long an answer asks us to stay away; 0 when it does not.
+// mostRest bounds how long an endpoint rests after an answer that asks for more: then the next request finds out.
+const mostRest = 5 * time.Minute
+
+// pauseAfter returns how long the endpoint rests after an answer, at most mostRest; 0 when it did not ask for it.
 func pauseAfter(status int, header http.Header) time.Duration {
-	wait := retryAfter(header)
+	wait := min(retryAfter(header), mostRest)
 	switch {
 	case status == http.StatusTooManyRequests && wait == 0:
 		return impliedPause

@@ -1,4 +1,4 @@
-package openstack
+package client
 
 import (
 	"regexp"
@@ -30,8 +30,8 @@ var serverFaults = []struct {
 	{regexp.MustCompile(`^RemoteError\b`), fault.Transient, fault.CodeServerError},
 }
 
-// judgeServer gives the class of a server's fault.
-func judgeServer(serverID, message string) *fault.Error {
+// JudgeServer gives the class of a server's fault.
+func JudgeServer(serverID, message string) *fault.Error {
 	if message == "" {
 		message = "the cloud gives no reason"
 	}

@@ -1,4 +1,4 @@
-package openstack
+package client
 
 import (
 	"context"
@@ -66,7 +66,7 @@ type fleet struct {
 func newFleet() *fleet {
 	f := &fleet{woken: map[types.NamespacedName]chan struct{}{}}
 	f.limits = newLimits(clock.RealClock{}, f.wake)
-	f.endpointLimiter = f.limits.endpoint(networkService, "host")
+	f.endpointLimiter = f.limits.endpoint(Network, "host")
 	return f
 }
 
@@ -89,7 +89,7 @@ func (f *fleet) wake(key types.NamespacedName) {
 
 // member returns a Machine of a group.
 func member(group, name string) caller {
-	return caller{group: group, machine: machineRef{uid: types.UID(name), key: types.NamespacedName{Name: name}}}
+	return caller{group: group, machine: MachineRef{UID: types.UID(name), Key: types.NamespacedName{Name: name}}}
 }
 
 // ask makes one attempt.
@@ -107,7 +107,7 @@ func (f *fleet) through(e *endpoint, by caller) time.Duration {
 		r, err := f.ask(by)
 		if err != nil {
 			select {
-			case <-f.wakeups(by.machine.key):
+			case <-f.wakeups(by.machine.Key):
 			case <-time.After(fault.Of(err).RetryAfter):
 			}
 			continue
@@ -192,7 +192,7 @@ func TestAMachineThatWaitsForItsTurn(t *testing.T) {
 			time.Sleep(time.Second)
 			f.release(posts, first[0], result{answered: true})
 			select {
-			case <-f.wakeups(late.machine.key):
+			case <-f.wakeups(late.machine.Key):
 			default:
 				t.Fatal("it was not woken")
 			}
@@ -232,9 +232,9 @@ func TestAMachineThatWaitsForItsTurn(t *testing.T) {
 				}
 			}
 			f.release(posts, first[0], result{answered: true})
-			<-f.wakeups(slow.machine.key)
+			<-f.wakeups(slow.machine.Key)
 			began := time.Now()
-			<-f.wakeups(next.machine.key)
+			<-f.wakeups(next.machine.Key)
 			if waited := time.Since(began); waited != grace {
 				t.Errorf("the place stood empty for %s before the next one was woken", waited)
 			}
@@ -262,7 +262,7 @@ func TestAMachineThatWaitsForItsTurn(t *testing.T) {
 				f.release(posts, r, result{answered: true})
 			}
 			began := time.Now()
-			<-f.wakeups(last.machine.key)
+			<-f.wakeups(last.machine.Key)
 			if waited := time.Since(began); waited > 2*time.Second {
 				t.Errorf("64 Machines that want nothing any more held up another one for %s", waited)
 			}
@@ -362,7 +362,7 @@ func TestARefusalClosesTheEndpointForAll(t *testing.T) {
 			t.Errorf("CAPI-16: a Machine that waits for its turn got %v", err)
 		}
 		began := time.Now()
-		<-f.wakeups(parked.machine.key)
+		<-f.wakeups(parked.machine.Key)
 		if slept := time.Since(began); slept != 30*time.Second {
 			t.Errorf("the parked Machine was woken after %s", slept)
 		}

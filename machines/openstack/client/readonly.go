@@ -1,4 +1,4 @@
-package openstack
+package client
 
 import (
 	"net/http"

@@ -1,0 +1,104 @@
+package client
+
+import (
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// endless answers a JSON string that does not end before limit bytes, and counts what it got rid of.
+func endless(sent *atomic.Int64, status int, begin string, limit int64) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-Subject-Token", "token")
+		w.WriteHeader(status)
+		n, err := fmt.Fprint(w, begin)
+		chunk := []byte(strings.Repeat("x", 1<<20))
+		for sent.Add(int64(n)); err == nil && sent.Load() < limit; sent.Add(int64(n)) {
+			n, err = w.Write(chunk)
+		}
+		_, _ = fmt.Fprint(w, `"}`)
+	}
+}
+
+func TestAnswersWithoutEnd(t *testing.T) {
+	const huge = 1536 << 20
+	t.Run("a sign-in answer of 1.5 GiB costs little memory (F-8)", func(t *testing.T) {
+		var sent atomic.Int64
+		c := newTestCloud(t, map[string]http.HandlerFunc{"POST /v3/auth/tokens": endless(&sent, http.StatusCreated, `{"token":"`, huge)})
+		s := c.session(t)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := s.Scope(t.Context())
+		runtime.ReadMemStats(&after)
+		if e := fault.Of(err); e == nil || e.Class != fault.Transient || e.Code != fault.CodeForeignAnswer ||
+			!strings.Contains(e.Message, strings.TrimPrefix(c.URL, "http://")+" sent an answer of more than 4 MiB") {
+			t.Errorf("got %v", err)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 || sent.Load() > 32<<20 {
+			t.Errorf("%d MiB were allocated for an answer of which %d MiB were sent, want at most 64 and 32", used>>20, sent.Load()>>20)
+		}
+	})
+	t.Run("an object of 5 MiB is refused, and its size is named (F-8)", func(t *testing.T) {
+		var sent atomic.Int64
+		c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers/a": endless(&sent, http.StatusOK, `{"server":"`, 5<<20)})
+		if err := get(t.Context(), c.session(t), "servers/a"); !fault.Is(err, fault.Transient) || !strings.Contains(err.Error(), "more than 4 MiB") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("a page of a list may have more (F-8)", func(t *testing.T) {
+		var sent atomic.Int64
+		c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers": endless(&sent, http.StatusOK, `{"text":"`, 20<<20)})
+		if _, err := List[string](t.Context(), c.session(t), Listing{Call: Call{Service: Compute, Doing: "listing"}, Path: "servers", Field: "servers"}); err != nil {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("a page without end is refused (F-8)", func(t *testing.T) {
+		var sent atomic.Int64
+		c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers": endless(&sent, http.StatusOK, `{"text":"`, huge)})
+		_, err := List[string](t.Context(), c.session(t), Listing{Call: Call{Service: Compute, Doing: "listing"}, Path: "servers", Field: "servers"})
+		if !fault.Is(err, fault.Transient) || !strings.Contains(err.Error(), "more than 64 MiB") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("a page of an error is read to 4 MiB and not shown (F-8)", func(t *testing.T) {
+		var sent atomic.Int64
+		c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers/a": endless(&sent, http.StatusBadGateway, `{"error":"`, huge)})
+		err := get(t.Context(), c.session(t), "servers/a")
+		if !fault.Is(err, fault.Transient) || sent.Load() > 32<<20 || len(err.Error()) > 200 {
+			t.Errorf("got %v after %d MiB", err, sent.Load()>>20)
+		}
+	})
+}
+
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	var reached atomic.Int64
+	inside := newTestCloud(t, map[string]http.HandlerFunc{"GET /secret": func(w http.ResponseWriter, _ *http.Request) {
+		reached.Add(1)
+		_, _ = fmt.Fprint(w, `{"access":"inner-word"}`)
+	}})
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		redirect := func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, inside.URL+"/secret", status) }
+		t.Run(fmt.Sprintf("the sign-in, by %d (F-9)", status), func(t *testing.T) {
+			c := newTestCloud(t, map[string]http.HandlerFunc{"POST /v3/auth/tokens": redirect})
+			_, err := c.session(t).Scope(t.Context())
+			if e := fault.Of(err); e == nil || e.Code != fault.CodeForeignAnswer || !strings.Contains(e.Message, "answered with a redirect, which drover does not follow") {
+				t.Errorf("got %v", err)
+			}
+		})
+		t.Run(fmt.Sprintf("a call, by %d (F-9)", status), func(t *testing.T) {
+			c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers/a": redirect})
+			if err := get(t.Context(), c.session(t), "servers/a"); fault.Of(err) == nil || fault.Of(err).Code != fault.CodeForeignAnswer {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	if n := reached.Load(); n != 0 {
+		t.Errorf("the URL that the redirects lead to was asked %d times", n)
+	}
+}

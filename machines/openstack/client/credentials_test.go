@@ -1,0 +1,43 @@
+package client
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCredentialsFromEnvironment(t *testing.T) {
+	env := map[string]string{"OS_AUTH_URL": "https://k", "OS_USER_NAME": "u", "OS_PASSWORD": "p", "OS_TENANT_NAME": "t", "OS_USER_DOMAIN_NAME": "d"}
+	c := CredentialsFromEnvironment(func(name string) string { return env[name] })
+	if c.Username != "u" || c.ProjectName != "t" || c.DomainName != "d" || c.Method() != ByPassword {
+		t.Fatalf("MC-11: got %+v", c)
+	}
+}
+
+func TestCredentialsFromClouds(t *testing.T) {
+	const file = "clouds:\n  one:\n    auth:\n      auth_url: https://k\n      application_credential_id: a\n      application_credential_secret: s\n    region_name: r\n    cacert: /etc/ca.pem\n"
+	c, ca, err := CredentialsFromClouds([]byte(file), "")
+	if err != nil || c.Method() != ByApplicationCredential || c.Region != "r" || ca != "/etc/ca.pem" {
+		t.Fatalf("got %+v, %q, %v", c, ca, err)
+	}
+	if _, _, err := CredentialsFromClouds([]byte(file), "two"); err == nil || !strings.Contains(err.Error(), `no cloud "two"; it has: one`) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestAuthOptionsNameOneDomainEach(t *testing.T) {
+	for name, tc := range map[string]struct {
+		c                    Credentials
+		user, scope, scopeID string
+	}{
+		"one domain for both":     {Credentials{Username: "u", Password: "p", ProjectName: "x", DomainName: "d"}, "d", "d", ""},
+		"one each":                {Credentials{Username: "u", Password: "p", ProjectName: "x", UserDomainName: "d", ProjectDomainName: "e"}, "d", "e", ""},
+		"none is the default one": {Credentials{Username: "u", Password: "p", ProjectName: "x"}, "", "", "default"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := authOptions(&tc.c)
+			if o.DomainName != tc.user || o.Scope.DomainName != tc.scope || o.Scope.DomainID != tc.scopeID {
+				t.Fatalf("got %+v %+v", o, o.Scope)
+			}
+		})
+	}
+}

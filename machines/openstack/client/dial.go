@@ -1,0 +1,149 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+const (
+	// dialTimeout bounds the opening of a connection, tlsTimeout the TLS handshake on it.
+	dialTimeout = 10 * time.Second
+	tlsTimeout  = 10 * time.Second
+	// headTimeout bounds the time from the request to the head of its answer. What it leaves of callTimeout is for the body.
+	headTimeout = 55 * time.Second
+	// maxHead bounds the head of an answer, in bytes.
+	maxHead = 64 << 10
+	// idleConnection is how long a connection that nobody uses stays open.
+	idleConnection = 90 * time.Second
+)
+
+// dialer opens connections to the addresses that drover may speak to. It looks at the address that is dialled, so that a name
+// cannot lead elsewhere than the operator has allowed.
+type dialer struct {
+	// configured is the host of the configured cloud, which is allowed whatever its address is; empty: there is none.
+	configured string
+	allowed    Endpoints
+	dial       net.Dialer
+	// environment returns the proxy of a request, as the environment says.
+	environment func(*http.Request) (*url.URL, error)
+
+	mu sync.Mutex
+	// proxies are the hosts and ports of the proxies that the environment names. They are the operator's, too.
+	proxies map[string]bool
+}
+
+func newDialer(configured string, allowed Endpoints) *dialer {
+	d := &dialer{allowed: allowed, dial: net.Dialer{Timeout: dialTimeout}, environment: http.ProxyFromEnvironment, proxies: map[string]bool{}}
+	if u, err := url.Parse(configured); err == nil {
+		d.configured = hostOf(u)
+	}
+	return d
+}
+
+// transport returns an HTTP transport whose connections the dialer opens. Each of its steps has a deadline.
+func (d *dialer) transport() *http.Transport {
+	return &http.Transport{
+		Proxy: d.proxy, DialContext: d.open, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+		MaxIdleConnsPerHost: mostConcurrent, IdleConnTimeout: idleConnection,
+		TLSHandshakeTimeout: tlsTimeout, ResponseHeaderTimeout: headTimeout, MaxResponseHeaderBytes: maxHead,
+	}
+}
+
+// proxyPorts are the ports of proxies whose URL has none.
+var proxyPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
+
+// proxy returns the proxy of a request, and remembers it as one that may be dialled. A request to a refused address is an error.
+func (d *dialer) proxy(req *http.Request) (*url.URL, error) {
+	u, err := d.environment(req)
+	if u == nil || err != nil {
+		return u, err
+	}
+	if err := d.checkName(req.URL); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	port := u.Port()
+	if port == "" {
+		port = proxyPorts[u.Scheme]
+	}
+	d.proxies[net.JoinHostPort(u.Hostname(), port)] = true
+	return u, nil
+}
+
+// checkName refuses a URL whose host is a refused address. A proxy resolves names itself, so nothing more can be checked.
+func (d *dialer) checkName(u *url.URL) error {
+	addr, err := netip.ParseAddr(u.Hostname())
+	if err != nil || hostOf(u) == d.configured {
+		return nil
+	}
+	port, err := strconv.ParseUint(portOf(u), 10, 16)
+	if err != nil {
+		return err
+	}
+	return d.check(netip.AddrPortFrom(addr, uint16(port)))
+}
+
+// open opens a connection. The error is a [fault.Error] of class Auth when the address is a refused one.
+func (d *dialer) open(ctx context.Context, network, to string) (net.Conn, error) {
+	own := d.dial
+	d.mu.Lock()
+	trusted := d.proxies[to]
+	d.mu.Unlock()
+	if host, _, err := net.SplitHostPort(to); err == nil {
+		trusted = trusted || d.configured != "" && hostOf(&url.URL{Host: net.JoinHostPort(host, "0")}) == d.configured
+	}
+	if !trusted {
+		own.Control = func(_, address string, _ syscall.RawConn) error {
+			dialled, err := netip.ParseAddrPort(address)
+			if err != nil {
+				return err
+			}
+			return d.check(dialled)
+		}
+	}
+	return own.DialContext(ctx, network, to)
+}
+
+// check refuses addresses at which no cloud is, but services of the machine that drover runs on.
+func (d *dialer) check(to netip.AddrPort) error {
+	addr := to.Addr().Unmap().WithZone("")
+	kind := addressKind(addr)
+	if kind == "" || d.allowed.permitsAddress(netip.AddrPortFrom(addr, to.Port())) {
+		return nil
+	}
+	return fault.New(fault.Auth, fault.CodeEndpointNotAllowed,
+		"%s is a %s address, to which drover sends nothing; if a cloud is there, start drover with --allowed-endpoints=%s", addr, kind, addr)
+}
+
+// nat64 is the prefix under which IPv6 reaches IPv4 addresses (RFC 6052).
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// addressKind names the class of a refused address; it is empty for all others.
+func addressKind(addr netip.Addr) string {
+	if nat64.Contains(addr) {
+		b := addr.As16()
+		addr = netip.AddrFrom4([4]byte(b[12:]))
+	}
+	switch {
+	case addr.IsLoopback():
+		return "loopback"
+	case addr.IsLinkLocalUnicast():
+		return "link-local"
+	case addr.IsUnspecified(), addr.Is4() && addr.As4()[0] == 0:
+		return "unspecified"
+	case addr.IsMulticast(), addr == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return "multicast"
+	}
+	return ""
+}

@@ -1,0 +1,157 @@
+package client
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// Scope is what a token is for: a project and a region, and the URLs of the services there.
+type Scope struct {
+	ProjectID, ProjectName, Region string
+	ProjectDomain                  Named
+	// User has signed in.
+	User, UserDomain Named
+	endpoints        map[Service]string
+}
+
+// Named is a thing of Keystone's.
+type Named struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// Endpoint returns the URL of a service, which ends in its version and a slash; empty when the catalog does not have it.
+func (s *Scope) Endpoint(of Service) string { return s.endpoints[of] }
+
+// serviceTypes are the names under which catalogs list a service.
+var serviceTypes = map[Service][]string{
+	Compute: {"compute"},
+	Network: {"network"},
+	Image:   {"image"},
+	Volume:  {"block-storage", "block-store", "volumev3"},
+}
+
+// versionPath is what the URL of a service ends in; catalogs give it for some services and leave it out for others.
+var versionPath = map[Service]string{Network: "v2.0/", Image: "v2/"}
+
+// computePath is what a compute URL without a version lacks. It is added only when there is none, since catalogs name v2 or
+// v2.1, and some put the project behind it.
+const computePath = "v2.1/"
+
+// chooseEndpoints picks one URL per service. Without a region, the catalog must have one only.
+func chooseEndpoints(t *token, c *Credentials) (*Scope, error) {
+	region, err := chooseRegion(t.Catalog, c.Region)
+	if err != nil {
+		return nil, err
+	}
+	want := c.Interface
+	if want == "" {
+		want = "public"
+	}
+	scope := &Scope{
+		ProjectID: t.Project.ID, ProjectName: t.Project.Name, ProjectDomain: t.Project.Domain, Region: region,
+		User: t.User.Named, UserDomain: t.User.Domain, endpoints: map[Service]string{},
+	}
+	for s, types := range serviceTypes {
+		for _, entry := range t.Catalog {
+			if slices.Contains(types, entry.Type) {
+				if address := entry.address(region, want); address != "" {
+					scope.endpoints[s] = serviceURL(s, address)
+				}
+			}
+		}
+	}
+	return scope, nil
+}
+
+// address gives the service's URL in a region; empty when it has none.
+func (e *catalogEntry) address(region, availability string) string {
+	for _, endpoint := range e.Endpoints {
+		if endpoint.Region == region && endpoint.Interface == availability {
+			return endpoint.URL
+		}
+	}
+	return ""
+}
+
+// chooseRegion checks the wanted region, or gives the only one that Nova is in.
+func chooseRegion(catalog []catalogEntry, want string) (string, error) {
+	var regions []string
+	for _, entry := range catalog {
+		for _, e := range entry.Endpoints {
+			if entry.Type == string(Compute) && !slices.Contains(regions, e.Region) {
+				regions = append(regions, e.Region)
+			}
+		}
+	}
+	switch {
+	case len(regions) == 0 || slices.Contains(regions, want):
+		return want, nil
+	case want != "":
+		return "", fault.New(fault.Invalid, fault.CodeInvalidSpec, "region %s is unknown; the cloud has: %s", want, strings.Join(regions, ", "))
+	case len(regions) > 1:
+		return "", fault.New(fault.Invalid, fault.CodeInvalidSpec, "region is missing, and the cloud has several: %s", strings.Join(regions, ", "))
+	}
+	return regions[0], nil
+}
+
+// serviceURL returns the URL of a service, with its version, for what the catalog says.
+func serviceURL(s Service, address string) string {
+	endpoint := baseURL(address, versionPath[s])
+	if s == Compute && !versioned.MatchString(endpoint) {
+		return endpoint + computePath
+	}
+	return endpoint
+}
+
+// baseURL ends in a slash and in the version.
+func baseURL(endpoint, version string) string {
+	endpoint = strings.TrimRight(endpoint, "/") + "/"
+	if !strings.HasSuffix(endpoint, "/"+version) && version != "" {
+		endpoint += version
+	}
+	return endpoint
+}
+
+// token is the part of Keystone's answer that is needed.
+type token struct {
+	Issued  stamp          `json:"issued_at"`
+	Expires stamp          `json:"expires_at"`
+	Project inDomain       `json:"project"`
+	User    inDomain       `json:"user"`
+	Catalog []catalogEntry `json:"catalog"`
+}
+
+// inDomain is a thing of Keystone's with the domain that it is in.
+type inDomain struct {
+	Named
+	Domain Named `json:"domain"`
+}
+
+// stamp is a time as Keystone writes it. That of a token which ends with its application credential has no zone (seen in
+// Zed): it is UTC.
+type stamp struct{ time.Time }
+
+// UnmarshalJSON reads either form.
+func (s *stamp) UnmarshalJSON(raw []byte) error {
+	text := strings.Trim(string(raw), `"`)
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		t, err = time.Parse("2006-01-02T15:04:05", text)
+	}
+	s.Time = t
+	return err
+}
+
+type catalogEntry struct {
+	Type      string `json:"type"`
+	Endpoints []struct {
+		Interface string `json:"interface"`
+		Region    string `json:"region"`
+		RegionID  string `json:"region_id"`
+		URL       string `json:"url"`
+	} `json:"endpoints"`
+}

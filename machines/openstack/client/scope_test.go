@@ -1,0 +1,72 @@
+package client
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+func TestChooseEndpoints(t *testing.T) {
+	var tok token
+	if err := json.Unmarshal([]byte(`{"project":{"id":"p"},"catalog":[
+		{"type":"compute","endpoints":[{"interface":"public","region":"a","url":"http://a/compute/v2.1"},{"interface":"public","region":"b","url":"http://b/compute/v2.1"},{"interface":"internal","region":"a","url":"http://int/v2.1/"}]},
+		{"type":"network","endpoints":[{"interface":"public","region":"a","url":"http://a:9696"},{"interface":"public","region":"b","url":"http://b/network/v2.0/"}]},
+		{"type":"image","endpoints":[{"interface":"public","region":"a","url":"http://a/image"}]}]}`), &tok); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		c                       Credentials
+		compute, network, image string
+		fails                   bool
+	}{
+		"a region":          {Credentials{Region: "a"}, "http://a/compute/v2.1/", "http://a:9696/v2.0/", "http://a/image/v2/", false},
+		"the other":         {Credentials{Region: "b"}, "http://b/compute/v2.1/", "http://b/network/v2.0/", "", false},
+		"another interface": {Credentials{Region: "a", Interface: "internal"}, "http://int/v2.1/", "", "", false},
+		"an unknown region": {Credentials{Region: "c"}, "", "", "", true},
+		"none of several":   {Credentials{}, "", "", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scope, err := chooseEndpoints(&tok, &tc.c)
+			if tc.fails {
+				if !fault.Is(err, fault.Invalid) {
+					t.Fatalf("got %v", err)
+				}
+				return
+			}
+			if err != nil || scope.endpoints[Compute] != tc.compute || scope.endpoints[Network] != tc.network || scope.endpoints[Image] != tc.image {
+				t.Fatalf("got %+v, %v", scope, err)
+			}
+		})
+	}
+}
+
+func TestTheURLOfAService(t *testing.T) {
+	for _, row := range []struct{ address, want string }{
+		{"https://nova.example", "https://nova.example/v2.1/"},
+		{"https://cloud.example/compute/", "https://cloud.example/compute/v2.1/"},
+		{"https://nova.example/v2.1", "https://nova.example/v2.1/"},
+		{"https://nova.example/v2/8a1f", "https://nova.example/v2/8a1f/"},
+		{"https://nova.example/v2.1/8a1f/", "https://nova.example/v2.1/8a1f/"},
+	} {
+		t.Run(row.address+" (F-27)", func(t *testing.T) {
+			if got := serviceURL(Compute, row.address); got != row.want {
+				t.Errorf("got %s, want %s", got, row.want)
+			}
+		})
+	}
+}
+
+func TestBothFormsOfKeystonesTimes(t *testing.T) {
+	want := time.Date(2026, 11, 20, 7, 40, 12, 0, time.UTC)
+	for _, text := range []string{`"2026-11-20T07:40:12.000000Z"`, `"2026-11-20T07:40:12"`} {
+		var s stamp
+		if err := json.Unmarshal([]byte(text), &s); err != nil || !s.Equal(want) {
+			t.Errorf("%s is %v, %v", text, s, err)
+		}
+	}
+	if err := new(stamp).UnmarshalJSON([]byte(`"soon"`)); err == nil {
+		t.Error("soon is a time")
+	}
+}

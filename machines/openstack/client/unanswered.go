@@ -1,0 +1,101 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// unanswered returns the error about a failure without an answer, or about an answer that cannot be read.
+func unanswered(c Call, err error) *fault.Error {
+	var network net.Error
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		return fault.New(fault.Transient, fault.CodeCloudUnavailable,
+			"%s: no answer in time: %s has %s for the connection, %s for the TLS handshake, %s for the head of an answer and %s for all of it",
+			c.Doing, hostIn(err), dialTimeout, tlsTimeout, headTimeout, callTimeout)
+	case errors.Is(err, context.Canceled):
+		return fault.New(fault.Transient, fault.CodeCloudUnavailable, "%s: given up, drover is stopping", c.Doing)
+	case unreadable(err):
+		return foreign("%s: the answer is not what an OpenStack service sends", c.Doing)
+	}
+	text, known := reason(err)
+	if !known {
+		return foreign("%s: %s does not speak HTTP as an OpenStack service does", c.Doing, hostIn(err))
+	}
+	return fault.New(fault.Transient, fault.CodeCloudUnavailable, "%s: %s", c.Doing, text)
+}
+
+// hostIn returns the host that a failed request was sent to.
+func hostIn(err error) string {
+	var request *url.Error
+	if errors.As(err, &request) {
+		if u, parseErr := url.Parse(request.URL); parseErr == nil && u.Host != "" {
+			return u.Host
+		}
+	}
+	return "the endpoint"
+}
+
+// unreadable reports whether an answer could not be decoded. The texts of these errors quote the answer.
+func unreadable(err error) bool {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	var stamp *time.ParseError
+	return errors.As(err, &syntax) || errors.As(err, &kind) || errors.As(err, &stamp)
+}
+
+// reason returns why a request failed. The texts of the HTTP and TLS libraries may quote what the other side sent: only those are
+// taken that do not, and known is false for the others.
+func reason(err error) (text string, known bool) {
+	var request *url.Error
+	var dns *net.DNSError
+	var operation *net.OpError
+	switch {
+	case errors.As(err, &dns):
+		return fmt.Sprintf("looking up %s: %s", dns.Name, dns.Err), true
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return hostIn(err) + " speaks HTTP, not HTTPS", true
+	case isCertificate(err):
+		return certificate(err), true
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return hostIn(err) + " closed the connection before its answer was complete", true
+	case errors.As(err, &operation):
+		return operation.Error(), true
+	case errors.As(err, &request):
+		return "", false
+	}
+	return err.Error(), true
+}
+
+// isCertificate reports whether TLS failed because of the server's certificate.
+func isCertificate(err error) bool {
+	var failed *tls.CertificateVerificationError
+	return errors.As(err, &failed)
+}
+
+// certificate says what is wrong with the server's certificate, without quoting from it.
+func certificate(err error) string {
+	var authority x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &authority):
+		return fmt.Sprintf("the certificate of %s is signed by an unknown authority; give its CA with --cloud-ca", hostIn(err))
+	case errors.As(err, &name):
+		return fmt.Sprintf("the certificate of %s is for another name", hostIn(err))
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fmt.Sprintf("the certificate of %s has expired or is not valid yet", hostIn(err))
+	}
+	return fmt.Sprintf("the certificate of %s is not valid", hostIn(err))
+}

@@ -1,0 +1,71 @@
+package openstack
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+)
+
+// wantedIdentity is the user, domain and project that a spec names while it has no secret of its own, so that the configured
+// cloud's user signs in. Empty: the spec does not name it.
+type wantedIdentity struct {
+	source                               string
+	user, domain, projectName, projectID found
+}
+
+// ofConfigured makes the credentials those of the configured cloud alone, but for the region, and returns what the spec names
+// instead. It is compared after the sign-in, when names and IDs are known.
+func (r *credentialReader) ofConfigured() wantedIdentity {
+	last := len(r.list) - 1
+	own := *r.rules.configured
+	own.Region = r.c.Region
+	above := func(f found, same ...string) found {
+		if f.from == last || slices.Contains(same, f.text) {
+			return found{from: -1}
+		}
+		return f
+	}
+	w := wantedIdentity{source: r.list[0].source, user: above(r.user, own.Username, own.ApplicationCredentialID, own.ApplicationCredentialName)}
+	if r.c.ApplicationCredentialID == "" {
+		w.domain = above(r.domain)
+	}
+	switch r.c.Method() {
+	case client.ByPassword:
+		own.ApplicationCredentialID, own.ApplicationCredentialName, own.ApplicationCredentialSecret, own.Token = "", "", "", ""
+		w.projectName, w.projectID = above(r.projectName), above(r.projectID)
+	case client.ByToken:
+		own.ApplicationCredentialID, own.ApplicationCredentialName, own.ApplicationCredentialSecret, own.Username, own.Password = "", "", "", "", ""
+	}
+	*r.c = own
+	return w
+}
+
+// check compares what the spec names with what the configured cloud's user has signed in as.
+func (w wantedIdentity) check(scope *client.Scope) error {
+	for _, c := range []struct {
+		field string
+		named found
+		is    []string
+	}{
+		{"user", w.user, []string{scope.User.Name, scope.User.ID}},
+		{"domain", w.domain, []string{scope.UserDomain.Name, scope.UserDomain.ID, scope.ProjectDomain.Name, scope.ProjectDomain.ID}},
+		{"project", w.projectName, []string{scope.ProjectName, scope.ProjectID}},
+		{"project", w.projectID, []string{scope.ProjectID}},
+	} {
+		if c.named.text == "" || slices.ContainsFunc(c.is, func(is string) bool { return is != "" && sameID(is, c.named.text) }) {
+			continue
+		}
+		return fault.New(fault.Auth, fault.CodeProjectNotAllowed,
+			"%s.%s: %s is not the %s of the configured cloud's credentials, and the spec has no credentials of its own; give some beside it, or start drover with --allow-identity-override",
+			w.source, c.named.field, c.named.shown(), c.field)
+	}
+	return nil
+}
+
+// sameID compares names and IDs. IDs are written with or without dashes.
+func sameID(a, b string) bool {
+	return a == b || client.LooksLikeID(a) && client.LooksLikeID(b) &&
+		strings.EqualFold(strings.ReplaceAll(a, "-", ""), strings.ReplaceAll(b, "-", ""))
+}

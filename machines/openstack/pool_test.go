@@ -1,0 +1,18 @@
+package openstack
+
+import (
+	"testing"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+func TestAPoolWithoutAnAddressIsNotANetworkWithoutOne(t *testing.T) {
+	full := fault.New(fault.NoCapacity, fault.CodeAddressesExhausted, "no more addresses")
+	if e := fault.Of(ofPool(full)); e.Class != fault.NoCapacity || e.Code != fault.CodeIPPoolExhausted || e.Message != full.Message {
+		t.Errorf("got %+v", e)
+	}
+	other := fault.New(fault.Quota, fault.CodeFloatingIPQuotaExceeded, "quota")
+	if e := fault.Of(ofPool(other)); e != other {
+		t.Errorf("got %+v", e)
+	}
+}

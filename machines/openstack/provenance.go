@@ -1,0 +1,62 @@
+package openstack
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+)
+
+// provenance records which values of a provider spec came from a Secret or a ConfigMap. They are never shown; their references
+// are.
+type provenance struct {
+	// references by the field that they were read for.
+	references map[string]*reference
+	// shown holds the values, each with what messages show in its place.
+	shown map[string]string
+}
+
+func newProvenance() *provenance {
+	return &provenance{references: map[string]*reference{}, shown: map[string]string{}}
+}
+
+// add records a value; without a reference it is one that may be shown.
+func (p *provenance) add(field, text string, ref *reference) {
+	if p == nil || ref == nil || text == "" {
+		return
+	}
+	p.references[field] = ref
+	p.shown[text] = ref.value()
+	p.shown[strings.Trim(strconv.Quote(text), `"`)] = ref.value()
+}
+
+// conceal returns an error without the values that came from a Secret or ConfigMap. When the cloud has nothing of the name that
+// one of the fields holds, the whole text is replaced: it may propose names that are like the value.
+func (p *provenance) conceal(err error, fields ...string) error {
+	e := fault.Of(err)
+	if e == nil || len(p.shown) == 0 {
+		return err
+	}
+	message := client.Conceal(e.Message, p.shown)
+	for _, field := range fields {
+		if ref := p.references[field]; ref != nil && fault.Unmatched(e.Code) {
+			message = fmt.Sprintf("%s matches nothing, or several things, that this project can see (%s)", ref.value(), e.Code)
+		}
+	}
+	if message == e.Message {
+		return err
+	}
+	own := fault.New(e.Class, e.Code, "%s", message)
+	own.RetryAfter, own.Err = e.RetryAfter, err
+	return own
+}
+
+// quote returns a value for a message: in quotes, or its reference.
+func quote(text string, ref *reference) string {
+	if ref != nil {
+		return ref.value()
+	}
+	return fmt.Sprintf("%q", text)
+}
