@@ -180,18 +180,19 @@ func TestReadsAtRest(t *testing.T) {
 	})
 	t.Run("CA-C13 every Machine has its turn (F-58)", func(t *testing.T) {
 		w := newWorld()
-		p := w.pool("a", 100, 0, 200)
-		for n := range 100 {
+		p := w.pool("a", 20, 0, 200)
+		for n := range 20 {
 			p.machine(fmt.Sprintf("a-%d", n))
 		}
 		b := newBench(t, w)
 		b.freeze()
-		touchAll(t, b, &v1alpha1.MachineList{}, "a-99")
-		for range 256 * len(watched) {
+		touchAll(t, b, &v1alpha1.MachineList{}, "a-19")
+		// Which Machine is read is drawn: in 400 draws of 20, one is left out once in a thousand million runs.
+		for range 400 * len(watched) {
 			b.groups.probeOnce(t.Context())
 		}
 		if b.groups.contact.behind.Load() == 0 {
-			t.Error("the one Machine of 100 that has changed was never read")
+			t.Error("the one Machine of 20 that has changed was never read")
 		}
 	})
 }

@@ -23,14 +23,14 @@ func newTarget(t *testing.T) *fakeCluster {
 	c := newFakeCluster(t,
 		token("aaaaaa", "awaited", "uid-awaited"),
 		token("bbbbbb", "neighbour", "uid-neighbour"),
-		token("cccccc", "joined", "uid-joined"), node("joined", "openstack:///server-joined"),
-		node("victim", "openstack:///server-victim"),
-		token("dddddd", "deleting", "uid-deleting"), node("deleting", "openstack:///server-deleting"),
+		token("cccccc", "joined", "uid-joined"), node("joined", "openstack:///"+serverID("joined")),
+		node("victim", "openstack:///"+serverID("victim")),
+		token("dddddd", "deleting", "uid-deleting"), node("deleting", "openstack:///"+serverID("deleting")),
 		// The token of a Machine that died, and whose name another Machine has now.
 		token("eeeeee", "awaited", "uid-of-the-former"),
 		// The tokens of Machines that were named after existing nodes.
 		token("ffffff", "control-plane", "uid-control-plane"), node("control-plane", ""),
-		token("gggggg", "stranger", "uid-stranger"), node("stranger", "openstack:///another"),
+		token("gggggg", "stranger", "uid-stranger"), node("stranger", "openstack:///"+serverID("another")),
 		// A token in drover's group that is not for a Machine.
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-zzzzzz"}, Type: "bootstrap.kubernetes.io/token"},
 	)
@@ -193,7 +193,7 @@ func TestWhatForgedAddressesGet(t *testing.T) {
 				apiServerSlice("192.0.2.10"), clusterInfo("https://api.example.com:6443"),
 			)
 			m := c.machine("forged", tt.cloud, append(tt.change, joined)...)
-			c.create(node(m.ServerName(), "openstack:///server-forged"))
+			c.create(node(m.ServerName(), "openstack:///"+serverID("forged")))
 			if got := c.try(toServe(m.ServerName(), m.ServerName(), tt.what...)); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}

@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"net"
 	"sync"
 	"testing"
@@ -134,7 +135,7 @@ func (c *fakeCluster) create(o client.Object) {
 	}
 }
 
-// machine stores a Machine ns/name with the UID uid-name and a marked server server-name with the address.
+// machine stores a Machine ns/name with the UID uid-name and a marked server with the ID serverID(name) and the address.
 func (c *fakeCluster) machine(name, address string, changes ...func(*v1alpha1.Machine)) *v1alpha1.Machine {
 	c.Helper()
 	m := machineNamed("ns", name, changes...)
@@ -145,13 +146,20 @@ func (c *fakeCluster) machine(name, address string, changes ...func(*v1alpha1.Ma
 			c.Fatal(err)
 		}
 	}
-	c.servers.add(m, "server-"+name, address)
+	c.servers.add(m, serverID(name), address)
 	return m
+}
+
+// serverID returns the ID of the server that tests call by that name.
+func serverID(name string) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	return fmt.Sprintf("00000000-0000-4000-8000-%012x", h.Sum64()>>16)
 }
 
 func machineNamed(namespace, name string, changes ...func(*v1alpha1.Machine)) *v1alpha1.Machine {
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-" + name)}}
-	m.Spec.ProviderID = ptr.To("openstack:///server-" + name)
+	m.Spec.ProviderID = ptr.To("openstack:///" + serverID(name))
 	for _, change := range changes {
 		change(m)
 	}

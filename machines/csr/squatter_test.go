@@ -19,10 +19,10 @@ func TestAMachineThatClaimsAnotherNodesName(t *testing.T) {
 	}
 	paused := func(c *fakeCluster) { squatter(c, annotated(v1alpha1.AnnotationPaused)) }
 	forged := func(c *fakeCluster) {
-		m := squatter(c, annotated(v1alpha1.AnnotationPaused), joined, func(m *v1alpha1.Machine) { m.Spec.ProviderID = ptr.To("openstack:///server-victim") })
+		m := squatter(c, annotated(v1alpha1.AnnotationPaused), joined, func(m *v1alpha1.Machine) { m.Spec.ProviderID = ptr.To("openstack:///" + serverID("victim")) })
 		c.servers.unknown[m.UID] = true
 	}
-	withServer := func(c *fakeCluster) { c.servers.add(squatter(c), "server-squatter", "10.0.0.9") }
+	withServer := func(c *fakeCluster) { c.servers.add(squatter(c), serverID("squatter"), "10.0.0.9") }
 	const taken, ambiguous = "elsewhere/squatter NodeNameTaken", "elsewhere/squatter NodeNameAmbiguous"
 	for _, tt := range []struct {
 		name     string
