@@ -230,7 +230,7 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 	p.mu.Lock()
 	p.inventory.merge(*made, p.clock.Now())
 	p.mu.Unlock()
-	p.kick()
+	p.expectBuild()
 	if s := i.facts(p).Server; s != nil {
 		return s, nil
 	}

@@ -182,19 +182,30 @@ func TestPeriod(t *testing.T) {
 	flux := func(since time.Duration) *knownServer {
 		return &knownServer{row: row{ID: "x"}, fluxSince: noon.Add(-since)}
 	}
+	building := func(change func(*knownServer)) *knownServer {
+		k := flux(time.Second)
+		k.Status = statusBuild
+		if change != nil {
+			change(k)
+		}
+		return k
+	}
 	for name, tc := range map[string]struct {
 		server    *knownServer
 		unsettled bool
 		mine      bool
 		want      time.Duration
 	}{
-		"CAPI-32 at rest":                      {&knownServer{row: row{ID: "x"}}, false, true, restPeriod},
-		"in flux":                              {flux(time.Second), false, true, fastPeriod},
-		"in flux for so long that it is stuck": {flux(20 * time.Minute), false, true, restPeriod},
-		"somebody else's":                      {flux(time.Second), false, false, restPeriod},
-		"its deletion was asked for":           {&knownServer{row: row{ID: "x"}, asked: noon.Add(-time.Second)}, false, true, fastPeriod},
-		"gone after that":                      {&knownServer{row: row{ID: "x"}, asked: noon.Add(-time.Second), gone: true}, false, true, restPeriod},
-		"an open create":                       {&knownServer{row: row{ID: "x"}}, true, true, fastPeriod},
+		"CAPI-32 at rest": {&knownServer{row: row{ID: "x"}}, false, true, restPeriod},
+		"in flux":         {flux(time.Second), false, true, fastPeriod},
+		"being built, for which nobody waits (F-56)":  {building(nil), false, true, buildPeriod},
+		"being built, and its deletion was asked for": {building(func(k *knownServer) { k.asked = noon.Add(-time.Second) }), false, true, fastPeriod},
+		"being built, and Nova deletes it":            {building(func(k *knownServer) { k.TaskState = taskDeleting }), false, true, fastPeriod},
+		"in flux for so long that it is stuck":        {flux(20 * time.Minute), false, true, restPeriod},
+		"somebody else's":                             {flux(time.Second), false, false, restPeriod},
+		"its deletion was asked for":                  {&knownServer{row: row{ID: "x"}, asked: noon.Add(-time.Second)}, false, true, fastPeriod},
+		"gone after that":                             {&knownServer{row: row{ID: "x"}, asked: noon.Add(-time.Second), gone: true}, false, true, restPeriod},
+		"an open create":                              {&knownServer{row: row{ID: "x"}}, true, true, fastPeriod},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inv := newInventory(ownership{testCluster})

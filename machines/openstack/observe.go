@@ -82,7 +82,8 @@ func (i *instance) adopt(ctx context.Context, p *project) error {
 
 // doubtful returns the ID of a server whose existence a GET must settle; empty: none. That is one of the Machine's that a
 // complete list did not have, else the one that the Machine names, when no list has shown it or the last one lacks it, else
-// one that a port of the Machine is bound to. What the mass guard holds is not asked for. The caller holds the lock.
+// one that a port of the Machine is bound to. What the mass guard holds is not asked for, and nothing is before the first look of
+// this process, which asks for what the first list lacks. The caller holds the lock.
 func (i *instance) doubtful(p *project, living []*knownServer) string {
 	id := ""
 	for _, k := range living {
@@ -96,7 +97,7 @@ func (i *instance) doubtful(p *project, living []*knownServer) string {
 	if id == "" && len(living) == 0 {
 		id = p.boundServer(i.subject.uid)
 	}
-	if p.guard.held[id] {
+	if p.guard.held[id] || !p.guard.ready {
 		return ""
 	}
 	return id

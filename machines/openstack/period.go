@@ -4,9 +4,12 @@ import "time"
 
 // How often the servers of a project are listed, and how.
 const (
-	// fastPeriod while a server of ours is in flux, restPeriod otherwise.
-	fastPeriod = 2 * time.Second
-	restPeriod = time.Minute
+	// fastPeriod is the period while a server of ours is being deleted, or a create is not settled: a Machine waits for the
+	// answer. buildPeriod is the period while servers are only being built, for which nobody waits: a Node that registers
+	// counts at once. restPeriod is the period otherwise.
+	fastPeriod  = 2 * time.Second
+	buildPeriod = 5 * time.Second
+	restPeriod  = time.Minute
 	// longFlux is how long a server may be in flux before it counts as stuck, which is nothing to hurry for.
 	longFlux = 10 * time.Minute
 	// fullPeriod is the time between complete lists; unsettledFullPeriod while it is not known whether a create worked.
@@ -25,7 +28,7 @@ func (inv *inventory) period(now time.Time, unsettled bool, mine func(*knownServ
 	next := restPeriod
 	for _, k := range inv.servers {
 		if began := k.changing(); !began.IsZero() && !k.gone && mine(k) {
-			next = min(next, periodFor(now.Sub(began)))
+			next = min(next, k.period(now.Sub(began)))
 		}
 	}
 	return next
@@ -39,11 +42,15 @@ func (k *knownServer) changing() time.Time {
 	return k.fluxSince
 }
 
-func periodFor(flux time.Duration) time.Duration {
-	if flux < longFlux {
-		return fastPeriod
+// period returns the time until the next look at a server that has been changing for so long.
+func (k *knownServer) period(flux time.Duration) time.Duration {
+	switch {
+	case flux >= longFlux:
+		return restPeriod
+	case k.Status == statusBuild && k.TaskState != taskDeleting && k.asked.IsZero():
+		return buildPeriod
 	}
-	return restPeriod
+	return fastPeriod
 }
 
 // isFullDue tells whether the next list must be a complete one.

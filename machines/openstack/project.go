@@ -33,6 +33,8 @@ type project struct {
 	// lifted tells whether a person has said that losses are right; nil: nobody can.
 	lifted func(ctx context.Context) (bool, error)
 	kicks  chan struct{}
+	// creates gets a value when a server was ordered.
+	creates chan struct{}
 	// began is when we came: nobody before us has asked for anything since.
 	began time.Time
 	// name is the project and the region.
@@ -86,7 +88,7 @@ type seenIP struct{ portID, serverID string }
 
 func newProject(s *client.Session, c clock.Clock, owners ownership, r *registry) *project {
 	p := &project{
-		clock: c, owners: owners, registry: r, session: s, began: c.Now(), inventory: newInventory(owners), guard: newGuard(), kicks: make(chan struct{}, 1), quota: newQuotaBook(),
+		clock: c, owners: owners, registry: r, session: s, began: c.Now(), inventory: newInventory(owners), guard: newGuard(), kicks: make(chan struct{}, 1), creates: make(chan struct{}, 1), quota: newQuotaBook(),
 		ports: map[types.UID]map[int]ownedPort{}, floating: map[types.UID]ownedIP{}, attempts: map[mark]attempt{}, uses: map[types.UID]use{},
 	}
 	p.inventory.leaving = func(k *knownServer) bool { return r.leaving(k.machine()) }
@@ -115,6 +117,14 @@ func (p *project) kick() {
 	}
 }
 
+// expectBuild asks for a list soon enough to follow a server that was just ordered.
+func (p *project) expectBuild() {
+	select {
+	case p.creates <- struct{}{}:
+	default:
+	}
+}
+
 // run lists until ctx ends.
 func (p *project) run(ctx context.Context) {
 	for ctx.Err() == nil {
@@ -122,9 +132,14 @@ func (p *project) run(ctx context.Context) {
 	}
 }
 
-// wait sleeps for that long, or until fastPeriod after the first kick.
+// wait sleeps for that long, or until fastPeriod after the first kick, or buildPeriod after the first create.
 func (p *project) wait(ctx context.Context, period time.Duration) {
 	due := p.clock.Now().Add(period)
+	sooner := func(period time.Duration) {
+		if soon := p.clock.Now().Add(period); soon.Before(due) {
+			due = soon
+		}
+	}
 	for {
 		left := due.Sub(p.clock.Now())
 		if left <= 0 {
@@ -139,9 +154,10 @@ func (p *project) wait(ctx context.Context, period time.Duration) {
 			return
 		case <-p.kicks:
 			timer.Stop()
-			if soon := p.clock.Now().Add(fastPeriod); soon.Before(due) {
-				due = soon
-			}
+			sooner(fastPeriod)
+		case <-p.creates:
+			timer.Stop()
+			sooner(buildPeriod)
 		}
 	}
 }

@@ -39,8 +39,8 @@ const (
 	latency   = 50 * time.Millisecond
 	perSecond = 20
 	boot      = 20 * time.Second
-	// poll is the driver's period while something is in flux.
-	poll = 2 * time.Second
+	// poll is the driver's period while servers are being built.
+	poll = 5 * time.Second
 	// workers is the default of --workers.
 	workers = 64
 )
