@@ -43,6 +43,9 @@ type Config struct {
 	// FaultsInLists: lists show the fault of a server that no host was found for. Whether a real cloud's do depends on
 	// which database its API is given as its own; those of the usual installation leave it to a GET of the server.
 	FaultsInLists bool
+	// FirstOfTwoFails: of two servers that were accepted on the same port, the first one fails. By default the second one does. On
+	// a real cloud either happens.
+	FirstOfTwoFails bool
 	// ComputeMicroversion is the newest that Nova offers; empty: 2.93.
 	ComputeMicroversion string
 	// UnversionedCompute leaves the version out of the compute URLs in the catalog, as some installations do.

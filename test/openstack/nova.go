@@ -68,14 +68,16 @@ type server struct {
 	group                   *serverGroup
 	// unclaimed: its host is chosen, and only the zone shows. plugged: its ports are bound and its addresses show.
 	unclaimed, plugged bool
-	fault              *serverFault
-	nics               []nic
-	groups             []string
-	devices            []blockDevice
-	volumes            []attachment
-	addresses          object
-	console            string
-	rendered           *rendering
+	// contested: another server was made on one of its ports, too.
+	contested bool
+	fault     *serverFault
+	nics      []nic
+	groups    []string
+	devices   []blockDevice
+	volumes   []attachment
+	addresses object
+	console   string
+	rendered  *rendering
 
 	// changed is when it took this shape; past are older ones, kept as long as lists lag.
 	changed time.Time
@@ -148,11 +150,7 @@ func (c *Cloud) addressesChanged(serverID string) {
 // addressesOf reads fixed and floating addresses, by network name.
 func (c *Cloud) addressesOf(s *server) object {
 	out := object{}
-	for _, n := range s.nics {
-		p, known := c.network.ports.get(n.port)
-		if !known {
-			continue
-		}
+	for _, p := range c.boundPorts(s) {
 		netw, _ := c.network.networks.get(p.network)
 		var list []object
 		for _, f := range p.fixedIPs {
@@ -193,6 +191,7 @@ type Server struct {
 	Metadata           map[string]string
 	Tags               []string
 	FixedIPs, Floating []string
+	// Ports are those that are bound to it.
 	Ports              []string
 	SecurityGroups     []string
 	ServerGroup, Image string
@@ -223,11 +222,7 @@ func (c *Cloud) export(s *server) Server {
 	for _, v := range s.volumes {
 		out.Volumes = append(out.Volumes, v.volume)
 	}
-	for _, n := range s.nics {
-		p, known := c.network.ports.get(n.port)
-		if !known {
-			continue
-		}
+	for _, p := range c.boundPorts(s) {
 		out.Ports = append(out.Ports, p.id)
 		for _, f := range p.fixedIPs {
 			out.FixedIPs = append(out.FixedIPs, f.address.String())

@@ -88,8 +88,15 @@ func (c *Cloud) plug(s *server, at time.Time) string {
 		if !known {
 			return fmt.Sprintf("Build of instance %s aborted: Port %s could not be found.", s.id, nics[i].port)
 		}
-		if p.deviceID != "" && p.deviceID != s.id {
-			return fmt.Sprintf("Build of instance %s aborted: Port %s is still in use.", s.id, p.id)
+		if first, taken := c.holderOf(p, s); taken {
+			takes, problem := c.contend(p, first, s)
+			if problem != "" {
+				return problem
+			}
+			if !takes {
+				continue
+			}
+			c.addressesChanged(first.id)
 		}
 		p.deviceID, p.deviceOwner, p.host, p.status = s.id, "compute:"+s.host.Zone, s.host.Name, "DOWN"
 		p.touch(at)
@@ -100,11 +107,7 @@ func (c *Cloud) plug(s *server, at time.Time) string {
 // portGroups are the names of the security groups that a server's ports are in, each once.
 func (c *Cloud) portGroups(s *server) []string {
 	var names []string
-	for _, n := range s.nics {
-		p, known := c.network.ports.get(n.port)
-		if !known {
-			continue
-		}
+	for _, p := range c.boundPorts(s) {
 		for _, id := range p.groups {
 			g, there := c.network.groups.get(id)
 			if there && !slices.Contains(names, g.name) {
@@ -149,15 +152,17 @@ func (s *server) boot(c *Cloud) func(time.Time) {
 		if !s.wanted() || s.host.Down {
 			return
 		}
+		if s.contested {
+			c.failOnContestedPort(s, at)
+			return
+		}
 		c.alter(s, at, func() {
 			s.state, s.task, s.launched = active, "", at
 			s.console = "[    0.000000] Linux version 6.8.0 (simulated)\n" + s.hostname + " login: \n"
 		})
-		for _, n := range s.nics {
-			if p, known := c.network.ports.get(n.port); known {
-				p.status = "ACTIVE"
-				p.touch(at)
-			}
+		for _, p := range c.boundPorts(s) {
+			p.status = "ACTIVE"
+			p.touch(at)
 		}
 		s.announced = true
 		for _, f := range c.onBoot {

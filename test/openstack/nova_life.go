@@ -117,8 +117,7 @@ func (c *Cloud) unplug(s *server, at time.Time) {
 			c.dropPort(p)
 			continue
 		}
-		p.deviceID, p.deviceOwner, p.host, p.status = "", "", "", "DOWN"
-		p.touch(at)
+		p.unbind(at)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/limits"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
-	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/drover-project/drover/test/openstack"
 )
@@ -186,22 +185,6 @@ func TestNoValidHostComesLaterAsAFault(t *testing.T) {
 			_, err := servers.Get(t.Context(), c.compute, s.ID).Extract()
 			refused(t, err, 404)
 		})
-	}
-}
-
-func TestAServerThatCannotHaveItsPortFails(t *testing.T) {
-	fake := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	cloud := start(t, openstack.Config{Clock: fake, BootTime: time.Minute})
-	c := login(t, cloud, nil)
-	k := c.known(t)
-	p := c.port(t, k, "wanted twice")
-	first, second := c.boot(t, k.server("node-1", p.ID), nil), c.boot(t, k.server("node-2", p.ID), nil)
-	fake.Step(time.Minute)
-	if one, other := c.get(t, first.ID).Status, c.get(t, second.ID).Status; one != "ACTIVE" || other != "ERROR" {
-		t.Fatalf("the first is %s, the second %s", one, other)
-	}
-	if text := c.get(t, second.ID).Fault.Message; !strings.Contains(text, "Port "+p.ID+" is still in use.") {
-		t.Error(text)
 	}
 }
 

@@ -268,11 +268,7 @@ func listAttachments(_ *Cloud, q *request, s *server) reply {
 
 func listInterfaces(c *Cloud, _ *request, s *server) reply {
 	list := make([]object, 0, len(s.nics))
-	for _, n := range s.nics {
-		p, known := c.network.ports.get(n.port)
-		if !known {
-			continue
-		}
+	for _, p := range c.boundPorts(s) {
 		ips, _ := p.view().get("fixed_ips")
 		list = append(list, object{{"port_id", p.id}, {"net_id", p.network}, {"mac_addr", p.mac}, {"port_state", p.status}, {"fixed_ips", ips}})
 	}
