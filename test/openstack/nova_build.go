@@ -86,7 +86,7 @@ func (c *Cloud) plug(s *server, at time.Time) string {
 		}
 		p, known := c.network.ports.get(nics[i].port)
 		if !known {
-			return fmt.Sprintf("Build of instance %s aborted: Port %s could not be found.", s.id, nics[i].port)
+			return fmt.Sprintf("Port id %s could not be found.", nics[i].port)
 		}
 		if first, taken := c.holderOf(p, s); taken {
 			takes, problem := c.contend(p, first, s)

@@ -23,7 +23,7 @@ type row struct {
 // rows are all behaviours, by what they are about.
 var rows = map[string][]row{
 	"signing in": signInRows, "versions": versionRows, "looking up": lookupRows, "creating a server": createRows,
-	"refusing a server": refusalRows, "the life of a server": lifeRows, "listing servers": listRows, "time": timeRows, "outages": outageRows, "ports": portRows,
+	"refusing a server": refusalRows, "the life of a server": lifeRows, "listing servers": listRows, "time": timeRows, "outages": outageRows, "ports": portRows, "servers on one port": samePortRows,
 	"floating IPs": floatingRows, "groups": groupRows, "quota": quotaRows, "volumes": volumeRows, "trouble": troubleRows,
 	"the driver": driverRows, "the driver's errors": driverErrorRows,
 }
@@ -31,7 +31,7 @@ var rows = map[string][]row{
 // order is that in which the topics run: cheap ones first.
 var order = []string{
 	"signing in", "versions", "looking up", "refusing a server", "ports", "floating IPs", "groups", "creating a server",
-	"the life of a server", "listing servers", "time", "quota", "volumes", "trouble", "the driver", "the driver's errors", "outages",
+	"the life of a server", "servers on one port", "listing servers", "time", "quota", "volumes", "trouble", "the driver", "the driver's errors", "outages",
 }
 
 // bench is one row at work: a user who is signed in, and things that are taken away again at the end.

@@ -1,0 +1,145 @@
+package contract
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// latePosts is how often the replaced port is tried.
+const latePosts = 10
+
+var samePortRows = []row{
+	{"two servers asked for on one port at the same time: one is ACTIVE, one in ERROR, and the port is bound to neither (F-21)", nothing, func(b *bench) {
+		b.neitherHasThePort(0)
+	}},
+	{"two servers asked for on one port a moment apart: one is ACTIVE, one in ERROR, and the port is bound to neither (F-21)", nothing, func(b *bench) {
+		b.neitherHasThePort(5 * b.pace)
+	}},
+	{"a second server on the port of an ACTIVE one is 409, and the first one keeps the port (F-21)", nothing, func(b *bench) {
+		port := b.portID()
+		first := b.boot(wish{fields: on(port)})
+		b.want(b.server(wish{fields: on(port)}), http.StatusConflict, "Port "+port+" is still in use.")
+		b.same("device_id", b.device(port), first)
+	}},
+	{"a late order for a port that was replaced is 400 or ends in ERROR, and the server on the new port keeps it (F-21)", nothing, lateOrders},
+}
+
+// on is the field that asks for a server on that port.
+func on(port string) doc { return doc{"networks": []doc{{"port": port}}} }
+
+// device returns the ID of the server that a port is bound to; empty: none.
+func (b *bench) device(port string) string {
+	b.Helper()
+	return b.want(b.user.get(network, "/ports/"+port), http.StatusOK).word("port.device_id")
+}
+
+// outcome waits until a server is ACTIVE or in ERROR, and returns which.
+func (b *bench) outcome(id string) string {
+	b.Helper()
+	status := ""
+	b.until("server "+id+" is ACTIVE or in ERROR", func() bool {
+		status = b.want(b.user.get(compute, "/servers/"+id), http.StatusOK).word("server.status")
+		return status == "ACTIVE" || status == "ERROR"
+	})
+	return status
+}
+
+// neitherHasThePort asks for two servers on one port. When the cloud is so quick that the second order comes too late to be
+// accepted, it is tried again with another port.
+func (b *bench) neitherHasThePort(apart time.Duration) {
+	for range 20 {
+		port := b.portID()
+		orders := b.twoServers(port, apart)
+		if orders[0].status == http.StatusConflict || orders[1].status == http.StatusConflict {
+			continue
+		}
+		states := map[string]int{}
+		for _, a := range orders {
+			states[b.outcome(b.want(a, http.StatusAccepted).word("server.id"))]++
+		}
+		if states["ACTIVE"] != 1 || states["ERROR"] != 1 {
+			b.Errorf("the servers ended as %v, want one ACTIVE and one in ERROR", states)
+		}
+		b.until("the port is bound to no server", func() bool { return b.device(port) == "" })
+		b.same("status of the port", b.user.get(network, "/ports/"+port).word("port.status"), "DOWN")
+		return
+	}
+	b.Fatal("the second order was never accepted")
+}
+
+// twoServers asks for two servers on one port.
+func (b *bench) twoServers(port string, apart time.Duration) [2]answer {
+	var orders [2]answer
+	fields := doc{"flavorRef": b.flavorID(b.flavor), "imageRef": b.imageID(), "networks": []doc{{"port": port}}}
+	var wg sync.WaitGroup
+	for n := range orders {
+		body := doc{"name": b.name()}
+		for k, v := range fields {
+			body[k] = v
+		}
+		wg.Go(func() {
+			<-time.After(time.Duration(n) * apart)
+			orders[n] = b.user.post(compute, "/servers", doc{"server": body})
+		})
+	}
+	wg.Wait()
+	for _, a := range orders {
+		if id := a.word("server.id"); id != "" {
+			b.Cleanup(func() { b.remove(id) })
+		}
+	}
+	return orders
+}
+
+// replaced is one port that was replaced.
+type replaced struct {
+	port, server string
+	late         answer
+}
+
+// lateOrders replaces ports as drover does: a port is seen unbound, deleted and made again, and a server is made on the new
+// one. The order for the old port arrives at once, a moment later, or while the port is being deleted.
+func lateOrders(b *bench) {
+	flavor, image := b.flavorID(b.flavor), b.imageID()
+	var all []replaced
+	for n := range latePosts {
+		old, name, arrived := b.portID(), b.name(), make(chan answer, 1)
+		order := func() {
+			arrived <- b.user.post(compute, "/servers", doc{"server": doc{
+				"name": name, "flavorRef": flavor, "imageRef": image, "networks": []doc{{"port": old}},
+			}})
+		}
+		b.same("device_id", b.device(old), "")
+		during := n%2 == 1
+		if during {
+			go order()
+			<-time.After(time.Duration(n) * b.pace / 10)
+		}
+		b.want(b.user.delete(network, "/ports/"+old), http.StatusNoContent)
+		r := replaced{port: b.portID()}
+		r.server = b.want(b.server(wish{fields: on(r.port)}), http.StatusAccepted).word("server.id")
+		if !during {
+			<-time.After(time.Duration(n) * b.pace / 2)
+			go order()
+		}
+		r.late = <-arrived
+		if id := r.late.word("server.id"); id != "" {
+			b.Cleanup(func() { b.remove(id) })
+		}
+		all = append(all, r)
+	}
+	refused, failed := 0, 0
+	for _, r := range all {
+		if b.oneOf(r.late, http.StatusBadRequest, http.StatusAccepted).status == http.StatusBadRequest {
+			refused++
+		} else if status := b.outcome(r.late.word("server.id")); status == "ERROR" {
+			failed++
+		}
+		b.status(r.server, "ACTIVE")
+		b.same("device_id of the new port", b.device(r.port), r.server)
+		b.until("the new port is ACTIVE", func() bool { return b.user.get(network, "/ports/"+r.port).word("port.status") == "ACTIVE" })
+	}
+	b.Logf("of %d late orders %d were refused with 400 and %d ended in ERROR", latePosts, refused, failed)
+	b.same("late orders that were refused or failed", refused+failed, latePosts)
+}
