@@ -61,7 +61,7 @@ type Instance interface {
 
 	// DeleteServer asks for every server of this Machine to be deleted; asking again within the back-off is no call.
 	DeleteServer(ctx context.Context) error
-	// DeleteFailed is DeleteServer for those servers of the Machine only that are in ERROR: another may work.
+	// DeleteFailed is DeleteServer for those servers of the Machine only whose State is ServerError: another may work.
 	DeleteFailed(ctx context.Context) error
 	// Release deletes floating IP, ports and recorded volumes. Called once Observe shows no server, and again until it is
 	// done.

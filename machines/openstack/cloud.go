@@ -238,7 +238,7 @@ func (c *Cloud) register(m *v1alpha1.Machine, conn *connection) {
 	now := c.options.Clock.Now()
 	c.machines.put(m.UID, interest{
 		key: types.NamespacedName{Namespace: m.Namespace, Name: m.Name}, connection: conn, serverID: serverIDOf(m), server: m.ServerName(),
-		leaving: !m.DeletionTimestamp.IsZero(), asked: now,
+		leaving: !m.DeletionTimestamp.IsZero(), joined: m.Status.NodeRef != nil, asked: now,
 	})
 	conn.mu.Lock()
 	conn.used = now

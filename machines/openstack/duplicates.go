@@ -47,12 +47,19 @@ func (p *project) duplicates() []string {
 			continue
 		}
 		for id := range all {
-			if k := p.inventory.servers[id]; id != i.serverID && k.isDuplicate(uid, p.owners.cluster, now) {
+			if k := p.inventory.servers[id]; id != i.serverID && k.isDuplicate(uid, p.owners.cluster, now) && (i.joined || p.hasPorts(uid, named, k)) {
 				ids = append(ids, id)
 			}
 		}
 	}
 	return ids
+}
+
+// hasPorts reports whether a server was seen on its Machine's ports after another server of the Machine had turned up: of two
+// that were ordered on one port, the one that works may have lost it. True when the Machine has no port with a mark. The caller
+// holds the lock.
+func (p *project) hasPorts(machine types.UID, k, other *knownServer) bool {
+	return len(p.ports[machine]) == 0 || k.detached == "" && !k.portsLooked.Before(other.since.Add(duplicateAge))
 }
 
 // isDuplicate reports whether the server, beside the one that its Machine names, is to be deleted now: it exists, has both

@@ -17,7 +17,8 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// EnsurePorts makes one marked port per network, those that are not there yet.
+// EnsurePorts makes one marked port per network, those that are not there yet, and replaces those that an order for a server
+// with an unknown outcome may name.
 func (i *instance) EnsurePorts(ctx context.Context) error {
 	p, plan, end, err := i.beginMaking(ctx)
 	if err != nil {
@@ -38,15 +39,23 @@ func (i *instance) EnsurePorts(ctx context.Context) error {
 func (i *instance) ensurePort(ctx context.Context, p *project, plan *plan, n int) error {
 	m := i.subject.port(n)
 	have, known := p.portsOf(i.subject.uid)[n]
-	if known && !have.doubtful {
-		return nil
-	}
-	if known || p.open(m) {
+	if known && have.doubtful || !known && p.open(m) {
 		found, err := i.findPort(ctx, p, m)
-		if err != nil || found {
+		if err != nil {
 			return err
 		}
-		p.forgetPort(i.subject.uid, n)
+		if !found {
+			p.forgetPort(i.subject.uid, n)
+		}
+		have, known = p.portsOf(i.subject.uid)[n]
+	}
+	switch {
+	case known && (!have.ordered || i.facts(p).Server != nil):
+		return nil
+	case known:
+		if err := i.replacePort(ctx, p, n, have); err != nil {
+			return err
+		}
 	}
 	if err := p.mayMake(m); err != nil {
 		return err
@@ -64,7 +73,9 @@ func (i *instance) ensurePort(ctx context.Context, p *project, plan *plan, n int
 	p.madeQuota(i.subject.uid, amounts{portCount: 1})
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.keepPort(m, made.owned())
+	port := made.owned()
+	port.ordered = false
+	p.keepPort(m, port)
 	return nil
 }
 
@@ -91,8 +102,8 @@ func (i *instance) findPort(ctx context.Context, p *project, m mark) (bool, erro
 	return true, nil
 }
 
-// EnsureFloatingIP makes a marked floating IP on the first port, when the spec asks for one. It never takes an address
-// that it did not make (MC-50), and only the first network gets one (MC-51).
+// EnsureFloatingIP makes a marked floating IP on the first port, when the spec asks for one, and moves it there when that port
+// was made again. It never takes an address that it did not make (MC-50), and only the first network gets one (MC-51).
 func (i *instance) EnsureFloatingIP(ctx context.Context) error {
 	if i.spec != nil && i.spec.FloatingIPPool == "" || i.address != "" {
 		return nil
@@ -103,11 +114,11 @@ func (i *instance) EnsureFloatingIP(ctx context.Context) error {
 	}
 	defer end()
 	if _, ok := p.ipOf(i.subject.uid); ok {
-		return nil
+		return i.moveIP(ctx, p)
 	}
 	port, ok := p.portsOf(i.subject.uid)[0]
 	if !ok {
-		return fault.New(fault.Conflict, fault.CodeConflict, "server %s has no port yet that could take a floating IP", i.subject.server)
+		return i.withoutPort()
 	}
 	want := i.wants(p, plan)
 	if err := p.takeQuota(i.subject.uid, want); err != nil {
@@ -115,8 +126,12 @@ func (i *instance) EnsureFloatingIP(ctx context.Context) error {
 	}
 	m := i.subject.floatingIP()
 	if p.open(m) {
-		if found, err := i.findIP(ctx, p, m); err != nil || found {
+		found, err := i.findIP(ctx, p, m)
+		if err != nil {
 			return err
+		}
+		if found {
+			return i.moveIP(ctx, p)
 		}
 	}
 	if err := p.mayMake(m); err != nil {
@@ -237,13 +252,13 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 	return nil, fault.New(fault.Transient, fault.CodeUnsettled, "server %s was deleted before the answer to its order came", made.ID)
 }
 
-// portIDs gives the ports in the order of their networks.
+// portIDs returns the ports in the order of their networks. Conflict when one of them has to be made first, or again.
 func (i *instance) portIDs(p *project, plan *plan) ([]string, error) {
 	known := p.portsOf(i.subject.uid)
 	var ids []string
 	for n := range plan.networks {
 		port, ok := known[n]
-		if !ok || port.doubtful {
+		if !ok || port.doubtful || port.ordered {
 			return nil, fault.New(fault.Conflict, fault.CodeConflict, "port %d of server %s has to be made first", n, i.subject.server)
 		}
 		ids = append(ids, port.id)

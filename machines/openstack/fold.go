@@ -99,6 +99,10 @@ type knownServer struct {
 	claimed types.UID
 	// explained: it is in ERROR, and was asked why by its ID.
 	explained bool
+	// activeSince is when it was first seen ACTIVE; zero while it is not. portsLooked is when its Machine's ports were looked at
+	// since it did not become a node; zero: never. detached says that it has lost them; empty: it has not, as far as is known.
+	activeSince, portsLooked time.Time
+	detached                 string
 }
 
 // machine returns the Machine that the server is indexed under: the one that it belongs to, else the one that expects it.
@@ -137,7 +141,7 @@ func newInventory(owners ownership) *inventory {
 // endWanted tells whether the end of a server is drover's own doing, or that of its Machine's deletion. One that never
 // became a node, being in ERROR, is no loss: drover replaces it, and may have asked so before a restart.
 func (inv *inventory) endWanted(k *knownServer) bool {
-	return !k.asked.IsZero() || k.Status == statusError || inv.leaving(k)
+	return !k.asked.IsZero() || k.failed() || inv.leaving(k)
 }
 
 // listed is one complete list: all servers, or all that changed since a time.
@@ -235,6 +239,11 @@ func (inv *inventory) take(k *knownServer, r row, now time.Time) {
 	inv.index(k)
 	k.explained = k.explained && r.Status == statusError
 	k.gone = r.Status == statusDeleted
+	if r.Status != statusActive {
+		k.activeSince = time.Time{}
+	} else if k.activeSince.IsZero() {
+		k.activeSince = now
+	}
 	switch {
 	case k.gone:
 		k.goneAt, k.fluxSince, k.own = now, time.Time{}, wanted || inv.endWanted(k)
@@ -337,8 +346,8 @@ func choose(servers []*knownServer, serverID string) *knownServer {
 			return -1
 		case b.ID == serverID:
 			return 1
-		case (a.Status == statusError) != (b.Status == statusError):
-			if b.Status == statusError {
+		case a.failed() != b.failed():
+			if b.failed() {
 				return -1
 			}
 			return 1

@@ -129,8 +129,8 @@ func TestTheDefaultSecurityGroupOfTwoReplicas(t *testing.T) {
 	})
 }
 
-// The order of a leader that has lost its lease may be carried out long after its successor has looked around. The one port
-// that either server must be made on makes one of the two orders fail, sooner or later, and what it made is collected.
+// The order of a leader that has lost its lease may be carried out long after its successor has looked around. It names a port
+// that the successor has replaced: it is refused, and the successor's server keeps its own port.
 func TestAnOrderThatArrivesAfterTheSuccessorBegan(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -141,7 +141,7 @@ func TestAnOrderThatArrivesAfterTheSuccessorBegan(t *testing.T) {
 		{"when its server is building", func(s *cloud.Server) bool { return s != nil }},
 		{"when its server works", func(s *cloud.Server) bool { return s != nil && s.State == cloud.ServerActive }},
 	} {
-		t.Run("MCM-109 "+tt.name, func(t *testing.T) {
+		t.Run("MCM-109 "+tt.name+" (F-21)", func(t *testing.T) {
 			b := newBench(t)
 			m := newMachine(t, "a", seedFields())
 			road := b.leftOnItsWay(m)
@@ -165,6 +165,7 @@ func TestAnOrderThatArrivesAfterTheSuccessorBegan(t *testing.T) {
 			if left := b.sim.Leftovers(); len(left.Servers) != 1 || left.Servers[0] != s.ID || len(left.Ports) != 1 {
 				t.Errorf("the late order was answered %d; there must be server %s alone, not %+v", code, s.ID, left)
 			}
+			b.hasItsPort(s.ID)
 			b.remove(i)
 			b.nothingLeft()
 		})

@@ -42,6 +42,8 @@ type instance struct {
 	invalid error
 	// warnings: see cloud.Instance.
 	warnings []string
+	// joined: the Machine has a Node.
+	joined bool
 	// recorded is what the Machine's status remembers. trusted: the admission policies guard it against everybody else.
 	recorded record
 	trusted  bool
@@ -127,6 +129,7 @@ func (i *instance) connect(ctx context.Context, m *v1alpha1.Machine, ls layers) 
 // recall takes from the Machine what it remembers of its resources.
 func (i *instance) recall(m *v1alpha1.Machine) {
 	i.group = groupOfMachine(m)
+	i.joined = m.Status.NodeRef != nil
 	i.address = m.Annotations[v1alpha1.FinalizerFloatingIP]
 	i.trusted = i.cloud.options.Guarded != nil && i.cloud.options.Guarded()
 	i.recorded = recordOf(m)

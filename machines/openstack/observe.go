@@ -265,8 +265,11 @@ func (i *instance) server(p *project, k *knownServer, ports map[int]ownedPort, i
 	for _, n := range slices.Sorted(maps.Keys(ports)) {
 		s.PortIDs = append(s.PortIDs, ports[n].id)
 	}
-	if s.State == cloud.ServerError {
+	switch {
+	case s.State == cloud.ServerError:
 		s.Fault = client.JudgeServer(k.ID, k.Fault.Message)
+	case s.State != cloud.ServerDeleting && k.detached != "" && !i.joined:
+		s.State, s.Fault = cloud.ServerError, k.detachedFault()
 	}
 	return s
 }

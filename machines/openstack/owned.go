@@ -30,8 +30,9 @@ type ipRow struct {
 	PortID      string `json:"port_id"`
 }
 
+// owned returns the port as another process may have left it: a server may have been ordered on it.
 func (r *portRow) owned() ownedPort {
-	p := ownedPort{id: r.ID, networkID: r.NetworkID, serverID: r.DeviceID}
+	p := ownedPort{id: r.ID, networkID: r.NetworkID, serverID: r.DeviceID, ordered: true}
 	for _, ip := range r.FixedIPs {
 		p.addresses = append(p.addresses, ip.Address)
 	}
@@ -150,14 +151,17 @@ func (p *project) dropPort(machine types.UID, n int) {
 }
 
 // keepPort remembers a port. Of two with the same mark, as an order of a predecessor's makes when it arrives late, the one
-// that is known stays, unless the other alone has a server; the other is collected when the Machine is gone. The caller
-// holds the lock.
+// that is known stays, unless the other alone has a server; the other is collected when the Machine is gone. A port that is
+// found while an order of this process for it is open was made by that order. The caller holds the lock.
 func (p *project) keepPort(m mark, port ownedPort) {
+	if _, own := p.attempts[m]; own {
+		port.ordered = false
+	}
 	delete(p.attempts, m)
 	port.since = p.clock.Now()
 	switch old, ok := p.ports[m.machine][m.n]; {
 	case ok && old.id == port.id:
-		port.since = old.since
+		port.since, port.ordered = old.since, old.ordered && port.ordered
 	case ok && !old.doubtful && (old.serverID != "" || port.serverID == ""):
 		return
 	}
@@ -218,13 +222,18 @@ func (p *project) doubt(machine types.UID) {
 	}
 }
 
-// attempted notes a create that failed, when it may have worked all the same.
+// attempted notes a create that failed, when it may have worked all the same. The ports that a server was ordered on are not
+// used for another one.
 func (p *project) attempted(m mark, err error) {
 	if !client.UnknownOutcome(err) {
 		return
 	}
 	p.mu.Lock()
 	p.attempts[m] = attempt{ended: p.clock.Now(), fulls: p.fulls}
+	for n, port := range p.ports[m.machine] {
+		port.ordered = port.ordered || m.kind == serverKind
+		p.ports[m.machine][n] = port
+	}
 	p.mu.Unlock()
 	p.kick()
 }

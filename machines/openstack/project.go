@@ -73,6 +73,10 @@ type ownedPort struct {
 	addresses []string
 	// doubtful: the cloud said something that makes us doubt that it is still there.
 	doubtful bool
+	// ordered: an order for a server whose outcome is not known may name the port, since the order's answer was lost, or since
+	// another process made the port and may have ordered a server on it before it died. No server is ordered on it any more; it
+	// is replaced (fence.go).
+	ordered bool
 	// since is when it was first seen, on our clock.
 	since time.Time
 }
@@ -203,6 +207,7 @@ func (p *project) poll(ctx context.Context) time.Duration {
 	news.all = news.all || raised || lifted || began
 	p.changed(ctx, p, news)
 	p.adopt(ctx, s)
+	p.lookAtUnjoined(ctx, s)
 	p.removeDuplicates(ctx, s)
 	p.releaseKept(ctx, s)
 	return next

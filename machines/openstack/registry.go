@@ -22,6 +22,8 @@ type interest struct {
 	server string
 	// leaving: the Machine is being deleted.
 	leaving bool
+	// joined: the Machine has a Node.
+	joined bool
 	// asked is when it asked last.
 	asked time.Time
 }

@@ -24,9 +24,10 @@ func (i *instance) DeleteServer(ctx context.Context) error {
 	return i.deleteServers(ctx, func(*knownServer) bool { return true })
 }
 
-// DeleteFailed deletes only servers in ERROR: after a create with an unknown outcome a healthy one may exist too.
+// DeleteFailed deletes only servers in ERROR and those that have lost their ports: after a create with an unknown outcome
+// another one may work.
 func (i *instance) DeleteFailed(ctx context.Context) error {
-	return i.deleteServers(ctx, func(k *knownServer) bool { return k.Status == statusError })
+	return i.deleteServers(ctx, (*knownServer).failed)
 }
 
 func (i *instance) deleteServers(ctx context.Context, which func(*knownServer) bool) error {
@@ -236,13 +237,21 @@ func (i *instance) deleteIP(ctx context.Context, ip ownedIP) error {
 }
 
 func (i *instance) deletePort(ctx context.Context, p *project, n int, port ownedPort) error {
-	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting port %d of server %s", n, i.subject.server)}
-	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		return ports.Delete(ctx, api, port.id).ExtractErr()
-	})
-	if err != nil && !fault.Is(err, fault.NotFound) {
+	if err := i.askToDeletePort(ctx, n, port); err != nil {
 		return err
 	}
 	p.forgetPort(i.subject.uid, n)
 	return nil
+}
+
+// askToDeletePort deletes a port in the cloud; that it is gone already is no error.
+func (i *instance) askToDeletePort(ctx context.Context, n int, port ownedPort) error {
+	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting port %d of server %s", n, i.subject.server)}
+	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		return ports.Delete(ctx, api, port.id).ExtractErr()
+	})
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return err
 }

@@ -1,0 +1,123 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
+
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+)
+
+// A port does not keep a second server from being made: while the port is unbound Nova accepts every order that names it, and
+// its clean-up of the order that fails unbinds the port of the server that works. So no order names a port that an earlier order
+// with an unknown outcome may name. The port is replaced first: an order for a port that is gone is refused, or fails alone
+// (docs/decisions/0040).
+
+// replacePort deletes a port that an order with an unknown outcome may name, once that order is settled and the port is seen
+// unbound; the caller makes it again. Transient while the order is not settled or the port is bound to a server.
+//
+// The old port is deleted before the new one is made, so at most one port has the mark, wherever a crash happens: a successor
+// finds the old port, or none, or a new one that it did not make itself, and starts again from there.
+func (i *instance) replacePort(ctx context.Context, p *project, n int, port ownedPort) error {
+	if err := p.mayMake(i.subject.serverMark()); err != nil {
+		return err
+	}
+	found, err := i.lookUpPort(ctx, n, port)
+	if err != nil {
+		return err
+	}
+	if found != nil {
+		if err := p.unbound(i.subject.port(n), found.owned()); err != nil {
+			return err
+		}
+		if err := i.askToDeletePort(ctx, n, port); err != nil {
+			return err
+		}
+	}
+	if err := i.findIPOf(ctx, p, n); err != nil {
+		return err
+	}
+	p.forgetPort(i.subject.uid, n)
+	return nil
+}
+
+// lookUpPort returns the port as Neutron has it now; nil when it is gone.
+func (i *instance) lookUpPort(ctx context.Context, n int, port ownedPort) (*portRow, error) {
+	var body struct {
+		Port portRow `json:"port"`
+	}
+	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up port %d of server %s", n, i.subject.server)}
+	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		_, err := api.Get(ctx, api.ServiceURL("ports", port.id), &body, nil)
+		return err
+	})
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	return &body.Port, err
+}
+
+// findIPOf looks for a floating IP that another process ordered on a port that is gone now, and that no list has shown. Nothing
+// else would: the new port is free for another one.
+func (i *instance) findIPOf(ctx context.Context, p *project, n int) error {
+	if _, known := p.ipOf(i.subject.uid); known || n > 0 || i.address != "" || i.spec.FloatingIPPool == "" {
+		return nil
+	}
+	_, err := i.findIP(ctx, p, i.subject.floatingIP())
+	return err
+}
+
+// unbound takes in a port that was just looked up. Transient when it is bound to a server that is not known to be gone: Observe
+// looks that server up.
+func (p *project) unbound(m mark, port ownedPort) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keepPort(m, port)
+	if k := p.inventory.servers[port.serverID]; port.serverID == "" || k != nil && k.gone {
+		return nil
+	}
+	e := fault.New(fault.Transient, fault.CodeUnsettled, "port %s is bound to server %s already; it is looked up", port.id, port.serverID)
+	e.RetryAfter = fastPeriod
+	return e
+}
+
+// moveIP puts the Machine's floating IP on its first port, when it is on another one or on none: a port that was made again has
+// a new ID, and Neutron takes the address off the port that was deleted.
+func (i *instance) moveIP(ctx context.Context, p *project) error {
+	ip, _ := p.ipOf(i.subject.uid)
+	port, ok := p.portsOf(i.subject.uid)[0]
+	if !ok {
+		return i.withoutPort()
+	}
+	if ip.portID == port.id {
+		return nil
+	}
+	m := i.subject.floatingIP()
+	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("putting floating IP %s on the port of server %s", ip.address, i.subject.server)}
+	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		return floatingips.Update(ctx, api, ip.id, floatingips.UpdateOpts{PortID: &port.id}).Err
+	})
+	if fault.Is(err, fault.NotFound) {
+		// Either the port or the address is gone.
+		p.doubt(i.subject.uid)
+		if found, looked := i.findIP(ctx, p, m); looked == nil && !found {
+			p.forgetIP(i.subject.uid)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ip.portID = port.id
+	p.keepIP(m, ip)
+	return nil
+}
+
+// withoutPort is the error when a floating IP is to be put on a port that has not been made.
+func (i *instance) withoutPort() error {
+	return fault.New(fault.Conflict, fault.CodeConflict, "server %s has no port yet that could take a floating IP", i.subject.server)
+}

@@ -1,0 +1,198 @@
+package openstack
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+// hasItsPort fails the test unless a port is bound to the server, and the floating IP, if there is one, is on that port.
+func (b *bench) hasItsPort(server string) {
+	b.t.Helper()
+	s, _ := b.sim.Server(server)
+	if len(s.Ports) != 1 {
+		b.t.Errorf("server %s has ports %v, want one", server, s.Ports)
+	}
+	if addresses := len(b.sim.Leftovers().FloatingIPs); len(s.Floating) != addresses {
+		b.t.Errorf("server %s has floating IPs %v, and there are %d", server, s.Floating, addresses)
+	}
+}
+
+// working brings the Machine to an ACTIVE server, whatever fails on the way, and returns it.
+func (b *bench) working(i cloud.Instance) *cloud.Server {
+	b.t.Helper()
+	var s *cloud.Server
+	b.eventually("the server is ACTIVE", func() bool {
+		f, err := i.Observe(b.ctx)
+		if err != nil {
+			return false
+		}
+		if s = f.Server; s == nil {
+			_, _ = b.make(i)
+		}
+		return s != nil && s.State == cloud.ServerActive
+	})
+	return s
+}
+
+// onePort returns the ID of the only port that there is.
+func (b *bench) onePort() string {
+	b.t.Helper()
+	left := b.sim.Leftovers()
+	if len(left.Ports) != 1 {
+		b.t.Fatalf("there are ports %v, want one", left.Ports)
+	}
+	return left.Ports[0]
+}
+
+func TestAnOrderThatNeverArrived(t *testing.T) {
+	t.Run("is repeated on a port that was made again, with the floating IP (F-21) (F-27)", func(t *testing.T) {
+		b := newBench(t)
+		i := b.synced(newMachine(t, "a", fullFields()))
+		b.sim.Inject(sim.Fault{Call: "POST /servers", Refuse: true, Times: 1})
+		if _, err := b.make(i); !fault.Is(err, fault.Transient) {
+			t.Fatalf("got %v, want Transient", err)
+		}
+		before := b.onePort()
+		s := b.working(i)
+		if after := b.onePort(); after == before {
+			t.Error("the server was ordered on the port that the first order names")
+		}
+		b.hasItsPort(s.ID)
+		if got := b.calls("POST /floatingips"); got != 1 {
+			t.Errorf("%d floating IPs were made, want 1", got)
+		}
+		b.remove(i)
+		b.nothingLeft()
+	})
+}
+
+func TestAnOrderThatArrivesBeforeItsPortIsReplaced(t *testing.T) {
+	t.Run("is found by the port although no list shows its server (F-21)", func(t *testing.T) {
+		b := newBench(t)
+		m := newMachine(t, "a", seedFields())
+		road := b.leftOnItsWay(m)
+		b.sim.SetListLag(time.Hour)
+		b.start()
+		i := b.synced(m)
+		close(road.let)
+		if code := <-road.arrived; code != http.StatusAccepted {
+			t.Fatalf("the order was answered %d", code)
+		}
+		b.clock.Step(2 * time.Second)
+		s := b.working(i)
+		if posts, deletions := b.calls("POST /servers"), b.calls("DELETE /ports/{id}"); posts != 1 || deletions != 0 {
+			t.Errorf("%d orders and %d ports deleted, want the predecessor's order alone", posts, deletions)
+		}
+		b.hasItsPort(s.ID)
+	})
+}
+
+func TestAFailureWhileAPortIsReplaced(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		lost sim.Fault
+	}{
+		{"the look-up", sim.Fault{Call: "GET /ports/{id}", Status: 503, Times: 1}},
+		{"the answer to the deletion", sim.Fault{Call: "DELETE /ports/{id}", Drop: true, Times: 1}},
+		{"the deletion", sim.Fault{Call: "DELETE /ports/{id}", Refuse: true, Times: 1}},
+		{"the answer to the creation", sim.Fault{Call: "POST /ports", Drop: true, Times: 1}},
+		{"the creation", sim.Fault{Call: "POST /ports", Status: 503, Times: 1}},
+		{"the answer to the floating IP's move", sim.Fault{Call: "PUT /floatingips/{id}", Drop: true, Times: 1}},
+		{"the answer to the second order", sim.Fault{Call: "POST /servers", Drop: true, Times: 1}},
+		{"the second order", sim.Fault{Call: "POST /servers", Refuse: true, Times: 1}},
+	} {
+		for _, crash := range []bool{false, true} {
+			name := tt.name + " is lost"
+			if crash {
+				name += ", and the process dies"
+			}
+			t.Run(name+" (F-21) (F-27)", func(t *testing.T) {
+				b := newBench(t)
+				m := newMachine(t, "a", fullFields())
+				i := b.synced(m)
+				b.sim.Inject(sim.Fault{Call: "POST /servers", Refuse: true, Times: 1})
+				if _, err := b.make(i); err == nil {
+					t.Fatal("the first order was not lost")
+				}
+				before := b.calls()
+				b.sim.Inject(tt.lost)
+				b.eventually("the call fails", func() bool {
+					_, err := b.make(i)
+					return err != nil && fault.Of(err).Code != fault.CodeUnsettled && b.calls() > before
+				})
+				if crash {
+					b.restart()
+					i = b.synced(m)
+				}
+				s := b.working(i)
+				b.once(t)
+				b.hasItsPort(s.ID)
+				if got := b.calls("POST /floatingips"); got != 1 {
+					t.Errorf("%d floating IPs were made, want 1", got)
+				}
+				b.remove(i)
+				b.nothingLeft()
+			})
+		}
+	}
+}
+
+func TestAPortThatAnotherProcessMade(t *testing.T) {
+	t.Run("is replaced by three calls before a server is ordered, and no other is (F-21)", func(t *testing.T) {
+		b := newBench(t)
+		m := newMachine(t, "a", seedFields())
+		if err := b.synced(m).EnsurePorts(b.ctx); err != nil {
+			t.Fatal(err)
+		}
+		before := b.onePort()
+		b.restart()
+		i := b.synced(m)
+		b.sim.ForgetCalls()
+		s := b.working(i)
+		if b.onePort() == before {
+			t.Error("a server was ordered on the predecessor's port")
+		}
+		for call, want := range map[string]int{
+			"GET /ports/{id}": 1, "DELETE /ports/{id}": 1, "POST /ports": 1, "POST /servers": 1,
+		} {
+			if got := b.calls(call); got != want {
+				t.Errorf("%d × %s, want %d", got, call, want)
+			}
+		}
+		b.hasItsPort(s.ID)
+	})
+	t.Run("stays while its server is there (F-21)", func(t *testing.T) {
+		b := newBench(t)
+		m := newMachine(t, "a", fullFields())
+		b.active(m)
+		before := b.onePort()
+		b.restart()
+		if _, err := b.make(b.synced(m)); err != nil {
+			t.Fatal(err)
+		}
+		if b.onePort() != before {
+			t.Error("the port of a server that works was replaced")
+		}
+	})
+}
+
+func TestAnOrderThatWasRefused(t *testing.T) {
+	t.Run("is repeated on the same port (F-21)", func(t *testing.T) {
+		b := newBench(t)
+		i := b.synced(newMachine(t, "a", seedFields()))
+		b.sim.Inject(sim.Fault{Call: "POST /servers", Status: http.StatusForbidden, Times: 1})
+		if _, err := b.make(i); err == nil {
+			t.Fatal("the order was not refused")
+		}
+		before := b.onePort()
+		b.working(i)
+		if b.onePort() != before {
+			t.Error("the port was replaced although no server can have been made on it")
+		}
+	})
+}
