@@ -74,7 +74,7 @@ func TestAnActiveServerThatDoesNotJoin(t *testing.T) {
 }
 
 func TestAServerThatIsANode(t *testing.T) {
-	t.Run("keeps working and costs no look at its ports (F-21)", func(t *testing.T) {
+	t.Run("keeps working and costs no look at its ports", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		b.active(m)

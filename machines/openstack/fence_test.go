@@ -166,7 +166,7 @@ func TestAPortThatAnotherProcessMade(t *testing.T) {
 		}
 		b.hasItsPort(s.ID)
 	})
-	t.Run("stays while its server is there (F-21)", func(t *testing.T) {
+	t.Run("stays while its server is there", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", fullFields())
 		b.active(m)
@@ -182,7 +182,7 @@ func TestAPortThatAnotherProcessMade(t *testing.T) {
 }
 
 func TestAnOrderThatWasRefused(t *testing.T) {
-	t.Run("is repeated on the same port (F-21)", func(t *testing.T) {
+	t.Run("is repeated on the same port", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /servers", Status: http.StatusForbidden, Times: 1})

@@ -133,8 +133,14 @@ type crashes struct {
 
 func (c crashes) test(t *testing.T) {
 	t.Parallel()
-	for i, p := range points(c.clean(t)) {
-		if *crash == i || *crash < 0 && (i+int(c.seed))%c.every == 0 {
+	all := points(c.clean(t))
+	special := c.story.Special(all)
+	for i, p := range all {
+		due := (i+int(c.seed))%c.every == 0
+		if len(special) > 0 {
+			due = slices.Contains(special, p)
+		}
+		if *crash == i || *crash < 0 && due {
 			t.Run(fmt.Sprintf("crash %d %s", i, p), func(t *testing.T) { c.one(t, i, p) })
 		}
 	}

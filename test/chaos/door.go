@@ -105,6 +105,13 @@ func (l *life) finish(p Point) error {
 	return nil
 }
 
+// diedAt reports whether the process was to die before this very call, and did.
+func (l *life) diedAt(p Point) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead && l.end != nil && *l.end == p
+}
+
 func (l *life) die() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,6 +182,9 @@ func (d door) call(r *http.Request, name string) (*http.Response, error) {
 	if err != nil {
 		if reading {
 			return d.next.RoundTrip(r)
+		}
+		if d.life.diedAt(p) {
+			d.world.holdBack(d.next, r, name)
 		}
 		return nil, err
 	}

@@ -25,8 +25,8 @@ func (w *World) ours() sim.Left {
 }
 
 // are: these are so many servers, each with one port, one floating IP and one volume. A create that arrives when another
-// process has made its own may leave one port or floating IP more: it bears our marks, and is the collector's. Where it
-// asks for a server before the other's has taken the port, that server fails, and goes with its Machine at the latest.
+// process has made its own may leave one port or floating IP more: it has our marks, and is the collector's. A server that
+// it asks for fails, since its port is gone, and goes with its Machine at the latest.
 func (w *World) are(o sim.Left, n int) bool {
 	most := n
 	if w.late {
@@ -41,8 +41,19 @@ func (w *World) are(o sim.Left, n int) bool {
 
 // servers: there are exactly so many.
 func (w *World) servers(n int) error {
-	if o := w.ours(); !w.are(o, n) {
+	o := w.ours()
+	if !w.are(o, n) {
 		return fmt.Errorf("there must be %d servers, ports, floating IPs and volumes each, not %+v", n, o)
+	}
+	return w.connected(o.Servers)
+}
+
+// connected: the port of every ACTIVE server is bound to it, and its floating IP is on that port.
+func (w *World) connected(servers []string) error {
+	for _, id := range servers {
+		if s, _ := w.Cloud.Server(id); s.Status == "ACTIVE" && (len(s.Ports) != 1 || len(s.Floating) != 1) {
+			return fmt.Errorf("server %s (%s) is ACTIVE with ports %v and floating IPs %v, not with one each", id, s.Name, s.Ports, s.Floating)
+		}
 	}
 	return nil
 }
@@ -81,13 +92,20 @@ func (w *World) untouched() error {
 	return nil
 }
 
-// made: whatever happened, as many servers were ever made as Machines needed, and no more ports and floating IPs. spare
-// are those that a set may have made beyond that, before it saw that it was to go.
+// made: whatever happened, as many servers were ever made as Machines needed, and no more ports and floating IPs, apart from
+// ports that were replaced after a look-up. spare are those that a set may have made beyond that, before it saw that it was to
+// go.
 func (w *World) made(n, spare int) error {
 	made := map[string]int{"POST /servers": -2, "POST /ports": -2, "POST /floatingips": -2}
 	for _, call := range w.Cloud.Calls() {
-		if _, counts := made[call.Name()]; counts && call.Status >= 200 && call.Status < 300 {
+		if call.Status < 200 || call.Status >= 300 {
+			continue
+		}
+		if _, counts := made[call.Name()]; counts {
 			made[call.Name()]++
+		}
+		if call.Name() == "GET /ports/{id}" {
+			made["POST /ports"]--
 		}
 	}
 	most := n + spare

@@ -64,7 +64,7 @@ func (r Run) Do() (out Outcome, err error) {
 		return out, fmt.Errorf("making the world: %w", err)
 	}
 	p := &play{World: w, run: r, luck: rand.New(rand.NewPCG(r.Seed, 2))}
-	w.late = r.Story.zombie != nil && r.Story.zombie.still > leaseLife
+	w.late, w.held = r.Story.held > 0 || r.Story.zombie != nil && r.Story.zombie.still > leaseLife, r.Story.held
 	if r.Story.before != nil {
 		if err := r.Story.before(p); err != nil {
 			w.close()
@@ -167,7 +167,12 @@ func (p *play) replace() {
 	}
 	if old := p.process; old.life.ended() {
 		old.stopped()
-		time.Sleep([]time.Duration{0, 3 * time.Second, 2 * time.Minute}[p.luck.IntN(3)])
+		alone := []time.Duration{0, 3 * time.Second, 2 * time.Minute}[p.luck.IntN(3)]
+		if p.lateOrder() {
+			// The successor has to wait for the lease, so that it makes its server when the late create arrives.
+			alone = leaseLife
+		}
+		time.Sleep(alone)
 	} else {
 		p.all.Go(func() {
 			sleep(p.ctx, zombieLife)

@@ -23,7 +23,9 @@ type Story struct {
 	each   func(*play)
 	// zombie: the first process does not die.
 	zombie *zombie
-	play   func(*play) error
+	// held is how long the network holds back a create before which the process dies; 0: it never left the process.
+	held time.Duration
+	play func(*play) error
 }
 
 // Stories are all there are. The first is the plain life of one Machine.
@@ -38,6 +40,7 @@ func Stories() []Story {
 		{Name: "the old process lives on without its lease", zombie: &zombie{}, play: (*play).oneMachine},
 		{Name: "the old process stands still and goes on", zombie: &zombie{still: 20 * time.Second}, play: (*play).oneMachine},
 		{Name: "a set, and the old process lives on", zombie: &zombie{}, play: (*play).oneSet},
+		{Name: "the network holds a create back (F-21)", held: 23 * time.Second, play: (*play).oneMachine},
 	}
 }
 
@@ -78,6 +81,13 @@ func (p *play) oneMachine() error {
 	if err := p.running(1); err != nil {
 		return err
 	}
+	if p.lateOrder() {
+		// What the late create does to the Machine's server shows when its own server has failed or booted.
+		sleep(p.ctx, p.run.Story.held+2*bootMargin)
+		if err := p.running(1); err != nil {
+			return err
+		}
+	}
 	p.leave()
 	if err := p.admin.Delete(p.ctx, m); err != nil {
 		return fmt.Errorf("deleting the Machine: %w", err)
@@ -87,7 +97,7 @@ func (p *play) oneMachine() error {
 		made++
 	}
 	if p.late {
-		// A server whose create arrives late comes to nothing: its port is taken.
+		// A server whose create arrives late comes to nothing: its port is gone.
 		spare = 1
 	}
 	return p.ended(made, spare)

@@ -36,8 +36,10 @@ type World struct {
 	replicas *appsv1.ReplicaSet
 	others   bystanders
 	order    order
-	// late: a create may arrive long after it was sent.
+	// late: a create may arrive long after it was sent. held is how long the network holds back a create before which a process
+	// dies; 0: such a create is never sent.
 	late bool
+	held time.Duration
 	// mute: no server's kubelet ever starts.
 	mute bool
 	// volume: pods have one. used is when a pod last did.
@@ -52,6 +54,8 @@ type World struct {
 	kubelets map[string]context.CancelFunc
 	// leaving is when the first Machine was asked to go.
 	leaving time.Time
+	// ordered: a create was held back.
+	ordered bool
 }
 
 // newWorld makes a cluster and a cloud with what is needed to make servers, and with what belongs to others.
@@ -170,9 +174,9 @@ func (w *World) newMachine() (*v1alpha1.Machine, error) {
 	return m, nil
 }
 
-// booted starts a server's kubelet; gone ends it.
+// booted starts a server's kubelet, unless the server has no network; gone ends it.
 func (w *World) booted(s sim.Server) {
-	if w.mute || w.others.has(s.ID) || w.others.ids == nil {
+	if w.mute || w.others.has(s.ID) || w.others.ids == nil || len(s.Ports) == 0 {
 		return
 	}
 	ctx, stop := context.WithCancel(w.ctx)
