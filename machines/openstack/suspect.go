@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// suspectTime is how long after the start the second look is taken. Whoever was here before asked for nothing any more
-	// when we began, since we hold the lease: by then the cloud has worked off what was under way, and a server that no
-	// list shows yet has its port bound to it. Should one come even later, it finds its port taken, fails, and goes alone.
+	// suspectTime is how long after the start the second look is taken. The previous leader has sent nothing since we hold the
+	// lease: by the second look the cloud has usually worked off what was under way, and a server that no list shows yet has its
+	// port bound to it. An order that arrives even later names a port that was replaced (fence.go).
 	suspectTime = 3 * time.Second
 	// portsAtOnce is how many ports are asked for by one call: their IDs stand in its URL.
 	portsAtOnce = 100
