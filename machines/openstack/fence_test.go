@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -115,16 +116,15 @@ func TestAFailureWhileAPortIsReplaced(t *testing.T) {
 				b := newBench(t)
 				m := newMachine(t, "a", fullFields())
 				i := b.synced(m)
-				b.sim.Inject(sim.Fault{Call: "POST /servers", Refuse: true, Times: 1})
-				if _, err := b.make(i); err == nil {
-					t.Fatal("the first order was not lost")
+				if err := errors.Join(i.EnsurePorts(b.ctx), i.EnsureFloatingIP(b.ctx)); err != nil {
+					t.Fatal(err)
 				}
-				before := b.calls()
+				b.restart()
+				i = b.synced(m)
 				b.sim.Inject(tt.lost)
-				b.eventually("the call fails", func() bool {
-					_, err := b.make(i)
-					return err != nil && fault.Of(err).Code != fault.CodeUnsettled && b.calls() > before
-				})
+				if _, err := b.make(i); err == nil || fault.Of(err).Code == fault.CodeUnsettled {
+					t.Fatalf("got %v, want the call to fail", err)
+				}
 				if crash {
 					b.restart()
 					i = b.synced(m)
