@@ -179,12 +179,7 @@ func TestALeaderThatStandsStillInTheMiddleOfIt(t *testing.T) {
 	must(t, first.Process.Signal(syscall.SIGCONT))
 	p.until("every Machine has its server", func() bool { return p.recorded() == n })
 
-	t.Run("MC-78 MCM-109 there is one server and one port for each Machine, and no other was ever asked for", func(t *testing.T) {
-		left := p.cloud.Leftovers()
-		if s, ports := p.accepted("POST /servers"), p.accepted("POST /ports"); s != n || ports != n || len(left.Servers) != n || len(left.Ports) != n {
-			t.Errorf("made %d servers and %d ports for %d Machines; there are %d and %d", s, ports, n, len(left.Servers), len(left.Ports))
-		}
-	})
+	t.Run("MC-78 MCM-109 there is one server and one port for each Machine, and no other server was ever asked for", func(t *testing.T) { p.once(t, n) })
 	t.Run("MC-78 before it led the second one had written nothing, and nobody asked the cloud anything while nobody led", func(t *testing.T) {
 		if w := p.wrote("second", time.Time{}, taken); len(w) > 0 {
 			t.Errorf("it wrote %q", w)
@@ -209,6 +204,19 @@ func (p *pair) handOver() time.Time {
 	return p.lease().Spec.AcquireTime.Time
 }
 
+// once fails the test unless one server was ordered for each Machine, and each has one port. A port that the first leader left
+// without a server is deleted before it is made again, since an order of unknown outcome may name it (F-21).
+func (p *pair) once(t *testing.T, n int) {
+	t.Helper()
+	left := p.cloud.Leftovers()
+	if s := p.accepted("POST /servers"); s != n || len(left.Servers) != n || len(left.Ports) != n {
+		t.Errorf("made %d servers for %d Machines; there are %d, and %d ports", s, n, len(left.Servers), len(left.Ports))
+	}
+	if made, deleted := p.accepted("POST /ports"), p.accepted("DELETE /ports/{id}"); made != n+deleted {
+		t.Errorf("made %d ports for %d Machines and deleted %d", made, n, deleted)
+	}
+}
+
 // resumed: the first thing that the new leader asked of the cloud came within five seconds of its having the lease.
 func (p *pair) resumed(t *testing.T, taken time.Time) {
 	t.Helper()
@@ -231,10 +239,8 @@ func TestALeaderThatIsStoppedInTheMiddleOfIt(t *testing.T) {
 	must(t, first.Process.Signal(syscall.SIGTERM))
 	must(t, first.Wait())
 	p.until("every Machine has its server", func() bool { return p.recorded() == n })
-	t.Run("CAPI-56 its successor has gone on within seconds, and no call was made twice", func(t *testing.T) {
+	t.Run("CAPI-56 its successor has gone on within seconds, and no server was ordered twice", func(t *testing.T) {
 		p.resumed(t, p.lease().Spec.AcquireTime.Time)
-		if s, ports := p.accepted("POST /servers"), p.accepted("POST /ports"); s != n || ports != n {
-			t.Errorf("made %d servers and %d ports for %d Machines", s, ports, n)
-		}
+		p.once(t, n)
 	})
 }

@@ -79,7 +79,7 @@ func (p *project) unjoined() (due []unjoined, ports []string) {
 
 // isLookDue reports whether the ports of a server are to be looked at now. The caller holds the lock.
 func (p *project) isLookDue(machine types.UID, k *knownServer, now time.Time) bool {
-	if k.Status != statusActive || k.gone || k.missing || k.detached != "" {
+	if !k.belongs(machine) || k.Status != statusActive || k.gone || k.missing || k.detached != "" {
 		return false
 	}
 	wanted := []time.Time{k.activeSince.Add(detachedAfter)}
