@@ -192,5 +192,7 @@ func (r *Reconciler) rests(p *pass) {
 		p.soonest(time.Minute)
 	case reasonForeign:
 		p.failure = fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s; remove this Machine, and that server is left alone", p.facts.cloud.Foreign)
+		// An operator may allow the adoption meanwhile, or the policies that guard it come into force.
+		p.soonest(pollCloud)
 	}
 }

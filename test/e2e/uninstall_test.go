@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/deploy"
+	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/kinds"
 	"github.com/drover-project/drover/test/openstack"
@@ -398,10 +399,11 @@ func TestDeletingTheDefinitionOfOwners(t *testing.T) {
 			t.Errorf("%d servers, want %d", n, len(was.machines))
 		}
 	})
-	t.Run("a Machine that names the server takes it back (F-42)", func(t *testing.T) {
+	t.Run("a Machine that an operator lets adopt the server takes it back (F-1, F-42)", func(t *testing.T) {
 		h := h.in(t)
 		for _, before := range was.machines {
 			m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: before.Namespace, Name: before.Name, Labels: map[string]string{"restored": "yes"}}, Spec: before.Spec}
+			m.Annotations = map[string]string{v1alpha1.AnnotationAdopt: providerid.Server(*before.Spec.ProviderID)}
 			if err := h.s.Client.Create(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}

@@ -46,7 +46,7 @@ const (
 	// AnnotationAdopt, on a Machine, the ID of a server: an operator allows drover to take that server over although its mark
 	// names another Machine, as after a restore of the cluster. It counts only while the admission policies guard it, when no
 	// Machine has the UID that the server's mark names, when the server has the Machine's name, and when it has no other
-	// cluster's mark.
+	// cluster's mark. See [GuardedAnnotations].
 	AnnotationAdopt = Prefix + "adopt"
 	// AnnotationCollect, on the ConfigMap of the cluster id, "yes": a person has said that losses in masses are right, and
 	// that what has no owner may be collected (the mass guards of design §2.4 are lifted as long as it stands).
