@@ -21,7 +21,7 @@ type Outcome string
 const (
 	// Approve the request.
 	Approve Outcome = "Approve"
-	// Deny the request: one of our servers asks for what it may never have.
+	// Deny the request: a server of this cluster asks for a certificate that it must not get.
 	Deny Outcome = "Deny"
 	// Ignore the request: it is not about one of our servers, or it is decided already.
 	Ignore Outcome = "Ignore"

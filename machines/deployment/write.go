@@ -94,8 +94,8 @@ func (r *Reconciler) createSet(ctx context.Context, d *v1alpha1.MachineDeploymen
 	return !ours || !rollout.TemplatesEqual(&there.Spec.Template, &d.Spec.Template), nil
 }
 
-// ownSpec writes the controller's fields of the deployment itself: the revision, removals without those that are over, and
-// what a client that does not know them dropped.
+// ownSpec writes the fields of the deployment that the controller owns: the revision, and spec.removals without the entries that
+// are over. It also restores fields that another client dropped because it does not know them.
 func (r *Reconciler) ownSpec(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) error {
 	metadata := map[string]any{"uid": d.UID, "resourceVersion": d.ResourceVersion}
 	fields := map[string]any{"metadata": metadata}

@@ -27,7 +27,7 @@ var Names = []string{"drover-guard-groups", "drover-guard-machines"}
 const ReasonNotInForce = "GuardPoliciesNotInForce"
 
 const (
-	// lookEvery is how long after a look the next one is.
+	// lookEvery is the time between two looks at the stored policies and bindings.
 	lookEvery = time.Minute
 	// takeUp is how long the policies must have been stored unchanged: an API server acts on a policy a moment after it
 	// was written.

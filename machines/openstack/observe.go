@@ -80,10 +80,13 @@ func (i *instance) adopt(ctx context.Context, p *project) error {
 	return nil
 }
 
-// doubtful returns the ID of a server whose existence a GET must settle; empty: none. That is one of the Machine's that a
-// complete list did not have, else the one that the Machine names, when no list has shown it or the last one lacks it, else
-// one that a port of the Machine is bound to. What the mass guard holds is not asked for, and nothing is before the first look of
-// this process, which asks for what the first list lacks. The caller holds the lock.
+// doubtful returns the ID of a server whose existence a GET must settle, or an empty string. The first of these counts:
+//   - a server of the Machine that the last complete list lacked;
+//   - the server that spec.providerID names, when no list has shown it or the last complete list lacked it;
+//   - the server that one of the Machine's ports is bound to, when the Machine has no other server.
+//
+// It returns no server that the mass guard holds. Before the first look of this process is done it returns none at all: that
+// look asks for the servers that the first list lacks. The caller holds the lock.
 func (i *instance) doubtful(p *project, living []*knownServer) string {
 	id := ""
 	for _, k := range living {

@@ -14,8 +14,8 @@ type Pace struct {
 	written map[types.NamespacedName]time.Time
 }
 
-// Left returns how long the next write of an owner must wait, given the least time between two of its writes; 0: it may be
-// made, and now counts as its time.
+// Left returns how long the next write of an owner must wait, so that every passes between two of its writes. 0: the write may
+// be made, and Left records now as its time.
 func (p *Pace) Left(owner types.NamespacedName, every time.Duration, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -149,8 +149,9 @@ func (r *Reconciler) removals(set *v1alpha1.MachineSet) []v1alpha1.Removal {
 	return v1alpha1.MergeRemovals(set.Spec.Removals, named)
 }
 
-// ownSpec writes the controller's fields in the spec of a set that belongs to no deployment: a size that no writer gives, the
-// removals without those that are over, and what a client that does not know these fields dropped.
+// ownSpec writes the spec fields of a set without a deployment that the controller owns: the size when no client sets it, and
+// spec.removals without the entries that are over. It also restores fields that another client dropped because it does not know
+// them.
 func (r *Reconciler) ownSpec(ctx context.Context, set *v1alpha1.MachineSet, d decision, wait *time.Duration, machines []*v1alpha1.Machine) error {
 	if metav1.GetControllerOfNoCopy(set) != nil {
 		return nil

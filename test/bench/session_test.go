@@ -32,7 +32,7 @@ type refused struct {
 
 func (r *refused) Error() string { return fmt.Sprintf("%s: %d %s", r.name, r.status, r.body) }
 
-// signIn signs in by password at the URL of a Keystone.
+// signIn gets a token from Keystone with a user name and a password.
 func signIn(ctx context.Context, as client.Credentials, keystone string) (*session, error) {
 	s := &session{services: map[string]string{"identity": keystone}}
 	domain := func(own string) object {

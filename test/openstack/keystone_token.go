@@ -118,7 +118,7 @@ func (c *Cloud) RevokeAppCredential(id string) {
 	}
 }
 
-// removeAppCredential deletes an application credential with its tokens; the caller holds the lock.
+// removeAppCredential deletes an application credential and every token that was issued for it. The caller holds the lock.
 func (c *Cloud) removeAppCredential(a *appCredential) {
 	c.identity.appCredentials.remove(a.ID)
 	for id, t := range c.identity.tokens {

@@ -36,7 +36,7 @@ func TestACatalogThatLeadsToARefusedAddress(t *testing.T) {
 	s := newTestSession(t, Options{Configured: c.URL + "/v3"}, c.URL+"/v3")
 	c.compute = "http://169.254.169.254/v2.1"
 	err := get(t.Context(), s, "servers/a")
-	t.Run("is not followed (F-9)", func(t *testing.T) {
+	t.Run("a compute endpoint at a link-local address gets no request (F-9)", func(t *testing.T) {
 		if e := fault.Of(err); e == nil || e.Class != fault.Auth || e.Code != fault.CodeEndpointNotAllowed || !strings.Contains(e.Message, "169.254.169.254 is a link-local address") {
 			t.Errorf("got %v", err)
 		}

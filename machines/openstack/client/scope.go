@@ -135,7 +135,7 @@ type inDomain struct {
 // Zed): it is UTC.
 type stamp struct{ time.Time }
 
-// UnmarshalJSON reads either form.
+// UnmarshalJSON reads a time with or without a zone.
 func (s *stamp) UnmarshalJSON(raw []byte) error {
 	text := strings.Trim(string(raw), `"`)
 	t, err := time.Parse(time.RFC3339, text)

@@ -15,7 +15,7 @@ var serverFaults = []struct {
 }{
 	// Zed, Epoxy: the scheduler found nothing; also when placement is down.
 	{regexp.MustCompile(`(?i)no valid host was found`), fault.NoCapacity, fault.CodeNoValidHost},
-	// Nova's source: the last of the hosts that were tried had no room after all.
+	// From Nova's source: every host was tried, and the last one had no room when the server arrived there.
 	{regexp.MustCompile(`(?i)insufficient compute resources`), fault.NoCapacity, fault.CodeNoValidHost},
 	// Zed: ports that Nova makes itself.
 	{regexp.MustCompile(`(?i)maximum number of ports exceeded`), fault.Quota, fault.CodePortQuotaExceeded},

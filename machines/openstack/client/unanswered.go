@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// unanswered returns the error about a failure without an answer, or about an answer that cannot be read.
+// unanswered returns the error for a request that got no answer, or an answer that could not be read.
 func unanswered(c Call, err error) *fault.Error {
 	var network net.Error
 	switch {

@@ -304,7 +304,7 @@ func TestFairQueueLetsGroupsTakeTurns(t *testing.T) {
 			t.Errorf("something is left: %+v", q)
 		}
 	})
-	t.Run("an item that had its turn comes first when it is put back", func(t *testing.T) {
+	t.Run("PushFront puts a popped item back at the head, and its group is served next", func(t *testing.T) {
 		q := fill()
 		q.Pop()
 		q.Pop()
@@ -313,7 +313,7 @@ func TestFairQueueLetsGroupsTakeTurns(t *testing.T) {
 			t.Errorf("served in the order %v, want %v", got, want)
 		}
 	})
-	t.Run("a group without items gets its turn back with the item that is put back", func(t *testing.T) {
+	t.Run("PushFront puts an empty group at the head of the turns", func(t *testing.T) {
 		q := &FairQueue[int]{}
 		q.Push("many", 1)
 		q.PushFront("few", 10)
