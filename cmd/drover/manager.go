@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -48,6 +50,19 @@ func newManager(config *rest.Config, o *options, lock *lease) (manager.Manager, 
 		return nil, fmt.Errorf("making the manager (metrics %s, health %s): %w", o.metricsAddress, o.healthAddress, err)
 	}
 	return mgr, nil
+}
+
+// watchEarly watches from the start what else only the leader watches, from when it first reads it: kinds of which there are few
+// objects. So a new leader's first passes do not wait for a watch to begin, which takes more than a second when nobody has
+// read that kind from the API server before. A kind that is not installed is not watched.
+func watchEarly(ctx context.Context, mgr manager.Manager) error {
+	for _, kind := range []client.Object{&v1alpha1.MachineClass{}, &v1alpha1.Cluster{}} {
+		_, err := mgr.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		if err != nil && !meta.IsNoMatchError(err) {
+			return fmt.Errorf("watching %T: %w", kind, err)
+		}
+	}
+	return nil
 }
 
 // slimNode drops what drover never reads of a Node and what makes most of its size.

@@ -50,6 +50,9 @@ func run(ctx context.Context, o *options, credentials client.Credentials) error 
 	if err != nil {
 		return err
 	}
+	if err := watchEarly(ctx, mgr); err != nil {
+		return err
+	}
 	w, err := newWiring(mgr, observer)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -132,6 +133,33 @@ func TestWhatIsNotUrgentIsWrittenInTheEnd(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	})
+}
+
+func TestANodeThatIsReadyBeforeTheListShowsItsServerActive(t *testing.T) {
+	b := born(t)
+	b.passes(2)
+	b.cloud.change("u", func(s *fakeServer) {
+		b.cloud.active(s)
+		s.State, s.Status = cloud.ServerBuilding, "BUILD"
+	})
+	b.registersNow()
+	b.passes(2)
+	b.changes(func(n *corev1.Node) {
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintUninitialized })
+		n.Status.Conditions[0].Status = corev1.ConditionTrue
+	})
+	b.passes(2)
+	before := b.read()
+	if c := find(before, v1alpha1.ConditionServerReady); c.Status != corev1.ConditionTrue || c.Reason != "ServerActive" {
+		t.Errorf("while the list still says BUILD: %+v", c)
+	}
+	b.cloud.change("u", b.cloud.active)
+	b.passes(2)
+	b.wait(machine.LongestUnwritten)
+	b.passes(2)
+	if after := b.read(); after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("the list that says ACTIVE costs a write (F-57):\n%s", cmp.Diff(before.Status, after.Status))
+	}
 }
 
 func TestWaitingInDroversOwnLine(t *testing.T) {

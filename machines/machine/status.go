@@ -199,6 +199,10 @@ func serverReady(p *pass) verdict {
 	case cloud.ServerActive:
 		return verdict{corev1.ConditionTrue, reasonServerActive, ""}
 	case cloud.ServerBuilding:
+		if nodeRuns(p.facts.node) {
+			// The last list is older than the Node. Showing it would cost a write of its own with the next list.
+			return verdict{corev1.ConditionTrue, reasonServerActive, ""}
+		}
 		return verdict{corev1.ConditionFalse, reasonServerBuilding, ""}
 	case cloud.ServerDeleting:
 		return verdict{corev1.ConditionFalse, reasonServerDeleting, ""}
@@ -210,6 +214,15 @@ func serverReady(p *pass) verdict {
 		return verdict{corev1.ConditionFalse, reasonServerError, message}
 	}
 	return verdict{corev1.ConditionUnknown, reasonServerStopped, "the cloud calls its state " + server.Status}
+}
+
+// nodeRuns reports whether a Node has a kubelet that is ready, and so runs on a server that was started.
+func nodeRuns(node *corev1.Node) bool {
+	if node == nil {
+		return false
+	}
+	ready := readyCondition(node)
+	return ready != nil && ready.Status == corev1.ConditionTrue
 }
 
 // serverAbsent says what it means that no server is known.
