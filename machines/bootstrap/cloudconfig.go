@@ -3,7 +3,6 @@ package bootstrap
 import (
 	"fmt"
 	"slices"
-	"sync"
 )
 
 // cloudConfig is a cloud-init document: the modules of it that are used.
@@ -70,25 +69,11 @@ func (in *Input) cloudConfig(d *document) ([]byte, error) {
 	return out, nil
 }
 
-// entries are those of write_files that are the same for every Machine, by file.
-var entries sync.Map
-
-// entry is the file as one of the list write_files, in YAML. Those built in, which are most of a document, are written
-// once.
+// entry returns the file as one of the list write_files, in YAML. Files that do not differ from Machine to Machine are written
+// once; those with the Machine's token and its name are not kept.
 func (f writeFile) entry() ([]byte, error) {
-	if known, _ := entries.Load(f); known != nil {
-		entry, _ := known.([]byte)
-		return entry, nil
+	if f.Path == pathBootstrap || f.Path == pathArgs {
+		return toYAML([]writeFile{f})
 	}
-	entry, err := toYAML([]writeFile{f})
-	if err == nil && isBuiltin(f.Path) {
-		entries.Store(f, entry)
-	}
-	return entry, err
-}
-
-// isBuiltin reports whether the content of a path comes with this program.
-func isBuiltin(path string) bool {
-	return slices.ContainsFunc(builtin, func(f file) bool { return f.path == path }) ||
-		slices.ContainsFunc(append(slices.Clone(builtinUnits), packagesUnit), func(name string) bool { return path == "/etc/systemd/system/"+name })
+	return remembered(f, func() ([]byte, error) { return toYAML([]writeFile{f}) })
 }

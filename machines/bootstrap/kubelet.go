@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,16 +51,22 @@ func (in *Input) kubeletConfig() ([]byte, error) {
 		ServerTLSBootstrap: true,
 		StaticPodPath:      "/etc/kubernetes/manifests",
 	}
-	value, err := toFields(c)
+	raw, err := json.Marshal(c)
 	if err != nil {
 		return nil, err
 	}
-	fields, ok := value.(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("a KubeletConfiguration became a %T", value)
-	}
-	delete(fields, "logging")
-	return encode(prune(fields))
+	return remembered(string(raw), func() ([]byte, error) {
+		value, err := fieldsOf(raw)
+		if err != nil {
+			return nil, err
+		}
+		fields, ok := value.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("a KubeletConfiguration became a %T", value)
+		}
+		delete(fields, "logging")
+		return encode(prune(fields))
+	})
 }
 
 // volumePluginDir returns where the kubelet looks for FlexVolume plugins and creates the folder for them; empty: its default,

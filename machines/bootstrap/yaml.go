@@ -6,7 +6,29 @@ import (
 	"math"
 
 	"go.yaml.in/yaml/v3"
+	"k8s.io/utils/lru"
 )
+
+// mostTexts is how many parts of user data are remembered: those of about four node groups.
+const mostTexts = 64
+
+// texts holds parts of user data that many Machines have in common, by what they are made from. Writing YAML is most of what
+// user data costs.
+var texts = lru.New(mostTexts)
+
+// remembered returns the text that was made from the key lately, else it makes it. The text is shared: nobody changes it.
+func remembered(key any, write func() ([]byte, error)) ([]byte, error) {
+	if known, ok := texts.Get(key); ok {
+		if text, ok := known.([]byte); ok {
+			return text, nil
+		}
+	}
+	text, err := write()
+	if err == nil {
+		texts.Add(key, text)
+	}
+	return text, err
+}
 
 // toFields gives a value's JSON form as maps and lists. Numbers without a fraction are whole numbers.
 func toFields(value any) (any, error) {
@@ -14,6 +36,11 @@ func toFields(value any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	return fieldsOf(raw)
+}
+
+// fieldsOf is toFields of a value's JSON form.
+func fieldsOf(raw []byte) (any, error) {
 	var fields any
 	if err := json.Unmarshal(raw, &fields); err != nil {
 		return nil, err

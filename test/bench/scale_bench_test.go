@@ -90,7 +90,7 @@ func (p *quickPlant) deployment(n int) *v1alpha1.MachineDeployment {
 // usable counts nodes that have a Machine's mark and no startup taint any more. While servers are missing it does not look
 // at the API server, whose time is what is measured.
 func (p *quickPlant) usable() (n int) {
-	if len(p.cloud.Servers()) < *scale {
+	if p.cloud.ServerCount() < *scale {
 		return 0
 	}
 	var nodes corev1.NodeList
@@ -113,7 +113,7 @@ func (p *quickPlant) measure(kill bool) {
 	began := time.Now()
 	p.must(p.client.Create(p.Context(), d))
 	if kill {
-		p.await("half of the servers", func() bool { return len(p.cloud.Servers()) >= n/2 })
+		p.await("half of the servers", func() bool { return p.cloud.ServerCount() >= n/2 })
 		predecessor := *p.lease().Spec.HolderIdentity
 		p.must(drover.Process.Kill())
 		drover = p.start()
