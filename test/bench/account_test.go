@@ -56,9 +56,14 @@ func (p *plant) cpu(pid int) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
+// settles waits until drover has written what it held back.
+func (p *plant) settles() {
+	began := time.Now()
+	p.await("drover writes nothing any more", func() bool { return time.Since(p.lastWrite(began)) > quiet })
+}
+
 // atRest measures memory, and CPU in a minute in which nothing happens.
 func (p *plant) atRest(drover *exec.Cmd, n int) {
-	time.Sleep(20 * time.Second)
 	before := p.cpu(drover.Process.Pid)
 	time.Sleep(restTime)
 	share := (p.cpu(drover.Process.Pid) - before).Seconds() / restTime.Seconds()
@@ -110,6 +115,22 @@ func (p *plant) requests() requests {
 
 // apart are resources that the targets do not count.
 var apart = []string{"events", "leases", "certificatesigningrequests", "subjectaccessreviews"}
+
+// lastWrite returns when drover last tried to write, or the given time when it did not since.
+func (p *plant) lastWrite(since time.Time) time.Time {
+	last := since
+	for _, q := range p.since(since) {
+		if counted(q) {
+			last = q.At
+		}
+	}
+	return last
+}
+
+// since returns drover's requests from then on.
+func (p *plant) since(began time.Time) requests {
+	return slices.DeleteFunc(p.requests(), func(q kube.Request) bool { return q.At.Before(began) })
+}
 
 // tally counts writes by resource.
 type tally map[string]int

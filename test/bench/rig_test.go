@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/test/kube"
 	"github.com/drover-project/drover/test/sandbox"
 )
 
@@ -114,27 +113,10 @@ func (r *rig) during(what string, change func(), done func() bool) span {
 	change()
 	r.await(what, done)
 	s.done = time.Now()
-	r.await("drover is quiet after: "+what, func() bool { return time.Since(r.lastWrite(s)) > quiet })
+	r.await("drover is quiet after: "+what, func() bool { return time.Since(r.lastWrite(s.done)) > quiet })
 	s.calls = r.log.between(s.began, s.done)
 	s.requests = r.since(s.began)
 	return s
-}
-
-// lastWrite is when drover last tried to write, or when the span was done.
-func (r *rig) lastWrite(s span) time.Time {
-	last := s.done
-	for _, q := range r.since(s.done) {
-		if counted(q) {
-			last = q.At
-		}
-	}
-	return last
-}
-
-// since returns drover's requests from then on.
-func (r *rig) since(began time.Time) requests {
-	all := r.requests()
-	return slices.DeleteFunc(all, func(q kube.Request) bool { return q.At.Before(began) })
 }
 
 // servers counts the servers of this run whose name has the infix.

@@ -124,6 +124,7 @@ func (p *quickPlant) measure(kill bool) {
 	took := time.Since(began)
 	costs := p.spent(drover).minus(before)
 	p.single(n)
+	p.settles()
 	requests, like := p.requests(), p.sample()
 	p.atRest(drover, n)
 	stop()
