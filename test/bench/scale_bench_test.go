@@ -111,13 +111,15 @@ func (p *quickPlant) measure(kill bool) {
 	stop := p.profile()
 	before := p.spent(drover)
 	began := time.Now()
+	var waited time.Duration
 	p.must(p.client.Create(p.Context(), d))
 	if kill {
 		p.await("half of the servers", func() bool { return p.cloud.ServerCount() >= n/2 })
 		predecessor := *p.lease().Spec.HolderIdentity
 		p.must(drover.Process.Kill())
+		killed := time.Now()
 		drover = p.start()
-		p.resumed(predecessor)
+		waited = p.resumed(predecessor).Sub(killed)
 		before.drover = 0
 	}
 	p.await("every Machine runs", func() bool { return p.usable() == n })
@@ -136,6 +138,9 @@ func (p *quickPlant) measure(kill bool) {
 	p.Logf("drover's requests for each Machine:\n%s", requests.table(n))
 	p.Logf("CPU of the run: %v; of the bare client: %v", costs, bare)
 	p.ReportMetric(took.Seconds(), "s")
+	if kill {
+		p.ReportMetric((took - waited).Seconds(), "s-without-lease")
+	}
 	p.ReportMetric(took.Seconds()/floor.Seconds(), "x-bare-client")
 	p.ReportMetric(costs.drover.Seconds()*1000/float64(n), "ms-drover-CPU/machine")
 	p.ReportMetric(float64(counts.all())/float64(n), "writes/machine")
@@ -143,8 +148,9 @@ func (p *quickPlant) measure(kill bool) {
 	p.ReportMetric(0, "ns/op")
 }
 
-// resumed measures how long after the successor has taken the lease it makes its first server.
-func (p *quickPlant) resumed(predecessor string) {
+// resumed measures how long after the successor has taken the lease it makes its first server. It returns when the lease was
+// taken.
+func (p *quickPlant) resumed(predecessor string) time.Time {
 	p.await("another leader", func() bool { return *p.lease().Spec.HolderIdentity != predecessor })
 	held := p.lease().Spec.AcquireTime.Time
 	var next time.Time
@@ -158,6 +164,7 @@ func (p *quickPlant) resumed(predecessor string) {
 		return false
 	})
 	p.ReportMetric(next.Sub(held).Seconds(), "s-from-lease-to-next-server")
+	return held
 }
 
 // single: no server twice, and none without a Machine.
