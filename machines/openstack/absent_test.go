@@ -26,7 +26,7 @@ func TestCredentialsOfAnotherProject(t *testing.T) {
 		b.restart()
 		i := b.synced(m)
 		f := b.observe(i)
-		here := b.connectionOf(m.UID).attached().name.project
+		here := b.connectionOf(m.UID).attached().Site().Project
 		if f.Gone || f.Server != nil || !strings.Contains(f.Unknown, s.ProjectID) || !strings.Contains(f.Unknown, here) {
 			t.Errorf("it has %+v, want a sentence that names %s and %s", f, s.ProjectID, here)
 		}

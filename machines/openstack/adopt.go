@@ -31,10 +31,10 @@ type unmarked struct {
 	machine, was types.UID
 }
 
-// adopt writes the marks onto servers that belong to a Machine and lack one: those that machine-controller made have no
+// tagServers writes the marks onto servers that belong to a Machine and lack one: those that machine-controller made have no
 // cluster ID, and those that an operator lets a Machine adopt have another Machine's UID. Only then may the collector ever
 // consider them. What is on a server is marked first, since it is found by the old mark.
-func (p *project) adopt(ctx context.Context, s *client.Session) {
+func (p *project) tagServers(ctx context.Context, s *client.Session) {
 	for _, u := range p.unmarked() {
 		if err := p.adoptAddresses(ctx, s, u); err != nil {
 			log.FromContext(ctx).Info("what is on a server cannot be marked yet", "server", u.id, "error", err.Error())
@@ -60,26 +60,26 @@ func (p *project) adoptAddresses(ctx context.Context, s *client.Session, u unmar
 	if u.was == "" || u.was == u.machine {
 		return nil
 	}
-	ip, hasIP := p.ipOf(u.was)
-	for n, port := range p.portsOf(u.was) {
-		if port.serverID != u.id {
+	ip, hasIP := p.FloatingIPOf(u.was)
+	for n, port := range p.PortsOf(u.was) {
+		if port.ServerID != u.id {
 			continue
 		}
 		m := mark{portKind, p.owners.cluster, u.machine, n}
-		if hasIP && ip.portID == port.id {
+		if hasIP && ip.PortID == port.ID {
 			if err := p.adoptIP(ctx, s, ip, mark{floatingKind, p.owners.cluster, u.machine, 0}); err != nil {
 				return err
 			}
-			p.forgetIP(u.was)
+			p.ForgetFloatingIP(u.was)
 		}
-		asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("marking port %s as Machine %s", port.id, u.machine)}
+		asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("marking port %s as Machine %s", port.ID, u.machine)}
 		err := s.Do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-			return ports.Update(ctx, api, port.id, ports.UpdateOpts{Description: new(m.String())}).Err
+			return ports.Update(ctx, api, port.ID, ports.UpdateOpts{Description: new(m.String())}).Err
 		})
 		if err != nil {
 			return err
 		}
-		p.forgetPort(u.was, n)
+		p.ForgetPort(u.was, n)
 		p.mu.Lock()
 		p.keepPort(m, port)
 		p.mu.Unlock()
@@ -90,9 +90,9 @@ func (p *project) adoptAddresses(ctx context.Context, s *client.Session, u unmar
 // adoptIP writes a mark onto a floating IP. port_id is sent as well, because Neutron disassociates a floating IP that is
 // updated without it.
 func (p *project) adoptIP(ctx context.Context, s *client.Session, ip ownedIP, m mark) error {
-	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("marking floating IP %s as Machine %s", ip.address, m.machine)}
+	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("marking floating IP %s as Machine %s", ip.Address, m.Machine)}
 	err := s.Do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		return floatingips.Update(ctx, api, ip.id, floatingips.UpdateOpts{Description: new(m.String()), PortID: &ip.portID}).Err
+		return floatingips.Update(ctx, api, ip.ID, floatingips.UpdateOpts{Description: new(m.String()), PortID: &ip.PortID}).Err
 	})
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (p *project) unmarked() []unmarked {
 	var found []unmarked
 	for id, k := range p.inventory.servers {
 		if len(found) == adoptions {
-			p.kick()
+			p.Kick()
 			break
 		}
 		if k.gone || k.missing || !k.adopted.IsZero() && now.Sub(k.adopted) < adoptAgain {

@@ -229,7 +229,7 @@ func (b *bench) remove(i cloud.Instance) {
 func (b *bench) records(m *v1alpha1.Machine, s *cloud.Server) {
 	b.t.Helper()
 	m.Spec.ProviderID = ptr.To(s.ProviderID)
-	raw, err := json.Marshal(record{
+	raw, err := json.Marshal(Record{
 		ServerID: s.ID, FloatingIPID: s.FloatingIPID,
 		ProviderStatus: cloud.ProviderStatus{VolumeIDs: s.VolumeIDs, ProjectID: s.ProjectID, Region: s.Region},
 	})

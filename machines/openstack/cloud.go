@@ -223,23 +223,17 @@ func (c *Cloud) knowing(machine types.UID, serverID string) *connection {
 		if p == nil {
 			continue
 		}
-		p.mu.Lock()
-		known := p.inventory.marked(machine, serverID)
-		p.mu.Unlock()
-		if known {
+		if p.HasServer(machine, serverID) {
 			return conn
 		}
 	}
 	return nil
 }
 
-// register remembers who asked, so that changes find their Machine, and has the connection attached.
-func (c *Cloud) register(m *v1alpha1.Machine, conn *connection) {
-	now := c.options.Clock.Now()
-	c.machines.put(m.UID, interest{
-		key: types.NamespacedName{Namespace: m.Namespace, Name: m.Name}, connection: conn, serverID: serverIDOf(m), server: m.ServerName(),
-		leaving: !m.DeletionTimestamp.IsZero(), joined: m.Status.NodeRef != nil, asked: now,
-	})
+// register remembers the Machine that asked, so that changes find it, and has its connection attached.
+func (c *Cloud) register(i *instance) {
+	now, conn := c.options.Clock.Now(), i.connection
+	c.machines.put(i.machine.UID, interest{key: i.key, connection: conn, machine: i.machine, asked: now})
 	conn.mu.Lock()
 	conn.used = now
 	queue := conn.project == nil && !conn.queued
@@ -288,18 +282,20 @@ func (c *Cloud) join(ctx context.Context, conn *connection, id *client.Scope, wg
 	c.mu.Lock()
 	p, ok := c.projects[key]
 	if !ok {
-		p = newProject(conn.session, c.options.Clock, ownership{c.options.ClusterID}, c.machines)
-		p.reader, p.holds = c.options.Reader, c.options.Holds
-		p.changed, p.other, p.lifted, p.name = c.changed, c.other, c.options.Collect, site{id.ProjectID, id.Region}
+		p = newProject(projectOptions{
+			Clock: c.options.Clock, Session: conn.session, Site: site{Project: id.ProjectID, Region: id.Region}, ClusterID: c.options.ClusterID,
+			Machines: c.machines, Reader: c.options.Reader, Holds: c.options.Holds, Collect: c.options.Collect,
+			Changed: c.changed, Other: c.other,
+		})
 		c.projects[key] = p
 	}
 	c.mu.Unlock()
-	p.use(conn.session)
+	p.Use(conn.session)
 	conn.mu.Lock()
 	conn.project, conn.queued = p, false
 	conn.mu.Unlock()
 	if !ok {
-		wg.Go(func() { p.run(ctx) })
+		wg.Go(func() { p.Run(ctx) })
 		return
 	}
 	c.tell(func(i interest) bool { return i.connection == conn })
@@ -333,22 +329,22 @@ func (c *Cloud) tell(concerned func(interest) bool) {
 // changed tells the Machines of a change in their project: those concerned, or all of them. Now and then it forgets those
 // that are no more.
 func (c *Cloud) changed(ctx context.Context, p *project, change change) {
-	if change.full && c.options.Reader != nil {
+	if change.Full && c.options.Reader != nil {
 		if err := c.machines.prune(ctx, c.options.Reader, c.options.Clock.Now()); err != nil {
 			log.FromContext(ctx).Info("Machines that are no more cannot be told from others", "error", err.Error())
 		}
 	}
-	if change.all {
+	if change.All {
 		c.tell(func(i interest) bool { return i.connection.attached() == p })
 		return
 	}
-	for _, uid := range change.machines {
+	for _, uid := range change.Machines {
 		if i, ok := c.machines.get(uid); ok {
 			c.told.Add(i.key)
 		}
 	}
-	for _, id := range change.servers {
-		if i, ok := c.machines.get(c.machines.named(id)); ok {
+	for _, id := range change.Servers {
+		if i, ok := c.machines.get(c.machines.Naming(id)); ok {
 			c.told.Add(i.key)
 		}
 	}
@@ -359,15 +355,6 @@ func (c *Cloud) allProjects() []*project {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Collect(maps.Values(c.projects))
-}
-
-// change is what is new in a project.
-type change struct {
-	// all: everybody is concerned. full: it comes from a complete list.
-	all, full bool
-	// machines by the UID that servers bear, servers by ID: a Machine may name them.
-	machines []types.UID
-	servers  []string
 }
 
 var _ cloud.Cloud = (*Cloud)(nil)

@@ -45,8 +45,8 @@ func (p *project) lookAtUnjoined(ctx context.Context, s *client.Session) {
 		}
 		rows = append(rows, more...)
 	}
-	if news := p.detach(due, rows); len(news.machines) > 0 {
-		log.FromContext(ctx).Info("Servers are ACTIVE without their ports; they are replaced", "machineUIDs", news.machines)
+	if news := p.detach(due, rows); len(news.Machines) > 0 {
+		log.FromContext(ctx).Info("Servers are ACTIVE without their ports; they are replaced", "machineUIDs", news.Machines)
 		p.changed(ctx, p, news)
 	}
 }
@@ -57,7 +57,7 @@ func (p *project) unjoined() (due []unjoined, ports []string) {
 	defer p.mu.Unlock()
 	now := p.clock.Now()
 	for uid, all := range p.inventory.byMachine {
-		if i, known := p.registry.get(uid); !known || i.joined || i.leaving || len(p.ports[uid]) == 0 {
+		if m, known := p.machines.Get(uid); !known || m.Joined || m.Leaving || len(p.ports[uid]) == 0 {
 			continue
 		}
 		before := len(due)
@@ -70,7 +70,7 @@ func (p *project) unjoined() (due []unjoined, ports []string) {
 			continue
 		}
 		for _, port := range p.ports[uid] {
-			ports = append(ports, port.id)
+			ports = append(ports, port.ID)
 		}
 	}
 	slices.Sort(ports)
@@ -109,8 +109,8 @@ func (p *project) detach(due []unjoined, rows []portRow) (news change) {
 		var unbound []string
 		for _, n := range slices.Sorted(maps.Keys(ports)) {
 			port := ports[n]
-			if port.serverID = devices[port.id]; port.serverID != d.server {
-				unbound = append(unbound, port.id)
+			if port.ServerID = devices[port.ID]; port.ServerID != d.server {
+				unbound = append(unbound, port.ID)
 			}
 			ports[n] = port
 		}
@@ -120,10 +120,10 @@ func (p *project) detach(due []unjoined, rows []portRow) (news change) {
 		k.detached = fmt.Sprintf("server %s is ACTIVE without a network: port %s is not bound to it any more, as happens when two servers were ordered on one port; the server is replaced",
 			d.server, strings.Join(unbound, ", "))
 		for n, port := range ports {
-			port.ordered = true
+			port.Ordered = true
 			ports[n] = port
 		}
-		news.machines = append(news.machines, d.machine)
+		news.Machines = append(news.Machines, d.machine)
 	}
 	return news
 }

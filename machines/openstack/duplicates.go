@@ -26,7 +26,7 @@ func (p *project) removeDuplicates(ctx context.Context, s *client.Session) {
 		err := s.Do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 			return servers.Delete(ctx, api, id).ExtractErr()
 		})
-		p.asked(id, err)
+		p.DeletionRequested(id, err)
 	}
 }
 
@@ -41,13 +41,13 @@ func (p *project) duplicates() []string {
 		if len(all) < 2 {
 			continue
 		}
-		i, known := p.registry.get(uid)
-		named := p.inventory.servers[i.serverID]
-		if !known || i.leaving || named == nil || !named.belongs(uid) || named.gone || named.missing || named.Status != statusActive {
+		m, known := p.machines.Get(uid)
+		named := p.inventory.servers[m.ServerID]
+		if !known || m.Leaving || named == nil || !named.belongs(uid) || named.gone || named.missing || named.Status != statusActive {
 			continue
 		}
 		for id := range all {
-			if k := p.inventory.servers[id]; id != i.serverID && k.isDuplicate(uid, p.owners.cluster, now) && (i.joined || p.hasPorts(uid, named, k)) {
+			if k := p.inventory.servers[id]; id != m.ServerID && k.isDuplicate(uid, p.owners.cluster, now) && (m.Joined || p.hasPorts(uid, named, k)) {
 				ids = append(ids, id)
 			}
 		}

@@ -25,7 +25,7 @@ func (i *instance) EnsurePorts(ctx context.Context) error {
 		return err
 	}
 	defer end()
-	if err := p.takeQuota(i.subject.uid, i.wants(p, plan)); err != nil {
+	if err := p.ReserveQuota(i.subject.uid, i.wants(p, plan)); err != nil {
 		return err
 	}
 	for n := range plan.networks {
@@ -38,26 +38,26 @@ func (i *instance) EnsurePorts(ctx context.Context) error {
 
 func (i *instance) ensurePort(ctx context.Context, p *project, plan *plan, n int) error {
 	m := i.subject.port(n)
-	have, known := p.portsOf(i.subject.uid)[n]
-	if known && have.doubtful || !known && p.open(m) {
+	have, known := p.PortsOf(i.subject.uid)[n]
+	if known && have.Doubtful || !known && p.IsOpen(m) {
 		found, err := i.findPort(ctx, p, m)
 		if err != nil {
 			return err
 		}
 		if !found {
-			p.forgetPort(i.subject.uid, n)
+			p.ForgetPort(i.subject.uid, n)
 		}
-		have, known = p.portsOf(i.subject.uid)[n]
+		have, known = p.PortsOf(i.subject.uid)[n]
 	}
 	switch {
-	case known && (!have.ordered || i.facts(p).Server != nil):
+	case known && (!have.Ordered || i.facts(p).Server != nil):
 		return nil
 	case known:
 		if err := i.replacePort(ctx, p, n, have); err != nil {
 			return err
 		}
 	}
-	if err := p.mayMake(m); err != nil {
+	if err := p.MayMake(m); err != nil {
 		return err
 	}
 	var made portRow
@@ -66,16 +66,12 @@ func (i *instance) ensurePort(ctx context.Context, p *project, plan *plan, n int
 		return ports.Create(ctx, api, portRequest(i.subject, plan, n)).ExtractInto(&made)
 	})
 	if err != nil {
-		p.attempted(m, err)
-		p.refusedQuota(i.subject.uid, err, i.wants(p, plan))
+		p.Attempted(m, err)
+		p.QuotaRefused(i.subject.uid, err, i.wants(p, plan))
 		return err
 	}
-	p.madeQuota(i.subject.uid, amounts{portCount: 1})
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	port := made.owned()
-	port.ordered = false
-	p.keepPort(m, port)
+	p.UseQuota(i.subject.uid, Amounts{Ports: 1})
+	p.AddPort(m, &made)
 	return nil
 }
 
@@ -96,16 +92,14 @@ func (i *instance) findPort(ctx context.Context, p *project, m mark) (bool, erro
 	if at < 0 {
 		return false, nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.keepPort(m, rows[at].owned())
+	p.FoundPort(m, &rows[at])
 	return true, nil
 }
 
 // EnsureFloatingIP makes a marked floating IP on the first port, when the spec asks for one, and moves it there when that port
 // was made again. It never takes an address that it did not make (MC-50), and only the first network gets one (MC-51).
 func (i *instance) EnsureFloatingIP(ctx context.Context) error {
-	if i.spec != nil && i.spec.FloatingIPPool == "" || i.address != "" {
+	if i.spec != nil && i.spec.FloatingIPPool == "" || i.machine.FloatingIPID != "" {
 		return nil
 	}
 	p, plan, end, err := i.beginMaking(ctx)
@@ -113,19 +107,19 @@ func (i *instance) EnsureFloatingIP(ctx context.Context) error {
 		return err
 	}
 	defer end()
-	if _, ok := p.ipOf(i.subject.uid); ok {
+	if _, ok := p.FloatingIPOf(i.subject.uid); ok {
 		return i.moveIP(ctx, p)
 	}
-	port, ok := p.portsOf(i.subject.uid)[0]
+	port, ok := p.PortsOf(i.subject.uid)[0]
 	if !ok {
 		return i.withoutPort()
 	}
 	want := i.wants(p, plan)
-	if err := p.takeQuota(i.subject.uid, want); err != nil {
+	if err := p.ReserveQuota(i.subject.uid, want); err != nil {
 		return err
 	}
 	m := i.subject.floatingIP()
-	if p.open(m) {
+	if p.IsOpen(m) {
 		found, err := i.findIP(ctx, p, m)
 		if err != nil {
 			return err
@@ -134,13 +128,13 @@ func (i *instance) EnsureFloatingIP(ctx context.Context) error {
 			return i.moveIP(ctx, p)
 		}
 	}
-	if err := p.mayMake(m); err != nil {
+	if err := p.MayMake(m); err != nil {
 		return err
 	}
 	var made ipRow
 	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("creating the floating IP of server %s from %s", i.subject.server, i.spec.FloatingIPPool)}
 	err = i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		return floatingips.Create(ctx, api, floatingIPRequest(i.subject, plan, port.id)).ExtractInto(&made)
+		return floatingips.Create(ctx, api, floatingIPRequest(i.subject, plan, port.ID)).ExtractInto(&made)
 	})
 	if err != nil {
 		err = ofPool(err)
@@ -148,13 +142,11 @@ func (i *instance) EnsureFloatingIP(ctx context.Context) error {
 			return nil
 		}
 		i.failed(p, m, err)
-		p.refusedQuota(i.subject.uid, err, want)
+		p.QuotaRefused(i.subject.uid, err, want)
 		return err
 	}
-	p.madeQuota(i.subject.uid, amounts{floatingIPCount: 1})
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.keepIP(m, made.owned())
+	p.UseQuota(i.subject.uid, Amounts{FloatingIPs: 1})
+	p.AddFloatingIP(m, made.Owned())
 	return nil
 }
 
@@ -186,22 +178,20 @@ func (i *instance) findIP(ctx context.Context, p *project, m mark) (bool, error)
 	if at < 0 {
 		return false, nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.keepIP(m, rows[at].owned())
+	p.AddFloatingIP(m, rows[at].Owned())
 	return true, nil
 }
 
 // failed notes an attempt that may have worked. When the cloud refused it, the ports are looked at again; when it does not
 // know the flavor or image, what is kept of them is out of date and the next attempt looks them up again.
 func (i *instance) failed(p *project, m mark, err error) {
-	p.attempted(m, err)
+	p.Attempted(m, err)
 	if fault.Unmatched(fault.Of(err).Code) {
 		i.connection.catalog.doubt(i.spec)
 	}
 	switch fault.Of(err).Class {
 	case fault.Invalid, fault.NotFound, fault.Conflict:
-		p.doubt(i.subject.uid)
+		p.DoubtPorts(i.subject.uid)
 	}
 }
 
@@ -228,49 +218,45 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 		return nil, err
 	}
 	m := i.subject.serverMark()
-	if err := p.mayMake(m); err != nil {
+	if err := p.MayMake(m); err != nil {
 		return nil, err
 	}
 	want := i.wants(p, plan)
-	if err := p.takeQuota(i.subject.uid, want); err != nil {
+	if err := p.ReserveQuota(i.subject.uid, want); err != nil {
 		return nil, err
 	}
 	made, err := i.createServer(ctx, plan, portIDs, encoded)
 	if err != nil {
 		i.failed(p, m, err)
-		p.refusedQuota(i.subject.uid, err, want)
+		p.QuotaRefused(i.subject.uid, err, want)
 		return nil, err
 	}
-	p.madeQuota(i.subject.uid, want)
-	p.mu.Lock()
-	p.inventory.merge(*made, p.clock.Now())
-	p.mu.Unlock()
-	p.expectBuild()
+	p.UseQuota(i.subject.uid, want)
+	p.AddServer(i.machine.UID, made, i.subject.server)
 	if s := i.facts(p).Server; s != nil {
 		return s, nil
 	}
-	return nil, fault.New(fault.Transient, fault.CodeUnsettled, "server %s was deleted before the answer to its order came", made.ID)
+	return nil, fault.New(fault.Transient, fault.CodeUnsettled, "server %s was deleted before the answer to its order came", made)
 }
 
 // portIDs returns the ports in the order of their networks. Conflict when one of them has to be made first, or again.
 func (i *instance) portIDs(p *project, plan *plan) ([]string, error) {
-	known := p.portsOf(i.subject.uid)
+	known := p.PortsOf(i.subject.uid)
 	var ids []string
 	for n := range plan.networks {
 		port, ok := known[n]
-		if !ok || port.doubtful || port.ordered {
+		if !ok || port.Doubtful || port.Ordered {
 			return nil, fault.New(fault.Conflict, fault.CodeConflict, "port %d of server %s has to be made first", n, i.subject.server)
 		}
-		ids = append(ids, port.id)
+		ids = append(ids, port.ID)
 	}
 	return ids, nil
 }
 
-// createServer asks for the server, and gives its row as far as it is known: Nova's answer holds little more than the ID.
-func (i *instance) createServer(ctx context.Context, plan *plan, portIDs []string, userData []byte) (*row, error) {
-	var id string
+// createServer asks for the server, and returns its ID: Nova's answer holds little more.
+func (i *instance) createServer(ctx context.Context, plan *plan, portIDs []string, userData []byte) (id string, err error) {
 	asking := client.Call{Service: client.Compute, Doing: "creating server " + i.subject.server, Version: createVersion(i.spec)}
-	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+	err = i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		request, hints := serverRequest(i.subject, i.spec, plan, portIDs, userData)
 		s, err := servers.Create(ctx, api, request, hints).Extract()
 		if err == nil {
@@ -278,11 +264,5 @@ func (i *instance) createServer(ctx context.Context, plan *plan, portIDs []strin
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &row{
-		ID: id, Name: i.subject.server, Status: statusBuild,
-		Metadata: map[string]string{metadataMachineUID: string(i.subject.uid), metadataClusterID: i.subject.cluster},
-	}, nil
+	return id, err
 }

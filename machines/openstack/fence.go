@@ -22,7 +22,7 @@ import (
 // The old port is deleted before the new one is made, so at most one port has the mark, wherever a crash happens: a successor
 // finds the old port, or none, or a new one that it did not make itself, and starts again from there.
 func (i *instance) replacePort(ctx context.Context, p *project, n int, port ownedPort) error {
-	if err := p.mayMake(i.subject.serverMark()); err != nil {
+	if err := p.MayMake(i.subject.serverMark()); err != nil {
 		return err
 	}
 	found, err := i.lookUpPort(ctx, n, port)
@@ -30,7 +30,7 @@ func (i *instance) replacePort(ctx context.Context, p *project, n int, port owne
 		return err
 	}
 	if found != nil {
-		if err := p.unbound(i.subject.port(n), found.owned()); err != nil {
+		if err := p.FoundUnbound(i.subject.port(n), found); err != nil {
 			return err
 		}
 		if err := i.askToDeletePort(ctx, n, port); err != nil {
@@ -40,7 +40,7 @@ func (i *instance) replacePort(ctx context.Context, p *project, n int, port owne
 	if err := i.findIPOf(ctx, p, n); err != nil {
 		return err
 	}
-	p.forgetPort(i.subject.uid, n)
+	p.ForgetPort(i.subject.uid, n)
 	return nil
 }
 
@@ -51,7 +51,7 @@ func (i *instance) lookUpPort(ctx context.Context, n int, port ownedPort) (*port
 	}
 	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up port %d of server %s", n, i.subject.server)}
 	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		_, err := api.Get(ctx, api.ServiceURL("ports", port.id), &body, nil)
+		_, err := api.Get(ctx, api.ServiceURL("ports", port.ID), &body, nil)
 		return err
 	})
 	if fault.Is(err, fault.NotFound) {
@@ -63,57 +63,41 @@ func (i *instance) lookUpPort(ctx context.Context, n int, port ownedPort) (*port
 // findIPOf looks for a floating IP that another process ordered on a port that is gone now, and that no list has shown. Nothing
 // else would: the new port is free for another one.
 func (i *instance) findIPOf(ctx context.Context, p *project, n int) error {
-	if _, known := p.ipOf(i.subject.uid); known || n > 0 || i.address != "" || i.spec.FloatingIPPool == "" {
+	if _, known := p.FloatingIPOf(i.subject.uid); known || n > 0 || i.machine.FloatingIPID != "" || i.spec.FloatingIPPool == "" {
 		return nil
 	}
 	_, err := i.findIP(ctx, p, i.subject.floatingIP())
 	return err
 }
 
-// unbound takes in a port that was just looked up. Transient when it is bound to a server that is not known to be gone: Observe
-// looks that server up.
-func (p *project) unbound(m mark, port ownedPort) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.keepPort(m, port)
-	if k := p.inventory.servers[port.serverID]; port.serverID == "" || k != nil && k.gone {
-		return nil
-	}
-	e := fault.New(fault.Transient, fault.CodeUnsettled, "port %s is bound to server %s already; it is looked up", port.id, port.serverID)
-	e.RetryAfter = fastPeriod
-	return e
-}
-
 // moveIP puts the Machine's floating IP on its first port, when it is on another one or on none: a port that was made again has
 // a new ID, and Neutron takes the address off the port that was deleted.
 func (i *instance) moveIP(ctx context.Context, p *project) error {
-	ip, _ := p.ipOf(i.subject.uid)
-	port, ok := p.portsOf(i.subject.uid)[0]
+	ip, _ := p.FloatingIPOf(i.subject.uid)
+	port, ok := p.PortsOf(i.subject.uid)[0]
 	if !ok {
 		return i.withoutPort()
 	}
-	if ip.portID == port.id {
+	if ip.PortID == port.ID {
 		return nil
 	}
 	m := i.subject.floatingIP()
-	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("putting floating IP %s on the port of server %s", ip.address, i.subject.server)}
+	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("putting floating IP %s on the port of server %s", ip.Address, i.subject.server)}
 	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		return floatingips.Update(ctx, api, ip.id, floatingips.UpdateOpts{PortID: &port.id}).Err
+		return floatingips.Update(ctx, api, ip.ID, floatingips.UpdateOpts{PortID: &port.ID}).Err
 	})
 	if fault.Is(err, fault.NotFound) {
 		// Either the port or the address is gone.
-		p.doubt(i.subject.uid)
+		p.DoubtPorts(i.subject.uid)
 		if found, looked := i.findIP(ctx, p, m); looked == nil && !found {
-			p.forgetIP(i.subject.uid)
+			p.ForgetFloatingIP(i.subject.uid)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	ip.portID = port.id
-	p.keepIP(m, ip)
+	ip.PortID = port.ID
+	p.AddFloatingIP(m, ip)
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gophercloud/gophercloud/v2"
 	"k8s.io/apimachinery/pkg/types"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -32,7 +31,7 @@ func (p *project) firstLook(ctx context.Context, s *client.Session) bool {
 	}
 	if err != nil {
 		log.FromContext(ctx).Info("No loss of a server is believed yet", "error", err.Error())
-		p.kick()
+		p.Kick()
 		return false
 	}
 	for _, id := range p.unlisted(named) {
@@ -57,8 +56,8 @@ func (p *project) namedServers(ctx context.Context) (map[string]types.UID, error
 	}
 	for n := range all.Items {
 		m := &all.Items[n]
-		known := recordOf(m)
-		if id := serverIDOf(m); id != "" && p.name == (site{known.ProjectID, known.Region}) && m.DeletionTimestamp.IsZero() {
+		record := RecordOf(m)
+		if id := ServerIDOf(m); id != "" && p.name == record.Site() && m.DeletionTimestamp.IsZero() {
 			named[id] = m.UID
 		}
 	}
@@ -87,9 +86,7 @@ func (p *project) unlisted(named map[string]types.UID) (ids []string) {
 // lookFor asks for a server that a Machine names. Only 404 is a loss; without an answer the server stays missing, which counts
 // too.
 func (p *project) lookFor(ctx context.Context, s *client.Session, id string, machine types.UID) {
-	found, err := lookUpServer(ctx, id, func(ctx context.Context, c client.Call, fn func(context.Context, *gophercloud.ServiceClient) error) error {
-		return s.Do(ctx, c, fn)
-	})
+	found, err := lookUpServer(ctx, id, s.Do)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch now := p.clock.Now(); {
@@ -98,24 +95,4 @@ func (p *project) lookFor(ctx context.Context, s *client.Session, id string, mac
 	case fault.Is(err, fault.NotFound):
 		p.inventory.bury(id, machine, now)
 	}
-}
-
-// existence reports whether a Machine with that UID exists, in any namespace.
-func (p *project) existence(ctx context.Context, uid types.UID) existence {
-	if p.wanted(uid) {
-		return exists
-	}
-	if p.reader == nil {
-		return existenceUnknown
-	}
-	all := &v1alpha1.MachineList{}
-	if err := p.reader.List(ctx, all, ctrlclient.UnsafeDisableDeepCopy); err != nil {
-		return existenceUnknown
-	}
-	for n := range all.Items {
-		if all.Items[n].UID == uid {
-			return exists
-		}
-	}
-	return existsNot
 }

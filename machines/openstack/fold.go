@@ -323,12 +323,12 @@ func (inv *inventory) ofMachine(uid types.UID) (living, gone []*knownServer) {
 	return living, gone
 }
 
-// concerned says whom a change of these servers concerns.
-func (inv *inventory) concerned(ids []string) change {
-	c := change{servers: ids}
+// affected returns whom a change of these servers affects.
+func (inv *inventory) affected(ids []string) change {
+	c := change{Servers: ids}
 	for _, id := range ids {
 		if k := inv.servers[id]; k != nil && k.machine() != "" {
-			c.machines = append(c.machines, k.machine())
+			c.Machines = append(c.Machines, k.machine())
 		}
 	}
 	return c

@@ -193,7 +193,7 @@ func (p *project) loadHolds(ctx context.Context) error {
 	var h Held
 	if p.holds != nil {
 		var err error
-		if h, err = p.holds.Load(ctx, p.name.project, p.name.region); err != nil {
+		if h, err = p.holds.Load(ctx, p.name.Project, p.name.Region); err != nil {
 			return fmt.Errorf("reading what the mass guard of %s holds: %w", p.name, err)
 		}
 	}
@@ -214,9 +214,9 @@ func (p *project) storeHolds(ctx context.Context) (believed []string) {
 		return nil
 	}
 	if p.holds != nil {
-		if err := p.holds.Store(ctx, p.name.project, p.name.region, h); err != nil {
+		if err := p.holds.Store(ctx, p.name.Project, p.name.Region, h); err != nil {
 			log.FromContext(ctx).Info("Cannot store what the mass guard holds; new losses are not believed", "error", err.Error())
-			p.kick()
+			p.Kick()
 			return nil
 		}
 	}

@@ -2,7 +2,6 @@ package openstack
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -26,29 +25,19 @@ type instance struct {
 	subject    subject
 	// key is the Machine's.
 	key types.NamespacedName
-	// claimant is the Machine in questions of ownership.
-	claimant claimant
-	// serverID is the server that the Machine names in spec.providerID; empty: none. It says where to look, no more.
-	serverID string
+	// machine is what the inventory needs to know of the Machine.
+	machine Machine
 	// unnamed is set when spec.providerID holds something that is not the provider ID of a server.
 	unnamed *fault.Error
-	// leaving: the Machine is being deleted.
-	leaving bool
-	// refusal says why the server that an operator wants the Machine to adopt may not be adopted.
-	refusal string
 	config  *v1alpha1.ProviderConfig
 	// spec is nil when invalid says what is wrong with it: then nothing can be made any more, but all can be deleted.
 	spec    *Spec
 	invalid error
 	// warnings: see cloud.Instance.
 	warnings []string
-	// joined: the Machine has a Node.
-	joined bool
 	// recorded is what the Machine's status remembers. trusted: the admission policies guard it against everybody else.
-	recorded record
+	recorded Record
 	trusted  bool
-	// address is the floating IP that an annotation names, which machine-controller made for the Machine.
-	address string
 	// origin says where the secret of its credentials was taken from.
 	origin string
 	// wanted is what its spec asks of the configured cloud's user.
@@ -60,33 +49,17 @@ type instance struct {
 	unreadable *fault.Error
 }
 
-// record is what drover keeps in a Machine's status.providerStatus.
-type record struct {
-	ServerID     string `json:"serverID"`
-	FloatingIPID string `json:"floatingIPID"`
-	cloud.ProviderStatus
-}
-
-// recordOf reads the record of a Machine; zero when there is none.
-func recordOf(m *v1alpha1.Machine) record {
-	var r record
-	if s := m.Status.ProviderStatus; s == nil || json.Unmarshal(s.Raw, &r) != nil {
-		return record{}
-	}
-	return r
-}
-
 // Instance reads the Machine's provider spec. A Machine that has a server, or is going, is read leniently: what is wrong
 // with its spec must not stand in the way of its end.
 func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instance, error) {
 	name := fmt.Sprintf("Machine %s/%s", m.Namespace, m.Name)
 	i := &instance{
-		cloud: c, leaving: !m.DeletionTimestamp.IsZero(), key: types.NamespacedName{Namespace: m.Namespace, Name: m.Name},
+		cloud: c, key: types.NamespacedName{Namespace: m.Namespace, Name: m.Name},
 		subject: subject{cluster: c.options.ClusterID, uid: m.UID, server: m.ServerName()},
 	}
 	i.recall(m)
-	s := c.sources(m.Namespace, i.serverID != "" || !m.DeletionTimestamp.IsZero())
-	s.named = i.serverID != ""
+	s := c.sources(m.Namespace, i.machine.ServerID != "" || !m.DeletionTimestamp.IsZero())
+	s.named = i.machine.ServerID != ""
 	if err := s.read(ctx, name, &m.Spec, m.Labels); err != nil {
 		return nil, err
 	}
@@ -102,7 +75,7 @@ func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instan
 	if i.spec != nil && i.spec.ServerGroup == "" && c.options.SharedServerGroup {
 		i.spec.ServerGroup = sharedGroup
 	}
-	c.register(m, i.connection)
+	c.register(i)
 	return i, nil
 }
 
@@ -110,7 +83,7 @@ func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instan
 // to the project that its server is known in.
 func (i *instance) connect(ctx context.Context, m *v1alpha1.Machine, ls layers) error {
 	if i.unreadable != nil {
-		if i.connection = i.cloud.knowing(i.subject.uid, i.serverID); i.connection != nil {
+		if i.connection = i.cloud.knowing(i.subject.uid, i.machine.ServerID); i.connection != nil {
 			return nil
 		}
 	}
@@ -129,13 +102,13 @@ func (i *instance) connect(ctx context.Context, m *v1alpha1.Machine, ls layers) 
 // recall takes from the Machine what it remembers of its resources.
 func (i *instance) recall(m *v1alpha1.Machine) {
 	i.group = groupOfMachine(m)
-	i.joined = m.Status.NodeRef != nil
-	i.address = m.Annotations[v1alpha1.FinalizerFloatingIP]
 	i.trusted = i.cloud.options.Guarded != nil && i.cloud.options.Guarded()
-	i.recorded = recordOf(m)
-	i.claimant = claimant{uid: m.UID, name: m.ServerName(), recorded: site{i.recorded.ProjectID, i.recorded.Region}}
-	i.serverID = serverIDOf(m)
-	if named := ptr.Deref(m.Spec.ProviderID, ""); named != "" && i.serverID == "" {
+	i.recorded = RecordOf(m)
+	i.machine = Machine{
+		UID: m.UID, ServerName: m.ServerName(), ServerID: ServerIDOf(m), FloatingIPID: m.Annotations[v1alpha1.FinalizerFloatingIP],
+		Recorded: i.recorded.Site(), Leaving: !m.DeletionTimestamp.IsZero(), Joined: m.Status.NodeRef != nil,
+	}
+	if named := ptr.Deref(m.Spec.ProviderID, ""); named != "" && i.machine.ServerID == "" {
 		_, err := providerid.Parse(named)
 		i.unnamed = fault.New(fault.Invalid, fault.CodeInvalidSpec, "reading spec.providerID: %v", err)
 	}
@@ -146,7 +119,7 @@ func (i *instance) recall(m *v1alpha1.Machine) {
 	case providerid.Server(allowed) == "":
 		i.warnings = append(i.warnings, fmt.Sprintf("annotation %s: %.64q is not the ID of a server", v1alpha1.AnnotationAdopt, allowed))
 	default:
-		i.claimant.adopts = providerid.Server(allowed)
+		i.machine.Adopts = providerid.Server(allowed)
 	}
 }
 
@@ -213,12 +186,10 @@ func (i *instance) project() (*project, error) {
 	if err := i.allowed(); err != nil {
 		return nil, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case !p.syncedLocked():
-		return nil, p.failure
-	case i.unreadable != nil && !p.inventory.marked(i.subject.uid, i.serverID):
+	if listed, failure := p.Listed(); !listed {
+		return nil, failure
+	}
+	if i.unreadable != nil && !p.HasServer(i.machine.UID, i.machine.ServerID) {
 		return nil, i.unreadable
 	}
 	return p, nil
@@ -247,13 +218,8 @@ func (i *instance) beginMaking(ctx context.Context) (p *project, resolved *plan,
 	if resolved, err = i.connection.catalog.resolve(ctx, i.spec); err != nil {
 		return nil, nil, nil, i.explain(err)
 	}
-	end, err = p.beginMaking(i.subject.uid)
+	end, err = p.BeginMaking(i.machine.UID)
 	return p, resolved, end, err
-}
-
-// serverIDOf returns the ID of the server that spec.providerID names; empty when it names none.
-func serverIDOf(m *v1alpha1.Machine) string {
-	return providerid.Server(ptr.Deref(m.Spec.ProviderID, ""))
 }
 
 // providerID is the identity that the Node will bear.

@@ -43,9 +43,9 @@ func (p *project) releaseKept(ctx context.Context, s *client.Session) {
 		if !p.beginRelease(k) {
 			continue
 		}
-		err := s.Do(ctx, client.Call{Service: client.Network, Doing: fmt.Sprintf("releasing %s %s, kept for a server that may not be made", k.mark.kind, k.id)},
+		err := s.Do(ctx, client.Call{Service: client.Network, Doing: fmt.Sprintf("releasing %s %s, kept for a server that may not be made", k.mark.Kind, k.id)},
 			func(ctx context.Context, api *gophercloud.ServiceClient) error {
-				if k.mark.kind == floatingKind {
+				if k.mark.Kind == floatingKind {
 					return floatingips.Delete(ctx, api, k.id).ExtractErr()
 				}
 				return ports.Delete(ctx, api, k.id).ExtractErr()
@@ -64,14 +64,14 @@ func (p *project) releaseKept(ctx context.Context, s *client.Session) {
 func (p *project) beginRelease(k kept) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	id := p.floating[k.mark.machine].id
-	if k.mark.kind == portKind {
-		id = p.ports[k.mark.machine][k.mark.n].id
+	id := p.floating[k.mark.Machine].ID
+	if k.mark.Kind == portKind {
+		id = p.ports[k.mark.Machine][k.mark.N].ID
 	}
-	if id != k.id || !p.idle(k.mark.machine) {
+	if id != k.id || !p.idle(k.mark.Machine) {
 		return false
 	}
-	p.uses[k.mark.machine] = releasing
+	p.uses[k.mark.Machine] = releasing
 	return true
 }
 
@@ -79,25 +79,23 @@ func (p *project) beginRelease(k kept) bool {
 func (p *project) endRelease(k kept, released bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.uses, k.mark.machine)
+	delete(p.uses, k.mark.Machine)
 	switch {
 	case !released:
-	case k.mark.kind == floatingKind:
-		delete(p.floating, k.mark.machine)
+	case k.mark.Kind == floatingKind:
+		delete(p.floating, k.mark.Machine)
 	default:
-		p.dropPort(k.mark.machine, k.mark.n)
+		p.dropPort(k.mark.Machine, k.mark.N)
 	}
 }
 
 // beginMaking keeps what a Machine has from being released while something is made for it, until the returned function is
 // called: neither while the cloud works on it nor before its answer is taken in. Transient while something is released.
-func (p *project) beginMaking(machine types.UID) (end func(), err error) {
+func (p *project) BeginMaking(machine types.UID) (end func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.uses[machine] == releasing {
-		e := fault.New(fault.Transient, fault.CodeUnsettled, "a port or floating IP that was kept for the server is being released")
-		e.RetryAfter = fastPeriod
-		return nil, e
+		return nil, unsettled("a port or floating IP that was kept for the server is being released")
 	}
 	p.uses[machine] = making
 	return func() {
@@ -112,8 +110,8 @@ func (p *project) beginMaking(machine types.UID) (end func(), err error) {
 func (p *project) idle(machine types.UID) bool {
 	living, _ := p.inventory.ofMachine(machine)
 	_, promised := p.quota.taken[machine]
-	i, known := p.registry.get(machine)
-	return known && i.serverID == "" && len(living) == 0 && !promised && p.uses[machine] == unused && !p.hasAttempt(machine)
+	m, known := p.machines.Get(machine)
+	return known && m.ServerID == "" && len(living) == 0 && !promised && p.uses[machine] == unused && !p.hasAttempt(machine)
 }
 
 // keptTooLong returns some of what is to be released, floating IPs first. A Machine that is not idle keeps what it has.
@@ -127,13 +125,13 @@ func (p *project) keptTooLong() []kept {
 	var found []kept
 	for machine, ip := range p.floating {
 		if len(found) < releases && now.Sub(ip.since) >= keptFor && p.idle(machine) {
-			found = append(found, kept{mark{floatingKind, p.owners.cluster, machine, 0}, ip.id})
+			found = append(found, kept{mark{floatingKind, p.owners.cluster, machine, 0}, ip.ID})
 		}
 	}
 	for machine, all := range p.ports {
 		for n, port := range all {
 			if len(found) < releases && now.Sub(port.since) >= keptFor && p.idle(machine) {
-				found = append(found, kept{mark{portKind, p.owners.cluster, machine, n}, port.id})
+				found = append(found, kept{mark{portKind, p.owners.cluster, machine, n}, port.ID})
 			}
 		}
 	}
@@ -143,7 +141,7 @@ func (p *project) keptTooLong() []kept {
 // hasAttempt reports whether a create of the Machine is not settled; the caller holds the lock.
 func (p *project) hasAttempt(machine types.UID) bool {
 	for m := range p.attempts {
-		if m.machine == machine {
+		if m.Machine == machine {
 			return true
 		}
 	}

@@ -44,7 +44,7 @@ func TestKeptPorts(t *testing.T) {
 			if err := i.EnsurePorts(b.ctx); err != nil {
 				t.Fatal(err)
 			}
-			kept[b.connectionOf(m.UID).attached().portsOf(m.UID)[0].id] = i
+			kept[b.connectionOf(m.UID).attached().PortsOf(m.UID)[0].ID] = i
 		}
 		if err := b.synced(newMachine(t, "c", seedFields())).EnsurePorts(b.ctx); !fault.Is(err, fault.Quota) {
 			t.Fatalf("the quota is not exhausted: %v", err)
@@ -85,8 +85,8 @@ func TestKeptPorts(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := b.connectionOf(m.UID).attached()
-		port := kept{mark{portKind, testCluster, m.UID, 0}, p.portsOf(m.UID)[0].id}
-		end, err := p.beginMaking(m.UID)
+		port := kept{mark{portKind, testCluster, m.UID, 0}, p.PortsOf(m.UID)[0].ID}
+		end, err := p.BeginMaking(m.UID)
 		if err != nil || p.beginRelease(port) {
 			t.Fatalf("a port is released under a server that is being made: %v", err)
 		}
@@ -94,11 +94,11 @@ func TestKeptPorts(t *testing.T) {
 		if !p.beginRelease(port) {
 			t.Error("the port of an idle Machine is not released")
 		}
-		if _, err := p.beginMaking(m.UID); !fault.Is(err, fault.Transient) {
+		if _, err := p.BeginMaking(m.UID); !fault.Is(err, fault.Transient) {
 			t.Errorf("a server is made on a port that is being released: %v", err)
 		}
 		p.endRelease(port, false)
-		if got := p.portsOf(m.UID)[0].id; got != port.id {
+		if got := p.PortsOf(m.UID)[0].ID; got != port.id {
 			t.Errorf("a port whose release failed is not known any more: %q", got)
 		}
 	})

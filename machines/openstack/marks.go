@@ -27,17 +27,17 @@ const (
 // mark says whose a resource is, and the how manieth of its kind of that Machine. Ports and floating IPs bear it as
 // their description, servers in their metadata.
 type mark struct {
-	kind    kind
-	cluster string
-	machine types.UID
-	n       int
+	Kind    kind
+	Cluster string
+	Machine types.UID
+	N       int
 }
 
 const markPrefix = "drover"
 
 // String is the exact description; things are found again by it.
 func (m mark) String() string {
-	return fmt.Sprintf("%s %s %s %d", markPrefix, m.cluster, m.machine, m.n)
+	return fmt.Sprintf("%s %s %s %d", markPrefix, m.Cluster, m.Machine, m.N)
 }
 
 // parseMark reads a description; false when it is not one of drover's.
@@ -47,5 +47,5 @@ func parseMark(kind kind, description string) (mark, bool) {
 		return mark{}, false
 	}
 	n, err := strconv.Atoi(parts[3])
-	return mark{kind: kind, cluster: parts[1], machine: types.UID(parts[2]), n: n}, err == nil
+	return mark{Kind: kind, Cluster: parts[1], Machine: types.UID(parts[2]), N: n}, err == nil
 }

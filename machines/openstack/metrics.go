@@ -1,10 +1,6 @@
 package openstack
 
-import (
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 // What is read off the state when somebody asks.
 var (
@@ -19,9 +15,6 @@ func projectDesc(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, []string{"project", "region"}, nil)
 }
 
-// stuckAfter is how long a deletion may take before it counts as stuck (CAPI-44).
-const stuckAfter = 10 * time.Minute
-
 // state shows what a Cloud knows as metrics.
 type state struct{ cloud *Cloud }
 
@@ -35,7 +28,7 @@ func (s state) Describe(out chan<- *prometheus.Desc) {
 // Collect reads them off.
 func (s state) Collect(out chan<- prometheus.Metric) {
 	for _, p := range s.cloud.allProjects() {
-		p.collect(out)
+		collect(p, out)
 	}
 }
 
@@ -43,26 +36,15 @@ func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metri
 	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 }
 
-func (p *project) collect(out chan<- prometheus.Metric) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := p.clock.Now()
-	servers, stuck := 0, 0
-	for _, k := range p.inventory.servers {
-		if k.gone || !p.hurriesFor(k) {
-			continue
-		}
-		servers++
-		if !k.firstAsked.IsZero() && now.Sub(k.firstAsked) > stuckAfter {
-			stuck++
-		}
+// collect reports the numbers of one project.
+func collect(p *project, out chan<- prometheus.Metric) {
+	now, at := p.Statistics(), p.Site()
+	labels := []string{at.Project, at.Region}
+	if now.Listed {
+		out <- gauge(ageDesc, now.Age.Seconds(), labels...)
 	}
-	labels := []string{p.name.project, p.name.region}
-	if !p.lastList.IsZero() {
-		out <- gauge(ageDesc, now.Sub(p.lastList).Seconds(), labels...)
-	}
-	out <- gauge(serversDesc, float64(servers), labels...)
-	out <- gauge(stuckDesc, float64(stuck), labels...)
-	out <- gauge(heldDesc, float64(len(p.guard.held)), labels...)
-	out <- gauge(quotaDesc, float64(len(p.quota.watches)), labels...)
+	out <- gauge(serversDesc, float64(now.Servers), labels...)
+	out <- gauge(stuckDesc, float64(now.Stuck), labels...)
+	out <- gauge(heldDesc, float64(now.Held), labels...)
+	out <- gauge(quotaDesc, float64(now.Quotas), labels...)
 }

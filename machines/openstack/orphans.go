@@ -59,12 +59,12 @@ func JudgeOrphans(marked []Resource, living map[types.UID]bool, now time.Time, t
 func (c *Cloud) Marked() []Resource {
 	var all []Resource
 	for _, p := range c.allProjects() {
-		all = append(all, p.marked()...)
+		all = append(all, p.Resources()...)
 	}
 	return all
 }
 
-func (p *project) marked() []Resource {
+func (p *project) Resources() []Resource {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var all []Resource
@@ -76,12 +76,12 @@ func (p *project) marked() []Resource {
 	onPort := map[string]types.UID{}
 	for machine, ports := range p.ports {
 		for _, port := range ports {
-			onPort[port.id] = p.userOf(port, machine)
-			all = append(all, Resource{Kind: string(portKind), ID: port.id, Machine: onPort[port.id], Since: port.since})
+			onPort[port.ID] = p.userOf(port, machine)
+			all = append(all, Resource{Kind: string(portKind), ID: port.ID, Machine: onPort[port.ID], Since: port.since})
 		}
 	}
 	for machine, ip := range p.floating {
-		all = append(all, Resource{Kind: string(floatingKind), ID: ip.id, Machine: cmp.Or(onPort[ip.portID], machine), Since: ip.since})
+		all = append(all, Resource{Kind: string(floatingKind), ID: ip.ID, Machine: cmp.Or(onPort[ip.PortID], machine), Since: ip.since})
 	}
 	return all
 }
@@ -92,13 +92,13 @@ func (p *project) protector(k *knownServer) types.UID {
 	if p.wanted(k.machine()) {
 		return ""
 	}
-	return cmp.Or(p.registry.named(k.ID), p.registry.called(k.Name))
+	return cmp.Or(p.machines.Naming(k.ID), p.machines.Called(k.Name))
 }
 
 // userOf returns the Machine of the server that has a port, while it is one of this cluster's, else the one whose mark the
 // port has; the caller holds the lock.
 func (p *project) userOf(port ownedPort, marked types.UID) types.UID {
-	k := p.inventory.servers[port.serverID]
+	k := p.inventory.servers[port.ServerID]
 	if k == nil || k.gone || k.tags().cluster != p.owners.cluster {
 		return marked
 	}

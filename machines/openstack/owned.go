@@ -12,6 +12,34 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
+// ownedPort is a port that has a Machine's mark.
+type ownedPort struct {
+	ID, NetworkID string
+	// ServerID is the server that Neutron has it bound to, as far as a list has shown; empty: none.
+	ServerID  string
+	Addresses []string
+	// Doubtful: the cloud said something that makes us doubt that the port still exists. It is looked up before it is used.
+	Doubtful bool
+	// Ordered: an order for a server whose outcome is not known may name the port, since the order's answer was lost, or since
+	// another process made the port and may have ordered a server on it before it died. No server is ordered on it any more; it
+	// is replaced.
+	Ordered bool
+	// since is when it was first seen, on our clock.
+	since time.Time
+}
+
+// ownedIP is a floating IP that has a Machine's mark.
+type ownedIP struct {
+	ID, Address string
+	// PortID is the port that it is on; empty: none.
+	PortID string
+	// since is when it was first seen, on our clock.
+	since time.Time
+}
+
+// seenIP is where a floating IP that is not marked as this cluster's was last seen: the port, and the server that has it.
+type seenIP struct{ portID, serverID string }
+
 // portRow and ipRow are what Neutron tells of ports and floating IPs.
 type portRow struct {
 	ID          string `json:"id"`
@@ -32,14 +60,15 @@ type ipRow struct {
 
 // owned returns the port as another process may have left it: a server may have been ordered on it.
 func (r *portRow) owned() ownedPort {
-	p := ownedPort{id: r.ID, networkID: r.NetworkID, serverID: r.DeviceID, ordered: true}
+	p := ownedPort{ID: r.ID, NetworkID: r.NetworkID, ServerID: r.DeviceID, Ordered: true}
 	for _, ip := range r.FixedIPs {
-		p.addresses = append(p.addresses, ip.Address)
+		p.Addresses = append(p.Addresses, ip.Address)
 	}
 	return p
 }
 
-func (r *ipRow) owned() ownedIP { return ownedIP{id: r.ID, address: r.Address, portID: r.PortID} }
+// Owned returns the floating IP as it is listed.
+func (r *ipRow) Owned() ownedIP { return ownedIP{ID: r.ID, Address: r.Address, PortID: r.PortID} }
 
 // portFields are those of portRow.
 var portFields = []string{"id", "description", "network_id", "fixed_ips", "device_id"}
@@ -89,7 +118,7 @@ func (p *project) listOwned(ctx context.Context, s *client.Session, started time
 	}
 	for i := range ips {
 		if m, ok := p.owners.mark(floatingKind, ips[i].Description); ok {
-			p.keepIP(m, ips[i].owned())
+			p.keepIP(m, ips[i].Owned())
 		}
 	}
 	p.seeIPs(ips, servers)
@@ -127,9 +156,9 @@ func (p *project) doubtUnlisted(ports []portRow, ips []ipRow, started time.Time)
 	for machine, all := range p.ports {
 		for n, port := range all {
 			switch {
-			case !missing(port.id, port.since):
+			case !missing(port.ID, port.since):
 			case p.wanted(machine):
-				port.doubtful = true
+				port.Doubtful = true
 				all[n] = port
 			default:
 				p.dropPort(machine, n)
@@ -137,7 +166,7 @@ func (p *project) doubtUnlisted(ports []portRow, ips []ipRow, started time.Time)
 		}
 	}
 	for machine, ip := range p.floating {
-		if missing(ip.id, ip.since) && !p.wanted(machine) {
+		if missing(ip.ID, ip.since) && !p.wanted(machine) {
 			delete(p.floating, machine)
 		}
 	}
@@ -155,34 +184,77 @@ func (p *project) dropPort(machine types.UID, n int) {
 // found while an order of this process for it is open was made by that order. The caller holds the lock.
 func (p *project) keepPort(m mark, port ownedPort) {
 	if _, own := p.attempts[m]; own {
-		port.ordered = false
+		port.Ordered = false
 	}
 	delete(p.attempts, m)
 	port.since = p.clock.Now()
-	switch old, ok := p.ports[m.machine][m.n]; {
-	case ok && old.id == port.id:
-		port.since, port.ordered = old.since, old.ordered && port.ordered
-	case ok && !old.doubtful && (old.serverID != "" || port.serverID == ""):
+	switch old, ok := p.ports[m.Machine][m.N]; {
+	case ok && old.ID == port.ID:
+		port.since, port.Ordered = old.since, old.Ordered && port.Ordered
+	case ok && !old.Doubtful && (old.ServerID != "" || port.ServerID == ""):
 		return
 	}
-	if p.ports[m.machine] == nil {
-		p.ports[m.machine] = map[int]ownedPort{}
+	if p.ports[m.Machine] == nil {
+		p.ports[m.Machine] = map[int]ownedPort{}
 	}
-	p.ports[m.machine][m.n] = port
+	p.ports[m.Machine][m.N] = port
 }
 
 // keepIP remembers a floating IP; the caller holds the lock.
 func (p *project) keepIP(m mark, ip ownedIP) {
 	ip.since = p.clock.Now()
-	if old, ok := p.floating[m.machine]; ok && old.id == ip.id {
+	if old, ok := p.floating[m.Machine]; ok && old.ID == ip.ID {
 		ip.since = old.since
 	}
-	p.floating[m.machine] = ip
+	p.floating[m.Machine] = ip
 	delete(p.attempts, m)
 }
 
-// portsOf gives a copy of what is known of a Machine's ports.
-func (p *project) portsOf(machine types.UID) map[int]ownedPort {
+// AddPort adds a port that was just made for a Machine. No order names it yet.
+func (p *project) AddPort(m mark, row *portRow) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	port := row.owned()
+	port.Ordered = false
+	p.keepPort(m, port)
+}
+
+// FoundPort takes in a port that was found by its mark.
+func (p *project) FoundPort(m mark, row *portRow) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keepPort(m, row.owned())
+}
+
+// FoundUnbound takes in a port that was just looked up. Transient when it is bound to a server that is not known to be gone: the
+// next Observe looks that server up.
+func (p *project) FoundUnbound(m mark, row *portRow) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keepPort(m, row.owned())
+	if k := p.inventory.servers[row.DeviceID]; row.DeviceID == "" || k != nil && k.gone {
+		return nil
+	}
+	return unsettled("port %s is bound to server %s already; it is looked up", row.ID, row.DeviceID)
+}
+
+// AddFloatingIP adds a floating IP that was made for a Machine, found by its mark, or put on another port.
+func (p *project) AddFloatingIP(m mark, ip ownedIP) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keepIP(m, ip)
+}
+
+// Owned returns how many ports of the Machine are known, and whether a floating IP of it is.
+func (p *project) Owned(machine types.UID) (ports int, floatingIP bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, floatingIP = p.floating[machine]
+	return len(p.ports[machine]), floatingIP
+}
+
+// PortsOf gives a copy of what is known of a Machine's ports.
+func (p *project) PortsOf(machine types.UID) map[int]ownedPort {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := make(map[int]ownedPort, len(p.ports[machine]))
@@ -192,7 +264,7 @@ func (p *project) portsOf(machine types.UID) map[int]ownedPort {
 	return out
 }
 
-func (p *project) ipOf(machine types.UID) (ownedIP, bool) {
+func (p *project) FloatingIPOf(machine types.UID) (ownedIP, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ip, ok := p.floating[machine]
@@ -200,53 +272,53 @@ func (p *project) ipOf(machine types.UID) (ownedIP, bool) {
 }
 
 // forgetPort and forgetIP say that the thing is deleted.
-func (p *project) forgetPort(machine types.UID, n int) {
+func (p *project) ForgetPort(machine types.UID, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dropPort(machine, n)
 }
 
-func (p *project) forgetIP(machine types.UID) {
+func (p *project) ForgetFloatingIP(machine types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.floating, machine)
 }
 
 // doubt makes the Machine's ports be looked at before they are used again.
-func (p *project) doubt(machine types.UID) {
+func (p *project) DoubtPorts(machine types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for n, port := range p.ports[machine] {
-		port.doubtful = true
+		port.Doubtful = true
 		p.ports[machine][n] = port
 	}
 }
 
 // attempted notes a create that failed, when it may have worked all the same. The ports that a server was ordered on are not
 // used for another one.
-func (p *project) attempted(m mark, err error) {
+func (p *project) Attempted(m mark, err error) {
 	if !client.UnknownOutcome(err) {
 		return
 	}
 	p.mu.Lock()
 	p.attempts[m] = attempt{ended: p.clock.Now(), fulls: p.fulls}
-	for n, port := range p.ports[m.machine] {
-		port.ordered = port.ordered || m.kind == serverKind
-		p.ports[m.machine][n] = port
+	for n, port := range p.ports[m.Machine] {
+		port.Ordered = port.Ordered || m.Kind == serverKind
+		p.ports[m.Machine][n] = port
 	}
 	p.mu.Unlock()
-	p.kick()
+	p.Kick()
 }
 
 // hasOpenAttempts tells whether a create of the Machine is not settled.
-func (p *project) hasOpenAttempts(machine types.UID) bool {
+func (p *project) HasOpenAttempts(machine types.UID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.hasAttempt(machine)
 }
 
 // mayMake tells whether a thing may be made: nil when no earlier create of it is open, and no server has its port.
-func (p *project) mayMake(m mark) error {
+func (p *project) MayMake(m mark) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a, ok := p.attempts[m]
@@ -262,25 +334,21 @@ func (p *project) mayMake(m mark) error {
 	if a.suspected {
 		words = "drover began at %s and found a port of it: the %s may be on its way; it is looked for"
 	}
-	e := fault.New(fault.Transient, fault.CodeUnsettled, words, a.ended.UTC().Format("15:04:05"), m.kind)
-	e.RetryAfter = fastPeriod
-	return e
+	return unsettled(words, a.ended.UTC().Format("15:04:05"), m.Kind)
 }
 
 // portsFree refuses to make a server on ports that another one has, which is to be looked up first; the caller holds the
 // lock.
 func (p *project) portsFree(m mark) error {
-	bound := p.boundServer(m.machine)
-	if m.kind != serverKind || bound == "" {
+	bound := p.boundServer(m.Machine)
+	if m.Kind != serverKind || bound == "" {
 		return nil
 	}
-	e := fault.New(fault.Transient, fault.CodeUnsettled, "server %s has the port already; it is looked up", bound)
-	e.RetryAfter = fastPeriod
-	return e
+	return unsettled("server %s has the port already; it is looked up", bound)
 }
 
 // open tells whether an earlier create of it is not settled.
-func (p *project) open(m mark) bool {
+func (p *project) IsOpen(m mark) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, ok := p.attempts[m]
@@ -288,14 +356,21 @@ func (p *project) open(m mark) bool {
 }
 
 // openAttempts gives the Machine's creates that are not settled.
-func (p *project) openAttempts(machine types.UID) []mark {
+func (p *project) OpenAttempts(machine types.UID) []mark {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var marks []mark
 	for m := range p.attempts {
-		if m.machine == machine {
+		if m.Machine == machine {
 			marks = append(marks, m)
 		}
 	}
 	return marks
+}
+
+// unsettled returns the error for something that the lists to come will settle.
+func unsettled(format string, args ...any) error {
+	e := fault.New(fault.Transient, fault.CodeUnsettled, format, args...)
+	e.RetryAfter = fastPeriod
+	return e
 }

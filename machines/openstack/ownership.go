@@ -29,21 +29,10 @@ const (
 )
 
 // site is a project in a region.
-type site struct{ project, region string }
+type site struct{ Project, Region string }
 
-func (p site) String() string { return fmt.Sprintf("project %s in region %q", p.project, p.region) }
-
-// claimant is a Machine, as far as it matters for what belongs to it.
-type claimant struct {
-	uid types.UID
-	// name is that of its server.
-	name string
-	// adopts is the ID of the server that an operator allows it to take over; empty: none, or the annotation is not
-	// guarded.
-	adopts string
-	// recorded is where its server was last seen; zero: nothing is recorded.
-	recorded site
-}
+// String returns both in words.
+func (s site) String() string { return fmt.Sprintf("project %s in region %q", s.Project, s.Region) }
 
 // tags are what the cloud says of the owner of a server.
 type tags struct {
@@ -74,18 +63,18 @@ func (o ownership) machine(t tags) types.UID {
 
 // server decides whether a server belongs to a Machine. owner says whether the Machine exists that the server's tag names.
 // The reason is for people; it is empty when the server is the Machine's or adoptable.
-func (o ownership) server(c claimant, t tags, owner existence) (verdict, string) {
+func (o ownership) server(m *Machine, t tags, owner existence) (verdict, string) {
 	switch {
 	case t.cluster != "" && t.cluster != o.cluster:
 		return foreign, fmt.Sprintf("server %s belongs to another cluster: its metadata %s is %s", t.id, metadataClusterID, t.cluster)
-	case t.machine != "" && t.machine == c.uid:
+	case t.machine != "" && t.machine == m.UID:
 		return mine, ""
 	case t.machine == "":
 		return foreign, fmt.Sprintf("server %s does not belong to this Machine: it has no metadata %s", t.id, metadataMachineUID)
-	case c.adopts != t.id:
+	case m.Adopts != t.id:
 		return foreign, fmt.Sprintf("server %s belongs to the Machine with UID %s: its metadata %s says so", t.id, t.machine, metadataMachineUID)
-	case t.name != c.name:
-		return foreign, fmt.Sprintf("server %s cannot be adopted: its name is %s, and this Machine's server must be named %s", t.id, t.name, c.name)
+	case t.name != m.ServerName:
+		return foreign, fmt.Sprintf("server %s cannot be adopted: its name is %s, and this Machine's server must be named %s", t.id, t.name, m.ServerName)
 	case owner == exists:
 		return foreign, fmt.Sprintf("server %s cannot be adopted: the Machine with UID %s, which its metadata %s names, exists", t.id, t.machine, metadataMachineUID)
 	case owner == existenceUnknown:
@@ -97,10 +86,10 @@ func (o ownership) server(c claimant, t tags, owner existence) (verdict, string)
 // address decides whether a port or a floating IP belongs to a Machine, by its description. onOwn reports whether the
 // inventory has seen it on the Machine's own server: that is how the floating IPs that machine-controller made, which have
 // no mark, are told from others.
-func (o ownership) address(c claimant, k kind, description string, onOwn bool) verdict {
-	m, marked := parseMark(k, description)
+func (o ownership) address(m *Machine, k kind, description string, onOwn bool) verdict {
+	tag, marked := parseMark(k, description)
 	switch {
-	case marked && m.cluster == o.cluster && m.machine == c.uid:
+	case marked && tag.Cluster == o.cluster && tag.Machine == m.UID:
 		return mine
 	case !marked && onOwn:
 		return mine
@@ -111,18 +100,18 @@ func (o ownership) address(c claimant, k kind, description string, onOwn bool) v
 // mark reads a description. It reports whether that is a mark of this cluster.
 func (o ownership) mark(k kind, description string) (mark, bool) {
 	m, ok := parseMark(k, description)
-	return m, ok && m.cluster == o.cluster
+	return m, ok && m.Cluster == o.cluster
 }
 
 // absence decides what it means that a server cannot be found in a place, or was seen deleted there. seen reports whether
 // the server was seen in that place with the Machine's own tags. Mine: the server that the Machine had is gone. Unknown:
 // the absence proves nothing, for the given reason.
-func (o ownership) absence(c claimant, here site, seen bool) (verdict, string) {
+func (o ownership) absence(m *Machine, here site, seen bool) (verdict, string) {
 	switch {
-	case seen, c.recorded == here:
+	case seen, m.Recorded == here:
 		return mine, ""
-	case c.recorded == site{}:
+	case m.Recorded == site{}:
 		return undecided, fmt.Sprintf("no record says in which project the server was made, and it is not in %s: its absence there is no proof that it is gone", here)
 	}
-	return undecided, fmt.Sprintf("the server was made in %s, and the Machine's credentials are for %s: nothing is known of it until they are for the first again", c.recorded, here)
+	return undecided, fmt.Sprintf("the server was made in %s, and the Machine's credentials are for %s: nothing is known of it until they are for the first again", m.Recorded, here)
 }

@@ -9,10 +9,10 @@ import (
 
 func TestOwnershipOfAServer(t *testing.T) {
 	o := ownership{cluster: "c1"}
-	asked := claimant{uid: "u1", name: "worker-1"}
-	allowed := claimant{uid: "u1", name: "worker-1", adopts: "s"}
+	asked := &Machine{UID: "u1", ServerName: "worker-1"}
+	allowed := &Machine{UID: "u1", ServerName: "worker-1", Adopts: "s"}
 	for name, tc := range map[string]struct {
-		machine claimant
+		machine *Machine
 		server  tags
 		owner   existence
 		want    verdict
@@ -37,7 +37,7 @@ func TestOwnershipOfAServer(t *testing.T) {
 			if got != tc.want || !strings.Contains(reason, tc.says) || (tc.says == "") != (reason == "") {
 				t.Errorf("got %s, %q", got, reason)
 			}
-			if owner := o.machine(tc.server); (owner == tc.machine.uid) != (tc.want == mine) {
+			if owner := o.machine(tc.server); (owner == tc.machine.UID) != (tc.want == mine) {
 				t.Errorf("by its tags it belongs to %q", owner)
 			}
 		})
@@ -46,7 +46,7 @@ func TestOwnershipOfAServer(t *testing.T) {
 
 func TestOwnershipOfAnAddress(t *testing.T) {
 	o := ownership{cluster: "c1"}
-	m := claimant{uid: "u1"}
+	m := &Machine{UID: "u1"}
 	mark := func(cluster string, machine types.UID) string {
 		return mark{floatingKind, cluster, machine, 0}.String()
 	}
@@ -87,7 +87,7 @@ func TestWhatAnAbsenceProves(t *testing.T) {
 		"a server that was seen here is gone, whatever is recorded (F-15)": {elsewhere, true, mine, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, reason := o.absence(claimant{recorded: tc.recorded}, here, tc.seen)
+			got, reason := o.absence(&Machine{Recorded: tc.recorded}, here, tc.seen)
 			if got != tc.want {
 				t.Errorf("got %s, %q", got, reason)
 			}

@@ -79,12 +79,3 @@ const (
 func (a attempt) settled(now time.Time, fulls int) bool {
 	return !a.suspected && now.Sub(a.ended) >= settleTime && fulls-a.fulls >= settleLists
 }
-
-// deleteBackoff gives the time between two requests to delete the same server.
-func deleteBackoff(times int) time.Duration {
-	wait := 30 * time.Second
-	for range min(times, 5) - 1 {
-		wait *= 2
-	}
-	return min(wait, 5*time.Minute)
-}

@@ -15,27 +15,44 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// project follows the resources of one project in one region, for all Machines that live there, whatever credentials
-// they use.
+// projectOptions say what a project works with.
+type projectOptions struct {
+	Clock clock.Clock
+	// Session is what lists are asked with until Use names another one.
+	Session *client.Session
+	// Site is the project and the region.
+	Site site
+	// ClusterID is written on everything that is made.
+	ClusterID string
+	// Machines holds the Machines that asked for their cloud side.
+	Machines Machines
+	// Reader lists all Machines. nil: only those in Machines are known.
+	Reader ctrlclient.Reader
+	// Holds keeps across restarts what the mass guard holds. nil: it ends with the process.
+	Holds Holds
+	// Collect reports whether an operator has confirmed the loss of many servers at once. nil: nobody can.
+	Collect func(ctx context.Context) (bool, error)
+	// Changed is called with what is new, after each list.
+	Changed func(ctx context.Context, p *project, c change)
+	// Other returns a session of other credentials for the same project; nil when there is none.
+	Other func(p *project, than *client.Session) *client.Session
+}
+
+// project follows the servers, ports, floating IPs and quotas of one project in one region, for all Machines that live there,
+// whatever credentials they use.
 type project struct {
-	clock  clock.Clock
-	owners ownership
-	// changed is told what is new.
-	changed func(ctx context.Context, p *project, c change)
-	// other gives a session of other credentials for the same project; nil: there is none.
-	other func(p *project, than *client.Session) *client.Session
-	// reader lists Machines; nil: only those are known that asked for their cloud side.
-	reader ctrlclient.Reader
-	// holds keeps what the guard holds; nil: nothing does.
-	holds Holds
-	// registry knows the Machines.
-	registry *registry
-	// lifted tells whether a person has said that losses are right; nil: nobody can.
-	lifted func(ctx context.Context) (bool, error)
-	kicks  chan struct{}
+	clock    clock.Clock
+	owners   ownership
+	machines Machines
+	changed  func(ctx context.Context, p *project, c change)
+	other    func(p *project, than *client.Session) *client.Session
+	reader   ctrlclient.Reader
+	holds    Holds
+	lifted   func(ctx context.Context) (bool, error)
+	kicks    chan struct{}
 	// creates gets a value when a server was ordered.
 	creates chan struct{}
-	// began is when we came: nobody before us has asked for anything since.
+	// began is when this process started polling. The previous leader makes no calls after it.
 	began time.Time
 	// name is the project and the region.
 	name site
@@ -65,56 +82,47 @@ type project struct {
 	failure  error
 }
 
-// ownedPort is a port that bears a Machine's mark.
-type ownedPort struct {
-	id, networkID string
-	// serverID is the server that Neutron has it bound to, as far as a list has told; empty: none.
-	serverID  string
-	addresses []string
-	// doubtful: the cloud said something that makes us doubt that it is still there.
-	doubtful bool
-	// ordered: an order for a server whose outcome is not known may name the port, since the order's answer was lost, or since
-	// another process made the port and may have ordered a server on it before it died. No server is ordered on it any more; it
-	// is replaced (fence.go).
-	ordered bool
-	// since is when it was first seen, on our clock.
-	since time.Time
-}
-
-// ownedIP is a floating IP that bears a Machine's mark.
-type ownedIP struct {
-	id, address, portID string
-	since               time.Time
-}
-
-// seenIP is where a floating IP that is not marked as this cluster's was last seen: the port, and the server that has it.
-type seenIP struct{ portID, serverID string }
-
-func newProject(s *client.Session, c clock.Clock, owners ownership, r *registry) *project {
+// newProject returns a project that nothing is known of. It makes no call before Run.
+func newProject(o projectOptions) *project {
 	p := &project{
-		clock: c, owners: owners, registry: r, session: s, began: c.Now(), inventory: newInventory(owners), guard: newGuard(), kicks: make(chan struct{}, 1), creates: make(chan struct{}, 1), quota: newQuotaBook(),
-		ports: map[types.UID]map[int]ownedPort{}, floating: map[types.UID]ownedIP{}, attempts: map[mark]attempt{}, uses: map[types.UID]use{},
+		clock: o.Clock, owners: ownership{o.ClusterID}, machines: o.Machines, changed: o.Changed, other: o.Other, reader: o.Reader,
+		holds: o.Holds, lifted: o.Collect, kicks: make(chan struct{}, 1), creates: make(chan struct{}, 1), began: o.Clock.Now(), name: o.Site,
+		session: o.Session, inventory: newInventory(ownership{o.ClusterID}), guard: newGuard(), quota: newQuotaBook(),
+		ports: map[types.UID]map[int]ownedPort{}, floating: map[types.UID]ownedIP{}, uses: map[types.UID]use{}, attempts: map[mark]attempt{},
 	}
-	p.inventory.leaving = func(k *knownServer) bool { return r.leaving(k.machine()) }
+	p.inventory.leaving = func(k *knownServer) bool {
+		m, _ := p.machines.Get(k.machine())
+		return m.Leaving
+	}
 	p.inventory.remembered = func(k *knownServer) bool {
-		return p.guard.held[k.ID] || k.machine() != "" && r.named(k.ID) == k.machine()
+		return p.guard.held[k.ID] || k.machine() != "" && p.machines.Naming(k.ID) == k.machine()
 	}
 	return p
 }
 
-// syncedLocked tells whether an absence may be believed: all lists have been seen since the start. The caller holds the
-// lock.
-func (p *project) syncedLocked() bool { return !p.listedOwned.IsZero() && p.fulls > 0 }
+// Site returns the project and the region.
+func (p *project) Site() site { return p.name }
 
-// use makes the project ask with these credentials from now on: those that came last work longest.
-func (p *project) use(s *client.Session) {
+// Listed reports whether all lists have been seen since the start: before that no absence may be believed. failure is the error
+// of the last list while lists fail.
+func (p *project) Listed() (done bool, failure error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.synced(), p.failure
+}
+
+// synced reports whether all lists have been seen since the start. The caller holds the lock.
+func (p *project) synced() bool { return !p.listedOwned.IsZero() && p.fulls > 0 }
+
+// Use has lists asked for with these credentials from now on: the newest ones are likely to stay valid longest.
+func (p *project) Use(s *client.Session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.session = s
 }
 
-// kick asks for a list soon.
-func (p *project) kick() {
+// Kick asks for a list soon.
+func (p *project) Kick() {
 	select {
 	case p.kicks <- struct{}{}:
 	default:
@@ -129,8 +137,8 @@ func (p *project) expectBuild() {
 	}
 }
 
-// run lists until ctx ends.
-func (p *project) run(ctx context.Context) {
+// Run lists until ctx ends.
+func (p *project) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		p.wait(ctx, p.poll(ctx))
 	}
@@ -195,7 +203,7 @@ func (p *project) poll(ctx context.Context) time.Duration {
 	}
 	if err != nil {
 		if other := p.other(p, s); other != nil && fault.Is(err, fault.Auth) {
-			p.use(other)
+			p.Use(other)
 		}
 		return p.failed(ctx, err)
 	}
@@ -203,10 +211,10 @@ func (p *project) poll(ctx context.Context) time.Duration {
 	next, news := p.takeIn(ctx, l, date, looked)
 	began := p.firstLook(ctx, s)
 	lifted := p.liftLosses(ctx)
-	news.servers = append(news.servers, p.storeHolds(ctx)...)
-	news.all = news.all || raised || lifted || began
+	news.Servers = append(news.Servers, p.storeHolds(ctx)...)
+	news.All = news.All || raised || lifted || began
 	p.changed(ctx, p, news)
-	p.adopt(ctx, s)
+	p.tagServers(ctx, s)
 	p.lookAtUnjoined(ctx, s)
 	p.removeDuplicates(ctx, s)
 	p.releaseKept(ctx, s)
@@ -218,7 +226,7 @@ func (p *project) poll(ctx context.Context) time.Duration {
 func (p *project) takeIn(ctx context.Context, l listed, date time.Time, looked bool) (time.Duration, change) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	before, failure, held := p.syncedLocked(), p.failure, p.guard.reason() != ""
+	before, failure, held := p.synced(), p.failure, p.guard.reason() != ""
 	p.failures, p.failure, p.lastList = 0, nil, l.started
 	if !date.IsZero() {
 		p.stamp = date
@@ -235,12 +243,12 @@ func (p *project) takeIn(ctx context.Context, l listed, date time.Time, looked b
 	p.settleServers()
 	p.faultyQuotas(ids)
 	p.watchLosses(l.now)
-	news := p.inventory.concerned(ids)
+	news := p.inventory.affected(ids)
 	if looked {
-		news.machines = append(news.machines, p.clearSuspects()...)
+		news.Machines = append(news.Machines, p.clearSuspects()...)
 	}
-	news.full = l.full
-	news.all = !before || failure != nil || held != (p.guard.reason() != "")
+	news.Full = l.full
+	news.All = !before || failure != nil || held != (p.guard.reason() != "")
 	if !before || failure != nil {
 		log.FromContext(ctx).Info("following the servers of a project", "servers", len(l.rows))
 	}
@@ -251,7 +259,7 @@ func (p *project) takeIn(ctx context.Context, l listed, date time.Time, looked b
 // settleServers drops the attempts whose server has shown up; the caller holds the lock.
 func (p *project) settleServers() {
 	for m := range p.attempts {
-		if living, gone := p.inventory.ofMachine(m.machine); m.kind == serverKind && len(living)+len(gone) > 0 {
+		if living, gone := p.inventory.ofMachine(m.Machine); m.Kind == serverKind && len(living)+len(gone) > 0 {
 			delete(p.attempts, m)
 		}
 	}
@@ -266,7 +274,7 @@ func (p *project) hurriesFor(k *knownServer) bool {
 
 // wanted reports whether a Machine of ours has that UID.
 func (p *project) wanted(uid types.UID) bool {
-	_, ok := p.registry.get(uid)
+	_, ok := p.machines.Get(uid)
 	return ok
 }
 
@@ -284,4 +292,14 @@ func (p *project) failed(ctx context.Context, err error) time.Duration {
 		wait *= 2
 	}
 	return max(min(wait, restPeriod), fault.Of(err).RetryAfter)
+}
+
+// change is what is new in a project.
+type change struct {
+	// All: every Machine of the project is affected. Full: it comes from a complete list.
+	All, Full bool
+	// Machines are the UIDs of the Machines whose server changed. Servers are the IDs of the servers that changed: a Machine may
+	// name one of them.
+	Machines []types.UID
+	Servers  []string
 }

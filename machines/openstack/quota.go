@@ -20,24 +20,24 @@ const (
 	plenty = 1 << 40
 )
 
-// amounts are what quotas count.
-type amounts [7]int
+// Amounts are what quotas count.
+type Amounts [7]int
 
 const (
-	instanceCount = iota
-	coreCount
-	ramMiB
-	portCount
-	floatingIPCount
-	volumeCount
-	gibibytes
+	Instances = iota
+	Cores
+	RAMMiB
+	Ports
+	FloatingIPs
+	Volumes
+	VolumeGiB
 )
 
 // counted says which service counts what.
 var counted = map[client.Service][]int{
-	client.Compute: {instanceCount, coreCount, ramMiB},
-	client.Network: {portCount, floatingIPCount},
-	client.Volume:  {volumeCount, gibibytes},
+	client.Compute: {Instances, Cores, RAMMiB},
+	client.Network: {Ports, FloatingIPs},
+	client.Volume:  {Volumes, VolumeGiB},
 }
 
 // quotaOwner tells whose quota a refusal speaks of: Nova passes on what Neutron and Cinder say.
@@ -62,7 +62,7 @@ type quotaBook struct {
 
 // promise is room set aside for a Machine.
 type promise struct {
-	amounts
+	Amounts
 	at time.Time
 }
 
@@ -72,7 +72,7 @@ type quotaWatch struct {
 	// since is the first refusal after there was room; due the next look.
 	since, due time.Time
 	// room is what is left, as far as it is known; none before.
-	room  amounts
+	room  Amounts
 	known bool
 	// doubts are refusals since the last look for which there was room by its account.
 	doubts int
@@ -80,7 +80,7 @@ type quotaWatch struct {
 	probe bool
 	// blocked: somebody was turned away since the last look; least is the smallest want among them.
 	blocked bool
-	least   amounts
+	least   Amounts
 }
 
 func newQuotaBook() *quotaBook {
@@ -89,13 +89,13 @@ func newQuotaBook() *quotaBook {
 
 // take promises a Machine room for all that it still needs, so that no port, volume or address is made for a server that
 // may not be made. The error is the cloud's refusal, as it was given to the first.
-func (b *quotaBook) take(machine types.UID, want amounts, now time.Time) error {
+func (b *quotaBook) take(machine types.UID, want Amounts, now time.Time) error {
 	if len(b.watches) == 0 {
 		return nil
 	}
 	had := b.taken[machine]
 	for s, w := range b.watches {
-		if w.hasRoom(counted[s], want, had.amounts) || w.mayProbe(counted[s], want) {
+		if w.hasRoom(counted[s], want, had.Amounts) || w.mayProbe(counted[s], want) {
 			continue
 		}
 		w.turnAway(counted[s], want)
@@ -105,14 +105,14 @@ func (b *quotaBook) take(machine types.UID, want amounts, now time.Time) error {
 	}
 	for s, w := range b.watches {
 		for _, n := range counted[s] {
-			w.room[n] -= max(0, want[n]-had.amounts[n])
+			w.room[n] -= max(0, want[n]-had.Amounts[n])
 		}
 	}
-	b.taken[machine] = promise{amounts: want, at: now}
+	b.taken[machine] = promise{Amounts: want, at: now}
 	return nil
 }
 
-func (w *quotaWatch) hasRoom(which []int, want, had amounts) bool {
+func (w *quotaWatch) hasRoom(which []int, want, had Amounts) bool {
 	for _, n := range which {
 		if more := want[n] - had[n]; more > 0 && more > w.room[n] {
 			return false
@@ -121,7 +121,7 @@ func (w *quotaWatch) hasRoom(which []int, want, had amounts) bool {
 	return true
 }
 
-func (w *quotaWatch) mayProbe(which []int, want amounts) bool {
+func (w *quotaWatch) mayProbe(which []int, want Amounts) bool {
 	if !w.probe || !needs(which, want) {
 		return false
 	}
@@ -129,7 +129,7 @@ func (w *quotaWatch) mayProbe(which []int, want amounts) bool {
 	return true
 }
 
-func needs(which []int, want amounts) bool {
+func needs(which []int, want Amounts) bool {
 	for _, n := range which {
 		if want[n] > 0 {
 			return true
@@ -138,7 +138,7 @@ func needs(which []int, want amounts) bool {
 	return false
 }
 
-func (w *quotaWatch) turnAway(which []int, want amounts) {
+func (w *quotaWatch) turnAway(which []int, want Amounts) {
 	for _, n := range which {
 		if !w.blocked || want[n] < w.least[n] {
 			w.least[n] = want[n]
@@ -148,15 +148,15 @@ func (w *quotaWatch) turnAway(which []int, want amounts) {
 }
 
 // made uses up a part of what a Machine was promised.
-func (b *quotaBook) made(machine types.UID, part amounts) {
+func (b *quotaBook) made(machine types.UID, part Amounts) {
 	p, ok := b.taken[machine]
 	if !ok {
 		return
 	}
 	left := false
-	for n := range p.amounts {
-		p.amounts[n] = max(0, p.amounts[n]-part[n])
-		left = left || p.amounts[n] > 0
+	for n := range p.Amounts {
+		p.Amounts[n] = max(0, p.Amounts[n]-part[n])
+		left = left || p.Amounts[n] > 0
 	}
 	b.taken[machine] = p
 	if !left {
@@ -169,7 +169,7 @@ func (b *quotaBook) made(machine types.UID, part amounts) {
 const mostDoubts = 3
 
 // refused takes in a refusal of class Quota: from now on there is no room until a look has found some.
-func (b *quotaBook) refused(machine types.UID, err *fault.Error, want amounts, now time.Time) {
+func (b *quotaBook) refused(machine types.UID, err *fault.Error, want Amounts, now time.Time) {
 	s := quotaOwner(err.Code)
 	w, ok := b.watches[s]
 	if !ok {
@@ -185,13 +185,13 @@ func (b *quotaBook) refused(machine types.UID, err *fault.Error, want amounts, n
 			return
 		}
 	}
-	w.refusal, w.room, w.known, w.probe = err, amounts{}, false, false
+	w.refusal, w.room, w.known, w.probe = err, Amounts{}, false, false
 	w.turnAway(counted[s], want)
 }
 
 // looked takes in what a look at the limits has found: free is what the project may still have by the cloud's account.
 // True when there is room again for somebody who was turned away.
-func (b *quotaBook) looked(s client.Service, free amounts, now time.Time) bool {
+func (b *quotaBook) looked(s client.Service, free Amounts, now time.Time) bool {
 	w, ok := b.watches[s]
 	if !ok {
 		return false
@@ -203,10 +203,10 @@ func (b *quotaBook) looked(s client.Service, free amounts, now time.Time) bool {
 			continue
 		}
 		for _, n := range counted[s] {
-			w.room[n] -= p.amounts[n]
+			w.room[n] -= p.Amounts[n]
 		}
 	}
-	return b.reopen(s, w, w.hasRoom(counted[s], w.least, amounts{}), now)
+	return b.reopen(s, w, w.hasRoom(counted[s], w.least, Amounts{}), now)
 }
 
 // unreadable says that the limits cannot be read: then one create per period may find out.
@@ -215,7 +215,7 @@ func (b *quotaBook) unreadable(s client.Service, now time.Time) bool {
 	if !ok {
 		return false
 	}
-	w.due, w.room, w.known, w.probe = now.Add(quotaPeriod), amounts{}, false, true
+	w.due, w.room, w.known, w.probe = now.Add(quotaPeriod), Amounts{}, false, true
 	return b.reopen(s, w, true, now)
 }
 

@@ -19,7 +19,7 @@ func uid(text string) types.UID { return types.UID(text) }
 
 func TestQuotaBook(t *testing.T) {
 	refusal := fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for instances")
-	one := amounts{instanceCount: 1, coreCount: 2, ramMiB: 8192, portCount: 1}
+	one := Amounts{Instances: 1, Cores: 2, RAMMiB: 8192, Ports: 1}
 	hit := func() *quotaBook {
 		b := newQuotaBook()
 		b.refused("first", refusal, one, noon)
@@ -41,7 +41,7 @@ func TestQuotaBook(t *testing.T) {
 	})
 	t.Run("CAPI-22 what is free is promised once", func(t *testing.T) {
 		b := hit()
-		if !b.looked(client.Compute, amounts{2, 100, 1 << 20}, noon) || b.raised != noon {
+		if !b.looked(client.Compute, Amounts{2, 100, 1 << 20}, noon) || b.raised != noon {
 			t.Fatal("room was not noticed")
 		}
 		for _, m := range []string{"a", "b", "a"} {
@@ -53,44 +53,44 @@ func TestQuotaBook(t *testing.T) {
 	})
 	t.Run("what is smaller may fit where the larger does not", func(t *testing.T) {
 		b := hit()
-		b.looked(client.Compute, amounts{9, 1, 1 << 20}, noon)
+		b.looked(client.Compute, Amounts{9, 1, 1 << 20}, noon)
 		refused(t, b.take("a", one, noon))
-		if err := b.take("b", amounts{instanceCount: 1, coreCount: 1}, noon); err != nil {
+		if err := b.take("b", Amounts{Instances: 1, Cores: 1}, noon); err != nil {
 			t.Fatal(err)
 		}
 	})
 	t.Run("a promise that was kept does not count twice", func(t *testing.T) {
 		b := hit()
-		b.looked(client.Compute, amounts{2, 100, 1 << 20}, noon)
+		b.looked(client.Compute, Amounts{2, 100, 1 << 20}, noon)
 		_ = b.take("a", one, noon)
 		b.made("a", one)
-		b.looked(client.Compute, amounts{1, 100, 1 << 20}, noon.Add(quotaPeriod))
+		b.looked(client.Compute, Amounts{1, 100, 1 << 20}, noon.Add(quotaPeriod))
 		if err := b.take("b", one, noon); err != nil {
 			t.Fatal(err)
 		}
 	})
 	t.Run("a promise that was not kept ends", func(t *testing.T) {
 		b := hit()
-		b.looked(client.Compute, amounts{1, 100, 1 << 20}, noon)
+		b.looked(client.Compute, Amounts{1, 100, 1 << 20}, noon)
 		_ = b.take("a", one, noon)
-		b.looked(client.Compute, amounts{1, 100, 1 << 20}, noon.Add(quotaPeriod))
+		b.looked(client.Compute, Amounts{1, 100, 1 << 20}, noon.Add(quotaPeriod))
 		refused(t, b.take("b", one, noon))
-		b.looked(client.Compute, amounts{1, 100, 1 << 20}, noon.Add(3*quotaPeriod))
+		b.looked(client.Compute, Amounts{1, 100, 1 << 20}, noon.Add(3*quotaPeriod))
 		if err := b.take("b", one, noon); err != nil {
 			t.Fatal(err)
 		}
 	})
 	t.Run("the watch ends when nobody was turned away for a period", func(t *testing.T) {
 		b := hit()
-		b.looked(client.Compute, amounts{5, 100, 1 << 20}, noon)
-		b.looked(client.Compute, amounts{5, 100, 1 << 20}, noon.Add(quotaPeriod))
+		b.looked(client.Compute, Amounts{5, 100, 1 << 20}, noon)
+		b.looked(client.Compute, Amounts{5, 100, 1 << 20}, noon.Add(quotaPeriod))
 		if len(b.watches) != 0 {
 			t.Fatal("it is still watched")
 		}
 	})
 	t.Run("a few refusals that the limits do not explain stop nobody else, more of them do", func(t *testing.T) {
 		b := hit()
-		b.looked(client.Compute, amounts{100, 1000, 1 << 30}, noon)
+		b.looked(client.Compute, Amounts{100, 1000, 1 << 30}, noon)
 		for range mostDoubts {
 			b.refused("odd", refusal, one, noon)
 			if err := b.take("a", one, noon); err != nil {
@@ -112,7 +112,7 @@ func TestQuotaBook(t *testing.T) {
 	})
 	t.Run("CAPI-22 what is kept goes after two steps of the back-off", func(t *testing.T) {
 		b := hit()
-		b.looked(client.Compute, amounts{}, noon)
+		b.looked(client.Compute, Amounts{}, noon)
 		if b.exhausted(noon.Add(keptFor-time.Second)) || !b.exhausted(noon.Add(keptFor)) {
 			t.Fatal("not after two steps")
 		}

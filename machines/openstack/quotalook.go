@@ -13,36 +13,21 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// wants are what the Machine still needs of what quotas count.
-func (i *instance) wants(p *project, plan *plan) amounts {
-	want := amounts{instanceCount: 1, coreCount: plan.flavor.VCPUs, ramMiB: plan.flavor.RAM}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	want[portCount] = max(0, len(plan.networks)-len(p.ports[i.subject.uid]))
-	if _, ok := p.floating[i.subject.uid]; !ok && i.spec.FloatingIPPool != "" && i.address == "" {
-		want[floatingIPCount] = 1
-	}
-	if i.spec.RootDiskSizeGB > 0 {
-		want[volumeCount], want[gibibytes] = 1, i.spec.RootDiskSizeGB
-	}
-	return want
-}
-
 // takeQuota promises the Machine room, or gives the refusal that others have met.
-func (p *project) takeQuota(machine types.UID, want amounts) error {
+func (p *project) ReserveQuota(machine types.UID, want Amounts) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.quota.take(machine, want, p.clock.Now())
 }
 
-func (p *project) madeQuota(machine types.UID, part amounts) {
+func (p *project) UseQuota(machine types.UID, part Amounts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.quota.made(machine, part)
 }
 
 // refusedQuota notes a refusal of class Quota; others are not its business.
-func (p *project) refusedQuota(machine types.UID, err error, want amounts) {
+func (p *project) QuotaRefused(machine types.UID, err error, want Amounts) {
 	e := fault.Of(err)
 	if e.Class != fault.Quota {
 		return
@@ -50,7 +35,7 @@ func (p *project) refusedQuota(machine types.UID, err error, want amounts) {
 	p.mu.Lock()
 	p.quota.refused(machine, e, want, p.clock.Now())
 	p.mu.Unlock()
-	p.kick()
+	p.Kick()
 }
 
 // faultyQuotas notes servers of ours that went to ERROR for a quota, as boot volumes make them; the caller holds the lock.
@@ -61,7 +46,7 @@ func (p *project) faultyQuotas(ids []string) {
 			continue
 		}
 		if e := client.JudgeServer(id, k.Fault.Message); e.Class == fault.Quota {
-			want := amounts{}
+			want := Amounts{}
 			for _, n := range counted[quotaOwner(e.Code)] {
 				want[n] = 1
 			}
@@ -113,8 +98,8 @@ func (p *project) nextQuotaLook(now time.Time, period time.Duration) time.Durati
 }
 
 // readLimits asks one service what the project may still have.
-func readLimits(ctx context.Context, s *client.Session, of client.Service) (amounts, error) {
-	free := amounts{}
+func readLimits(ctx context.Context, s *client.Session, of client.Service) (Amounts, error) {
+	free := Amounts{}
 	for n := range free {
 		free[n] = plenty
 	}
@@ -138,7 +123,7 @@ func left(limit, used int) int {
 }
 
 // readAbsolute reads Nova's or Cinder's limits.
-func readAbsolute(ctx context.Context, s *client.Session, c client.Call, free *amounts) error {
+func readAbsolute(ctx context.Context, s *client.Session, c client.Call, free *Amounts) error {
 	var body struct {
 		Limits struct {
 			Absolute map[string]int `json:"absolute"`
@@ -149,9 +134,9 @@ func readAbsolute(ctx context.Context, s *client.Session, c client.Call, free *a
 		return err
 	})
 	for n, names := range map[int][2]string{
-		instanceCount: {"maxTotalInstances", "totalInstancesUsed"}, coreCount: {"maxTotalCores", "totalCoresUsed"},
-		ramMiB: {"maxTotalRAMSize", "totalRAMUsed"}, volumeCount: {"maxTotalVolumes", "totalVolumesUsed"},
-		gibibytes: {"maxTotalVolumeGigabytes", "totalGigabytesUsed"},
+		Instances: {"maxTotalInstances", "totalInstancesUsed"}, Cores: {"maxTotalCores", "totalCoresUsed"},
+		RAMMiB: {"maxTotalRAMSize", "totalRAMUsed"}, Volumes: {"maxTotalVolumes", "totalVolumesUsed"},
+		VolumeGiB: {"maxTotalVolumeGigabytes", "totalGigabytesUsed"},
 	} {
 		if limit, ok := body.Limits.Absolute[names[0]]; ok {
 			free[n] = left(limit, body.Limits.Absolute[names[1]])
@@ -161,7 +146,7 @@ func readAbsolute(ctx context.Context, s *client.Session, c client.Call, free *a
 }
 
 // readDetails reads Neutron's quotas with what is used of them.
-func readDetails(ctx context.Context, s *client.Session, c client.Call, free *amounts) error {
+func readDetails(ctx context.Context, s *client.Session, c client.Call, free *Amounts) error {
 	id, err := s.Scope(ctx)
 	if err != nil {
 		return err
@@ -178,10 +163,10 @@ func readDetails(ctx context.Context, s *client.Session, c client.Call, free *am
 		return err
 	})
 	if d := body.Quota.Port; d != nil {
-		free[portCount] = left(d.Limit, d.Used+d.Reserved)
+		free[Ports] = left(d.Limit, d.Used+d.Reserved)
 	}
 	if d := body.Quota.FloatingIP; d != nil {
-		free[floatingIPCount] = left(d.Limit, d.Used+d.Reserved)
+		free[FloatingIPs] = left(d.Limit, d.Used+d.Reserved)
 	}
 	return err
 }

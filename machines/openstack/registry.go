@@ -16,14 +16,8 @@ import (
 type interest struct {
 	key        types.NamespacedName
 	connection *connection
-	// serverID is the server that the Machine names; empty: none. That is no evidence that the server is the Machine's.
-	serverID string
-	// server is the name that the Machine's server has.
-	server string
-	// leaving: the Machine is being deleted.
-	leaving bool
-	// joined: the Machine has a Node.
-	joined bool
+	// machine is what the inventory needs to know of it.
+	machine Machine
 	// asked is when it asked last.
 	asked time.Time
 }
@@ -44,12 +38,12 @@ func newRegistry() *registry {
 func (r *registry) put(uid types.UID, i interest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if old := r.machines[uid].serverID; old != i.serverID && r.byServer[old] == uid {
+	if old := r.machines[uid].machine.ServerID; old != i.machine.ServerID && r.byServer[old] == uid {
 		delete(r.byServer, old)
 	}
 	r.machines[uid] = i
-	if i.serverID != "" {
-		r.byServer[i.serverID] = uid
+	if i.machine.ServerID != "" {
+		r.byServer[i.machine.ServerID] = uid
 	}
 }
 
@@ -61,7 +55,7 @@ func (r *registry) forget(uid types.UID) {
 }
 
 func (r *registry) drop(uid types.UID) {
-	if id := r.machines[uid].serverID; r.byServer[id] == uid {
+	if id := r.machines[uid].machine.ServerID; r.byServer[id] == uid {
 		delete(r.byServer, id)
 	}
 	delete(r.machines, uid)
@@ -75,30 +69,29 @@ func (r *registry) get(uid types.UID) (interest, bool) {
 	return i, ok
 }
 
-// named gives the UID of the Machine that names a server; empty: none.
-func (r *registry) named(serverID string) types.UID {
+// Get returns the Machine with that UID, and reports whether there is one.
+func (r *registry) Get(uid types.UID) (Machine, bool) {
+	i, ok := r.get(uid)
+	return i.machine, ok
+}
+
+// Naming returns the UID of the Machine whose spec.providerID names a server; empty: none does.
+func (r *registry) Naming(serverID string) types.UID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.byServer[serverID]
 }
 
-// called returns the UID of a Machine whose server has that name; empty: none.
-func (r *registry) called(server string) types.UID {
+// Called returns the UID of a Machine whose server has that name; empty: there is none.
+func (r *registry) Called(serverName string) types.UID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for uid, i := range r.machines {
-		if i.server == server {
+		if i.machine.ServerName == serverName {
 			return uid
 		}
 	}
 	return ""
-}
-
-// leaving reports whether the Machine with that UID is being deleted.
-func (r *registry) leaving(uid types.UID) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.machines[uid].leaving
 }
 
 // each calls f for every Machine, with the lock held.

@@ -16,17 +16,14 @@ func (c *Cloud) ServerOf(_ context.Context, m *v1alpha1.Machine) (*cloud.Server,
 	if !ok {
 		return nil, fault.New(fault.Transient, fault.CodeUnsettled, "the cloud of Machine %s/%s has not been looked at yet", m.Namespace, m.Name)
 	}
-	i := &instance{cloud: c, connection: asked.connection, subject: subject{uid: m.UID}}
+	i := &instance{cloud: c, connection: asked.connection}
 	p, err := i.ready()
 	if err != nil {
 		return nil, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	living, _ := p.inventory.ofMachine(m.UID)
-	own := choose(living, serverIDOf(m))
-	if own == nil {
-		return nil, nil
+	own := p.ServerOf(&Machine{UID: m.UID, ServerID: ServerIDOf(m)})
+	if own != nil {
+		own.ProviderID = i.providerID(own.ID)
 	}
-	return i.server(p, own, p.ports[m.UID], p.floating[m.UID]), nil
+	return own, nil
 }

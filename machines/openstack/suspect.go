@@ -32,7 +32,7 @@ func (p *project) suspectAttempts() {
 		if living, gone := p.inventory.ofMachine(machine); len(living)+len(gone) > 0 {
 			continue
 		}
-		if i, known := p.registry.get(machine); known && i.serverID != "" {
+		if m, known := p.machines.Get(machine); known && m.ServerID != "" {
 			continue
 		}
 		m := mark{serverKind, p.owners.cluster, machine, 0}
@@ -49,8 +49,8 @@ func (p *project) suspects(now time.Time) (ports []string, due bool) {
 			continue
 		}
 		due = now.Sub(a.ended) >= suspectTime
-		for _, port := range p.ports[m.machine] {
-			ports = append(ports, port.id)
+		for _, port := range p.ports[m.Machine] {
+			ports = append(ports, port.ID)
 		}
 	}
 	slices.Sort(ports)
@@ -102,7 +102,7 @@ func (p *project) clearSuspects() (cleared []types.UID) {
 	for m, a := range p.attempts {
 		if a.suspected {
 			delete(p.attempts, m)
-			cleared = append(cleared, m.machine)
+			cleared = append(cleared, m.Machine)
 		}
 	}
 	return cleared
@@ -112,8 +112,8 @@ func (p *project) clearSuspects() (cleared []types.UID) {
 // caller holds the lock.
 func (p *project) boundServer(machine types.UID) string {
 	for _, port := range p.ports[machine] {
-		if port.serverID != "" && p.inventory.servers[port.serverID] == nil {
-			return port.serverID
+		if port.ServerID != "" && p.inventory.servers[port.ServerID] == nil {
+			return port.ServerID
 		}
 	}
 	return ""

@@ -56,21 +56,9 @@ func (i *instance) releaseVolumes(ctx context.Context, p *project) (done bool, l
 // past returns the IDs of the servers that the Machine had, and the volumes that were seen on them and end with them. A server
 // that only the Machine names is not among them, unless its status is guarded.
 func (i *instance) past(p *project) (servers []string, volumes map[string]bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	volumes = map[string]bool{}
-	_, gone := p.inventory.ofMachine(i.subject.uid)
-	for _, k := range gone {
-		if !k.belongs(i.subject.uid) {
-			continue
-		}
-		servers = append(servers, k.ID)
-		for _, id := range k.volumes {
-			volumes[id] = true
-		}
-	}
+	servers, volumes = p.GoneServers(i.machine.UID)
 	if i.trusted {
-		servers = append(servers, i.serverID, i.recorded.ServerID)
+		servers = append(servers, i.machine.ServerID, i.recorded.ServerID)
 	}
 	return servers, volumes
 }
