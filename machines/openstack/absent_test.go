@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/drover-project/drover/machines/openstack/inventory"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -70,10 +71,10 @@ func TestA404ThatWasWrong(t *testing.T) {
 		b.eventually("it counts as gone", func() bool { f, err := i.Observe(b.ctx); return err == nil && f.Gone })
 		b.sim.RestoreCells()
 		b.sim.ClearFaults()
-		b.pass(fullPeriod)
+		b.pass(inventory.FullPeriod)
 		b.eventually("it is back", func() bool {
 			got := b.observe(i).Server
-			return got != nil && got.ID == s.ID || b.clock.Since(s.Created) > 3*fullPeriod
+			return got != nil && got.ID == s.ID || b.clock.Since(s.Created) > 3*inventory.FullPeriod
 		})
 		if f := b.observe(i); f.Server == nil || f.Gone {
 			t.Errorf("it has %+v", f)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -51,10 +52,10 @@ func TestAdoption(t *testing.T) {
 		}
 		b.eventually("the server is marked", func() bool {
 			got, _ := b.sim.Server(s.ID)
-			return got.Metadata[metadataMachineUID] == string(again.UID)
+			return got.Metadata[inventory.MetadataMachineUID] == string(again.UID)
 		})
 		b.pass(20 * time.Minute)
-		if v := JudgeOrphans(b.cloud.Marked(), map[types.UID]bool{again.UID: true}, b.clock.Now(), false); len(v.Orphans) != 0 {
+		if v := inventory.JudgeOrphans(b.cloud.Marked(), map[types.UID]bool{again.UID: true}, b.clock.Now(), false); len(v.Orphans) != 0 {
 			t.Errorf("what was adopted is no orphan: %v", v.Orphans)
 		}
 		for name, want := range map[string]int{"POST /servers": 0, "PUT /ports/{id}": 1, "PUT /floatingips/{id}": 1} {
@@ -89,7 +90,7 @@ func TestAdoption(t *testing.T) {
 		}
 		b.eventually("the server is marked", func() bool {
 			got, _ := b.sim.Server(s.ID)
-			return got.Metadata[metadataMachineUID] == string(again.UID)
+			return got.Metadata[inventory.MetadataMachineUID] == string(again.UID)
 		})
 		b.once(t)
 		b.remove(i)
@@ -108,7 +109,7 @@ func TestAdoption(t *testing.T) {
 
 func TestWhatIsNotAdopted(t *testing.T) {
 	another := func(b *bench, server string) {
-		b.raw(client.Compute, "POST", "servers/"+server+"/metadata", map[string]any{"metadata": map[string]string{metadataClusterID: "another"}}, nil)
+		b.raw(client.Compute, "POST", "servers/"+server+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataClusterID: "another"}}, nil)
 	}
 	for _, c := range []struct {
 		name string
@@ -130,7 +131,7 @@ func TestWhatIsNotAdopted(t *testing.T) {
 		}},
 		{name: "a server of another cluster (F-1)", names: true, allow: true, spoil: another},
 		{name: "a server without a Machine's UID (F-1)", names: true, allow: true, spoil: func(b *bench, server string) {
-			b.raw(client.Compute, "DELETE", "servers/"+server+"/metadata/"+metadataMachineUID, nil, nil)
+			b.raw(client.Compute, "DELETE", "servers/"+server+"/metadata/"+inventory.MetadataMachineUID, nil, nil)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -156,7 +157,7 @@ func TestWhatIsNotAdopted(t *testing.T) {
 			}
 			b.withReader(newReader(t, there...))
 			b.leavesAlone(again, s.ID, c.names)
-			if got, _ := b.sim.Server(s.ID); got.Metadata[metadataMachineUID] != before.Metadata[metadataMachineUID] || got.Metadata[metadataClusterID] != before.Metadata[metadataClusterID] {
+			if got, _ := b.sim.Server(s.ID); got.Metadata[inventory.MetadataMachineUID] != before.Metadata[inventory.MetadataMachineUID] || got.Metadata[inventory.MetadataClusterID] != before.Metadata[inventory.MetadataClusterID] {
 				t.Errorf("it was marked %v", got.Metadata)
 			}
 		})
@@ -177,8 +178,8 @@ func TestWhatIsNotCollected(t *testing.T) {
 			}
 			b.withReader(newReader(t, again))
 			b.synced(again)
-			b.pass(2 * orphanAge)
-			if v := JudgeOrphans(b.cloud.Marked(), map[types.UID]bool{again.UID: true}, b.clock.Now(), false); len(v.Orphans) != 0 || len(b.cloud.Marked()) != 3 {
+			b.pass(2 * inventory.OrphanAge)
+			if v := inventory.JudgeOrphans(b.cloud.Marked(), map[types.UID]bool{again.UID: true}, b.clock.Now(), false); len(v.Orphans) != 0 || len(b.cloud.Marked()) != 3 {
 				t.Errorf("orphans %v of %v", v.Orphans, b.cloud.Marked())
 			}
 		})
@@ -203,11 +204,11 @@ func (b *bench) leavesAlone(m *v1alpha1.Machine, server string, says bool) {
 	if text, err := i.ConsoleOutput(b.ctx, 1000); err == nil {
 		b.t.Errorf("the console was read: %q", text)
 	}
-	b.pass(adoptAgain + 2*time.Minute)
+	b.pass(inventory.AdoptAgain + 2*time.Minute)
 	if released, err := i.Release(b.ctx); err != nil || !released.Done {
 		b.t.Errorf("what is the Machine's own cannot be released: %+v, %v", released, err)
 	}
-	if s, there := b.sim.Server(server); !there || s.Status != statusActive {
+	if s, there := b.sim.Server(server); !there || s.Status != "ACTIVE" {
 		b.t.Errorf("the server is %q", s.Status)
 	}
 	for _, c := range b.sim.Calls() {
@@ -220,10 +221,10 @@ func (b *bench) leavesAlone(m *v1alpha1.Machine, server string, says bool) {
 func TestForgedProviderIDs(t *testing.T) {
 	for name, metadata := range map[string]map[string]string{
 		"a server without any mark, as that of a control plane, is left alone (F-1)":               {},
-		"a server of another cluster's drover is left alone (F-1)":                                 {metadataMachineUID: "foreign", metadataClusterID: "another"},
-		"a server of another cluster is left alone though it has the Machine's UID (F-1)":          {metadataMachineUID: "uid-thief", metadataClusterID: "another"},
-		"a server of another cluster's machine-controller is left alone (F-1)":                     {metadataMachineUID: "foreign"},
-		"a server of this cluster whose Machine has not asked since the start is left alone (F-1)": {metadataMachineUID: "paused", metadataClusterID: testCluster},
+		"a server of another cluster's drover is left alone (F-1)":                                 {inventory.MetadataMachineUID: "foreign", inventory.MetadataClusterID: "another"},
+		"a server of another cluster is left alone though it has the Machine's UID (F-1)":          {inventory.MetadataMachineUID: "uid-thief", inventory.MetadataClusterID: "another"},
+		"a server of another cluster's machine-controller is left alone (F-1)":                     {inventory.MetadataMachineUID: "foreign"},
+		"a server of this cluster whose Machine has not asked since the start is left alone (F-1)": {inventory.MetadataMachineUID: "paused", inventory.MetadataClusterID: testCluster},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })

@@ -11,6 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
 // credentialRules returns what the operator has said about credentials.
@@ -58,7 +59,7 @@ func (c *Cloud) refuse(ctx context.Context, with *access, m *v1alpha1.Machine) e
 	case ref != nil:
 		name, flag = ref.value(), "--allowed-endpoints=URL"
 	}
-	if m != nil && ServerIDOf(m) != "" {
+	if m != nil && inventory.ServerIDOf(m) != "" {
 		if all, isNew := c.refused.add(flag); isNew {
 			log.FromContext(ctx).Info("Machines with servers name endpoints that are not allowed: drover sends nothing there, and makes and deletes no server. Check the endpoints, and start drover with the flags",
 				"flags", strings.Join(all, " "), "machine", m.Namespace+"/"+m.Name, "endpoint", name)

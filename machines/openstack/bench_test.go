@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-project/drover/machines/openstack/client"
-
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,6 +18,8 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -229,7 +229,7 @@ func (b *bench) remove(i cloud.Instance) {
 func (b *bench) records(m *v1alpha1.Machine, s *cloud.Server) {
 	b.t.Helper()
 	m.Spec.ProviderID = ptr.To(s.ProviderID)
-	raw, err := json.Marshal(Record{
+	raw, err := json.Marshal(inventory.Record{
 		ServerID: s.ID, FloatingIPID: s.FloatingIPID,
 		ProviderStatus: cloud.ProviderStatus{VolumeIDs: s.VolumeIDs, ProjectID: s.ProjectID, Region: s.Region},
 	})

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/drover-project/drover/machines/openstack/client"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -22,6 +20,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
 // Options say what a Cloud works with.
@@ -93,7 +93,7 @@ type Cloud struct {
 
 	mu          sync.Mutex
 	connections map[string]*connection
-	projects    map[string]*project
+	projects    map[string]*inventory.Project
 }
 
 // connection is a session with what hangs on it.
@@ -102,13 +102,13 @@ type connection struct {
 	catalog *catalog
 
 	mu      sync.Mutex
-	project *project
+	project *inventory.Project
 	// queued is true while somebody tries to attach it; used is when a Machine asked for it last.
 	queued bool
 	used   time.Time
 }
 
-func (c *connection) attached() *project {
+func (c *connection) attached() *inventory.Project {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.project
@@ -138,7 +138,7 @@ func New(o Options) (*Cloud, error) {
 		options: o, client: calls,
 		changes: make(chan types.NamespacedName), machines: newRegistry(),
 		told: told, joining: workqueue.NewTyped[*connection](),
-		connections: map[string]*connection{}, projects: map[string]*project{},
+		connections: map[string]*connection{}, projects: map[string]*inventory.Project{},
 	}
 	c.machines.dropped = calls.Forget
 	if o.Registry != nil {
@@ -282,8 +282,8 @@ func (c *Cloud) join(ctx context.Context, conn *connection, id *client.Scope, wg
 	c.mu.Lock()
 	p, ok := c.projects[key]
 	if !ok {
-		p = newProject(projectOptions{
-			Clock: c.options.Clock, Session: conn.session, Site: site{Project: id.ProjectID, Region: id.Region}, ClusterID: c.options.ClusterID,
+		p = inventory.New(inventory.Options{
+			Clock: c.options.Clock, Session: conn.session, Site: inventory.Site{Project: id.ProjectID, Region: id.Region}, ClusterID: c.options.ClusterID,
 			Machines: c.machines, Reader: c.options.Reader, Holds: c.options.Holds, Collect: c.options.Collect,
 			Changed: c.changed, Other: c.other,
 		})
@@ -302,7 +302,7 @@ func (c *Cloud) join(ctx context.Context, conn *connection, id *client.Scope, wg
 }
 
 // other gives the session of the connection to the project that was used last, but for one whose credentials fail.
-func (c *Cloud) other(p *project, than *client.Session) *client.Session {
+func (c *Cloud) other(p *inventory.Project, than *client.Session) *client.Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var best *client.Session
@@ -328,7 +328,7 @@ func (c *Cloud) tell(concerned func(interest) bool) {
 
 // changed tells the Machines of a change in their project: those concerned, or all of them. Now and then it forgets those
 // that are no more.
-func (c *Cloud) changed(ctx context.Context, p *project, change change) {
+func (c *Cloud) changed(ctx context.Context, p *inventory.Project, change inventory.Change) {
 	if change.Full && c.options.Reader != nil {
 		if err := c.machines.prune(ctx, c.options.Reader, c.options.Clock.Now()); err != nil {
 			log.FromContext(ctx).Info("Machines that are no more cannot be told from others", "error", err.Error())
@@ -351,7 +351,7 @@ func (c *Cloud) changed(ctx context.Context, p *project, change change) {
 }
 
 // allProjects gives the projects in no order.
-func (c *Cloud) allProjects() []*project {
+func (c *Cloud) allProjects() []*inventory.Project {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Collect(maps.Values(c.projects))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -93,7 +94,7 @@ func TestAPortWithoutAServerIsLookedAtForAWhileAfterAStart(t *testing.T) {
 	if _, err := b.make(i); err != nil {
 		t.Errorf("looked at twice: %v", err)
 	}
-	if took := b.clock.Since(began); took < suspectTime || took > 5*time.Second {
+	if took := b.clock.Since(began); took < inventory.SuspectTime || took > 5*time.Second {
 		t.Errorf("it took %s", took)
 	}
 	b.active(m)
@@ -207,7 +208,7 @@ func TestACreateThatNeverArrivedIsMadeAgainOnceSettled(t *testing.T) {
 	}
 	failed := b.clock.Now()
 	b.eventually("made", func() bool { _, err := b.make(i); return err == nil })
-	if waited := b.clock.Since(failed); waited < settleTime {
+	if waited := b.clock.Since(failed); waited < inventory.SettleTime {
 		t.Errorf("CAPI-19: made again after %s, before it was settled", waited)
 	}
 	b.once(t)

@@ -12,6 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
 // unbind takes the port off its server, as Nova's clean-up of another server does.
@@ -29,8 +30,8 @@ func TestAnActiveServerThatDoesNotJoin(t *testing.T) {
 		b.unbind(port)
 		began := b.clock.Now()
 		b.eventually("the server counts as failed", func() bool { return b.observe(i).Server.State == cloud.ServerError })
-		if took := b.clock.Since(began); took < detachedAfter-10*time.Second || took > 2*detachedAfter {
-			t.Errorf("it took %s, want %s to %s", took, detachedAfter, 2*detachedAfter)
+		if took := b.clock.Since(began); took < inventory.DetachedAfter-10*time.Second || took > 2*inventory.DetachedAfter {
+			t.Errorf("it took %s, want %s to %s", took, inventory.DetachedAfter, 2*inventory.DetachedAfter)
 		}
 		f := b.observe(i).Server.Fault
 		if f == nil || f.Class != fault.Transient || !strings.Contains(f.Error(), s.ID) || !strings.Contains(f.Error(), port) {
@@ -133,7 +134,7 @@ func (b *bench) duplicate(m *v1alpha1.Machine) string {
 	}}, &port)
 	b.raw(client.Compute, "POST", "servers", map[string]any{"server": map[string]any{
 		"name": m.Name, "flavorRef": plan.flavor.ID, "imageRef": plan.image.ID, "networks": []any{map[string]any{"port": port.Port.ID}},
-		"metadata": map[string]string{metadataMachineUID: string(m.UID), metadataClusterID: testCluster},
+		"metadata": map[string]string{inventory.MetadataMachineUID: string(m.UID), inventory.MetadataClusterID: testCluster},
 	}}, &made)
 	b.restart()
 	return made.Server.ID

@@ -6,8 +6,6 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/drover-project/drover/machines/openstack/client"
-
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
@@ -15,6 +13,8 @@ import (
 
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
 // EnsurePorts makes one marked port per network, those that are not there yet, and replaces those that an order for a server
@@ -36,7 +36,7 @@ func (i *instance) EnsurePorts(ctx context.Context) error {
 	return nil
 }
 
-func (i *instance) ensurePort(ctx context.Context, p *project, plan *plan, n int) error {
+func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *plan, n int) error {
 	m := i.subject.port(n)
 	have, known := p.PortsOf(i.subject.uid)[n]
 	if known && have.Doubtful || !known && p.IsOpen(m) {
@@ -60,7 +60,7 @@ func (i *instance) ensurePort(ctx context.Context, p *project, plan *plan, n int
 	if err := p.MayMake(m); err != nil {
 		return err
 	}
-	var made portRow
+	var made inventory.PortRow
 	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("creating port %d of server %s", n, i.subject.server)}
 	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return ports.Create(ctx, api, portRequest(i.subject, plan, n)).ExtractInto(&made)
@@ -70,7 +70,7 @@ func (i *instance) ensurePort(ctx context.Context, p *project, plan *plan, n int
 		p.QuotaRefused(i.subject.uid, err, i.wants(p, plan))
 		return err
 	}
-	p.UseQuota(i.subject.uid, Amounts{Ports: 1})
+	p.UseQuota(i.subject.uid, inventory.Amounts{inventory.Ports: 1})
 	p.AddPort(m, &made)
 	return nil
 }
@@ -83,12 +83,12 @@ func listMarked[T any](ctx context.Context, i *instance, l client.Listing) ([]T,
 }
 
 // findPort looks for a port by its exact mark.
-func (i *instance) findPort(ctx context.Context, p *project, m mark) (bool, error) {
-	rows, err := listMarked[portRow](ctx, i, portListing(url.Values{"description": {m.String()}}))
+func (i *instance) findPort(ctx context.Context, p *inventory.Project, m inventory.OwnerTag) (bool, error) {
+	rows, err := listMarked[inventory.PortRow](ctx, i, inventory.PortListing(url.Values{"description": {m.String()}}))
 	if err != nil {
 		return false, err
 	}
-	at := slices.IndexFunc(rows, func(r portRow) bool { return r.Description == m.String() })
+	at := slices.IndexFunc(rows, func(r inventory.PortRow) bool { return r.Description == m.String() })
 	if at < 0 {
 		return false, nil
 	}
@@ -131,7 +131,7 @@ func (i *instance) EnsureFloatingIP(ctx context.Context) error {
 	if err := p.MayMake(m); err != nil {
 		return err
 	}
-	var made ipRow
+	var made inventory.FloatingIPRow
 	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("creating the floating IP of server %s from %s", i.subject.server, i.spec.FloatingIPPool)}
 	err = i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return floatingips.Create(ctx, api, floatingIPRequest(i.subject, plan, port.ID)).ExtractInto(&made)
@@ -145,7 +145,7 @@ func (i *instance) EnsureFloatingIP(ctx context.Context) error {
 		p.QuotaRefused(i.subject.uid, err, want)
 		return err
 	}
-	p.UseQuota(i.subject.uid, Amounts{FloatingIPs: 1})
+	p.UseQuota(i.subject.uid, inventory.Amounts{inventory.FloatingIPs: 1})
 	p.AddFloatingIP(m, made.Owned())
 	return nil
 }
@@ -163,18 +163,18 @@ func ofPool(err error) error {
 
 // arrivedLate tells whether the port has a floating IP already because a predecessor's order was carried out after we had
 // listed them.
-func (i *instance) arrivedLate(ctx context.Context, p *project, m mark) bool {
+func (i *instance) arrivedLate(ctx context.Context, p *inventory.Project, m inventory.OwnerTag) bool {
 	found, err := i.findIP(ctx, p, m)
 	return err == nil && found
 }
 
 // findIP looks for a floating IP by its exact mark.
-func (i *instance) findIP(ctx context.Context, p *project, m mark) (bool, error) {
-	rows, err := listMarked[ipRow](ctx, i, ipListing(url.Values{"description": {m.String()}}))
+func (i *instance) findIP(ctx context.Context, p *inventory.Project, m inventory.OwnerTag) (bool, error) {
+	rows, err := listMarked[inventory.FloatingIPRow](ctx, i, inventory.FloatingIPListing(url.Values{"description": {m.String()}}))
 	if err != nil {
 		return false, err
 	}
-	at := slices.IndexFunc(rows, func(r ipRow) bool { return r.Description == m.String() })
+	at := slices.IndexFunc(rows, func(r inventory.FloatingIPRow) bool { return r.Description == m.String() })
 	if at < 0 {
 		return false, nil
 	}
@@ -184,7 +184,7 @@ func (i *instance) findIP(ctx context.Context, p *project, m mark) (bool, error)
 
 // failed notes an attempt that may have worked. When the cloud refused it, the ports are looked at again; when it does not
 // know the flavor or image, what is kept of them is out of date and the next attempt looks them up again.
-func (i *instance) failed(p *project, m mark, err error) {
+func (i *instance) failed(p *inventory.Project, m inventory.OwnerTag, err error) {
 	p.Attempted(m, err)
 	if fault.Unmatched(fault.Of(err).Code) {
 		i.connection.catalog.doubt(i.spec)
@@ -240,7 +240,7 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 }
 
 // portIDs returns the ports in the order of their networks. Conflict when one of them has to be made first, or again.
-func (i *instance) portIDs(p *project, plan *plan) ([]string, error) {
+func (i *instance) portIDs(p *inventory.Project, plan *plan) ([]string, error) {
 	known := p.PortsOf(i.subject.uid)
 	var ids []string
 	for n := range plan.networks {

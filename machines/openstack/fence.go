@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
 // A port does not keep a second server from being made: while the port is unbound Nova accepts every order that names it, and
@@ -21,7 +22,7 @@ import (
 //
 // The old port is deleted before the new one is made, so at most one port has the mark, wherever a crash happens: a successor
 // finds the old port, or none, or a new one that it did not make itself, and starts again from there.
-func (i *instance) replacePort(ctx context.Context, p *project, n int, port ownedPort) error {
+func (i *instance) replacePort(ctx context.Context, p *inventory.Project, n int, port inventory.Port) error {
 	if err := p.MayMake(i.subject.serverMark()); err != nil {
 		return err
 	}
@@ -45,9 +46,9 @@ func (i *instance) replacePort(ctx context.Context, p *project, n int, port owne
 }
 
 // lookUpPort returns the port as Neutron has it now; nil when it is gone.
-func (i *instance) lookUpPort(ctx context.Context, n int, port ownedPort) (*portRow, error) {
+func (i *instance) lookUpPort(ctx context.Context, n int, port inventory.Port) (*inventory.PortRow, error) {
 	var body struct {
-		Port portRow `json:"port"`
+		Port inventory.PortRow `json:"port"`
 	}
 	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up port %d of server %s", n, i.subject.server)}
 	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
@@ -62,7 +63,7 @@ func (i *instance) lookUpPort(ctx context.Context, n int, port ownedPort) (*port
 
 // findIPOf looks for a floating IP that another process ordered on a port that is gone now, and that no list has shown. Nothing
 // else would: the new port is free for another one.
-func (i *instance) findIPOf(ctx context.Context, p *project, n int) error {
+func (i *instance) findIPOf(ctx context.Context, p *inventory.Project, n int) error {
 	if _, known := p.FloatingIPOf(i.subject.uid); known || n > 0 || i.machine.FloatingIPID != "" || i.spec.FloatingIPPool == "" {
 		return nil
 	}
@@ -72,7 +73,7 @@ func (i *instance) findIPOf(ctx context.Context, p *project, n int) error {
 
 // moveIP puts the Machine's floating IP on its first port, when it is on another one or on none: a port that was made again has
 // a new ID, and Neutron takes the address off the port that was deleted.
-func (i *instance) moveIP(ctx context.Context, p *project) error {
+func (i *instance) moveIP(ctx context.Context, p *inventory.Project) error {
 	ip, _ := p.FloatingIPOf(i.subject.uid)
 	port, ok := p.PortsOf(i.subject.uid)[0]
 	if !ok {

@@ -8,52 +8,13 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 	sim "github.com/drover-project/drover/test/openstack"
 )
-
-func TestTooMany(t *testing.T) {
-	for _, tc := range []struct {
-		lost, known int
-		want        bool
-	}{{3, 3, false}, {4, 4, true}, {3, 20, false}, {4, 20, true}, {4, 39, true}, {4, 40, false}, {10, 100, false}, {11, 100, true}} {
-		if got := tooMany(tc.lost, tc.known); got != tc.want {
-			t.Errorf("%d of %d: %v", tc.lost, tc.known, got)
-		}
-	}
-}
-
-func TestLosses(t *testing.T) {
-	gone := func(before time.Duration) *knownServer { return &knownServer{gone: true, goneAt: noon.Add(-before)} }
-	for name, tc := range map[string]struct {
-		server *knownServer
-		lost   int
-		known  int
-	}{
-		"a living one is known":                  {&knownServer{}, 0, 1},
-		"one that is gone is lost":               {gone(time.Minute), 1, 1},
-		"one that is missing is lost":            {&knownServer{missing: true}, 1, 1},
-		"one that is gone for long is neither":   {gone(time.Hour), 0, 0},
-		"one that drover deleted is neither":     {&knownServer{gone: true, goneAt: noon, own: true}, 0, 0},
-		"one whose loss was accepted is as well": {&knownServer{gone: true, goneAt: noon, accepted: true}, 0, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inv := newInventory(ownership{testCluster})
-			inv.servers["a"] = tc.server
-			lost, known := inv.losses(noon, func(*knownServer) bool { return true })
-			if len(lost) != tc.lost || known != tc.known {
-				t.Fatalf("lost %v of %d", lost, known)
-			}
-			if lost, known := inv.losses(noon, func(*knownServer) bool { return false }); len(lost)+known != 0 {
-				t.Fatal("somebody else's server counts")
-			}
-		})
-	}
-}
 
 // fleet makes so many Machines with ACTIVE servers.
 func (b *bench) fleet(n int) (all []cloud.Instance, servers []*cloud.Server, machines []*v1alpha1.Machine) {
@@ -177,7 +138,7 @@ func TestTheMassGuard(t *testing.T) {
 			all = append(all, b.synced(m))
 		}
 		gone(b, all)
-		if g, h := gone(b, all); g > guardLeast || h != n {
+		if g, h := gone(b, all); g > 3 || h != n {
 			t.Errorf("%d are gone, %d Machines hear that losses are held", g, h)
 		}
 	})
@@ -185,41 +146,13 @@ func TestTheMassGuard(t *testing.T) {
 		b := newBench(t, boot)
 		all, _, _ := b.fleet(n)
 		b.sim.LoseCell("cell1")
-		b.pass(fullPeriod)
+		b.pass(inventory.FullPeriod)
 		b.eventually("held", func() bool { _, h := gone(b, all); return h == n })
 		if got := b.calls("GET /servers/{id}"); got != 0 {
 			t.Errorf("%d GETs of what is held", got)
 		}
 		b.sim.RestoreCells()
-		b.pass(fullPeriod)
+		b.pass(inventory.FullPeriod)
 		b.eventually("found", func() bool { g, h := gone(b, all); return g+h == 0 })
 	})
-}
-
-func TestJudgeOrphans(t *testing.T) {
-	old, young := noon.Add(-orphanAge), noon.Add(-time.Minute)
-	server := func(id, machine string) Resource {
-		return Resource{Kind: "server", ID: id, Machine: types.UID(machine), Since: old}
-	}
-	living := map[types.UID]bool{"a": true}
-	many := []Resource{server("1", "x"), server("2", "x"), server("3", "x"), server("4", "x")}
-	for name, tc := range map[string]struct {
-		marked  []Resource
-		told    bool
-		orphans int
-		reports bool
-	}{
-		"what has a Machine is no orphan":               {[]Resource{server("1", "a")}, false, 0, false},
-		"what has none is one":                          {[]Resource{server("1", "x"), {Kind: "port", ID: "2", Machine: "x", Since: old}}, false, 2, false},
-		"what is young is none yet":                     {[]Resource{{Kind: "port", ID: "2", Machine: "x", Since: young}}, false, 0, false},
-		"too many servers without a Machine: reports":   {many, false, 4, true},
-		"too many, and a person has said so: collected": {many, true, 4, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			v := JudgeOrphans(tc.marked, living, noon, tc.told)
-			if len(v.Orphans) != tc.orphans || (v.ReportOnly != "") != tc.reports {
-				t.Fatalf("got %+v", v)
-			}
-		})
-	}
 }

@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-project/drover/machines/openstack/client"
-
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -240,7 +240,7 @@ func TestAPortThatArrivesLateDoesNotTakeThePlaceOfTheOneInUse(t *testing.T) {
 		t.Fatalf("the order was answered %d", code)
 	}
 	lists := b.calls("GET /ports")
-	b.pass(ownedPeriod + 2*time.Minute)
+	b.pass(inventory.OwnedPeriod + 2*time.Minute)
 	b.restart()
 	after := b.observe(b.synced(m)).Server
 	if b.calls("GET /ports") < lists+2 || !slices.Equal(after.PortIDs, before.PortIDs) || !slices.Equal(after.Addresses, before.Addresses) {
@@ -249,7 +249,7 @@ func TestAPortThatArrivesLateDoesNotTakeThePlaceOfTheOneInUse(t *testing.T) {
 	b.remove(b.synced(m))
 	b.restart()
 	b.synced(newMachine(t, "b", fullFields()))
-	if late := b.cloud.Marked(); len(late) != 1 || late[0].Machine != m.UID || late[0].Kind != string(portKind) {
+	if late := b.cloud.Marked(); len(late) != 1 || late[0].Machine != m.UID || late[0].Kind != string(inventory.PortKind) {
 		t.Errorf("the late one is there to be collected: %v", late)
 	}
 }
@@ -316,13 +316,8 @@ func TestAServerThatIsDeletedBeforeTheAnswerToItsOrderComes(t *testing.T) {
 	<-road.done
 	id := b.sim.Leftovers().Servers[0]
 	b.raw(client.Compute, "DELETE", "servers/"+id, nil, nil)
-	p := b.connectionOf(m.UID).attached()
-	b.eventually("its end is known", func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		k := p.inventory.servers[id]
-		return k != nil && k.gone
-	})
+	b.sim.ForgetCalls()
+	b.eventually("a list has shown its end", func() bool { return b.calls("GET /servers/detail") > 1 })
 	close(road.let)
 	if got := <-answers; got.server != nil || !fault.Is(got.err, fault.Transient) {
 		t.Errorf("got %+v and %v, want an error that keeps back nobody else of the group", got.server, got.err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -115,7 +116,7 @@ func TestHolds(t *testing.T) {
 			b.sim.DeleteServer(s.ID)
 		}
 		b.eventuallyHeld(machines)
-		b.pass(5 * tombstoneAge)
+		b.pass(5 * time.Hour)
 		if g, h := b.count(machines); g != 0 || h != n {
 			t.Errorf("after hours %d are gone, %d Machines hear that losses are held", g, h)
 		}
@@ -189,7 +190,7 @@ func TestHolds(t *testing.T) {
 		b.count(machines)
 		holds.fail(errors.New("the API server is away"))
 		b.sim.DeleteServer(servers[0].ID)
-		b.pass(2 * restPeriod)
+		b.pass(2 * inventory.RestPeriod)
 		if g, _ := b.count(machines); g != 0 {
 			t.Error("it is believed")
 		}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/drover-project/drover/machines/openstack/client"
-
 	"github.com/gophercloud/gophercloud/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +14,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
 // instance is one Machine's cloud side.
@@ -26,7 +26,7 @@ type instance struct {
 	// key is the Machine's.
 	key types.NamespacedName
 	// machine is what the inventory needs to know of the Machine.
-	machine Machine
+	machine inventory.Machine
 	// unnamed is set when spec.providerID holds something that is not the provider ID of a server.
 	unnamed *fault.Error
 	config  *v1alpha1.ProviderConfig
@@ -36,7 +36,7 @@ type instance struct {
 	// warnings: see cloud.Instance.
 	warnings []string
 	// recorded is what the Machine's status remembers. trusted: the admission policies guard it against everybody else.
-	recorded Record
+	recorded inventory.Record
 	trusted  bool
 	// origin says where the secret of its credentials was taken from.
 	origin string
@@ -103,9 +103,9 @@ func (i *instance) connect(ctx context.Context, m *v1alpha1.Machine, ls layers) 
 func (i *instance) recall(m *v1alpha1.Machine) {
 	i.group = groupOfMachine(m)
 	i.trusted = i.cloud.options.Guarded != nil && i.cloud.options.Guarded()
-	i.recorded = RecordOf(m)
-	i.machine = Machine{
-		UID: m.UID, ServerName: m.ServerName(), ServerID: ServerIDOf(m), FloatingIPID: m.Annotations[v1alpha1.FinalizerFloatingIP],
+	i.recorded = inventory.RecordOf(m)
+	i.machine = inventory.Machine{
+		UID: m.UID, ServerName: m.ServerName(), ServerID: inventory.ServerIDOf(m), FloatingIPID: m.Annotations[v1alpha1.FinalizerFloatingIP],
 		Recorded: i.recorded.Site(), Leaving: !m.DeletionTimestamp.IsZero(), Joined: m.Status.NodeRef != nil,
 	}
 	if named := ptr.Deref(m.Spec.ProviderID, ""); named != "" && i.machine.ServerID == "" {
@@ -177,7 +177,7 @@ func (i *instance) Config() *v1alpha1.ProviderConfig { return i.config }
 
 // project gives the Machine's project once its lists have been seen. Before, it is nil; the error says why it will not
 // come by itself.
-func (i *instance) project() (*project, error) {
+func (i *instance) project() (*inventory.Project, error) {
 	p := i.connection.attached()
 	if p == nil {
 		_, refused := i.connection.session.Known()
@@ -196,11 +196,11 @@ func (i *instance) project() (*project, error) {
 }
 
 // ready is project for those who must have it.
-func (i *instance) ready() (*project, error) {
+func (i *instance) ready() (*inventory.Project, error) {
 	p, err := i.project()
 	if p == nil && err == nil {
 		e := fault.New(fault.Transient, fault.CodeUnsettled, "the servers of the project have not been listed yet")
-		e.RetryAfter = fastPeriod
+		e.RetryAfter = inventory.FastPeriod
 		return nil, e
 	}
 	return p, err
@@ -208,7 +208,7 @@ func (i *instance) ready() (*project, error) {
 
 // beginMaking returns the project and the resolved spec, for those who make something. Until end is called, what the Machine
 // has is not released.
-func (i *instance) beginMaking(ctx context.Context) (p *project, resolved *plan, end func(), err error) {
+func (i *instance) beginMaking(ctx context.Context) (p *inventory.Project, resolved *plan, end func(), err error) {
 	if i.invalid != nil {
 		return nil, nil, nil, i.invalid
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -72,34 +73,9 @@ func TestKeptPorts(t *testing.T) {
 		}
 		close(road.let)
 		b.eventually("the first port is released", func() bool { return !slices.Contains(b.sim.Leftovers().Ports, road.port) })
-		b.pass(2 * restPeriod)
+		b.pass(2 * inventory.RestPeriod)
 		if !slices.Contains(b.sim.Leftovers().Ports, used) {
 			t.Error("the port of the new server was deleted")
-		}
-	})
-	t.Run("nothing is released while the answer to an order is on its way (F-18)", func(t *testing.T) {
-		b := newBench(t)
-		m := newMachine(t, "a", seedFields())
-		i := b.synced(m)
-		if err := i.EnsurePorts(b.ctx); err != nil {
-			t.Fatal(err)
-		}
-		p := b.connectionOf(m.UID).attached()
-		port := kept{mark{portKind, testCluster, m.UID, 0}, p.PortsOf(m.UID)[0].ID}
-		end, err := p.BeginMaking(m.UID)
-		if err != nil || p.beginRelease(port) {
-			t.Fatalf("a port is released under a server that is being made: %v", err)
-		}
-		end()
-		if !p.beginRelease(port) {
-			t.Error("the port of an idle Machine is not released")
-		}
-		if _, err := p.BeginMaking(m.UID); !fault.Is(err, fault.Transient) {
-			t.Errorf("a server is made on a port that is being released: %v", err)
-		}
-		p.endRelease(port, false)
-		if got := p.PortsOf(m.UID)[0].ID; got != port.id {
-			t.Errorf("a port whose release failed is not known any more: %q", got)
 		}
 	})
 }

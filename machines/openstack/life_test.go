@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -22,7 +23,7 @@ func TestAMachineFromNothingToActiveAndAwayAgain(t *testing.T) {
 		if got.Name != "a" || got.Zone != sim.MetaKubeZone || got.ServerGroup != sim.MetaKubeServerGroup {
 			t.Errorf("got %+v", got)
 		}
-		for key, want := range map[string]string{"machine-uid": "uid-a", metadataClusterID: testCluster, "team": "blue"} {
+		for key, want := range map[string]string{"machine-uid": "uid-a", inventory.MetadataClusterID: testCluster, "team": "blue"} {
 			if got.Metadata[key] != want {
 				t.Errorf("metadata %s is %q, want %q", key, got.Metadata[key], want)
 			}
@@ -87,7 +88,7 @@ func TestCallsForManyMachines(t *testing.T) {
 		}
 		return true
 	})
-	polls := int(b.clock.Since(start)/fastPeriod) + 2
+	polls := int(b.clock.Since(start)/inventory.FastPeriod) + 2
 	for _, c := range []struct {
 		rule, name string
 		most       int

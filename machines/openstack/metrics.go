@@ -1,6 +1,10 @@
 package openstack
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/drover-project/drover/machines/openstack/inventory"
+)
 
 // What is read off the state when somebody asks.
 var (
@@ -37,7 +41,7 @@ func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metri
 }
 
 // collect reports the numbers of one project.
-func collect(p *project, out chan<- prometheus.Metric) {
+func collect(p *inventory.Project, out chan<- prometheus.Metric) {
 	now, at := p.Statistics(), p.Site()
 	labels := []string{at.Project, at.Region}
 	if now.Listed {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
 // Observe returns what is known, from memory. It asks for one server by its ID only when that server is named or known and
@@ -30,7 +31,7 @@ func (i *instance) Observe(ctx context.Context) (cloud.Facts, error) {
 }
 
 // facts returns what is known of the Machine, from memory.
-func (i *instance) facts(p *project) cloud.Facts {
+func (i *instance) facts(p *inventory.Project) cloud.Facts {
 	f := p.Facts(&i.machine)
 	f.Leftovers = f.Leftovers || len(i.recorded.VolumeIDs) > 0
 	if f.Server != nil {

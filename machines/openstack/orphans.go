@@ -1,106 +1,12 @@
 package openstack
 
-import (
-	"cmp"
-	"slices"
-	"time"
+import "github.com/drover-project/drover/machines/openstack/inventory"
 
-	"k8s.io/apimachinery/pkg/types"
-)
-
-// orphanAge is how long a marked resource must have been known before it may count as without an owner.
-const orphanAge = 15 * time.Minute
-
-// Resource is something in the cloud that bears both marks of drover: this cluster's and a Machine's.
-type Resource struct {
-	// Kind is server, port or floating IP.
-	Kind    string
-	ID      string
-	Machine types.UID
-	// Since is when it was first seen, on drover's clock.
-	Since time.Time
-}
-
-// OrphanVerdict says what may be collected.
-type OrphanVerdict struct {
-	// Orphans have no Machine and are old enough, in the order of their IDs. They may be collected when a second pass
-	// finds the same and ReportOnly is empty.
-	Orphans []Resource
-	// ReportOnly says why nothing is collected all the same; empty: it may be.
-	ReportOnly string
-}
-
-// JudgeOrphans tells what of the marked resources has no owner. A person's word (told) is needed when there are too many
-// marked servers without a Machine: more than max(3, 10 %) of all marked servers, as after a restore with other UIDs. (That
-// the cluster id is new is the caller's to know.)
-func JudgeOrphans(marked []Resource, living map[types.UID]bool, now time.Time, told bool) OrphanVerdict {
-	var v OrphanVerdict
-	servers, ownerless := 0, 0
-	for _, r := range marked {
-		if r.Kind == string(serverKind) {
-			servers++
-			if !living[r.Machine] {
-				ownerless++
-			}
-		}
-		if !living[r.Machine] && now.Sub(r.Since) >= orphanAge {
-			v.Orphans = append(v.Orphans, r)
-		}
-	}
-	slices.SortFunc(v.Orphans, func(a, b Resource) int { return cmp.Compare(a.ID, b.ID) })
-	if tooMany(ownerless, servers) && !told {
-		v.ReportOnly = "too many marked servers have no Machine"
-	}
-	return v
-}
-
-// Marked gives all servers, ports and floating IPs of this cluster, as the shared lists have them: servers of the last
-// poll, the rest as listed within ownedPeriod. It makes no call.
-func (c *Cloud) Marked() []Resource {
-	var all []Resource
+// Marked returns all servers, ports and floating IPs of this cluster, as the shared lists have them. It makes no call.
+func (c *Cloud) Marked() []inventory.Resource {
+	var all []inventory.Resource
 	for _, p := range c.allProjects() {
 		all = append(all, p.Resources()...)
 	}
 	return all
-}
-
-func (p *project) Resources() []Resource {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var all []Resource
-	for id, k := range p.inventory.servers {
-		if !k.gone && k.owner != "" && k.tags().cluster == p.owners.cluster {
-			all = append(all, Resource{Kind: string(serverKind), ID: id, Machine: cmp.Or(p.protector(k), k.machine()), Since: k.since})
-		}
-	}
-	onPort := map[string]types.UID{}
-	for machine, ports := range p.ports {
-		for _, port := range ports {
-			onPort[port.ID] = p.userOf(port, machine)
-			all = append(all, Resource{Kind: string(portKind), ID: port.ID, Machine: onPort[port.ID], Since: port.since})
-		}
-	}
-	for machine, ip := range p.floating {
-		all = append(all, Resource{Kind: string(floatingKind), ID: ip.ID, Machine: cmp.Or(onPort[ip.PortID], machine), Since: ip.since})
-	}
-	return all
-}
-
-// protector returns a living Machine that names the server, or whose server has that name, when the server's own Machine is
-// unknown: such a server is never collected. It gives that Machine no other right. The caller holds the lock.
-func (p *project) protector(k *knownServer) types.UID {
-	if p.wanted(k.machine()) {
-		return ""
-	}
-	return cmp.Or(p.machines.Naming(k.ID), p.machines.Called(k.Name))
-}
-
-// userOf returns the Machine of the server that has a port, while it is one of this cluster's, else the one whose mark the
-// port has; the caller holds the lock.
-func (p *project) userOf(port ownedPort, marked types.UID) types.UID {
-	k := p.inventory.servers[port.ServerID]
-	if k == nil || k.gone || k.tags().cluster != p.owners.cluster {
-		return marked
-	}
-	return cmp.Or(p.protector(k), k.machine(), marked)
 }

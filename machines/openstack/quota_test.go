@@ -6,129 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 	sim "github.com/drover-project/drover/test/openstack"
 )
-
-func uid(text string) types.UID { return types.UID(text) }
-
-func TestQuotaBook(t *testing.T) {
-	refusal := fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for instances")
-	one := Amounts{Instances: 1, Cores: 2, RAMMiB: 8192, Ports: 1}
-	hit := func() *quotaBook {
-		b := newQuotaBook()
-		b.refused("first", refusal, one, noon)
-		return b
-	}
-	refused := func(t *testing.T, err error) {
-		t.Helper()
-		if e := fault.Of(err); e == nil || e.Code != fault.CodeQuotaExceeded {
-			t.Fatalf("got %v", err)
-		}
-	}
-	t.Run("nothing is asked while no quota was hit", func(t *testing.T) {
-		if err := newQuotaBook().take("a", one, noon); err != nil {
-			t.Fatal(err)
-		}
-	})
-	t.Run("CAPI-22 after a refusal everybody is refused alike, without a call", func(t *testing.T) {
-		refused(t, hit().take("a", one, noon))
-	})
-	t.Run("CAPI-22 what is free is promised once", func(t *testing.T) {
-		b := hit()
-		if !b.looked(client.Compute, Amounts{2, 100, 1 << 20}, noon) || b.raised != noon {
-			t.Fatal("room was not noticed")
-		}
-		for _, m := range []string{"a", "b", "a"} {
-			if err := b.take(uid(m), one, noon); err != nil {
-				t.Fatalf("%s: %v", m, err)
-			}
-		}
-		refused(t, b.take("c", one, noon))
-	})
-	t.Run("what is smaller may fit where the larger does not", func(t *testing.T) {
-		b := hit()
-		b.looked(client.Compute, Amounts{9, 1, 1 << 20}, noon)
-		refused(t, b.take("a", one, noon))
-		if err := b.take("b", Amounts{Instances: 1, Cores: 1}, noon); err != nil {
-			t.Fatal(err)
-		}
-	})
-	t.Run("a promise that was kept does not count twice", func(t *testing.T) {
-		b := hit()
-		b.looked(client.Compute, Amounts{2, 100, 1 << 20}, noon)
-		_ = b.take("a", one, noon)
-		b.made("a", one)
-		b.looked(client.Compute, Amounts{1, 100, 1 << 20}, noon.Add(quotaPeriod))
-		if err := b.take("b", one, noon); err != nil {
-			t.Fatal(err)
-		}
-	})
-	t.Run("a promise that was not kept ends", func(t *testing.T) {
-		b := hit()
-		b.looked(client.Compute, Amounts{1, 100, 1 << 20}, noon)
-		_ = b.take("a", one, noon)
-		b.looked(client.Compute, Amounts{1, 100, 1 << 20}, noon.Add(quotaPeriod))
-		refused(t, b.take("b", one, noon))
-		b.looked(client.Compute, Amounts{1, 100, 1 << 20}, noon.Add(3*quotaPeriod))
-		if err := b.take("b", one, noon); err != nil {
-			t.Fatal(err)
-		}
-	})
-	t.Run("the watch ends when nobody was turned away for a period", func(t *testing.T) {
-		b := hit()
-		b.looked(client.Compute, Amounts{5, 100, 1 << 20}, noon)
-		b.looked(client.Compute, Amounts{5, 100, 1 << 20}, noon.Add(quotaPeriod))
-		if len(b.watches) != 0 {
-			t.Fatal("it is still watched")
-		}
-	})
-	t.Run("a few refusals that the limits do not explain stop nobody else, more of them do", func(t *testing.T) {
-		b := hit()
-		b.looked(client.Compute, Amounts{100, 1000, 1 << 30}, noon)
-		for range mostDoubts {
-			b.refused("odd", refusal, one, noon)
-			if err := b.take("a", one, noon); err != nil {
-				t.Fatal(err)
-			}
-		}
-		b.refused("odd", refusal, one, noon)
-		refused(t, b.take("b", one, noon))
-	})
-	t.Run("limits that cannot be read let one try per period", func(t *testing.T) {
-		b := hit()
-		if !b.unreadable(client.Compute, noon) {
-			t.Fatal("nobody is told to try")
-		}
-		if err := b.take("a", one, noon); err != nil {
-			t.Fatal(err)
-		}
-		refused(t, b.take("b", one, noon))
-	})
-	t.Run("CAPI-22 what is kept goes after two steps of the back-off", func(t *testing.T) {
-		b := hit()
-		b.looked(client.Compute, Amounts{}, noon)
-		if b.exhausted(noon.Add(keptFor-time.Second)) || !b.exhausted(noon.Add(keptFor)) {
-			t.Fatal("not after two steps")
-		}
-	})
-}
-
-func TestWhoseQuotaItIs(t *testing.T) {
-	for code, want := range map[fault.Code]client.Service{
-		fault.CodeQuotaExceeded: client.Compute, fault.CodePortQuotaExceeded: client.Network,
-		fault.CodeFloatingIPQuotaExceeded: client.Network, fault.CodeVolumeQuotaExceeded: client.Volume,
-	} {
-		if got := quotaOwner(code); got != want {
-			t.Errorf("%s: got %s", code, got)
-		}
-	}
-}
 
 func TestAQuotaThatIsHitStopsCreatesUntilItIsRaised(t *testing.T) {
 	const allowed, all = 3, 10
@@ -176,7 +59,7 @@ func TestAQuotaThatIsHitStopsCreatesUntilItIsRaised(t *testing.T) {
 			b.sim.SetQuota("", tc.raised)
 			changed := b.clock.Now()
 			b.eventually("all know that it was raised", func() bool { return b.observe(waiting[all-1]).QuotaRaised.After(changed) })
-			if took := b.clock.Since(changed); took > quotaPeriod+3*time.Second {
+			if took := b.clock.Since(changed); took > inventory.QuotaPeriod+3*time.Second {
 				t.Errorf("it took %s to notice", took)
 			}
 			if got := try(); got != 0 {
@@ -199,7 +82,7 @@ func TestWhatIsKeptForARefusedServerGoesAfterAWhile(t *testing.T) {
 	if _, err := b.make(i); !fault.Is(err, fault.Quota) {
 		t.Fatalf("got %v", err)
 	}
-	b.pass(keptFor / 2)
+	b.pass(inventory.RetainedFor / 2)
 	if left := b.sim.Leftovers(); len(left.Ports) != 2 || len(left.FloatingIPs) != 2 {
 		t.Fatalf("CAPI-22: port and address are kept for the next try: %+v", left)
 	}

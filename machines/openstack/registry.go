@@ -10,6 +10,7 @@ import (
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
 // interest is a Machine that asked for its cloud side.
@@ -17,7 +18,7 @@ type interest struct {
 	key        types.NamespacedName
 	connection *connection
 	// machine is what the inventory needs to know of it.
-	machine Machine
+	machine inventory.Machine
 	// asked is when it asked last.
 	asked time.Time
 }
@@ -70,7 +71,7 @@ func (r *registry) get(uid types.UID) (interest, bool) {
 }
 
 // Get returns the Machine with that UID, and reports whether there is one.
-func (r *registry) Get(uid types.UID) (Machine, bool) {
+func (r *registry) Get(uid types.UID) (inventory.Machine, bool) {
 	i, ok := r.get(uid)
 	return i.machine, ok
 }
@@ -117,7 +118,7 @@ func (r *registry) prune(ctx context.Context, reader ctrlclient.Reader, now time
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for uid, i := range r.machines {
-		if !there[uid] && now.Sub(i.asked) > fullPeriod/2 {
+		if !there[uid] && now.Sub(i.asked) > inventory.FullPeriod/2 {
 			r.drop(uid)
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/drover-project/drover/machines/openstack/client"
-
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
@@ -15,6 +13,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
 // DeleteServer asks for every server that belongs to the Machine to be deleted, each at most once per back-off (30 s, doubling to
@@ -48,7 +48,7 @@ func (i *instance) deleteServers(ctx context.Context, failedOnly bool) error {
 }
 
 // deleteServer asks once. A cloud that does not let us force is asked politely again.
-func (i *instance) deleteServer(ctx context.Context, t Deletion) error {
+func (i *instance) deleteServer(ctx context.Context, t inventory.Deletion) error {
 	asking := client.Call{Service: client.Compute, Doing: fmt.Sprintf("deleting server %s (%s)", i.subject.server, t.ServerID)}
 	politely := func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return servers.Delete(ctx, api, t.ServerID).ExtractErr()
@@ -99,7 +99,7 @@ func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
 
 // releaseAddresses deletes the floating IP that has the Machine's mark, and the one that an annotation names when that was
 // the Machine's too. Otherwise it says what is left.
-func (i *instance) releaseAddresses(ctx context.Context, p *project) (left []string, err error) {
+func (i *instance) releaseAddresses(ctx context.Context, p *inventory.Project) (left []string, err error) {
 	if ip, ok := p.FloatingIPOf(i.subject.uid); ok {
 		if err := i.deleteIP(ctx, ip); err != nil {
 			return nil, err
@@ -119,13 +119,13 @@ func (i *instance) releaseAddresses(ctx context.Context, p *project) (left []str
 	if !p.OwnsFloatingIP(&i.machine, ip, i.trusted && i.recorded.FloatingIPID == ip.ID) {
 		return []string{fmt.Sprintf("floating IP %s (%s) exists and was left alone: the annotation %s names it, and nothing in the cloud shows that it was this Machine's", ip.ID, ip.Address, v1alpha1.FinalizerFloatingIP)}, nil
 	}
-	return nil, i.deleteIP(ctx, ownedIP{ID: ip.ID, Address: ip.Address})
+	return nil, i.deleteIP(ctx, inventory.FloatingIP{ID: ip.ID, Address: ip.Address})
 }
 
 // namedIP reads the floating IP that the annotation names; nil when there is none.
-func (i *instance) namedIP(ctx context.Context) (*ipRow, error) {
+func (i *instance) namedIP(ctx context.Context) (*inventory.FloatingIPRow, error) {
 	var body struct {
-		FloatingIP ipRow `json:"floatingip"`
+		FloatingIP inventory.FloatingIPRow `json:"floatingip"`
 	}
 	looking := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up floating IP %s of server %s", i.machine.FloatingIPID, i.subject.server)}
 	err := i.do(ctx, looking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
@@ -139,14 +139,14 @@ func (i *instance) namedIP(ctx context.Context) (*ipRow, error) {
 }
 
 // findAttempts looks for what earlier calls may have made; what does not turn up in time was not made.
-func (i *instance) findAttempts(ctx context.Context, p *project) error {
+func (i *instance) findAttempts(ctx context.Context, p *inventory.Project) error {
 	for _, m := range p.OpenAttempts(i.subject.uid) {
 		var found bool
 		var err error
 		switch m.Kind {
-		case portKind:
+		case inventory.PortKind:
 			found, err = i.findPort(ctx, p, m)
-		case floatingKind:
+		case inventory.FloatingIPKind:
 			found, err = i.findIP(ctx, p, m)
 		}
 		if err != nil {
@@ -160,7 +160,7 @@ func (i *instance) findAttempts(ctx context.Context, p *project) error {
 	return nil
 }
 
-func (i *instance) deleteIP(ctx context.Context, ip ownedIP) error {
+func (i *instance) deleteIP(ctx context.Context, ip inventory.FloatingIP) error {
 	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting floating IP %s of server %s", ip.Address, i.subject.server)}
 	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return floatingips.Delete(ctx, api, ip.ID).ExtractErr()
@@ -171,7 +171,7 @@ func (i *instance) deleteIP(ctx context.Context, ip ownedIP) error {
 	return err
 }
 
-func (i *instance) deletePort(ctx context.Context, p *project, n int, port ownedPort) error {
+func (i *instance) deletePort(ctx context.Context, p *inventory.Project, n int, port inventory.Port) error {
 	if err := i.askToDeletePort(ctx, n, port); err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (i *instance) deletePort(ctx context.Context, p *project, n int, port owned
 }
 
 // askToDeletePort deletes a port in the cloud; that it is gone already is no error.
-func (i *instance) askToDeletePort(ctx context.Context, n int, port ownedPort) error {
+func (i *instance) askToDeletePort(ctx context.Context, n int, port inventory.Port) error {
 	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting port %d of server %s", n, i.subject.server)}
 	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return ports.Delete(ctx, api, port.ID).ExtractErr()

@@ -10,6 +10,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/portsecurity"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
 // plan is a spec with every name turned into what the cloud calls it.
@@ -39,11 +41,17 @@ type subject struct {
 	server string
 }
 
-func (s subject) port(n int) mark { return mark{portKind, s.cluster, s.uid, n} }
+func (s subject) port(n int) inventory.OwnerTag {
+	return inventory.OwnerTag{Kind: inventory.PortKind, Cluster: s.cluster, Machine: s.uid, N: n}
+}
 
-func (s subject) floatingIP() mark { return mark{floatingKind, s.cluster, s.uid, 0} }
+func (s subject) floatingIP() inventory.OwnerTag {
+	return inventory.OwnerTag{Kind: inventory.FloatingIPKind, Cluster: s.cluster, Machine: s.uid}
+}
 
-func (s subject) serverMark() mark { return mark{serverKind, s.cluster, s.uid, 0} }
+func (s subject) serverMark() inventory.OwnerTag {
+	return inventory.OwnerTag{Kind: inventory.ServerKind, Cluster: s.cluster, Machine: s.uid}
+}
 
 // portRequest asks for the n-th port.
 func portRequest(s subject, p *plan, n int) ports.CreateOptsBuilder {
@@ -74,8 +82,8 @@ func floatingIPRequest(s subject, p *plan, port string) floatingips.CreateOpts {
 func serverRequest(s subject, spec *Spec, p *plan, portIDs []string, userData []byte) (servers.CreateOptsBuilder, servers.SchedulerHintOptsBuilder) {
 	metadata := map[string]string{}
 	maps.Copy(metadata, spec.Metadata)
-	metadata[metadataMachineUID] = string(s.uid)
-	metadata[metadataClusterID] = s.cluster
+	metadata[inventory.MetadataMachineUID] = string(s.uid)
+	metadata[inventory.MetadataClusterID] = s.cluster
 	configDrive := spec.ConfigDrive
 	o := servers.CreateOpts{
 		Name: s.server, FlavorRef: p.flavor.ID, ImageRef: p.image.ID, AvailabilityZone: spec.AvailabilityZone,

@@ -115,18 +115,6 @@ func TestFloatingIPRequestIsOneCallWithPortAndMark(t *testing.T) {
 	})
 }
 
-func TestMarks(t *testing.T) {
-	m := testSubject.port(3)
-	if got, ok := parseMark(portKind, m.String()); !ok || got != m {
-		t.Errorf("got %+v", got)
-	}
-	for _, foreign := range []string{"", "my port", "drover a b", "drover a b c", "other a b 1", "drover a b 1 2"} {
-		if _, ok := parseMark(portKind, foreign); ok {
-			t.Errorf("%q is not ours", foreign)
-		}
-	}
-}
-
 func TestUserDataIsEncodedExactlyOnce(t *testing.T) {
 	noise := make([]byte, 60000)
 	source := rand.NewChaCha8([32]byte{1})

@@ -6,6 +6,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
 // ServerOf returns the Machine's server as the inventory has it, with the addresses of its own row in Nova and of the ports
@@ -21,7 +22,7 @@ func (c *Cloud) ServerOf(_ context.Context, m *v1alpha1.Machine) (*cloud.Server,
 	if err != nil {
 		return nil, err
 	}
-	own := p.ServerOf(&Machine{UID: m.UID, ServerID: ServerIDOf(m)})
+	own := p.ServerOf(&inventory.Machine{UID: m.UID, ServerID: inventory.ServerIDOf(m)})
 	if own != nil {
 		own.ProviderID = i.providerID(own.ID)
 	}

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/drover-project/drover/machines/openstack/client"
-
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
 // specFields are the fields of cloudProviderSpec as they are spelled; docs/openstack.md explains each.
@@ -181,7 +181,7 @@ func (s *Spec) readTags(ctx context.Context, ls layers) error {
 		} else if err := json.Unmarshal(raw, &s.Metadata); err != nil {
 			return l.invalid("tags", "is neither a map of strings nor a list of strings")
 		}
-		for _, reserved := range []string{metadataMachineUID, metadataClusterID} {
+		for _, reserved := range []string{inventory.MetadataMachineUID, inventory.MetadataClusterID} {
 			if _, taken := s.Metadata[reserved]; taken {
 				return l.invalid("tags", "the key %s is drover's own; remove it", reserved)
 			}

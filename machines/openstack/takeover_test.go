@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-project/drover/machines/openstack/client"
-
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +17,8 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -71,7 +71,7 @@ func (b *bench) server(name string, metadata map[string]string, p *plan) string 
 // left makes a server as machine-controller leaves it: a port of Nova's making, no tags, the Machine's UID as its only mark.
 func (b *bench) left(m *v1alpha1.Machine, p *plan) string {
 	b.t.Helper()
-	return b.server(m.Name, map[string]string{metadataMachineUID: string(m.UID), "system-cluster": "mmxfcmgjkx"}, p)
+	return b.server(m.Name, map[string]string{inventory.MetadataMachineUID: string(m.UID), "system-cluster": "mmxfcmgjkx"}, p)
 }
 
 func TestTakeOverOfWhatMachineControllerLeaves(t *testing.T) {
@@ -104,7 +104,7 @@ func TestTakeOverOfWhatMachineControllerLeaves(t *testing.T) {
 	marked := func() int {
 		n := 0
 		for _, s := range b.sim.Servers() {
-			if s.Metadata[metadataClusterID] == testCluster && s.Metadata["system-cluster"] != "" && living[types.UID(s.Metadata[metadataMachineUID])] {
+			if s.Metadata[inventory.MetadataClusterID] == testCluster && s.Metadata["system-cluster"] != "" && living[types.UID(s.Metadata[inventory.MetadataMachineUID])] {
 				n++
 			}
 		}
@@ -119,7 +119,7 @@ func TestTakeOverOfWhatMachineControllerLeaves(t *testing.T) {
 			t.Errorf("CAPI-54: %d × %s, want %d", got, name, want)
 		}
 	}
-	if v := JudgeOrphans(b.cloud.Marked(), living, b.clock.Now(), false); len(v.Orphans) != 0 {
+	if v := inventory.JudgeOrphans(b.cloud.Marked(), living, b.clock.Now(), false); len(v.Orphans) != 0 {
 		t.Errorf("none is collected: %v", v.Orphans)
 	}
 }
@@ -167,7 +167,7 @@ func TestFloatingIPsThatMachineControllerMade(t *testing.T) {
 		_, other := b.active(newMachine(t, "other", seedFields()))
 		p := b.plan(m)
 		id := b.left(m, p)
-		b.eventually("it has its port", func() bool { s, _ := b.sim.Server(id); return s.Status == statusActive })
+		b.eventually("it has its port", func() bool { s, _ := b.sim.Server(id); return s.Status == "ACTIVE" })
 		a := addresses{b.address(p.pool, b.portOf(id)), b.address(p.pool, b.portOf(other.ID))}
 		m.Annotations = map[string]string{v1alpha1.FinalizerFloatingIP: a.own}
 		m.Spec.ProviderID = ptr.To("openstack:///" + id)
@@ -268,7 +268,7 @@ func TestMachinesThatAreNoMoreAreForgotten(t *testing.T) {
 	b.withReader(newReader(t, here))
 	b.synced(here)
 	b.synced(gone)
-	b.pass(fullPeriod)
+	b.pass(inventory.FullPeriod)
 	b.eventually("the one that was let go by force is forgotten", func() bool {
 		_, known := b.cloud.machines.get(gone.UID)
 		return !known
@@ -387,12 +387,12 @@ func TestADuplicateGoesAndTheNamedOneStays(t *testing.T) {
 		m.Spec.ProviderID = ptr.To(s.ProviderID)
 		late, stranger := b.left(m, b.plan(m)), b.left(m, b.plan(m))
 		for id, cluster := range map[string]string{late: testCluster, stranger: "another"} {
-			b.raw(client.Compute, "POST", "servers/"+id+"/metadata", map[string]any{"metadata": map[string]string{metadataClusterID: cluster}}, nil)
+			b.raw(client.Compute, "POST", "servers/"+id+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataClusterID: cluster}}, nil)
 		}
-		b.raw(client.Compute, "POST", "servers/"+stranger+"/metadata", map[string]any{"metadata": map[string]string{metadataMachineUID: "another"}}, nil)
+		b.raw(client.Compute, "POST", "servers/"+stranger+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataMachineUID: "another"}}, nil)
 		b.instance(m)
 		there := func(id string) bool { _, ok := b.sim.Server(id); return ok }
-		b.pass(duplicateAge / 2)
+		b.pass(inventory.DuplicateAge / 2)
 		if !there(late) {
 			t.Fatal("it went before the Machine could have named it")
 		}
@@ -410,7 +410,7 @@ func TestADuplicateGoesAndTheNamedOneStays(t *testing.T) {
 		other.Spec.ProviderID = ptr.To(others.ProviderID)
 		b.instance(other)
 		second := b.left(m, b.plan(m))
-		b.raw(client.Compute, "POST", "servers/"+second+"/metadata", map[string]any{"metadata": map[string]string{metadataClusterID: testCluster}}, nil)
+		b.raw(client.Compute, "POST", "servers/"+second+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataClusterID: testCluster}}, nil)
 		m.Spec.ProviderID = ptr.To(others.ProviderID)
 		b.instance(m)
 		b.pass(20 * time.Minute)
@@ -430,7 +430,7 @@ func TestAPortThatAListOmitsIsNotMadeTwice(t *testing.T) {
 	}
 	b.sim.Inject(sim.Fault{Call: "GET /ports", Status: 200, Body: `{"ports":[]}`, Times: 1})
 	lists := b.calls("GET /ports")
-	b.pass(ownedPeriod + 2*time.Minute)
+	b.pass(inventory.OwnedPeriod + 2*time.Minute)
 	if b.calls("GET /ports") == lists {
 		t.Fatal("ports were not listed again")
 	}

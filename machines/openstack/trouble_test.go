@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-project/drover/machines/openstack/client"
-
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -106,7 +106,7 @@ func TestAbsenceIsNoProof(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			i, s := b.active(newMachine(t, "a", seedFields()))
-			b.pass(2 * restPeriod) // nothing changes any more: it is looked at once a minute
+			b.pass(2 * inventory.RestPeriod) // nothing changes any more: it is looked at once a minute
 			began := b.clock.Now()
 			if !c.do(b, s.ID) {
 				t.Fatal("there is no such server")
@@ -118,7 +118,7 @@ func TestAbsenceIsNoProof(t *testing.T) {
 				}
 				return f.Server != nil && f.Server.State == c.state
 			})
-			if took := b.clock.Since(began); took > restPeriod+5*time.Second {
+			if took := b.clock.Since(began); took > inventory.RestPeriod+5*time.Second {
 				t.Errorf("it took %v", took)
 			}
 		})

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/drover-project/drover/machines/openstack/client"
-
 	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
 // volume is what Cinder tells of one.
@@ -24,7 +24,7 @@ type volume struct {
 // releaseVolumes sees the volumes gone that the Machine's status names. Nova deletes them with their server; one that it
 // has left behind is deleted here when it was the Machine's, and named in left otherwise. Done when each of the Machine's
 // answers 404. A volume that has found another server is not the Machine's any more.
-func (i *instance) releaseVolumes(ctx context.Context, p *project) (done bool, left []string, err error) {
+func (i *instance) releaseVolumes(ctx context.Context, p *inventory.Project) (done bool, left []string, err error) {
 	done = true
 	servers, own := i.past(p)
 	for _, id := range i.recorded.VolumeIDs {
@@ -55,7 +55,7 @@ func (i *instance) releaseVolumes(ctx context.Context, p *project) (done bool, l
 
 // past returns the IDs of the servers that the Machine had, and the volumes that were seen on them and end with them. A server
 // that only the Machine names is not among them, unless its status is guarded.
-func (i *instance) past(p *project) (servers []string, volumes map[string]bool) {
+func (i *instance) past(p *inventory.Project) (servers []string, volumes map[string]bool) {
 	servers, volumes = p.GoneServers(i.machine.UID)
 	if i.trusted {
 		servers = append(servers, i.machine.ServerID, i.recorded.ServerID)

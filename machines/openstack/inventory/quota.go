@@ -1,21 +1,20 @@
-package openstack
+package inventory
 
 import (
 	"time"
 
-	"github.com/drover-project/drover/machines/openstack/client"
-
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
 )
 
 const (
-	// quotaPeriod is the time between two looks at the limits of a service whose quota was hit (CAPI-22).
-	quotaPeriod = 30 * time.Second
-	// keptFor is how long ports and floating IPs of Machines without a server are kept for the next try: two steps of the
+	// QuotaPeriod is the time between two looks at the limits of a service whose quota was hit (CAPI-22).
+	QuotaPeriod = 30 * time.Second
+	// RetainedFor is how long ports and floating IPs of Machines without a server are kept for the next try: two steps of the
 	// back-off (30 s and 60 s). It is longer than any call, so that no create can still be using them.
-	keptFor = 90 * time.Second
+	RetainedFor = 90 * time.Second
 	// plenty stands for no limit.
 	plenty = 1 << 40
 )
@@ -100,7 +99,7 @@ func (b *quotaBook) take(machine types.UID, want Amounts, now time.Time) error {
 		}
 		w.turnAway(counted[s], want)
 		e := *w.refusal
-		e.RetryAfter = max(w.due.Sub(now), 0) + fastPeriod
+		e.RetryAfter = max(w.due.Sub(now), 0) + FastPeriod
 		return &e
 	}
 	for s, w := range b.watches {
@@ -196,9 +195,9 @@ func (b *quotaBook) looked(s client.Service, free Amounts, now time.Time) bool {
 	if !ok {
 		return false
 	}
-	w.due, w.room, w.known, w.doubts = now.Add(quotaPeriod), free, true, 0
+	w.due, w.room, w.known, w.doubts = now.Add(QuotaPeriod), free, true, 0
 	for machine, p := range b.taken {
-		if now.Sub(p.at) > 2*quotaPeriod {
+		if now.Sub(p.at) > 2*QuotaPeriod {
 			delete(b.taken, machine)
 			continue
 		}
@@ -215,7 +214,7 @@ func (b *quotaBook) unreadable(s client.Service, now time.Time) bool {
 	if !ok {
 		return false
 	}
-	w.due, w.room, w.known, w.probe = now.Add(quotaPeriod), Amounts{}, false, true
+	w.due, w.room, w.known, w.probe = now.Add(QuotaPeriod), Amounts{}, false, true
 	return b.reopen(s, w, true, now)
 }
 
@@ -246,7 +245,7 @@ func (b *quotaBook) due(now time.Time) (services []client.Service, next time.Tim
 // exhausted tells whether a quota has been without room for so long that what is kept for the next try should go.
 func (b *quotaBook) exhausted(now time.Time) bool {
 	for _, w := range b.watches {
-		if !w.since.IsZero() && now.Sub(w.since) >= keptFor {
+		if !w.since.IsZero() && now.Sub(w.since) >= RetainedFor {
 			return true
 		}
 	}

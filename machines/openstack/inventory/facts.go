@@ -1,4 +1,4 @@
-package openstack
+package inventory
 
 import (
 	"fmt"
@@ -16,10 +16,10 @@ import (
 
 // Facts returns what is known of a Machine's cloud side. It makes no call. Servers have no ProviderID, and Leftovers does not
 // count the volumes that the Machine's status names.
-func (p *project) Facts(m *Machine) cloud.Facts {
+func (p *Project) Facts(m *Machine) cloud.Facts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	living, gone := p.inventory.ofMachine(m.UID)
+	living, gone := p.servers.ofMachine(m.UID)
 	_, hasIP := p.floating[m.UID]
 	f := cloud.Facts{
 		Leftovers:   hasIP || len(p.ports[m.UID]) > 0 || p.hasAttempt(m.UID) || m.FloatingIPID != "",
@@ -39,7 +39,7 @@ func (p *project) Facts(m *Machine) cloud.Facts {
 	case f.Server == nil:
 		f.Had = had(m, gone)
 		f.Gone, f.Unknown = p.absent(m, gone)
-	case m.ServerID != "" && m.ServerID != f.Server.ID && m.Recorded != site{}:
+	case m.ServerID != "" && m.ServerID != f.Server.ID && m.Recorded != Site{}:
 		_, f.Unknown = p.absent(m, gone)
 	}
 	f.Synced = f.Server != nil || !p.suspected(m.UID)
@@ -47,10 +47,10 @@ func (p *project) Facts(m *Machine) cloud.Facts {
 }
 
 // ServerOf returns the Machine's server without its ProviderID; nil when the Machine has none. It makes no call.
-func (p *project) ServerOf(m *Machine) *cloud.Server {
+func (p *Project) ServerOf(m *Machine) *cloud.Server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	living, _ := p.inventory.ofMachine(m.UID)
+	living, _ := p.servers.ofMachine(m.UID)
 	own := choose(living, m.ServerID)
 	if own == nil {
 		return nil
@@ -60,9 +60,9 @@ func (p *project) ServerOf(m *Machine) *cloud.Server {
 
 // foreign returns the reason when the server that the Machine names, or is to adopt, exists and belongs to somebody else; empty
 // when it does not. The caller holds the lock.
-func (p *project) foreign(m *Machine) string {
+func (p *Project) foreign(m *Machine) string {
 	for _, id := range []string{m.Adopts, m.ServerID} {
-		k := p.inventory.servers[id]
+		k := p.servers.byID[id]
 		if k == nil || k.gone || !k.sighted || k.belongs(m.UID) {
 			continue
 		}
@@ -88,8 +88,8 @@ func had(m *Machine, gone []*knownServer) string {
 
 // absent decides, for a Machine of which no server lives, whether its server is proven gone, and why nothing is known of it
 // otherwise. gone are the Machine's tombstones. The caller holds the lock.
-func (p *project) absent(m *Machine, gone []*knownServer) (proven bool, unknown string) {
-	unrecorded := m.Recorded == site{}
+func (p *Project) absent(m *Machine, gone []*knownServer) (proven bool, unknown string) {
+	unrecorded := m.Recorded == Site{}
 	switch {
 	case m.ServerID == "" && p.adopteeMissing(m):
 		return false, fmt.Sprintf("server %s, which the annotation %s names, is not in %s", m.Adopts, v1alpha1.AnnotationAdopt, p.name)
@@ -110,17 +110,17 @@ func (p *project) absent(m *Machine, gone []*knownServer) (proven bool, unknown 
 
 // adopteeMissing reports whether an operator lets the Machine adopt a server that is not there and never was the Machine's. A
 // Machine that is being deleted does not wait for it. The caller holds the lock.
-func (p *project) adopteeMissing(m *Machine) bool {
+func (p *Project) adopteeMissing(m *Machine) bool {
 	if m.Adopts == "" || m.Leaving {
 		return false
 	}
-	k := p.inventory.servers[m.Adopts]
+	k := p.servers.byID[m.Adopts]
 	return k == nil || k.gone && !k.belongs(m.UID)
 }
 
 // tombstone returns the server of that ID when it is gone. The caller holds the lock.
-func (p *project) tombstone(id string) []*knownServer {
-	if k := p.inventory.servers[id]; k != nil && k.gone {
+func (p *Project) tombstone(id string) []*knownServer {
+	if k := p.servers.byID[id]; k != nil && k.gone {
 		return []*knownServer{k}
 	}
 	return nil
@@ -128,7 +128,7 @@ func (p *project) tombstone(id string) []*knownServer {
 
 // server describes a server as the seam wants it. The addresses of the Machine's own ports and floating IP count from the
 // moment they are known: Nova learns of a floating IP late, and lists of changes never show it. The caller holds the lock.
-func (p *project) server(m *Machine, k *knownServer) *cloud.Server {
+func (p *Project) server(m *Machine, k *knownServer) *cloud.Server {
 	ports, ip := p.ports[m.UID], p.floating[m.UID]
 	s := &cloud.Server{
 		ID: k.ID, Name: k.Name, Status: k.Status, State: stateOf(&k.row), Owner: k.machine(),
@@ -179,7 +179,7 @@ func stateOf(r *row) cloud.ServerState {
 
 // addressesOf returns the addresses sorted and without repeats: those of the networks inside, the floating ones outside,
 // and the name.
-func addressesOf(r *row, ports map[int]ownedPort, ip ownedIP) []corev1.NodeAddress {
+func addressesOf(r *row, ports map[int]Port, ip FloatingIP) []corev1.NodeAddress {
 	seen := map[corev1.NodeAddress]bool{}
 	add := func(kind corev1.NodeAddressType, text string) {
 		if net.ParseIP(text) != nil {

@@ -1,10 +1,8 @@
-package openstack
+package inventory
 
 import (
 	"context"
 	"fmt"
-
-	"github.com/drover-project/drover/machines/openstack/client"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
@@ -13,15 +11,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
 )
 
 // releases is how many kept things are released between two lists.
 const releases = 25
 
-// kept is a port or floating IP of a Machine without a server.
-type kept struct {
-	mark mark
-	id   string
+// retained is a port or floating IP of a Machine without a server.
+type retained struct {
+	tag OwnerTag
+	id  string
 }
 
 // use says what is done with the ports and floating IPs of a Machine at this moment.
@@ -36,16 +35,16 @@ const (
 	releasing
 )
 
-// releaseKept deletes ports and floating IPs that were kept for the next try of a Machine, once a quota has been exhausted
+// releaseRetained deletes ports and floating IPs that were kept for the next try of a Machine, once a quota has been exhausted
 // for two steps of the back-off (CAPI-22): others may need them, and the next try makes them again.
-func (p *project) releaseKept(ctx context.Context, s *client.Session) {
-	for _, k := range p.keptTooLong() {
+func (p *Project) releaseRetained(ctx context.Context, s *client.Session) {
+	for _, k := range p.retainedTooLong() {
 		if !p.beginRelease(k) {
 			continue
 		}
-		err := s.Do(ctx, client.Call{Service: client.Network, Doing: fmt.Sprintf("releasing %s %s, kept for a server that may not be made", k.mark.Kind, k.id)},
+		err := s.Do(ctx, client.Call{Service: client.Network, Doing: fmt.Sprintf("releasing %s %s, kept for a server that may not be made", k.tag.Kind, k.id)},
 			func(ctx context.Context, api *gophercloud.ServiceClient) error {
-				if k.mark.Kind == floatingKind {
+				if k.tag.Kind == FloatingIPKind {
 					return floatingips.Delete(ctx, api, k.id).ExtractErr()
 				}
 				return ports.Delete(ctx, api, k.id).ExtractErr()
@@ -61,37 +60,37 @@ func (p *project) releaseKept(ctx context.Context, s *client.Session) {
 
 // beginRelease looks again, right before a kept thing is deleted, whether it is still the one that is known and its Machine
 // has no use for it. If so, nothing is made for the Machine until endRelease.
-func (p *project) beginRelease(k kept) bool {
+func (p *Project) beginRelease(k retained) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	id := p.floating[k.mark.Machine].ID
-	if k.mark.Kind == portKind {
-		id = p.ports[k.mark.Machine][k.mark.N].ID
+	id := p.floating[k.tag.Machine].ID
+	if k.tag.Kind == PortKind {
+		id = p.ports[k.tag.Machine][k.tag.N].ID
 	}
-	if id != k.id || !p.idle(k.mark.Machine) {
+	if id != k.id || !p.idle(k.tag.Machine) {
 		return false
 	}
-	p.uses[k.mark.Machine] = releasing
+	p.uses[k.tag.Machine] = releasing
 	return true
 }
 
 // endRelease takes in the outcome of a release.
-func (p *project) endRelease(k kept, released bool) {
+func (p *Project) endRelease(k retained, released bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.uses, k.mark.Machine)
+	delete(p.uses, k.tag.Machine)
 	switch {
 	case !released:
-	case k.mark.Kind == floatingKind:
-		delete(p.floating, k.mark.Machine)
+	case k.tag.Kind == FloatingIPKind:
+		delete(p.floating, k.tag.Machine)
 	default:
-		p.dropPort(k.mark.Machine, k.mark.N)
+		p.dropPort(k.tag.Machine, k.tag.N)
 	}
 }
 
 // beginMaking keeps what a Machine has from being released while something is made for it, until the returned function is
 // called: neither while the cloud works on it nor before its answer is taken in. Transient while something is released.
-func (p *project) BeginMaking(machine types.UID) (end func(), err error) {
+func (p *Project) BeginMaking(machine types.UID) (end func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.uses[machine] == releasing {
@@ -107,43 +106,33 @@ func (p *project) BeginMaking(machine types.UID) (end func(), err error) {
 
 // idle reports whether a Machine has no server, and nothing of it is being made, expected or promised. The caller holds the
 // lock.
-func (p *project) idle(machine types.UID) bool {
-	living, _ := p.inventory.ofMachine(machine)
+func (p *Project) idle(machine types.UID) bool {
+	living, _ := p.servers.ofMachine(machine)
 	_, promised := p.quota.taken[machine]
 	m, known := p.machines.Get(machine)
 	return known && m.ServerID == "" && len(living) == 0 && !promised && p.uses[machine] == unused && !p.hasAttempt(machine)
 }
 
-// keptTooLong returns some of what is to be released, floating IPs first. A Machine that is not idle keeps what it has.
-func (p *project) keptTooLong() []kept {
+// retainedTooLong returns some of what is to be released, floating IPs first. A Machine that is not idle keeps what it has.
+func (p *Project) retainedTooLong() []retained {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock.Now()
 	if !p.quota.exhausted(now) {
 		return nil
 	}
-	var found []kept
+	var found []retained
 	for machine, ip := range p.floating {
-		if len(found) < releases && now.Sub(ip.since) >= keptFor && p.idle(machine) {
-			found = append(found, kept{mark{floatingKind, p.owners.cluster, machine, 0}, ip.ID})
+		if len(found) < releases && now.Sub(ip.since) >= RetainedFor && p.idle(machine) {
+			found = append(found, retained{OwnerTag{FloatingIPKind, p.owners.cluster, machine, 0}, ip.ID})
 		}
 	}
 	for machine, all := range p.ports {
 		for n, port := range all {
-			if len(found) < releases && now.Sub(port.since) >= keptFor && p.idle(machine) {
-				found = append(found, kept{mark{portKind, p.owners.cluster, machine, n}, port.ID})
+			if len(found) < releases && now.Sub(port.since) >= RetainedFor && p.idle(machine) {
+				found = append(found, retained{OwnerTag{PortKind, p.owners.cluster, machine, n}, port.ID})
 			}
 		}
 	}
 	return found
-}
-
-// hasAttempt reports whether a create of the Machine is not settled; the caller holds the lock.
-func (p *project) hasAttempt(machine types.UID) bool {
-	for m := range p.attempts {
-		if m.Machine == machine {
-			return true
-		}
-	}
-	return false
 }

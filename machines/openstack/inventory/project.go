@@ -1,11 +1,9 @@
-package openstack
+package inventory
 
 import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/drover-project/drover/machines/openstack/client"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -13,15 +11,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// projectOptions say what a project works with.
-type projectOptions struct {
+// Options say what a project works with.
+type Options struct {
 	Clock clock.Clock
 	// Session is what lists are asked with until Use names another one.
 	Session *client.Session
 	// Site is the project and the region.
-	Site site
+	Site Site
 	// ClusterID is written on everything that is made.
 	ClusterID string
 	// Machines holds the Machines that asked for their cloud side.
@@ -33,19 +32,19 @@ type projectOptions struct {
 	// Collect reports whether an operator has confirmed the loss of many servers at once. nil: nobody can.
 	Collect func(ctx context.Context) (bool, error)
 	// Changed is called with what is new, after each list.
-	Changed func(ctx context.Context, p *project, c change)
+	Changed func(ctx context.Context, p *Project, c Change)
 	// Other returns a session of other credentials for the same project; nil when there is none.
-	Other func(p *project, than *client.Session) *client.Session
+	Other func(p *Project, than *client.Session) *client.Session
 }
 
-// project follows the servers, ports, floating IPs and quotas of one project in one region, for all Machines that live there,
+// Project follows the servers, ports, floating IPs and quotas of one project in one region, for all Machines that live there,
 // whatever credentials they use.
-type project struct {
+type Project struct {
 	clock    clock.Clock
 	owners   ownership
 	machines Machines
-	changed  func(ctx context.Context, p *project, c change)
-	other    func(p *project, than *client.Session) *client.Session
+	changed  func(ctx context.Context, p *Project, c Change)
+	other    func(p *Project, than *client.Session) *client.Session
 	reader   ctrlclient.Reader
 	holds    Holds
 	lifted   func(ctx context.Context) (bool, error)
@@ -55,13 +54,13 @@ type project struct {
 	// began is when this process started polling. The previous leader makes no calls after it.
 	began time.Time
 	// name is the project and the region.
-	name site
+	name Site
 
-	mu        sync.Mutex
-	session   *client.Session
-	inventory *inventory
-	guard     guard
-	quota     *quotaBook
+	mu      sync.Mutex
+	session *client.Session
+	servers *serverCache
+	guard   guard
+	quota   *quotaBook
 	// stamp is the cloud's time of the last list; lastFull and lastList, on our clock, when the last complete one and the
 	// last one at all were begun.
 	stamp              time.Time
@@ -69,60 +68,60 @@ type project struct {
 	fulls              int
 	// listedOwned is when ports and floating IPs were listed last; zero: never.
 	listedOwned time.Time
-	ports       map[types.UID]map[int]ownedPort
-	floating    map[types.UID]ownedIP
+	ports       map[types.UID]map[int]Port
+	floating    map[types.UID]FloatingIP
 	// seenIPs are floating IPs without a mark of this cluster that were seen on a server, by ID.
 	seenIPs map[string]seenIP
 	// uses are the Machines whose ports and floating IPs are in use by a call at this moment.
 	uses map[types.UID]use
 	// attempts are creates with an unknown outcome, by mark.
-	attempts map[mark]attempt
+	attempts map[OwnerTag]attempt
 	// failures in a row of listing.
 	failures int
 	failure  error
 }
 
-// newProject returns a project that nothing is known of. It makes no call before Run.
-func newProject(o projectOptions) *project {
-	p := &project{
+// New returns a project that nothing is known of. It makes no call before Run.
+func New(o Options) *Project {
+	p := &Project{
 		clock: o.Clock, owners: ownership{o.ClusterID}, machines: o.Machines, changed: o.Changed, other: o.Other, reader: o.Reader,
 		holds: o.Holds, lifted: o.Collect, kicks: make(chan struct{}, 1), creates: make(chan struct{}, 1), began: o.Clock.Now(), name: o.Site,
-		session: o.Session, inventory: newInventory(ownership{o.ClusterID}), guard: newGuard(), quota: newQuotaBook(),
-		ports: map[types.UID]map[int]ownedPort{}, floating: map[types.UID]ownedIP{}, uses: map[types.UID]use{}, attempts: map[mark]attempt{},
+		session: o.Session, servers: newServerCache(ownership{o.ClusterID}), guard: newGuard(), quota: newQuotaBook(),
+		ports: map[types.UID]map[int]Port{}, floating: map[types.UID]FloatingIP{}, uses: map[types.UID]use{}, attempts: map[OwnerTag]attempt{},
 	}
-	p.inventory.leaving = func(k *knownServer) bool {
+	p.servers.leaving = func(k *knownServer) bool {
 		m, _ := p.machines.Get(k.machine())
 		return m.Leaving
 	}
-	p.inventory.remembered = func(k *knownServer) bool {
+	p.servers.remembered = func(k *knownServer) bool {
 		return p.guard.held[k.ID] || k.machine() != "" && p.machines.Naming(k.ID) == k.machine()
 	}
 	return p
 }
 
 // Site returns the project and the region.
-func (p *project) Site() site { return p.name }
+func (p *Project) Site() Site { return p.name }
 
 // Listed reports whether all lists have been seen since the start: before that no absence may be believed. failure is the error
 // of the last list while lists fail.
-func (p *project) Listed() (done bool, failure error) {
+func (p *Project) Listed() (done bool, failure error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.synced(), p.failure
 }
 
 // synced reports whether all lists have been seen since the start. The caller holds the lock.
-func (p *project) synced() bool { return !p.listedOwned.IsZero() && p.fulls > 0 }
+func (p *Project) synced() bool { return !p.listedOwned.IsZero() && p.fulls > 0 }
 
 // Use has lists asked for with these credentials from now on: the newest ones are likely to stay valid longest.
-func (p *project) Use(s *client.Session) {
+func (p *Project) Use(s *client.Session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.session = s
 }
 
 // Kick asks for a list soon.
-func (p *project) Kick() {
+func (p *Project) Kick() {
 	select {
 	case p.kicks <- struct{}{}:
 	default:
@@ -130,7 +129,7 @@ func (p *project) Kick() {
 }
 
 // expectBuild asks for a list soon enough to follow a server that was just ordered.
-func (p *project) expectBuild() {
+func (p *Project) expectBuild() {
 	select {
 	case p.creates <- struct{}{}:
 	default:
@@ -138,14 +137,14 @@ func (p *project) expectBuild() {
 }
 
 // Run lists until ctx ends.
-func (p *project) Run(ctx context.Context) {
+func (p *Project) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		p.wait(ctx, p.poll(ctx))
 	}
 }
 
-// wait sleeps for that long, or until fastPeriod after the first kick, or buildPeriod after the first create.
-func (p *project) wait(ctx context.Context, period time.Duration) {
+// wait sleeps for that long, or until FastPeriod after the first kick, or buildPeriod after the first create.
+func (p *Project) wait(ctx context.Context, period time.Duration) {
 	due := p.clock.Now().Add(period)
 	sooner := func(period time.Duration) {
 		if soon := p.clock.Now().Add(period); soon.Before(due) {
@@ -166,7 +165,7 @@ func (p *project) wait(ctx context.Context, period time.Duration) {
 			return
 		case <-p.kicks:
 			timer.Stop()
-			sooner(fastPeriod)
+			sooner(FastPeriod)
 		case <-p.creates:
 			timer.Stop()
 			sooner(buildPeriod)
@@ -174,17 +173,17 @@ func (p *project) wait(ctx context.Context, period time.Duration) {
 	}
 }
 
-// ownedPeriod is the time between two lists of ports and floating IPs, which are for the collector.
-const ownedPeriod = 15 * time.Minute
+// OwnedPeriod is the time between two lists of ports and floating IPs, which are for the collector.
+const OwnedPeriod = 15 * time.Minute
 
 // poll makes one round of lists, and gives the time until the next.
-func (p *project) poll(ctx context.Context) time.Duration {
+func (p *Project) poll(ctx context.Context) time.Duration {
 	p.mu.Lock()
 	s, stamp := p.session, p.stamp
 	started := p.clock.Now()
 	full := stamp.IsZero() || isFullDue(started, p.lastFull, len(p.attempts) > 0)
 	first := p.listedOwned.IsZero()
-	ownedDue := first || started.Sub(p.listedOwned) >= ownedPeriod
+	ownedDue := first || started.Sub(p.listedOwned) >= OwnedPeriod
 	suspects, lookDue := p.suspects(started)
 	p.mu.Unlock()
 
@@ -217,13 +216,13 @@ func (p *project) poll(ctx context.Context) time.Duration {
 	p.tagServers(ctx, s)
 	p.lookAtUnjoined(ctx, s)
 	p.removeDuplicates(ctx, s)
-	p.releaseKept(ctx, s)
+	p.releaseRetained(ctx, s)
 	return next
 }
 
 // takeIn folds a list into what is known, and gives the time until the next and whom it concerns. looked: it is the second
 // look at ports without a server.
-func (p *project) takeIn(ctx context.Context, l listed, date time.Time, looked bool) (time.Duration, change) {
+func (p *Project) takeIn(ctx context.Context, l listed, date time.Time, looked bool) (time.Duration, Change) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before, failure, held := p.synced(), p.failure, p.guard.reason() != ""
@@ -232,7 +231,7 @@ func (p *project) takeIn(ctx context.Context, l listed, date time.Time, looked b
 		p.stamp = date
 	}
 	l.now = p.clock.Now()
-	ids := p.inventory.fold(l)
+	ids := p.servers.fold(l)
 	if l.full {
 		p.lastFull = l.started
 		p.fulls++
@@ -243,7 +242,7 @@ func (p *project) takeIn(ctx context.Context, l listed, date time.Time, looked b
 	p.settleServers()
 	p.faultyQuotas(ids)
 	p.watchLosses(l.now)
-	news := p.inventory.affected(ids)
+	news := p.servers.affected(ids)
 	if looked {
 		news.Machines = append(news.Machines, p.clearSuspects()...)
 	}
@@ -252,34 +251,25 @@ func (p *project) takeIn(ctx context.Context, l listed, date time.Time, looked b
 	if !before || failure != nil {
 		log.FromContext(ctx).Info("following the servers of a project", "servers", len(l.rows))
 	}
-	next := p.inventory.period(l.now, len(p.attempts) > 0, p.hurriesFor)
+	next := p.servers.period(l.now, len(p.attempts) > 0, p.hurriesFor)
 	return p.untilSuspects(l.now, p.nextQuotaLook(l.now, next)), news
-}
-
-// settleServers drops the attempts whose server has shown up; the caller holds the lock.
-func (p *project) settleServers() {
-	for m := range p.attempts {
-		if living, gone := p.inventory.ofMachine(m.Machine); m.Kind == serverKind && len(living)+len(gone) > 0 {
-			delete(p.attempts, m)
-		}
-	}
 }
 
 // hurriesFor reports whether a server is one of this cluster: it has the cluster's ID, or belongs to a Machine that we know
 // (machine-controller's servers have no cluster ID), or such a Machine expects it.
-func (p *project) hurriesFor(k *knownServer) bool {
+func (p *Project) hurriesFor(k *knownServer) bool {
 	uid := k.machine()
 	return uid != "" && (k.tags().cluster == p.owners.cluster || k.expected != "" || p.wanted(uid))
 }
 
 // wanted reports whether a Machine of ours has that UID.
-func (p *project) wanted(uid types.UID) bool {
+func (p *Project) wanted(uid types.UID) bool {
 	_, ok := p.machines.Get(uid)
 	return ok
 }
 
 // failed keeps what is known, and gives a growing time until the next try.
-func (p *project) failed(ctx context.Context, err error) time.Duration {
+func (p *Project) failed(ctx context.Context, err error) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.failures == 0 {
@@ -287,15 +277,15 @@ func (p *project) failed(ctx context.Context, err error) time.Duration {
 	}
 	p.failures++
 	p.failure = err
-	wait := fastPeriod
+	wait := FastPeriod
 	for range min(p.failures, 6) - 1 {
 		wait *= 2
 	}
-	return max(min(wait, restPeriod), fault.Of(err).RetryAfter)
+	return max(min(wait, RestPeriod), fault.Of(err).RetryAfter)
 }
 
-// change is what is new in a project.
-type change struct {
+// Change is what is new in a project.
+type Change struct {
 	// All: every Machine of the project is affected. Full: it comes from a complete list.
 	All, Full bool
 	// Machines are the UIDs of the Machines whose server changed. Servers are the IDs of the servers that changed: a Machine may

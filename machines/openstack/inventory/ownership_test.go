@@ -1,4 +1,4 @@
-package openstack
+package inventory
 
 import (
 	"strings"
@@ -48,7 +48,7 @@ func TestOwnershipOfAnAddress(t *testing.T) {
 	o := ownership{cluster: "c1"}
 	m := &Machine{UID: "u1"}
 	mark := func(cluster string, machine types.UID) string {
-		return mark{floatingKind, cluster, machine, 0}.String()
+		return OwnerTag{FloatingIPKind, cluster, machine, 0}.String()
 	}
 	for name, tc := range map[string]struct {
 		description string
@@ -63,7 +63,7 @@ func TestOwnershipOfAnAddress(t *testing.T) {
 		"without a mark, never seen on the Machine's server ": {"", false, foreign},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := o.address(m, floatingKind, tc.description, tc.onOwn); got != tc.want {
+			if got := o.address(m, FloatingIPKind, tc.description, tc.onOwn); got != tc.want {
 				t.Errorf("got %s", got)
 			}
 		})
@@ -72,18 +72,18 @@ func TestOwnershipOfAnAddress(t *testing.T) {
 
 func TestWhatAnAbsenceProves(t *testing.T) {
 	o := ownership{cluster: "c1"}
-	here, elsewhere := site{"p1", "east"}, site{"p2", "east"}
+	here, elsewhere := Site{"p1", "east"}, Site{"p2", "east"}
 	for name, tc := range map[string]struct {
-		recorded site
+		recorded Site
 		seen     bool
 		want     verdict
 		says     []string
 	}{
 		"where the record says the server was made, it is gone (F-15)":     {here, false, mine, nil},
-		"where the server was seen with the Machine's mark, it is gone":    {site{}, true, mine, nil},
+		"where the server was seen with the Machine's mark, it is gone":    {Site{}, true, mine, nil},
 		"in another project nothing is known (F-15)":                       {elsewhere, false, undecided, []string{"p1", "p2"}},
-		"in another region nothing is known (F-15)":                        {site{"p1", "west"}, false, undecided, []string{"east", "west"}},
-		"without a record nothing is known (F-15)":                         {site{}, false, undecided, []string{"no record", "p1"}},
+		"in another region nothing is known (F-15)":                        {Site{"p1", "west"}, false, undecided, []string{"east", "west"}},
+		"without a record nothing is known (F-15)":                         {Site{}, false, undecided, []string{"no record", "p1"}},
 		"a server that was seen here is gone, whatever is recorded (F-15)": {elsewhere, true, mine, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

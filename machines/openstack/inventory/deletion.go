@@ -1,4 +1,4 @@
-package openstack
+package inventory
 
 import (
 	"slices"
@@ -21,10 +21,10 @@ type Deletion struct {
 
 // Deletable returns the Machine's servers whose deletion may be requested now: each at most once per back-off (30 s, doubling to
 // 5 min). With failedOnly only those that are in ERROR or have lost their ports.
-func (p *project) Deletable(machine types.UID, failedOnly bool) []Deletion {
+func (p *Project) Deletable(machine types.UID, failedOnly bool) []Deletion {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	living, _ := p.inventory.ofMachine(machine)
+	living, _ := p.servers.ofMachine(machine)
 	now := p.clock.Now()
 	var turn []Deletion
 	for _, k := range living {
@@ -36,10 +36,10 @@ func (p *project) Deletable(machine types.UID, failedOnly bool) []Deletion {
 }
 
 // DeletionRequested notes the outcome of a request to delete a server. The back-off begins only when the request was accepted.
-func (p *project) DeletionRequested(serverID string, err error) {
+func (p *Project) DeletionRequested(serverID string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	k, ok := p.inventory.servers[serverID]
+	k, ok := p.servers.byID[serverID]
 	switch {
 	case !ok:
 	case err == nil:
@@ -62,20 +62,20 @@ func deleteBackoff(times int) time.Duration {
 }
 
 // IsLossHeld reports whether the mass guard does not believe that the Machine's server is gone.
-func (p *project) IsLossHeld(machine types.UID) bool {
+func (p *Project) IsLossHeld(machine types.UID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, gone := p.inventory.ofMachine(machine)
+	_, gone := p.servers.ofMachine(machine)
 	return slices.ContainsFunc(gone, func(k *knownServer) bool { return p.guard.held[k.ID] })
 }
 
 // GoneServers returns the IDs of the servers that belonged to the Machine and are gone, and the IDs of the volumes that were seen
 // on them and end with them. A server that only the Machine names is not among them.
-func (p *project) GoneServers(machine types.UID) (servers []string, volumes map[string]bool) {
+func (p *Project) GoneServers(machine types.UID) (servers []string, volumes map[string]bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	volumes = map[string]bool{}
-	_, gone := p.inventory.ofMachine(machine)
+	_, gone := p.servers.ofMachine(machine)
 	for _, k := range gone {
 		if !k.belongs(machine) {
 			continue
@@ -92,15 +92,15 @@ func (p *project) GoneServers(machine types.UID) (servers []string, volumes map[
 // Machine's mark, or no mark and was on the Machine's own server. The inventory has seen it there, or recorded is true: the
 // Machine's record says so, and only drover can write that. A floating IP that is on another port now is not the Machine's any
 // more.
-func (p *project) OwnsFloatingIP(m *Machine, ip *ipRow, recorded bool) bool {
+func (p *Project) OwnsFloatingIP(m *Machine, ip *FloatingIPRow, recorded bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.owners.address(m, floatingKind, ip.Description, p.wasOnOwn(m.UID, ip, recorded)) == mine
+	return p.owners.address(m, FloatingIPKind, ip.Description, p.wasOnOwn(m.UID, ip, recorded)) == mine
 }
 
 // wasOnOwn reports whether a floating IP was on the Machine's own server. The caller holds the lock.
-func (p *project) wasOnOwn(machine types.UID, ip *ipRow, recorded bool) bool {
-	_, gone := p.inventory.ofMachine(machine)
+func (p *Project) wasOnOwn(machine types.UID, ip *FloatingIPRow, recorded bool) bool {
+	_, gone := p.servers.ofMachine(machine)
 	seen := p.seenIPs[ip.ID]
 	onOwn := slices.ContainsFunc(gone, func(k *knownServer) bool { return k.ID == seen.serverID && k.belongs(machine) })
 	if ip.PortID != "" {

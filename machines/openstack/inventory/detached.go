@@ -1,4 +1,4 @@
-package openstack
+package inventory
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// detachedAfter is how long a server may be ACTIVE without a node before its ports are looked at.
-const detachedAfter = 2 * time.Minute
+// DetachedAfter is how long a server may be ACTIVE without a node before its ports are looked at.
+const DetachedAfter = 2 * time.Minute
 
 // unjoined is a server that should have become a node by now.
 type unjoined struct {
@@ -28,17 +28,17 @@ type unjoined struct {
 // failed reports whether a server will never become a node: it is in ERROR, or has lost its ports.
 func (k *knownServer) failed() bool { return k.Status == statusError || k.detached != "" }
 
-// lookAtUnjoined looks at the ports of servers that have been ACTIVE for detachedAfter without becoming a node, once for each
+// lookAtUnjoined looks at the ports of servers that have been ACTIVE for DetachedAfter without becoming a node, once for each
 // server, and at those of a server beside which a duplicate is to be deleted. A server that has none of its Machine's
 // ports has no network: it counts as failed, and its ports are replaced with it.
-func (p *project) lookAtUnjoined(ctx context.Context, s *client.Session) {
+func (p *Project) lookAtUnjoined(ctx context.Context, s *client.Session) {
 	due, ids := p.unjoined()
 	if len(ids) == 0 {
 		return
 	}
-	var rows []portRow
+	var rows []PortRow
 	for some := range slices.Chunk(ids, portsAtOnce) {
-		more, err := client.List[portRow](ctx, s, portListing(url.Values{"id": some, "fields": portFields}))
+		more, err := client.List[PortRow](ctx, s, PortListing(url.Values{"id": some, "fields": portFields}))
 		if err != nil {
 			log.FromContext(ctx).Info("The ports of servers that do not become nodes cannot be looked at yet", "ports", len(ids), "error", err.Error())
 			return
@@ -52,17 +52,17 @@ func (p *project) lookAtUnjoined(ctx context.Context, s *client.Session) {
 }
 
 // unjoined returns the servers that are due, and the IDs of their Machines' ports.
-func (p *project) unjoined() (due []unjoined, ports []string) {
+func (p *Project) unjoined() (due []unjoined, ports []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock.Now()
-	for uid, all := range p.inventory.byMachine {
+	for uid, all := range p.servers.byMachine {
 		if m, known := p.machines.Get(uid); !known || m.Joined || m.Leaving || len(p.ports[uid]) == 0 {
 			continue
 		}
 		before := len(due)
 		for id := range all {
-			if p.isLookDue(uid, p.inventory.servers[id], now) {
+			if p.isLookDue(uid, p.servers.byID[id], now) {
 				due = append(due, unjoined{uid, id})
 			}
 		}
@@ -78,14 +78,14 @@ func (p *project) unjoined() (due []unjoined, ports []string) {
 }
 
 // isLookDue reports whether the ports of a server are to be looked at now. The caller holds the lock.
-func (p *project) isLookDue(machine types.UID, k *knownServer, now time.Time) bool {
+func (p *Project) isLookDue(machine types.UID, k *knownServer, now time.Time) bool {
 	if !k.belongs(machine) || k.Status != statusActive || k.gone || k.missing || k.detached != "" {
 		return false
 	}
-	wanted := []time.Time{k.activeSince.Add(detachedAfter)}
-	for id := range p.inventory.byMachine[machine] {
-		if other := p.inventory.servers[id]; other != k && !other.gone {
-			wanted = append(wanted, other.since.Add(duplicateAge))
+	wanted := []time.Time{k.activeSince.Add(DetachedAfter)}
+	for id := range p.servers.byMachine[machine] {
+		if other := p.servers.byID[id]; other != k && !other.gone {
+			wanted = append(wanted, other.since.Add(DuplicateAge))
 		}
 	}
 	return slices.ContainsFunc(wanted, func(at time.Time) bool { return !at.After(now) && k.portsLooked.Before(at) })
@@ -93,7 +93,7 @@ func (p *project) isLookDue(machine types.UID, k *knownServer, now time.Time) bo
 
 // detach takes in what Neutron says of the ports of servers that were due, and returns the Machines whose server has lost all
 // of them. These ports count as named by an order with an unknown outcome.
-func (p *project) detach(due []unjoined, rows []portRow) (news change) {
+func (p *Project) detach(due []unjoined, rows []PortRow) (news Change) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	devices := make(map[string]string, len(rows))
@@ -101,7 +101,7 @@ func (p *project) detach(due []unjoined, rows []portRow) (news change) {
 		devices[rows[i].ID] = rows[i].DeviceID
 	}
 	for _, d := range due {
-		k, ports := p.inventory.servers[d.server], p.ports[d.machine]
+		k, ports := p.servers.byID[d.server], p.ports[d.machine]
 		if k == nil || len(ports) == 0 {
 			continue
 		}

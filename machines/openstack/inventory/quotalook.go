@@ -1,33 +1,32 @@
-package openstack
+package inventory
 
 import (
 	"context"
 	"time"
-
-	"github.com/drover-project/drover/machines/openstack/client"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
 )
 
 // takeQuota promises the Machine room, or gives the refusal that others have met.
-func (p *project) ReserveQuota(machine types.UID, want Amounts) error {
+func (p *Project) ReserveQuota(machine types.UID, want Amounts) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.quota.take(machine, want, p.clock.Now())
 }
 
-func (p *project) UseQuota(machine types.UID, part Amounts) {
+func (p *Project) UseQuota(machine types.UID, part Amounts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.quota.made(machine, part)
 }
 
 // refusedQuota notes a refusal of class Quota; others are not its business.
-func (p *project) QuotaRefused(machine types.UID, err error, want Amounts) {
+func (p *Project) QuotaRefused(machine types.UID, err error, want Amounts) {
 	e := fault.Of(err)
 	if e.Class != fault.Quota {
 		return
@@ -39,9 +38,9 @@ func (p *project) QuotaRefused(machine types.UID, err error, want Amounts) {
 }
 
 // faultyQuotas notes servers of ours that went to ERROR for a quota, as boot volumes make them; the caller holds the lock.
-func (p *project) faultyQuotas(ids []string) {
+func (p *Project) faultyQuotas(ids []string) {
 	for _, id := range ids {
-		k := p.inventory.servers[id]
+		k := p.servers.byID[id]
 		if k == nil || k.gone || k.Status != statusError || !p.hurriesFor(k) {
 			continue
 		}
@@ -56,7 +55,7 @@ func (p *project) faultyQuotas(ids []string) {
 }
 
 // lookAtQuotas makes one GET for each service whose quota was hit and whose look is due. True when there is room again.
-func (p *project) lookAtQuotas(ctx context.Context, s *client.Session) bool {
+func (p *Project) lookAtQuotas(ctx context.Context, s *client.Session) bool {
 	p.mu.Lock()
 	services, _ := p.quota.due(p.clock.Now())
 	p.mu.Unlock()
@@ -86,11 +85,11 @@ func (p *project) lookAtQuotas(ctx context.Context, s *client.Session) bool {
 }
 
 // nextQuotaLook shortens the time until the next poll.
-func (p *project) nextQuotaLook(now time.Time, period time.Duration) time.Duration {
+func (p *Project) nextQuotaLook(now time.Time, period time.Duration) time.Duration {
 	services, next := p.quota.due(now)
 	switch {
 	case len(services) > 0:
-		return min(period, fastPeriod)
+		return min(period, FastPeriod)
 	case next.IsZero():
 		return period
 	}

@@ -1,4 +1,4 @@
-package openstack
+package inventory
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 
 // InDoubt returns the ID of a server of the Machine that must be asked for by its ID, or an empty string. required is false
 // when the server is only in ERROR and no list says why: without an answer it is in ERROR all the same.
-func (p *project) InDoubt(m *Machine) (serverID string, required bool) {
+func (p *Project) InDoubt(m *Machine) (serverID string, required bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	living, _ := p.inventory.ofMachine(m.UID)
+	living, _ := p.servers.ofMachine(m.UID)
 	if id := p.doubtful(m, living); id != "" {
 		return id, true
 	}
@@ -33,14 +33,14 @@ func (p *project) InDoubt(m *Machine) (serverID string, required bool) {
 //
 // It returns no server that the mass guard holds. Before the first look of this process is done it returns none at all: that
 // look asks for the servers that the first list lacks. The caller holds the lock.
-func (p *project) doubtful(m *Machine, living []*knownServer) string {
+func (p *Project) doubtful(m *Machine, living []*knownServer) string {
 	id := ""
 	for _, k := range living {
 		if k.missing {
 			id = k.ID
 		}
 	}
-	if k := p.inventory.servers[m.ServerID]; id == "" && (k == nil || k.missing) {
+	if k := p.servers.byID[m.ServerID]; id == "" && (k == nil || k.missing) {
 		id = m.ServerID
 	}
 	if id == "" && len(living) == 0 {
@@ -54,16 +54,16 @@ func (p *project) doubtful(m *Machine, living []*knownServer) string {
 
 // Prove makes one call, with do, that asks for a server by its ID on behalf of a Machine. The answer 404 proves that the server
 // is gone and is no error; the server in the answer is known from then on. Other errors are those of the call.
-func (p *project) Prove(ctx context.Context, do Do, m *Machine, serverID string) error {
+func (p *Project) Prove(ctx context.Context, do Do, m *Machine, serverID string) error {
 	found, err := lookUpServer(ctx, serverID, do)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock.Now()
 	switch {
 	case fault.Is(err, fault.NotFound):
-		_, known := p.inventory.servers[serverID]
-		p.inventory.bury(serverID, m.UID, now)
-		if k := p.inventory.servers[serverID]; !known && serverID != m.ServerID {
+		_, known := p.servers.byID[serverID]
+		p.servers.bury(serverID, m.UID, now)
+		if k := p.servers.byID[serverID]; !known && serverID != m.ServerID {
 			// The server is known only from a port; no Machine ever recorded it, so losing it is not a loss.
 			k.own = true
 		}
@@ -74,8 +74,8 @@ func (p *project) Prove(ctx context.Context, do Do, m *Machine, serverID string)
 	case err != nil:
 		return err
 	}
-	p.inventory.merge(*found, now)
-	if k := p.inventory.servers[serverID]; k != nil {
+	p.servers.merge(*found, now)
+	if k := p.servers.byID[serverID]; k != nil {
 		k.explained = k.Status == statusError
 		p.faultyQuotas([]string{serverID})
 	}
@@ -96,18 +96,18 @@ func lookUpServer(ctx context.Context, id string, do Do) (*row, error) {
 
 // HasServer reports whether a server that belongs to the Machine is known, or was known and is gone: that of the given ID, or
 // any when it is empty.
-func (p *project) HasServer(machine types.UID, serverID string) bool {
+func (p *Project) HasServer(machine types.UID, serverID string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.inventory.marked(machine, serverID)
+	return p.servers.marked(machine, serverID)
 }
 
 // AddServer adds a server that was just ordered for a Machine, under the ID in Nova's answer, and has it listed soon.
-func (p *project) AddServer(machine types.UID, serverID, name string) {
+func (p *Project) AddServer(machine types.UID, serverID, name string) {
 	p.mu.Lock()
-	p.inventory.merge(row{
+	p.servers.merge(row{
 		ID: serverID, Name: name, Status: statusBuild,
-		Metadata: map[string]string{metadataMachineUID: string(machine), metadataClusterID: p.owners.cluster},
+		Metadata: map[string]string{MetadataMachineUID: string(machine), MetadataClusterID: p.owners.cluster},
 	}, p.clock.Now())
 	p.mu.Unlock()
 	p.expectBuild()

@@ -1,4 +1,4 @@
-package openstack
+package inventory
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 const (
 	// guardWindow is how far apart losses may be and still count together: one full list.
-	guardWindow = fullPeriod
+	guardWindow = FullPeriod
 	// Up to max(guardLeast, known/guardPart) losses within guardWindow are accepted without confirmation.
 	guardLeast = 3
 	guardPart  = 10
@@ -60,8 +60,8 @@ func newGuard() guard {
 
 // losses returns the servers that are gone or missing though nobody here wanted it, and how many servers of ours there are
 // with them. One that is gone counts for guardWindow.
-func (inv *inventory) losses(now time.Time, mine func(*knownServer) bool) (lost []string, known int) {
-	for id, k := range inv.servers {
+func (inv *serverCache) losses(now time.Time, mine func(*knownServer) bool) (lost []string, known int) {
+	for id, k := range inv.byID {
 		if !mine(k) {
 			continue
 		}
@@ -164,7 +164,7 @@ func (g *guard) reason() string {
 
 // believes reports whether all of these servers count as gone. A loss that nobody here wanted counts once it was counted
 // together with all others, and a successor would know of it. The caller holds the lock.
-func (p *project) believes(gone []*knownServer) bool {
+func (p *Project) believes(gone []*knownServer) bool {
 	for _, k := range gone {
 		_, lost := p.guard.lost[k.ID]
 		switch {
@@ -177,13 +177,13 @@ func (p *project) believes(gone []*knownServer) bool {
 }
 
 // watchLosses counts the losses. It reports whether there is something new to be stored; the caller holds the lock.
-func (p *project) watchLosses(now time.Time) bool {
-	lost, known := p.inventory.losses(now, p.hurriesFor)
-	return p.guard.look(now, lost, known, p.inventory.servers)
+func (p *Project) watchLosses(now time.Time) bool {
+	lost, known := p.servers.losses(now, p.hurriesFor)
+	return p.guard.look(now, lost, known, p.servers.byID)
 }
 
 // loadHolds reads what a predecessor stored, once.
-func (p *project) loadHolds(ctx context.Context) error {
+func (p *Project) loadHolds(ctx context.Context) error {
 	p.mu.Lock()
 	loaded := p.guard.loaded
 	p.mu.Unlock()
@@ -205,7 +205,7 @@ func (p *project) loadHolds(ctx context.Context) error {
 
 // storeHolds writes down what the mass guard keeps when that has changed, and returns the servers whose loss may be believed
 // from now on. A failed write is repeated with the next poll.
-func (p *project) storeHolds(ctx context.Context) (believed []string) {
+func (p *Project) storeHolds(ctx context.Context) (believed []string) {
 	p.mu.Lock()
 	h := p.guard.state()
 	dirty := p.guard.dirty && p.guard.loaded
@@ -234,7 +234,7 @@ func (p *project) storeHolds(ctx context.Context) (believed []string) {
 }
 
 // liftLosses asks for an operator's confirmation when something is held, and logs it. It reports whether it was given.
-func (p *project) liftLosses(ctx context.Context) bool {
+func (p *Project) liftLosses(ctx context.Context) bool {
 	reason := p.held()
 	if reason == "" {
 		return false
@@ -248,14 +248,14 @@ func (p *project) liftLosses(ctx context.Context) bool {
 		return false
 	}
 	p.mu.Lock()
-	p.guard.lift(p.inventory.servers)
+	p.guard.lift(p.servers.byID)
 	p.mu.Unlock()
 	log.FromContext(ctx).Info("Accepting mass server deletion: confirmed by annotation", "reason", reason)
 	return true
 }
 
 // held says what the mass guard holds; empty: nothing.
-func (p *project) held() string {
+func (p *Project) held() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.guard.reason()

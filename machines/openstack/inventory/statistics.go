@@ -1,4 +1,4 @@
-package openstack
+package inventory
 
 import "time"
 
@@ -18,14 +18,14 @@ type Statistics struct {
 }
 
 // Statistics returns the numbers of this moment.
-func (p *project) Statistics() Statistics {
+func (p *Project) Statistics() Statistics {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock.Now()
 	s := Statistics{
 		Listed: !p.lastList.IsZero(), Age: now.Sub(p.lastList), Held: len(p.guard.held), Quotas: len(p.quota.watches),
 	}
-	for _, k := range p.inventory.servers {
+	for _, k := range p.servers.byID {
 		if k.gone || !p.hurriesFor(k) {
 			continue
 		}

@@ -1,4 +1,4 @@
-package openstack
+package inventory
 
 import (
 	"context"
@@ -6,17 +6,17 @@ import (
 	"slices"
 	"time"
 
-	"github.com/drover-project/drover/machines/openstack/client"
-
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/drover-project/drover/machines/openstack/client"
 )
 
 const (
-	// suspectTime is how long after the start the second look is taken. The previous leader has sent nothing since we hold the
+	// SuspectTime is how long after the start the second look is taken. The previous leader has sent nothing since we hold the
 	// lease: by the second look the cloud has usually worked off what was under way, and a server that no list shows yet has its
 	// port bound to it. An order that arrives even later names a port that was replaced (fence.go).
-	suspectTime = 3 * time.Second
+	SuspectTime = 3 * time.Second
 	// portsAtOnce is how many ports are asked for by one call: their IDs stand in its URL.
 	portsAtOnce = 100
 )
@@ -24,18 +24,18 @@ const (
 // suspectAttempts takes every port without a server that the first lists show for a server that may be on its way: whoever
 // was here before may have died between asking for the server and hearing of it, and lists may lag. Ports that were listed
 // late enough, and the servers after them, are the second look already. The caller holds the lock.
-func (p *project) suspectAttempts() {
-	if p.listedOwned.Sub(p.began) >= suspectTime {
+func (p *Project) suspectAttempts() {
+	if p.listedOwned.Sub(p.began) >= SuspectTime {
 		return
 	}
 	for machine := range p.ports {
-		if living, gone := p.inventory.ofMachine(machine); len(living)+len(gone) > 0 {
+		if living, gone := p.servers.ofMachine(machine); len(living)+len(gone) > 0 {
 			continue
 		}
 		if m, known := p.machines.Get(machine); known && m.ServerID != "" {
 			continue
 		}
-		m := mark{serverKind, p.owners.cluster, machine, 0}
+		m := OwnerTag{ServerKind, p.owners.cluster, machine, 0}
 		if _, open := p.attempts[m]; !open {
 			p.attempts[m] = attempt{ended: p.began, fulls: p.fulls, suspected: true}
 		}
@@ -43,12 +43,12 @@ func (p *project) suspectAttempts() {
 }
 
 // suspects gives the ports of what is suspected, and whether it is time to look at them again. The caller holds the lock.
-func (p *project) suspects(now time.Time) (ports []string, due bool) {
+func (p *Project) suspects(now time.Time) (ports []string, due bool) {
 	for m, a := range p.attempts {
 		if !a.suspected {
 			continue
 		}
-		due = now.Sub(a.ended) >= suspectTime
+		due = now.Sub(a.ended) >= SuspectTime
 		for _, port := range p.ports[m.Machine] {
 			ports = append(ports, port.ID)
 		}
@@ -59,15 +59,15 @@ func (p *project) suspects(now time.Time) (ports []string, due bool) {
 
 // suspected tells whether a server of the Machine may be on its way that nobody has heard of: nothing may be concluded from
 // its absence until the second look. The caller holds the lock.
-func (p *project) suspected(machine types.UID) bool {
-	return p.attempts[mark{serverKind, p.owners.cluster, machine, 0}].suspected
+func (p *Project) suspected(machine types.UID) bool {
+	return p.attempts[OwnerTag{ServerKind, p.owners.cluster, machine, 0}].suspected
 }
 
 // untilSuspects shortens the time to the next list while something is suspected: that list is the second look. The caller
 // holds the lock.
-func (p *project) untilSuspects(now time.Time, next time.Duration) time.Duration {
+func (p *Project) untilSuspects(now time.Time, next time.Duration) time.Duration {
 	for _, a := range p.attempts {
-		if left := a.ended.Add(suspectTime).Sub(now); a.suspected && left > 0 {
+		if left := a.ended.Add(SuspectTime).Sub(now); a.suspected && left > 0 {
 			return min(next, left)
 		}
 	}
@@ -76,10 +76,10 @@ func (p *project) untilSuspects(now time.Time, next time.Duration) time.Duration
 
 // lookAtPorts reads again which servers these ports are bound to: that does not lag behind as a list of servers may. True
 // when all have been read.
-func (p *project) lookAtPorts(ctx context.Context, s *client.Session, ids []string) bool {
-	var rows []portRow
+func (p *Project) lookAtPorts(ctx context.Context, s *client.Session, ids []string) bool {
+	var rows []PortRow
 	for some := range slices.Chunk(ids, portsAtOnce) {
-		more, err := client.List[portRow](ctx, s, portListing(url.Values{"id": some, "fields": portFields}))
+		more, err := client.List[PortRow](ctx, s, PortListing(url.Values{"id": some, "fields": portFields}))
 		if err != nil {
 			log.FromContext(ctx).Info("ports without a server cannot be looked at yet", "ports", len(ids), "error", err.Error())
 			return false
@@ -89,7 +89,7 @@ func (p *project) lookAtPorts(ctx context.Context, s *client.Session, ids []stri
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range rows {
-		if m, ok := p.owners.mark(portKind, rows[i].Description); ok {
+		if m, ok := p.owners.mark(PortKind, rows[i].Description); ok {
 			p.keepPort(m, rows[i].owned())
 		}
 	}
@@ -98,7 +98,7 @@ func (p *project) lookAtPorts(ctx context.Context, s *client.Session, ids []stri
 
 // clearSuspects ends the suspicion after a second look that has shown no server, and gives the Machines that may go on. A
 // port that turned out to be bound speaks for itself (boundServer). The caller holds the lock.
-func (p *project) clearSuspects() (cleared []types.UID) {
+func (p *Project) clearSuspects() (cleared []types.UID) {
 	for m, a := range p.attempts {
 		if a.suspected {
 			delete(p.attempts, m)
@@ -110,9 +110,9 @@ func (p *project) clearSuspects() (cleared []types.UID) {
 
 // boundServer gives the server that one of the Machine's ports is bound to and that no list has shown; empty: none. The
 // caller holds the lock.
-func (p *project) boundServer(machine types.UID) string {
+func (p *Project) boundServer(machine types.UID) string {
 	for _, port := range p.ports[machine] {
-		if port.ServerID != "" && p.inventory.servers[port.ServerID] == nil {
+		if port.ServerID != "" && p.servers.byID[port.ServerID] == nil {
 			return port.ServerID
 		}
 	}

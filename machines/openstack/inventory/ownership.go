@@ -1,4 +1,4 @@
-package openstack
+package inventory
 
 import (
 	"fmt"
@@ -28,11 +28,11 @@ const (
 	undecided verdict = "Unknown"
 )
 
-// site is a project in a region.
-type site struct{ Project, Region string }
+// Site is a project in a region.
+type Site struct{ Project, Region string }
 
 // String returns both in words.
-func (s site) String() string { return fmt.Sprintf("project %s in region %q", s.Project, s.Region) }
+func (s Site) String() string { return fmt.Sprintf("project %s in region %q", s.Project, s.Region) }
 
 // tags are what the cloud says of the owner of a server.
 type tags struct {
@@ -66,17 +66,17 @@ func (o ownership) machine(t tags) types.UID {
 func (o ownership) server(m *Machine, t tags, owner existence) (verdict, string) {
 	switch {
 	case t.cluster != "" && t.cluster != o.cluster:
-		return foreign, fmt.Sprintf("server %s belongs to another cluster: its metadata %s is %s", t.id, metadataClusterID, t.cluster)
+		return foreign, fmt.Sprintf("server %s belongs to another cluster: its metadata %s is %s", t.id, MetadataClusterID, t.cluster)
 	case t.machine != "" && t.machine == m.UID:
 		return mine, ""
 	case t.machine == "":
-		return foreign, fmt.Sprintf("server %s does not belong to this Machine: it has no metadata %s", t.id, metadataMachineUID)
+		return foreign, fmt.Sprintf("server %s does not belong to this Machine: it has no metadata %s", t.id, MetadataMachineUID)
 	case m.Adopts != t.id:
-		return foreign, fmt.Sprintf("server %s belongs to the Machine with UID %s: its metadata %s says so", t.id, t.machine, metadataMachineUID)
+		return foreign, fmt.Sprintf("server %s belongs to the Machine with UID %s: its metadata %s says so", t.id, t.machine, MetadataMachineUID)
 	case t.name != m.ServerName:
 		return foreign, fmt.Sprintf("server %s cannot be adopted: its name is %s, and this Machine's server must be named %s", t.id, t.name, m.ServerName)
 	case owner == exists:
-		return foreign, fmt.Sprintf("server %s cannot be adopted: the Machine with UID %s, which its metadata %s names, exists", t.id, t.machine, metadataMachineUID)
+		return foreign, fmt.Sprintf("server %s cannot be adopted: the Machine with UID %s, which its metadata %s names, exists", t.id, t.machine, MetadataMachineUID)
 	case owner == existenceUnknown:
 		return undecided, fmt.Sprintf("server %s cannot be adopted yet: it is not known whether the Machine with UID %s exists", t.id, t.machine)
 	}
@@ -86,8 +86,8 @@ func (o ownership) server(m *Machine, t tags, owner existence) (verdict, string)
 // address decides whether a port or a floating IP belongs to a Machine, by its description. onOwn reports whether the
 // inventory has seen it on the Machine's own server: that is how the floating IPs that machine-controller made, which have
 // no mark, are told from others.
-func (o ownership) address(m *Machine, k kind, description string, onOwn bool) verdict {
-	tag, marked := parseMark(k, description)
+func (o ownership) address(m *Machine, k Kind, description string, onOwn bool) verdict {
+	tag, marked := parseTag(k, description)
 	switch {
 	case marked && tag.Cluster == o.cluster && tag.Machine == m.UID:
 		return mine
@@ -98,19 +98,19 @@ func (o ownership) address(m *Machine, k kind, description string, onOwn bool) v
 }
 
 // mark reads a description. It reports whether that is a mark of this cluster.
-func (o ownership) mark(k kind, description string) (mark, bool) {
-	m, ok := parseMark(k, description)
+func (o ownership) mark(k Kind, description string) (OwnerTag, bool) {
+	m, ok := parseTag(k, description)
 	return m, ok && m.Cluster == o.cluster
 }
 
 // absence decides what it means that a server cannot be found in a place, or was seen deleted there. seen reports whether
 // the server was seen in that place with the Machine's own tags. Mine: the server that the Machine had is gone. Unknown:
 // the absence proves nothing, for the given reason.
-func (o ownership) absence(m *Machine, here site, seen bool) (verdict, string) {
+func (o ownership) absence(m *Machine, here Site, seen bool) (verdict, string) {
 	switch {
 	case seen, m.Recorded == here:
 		return mine, ""
-	case m.Recorded == site{}:
+	case m.Recorded == Site{}:
 		return undecided, fmt.Sprintf("no record says in which project the server was made, and it is not in %s: its absence there is no proof that it is gone", here)
 	}
 	return undecided, fmt.Sprintf("the server was made in %s, and the Machine's credentials are for %s: nothing is known of it until they are for the first again", m.Recorded, here)

@@ -1,4 +1,4 @@
-package openstack
+package inventory
 
 import (
 	"fmt"
@@ -8,11 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-project/drover/machines/openstack/client"
-
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
 )
 
 // pagedCloud answers a list in pages of one; some answers are taken from failures first, by marker.

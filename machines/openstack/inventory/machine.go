@@ -1,13 +1,12 @@
-package openstack
+package inventory
 
 import (
 	"context"
 	"encoding/json"
 
+	"github.com/gophercloud/gophercloud/v2"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-
-	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -31,7 +30,7 @@ type Machine struct {
 	// FloatingIPID is the ID of the floating IP that an annotation of machine-controller names; empty: none.
 	FloatingIPID string
 	// Recorded is where the Machine's server was last seen; zero: nothing is recorded.
-	Recorded site
+	Recorded Site
 	// Leaving is true while the Machine is being deleted; Joined once it has a Node.
 	Leaving, Joined bool
 }
@@ -67,7 +66,7 @@ func RecordOf(m *v1alpha1.Machine) Record {
 }
 
 // Site returns where the server was made; zero when it is not recorded.
-func (r *Record) Site() site { return site{r.ProjectID, r.Region} }
+func (r *Record) Site() Site { return Site{r.ProjectID, r.Region} }
 
 // ServerIDOf returns the ID of the server that spec.providerID names; empty when it names none.
 func ServerIDOf(m *v1alpha1.Machine) string {

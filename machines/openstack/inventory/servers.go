@@ -1,4 +1,4 @@
-package openstack
+package inventory
 
 import (
 	"cmp"
@@ -51,7 +51,7 @@ const (
 
 // tags are what the row says of the server's owner.
 func (r *row) tags() tags {
-	return tags{id: r.ID, name: r.Name, machine: types.UID(r.Metadata[metadataMachineUID]), cluster: r.Metadata[metadataClusterID]}
+	return tags{id: r.ID, name: r.Name, machine: types.UID(r.Metadata[MetadataMachineUID]), cluster: r.Metadata[MetadataClusterID]}
 }
 
 // inFlux: its next state is to come by itself.
@@ -119,10 +119,10 @@ func (k *knownServer) unexplained() bool {
 	return k.Status == statusError && k.Fault.Message == "" && !k.explained
 }
 
-// inventory is what is known of the servers of a project. It has no lock and no clock.
-type inventory struct {
+// serverCache is what is known of the servers of a project. It has no lock and no clock.
+type serverCache struct {
 	owners    ownership
-	servers   map[string]*knownServer
+	byID      map[string]*knownServer
 	byMachine map[types.UID]map[string]bool
 	// leaving reports whether the Machine of a server is being deleted: then the server's end is wanted.
 	leaving func(*knownServer) bool
@@ -130,17 +130,17 @@ type inventory struct {
 	remembered func(*knownServer) bool
 }
 
-func newInventory(owners ownership) *inventory {
+func newServerCache(owners ownership) *serverCache {
 	no := func(*knownServer) bool { return false }
-	return &inventory{
-		owners: owners, servers: map[string]*knownServer{}, byMachine: map[types.UID]map[string]bool{},
+	return &serverCache{
+		owners: owners, byID: map[string]*knownServer{}, byMachine: map[types.UID]map[string]bool{},
 		leaving: no, remembered: no,
 	}
 }
 
 // endWanted tells whether the end of a server is drover's own doing, or that of its Machine's deletion. One that never
 // became a node, being in ERROR, is no loss: drover replaces it, and may have asked so before a restart.
-func (inv *inventory) endWanted(k *knownServer) bool {
+func (inv *serverCache) endWanted(k *knownServer) bool {
 	return !k.asked.IsZero() || k.failed() || inv.leaving(k)
 }
 
@@ -158,7 +158,7 @@ const tombstoneAge = time.Hour
 // fold takes a complete list in, and gives the IDs of the servers of which something changed. A server that a full list
 // does not have becomes missing, never gone (design: absence is not proof); one that we learned of after the list was
 // begun is not even missing.
-func (inv *inventory) fold(l listed) []string {
+func (inv *serverCache) fold(l listed) []string {
 	var changed []string
 	present := make(map[string]bool, len(l.rows))
 	for i := range l.rows {
@@ -168,7 +168,7 @@ func (inv *inventory) fold(l listed) []string {
 			changed = append(changed, l.rows[i].ID)
 		}
 	}
-	for id, k := range inv.servers {
+	for id, k := range inv.byID {
 		switch {
 		case k.gone && l.now.Sub(k.goneAt) > tombstoneAge && !inv.remembered(k):
 			inv.drop(id)
@@ -184,8 +184,8 @@ func (inv *inventory) fold(l listed) []string {
 // exhume opens the tombstone of a server that counts as gone by a 404 alone, when a complete list that was begun after that
 // answer shows the server: then the 404 was not the cloud's last word. A row that said DELETED stays the last word, since
 // Nova never takes it back and a list may lag.
-func (inv *inventory) exhume(r *row, l listed) {
-	k := inv.servers[r.ID]
+func (inv *serverCache) exhume(r *row, l listed) {
+	k := inv.byID[r.ID]
 	if k == nil || !k.gone || !k.buried || !l.full || !l.started.After(k.goneAt) || r.Status == statusDeleted {
 		return
 	}
@@ -194,11 +194,11 @@ func (inv *inventory) exhume(r *row, l listed) {
 
 // merge takes one row in; true when it says something new. A row older than what is known says only that the server
 // was there.
-func (inv *inventory) merge(r row, now time.Time) bool {
-	k, ok := inv.servers[r.ID]
+func (inv *serverCache) merge(r row, now time.Time) bool {
+	k, ok := inv.byID[r.ID]
 	if !ok {
 		k = &knownServer{since: now}
-		inv.servers[r.ID] = k
+		inv.byID[r.ID] = k
 		inv.take(k, r, now)
 		return true
 	}
@@ -219,7 +219,7 @@ func (inv *inventory) merge(r row, now time.Time) bool {
 }
 
 // take replaces the row of a server.
-func (inv *inventory) take(k *knownServer, r row, now time.Time) {
+func (inv *serverCache) take(k *knownServer, r row, now time.Time) {
 	if len(r.Metadata) == 0 && r.Status == statusDeleted {
 		r.Metadata = k.Metadata
 	}
@@ -255,43 +255,43 @@ func (inv *inventory) take(k *knownServer, r row, now time.Time) {
 }
 
 // expect notes that a Machine names a server of which the cloud has shown nothing yet.
-func (inv *inventory) expect(id string, machine types.UID, now time.Time) {
-	if _, known := inv.servers[id]; known {
+func (inv *serverCache) expect(id string, machine types.UID, now time.Time) {
+	if _, known := inv.byID[id]; known {
 		return
 	}
 	k := &knownServer{row: row{ID: id}, expected: machine, since: now, missing: true}
-	inv.servers[id] = k
+	inv.byID[id] = k
 	inv.index(k)
 	k.own = inv.endWanted(k)
 }
 
 // bury notes that a GET by ID, made for that Machine, answered 404.
-func (inv *inventory) bury(id string, machine types.UID, now time.Time) {
+func (inv *serverCache) bury(id string, machine types.UID, now time.Time) {
 	inv.expect(id, machine, now)
-	k := inv.servers[id]
+	k := inv.byID[id]
 	k.gone, k.goneAt, k.fluxSince, k.missing, k.buried, k.own = true, now, time.Time{}, false, true, inv.endWanted(k)
 }
 
 // marked reports whether a server that belongs to the Machine is known, or was: that of the given ID, or any when it is
 // empty.
-func (inv *inventory) marked(machine types.UID, id string) bool {
+func (inv *serverCache) marked(machine types.UID, id string) bool {
 	for known := range inv.byMachine[machine] {
-		if (id == "" || id == known) && inv.servers[known].belongs(machine) {
+		if (id == "" || id == known) && inv.byID[known].belongs(machine) {
 			return true
 		}
 	}
 	return false
 }
 
-func (inv *inventory) drop(id string) {
-	if k, ok := inv.servers[id]; ok {
+func (inv *serverCache) drop(id string) {
+	if k, ok := inv.byID[id]; ok {
 		inv.unindex(k)
-		delete(inv.servers, id)
+		delete(inv.byID, id)
 	}
 }
 
 // index makes a server found by its Machine.
-func (inv *inventory) index(k *knownServer) {
+func (inv *serverCache) index(k *knownServer) {
 	if uid := k.machine(); uid != "" {
 		if inv.byMachine[uid] == nil {
 			inv.byMachine[uid] = map[string]bool{}
@@ -301,7 +301,7 @@ func (inv *inventory) index(k *knownServer) {
 }
 
 // unindex undoes it.
-func (inv *inventory) unindex(k *knownServer) {
+func (inv *serverCache) unindex(k *knownServer) {
 	uid := k.machine()
 	delete(inv.byMachine[uid], k.ID)
 	if len(inv.byMachine[uid]) == 0 {
@@ -311,9 +311,9 @@ func (inv *inventory) unindex(k *knownServer) {
 
 // ofMachine returns the servers that belong to a Machine, living and gone. Among the gone are those that it only names and
 // that the cloud has never shown. What else it names is not its own.
-func (inv *inventory) ofMachine(uid types.UID) (living, gone []*knownServer) {
+func (inv *serverCache) ofMachine(uid types.UID) (living, gone []*knownServer) {
 	for id := range inv.byMachine[uid] {
-		switch k := inv.servers[id]; {
+		switch k := inv.byID[id]; {
 		case k.gone:
 			gone = append(gone, k)
 		case k.belongs(uid):
@@ -324,10 +324,10 @@ func (inv *inventory) ofMachine(uid types.UID) (living, gone []*knownServer) {
 }
 
 // affected returns whom a change of these servers affects.
-func (inv *inventory) affected(ids []string) change {
-	c := change{Servers: ids}
+func (inv *serverCache) affected(ids []string) Change {
+	c := Change{Servers: ids}
 	for _, id := range ids {
-		if k := inv.servers[id]; k != nil && k.machine() != "" {
+		if k := inv.byID[id]; k != nil && k.machine() != "" {
 			c.Machines = append(c.Machines, k.machine())
 		}
 	}

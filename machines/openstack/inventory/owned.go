@@ -1,19 +1,17 @@
-package openstack
+package inventory
 
 import (
 	"context"
 	"net/url"
 	"time"
 
-	"github.com/drover-project/drover/machines/openstack/client"
-
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// ownedPort is a port that has a Machine's mark.
-type ownedPort struct {
+// Port is a port that has a Machine's mark.
+type Port struct {
 	ID, NetworkID string
 	// ServerID is the server that Neutron has it bound to, as far as a list has shown; empty: none.
 	ServerID  string
@@ -28,8 +26,8 @@ type ownedPort struct {
 	since time.Time
 }
 
-// ownedIP is a floating IP that has a Machine's mark.
-type ownedIP struct {
+// FloatingIP is a floating IP that has a Machine's mark.
+type FloatingIP struct {
 	ID, Address string
 	// PortID is the port that it is on; empty: none.
 	PortID string
@@ -40,8 +38,8 @@ type ownedIP struct {
 // seenIP is where a floating IP that is not marked as this cluster's was last seen: the port, and the server that has it.
 type seenIP struct{ portID, serverID string }
 
-// portRow and ipRow are what Neutron tells of ports and floating IPs.
-type portRow struct {
+// PortRow and FloatingIPRow are what Neutron tells of ports and floating IPs.
+type PortRow struct {
 	ID          string `json:"id"`
 	Description string `json:"description"`
 	NetworkID   string `json:"network_id"`
@@ -51,7 +49,7 @@ type portRow struct {
 	} `json:"fixed_ips"`
 }
 
-type ipRow struct {
+type FloatingIPRow struct {
 	ID          string `json:"id"`
 	Description string `json:"description"`
 	Address     string `json:"floating_ip_address"`
@@ -59,8 +57,8 @@ type ipRow struct {
 }
 
 // owned returns the port as another process may have left it: a server may have been ordered on it.
-func (r *portRow) owned() ownedPort {
-	p := ownedPort{ID: r.ID, NetworkID: r.NetworkID, ServerID: r.DeviceID, Ordered: true}
+func (r *PortRow) owned() Port {
+	p := Port{ID: r.ID, NetworkID: r.NetworkID, ServerID: r.DeviceID, Ordered: true}
 	for _, ip := range r.FixedIPs {
 		p.Addresses = append(p.Addresses, ip.Address)
 	}
@@ -68,18 +66,20 @@ func (r *portRow) owned() ownedPort {
 }
 
 // Owned returns the floating IP as it is listed.
-func (r *ipRow) Owned() ownedIP { return ownedIP{ID: r.ID, Address: r.Address, PortID: r.PortID} }
+func (r *FloatingIPRow) Owned() FloatingIP {
+	return FloatingIP{ID: r.ID, Address: r.Address, PortID: r.PortID}
+}
 
-// portFields are those of portRow.
+// portFields are those of PortRow.
 var portFields = []string{"id", "description", "network_id", "fixed_ips", "device_id"}
 
-func portListing(query url.Values) client.Listing {
+func PortListing(query url.Values) client.Listing {
 	return client.Listing{
 		Call: client.Call{Service: client.Network, Doing: "listing ports"}, Path: "ports", Field: "ports", Query: query,
 	}
 }
 
-func ipListing(query url.Values) client.Listing {
+func FloatingIPListing(query url.Values) client.Listing {
 	return client.Listing{
 		Call: client.Call{Service: client.Network, Doing: "listing floating IPs"}, Path: "floatingips", Field: "floatingips", Query: query,
 	}
@@ -88,18 +88,18 @@ func ipListing(query url.Values) client.Listing {
 // listOwned reads all ports and floating IPs of the project and keeps those with marks of our cluster: at the start, so that
 // finding again what was made before a restart costs no call per Machine, and later for the collector. What was known
 // and is not listed is doubted.
-func (p *project) listOwned(ctx context.Context, s *client.Session, started time.Time) error {
+func (p *Project) listOwned(ctx context.Context, s *client.Session, started time.Time) error {
 	id, err := s.Scope(ctx)
 	if err != nil {
 		return err
 	}
-	ports, err := client.List[portRow](ctx, s, portListing(url.Values{
+	ports, err := client.List[PortRow](ctx, s, PortListing(url.Values{
 		"project_id": {id.ProjectID}, "fields": portFields,
 	}))
 	if err != nil {
 		return err
 	}
-	ips, err := client.List[ipRow](ctx, s, ipListing(url.Values{
+	ips, err := client.List[FloatingIPRow](ctx, s, FloatingIPListing(url.Values{
 		"project_id": {id.ProjectID}, "fields": {"id", "description", "floating_ip_address", "port_id"},
 	}))
 	if err != nil {
@@ -112,12 +112,12 @@ func (p *project) listOwned(ctx context.Context, s *client.Session, started time
 	servers := make(map[string]string, len(ports))
 	for i := range ports {
 		servers[ports[i].ID] = ports[i].DeviceID
-		if m, ok := p.owners.mark(portKind, ports[i].Description); ok {
+		if m, ok := p.owners.mark(PortKind, ports[i].Description); ok {
 			p.keepPort(m, ports[i].owned())
 		}
 	}
 	for i := range ips {
-		if m, ok := p.owners.mark(floatingKind, ips[i].Description); ok {
+		if m, ok := p.owners.mark(FloatingIPKind, ips[i].Description); ok {
 			p.keepIP(m, ips[i].Owned())
 		}
 	}
@@ -128,7 +128,7 @@ func (p *project) listOwned(ctx context.Context, s *client.Session, started time
 // seeIPs remembers on which server a list has shown each floating IP without a mark of this cluster; servers are those of
 // the ports. One that came off its server, as it does when that is deleted, keeps the server that it was on. The caller
 // holds the lock.
-func (p *project) seeIPs(ips []ipRow, servers map[string]string) {
+func (p *Project) seeIPs(ips []FloatingIPRow, servers map[string]string) {
 	before := p.seenIPs
 	p.seenIPs = map[string]seenIP{}
 	for i := range ips {
@@ -136,7 +136,7 @@ func (p *project) seeIPs(ips []ipRow, servers map[string]string) {
 		if ips[i].PortID == "" {
 			ip = before[ips[i].ID]
 		}
-		if _, ours := p.owners.mark(floatingKind, ips[i].Description); !ours && ip.serverID != "" {
+		if _, ours := p.owners.mark(FloatingIPKind, ips[i].Description); !ours && ip.serverID != "" {
 			p.seenIPs[ips[i].ID] = ip
 		}
 	}
@@ -144,7 +144,7 @@ func (p *project) seeIPs(ips []ipRow, servers map[string]string) {
 
 // doubtUnlisted takes in what a list does not have though it should have been there. Absence is no proof: a port of a
 // Machine that we know is looked at before it is used again; what is nobody's is forgotten. The caller holds the lock.
-func (p *project) doubtUnlisted(ports []portRow, ips []ipRow, started time.Time) {
+func (p *Project) doubtUnlisted(ports []PortRow, ips []FloatingIPRow, started time.Time) {
 	there := make(map[string]bool, len(ports)+len(ips))
 	for i := range ports {
 		there[ports[i].ID] = true
@@ -152,7 +152,7 @@ func (p *project) doubtUnlisted(ports []portRow, ips []ipRow, started time.Time)
 	for i := range ips {
 		there[ips[i].ID] = true
 	}
-	missing := func(id string, since time.Time) bool { return !there[id] && started.Sub(since) > settleTime }
+	missing := func(id string, since time.Time) bool { return !there[id] && started.Sub(since) > SettleTime }
 	for machine, all := range p.ports {
 		for n, port := range all {
 			switch {
@@ -172,7 +172,7 @@ func (p *project) doubtUnlisted(ports []portRow, ips []ipRow, started time.Time)
 	}
 }
 
-func (p *project) dropPort(machine types.UID, n int) {
+func (p *Project) dropPort(machine types.UID, n int) {
 	delete(p.ports[machine], n)
 	if len(p.ports[machine]) == 0 {
 		delete(p.ports, machine)
@@ -182,7 +182,7 @@ func (p *project) dropPort(machine types.UID, n int) {
 // keepPort remembers a port. Of two with the same mark, as an order of a predecessor's makes when it arrives late, the one
 // that is known stays, unless the other alone has a server; the other is collected when the Machine is gone. A port that is
 // found while an order of this process for it is open was made by that order. The caller holds the lock.
-func (p *project) keepPort(m mark, port ownedPort) {
+func (p *Project) keepPort(m OwnerTag, port Port) {
 	if _, own := p.attempts[m]; own {
 		port.Ordered = false
 	}
@@ -195,13 +195,13 @@ func (p *project) keepPort(m mark, port ownedPort) {
 		return
 	}
 	if p.ports[m.Machine] == nil {
-		p.ports[m.Machine] = map[int]ownedPort{}
+		p.ports[m.Machine] = map[int]Port{}
 	}
 	p.ports[m.Machine][m.N] = port
 }
 
 // keepIP remembers a floating IP; the caller holds the lock.
-func (p *project) keepIP(m mark, ip ownedIP) {
+func (p *Project) keepIP(m OwnerTag, ip FloatingIP) {
 	ip.since = p.clock.Now()
 	if old, ok := p.floating[m.Machine]; ok && old.ID == ip.ID {
 		ip.since = old.since
@@ -211,7 +211,7 @@ func (p *project) keepIP(m mark, ip ownedIP) {
 }
 
 // AddPort adds a port that was just made for a Machine. No order names it yet.
-func (p *project) AddPort(m mark, row *portRow) {
+func (p *Project) AddPort(m OwnerTag, row *PortRow) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	port := row.owned()
@@ -220,7 +220,7 @@ func (p *project) AddPort(m mark, row *portRow) {
 }
 
 // FoundPort takes in a port that was found by its mark.
-func (p *project) FoundPort(m mark, row *portRow) {
+func (p *Project) FoundPort(m OwnerTag, row *PortRow) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.keepPort(m, row.owned())
@@ -228,25 +228,25 @@ func (p *project) FoundPort(m mark, row *portRow) {
 
 // FoundUnbound takes in a port that was just looked up. Transient when it is bound to a server that is not known to be gone: the
 // next Observe looks that server up.
-func (p *project) FoundUnbound(m mark, row *portRow) error {
+func (p *Project) FoundUnbound(m OwnerTag, row *PortRow) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.keepPort(m, row.owned())
-	if k := p.inventory.servers[row.DeviceID]; row.DeviceID == "" || k != nil && k.gone {
+	if k := p.servers.byID[row.DeviceID]; row.DeviceID == "" || k != nil && k.gone {
 		return nil
 	}
 	return unsettled("port %s is bound to server %s already; it is looked up", row.ID, row.DeviceID)
 }
 
 // AddFloatingIP adds a floating IP that was made for a Machine, found by its mark, or put on another port.
-func (p *project) AddFloatingIP(m mark, ip ownedIP) {
+func (p *Project) AddFloatingIP(m OwnerTag, ip FloatingIP) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.keepIP(m, ip)
 }
 
 // Owned returns how many ports of the Machine are known, and whether a floating IP of it is.
-func (p *project) Owned(machine types.UID) (ports int, floatingIP bool) {
+func (p *Project) Owned(machine types.UID) (ports int, floatingIP bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, floatingIP = p.floating[machine]
@@ -254,17 +254,17 @@ func (p *project) Owned(machine types.UID) (ports int, floatingIP bool) {
 }
 
 // PortsOf gives a copy of what is known of a Machine's ports.
-func (p *project) PortsOf(machine types.UID) map[int]ownedPort {
+func (p *Project) PortsOf(machine types.UID) map[int]Port {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := make(map[int]ownedPort, len(p.ports[machine]))
+	out := make(map[int]Port, len(p.ports[machine]))
 	for n, port := range p.ports[machine] {
 		out[n] = port
 	}
 	return out
 }
 
-func (p *project) FloatingIPOf(machine types.UID) (ownedIP, bool) {
+func (p *Project) FloatingIPOf(machine types.UID) (FloatingIP, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ip, ok := p.floating[machine]
@@ -272,105 +272,24 @@ func (p *project) FloatingIPOf(machine types.UID) (ownedIP, bool) {
 }
 
 // forgetPort and forgetIP say that the thing is deleted.
-func (p *project) ForgetPort(machine types.UID, n int) {
+func (p *Project) ForgetPort(machine types.UID, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dropPort(machine, n)
 }
 
-func (p *project) ForgetFloatingIP(machine types.UID) {
+func (p *Project) ForgetFloatingIP(machine types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.floating, machine)
 }
 
 // doubt makes the Machine's ports be looked at before they are used again.
-func (p *project) DoubtPorts(machine types.UID) {
+func (p *Project) DoubtPorts(machine types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for n, port := range p.ports[machine] {
 		port.Doubtful = true
 		p.ports[machine][n] = port
 	}
-}
-
-// attempted notes a create that failed, when it may have worked all the same. The ports that a server was ordered on are not
-// used for another one.
-func (p *project) Attempted(m mark, err error) {
-	if !client.UnknownOutcome(err) {
-		return
-	}
-	p.mu.Lock()
-	p.attempts[m] = attempt{ended: p.clock.Now(), fulls: p.fulls}
-	for n, port := range p.ports[m.Machine] {
-		port.Ordered = port.Ordered || m.Kind == serverKind
-		p.ports[m.Machine][n] = port
-	}
-	p.mu.Unlock()
-	p.Kick()
-}
-
-// hasOpenAttempts tells whether a create of the Machine is not settled.
-func (p *project) HasOpenAttempts(machine types.UID) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.hasAttempt(machine)
-}
-
-// mayMake tells whether a thing may be made: nil when no earlier create of it is open, and no server has its port.
-func (p *project) MayMake(m mark) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	a, ok := p.attempts[m]
-	if !ok {
-		return p.portsFree(m)
-	}
-	now := p.clock.Now()
-	if a.settled(now, p.fulls) {
-		delete(p.attempts, m)
-		return p.portsFree(m)
-	}
-	words := "whether the call at %s made the %s is not known yet; it is looked for"
-	if a.suspected {
-		words = "drover began at %s and found a port of it: the %s may be on its way; it is looked for"
-	}
-	return unsettled(words, a.ended.UTC().Format("15:04:05"), m.Kind)
-}
-
-// portsFree refuses to make a server on ports that another one has, which is to be looked up first; the caller holds the
-// lock.
-func (p *project) portsFree(m mark) error {
-	bound := p.boundServer(m.Machine)
-	if m.Kind != serverKind || bound == "" {
-		return nil
-	}
-	return unsettled("server %s has the port already; it is looked up", bound)
-}
-
-// open tells whether an earlier create of it is not settled.
-func (p *project) IsOpen(m mark) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, ok := p.attempts[m]
-	return ok
-}
-
-// openAttempts gives the Machine's creates that are not settled.
-func (p *project) OpenAttempts(machine types.UID) []mark {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var marks []mark
-	for m := range p.attempts {
-		if m.Machine == machine {
-			marks = append(marks, m)
-		}
-	}
-	return marks
-}
-
-// unsettled returns the error for something that the lists to come will settle.
-func unsettled(format string, args ...any) error {
-	e := fault.New(fault.Transient, fault.CodeUnsettled, format, args...)
-	e.RetryAfter = fastPeriod
-	return e
 }

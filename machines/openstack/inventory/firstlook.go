@@ -1,4 +1,4 @@
-package openstack
+package inventory
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 // complete list lacks is asked for by its ID, before the first loss is believed. So a restart does not begin the count again.
 // When there are too many, the mass guard holds them all and none is asked for. What a predecessor's guard held is read before.
 // It reports whether the look was completed by this call.
-func (p *project) firstLook(ctx context.Context, s *client.Session) bool {
+func (p *Project) firstLook(ctx context.Context, s *client.Session) bool {
 	p.mu.Lock()
 	done := p.guard.ready || p.fulls == 0
 	p.mu.Unlock()
@@ -45,7 +45,7 @@ func (p *project) firstLook(ctx context.Context, s *client.Session) bool {
 }
 
 // namedServers returns the servers that Machines name and that were made in this project, each with its Machine.
-func (p *project) namedServers(ctx context.Context) (map[string]types.UID, error) {
+func (p *Project) namedServers(ctx context.Context) (map[string]types.UID, error) {
 	named := map[string]types.UID{}
 	if p.reader == nil {
 		return named, nil
@@ -66,13 +66,13 @@ func (p *project) namedServers(ctx context.Context) (map[string]types.UID, error
 
 // unlisted returns those of the named servers that are not known or missing. When they are too many, the mass guard holds them
 // and none is returned.
-func (p *project) unlisted(named map[string]types.UID) (ids []string) {
+func (p *Project) unlisted(named map[string]types.UID) (ids []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock.Now()
 	for id, machine := range named {
-		p.inventory.expect(id, machine, now)
-		if p.inventory.servers[id].missing {
+		p.servers.expect(id, machine, now)
+		if p.servers.byID[id].missing {
 			ids = append(ids, id)
 		}
 	}
@@ -85,14 +85,14 @@ func (p *project) unlisted(named map[string]types.UID) (ids []string) {
 
 // lookFor asks for a server that a Machine names. Only 404 is a loss; without an answer the server stays missing, which counts
 // too.
-func (p *project) lookFor(ctx context.Context, s *client.Session, id string, machine types.UID) {
+func (p *Project) lookFor(ctx context.Context, s *client.Session, id string, machine types.UID) {
 	found, err := lookUpServer(ctx, id, s.Do)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch now := p.clock.Now(); {
 	case err == nil:
-		p.inventory.merge(*found, now)
+		p.servers.merge(*found, now)
 	case fault.Is(err, fault.NotFound):
-		p.inventory.bury(id, machine, now)
+		p.servers.bury(id, machine, now)
 	}
 }

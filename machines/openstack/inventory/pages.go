@@ -1,4 +1,4 @@
-package openstack
+package inventory
 
 import (
 	"context"
@@ -7,11 +7,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/drover-project/drover/machines/openstack/client"
-
 	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
 )
 
 const (

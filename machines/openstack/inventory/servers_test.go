@@ -1,4 +1,4 @@
-package openstack
+package inventory
 
 import (
 	"slices"
@@ -8,11 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-
 // at gives a row that was updated so many seconds after noon.
 func at(id, status string, second int) row {
-	return row{ID: id, Status: status, Updated: noon.Add(time.Duration(second) * time.Second), Metadata: map[string]string{metadataMachineUID: "uid-" + id}}
+	return row{ID: id, Status: status, Updated: noon.Add(time.Duration(second) * time.Second), Metadata: map[string]string{MetadataMachineUID: "uid-" + id}}
 }
 
 func TestFold(t *testing.T) {
@@ -51,7 +49,7 @@ func TestFold(t *testing.T) {
 			}())}, []string{"a"}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inv := newInventory(ownership{testCluster})
+			inv := newServerCache(ownership{testCluster})
 			for _, r := range tc.before {
 				inv.merge(r, noon)
 			}
@@ -60,7 +58,7 @@ func TestFold(t *testing.T) {
 				changed = inv.fold(l)
 			}
 			var gone, missing []string
-			for id, k := range inv.servers {
+			for id, k := range inv.byID {
 				if k.gone {
 					gone = append(gone, id)
 				}
@@ -89,42 +87,42 @@ func TestWhatOpensATombstone(t *testing.T) {
 		"not a full list that shows it DELETED (F-19)":                         {began(time.Second, true, at("a", statusDeleted, 1)), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inv := newInventory(ownership{testCluster})
+			inv := newServerCache(ownership{testCluster})
 			inv.merge(at("a", statusActive, 0), noon.Add(-time.Hour))
 			inv.bury("a", "uid-a", noon)
 			changed := inv.fold(tc.list)
-			k := inv.servers["a"]
+			k := inv.byID["a"]
 			if k.gone != tc.gone || !tc.gone && (k.missing || len(changed) != 1) {
 				t.Errorf("gone %v, missing %v, changed %v", k.gone, k.missing, changed)
 			}
 		})
 	}
 	t.Run("a row that said DELETED is the last word, whatever a list that lags shows (F-19)", func(t *testing.T) {
-		inv := newInventory(ownership{testCluster})
+		inv := newServerCache(ownership{testCluster})
 		inv.merge(at("a", statusDeleted, 9), noon)
 		inv.fold(began(time.Minute, true, at("a", statusActive, 0)))
-		if !inv.servers["a"].gone {
+		if !inv.byID["a"].gone {
 			t.Error("it is back")
 		}
 	})
 }
 
 func TestATombstoneEnds(t *testing.T) {
-	inv := newInventory(ownership{testCluster})
+	inv := newServerCache(ownership{testCluster})
 	inv.merge(at("a", statusDeleted, 0), noon)
 	inv.fold(listed{now: noon.Add(2 * tombstoneAge)})
-	if len(inv.servers) != 0 || len(inv.byMachine) != 0 {
-		t.Fatalf("got %v, %v", inv.servers, inv.byMachine)
+	if len(inv.byID) != 0 || len(inv.byMachine) != 0 {
+		t.Fatalf("got %v, %v", inv.byID, inv.byMachine)
 	}
 }
 
 func TestServersOfAMachine(t *testing.T) {
-	inv := newInventory(ownership{testCluster})
+	inv := newServerCache(ownership{testCluster})
 	inv.merge(at("a", statusActive, 0), noon)
 	inv.merge(row{ID: "legacy", Status: statusActive}, noon)
 	inv.merge(at("z", statusDeleted, 0), noon)
 	another := at("b", statusActive, 0)
-	another.Metadata[metadataClusterID] = "another"
+	another.Metadata[MetadataClusterID] = "another"
 	inv.merge(another, noon)
 	inv.expect("legacy", "uid-l", noon)
 	inv.expect("unseen", "uid-u", noon)
@@ -175,90 +173,5 @@ func TestChooseTakesTheNamedOneElseTheOldest(t *testing.T) {
 	}
 	if choose(nil, "") != nil {
 		t.Error("nothing is chosen from nothing")
-	}
-}
-
-func TestPeriod(t *testing.T) {
-	flux := func(since time.Duration) *knownServer {
-		return &knownServer{row: row{ID: "x"}, fluxSince: noon.Add(-since)}
-	}
-	building := func(change func(*knownServer)) *knownServer {
-		k := flux(time.Second)
-		k.Status = statusBuild
-		if change != nil {
-			change(k)
-		}
-		return k
-	}
-	for name, tc := range map[string]struct {
-		server    *knownServer
-		unsettled bool
-		mine      bool
-		want      time.Duration
-	}{
-		"CAPI-32 at rest": {&knownServer{row: row{ID: "x"}}, false, true, restPeriod},
-		"in flux":         {flux(time.Second), false, true, fastPeriod},
-		"being built, for which nobody waits (F-56)":  {building(nil), false, true, buildPeriod},
-		"being built, and its deletion was asked for": {building(func(k *knownServer) { k.asked = noon.Add(-time.Second) }), false, true, fastPeriod},
-		"being built, and Nova deletes it":            {building(func(k *knownServer) { k.TaskState = taskDeleting }), false, true, fastPeriod},
-		"in flux for so long that it is stuck":        {flux(20 * time.Minute), false, true, restPeriod},
-		"somebody else's":                             {flux(time.Second), false, false, restPeriod},
-		"its deletion was asked for":                  {&knownServer{row: row{ID: "x"}, asked: noon.Add(-time.Second)}, false, true, fastPeriod},
-		"gone after that":                             {&knownServer{row: row{ID: "x"}, asked: noon.Add(-time.Second), gone: true}, false, true, restPeriod},
-		"an open create":                              {&knownServer{row: row{ID: "x"}}, true, true, fastPeriod},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inv := newInventory(ownership{testCluster})
-			inv.servers["x"] = tc.server
-			if got := inv.period(noon, tc.unsettled, func(*knownServer) bool { return tc.mine }); got != tc.want {
-				t.Fatalf("got %s, want %s", got, tc.want)
-			}
-		})
-	}
-}
-
-func TestSettled(t *testing.T) {
-	for name, tc := range map[string]struct {
-		after time.Duration
-		fulls int
-		want  bool
-	}{
-		"CAPI-19 too early":           {settleTime - time.Second, 5, false},
-		"CAPI-19 too few lists":       {time.Hour, 1, false},
-		"CAPI-19 both time and lists": {settleTime, 2, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := attempt{ended: noon, fulls: 3}
-			if got := a.settled(noon.Add(tc.after), 3+tc.fulls); got != tc.want {
-				t.Fatalf("got %v", got)
-			}
-		})
-	}
-}
-
-func TestIsFullDue(t *testing.T) {
-	for name, tc := range map[string]struct {
-		last      time.Time
-		unsettled bool
-		want      bool
-	}{
-		"the first":                     {time.Time{}, false, true},
-		"just had one":                  {noon.Add(-time.Minute), false, false},
-		"CAPI-34 every ten minutes":     {noon.Add(-fullPeriod), false, true},
-		"sooner while a create is open": {noon.Add(-time.Minute), true, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := isFullDue(noon, tc.last, tc.unsettled); got != tc.want {
-				t.Fatalf("got %v", got)
-			}
-		})
-	}
-}
-
-func TestDeleteBackoffDoublesToFiveMinutes(t *testing.T) {
-	for times, want := range map[int]time.Duration{1: 30 * time.Second, 2: time.Minute, 3: 2 * time.Minute, 5: 5 * time.Minute, 1000: 5 * time.Minute} {
-		if got := deleteBackoff(times); got != want {
-			t.Errorf("MC-64: after %d: %s, want %s", times, got, want)
-		}
 	}
 }
