@@ -39,7 +39,7 @@ func (i *instance) EnsurePorts(ctx context.Context) error {
 func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *plan, n int) error {
 	m := i.subject.port(n)
 	have, known := p.PortsOf(i.subject.uid)[n]
-	if known && have.Doubtful || !known && p.IsOpen(m) {
+	if known && have.Doubtful || !known && p.HasAttempt(m) {
 		found, err := i.findPort(ctx, p, m)
 		if err != nil {
 			return err
@@ -119,7 +119,7 @@ func (i *instance) EnsureFloatingIP(ctx context.Context) error {
 		return err
 	}
 	m := i.subject.floatingIP()
-	if p.IsOpen(m) {
+	if p.HasAttempt(m) {
 		found, err := i.findIP(ctx, p, m)
 		if err != nil {
 			return err
@@ -217,7 +217,7 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 	if err != nil {
 		return nil, err
 	}
-	m := i.subject.serverMark()
+	m := i.subject.serverTag()
 	if err := p.MayMake(m); err != nil {
 		return nil, err
 	}

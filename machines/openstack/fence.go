@@ -23,7 +23,7 @@ import (
 // The old port is deleted before the new one is made, so at most one port has the mark, wherever a crash happens: a successor
 // finds the old port, or none, or a new one that it did not make itself, and starts again from there.
 func (i *instance) replacePort(ctx context.Context, p *inventory.Project, n int, port inventory.Port) error {
-	if err := p.MayMake(i.subject.serverMark()); err != nil {
+	if err := p.MayMake(i.subject.serverTag()); err != nil {
 		return err
 	}
 	found, err := i.lookUpPort(ctx, n, port)

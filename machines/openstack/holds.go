@@ -2,8 +2,8 @@ package openstack
 
 import "github.com/drover-project/drover/machines/openstack/inventory"
 
-// Holds keeps across restarts what the mass guards of the projects hold; Held is what one of them holds.
-type (
-	Holds = inventory.Holds
-	Held  = inventory.Held
-)
+// Holds keeps across restarts what the mass guards of the projects hold.
+type Holds = inventory.Holds
+
+// Held is what the mass guard of one project holds.
+type Held = inventory.Held

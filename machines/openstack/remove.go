@@ -90,7 +90,7 @@ func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
 		}
 	}
 	volumesGone, volumesLeft, err := i.releaseVolumes(ctx, p)
-	if err != nil || !volumesGone || p.HasOpenAttempts(i.subject.uid) {
+	if err != nil || !volumesGone || len(p.OpenAttempts(i.subject.uid)) > 0 {
 		return none, err
 	}
 	i.cloud.machines.forget(i.subject.uid)

@@ -49,7 +49,7 @@ func (s subject) floatingIP() inventory.OwnerTag {
 	return inventory.OwnerTag{Kind: inventory.FloatingIPKind, Cluster: s.cluster, Machine: s.uid}
 }
 
-func (s subject) serverMark() inventory.OwnerTag {
+func (s subject) serverTag() inventory.OwnerTag {
 	return inventory.OwnerTag{Kind: inventory.ServerKind, Cluster: s.cluster, Machine: s.uid}
 }
 

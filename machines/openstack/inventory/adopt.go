@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// adoptions is how many servers are marked between two lists: a cluster that is taken over must not wait for them. When
+	// adoptions is how many servers are tagged between two lists: a cluster that is taken over must not wait for them. When
 	// there are more, the next list comes soon.
 	adoptions = 25
-	// AdoptAgain is how long a mark that could not be written is left alone.
+	// AdoptAgain is how long tags that could not be written are left alone.
 	AdoptAgain = 10 * time.Minute
 )
 
 // Adopt makes the server that an operator lets the Machine take over the Machine's, when it may be; otherwise it sets m.Refusal.
-// The server is marked with the next list. Transient while it is not known whether the server has another owner.
+// The server is tagged with the next list. Transient while it is not known whether the server has another owner.
 func (p *Project) Adopt(ctx context.Context, m *Machine) error {
 	of, present := p.adoptee(m)
 	if !present {
@@ -50,18 +50,18 @@ func (p *Project) Adopt(ctx context.Context, m *Machine) error {
 
 // adoptee returns the tags of the server that the Machine is to adopt, and reports whether there is one that exists and is not
 // the Machine's yet.
-func (p *Project) adoptee(m *Machine) (tags, bool) {
+func (p *Project) adoptee(m *Machine) (serverTags, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.servers.byID[m.Adopts]
 	if k == nil || k.gone || k.missing || k.belongs(m.UID) {
-		return tags{}, false
+		return serverTags{}, false
 	}
 	return k.tags(), true
 }
 
 // claim notes that a Machine adopts a server. It reports false when the server's tags have changed since they were read.
-func (p *Project) claim(of tags, by types.UID) bool {
+func (p *Project) claim(of serverTags, by types.UID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.servers.claim(of.id, of.machine, by)
@@ -69,7 +69,7 @@ func (p *Project) claim(of tags, by types.UID) bool {
 
 // existence reports whether a Machine with that UID exists, in any namespace.
 func (p *Project) existence(ctx context.Context, uid types.UID) existence {
-	if p.wanted(uid) {
+	if p.knows(uid) {
 		return exists
 	}
 	if p.reader == nil {
@@ -87,18 +87,18 @@ func (p *Project) existence(ctx context.Context, uid types.UID) existence {
 	return existsNot
 }
 
-// unmarked is a server that belongs to a Machine and lacks one of the two marks. was is the Machine that its own mark
-// names; it is another one when the server is being adopted.
-type unmarked struct {
+// untagged is a server that belongs to a Machine and lacks one of its two tags. was is the Machine that its machine-uid names; it is
+// another one when the server is being adopted.
+type untagged struct {
 	id           string
 	machine, was types.UID
 }
 
-// tagServers writes the marks onto servers that belong to a Machine and lack one: those that machine-controller made have no
-// cluster ID, and those that an operator lets a Machine adopt have another Machine's UID. Only then may the collector ever
-// consider them. What is on a server is marked first, since it is found by the old mark.
+// tagServers writes both tags onto servers that belong to a Machine and lack one: those that machine-controller made have no cluster
+// ID, and those that an operator lets a Machine adopt have another Machine's UID. Only then may the collector ever consider them.
+// The ports and the floating IP of a server are tagged first, since they are found by the old tag.
 func (p *Project) tagServers(ctx context.Context, s *client.Session) {
-	for _, u := range p.unmarked() {
+	for _, u := range p.untagged() {
 		if err := p.adoptAddresses(ctx, s, u); err != nil {
 			log.FromContext(ctx).Info("what is on a server cannot be marked yet", "server", u.id, "error", err.Error())
 			continue
@@ -113,13 +113,13 @@ func (p *Project) tagServers(ctx context.Context, s *client.Session) {
 			continue
 		}
 		p.mu.Lock()
-		p.servers.mark(u.id, marks)
+		p.servers.setMetadata(u.id, marks)
 		p.mu.Unlock()
 	}
 }
 
-// adoptAddresses writes the Machine's mark onto the ports and the floating IP of a server that is being adopted.
-func (p *Project) adoptAddresses(ctx context.Context, s *client.Session, u unmarked) error {
+// adoptAddresses writes the Machine's owner tag onto the ports and the floating IP of a server that is being adopted.
+func (p *Project) adoptAddresses(ctx context.Context, s *client.Session, u untagged) error {
 	if u.was == "" || u.was == u.machine {
 		return nil
 	}
@@ -144,34 +144,34 @@ func (p *Project) adoptAddresses(ctx context.Context, s *client.Session, u unmar
 		}
 		p.ForgetPort(u.was, n)
 		p.mu.Lock()
-		p.keepPort(m, port)
+		p.setPort(m, port)
 		p.mu.Unlock()
 	}
 	return nil
 }
 
-// adoptIP writes a mark onto a floating IP. port_id is sent as well, because Neutron disassociates a floating IP that is
+// adoptIP writes an owner tag onto a floating IP. port_id is sent as well, because Neutron disassociates a floating IP that is
 // updated without it.
-func (p *Project) adoptIP(ctx context.Context, s *client.Session, ip FloatingIP, m OwnerTag) error {
-	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("marking floating IP %s as Machine %s", ip.Address, m.Machine)}
+func (p *Project) adoptIP(ctx context.Context, s *client.Session, ip FloatingIP, tag OwnerTag) error {
+	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("marking floating IP %s as Machine %s", ip.Address, tag.Machine)}
 	err := s.Do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		return floatingips.Update(ctx, api, ip.ID, floatingips.UpdateOpts{Description: new(m.String()), PortID: &ip.PortID}).Err
+		return floatingips.Update(ctx, api, ip.ID, floatingips.UpdateOpts{Description: new(tag.String()), PortID: &ip.PortID}).Err
 	})
 	if err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.keepIP(m, ip)
+	p.setFloatingIP(tag, ip)
 	return nil
 }
 
-// unmarked returns some of the servers to be marked, and notes that it was tried.
-func (p *Project) unmarked() []unmarked {
+// untagged returns up to adoptions servers to be tagged, and notes that it was tried.
+func (p *Project) untagged() []untagged {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock.Now()
-	var found []unmarked
+	var found []untagged
 	for id, k := range p.servers.byID {
 		if len(found) == adoptions {
 			p.Kick()
@@ -180,9 +180,9 @@ func (p *Project) unmarked() []unmarked {
 		if k.gone || k.missing || !k.adopted.IsZero() && now.Sub(k.adopted) < AdoptAgain {
 			continue
 		}
-		if k.claimed != "" || k.owner != "" && k.tags().cluster == "" && p.wanted(k.owner) {
+		if k.claimed != "" || k.owner != "" && k.tags().cluster == "" && p.knows(k.owner) {
 			k.adopted = now
-			found = append(found, unmarked{id: id, machine: cmp.Or(k.claimed, k.owner), was: k.tags().machine})
+			found = append(found, untagged{id: id, machine: cmp.Or(k.claimed, k.owner), was: k.tags().machine})
 		}
 	}
 	return found
@@ -190,20 +190,20 @@ func (p *Project) unmarked() []unmarked {
 
 // claim notes that a Machine adopts a server whose tags name another one. It reports false when the tags have changed
 // meanwhile.
-func (inv *serverCache) claim(id string, from, to types.UID) bool {
-	k := inv.byID[id]
+func (c *serverCache) claim(id string, from, to types.UID) bool {
+	k := c.byID[id]
 	if k == nil || k.gone || k.missing || k.tags().machine != from {
 		return false
 	}
-	inv.unindex(k)
+	c.unindex(k)
 	k.claimed = to
-	inv.index(k)
+	c.index(k)
 	return true
 }
 
-// mark notes that metadata was written.
-func (inv *serverCache) mark(id string, metadata map[string]string) {
-	k, ok := inv.byID[id]
+// setMetadata notes that metadata was written.
+func (c *serverCache) setMetadata(id string, metadata map[string]string) {
+	k, ok := c.byID[id]
 	if !ok {
 		return
 	}
@@ -214,5 +214,5 @@ func (inv *serverCache) mark(id string, metadata map[string]string) {
 			r.Metadata[key] = value
 		}
 	}
-	inv.take(k, r, k.since)
+	c.update(k, r, k.since)
 }

@@ -14,114 +14,108 @@ type attempt struct {
 	// ended is when the call ended; fulls how many complete lists there had been by then.
 	ended time.Time
 	fulls int
-	// suspected: whoever was here before may have made it, and told nobody. A second look settles it (suspect.go).
+	// suspected: the previous leader may have sent the create and died before the answer. A second look settles it.
 	suspected bool
 }
 
-// How a create with an unknown outcome is settled: not before SettleTime has passed and settleLists complete lists have
-// not shown the thing.
+// A create with an unknown outcome made nothing when SettleTime has passed and settleLists complete lists have not shown what it
+// was to make.
 const (
 	SettleTime  = 2 * time.Minute
 	settleLists = 2
 )
 
-// settled tells whether the thing may be made again.
+// settled reports whether the create made nothing, so that it may be repeated. fulls is how many complete lists there have been.
 func (a attempt) settled(now time.Time, fulls int) bool {
 	return !a.suspected && now.Sub(a.ended) >= SettleTime && fulls-a.fulls >= settleLists
 }
 
-// attempted notes a create that failed, when it may have worked all the same. The ports that a server was ordered on are not
-// used for another one.
-func (p *Project) Attempted(m OwnerTag, err error) {
+// Attempted notes that a create failed. When err leaves open whether it worked, the create stays open until a list shows what it
+// made or it is settled, and the ports that a server was ordered on are not used for another one.
+func (p *Project) Attempted(tag OwnerTag, err error) {
 	if !client.UnknownOutcome(err) {
 		return
 	}
 	p.mu.Lock()
-	p.attempts[m] = attempt{ended: p.clock.Now(), fulls: p.fulls}
-	for n, port := range p.ports[m.Machine] {
-		port.Ordered = port.Ordered || m.Kind == ServerKind
-		p.ports[m.Machine][n] = port
+	p.attempts[tag] = attempt{ended: p.clock.Now(), fulls: p.fulls}
+	for n, port := range p.ports[tag.Machine] {
+		port.Ordered = port.Ordered || tag.Kind == ServerKind
+		p.ports[tag.Machine][n] = port
 	}
 	p.mu.Unlock()
 	p.Kick()
 }
 
-// hasOpenAttempts tells whether a create of the Machine is not settled.
-func (p *Project) HasOpenAttempts(machine types.UID) bool {
+// MayMake returns nil when what has that tag may be made: no earlier create of it is open, and no other server has the port that a
+// server would get. Otherwise the error is Transient. A create that is settled by now is not open any more.
+func (p *Project) MayMake(tag OwnerTag) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.hasAttempt(machine)
-}
-
-// mayMake tells whether a thing may be made: nil when no earlier create of it is open, and no server has its port.
-func (p *Project) MayMake(m OwnerTag) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	a, ok := p.attempts[m]
+	a, ok := p.attempts[tag]
 	if !ok {
-		return p.portsFree(m)
+		return p.portsFree(tag)
 	}
 	now := p.clock.Now()
 	if a.settled(now, p.fulls) {
-		delete(p.attempts, m)
-		return p.portsFree(m)
+		delete(p.attempts, tag)
+		return p.portsFree(tag)
 	}
 	words := "whether the call at %s made the %s is not known yet; it is looked for"
 	if a.suspected {
 		words = "drover began at %s and found a port of it: the %s may be on its way; it is looked for"
 	}
-	return unsettled(words, a.ended.UTC().Format("15:04:05"), m.Kind)
+	return unsettled(words, a.ended.UTC().Format("15:04:05"), tag.Kind)
 }
 
-// portsFree refuses to make a server on ports that another one has, which is to be looked up first; the caller holds the
-// lock.
-func (p *Project) portsFree(m OwnerTag) error {
-	bound := p.boundServer(m.Machine)
-	if m.Kind != ServerKind || bound == "" {
+// portsFree returns an error when a server is to be made on ports that another one has, which is to be looked up first. The
+// caller holds the lock.
+func (p *Project) portsFree(tag OwnerTag) error {
+	bound := p.boundServer(tag.Machine)
+	if tag.Kind != ServerKind || bound == "" {
 		return nil
 	}
 	return unsettled("server %s has the port already; it is looked up", bound)
 }
 
-// open tells whether an earlier create of it is not settled.
-func (p *Project) IsOpen(m OwnerTag) bool {
+// HasAttempt reports whether an earlier create of what has that tag is open.
+func (p *Project) HasAttempt(tag OwnerTag) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, ok := p.attempts[m]
+	_, ok := p.attempts[tag]
 	return ok
 }
 
-// openAttempts gives the Machine's creates that are not settled.
+// OpenAttempts returns the tags of what open creates of the Machine may have made.
 func (p *Project) OpenAttempts(machine types.UID) []OwnerTag {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var marks []OwnerTag
-	for m := range p.attempts {
-		if m.Machine == machine {
-			marks = append(marks, m)
+	var open []OwnerTag
+	for tag := range p.attempts {
+		if tag.Machine == machine {
+			open = append(open, tag)
 		}
 	}
-	return marks
+	return open
 }
 
-// unsettled returns the error for something that the lists to come will settle.
+// unsettled returns a Transient error about something that the next lists will settle.
 func unsettled(format string, args ...any) error {
 	e := fault.New(fault.Transient, fault.CodeUnsettled, format, args...)
 	e.RetryAfter = FastPeriod
 	return e
 }
 
-// hasAttempt reports whether a create of the Machine is not settled; the caller holds the lock.
-func (p *Project) hasAttempt(machine types.UID) bool {
-	for m := range p.attempts {
-		if m.Machine == machine {
+// hasAttempts reports whether a create of the Machine is open. The caller holds the lock.
+func (p *Project) hasAttempts(machine types.UID) bool {
+	for tag := range p.attempts {
+		if tag.Machine == machine {
 			return true
 		}
 	}
 	return false
 }
 
-// settleServers drops the attempts whose server has shown up; the caller holds the lock.
+// settleServers closes the creates whose server a list has shown. The caller holds the lock.
 func (p *Project) settleServers() {
 	for m := range p.attempts {
 		if living, gone := p.servers.ofMachine(m.Machine); m.Kind == ServerKind && len(living)+len(gone) > 0 {

@@ -89,7 +89,7 @@ func (p *Project) GoneServers(machine types.UID) (servers []string, volumes map[
 }
 
 // OwnsFloatingIP reports whether a floating IP that was just looked up belongs to the Machine, whose servers are gone: it has the
-// Machine's mark, or no mark and was on the Machine's own server. The inventory has seen it there, or recorded is true: the
+// Machine's owner tag, or no owner tag and was on the Machine's own server. The inventory has seen it there, or recorded is true: the
 // Machine's record says so, and only drover can write that. A floating IP that is on another port now is not the Machine's any
 // more.
 func (p *Project) OwnsFloatingIP(m *Machine, ip *FloatingIPRow, recorded bool) bool {

@@ -30,7 +30,7 @@ func (p *Project) removeDuplicates(ctx context.Context, s *client.Session) {
 	}
 }
 
-// duplicates returns the servers that have both marks of a Machine, while the one that the Machine names is its own too and
+// duplicates returns the servers that have both tags of a Machine, while the one that the Machine names is its own too and
 // works. A Machine that names a server which is not its own has no duplicates: which one would be it is undecidable.
 func (p *Project) duplicates() []string {
 	p.mu.Lock()
@@ -56,14 +56,14 @@ func (p *Project) duplicates() []string {
 }
 
 // hasPorts reports whether a server was seen on its Machine's ports after another server of the Machine had turned up: of two
-// that were ordered on one port, the one that works may have lost it. True when the Machine has no port with a mark. The caller
+// that were ordered on one port, the one that works may have lost it. True when the Machine has no tagged port. The caller
 // holds the lock.
 func (p *Project) hasPorts(machine types.UID, k, other *knownServer) bool {
 	return len(p.ports[machine]) == 0 || k.detached == "" && !k.portsLooked.Before(other.since.Add(DuplicateAge))
 }
 
 // isDuplicate reports whether the server, beside the one that its Machine names, is to be deleted now: it exists, has both
-// marks itself, has been known long enough, and its deletion was not asked for a moment ago.
+// tags itself, has been known long enough, and its deletion was not asked for a moment ago.
 func (k *knownServer) isDuplicate(machine types.UID, cluster string, now time.Time) bool {
 	return !k.gone && !k.missing && k.owner == machine && k.tags().cluster == cluster && now.Sub(k.since) >= DuplicateAge &&
 		(k.asked.IsZero() || now.Sub(k.asked) >= deleteBackoff(k.times))

@@ -22,7 +22,7 @@ func (p *Project) Facts(m *Machine) cloud.Facts {
 	living, gone := p.servers.ofMachine(m.UID)
 	_, hasIP := p.floating[m.UID]
 	f := cloud.Facts{
-		Leftovers:   hasIP || len(p.ports[m.UID]) > 0 || p.hasAttempt(m.UID) || m.FloatingIPID != "",
+		Leftovers:   hasIP || len(p.ports[m.UID]) > 0 || p.hasAttempts(m.UID) || m.FloatingIPID != "",
 		Held:        p.guard.reason(),
 		QuotaRaised: p.quota.raised,
 		Foreign:     p.foreign(m),
@@ -92,7 +92,7 @@ func (p *Project) absent(m *Machine, gone []*knownServer) (proven bool, unknown 
 	unrecorded := m.Recorded == Site{}
 	switch {
 	case m.ServerID == "" && p.adopteeMissing(m):
-		return false, fmt.Sprintf("server %s, which the annotation %s names, is not in %s", m.Adopts, v1alpha1.AnnotationAdopt, p.name)
+		return false, fmt.Sprintf("server %s, which the annotation %s names, is not in %s", m.Adopts, v1alpha1.AnnotationAdopt, p.site)
 	case m.ServerID == "" && unrecorded:
 		return len(gone) > 0 && p.believes(gone), ""
 	case unrecorded && p.foreign(m) != "":
@@ -102,7 +102,7 @@ func (p *Project) absent(m *Machine, gone []*knownServer) (proven bool, unknown 
 		gone = p.tombstone(m.ServerID)
 	}
 	seen := slices.ContainsFunc(gone, func(k *knownServer) bool { return k.sighted && k.belongs(m.UID) })
-	if answer, reason := p.owners.absence(m, p.name, seen); answer != mine {
+	if answer, reason := p.owners.absence(m, p.site, seen); answer != mine {
 		return false, reason
 	}
 	return len(gone) > 0 && p.believes(gone), ""
@@ -133,7 +133,7 @@ func (p *Project) server(m *Machine, k *knownServer) *cloud.Server {
 	s := &cloud.Server{
 		ID: k.ID, Name: k.Name, Status: k.Status, State: stateOf(&k.row), Owner: k.machine(),
 		Created: k.Created, Zone: k.Zone, HostID: k.HostID, Addresses: addressesOf(&k.row, ports, ip),
-		VolumeIDs: k.volumes, FloatingIPID: ip.ID, ProjectID: p.name.Project, Region: p.name.Region,
+		VolumeIDs: k.volumes, FloatingIPID: ip.ID, ProjectID: p.site.Project, Region: p.site.Region,
 	}
 	if s.FloatingIPID == "" && p.seenIPs[m.FloatingIPID].serverID == k.ID {
 		s.FloatingIPID = m.FloatingIPID

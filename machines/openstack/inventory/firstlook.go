@@ -57,7 +57,7 @@ func (p *Project) namedServers(ctx context.Context) (map[string]types.UID, error
 	for n := range all.Items {
 		m := &all.Items[n]
 		record := RecordOf(m)
-		if id := ServerIDOf(m); id != "" && p.name == record.Site() && m.DeletionTimestamp.IsZero() {
+		if id := ServerIDOf(m); id != "" && p.site == record.Site() && m.DeletionTimestamp.IsZero() {
 			named[id] = m.UID
 		}
 	}
@@ -93,6 +93,6 @@ func (p *Project) lookFor(ctx context.Context, s *client.Session, id string, mac
 	case err == nil:
 		p.servers.merge(*found, now)
 	case fault.Is(err, fault.NotFound):
-		p.servers.bury(id, machine, now)
+		p.servers.markGone(id, machine, now)
 	}
 }

@@ -60,8 +60,8 @@ func newGuard() guard {
 
 // losses returns the servers that are gone or missing though nobody here wanted it, and how many servers of ours there are
 // with them. One that is gone counts for guardWindow.
-func (inv *serverCache) losses(now time.Time, mine func(*knownServer) bool) (lost []string, known int) {
-	for id, k := range inv.byID {
+func (c *serverCache) losses(now time.Time, mine func(*knownServer) bool) (lost []string, known int) {
+	for id, k := range c.byID {
 		if !mine(k) {
 			continue
 		}
@@ -178,7 +178,7 @@ func (p *Project) believes(gone []*knownServer) bool {
 
 // watchLosses counts the losses. It reports whether there is something new to be stored; the caller holds the lock.
 func (p *Project) watchLosses(now time.Time) bool {
-	lost, known := p.servers.losses(now, p.hurriesFor)
+	lost, known := p.servers.losses(now, p.isOurs)
 	return p.guard.look(now, lost, known, p.servers.byID)
 }
 
@@ -193,8 +193,8 @@ func (p *Project) loadHolds(ctx context.Context) error {
 	var h Held
 	if p.holds != nil {
 		var err error
-		if h, err = p.holds.Load(ctx, p.name.Project, p.name.Region); err != nil {
-			return fmt.Errorf("reading what the mass guard of %s holds: %w", p.name, err)
+		if h, err = p.holds.Load(ctx, p.site.Project, p.site.Region); err != nil {
+			return fmt.Errorf("reading what the mass guard of %s holds: %w", p.site, err)
 		}
 	}
 	p.mu.Lock()
@@ -214,7 +214,7 @@ func (p *Project) storeHolds(ctx context.Context) (believed []string) {
 		return nil
 	}
 	if p.holds != nil {
-		if err := p.holds.Store(ctx, p.name.Project, p.name.Region, h); err != nil {
+		if err := p.holds.Store(ctx, p.site.Project, p.site.Region, h); err != nil {
 			log.FromContext(ctx).Info("Cannot store what the mass guard holds; new losses are not believed", "error", err.Error())
 			p.Kick()
 			return nil

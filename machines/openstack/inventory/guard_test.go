@@ -31,13 +31,13 @@ func TestLosses(t *testing.T) {
 		"one whose loss was accepted is as well": {&knownServer{gone: true, goneAt: noon, accepted: true}, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inv := newServerCache(ownership{testCluster})
-			inv.byID["a"] = tc.server
-			lost, known := inv.losses(noon, func(*knownServer) bool { return true })
+			cache := newServerCache(ownership{testCluster})
+			cache.byID["a"] = tc.server
+			lost, known := cache.losses(noon, func(*knownServer) bool { return true })
 			if len(lost) != tc.lost || known != tc.known {
 				t.Fatalf("lost %v of %d", lost, known)
 			}
-			if lost, known := inv.losses(noon, func(*knownServer) bool { return false }); len(lost)+known != 0 {
+			if lost, known := cache.losses(noon, func(*knownServer) bool { return false }); len(lost)+known != 0 {
 				t.Fatal("somebody else's server counts")
 			}
 		})

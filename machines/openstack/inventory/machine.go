@@ -46,7 +46,7 @@ type Machines interface {
 	Called(serverName string) types.UID
 }
 
-// Do makes a call with somebody's credentials.
+// Do makes a call, as client.Session.Do does, with the credentials of one Machine.
 type Do func(ctx context.Context, c client.Call, fn func(ctx context.Context, api *gophercloud.ServiceClient) error) error
 
 // Record is what drover keeps in a Machine's status.providerStatus.

@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// OrphanAge is how long a marked resource must have been known before it may count as without an owner.
+// OrphanAge is how long a tagged resource must have been known before it may count as without an owner.
 const OrphanAge = 15 * time.Minute
 
-// Resource is something in the cloud that bears both marks of drover: this cluster's and a Machine's.
+// Resource is something in the cloud that is tagged with this cluster and a Machine.
 type Resource struct {
 	// Kind is server, port or floating IP.
 	Kind    string
@@ -30,13 +30,13 @@ type OrphanVerdict struct {
 	ReportOnly string
 }
 
-// JudgeOrphans tells what of the marked resources has no owner. A person's word (told) is needed when there are too many
-// marked servers without a Machine: more than max(3, 10 %) of all marked servers, as after a restore with other UIDs. (That
-// the cluster id is new is the caller's to know.)
-func JudgeOrphans(marked []Resource, living map[types.UID]bool, now time.Time, told bool) OrphanVerdict {
+// JudgeOrphans returns the tagged resources without an owner. An operator must confirm (told) when there are too many tagged
+// servers without a Machine: more than max(3, 10 %) of all tagged servers, as after a restore with other UIDs. The
+// caller decides what to do when the cluster ID is new.
+func JudgeOrphans(tagged []Resource, living map[types.UID]bool, now time.Time, told bool) OrphanVerdict {
 	var v OrphanVerdict
 	servers, ownerless := 0, 0
-	for _, r := range marked {
+	for _, r := range tagged {
 		if r.Kind == string(ServerKind) {
 			servers++
 			if !living[r.Machine] {
@@ -81,18 +81,18 @@ func (p *Project) Resources() []Resource {
 // protector returns a living Machine that names the server, or whose server has that name, when the server's own Machine is
 // unknown: such a server is never collected. It gives that Machine no other right. The caller holds the lock.
 func (p *Project) protector(k *knownServer) types.UID {
-	if p.wanted(k.machine()) {
+	if p.knows(k.machine()) {
 		return ""
 	}
 	return cmp.Or(p.machines.Naming(k.ID), p.machines.Called(k.Name))
 }
 
-// userOf returns the Machine of the server that has a port, while it is one of this cluster's, else the one whose mark the
+// userOf returns the Machine of the server that has a port, while it is one of this cluster's, else the one whose tag the
 // port has; the caller holds the lock.
-func (p *Project) userOf(port Port, marked types.UID) types.UID {
+func (p *Project) userOf(port Port, tagged types.UID) types.UID {
 	k := p.servers.byID[port.ServerID]
 	if k == nil || k.gone || k.tags().cluster != p.owners.cluster {
-		return marked
+		return tagged
 	}
-	return cmp.Or(p.protector(k), k.machine(), marked)
+	return cmp.Or(p.protector(k), k.machine(), tagged)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// Port is a port that has a Machine's mark.
+// Port is a port that has a Machine's owner tag.
 type Port struct {
 	ID, NetworkID string
 	// ServerID is the server that Neutron has it bound to, as far as a list has shown; empty: none.
@@ -26,7 +26,7 @@ type Port struct {
 	since time.Time
 }
 
-// FloatingIP is a floating IP that has a Machine's mark.
+// FloatingIP is a floating IP that has a Machine's owner tag.
 type FloatingIP struct {
 	ID, Address string
 	// PortID is the port that it is on; empty: none.
@@ -35,10 +35,10 @@ type FloatingIP struct {
 	since time.Time
 }
 
-// seenIP is where a floating IP that is not marked as this cluster's was last seen: the port, and the server that has it.
+// seenIP is where a floating IP without an owner tag of this cluster was last seen: the port, and the server that has it.
 type seenIP struct{ portID, serverID string }
 
-// PortRow and FloatingIPRow are what Neutron tells of ports and floating IPs.
+// PortRow is a port as Neutron lists it, as far as it is needed.
 type PortRow struct {
 	ID          string `json:"id"`
 	Description string `json:"description"`
@@ -49,6 +49,7 @@ type PortRow struct {
 	} `json:"fixed_ips"`
 }
 
+// FloatingIPRow is a floating IP as Neutron lists it, as far as it is needed.
 type FloatingIPRow struct {
 	ID          string `json:"id"`
 	Description string `json:"description"`
@@ -65,7 +66,7 @@ func (r *PortRow) owned() Port {
 	return p
 }
 
-// Owned returns the floating IP as it is listed.
+// Owned returns the floating IP of the row.
 func (r *FloatingIPRow) Owned() FloatingIP {
 	return FloatingIP{ID: r.ID, Address: r.Address, PortID: r.PortID}
 }
@@ -73,21 +74,23 @@ func (r *FloatingIPRow) Owned() FloatingIP {
 // portFields are those of PortRow.
 var portFields = []string{"id", "description", "network_id", "fixed_ips", "device_id"}
 
+// PortListing returns the listing of the ports that match a query.
 func PortListing(query url.Values) client.Listing {
 	return client.Listing{
 		Call: client.Call{Service: client.Network, Doing: "listing ports"}, Path: "ports", Field: "ports", Query: query,
 	}
 }
 
+// FloatingIPListing returns the listing of the floating IPs that match a query.
 func FloatingIPListing(query url.Values) client.Listing {
 	return client.Listing{
 		Call: client.Call{Service: client.Network, Doing: "listing floating IPs"}, Path: "floatingips", Field: "floatingips", Query: query,
 	}
 }
 
-// listOwned reads all ports and floating IPs of the project and keeps those with marks of our cluster: at the start, so that
-// finding again what was made before a restart costs no call per Machine, and later for the collector. What was known
-// and is not listed is doubted.
+// listOwned lists all ports and floating IPs of the project and stores those with an owner tag of our cluster: at the start, so that
+// finding what was made before a restart costs no call per Machine, and later for the collector. What was known and is not listed
+// is doubted.
 func (p *Project) listOwned(ctx context.Context, s *client.Session, started time.Time) error {
 	id, err := s.Scope(ctx)
 	if err != nil {
@@ -112,22 +115,22 @@ func (p *Project) listOwned(ctx context.Context, s *client.Session, started time
 	servers := make(map[string]string, len(ports))
 	for i := range ports {
 		servers[ports[i].ID] = ports[i].DeviceID
-		if m, ok := p.owners.mark(PortKind, ports[i].Description); ok {
-			p.keepPort(m, ports[i].owned())
+		if m, ok := p.owners.tag(PortKind, ports[i].Description); ok {
+			p.setPort(m, ports[i].owned())
 		}
 	}
 	for i := range ips {
-		if m, ok := p.owners.mark(FloatingIPKind, ips[i].Description); ok {
-			p.keepIP(m, ips[i].Owned())
+		if m, ok := p.owners.tag(FloatingIPKind, ips[i].Description); ok {
+			p.setFloatingIP(m, ips[i].Owned())
 		}
 	}
 	p.seeIPs(ips, servers)
 	return nil
 }
 
-// seeIPs remembers on which server a list has shown each floating IP without a mark of this cluster; servers are those of
-// the ports. One that came off its server, as it does when that is deleted, keeps the server that it was on. The caller
-// holds the lock.
+// seeIPs stores on which server a list has shown each floating IP without an owner tag of this cluster. servers are the IDs of the
+// servers by the IDs of their ports. A floating IP that was taken off its server, as when that is deleted, keeps the server that it
+// was on. The caller holds the lock.
 func (p *Project) seeIPs(ips []FloatingIPRow, servers map[string]string) {
 	before := p.seenIPs
 	p.seenIPs = map[string]seenIP{}
@@ -136,14 +139,14 @@ func (p *Project) seeIPs(ips []FloatingIPRow, servers map[string]string) {
 		if ips[i].PortID == "" {
 			ip = before[ips[i].ID]
 		}
-		if _, ours := p.owners.mark(FloatingIPKind, ips[i].Description); !ours && ip.serverID != "" {
+		if _, ours := p.owners.tag(FloatingIPKind, ips[i].Description); !ours && ip.serverID != "" {
 			p.seenIPs[ips[i].ID] = ip
 		}
 	}
 }
 
-// doubtUnlisted takes in what a list does not have though it should have been there. Absence is no proof: a port of a
-// Machine that we know is looked at before it is used again; what is nobody's is forgotten. The caller holds the lock.
+// doubtUnlisted handles ports and floating IPs that are known and that a list lacks. Absence is no proof: a port of a Machine that
+// exists is looked up before it is used again. What belongs to no known Machine is forgotten. The caller holds the lock.
 func (p *Project) doubtUnlisted(ports []PortRow, ips []FloatingIPRow, started time.Time) {
 	there := make(map[string]bool, len(ports)+len(ips))
 	for i := range ports {
@@ -157,7 +160,7 @@ func (p *Project) doubtUnlisted(ports []PortRow, ips []FloatingIPRow, started ti
 		for n, port := range all {
 			switch {
 			case !missing(port.ID, port.since):
-			case p.wanted(machine):
+			case p.knows(machine):
 				port.Doubtful = true
 				all[n] = port
 			default:
@@ -166,12 +169,13 @@ func (p *Project) doubtUnlisted(ports []PortRow, ips []FloatingIPRow, started ti
 		}
 	}
 	for machine, ip := range p.floating {
-		if missing(ip.ID, ip.since) && !p.wanted(machine) {
+		if missing(ip.ID, ip.since) && !p.knows(machine) {
 			delete(p.floating, machine)
 		}
 	}
 }
 
+// dropPort forgets a port. The caller holds the lock.
 func (p *Project) dropPort(machine types.UID, n int) {
 	delete(p.ports[machine], n)
 	if len(p.ports[machine]) == 0 {
@@ -179,73 +183,73 @@ func (p *Project) dropPort(machine types.UID, n int) {
 	}
 }
 
-// keepPort remembers a port. Of two with the same mark, as an order of a predecessor's makes when it arrives late, the one
-// that is known stays, unless the other alone has a server; the other is collected when the Machine is gone. A port that is
-// found while an order of this process for it is open was made by that order. The caller holds the lock.
-func (p *Project) keepPort(m OwnerTag, port Port) {
-	if _, own := p.attempts[m]; own {
+// setPort stores a port. Of two with the same tag, as when a create of the previous leader arrives late, the one that is known
+// stays, unless only the other one is bound to a server; the other is collected when the Machine is gone. A port that is found
+// while a create of this process for it is open was made by that create. The caller holds the lock.
+func (p *Project) setPort(tag OwnerTag, port Port) {
+	if _, own := p.attempts[tag]; own {
 		port.Ordered = false
 	}
-	delete(p.attempts, m)
+	delete(p.attempts, tag)
 	port.since = p.clock.Now()
-	switch old, ok := p.ports[m.Machine][m.N]; {
+	switch old, ok := p.ports[tag.Machine][tag.N]; {
 	case ok && old.ID == port.ID:
 		port.since, port.Ordered = old.since, old.Ordered && port.Ordered
 	case ok && !old.Doubtful && (old.ServerID != "" || port.ServerID == ""):
 		return
 	}
-	if p.ports[m.Machine] == nil {
-		p.ports[m.Machine] = map[int]Port{}
+	if p.ports[tag.Machine] == nil {
+		p.ports[tag.Machine] = map[int]Port{}
 	}
-	p.ports[m.Machine][m.N] = port
+	p.ports[tag.Machine][tag.N] = port
 }
 
-// keepIP remembers a floating IP; the caller holds the lock.
-func (p *Project) keepIP(m OwnerTag, ip FloatingIP) {
+// setFloatingIP stores a floating IP. The caller holds the lock.
+func (p *Project) setFloatingIP(tag OwnerTag, ip FloatingIP) {
 	ip.since = p.clock.Now()
-	if old, ok := p.floating[m.Machine]; ok && old.ID == ip.ID {
+	if old, ok := p.floating[tag.Machine]; ok && old.ID == ip.ID {
 		ip.since = old.since
 	}
-	p.floating[m.Machine] = ip
-	delete(p.attempts, m)
+	p.floating[tag.Machine] = ip
+	delete(p.attempts, tag)
 }
 
-// AddPort adds a port that was just made for a Machine. No order names it yet.
-func (p *Project) AddPort(m OwnerTag, row *PortRow) {
+// AddPort adds a port that this process just made. No order for a server names it yet.
+func (p *Project) AddPort(tag OwnerTag, row *PortRow) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	port := row.owned()
 	port.Ordered = false
-	p.keepPort(m, port)
+	p.setPort(tag, port)
 }
 
-// FoundPort takes in a port that was found by its mark.
-func (p *Project) FoundPort(m OwnerTag, row *PortRow) {
+// FoundPort adds a port that was found by its owner tag.
+func (p *Project) FoundPort(tag OwnerTag, row *PortRow) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.keepPort(m, row.owned())
+	p.setPort(tag, row.owned())
 }
 
-// FoundUnbound takes in a port that was just looked up. Transient when it is bound to a server that is not known to be gone: the
-// next Observe looks that server up.
-func (p *Project) FoundUnbound(m OwnerTag, row *PortRow) error {
+// FoundUnbound adds a port that was just looked up. The error is Transient when the port is bound to a server that is not known to
+// be gone, which InDoubt returns then.
+func (p *Project) FoundUnbound(tag OwnerTag, row *PortRow) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.keepPort(m, row.owned())
+	p.setPort(tag, row.owned())
 	if k := p.servers.byID[row.DeviceID]; row.DeviceID == "" || k != nil && k.gone {
 		return nil
 	}
 	return unsettled("port %s is bound to server %s already; it is looked up", row.ID, row.DeviceID)
 }
 
-// AddFloatingIP adds a floating IP that was made for a Machine, found by its mark, or put on another port.
-func (p *Project) AddFloatingIP(m OwnerTag, ip FloatingIP) {
+// AddFloatingIP adds a floating IP that was made, found by its owner tag, or put on another port.
+func (p *Project) AddFloatingIP(tag OwnerTag, ip FloatingIP) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.keepIP(m, ip)
+	p.setFloatingIP(tag, ip)
 }
 
-// Owned returns how many ports of the Machine are known, and whether a floating IP of it is.
+// Owned returns how many ports of a Machine are known, and reports whether a floating IP of it is known.
 func (p *Project) Owned(machine types.UID) (ports int, floatingIP bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -253,7 +257,7 @@ func (p *Project) Owned(machine types.UID) (ports int, floatingIP bool) {
 	return len(p.ports[machine]), floatingIP
 }
 
-// PortsOf gives a copy of what is known of a Machine's ports.
+// PortsOf returns a copy of the Machine's ports, each by the number in its owner tag.
 func (p *Project) PortsOf(machine types.UID) map[int]Port {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -264,6 +268,7 @@ func (p *Project) PortsOf(machine types.UID) map[int]Port {
 	return out
 }
 
+// FloatingIPOf returns the Machine's floating IP, and reports whether there is one.
 func (p *Project) FloatingIPOf(machine types.UID) (FloatingIP, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -271,20 +276,21 @@ func (p *Project) FloatingIPOf(machine types.UID) (FloatingIP, bool) {
 	return ip, ok
 }
 
-// forgetPort and forgetIP say that the thing is deleted.
+// ForgetPort drops the n-th port of a Machine, which was deleted.
 func (p *Project) ForgetPort(machine types.UID, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dropPort(machine, n)
 }
 
+// ForgetFloatingIP drops the floating IP of a Machine, which was deleted.
 func (p *Project) ForgetFloatingIP(machine types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.floating, machine)
 }
 
-// doubt makes the Machine's ports be looked at before they are used again.
+// DoubtPorts has the Machine's ports looked up before they are used again.
 func (p *Project) DoubtPorts(machine types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

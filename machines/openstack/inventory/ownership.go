@@ -34,8 +34,8 @@ type Site struct{ Project, Region string }
 // String returns both in words.
 func (s Site) String() string { return fmt.Sprintf("project %s in region %q", s.Project, s.Region) }
 
-// tags are what the cloud says of the owner of a server.
-type tags struct {
+// serverTags are what the cloud says of the owner of a server.
+type serverTags struct {
 	id, name string
 	// machine is the UID in the server's machine-uid, cluster the ID in its drover-cluster-id; either may be empty.
 	machine types.UID
@@ -54,7 +54,7 @@ const (
 // machine returns the UID of the Machine that a server belongs to by its tags; empty when it has none, or when it has
 // another cluster's ID: then it is never ours, also when a Machine of ours has the same UID, as in a cluster that was
 // restored from the other's backup.
-func (o ownership) machine(t tags) types.UID {
+func (o ownership) machine(t serverTags) types.UID {
 	if t.cluster != "" && t.cluster != o.cluster {
 		return ""
 	}
@@ -63,7 +63,7 @@ func (o ownership) machine(t tags) types.UID {
 
 // server decides whether a server belongs to a Machine. owner says whether the Machine exists that the server's tag names.
 // The reason is for people; it is empty when the server is the Machine's or adoptable.
-func (o ownership) server(m *Machine, t tags, owner existence) (verdict, string) {
+func (o ownership) server(m *Machine, t serverTags, owner existence) (verdict, string) {
 	switch {
 	case t.cluster != "" && t.cluster != o.cluster:
 		return foreign, fmt.Sprintf("server %s belongs to another cluster: its metadata %s is %s", t.id, MetadataClusterID, t.cluster)
@@ -84,8 +84,7 @@ func (o ownership) server(m *Machine, t tags, owner existence) (verdict, string)
 }
 
 // address decides whether a port or a floating IP belongs to a Machine, by its description. onOwn reports whether the
-// inventory has seen it on the Machine's own server: that is how the floating IPs that machine-controller made, which have
-// no mark, are told from others.
+// inventory has seen it on the Machine's own server: the floating IPs that machine-controller made have no owner tag.
 func (o ownership) address(m *Machine, k Kind, description string, onOwn bool) verdict {
 	tag, marked := parseTag(k, description)
 	switch {
@@ -97,8 +96,8 @@ func (o ownership) address(m *Machine, k Kind, description string, onOwn bool) v
 	return foreign
 }
 
-// mark reads a description. It reports whether that is a mark of this cluster.
-func (o ownership) mark(k Kind, description string) (OwnerTag, bool) {
+// tag returns the owner tag in a description, and reports whether there is one and it is of this cluster.
+func (o ownership) tag(k Kind, description string) (OwnerTag, bool) {
 	m, ok := parseTag(k, description)
 	return m, ok && m.Cluster == o.cluster
 }

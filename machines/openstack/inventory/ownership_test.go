@@ -13,24 +13,24 @@ func TestOwnershipOfAServer(t *testing.T) {
 	allowed := &Machine{UID: "u1", ServerName: "worker-1", Adopts: "s"}
 	for name, tc := range map[string]struct {
 		machine *Machine
-		server  tags
+		server  serverTags
 		owner   existence
 		want    verdict
 		says    string
 	}{
-		"with the Machine's UID and the cluster's ID it is the Machine's":            {asked, tags{"s", "x", "u1", "c1"}, exists, mine, ""},
-		"with the Machine's UID alone, as machine-controller's, it is the Machine's": {asked, tags{"s", "x", "u1", ""}, exists, mine, ""},
-		"with another cluster's ID it never is, also with the Machine's UID (F-1)":   {asked, tags{"s", "worker-1", "u1", "c2"}, exists, foreign, "another cluster"},
-		"with another cluster's ID it cannot be adopted (F-1)":                       {allowed, tags{"s", "worker-1", "u9", "c2"}, existsNot, foreign, "another cluster"},
-		"without a mark it is not, though the Machine names it (F-1)":                {asked, tags{"s", "worker-1", "", ""}, existsNot, foreign, "no metadata machine-uid"},
-		"without a mark it cannot be adopted (F-1)":                                  {allowed, tags{"s", "worker-1", "", "c1"}, existsNot, foreign, "no metadata machine-uid"},
-		"with another UID it is not, whether that Machine exists or not (F-1)":       {asked, tags{"s", "worker-1", "u9", "c1"}, existsNot, foreign, "Machine with UID u9"},
-		"with the permission and a UID that nobody has it can be adopted (F-1)":      {allowed, tags{"s", "worker-1", "u9", "c1"}, existsNot, adoptable, ""},
-		"machine-controller's can be adopted so too (F-1)":                           {allowed, tags{"s", "worker-1", "u9", ""}, existsNot, adoptable, ""},
-		"not while the Machine of that UID exists (F-1)":                             {allowed, tags{"s", "worker-1", "u9", "c1"}, exists, foreign, "exists"},
-		"not before it is known whether it exists (F-1)":                             {allowed, tags{"s", "worker-1", "u9", "c1"}, existenceUnknown, undecided, "not known"},
-		"not under another name (F-1)":                                               {allowed, tags{"s", "control-plane-1", "u9", "c1"}, existsNot, foreign, "its name is control-plane-1"},
-		"not when the permission is for another server (F-1)":                        {allowed, tags{"t", "worker-1", "u9", "c1"}, existsNot, foreign, "Machine with UID u9"},
+		"with the Machine's UID and the cluster's ID it is the Machine's":            {asked, serverTags{"s", "x", "u1", "c1"}, exists, mine, ""},
+		"with the Machine's UID alone, as machine-controller's, it is the Machine's": {asked, serverTags{"s", "x", "u1", ""}, exists, mine, ""},
+		"with another cluster's ID it never is, also with the Machine's UID (F-1)":   {asked, serverTags{"s", "worker-1", "u1", "c2"}, exists, foreign, "another cluster"},
+		"with another cluster's ID it cannot be adopted (F-1)":                       {allowed, serverTags{"s", "worker-1", "u9", "c2"}, existsNot, foreign, "another cluster"},
+		"without a mark it is not, though the Machine names it (F-1)":                {asked, serverTags{"s", "worker-1", "", ""}, existsNot, foreign, "no metadata machine-uid"},
+		"without a mark it cannot be adopted (F-1)":                                  {allowed, serverTags{"s", "worker-1", "", "c1"}, existsNot, foreign, "no metadata machine-uid"},
+		"with another UID it is not, whether that Machine exists or not (F-1)":       {asked, serverTags{"s", "worker-1", "u9", "c1"}, existsNot, foreign, "Machine with UID u9"},
+		"with the permission and a UID that nobody has it can be adopted (F-1)":      {allowed, serverTags{"s", "worker-1", "u9", "c1"}, existsNot, adoptable, ""},
+		"machine-controller's can be adopted so too (F-1)":                           {allowed, serverTags{"s", "worker-1", "u9", ""}, existsNot, adoptable, ""},
+		"not while the Machine of that UID exists (F-1)":                             {allowed, serverTags{"s", "worker-1", "u9", "c1"}, exists, foreign, "exists"},
+		"not before it is known whether it exists (F-1)":                             {allowed, serverTags{"s", "worker-1", "u9", "c1"}, existenceUnknown, undecided, "not known"},
+		"not under another name (F-1)":                                               {allowed, serverTags{"s", "control-plane-1", "u9", "c1"}, existsNot, foreign, "its name is control-plane-1"},
+		"not when the permission is for another server (F-1)":                        {allowed, serverTags{"t", "worker-1", "u9", "c1"}, existsNot, foreign, "Machine with UID u9"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, reason := o.server(tc.machine, tc.server, tc.owner)

@@ -20,7 +20,7 @@ const (
 	restarts = 3
 )
 
-// listServers reads all pages of one list. It gives the rows, and the cloud's time at which the list was begun. A page
+// listServers reads all pages of one list. It returns the rows, and the cloud's time at which the list was begun. A page
 // that fails fails the list.
 func listServers(ctx context.Context, s *client.Session, since time.Time, full bool) ([]row, time.Time, error) {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}

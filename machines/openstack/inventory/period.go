@@ -5,7 +5,7 @@ import "time"
 // How often the servers of a project are listed, and how.
 const (
 	// FastPeriod is the period while a server of ours is being deleted, or a create is not settled: a Machine waits for the
-	// answer. buildPeriod is the period while servers are only being built, for which nobody waits: a Node that registers
+	// answer. buildPeriod is the period while servers are only being built, which can wait: a Node that registers
 	// counts at once. RestPeriod is the period otherwise.
 	FastPeriod  = 2 * time.Second
 	buildPeriod = 5 * time.Second
@@ -16,17 +16,17 @@ const (
 	FullPeriod          = 10 * time.Minute
 	unsettledFullPeriod = 30 * time.Second
 	// overlap is how far a list of changes reaches back before the last one, on the cloud's clock: what is being written
-	// there while we ask bears an older stamp.
+	// there while we ask has an older time.
 	overlap = time.Minute
 )
 
-// period gives the time until the next list. mine tells which servers are worth hurrying for.
-func (inv *serverCache) period(now time.Time, unsettled bool, mine func(*knownServer) bool) time.Duration {
+// period returns the time until the next list. mine reports whether a server is one of this cluster.
+func (c *serverCache) period(now time.Time, unsettled bool, mine func(*knownServer) bool) time.Duration {
 	if unsettled {
 		return FastPeriod
 	}
 	next := RestPeriod
-	for _, k := range inv.byID {
+	for _, k := range c.byID {
 		if began := k.changing(); !began.IsZero() && !k.gone && mine(k) {
 			next = min(next, k.period(now.Sub(began)))
 		}
@@ -34,7 +34,7 @@ func (inv *serverCache) period(now time.Time, unsettled bool, mine func(*knownSe
 	return next
 }
 
-// changing is since when something is expected of the server; zero when nothing is.
+// changing returns the time since when the server is expected to change; zero when it is not.
 func (k *knownServer) changing() time.Time {
 	if k.asked.After(k.fluxSince) {
 		return k.asked
@@ -53,7 +53,7 @@ func (k *knownServer) period(flux time.Duration) time.Duration {
 	return FastPeriod
 }
 
-// isFullDue tells whether the next list must be a complete one.
+// isFullDue reports whether the next list must be a complete one.
 func isFullDue(now, lastFull time.Time, unsettled bool) bool {
 	since := now.Sub(lastFull)
 	return lastFull.IsZero() || since >= FullPeriod || unsettled && since >= unsettledFullPeriod

@@ -35,9 +35,9 @@ func TestPeriod(t *testing.T) {
 		"an open create":                              {&knownServer{row: row{ID: "x"}}, true, true, FastPeriod},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inv := newServerCache(ownership{testCluster})
-			inv.byID["x"] = tc.server
-			if got := inv.period(noon, tc.unsettled, func(*knownServer) bool { return tc.mine }); got != tc.want {
+			cache := newServerCache(ownership{testCluster})
+			cache.byID["x"] = tc.server
+			if got := cache.period(noon, tc.unsettled, func(*knownServer) bool { return tc.mine }); got != tc.want {
 				t.Fatalf("got %s, want %s", got, tc.want)
 			}
 		})

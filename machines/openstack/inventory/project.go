@@ -14,8 +14,9 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// Options say what a project works with.
+// Options are what New needs. Clock, Session, Machines, Changed and Other are required.
 type Options struct {
+	// Clock times lists and waits.
 	Clock clock.Clock
 	// Session is what lists are asked with until Use names another one.
 	Session *client.Session
@@ -49,12 +50,12 @@ type Project struct {
 	holds    Holds
 	lifted   func(ctx context.Context) (bool, error)
 	kicks    chan struct{}
-	// creates gets a value when a server was ordered.
+	// creates receives a value when a server was ordered.
 	creates chan struct{}
 	// began is when this process started polling. The previous leader makes no calls after it.
 	began time.Time
-	// name is the project and the region.
-	name Site
+	// site is the project and the region.
+	site Site
 
 	mu      sync.Mutex
 	session *client.Session
@@ -70,22 +71,22 @@ type Project struct {
 	listedOwned time.Time
 	ports       map[types.UID]map[int]Port
 	floating    map[types.UID]FloatingIP
-	// seenIPs are floating IPs without a mark of this cluster that were seen on a server, by ID.
+	// seenIPs are floating IPs without an owner tag of this cluster that were seen on a server, by ID.
 	seenIPs map[string]seenIP
 	// uses are the Machines whose ports and floating IPs are in use by a call at this moment.
 	uses map[types.UID]use
-	// attempts are creates with an unknown outcome, by mark.
+	// attempts are creates with an unknown outcome, by the tag of what they make.
 	attempts map[OwnerTag]attempt
 	// failures in a row of listing.
 	failures int
 	failure  error
 }
 
-// New returns a project that nothing is known of. It makes no call before Run.
+// New returns a project of which nothing is known before Run.
 func New(o Options) *Project {
 	p := &Project{
 		clock: o.Clock, owners: ownership{o.ClusterID}, machines: o.Machines, changed: o.Changed, other: o.Other, reader: o.Reader,
-		holds: o.Holds, lifted: o.Collect, kicks: make(chan struct{}, 1), creates: make(chan struct{}, 1), began: o.Clock.Now(), name: o.Site,
+		holds: o.Holds, lifted: o.Collect, kicks: make(chan struct{}, 1), creates: make(chan struct{}, 1), began: o.Clock.Now(), site: o.Site,
 		session: o.Session, servers: newServerCache(ownership{o.ClusterID}), guard: newGuard(), quota: newQuotaBook(),
 		ports: map[types.UID]map[int]Port{}, floating: map[types.UID]FloatingIP{}, uses: map[types.UID]use{}, attempts: map[OwnerTag]attempt{},
 	}
@@ -100,7 +101,7 @@ func New(o Options) *Project {
 }
 
 // Site returns the project and the region.
-func (p *Project) Site() Site { return p.name }
+func (p *Project) Site() Site { return p.site }
 
 // Listed reports whether all lists have been seen since the start: before that no absence may be believed. failure is the error
 // of the last list while lists fail.
@@ -176,7 +177,7 @@ func (p *Project) wait(ctx context.Context, period time.Duration) {
 // OwnedPeriod is the time between two lists of ports and floating IPs, which are for the collector.
 const OwnedPeriod = 15 * time.Minute
 
-// poll makes one round of lists, and gives the time until the next.
+// poll makes one round of lists, and returns the time until the next.
 func (p *Project) poll(ctx context.Context) time.Duration {
 	p.mu.Lock()
 	s, stamp := p.session, p.stamp
@@ -220,8 +221,8 @@ func (p *Project) poll(ctx context.Context) time.Duration {
 	return next
 }
 
-// takeIn folds a list into what is known, and gives the time until the next and whom it concerns. looked: it is the second
-// look at ports without a server.
+// takeIn applies a list to what is known. It returns the time until the next list and what is new. looked: it is the second look at
+// ports without a server.
 func (p *Project) takeIn(ctx context.Context, l listed, date time.Time, looked bool) (time.Duration, Change) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -231,7 +232,7 @@ func (p *Project) takeIn(ctx context.Context, l listed, date time.Time, looked b
 		p.stamp = date
 	}
 	l.now = p.clock.Now()
-	ids := p.servers.fold(l)
+	ids := p.servers.apply(l)
 	if l.full {
 		p.lastFull = l.started
 		p.fulls++
@@ -251,24 +252,24 @@ func (p *Project) takeIn(ctx context.Context, l listed, date time.Time, looked b
 	if !before || failure != nil {
 		log.FromContext(ctx).Info("following the servers of a project", "servers", len(l.rows))
 	}
-	next := p.servers.period(l.now, len(p.attempts) > 0, p.hurriesFor)
+	next := p.servers.period(l.now, len(p.attempts) > 0, p.isOurs)
 	return p.untilSuspects(l.now, p.nextQuotaLook(l.now, next)), news
 }
 
-// hurriesFor reports whether a server is one of this cluster: it has the cluster's ID, or belongs to a Machine that we know
+// isOurs reports whether a server is one of this cluster: it has the cluster's ID, or belongs to a Machine that we know
 // (machine-controller's servers have no cluster ID), or such a Machine expects it.
-func (p *Project) hurriesFor(k *knownServer) bool {
+func (p *Project) isOurs(k *knownServer) bool {
 	uid := k.machine()
-	return uid != "" && (k.tags().cluster == p.owners.cluster || k.expected != "" || p.wanted(uid))
+	return uid != "" && (k.tags().cluster == p.owners.cluster || k.expected != "" || p.knows(uid))
 }
 
-// wanted reports whether a Machine of ours has that UID.
-func (p *Project) wanted(uid types.UID) bool {
+// knows reports whether a Machine with that UID asked for its cloud side.
+func (p *Project) knows(uid types.UID) bool {
 	_, ok := p.machines.Get(uid)
 	return ok
 }
 
-// failed keeps what is known, and gives a growing time until the next try.
+// failed notes that lists failed, and returns the time until the next try, which grows. What is known stays.
 func (p *Project) failed(ctx context.Context, err error) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

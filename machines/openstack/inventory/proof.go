@@ -62,7 +62,7 @@ func (p *Project) Prove(ctx context.Context, do Do, m *Machine, serverID string)
 	switch {
 	case fault.Is(err, fault.NotFound):
 		_, known := p.servers.byID[serverID]
-		p.servers.bury(serverID, m.UID, now)
+		p.servers.markGone(serverID, m.UID, now)
 		if k := p.servers.byID[serverID]; !known && serverID != m.ServerID {
 			// The server is known only from a port; no Machine ever recorded it, so losing it is not a loss.
 			k.own = true
@@ -99,7 +99,7 @@ func lookUpServer(ctx context.Context, id string, do Do) (*row, error) {
 func (p *Project) HasServer(machine types.UID, serverID string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.servers.marked(machine, serverID)
+	return p.servers.has(machine, serverID)
 }
 
 // AddServer adds a server that was just ordered for a Machine, under the ID in Nova's answer, and has it listed soon.

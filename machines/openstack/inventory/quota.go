@@ -19,9 +19,10 @@ const (
 	plenty = 1 << 40
 )
 
-// Amounts are what quotas count.
+// Amounts are numbers of what quotas count, each under its index below.
 type Amounts [7]int
 
+// The indexes of Amounts.
 const (
 	Instances = iota
 	Cores
@@ -32,14 +33,14 @@ const (
 	VolumeGiB
 )
 
-// counted says which service counts what.
+// counted are the indexes of what each service counts.
 var counted = map[client.Service][]int{
 	client.Compute: {Instances, Cores, RAMMiB},
 	client.Network: {Ports, FloatingIPs},
 	client.Volume:  {Volumes, VolumeGiB},
 }
 
-// quotaOwner tells whose quota a refusal speaks of: Nova passes on what Neutron and Cinder say.
+// quotaOwner returns the service whose quota a refusal is about: Nova passes on refusals of Neutron and Cinder.
 func quotaOwner(code fault.Code) client.Service {
 	switch code {
 	case fault.CodePortQuotaExceeded, fault.CodeFloatingIPQuotaExceeded:
@@ -65,7 +66,7 @@ type promise struct {
 	at time.Time
 }
 
-// quotaWatch follows one service's quota from the first refusal until nobody has been refused for a period.
+// quotaWatch follows one service's quota from the first refusal until no create has been refused for a period.
 type quotaWatch struct {
 	refusal *fault.Error
 	// since is the first refusal after there was room; due the next look.
@@ -77,7 +78,7 @@ type quotaWatch struct {
 	doubts int
 	// probe: the limits cannot be read; one create may try.
 	probe bool
-	// blocked: somebody was turned away since the last look; least is the smallest want among them.
+	// blocked: a Machine was turned away since the last look; least is the smallest want among them.
 	blocked bool
 	least   Amounts
 }
@@ -189,7 +190,7 @@ func (b *quotaBook) refused(machine types.UID, err *fault.Error, want Amounts, n
 }
 
 // looked takes in what a look at the limits has found: free is what the project may still have by the cloud's account.
-// True when there is room again for somebody who was turned away.
+// True when there is room again for a Machine that was turned away.
 func (b *quotaBook) looked(s client.Service, free Amounts, now time.Time) bool {
 	w, ok := b.watches[s]
 	if !ok {
@@ -230,7 +231,7 @@ func (b *quotaBook) reopen(s client.Service, w *quotaWatch, room bool, now time.
 	return true
 }
 
-// due gives the services whose limits are to be looked at now, and the time of the next look; zero: none.
+// due returns the services whose limits are to be looked at now, and the time of the next look; zero: none.
 func (b *quotaBook) due(now time.Time) (services []client.Service, next time.Time) {
 	for s, w := range b.watches {
 		if !w.due.After(now) {
@@ -242,7 +243,7 @@ func (b *quotaBook) due(now time.Time) (services []client.Service, next time.Tim
 	return services, next
 }
 
-// exhausted tells whether a quota has been without room for so long that what is kept for the next try should go.
+// exhausted reports whether a quota has been without room for so long that retained ports and floating IPs should go.
 func (b *quotaBook) exhausted(now time.Time) bool {
 	for _, w := range b.watches {
 		if !w.since.IsZero() && now.Sub(w.since) >= RetainedFor {

@@ -12,20 +12,22 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// takeQuota promises the Machine room, or gives the refusal that others have met.
+// ReserveQuota reserves room for what the Machine still needs. The error is the refusal that another Machine has met, of class
+// Quota.
 func (p *Project) ReserveQuota(machine types.UID, want Amounts) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.quota.take(machine, want, p.clock.Now())
 }
 
+// UseQuota notes that a part of what a Machine has reserved was made.
 func (p *Project) UseQuota(machine types.UID, part Amounts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.quota.made(machine, part)
 }
 
-// refusedQuota notes a refusal of class Quota; others are not its business.
+// QuotaRefused notes the error of a create that wanted this much. Only an error of class Quota counts.
 func (p *Project) QuotaRefused(machine types.UID, err error, want Amounts) {
 	e := fault.Of(err)
 	if e.Class != fault.Quota {
@@ -37,11 +39,11 @@ func (p *Project) QuotaRefused(machine types.UID, err error, want Amounts) {
 	p.Kick()
 }
 
-// faultyQuotas notes servers of ours that went to ERROR for a quota, as boot volumes make them; the caller holds the lock.
+// faultyQuotas notes servers of ours that went to ERROR for a quota, as happens when the quota of volumes is hit. The caller holds the lock.
 func (p *Project) faultyQuotas(ids []string) {
 	for _, id := range ids {
 		k := p.servers.byID[id]
-		if k == nil || k.gone || k.Status != statusError || !p.hurriesFor(k) {
+		if k == nil || k.gone || k.Status != statusError || !p.isOurs(k) {
 			continue
 		}
 		if e := client.JudgeServer(id, k.Fault.Message); e.Class == fault.Quota {
@@ -54,7 +56,7 @@ func (p *Project) faultyQuotas(ids []string) {
 	}
 }
 
-// lookAtQuotas makes one GET for each service whose quota was hit and whose look is due. True when there is room again.
+// lookAtQuotas makes one GET for each service whose quota was hit and whose look is due. It reports whether there is room again.
 func (p *Project) lookAtQuotas(ctx context.Context, s *client.Session) bool {
 	p.mu.Lock()
 	services, _ := p.quota.due(p.clock.Now())

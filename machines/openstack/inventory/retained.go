@@ -14,16 +14,16 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// releases is how many kept things are released between two lists.
+// releases is how many retained ports and floating IPs are released between two lists.
 const releases = 25
 
-// retained is a port or floating IP of a Machine without a server.
+// retained is a port or floating IP that is kept for the next attempt to make the server of its Machine.
 type retained struct {
 	tag OwnerTag
 	id  string
 }
 
-// use says what is done with the ports and floating IPs of a Machine at this moment.
+// use is what a call under way does with the ports and floating IPs of a Machine.
 type use int
 
 const (
@@ -35,8 +35,8 @@ const (
 	releasing
 )
 
-// releaseRetained deletes ports and floating IPs that were kept for the next try of a Machine, once a quota has been exhausted
-// for two steps of the back-off (CAPI-22): others may need them, and the next try makes them again.
+// releaseRetained deletes retained ports and floating IPs once a quota has been exhausted for two steps of the back-off (CAPI-22):
+// others may need them, and the next attempt makes them again.
 func (p *Project) releaseRetained(ctx context.Context, s *client.Session) {
 	for _, k := range p.retainedTooLong() {
 		if !p.beginRelease(k) {
@@ -52,13 +52,13 @@ func (p *Project) releaseRetained(ctx context.Context, s *client.Session) {
 		released := err == nil || fault.Is(err, fault.NotFound)
 		p.endRelease(k, released)
 		if !released {
-			log.FromContext(ctx).Info("what was kept cannot be released yet", "error", err.Error())
+			log.FromContext(ctx).Info("A retained port or floating IP cannot be released yet", "error", err.Error())
 			return
 		}
 	}
 }
 
-// beginRelease looks again, right before a kept thing is deleted, whether it is still the one that is known and its Machine
+// beginRelease reports whether a retained port or floating IP may be deleted now: it is still the one that is known, and its Machine
 // has no use for it. If so, nothing is made for the Machine until endRelease.
 func (p *Project) beginRelease(k retained) bool {
 	p.mu.Lock()
@@ -74,7 +74,7 @@ func (p *Project) beginRelease(k retained) bool {
 	return true
 }
 
-// endRelease takes in the outcome of a release.
+// endRelease notes whether the deletion succeeded.
 func (p *Project) endRelease(k retained, released bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,8 +88,8 @@ func (p *Project) endRelease(k retained, released bool) {
 	}
 }
 
-// beginMaking keeps what a Machine has from being released while something is made for it, until the returned function is
-// called: neither while the cloud works on it nor before its answer is taken in. Transient while something is released.
+// BeginMaking keeps the ports and floating IPs of a Machine from being released until end is called: the caller makes something for
+// the Machine, and calls end once the answer is taken in. The error is Transient while one of them is being released.
 func (p *Project) BeginMaking(machine types.UID) (end func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,10 +110,11 @@ func (p *Project) idle(machine types.UID) bool {
 	living, _ := p.servers.ofMachine(machine)
 	_, promised := p.quota.taken[machine]
 	m, known := p.machines.Get(machine)
-	return known && m.ServerID == "" && len(living) == 0 && !promised && p.uses[machine] == unused && !p.hasAttempt(machine)
+	return known && m.ServerID == "" && len(living) == 0 && !promised && p.uses[machine] == unused && !p.hasAttempts(machine)
 }
 
-// retainedTooLong returns some of what is to be released, floating IPs first. A Machine that is not idle keeps what it has.
+// retainedTooLong returns up to releases ports and floating IPs to be released, floating IPs first. A Machine that is not idle keeps
+// what it has.
 func (p *Project) retainedTooLong() []retained {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -50,8 +50,8 @@ const (
 )
 
 // tags are what the row says of the server's owner.
-func (r *row) tags() tags {
-	return tags{id: r.ID, name: r.Name, machine: types.UID(r.Metadata[MetadataMachineUID]), cluster: r.Metadata[MetadataClusterID]}
+func (r *row) tags() serverTags {
+	return serverTags{id: r.ID, name: r.Name, machine: types.UID(r.Metadata[MetadataMachineUID]), cluster: r.Metadata[MetadataClusterID]}
 }
 
 // inFlux: its next state is to come by itself.
@@ -81,8 +81,8 @@ type knownServer struct {
 	// does not bring it back.
 	gone   bool
 	goneAt time.Time
-	// buried: it is gone by the answer 404 alone. A complete list that is begun later brings it back.
-	buried bool
+	// goneByGet: it is gone by the answer 404 alone. A complete list that is begun later brings it back.
+	goneByGet bool
 	// missing: a complete list did not have it. That proves nothing, but is worth a GET.
 	missing bool
 	// since is when we first knew of it; fluxSince when it last began to change; zero at rest.
@@ -93,7 +93,7 @@ type knownServer struct {
 	// own: it is gone or missing because drover, or the deletion of its Machine, wanted it. accepted: a person has said
 	// that its loss is right.
 	own, accepted bool
-	// adopted is when the cluster's mark was written onto it last.
+	// adopted is when the tags were last written onto it.
 	adopted time.Time
 	// claimed is the Machine that adopts it, until its tags are written; empty: none.
 	claimed types.UID
@@ -113,13 +113,13 @@ func (k *knownServer) belongs(machine types.UID) bool {
 	return machine != "" && cmp.Or(k.claimed, k.owner) == machine
 }
 
-// unexplained: it is in ERROR and nobody has said why. Nova's lists show the fault only of servers whose records are in
+// unexplained reports whether the server is in ERROR and no list has said why. Nova's lists show the fault only of servers whose records are in
 // the database that its API has as its own; in the usual installation those without a host are not (seen in Zed).
 func (k *knownServer) unexplained() bool {
 	return k.Status == statusError && k.Fault.Message == "" && !k.explained
 }
 
-// serverCache is what is known of the servers of a project. It has no lock and no clock.
+// serverCache holds what is known of the servers of a project. It has no lock and no clock.
 type serverCache struct {
 	owners    ownership
 	byID      map[string]*knownServer
@@ -138,10 +138,10 @@ func newServerCache(owners ownership) *serverCache {
 	}
 }
 
-// endWanted tells whether the end of a server is drover's own doing, or that of its Machine's deletion. One that never
+// endWanted reports whether drover, or the deletion of its Machine, wants the end of a server. One that never
 // became a node, being in ERROR, is no loss: drover replaces it, and may have asked so before a restart.
-func (inv *serverCache) endWanted(k *knownServer) bool {
-	return !k.asked.IsZero() || k.failed() || inv.leaving(k)
+func (c *serverCache) endWanted(k *knownServer) bool {
+	return !k.asked.IsZero() || k.failed() || c.leaving(k)
 }
 
 // listed is one complete list: all servers, or all that changed since a time.
@@ -155,25 +155,25 @@ type listed struct {
 // tombstoneAge is how long it is remembered that a server is gone, at least.
 const tombstoneAge = time.Hour
 
-// fold takes a complete list in, and gives the IDs of the servers of which something changed. A server that a full list
+// apply merges a list, and returns the IDs of the servers that changed, sorted. A server that a full list
 // does not have becomes missing, never gone (design: absence is not proof); one that we learned of after the list was
 // begun is not even missing.
-func (inv *serverCache) fold(l listed) []string {
+func (c *serverCache) apply(l listed) []string {
 	var changed []string
 	present := make(map[string]bool, len(l.rows))
 	for i := range l.rows {
 		present[l.rows[i].ID] = true
-		inv.exhume(&l.rows[i], l)
-		if inv.merge(l.rows[i], l.now) {
+		c.revive(&l.rows[i], l)
+		if c.merge(l.rows[i], l.now) {
 			changed = append(changed, l.rows[i].ID)
 		}
 	}
-	for id, k := range inv.byID {
+	for id, k := range c.byID {
 		switch {
-		case k.gone && l.now.Sub(k.goneAt) > tombstoneAge && !inv.remembered(k):
-			inv.drop(id)
+		case k.gone && l.now.Sub(k.goneAt) > tombstoneAge && !c.remembered(k):
+			c.remove(id)
 		case l.full && !k.gone && !k.missing && !present[id] && k.since.Before(l.started):
-			k.missing, k.own = true, inv.endWanted(k)
+			k.missing, k.own = true, c.endWanted(k)
 			changed = append(changed, id)
 		}
 	}
@@ -181,25 +181,25 @@ func (inv *serverCache) fold(l listed) []string {
 	return changed
 }
 
-// exhume opens the tombstone of a server that counts as gone by a 404 alone, when a complete list that was begun after that
+// revive opens the tombstone of a server that counts as gone by a 404 alone, when a complete list that was begun after that
 // answer shows the server: then the 404 was not the cloud's last word. A row that said DELETED stays the last word, since
 // Nova never takes it back and a list may lag.
-func (inv *serverCache) exhume(r *row, l listed) {
-	k := inv.byID[r.ID]
-	if k == nil || !k.gone || !k.buried || !l.full || !l.started.After(k.goneAt) || r.Status == statusDeleted {
+func (c *serverCache) revive(r *row, l listed) {
+	k := c.byID[r.ID]
+	if k == nil || !k.gone || !k.goneByGet || !l.full || !l.started.After(k.goneAt) || r.Status == statusDeleted {
 		return
 	}
-	k.gone, k.buried, k.missing = false, false, true
+	k.gone, k.goneByGet, k.missing = false, false, true
 }
 
 // merge takes one row in; true when it says something new. A row older than what is known says only that the server
 // was there.
-func (inv *serverCache) merge(r row, now time.Time) bool {
-	k, ok := inv.byID[r.ID]
+func (c *serverCache) merge(r row, now time.Time) bool {
+	k, ok := c.byID[r.ID]
 	if !ok {
 		k = &knownServer{since: now}
-		inv.byID[r.ID] = k
-		inv.take(k, r, now)
+		c.byID[r.ID] = k
+		c.update(k, r, now)
 		return true
 	}
 	if k.gone && !r.Updated.After(k.Updated) || r.Updated.Before(k.Updated) {
@@ -214,19 +214,19 @@ func (inv *serverCache) merge(r row, now time.Time) bool {
 		k.Updated = r.Updated
 		return found
 	}
-	inv.take(k, r, now)
+	c.update(k, r, now)
 	return true
 }
 
-// take replaces the row of a server.
-func (inv *serverCache) take(k *knownServer, r row, now time.Time) {
+// update replaces the row of a server.
+func (c *serverCache) update(k *knownServer, r row, now time.Time) {
 	if len(r.Metadata) == 0 && r.Status == statusDeleted {
 		r.Metadata = k.Metadata
 	}
-	wanted := inv.endWanted(k)
-	inv.unindex(k)
-	k.row, k.missing, k.buried, k.sighted = r, false, false, true
-	k.owner = inv.owners.machine(r.tags())
+	wanted := c.endWanted(k)
+	c.unindex(k)
+	k.row, k.missing, k.goneByGet, k.sighted = r, false, false, true
+	k.owner = c.owners.machine(r.tags())
 	if r.Status != statusDeleted {
 		k.expected = ""
 	}
@@ -236,7 +236,7 @@ func (inv *serverCache) take(k *knownServer, r row, now time.Time) {
 	k.volumes = slices.Concat(k.volumes, volumesOf(&r))
 	slices.Sort(k.volumes)
 	k.volumes = slices.Compact(k.volumes)
-	inv.index(k)
+	c.index(k)
 	k.explained = k.explained && r.Status == statusError
 	k.gone = r.Status == statusDeleted
 	if r.Status != statusActive {
@@ -246,7 +246,7 @@ func (inv *serverCache) take(k *knownServer, r row, now time.Time) {
 	}
 	switch {
 	case k.gone:
-		k.goneAt, k.fluxSince, k.own = now, time.Time{}, wanted || inv.endWanted(k)
+		k.goneAt, k.fluxSince, k.own = now, time.Time{}, wanted || c.endWanted(k)
 	case !r.inFlux():
 		k.fluxSince = time.Time{}
 	case k.fluxSince.IsZero():
@@ -255,65 +255,65 @@ func (inv *serverCache) take(k *knownServer, r row, now time.Time) {
 }
 
 // expect notes that a Machine names a server of which the cloud has shown nothing yet.
-func (inv *serverCache) expect(id string, machine types.UID, now time.Time) {
-	if _, known := inv.byID[id]; known {
+func (c *serverCache) expect(id string, machine types.UID, now time.Time) {
+	if _, known := c.byID[id]; known {
 		return
 	}
 	k := &knownServer{row: row{ID: id}, expected: machine, since: now, missing: true}
-	inv.byID[id] = k
-	inv.index(k)
-	k.own = inv.endWanted(k)
+	c.byID[id] = k
+	c.index(k)
+	k.own = c.endWanted(k)
 }
 
-// bury notes that a GET by ID, made for that Machine, answered 404.
-func (inv *serverCache) bury(id string, machine types.UID, now time.Time) {
-	inv.expect(id, machine, now)
-	k := inv.byID[id]
-	k.gone, k.goneAt, k.fluxSince, k.missing, k.buried, k.own = true, now, time.Time{}, false, true, inv.endWanted(k)
+// markGone notes that a GET by ID, made for that Machine, answered 404.
+func (c *serverCache) markGone(id string, machine types.UID, now time.Time) {
+	c.expect(id, machine, now)
+	k := c.byID[id]
+	k.gone, k.goneAt, k.fluxSince, k.missing, k.goneByGet, k.own = true, now, time.Time{}, false, true, c.endWanted(k)
 }
 
-// marked reports whether a server that belongs to the Machine is known, or was: that of the given ID, or any when it is
+// has reports whether a server that belongs to the Machine is known, or was: that of the given ID, or any when it is
 // empty.
-func (inv *serverCache) marked(machine types.UID, id string) bool {
-	for known := range inv.byMachine[machine] {
-		if (id == "" || id == known) && inv.byID[known].belongs(machine) {
+func (c *serverCache) has(machine types.UID, id string) bool {
+	for known := range c.byMachine[machine] {
+		if (id == "" || id == known) && c.byID[known].belongs(machine) {
 			return true
 		}
 	}
 	return false
 }
 
-func (inv *serverCache) drop(id string) {
-	if k, ok := inv.byID[id]; ok {
-		inv.unindex(k)
-		delete(inv.byID, id)
+func (c *serverCache) remove(id string) {
+	if k, ok := c.byID[id]; ok {
+		c.unindex(k)
+		delete(c.byID, id)
 	}
 }
 
 // index makes a server found by its Machine.
-func (inv *serverCache) index(k *knownServer) {
+func (c *serverCache) index(k *knownServer) {
 	if uid := k.machine(); uid != "" {
-		if inv.byMachine[uid] == nil {
-			inv.byMachine[uid] = map[string]bool{}
+		if c.byMachine[uid] == nil {
+			c.byMachine[uid] = map[string]bool{}
 		}
-		inv.byMachine[uid][k.ID] = true
+		c.byMachine[uid][k.ID] = true
 	}
 }
 
 // unindex undoes it.
-func (inv *serverCache) unindex(k *knownServer) {
+func (c *serverCache) unindex(k *knownServer) {
 	uid := k.machine()
-	delete(inv.byMachine[uid], k.ID)
-	if len(inv.byMachine[uid]) == 0 {
-		delete(inv.byMachine, uid)
+	delete(c.byMachine[uid], k.ID)
+	if len(c.byMachine[uid]) == 0 {
+		delete(c.byMachine, uid)
 	}
 }
 
 // ofMachine returns the servers that belong to a Machine, living and gone. Among the gone are those that it only names and
 // that the cloud has never shown. What else it names is not its own.
-func (inv *serverCache) ofMachine(uid types.UID) (living, gone []*knownServer) {
-	for id := range inv.byMachine[uid] {
-		switch k := inv.byID[id]; {
+func (c *serverCache) ofMachine(uid types.UID) (living, gone []*knownServer) {
+	for id := range c.byMachine[uid] {
+		switch k := c.byID[id]; {
 		case k.gone:
 			gone = append(gone, k)
 		case k.belongs(uid):
@@ -324,17 +324,17 @@ func (inv *serverCache) ofMachine(uid types.UID) (living, gone []*knownServer) {
 }
 
 // affected returns whom a change of these servers affects.
-func (inv *serverCache) affected(ids []string) Change {
-	c := Change{Servers: ids}
+func (c *serverCache) affected(ids []string) Change {
+	news := Change{Servers: ids}
 	for _, id := range ids {
-		if k := inv.byID[id]; k != nil && k.machine() != "" {
-			c.Machines = append(c.Machines, k.machine())
+		if k := c.byID[id]; k != nil && k.machine() != "" {
+			news.Machines = append(news.Machines, k.machine())
 		}
 	}
-	return c
+	return news
 }
 
-// choose gives the server that counts among several of one Machine: the one that it names, else the oldest that has not
+// choose returns the server that counts among several of one Machine: the one that it names, else the oldest that has not
 // failed, else the oldest.
 func choose(servers []*knownServer, serverID string) *knownServer {
 	if len(servers) == 0 {

@@ -49,16 +49,16 @@ func TestFold(t *testing.T) {
 			}())}, []string{"a"}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inv := newServerCache(ownership{testCluster})
+			cache := newServerCache(ownership{testCluster})
 			for _, r := range tc.before {
-				inv.merge(r, noon)
+				cache.merge(r, noon)
 			}
 			var changed []string
 			for _, l := range tc.lists {
-				changed = inv.fold(l)
+				changed = cache.apply(l)
 			}
 			var gone, missing []string
-			for id, k := range inv.byID {
+			for id, k := range cache.byID {
 				if k.gone {
 					gone = append(gone, id)
 				}
@@ -87,46 +87,46 @@ func TestWhatOpensATombstone(t *testing.T) {
 		"not a full list that shows it DELETED (F-19)":                         {began(time.Second, true, at("a", statusDeleted, 1)), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inv := newServerCache(ownership{testCluster})
-			inv.merge(at("a", statusActive, 0), noon.Add(-time.Hour))
-			inv.bury("a", "uid-a", noon)
-			changed := inv.fold(tc.list)
-			k := inv.byID["a"]
+			cache := newServerCache(ownership{testCluster})
+			cache.merge(at("a", statusActive, 0), noon.Add(-time.Hour))
+			cache.markGone("a", "uid-a", noon)
+			changed := cache.apply(tc.list)
+			k := cache.byID["a"]
 			if k.gone != tc.gone || !tc.gone && (k.missing || len(changed) != 1) {
 				t.Errorf("gone %v, missing %v, changed %v", k.gone, k.missing, changed)
 			}
 		})
 	}
 	t.Run("a row that said DELETED is the last word, whatever a list that lags shows (F-19)", func(t *testing.T) {
-		inv := newServerCache(ownership{testCluster})
-		inv.merge(at("a", statusDeleted, 9), noon)
-		inv.fold(began(time.Minute, true, at("a", statusActive, 0)))
-		if !inv.byID["a"].gone {
+		cache := newServerCache(ownership{testCluster})
+		cache.merge(at("a", statusDeleted, 9), noon)
+		cache.apply(began(time.Minute, true, at("a", statusActive, 0)))
+		if !cache.byID["a"].gone {
 			t.Error("it is back")
 		}
 	})
 }
 
 func TestATombstoneEnds(t *testing.T) {
-	inv := newServerCache(ownership{testCluster})
-	inv.merge(at("a", statusDeleted, 0), noon)
-	inv.fold(listed{now: noon.Add(2 * tombstoneAge)})
-	if len(inv.byID) != 0 || len(inv.byMachine) != 0 {
-		t.Fatalf("got %v, %v", inv.byID, inv.byMachine)
+	cache := newServerCache(ownership{testCluster})
+	cache.merge(at("a", statusDeleted, 0), noon)
+	cache.apply(listed{now: noon.Add(2 * tombstoneAge)})
+	if len(cache.byID) != 0 || len(cache.byMachine) != 0 {
+		t.Fatalf("got %v, %v", cache.byID, cache.byMachine)
 	}
 }
 
 func TestServersOfAMachine(t *testing.T) {
-	inv := newServerCache(ownership{testCluster})
-	inv.merge(at("a", statusActive, 0), noon)
-	inv.merge(row{ID: "legacy", Status: statusActive}, noon)
-	inv.merge(at("z", statusDeleted, 0), noon)
+	cache := newServerCache(ownership{testCluster})
+	cache.merge(at("a", statusActive, 0), noon)
+	cache.merge(row{ID: "legacy", Status: statusActive}, noon)
+	cache.merge(at("z", statusDeleted, 0), noon)
 	another := at("b", statusActive, 0)
 	another.Metadata[MetadataClusterID] = "another"
-	inv.merge(another, noon)
-	inv.expect("legacy", "uid-l", noon)
-	inv.expect("unseen", "uid-u", noon)
-	inv.bury("never", "uid-n", noon)
+	cache.merge(another, noon)
+	cache.expect("legacy", "uid-l", noon)
+	cache.expect("unseen", "uid-u", noon)
+	cache.markGone("never", "uid-n", noon)
 	for name, tc := range map[string]struct {
 		uid          types.UID
 		living, gone int
@@ -139,7 +139,7 @@ func TestServersOfAMachine(t *testing.T) {
 		"one that it names and that was never there counts as gone (MC-66)": {"uid-n", 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			living, gone := inv.ofMachine(tc.uid)
+			living, gone := cache.ofMachine(tc.uid)
 			if len(living) != tc.living || len(gone) != tc.gone {
 				t.Fatalf("got %d living, %d gone", len(living), len(gone))
 			}

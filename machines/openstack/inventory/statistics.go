@@ -26,7 +26,7 @@ func (p *Project) Statistics() Statistics {
 		Listed: !p.lastList.IsZero(), Age: now.Sub(p.lastList), Held: len(p.guard.held), Quotas: len(p.quota.watches),
 	}
 	for _, k := range p.servers.byID {
-		if k.gone || !p.hurriesFor(k) {
+		if k.gone || !p.isOurs(k) {
 			continue
 		}
 		s.Servers++

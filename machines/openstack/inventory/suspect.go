@@ -15,15 +15,15 @@ import (
 const (
 	// SuspectTime is how long after the start the second look is taken. The previous leader has sent nothing since we hold the
 	// lease: by the second look the cloud has usually worked off what was under way, and a server that no list shows yet has its
-	// port bound to it. An order that arrives even later names a port that was replaced (fence.go).
+	// port bound to it. An order that arrives even later names a port that was replaced.
 	SuspectTime = 3 * time.Second
 	// portsAtOnce is how many ports are asked for by one call: their IDs stand in its URL.
 	portsAtOnce = 100
 )
 
-// suspectAttempts takes every port without a server that the first lists show for a server that may be on its way: whoever
-// was here before may have died between asking for the server and hearing of it, and lists may lag. Ports that were listed
-// late enough, and the servers after them, are the second look already. The caller holds the lock.
+// suspectAttempts opens a create for every port without a server that the first lists show: the previous leader may have died
+// between ordering the server and reading the answer, and lists may lag. When the ports were listed late enough, the list of
+// servers after them is the second look already. The caller holds the lock.
 func (p *Project) suspectAttempts() {
 	if p.listedOwned.Sub(p.began) >= SuspectTime {
 		return
@@ -42,7 +42,8 @@ func (p *Project) suspectAttempts() {
 	}
 }
 
-// suspects gives the ports of what is suspected, and whether it is time to look at them again. The caller holds the lock.
+// suspects returns the IDs of the ports of suspected creates, and reports whether the second look at them is due. The caller holds
+// the lock.
 func (p *Project) suspects(now time.Time) (ports []string, due bool) {
 	for m, a := range p.attempts {
 		if !a.suspected {
@@ -57,8 +58,8 @@ func (p *Project) suspects(now time.Time) (ports []string, due bool) {
 	return ports, due
 }
 
-// suspected tells whether a server of the Machine may be on its way that nobody has heard of: nothing may be concluded from
-// its absence until the second look. The caller holds the lock.
+// suspected reports whether the previous leader may have ordered a server for the Machine: until the second look nothing may be
+// concluded from its absence. The caller holds the lock.
 func (p *Project) suspected(machine types.UID) bool {
 	return p.attempts[OwnerTag{ServerKind, p.owners.cluster, machine, 0}].suspected
 }
@@ -74,8 +75,8 @@ func (p *Project) untilSuspects(now time.Time, next time.Duration) time.Duration
 	return next
 }
 
-// lookAtPorts reads again which servers these ports are bound to: that does not lag behind as a list of servers may. True
-// when all have been read.
+// lookAtPorts reads again which servers these ports are bound to, which does not lag as a list of servers may. It reports whether
+// all ports have been read.
 func (p *Project) lookAtPorts(ctx context.Context, s *client.Session, ids []string) bool {
 	var rows []PortRow
 	for some := range slices.Chunk(ids, portsAtOnce) {
@@ -89,15 +90,15 @@ func (p *Project) lookAtPorts(ctx context.Context, s *client.Session, ids []stri
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range rows {
-		if m, ok := p.owners.mark(PortKind, rows[i].Description); ok {
-			p.keepPort(m, rows[i].owned())
+		if m, ok := p.owners.tag(PortKind, rows[i].Description); ok {
+			p.setPort(m, rows[i].owned())
 		}
 	}
 	return true
 }
 
-// clearSuspects ends the suspicion after a second look that has shown no server, and gives the Machines that may go on. A
-// port that turned out to be bound speaks for itself (boundServer). The caller holds the lock.
+// clearSuspects closes all suspected creates after the second look, and returns the Machines that may go on. When a port turned out
+// to be bound, boundServer returns its server. The caller holds the lock.
 func (p *Project) clearSuspects() (cleared []types.UID) {
 	for m, a := range p.attempts {
 		if a.suspected {
@@ -108,7 +109,7 @@ func (p *Project) clearSuspects() (cleared []types.UID) {
 	return cleared
 }
 
-// boundServer gives the server that one of the Machine's ports is bound to and that no list has shown; empty: none. The
+// boundServer returns the ID of the server that one of the Machine's ports is bound to and that no list has shown; empty: none. The
 // caller holds the lock.
 func (p *Project) boundServer(machine types.UID) string {
 	for _, port := range p.ports[machine] {

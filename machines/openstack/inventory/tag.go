@@ -8,42 +8,46 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The keys of a server's metadata that say whose it is. The first is machine-controller's, so that either program
-// recognises the other's servers.
+// The keys of a server's metadata that name its owner.
 const (
+	// MetadataMachineUID holds the UID of the Machine. The key is machine-controller's, so that either program recognises the
+	// other's servers.
 	MetadataMachineUID = "machine-uid"
-	MetadataClusterID  = "drover-cluster-id"
+	// MetadataClusterID holds the cluster ID.
+	MetadataClusterID = "drover-cluster-id"
 )
 
-// kind is what bears a mark.
+// Kind is the type of a resource that has an owner tag.
 type Kind string
 
+// The kinds of resources.
 const (
 	PortKind       Kind = "port"
 	FloatingIPKind Kind = "floating IP"
 	ServerKind     Kind = "server"
 )
 
-// mark says whose a resource is, and the how manieth of its kind of that Machine. Ports and floating IPs bear it as
-// their description, servers in their metadata.
+// OwnerTag names the Machine that a resource belongs to. Ports and floating IPs have it as their description, servers in their
+// metadata.
 type OwnerTag struct {
 	Kind    Kind
 	Cluster string
 	Machine types.UID
-	N       int
+	// N counts the resources of that kind of one Machine, from 0.
+	N int
 }
 
-const markPrefix = "drover"
+const tagPrefix = "drover"
 
-// String is the exact description; things are found again by it.
-func (m OwnerTag) String() string {
-	return fmt.Sprintf("%s %s %s %d", markPrefix, m.Cluster, m.Machine, m.N)
+// String returns the description of a port or floating IP, by which it is found again.
+func (tag OwnerTag) String() string {
+	return fmt.Sprintf("%s %s %s %d", tagPrefix, tag.Cluster, tag.Machine, tag.N)
 }
 
-// parseTag reads a description; false when it is not one of drover's.
+// parseTag reads the description of a resource. It reports false when drover did not write it.
 func parseTag(kind Kind, description string) (OwnerTag, bool) {
 	parts := strings.Split(description, " ")
-	if len(parts) != 4 || parts[0] != markPrefix {
+	if len(parts) != 4 || parts[0] != tagPrefix {
 		return OwnerTag{}, false
 	}
 	n, err := strconv.Atoi(parts[3])
