@@ -21,6 +21,10 @@ type Cloud interface {
 	// Instance reads the Machine's provider spec and credentials (Secret, Cluster, class, configured cloud) and gives
 	// its cloud side. It makes no call to the cloud. Errors: Invalid for a spec that cannot be read, Auth for
 	// credentials that are missing.
+	//
+	// For a Machine that is being deleted, resources that were made for it are found and deleted with other credentials
+	// for the same project when its own spec or credentials cannot be used. Then Invalid means, too, that no known project
+	// has anything of the Machine.
 	Instance(ctx context.Context, m *v1alpha1.Machine) (Instance, error)
 
 	// Shape resolves the flavor, image and zone that a template names into what the node will have. Served from the
@@ -107,6 +111,9 @@ type Facts struct {
 	// (design §2.4); a sentence for people. While it is set, Gone stays false for the servers in question. Empty: all is
 	// well.
 	Held string
+	// ProjectID and Region are where the Machine's resources are made, to be kept as [ProviderStatus] before the first one is.
+	// Empty while Synced is false because nothing is known of the project yet.
+	ProjectID, Region string
 	// QuotaRaised is when there was last seen to be room again after a quota had been hit: a failure of class Quota from
 	// before is no reason to wait any longer. Zero: never.
 	QuotaRaised time.Time
@@ -117,7 +124,8 @@ type Facts struct {
 type ProviderStatus struct {
 	// VolumeIDs are those of [Server.VolumeIDs]; a volume that no status names is never touched.
 	VolumeIDs []string `json:"volumeIDs,omitempty"`
-	// ProjectID and Region are where the server was made: only there its absence can prove that it is gone.
+	// ProjectID and Region are where the Machine's resources are, or are to be made: they are recorded before the first one is
+	// made. Only there an absence can prove that a resource is gone.
 	ProjectID string `json:"projectID,omitempty"`
 	Region    string `json:"region,omitempty"`
 }

@@ -91,6 +91,9 @@ type Cloud struct {
 	// refused are the endpoints that Machines with a server name and nobody has allowed.
 	refused refusedEndpoints
 
+	// began is when the process started.
+	began time.Time
+
 	mu          sync.Mutex
 	connections map[string]*connection
 	projects    map[string]*inventory.Project
@@ -137,7 +140,7 @@ func New(o Options) (*Cloud, error) {
 	c := &Cloud{
 		options: o, client: calls,
 		changes: make(chan types.NamespacedName), machines: newRegistry(),
-		told: told, joining: workqueue.NewTyped[*connection](),
+		told: told, joining: workqueue.NewTyped[*connection](), began: o.Clock.Now(),
 		connections: map[string]*connection{}, projects: map[string]*inventory.Project{},
 	}
 	c.machines.dropped = calls.Forget
@@ -213,27 +216,15 @@ func (c *Cloud) connect(ctx context.Context, with *access, m *v1alpha1.Machine) 
 	return conn, nil
 }
 
-// knowing returns a connection to the project in which the Machine's server is known by its own mark; nil when there is
-// none.
-func (c *Cloud) knowing(machine types.UID, serverID string) *connection {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, conn := range c.connections {
-		p := conn.attached()
-		if p == nil {
-			continue
-		}
-		if p.HasServer(machine, serverID) {
-			return conn
-		}
-	}
-	return nil
-}
-
 // register remembers the Machine that asked, so that changes find it, and has its connection attached.
 func (c *Cloud) register(i *instance) {
 	now, conn := c.options.Clock.Now(), i.connection
 	c.machines.put(i.machine.UID, interest{key: i.key, connection: conn, machine: i.machine, asked: now})
+	c.follow(conn, now)
+}
+
+// follow has the connection attached to its project, whose servers are listed from then on.
+func (c *Cloud) follow(conn *connection, now time.Time) {
 	conn.mu.Lock()
 	conn.used = now
 	queue := conn.project == nil && !conn.queued

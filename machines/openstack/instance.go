@@ -45,38 +45,58 @@ type instance struct {
 	// group is whose share of the requests the Machine takes.
 	group string
 	// unreadable is set when a document of the provider spec is no object, so that the credentials may be those of another
-	// project. Then only a server with the Machine's own mark counts, and nothing is concluded from an absence.
+	// project. Then only a server with the Machine's own mark counts, and nothing is concluded from an absence, unless it is the
+	// project that the status records.
 	unreadable *fault.Error
 }
 
-// Instance reads the Machine's provider spec. A Machine that has a server, or is going, is read leniently: what is wrong
-// with its spec must not stand in the way of its end.
+// Instance reads the Machine's provider spec. A Machine that has a server, or is being deleted, is read leniently: an error in
+// its spec does not keep its resources from being deleted. For a Machine that is being deleted see also findPlace.
 func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instance, error) {
-	name := fmt.Sprintf("Machine %s/%s", m.Namespace, m.Name)
 	i := &instance{
 		cloud: c, key: types.NamespacedName{Namespace: m.Namespace, Name: m.Name},
 		subject: subject{cluster: c.options.ClusterID, uid: m.UID, server: m.ServerName()},
+		config:  &v1alpha1.ProviderConfig{},
 	}
 	i.recall(m)
-	s := c.sources(m.Namespace, i.machine.ServerID != "" || !m.DeletionTimestamp.IsZero())
+	err := i.read(ctx, m)
+	if i.machine.Leaving {
+		err = i.findPlace(ctx, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	i.moves()
+	c.register(i)
+	return i, nil
+}
+
+// read reads the provider spec and the credentials, and finds the connection for them.
+func (i *instance) read(ctx context.Context, m *v1alpha1.Machine) error {
+	c, name := i.cloud, fmt.Sprintf("Machine %s/%s", m.Namespace, m.Name)
+	s := c.sources(m.Namespace, i.machine.ServerID != "" || i.machine.Leaving)
 	s.named = i.machine.ServerID != ""
 	if err := s.read(ctx, name, &m.Spec, m.Labels); err != nil {
-		return nil, err
+		return err
 	}
 	i.config, i.unreadable = s.config, s.unreadable
 	ls := layers{list: s.layers, get: s.dereference, lenient: s.lenient, note: s.note}
 	if i.spec, i.invalid = readSpec(ctx, ls); i.invalid != nil && !s.lenient {
-		return nil, i.invalid
+		return i.invalid
 	}
 	if err := i.connect(ctx, m, ls); err != nil {
-		return nil, err
+		return err
 	}
 	i.origin, i.warnings = s.of(name, i.origin), append(i.warnings, s.warnings()...)
 	if i.spec != nil && i.spec.ServerGroup == "" && c.options.SharedServerGroup {
 		i.spec.ServerGroup = sharedGroup
 	}
-	c.register(i)
-	return i, nil
+	if i.unreadable != nil && i.machine.Leaving && i.machine.ServerID == "" {
+		// The credentials may be those of another project, which is looked at like all known ones.
+		c.register(i)
+		return i.unreadable
+	}
+	return nil
 }
 
 // connect signs in with the credentials of the layers. A Machine whose provider spec cannot be read takes the connection
@@ -189,7 +209,7 @@ func (i *instance) project() (*inventory.Project, error) {
 	if listed, failure := p.Listed(); !listed {
 		return nil, failure
 	}
-	if i.unreadable != nil && !p.HasServer(i.machine.UID, i.machine.ServerID) {
+	if i.unreadable != nil && p.Site() != i.machine.Recorded && !p.HasServer(i.machine.UID, i.machine.ServerID) {
 		return nil, i.unreadable
 	}
 	return p, nil

@@ -80,6 +80,10 @@ func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
 	if err := i.findAttempts(ctx, p); err != nil {
 		return none, err
 	}
+	if p.HasAttempt(i.subject.serverTag()) {
+		// A server may turn up that has the port and the floating IP.
+		return none, nil
+	}
 	left, err := i.releaseAddresses(ctx, p)
 	if err != nil {
 		return none, err

@@ -123,3 +123,23 @@ func (p *Project) settleServers() {
 		}
 	}
 }
+
+// HasAddresses reports whether ports or floating IPs of the Machine are known, or a create for it is open.
+func (p *Project) HasAddresses(machine types.UID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hasAddresses(machine)
+}
+
+func (p *Project) hasAddresses(machine types.UID) bool {
+	_, hasIP := p.floating[machine]
+	return hasIP || len(p.ports[machine]) > 0 || p.hasAttempts(machine)
+}
+
+// HasNothingOf reports whether all lists have been seen since the start and nothing of the Machine exists or may exist.
+func (p *Project) HasNothingOf(machine types.UID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	living, _ := p.servers.ofMachine(machine)
+	return p.synced() && len(living) == 0 && !p.hasAddresses(machine)
+}

@@ -26,6 +26,8 @@ func (p *Project) Facts(m *Machine) cloud.Facts {
 		Held:        p.guard.reason(),
 		QuotaRaised: p.quota.raised,
 		Foreign:     p.foreign(m),
+		ProjectID:   p.site.Project,
+		Region:      p.site.Region,
 	}
 	chosen := choose(living, m.ServerID)
 	for _, k := range living {

@@ -1,0 +1,187 @@
+package openstack
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory"
+)
+
+// startGrace is how long after the start of the process nothing is concluded from an absence in all known projects: until
+// then not every Machine has named its own.
+const startGrace = time.Minute
+
+// findPlace chooses the connection of a Machine that is being deleted. cause is why its own spec or credentials cannot be used;
+// nil: they can. What was made for the Machine is in the project that its status records, so that a connection to this project
+// is used, whoever's credentials it has. Without a record, a project counts that shows something with the Machine's UID.
+//
+// The error is the cause, or says why it is not known yet whether something was made. It is of class Invalid only when all
+// known projects have been listed and show nothing of the Machine.
+func (i *instance) findPlace(ctx context.Context, cause error) error {
+	if cause == nil && i.connection.in(i.machine.Recorded) {
+		return nil
+	}
+	conn := i.cloud.knowing(i.subject.uid, i.machine.ServerID)
+	if i.machine.Recorded != (inventory.Site{}) {
+		conn = i.cloud.connectionTo(i.machine.Recorded)
+	}
+	switch {
+	case conn != nil:
+		i.connection, i.wanted, i.origin, i.unreadable = conn, wantedIdentity{}, "", nil
+		return nil
+	case cause == nil:
+		return nil
+	case i.machine.Recorded != inventory.Site{}:
+		return fault.New(fault.Auth, fault.CodeCredentialsMissing,
+			"something of this Machine may exist in %s, and drover has no credentials for that project (%s); restore what the spec refers to, or set the annotation %s: \"true\", which leaves it behind",
+			i.machine.Recorded, fault.Of(cause).Message, v1alpha1.AnnotationForceDelete)
+	case !fault.Is(cause, fault.Invalid) || i.machine.ServerID != "":
+		return cause
+	}
+	i.cloud.followConfigured(ctx)
+	if missing := i.cloud.unlisted(); missing != "" {
+		e := fault.New(fault.Transient, fault.CodeUnsettled, "it is not known yet whether something was made for this Machine: %s", missing)
+		e.RetryAfter, e.Err = inventory.FastPeriod, cause
+		return e
+	}
+	return cause
+}
+
+// moves forgets where the Machine's resources were to be made when its credentials are for another project by now and nothing
+// was made in the recorded one.
+func (i *instance) moves() {
+	at := i.machine.Recorded
+	if i.machine.Leaving || i.machine.ServerID != "" || at == (inventory.Site{}) || i.connection.attached() == nil || i.connection.in(at) {
+		return
+	}
+	if other := i.cloud.connectionTo(at); other != nil && other.attached().HasNothingOf(i.subject.uid) {
+		i.machine.Recorded = inventory.Site{}
+	}
+}
+
+// in reports whether the connection is to that project.
+func (c *connection) in(at inventory.Site) bool {
+	p := c.attached()
+	return p != nil && p.Site() == at
+}
+
+// connectionTo returns the connection to a project that was used last and whose credentials are not refused; nil when there is
+// none.
+func (c *Cloud) connectionTo(at inventory.Site) *connection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lastUsed(func(p *inventory.Project) bool { return p.Site() == at })
+}
+
+// knowing returns a connection to a project that has something with the Machine's mark: the server with that ID, or when that
+// is empty any server, port or floating IP, or a create with an unknown outcome. nil: there is none.
+func (c *Cloud) knowing(machine types.UID, serverID string) *connection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lastUsed(func(p *inventory.Project) bool {
+		return p.HasServer(machine, serverID) || serverID == "" && p.HasAddresses(machine)
+	})
+}
+
+// lastUsed returns, of the connections to projects for which it is true, the one that was used last and whose credentials are
+// not refused; nil when there is none. mu must be held.
+func (c *Cloud) lastUsed(wanted func(*inventory.Project) bool) (best *connection) {
+	var latest time.Time
+	for _, conn := range c.connections {
+		p := conn.attached()
+		if p == nil || !wanted(p) {
+			continue
+		}
+		if _, refused := conn.session.Known(); refused != nil {
+			continue
+		}
+		if used := conn.lastUse(); best == nil || used.After(latest) {
+			best, latest = conn, used
+		}
+	}
+	return best
+}
+
+// lastUse returns when a Machine asked for the connection last.
+func (c *connection) lastUse() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.used
+}
+
+// unlisted says, for people, which known project has not been listed yet, so that nothing follows from an absence; empty: all
+// have been.
+func (c *Cloud) unlisted() string {
+	if c.options.Clock.Since(c.began) < startGrace {
+		return "drover has just started"
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.connections {
+		p := conn.attached()
+		_, refused := conn.session.Known()
+		if p == nil && refused == nil && conn.isQueued() {
+			return fmt.Sprintf("the sign-in at %s has not been answered", conn.session.IdentityEndpoint())
+		}
+		if p == nil {
+			continue
+		}
+		if listed, _ := p.Listed(); !listed {
+			return fmt.Sprintf("the servers of %s have not been listed", p.Site())
+		}
+	}
+	return ""
+}
+
+// followConfigured makes the project of the configured cloud a known one, also while no Machine asks for it.
+func (c *Cloud) followConfigured(ctx context.Context) {
+	creds := c.options.Configured
+	if creds.IdentityEndpoint == "" || creds.Method() == client.ByNothing {
+		return
+	}
+	if conn, err := c.connect(ctx, &access{creds: &creds}, nil); err == nil {
+		c.follow(conn, c.options.Clock.Now())
+	}
+}
+
+// PlaceRecord returns what status.providerStatus of a new Machine holds: in which project and region its resources will be made.
+// It makes no call to the cloud: nil when the template's credentials have not signed in yet, or cannot be read.
+func (c *Cloud) PlaceRecord(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension {
+	s := c.sources(namespace, false)
+	if err := s.read(ctx, "template in "+namespace, &t.Spec, t.Metadata.Labels); err != nil {
+		return nil
+	}
+	with, err := readCredentials(ctx, layers{list: s.layers, get: s.dereference}, c.credentialRules())
+	if err != nil {
+		return nil
+	}
+	conn, err := c.connect(ctx, with, nil)
+	if err != nil {
+		return nil
+	}
+	scope, refused := conn.session.Known()
+	if scope == nil || refused != nil || with.wanted.check(scope) != nil {
+		return nil
+	}
+	raw, err := json.Marshal(cloud.ProviderStatus{ProjectID: scope.ProjectID, Region: scope.Region})
+	if err != nil {
+		return nil
+	}
+	return &runtime.RawExtension{Raw: raw}
+}
+
+// isQueued reports whether the connection is being attached to its project.
+func (c *connection) isQueued() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.queued
+}
