@@ -101,6 +101,9 @@ func (r *Reconciler) mayBeLeft(m *v1alpha1.Machine) string {
 	}
 	text := fmt.Sprintf("let go without the cloud's word: server %s, and ports and floating IPs whose description begins with %q, may be left",
 		server, fmt.Sprintf("drover %s %s", r.ClusterID, m.UID))
+	if known.ProjectID != "" {
+		text += fmt.Sprintf(" in project %s, region %q", known.ProjectID, known.Region)
+	}
 	if ids := slices.Concat(known.PortIDs, strings.Fields(known.FloatingIPID)); len(ids) > 0 {
 		text += "; by the last record " + strings.Join(ids, ", ")
 	}

@@ -33,8 +33,9 @@ type facts struct {
 	serverFinalizer, cloudFinalizer bool
 	// owned: a set controls the Machine and would replace it.
 	owned bool
-	// named: spec.providerID is recorded. hadServer: something says that a server was made once.
-	named, hadServer bool
+	// named: spec.providerID is recorded. hadServer: something says that a server was made once. placed: the status records
+	// the project and region that the Machine's resources are made in.
+	named, hadServer, placed bool
 	// joined: status.nodeRef is recorded.
 	joined bool
 
@@ -90,7 +91,7 @@ func ofMachine(m *v1alpha1.Machine) facts {
 		named:           namedServer(m) != "",
 		joined:          m.Status.NodeRef != nil,
 	}
-	f.hadServer = ptr.Deref(m.Spec.ProviderID, "") != "" || f.joined || m.Status.ProviderStatus != nil
+	f.hadServer = ptr.Deref(m.Spec.ProviderID, "") != "" || f.joined || recordsMore(m)
 	return f
 }
 
@@ -133,6 +134,7 @@ func (r *Reconciler) observeCloud(ctx context.Context, p *pass) {
 	if f.cloud, err = instance.Observe(ctx); err != nil {
 		f.cloudErr = fault.Of(err)
 	}
+	f.placed = recordsPlace(p.m, &f.cloud)
 	if s := f.cloud.Server; s != nil && f.named {
 		f.strayed = namedServer(p.m) != strings.ToLower(s.ID)
 	}

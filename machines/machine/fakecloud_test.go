@@ -42,6 +42,8 @@ type fakeCloud struct {
 	// left is what Release leaves alone. unknown is why the cloud knows nothing of servers.
 	left    []string
 	unknown string
+	// project is where servers are made; empty: the cloud has no projects.
+	project string
 	// console is what the servers' consoles show.
 	console string
 	// system is the servers' operating system.
@@ -170,7 +172,7 @@ func (i *fakeInstance) Observe(context.Context) (cloud.Facts, error) {
 	if i.cloud.unsynced {
 		return cloud.Facts{}, nil
 	}
-	f := cloud.Facts{Synced: true, Held: i.cloud.held, Twins: i.cloud.twins[i.machine.UID]}
+	f := cloud.Facts{Synced: true, ProjectID: i.cloud.project, Held: i.cloud.held, Twins: i.cloud.twins[i.machine.UID]}
 	s := i.cloud.servers[i.machine.UID]
 	switch {
 	case s == nil:
@@ -179,6 +181,7 @@ func (i *fakeInstance) Observe(context.Context) (cloud.Facts, error) {
 		return f, nil
 	case s.exists:
 		server := s.Server
+		server.ProjectID = i.cloud.project
 		f.Server = &server
 	default:
 		f.Had = s.ID

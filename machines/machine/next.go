@@ -13,6 +13,7 @@ const (
 	wait step = "Wait"
 
 	addFinalizers    step = "AddFinalizers"
+	recordPlace      step = "RecordPlace"
 	fail             step = "Fail"
 	makeUserData     step = "MakeUserData"
 	ensurePorts      step = "EnsurePorts"
@@ -102,7 +103,7 @@ func next(f *facts) decision {
 		return nextOfDeletion(f)
 	case f.elsewhere:
 		return decision{rest, reasonElsewhere}
-	case !f.finalizers:
+	case !f.finalizers && !f.placePending():
 		return decision{addFinalizers, reasonCreating}
 	case f.cloudErr != nil && f.joined && f.node != nil && !f.synced:
 		return decision{syncNode, reasonJoined}
@@ -120,6 +121,12 @@ func next(f *facts) decision {
 		return nextOfAbsence(f)
 	}
 	return nextOfCreation(f)
+}
+
+// placePending reports whether the project of a Machine that never had a server becomes known soon. Until then nothing is made
+// for it, so that its finalizers can wait and be one write with the record of the project.
+func (f *facts) placePending() bool {
+	return f.cloudErr == nil && !f.cloud.Synced && !f.hadServer
 }
 
 // nextOfAbsence: a server was recorded, and it is not there. Absence is not proof.
@@ -146,6 +153,8 @@ func nextOfCreation(f *facts) decision {
 		return decision{wait, reasonJoinsFail}
 	case f.leaseOld:
 		return decision{wait, reasonLeaseOld}
+	case !f.placed:
+		return decision{recordPlace, reasonCreating}
 	case !f.userData:
 		return decision{makeUserData, reasonCreating}
 	case !f.ports:

@@ -13,7 +13,7 @@ import (
 // healthy are the facts of a joined Machine with an ACTIVE server; a row of the table changes some.
 func healthy() facts {
 	return facts{
-		finalizers: true, anyFinalizer: true, serverFinalizer: true, cloudFinalizer: true, named: true, hadServer: true, joined: true, synced: true,
+		finalizers: true, anyFinalizer: true, serverFinalizer: true, cloudFinalizer: true, named: true, hadServer: true, placed: true, joined: true, synced: true,
 		node:  &corev1.Node{},
 		cloud: cloud.Facts{Synced: true, Server: &cloud.Server{ID: "s", State: cloud.ServerActive}},
 	}
@@ -53,6 +53,12 @@ func TestNext(t *testing.T) {
 		{"MC-79 also when it has a node", healthy, func(f *facts) { f.elsewhere, f.synced = true, false }, decision{rest, reasonElsewhere}},
 		{"MC-79 and its deletion works", going, func(f *facts) { f.drained, f.elsewhere = true, true }, decision{deleteServer, reasonDeletingServer}},
 		{"MC-39 finalizers come before anything else", fresh, func(f *facts) { f.finalizers = false }, decision{addFinalizers, reasonCreating}},
+		{"a Machine without finalizers waits for its project, to be recorded with them (F-17)", fresh, func(f *facts) { f.finalizers, f.cloud.Synced = false, false }, decision{wait, reasonNotSynced}},
+		{"a Machine that has a server gets its finalizers at once (F-17)", healthy, func(f *facts) { f.finalizers, f.cloud.Synced = false, false }, decision{addFinalizers, reasonCreating}},
+		{"so does one whose cloud cannot be asked (F-17)", fresh, func(f *facts) {
+			f.finalizers, f.cloudErr, f.cloud = false, fault.New(fault.Auth, fault.CodeUnauthorized, ""), cloud.Facts{}
+		}, decision{addFinalizers, reasonCreating}},
+		{"a project that became known later is recorded before anything is made (F-17)", fresh, func(f *facts) { f.placed = false }, decision{recordPlace, reasonCreating}},
 		{"MC-48 an unusable spec fails with its code", fresh, func(f *facts) { f.cloudErr = fault.New(fault.Invalid, fault.CodeInvalidSpec, "") }, decision{fail, "InvalidSpec"}},
 		{"nothing is made before the inventory is complete", fresh, func(f *facts) { f.cloud.Synced = false }, decision{wait, reasonNotSynced}},
 		{"MC-79 initializers hold the server back", fresh, func(f *facts) { f.initializing = true }, decision{wait, reasonInitializers}},

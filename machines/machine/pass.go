@@ -56,6 +56,7 @@ type action func(r *Reconciler, ctx context.Context, p *pass) (bool, error)
 // actions has every step but those that only end a pass (rest and wait).
 var actions = map[step]action{
 	addFinalizers:    (*Reconciler).addFinalizers,
+	recordPlace:      (*Reconciler).recordPlace,
 	fail:             (*Reconciler).fail,
 	makeUserData:     (*Reconciler).makeUserData,
 	ensurePorts:      (*Reconciler).ensurePorts,

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -44,6 +45,9 @@ type Options struct {
 	Suffix func() string
 	// Lease is looked at before each set and before each Machine that is made. nil: it is always fresh.
 	Lease Lease
+	// PlaceRecord returns what the status of a new Machine of this template records beside its finalizers: where its resources
+	// will be made. nil, as a function or as its result: nothing is recorded.
+	PlaceRecord func(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension
 	// Concurrent is how many sets are worked on at once. Default: 10.
 	Concurrent int
 }

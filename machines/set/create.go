@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,6 +31,10 @@ const (
 // calls. It stops behind the first batch that has an error, and in the stream behind the first error: what fails for one
 // usually fails for all (MCM-24).
 func (r *Reconciler) createMachines(ctx context.Context, set *v1alpha1.MachineSet, count int) error {
+	var place *runtime.RawExtension
+	if r.options.PlaceRecord != nil {
+		place = r.options.PlaceRecord(ctx, set.Namespace, &set.Spec.Template)
+	}
 	var made int
 	for batch := 1; made < count; batch *= 2 {
 		n := min(batch, count-made)
@@ -41,7 +46,7 @@ func (r *Reconciler) createMachines(ctx context.Context, set *v1alpha1.MachineSe
 			if failed.Load() && n > maxParallel {
 				return nil
 			}
-			err := r.createMachine(ctx, set)
+			err := r.createMachine(ctx, set, place)
 			failed.CompareAndSwap(false, err != nil)
 			return err
 		})
@@ -57,12 +62,13 @@ func (r *Reconciler) createMachines(ctx context.Context, set *v1alpha1.MachineSe
 }
 
 // createMachine makes one Machine. Its name is remembered before the call: when the outcome is unknown, the Machine
-// counts until a look shows that it does not exist.
-func (r *Reconciler) createMachine(ctx context.Context, set *v1alpha1.MachineSet) error {
+// counts until a look shows that it does not exist. place is the Machine's first status.providerStatus; it may be nil.
+func (r *Reconciler) createMachine(ctx context.Context, set *v1alpha1.MachineSet, place *runtime.RawExtension) error {
 	if r.leaseOld() {
 		return errLeaseOld
 	}
 	m := newMachine(set, r.suffix())
+	m.Status.ProviderStatus = place
 	r.pending.create(set, m.Name, r.clock.Now())
 	err := r.client.Create(ctx, m, client.FieldOwner(FieldManager))
 	if err != nil && refused(err) {

@@ -106,7 +106,7 @@ func (w *World) run(ctx context.Context, p *process) error {
 			Control: mgr, Target: mgr, Cloud: os, Bootstrap: source, Clock: now, ClusterID: clusterID,
 			StartupTaint: v1alpha1.DefaultStartupTaint, JoinTimeout: 10 * time.Minute, Workers: w.workers, Lease: &l.lease,
 		}),
-		set.New(set.Options{Control: mgr, Clock: now, Suffix: w.suffix, Lease: &l.lease}),
+		set.New(set.Options{Control: mgr, Clock: now, PlaceRecord: os.PlaceRecord, Suffix: w.suffix, Lease: &l.lease}),
 		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now, Servers: os}),
 	} {
 		if err := controller.SetupWithManager(mgr); err != nil {
