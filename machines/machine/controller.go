@@ -141,6 +141,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) run(ctx context.Context, p *pass) error {
+	if err := r.putBack(ctx, p); err != nil {
+		return err
+	}
 	if err := r.observe(ctx, p); err != nil {
 		return err
 	}

@@ -181,7 +181,7 @@ func (i *fakeInstance) Observe(context.Context) (cloud.Facts, error) {
 		return f, nil
 	case s.exists:
 		server := s.Server
-		server.ProjectID = i.cloud.project
+		server.ProjectID = cmp.Or(server.ProjectID, i.cloud.project)
 		f.Server = &server
 	default:
 		f.Had = s.ID

@@ -217,6 +217,9 @@ func nextOfDeletion(f *facts) decision {
 		return decision{rest, reasonDone}
 	case f.withheld != "":
 		return decision{hold, f.withheld}
+	case !f.named && f.cloud.Server != nil && f.node != nil && f.serverFinalizer:
+		// Another client has dropped spec.providerID.
+		return decision{recordServer, reasonDeletingServer}
 	case f.drainDue && !f.drained:
 		return decision{drainNode, reasonDraining}
 	case f.drainDue && f.attached && !f.detachOver:

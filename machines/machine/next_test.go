@@ -102,6 +102,8 @@ func TestNext(t *testing.T) {
 		{"a server that somebody deletes is waited for", healthy, func(f *facts) { f.cloud.Server.State = cloud.ServerDeleting }, decision{wait, reasonServerDeleting}},
 
 		{"CAPI-37 deletion drains first", going, func(*facts) {}, decision{drainNode, reasonDraining}},
+		{"a server whose provider ID was dropped is recorded again before its node is drained (F-5)", going, func(f *facts) { f.named = false }, decision{recordServer, reasonDeletingServer}},
+		{"a server without the finalizer is not recorded in deletion (F-5)", going, func(f *facts) { f.named, f.serverFinalizer = false, false }, decision{drainNode, reasonDraining}},
 		{"a deletion that is withheld drains nothing (F-42)", going, func(f *facts) { f.withheld = reasonKindBeingDeleted }, decision{hold, reasonKindBeingDeleted}},
 		{"also when its node is empty and its server is next (F-42)", going, func(f *facts) { f.drained, f.withheld = true, reasonKindBeingDeleted }, decision{hold, reasonKindBeingDeleted}},
 		{"also when only the finalizers are left (F-42)", going, func(f *facts) {

@@ -45,6 +45,8 @@ type written struct {
 	unwritten time.Time
 	// begun: this process was allowed to begin the deletion.
 	begun bool
+	// seen is what was last seen or written of it.
+	seen seen
 	// ended is when this process removed the last finalizer; zero: it did not. The answer to that write has no new version.
 	ended time.Time
 }
@@ -79,12 +81,12 @@ func (o ownWrite) newer(cached client.Object, now time.Time) bool {
 	return err == nil && order > 0
 }
 
-// wroteMachine notes a write of a Machine; nothing of it waits any more.
+// wroteMachine notes a write of a Machine, which must not be changed any more; nothing of it waits.
 func (w *writes) wroteMachine(m *v1alpha1.Machine, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e := w.of(m)
-	e.machine, e.unwritten = ownWrite{m.UID, m.ResourceVersion, now}, time.Time{}
+	e.machine, e.unwritten, e.seen = ownWrite{m.UID, m.ResourceVersion, now}, time.Time{}, seenIn(m)
 	if m.DeletionTimestamp != nil && len(m.Finalizers) == 0 {
 		e.ended = now
 	}
@@ -174,11 +176,12 @@ func (r *Reconciler) persist(ctx context.Context, p *pass) error {
 	changedError := !equality.Semantic.DeepEqual(p.base.Status.ErrorMessage, p.m.Status.ErrorMessage)
 	patch := client.MergeFromWithOptions(p.base, client.MergeFromWithOptimisticLock{})
 	if err := r.Control.GetClient().Patch(ctx, p.m, patch, fieldOwner); err != nil {
+		r.writes.forgetSeen(p.m)
 		return fmt.Errorf("patching Machine %s: %w", p.m.Name, err)
 	}
-	r.writes.wroteMachine(p.m, r.Clock.Now())
 	drained := messageOf(p.base, v1alpha1.ConditionDeleting)
 	p.base = p.m.DeepCopy()
+	r.writes.wroteMachine(p.base, r.Clock.Now())
 	r.drainBlocked(p, drained)
 	if changedError && p.m.Status.ErrorReason != nil {
 		r.warn(p.m, *p.m.Status.ErrorReason, ptr.Deref(p.m.Status.ErrorMessage, ""))

@@ -1,0 +1,104 @@
+package machine
+
+import (
+	"context"
+	"reflect"
+	"slices"
+
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// seen is what this process last saw, or wrote itself, of what only drover writes into a Machine. It must not be changed.
+type seen struct {
+	// version is the Machine's resourceVersion; empty: nothing was seen.
+	version    string
+	providerID string
+	status     v1alpha1.MachineStatus
+}
+
+// seenIn returns what is to be remembered of a Machine.
+func seenIn(m *v1alpha1.Machine) seen {
+	return seen{version: m.ResourceVersion, providerID: ptr.Deref(m.Spec.ProviderID, ""), status: m.Status}
+}
+
+// putBack writes again what a client has dropped that replaced the whole Machine, such as kubectl replace or Terraform: each
+// field of the status, each condition, and spec.providerID. Only what this process has seen can be put back. The pass goes on
+// with the Machine as it was.
+func (r *Reconciler) putBack(ctx context.Context, p *pass) error {
+	switch elsewhere := p.m.Labels[v1alpha1.LabelController] != r.Name; {
+	case v1alpha1.Paused(p.m.Annotations):
+		return nil
+	case elsewhere && p.m.DeletionTimestamp == nil:
+		r.writes.forgetSeen(p.m)
+		return nil
+	}
+	if !restore(p.m, r.writes.seenOf(p.m)) {
+		r.writes.saw(p.base)
+		return nil
+	}
+	ctrl.LoggerFrom(ctx).Info("Putting back what another client has dropped from the Machine")
+	return r.persist(ctx, p)
+}
+
+// restore fills what the Machine lacks of what was seen before. It reports whether anything was missing.
+func restore(m *v1alpha1.Machine, before seen) bool {
+	if before.version == "" || before.version == m.ResourceVersion {
+		return false
+	}
+	restored := false
+	if m.Spec.ProviderID == nil && before.providerID != "" {
+		m.Spec.ProviderID, restored = ptr.To(before.providerID), true
+	}
+	status := before.status.DeepCopy()
+	// By reflection, so that a field that is added to the status is put back too.
+	is, was := reflect.ValueOf(&m.Status).Elem(), reflect.ValueOf(status).Elem()
+	for i := range is.NumField() {
+		if isEmpty(is.Field(i)) && !isEmpty(was.Field(i)) {
+			is.Field(i).Set(was.Field(i))
+			restored = true
+		}
+	}
+	for _, c := range status.Conditions {
+		same := func(have v1alpha1.MachineCondition) bool { return have.Type == c.Type }
+		if !slices.ContainsFunc(m.Status.Conditions, same) {
+			m.Status.Conditions, restored = append(m.Status.Conditions, c), true
+		}
+	}
+	return restored
+}
+
+// isEmpty reports whether a field is not set: it is zero, or a list or map without entries.
+func isEmpty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map:
+		return v.Len() == 0
+	}
+	return v.IsZero()
+}
+
+// saw remembers a Machine as it is stored. It must not be changed any more.
+func (w *writes) saw(m *v1alpha1.Machine) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if e := w.of(m); e.seen.version != m.ResourceVersion {
+		e.seen = seenIn(m)
+	}
+}
+
+// seenOf returns what was last seen of a Machine; zero when nothing was.
+func (w *writes) seenOf(m *v1alpha1.Machine) seen {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.of(m).seen
+}
+
+// forgetSeen drops what was seen of a Machine: a write of it may have been carried out although it failed, and may have
+// removed something.
+func (w *writes) forgetSeen(m *v1alpha1.Machine) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.of(m).seen = seen{}
+}

@@ -1,0 +1,211 @@
+package machine_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/machine"
+)
+
+// replaced writes the whole Machine as a client does that knows neither its status nor its provider ID, and returns what it was.
+func (b *bench) replaced() *v1alpha1.Machine {
+	b.t.Helper()
+	before := b.read()
+	m := before.DeepCopy()
+	m.Status, m.Spec.ProviderID = v1alpha1.MachineStatus{}, nil
+	b.update(m)
+	return before
+}
+
+// phases take a Machine of a set to a point in its life.
+var phases = []struct {
+	name    string
+	reached func(t *testing.T) *bench
+}{
+	{"while its server is being built", func(t *testing.T) *bench {
+		b := born(t)
+		b.shown()
+		return b
+	}},
+	{"while its node is awaited", func(t *testing.T) *bench {
+		b := born(t)
+		b.pass()
+		b.cloud.change("u", b.cloud.active)
+		b.shown()
+		return b
+	}},
+	{"while it runs", func(t *testing.T) *bench {
+		b := born(t)
+		b.reachesReady()
+		return b
+	}},
+	{"while its node is drained", func(t *testing.T) *bench {
+		b := born(t)
+		b.reachesReady()
+		b.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
+		b.create(stubborn("p"))
+		b.end()
+		b.shown()
+		return b
+	}},
+	{"while its server is being deleted", func(t *testing.T) *bench {
+		b := born(t)
+		b.reachesReady()
+		b.cloud.slow = true
+		b.end()
+		b.shown()
+		return b
+	}},
+}
+
+// isWhole checks that the Machine has its server and its Node as before, that no other server was made, and that nothing was
+// deleted.
+func (b *bench) isWhole(t *testing.T, before *v1alpha1.Machine, node *corev1.Node) {
+	t.Helper()
+	m := b.read()
+	if b.cloud.made != 1 || m.Spec.ProviderID == nil || *m.Spec.ProviderID != *before.Spec.ProviderID || b.node().UID != node.UID {
+		t.Errorf("%d servers, provider ID %v, node %s", b.cloud.made, m.Spec.ProviderID, b.node().UID)
+	}
+	if before.DeletionTimestamp == nil && (m.Name == "" || m.DeletionTimestamp != nil || b.cloud.count("DeleteServer") != 0) {
+		t.Errorf("it is being deleted: %+v", m.ObjectMeta)
+	}
+}
+
+// goes deletes the Machine, lets everything end, and checks that nothing is left.
+func (b *bench) goes(t *testing.T) {
+	t.Helper()
+	pod := &corev1.Pod{}
+	if b.memory.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "p"}, pod) == nil {
+		pod.Finalizers = nil
+		b.update(pod)
+	}
+	if b.read().DeletionTimestamp == nil {
+		b.end()
+	}
+	b.cloud.slow = false
+	for range 8 {
+		b.pass()
+		b.wait(15 * time.Second)
+	}
+	s := b.cloud.servers["u"]
+	if m := b.read(); m.Name != "" || s.exists || s.leftovers || b.node().Name != "" {
+		t.Errorf("machine %q, server %v with leftovers %v, node %q are left", m.Name, s.exists, s.leftovers, b.node().Name)
+	}
+	b.noTokens()
+}
+
+func TestAStatusThatAnotherClientDrops(t *testing.T) {
+	for _, phase := range phases {
+		t.Run("is put back "+phase.name+", and everything is deleted in the end (F-5)", func(t *testing.T) {
+			b := phase.reached(t)
+			before, node := b.replaced(), b.node()
+			b.pass()
+			if m := b.read(); !equality.Semantic.DeepEqual(m.Status, before.Status) {
+				t.Errorf("the status is\n%+v\nand was\n%+v", m.Status, before.Status)
+			}
+			b.isWhole(t, before, node)
+			b.goes(t)
+		})
+		t.Run("is found again as far as possible "+phase.name+" when drover restarts meanwhile (F-5)", func(t *testing.T) {
+			b := phase.reached(t)
+			before, node := b.replaced(), b.node()
+			o := b.machine.Options
+			b.machine = machine.New(o)
+			b.shown()
+			b.isWhole(t, before, node)
+			if m := b.read(); (m.Status.NodeRef == nil) != (before.Status.NodeRef == nil || before.DeletionTimestamp != nil) {
+				t.Errorf("node %+v, before %+v", m.Status.NodeRef, before.Status.NodeRef)
+			}
+			b.goes(t)
+		})
+	}
+	t.Run("costs one write, and none when it comes again unchanged (F-5)", func(t *testing.T) {
+		b := born(t)
+		b.reachesReady()
+		b.replaced()
+		b.written = tally{}
+		b.passes(3)
+		b.took(1)
+	})
+	t.Run("is not put back into a paused Machine before it is paused no more (F-5)", func(t *testing.T) {
+		b := born(t)
+		b.reachesReady()
+		b.annotate("cluster.k8s.io/paused", "true")
+		b.passes(2)
+		before := b.replaced()
+		b.written = tally{}
+		b.passes(2)
+		if n := b.written.all(); n != 0 {
+			t.Errorf("%d writes: %v", n, b.written.made)
+		}
+		m := b.read()
+		delete(m.Annotations, "cluster.k8s.io/paused")
+		b.update(m)
+		b.pass()
+		if m := b.read(); !equality.Semantic.DeepEqual(m.Status, before.Status) {
+			t.Errorf("the status is\n%+v\nand was\n%+v", m.Status, before.Status)
+		}
+	})
+	t.Run("does not come back when drover itself removed it (F-5)", func(t *testing.T) {
+		b := born(t)
+		b.cloud.full = fault.New(fault.Transient, fault.CodeUnknown, "no answer")
+		b.shown()
+		if b.read().Status.ErrorReason == nil {
+			t.Fatal("no error is shown")
+		}
+		b.cloud.full = nil
+		b.wait(time.Minute)
+		b.passes(2)
+		b.shown()
+		if m := b.read(); m.Status.ErrorReason != nil {
+			t.Errorf("the error is back: %+v", m.Status)
+		}
+	})
+}
+
+func TestTheDrainDeadlineOfADroppedStatus(t *testing.T) {
+	t.Run("is the one that it was (F-5)", func(t *testing.T) {
+		b := joined(t, nil)
+		b.create(stubborn("p"))
+		b.end()
+		b.shown()
+		deadline := b.read().DeletionTimestamp.Add(2 * time.Hour)
+		b.wait(time.Hour)
+		b.replaced()
+		b.pass()
+		b.clock.SetTime(deadline.Add(-time.Second))
+		b.pass()
+		if b.cloud.count("DeleteServer") != 0 {
+			t.Error("the drain was cut off early")
+		}
+		b.wait(2 * time.Second)
+		b.pass()
+		if b.cloud.count("DeleteServer") != 1 {
+			t.Error("the drain was not cut off at its deadline")
+		}
+	})
+	t.Run("nor does the wait for volumes begin again (F-5)", func(t *testing.T) {
+		b := joined(t, nil)
+		b.attach("pv-1")
+		b.end()
+		b.pass()
+		if c := b.deleting(); c.Reason != "WaitingForVolumes" {
+			t.Fatalf("%+v", c)
+		}
+		b.wait(4 * time.Minute)
+		b.replaced()
+		b.pass()
+		b.wait(time.Minute + time.Second)
+		b.pass()
+		if b.cloud.count("DeleteServer") != 1 {
+			t.Errorf("the server is still waiting for volumes: %+v", b.deleting())
+		}
+	})
+}
