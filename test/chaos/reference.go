@@ -7,12 +7,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// withoutReference is how long a Machine is left alone without the ConfigMap that its spec needs.
-const withoutReference = 5 * time.Minute
+// withoutReferences is how long a Machine is left alone without what its spec refers to.
+const withoutReferences = 5 * time.Minute
 
 // loseServerAnswer carries the first create of a server out and cuts the connection instead of answering.
 func loseServerAnswer(p *play) error {
@@ -20,46 +22,66 @@ func loseServerAnswer(p *play) error {
 	return nil
 }
 
-// projectMap returns the ConfigMap that names the project.
-func projectMap() *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "project", Namespace: namespace}, Data: map[string]string{"name": sim.MetaKubeProject}}
+// references returns what the Machine's spec needs: a ConfigMap that names the project, and the Cluster of the Machine's label.
+func references() []client.Object {
+	meta := metav1.ObjectMeta{Name: "project", Namespace: namespace}
+	return []client.Object{
+		&corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"name": sim.MetaKubeProject}},
+		&v1alpha1.Cluster{ObjectMeta: meta},
+	}
 }
 
-// referenceGoes deletes a Machine together with the ConfigMap that its spec needs once its server exists, of which drover may not
-// know yet. The ConfigMap comes back later: a drover that was started without it knows no credentials for the project.
-func (p *play) referenceGoes() error {
-	if err := p.admin.Create(p.ctx, projectMap()); err != nil {
-		return fmt.Errorf("creating the ConfigMap: %w", err)
+// refer makes the references.
+func (p *play) refer() error {
+	for _, o := range references() {
+		if err := p.admin.Create(p.ctx, o); err != nil {
+			return fmt.Errorf("creating what the spec refers to: %w", err)
+		}
+	}
+	return nil
+}
+
+// referring makes a Machine whose spec needs the references.
+func (p *play) referring() (*v1alpha1.Machine, error) {
+	if err := p.refer(); err != nil {
+		return nil, err
 	}
 	m, err := p.newMachine()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	m.Labels = map[string]string{v1alpha1.ClusterNameLabel: "project"}
 	value := m.Spec.ProviderSpec.Value
 	value.Raw = []byte(strings.Replace(string(value.Raw), fmt.Sprintf(`"projectName":%q`, sim.MetaKubeProject),
 		fmt.Sprintf(`"projectName":{"configMapKeyRef":{"namespace":%q,"name":"project","key":"name"}}`, namespace), 1))
-	if err := p.admin.Create(p.ctx, m); err != nil {
+	return m, p.admin.Create(p.ctx, m)
+}
+
+// referencesGo deletes a Machine together with what its spec needs once its server exists, of which drover may not know yet. The
+// references come back later: a drover that was started without them knows no credentials for the project.
+func (p *play) referencesGo() error {
+	m, err := p.referring()
+	if err != nil {
 		return fmt.Errorf("creating the Machine: %w", err)
 	}
 	if err := p.until("the server exists", func() (bool, error) { return len(p.ours().Servers) > 0, nil }); err != nil {
 		return err
 	}
 	p.leave()
-	if err := p.admin.Delete(p.ctx, projectMap()); err != nil {
-		return fmt.Errorf("deleting the ConfigMap: %w", err)
-	}
-	if err := p.admin.Delete(p.ctx, m); err != nil {
-		return fmt.Errorf("deleting the Machine: %w", err)
+	for _, o := range append(references(), m) {
+		if err := p.admin.Delete(p.ctx, o); err != nil {
+			return fmt.Errorf("deleting the Machine with what its spec refers to: %w", err)
+		}
 	}
 	since := time.Now()
-	if err := p.until("the Machine is gone, or the ConfigMap has been away for long", func() (bool, error) {
+	if err := p.until("the Machine is gone, or its references have been away for long", func() (bool, error) {
 		machines, err := p.machines()
-		return len(machines) == 0 || time.Since(since) > withoutReference, err
+		return len(machines) == 0 || time.Since(since) > withoutReferences, err
 	}); err != nil {
 		return err
 	}
-	if err := p.admin.Create(p.ctx, projectMap()); err != nil {
-		return fmt.Errorf("creating the ConfigMap again: %w", err)
+	if err := p.refer(); err != nil {
+		return err
 	}
 	return p.ended(1, 0)
 }

@@ -41,7 +41,7 @@ func Stories() []Story {
 		{Name: "the old process stands still and goes on", zombie: &zombie{still: 20 * time.Second}, play: (*play).oneMachine},
 		{Name: "a set, and the old process lives on", zombie: &zombie{}, play: (*play).oneSet},
 		{Name: "the network holds a create back (F-21)", held: 23 * time.Second, play: (*play).oneMachine},
-		{Name: "the ConfigMap that the spec needs goes with the Machine, and the answer to a create is lost (F-17)", before: loseServerAnswer, play: (*play).referenceGoes},
+		{Name: "the ConfigMap and the Cluster that the spec needs go with the Machine, and the answer to a create is lost (F-17)", before: loseServerAnswer, play: (*play).referencesGo},
 	}
 }
 
