@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -17,13 +18,15 @@ import (
 	"github.com/drover-project/drover/machines/machine"
 )
 
-// born returns a bench with a startup taint and a Machine as a set makes it: with its finalizers.
+// born returns a bench with a startup taint and a Machine as a set makes it: with its finalizers and the record of its project.
 func born(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t, func(m *v1alpha1.Machine) {
 		owned(m)
 		m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode}
+		m.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(`{"projectID":"p1"}`)}
 	})
+	b.cloud.project = "p1"
 	o := b.machine.Options
 	o.StartupTaint = startup
 	b.machine = machine.New(o)
@@ -87,6 +90,7 @@ func (b *bench) took(most int) {
 func TestWritesOfAWholeLife(t *testing.T) {
 	b := born(t)
 	b.reachesReady()
+	t.Logf("writes: %v", b.written.made)
 	t.Run("from nothing to Ready it takes at most 7 writes beside the set's, and none is refused (F-57)", func(t *testing.T) {
 		b.t = t
 		b.took(7)
