@@ -103,7 +103,7 @@ func next(f *facts) decision {
 		return nextOfDeletion(f)
 	case f.elsewhere:
 		return decision{rest, reasonElsewhere}
-	case !f.finalizers && !f.placePending():
+	case f.lacksFinalizers():
 		return decision{addFinalizers, reasonCreating}
 	case f.cloudErr != nil && f.joined && f.node != nil && !f.synced:
 		return decision{syncNode, reasonJoined}
@@ -123,10 +123,16 @@ func next(f *facts) decision {
 	return nextOfCreation(f)
 }
 
-// placePending reports whether the project of a Machine that never had a server becomes known soon. Until then nothing is made
-// for it, so that its finalizers can wait and be one write with the record of the project.
-func (f *facts) placePending() bool {
-	return f.cloudErr == nil && !f.cloud.Synced && !f.hadServer
+// lacksFinalizers reports whether the finalizers are to be written now. They wait while the project of a Machine that never had a
+// server becomes known soon: nothing is made for it before, and they are one write with the record of the project.
+func (f *facts) lacksFinalizers() bool {
+	placePending := f.cloudErr == nil && !f.cloud.Synced && !f.hadServer
+	return !f.finalizers && !placePending
+}
+
+// lostName reports whether another client has dropped spec.providerID of a Machine that has a server and a Node.
+func (f *facts) lostName() bool {
+	return !f.named && f.cloud.Server != nil && f.node != nil && f.serverFinalizer
 }
 
 // nextOfAbsence: a server was recorded, and it is not there. Absence is not proof.
@@ -217,8 +223,7 @@ func nextOfDeletion(f *facts) decision {
 		return decision{rest, reasonDone}
 	case f.withheld != "":
 		return decision{hold, f.withheld}
-	case !f.named && f.cloud.Server != nil && f.node != nil && f.serverFinalizer:
-		// Another client has dropped spec.providerID.
+	case f.lostName():
 		return decision{recordServer, reasonDeletingServer}
 	case f.drainDue && !f.drained:
 		return decision{drainNode, reasonDraining}

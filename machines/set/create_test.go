@@ -103,6 +103,30 @@ func TestCreate(t *testing.T) {
 	})
 }
 
+func TestTheProjectOfNewMachines(t *testing.T) {
+	t.Run("is looked up once for all, and recorded in the create that brings the finalizers (F-17)", func(t *testing.T) {
+		r, calls := withClient(t, func(int) error { return nil })
+		asked := 0
+		r.options.PlaceRecord = func(_ context.Context, namespace string, _ *v1alpha1.MachineTemplateSpec) *runtime.RawExtension {
+			asked++
+			return &runtime.RawExtension{Raw: []byte(`{"projectID":"of-` + namespace + `"}`)}
+		}
+		set := testSet(3)
+		if err := r.createMachines(t.Context(), set, 3); err != nil || *calls != 3 || asked != 1 {
+			t.Fatalf("%d calls, asked %d times, %v", *calls, asked, err)
+		}
+		var made v1alpha1.MachineList
+		if err := r.client.List(t.Context(), &made); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range made.Items {
+			if got := string(m.Status.ProviderStatus.Raw); got != `{"projectID":"of-`+set.Namespace+`"}` || len(m.Finalizers) != 2 {
+				t.Errorf("record %s, finalizers %v", got, m.Finalizers)
+			}
+		}
+	})
+}
+
 func TestATemplateGivesNoGuardedValue(t *testing.T) {
 	set := testSet(1)
 	set.Spec.Template.Metadata.Annotations = map[string]string{"a": "b"}
