@@ -156,6 +156,8 @@ type Server struct {
 	ProviderID string
 	// Owner is the UID of the Machine whose mark it bears; empty: it bears none.
 	Owner     types.UID
+	// Adopted: an operator lets the Machine take over this server, which may be older than the Machine, with its Node.
+	Adopted   bool
 	Addresses []corev1.NodeAddress
 	Created   time.Time
 	// Zone is the availability zone that the server is in; empty until known.

@@ -162,7 +162,7 @@ func (r *Reconciler) observeTwins(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// livesElsewhere tells whether a mark is that of another Machine, and that one is there.
+// livesElsewhere reports whether an owner label has the UID of another Machine that exists.
 func (r *Reconciler) livesElsewhere(ctx context.Context, m *v1alpha1.Machine, mark string) (bool, error) {
 	if mark == "" || mark == string(m.UID) {
 		return false, nil
@@ -175,36 +175,22 @@ func (r *Reconciler) livesElsewhere(ctx context.Context, m *v1alpha1.Machine, ma
 }
 
 // observeNode looks for the Node of the Machine's server: the one that the cloud shows as the Machine's, or has shown. What
-// spec.providerID says makes no Node the Machine's; without a server only one with the Machine's own mark is.
+// spec.providerID says makes no Node the Machine's; without a server only one with the Machine's owner label is.
 func (r *Reconciler) observeNode(ctx context.Context, p *pass) error {
 	f := &p.facts
-	id := f.cloud.Had
-	switch {
-	case f.cloud.Server != nil:
-		id = f.cloud.Server.ID
-	case f.cloud.Foreign != "":
+	if f.cloud.Server == nil && f.cloud.Foreign != "" {
 		return nil
 	}
-	s := seeker{machine: p.m, server: id, addresses: p.m.Status.Addresses}
-	if f.cloud.Server != nil {
-		s.addresses = f.cloud.Server.Addresses
-	}
+	s := matcherOf(p)
 	candidates, err := r.candidates(ctx, s)
 	if err != nil {
 		return err
 	}
-	f.node, f.taken = s.claim(candidates)
-	if f.node == nil {
+	if f.node, f.taken = s.match(candidates); f.node == nil {
 		return nil
 	}
-	taken, err := r.livesElsewhere(ctx, p.m, f.node.Labels[v1alpha1.LabelOwnedBy])
-	if err != nil {
+	if err := r.checkOwner(ctx, p, s); err != nil || f.node == nil {
 		return err
-	}
-	if taken {
-		f.taken = fmt.Sprintf("node %s is marked as that of another Machine, with UID %s", f.node.Name, f.node.Labels[v1alpha1.LabelOwnedBy])
-		f.node = nil
-		return nil
 	}
 	if r.writes.cacheOld(p.m, f.node, r.Clock.Now()) {
 		return errCacheOld
@@ -213,6 +199,40 @@ func (r *Reconciler) observeNode(ctx context.Context, p *pass) error {
 	f.registeredAnew = ref != nil && ref.UID != "" && ref.UID != f.node.UID
 	f.started = r.hasStarted(p.base, f.node)
 	f.unreachable = unreachable(f.node, r.Clock.Now())
+	return nil
+}
+
+// matcherOf returns what decides which Node is the Machine's: the server that the cloud shows, or has shown.
+func matcherOf(p *pass) nodeMatcher {
+	s := nodeMatcher{machine: p.m, server: p.facts.cloud.Had}
+	if server := p.facts.cloud.Server; server != nil {
+		s.server, s.name, s.created, s.adopted = server.ID, server.Name, server.Created, server.Adopted
+	}
+	return s
+}
+
+// checkOwner drops the Node that was found when another Machine has it: one that exists and that the Node's owner label
+// names, or an older one that the Node may as well belong to.
+func (r *Reconciler) checkOwner(ctx context.Context, p *pass, s nodeMatcher) error {
+	f := &p.facts
+	if s.owned(f.node) {
+		return nil
+	}
+	owner := f.node.Labels[v1alpha1.LabelOwnedBy]
+	exists, err := r.livesElsewhere(ctx, p.m, owner)
+	switch {
+	case err != nil:
+		return err
+	case exists:
+		f.taken = fmt.Sprintf("node %s belongs to another Machine: its label %s has that Machine's UID %s", f.node.Name, v1alpha1.LabelOwnedBy, owner)
+	default:
+		if f.taken, err = r.contested(ctx, p.m, f.node); err != nil {
+			return err
+		}
+	}
+	if f.taken != "" {
+		f.node = nil
+	}
 	return nil
 }
 

@@ -71,29 +71,29 @@ func TestWhatTheCloudHoldsIsRecorded(t *testing.T) {
 }
 
 func TestWhoseTheNodeIs(t *testing.T) {
-	t.Run("MC-52 one with the Machine's mark comes before one with its server's name, and that before one with its address", func(t *testing.T) {
-		address := corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}}}
+	t.Run("MC-52 MC-63 one with the Machine's label comes before one with its server's name, when the Machine records it", func(t *testing.T) {
 		nodes := []*corev1.Node{
-			{ObjectMeta: metav1.ObjectMeta{Name: "by-mark", Labels: map[string]string{v1alpha1.LabelOwnedBy: "u"}}},
+			{ObjectMeta: metav1.ObjectMeta{Name: "by-label", Labels: map[string]string{v1alpha1.LabelOwnedBy: "u"}}},
 			{ObjectMeta: metav1.ObjectMeta{Name: "m"}},
-			{ObjectMeta: metav1.ObjectMeta{Name: "by-address"}, Status: address},
 		}
 		for first := range nodes {
 			b := newBench(t, nil)
 			b.pass()
 			b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
+			b.records(nodes[first].Name)
 			for _, n := range nodes[first:] {
 				b.create(n.DeepCopy())
 			}
 			b.pass()
-			if ref := b.read().Status.NodeRef; ref == nil || ref.Name != nodes[first].Name {
-				t.Errorf("of %d nodes it took %+v, not %s", len(nodes)-first, ref, nodes[first].Name)
+			if n := b.nodeNamed(nodes[first].Name); n.Annotations[v1alpha1.AnnotationNodeMachine] != "ns/m" {
+				t.Errorf("of %d nodes it did not take %s: %+v", len(nodes)-first, nodes[first].Name, b.read().Status)
 			}
 		}
 	})
-	t.Run("MC-63 a Node that only its mark ties to a Machine goes with it", func(t *testing.T) {
+	t.Run("MC-63 a Node of another name with the Machine's label that the Machine records goes with it", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
+		b.records("renamed")
 		b.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "renamed", Labels: map[string]string{v1alpha1.LabelOwnedBy: "u"}}})
 		b.end()
 		for range 3 {
@@ -104,4 +104,21 @@ func TestWhoseTheNodeIs(t *testing.T) {
 			t.Errorf("node: %v, Machine %+v", err, b.read())
 		}
 	})
+}
+
+// records has the Machine's status name a Node.
+func (b *bench) records(node string) {
+	b.t.Helper()
+	m := b.read()
+	m.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: node}
+	b.update(m)
+}
+
+func (b *bench) nodeNamed(name string) *corev1.Node {
+	b.t.Helper()
+	n := &corev1.Node{}
+	if err := b.memory.client.Get(b.t.Context(), client.ObjectKey{Name: name}, n); err != nil {
+		b.t.Fatal(err)
+	}
+	return n
 }

@@ -1,9 +1,7 @@
 package machine
 
 import (
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -116,58 +114,4 @@ func TestMark(t *testing.T) {
 			t.Errorf("node: %+v", n.ObjectMeta)
 		}
 	})
-}
-
-func TestClaim(t *testing.T) {
-	node := func(name, providerID, owner string) *corev1.Node {
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: providerID}}
-		if owner != "" {
-			n.Labels = map[string]string{v1alpha1.LabelOwnedBy: owner}
-		}
-		return n
-	}
-	born := time.Unix(1000000, 0)
-	at := func(name, address string, hours int) *corev1.Node {
-		n := node(name, "", "")
-		n.CreationTimestamp = metav1.NewTime(born.Add(time.Duration(hours) * time.Hour))
-		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
-		return n
-	}
-	const abc, def = "0a1b2c3d-0000-4000-8000-00000000abcd", "0a1b2c3d-0000-4000-8000-00000000def0"
-	tests := []struct {
-		name         string
-		server       string
-		node         *corev1.Node
-		found, taken bool
-	}{
-		{"MC-52 by provider ID", abc, node("other-name", "openstack:///"+strings.ToUpper(abc), ""), true, false},
-		{"MC-52 by provider ID with a region", abc, node("m", "openstack://region/"+abc, ""), true, false},
-		{"the provider ID wins over an old mark", abc, node("m", "openstack:///"+abc, "old"), true, false},
-		{"by name when it has no provider ID", abc, node("m", "", ""), true, false},
-		{"MC-52 not when the provider ID is another server's", abc, node("m", "openstack:///"+def, ""), false, true},
-		{"MC-52 not when another Machine's mark is on it", abc, node("m", "", "other"), false, true},
-		{"not by another name", abc, node("n", "", ""), false, false},
-		{"MCM-41 not before there is a server", "", node("m", "openstack:///"+def, ""), false, false},
-		{"MC-63 by its own mark when the server is gone and unknown", "", node("m", "openstack:///"+def, "u"), true, false},
-		{"MC-52 MC-63 by its own mark under another name", abc, node("n", "", "u"), true, false},
-		{"but the mark does not make another server's node its own", abc, node("n", "openstack:///"+def, "u"), false, false},
-		{"another provider's ID is no server of ours", abc, node("m", "aws:///zone/"+abc, ""), false, true},
-		{"MC-52 by an address of its server, as a last resort", abc, at("n", "10.0.0.5", 1), true, false},
-		{"MC-52 not by an address that its server does not have", abc, at("n", "10.0.0.6", 1), false, false},
-		{"MC-52 not by an address on a node that was there before the Machine", abc, at("n", "10.0.0.5", -1), false, false},
-		{"MC-52 not by name a node that was there before the Machine and bears no mark", abc, at("m", "10.0.0.5", -1), false, true},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			m := machineWith(nil)
-			if !tt.node.CreationTimestamp.IsZero() {
-				m.CreationTimestamp = metav1.NewTime(born)
-			}
-			s := seeker{machine: m, server: tt.server, addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}}}
-			found, taken := s.claim([]*corev1.Node{tt.node})
-			if (found != nil) != tt.found || (taken != "") != tt.taken {
-				t.Errorf("found %v, taken %q", found, taken)
-			}
-		})
-	}
 }

@@ -1,10 +1,12 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,80 +16,140 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// seeker looks for a Machine's Node.
-type seeker struct {
+// clockDifference is how far the clock of the cloud may be ahead of the API server's. A Node cannot register before its
+// server is created, but the two times come from two clocks. A cloud whose clock differs by more breaks the default join
+// timeout, which is as long.
+const clockDifference = 10 * time.Minute
+
+// controlPlaneRoles are the keys of the labels and taints of control plane Nodes. The second is the one of before
+// Kubernetes 1.24.
+var controlPlaneRoles = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
+
+// nodeMatcher decides which Node is a Machine's.
+type nodeMatcher struct {
 	machine *v1alpha1.Machine
 	// server is the ID of the Machine's server; empty while none is known.
 	server string
-	// addresses are the server's.
-	addresses []corev1.NodeAddress
+	// name is the server's name in the cloud, and created is when it was created. Both are empty when only the ID is known.
+	name    string
+	created time.Time
+	// adopted: an operator lets the Machine take over this server, which is older than the Machine.
+	adopted bool
 }
 
-// claim finds the Machine's Node among candidates. The provider ID decides when the Node has one, since it is the
-// server's own identity. A Node without one is the Machine's when it bears its mark; or its name, and as a last resort
-// one of its server's addresses, unless it bears another Machine's mark or is older than the Machine. Else taken says why
-// the Node of that name is not the Machine's (MC-52, MCM-41). When no server is known, only a Node with the Machine's own
-// mark is.
-func (s seeker) claim(candidates []*corev1.Node) (node *corev1.Node, taken string) {
-	for _, n := range candidates {
-		if s.server != "" && providerid.Server(n.Spec.ProviderID) == strings.ToLower(s.server) {
-			return n, ""
-		}
-	}
-	for _, fits := range []func(*corev1.Node) bool{s.marked, s.named, s.shares} {
+// match returns the Machine's Node among the candidates, and nil when there is none. A Node with the server's provider ID
+// comes before one with the Machine's owner label, and that before one with the server's name. taken says why the Node of
+// the server's provider ID or name is not the Machine's; it is empty when there is no such Node or no server is known
+// (MC-52, MCM-41).
+func (s nodeMatcher) match(candidates []*corev1.Node) (node *corev1.Node, taken string) {
+	for _, fits := range []func(*corev1.Node) bool{s.hasServer, s.owned, s.named} {
 		for _, n := range candidates {
-			if fits(n) && s.foreign(n) == "" {
+			if !fits(n) {
+				continue
+			}
+			why := s.refuses(n)
+			if why == "" {
 				return n, ""
+			}
+			if s.server != "" && (s.hasServer(n) || s.named(n)) {
+				taken = cmp.Or(taken, why)
 			}
 		}
 	}
-	for _, n := range candidates {
-		if s.server != "" && s.named(n) {
-			return nil, s.foreign(n)
-		}
-	}
-	return nil, ""
+	return nil, taken
 }
 
-// marked tells whether the Node bears the Machine's mark, named whether it bears its server's name.
-func (s seeker) marked(n *corev1.Node) bool {
-	return n.Labels[v1alpha1.LabelOwnedBy] == string(s.machine.UID)
-}
-
-func (s seeker) named(n *corev1.Node) bool { return n.Name == s.machine.ServerName() }
-
-// is tells whether one Node is the Machine's.
-func (s seeker) is(n *corev1.Node) bool {
-	found, _ := s.claim([]*corev1.Node{n})
+// is reports whether one Node is the Machine's.
+func (s nodeMatcher) is(n *corev1.Node) bool {
+	found, _ := s.match([]*corev1.Node{n})
 	return found != nil
 }
 
-// foreign says why a Node is not the Machine's, by anything but its name and address; empty when it may be.
-func (s seeker) foreign(n *corev1.Node) string {
-	owner, ours := n.Labels[v1alpha1.LabelOwnedBy], s.marked(n)
+// hasServer reports whether the Node has the provider ID of the Machine's server.
+func (s nodeMatcher) hasServer(n *corev1.Node) bool {
+	return s.server != "" && providerid.Server(n.Spec.ProviderID) == strings.ToLower(s.server)
+}
+
+// owned reports whether the Node has the Machine's owner label.
+func (s nodeMatcher) owned(n *corev1.Node) bool {
+	return n.Labels[v1alpha1.LabelOwnedBy] == string(s.machine.UID)
+}
+
+// named reports whether the Node has the name of the Machine's server.
+func (s nodeMatcher) named(n *corev1.Node) bool { return n.Name == s.machine.ServerName() }
+
+// refuses returns why the Node is not the Machine's; an empty string when it is.
+func (s nodeMatcher) refuses(n *corev1.Node) string {
+	if s.owned(n) {
+		return s.refusesOwned(n)
+	}
+	owner := n.Labels[v1alpha1.LabelOwnedBy]
 	switch {
-	case s.server == "" && !ours:
+	case s.server == "":
 		return "no server is known"
-	case s.server != "" && n.Spec.ProviderID != "":
+	case n.Spec.ProviderID != "" && !s.hasServer(n):
 		return fmt.Sprintf("node %s has the provider ID %s, which is not that of server %s", n.Name, n.Spec.ProviderID, s.server)
-	case owner != "" && !ours:
-		return fmt.Sprintf("node %s is marked as that of the Machine with UID %s", n.Name, owner)
-	case !ours && n.CreationTimestamp.Before(&s.machine.CreationTimestamp):
-		return fmt.Sprintf("node %s was there before the Machine, and has neither its mark nor a provider ID", n.Name)
+	case !s.named(n):
+		return fmt.Sprintf("node %s has the provider ID of server %s, but the name of that server's Node must be %s", n.Name, s.server, s.machine.ServerName())
+	case s.name != "" && s.name != n.Name:
+		return fmt.Sprintf("server %s is named %s in the cloud, which is not the name of node %s", s.server, s.name, n.Name)
+	case owner != "" && !s.hasServer(n):
+		return fmt.Sprintf("node %s belongs to the Machine with UID %s: its label %s says so", n.Name, owner, v1alpha1.LabelOwnedBy)
+	case roleOf(n) != "":
+		return fmt.Sprintf("node %s belongs to the control plane: it has %s", n.Name, roleOf(n))
+	}
+	return s.older(n)
+}
+
+// refusesOwned returns why a Node with the Machine's owner label is not the Machine's all the same; an empty string when it
+// is. A kubelet can put that label on its own Node, so the provider ID must not be another server's, and a Node of another
+// name needs more: the server's provider ID, or the Machine's record. A Node of the control plane must fit in everything.
+func (s nodeMatcher) refusesOwned(n *corev1.Node) string {
+	known := cmp.Or(strings.ToLower(s.server), namedServer(s.machine))
+	ref := s.machine.Status.NodeRef
+	recorded := ref != nil && ref.Name == n.Name
+	switch {
+	case n.Spec.ProviderID != "" && known != "" && providerid.Server(n.Spec.ProviderID) != known:
+		return fmt.Sprintf("node %s has the provider ID %s, which is not that of server %s", n.Name, n.Spec.ProviderID, known)
+	case !s.named(n) && !s.hasServer(n) && !recorded:
+		return fmt.Sprintf("node %s has the label of this Machine, but neither its server's name nor its provider ID", n.Name)
+	case roleOf(n) != "" && (!s.hasServer(n) || !s.named(n) || s.older(n) != ""):
+		return fmt.Sprintf("node %s belongs to the control plane: it has %s", n.Name, roleOf(n))
 	}
 	return ""
 }
 
-// shares tells whether the Node reports an address of the server inside the cloud.
-func (s seeker) shares(n *corev1.Node) bool {
-	return slices.ContainsFunc(s.addresses, func(a corev1.NodeAddress) bool {
-		return a.Type == corev1.NodeInternalIP && slices.Contains(n.Status.Addresses, a)
-	})
+// older says that the Node existed before the Machine or its server; an empty string when it did not. The server that an
+// operator lets the Machine adopt may be older, with its Node. Only times that are known are compared.
+func (s nodeMatcher) older(n *corev1.Node) string {
+	registered := n.CreationTimestamp
+	switch {
+	case s.adopted || registered.IsZero():
+		return ""
+	case registered.Before(&s.machine.CreationTimestamp):
+		return fmt.Sprintf("node %s existed before the Machine, and does not have its label %s", n.Name, v1alpha1.LabelOwnedBy)
+	case !s.created.IsZero() && registered.Add(clockDifference).Before(s.created):
+		return fmt.Sprintf("node %s existed before server %s was created", n.Name, s.server)
+	}
+	return ""
 }
 
-// candidates are the Nodes that may be the Machine's: by the server's ID, by its mark and by the server's name, else by the
-// server's addresses.
-func (r *Reconciler) candidates(ctx context.Context, s seeker) ([]*corev1.Node, error) {
+// roleOf names the label or taint that makes the Node one of the control plane; an empty string when it has none.
+func roleOf(n *corev1.Node) string {
+	for _, key := range controlPlaneRoles {
+		if _, there := n.Labels[key]; there {
+			return "the label " + key
+		}
+		if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key }) {
+			return "the taint " + key
+		}
+	}
+	return ""
+}
+
+// candidates returns the Nodes that may be the Machine's: by the server's provider ID, else by the owner label and by the
+// server's name.
+func (r *Reconciler) candidates(ctx context.Context, s nodeMatcher) ([]*corev1.Node, error) {
 	out, err := r.nodesBy(ctx, indexNodeServer, strings.ToLower(s.server))
 	if err != nil || len(out) > 0 {
 		return out, err
@@ -102,19 +164,6 @@ func (r *Reconciler) candidates(ctx context.Context, s seeker) ([]*corev1.Node, 
 	}
 	if err == nil {
 		out = append(out, &byName)
-	}
-	if len(out) > 0 {
-		return out, nil
-	}
-	for _, a := range s.addresses {
-		if a.Type != corev1.NodeInternalIP {
-			continue
-		}
-		found, err := r.nodesBy(ctx, indexNodeAddress, a.Address)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, found...)
 	}
 	return out, nil
 }

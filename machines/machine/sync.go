@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -82,11 +83,11 @@ func (r *Reconciler) missNode(ctx context.Context, p *pass) error {
 	var node corev1.Node
 	err := r.Target.GetAPIReader().Get(ctx, types.NamespacedName{Name: p.m.Status.NodeRef.Name}, &node)
 	switch {
-	case err == nil && (seeker{machine: p.m, server: p.facts.cloud.Server.ID}).is(&node):
+	case err == nil && matcherOf(p).is(&node):
 		p.unsynced = true
 		p.soonest(retryStart)
 	case err == nil:
-		p.detail = "a Node of that name is another's: " + node.Name
+		p.detail = cmp.Or(p.facts.taken, "node "+node.Name+" does not belong to this Machine's server")
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("reading node %s: %w", p.m.Status.NodeRef.Name, err)
 	default:

@@ -36,7 +36,6 @@ const (
 	indexMachineName   = "drover.machine.server-name"
 	indexMachineUID    = "drover.machine.uid"
 	indexMachineSet    = "drover.machine.set"
-	indexNodeAddress   = "drover.machine.node-address"
 	indexNodeOwner     = "drover.machine.node-owner"
 )
 
@@ -73,7 +72,6 @@ var indexes = []struct {
 	key    func(client.Object) string
 }{
 	{&corev1.Node{}, indexNodeServer, nodeServer},
-	{&corev1.Node{}, indexNodeAddress, nodeAddress},
 	{&corev1.Node{}, indexNodeOwner, func(o client.Object) string { return o.GetLabels()[v1alpha1.LabelOwnedBy] }},
 	{&storagev1.VolumeAttachment{}, drain.IndexNode, drain.AttachmentNode},
 	{&storagev1.VolumeAttachment{}, drain.IndexVolume, drain.AttachmentVolume},
@@ -108,20 +106,6 @@ func oneKey(key func(client.Object) string) client.IndexerFunc {
 func nodeServer(o client.Object) string {
 	if n, ok := o.(*corev1.Node); ok {
 		return providerid.Server(n.Spec.ProviderID)
-	}
-	return ""
-}
-
-// nodeAddress is the first address of a Node inside the cloud.
-func nodeAddress(o client.Object) string {
-	n, ok := o.(*corev1.Node)
-	if !ok {
-		return ""
-	}
-	for _, a := range n.Status.Addresses {
-		if a.Type == corev1.NodeInternalIP {
-			return a.Address
-		}
 	}
 	return ""
 }

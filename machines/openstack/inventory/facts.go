@@ -136,6 +136,7 @@ func (p *Project) server(m *Machine, k *knownServer) *cloud.Server {
 		ID: k.ID, Name: k.Name, Status: k.Status, State: stateOf(&k.row), Owner: k.machine(),
 		Created: k.Created, Zone: k.Zone, HostID: k.HostID, Addresses: addressesOf(&k.row, ports, ip),
 		VolumeIDs: k.volumes, FloatingIPID: ip.ID, ProjectID: p.site.Project, Region: p.site.Region,
+		Adopted: m.Adopts == k.ID,
 	}
 	if s.FloatingIPID == "" && p.seenIPs[m.FloatingIPID].serverID == k.ID {
 		s.FloatingIPID = m.FloatingIPID

@@ -1,0 +1,181 @@
+package machine_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/machine"
+)
+
+// made is when the Machine of these tests was created.
+var made = metav1.NewTime(time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC))
+
+// aiming returns a bench with a Machine that has an ACTIVE server. Its author chose its name and its cloud, and gives every
+// Node a taint.
+func aiming(t *testing.T) *bench {
+	t.Helper()
+	b := newBench(t, func(m *v1alpha1.Machine) {
+		m.CreationTimestamp = made
+		m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode}
+		m.Spec.Taints = []corev1.Taint{{Key: "evil", Effect: corev1.TaintEffectNoExecute}}
+		m.Spec.Metadata.Labels = map[string]string{v1alpha1.LabelOwnedBy: "u", "evil": "yes"}
+	})
+	b.pass()
+	b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
+	b.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
+	return b
+}
+
+// neverTouches checks that the Node m is as it was created: while the Machine lives, and when it was deleted.
+func (b *bench) neverTouches(was *corev1.Node) {
+	b.t.Helper()
+	check := func(when string) {
+		b.t.Helper()
+		n := b.node()
+		if n.Name == "" || n.ResourceVersion != was.ResourceVersion {
+			b.t.Errorf("%s the Node was written or deleted: %+v, %+v", when, n.ObjectMeta, n.Spec)
+		}
+	}
+	b.shown()
+	check("while the Machine lives")
+	b.create(stubborn("p"))
+	b.end()
+	for range 4 {
+		b.pass()
+	}
+	check("after the Machine's deletion")
+	if name := b.read().Name; name != "" {
+		b.t.Errorf("Machine %s is left: %+v", name, b.deleting())
+	}
+	p := &corev1.Pod{}
+	if err := b.memory.client.Get(b.t.Context(), types.NamespacedName{Namespace: "ns", Name: "p"}, p); err != nil || p.DeletionTimestamp != nil {
+		b.t.Errorf("the pod on the Node was evicted: %v, %v", p.DeletionTimestamp, err)
+	}
+}
+
+func TestANodeOfSomebodyElse(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*corev1.Node)
+		// why is in the Ready condition.
+		why string
+	}{
+		{"of the control plane is left alone when a cloud lists its server's ID and name (F-4)", func(n *corev1.Node) {
+			n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
+		}, "control plane"},
+		{"that existed before the Machine is left alone when a cloud lists its server's ID and name (F-4)", func(n *corev1.Node) {
+			n.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
+		}, "existed before the Machine"},
+		{"of another Machine is left alone when a cloud lists its server's ID and name", func(n *corev1.Node) {
+			n.Labels = map[string]string{v1alpha1.LabelOwnedBy: "victim"}
+		}, "UID victim"},
+		{"that no Machine has marked yet is left alone when it is an older Machine's (F-4)", func(*corev1.Node) {}, "older Machine ns/victim"},
+		{"that no Machine has marked yet and that has no provider ID is left alone when it is an older Machine's (F-4)", func(n *corev1.Node) {
+			n.Spec.ProviderID = ""
+		}, "older Machine ns/victim"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := aiming(t)
+			b.victim()
+			n := b.nodeOf()
+			n.CreationTimestamp = metav1.NewTime(made.Add(time.Hour))
+			tt.change(n)
+			b.create(n)
+			b.pass()
+			if c := find(b.read(), v1alpha1.ConditionReady); c.Reason != "NodeBelongsToAnother" || !strings.Contains(c.Message, tt.why) {
+				t.Errorf("condition %+v, want a reason with %q", c, tt.why)
+			}
+			b.neverTouches(n)
+		})
+	}
+	t.Run("is left alone when a forged status records it (F-4)", func(t *testing.T) {
+		b := aiming(t)
+		n := b.nodeOf()
+		n.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
+		b.create(n)
+		b.records("m")
+		b.pass()
+		if c := find(b.read(), v1alpha1.ConditionReady); c.Reason != "NodeMissing" || !strings.Contains(c.Message, "existed before the Machine") {
+			t.Errorf("%+v", c)
+		}
+		b.neverTouches(n)
+	})
+}
+
+// victim creates an older Machine that has the same node name and a server of the same ID as Machine m.
+func (b *bench) victim() {
+	b.t.Helper()
+	v := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "victim", UID: "victim", CreationTimestamp: metav1.NewTime(made.Add(-time.Minute))}}
+	v.Spec.Metadata.Name, v.Spec.ProviderID = "m", b.read().Spec.ProviderID
+	b.create(v)
+	real := *b.cloud.servers["u"]
+	real.Owner = "victim"
+	b.cloud.mu.Lock()
+	defer b.cloud.mu.Unlock()
+	b.cloud.servers["victim"] = &real
+}
+
+func TestANodeThatTwoMachinesMayHave(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*bench)
+		taken  bool
+	}{
+		{"goes to the younger Machine when the older one only says that it has the server", func(b *bench) { delete(b.cloud.servers, "victim") }, false},
+		{"stays free while the older Machine's cloud cannot be asked (F-4)", func(b *bench) {
+			b.cloud.refuse["victim"] = fault.New(fault.Auth, fault.CodeUnauthorized, "no")
+		}, true},
+		{"goes to the younger Machine when the older one is gone", func(b *bench) {
+			b.remove(&v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "victim"}})
+		}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := aiming(t)
+			b.victim()
+			tt.change(b)
+			n := b.nodeOf()
+			n.CreationTimestamp = metav1.NewTime(made.Add(time.Hour))
+			b.create(n)
+			b.pass()
+			if joined := b.read().Status.NodeRef != nil; joined == tt.taken {
+				t.Errorf("joined %v, %+v", joined, find(b.read(), v1alpha1.ConditionReady))
+			}
+		})
+	}
+}
+
+func TestANodeThatIsOlderThanItsMachine(t *testing.T) {
+	t.Run("joins when an operator lets the Machine adopt its server, and then has the Machine's label", func(t *testing.T) {
+		b := aiming(t)
+		b.cloud.change("u", func(s *fakeServer) { s.Adopted, s.Created = true, made.Add(-24*time.Hour) })
+		n := b.nodeOf()
+		n.CreationTimestamp = metav1.NewTime(made.Add(-23 * time.Hour))
+		n.Labels = map[string]string{v1alpha1.LabelOwnedBy: "former"}
+		b.create(n)
+		b.pass()
+		b.cloud.change("u", func(s *fakeServer) { s.Adopted = false })
+		b.wait(machine.LongestUnwritten)
+		b.pass()
+		if m := b.read(); m.Status.NodeRef == nil || !isReady(m) || b.node().Labels[v1alpha1.LabelOwnedBy] != "u" {
+			t.Errorf("%+v, labels %v", m.Status, b.node().Labels)
+		}
+	})
+	t.Run("is kept when machine-controller has put the Machine's label on it", func(t *testing.T) {
+		b := aiming(t)
+		n := b.nodeOf()
+		n.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
+		n.Labels = map[string]string{v1alpha1.LabelOwnedBy: "u"}
+		b.create(n)
+		b.pass()
+		if m := b.read(); m.Status.NodeRef == nil || !isReady(m) {
+			t.Errorf("%+v", m.Status)
+		}
+	})
+}

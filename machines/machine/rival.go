@@ -1,0 +1,62 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/providerid"
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// contested says which other Machine a Node belongs to that has no Machine's label yet; an empty string when there is no
+// such Machine. Two Machines can name one Node: both have servers of that name, or one of them signs in to a cloud that
+// lists other people's servers. The older Machine has the Node then, because nobody can make a Machine for a Node before
+// that Node's own Machine exists.
+func (r *Reconciler) contested(ctx context.Context, m *v1alpha1.Machine, n *corev1.Node) (string, error) {
+	index := client.MatchingFields{indexMachineName: n.Name}
+	if id := providerid.Server(n.Spec.ProviderID); id != "" {
+		index = client.MatchingFields{indexMachineServer: id}
+	}
+	var list v1alpha1.MachineList
+	if err := r.Control.GetClient().List(ctx, &list, index); err != nil {
+		return "", fmt.Errorf("listing the Machines that node %s may belong to: %w", n.Name, err)
+	}
+	for i := range list.Items {
+		rival := &list.Items[i]
+		if rival.UID != m.UID && isOlder(rival, m) && r.mayHave(ctx, rival, n) {
+			return fmt.Sprintf("node %s belongs to the older Machine %s/%s, which has the same server or a server of the same name", n.Name, rival.Namespace, rival.Name), nil
+		}
+	}
+	return "", nil
+}
+
+// isOlder reports whether a Machine was created before another. Of two that were created in the same second the one with
+// the smaller UID counts as older.
+func isOlder(a, b *v1alpha1.Machine) bool {
+	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.UID < b.UID
+	}
+	return a.CreationTimestamp.Before(&b.CreationTimestamp)
+}
+
+// mayHave reports whether the cloud shows a server of the Machine that a Node may be of. What spec.providerID says is no
+// reason, but while the cloud cannot be asked the Machine must be assumed to have that server.
+func (r *Reconciler) mayHave(ctx context.Context, m *v1alpha1.Machine, n *corev1.Node) bool {
+	if namedServer(m) == "" {
+		return false
+	}
+	instance, err := r.Cloud.Instance(ctx, m)
+	if err != nil {
+		return true
+	}
+	shown, err := instance.Observe(ctx)
+	if err != nil || !shown.Synced {
+		return true
+	}
+	id := providerid.Server(n.Spec.ProviderID)
+	return shown.Server != nil && (id == "" || id == strings.ToLower(shown.Server.ID))
+}
