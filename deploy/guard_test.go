@@ -355,7 +355,7 @@ func TestTheGuardsNameEveryGuardedKey(t *testing.T) {
 	samples := map[string]string{
 		"addresses": `[{type: InternalIP, address: a}]`, "backoffs": `[{class: a, flavor: b, zone: c, code: d, until: "2036-01-01T00:00:00Z"}]`,
 		"conditions": `[{type: a, status: "True"}]`, "nodeRef": `{name: a}`, "lastUpdated": `"2036-01-01T00:00:00Z"`, "versions": `{kubelet: 1.30.3}`,
-		"providerStatus": `{a: b}`, "lastOperation": `{type: a}`,
+		"providerStatus": `{a: b}`, "lastOperation": `{type: a}`, "nodeMarks": `{started: true}`,
 	}
 	machine := guardedValue{kind: "Machine"}.stored(t, p.namespace, "fields")
 	for _, field := range status {

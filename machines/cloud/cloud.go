@@ -155,7 +155,7 @@ type Server struct {
 	// ProviderID is the identity that the Node will bear.
 	ProviderID string
 	// Owner is the UID of the Machine whose mark it bears; empty: it bears none.
-	Owner     types.UID
+	Owner types.UID
 	// Adopted: an operator lets the Machine take over this server, which may be older than the Machine, with its Node.
 	Adopted   bool
 	Addresses []corev1.NodeAddress

@@ -61,6 +61,9 @@ func (r *Reconciler) joinNode(ctx context.Context, p *pass) (bool, error) {
 	r.clearConsole(p)
 	node := p.facts.node
 	p.m.Status.NodeRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
+	if marks := p.m.Status.NodeMarks; marks != nil && p.facts.registeredAnew {
+		marks.Started = false
+	}
 	p.facts.joined, p.facts.registeredAnew = true, false
 	ctrl.LoggerFrom(ctx).Info("Node joined", "node", node.Name)
 	return true, nil

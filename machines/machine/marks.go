@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -13,22 +12,15 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// marks are the labels, annotations and taints that drover keeps on a node. The same type records, in an annotation of
-// the node, what drover has put there: that much it also changes and removes. What others put there stays, the
-// cluster-autoscaler's taints above all (CA-C81).
-type marks struct {
-	Labels      map[string]string `json:"labels,omitempty"`
-	Annotations map[string]string `json:"annotations,omitempty"`
-	// Taints are values by key:effect.
-	Taints map[string]string `json:"taints,omitempty"`
-	// Started: the first start of the Node was completed, and the startup taint, if there is one, was removed. Both
-	// happen once.
-	Started bool `json:"started,omitempty"`
-}
+// ownMarks are the labels and annotations of a Node by which drover finds its Machine again, and the label of its host.
+// drover sets them whatever value they have, and never removes them, so they need no record. No pod needs them before the
+// first start of the Node is complete.
+var ownMarks = []string{v1alpha1.LabelOwnedBy, v1alpha1.LabelPhysicalHost, v1alpha1.AnnotationNodeMachine}
 
-// wanted are the marks of a Machine's node; host identifies the physical host of its server, empty while not known.
-func wanted(m *v1alpha1.Machine, labels map[string]string, host string) marks {
-	w := marks{Labels: map[string]string{}, Annotations: map[string]string{}, Taints: map[string]string{}}
+// wanted returns the labels, annotations and taints of a Machine's Node. host identifies the physical host of its server; it
+// is empty while not known.
+func wanted(m *v1alpha1.Machine, labels map[string]string, host string) v1alpha1.NodeMarks {
+	w := v1alpha1.NodeMarks{Labels: map[string]string{}, Annotations: map[string]string{}, Taints: map[string]string{}}
 	maps.Copy(w.Labels, labels)
 	maps.Copy(w.Annotations, m.Spec.Metadata.Annotations)
 	for _, t := range m.Spec.Taints {
@@ -42,12 +34,56 @@ func wanted(m *v1alpha1.Machine, labels map[string]string, host string) marks {
 	return w
 }
 
+// recordOfMarks returns what the Machine's status records of these marks: what comes from the template.
+func recordOfMarks(want v1alpha1.NodeMarks) *v1alpha1.NodeMarks {
+	record := want.DeepCopy()
+	for _, key := range ownMarks {
+		delete(record.Labels, key)
+		delete(record.Annotations, key)
+	}
+	return record
+}
+
+// recordAhead returns the record that must be stored before the Node is changed from one set of marks to another: it has
+// the keys of both, so that nothing stays on the Node for ever when the process ends in between.
+func recordAhead(had, want v1alpha1.NodeMarks) *v1alpha1.NodeMarks {
+	ahead := recordOfMarks(want)
+	maps.Copy(ahead.Labels, had.Labels)
+	maps.Copy(ahead.Annotations, had.Annotations)
+	maps.Copy(ahead.Taints, had.Taints)
+	ahead.Started = had.Started
+	return ahead
+}
+
+// recordsKeys reports whether a record has every key of the template that is wanted.
+func recordsKeys(record, want v1alpha1.NodeMarks) bool {
+	template := recordOfMarks(want)
+	lacks := func(have, keys map[string]string) bool {
+		for key := range keys {
+			if _, there := have[key]; !there {
+				return true
+			}
+		}
+		return false
+	}
+	return !lacks(record.Labels, template.Labels) && !lacks(record.Annotations, template.Annotations) && !lacks(record.Taints, template.Taints)
+}
+
+// marksIn returns the record in the Machine's status; it is empty when there is none, and then nothing is removed from the
+// Node.
+func marksIn(m *v1alpha1.Machine) v1alpha1.NodeMarks {
+	if m.Status.NodeMarks == nil {
+		return v1alpha1.NodeMarks{}
+	}
+	return *m.Status.NodeMarks
+}
+
 func taintKey(t corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
 
-// mark gives the node what is wanted, and removes what drover put there earlier and no longer wants. With started it
-// also removes the startup taint and records that, unless that was done before. It reports whether anything changed.
-func mark(node *corev1.Node, want marks, startup string, started bool) (bool, error) {
-	had := recorded(node)
+// mark brings the wanted labels, annotations and taints to the Node, removes those that are recorded in had and not wanted any
+// more, and removes the startup taint of that key, unless the key is empty. What others put on the Node stays, the taints of
+// the cluster-autoscaler above all (CA-C81). It reports whether it changed anything.
+func mark(node *corev1.Node, want, had v1alpha1.NodeMarks, startup string) bool {
 	before := node.DeepCopy()
 	if node.Labels == nil {
 		node.Labels = map[string]string{}
@@ -55,44 +91,35 @@ func mark(node *corev1.Node, want marks, startup string, started bool) (bool, er
 	if node.Annotations == nil {
 		node.Annotations = map[string]string{}
 	}
-	always := []string{v1alpha1.LabelOwnedBy, v1alpha1.AnnotationNodeMachine, v1alpha1.LabelPhysicalHost}
-	now := marks{Started: had.Started}
-	now.Labels = merge(node.Labels, want.Labels, had.Labels, always)
-	now.Annotations = merge(node.Annotations, want.Annotations, had.Annotations, always)
+	merge(node.Labels, want.Labels, had.Labels)
+	merge(node.Annotations, want.Annotations, had.Annotations)
 	taints := map[string]string{}
 	for _, t := range node.Spec.Taints {
 		taints[taintKey(t)] = t.Value
 	}
-	now.Taints = merge(taints, want.Taints, had.Taints, nil)
-	if started && !had.Started {
+	merge(taints, want.Taints, had.Taints)
+	if startup != "" {
 		delete(taints, taintKey(corev1.Taint{Key: startup, Effect: corev1.TaintEffectNoSchedule}))
-		now.Started = true
 	}
 	node.Spec.Taints = withTaints(node.Spec.Taints, taints, want)
-	record, err := json.Marshal(now)
-	if err != nil {
-		return false, err
-	}
-	node.Annotations[v1alpha1.AnnotationNodeSynced] = string(record)
 	same := maps.Equal(before.Labels, node.Labels) && maps.Equal(before.Annotations, node.Annotations) &&
 		slices.EqualFunc(before.Spec.Taints, node.Spec.Taints, func(a, b corev1.Taint) bool { return taintKey(a) == taintKey(b) && a.Value == b.Value })
-	return !same, nil
+	if !same {
+		delete(node.Annotations, v1alpha1.AnnotationNodeSynced)
+	}
+	return !same
 }
 
-// records are the labels and annotations of a Node by which drover finds its Machine again, and the label of its host: no
-// pod can be on the Node before its first start is complete that needs them.
-var records = []string{v1alpha1.LabelOwnedBy, v1alpha1.LabelPhysicalHost, v1alpha1.AnnotationNodeMachine, v1alpha1.AnnotationNodeSynced}
-
-// onlyRecords reports whether all that a Node lacks of what it is to become are records.
-func onlyRecords(is, becomes *corev1.Node) bool {
+// onlyLacksOwn reports whether all that a Node lacks of what it is to become are drover's own marks.
+func onlyLacksOwn(is, becomes *corev1.Node) bool {
 	return onlyAdds(is.Labels, becomes.Labels) && onlyAdds(is.Annotations, becomes.Annotations) &&
 		equality.Semantic.DeepEqual(is.Spec.Taints, becomes.Spec.Taints)
 }
 
-// onlyAdds reports whether records are added, and nothing else is added, changed or removed.
+// onlyAdds reports whether some of drover's own marks are added, and nothing else is added, changed or removed.
 func onlyAdds(is, becomes map[string]string) bool {
 	kept := maps.Clone(becomes)
-	for _, key := range records {
+	for _, key := range ownMarks {
 		if _, there := is[key]; !there {
 			delete(kept, key)
 		}
@@ -100,37 +127,26 @@ func onlyAdds(is, becomes map[string]string) bool {
 	return maps.Equal(is, kept)
 }
 
-// recorded reads what drover has put on the node. A record that cannot be read is none: then nothing is removed.
-func recorded(node *corev1.Node) marks {
-	var m marks
-	if err := json.Unmarshal([]byte(node.Annotations[v1alpha1.AnnotationNodeSynced]), &m); err != nil {
-		return marks{}
-	}
-	return m
-}
-
-// merge brings on to what is wanted and returns what of it is drover's. A key is drover's when it was absent, has the
-// wanted value already, still has the value that drover gave it, or is one that drover always sets.
-func merge(on, want, had map[string]string, always []string) map[string]string {
+// merge brings one set of labels, annotations or taints to what is wanted. It removes a recorded key that is not wanted any
+// more while it has the recorded value, and sets a wanted key that is absent, has the recorded value, or is drover's own.
+func merge(on, want, had map[string]string) {
 	for key, value := range had {
 		if _, still := want[key]; !still && on[key] == value {
 			delete(on, key)
 		}
 	}
-	ours := map[string]string{}
 	for key, value := range want {
 		current, there := on[key]
 		given, recorded := had[key]
-		if !there || current == value || recorded && current == given || slices.Contains(always, key) {
+		if !there || recorded && current == given || slices.Contains(ownMarks, key) {
 			on[key] = value
-			ours[key] = value
 		}
 	}
-	return ours
 }
 
-// withTaints keeps the order of what stays, changes values, and adds what is new in the order of the alphabet.
-func withTaints(on []corev1.Taint, values map[string]string, want marks) []corev1.Taint {
+// withTaints returns the taints with these values: those that stay in their order, then the new ones in the order of the
+// alphabet.
+func withTaints(on []corev1.Taint, values map[string]string, want v1alpha1.NodeMarks) []corev1.Taint {
 	var out []corev1.Taint
 	for _, t := range on {
 		if value, ok := values[taintKey(t)]; ok {

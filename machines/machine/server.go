@@ -19,10 +19,15 @@ func (r *Reconciler) ensureServer(ctx context.Context, p *pass) (bool, error) {
 	return true, nil
 }
 
-// recordServer writes down which server is the Machine's, with the status at the end of the pass. Until then the
-// server's own mark tells.
-func (r *Reconciler) recordServer(_ context.Context, p *pass) (bool, error) {
+// recordServer writes down which server is the Machine's, with the status at the end of the pass. Until then the server's own
+// metadata says so. The same write records what its Node will have, before that Node registers.
+func (r *Reconciler) recordServer(ctx context.Context, p *pass) (bool, error) {
 	p.m.Spec.ProviderID = ptr.To(p.facts.cloud.Server.ProviderID)
 	p.facts.named = true
+	want, err := r.wanted(ctx, p)
+	if err != nil {
+		return false, err
+	}
+	p.m.Status.NodeMarks = recordAhead(marksIn(p.m), want)
 	return true, nil
 }

@@ -25,15 +25,17 @@ var startTaints = []string{
 	corev1.TaintNodeNetworkUnavailable,
 }
 
-// hasStarted reports whether the first start of the Node was completed before this pass: the Node's record says so, or
-// the Machine was Ready with this very Node although no such record was kept, as machine-controller and a drover without
-// a startup taint leave it. A Node that was deleted and has registered again starts again.
+// hasStarted reports whether the first start of the Node was completed before this pass: the Machine's status records that,
+// or the Machine was Ready or Running with this very Node although nothing is recorded, as machine-controller and older
+// versions of drover leave it. A Node that was deleted and has registered again starts again.
 func (r *Reconciler) hasStarted(m *v1alpha1.Machine, node *corev1.Node) bool {
-	if recorded(node).Started {
-		return true
-	}
 	ref := m.Status.NodeRef
-	if ref == nil || ref.UID != "" && ref.UID != node.UID || r.hasStartupTaint(node) {
+	switch {
+	case ref == nil || ref.UID != "" && ref.UID != node.UID:
+		return false
+	case marksIn(m).Started:
+		return true
+	case r.hasStartupTaint(node):
 		return false
 	}
 	return ptr.Deref(m.Status.Phase, "") == v1alpha1.PhaseRunning || statusOf(m, v1alpha1.ConditionReady) == corev1.ConditionTrue

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
 // retryStart is how soon to look again for the DaemonSet pods that a node is waiting for: pods are not watched.
@@ -21,7 +23,7 @@ const retryStart = 5 * time.Second
 // Node is complete. It writes the Node with one patch, and only when something differs. What no pod needs goes with the
 // patch that ends the first start, unless that takes longer than [longestUnwritten].
 func (r *Reconciler) syncNode(ctx context.Context, p *pass) (bool, error) {
-	labels, err := r.Bootstrap.NodeLabels(ctx, p.m)
+	want, err := r.wanted(ctx, p)
 	if err != nil {
 		return false, err
 	}
@@ -30,39 +32,63 @@ func (r *Reconciler) syncNode(ctx context.Context, p *pass) (bool, error) {
 	}
 	p.facts.synced = true
 	started := p.facts.started || len(p.awaited) == 0
-	node := p.facts.node.DeepCopy()
-	changed, err := mark(node, r.wanted(p, labels), r.StartupTaint, started)
-	if err != nil {
-		return true, err
+	had, startup := marksIn(p.m), ""
+	if started && !had.Started {
+		startup = r.StartupTaint
 	}
-	if left := longestUnwritten - r.Clock.Now().Sub(node.CreationTimestamp.Time); changed && !started && left > 0 && onlyRecords(p.facts.node, node) {
+	node := p.facts.node.DeepCopy()
+	changed := mark(node, want, had, startup)
+	left := longestUnwritten - r.Clock.Now().Sub(node.CreationTimestamp.Time)
+	if changed && !started && left > 0 && onlyLacksOwn(p.facts.node, node) {
 		p.soonest(left)
-		return true, nil
+		changed = false
 	}
 	if changed {
-		// The list of taints is replaced as a whole, so it must be the one that was read.
-		patch := client.MergeFromWithOptions(p.facts.node, client.MergeFromWithOptimisticLock{})
-		if err := r.Target.GetClient().Patch(ctx, node, patch, fieldOwner); err != nil {
-			p.unsynced = true
-			return false, fmt.Errorf("patching node %s: %w", node.Name, err)
+		if err := r.patchMarks(ctx, p, node, want); err != nil {
+			return false, err
 		}
-		r.wroteNode(p, node)
 		ctrl.LoggerFrom(ctx).V(1).Info("Node synced", "node", node.Name, "started", started)
 	}
+	p.m.Status.NodeMarks = recordOfMarks(want)
+	p.m.Status.NodeMarks.Started = started
 	p.facts.started = started
 	return true, nil
 }
 
+// patchMarks writes the Node. When drover is to put keys on it that the Machine's status does not record, the status is
+// written first: a key without a record would never be removed.
+func (r *Reconciler) patchMarks(ctx context.Context, p *pass, node *corev1.Node, want v1alpha1.NodeMarks) error {
+	p.m.Status.NodeMarks = recordAhead(marksIn(p.m), want)
+	if !recordsKeys(marksIn(p.base), want) {
+		if err := r.persist(ctx, p); err != nil {
+			p.unsynced = true
+			return err
+		}
+	}
+	// The list of taints is replaced as a whole, so it must be the one that was read.
+	patch := client.MergeFromWithOptions(p.facts.node, client.MergeFromWithOptimisticLock{})
+	if err := r.Target.GetClient().Patch(ctx, node, patch, fieldOwner); err != nil {
+		p.unsynced = true
+		return fmt.Errorf("patching node %s: %w", node.Name, err)
+	}
+	r.wroteNode(p, node)
+	return nil
+}
+
 // wanted returns the labels, annotations and taints that the Machine's Node is to have. A start-up taint of another
 // program is not among them: the kubelet registers with it, and that program removes it.
-func (r *Reconciler) wanted(p *pass, labels map[string]string) marks {
+func (r *Reconciler) wanted(ctx context.Context, p *pass) (v1alpha1.NodeMarks, error) {
+	labels, err := r.Bootstrap.NodeLabels(ctx, p.m)
+	if err != nil {
+		return v1alpha1.NodeMarks{}, err
+	}
 	w := wanted(p.m, labels, hostOf(p))
 	for _, t := range p.m.Spec.Taints {
 		if slices.Contains(r.OtherStartupTaints, t.Key) {
 			delete(w.Taints, taintKey(t))
 		}
 	}
-	return w
+	return w, nil
 }
 
 // hostOf identifies the physical host, as the cloud says now, else as the status remembers.

@@ -92,12 +92,19 @@ func (b *bench) delete(ctx context.Context, c client.WithWatch, o client.Object,
 type patches struct {
 	count map[string]int
 	idle  []string
+	// before, unless nil, is called before each patch and may refuse it.
+	before func(o client.Object) error
 }
 
 func (p *patches) patch(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
 	data, err := patch.Data(o)
 	if err != nil {
 		return err
+	}
+	if p.before != nil {
+		if err := p.before(o); err != nil {
+			return err
+		}
 	}
 	before := o.DeepCopyObject().(client.Object)
 	if err := c.Get(ctx, client.ObjectKeyFromObject(o), before); err != nil {

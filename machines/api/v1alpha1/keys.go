@@ -111,7 +111,8 @@ const (
 	LabelPhysicalHost = "machine-controller/physical-host-id"
 	// AnnotationNodeMachine, on a Node, is <namespace>/<name> of its Machine.
 	AnnotationNodeMachine = "cluster.k8s.io/machine"
-	// AnnotationNodeSynced, on a Node, records the labels, annotations and taints that drover has put there.
+	// AnnotationNodeSynced, on a Node, is the record of older versions of what they had put there. It is not read, and is
+	// removed with the next patch of the Node: status.nodeMarks of the Machine has the record.
 	AnnotationNodeSynced = Prefix + "synced"
 	// LabelTokenMachine, on a bootstrap token Secret, is the UID of the Machine it is for.
 	LabelTokenMachine = Prefix + "machine-uid"

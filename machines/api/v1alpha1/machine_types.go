@@ -157,6 +157,32 @@ type MachineStatus struct {
 	// +listMapKey=flavor
 	// +listMapKey=zone
 	Backoffs []GroupBackoff `json:"backoffs,omitempty"`
+	// NodeMarks records which labels, annotations and taints of the template drover keeps on the Node. drover removes only
+	// what is recorded here, and nothing while this is missing. The Node has no such record, because a kubelet can edit its
+	// own Node.
+	// +optional
+	NodeMarks *NodeMarks `json:"nodeMarks,omitempty"`
+}
+
+// NodeMarks are the labels, annotations and taints that drover keeps on a Node. For a moment they are those of two templates,
+// so the bounds are wider than a template's.
+type NodeMarks struct {
+	// Labels of the Node.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=4096
+	Labels map[string]string `json:"labels,omitempty"`
+	// Annotations of the Node.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=4096
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// Taints of the Node: their values by key:effect.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=4096
+	Taints map[string]string `json:"taints,omitempty"`
+	// Started is true once the first start of the Node in status.nodeRef is complete. The startup taint, if there is one,
+	// was removed then, and is not removed again.
+	// +optional
+	Started bool `json:"started,omitempty"`
 }
 
 // MachineCondition has the shape of a Node's condition; drover always writes reason and time, older writers did not.
