@@ -1,15 +1,12 @@
 package nodegroup
 
 import (
-	"cmp"
-	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/rollout"
 )
@@ -86,71 +83,6 @@ type claims struct {
 	// servers are by last part of the provider ID, keys by namespace/name of the Machine, names by name of the Node, owners
 	// by UID of the Machine.
 	servers, keys, names, owners table[names]
-}
-
-// pick chooses one of the Machines that claim the same: one that stays before one that goes, then by name.
-func (ix *index) pick(uids names) *member {
-	if len(uids) == 0 {
-		return nil
-	}
-	if len(uids) == 1 {
-		return ix.members.get(uids[0])
-	}
-	return slices.MinFunc(ix.membersOf(uids), func(a, b *member) int {
-		return cmp.Or(
-			compareBool(!a.machine.DeletionTimestamp.IsZero(), !b.machine.DeletionTimestamp.IsZero()),
-			cmp.Compare(a.machine.Namespace, b.machine.Namespace),
-			cmp.Compare(a.machine.Name, b.machine.Name),
-		)
-	})
-}
-
-func (ix *index) membersOf(uids names) []*member {
-	list := make([]*member, 0, len(uids))
-	for _, uid := range uids {
-		list = append(list, ix.members.get(uid))
-	}
-	return list
-}
-
-// match gives the Machine that a node belongs to by what it says of itself, nil for a foreign one. The server decides where
-// it is known; the Machine's marks and the name count only where they do not contradict it (CA-C25, C26).
-func (ix *index) match(n Node) *member {
-	if n.ProviderID != "" {
-		if m := ix.pick(ix.machineClaims.servers.get(providerid.Server(n.ProviderID))); m != nil {
-			return m
-		}
-	}
-	if m := ix.members.get(n.Labels[v1alpha1.LabelOwnedBy]); m != nil && !contradicts(m, n.ProviderID) {
-		return m
-	}
-	if m := ix.pick(ix.machineClaims.keys.get(n.Annotations[v1alpha1.AnnotationNodeMachine])); m != nil && !contradicts(m, n.ProviderID) {
-		return m
-	}
-	if m := ix.pick(ix.machineClaims.names.get(n.Name)); m != nil && !contradicts(m, n.ProviderID) {
-		return m
-	}
-	return nil
-}
-
-// find gives the Machine that a node of a request belongs to: by what the request says, else by what is known of the Node
-// that it names (CA-C33, C35).
-func (ix *index) find(n Node) *member {
-	if m := ix.match(n); m != nil {
-		return m
-	}
-	if m := ix.members.get(ix.nodes.get(n.Name).machine); m != nil && !contradicts(m, n.ProviderID) {
-		return m
-	}
-	if n.ProviderID == "" {
-		return nil
-	}
-	for _, name := range ix.nodeClaims.servers.get(nodeServer(n.ProviderID)) {
-		if m := ix.members.get(ix.nodes.get(name).machine); m != nil {
-			return m
-		}
-	}
-	return nil
 }
 
 // contradicts reports whether a provider ID names another server than the Machine's, or nothing that could be one.

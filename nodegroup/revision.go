@@ -227,7 +227,7 @@ func (r *revision) claimMachine(old, next *member) {
 
 func sameClaims(a, b *v1alpha1.Machine) bool {
 	return claimedServer(a) == claimedServer(b) && nodeRefName(a) == nodeRefName(b) && a.ServerName() == b.ServerName() &&
-		a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero()
+		a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() && a.CreationTimestamp.Equal(&b.CreationTimestamp)
 }
 
 func nodeRefName(m *v1alpha1.Machine) string {
@@ -287,7 +287,7 @@ func (r *revision) match(ix *index) {
 			continue
 		}
 		var machine string
-		if m := ix.match(asNode(j.node)); m != nil {
+		if m := ix.match(factsOf(j.node)); m != nil {
 			machine = string(m.machine.UID)
 		}
 		for _, uid := range []string{j.machine, machine} {
@@ -310,11 +310,6 @@ func (r *revision) match(ix *index) {
 			}
 		}
 	}
-}
-
-// asNode is a Node as a request would describe it.
-func asNode(n *corev1.Node) Node {
-	return Node{ProviderID: n.Spec.ProviderID, Name: n.Name, Labels: n.Labels, Annotations: n.Annotations}
 }
 
 // join gives each Machine whose Nodes may have changed its Node.

@@ -225,7 +225,7 @@ func (s *Snapshot) named(n Node) *member {
 	if p.machine == "" {
 		return nil
 	}
-	m := s.index.pick(s.index.machineClaims.keys.get(p.namespace() + "/" + p.machine))
+	m := s.index.pick(s.index.machineClaims.keys.get(p.namespace()+"/"+p.machine), nodeFacts{})
 	if m == nil || s.index.groupOf(m) != p.group {
 		return nil
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,10 +19,6 @@ import (
 // server is created, but the two times come from two clocks. A cloud whose clock differs by more breaks the default join
 // timeout, which is as long.
 const clockDifference = 10 * time.Minute
-
-// controlPlaneRoles are the keys of the labels and taints of control plane Nodes. The second is the one of before
-// Kubernetes 1.24.
-var controlPlaneRoles = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
 
 // nodeMatcher decides which Node is a Machine's.
 type nodeMatcher struct {
@@ -134,18 +129,8 @@ func (s nodeMatcher) older(n *corev1.Node) string {
 	return ""
 }
 
-// roleOf names the label or taint that makes the Node one of the control plane; an empty string when it has none.
-func roleOf(n *corev1.Node) string {
-	for _, key := range controlPlaneRoles {
-		if _, there := n.Labels[key]; there {
-			return "the label " + key
-		}
-		if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key }) {
-			return "the taint " + key
-		}
-	}
-	return ""
-}
+// roleOf names what makes the Node one of the control plane; an empty string when nothing does.
+func roleOf(n *corev1.Node) string { return v1alpha1.ControlPlaneRole(n.Labels, n.Spec.Taints) }
 
 // candidates returns the Nodes that may be the Machine's: by the server's provider ID, else by the owner label and by the
 // server's name.

@@ -1,0 +1,25 @@
+package v1alpha1
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// controlPlaneRoles are the keys of the labels and taints of control plane Nodes. The second is the one of before
+// Kubernetes 1.24.
+var controlPlaneRoles = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
+
+// ControlPlaneRole names the label or taint that makes a Node one of the control plane. It returns an empty string when the
+// Node has none.
+func ControlPlaneRole(labels map[string]string, taints []corev1.Taint) string {
+	for _, key := range controlPlaneRoles {
+		if _, there := labels[key]; there {
+			return "the label " + key
+		}
+		if slices.ContainsFunc(taints, func(t corev1.Taint) bool { return t.Key == key }) {
+			return "the taint " + key
+		}
+	}
+	return ""
+}

@@ -1,0 +1,143 @@
+package nodegroup
+
+import (
+	"cmp"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/machines/api/providerid"
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// nodeFacts are what decides whose a node is.
+type nodeFacts struct {
+	Node
+	// registered is when the Node was created; zero: not known.
+	registered metav1.Time
+	// controlPlane: the Node belongs to the control plane.
+	controlPlane bool
+}
+
+func factsOf(n *corev1.Node) nodeFacts {
+	return nodeFacts{
+		Node:       Node{ProviderID: n.Spec.ProviderID, Name: n.Name, Labels: n.Labels, Annotations: n.Annotations},
+		registered: n.CreationTimestamp, controlPlane: v1alpha1.ControlPlaneRole(n.Labels, n.Spec.Taints) != "",
+	}
+}
+
+// match returns the Machine that a node belongs to by what it says of itself; nil for a foreign one. The server decides where
+// it is known; the Machine's label, annotation and name count only where they do not contradict it (CA-C25, C26).
+func (ix *index) match(n nodeFacts) *member {
+	if n.ProviderID != "" {
+		if m := ix.pick(ix.machineClaims.servers.get(providerid.Server(n.ProviderID)), n); m != nil {
+			return m
+		}
+	}
+	if m := ix.members.get(n.Labels[v1alpha1.LabelOwnedBy]); m != nil && mayOwn(m, n) && !contradicts(m, n.ProviderID) {
+		return m
+	}
+	for _, uids := range []names{
+		ix.machineClaims.keys.get(n.Annotations[v1alpha1.AnnotationNodeMachine]),
+		ix.machineClaims.names.get(n.Name),
+	} {
+		if m := ix.pick(uids, n); m != nil && !contradicts(m, n.ProviderID) {
+			return m
+		}
+	}
+	return nil
+}
+
+// pick chooses the owner of a node among Machines that all name it: the one that the node's owner label names, else one that
+// stays before one that is being deleted, then the oldest, then by name.
+func (ix *index) pick(uids names, n nodeFacts) *member {
+	var chosen *member
+	for _, uid := range uids {
+		m := ix.members.get(uid)
+		if m == nil || !mayOwn(m, n) {
+			continue
+		}
+		if owns(m, n) {
+			return m
+		}
+		if chosen == nil || comesBefore(m, chosen) {
+			chosen = m
+		}
+	}
+	return chosen
+}
+
+func comesBefore(a, b *member) bool {
+	return cmp.Or(
+		compareBool(!a.machine.DeletionTimestamp.IsZero(), !b.machine.DeletionTimestamp.IsZero()),
+		a.machine.CreationTimestamp.Compare(b.machine.CreationTimestamp.Time),
+		cmp.Compare(a.machine.Namespace, b.machine.Namespace),
+		cmp.Compare(a.machine.Name, b.machine.Name),
+	) < 0
+}
+
+// owns reports whether the node has the Machine's owner label, which the Machine controller puts on it.
+func owns(m *member, n nodeFacts) bool {
+	return n.Labels[v1alpha1.LabelOwnedBy] == string(m.machine.UID)
+}
+
+// mayOwn reports whether a node can be the Machine's, whatever the Machine says. A node that existed before the Machine needs
+// the Machine's owner label. One of the control plane needs the label and must not have existed before the Machine: the
+// Machine's author may have made a cloud list its server, and the autoscaler would drain it.
+func mayOwn(m *member, n nodeFacts) bool {
+	older := !n.registered.IsZero() && n.registered.Before(&m.machine.CreationTimestamp)
+	if n.controlPlane {
+		return owns(m, n) && !older
+	}
+	return owns(m, n) || !older
+}
+
+// find returns the Machine that a node of a request belongs to: by what the request says, else by what is known of the Node
+// that it names (CA-C33, C35).
+func (ix *index) find(asked Node) *member {
+	n := ix.completed(asked)
+	if m := ix.match(n); m != nil {
+		return m
+	}
+	if m := ix.members.get(ix.nodes.get(n.Name).machine); m != nil && !contradicts(m, n.ProviderID) {
+		return m
+	}
+	if n.ProviderID == "" {
+		return nil
+	}
+	for _, name := range ix.nodeClaims.servers.get(nodeServer(n.ProviderID)) {
+		if m := ix.members.get(ix.nodes.get(name).machine); m != nil {
+			return m
+		}
+	}
+	return nil
+}
+
+// completed adds to the node of a request what only the Node itself says: when it registered, whether it belongs to the
+// control plane, and its provider ID and owner label when the request lacks them.
+func (ix *index) completed(asked Node) nodeFacts {
+	known := ix.known(asked)
+	if known == nil {
+		return nodeFacts{Node: asked, controlPlane: v1alpha1.ControlPlaneRole(asked.Labels, nil) != ""}
+	}
+	n := factsOf(known)
+	is := n.Node
+	n.Node = asked
+	n.ProviderID = cmp.Or(asked.ProviderID, is.ProviderID)
+	if asked.Labels[v1alpha1.LabelOwnedBy] == "" {
+		n.Labels = is.Labels
+	}
+	return n
+}
+
+// known returns the Node of that name, unless it has another server, else the first Node with that server; nil for none.
+func (ix *index) known(n Node) *corev1.Node {
+	named := ix.nodes.get(n.Name).node
+	if n.ProviderID == "" || named != nil && nodeServer(named.Spec.ProviderID) == nodeServer(n.ProviderID) {
+		return named
+	}
+	for _, name := range ix.nodeClaims.servers.get(nodeServer(n.ProviderID)) {
+		return ix.nodes.get(name).node
+	}
+	return nil
+}
