@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -88,11 +89,20 @@ func (r *Reconciler) markNodes(ctx context.Context, deployment types.NamespacedN
 			errs = append(errs, client.IgnoreNotFound(err))
 			continue
 		}
+		if !hasMachineIn(node, deployment.Namespace) {
+			continue
+		}
 		if patch := marking(node, wanted[name]); patch != nil {
 			write(node, patch)
 		}
 	}
 	return more || written > marksPerPass, errors.Join(errs...)
+}
+
+// hasMachineIn reports whether the Node is that of a Machine in the namespace, as the Machine controller has noted on it. A
+// status that only names the Node is no reason to write it.
+func hasMachineIn(node *corev1.Node, namespace string) bool {
+	return strings.HasPrefix(node.Annotations[v1alpha1.AnnotationNodeMachine], namespace+"/")
 }
 
 // marking is the patch that marks a Node; nil when another deployment has marked it.

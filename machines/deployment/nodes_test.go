@@ -141,3 +141,30 @@ func TestMarksOfANodeThatLeaves(t *testing.T) {
 		})
 	}
 }
+
+func TestANodeThatAStatusOnlyNames(t *testing.T) {
+	deployment := types.NamespacedName{Namespace: "ns", Name: "md"}
+	for _, tt := range []struct {
+		name, machine string
+		marked        bool
+	}{
+		{"is not marked when it is of no Machine (F-4)", "", false},
+		{"is not marked when it is of a Machine in another namespace (F-4)", "ns2/m", false},
+		{"is marked when it is of a Machine in the deployment's namespace", "ns/m", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid", Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: tt.machine}}}
+			c := fake.NewClientBuilder().WithObjects(node).WithIndex(&corev1.Node{}, rollingIndex, rollingDeployment).Build()
+			r := &Reconciler{target: c}
+			if _, err := r.markNodes(t.Context(), deployment, rollout.Plan{Rolled: []string{"n"}}); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Get(t.Context(), types.NamespacedName{Name: "n"}, node); err != nil {
+				t.Fatal(err)
+			}
+			if got := hasTaint(node); got != tt.marked {
+				t.Errorf("marked %v, want %v", got, tt.marked)
+			}
+		})
+	}
+}

@@ -74,7 +74,7 @@ func (w *world) nodesBeingRolled() {
 	old := w.machines("avoided")
 	before := map[string]*corev1.Node{}
 	for i, m := range old {
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Name, Annotations: map[string]string{"note": "kept"}},
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Name, Annotations: map[string]string{"note": "kept", v1alpha1.AnnotationNodeMachine: m.Namespace + "/" + m.Name}},
 			Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "people", Effect: corev1.TaintEffectNoSchedule}}}}
 		if i == 0 {
 			node.Annotations[v1alpha1.AnnotationScaleDownDisabled] = "true"
@@ -139,7 +139,7 @@ func (w *world) nodesThatReplace() {
 		}
 		return name, name != ""
 	})
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"note": "kept"}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"note": "kept", v1alpha1.AnnotationNodeMachine: "default/" + name}}}
 	if err := w.client.Create(w.t.Context(), node); err != nil {
 		w.t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func (w *world) nodesThatReplace() {
 	w.actor.letGo("awaited")
 	w.eventually("the node to be as it was", func() (string, bool) {
 		n := w.node(name)
-		return fmt.Sprint(n.Annotations), len(n.Annotations) == 1 && n.Annotations["note"] == "kept"
+		return fmt.Sprint(n.Annotations), len(n.Annotations) == 2 && n.Annotations["note"] == "kept"
 	})
 }
 

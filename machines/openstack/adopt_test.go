@@ -39,7 +39,7 @@ func TestAdoption(t *testing.T) {
 		b.withReader(newReader(t, again))
 		b.sim.ForgetCalls()
 		i := b.synced(again)
-		if f := b.observe(i); f.Server == nil || f.Server.ID != s.ID || f.Server.Owner != again.UID {
+		if f := b.observe(i); f.Server == nil || f.Server.ID != s.ID || f.Server.Owner != again.UID || !f.Server.Adopted {
 			t.Fatalf("it has %+v", f)
 		}
 		if _, err := i.EnsureServer(b.ctx, nil); err != nil {
@@ -69,6 +69,9 @@ func TestAdoption(t *testing.T) {
 		again.Annotations = nil
 		b.restart()
 		i = b.synced(again)
+		if f := b.observe(i); f.Server.Adopted {
+			t.Error("without the operator's permission the server counts as adopted")
+		}
 		b.once(t)
 		b.remove(i)
 		b.nothingLeft()
