@@ -139,13 +139,14 @@ func TestTheRecordInTheStatus(t *testing.T) {
 			t.Errorf("labels %v, record %+v", n.Labels, r)
 		}
 	})
-	t.Run("that somebody drops costs one write, and nothing is removed from the Node (F-6)", func(t *testing.T) {
+	t.Run("that somebody drops before a restart costs one write, and nothing is removed from the Node (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
 		machines, nodes := b.counts()
 		m := b.read()
 		m.Status.NodeMarks = nil
 		m.Spec.Metadata.Labels = nil
 		b.update(m)
+		b.restart()
 		b.pass()
 		n := b.node()
 		if m, nn := b.counts(); n.Labels["team"] != "blue" || !isReady(b.read()) || *b.read().Status.Phase != v1alpha1.PhaseRunning || m-machines != 1 || nn != nodes {
