@@ -112,18 +112,19 @@ func New(o Options) *Reconciler {
 // Reconcile looks at one Machine once: it observes, takes the steps that can be taken, and writes the Machine when that
 // changed something.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	var m v1alpha1.Machine
-	if err := r.Control.GetClient().Get(ctx, req.NamespacedName, &m); err != nil {
+	// The cache's own object, which nobody may change: the pass works on a copy.
+	var cached v1alpha1.Machine
+	if err := r.Control.GetClient().Get(ctx, req.NamespacedName, &cached, client.UnsafeDisableDeepCopy); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.writes.forget(req.NamespacedName)
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, fmt.Errorf("reading Machine %s: %w", req, err)
 	}
-	if r.writes.cacheOld(&m, nil, r.Clock.Now()) {
+	if r.writes.cacheOld(&cached, nil, r.Clock.Now()) {
 		return ctrl.Result{RequeueAfter: retryCache}, nil
 	}
-	p := &pass{m: &m, base: m.DeepCopy()}
+	p := &pass{m: cached.DeepCopy(), base: &cached}
 	if r.leaseOld() {
 		r.standsBack(ctx, p)
 		return ctrl.Result{RequeueAfter: p.after}, nil

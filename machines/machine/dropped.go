@@ -79,13 +79,11 @@ func isEmpty(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-// saw remembers a Machine as it is stored. It must not be changed any more.
+// saw remembers a Machine as it is stored, which must be the cache's own object: then remembering it takes no memory.
 func (w *writes) saw(m *v1alpha1.Machine) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if e := w.of(m); e.seen.version != m.ResourceVersion {
-		e.seen = seenIn(m)
-	}
+	w.of(m).seen = seenIn(m)
 }
 
 // seenOf returns what was last seen of a Machine; zero when nothing was.

@@ -163,6 +163,7 @@ func (c *Cloud) NeedLeaderElection() bool { return true }
 func (c *Cloud) Start(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.tellAll(ctx) })
+	wg.Go(func() { c.signInEarly(ctx) })
 	wg.Go(func() {
 		for {
 			conn, down := c.joining.Get()

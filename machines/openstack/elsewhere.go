@@ -144,13 +144,30 @@ func (c *Cloud) unlisted() string {
 
 // followConfigured makes the project of the configured cloud a known one, also while no Machine asks for it.
 func (c *Cloud) followConfigured(ctx context.Context) {
-	creds := c.options.Configured
-	if creds.IdentityEndpoint == "" || creds.Method() == client.ByNothing {
-		return
-	}
-	if conn, err := c.connect(ctx, &access{creds: &creds}, nil); err == nil {
+	if conn := c.configured(ctx); conn != nil {
 		c.follow(conn, c.options.Clock.Now())
 	}
+}
+
+// signInEarly signs in to the configured cloud. So the first Machine of a new leader does not wait for that, and sets can record
+// where a new Machine's resources will be made without a write of its own. A failure is shown by what needs the cloud next.
+func (c *Cloud) signInEarly(ctx context.Context) {
+	if conn := c.configured(ctx); conn != nil {
+		_, _ = conn.session.Scope(ctx)
+	}
+}
+
+// configured returns the connection with the configured cloud's credentials; nil when there are none.
+func (c *Cloud) configured(ctx context.Context) *connection {
+	creds := c.options.Configured
+	if creds.IdentityEndpoint == "" || creds.Method() == client.ByNothing {
+		return nil
+	}
+	conn, err := c.connect(ctx, &access{creds: &creds}, nil)
+	if err != nil {
+		return nil
+	}
+	return conn
 }
 
 // PlaceRecord returns what status.providerStatus of a new Machine holds: in which project and region its resources will be made.
