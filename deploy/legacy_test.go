@@ -15,119 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/test/machinecontroller"
 )
-
-// The kinds as machine-controller declares them: the same JSON, whole ObjectMetas inside, times that cannot be left out.
-
-type legacyMachine struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-	Spec              legacyMachineSpec   `json:"spec,omitempty"`
-	Status            legacyMachineStatus `json:"status,omitempty"`
-}
-
-type legacyMachineSpec struct {
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-	Taints            []corev1.Taint           `json:"taints,omitempty"`
-	ProviderSpec      legacyProviderSpec       `json:"providerSpec"`
-	Versions          legacyVersions           `json:"versions,omitempty"`
-	ConfigSource      *corev1.NodeConfigSource `json:"configSource,omitempty"`
-	ProviderID        *string                  `json:"providerID,omitempty"`
-}
-
-type legacyProviderSpec struct {
-	Value     *runtime.RawExtension `json:"value,omitempty"`
-	ValueFrom *legacySource         `json:"valueFrom,omitempty"`
-}
-
-type legacySource struct {
-	MachineClass *legacyClassRef `json:"machineClass,omitempty"`
-}
-
-type legacyClassRef struct {
-	*corev1.ObjectReference `json:",inline"`
-	Provider                string `json:"provider,omitempty"`
-}
-
-type legacyVersions struct {
-	Kubelet      string `json:"kubelet"`
-	ControlPlane string `json:"controlPlane,omitempty"`
-}
-
-type legacyMachineStatus struct {
-	NodeRef        *corev1.ObjectReference `json:"nodeRef,omitempty"`
-	LastUpdated    *metav1.Time            `json:"lastUpdated,omitempty"`
-	Versions       *legacyVersions         `json:"versions,omitempty"`
-	ErrorReason    *string                 `json:"errorReason,omitempty"`
-	ErrorMessage   *string                 `json:"errorMessage,omitempty"`
-	ProviderStatus *runtime.RawExtension   `json:"providerStatus,omitempty"`
-	Addresses      []corev1.NodeAddress    `json:"addresses,omitempty"`
-	Conditions     []corev1.NodeCondition  `json:"conditions,omitempty"`
-	LastOperation  *legacyOperation        `json:"lastOperation,omitempty"`
-	Phase          *string                 `json:"phase,omitempty"`
-}
-
-type legacyOperation struct {
-	Description *string      `json:"description,omitempty"`
-	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`
-	State       *string      `json:"state,omitempty"`
-	Type        *string      `json:"type,omitempty"`
-}
-
-type legacyTemplate struct {
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-	Spec              legacyMachineSpec `json:"spec,omitempty"`
-}
-
-type legacySet struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-	Spec              struct {
-		Replicas        *int32               `json:"replicas,omitempty"`
-		MinReadySeconds int32                `json:"minReadySeconds,omitempty"`
-		DeletePolicy    string               `json:"deletePolicy,omitempty"`
-		Selector        metav1.LabelSelector `json:"selector"`
-		Template        legacyTemplate       `json:"template,omitempty"`
-	} `json:"spec,omitempty"`
-	Status struct {
-		Replicas             int32   `json:"replicas"`
-		FullyLabeledReplicas int32   `json:"fullyLabeledReplicas,omitempty"`
-		ReadyReplicas        int32   `json:"readyReplicas,omitempty"`
-		AvailableReplicas    int32   `json:"availableReplicas,omitempty"`
-		ObservedGeneration   int64   `json:"observedGeneration,omitempty"`
-		ErrorReason          *string `json:"errorReason,omitempty"`
-		ErrorMessage         *string `json:"errorMessage,omitempty"`
-	} `json:"status,omitempty"`
-}
-
-type legacyDeployment struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-	Spec              struct {
-		Replicas *int32               `json:"replicas,omitempty"`
-		Selector metav1.LabelSelector `json:"selector"`
-		Template legacyTemplate       `json:"template"`
-		Strategy *struct {
-			Type          string `json:"type,omitempty"`
-			RollingUpdate *struct {
-				MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-				MaxSurge       *intstr.IntOrString `json:"maxSurge,omitempty"`
-			} `json:"rollingUpdate,omitempty"`
-		} `json:"strategy,omitempty"`
-		MinReadySeconds         *int32 `json:"minReadySeconds,omitempty"`
-		RevisionHistoryLimit    *int32 `json:"revisionHistoryLimit,omitempty"`
-		Paused                  bool   `json:"paused,omitempty"`
-		ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
-	} `json:"spec"`
-	Status struct {
-		ObservedGeneration  int64 `json:"observedGeneration,omitempty"`
-		Replicas            int32 `json:"replicas,omitempty"`
-		UpdatedReplicas     int32 `json:"updatedReplicas,omitempty"`
-		ReadyReplicas       int32 `json:"readyReplicas,omitempty"`
-		AvailableReplicas   int32 `json:"availableReplicas,omitempty"`
-		UnavailableReplicas int32 `json:"unavailableReplicas,omitempty"`
-	} `json:"status,omitempty"`
-}
 
 // legacyProviderDocument is every field of an OpenStack provider spec, in all the forms that were understood, odd
 // spellings and unknown fields among them.
@@ -163,7 +52,7 @@ var special = map[reflect.Type]func(n int64) any{
 		return metav1.LabelSelector{MatchLabels: map[string]string{"key": "value"},
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "key", Operator: metav1.LabelSelectorOpIn, Values: []string{"value"}}}}
 	},
-	reflect.TypeFor[legacyVersions](): func(int64) any { return legacyVersions{Kubelet: "v1.30.3", ControlPlane: "v1.30.3"} },
+	reflect.TypeFor[machinecontroller.Versions](): func(int64) any { return machinecontroller.Versions{Kubelet: "v1.30.3", ControlPlane: "v1.30.3"} },
 }
 
 func (f *filler) fill(v reflect.Value) {
@@ -220,7 +109,7 @@ func (f *filler) object(t *testing.T, kind string, value any) *unstructured.Unst
 func TestOurTypesHoldWhatTheirsHeld(t *testing.T) {
 	f := &filler{}
 	for _, row := range []struct{ theirs, ours any }{
-		{&legacyMachine{}, &v1alpha1.Machine{}}, {&legacySet{}, &v1alpha1.MachineSet{}}, {&legacyDeployment{}, &v1alpha1.MachineDeployment{}},
+		{&machinecontroller.Machine{}, &v1alpha1.Machine{}}, {&machinecontroller.MachineSet{}, &v1alpha1.MachineSet{}}, {&machinecontroller.MachineDeployment{}, &v1alpha1.MachineDeployment{}},
 	} {
 		f.fill(reflect.ValueOf(row.theirs).Elem())
 		before := roundTrip(t, row.theirs, row.ours)

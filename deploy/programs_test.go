@@ -5,26 +5,25 @@ import (
 	"encoding/json"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/test/machinecontroller"
 )
 
-// rightsOf are the rules on our kinds in the ClusterRoles that the two programs ship with.
-var rightsOf = map[string]string{
-	"machine-controller": `[{apiGroups: [cluster.k8s.io], verbs: ["*"], resources: [machines, machinesets, machinesets/status,
-	  machinedeployments, machinedeployments/status, clusters, clusters/status]}]`,
-	"operating-system-manager": `[{apiGroups: [cluster.k8s.io], verbs: [get, list, watch, patch, update], resources: [machinedeployments]}]`,
-}
-
-// program returns another program's identity with the rights of its own ClusterRole in a new namespace.
-func program(t *testing.T, name string) person {
+// program returns another program's identity with the rules of its own ClusterRole in a new namespace.
+func program(t *testing.T, account string) person {
 	t.Helper()
 	p := person{namespace: namespace(t, admin)}
-	role := parse(`{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: program}, rules: ` + rightsOf[name] + `}`)
-	role.SetNamespace(p.namespace)
-	create(t.Context(), t, admin, role)
-	user := "system:serviceaccount:kube-system:" + name + "-of-" + p.namespace
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "program"}, Rules: map[string][]rbacv1.PolicyRule{
+		machinecontroller.Account: machinecontroller.Rules(), machinecontroller.ManagerAccount: machinecontroller.ManagerRules(),
+	}[account]}
+	if err := admin.Create(t.Context(), role); err != nil {
+		t.Fatal(err)
+	}
+	user := "system:serviceaccount:kube-system:" + account + "-of-" + p.namespace
 	bind(t, p.namespace, "Role", "program", user)
 	p.login(t, user)
 	p.awaitRights(t, p.namespace, onDeployments)
@@ -72,35 +71,35 @@ func TestWholeObjectUpdatesOfOtherPrograms(t *testing.T) {
 		says string
 	}{
 		{"operating-system-manager writes its finalizer on a deployment", "operating-system-manager", "MachineDeployment", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
-			return rewritten(t, o, func(d *legacyDeployment) {
+			return rewritten(t, o, func(d *machinecontroller.MachineDeployment) {
 				d.Finalizers = append(d.Finalizers, "kubermatic.io/cleanup-operating-system-configs")
 			})
 		}, false, ""},
 		{"machine-controller writes a deployment's revision", "machine-controller", "MachineDeployment", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
-			return rewritten(t, o, func(d *legacyDeployment) {
+			return rewritten(t, o, func(d *machinecontroller.MachineDeployment) {
 				metav1.SetMetaDataAnnotation(&d.ObjectMeta, "machinedeployment.clusters.k8s.io/revision", "1")
 			})
 		}, false, ""},
 		{"machine-controller writes a set's size", "machine-controller", "MachineSet", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
-			return rewritten(t, o, func(s *legacySet) { s.Spec.Replicas = new(int32(5)) })
+			return rewritten(t, o, func(s *machinecontroller.MachineSet) { s.Spec.Replicas = new(int32(5)) })
 		}, false, ""},
 		{"machine-controller writes a set's status", "machine-controller", "MachineSet", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
-			return rewritten(t, o, func(s *legacySet) { s.Status.Replicas = 5 })
+			return rewritten(t, o, func(s *machinecontroller.MachineSet) { s.Status.Replicas = 5 })
 		}, true, "the status cannot be set"},
 		{"machine-controller writes a Machine's annotation", "machine-controller", "Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
-			return rewritten(t, o, func(m *legacyMachine) { metav1.SetMetaDataAnnotation(&m.ObjectMeta, "n", "m") })
+			return rewritten(t, o, func(m *machinecontroller.Machine) { metav1.SetMetaDataAnnotation(&m.ObjectMeta, "n", "m") })
 		}, false, ""},
 		{"machine-controller writes a Machine's error", "machine-controller", "Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
-			return rewritten(t, o, func(m *legacyMachine) { m.Status.ErrorReason = text("CreateError") })
+			return rewritten(t, o, func(m *machinecontroller.Machine) { m.Status.ErrorReason = text("CreateError") })
 		}, false, "status.errorReason cannot be set"},
 		{"machine-controller takes its finalizer off a Machine", "machine-controller", "Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
-			return rewritten(t, o, func(m *legacyMachine) { m.Finalizers = m.Finalizers[1:] })
+			return rewritten(t, o, func(m *machinecontroller.Machine) { m.Finalizers = m.Finalizers[1:] })
 		}, false, "the finalizer machine-delete-finalizer cannot be removed"},
 		{"machine-controller writes the provider ID of a new Machine", "machine-controller", "new Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
-			return rewritten(t, o, func(m *legacyMachine) { m.Spec.ProviderID = text("openstack:///1") })
+			return rewritten(t, o, func(m *machinecontroller.Machine) { m.Spec.ProviderID = text("openstack:///1") })
 		}, false, "spec.providerID cannot be set"},
 		{"machine-controller notes the floating IP of a new Machine", "machine-controller", "new Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
-			return rewritten(t, o, func(m *legacyMachine) {
+			return rewritten(t, o, func(m *machinecontroller.Machine) {
 				metav1.SetMetaDataAnnotation(&m.ObjectMeta, "kubermatic.io/release-openstack-floating-ip", "1")
 			})
 		}, false, "the annotation kubermatic.io/release-openstack-floating-ip cannot be set"},
@@ -135,7 +134,7 @@ func TestWholeObjectUpdatesOfOtherPrograms(t *testing.T) {
 func TestMachineControllerMakesMachines(t *testing.T) {
 	t.Run("with an empty status, without the binding (F-5)", func(t *testing.T) {
 		p := program(t, "machine-controller")
-		o := rewritten(t, parse(goodMachine), func(*legacyMachine) {})
+		o := rewritten(t, parse(goodMachine), func(*machinecontroller.Machine) {})
 		o.SetNamespace(p.namespace)
 		if _, has := o.Object["status"]; !has {
 			t.Fatal("the typed object has no status")

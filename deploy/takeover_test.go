@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/test/kube"
+	"github.com/drover-project/drover/test/machinecontroller"
 )
 
 // Everything that machine-controller's open CRDs can hold is stored under such CRDs, then ours are applied over them.
@@ -59,7 +60,7 @@ func store(t *testing.T, c client.Client) []*unstructured.Unstructured {
 	t.Helper()
 	f := &filler{}
 	all := []*unstructured.Unstructured{
-		f.object(t, "Machine", &legacyMachine{}), f.object(t, "MachineSet", &legacySet{}), f.object(t, "MachineDeployment", &legacyDeployment{}),
+		f.object(t, "Machine", &machinecontroller.Machine{}), f.object(t, "MachineSet", &machinecontroller.MachineSet{}), f.object(t, "MachineDeployment", &machinecontroller.MachineDeployment{}),
 	}
 	raw, err := os.ReadFile("testdata/odd.yaml")
 	if err != nil {
@@ -178,7 +179,7 @@ func TestAWholeObjectUpdateStillWritesAMachinesStatus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var typed legacyMachine
+	var typed machinecontroller.Machine
 	if err := json.Unmarshal(raw, &typed); err != nil {
 		t.Fatal(err)
 	}

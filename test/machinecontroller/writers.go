@@ -1,0 +1,71 @@
+package machinecontroller
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	cleanupFinalizer = "kubermatic.io/cleanup-operating-system-configs"
+	writeNote        = "example.com/writes"
+)
+
+// RunManager writes every whole MachineDeployment of a namespace again and again until ctx ends, as operating-system-manager
+// does: with its finalizer, and with an annotation that changes each time. It returns how many writes the API server took.
+func RunManager(ctx context.Context, c client.Client, namespace string) (writes int) {
+	return rewrite(ctx, c, "MachineDeployment", namespace, func(d *MachineDeployment) {
+		d.Finalizers = slices.DeleteFunc(d.Finalizers, func(each string) bool { return each == cleanupFinalizer })
+		if d.DeletionTimestamp == nil {
+			d.Finalizers = append(d.Finalizers, cleanupFinalizer)
+		}
+	})
+}
+
+// RunSetWriter writes every whole MachineSet of a namespace again and again until ctx ends. It returns how many writes the
+// API server took.
+func RunSetWriter(ctx context.Context, c client.Client, namespace string) (writes int) {
+	return rewrite(ctx, c, "MachineSet", namespace, func(*MachineSet) {})
+}
+
+// object is a pointer to one of the kinds.
+type object[T any] interface {
+	*T
+	metav1.Object
+}
+
+// rewrite reads and writes all objects of a kind until ctx ends, with an annotation that changes each time.
+func rewrite[T any, P object[T]](ctx context.Context, c client.Client, kind, namespace string, change func(P)) (writes int) {
+	ticker := time.NewTicker(passEvery)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		all, err := list[T](ctx, c, kind, namespace)
+		for i := 0; err == nil && i < len(all); i++ {
+			o := P(all[i])
+			annotations := o.GetAnnotations()
+			if annotations == nil {
+				annotations = map[string]string{}
+			}
+			annotations[writeNote] = strconv.Itoa(writes)
+			o.SetAnnotations(annotations)
+			change(o)
+			if update(ctx, c, o) == nil {
+				writes++
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
+	return writes
+}
+
+// RunMachineWriter writes every whole Machine.
+func RunMachineWriter(ctx context.Context, c client.Client, namespace string) (writes int) {
+	return rewrite(ctx, c, "Machine", namespace, func(*Machine) {})
+}
