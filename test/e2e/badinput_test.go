@@ -105,9 +105,11 @@ func eventually(t *testing.T, look func(ctx context.Context) (missing string, er
 	t.Helper()
 	missing := ""
 	err := wait.PollUntilContextTimeout(t.Context(), pollEvery, patience, true, func(ctx context.Context) (bool, error) {
-		var err error
-		missing, err = look(ctx)
-		return missing == "", err
+		now, err := look(ctx)
+		if ctx.Err() == nil {
+			missing = now
+		}
+		return now == "", err
 	})
 	if err != nil {
 		t.Fatalf("%v; still missing: %s", err, missing)

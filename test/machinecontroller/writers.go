@@ -13,6 +13,8 @@ import (
 const (
 	cleanupFinalizer = "kubermatic.io/cleanup-operating-system-configs"
 	writeNote        = "example.com/writes"
+	// writeEvery leaves the others a chance to write without a conflict.
+	writeEvery = 300 * time.Millisecond
 )
 
 // RunManager writes every whole MachineDeployment of a namespace again and again until ctx ends, as operating-system-manager
@@ -40,7 +42,7 @@ type object[T any] interface {
 
 // rewrite reads and writes all objects of a kind until ctx ends, with an annotation that changes each time.
 func rewrite[T any, P object[T]](ctx context.Context, c client.Client, kind, namespace string, change func(P)) (writes int) {
-	ticker := time.NewTicker(passEvery)
+	ticker := time.NewTicker(writeEvery)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		all, err := list[T](ctx, c, kind, namespace)
@@ -65,7 +67,8 @@ func rewrite[T any, P object[T]](ctx context.Context, c client.Client, kind, nam
 	return writes
 }
 
-// RunMachineWriter writes every whole Machine.
+// RunMachineWriter writes every whole Machine of a namespace again and again until ctx ends. It returns how many writes the
+// API server took.
 func RunMachineWriter(ctx context.Context, c client.Client, namespace string) (writes int) {
 	return rewrite(ctx, c, "Machine", namespace, func(*Machine) {})
 }
