@@ -51,7 +51,16 @@ type pair struct {
 
 func newPair(t *testing.T) *pair {
 	t.Helper()
-	p := &pair{T: t, kube: kube.ForTest(t, kube.Options{}), cloud: sim.New(sim.Config{Seed: sim.SeedMetaKube, Latency: 100 * time.Millisecond})}
+	cloud := sim.New(sim.Config{Seed: sim.SeedMetaKube, Latency: 100 * time.Millisecond})
+	must(t, cloud.Start(t.Context()))
+	t.Cleanup(cloud.Close)
+	return newPairAt(t, cloud)
+}
+
+// newPairAt returns a cluster at a cloud that runs.
+func newPairAt(t *testing.T, cloud *sim.Cloud) *pair {
+	t.Helper()
+	p := &pair{T: t, kube: kube.ForTest(t, kube.Options{}), cloud: cloud}
 	kinds := runtime.NewScheme()
 	must(t, errors.Join(clientgoscheme.AddToScheme(kinds), v1alpha1.AddToScheme(kinds)))
 	var err error
@@ -59,8 +68,6 @@ func newPair(t *testing.T) *pair {
 	must(t, err)
 	must(t, deploy.Apply(t.Context(), p.client, "crds"))
 	must(t, p.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "drover"}}))
-	must(t, p.cloud.Start(t.Context()))
-	t.Cleanup(p.cloud.Close)
 	return p
 }
 

@@ -42,6 +42,9 @@ type Cluster struct {
 	stop        sync.Once
 }
 
+// EtcdURL returns where etcd serves its clients, without TLS, also over its JSON gateway.
+func (c *Cluster) EtcdURL() string { return "http://" + local(c.ports.etcdClient) }
+
 // Start starts a cluster and returns when all its components serve. ctx bounds
 // the start alone; the cluster runs until Stop. On Linux it also ends with the
 // calling process, however that ends. An error names what did not start, with

@@ -104,7 +104,7 @@ func (c *Cluster) run(name string, args []string) error {
 }
 
 func (c *Cluster) etcdFlags() []string {
-	client, peer := "http://"+local(c.ports.etcdClient), "http://"+local(c.ports.etcdPeer)
+	client, peer := c.EtcdURL(), "http://"+local(c.ports.etcdPeer)
 	return []string{
 		"--name=default", "--data-dir=" + c.path("etcd"), "--unsafe-no-fsync", "--log-level=warn",
 		// In milliseconds: a lone member need not wait for others before it leads.
@@ -116,7 +116,7 @@ func (c *Cluster) etcdFlags() []string {
 
 func (c *Cluster) apiServerFlags(o Options) []string {
 	flags := []string{
-		"--etcd-servers=http://" + local(c.ports.etcdClient),
+		"--etcd-servers=" + c.EtcdURL(),
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.ports.api),
 		// The reconciler would publish the server's address, and refuses loopback.
 		"--endpoint-reconciler-type=none", "--service-cluster-ip-range=" + serviceRange,
