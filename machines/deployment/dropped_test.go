@@ -38,15 +38,7 @@ func (w *world) wholeObjects(t *testing.T) {
 	t.Run("a removal that is dropped before anything was done about it is carried out (F-5)", func(t *testing.T) {
 		t.Parallel()
 		w := w.on(t)
-		w.create(group("dropped", size(4)))
-		w.settled("dropped", 4)
-		before := w.machines("dropped")
-		w.patch("dropped", `{"metadata":{"annotations":{"cluster.k8s.io/paused":"yes"}}}`)
-		w.remove("dropped", before[1])
-		// The deployment is no longer paused from this write on, which drops the removal.
-		w.rewrite("dropped", annotate)
-		w.survivors("dropped", before, before[1], 3)
-		w.lists("dropped", before[1])
+		w.lists("dropped", w.removedAndDropped("dropped", annotate))
 	})
 	t.Run("a removal that is dropped later comes back to the list (F-5)", func(t *testing.T) {
 		t.Parallel()
@@ -78,17 +70,26 @@ func (w *world) wholeObjects(t *testing.T) {
 	t.Run("a removal and the size that are dropped both come back (F-5)", func(t *testing.T) {
 		t.Parallel()
 		w := w.on(t)
-		w.create(group("size-too", size(4)))
-		w.settled("size-too", 4)
-		before := w.machines("size-too")
-		w.patch("size-too", `{"metadata":{"annotations":{"cluster.k8s.io/paused":"yes"}}}`)
-		w.remove("size-too", before[2])
-		w.rewrite("size-too", func(o *unstructured.Unstructured) {
+		w.removedAndDropped("size-too", func(o *unstructured.Unstructured) {
 			annotate(o)
 			unstructured.RemoveNestedField(o.Object, "spec", "replicas")
 		})
-		w.survivors("size-too", before, before[2], 3)
 	})
+}
+
+// removedAndDropped names one of four Machines of a new deployment for removal while nothing is done about it, and writes the
+// whole deployment without the removal. From that write on the deployment is no longer paused. It waits until the named
+// Machine is gone and the others are there, and returns the named one.
+func (w *world) removedAndDropped(name string, change func(*unstructured.Unstructured)) v1alpha1.Machine {
+	w.t.Helper()
+	w.create(group(name, size(4)))
+	w.settled(name, 4)
+	before := w.machines(name)
+	w.patch(name, `{"metadata":{"annotations":{"cluster.k8s.io/paused":"yes"}}}`)
+	w.remove(name, before[1])
+	w.rewrite(name, change)
+	w.survivors(name, before, before[1], 3)
+	return before[1]
 }
 
 // lists waits until the deployment names a Machine for removal.

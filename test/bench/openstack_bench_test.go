@@ -68,27 +68,10 @@ func wide(c *sim.Cloud) {
 
 // site is a driver at a simulated cloud.
 type site struct {
+	load.Waker
 	cloud  *sim.Cloud
 	driver *driver.Cloud
 	stop   func()
-
-	mu   sync.Mutex
-	wake func(types.NamespacedName)
-}
-
-// follow sets what is called with the Machines that the driver wakes; nil: nothing is.
-func (s *site) follow(wake func(types.NamespacedName)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.wake = wake
-}
-
-func (s *site) woken(key types.NamespacedName) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.wake != nil {
-		s.wake(key)
-	}
 }
 
 func newSite(tb testing.TB, config sim.Config, o driver.Options) *site {
@@ -117,7 +100,7 @@ func newSite(tb testing.TB, config sim.Config, o driver.Options) *site {
 		for {
 			select {
 			case key := <-d.Changes():
-				s.woken(key)
+				s.Woken(key)
 			case <-ctx.Done():
 				return
 			}
@@ -194,7 +177,7 @@ func (s *site) reconcile(t *testing.T, machines []*v1alpha1.Machine, workers int
 		key := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
 		byKey[key], keys = m, append(keys, key)
 	}
-	load.Workers{Count: workers, Follow: s.follow, Reconcile: func(key types.NamespacedName) time.Duration {
+	load.Workers{Count: workers, Follow: s.Follow, Reconcile: func(key types.NamespacedName) time.Duration {
 		after, done, err := step(load.For(t.Context(), key.Name), byKey[key])
 		if err != nil {
 			t.Error(err)
