@@ -204,9 +204,16 @@ func TestAMachineThatMayHaveSomethingInAnUnknownProject(t *testing.T) {
 func TestTheRecordOfANewMachinesProject(t *testing.T) {
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields())
-	t.Run("is nothing before the credentials have signed in, and costs no call (F-17)", func(t *testing.T) {
+	t.Run("is known soon after the start for the configured cloud, before there is a Machine (F-17)", func(t *testing.T) {
+		b.eventually("drover has signed in", func() bool { return b.cloud.PlaceRecord(b.ctx, "kube-system", templateOf(m)) != nil })
+		if got := b.calls(); got != b.calls("POST /auth/tokens") {
+			t.Errorf("%d calls, want only the sign-in", got)
+		}
+	})
+	t.Run("is nothing before other credentials have signed in, and costs no call (F-17)", func(t *testing.T) {
 		b.sim.ForgetCalls()
-		if got := b.cloud.PlaceRecord(b.ctx, "kube-system", templateOf(m)); got != nil || b.calls() != 0 {
+		elsewhere := newMachine(t, "c", seedFields().with("region", "elsewhere"))
+		if got := b.cloud.PlaceRecord(b.ctx, "kube-system", templateOf(elsewhere)); got != nil || b.calls() != 0 {
 			t.Errorf("got %v with %d calls", got, b.calls())
 		}
 	})
