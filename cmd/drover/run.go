@@ -123,7 +123,10 @@ func addControllers(w wiring, o *options, id string, credentials client.Credenti
 		SetupWithManager(manager.Manager) error
 	}{
 		machine.New(machines),
-		set.New(set.Options{Control: mgr, Clock: now, PlaceRecord: os.PlaceRecord, Lease: w.lease, Suffix: func() string { return utilrand.String(5) }}),
+		set.New(set.Options{
+			Control: mgr, Clock: now, PlaceRecord: os.PlaceRecord, Lease: w.lease, Suffix: func() string { return utilrand.String(5) },
+			AllowedNamespaces: o.secretNamespaces,
+		}),
 		deployments,
 		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now, Servers: os, Network: o.nodes.network(mgr.GetConfig().Host)}),
 		capacity.New(capacity.Options{

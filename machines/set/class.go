@@ -87,11 +87,16 @@ func countOf(list client.ObjectList) int {
 	return 0
 }
 
-// holdSecrets puts the finalizer on the Secrets of a class. One that is missing, or in a namespace where drover may not
-// write, is told once by the Machines that need it; here it is only looked for again.
+// usableSecrets returns the Secrets that a class names and may use.
+func (c classes) usableSecrets(class *v1alpha1.MachineClass) []types.NamespacedName {
+	return slices.DeleteFunc(secretsOf(class), func(key types.NamespacedName) bool { return !c.mayUse(class.Namespace, key.Namespace) })
+}
+
+// holdSecrets puts the finalizer on the Secrets that a class may use. The Machines that need a Secret report that it is missing,
+// or in a namespace where drover may not write; here it is only looked for again.
 func (c classes) holdSecrets(ctx context.Context, class *v1alpha1.MachineClass) (ctrl.Result, error) {
 	var result ctrl.Result
-	for _, key := range secretsOf(class) {
+	for _, key := range c.usableSecrets(class) {
 		secret := &corev1.Secret{}
 		err := c.live.Get(ctx, key, secret)
 		if err == nil && secret.DeletionTimestamp.IsZero() {
@@ -108,7 +113,8 @@ func (c classes) holdSecrets(ctx context.Context, class *v1alpha1.MachineClass) 
 	return result, nil
 }
 
-// releaseSecrets takes the finalizer off the Secrets that no other class in use names.
+// releaseSecrets removes the finalizer from the Secrets that no other class in use names. Earlier versions also held Secrets that
+// the class may not use, so those are released too.
 func (c classes) releaseSecrets(ctx context.Context, class *v1alpha1.MachineClass) error {
 	var all v1alpha1.MachineClassList
 	if err := c.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
@@ -120,7 +126,7 @@ func (c classes) releaseSecrets(ctx context.Context, class *v1alpha1.MachineClas
 		if other.UID == class.UID || !slices.Contains(other.Finalizers, v1alpha1.FinalizerInUse) {
 			continue
 		}
-		for _, key := range secretsOf(other) {
+		for _, key := range c.usableSecrets(other) {
 			needed[key] = true
 		}
 	}

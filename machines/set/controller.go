@@ -50,6 +50,8 @@ type Options struct {
 	PlaceRecord func(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension
 	// Concurrent is how many sets are worked on at once. Default: 10.
 	Concurrent int
+	// AllowedNamespaces are those whose MachineClasses and Secrets objects of other namespaces may use.
+	AllowedNamespaces []string
 }
 
 // Lease says whether this process may still be the only one that acts (design §3).

@@ -102,6 +102,7 @@ func TestASetOnARealControlPlane(t *testing.T) {
 	t.Run("MC-37 MCM-22a ready and available follow the nodes, and count minReadySeconds", func(t *testing.T) { follows(t, c) })
 	t.Run("MCM-35 MC-30 what is released is replaced, and counts towards the ceiling", func(t *testing.T) { released(t, c) })
 	t.Run("MCM-5 a class in use and its Secret stay, and go with their last user", func(t *testing.T) { classInUse(t, c) })
+	t.Run("a class or Secret of another namespace is not held by users that may not use it (F-11)", func(t *testing.T) { foreignClass(t, c) })
 }
 
 // droppedRemoval drops a removal before the set, which is paused until then, has seen it.
@@ -196,6 +197,45 @@ func classInUse(t *testing.T, c client.Client) {
 		state := seen(t, c, class, secret)
 		return state, state == "gone gone "
 	})
+}
+
+// foreignClass has a set use a class of another namespace, and a class of its own that names a Secret of another namespace.
+func foreignClass(t *testing.T, c client.Client) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "not-theirs", Namespace: "kube-system"}}
+	foreign := &v1alpha1.MachineClass{ObjectMeta: metav1.ObjectMeta{Name: "not-theirs", Namespace: "kube-system"}}
+	own := &v1alpha1.MachineClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "greedy", Namespace: "default"}, SecretRef: &corev1.SecretReference{Namespace: "kube-system", Name: secret.Name},
+	}
+	for _, o := range []client.Object{secret, foreign, own} {
+		if err := c.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, class := range []*v1alpha1.MachineClass{foreign, own} {
+		user := newSet("user-of-"+class.Name, 0)
+		user.Spec.Template.Spec.ProviderSpec = v1alpha1.ProviderSpec{ValueFrom: &v1alpha1.ProviderSpecSource{
+			MachineClass: &v1alpha1.MachineClassRef{ObjectReference: corev1.ObjectReference{Namespace: class.Namespace, Name: class.Name}},
+		}}
+		if err := c.Create(t.Context(), user); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the own class to be held", func() (string, bool) { return seen(t, c, own), held(t, c, own) })
+	// What the set's own class names comes right after it.
+	later := &v1alpha1.MachineClass{ObjectMeta: metav1.ObjectMeta{Name: "later", Namespace: "default"}}
+	user := newSet("user-of-later", 0)
+	user.Spec.Template.Spec.ProviderSpec = v1alpha1.ProviderSpec{ValueFrom: &v1alpha1.ProviderSpecSource{
+		MachineClass: &v1alpha1.MachineClassRef{ObjectReference: corev1.ObjectReference{Name: later.Name}},
+	}}
+	for _, o := range []client.Object{later, user} {
+		if err := c.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "another class to be held", func() (string, bool) { return seen(t, c, later), held(t, c, later) })
+	if state := seen(t, c, foreign, secret); state != "[] [] " {
+		t.Errorf("class and Secret of another namespace are held: %s", state)
+	}
 }
 
 func held(t *testing.T, c client.Client, o client.Object) bool {
