@@ -17,14 +17,17 @@ type Claims struct {
 
 // Choose returns who may use a node name. Of several Machines it is the one whose server the Node of that name is, else
 // the only one that has a server. A Machine without a server holds back nobody. Two Machines that both have a server of
-// that name are equal as long as no Node decides between them.
+// that name are equal as long as no Node decides between them. When several have the server of the Node, as with a cloud that
+// lists the IDs of another cloud's servers, it is the one that is older than the Node.
 func Choose(machines []*Machine, n *Node) Claims {
 	if len(machines) == 1 {
 		return Claims{Holder: machines[0]}
 	}
 	marked := func(m *Machine) bool { return m.Server != nil }
 	agrees := func(m *Machine) bool { return n != nil && n.Server != "" && n.Server == m.serverID() }
+	precedes := func(m *Machine) bool { return n != nil && !m.Created.After(n.Created) }
 	for _, counts := range []func(*Machine) bool{
+		func(m *Machine) bool { return marked(m) && agrees(m) && precedes(m) },
 		func(m *Machine) bool { return marked(m) && agrees(m) },
 		agrees,
 		func(m *Machine) bool { return m.serverID() != "" && (!marked(m) || m.Server.Name == m.ServerName) },

@@ -2,6 +2,7 @@ package csr
 
 import (
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -23,6 +24,11 @@ func TestChoose(t *testing.T) {
 	forged := machine("forged", func(m *Machine) { m.Recorded, m.Unknown = "s-1", "not listed" })
 	paused := machine("paused", func(m *Machine) { m.Recorded, m.Unknown, m.Paused = "s-1", "not listed", true })
 	claimed := machine("claimed", func(m *Machine) { m.Recorded = "s-1" })
+	// The cloud of an author lists the ID of a server that another cloud has.
+	registered := time.Unix(1700000000, 0)
+	liar := machine("liar", func(m *Machine) {
+		m.Server, m.Created = &cloud.Server{ID: "s-2", Name: "n"}, registered.Add(time.Hour)
+	})
 	for _, tt := range []struct {
 		name     string
 		machines []*Machine
@@ -38,6 +44,8 @@ func TestChoose(t *testing.T) {
 		{"two with a server are equal when the Node is a third server's (F-7)", []*Machine{first, second}, &Node{Server: "s-9"}, nil, 2},
 		{"of two with a server the Node's holds the name (F-7)", []*Machine{first, second}, &Node{Server: "s-2"}, second, 0},
 		{"a server of another name is no claim without a Node (F-7)", []*Machine{renamed, first}, nil, first, 0},
+		{"of several with the Node's server the Machine that is older than the Node holds the name (F-7)", []*Machine{liar, second}, &Node{Server: "s-2", Created: registered}, second, 0},
+		{"of several with the Node's server and older than the Node none holds the name (F-7)", []*Machine{liar, second}, &Node{Server: "s-2", Created: registered.Add(2 * time.Hour)}, nil, 2},
 		{"a server that was renamed keeps the Node's name (F-7)", []*Machine{renamed, first}, &Node{Server: "s-3"}, renamed, 0},
 		{"the mark counts before what a spec says (F-7)", []*Machine{forged, first}, &Node{Server: "s-1"}, first, 0},
 		{"what the spec of a paused Machine says is no claim (F-7)", []*Machine{paused, second}, nil, second, 0},

@@ -128,9 +128,13 @@ func decideServing(r *Request, f *Facts) Verdict {
 		return v
 	}
 	for _, ip := range r.IPs {
+		address, ok := addressOf(ip)
 		// The Node can show an address before the cloud's list does, so the request is not denied for good.
-		if address, ok := addressOf(ip); !ok || !hasAddress(f.Machine.Server, address) {
+		if !ok || !hasAddress(f.Machine.Server, address) {
 			return await("%s is not an address that the cloud has for server %s", ip, f.Machine.ServerName)
+		}
+		if node := f.Taken[address]; node != "" {
+			return await("%s is an address of node %s, which is older", ip, node)
 		}
 	}
 	return approve("serving certificate of node %s", f.Machine.ServerName)

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -48,6 +49,9 @@ type Facts struct {
 	Contested string
 	// Reserved is what a serving certificate may never be for. It is filled for serving requests only.
 	Reserved Reserved
+	// Taken are the requested addresses that an older Node has, with the name of that Node. It is filled for serving requests
+	// only.
+	Taken map[netip.Addr]string
 }
 
 // Machine is what is known of one Machine.
@@ -57,6 +61,8 @@ type Machine struct {
 	// ServerName is the name that the node must have.
 	ServerName       string
 	Deleting, Paused bool
+	// Created is when the Machine was created.
+	Created time.Time
 	// Joined is true when the Machine's Node is recorded.
 	Joined bool
 	// Recorded is the server ID in spec.providerID, in lower case; empty when there is none.
@@ -72,6 +78,8 @@ type Machine struct {
 type Node struct {
 	// Server is the server ID in the Node's provider ID, in lower case; empty when it has none.
 	Server string
+	// Created is when the Node registered.
+	Created time.Time
 }
 
 // serverID returns the ID of the Machine's server: the marked one, else the recorded one while the cloud's view is

@@ -52,7 +52,9 @@ func (r *Reconciler) gather(ctx context.Context, request *Request) (*Facts, Clai
 	f.Machine = subject(machines, claims, asked)
 	f.Contested = claims.contested(f.Machine)
 	if request.Signer == certificatesv1.KubeletServingSignerName {
-		f.Reserved, err = r.network.reserved(ctx, f.Machine.Key.Namespace)
+		if f.Reserved, err = r.network.reserved(ctx, f.Machine.Key.Namespace); err == nil {
+			f.Taken, err = r.taken(ctx, request, server, f.Node)
+		}
 	}
 	return f, claims, err
 }
@@ -141,13 +143,13 @@ func (r *Reconciler) node(ctx context.Context, name string) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading node %s: %w", name, err)
 	}
-	return &Node{Server: serverOf(node.Spec.ProviderID)}, nil
+	return &Node{Server: serverOf(node.Spec.ProviderID), Created: node.CreationTimestamp.Time}, nil
 }
 
 // describe returns what the object and the cloud's inventory say of a Machine.
 func (r *Reconciler) describe(ctx context.Context, m *v1alpha1.Machine) *Machine {
 	out := &Machine{
-		Key: client.ObjectKeyFromObject(m), UID: m.UID, ServerName: m.ServerName(),
+		Key: client.ObjectKeyFromObject(m), UID: m.UID, ServerName: m.ServerName(), Created: m.CreationTimestamp.Time,
 		Deleting: m.DeletionTimestamp != nil, Paused: v1alpha1.Paused(m.Annotations),
 		Joined: m.Status.NodeRef != nil && m.Status.NodeRef.Name == m.ServerName(),
 	}

@@ -221,6 +221,9 @@ func TestOnARealControlPlane(t *testing.T) {
 func testLife(p *plane, system string) {
 	name, server := "life-"+system, "0a1b2c3d-0000-4000-8000-00000000000"+map[string]string{"ubuntu": "1", "flatcar": "2"}[system]
 	m := p.machine(name, server, nil, "")
+	// No two nodes have the same address.
+	address := "10.0.1." + server[len(server)-1:]
+	p.servers.add(m, server, address)
 	userData, err := p.source.UserData(p.ctx, m, &v1alpha1.ProviderConfig{OperatingSystem: system})
 	p.must(err)
 	printed := p.boot(server, name, userData)
@@ -232,7 +235,7 @@ func testLife(p *plane, system string) {
 	if !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.DefaultStartupTaint }) {
 		p.Errorf("taints %v", n.Spec.Taints)
 	}
-	addresses := []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}, {Type: corev1.NodeHostName, Address: name}}
+	addresses := []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}, {Type: corev1.NodeHostName, Address: name}}
 	p.joined(m, addresses...)
 	base := n.DeepCopy()
 	n.Status.Addresses = addresses

@@ -1,0 +1,46 @@
+package csr
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The attacker has a Machine with a Node of its own, at a cloud that lists any address for its server.
+func TestTheAddressOfAnotherNode(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		// age is how much older the other Node is. reports are the addresses that it reports, listed those that the cloud has for
+		// its server; empty: it has no Machine.
+		age             time.Duration
+		reports, listed string
+		want            string
+	}{
+		{"gets no certificate for the address of an older node of a Machine (F-2)", time.Hour, "10.0.0.6", "10.0.0.6", nothing},
+		{"gets no certificate for the address of an older node without a Machine (F-2)", time.Hour, "10.0.0.6", "", nothing},
+		{"gets one for an address that a later node reports (F-2)", -time.Hour, "10.0.0.6", "10.0.0.6", approved},
+		{"gets one for an address that an older node reports although its cloud does not have it (F-2)", time.Hour, "10.0.0.6", "10.0.0.7", approved},
+		{"gets one for an address that nobody else has (F-2)", time.Hour, "10.0.0.7", "10.0.0.7", approved},
+	} {
+		t.Run("a server that its cloud lists with any address "+tt.name, func(t *testing.T) {
+			c := newFakeCluster(t)
+			now := time.Unix(1700000000, 0)
+			c.machine("own", "10.0.0.6", joined)
+			own := node("own", "openstack:///"+serverID("own"))
+			own.CreationTimestamp = metav1.NewTime(now)
+			other := node("other", "openstack:///"+serverID("other"))
+			other.CreationTimestamp = metav1.NewTime(now.Add(-tt.age))
+			other.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: tt.reports}}
+			c.create(own)
+			c.create(other)
+			if tt.listed != "" {
+				c.machine("other", tt.listed, joined)
+			}
+			if got := c.try(toServe("own", "own", "own", "10.0.0.6")); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
