@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 
 	"github.com/drover-project/drover/machines/fault"
 )
@@ -17,7 +18,29 @@ const (
 	// mostPage bounds a page of a list: Nova sends at most 1000 servers, each with up to 128 items of metadata of 510 bytes,
 	// which is some 64 KiB a server.
 	mostPage = 64 << 20
+	// mostList bounds the bodies of all pages of a list together, in bytes: 20 000 servers of 3 KiB each.
+	mostList = mostPage
+	// MaxRows bounds the rows of a list.
+	MaxRows = 50_000
 )
+
+type listKey struct{}
+
+// ForList returns a context for the pages of one list, whose bodies are bounded together: otherwise a list that links to a next
+// page for ever fills the memory.
+func ForList(ctx context.Context) context.Context {
+	left := new(atomic.Int64)
+	left.Store(mostList)
+	return context.WithValue(ctx, listKey{}, left)
+}
+
+// TooLong returns the error about a list of more than [MaxRows] rows; nil for a shorter one.
+func TooLong(rows int) error {
+	if rows <= MaxRows {
+		return nil
+	}
+	return foreign("the list has more than %d rows, which drover does not read to their end", MaxRows)
+}
 
 type pageKey struct{}
 
@@ -26,12 +49,17 @@ func withPage(ctx context.Context) context.Context { return context.WithValue(ct
 
 // bound replaces the body of an answer by one that ends with an error beyond its bound.
 func bound(req *http.Request, resp *http.Response) error {
-	limit := int64(mostObject)
+	limit, list := int64(mostObject), (*atomic.Int64)(nil)
 	if page, _ := req.Context().Value(pageKey{}).(bool); page && serviceOf(req) != Identity && resp.StatusCode == http.StatusOK {
 		limit = mostPage
+		list, _ = req.Context().Value(listKey{}).(*atomic.Int64)
 	}
-	body := &boundedBody{ReadCloser: resp.Body, url: req.URL, limit: limit, left: limit}
-	if resp.ContentLength > limit {
+	left := limit
+	if list != nil {
+		left = min(limit, list.Load())
+	}
+	body := &boundedBody{ReadCloser: resp.Body, url: req.URL, limit: limit, left: left, list: list}
+	if resp.ContentLength > left {
 		_ = resp.Body.Close()
 		return body.tooLarge()
 	}
@@ -43,6 +71,8 @@ type boundedBody struct {
 	io.ReadCloser
 	url         *url.URL
 	limit, left int64
+	// list is what is left of the bound of the list that the body is a page of; nil: it is none.
+	list *atomic.Int64
 }
 
 // Read reads at most what is left of the bound. One byte more is an error.
@@ -54,6 +84,9 @@ func (b *boundedBody) Read(into []byte) (int, error) {
 		into = into[:b.left+1]
 	}
 	n, err := b.ReadCloser.Read(into)
+	if b.list != nil {
+		b.list.Add(-int64(n))
+	}
 	if b.left -= int64(n); b.left < 0 {
 		return n - 1, b.tooLarge()
 	}

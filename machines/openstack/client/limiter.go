@@ -45,7 +45,7 @@ func newLimits(c clock.WithDelayedExecution, wake func(types.NamespacedName)) *l
 func (l *limits) endpoint(s Service, host string) *endpointLimiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := endpointKey{s, host}
+	key := endpointKey{s, printable(host)}
 	e, ok := l.endpoints[key]
 	if !ok {
 		e = &endpointLimiter{clock: l.clock, wake: l.wake, service: s, queues: map[requestKind]*queue{}}
@@ -53,6 +53,10 @@ func (l *limits) endpoint(s Service, host string) *endpointLimiter {
 	}
 	return e
 }
+
+// printable returns a part of a URL that is fit for the label of a metric. A catalog may name a host or path with bytes that are no
+// text, and a metric with such a label makes all metrics fail.
+func printable(part string) string { return strings.ToValidUTF8(part, "\uFFFD") }
 
 // forget drops what a Machine still waits for.
 func (l *limits) forget(machine types.UID) {
@@ -120,7 +124,7 @@ func requestKindOf(req *http.Request) requestKind {
 			}
 		}
 	}
-	return requestKind{req.Method, collection}
+	return requestKind{req.Method, printable(collection)}
 }
 
 // acquire returns when the request may be sent; release must follow. The error is RateLimited and names the time after

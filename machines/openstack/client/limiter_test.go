@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
@@ -391,4 +393,22 @@ func TestTheKindOfARequest(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", url, got, want)
 		}
 	}
+}
+
+func TestMetricsOfURLsThatAreNoText(t *testing.T) {
+	l := newLimits(clock.RealClock{}, nil)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(l)
+	for _, text := range []string{"http://%ff.invalid/%ff", "http://%fe.invalid/%fe"} {
+		u, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.endpoint(Compute, u.Host).queue(requestKindOf(&http.Request{Method: http.MethodGet, URL: u}))
+	}
+	t.Run("are gathered (F-8)", func(t *testing.T) {
+		if _, err := registry.Gather(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -51,10 +51,10 @@ func (l Links) Next() (url.Values, error) {
 // MaxPages ends a list whose links to a next page never end.
 const MaxPages = 10000
 
-// List reads all pages of a list. A page that fails fails the list.
+// List reads all pages of a list. A page that fails fails the list, and so does a list that is too long.
 func List[T any](ctx context.Context, s *Session, l Listing) ([]T, error) {
 	var all []T
-	l.Pages = true
+	l.Pages, ctx = true, ForList(ctx)
 	err := s.Do(ctx, l.Call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		query := l.Query
 		for range MaxPages {
@@ -63,6 +63,9 @@ func List[T any](ctx context.Context, s *Session, l Listing) ([]T, error) {
 				return err
 			}
 			all = append(all, items...)
+			if err := TooLong(len(all)); err != nil {
+				return err
+			}
 			if next == nil || len(items) == 0 {
 				return nil
 			}
