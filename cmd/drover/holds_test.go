@@ -16,26 +16,38 @@ import (
 func TestHoldsOfTheMassGuard(t *testing.T) {
 	t.Run("what is stored for a project and region is read again, and another's is not (F-16)", func(t *testing.T) {
 		h := holds{client: fake.NewClientBuilder().Build(), namespace: "drover"}
-		if got, err := h.Load(t.Context(), "p1", "Region One"); err != nil || len(got.Servers)+len(got.Lost) != 0 {
+		if got, err := h.Load(t.Context(), openstack.HoldsKey{Project: "p1", Region: "Region One"}); err != nil || len(got.Servers)+len(got.Lost) != 0 {
 			t.Fatalf("before anything is stored: %+v, %v", got, err)
 		}
 		first := openstack.Held{Servers: []string{"a", "b"}, Lost: map[string]time.Time{"c": time.Unix(1000, 0).UTC()}}
 		second := openstack.Held{Servers: []string{"d"}}
 		for region, held := range map[string]openstack.Held{"Region One": first, "west": second} {
-			if err := h.Store(t.Context(), "p1", region, held); err != nil {
+			if err := h.Store(t.Context(), openstack.HoldsKey{Project: "p1", Region: region}, held); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for region, want := range map[string]openstack.Held{"Region One": first, "west": second} {
-			if got, err := h.Load(t.Context(), "p1", region); err != nil || !reflect.DeepEqual(got, want) {
+			if got, err := h.Load(t.Context(), openstack.HoldsKey{Project: "p1", Region: region}); err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: got %+v, %v", region, got, err)
 			}
 		}
 	})
+	t.Run("a Keystone that claims to have the same project has a hold of its own (F-15)", func(t *testing.T) {
+		h := holds{client: fake.NewClientBuilder().Build(), namespace: "drover"}
+		own := openstack.HoldsKey{Endpoint: "https://keystone.example:5000", Project: "p1", Region: "west"}
+		other := own
+		other.Endpoint = "https://keystone.attacker.example:5000"
+		if err := h.Store(t.Context(), other, openstack.Held{Servers: []string{"a"}}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := h.Load(t.Context(), own); err != nil || len(got.Servers) != 0 {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	})
 	t.Run("what cannot be read is an error that says what to do (F-16)", func(t *testing.T) {
-		broken := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "drover", Name: holdsConfigMap}, Data: map[string]string{"p1.west": "no JSON"}}
+		broken := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "drover", Name: holdsConfigMap}, Data: map[string]string{holdsKey(openstack.HoldsKey{Project: "p1", Region: "west"}): "no JSON"}}
 		h := holds{client: fake.NewClientBuilder().WithObjects(broken).Build(), namespace: "drover"}
-		if _, err := h.Load(t.Context(), "p1", "west"); err == nil || !strings.Contains(err.Error(), "delete the key") {
+		if _, err := h.Load(t.Context(), openstack.HoldsKey{Project: "p1", Region: "west"}); err == nil || !strings.Contains(err.Error(), "delete the key") {
 			t.Errorf("got %v", err)
 		}
 	})

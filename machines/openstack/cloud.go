@@ -270,13 +270,15 @@ func (c *Cloud) attach(ctx context.Context, conn *connection, wg *sync.WaitGroup
 
 // join puts the connection on its project.
 func (c *Cloud) join(ctx context.Context, conn *connection, id *client.Scope, wg *sync.WaitGroup) {
-	key := strings.Join([]string{client.NormalEndpoint(conn.session.IdentityEndpoint()), id.Region, id.ProjectID}, " ")
+	endpoint := client.NormalEndpoint(conn.session.IdentityEndpoint())
+	key := strings.Join([]string{endpoint, id.Region, id.ProjectID}, " ")
 	c.mu.Lock()
 	p, ok := c.projects[key]
 	if !ok {
 		p = inventory.New(inventory.Options{
-			Clock: c.options.Clock, Session: conn.session, Site: inventory.Site{Project: id.ProjectID, Region: id.Region}, ClusterID: c.options.ClusterID,
-			Machines: c.machines, Reader: c.options.Reader, Holds: c.options.Holds, Collect: c.options.Collect,
+			Clock: c.options.Clock, Session: conn.session, Endpoint: endpoint, Site: inventory.Site{Project: id.ProjectID, Region: id.Region},
+			ClusterID: c.options.ClusterID,
+			Machines:  c.machines, Reader: c.options.Reader, Holds: c.options.Holds, Collect: c.options.Collect,
 			Changed: c.changed, Other: c.other,
 		})
 		c.projects[key] = p

@@ -134,6 +134,27 @@ func TestTheStateIsShownAsMetrics(t *testing.T) {
 	}
 }
 
+// A Keystone of an author's own may claim to have the project of another cloud. A gauge that two projects share fails all metrics.
+func TestMetricsOfProjectsWithTheSameID(t *testing.T) {
+	b, other := newBench(t), newBench(t)
+	registry := prometheus.NewRegistry()
+	b.options.Registry = registry
+	b.restart()
+	b.active(newMachine(t, "a", seedFields()))
+	b.cloud.mu.Lock()
+	for _, endpoint := range []string{b.sim.AuthURL(), other.sim.AuthURL()} {
+		b.cloud.projects[endpoint] = inventory.New(inventory.Options{
+			Clock: b.clock, Endpoint: endpoint, Site: inventory.Site{Project: "p", Region: "r"}, ClusterID: testCluster, Machines: newRegistry(),
+		})
+	}
+	b.cloud.mu.Unlock()
+	t.Run("are gauges of their own (F-15)", func(t *testing.T) {
+		if _, err := registry.Gather(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestEverythingIsFoundByIDToo(t *testing.T) {
 	t.Run("MC-42 as it is by name", func(t *testing.T) {
 		b := newBench(t)

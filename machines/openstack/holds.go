@@ -7,3 +7,6 @@ type Holds = inventory.Holds
 
 // Held is what the mass guard of one project holds.
 type Held = inventory.Held
+
+// HoldsKey tells a project in a region from all others.
+type HoldsKey = inventory.HoldsKey

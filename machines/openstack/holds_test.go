@@ -25,20 +25,20 @@ type memoryHolds struct {
 	err    error
 }
 
-func (h *memoryHolds) Load(_ context.Context, project, region string) (Held, error) {
+func (h *memoryHolds) Load(_ context.Context, of HoldsKey) (Held, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.stored[project+" "+region], h.err
+	return h.stored[of.Project+" "+of.Region], h.err
 }
 
-func (h *memoryHolds) Store(_ context.Context, project, region string, held Held) error {
+func (h *memoryHolds) Store(_ context.Context, of HoldsKey, held Held) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err != nil {
 		return h.err
 	}
 	h.writes++
-	h.stored[project+" "+region] = Held{Servers: slices.Clone(held.Servers), Lost: maps.Clone(held.Lost)}
+	h.stored[of.Project+" "+of.Region] = Held{Servers: slices.Clone(held.Servers), Lost: maps.Clone(held.Lost)}
 	return nil
 }
 

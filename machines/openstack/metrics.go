@@ -15,8 +15,10 @@ var (
 	quotaDesc   = projectDesc("drover_openstack_quotas_exhausted", "Services of a project whose quota was hit and is being watched.")
 )
 
+// projectDesc describes a gauge of a project. The ID of a project alone does not tell it apart from others: any Keystone can
+// claim to have a project of that ID.
 func projectDesc(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc(name, help, []string{"project", "region"}, nil)
+	return prometheus.NewDesc(name, help, []string{"endpoint", "project", "region"}, nil)
 }
 
 // state shows what a Cloud knows as metrics.
@@ -43,7 +45,7 @@ func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metri
 // collect reports the numbers of one project.
 func collect(p *inventory.Project, out chan<- prometheus.Metric) {
 	now, at := p.Statistics(), p.Site()
-	labels := []string{at.Project, at.Region}
+	labels := []string{p.Endpoint(), at.Project, at.Region}
 	if now.Listed {
 		out <- gauge(ageDesc, now.Age.Seconds(), labels...)
 	}

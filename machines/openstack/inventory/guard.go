@@ -32,10 +32,16 @@ type Held struct {
 // Holds keeps what the mass guard holds, for whoever leads next.
 type Holds interface {
 	// Load returns what was stored last for a project in a region; zero when nothing was.
-	Load(ctx context.Context, project, region string) (Held, error)
+	Load(ctx context.Context, of HoldsKey) (Held, error)
 	// Store replaces it.
-	Store(ctx context.Context, project, region string, h Held) error
+	Store(ctx context.Context, of HoldsKey, h Held) error
 }
+
+// HoldsKey tells a project in a region from all others. The endpoint is the URL of its Keystone: a Keystone of an author's own
+// may claim to have a project of any ID.
+type HoldsKey struct{ Endpoint, Project, Region string }
+
+func (p *Project) holdsKey() HoldsKey { return HoldsKey{p.endpoint, p.site.Project, p.site.Region} }
 
 // guard is the mass guard: when too many of the cluster's servers in a project are gone at once, nothing is cleaned up. A hold
 // ends when the server is back, or when an operator confirms the losses. It has no age and outlives the process.
@@ -193,7 +199,7 @@ func (p *Project) loadHolds(ctx context.Context) error {
 	var h Held
 	if p.holds != nil {
 		var err error
-		if h, err = p.holds.Load(ctx, p.site.Project, p.site.Region); err != nil {
+		if h, err = p.holds.Load(ctx, p.holdsKey()); err != nil {
 			return fmt.Errorf("reading what the mass guard of %s holds: %w", p.site, err)
 		}
 	}
@@ -214,7 +220,7 @@ func (p *Project) storeHolds(ctx context.Context) (believed []string) {
 		return nil
 	}
 	if p.holds != nil {
-		if err := p.holds.Store(ctx, p.site.Project, p.site.Region, h); err != nil {
+		if err := p.holds.Store(ctx, p.holdsKey(), h); err != nil {
 			log.FromContext(ctx).Info("Cannot store what the mass guard holds; new losses are not believed", "error", err.Error())
 			p.Kick()
 			return nil

@@ -42,6 +42,7 @@ func listServers(ctx context.Context, s *client.Session, since time.Time, full b
 
 // serverPages reads the pages of one list; with an error, the rows of the pages before it.
 func serverPages(ctx context.Context, s *client.Session, query url.Values) (rows []row, date time.Time, err error) {
+	ctx = client.ForList(ctx)
 	for range client.MaxPages {
 		var body struct {
 			Servers []row        `json:"servers"`
@@ -58,6 +59,9 @@ func serverPages(ctx context.Context, s *client.Session, query url.Values) (rows
 			return rows, date, err
 		}
 		rows = append(rows, body.Servers...)
+		if err := client.TooLong(len(rows)); err != nil {
+			return nil, date, err
+		}
 		next, err := body.Links.Next()
 		if err != nil || next == nil || len(body.Servers) == 0 {
 			return rows, date, err

@@ -20,8 +20,9 @@ type Options struct {
 	Clock clock.Clock
 	// Session is what lists are asked with until Use names another one.
 	Session *client.Session
-	// Site is the project and the region.
-	Site Site
+	// Endpoint is the URL of the Keystone that the project is one of. Site is the project and the region.
+	Endpoint string
+	Site     Site
 	// ClusterID is written on everything that is made.
 	ClusterID string
 	// Machines holds the Machines that asked for their cloud side.
@@ -55,7 +56,8 @@ type Project struct {
 	// began is when this process started polling. The previous leader makes no calls after it.
 	began time.Time
 	// site is the project and the region.
-	site Site
+	site     Site
+	endpoint string
 
 	mu      sync.Mutex
 	session *client.Session
@@ -86,7 +88,7 @@ type Project struct {
 func New(o Options) *Project {
 	p := &Project{
 		clock: o.Clock, owners: ownership{o.ClusterID}, machines: o.Machines, changed: o.Changed, other: o.Other, reader: o.Reader,
-		holds: o.Holds, lifted: o.Collect, kicks: make(chan struct{}, 1), creates: make(chan struct{}, 1), began: o.Clock.Now(), site: o.Site,
+		holds: o.Holds, lifted: o.Collect, kicks: make(chan struct{}, 1), creates: make(chan struct{}, 1), began: o.Clock.Now(), endpoint: o.Endpoint, site: o.Site,
 		session: o.Session, servers: newServerCache(ownership{o.ClusterID}), guard: newGuard(), quota: newQuotaBook(),
 		ports: map[types.UID]map[int]Port{}, floating: map[types.UID]FloatingIP{}, uses: map[types.UID]use{}, attempts: map[OwnerTag]attempt{},
 	}
@@ -99,6 +101,9 @@ func New(o Options) *Project {
 	}
 	return p
 }
+
+// Endpoint returns the URL of the project's Keystone.
+func (p *Project) Endpoint() string { return p.endpoint }
 
 // Site returns the project and the region.
 func (p *Project) Site() Site { return p.site }
