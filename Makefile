@@ -50,12 +50,13 @@ lint: ## golangci-lint, buf lint
 	$(TOOLS) buf lint
 	$(TOOLS) buf breaking --against proto/wire.binpb
 
-generate: ## everything that is generated: deep copies, CRDs, protobuf, the pages of flags and of conformance
+generate: ## everything that is generated: deep copies, CRDs, protobuf, the pages of flags, attacks and conformance
 	$(TOOLS) controller-gen object paths=./machines/api/...
 	$(TOOLS) controller-gen crd paths=./machines/api/... output:crd:dir=deploy/crds
 	go run ./hack/crdgen deploy/crds docs/api.md
 	$(TOOLS) buf generate
 	go test ./cmd/drover -count=1 -run '^TestTheFlagsPage$$' -args -write
+	go test ./test/e2e -count=1 -run '^TestTheListOfAttempts$$' -args -write
 	go run ./hack/conformance
 
 check-generated: generate ## fail when something generated is not what is committed

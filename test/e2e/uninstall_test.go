@@ -40,10 +40,14 @@ type herd struct {
 	group string
 }
 
-// newHerd starts a sandbox and a group of two usable nodes.
-func newHerd(t *testing.T) herd {
+// newHerd starts a sandbox and a group of two usable nodes. Each change alters the options of the sandbox.
+func newHerd(t *testing.T, changes ...func(*sandbox.Options)) herd {
 	t.Helper()
-	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, NoAutoscaler: true, BootTime: time.Second})
+	options := sandbox.Options{Drover: drover, NoAutoscaler: true, BootTime: time.Second}
+	for _, change := range changes {
+		change(&options)
+	}
+	s := sandbox.ForTest(t, options)
 	d, err := scenario.NewDemo(s)
 	if err != nil {
 		t.Fatal(err)

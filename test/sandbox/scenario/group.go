@@ -46,7 +46,7 @@ func (d *Demo) make(ctx context.Context, g group) error {
 	md.Spec.Replicas = ptr.To(int32(g.size))
 	md.Spec.Selector.MatchLabels, md.Spec.Template.Metadata.Labels = own, own
 	md.Spec.Template.Spec.Metadata.Labels, md.Spec.Template.Spec.Taints = g.labels, g.taints
-	changed, err := changedSpec(md.Spec.Template.Spec.ProviderSpec.Value.Raw, func(cloud map[string]any) {
+	changed, err := ChangedSpec(md.Spec.Template.Spec.ProviderSpec.Value.Raw, func(cloud map[string]any) {
 		if g.flavor != "" {
 			cloud["flavor"] = g.flavor
 		}
@@ -67,7 +67,8 @@ func (d *Demo) make(ctx context.Context, g group) error {
 	return nil
 }
 
-func changedSpec(raw []byte, change func(cloud map[string]any)) ([]byte, error) {
+// ChangedSpec returns a provider spec whose cloudProviderSpec is changed.
+func ChangedSpec(raw []byte, change func(cloud map[string]any)) ([]byte, error) {
 	var spec map[string]any
 	if err := json.Unmarshal(raw, &spec); err != nil {
 		return nil, fmt.Errorf("reading the provider spec: %w", err)

@@ -43,7 +43,7 @@ func TestThePeakIsOfEachGroupAndOfAll(t *testing.T) {
 }
 
 func TestAGroupOfATrialChangesTheCloudsSpecAlone(t *testing.T) {
-	raw, err := changedSpec([]byte(`{"operatingSystem":"ubuntu","cloudProviderSpec":{"flavor":"a","serverGroupID":"g"}}`), func(cloud map[string]any) {
+	raw, err := ChangedSpec([]byte(`{"operatingSystem":"ubuntu","cloudProviderSpec":{"flavor":"a","serverGroupID":"g"}}`), func(cloud map[string]any) {
 		cloud["flavor"] = "b"
 		delete(cloud, "serverGroupID")
 	})

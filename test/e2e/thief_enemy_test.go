@@ -1,0 +1,323 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/test/openstack"
+)
+
+// The attacker's own user at his own cloud.
+const (
+	malloryUser     = "mallory"
+	malloryPassword = "mallory-secret"
+)
+
+const (
+	// hugeBody is the size of an answer that no client should read to its end, in bytes.
+	hugeBody = 3 << 29
+	// keptRequest bounds how much of a request is kept for the judgement, in bytes.
+	keptRequest = 256 << 10
+)
+
+// lie is what a misbehaviour of the attacker's cloud changes in what its simulation says.
+type lie struct {
+	// server is the name of the server that it is about.
+	server string
+	// id and address replace those of the server; empty: they stay.
+	id, address string
+	// project replaces the ID of the project; empty: it stays.
+	project string
+	// deleted: the server is listed as DELETED.
+	deleted bool
+}
+
+// enemy is the clouds of the attacker's, one for each way to misbehave. Each has a port of its own at an address that the
+// operator has allowed.
+type enemy struct {
+	t *testing.T
+	// cloud answers what the attacker does not lie about. Only the attacker's own user may sign in.
+	cloud *openstack.Cloud
+	// inside is a service of the operator's, such as one inside the cluster. No request of drover's may arrive there.
+	inside *recorder
+	// gate is a server of which the operator has allowed the URLs below allowed/. No attempt names one of these, so no request
+	// may arrive.
+	gate  *recorder
+	ended chan struct{}
+
+	mu sync.Mutex
+	// urls of the clouds by their misbehaviours.
+	urls map[string]string
+	// lies by the misbehaviours in whose paths they are told.
+	lies map[string]lie
+	// tokens are all that the cloud has issued.
+	tokens   map[string]bool
+	requests []string
+	pages    int
+	signIns  map[string]int
+}
+
+// recorder is an HTTP server that keeps the first line of each request.
+type recorder struct {
+	url string
+	mu  sync.Mutex
+	all []string
+}
+
+func (r *recorder) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, q.Method+" "+q.URL.String())
+	_, _ = io.WriteString(w, "an answer of a service inside: "+insideText)
+}
+
+// insideText is the answer of the service that nothing may reach.
+const insideText = "inside-9c41"
+
+func (r *recorder) requests() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.all)
+}
+
+// listen serves a handler at a free port of a loopback address until the test ends.
+func listen(t *testing.T, address string, h http.Handler) string {
+	t.Helper()
+	l, err := net.Listen("tcp", address+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(func() { _ = server.Close() })
+	return "http://" + l.Addr().String()
+}
+
+func newEnemy(t *testing.T) *enemy {
+	t.Helper()
+	e := &enemy{
+		t: t, ended: make(chan struct{}), inside: &recorder{}, gate: &recorder{},
+		urls: map[string]string{}, lies: map[string]lie{}, tokens: map[string]bool{}, signIns: map[string]int{},
+	}
+	e.cloud = openstack.New(openstack.Config{BootTime: time.Second, Seed: func(c *openstack.Cloud) {
+		openstack.SeedMetaKube(c)
+		c.AddUser(openstack.User{Name: malloryUser, Password: malloryPassword, Projects: []string{openstack.MetaKubeProject}})
+	}})
+	e.inside.url = listen(t, "127.0.0.3", e.inside)
+	e.gate.url = listen(t, "127.0.0.4", e.gate)
+	if err := e.cloud.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		close(e.ended)
+		e.cloud.Close()
+	})
+	return e
+}
+
+// allowed is what the operator allows with --allowed-endpoints.
+func (e *enemy) allowed() string { return "127.0.0.2," + e.gate.url + "/allowed" }
+
+// at returns the URL of the cloud that misbehaves in a way. The same one is returned each time.
+func (e *enemy) at(behaviour string) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.urls[behaviour] == "" {
+		e.urls[behaviour] = listen(e.t, "127.0.0.2", e.misbehaving(behaviour))
+	}
+	return e.urls[behaviour]
+}
+
+// keystone returns the identity endpoint of a misbehaviour.
+func (e *enemy) keystone(behaviour string) string { return e.at(behaviour) + "/identity/v3" }
+
+// tell sets what a misbehaviour lies about from now on.
+func (e *enemy) tell(behaviour string, l lie) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lies[behaviour] = l
+}
+
+// misbehaving returns a handler that records requests and misbehaves.
+func (e *enemy) misbehaving(behaviour string) http.HandlerFunc {
+	kind, _, _ := strings.Cut(behaviour, "-")
+	answer, ok := map[string]http.HandlerFunc{
+		"hangs": e.hang, "huge": huge, "redirects": e.redirect, "later": later, "garbage": garbage, "storm": storm,
+	}[kind]
+	if !ok {
+		answer = func(w http.ResponseWriter, r *http.Request) { e.lieAbout(w, r, behaviour) }
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		text, err := httputil.DumpRequest(r, r.ContentLength < keptRequest)
+		if err != nil {
+			return
+		}
+		e.mu.Lock()
+		e.requests = append(e.requests, string(text))
+		if strings.HasSuffix(r.URL.Path, "/auth/tokens") {
+			e.signIns[behaviour]++
+		}
+		e.mu.Unlock()
+		answer(w, r)
+	}
+}
+
+func (e *enemy) hang(_ http.ResponseWriter, r *http.Request) {
+	select {
+	case <-r.Context().Done():
+	case <-e.ended:
+	}
+}
+
+// huge answers with a sign-in whose body is far too large. It ends when the client stops reading.
+func huge(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("X-Subject-Token", "huge")
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusCreated)
+	_, err := io.WriteString(w, `{"token":{"methods":["`)
+	chunk := bytes.Repeat([]byte("x"), 1<<20)
+	for n := 0; err == nil && n < hugeBody; n += len(chunk) {
+		_, err = w.Write(chunk)
+	}
+}
+
+func (e *enemy) redirect(w http.ResponseWriter, r *http.Request) {
+	http.Redirect(w, r, e.inside.url+r.URL.Path, http.StatusTemporaryRedirect)
+}
+
+func later(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Retry-After", "86400")
+	http.Error(w, "{}", http.StatusTooManyRequests)
+}
+
+func garbage(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("X-Subject-Token", "garbage")
+	w.WriteHeader(http.StatusCreated)
+	_, _ = io.WriteString(w, strings.Repeat("{", 100_000))
+}
+
+func storm(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusUnauthorized)
+	_, _ = io.WriteString(w, `{"error":{"code":401,"title":"Unauthorized","message":"The request you have made requires authentication."}}`)
+}
+
+// lieAbout has the simulation answer, and changes what is said of servers.
+func (e *enemy) lieAbout(w http.ResponseWriter, r *http.Request, behaviour string) {
+	if strings.HasPrefix(behaviour, "endless") && strings.HasSuffix(r.URL.Path, "/servers/detail") {
+		_, _ = w.Write(e.endless(e.at(behaviour)))
+		return
+	}
+	swap := e.swaps(behaviour)
+	in := r.Clone(r.Context())
+	in.URL.RawPath, in.Host = "", "enemy.invalid"
+	body, err := io.ReadAll(io.LimitReader(r.Body, keptRequest))
+	if err != nil {
+		return
+	}
+	for truth, lie := range swap {
+		in.URL.Path = strings.ReplaceAll(in.URL.Path, lie, truth)
+		in.URL.RawQuery = strings.ReplaceAll(in.URL.RawQuery, lie, truth)
+		body = bytes.ReplaceAll(body, []byte(lie), []byte(truth))
+	}
+	in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	answer, err := e.cloud.RoundTripper().RoundTrip(in)
+	if err != nil {
+		return
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if body, err = io.ReadAll(answer.Body); err != nil {
+		return
+	}
+	// A server that was made by this very call is lied about, too.
+	for truth, lie := range e.swaps(behaviour) {
+		body = bytes.ReplaceAll(body, []byte(truth), []byte(lie))
+	}
+	if token := answer.Header.Get("X-Subject-Token"); token != "" {
+		e.mu.Lock()
+		e.tokens[token] = true
+		e.mu.Unlock()
+	}
+	maps.Copy(w.Header(), answer.Header)
+	w.Header().Del("Content-Length")
+	w.WriteHeader(answer.StatusCode)
+	_, _ = w.Write(e.misled(behaviour, body))
+}
+
+// misled changes an answer in the ways that are no exchange of one text for another.
+func (e *enemy) misled(behaviour string, body []byte) []byte {
+	base := e.at(behaviour)
+	switch {
+	case strings.HasPrefix(behaviour, "inside"):
+		base = e.inside.url
+	case strings.HasPrefix(behaviour, "unreadable"):
+		base = "http://%ff.invalid"
+	}
+	body = bytes.ReplaceAll(body, []byte("http://enemy.invalid"), []byte(base))
+	e.mu.Lock()
+	gone := e.lies[behaviour].deleted
+	e.mu.Unlock()
+	if gone {
+		body = bytes.ReplaceAll(body, []byte(`"status":"ACTIVE"`), []byte(`"status":"DELETED"`))
+	}
+	return body
+}
+
+// endless is a page of a list that links to the next one, for 1500 pages of 300 kB.
+func (e *enemy) endless(base string) []byte {
+	// A drover that reads on holds 1 GB at the end: the test fails, and the machine that runs it goes on.
+	const rows, mostPages = 1000, 1500
+	row := `{"id":"%08x-0000-4000-8000-%012x","name":"endless","status":"ACTIVE","metadata":{"x":"` + strings.Repeat("x", 200) + `"}}`
+	e.mu.Lock()
+	e.pages++
+	page := e.pages
+	e.mu.Unlock()
+	if page > mostPages {
+		return []byte(`{"servers":[]}`)
+	}
+	var out bytes.Buffer
+	out.WriteString(`{"servers":[`)
+	for i := range rows {
+		if i > 0 {
+			out.WriteString(",")
+		}
+		fmt.Fprintf(&out, row, page, i)
+	}
+	fmt.Fprintf(&out, `],"servers_links":[{"rel":"next","href":"%s/compute/v2.1/servers/detail?marker=%d"}]}`, base, page)
+	return out.Bytes()
+}
+
+// swaps returns what is exchanged in the calls of a behaviour: the truth, and the lie in its place.
+func (e *enemy) swaps(behaviour string) map[string]string {
+	e.mu.Lock()
+	l := e.lies[behaviour]
+	e.mu.Unlock()
+	out := map[string]string{}
+	if l.project != "" {
+		out[e.cloud.AddProject(openstack.MetaKubeProject, "")] = l.project
+	}
+	for _, s := range e.cloud.Servers() {
+		if s.Name != l.server {
+			continue
+		}
+		if l.id != "" {
+			out[s.ID] = l.id
+		}
+		for _, ip := range s.FixedIPs {
+			if l.address != "" {
+				out[`"`+ip+`"`] = `"` + l.address + `"`
+			}
+		}
+	}
+	return out
+}
