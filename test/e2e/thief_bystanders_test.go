@@ -125,7 +125,7 @@ func (w *world) auditOwnNode() {
 // remember keeps how everything that belongs to others looks now.
 func (b *bystanders) remember(w *world) {
 	w.Helper()
-	eventually(w.T, func(ctx context.Context) (string, error) {
+	eventually(w.T, func(_ context.Context) (string, error) {
 		for _, s := range w.s.Cloud.Servers() {
 			if s.Status != "ACTIVE" {
 				return "server " + s.Name + " to be ACTIVE", nil
