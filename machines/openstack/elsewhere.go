@@ -75,11 +75,20 @@ func (c *connection) in(at inventory.Site) bool {
 }
 
 // connectionTo returns the connection to a project that was used last and whose credentials are not refused; nil when there is
-// none.
+// none. Any Keystone can claim to have a project of that ID: of several the configured cloud's counts, else none.
 func (c *Cloud) connectionTo(at inventory.Site) *connection {
+	own := client.NormalEndpoint(c.options.Configured.IdentityEndpoint)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.lastUsed(func(p *inventory.Project) bool { return p.Site() == at })
+	endpoints := map[string]bool{}
+	for _, p := range c.projects {
+		if p.Site() == at {
+			endpoints[p.Endpoint()] = true
+		}
+	}
+	return c.lastUsed(func(p *inventory.Project) bool {
+		return p.Site() == at && (len(endpoints) == 1 || p.Endpoint() == own)
+	})
 }
 
 // knowing returns a connection to a project that has something with the Machine's mark: the server with that ID, or when that

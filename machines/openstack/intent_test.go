@@ -262,3 +262,43 @@ func TestCredentialsThatMoveToAnotherProject(t *testing.T) {
 		b.nothingLeft()
 	})
 }
+
+func TestAProjectThatTwoKeystonesClaimToHave(t *testing.T) {
+	b := newBench(t)
+	at := inventory.Site{Project: "p", Region: "r"}
+	claims := func(endpoint string, s *client.Session) *connection {
+		p := inventory.New(inventory.Options{Clock: b.clock, Session: s, Endpoint: endpoint, Site: at, ClusterID: testCluster, Machines: newRegistry()})
+		conn := &connection{session: s, project: p}
+		b.cloud.mu.Lock()
+		defer b.cloud.mu.Unlock()
+		b.cloud.projects[endpoint], b.cloud.connections[endpoint] = p, conn
+		return conn
+	}
+	session := func(endpoint string) *client.Session {
+		s, err := b.cloud.client.Session(client.Credentials{IdentityEndpoint: endpoint, Username: "u", Password: "p", Vouched: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	const theirs, another = "https://one.example:5000", "https://two.example:5000"
+	first := claims(theirs, session(theirs))
+	t.Run("is known while only one claims it (F-15)", func(t *testing.T) {
+		if got := b.cloud.connectionTo(at); got != first {
+			t.Errorf("got %v", got)
+		}
+	})
+	claims(another, session(another))
+	t.Run("is not known when neither is the configured cloud's (F-15)", func(t *testing.T) {
+		if got := b.cloud.connectionTo(at); got != nil {
+			t.Errorf("got %v", got)
+		}
+	})
+	own := client.NormalEndpoint(b.options.Configured.IdentityEndpoint)
+	configured := claims(own, session(own))
+	t.Run("is the configured cloud's when that is one of them (F-15)", func(t *testing.T) {
+		if got := b.cloud.connectionTo(at); got != configured {
+			t.Errorf("got %v", got)
+		}
+	})
+}
