@@ -15,7 +15,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack"
 )
 
-// holdsConfigMap, in drover's namespace, has one key for each project and region of a Keystone: what its mass guard holds, as JSON.
+// holdsConfigMap begins the name of the ConfigMaps in drover's namespace, one for each Keystone, that have one key for each
+// project and region: what its mass guard holds, as JSON.
 const holdsConfigMap = "drover-mass-guard"
 
 // holds keeps what the mass guards hold in a ConfigMap. It implements openstack.Holds.
@@ -27,17 +28,23 @@ type holds struct {
 // notInKey matches what a key of a ConfigMap cannot have.
 var notInKey = regexp.MustCompile(`[^-._a-zA-Z0-9]`)
 
-// holdsKey returns the key of a project. The URL of its Keystone is in it as a hash.
-func holdsKey(of openstack.HoldsKey) string {
+// holdsName returns the name of a Keystone's ConfigMap, with its URL as a hash. A ConfigMap may have 1 MiB: what the cloud of
+// an author fills must not be that of another cloud.
+func holdsName(of openstack.HoldsKey) string {
 	endpoint := sha256.Sum256([]byte(of.Endpoint))
-	return notInKey.ReplaceAllString(fmt.Sprintf("%s.%s.%x", of.Project, of.Region, endpoint[:8]), "_")
+	return fmt.Sprintf("%s-%x", holdsConfigMap, endpoint[:8])
+}
+
+// holdsKey returns the key of a project in it.
+func holdsKey(of openstack.HoldsKey) string {
+	return notInKey.ReplaceAllString(of.Project+"."+of.Region, "_")
 }
 
 // Load reads what is stored for a project in a region.
 func (h holds) Load(ctx context.Context, of openstack.HoldsKey) (openstack.Held, error) {
 	var stored corev1.ConfigMap
 	var held openstack.Held
-	err := h.client.Get(ctx, client.ObjectKey{Namespace: h.namespace, Name: holdsConfigMap}, &stored)
+	err := h.client.Get(ctx, client.ObjectKey{Namespace: h.namespace, Name: holdsName(of)}, &stored)
 	if err != nil {
 		return held, client.IgnoreNotFound(err)
 	}
@@ -46,7 +53,7 @@ func (h holds) Load(ctx context.Context, of openstack.HoldsKey) (openstack.Held,
 		return held, nil
 	}
 	if err := json.Unmarshal([]byte(text), &held); err != nil {
-		return held, fmt.Errorf("reading key %s of ConfigMap %s/%s: %w; delete the key to begin without a hold", holdsKey(of), h.namespace, holdsConfigMap, err)
+		return held, fmt.Errorf("reading key %s of ConfigMap %s/%s: %w; delete the key to begin without a hold", holdsKey(of), h.namespace, holdsName(of), err)
 	}
 	return held, nil
 }
@@ -62,14 +69,14 @@ func (h holds) Store(ctx context.Context, of openstack.HoldsKey, held openstack.
 	if err != nil {
 		return fmt.Errorf("encoding what the mass guard holds: %w", err)
 	}
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: holdsConfigMap}}
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: holdsName(of)}}
 	err = h.client.Patch(ctx, object, client.RawPatch("application/merge-patch+json", patch))
 	if apierrors.IsNotFound(err) {
 		object.Data = data
 		err = h.client.Create(ctx, object)
 	}
 	if err != nil {
-		return fmt.Errorf("writing ConfigMap %s/%s: %w", h.namespace, holdsConfigMap, err)
+		return fmt.Errorf("writing ConfigMap %s/%s: %w", h.namespace, holdsName(of), err)
 	}
 	return nil
 }

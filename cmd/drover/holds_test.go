@@ -40,12 +40,15 @@ func TestHoldsOfTheMassGuard(t *testing.T) {
 		if err := h.Store(t.Context(), other, openstack.Held{Servers: []string{"a"}}); err != nil {
 			t.Fatal(err)
 		}
+		if holdsName(own) == holdsName(other) {
+			t.Errorf("both are in ConfigMap %s, which one of them can fill", holdsName(own))
+		}
 		if got, err := h.Load(t.Context(), own); err != nil || len(got.Servers) != 0 {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	})
 	t.Run("what cannot be read is an error that says what to do (F-16)", func(t *testing.T) {
-		broken := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "drover", Name: holdsConfigMap}, Data: map[string]string{holdsKey(openstack.HoldsKey{Project: "p1", Region: "west"}): "no JSON"}}
+		broken := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "drover", Name: holdsName(openstack.HoldsKey{Project: "p1", Region: "west"})}, Data: map[string]string{holdsKey(openstack.HoldsKey{Project: "p1", Region: "west"}): "no JSON"}}
 		h := holds{client: fake.NewClientBuilder().WithObjects(broken).Build(), namespace: "drover"}
 		if _, err := h.Load(t.Context(), openstack.HoldsKey{Project: "p1", Region: "west"}); err == nil || !strings.Contains(err.Error(), "delete the key") {
 			t.Errorf("got %v", err)

@@ -156,6 +156,8 @@ type Server struct {
 	ProviderID string
 	// Owner is the UID of the Machine whose mark it bears; empty: it bears none.
 	Owner types.UID
+	// Configured: the server is in the project of the configured cloud, which an operator vouches for.
+	Configured bool
 	// Adopted: an operator lets the Machine take over this server, which may be older than the Machine, with its Node.
 	Adopted   bool
 	Addresses []corev1.NodeAddress

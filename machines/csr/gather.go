@@ -52,7 +52,9 @@ func (r *Reconciler) gather(ctx context.Context, request *Request) (*Facts, Clai
 	f.Machine = subject(machines, claims, asked)
 	f.Contested = claims.contested(f.Machine)
 	if request.Signer == certificatesv1.KubeletServingSignerName {
-		if f.Reserved, err = r.network.reserved(ctx, f.Machine.Key.Namespace); err == nil {
+		f.Reserved, err = r.network.reserved(ctx, f.Machine.Key.Namespace)
+		// Nobody disputes what the configured cloud says of its own servers: an older Node could report any address.
+		if own := f.Machine.Server; err == nil && own != nil && !own.Configured {
 			f.Taken, err = r.taken(ctx, request, server, f.Node)
 		}
 	}

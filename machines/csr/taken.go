@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
@@ -17,7 +18,7 @@ import (
 // report any address, so the address of a Machine's Node counts only when the cloud has it for the server of that Machine.
 func (r *Reconciler) taken(ctx context.Context, request *Request, requester string, own *Node) (map[netip.Addr]string, error) {
 	var list corev1.NodeList
-	if err := r.Target.GetClient().List(ctx, &list); err != nil {
+	if err := r.Target.GetClient().List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
 	taken := map[netip.Addr]string{}

@@ -44,3 +44,22 @@ func TestTheAddressOfAnotherNode(t *testing.T) {
 		})
 	}
 }
+
+func TestTheAddressThatTheConfiguredCloudHas(t *testing.T) {
+	t.Run("is certified, whatever an older node of another cloud reports (F-2)", func(t *testing.T) {
+		c := newFakeCluster(t)
+		now := time.Unix(1700000000, 0)
+		own := c.machine("own", "10.0.0.6", joined)
+		c.servers.marked[own.UID].Configured = true
+		c.machine("other", "10.0.0.6", joined)
+		for name, age := range map[string]time.Duration{"own": 0, "other": time.Hour} {
+			n := node(name, "openstack:///"+serverID(name))
+			n.CreationTimestamp = metav1.NewTime(now.Add(-age))
+			n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.6"}}
+			c.create(n)
+		}
+		if got := c.try(toServe("own", "own", "own", "10.0.0.6")); got != approved {
+			t.Errorf("got %q, want %q", got, approved)
+		}
+	})
+}

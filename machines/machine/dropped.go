@@ -93,10 +93,26 @@ func (w *writes) seenOf(m *v1alpha1.Machine) seen {
 	return w.of(m).seen
 }
 
-// forgetSeen drops what was seen of a Machine: a write of it may have been carried out although it failed, and may have
-// removed something.
+// forgetSeen drops what was seen of a Machine that another controller looks after.
 func (w *writes) forgetSeen(m *v1alpha1.Machine) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.of(m).seen = seen{}
+}
+
+// forgetRemoved drops what a failed write would have removed from what was seen: it may have been carried out.
+func (w *writes) forgetRemoved(m *v1alpha1.Machine) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.of(m)
+	e.seen.status = *e.seen.status.DeepCopy()
+	meant, was := reflect.ValueOf(m.Status), reflect.ValueOf(&e.seen.status).Elem()
+	for i := range meant.NumField() {
+		if isEmpty(meant.Field(i)) {
+			was.Field(i).SetZero()
+		}
+	}
+	if m.Spec.ProviderID == nil {
+		e.seen.providerID = ""
+	}
 }

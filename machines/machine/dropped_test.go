@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -206,6 +207,44 @@ func TestTheDrainDeadlineOfADroppedStatus(t *testing.T) {
 		b.pass()
 		if b.cloud.count("DeleteServer") != 1 {
 			t.Errorf("the server is still waiting for volumes: %+v", b.deleting())
+		}
+	})
+}
+
+// A client that replaces the whole Machine while a pass is under way makes the pass's own write fail with a conflict.
+func TestAStatusThatIsDroppedDuringAPass(t *testing.T) {
+	b := born(t)
+	b.reachesReady()
+	m := b.read()
+	record := `{"volumeIDs":["11111111-1111-4111-8111-111111111111"],` + string(m.Status.ProviderStatus.Raw[1:])
+	m.Status.ProviderStatus.Raw = []byte(record)
+	b.update(m)
+	b.shown()
+	before := b.read()
+	n := b.node()
+	n.Status.Conditions[0].Status = corev1.ConditionFalse
+	if err := b.memory.client.Status().Update(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	dropped := false
+	b.patches.before = func(o client.Object) error {
+		if _, ok := o.(*v1alpha1.Machine); ok && !dropped {
+			dropped = true
+			b.replaced()
+		}
+		return nil
+	}
+	b.pass()
+	b.patches.before = nil
+	b.shown()
+	t.Run("is put back, with what no list shows (F-5)", func(t *testing.T) {
+		after := b.read()
+		if !dropped || !strings.Contains(string(after.Status.ProviderStatus.Raw), "11111111-1111-4111-8111-111111111111") {
+			t.Errorf("dropped %v; the record is %s, and was %s", dropped, after.Status.ProviderStatus.Raw, before.Status.ProviderStatus.Raw)
+		}
+		valid, was := find(after, v1alpha1.ConditionSpecValid), find(before, v1alpha1.ConditionSpecValid)
+		if !valid.LastTransitionTime.Equal(was.LastTransitionTime) {
+			t.Errorf("SpecValid since %v, and was since %v", valid.LastTransitionTime, was.LastTransitionTime)
 		}
 	})
 }

@@ -132,6 +132,15 @@ func TestANodeThatTwoMachinesMayHave(t *testing.T) {
 		{"stays free while the older Machine's cloud cannot be asked (F-4)", func(b *bench) {
 			b.cloud.refuse["victim"] = fault.New(fault.Auth, fault.CodeUnauthorized, "no")
 		}, true},
+		{"goes to the younger Machine when the older one's server has another name (F-4)", func(b *bench) {
+			var v v1alpha1.Machine
+			if err := b.memory.client.Get(b.t.Context(), types.NamespacedName{Namespace: "ns", Name: "victim"}, &v); err != nil {
+				b.t.Fatal(err)
+			}
+			v.Spec.Metadata.Name = "another"
+			b.update(&v)
+			b.cloud.refuse["victim"] = fault.New(fault.Auth, fault.CodeUnauthorized, "no")
+		}, false},
 		{"goes to the younger Machine when the older one is gone", func(b *bench) {
 			b.remove(&v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "victim"}})
 		}, false},
@@ -176,6 +185,71 @@ func TestANodeThatIsOlderThanItsMachine(t *testing.T) {
 		b.pass()
 		if m := b.read(); m.Status.NodeRef == nil || !isReady(m) {
 			t.Errorf("%+v", m.Status)
+		}
+	})
+}
+
+func TestANodeThatClaimsAMachinesServerAndLabel(t *testing.T) {
+	b := aiming(t)
+	n := b.nodeOf()
+	n.CreationTimestamp, n.UID = metav1.NewTime(made.Add(time.Hour)), "real"
+	b.create(n)
+	b.shown()
+	forged := b.nodeOf()
+	forged.Name, forged.UID, forged.ResourceVersion = "attacker", "forged", ""
+	forged.CreationTimestamp = metav1.NewTime(made.Add(2 * time.Hour))
+	forged.Labels = map[string]string{v1alpha1.LabelOwnedBy: "u"}
+	b.create(forged)
+	before := b.nodeNamed("attacker").ResourceVersion
+	b.shown()
+	t.Run("does not take the place of the Machine's Node (F-4)", func(t *testing.T) {
+		if ref := b.read().Status.NodeRef; ref == nil || ref.UID != "real" {
+			t.Errorf("the Machine's Node is %+v", ref)
+		}
+		if after := b.nodeNamed("attacker").ResourceVersion; after != before {
+			t.Error("the forged Node was written")
+		}
+	})
+	t.Run("does not keep the Machine's Node from being deleted with it (F-4)", func(t *testing.T) {
+		b.end()
+		for range 4 {
+			b.pass()
+		}
+		if b.node().Name != "" || b.read().Name != "" {
+			t.Errorf("Node %q and Machine %q are left", b.node().Name, b.read().Name)
+		}
+	})
+}
+
+func TestANodeWithARoleOfTheControlPlaneThatIsTheMachines(t *testing.T) {
+	joins := func(t *testing.T) *bench {
+		t.Helper()
+		b := aiming(t)
+		n := b.nodeOf()
+		n.CreationTimestamp = metav1.NewTime(made.Add(time.Hour))
+		n.Labels = map[string]string{v1alpha1.LabelOwnedBy: "u", "node-role.kubernetes.io/control-plane": ""}
+		b.create(n)
+		b.shown()
+		if !isReady(b.read()) {
+			t.Fatalf("it is not Ready before: %+v", find(b.read(), v1alpha1.ConditionReady))
+		}
+		b.restart()
+		return b
+	}
+	t.Run("stays Ready while the cloud refuses to answer (F-4)", func(t *testing.T) {
+		b := joins(t)
+		b.cloud.refuse["m"] = fault.New(fault.Auth, fault.CodeUnauthorized, "no")
+		b.pass()
+		if !isReady(b.read()) {
+			t.Errorf("%+v", find(b.read(), v1alpha1.ConditionReady))
+		}
+	})
+	t.Run("stays Ready while nothing has been listed since the start (F-4)", func(t *testing.T) {
+		b := joins(t)
+		b.cloud.unsynced = true
+		b.pass()
+		if !isReady(b.read()) {
+			t.Errorf("%+v", find(b.read(), v1alpha1.ConditionReady))
 		}
 	})
 }

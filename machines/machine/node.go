@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,8 +36,18 @@ type nodeMatcher struct {
 // match returns the Machine's Node among the candidates, and nil when there is none. A Node with the server's provider ID
 // comes before one with the Machine's owner label, and that before one with the server's name. taken says why the Node of
 // the server's provider ID or name is not the Machine's; it is empty when there is no such Node or no server is known
-// (MC-52, MCM-41).
+// (MC-52, MCM-41). The Node with the server's name comes before all others of its kind.
 func (s nodeMatcher) match(candidates []*corev1.Node) (node *corev1.Node, taken string) {
+	// A kubelet chooses its label and provider ID when it registers, but not its name.
+	slices.SortStableFunc(candidates, func(a, b *corev1.Node) int {
+		switch {
+		case s.named(a) == s.named(b):
+			return 0
+		case s.named(a):
+			return -1
+		}
+		return 1
+	})
 	for _, fits := range []func(*corev1.Node) bool{s.hasServer, s.owned, s.named} {
 		for _, n := range candidates {
 			if !fits(n) {
@@ -98,7 +109,8 @@ func (s nodeMatcher) refuses(n *corev1.Node) string {
 
 // refusesOwned returns why a Node with the Machine's owner label is not the Machine's all the same; an empty string when it
 // is. A kubelet can put that label on its own Node, so the provider ID must not be another server's, and a Node of another
-// name needs more: the server's provider ID, or the Machine's record. A Node of the control plane must fit in everything.
+// name needs more: the Machine's record, or while there is none the server's provider ID. A Node of the control plane must fit in
+// everything.
 func (s nodeMatcher) refusesOwned(n *corev1.Node) string {
 	known := cmp.Or(strings.ToLower(s.server), namedServer(s.machine))
 	ref := s.machine.Status.NodeRef
@@ -106,9 +118,9 @@ func (s nodeMatcher) refusesOwned(n *corev1.Node) string {
 	switch {
 	case n.Spec.ProviderID != "" && known != "" && providerid.Server(n.Spec.ProviderID) != known:
 		return fmt.Sprintf("node %s has the provider ID %s, which is not that of server %s", n.Name, n.Spec.ProviderID, known)
-	case !s.named(n) && !s.hasServer(n) && !recorded:
+	case !s.named(n) && !recorded && (ref != nil || !s.hasServer(n)):
 		return fmt.Sprintf("node %s has the label of this Machine, but neither its server's name nor its provider ID", n.Name)
-	case roleOf(n) != "" && (!s.hasServer(n) || !s.named(n) || s.older(n) != ""):
+	case roleOf(n) != "" && (known == "" || n.Spec.ProviderID == "" || !s.named(n) || s.older(n) != ""):
 		return fmt.Sprintf("node %s belongs to the control plane: it has %s", n.Name, roleOf(n))
 	}
 	return ""

@@ -27,7 +27,8 @@ func (r *Reconciler) contested(ctx context.Context, m *v1alpha1.Machine, n *core
 	}
 	for i := range list.Items {
 		rival := &list.Items[i]
-		if rival.UID != m.UID && isOlder(rival, m) && r.mayHave(ctx, rival, n) {
+		// A Node without an owner label is never that of a Machine whose server has another name.
+		if rival.UID != m.UID && rival.ServerName() == n.Name && isOlder(rival, m) && r.mayHave(ctx, rival, n) {
 			return fmt.Sprintf("node %s belongs to the older Machine %s/%s, which has the same server or a server of the same name", n.Name, rival.Namespace, rival.Name), nil
 		}
 	}

@@ -176,7 +176,7 @@ func (r *Reconciler) persist(ctx context.Context, p *pass) error {
 	changedError := !equality.Semantic.DeepEqual(p.base.Status.ErrorMessage, p.m.Status.ErrorMessage)
 	patch := client.MergeFromWithOptions(p.base, client.MergeFromWithOptimisticLock{})
 	if err := r.Control.GetClient().Patch(ctx, p.m, patch, fieldOwner); err != nil {
-		r.writes.forgetSeen(p.m)
+		r.writes.forgetRemoved(p.m)
 		return fmt.Errorf("patching Machine %s: %w", p.m.Name, err)
 	}
 	drained := messageOf(p.base, v1alpha1.ConditionDeleting)

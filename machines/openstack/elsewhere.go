@@ -27,8 +27,12 @@ const startGrace = time.Minute
 // The error is the cause, or says why it is not known yet whether something was made. It is of class Invalid only when all
 // known projects have been listed and show nothing of the Machine.
 func (i *instance) findPlace(ctx context.Context, cause error) error {
-	if cause == nil && i.connection.in(i.machine.Recorded) {
-		return nil
+	if cause == nil {
+		// Nothing is made any more, and only what has the Machine's own mark is deleted, whatever the spec asks for by now.
+		i.wanted = wantedIdentity{}
+		if _, refused := i.connection.session.Known(); refused == nil && i.connection.in(i.machine.Recorded) {
+			return nil
+		}
 	}
 	conn := i.cloud.knowing(i.subject.uid, i.machine.ServerID)
 	if i.machine.Recorded != (inventory.Site{}) {
@@ -44,23 +48,25 @@ func (i *instance) findPlace(ctx context.Context, cause error) error {
 		return fault.New(fault.Auth, fault.CodeCredentialsMissing,
 			"something of this Machine may exist in %s, and drover has no credentials for that project (%s); restore what the spec refers to, or set the annotation %s: \"true\", which leaves it behind",
 			i.machine.Recorded, fault.Of(cause).Message, v1alpha1.AnnotationForceDelete)
-	case !fault.Is(cause, fault.Invalid) || i.machine.ServerID != "":
+	case i.machine.ServerID != "", !fault.Is(cause, fault.Invalid) && fault.Of(cause).Code != fault.CodeCredentialsMissing:
 		return cause
 	}
 	i.cloud.followConfigured(ctx)
-	if missing := i.cloud.unlisted(); missing != "" {
+	if missing := i.cloud.unlisted(ctx); missing != "" {
 		e := fault.New(fault.Transient, fault.CodeUnsettled, "it is not known yet whether something was made for this Machine: %s", missing)
 		e.RetryAfter, e.Err = inventory.FastPeriod, cause
 		return e
 	}
-	return cause
+	settled := *fault.Of(cause)
+	settled.Class = fault.Invalid
+	return &settled
 }
 
 // moves forgets where the Machine's resources were to be made when its credentials are for another project by now and nothing
 // was made in the recorded one.
 func (i *instance) moves() {
 	at := i.machine.Recorded
-	if i.machine.Leaving || i.machine.ServerID != "" || at == (inventory.Site{}) || i.connection.attached() == nil || i.connection.in(at) {
+	if i.machine.Leaving || i.machine.ServerID != "" || len(i.recorded.VolumeIDs) > 0 || at == (inventory.Site{}) || i.connection.attached() == nil || i.connection.in(at) {
 		return
 	}
 	if other := i.cloud.connectionTo(at); other != nil && other.attached().HasNothingOf(i.subject.uid) {
@@ -129,16 +135,19 @@ func (c *connection) lastUse() time.Time {
 
 // unlisted says, for people, which known project has not been listed yet, so that nothing follows from an absence; empty: all
 // have been.
-func (c *Cloud) unlisted() string {
+func (c *Cloud) unlisted(ctx context.Context) string {
 	if c.options.Clock.Since(c.began) < startGrace {
 		return "drover has just started"
 	}
+	own := c.configured(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, conn := range c.connections {
 		p := conn.attached()
 		_, refused := conn.session.Known()
-		if p == nil && refused == nil && conn.isQueued() {
+		// A Keystone that does not answer is waited for when it is the configured cloud's. What is not, an author may have named.
+		awaited := refused == nil || conn == own && !fault.Is(refused, fault.Auth)
+		if p == nil && awaited && conn.isQueued() {
 			return fmt.Sprintf("the sign-in at %s has not been answered", conn.session.IdentityEndpoint())
 		}
 		if p == nil {

@@ -45,7 +45,7 @@ func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *p
 			return err
 		}
 		if !found {
-			p.ForgetPort(i.subject.uid, n)
+			p.ForgetPort(i.subject.uid, n, have.ID)
 		}
 		have, known = p.PortsOf(i.subject.uid)[n]
 	}

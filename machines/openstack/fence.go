@@ -41,7 +41,7 @@ func (i *instance) replacePort(ctx context.Context, p *inventory.Project, n int,
 	if err := i.findIPOf(ctx, p, n); err != nil {
 		return err
 	}
-	p.ForgetPort(i.subject.uid, n)
+	p.ForgetPort(i.subject.uid, n, port.ID)
 	return nil
 }
 

@@ -179,7 +179,7 @@ func (i *instance) deletePort(ctx context.Context, p *inventory.Project, n int, 
 	if err := i.askToDeletePort(ctx, n, port); err != nil {
 		return err
 	}
-	p.ForgetPort(i.subject.uid, n)
+	p.ForgetPort(i.subject.uid, n, port.ID)
 	return nil
 }
 

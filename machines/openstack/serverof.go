@@ -6,13 +6,14 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
 // ServerOf returns the Machine's server as the inventory has it, with the addresses of its own row in Nova and of the ports
 // and the floating IP with the Machine's mark; nil when there is none. Only a living server whose machine-uid is the
 // Machine's UID counts, whatever spec.providerID says. It makes no call. The error says why the inventory cannot say yet.
-func (c *Cloud) ServerOf(_ context.Context, m *v1alpha1.Machine) (*cloud.Server, error) {
+func (c *Cloud) ServerOf(ctx context.Context, m *v1alpha1.Machine) (*cloud.Server, error) {
 	asked, ok := c.machines.get(m.UID)
 	if !ok {
 		return nil, fault.New(fault.Transient, fault.CodeUnsettled, "the cloud of Machine %s/%s has not been looked at yet", m.Namespace, m.Name)
@@ -25,6 +26,18 @@ func (c *Cloud) ServerOf(_ context.Context, m *v1alpha1.Machine) (*cloud.Server,
 	own := p.ServerOf(&inventory.Machine{UID: m.UID, ServerID: inventory.ServerIDOf(m)})
 	if own != nil {
 		own.ProviderID = i.providerID(own.ID)
+		own.Configured = c.isConfigured(ctx, p)
 	}
 	return own, nil
+}
+
+// isConfigured reports whether a project is the one that the configured cloud's credentials are for. Any other Keystone can claim
+// to have a project of that ID.
+func (c *Cloud) isConfigured(ctx context.Context, p *inventory.Project) bool {
+	conn := c.configured(ctx)
+	if conn == nil || p.Endpoint() != client.NormalEndpoint(conn.session.IdentityEndpoint()) {
+		return false
+	}
+	scope, refused := conn.session.Known()
+	return scope != nil && refused == nil && p.Site() == (inventory.Site{Project: scope.ProjectID, Region: scope.Region})
 }

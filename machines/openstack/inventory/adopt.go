@@ -142,7 +142,7 @@ func (p *Project) adoptAddresses(ctx context.Context, s *client.Session, u untag
 		if err != nil {
 			return err
 		}
-		p.ForgetPort(u.was, n)
+		p.ForgetPort(u.was, n, port.ID)
 		p.mu.Lock()
 		p.setPort(m, port)
 		p.mu.Unlock()

@@ -276,11 +276,14 @@ func (p *Project) FloatingIPOf(machine types.UID) (FloatingIP, bool) {
 	return ip, ok
 }
 
-// ForgetPort drops the n-th port of a Machine, which was deleted.
-func (p *Project) ForgetPort(machine types.UID, n int) {
+// ForgetPort drops the n-th port of a Machine, which was deleted, or was looked for and not found. A port with another ID, which
+// a list has shown meanwhile, stays.
+func (p *Project) ForgetPort(machine types.UID, n int, id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.dropPort(machine, n)
+	if p.ports[machine][n].ID == id {
+		p.dropPort(machine, n)
+	}
 }
 
 // ForgetFloatingIP drops the floating IP of a Machine, which was deleted.

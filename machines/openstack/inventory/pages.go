@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -58,7 +59,7 @@ func serverPages(ctx context.Context, s *client.Session, query url.Values) (rows
 		if err != nil {
 			return rows, date, err
 		}
-		rows = append(rows, body.Servers...)
+		rows = append(rows, slices.DeleteFunc(body.Servers, func(r row) bool { return !client.LooksLikeID(r.ID) })...)
 		if err := client.TooLong(len(rows)); err != nil {
 			return nil, date, err
 		}

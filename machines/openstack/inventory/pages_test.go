@@ -14,6 +14,9 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
+// idPrefix makes IDs of single hexadecimal digits.
+const idPrefix = "00000000-0000-4000-8000-00000000000"
+
 // pagedCloud answers a list in pages of one; some answers are taken from failures first, by marker.
 type pagedCloud struct {
 	ids      []string
@@ -30,11 +33,11 @@ func (c *pagedCloud) RoundTrip(r *http.Request) (*http.Response, error) {
 		return answer(r, status, body), nil
 	}
 	marker := r.URL.Query().Get("marker")
-	c.asked = append(c.asked, marker)
+	c.asked = append(c.asked, strings.TrimPrefix(marker, idPrefix))
 	status := http.StatusOK
 	var body string
-	if left := c.failures[marker]; len(left) > 0 {
-		status, c.failures[marker] = left[0], left[1:]
+	if left := c.failures[strings.TrimPrefix(marker, idPrefix)]; len(left) > 0 {
+		status, c.failures[strings.TrimPrefix(marker, idPrefix)] = left[0], left[1:]
 		body = `{"badRequest":{"message":"marker not found"}}`
 	} else {
 		at := 0
@@ -79,16 +82,8 @@ func TestThePagesOfAList(t *testing.T) {
 		"a first page that is refused is not asked for again": {map[string][]int{"": {400}}, "", fault.Invalid},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &pagedCloud{ids: []string{"a", "b", "c"}, failures: tc.failures}
-			calls, err := client.New(client.Options{HTTP: c, Clock: clocktesting.NewFakeClock(noon), Configured: "http://cloud/v3"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := calls.Session(client.Credentials{IdentityEndpoint: "http://cloud/v3", Username: "u", Password: "p", ProjectID: "p"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			rows, date, err := listServers(t.Context(), s, time.Time{}, true)
+			c := &pagedCloud{ids: []string{idPrefix + "a", idPrefix + "b", idPrefix + "c"}, failures: tc.failures}
+			rows, date, err := listServers(t.Context(), c.session(t), time.Time{}, true)
 			if got := strings.Join(c.asked, ","); got != tc.asked {
 				t.Errorf("asked with markers %q, want %q", got, tc.asked)
 			}
@@ -103,4 +98,28 @@ func TestThePagesOfAList(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAListWithIDsThatAreNone(t *testing.T) {
+	t.Run("is the list without them: they would be stored as losses (F-16)", func(t *testing.T) {
+		c := &pagedCloud{ids: []string{idPrefix + "a", strings.Repeat("x", 1<<10), idPrefix + "c"}}
+		rows, _, err := listServers(t.Context(), c.session(t), time.Time{}, true)
+		if err != nil || len(rows) != 2 || rows[0].ID != idPrefix+"a" || rows[1].ID != idPrefix+"c" {
+			t.Errorf("got %d rows, %v", len(rows), err)
+		}
+	})
+}
+
+// session returns a session at the cloud.
+func (c *pagedCloud) session(t *testing.T) *client.Session {
+	t.Helper()
+	calls, err := client.New(client.Options{HTTP: c, Clock: clocktesting.NewFakeClock(noon), Configured: "http://cloud/v3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := calls.Session(client.Credentials{IdentityEndpoint: "http://cloud/v3", Username: "u", Password: "p", ProjectID: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

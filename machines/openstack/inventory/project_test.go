@@ -28,7 +28,7 @@ func TestProjectIsAskedFromSeveralGoroutines(t *testing.T) {
 		"FoundUnbound":      func(Machine) { _ = p.FoundUnbound(tag, &PortRow{ID: "p1"}) },
 		"PortsOf":           func(m Machine) { p.PortsOf(m.UID) },
 		"DoubtPorts":        func(m Machine) { p.DoubtPorts(m.UID) },
-		"ForgetPort":        func(m Machine) { p.ForgetPort(m.UID, 0) },
+		"ForgetPort":        func(m Machine) { p.ForgetPort(m.UID, 0, "port") },
 		"AddFloatingIP":     func(Machine) { p.AddFloatingIP(tag, FloatingIP{ID: "ip"}) },
 		"FloatingIPOf":      func(m Machine) { p.FloatingIPOf(m.UID) },
 		"ForgetFloatingIP":  func(m Machine) { p.ForgetFloatingIP(m.UID) },

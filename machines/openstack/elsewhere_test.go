@@ -1,0 +1,102 @@
+package openstack
+
+import (
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+// vanishes does for a Machine that is being deleted what the Machine controller does, until all is released or the Machine may be
+// let go.
+func (b *bench) vanishes(m *v1alpha1.Machine) {
+	b.t.Helper()
+	var last error
+	for range 60 {
+		b.pass(5 * time.Second)
+		i, err := b.cloud.Instance(b.ctx, m)
+		if last = err; fault.Is(err, fault.Invalid) {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		f, err := i.Observe(b.ctx)
+		if last = err; err != nil || !f.Synced {
+			continue
+		}
+		if f.Server != nil {
+			last = i.DeleteServer(b.ctx)
+			continue
+		}
+		var r cloud.Released
+		if r, last = i.Release(b.ctx); r.Done {
+			return
+		}
+	}
+	b.t.Errorf("not gone after 5 minutes: %v", last)
+}
+
+func TestAMachineThatIsDeletedWithCredentialsThatChanged(t *testing.T) {
+	t.Run("is released from its recorded project when its spec names another one by now (F-17)", func(t *testing.T) {
+		b := newBench(t)
+		m := newMachine(t, "a", seedFields())
+		_, s := b.active(m)
+		b.records(m, s)
+		m.Spec.ProviderSpec.Value = providerValue(t, seedFields().with("projectName", "other"))
+		leaves(m)
+		b.vanishes(m)
+		b.nothingLeft()
+	})
+	t.Run("is let go when its spec never named the configured project and nothing was made (F-17)", func(t *testing.T) {
+		b := newBench(t)
+		m := newMachine(t, "a", seedFields().with("projectName", "other"))
+		leaves(m)
+		b.vanishes(m)
+	})
+	t.Run("is released with other credentials for its project when its own are revoked (F-17)", func(t *testing.T) {
+		b := newBench(t)
+		b.withReader(newReader(t, secretOf("application", map[string]string{
+			"identityEndpoint": b.sim.AuthURL(), "applicationCredentialID": sim.MetaKubeAppCredentialID,
+			"applicationCredentialSecret": sim.MetaKubeAppCredentialSecret, "region": sim.MetaKubeRegion,
+		})))
+		b.synced(newMachine(t, "other", seedFields()))
+		m := newMachine(t, "a", fromSecret("application"))
+		_, s := b.active(m)
+		b.records(m, s)
+		b.sim.RevokeAppCredential(sim.MetaKubeAppCredentialID)
+		b.sim.RevokeTokens()
+		leaves(m)
+		b.vanishes(m)
+		b.nothingLeft()
+	})
+	t.Run("is let go when its Secret never existed and no known project has anything of it (F-17)", func(t *testing.T) {
+		b := newBench(t)
+		b.withReader(newReader(t))
+		m := newMachine(t, "a", fromSecret("gone"))
+		leaves(m)
+		b.vanishes(m)
+	})
+}
+
+func TestAMachineThatIsDeletedWhileKeystoneIsAway(t *testing.T) {
+	b := newBench(t)
+	m, _ := b.referenced(t, "a")
+	b.active(newMachine(t, "a", seedFields()))
+	b.withReader(newReader(t))
+	b.stop()
+	b.sim.Inject(sim.Fault{Call: "POST /auth/tokens", Status: 503})
+	b.start()
+	leaves(m)
+	t.Run("is not let go before the configured cloud was listed (F-17)", func(t *testing.T) {
+		for range 4 {
+			if _, err := b.cloud.Instance(b.ctx, m); err == nil || fault.Is(err, fault.Invalid) {
+				t.Fatalf("got %v", err)
+			}
+			b.pass(startGrace/2 + time.Second)
+		}
+	})
+}
