@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -15,6 +16,18 @@ const trimEvery = time.Minute
 
 // fewest is how much must be unused, in bytes, for a collection to be worth its time.
 const fewest = 8 << 20
+
+// gcPercent is how much garbage there may be, in percent of what is in use, before it is collected, unless the environment says
+// otherwise (GOGC). Less than Go's default of 100 keeps small what a burst of new Machines takes, and what it leaves scattered over
+// the heap. Half of it would cost 3 ms of processor time for each new Machine.
+const gcPercent = 75
+
+// collectMore has garbage collected more often than by default.
+func collectMore() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+}
 
 // trimmer gives memory back to the operating system.
 type trimmer struct {

@@ -33,6 +33,7 @@ func run(ctx context.Context, o *options, credentials client.Credentials) error 
 		// Nobody can ask for a profile of the heap, so none is kept.
 		runtime.MemProfileRate = 0
 	}
+	collectMore()
 	config, err := clusterConfig(o.kubeconfig)
 	if err != nil {
 		return err
