@@ -30,9 +30,7 @@ type slow struct {
 	keys     []types.NamespacedName
 
 	registry *prometheus.Registry
-
-	mu   sync.Mutex
-	wake func(types.NamespacedName)
+	load.Waker
 }
 
 // requests returns how many requests are in flight or wait for their turn.
@@ -84,7 +82,7 @@ func newSlow(t *testing.T, machines, atATime int) *slow {
 		for {
 			select {
 			case key := <-c.Changes():
-				s.woken(key)
+				s.Woken(key)
 			case <-ctx.Done():
 				return
 			}
@@ -94,24 +92,10 @@ func newSlow(t *testing.T, machines, atATime int) *slow {
 	return s
 }
 
-func (s *slow) follow(wake func(types.NamespacedName)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.wake = wake
-}
-
-func (s *slow) woken(key types.NamespacedName) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.wake != nil {
-		s.wake(key)
-	}
-}
-
 // reconcile takes a step of each Machine until it is done, as the Machine controller does, and returns how long that took.
 func (s *slow) reconcile(step func(ctx context.Context, m *v1alpha1.Machine) (bool, error)) time.Duration {
 	began := time.Now()
-	load.Workers{Count: workersOfController, Follow: s.follow, Reconcile: func(key types.NamespacedName) time.Duration {
+	load.Workers{Count: workersOfController, Follow: s.Follow, Reconcile: func(key types.NamespacedName) time.Duration {
 		done, err := step(load.For(s.Context(), key.Name), s.machines[key])
 		switch e := fault.Of(err); {
 		case done:

@@ -68,7 +68,8 @@ func (b *bench) server(name string, metadata map[string]string, p *plan) string 
 	return made.Server.ID
 }
 
-// left makes a server as machine-controller leaves it: a port of Nova's making, no tags, the Machine's UID as its only mark.
+// left makes a server as machine-controller leaves it: with a port that Nova made, no tags, and only the Machine's UID in its
+// metadata.
 func (b *bench) left(m *v1alpha1.Machine, p *plan) string {
 	b.t.Helper()
 	return b.server(m.Name, map[string]string{inventory.MetadataMachineUID: string(m.UID), "system-cluster": "mmxfcmgjkx"}, p)
