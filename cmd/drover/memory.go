@@ -19,8 +19,8 @@ const fewest = 8 << 20
 
 // gcPercent is how much garbage there may be, in percent of what is in use, before it is collected, unless the environment says
 // otherwise (GOGC). Less than Go's default of 100 keeps small what a burst of new Machines takes, and what it leaves scattered over
-// the heap. Half of it would cost 3 ms of processor time for each new Machine.
-const gcPercent = 75
+// the heap, for about a millisecond of processor time for each new Machine.
+const gcPercent = 60
 
 // collectMore has garbage collected more often than by default.
 func collectMore() {
