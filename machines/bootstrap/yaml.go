@@ -39,7 +39,7 @@ func toFields(value any) (any, error) {
 	return fieldsOf(raw)
 }
 
-// fieldsOf is toFields of a value's JSON form.
+// fieldsOf returns the maps and lists that a JSON document holds, as toFields does.
 func fieldsOf(raw []byte) (any, error) {
 	var fields any
 	if err := json.Unmarshal(raw, &fields); err != nil {
