@@ -16,7 +16,8 @@ const mostTexts = 64
 // user data costs.
 var texts = lru.New(mostTexts)
 
-// remembered returns the text that was made from the key lately, else it makes it. The text is shared: nobody changes it.
+// remembered returns the text that was last written for the key; when there is none, it writes and stores it. Callers must not
+// change the text.
 func remembered(key any, write func() ([]byte, error)) ([]byte, error) {
 	if known, ok := texts.Get(key); ok {
 		if text, ok := known.([]byte); ok {

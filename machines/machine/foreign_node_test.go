@@ -221,6 +221,30 @@ func TestANodeThatClaimsAMachinesServerAndLabel(t *testing.T) {
 	})
 }
 
+func TestANodeThatClaimsTheServerOfANodeWithoutProviderID(t *testing.T) {
+	b := aiming(t)
+	n := b.nodeOf()
+	n.CreationTimestamp, n.UID, n.Spec.ProviderID = metav1.NewTime(made.Add(time.Hour)), "real", ""
+	forged := b.nodeOf()
+	forged.Name, forged.UID = "attacker", "forged"
+	forged.CreationTimestamp = metav1.NewTime(made.Add(time.Hour))
+	forged.Labels = map[string]string{v1alpha1.LabelOwnedBy: "u"}
+	b.create(forged)
+	b.shown()
+	t.Run("is not taken before the Machine's Node registers (F-4)", func(t *testing.T) {
+		if ref := b.read().Status.NodeRef; ref != nil {
+			t.Errorf("the Machine's Node is %+v", ref)
+		}
+	})
+	b.create(n)
+	b.shown()
+	t.Run("does not hide the Machine's Node (F-4)", func(t *testing.T) {
+		if m := b.read(); m.Status.NodeRef == nil || m.Status.NodeRef.UID != "real" || !isReady(m) {
+			t.Errorf("the Machine's Node is %+v; %+v", m.Status.NodeRef, find(m, v1alpha1.ConditionReady))
+		}
+	})
+}
+
 func TestANodeWithARoleOfTheControlPlaneThatIsTheMachines(t *testing.T) {
 	joins := func(t *testing.T) *bench {
 		t.Helper()

@@ -109,8 +109,7 @@ func (s nodeMatcher) refuses(n *corev1.Node) string {
 
 // refusesOwned returns why a Node with the Machine's owner label is not the Machine's all the same; an empty string when it
 // is. A kubelet can put that label on its own Node, so the provider ID must not be another server's, and a Node of another
-// name needs more: the Machine's record, or while there is none the server's provider ID. A Node of the control plane must fit in
-// everything.
+// name needs the Machine's record: the kubelet chooses its provider ID too. A Node of the control plane must fit in everything.
 func (s nodeMatcher) refusesOwned(n *corev1.Node) string {
 	known := cmp.Or(strings.ToLower(s.server), namedServer(s.machine))
 	ref := s.machine.Status.NodeRef
@@ -118,8 +117,8 @@ func (s nodeMatcher) refusesOwned(n *corev1.Node) string {
 	switch {
 	case n.Spec.ProviderID != "" && known != "" && providerid.Server(n.Spec.ProviderID) != known:
 		return fmt.Sprintf("node %s has the provider ID %s, which is not that of server %s", n.Name, n.Spec.ProviderID, known)
-	case !s.named(n) && !recorded && (ref != nil || !s.hasServer(n)):
-		return fmt.Sprintf("node %s has the label of this Machine, but neither its server's name nor its provider ID", n.Name)
+	case !s.named(n) && !recorded:
+		return fmt.Sprintf("node %s has the label of this Machine, but neither its server's name nor the Machine's record", n.Name)
 	case roleOf(n) != "" && (known == "" || n.Spec.ProviderID == "" || !s.named(n) || s.older(n) != ""):
 		return fmt.Sprintf("node %s belongs to the control plane: it has %s", n.Name, roleOf(n))
 	}
@@ -144,16 +143,18 @@ func (s nodeMatcher) older(n *corev1.Node) string {
 // roleOf names what makes the Node one of the control plane; an empty string when nothing does.
 func roleOf(n *corev1.Node) string { return v1alpha1.ControlPlaneRole(n.Labels, n.Spec.Taints) }
 
-// candidates returns the Nodes that may be the Machine's: by the server's provider ID, else by the owner label and by the
-// server's name.
+// candidates returns the Nodes that may be the Machine's: by the server's provider ID, and unless one of them has the server's
+// name also by the owner label and by that name. A Node may be in the list twice.
 func (r *Reconciler) candidates(ctx context.Context, s nodeMatcher) ([]*corev1.Node, error) {
 	out, err := r.nodesBy(ctx, indexNodeServer, strings.ToLower(s.server))
-	if err != nil || len(out) > 0 {
+	if err != nil || slices.ContainsFunc(out, s.named) {
 		return out, err
 	}
-	if out, err = r.nodesBy(ctx, indexNodeOwner, string(s.machine.UID)); err != nil {
+	owned, err := r.nodesBy(ctx, indexNodeOwner, string(s.machine.UID))
+	if err != nil {
 		return nil, err
 	}
+	out = append(out, owned...)
 	var byName corev1.Node
 	err = r.Target.GetClient().Get(ctx, types.NamespacedName{Name: s.machine.ServerName()}, &byName)
 	if client.IgnoreNotFound(err) != nil {

@@ -96,8 +96,8 @@ func (i *instance) findPort(ctx context.Context, p *inventory.Project, m invento
 	return true, nil
 }
 
-// EnsureFloatingIP makes a marked floating IP on the first port, when the spec asks for one, and moves it there when that port
-// was made again. It never takes an address that it did not make (MC-50), and only the first network gets one (MC-51).
+// EnsureFloatingIP creates a floating IP with the owner tag on the first port, when the spec asks for one, and moves it there when
+// that port was replaced. It never takes an address that it did not make (MC-50), and only the first network gets one (MC-51).
 func (i *instance) EnsureFloatingIP(ctx context.Context) error {
 	if i.spec != nil && i.spec.FloatingIPPool == "" || i.machine.FloatingIPID != "" {
 		return nil

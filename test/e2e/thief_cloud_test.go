@@ -72,7 +72,7 @@ func liar(name func(*world) string, about func(*world) lie) func(*world, attempt
 	}
 }
 
-// nodeClaimAttempts are about Nodes and servers that the attacker's cloud has as its own.
+// nodeClaimAttempts are those in which the attacker's cloud lists Nodes and servers of others as its own.
 func nodeClaimAttempts() []attempt {
 	unnamed := func(*world) string { return "" }
 	constant := func(name string) func(*world) string { return func(*world) string { return name } }

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// controlPlaneRoles are the keys of the labels and taints of control plane Nodes. The second is the one of before
-// Kubernetes 1.24.
+// controlPlaneRoles are the keys of the labels and taints of control plane Nodes. Kubernetes
+// used the second one before 1.24.
 var controlPlaneRoles = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
 
 // ControlPlaneRole names the label or taint that makes a Node one of the control plane. It returns an empty string when the

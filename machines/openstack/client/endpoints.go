@@ -74,7 +74,7 @@ func (a allowedEndpoint) permits(u *url.URL) bool {
 		(a.path == "" || path == a.path || strings.HasPrefix(path, a.path+"/"))
 }
 
-// permitsAddress reports whether an address is on the list as an address: a name that leads to it does not count.
+// permitsAddress reports whether the list holds an IP address itself. A host name that resolves to it does not count.
 func (e Endpoints) permitsAddress(to netip.AddrPort) bool {
 	port := fmt.Sprint(to.Port())
 	return slices.ContainsFunc(e.all, func(a allowedEndpoint) bool {

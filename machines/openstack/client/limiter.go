@@ -91,7 +91,7 @@ type caller struct {
 	machine MachineRef
 }
 
-// MachineRef names a Machine: the UID tells it from another one of that name.
+// MachineRef identifies a Machine by key and UID: a later Machine of the same name has another UID.
 type MachineRef struct {
 	UID types.UID
 	Key types.NamespacedName

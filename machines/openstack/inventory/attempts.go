@@ -67,8 +67,8 @@ func (p *Project) MayMake(tag OwnerTag) error {
 	return unsettled(words, a.ended.UTC().Format("15:04:05"), tag.Kind)
 }
 
-// portsFree returns an error when a server is to be made on ports that another one has, which is to be looked up first. The
-// caller holds the lock.
+// portsFree returns an error when another server has a port on which a server is to be made. That server must be looked up first.
+// The caller holds the lock.
 func (p *Project) portsFree(tag OwnerTag) error {
 	bound := p.boundServer(tag.Machine)
 	if tag.Kind != ServerKind || bound == "" {

@@ -97,8 +97,8 @@ func (p *Project) lookAtPorts(ctx context.Context, s *client.Session, ids []stri
 	return true
 }
 
-// clearSuspects closes all suspected creates after the second look, and returns the Machines that may go on. When a port turned out
-// to be bound, boundServer returns its server. The caller holds the lock.
+// clearSuspects closes all suspected creates after the second look, and returns the Machines that may go on. A server that the
+// look found on a port is returned by boundServer. The caller holds the lock.
 func (p *Project) clearSuspects() (cleared []types.UID) {
 	for m, a := range p.attempts {
 		if a.suspected {
