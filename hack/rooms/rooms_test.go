@@ -1,0 +1,58 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestLargestCircle(t *testing.T) {
+	uses := func(pairs ...string) map[string]map[string]bool {
+		edges := map[string]map[string]bool{}
+		for _, p := range pairs {
+			from, to := p[:1], p[1:]
+			for _, file := range []string{from, to} {
+				if edges[file] == nil {
+					edges[file] = map[string]bool{}
+				}
+			}
+			edges[from][to] = true
+		}
+		return edges
+	}
+	for name, test := range map[string]struct {
+		edges map[string]map[string]bool
+		want  []string
+	}{
+		"no files":                         {uses(), nil},
+		"a chain is no circle":             {uses("ab", "bc", "ac"), nil},
+		"two files that use each other":    {uses("ab", "ba", "bc"), []string{"a", "b"}},
+		"a loop through three files":       {uses("ab", "bc", "ca", "cd"), []string{"a", "b", "c"}},
+		"the larger of two circles":        {uses("ab", "ba", "cd", "de", "ec", "bc"), []string{"c", "d", "e"}},
+		"two loops that share a file join": {uses("ab", "ba", "bc", "cb"), []string{"a", "b", "c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, largestCircle(test.edges)); diff != "" {
+				t.Errorf("largestCircle (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestLoadCountsFilesEdgesAndFunctions(t *testing.T) {
+	packages, err := load([]string{"./testdata/loop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(packages) != 1 {
+		t.Fatalf("got %d packages, want 1", len(packages))
+	}
+	p := packages[0]
+	wantEdges := map[string]map[string]bool{"a.go": {"b.go": true}, "b.go": {"a.go": true}, "c.go": {"a.go": true}}
+	if diff := cmp.Diff(wantEdges, p.edges); diff != "" {
+		t.Errorf("edges by names, fields and methods (-want +got):\n%s", diff)
+	}
+	if got := p.functions.longest(); got.name != "total" || got.lines != 4 {
+		t.Errorf("longest function: got %s with %d lines, want total with 4, its comment not counted", got.name, got.lines)
+	}
+}
