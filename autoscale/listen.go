@@ -6,12 +6,31 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 )
 
 // unixScheme begins the address of a unix socket.
 const unixScheme = "unix://"
+
+// checkAddress returns an error when address is neither host:port nor unix:///path.
+func checkAddress(address string) error {
+	if path, isSocket := strings.CutPrefix(address, unixScheme); isSocket {
+		if strings.HasPrefix(path, "/") {
+			return nil
+		}
+		return fmt.Errorf("--grpc-address %s: the path of a socket begins with /, as in unix:///run/drover.sock", address)
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return fmt.Errorf("--grpc-address %s is neither host:port nor unix:///path", address)
+	}
+	return nil
+}
 
 // listen opens the port or socket of an address. Its error names the address and the flag.
 func listen(ctx context.Context, address string) (net.Listener, error) {

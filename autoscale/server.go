@@ -116,6 +116,21 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
+// Validate returns what is wrong with the address and with the files for TLS, which it reads. Its error names the flag.
+func (o Options) Validate() error {
+	if o.Address == "" {
+		o.Address = DefaultAddress
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if err := errors.Join(checkAddress(o.Address), checkSecurity(o)); err != nil || o.Insecure {
+		return err
+	}
+	_, _, err := secured(o)
+	return err
+}
+
 // checkSecurity refuses options that would serve in the clear what others can reach, or that contradict each other.
 func checkSecurity(o Options) error {
 	given := 0

@@ -8,11 +8,12 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// credentialsFrom gives the configured cloud: the one of --clouds-yaml, else that of the OS_* variables. Both are
-// optional, since a Machine may bring its own credentials; they never go to another endpoint than their own (MC-12).
+// credentialsFrom returns the credentials of the configured cloud: that of --clouds-yaml, else that of the OS_* variables. Both are
+// optional, since a Machine may bring its own credentials; they are sent to no other endpoint than their own (MC-12). Its errors
+// name the flag or the variable that is wrong.
 func credentialsFrom(o *options, lookup func(string) string) (client.Credentials, error) {
 	credentials := client.CredentialsFromEnvironment(lookup)
-	bundle := lookup("OS_CACERT")
+	source, bundle := "OS_CACERT", lookup("OS_CACERT")
 	switch {
 	case o.cloudsYAML != "":
 		document, err := os.ReadFile(o.cloudsYAML)
@@ -22,18 +23,19 @@ func credentialsFrom(o *options, lookup func(string) string) (client.Credentials
 		if credentials, bundle, err = client.CredentialsFromClouds(document, o.cloud); err != nil {
 			return client.Credentials{}, fmt.Errorf("--clouds-yaml %s: %w", o.cloudsYAML, err)
 		}
+		source = "cacert of --clouds-yaml"
 	case o.cloud != "":
 		return client.Credentials{}, errors.New("--cloud names a cloud of a clouds.yaml: --clouds-yaml is needed with it")
 	}
 	if o.caBundle != "" {
-		bundle = o.caBundle
+		source, bundle = "--cloud-ca", o.caBundle
 	}
 	if bundle == "" {
 		return credentials, nil
 	}
-	pem, err := os.ReadFile(bundle)
+	pem, err := readCertificates(source, bundle)
 	if err != nil {
-		return client.Credentials{}, fmt.Errorf("reading the CA bundle of the cloud: %w", err)
+		return client.Credentials{}, err
 	}
 	credentials.CACert = pem
 	return credentials, nil

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"k8s.io/client-go/util/cert"
 )
 
 func TestTheConfiguredCloudComesFromOnePlace(t *testing.T) {
@@ -16,7 +18,9 @@ func TestTheConfiguredCloudComesFromOnePlace(t *testing.T) {
 		}
 		return path
 	}
-	ca := write("ca.pem", "a bundle")
+	pem, _, err := cert.GenerateSelfSignedCertKey("keystone.example", nil, nil)
+	must(t, err)
+	ca, garbage := write("ca.pem", string(pem)), write("garbage.pem", "garbage")
 	clouds := write("clouds.yaml", "clouds: {a: {auth: {auth_url: https://a, username: file}}, b: {auth: {auth_url: https://b}}}")
 	env := map[string]string{"OS_AUTH_URL": "https://env", "OS_USERNAME": "env"}
 
@@ -30,11 +34,13 @@ func TestTheConfiguredCloudComesFromOnePlace(t *testing.T) {
 		{"the environment", func(*options) {}, env, "https://env", "env", "", ""},
 		{"nothing is configured", func(*options) {}, nil, "", "", "", ""},
 		{"the file wins, and nothing is mixed in", func(o *options) { o.cloudsYAML, o.cloud = clouds, "b" }, env, "https://b", "", "", ""},
-		{"a bundle by flag", func(o *options) { o.caBundle = ca }, env, "https://env", "env", "a bundle", ""},
+		{"a bundle by flag", func(o *options) { o.caBundle = ca }, env, "https://env", "env", string(pem), ""},
 		{"an unknown cloud", func(o *options) { o.cloudsYAML, o.cloud = clouds, "c" }, env, "", "", "", `no cloud "c"; it has: a, b`},
 		{"a file that is not there", func(o *options) { o.cloudsYAML = dir + "/none" }, env, "", "", "", "reading --clouds-yaml"},
 		{"a cloud without a file", func(o *options) { o.cloud = "a" }, env, "", "", "", "--clouds-yaml is needed"},
-		{"a bundle that is not there", func(o *options) { o.caBundle = dir + "/none" }, env, "", "", "", "reading the CA bundle"},
+		{"a bundle that is not there", func(o *options) { o.caBundle = dir + "/none" }, env, "", "", "", "reading --cloud-ca"},
+		{"a bundle that holds no certificate (F-13)", func(o *options) { o.caBundle = garbage }, env, "", "", "", "--cloud-ca " + garbage + ": the file holds no certificate"},
+		{"a bundle of the environment that holds none (F-13)", func(*options) {}, map[string]string{"OS_CACERT": garbage}, "", "", "", "OS_CACERT " + garbage + ": the file holds no certificate"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := defaults()

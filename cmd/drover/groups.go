@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-project/drover/nodegroup"
 )
@@ -44,7 +45,13 @@ func (o *groupOptions) addFlags(f *pflag.FlagSet) {
 }
 
 func (o *groupOptions) validate() error {
-	var errs []error
+	errs := []error{checkNamespaces("--namespaces", o.namespaces...), checkKey("--gpu-resource", "the name of a resource", o.gpuResource)}
+	if o.gpuLabel != "" {
+		errs = append(errs, checkKey("--gpu-label", "the key of a label", o.gpuLabel))
+	}
+	if wrong := validation.IsDNS1123Subdomain(o.prices); o.prices != "" && len(wrong) > 0 {
+		errs = append(errs, fmt.Errorf("--prices-configmap %q is not the name of a ConfigMap: %s", o.prices, wrong[0]))
+	}
 	if _, err := labels.Parse(o.selector); err != nil {
 		errs = append(errs, fmt.Errorf("--selector: %w", err))
 	}
@@ -52,7 +59,7 @@ func (o *groupOptions) validate() error {
 		errs = append(errs, fmt.Errorf("--restart-guard %v is negative", o.restartGuard))
 	}
 	if o.kernelMemory < 0 || o.kernelMemory >= 100 {
-		errs = append(errs, fmt.Errorf("--kernel-memory-percent %v is no share from 0 to below 100", o.kernelMemory))
+		errs = append(errs, fmt.Errorf("--kernel-memory-percent %v is not a share from 0 to below 100", o.kernelMemory))
 	}
 	return errors.Join(errs...)
 }

@@ -54,9 +54,10 @@ func (o *machineOptions) validate() error {
 		}
 	}
 	for _, key := range o.otherStartupTaints {
-		if wrong := validation.IsQualifiedName(key); len(wrong) > 0 {
-			errs = append(errs, fmt.Errorf("--other-startup-taints %q is not the key of a taint: %s", key, strings.Join(wrong, "; ")))
-		}
+		errs = append(errs, checkKey("--other-startup-taints", "the key of a taint", key))
+	}
+	for _, name := range o.startupConditions {
+		errs = append(errs, checkKey("--startup-conditions", "the type of a condition", name))
 	}
 	return errors.Join(errs...)
 }

@@ -33,10 +33,7 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 		RunE: func(*cobra.Command, []string) error {
 			credentials, err := credentialsFrom(o, os.Getenv)
-			if err != nil {
-				return err
-			}
-			if err := o.validate(); err != nil {
+			if err := errors.Join(o.validate(), err); err != nil {
 				return err
 			}
 			setLoggers(o.verbosity)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"strconv"
 
 	"github.com/spf13/pflag"
@@ -51,10 +50,13 @@ func (o *nodeOptions) addFlags(f *pflag.FlagSet) {
 	f.StringToStringVar(&o.featureGates, "node-kubelet-feature-gates", o.featureGates, "feature gates of every kubelet (Gate=true); a Machine's annotations lie over them")
 }
 
-// validate says what is wrong with the flags alone; files are not read.
+// validate returns what is wrong with the flags and the file that they name.
 func (o *nodeOptions) validate() error {
-	site, err := o.site(nil)
-	errs := []error{err, site.Check()}
+	_, err := o.readSite()
+	errs := []error{err}
+	if o.apiServer != "" {
+		errs = append(errs, checkServerURL("--bootstrap-api-server", o.apiServer))
+	}
 	for _, address := range o.clusterDNS {
 		if net.ParseIP(address) == nil {
 			errs = append(errs, fmt.Errorf("--cluster-dns %q is no IP address", address))
@@ -98,15 +100,13 @@ func (o *nodeOptions) site(caBundle []byte) (bootstrap.Site, error) {
 	return s, nil
 }
 
-// readSite is site with the files that the flags name.
+// readSite returns site with the file that the flags name.
 func (o *nodeOptions) readSite() (bootstrap.Site, error) {
 	var bundle []byte
+	var unread error
 	if o.caBundle != "" {
-		var err error
-		if bundle, err = os.ReadFile(o.caBundle); err != nil {
-			return bootstrap.Site{}, fmt.Errorf("reading --node-ca-bundle: %w", err)
-		}
+		bundle, unread = readCertificates("--node-ca-bundle", o.caBundle)
 	}
 	s, err := o.site(bundle)
-	return s, errors.Join(err, s.Check())
+	return s, errors.Join(unread, err, s.Check())
 }

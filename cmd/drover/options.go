@@ -9,7 +9,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/drover-project/drover/autoscale"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/openstack"
 )
 
 // options are all that can be set from outside. Every flag is here, with its default.
@@ -103,9 +105,10 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.maxReplacing, "max-replacing", o.maxReplacing, "how many Machines rollouts may replace at once, over all deployments; 0: no cap but each deployment's own surge and unavailability")
 }
 
-// validate says everything that is wrong with the options at once. What concerns the gRPC server, autoscale.New checks.
+// validate returns everything that is wrong with the flags and the files that they name, in one error, before anything is asked
+// of the cluster or written to it.
 func (o *options) validate() error {
-	errs := []error{o.machines.validate(), o.compute.validate(), o.nodes.validate(), o.groups.validate()}
+	errs := []error{o.general(), o.addresses(), o.machines.validate(), o.compute.validate(), o.nodes.validate(), o.groups.validate()}
 	if o.drainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("--drain-timeout %v is negative", o.drainTimeout))
 	}
@@ -115,16 +118,44 @@ func (o *options) validate() error {
 	if o.workers < 1 {
 		errs = append(errs, fmt.Errorf("--workers %d is less than 1", o.workers))
 	}
-	if o.pprofAddress != "" && !onLoopback(o.pprofAddress) {
-		errs = append(errs, fmt.Errorf("--pprof-address %s: profiles are served without authentication; listen on 127.0.0.1 or ::1", o.pprofAddress))
-	}
 	if o.maxReplacing < 0 {
 		errs = append(errs, fmt.Errorf("--max-replacing %d is negative", o.maxReplacing))
 	}
 	return errors.Join(errs...)
 }
 
-// onLoopback tells whether only this machine can reach the address.
+// general checks the names that the whole binary uses.
+func (o *options) general() error {
+	errs := []error{checkNamespaces("--namespace", o.namespace), checkNamespaces("--secret-namespaces", o.secretNamespaces...)}
+	if o.clusterID != "" {
+		if err := openstack.CheckClusterID(o.clusterID); err != nil {
+			errs = append(errs, fmt.Errorf("--cluster-id: %w", err))
+		}
+	}
+	if o.startupTaint != "" {
+		errs = append(errs, checkKey("--startup-taint", "the key of a taint", o.startupTaint))
+	}
+	return errors.Join(errs...)
+}
+
+// addresses checks where drover listens.
+func (o *options) addresses() error {
+	errs := []error{checkListen("--metrics-address", o.metricsAddress), checkListen("--health-address", o.healthAddress), o.serving().Validate()}
+	if o.pprofAddress != "" && !onLoopback(o.pprofAddress) {
+		errs = append(errs, fmt.Errorf("--pprof-address %s: profiles are served without authentication; listen on 127.0.0.1 or ::1", o.pprofAddress))
+	}
+	return errors.Join(errs...)
+}
+
+// serving returns the options of the gRPC server that flags set.
+func (o *options) serving() autoscale.Options {
+	return autoscale.Options{
+		Address: o.grpcAddress, Cert: o.grpcCert, Key: o.grpcKey, ClientCA: o.grpcClientCA, AllowedClients: o.grpcAllowedClients,
+		Insecure: o.grpcInsecure, Reflection: o.grpcReflection, GPULabel: o.groups.gpuLabel, GPUTypes: o.groups.gpuTypes,
+	}
+}
+
+// onLoopback reports whether only this machine can reach the address.
 func onLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	ip, parseErr := netip.ParseAddr(host)

@@ -1,18 +1,57 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
+// served returns the defaults, served without TLS on loopback: the fewest flags that are valid.
+func served() *options {
+	o := defaults()
+	o.grpcAddress, o.grpcInsecure = "127.0.0.1:8086", true
+	return o
+}
+
 func TestOptionsSayWhatIsWrongWithThem(t *testing.T) {
+	garbage := filepath.Join(t.TempDir(), "garbage.pem")
+	must(t, os.WriteFile(garbage, []byte("-----BEGIN CERTIFICATE-----"), 0o600))
 	for _, tt := range []struct {
 		name string
 		set  func(*options)
 		want string // part of the message; empty: valid
 	}{
-		{"the defaults", func(*options) {}, ""},
+		{"the defaults without TLS on loopback", func(*options) {}, ""},
+		{"the defaults without certificates", func(o *options) { *o = *defaults() }, "--grpc-cert, --grpc-key and --grpc-client-ca: all three are needed"},
+		{"a cluster ID with a space (F-13)", func(o *options) { o.clusterID = "a b" }, `--cluster-id: cluster ID "a b": give one without white space`},
+		{"a cluster ID that no description holds (F-13)", func(o *options) { o.clusterID = strings.Repeat("a", 129) }, "give one of 1 to 128 bytes"},
+		{"a startup taint that is not the key of one (F-13)", func(o *options) { o.startupTaint = "a b c!" }, `--startup-taint "a b c!" is not the key of a taint`},
+		{"no startup taint (F-13)", func(o *options) { o.startupTaint = "" }, ""},
+		{"an API server that is not a URL (F-13)", func(o *options) { o.nodes.apiServer = "not a url" }, `--bootstrap-api-server "not a url" is not the URL of an API server`},
+		{"an API server without TLS (F-13)", func(o *options) { o.nodes.apiServer = "http://10.0.0.1:6443" }, `--bootstrap-api-server "http://10.0.0.1:6443"`},
+		{"an API server (F-13)", func(o *options) { o.nodes.apiServer = "https://[fd00::1]:6443/" }, ""},
+		{"namespaces of Secrets that are none (F-13)", func(o *options) { o.secretNamespaces = []string{"A b", "", ""} }, `--secret-namespaces "A b" is not the name of a namespace`},
+		{"an empty namespace of Secrets (F-13)", func(o *options) { o.secretNamespaces = []string{"a", ""} }, `--secret-namespaces "" is not the name of a namespace`},
+		{"a namespace of groups that is none (F-13)", func(o *options) { o.groups.namespaces = []string{"A"} }, `--namespaces "A" is not the name of a namespace`},
+		{"an own namespace that is none (F-13)", func(o *options) { o.namespace = "a/b" }, `--namespace "a/b" is not the name of a namespace`},
+		{"metrics nowhere that can be listened (F-13)", func(o *options) { o.metricsAddress = "foo" }, `--metrics-address "foo" is neither host:port nor 0`},
+		{"no metrics and no health (F-13)", func(o *options) { o.metricsAddress, o.healthAddress = "0", "0" }, ""},
+		{"health at a port that is none (F-13)", func(o *options) { o.healthAddress = ":66000" }, `--health-address ":66000" is neither host:port nor 0`},
+		{"gRPC nowhere that can be listened (F-13)", func(o *options) { o.grpcAddress = "foo" }, "--grpc-address foo is neither host:port nor unix:///path"},
+		{"a socket without an absolute path (F-13)", func(o *options) { o.grpcAddress = "unix://drover.sock" }, "--grpc-address unix://drover.sock: the path of a socket begins with /"},
+		{"a bundle for nodes without a certificate (F-13)", func(o *options) { o.nodes.caBundle = garbage }, "--node-ca-bundle " + garbage + ": the file holds no certificate"},
+		{"a condition that is none (F-13)", func(o *options) { o.machines.startupConditions = []string{"Network Ready"} }, `--startup-conditions "Network Ready" is not the type of a condition`},
+		{"a GPU label that is none (F-13)", func(o *options) { o.groups.gpuLabel = "a b" }, `--gpu-label "a b" is not the key of a label`},
+		{"a GPU resource that is none (F-13)", func(o *options) { o.groups.gpuResource = "" }, `--gpu-resource "" is not the name of a resource`},
+		{"prices in a ConfigMap that cannot be (F-13)", func(o *options) { o.groups.prices = "Prices!" }, `--prices-configmap "Prices!" is not the name of a ConfigMap`},
 		{"negative drain", func(o *options) { o.drainTimeout = -time.Second }, "--drain-timeout -1s"},
 		{"no time to join", func(o *options) { o.joinTimeout = 0 }, "--join-timeout 0s"},
 		{"nobody works", func(o *options) { o.workers = 0 }, "--workers 0"},
@@ -37,7 +76,7 @@ func TestOptionsSayWhatIsWrongWithThem(t *testing.T) {
 		{"two faults are both named", func(o *options) { o.workers, o.joinTimeout = 0, 0 }, "--join-timeout 0s is not positive\n--workers 0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := defaults()
+			o := served()
 			tt.set(o)
 			err := o.validate()
 			switch {
@@ -48,4 +87,42 @@ func TestOptionsSayWhatIsWrongWithThem(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestFlagsAreCheckedFirst(t *testing.T) {
+	t.Run("every fault is named in one error, before the API server is asked anything (F-13)", func(t *testing.T) {
+		var asked atomic.Int64
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}))
+		defer server.Close()
+		dir := t.TempDir()
+		kubeconfig, garbage := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "garbage.pem")
+		must(t, os.WriteFile(garbage, []byte("garbage"), 0o600))
+		config := clientcmdapi.NewConfig()
+		config.Clusters["c"] = &clientcmdapi.Cluster{Server: server.URL}
+		config.Contexts["c"] = &clientcmdapi.Context{Cluster: "c"}
+		config.CurrentContext = "c"
+		must(t, clientcmd.WriteToFile(*config, kubeconfig))
+
+		drover := command()
+		drover.SetArgs([]string{
+			"--kubeconfig", kubeconfig, "--cluster-id", "a b", "--startup-taint", "a b c!", "--bootstrap-api-server", "not a url",
+			"--secret-namespaces", "A b,,", "--cloud-ca", garbage, "--metrics-address", "foo", "--grpc-address", "127.0.0.1:8086",
+			"--grpc-cert", garbage, "--grpc-key", garbage, "--grpc-client-ca", garbage, "--workers", "0",
+		})
+		err := drover.Execute()
+		if err == nil {
+			t.Fatal("drover runs with flags that are wrong")
+		}
+		for _, flag := range []string{"--cluster-id", "--startup-taint", "--bootstrap-api-server", "--secret-namespaces", "--cloud-ca", "--metrics-address", "--grpc-client-ca", "--workers"} {
+			if !strings.Contains(err.Error(), flag) {
+				t.Errorf("the error does not name %s:\n%v", flag, err)
+			}
+		}
+		if n := asked.Load(); n != 0 {
+			t.Errorf("the API server was asked %d times", n)
+		}
+	})
 }

@@ -166,12 +166,9 @@ func addAutoscale(mgr manager.Manager, o *options) (*autoscale.Server, error) {
 	}
 	of.Control, of.Target, of.Elected, of.Registry = mgr, mgr, mgr.Elected(), metrics.Registry
 	groups := nodegroup.New(of)
-	server, err := autoscale.New(autoscale.Options{
-		Groups: groups, Ready: groups.Synced(), Address: o.grpcAddress,
-		Cert: o.grpcCert, Key: o.grpcKey, ClientCA: o.grpcClientCA, AllowedClients: o.grpcAllowedClients,
-		Insecure: o.grpcInsecure, Reflection: o.grpcReflection,
-		GPULabel: o.groups.gpuLabel, GPUTypes: o.groups.gpuTypes, Registry: metrics.Registry,
-	})
+	serving := o.serving()
+	serving.Groups, serving.Ready, serving.Registry = groups, groups.Synced(), metrics.Registry
+	server, err := autoscale.New(serving)
 	if err != nil {
 		return nil, fmt.Errorf("making the gRPC server: %w", err)
 	}

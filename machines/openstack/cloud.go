@@ -119,8 +119,8 @@ func (c *connection) attached() *inventory.Project {
 
 // New makes a Cloud; it makes no call. The error names the option that is wrong.
 func New(o Options) (*Cloud, error) {
-	if o.ClusterID == "" || strings.ContainsAny(o.ClusterID, " \t\n") {
-		return nil, fmt.Errorf("cluster ID %q: give one without white space", o.ClusterID)
+	if err := CheckClusterID(o.ClusterID); err != nil {
+		return nil, err
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
