@@ -57,7 +57,10 @@ var specChanges = []struct{ name, before, over, refusal string }{
 	{"MC-5 an annotation that comes", ``, `{spec: {metadata: {annotations: {e: f}}}}`, "spec.metadata of a Machine cannot change"},
 	{"MC-5 a namespace in metadata", ``, `{spec: {metadata: {namespace: elsewhere}}}`, "spec.metadata of a Machine cannot change"},
 	{"MC-5 a config source", ``, `{spec: {configSource: {configMap: {name: a, namespace: b, kubeletConfigKey: c}}}}`, "spec.configSource"},
-	{"MC-6 a Machine that is being deleted", `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}}`, `{spec: {taints: null, providerSpec: null}}`, ``},
+	{"the provider spec of a Machine that is being deleted (F-14)", `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}}`, `{spec: {providerSpec: null}}`, "spec.providerSpec of a Machine cannot change"},
+	{"the provider ID of a Machine that is being deleted (F-14)", `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}, spec: {providerID: "openstack:///1"}}`, `{spec: {providerID: "openstack:///2"}}`, "it cannot change"},
+	{"the bypass annotation on a Machine that is being deleted (F-14)", `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}}`, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "true"}}, spec: {providerSpec: null}}`, ``},
+	{"the finalizers of a Machine that is being deleted go (MC-6)", `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}}`, `{metadata: {finalizers: null}}`, ``},
 }
 
 func TestAMachinesSpecDoesNotChange(t *testing.T) {
@@ -156,12 +159,10 @@ func TestAClassDoesNotChange(t *testing.T) {
 			expect(t, r.refusal, admin.Update(t.Context(), merge(t, class, r.over), client.DryRunAll))
 		})
 	}
-	t.Run("MC-6 a class that is being deleted does", func(t *testing.T) {
-		o := existing(t, merge(t, parse(goodClass), `{metadata: {finalizers: [drover.example/hold]}}`))
-		if err := admin.Delete(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-		expect(t, "", mergePatch(t.Context(), admin, o, `{"provider":"other","metadata":{"finalizers":null}}`))
+	t.Run("while it is being deleted only its finalizers go (F-14, MC-6)", func(t *testing.T) {
+		o := existing(t, merge(t, parse(goodClass), `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}}`))
+		expect(t, "a MachineClass cannot change (provider)", mergePatch(t.Context(), admin, o.DeepCopy(), `{"provider":"other","metadata":{"finalizers":null}}`))
+		expect(t, "", mergePatch(t.Context(), admin, o, `{"metadata":{"finalizers":null}}`))
 	})
 }
 
