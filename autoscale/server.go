@@ -95,6 +95,7 @@ func New(o Options) (*Server, error) {
 		// The client never pings; what another one may do is bounded.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: idlePing, Timeout: pingTimeout}),
+		grpc.ConnectionTimeout(handshakeTimeout),
 	}
 	if err := checkSecurity(o); err != nil {
 		return nil, err
@@ -106,7 +107,7 @@ func New(o Options) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.server = grpc.NewServer(append(options, grpc.Creds(greeting{creds, o.Groups, o.AllowedClients}))...)
+	s.server = grpc.NewServer(append(options, grpc.Creds(greeting{&handshakes{TransportCredentials: creds}, o.Groups, o.AllowedClients}))...)
 	proto.RegisterCloudProviderServer(s.server, &service{groups: o.Groups, gpuLabel: o.GPULabel, gpuTypes: o.GPUTypes})
 	s.health.SetServingStatus(proto.CloudProvider_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	healthpb.RegisterHealthServer(s.server, s.health)

@@ -12,7 +12,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/yaml"
 
 	"github.com/drover-project/drover/deploy"
 	"github.com/drover-project/drover/test/kube"
@@ -25,7 +31,7 @@ func TestKustomizationsNameEveryManifest(t *testing.T) {
 		dirs []string
 		more []string
 	}{
-		{"kustomization.yaml", []string{"policies", "rbac"}, []string{"deployment.yaml", "service.yaml"}},
+		{"kustomization.yaml", []string{"policies", "rbac"}, []string{"deployment.yaml", "networkpolicy.yaml", "service.yaml"}},
 		{"crds/kustomization.yaml", []string{"crds"}, nil},
 	} {
 		t.Run(tt.file+" (F-42)", func(t *testing.T) {
@@ -90,6 +96,64 @@ func TestEitherWayOfApplyingFollowsTheOther(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestTheNetworkPolicyFitsTheDeployment(t *testing.T) {
+	var policy networkingv1.NetworkPolicy
+	var drover appsv1.Deployment
+	var autoscaler appsv1.Deployment
+	decode(t, "networkpolicy.yaml", 0, &policy)
+	decode(t, "deployment.yaml", 0, &drover)
+	decode(t, "cluster-autoscaler/deployment.yaml", 1, &autoscaler)
+
+	got := map[string][]networkingv1.NetworkPolicyPeer{}
+	for _, rule := range policy.Spec.Ingress {
+		for _, port := range rule.Ports {
+			got[port.Port.String()] = rule.From
+		}
+	}
+	t.Run("every port of the container is named, and only the health checks are open to all (F-14)", func(t *testing.T) {
+		for _, port := range drover.Spec.Template.Spec.Containers[0].Ports {
+			from, named := got[port.Name]
+			if !named {
+				t.Errorf("port %s is not named", port.Name)
+			}
+			if open := len(from) == 0; open != (port.Name == "health") {
+				t.Errorf("port %s: open to all is %v", port.Name, open)
+			}
+			delete(got, port.Name)
+		}
+		for name := range got {
+			t.Errorf("port %s is not one of the container's", name)
+		}
+	})
+	t.Run("its selectors match drover's and the shipped autoscaler's pods (F-14)", func(t *testing.T) {
+		for name, pair := range map[string]struct {
+			selector *metav1.LabelSelector
+			labels   map[string]string
+		}{
+			"drover":                 {&policy.Spec.PodSelector, drover.Spec.Template.Labels},
+			"autoscaler":             {policy.Spec.Ingress[0].From[0].PodSelector, autoscaler.Spec.Template.Labels},
+			"autoscaler's namespace": {policy.Spec.Ingress[0].From[0].NamespaceSelector, map[string]string{corev1.LabelMetadataName: autoscaler.Namespace}},
+		} {
+			selector, err := metav1.LabelSelectorAsSelector(pair.selector)
+			if err != nil || !selector.Matches(labels.Set(pair.labels)) {
+				t.Errorf("%s: %v does not match %v (error %v)", name, selector, pair.labels, err)
+			}
+		}
+	})
+}
+
+// decode reads a document of a file, counted from 0, and fails for a field that its type does not have.
+func decode(t *testing.T, file string, document int, into any) {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict([]byte(strings.Split(string(raw), "\n---\n")[document]), into); err != nil {
+		t.Fatal(err)
 	}
 }
 
