@@ -32,7 +32,7 @@ func (w *work) replacing() int32 {
 	return w.current.size - w.current.available() + w.removed()
 }
 
-// moving says that drover is replacing Machines of an old template.
+// moving reports whether drover is replacing Machines of an old template.
 func (w *work) moving() bool {
 	return w.current != nil && !w.d.Spec.Paused && !w.stalled() && strategyOf(w.d) != v1alpha1.OnDelete && w.rolling()
 }

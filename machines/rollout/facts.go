@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
@@ -21,17 +22,17 @@ type MachineFacts struct {
 	Listed bool
 }
 
-// Living says that the Machine counts: it is neither deleting nor listed for removal.
+// Living reports whether the Machine counts: it is neither deleting nor listed for removal.
 func (f MachineFacts) Living() bool {
 	return f.Machine.DeletionTimestamp.IsZero() && !f.Listed
 }
 
-// HasNode says that a Node of this Machine has registered.
+// HasNode reports whether a Node of this Machine has registered.
 func (f MachineFacts) HasNode() bool {
 	return f.NodeRegistered || f.NodeReady || f.Machine.Status.NodeRef != nil
 }
 
-// HasServer says that the cloud holds, or may still hold, a server of this Machine: one was recorded and the finalizer
+// HasServer reports whether the cloud holds, or may still hold, a server of this Machine: one was recorded and the finalizer
 // that stands for it is still there.
 func (f MachineFacts) HasServer() bool {
 	m := f.Machine
@@ -51,7 +52,7 @@ func (f MachineFacts) HasServer() bool {
 	return false
 }
 
-// Failed says that the Machine has an error that waiting alone will not cure.
+// Failed reports whether the Machine has an error that waiting alone will not cure.
 func (f MachineFacts) Failed() bool {
 	s := f.Machine.Status
 	return s.ErrorReason != nil && *s.ErrorReason != "" || s.Phase != nil && *s.Phase == v1alpha1.PhaseFailed
@@ -104,4 +105,12 @@ func hasFinalizer(m *v1alpha1.Machine, name string) bool {
 		}
 	}
 	return false
+}
+
+func uidsOf(removals []v1alpha1.Removal) map[types.UID]bool {
+	uids := make(map[types.UID]bool, len(removals))
+	for _, r := range removals {
+		uids[r.UID] = true
+	}
+	return uids
 }

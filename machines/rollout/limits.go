@@ -13,11 +13,6 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// limits bound a rolling update, in Machines.
-type limits struct {
-	surge, unavailable int32
-}
-
 // limitsOf resolves the fenceposts for a size (MC-15): surge rounds up (default 1), unavailable rounds down (default 0)
 // and is at most the size; both 0 makes unavailable 1, since nothing could move otherwise.
 func limitsOf(d *v1alpha1.MachineDeployment, replicas int32) (limits, error) {
@@ -105,18 +100,4 @@ func check(d *v1alpha1.MachineDeployment) error {
 	}
 	_, err = limitsOf(d, 100)
 	return err
-}
-
-func strategyOf(d *v1alpha1.MachineDeployment) v1alpha1.StrategyType {
-	if d.Spec.Strategy == nil || d.Spec.Strategy.Type == "" {
-		return v1alpha1.RollingUpdate
-	}
-	return d.Spec.Strategy.Type
-}
-
-func minReadySeconds(d *v1alpha1.MachineDeployment) int32 {
-	if d.Spec.MinReadySeconds == nil {
-		return 0
-	}
-	return *d.Spec.MinReadySeconds
 }

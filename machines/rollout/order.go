@@ -122,11 +122,3 @@ func rankByAge(created time.Time, policy v1alpha1.DeletePolicy) int64 {
 	}
 	return 0
 }
-
-func uidsOf(removals []v1alpha1.Removal) map[types.UID]bool {
-	uids := make(map[types.UID]bool, len(removals))
-	for _, r := range removals {
-		uids[r.UID] = true
-	}
-	return uids
-}

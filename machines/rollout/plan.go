@@ -67,7 +67,7 @@ func (w *work) follow() {
 
 // decideSize returns the size, and whether it has to be written to spec.replicas because a writer dropped it there. The
 // last size comes back, less the removals that no set has been told of yet, inside the bounds; a new object gets its
-// minimum when it has bounds, else 1 (design §3).
+// minimum when it has bounds, else 1.
 func (w *work) decideSize(bounds v1alpha1.Bounds, unseen int32) (size int32, restored bool) {
 	if w.d.Spec.Replicas != nil {
 		return *w.d.Spec.Replicas, false
@@ -124,7 +124,7 @@ func (w *work) changes(p *Plan) {
 	}
 }
 
-// annotated says that the set bears the planned annotations already.
+// annotated reports whether the set has the planned annotations already.
 func (s *setWork) annotated() bool {
 	for key, value := range s.annotations {
 		if stored, ok := s.set.Annotations[key]; stored != value || ok != (value != "") {

@@ -10,11 +10,11 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// removalAge is how long an entry outlives its Machine, so that a repeated request finds it (design §3).
+// removalAge is how long an entry outlives its Machine, so that a repeated request finds it.
 const removalAge = 15 * time.Minute
 
 // shareRemovals hands each set its part of the deployment's list: a listed Machine goes onto its set's own list, and
-// the set's size goes down by it. An entry that the set bears already was counted in the write that brought it there.
+// the set's size goes down by it. An entry that the set has already was counted in the write that brought it there.
 //
 // One that somebody has deleted before, or that was too many, does not count in the size any more. Then the size goes down
 // by what is to be made yet, and never below the Machines that live: no other goes for it (CA-C68).
@@ -71,7 +71,7 @@ func (s *setWork) uids() map[types.UID]bool {
 }
 
 // keptRemovals is the set's list without the entries that mean nothing any more: the Machine is gone and the deployment
-// has dropped the entry too. same says that nothing is to be written.
+// has dropped the entry too. same reports that nothing is to be written.
 func (s *setWork) keptRemovals(deployment []v1alpha1.Removal) (kept []v1alpha1.Removal, same bool) {
 	if len(s.removals) == 0 {
 		return nil, true
@@ -115,15 +115,4 @@ func (w *work) machines() []*v1alpha1.Machine {
 		all = append(all, s.machines...)
 	}
 	return all
-}
-
-// soonest is the lesser of two waiting times, where 0 and less are no waiting time.
-func soonest(a, b time.Duration) time.Duration {
-	switch {
-	case a <= 0:
-		return max(b, 0)
-	case b <= 0:
-		return a
-	}
-	return min(a, b)
 }

@@ -40,7 +40,7 @@ func (w *work) findCurrent() (collisions *int32, err error) {
 	return collisions, nil
 }
 
-// newSet describes the set for the deployment's template. A name that another template's set bears is left to it
+// newSet describes the set for the deployment's template. A name that another set has is left to it
 // (MC-26).
 func (w *work) newSet(collisions *int32) (*v1alpha1.MachineSet, *int32, error) {
 	count := int32(0)
@@ -195,10 +195,4 @@ func (w *work) surplusHistory(status v1alpha1.MachineDeploymentStatus) []*v1alph
 		w.note(fmt.Sprintf("deleting %s: empty, and beyond the history limit of %d", set.Name, limit))
 	}
 	return surplus
-}
-
-// number reads a whole number from a set's annotation.
-func number(set *v1alpha1.MachineSet, key string) (int32, bool) {
-	n, err := strconv.ParseInt(set.Annotations[key], 10, 32)
-	return int32(n), err == nil
 }

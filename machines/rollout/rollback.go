@@ -19,7 +19,7 @@ const (
 // RollbackPlan is what to do about the annotation rollback-to: take it off, and put Template back unless it is nil.
 type RollbackPlan struct {
 	Template *v1alpha1.MachineTemplateSpec
-	// Reason and Message are for people; Failed says that nothing could be put back.
+	// Reason and Message are for people; Failed reports whether nothing could be put back.
 	Reason, Message string
 	Failed          bool
 }

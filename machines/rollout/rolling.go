@@ -22,7 +22,7 @@ func (w *work) roll() {
 	w.breakDeadlock()
 }
 
-// shrank says that the size was lowered since the active sets were last told of it.
+// shrank reports whether the size was lowered since the active sets were last told of it.
 func (w *work) shrank() bool {
 	for _, s := range w.sets {
 		if told, ok := number(s.set, v1alpha1.AnnotationDesiredReplicas); ok && s.size > 0 && told > w.replicas {
@@ -46,14 +46,6 @@ func (w *work) shrinkInProportion() {
 	if w.sizes() > allowed {
 		w.scaleInProportion(active, allowed-w.sizes(), fmt.Sprintf("the deployment shrank in a roll: its share of %d", allowed))
 	}
-}
-
-// allowed is the sum of sizes that a roll may reach.
-func (w *work) allowed() int32 {
-	if w.replicas == 0 {
-		return 0
-	}
-	return w.replicas + w.limits.surge
 }
 
 // shrinkMarked lets marked Machines choose the set that shrinks, when the deployment was made smaller during a roll
@@ -94,27 +86,6 @@ func (w *work) grow() {
 	n = min(n, lacking+w.braked(n-min(n, lacking)))
 	w.resize(c, c.size+n, fmt.Sprintf("rolling: %d fit below %d replicas and %d surge", room, w.replicas, w.limits.surge))
 }
-
-// room returns how many Machines may be added below the ceiling; it may be negative.
-func (w *work) room() int32 { return w.replicas + w.limits.surge - w.occupied() }
-
-// roomFor returns by how much a set's size may rise without exceeding the ceiling. Living Machines in excess of the set's size,
-// which the set has not deleted yet, count against the ceiling already: a larger size that keeps them needs no room for them.
-func (w *work) roomFor(s *setWork) int32 {
-	return w.room() + max(0, int32(len(s.living))-s.size)
-}
-
-// raise gives a set a larger size where no rollout goes on: below the ceiling as long as Machines that an earlier rollout
-// removed still have servers, and without a limit otherwise. A smaller size is set as it is.
-func (w *work) raise(s *setWork, size int32, reason string) {
-	if size > s.size && w.removed() > 0 {
-		size = min(size, s.size+max(0, w.roomFor(s)))
-	}
-	w.resize(s, size, reason)
-}
-
-// floor is how many Machines must stay available.
-func (w *work) floor() int32 { return w.replicas - w.limits.unavailable }
 
 // shrinkOld lowers the old sets, oldest first: what is not available goes first, then what is available beyond the
 // floor. What the current set still owes is held back, so that a template that never works stops the roll (MCM-10).

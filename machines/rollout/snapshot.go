@@ -50,7 +50,7 @@ type Plan struct {
 	PlaceholderSeries *int32
 	// Revision is the deployment's own revision annotation; empty leaves it alone.
 	Revision string
-	// Replacing counts the Machines in replacement once the plan is carried out. Held says that the brake held some back.
+	// Replacing counts the Machines in replacement once the plan is carried out. Held reports whether the brake held some back.
 	Replacing int32
 	Held      bool
 	// Rolled names the Nodes of Machines that are being rolled: of an old template, while the rollout goes on.

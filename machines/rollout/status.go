@@ -90,7 +90,7 @@ func (w *work) numbers() (v1alpha1.MachineDeploymentStatus, time.Duration) {
 	return st, wait
 }
 
-// complete says that nothing is left to do.
+// complete reports whether nothing is left to do.
 func complete(st v1alpha1.MachineDeploymentStatus, replicas int32) bool {
 	return st.UpdatedReplicas == replicas && st.Replicas == replicas && st.AvailableReplicas == replicas
 }
@@ -176,13 +176,13 @@ func (w *work) progressed(st v1alpha1.MachineDeploymentStatus) bool {
 		st.Replicas-st.UpdatedReplicas < former.Replicas-former.UpdatedReplicas
 }
 
-// stalled says that the deadline was found exceeded earlier.
+// stalled reports whether the deadline was found exceeded earlier.
 func (w *work) stalled() bool {
 	c := meta.FindStatusCondition(w.d.Status.Conditions, v1alpha1.ConditionProgressing)
 	return c != nil && c.Reason == ReasonDeadline
 }
 
-// deadlineExceeded says that the last progress is longer ago than the deployment allows.
+// deadlineExceeded reports whether the last progress is longer ago than the deployment allows.
 func (w *work) deadlineExceeded() bool {
 	c := meta.FindStatusCondition(w.d.Status.Conditions, v1alpha1.ConditionProgressing)
 	deadline, ok := deadlineOf(w.d)
@@ -207,4 +207,37 @@ func (w *work) keepTime(c metav1.Condition) metav1.Condition {
 		c.LastTransitionTime = former.LastTransitionTime
 	}
 	return c
+}
+
+// waiting describes what the rollout waits for: the first Machine of the current template, by name, that is not available
+// and says why. It returns an empty text when there is none.
+func (w *work) waiting() string {
+	if w.current == nil {
+		return ""
+	}
+	first, text := "", ""
+	for _, f := range w.current.living {
+		name := f.Machine.Name
+		if why := whyNotReady(f.Machine); !f.Available && why != "" && (first == "" || name < first) {
+			first, text = name, fmt.Sprintf("Machine %s is not Ready: %s", name, why)
+		}
+	}
+	return text
+}
+
+// whyNotReady returns reason and message of a Machine's Ready condition that is not True.
+func whyNotReady(m *v1alpha1.Machine) string {
+	if _, ready := ReadySince(m); ready {
+		return ""
+	}
+	for i := range m.Status.Conditions {
+		switch c := &m.Status.Conditions[i]; {
+		case c.Type != v1alpha1.ConditionReady:
+		case c.Message == "":
+			return c.Reason
+		default:
+			return c.Reason + ": " + c.Message
+		}
+	}
+	return ""
 }

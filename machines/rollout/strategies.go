@@ -135,7 +135,7 @@ func proportion(s *setWork, allowed int32) int32 {
 	return int32(min(share, float64(allowed))) - s.size
 }
 
-// grew says that the size was raised since the active sets were last told of it.
+// grew reports whether the size was raised since the active sets were last told of it.
 func (w *work) grew(active []*setWork) bool {
 	for _, s := range active {
 		if told, ok := number(s.set, v1alpha1.AnnotationDesiredReplicas); ok && told < w.replicas {

@@ -19,7 +19,7 @@ import (
 )
 
 // TemplatesEqual says whether two templates mean the same, so that nothing rolls: the hash label, the order of keys,
-// whitespace, and null or empty fields of the provider spec are no difference (MC-19). Anything else is (design §3).
+// whitespace, and null or empty fields of the provider spec are no difference (MC-19). Anything else is.
 func TemplatesEqual(a, b *v1alpha1.MachineTemplateSpec) bool {
 	if a.Spec.Versions != b.Spec.Versions {
 		return false
@@ -54,7 +54,7 @@ type sealed struct {
 	SHA256 string `json:"sha256"`
 }
 
-// fingerprint tells documents of different meaning apart; a sealed one has the fingerprint of what was sealed.
+// fingerprint differs between documents of different meaning; a sealed one has the fingerprint of what was sealed.
 func fingerprint(document []byte) string {
 	plain := canonical(document)
 	var s sealed

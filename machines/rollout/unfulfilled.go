@@ -32,7 +32,7 @@ func Unfulfilled(machines []MachineFacts) []*v1alpha1.Machine {
 	return result
 }
 
-// advance tells how far a Machine without a Node has come.
+// advance returns how far a Machine without a Node has come.
 func advance(f MachineFacts) int {
 	switch {
 	case !f.HasServer():

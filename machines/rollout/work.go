@@ -3,6 +3,7 @@ package rollout
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -18,14 +19,14 @@ type work struct {
 	// listed is spec.removals with the entries that a client dropped from it.
 	listed []v1alpha1.Removal
 	limits limits
-	// sets are all sets that are not deleting, oldest first; current, one of them, bears the template, or is nil while
-	// a paused deployment has none.
+	// sets are all sets that are not being deleted, oldest first. current is the one that has the deployment's template,
+	// or nil while a paused deployment has none.
 	sets    []*setWork
 	current *setWork
 	// leaving counts Machines with a server in sets that are being deleted; removing counts those of them that a rollout
 	// removed before.
 	leaving, removing int32
-	// brake is how many Machines may be in replacement at once, or nil; held says that it held some back.
+	// brake is how many Machines may be in replacement at once, or nil; held reports whether it held some back.
 	brake *int32
 	held  bool
 	steps []Step
@@ -217,4 +218,69 @@ func serversIn(machines []*v1alpha1.Machine) int32 {
 		}
 	}
 	return n
+}
+
+// limits bound a rolling update, in Machines.
+type limits struct {
+	surge, unavailable int32
+}
+
+func strategyOf(d *v1alpha1.MachineDeployment) v1alpha1.StrategyType {
+	if d.Spec.Strategy == nil || d.Spec.Strategy.Type == "" {
+		return v1alpha1.RollingUpdate
+	}
+	return d.Spec.Strategy.Type
+}
+
+func minReadySeconds(d *v1alpha1.MachineDeployment) int32 {
+	if d.Spec.MinReadySeconds == nil {
+		return 0
+	}
+	return *d.Spec.MinReadySeconds
+}
+
+// floor is how many Machines must stay available.
+func (w *work) floor() int32 { return w.replicas - w.limits.unavailable }
+
+// allowed is the sum of sizes that a roll may reach.
+func (w *work) allowed() int32 {
+	if w.replicas == 0 {
+		return 0
+	}
+	return w.replicas + w.limits.surge
+}
+
+// room returns how many Machines may be added below the ceiling; it may be negative.
+func (w *work) room() int32 { return w.replicas + w.limits.surge - w.occupied() }
+
+// roomFor returns by how much a set's size may rise without exceeding the ceiling. Living Machines in excess of the set's size,
+// which the set has not deleted yet, count against the ceiling already: a larger size that keeps them needs no room for them.
+func (w *work) roomFor(s *setWork) int32 {
+	return w.room() + max(0, int32(len(s.living))-s.size)
+}
+
+// raise gives a set a larger size where no rollout goes on: below the ceiling as long as Machines that an earlier rollout
+// removed still have servers, and without a limit otherwise. A smaller size is set as it is.
+func (w *work) raise(s *setWork, size int32, reason string) {
+	if size > s.size && w.removed() > 0 {
+		size = min(size, s.size+max(0, w.roomFor(s)))
+	}
+	w.resize(s, size, reason)
+}
+
+// number reads a whole number from a set's annotation.
+func number(set *v1alpha1.MachineSet, key string) (int32, bool) {
+	n, err := strconv.ParseInt(set.Annotations[key], 10, 32)
+	return int32(n), err == nil
+}
+
+// soonest is the lesser of two waiting times, where 0 and less are no waiting time.
+func soonest(a, b time.Duration) time.Duration {
+	switch {
+	case a <= 0:
+		return max(b, 0)
+	case b <= 0:
+		return a
+	}
+	return min(a, b)
 }
