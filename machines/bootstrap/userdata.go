@@ -2,61 +2,9 @@ package bootstrap
 
 import (
 	"encoding/base64"
-	"fmt"
-
-	corev1 "k8s.io/api/core/v1"
-
-	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"net/url"
+	"strings"
 )
-
-// Problem is what is wrong with a Machine's own description: waiting does not cure it.
-type Problem struct{ Message string }
-
-func (p *Problem) Error() string { return p.Message }
-
-// Waiting is what must come first before there can be user data: it passes by itself, or by an operator's hand.
-type Waiting struct {
-	Message string
-	// Forbidden: it is drover's role that is missing.
-	Forbidden bool
-}
-
-func (w *Waiting) Error() string { return w.Message }
-
-func waiting(format string, args ...any) error {
-	return &Waiting{Message: fmt.Sprintf(format, args...)}
-}
-
-func problem(format string, args ...any) error {
-	return &Problem{Message: fmt.Sprintf(format, args...)}
-}
-
-// Input is everything that user data depends on.
-type Input struct {
-	// Name is the server's, the host's and the node's name.
-	Name string
-	// Provider is the Machine's provider config: operating system, SSH keys, overwriteCloudConfig.
-	Provider *v1alpha1.ProviderConfig
-	// KubeletVersion is spec.versions.kubelet, with or without a leading v.
-	KubeletVersion string
-	Kubelet        KubeletSettings
-	// Server is the API server's URL, CA its certificate authority in PEM form.
-	Server string
-	CA     []byte
-	Token  Token
-	// ClusterDNS and ClusterDomain are what pods resolve names with.
-	ClusterDNS    []string
-	ClusterDomain string
-	// Labels that the node is to bear; those that a kubelet may not set are left out here (see [RegistrationLabels]).
-	Labels map[string]string
-	// Taints that the node bears from its registration on.
-	Taints []corev1.Taint
-	// ProviderIDPrefix stands before the server's uuid in the node's spec.providerID. Empty: the kubelet names none, and
-	// the cloud-controller-manager does.
-	ProviderIDPrefix string
-	// Site is what the operator sets for every node.
-	Site Site
-}
 
 // maxEncoded is how long user data may be in base64 form (Nova's limit).
 const maxEncoded = 65535
@@ -96,4 +44,29 @@ func (in *Input) render() ([]byte, error) {
 		return nil, err
 	}
 	return write(doc)
+}
+
+// Placeholders of user data that somebody else wrote: Gardener's two, and machine-controller's. Each also stands for
+// itself in URL-escaped form, as it does in an Ignition document.
+const (
+	placeName       = "<<MACHINE_NAME>>"
+	placeToken      = "<<BOOTSTRAP_TOKEN>>"
+	placeNameLegacy = "<MACHINE_NAME>"
+)
+
+// wantsToken tells whether the text has a place for a bootstrap token.
+func wantsToken(text string) bool {
+	return strings.Contains(text, placeToken) || strings.Contains(text, url.QueryEscape(placeToken))
+}
+
+// fill puts the Machine's name and token into user data that somebody else wrote.
+func (in *Input) fill(text string) string { return fill(text, in.Name, in.Token) }
+
+// fill compares in this order at each position of the text; no placeholder begins another one.
+func fill(text, name string, token Token) string {
+	var pairs []string
+	for _, p := range [][2]string{{placeName, name}, {placeToken, token.String()}, {placeNameLegacy, name}} {
+		pairs = append(pairs, p[0], p[1], url.QueryEscape(p[0]), url.QueryEscape(p[1]))
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
 }
