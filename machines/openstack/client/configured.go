@@ -2,7 +2,8 @@ package client
 
 import (
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -32,41 +33,40 @@ func CredentialsFromEnvironment(lookup func(string) string) Credentials {
 	}
 }
 
+// cloudsFile holds what drover reads of a clouds.yaml.
+type cloudsFile struct {
+	Clouds map[string]struct {
+		Auth struct {
+			AuthURL           string `json:"auth_url"`
+			Username          string `json:"username"`
+			Password          string `json:"password"`
+			ProjectName       string `json:"project_name"`
+			ProjectID         string `json:"project_id"`
+			DomainName        string `json:"domain_name"`
+			DomainID          string `json:"domain_id"`
+			UserDomainName    string `json:"user_domain_name"`
+			UserDomainID      string `json:"user_domain_id"`
+			ProjectDomainName string `json:"project_domain_name"`
+			ProjectDomainID   string `json:"project_domain_id"`
+			Token             string `json:"token"`
+			AppID             string `json:"application_credential_id"`
+			AppName           string `json:"application_credential_name"`
+			AppSecret         string `json:"application_credential_secret"`
+		} `json:"auth"`
+		RegionName string `json:"region_name"`
+		Interface  string `json:"interface"`
+		CACert     string `json:"cacert"`
+	} `json:"clouds"`
+}
+
 // CredentialsFromClouds reads one cloud of a clouds.yaml; an empty name means the only one there is. The second result
 // is the path of its CA bundle, empty when it names none. Profiles (clouds-public.yaml) and secure.yaml are not read.
 func CredentialsFromClouds(document []byte, name string) (Credentials, string, error) {
-	var file struct {
-		Clouds map[string]struct {
-			Auth struct {
-				AuthURL           string `json:"auth_url"`
-				Username          string `json:"username"`
-				Password          string `json:"password"`
-				ProjectName       string `json:"project_name"`
-				ProjectID         string `json:"project_id"`
-				DomainName        string `json:"domain_name"`
-				DomainID          string `json:"domain_id"`
-				UserDomainName    string `json:"user_domain_name"`
-				UserDomainID      string `json:"user_domain_id"`
-				ProjectDomainName string `json:"project_domain_name"`
-				ProjectDomainID   string `json:"project_domain_id"`
-				Token             string `json:"token"`
-				AppID             string `json:"application_credential_id"`
-				AppName           string `json:"application_credential_name"`
-				AppSecret         string `json:"application_credential_secret"`
-			} `json:"auth"`
-			RegionName string `json:"region_name"`
-			Interface  string `json:"interface"`
-			CACert     string `json:"cacert"`
-		} `json:"clouds"`
-	}
+	var file cloudsFile
 	if err := yaml.Unmarshal(document, &file); err != nil {
 		return Credentials{}, "", fmt.Errorf("reading clouds.yaml: %w", err)
 	}
-	names := make([]string, 0, len(file.Clouds))
-	for n := range file.Clouds {
-		names = append(names, n)
-	}
-	sort.Strings(names)
+	names := slices.Sorted(maps.Keys(file.Clouds))
 	if name == "" && len(names) == 1 {
 		name = names[0]
 	}

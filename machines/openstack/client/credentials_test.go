@@ -3,6 +3,8 @@ package client
 import (
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestCredentialsFromEnvironment(t *testing.T) {
@@ -21,6 +23,23 @@ func TestCredentialsFromClouds(t *testing.T) {
 	}
 	if _, _, err := CredentialsFromClouds([]byte(file), "two"); err == nil || !strings.Contains(err.Error(), `no cloud "two"; it has: one`) {
 		t.Fatalf("got %v", err)
+	}
+}
+
+// Values that are no part of what drover reads may have any form that OpenStack's clients take, and the environment does not
+// lie over the file.
+func TestCredentialsFromCloudsLeavesTheRestAlone(t *testing.T) {
+	t.Setenv("OS_CLOUD", "other")
+	t.Setenv("OS_REGION_NAME", "elsewhere")
+	const file = "clouds:\n  one:\n    identity_api_version: 3\n    verify: false\n    regions: [r, {name: s}]\n    cacert: /missing.pem\n" +
+		"    auth: {auth_url: 'https://k', username: u, password: 1234, project_name: p, allow_reauth: true}\n  two: {profile: vexxhost}\n"
+	c, ca, err := CredentialsFromClouds([]byte(file), "one")
+	want := Credentials{IdentityEndpoint: "https://k", Username: "u", Password: "1234", ProjectName: "p"}
+	if diff := cmp.Diff(want, c); diff != "" || ca != "/missing.pem" || err != nil {
+		t.Fatalf("(-want +got):\n%s, CA %q, %v", diff, ca, err)
+	}
+	if c, _, err := CredentialsFromClouds([]byte(file), "two"); err != nil || c.Method() != ByNothing {
+		t.Fatalf("a cloud without auth: got %+v, %v", c, err)
 	}
 }
 

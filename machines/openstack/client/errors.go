@@ -80,19 +80,6 @@ func judge(a answer) (fault.Class, fault.Code) {
 	return fault.Unknown, fault.CodeUnknown
 }
 
-// Call describes a call to the cloud, for its error and for the limiter.
-type Call struct {
-	Service Service
-	// Doing is a gerund with its object, for the error: creating port 0 of kube-system/a.
-	Doing string
-	// Version is the compute call's row in the table of microversions.
-	Version Version
-	// Machine is the Machine whose pass ends when the call has to wait for its turn. Zero: the call waits.
-	Machine MachineRef
-	// Pages: the answers are pages of a list, which may be larger than others: up to 64 MiB instead of 4.
-	Pages bool
-}
-
 // classify turns a failure into its class. The message has the cloud's own words, and none of the values that must not be shown.
 func classify(c Call, err error, creds *Credentials) error {
 	if err == nil {

@@ -2,8 +2,6 @@ package client
 
 import (
 	"context"
-	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -54,10 +52,6 @@ func (l *limits) endpoint(s Service, host string) *endpointLimiter {
 	return e
 }
 
-// printable returns a part of a URL that is fit for the label of a metric. A catalog may name a host or path with bytes that are no
-// text, and a metric with such a label makes all metrics fail.
-func printable(part string) string { return strings.ToValidUTF8(part, "\uFFFD") }
-
 // forget drops what a Machine still waits for.
 func (l *limits) forget(machine types.UID) {
 	l.mu.Lock()
@@ -79,24 +73,6 @@ type endpointLimiter struct {
 	queues map[requestKind]*queue
 }
 
-// requestKind is a verb and a collection. The latencies of POST ports and POST floatingips may differ by a factor of five.
-type requestKind struct{ verb, collection string }
-
-// caller is the party that a request is made for.
-type caller struct {
-	// group is the node group; empty for what serves all of them.
-	group string
-	// machine is the Machine whose pass makes the request: while it waits for its turn its pass ends, and it is woken. Zero:
-	// the request itself waits.
-	machine MachineRef
-}
-
-// MachineRef identifies a Machine by key and UID: a later Machine of the same name has another UID.
-type MachineRef struct {
-	UID types.UID
-	Key types.NamespacedName
-}
-
 // request is a request that may be sent once its turn under the endpoint's pace has come.
 type request struct {
 	turn time.Time
@@ -105,26 +81,6 @@ type request struct {
 	// inFlight counts the requests of the kind in flight when it was let through, itself included.
 	inFlight int
 	sent     time.Time
-}
-
-// versionSegment reports whether a segment of a path is the version of the API.
-func versionSegment(s string) bool {
-	return len(s) > 1 && s[0] == 'v' && strings.Trim(s[1:], "0123456789.") == ""
-}
-
-// requestKindOf returns a request's verb and the collection that it is about.
-func requestKindOf(req *http.Request) requestKind {
-	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
-	collection := parts[len(parts)-1]
-	for i, part := range parts {
-		if versionSegment(part) && i+1 < len(parts) {
-			collection = parts[i+1]
-			if i+2 < len(parts) && LooksLikeID(collection) {
-				collection = parts[i+2]
-			}
-		}
-	}
-	return requestKind{req.Method, printable(collection)}
 }
 
 // acquire returns when the request may be sent; release must follow. The error is RateLimited and names the time after

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 
@@ -18,12 +17,6 @@ type Listing struct {
 	// Path below the service's URL, and the Field of the answer that holds the items.
 	Path, Field string
 	Query       url.Values
-}
-
-// LooksLikeID reports whether a text is an ID as OpenStack writes them: 32 hexadecimal digits, with or without dashes.
-func LooksLikeID(text string) bool {
-	digits := strings.ReplaceAll(text, "-", "")
-	return len(digits) == 32 && strings.Trim(strings.ToLower(digits), "0123456789abcdef") == ""
 }
 
 // Links point to other pages of a list, as Nova and Neutron write them. Glance has a field next instead.

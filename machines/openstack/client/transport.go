@@ -1,70 +1,15 @@
 package client
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/utils/clock"
 
 	"github.com/drover-project/drover/machines/fault"
 )
-
-// Service is one of the cloud's APIs.
-type Service string
-
-// The services that drover uses.
-const (
-	Identity Service = "identity"
-	Compute  Service = "compute"
-	Network  Service = "network"
-	Image    Service = "image"
-	Volume   Service = "volume"
-)
-
-type (
-	serviceKey struct{}
-	groupKey   struct{}
-	machineKey struct{}
-)
-
-// WithGroup returns a context whose calls are made for a node group: groups share an endpoint fairly.
-func WithGroup(ctx context.Context, group string) context.Context {
-	return context.WithValue(ctx, groupKey{}, group)
-}
-
-// withMachine returns a context whose calls end with fault.CodeWaitingForTurn instead of waiting for their turn, after which
-// the Machine is woken.
-func withMachine(ctx context.Context, m MachineRef) context.Context {
-	return context.WithValue(ctx, machineKey{}, m)
-}
-
-// callerOf returns the party that a request is made for. A token may be asked for in the middle of any other call, and
-// serves everybody.
-func callerOf(req *http.Request) caller {
-	if serviceOf(req) == Identity {
-		return caller{}
-	}
-	group, _ := req.Context().Value(groupKey{}).(string)
-	machine, _ := req.Context().Value(machineKey{}).(MachineRef)
-	return caller{group: group, machine: machine}
-}
-
-// withService returns a context whose calls go to one API.
-func withService(ctx context.Context, s Service) context.Context {
-	return context.WithValue(ctx, serviceKey{}, s)
-}
-
-// serviceOf returns the API that a request is for. A token may be asked for in the middle of any other call.
-func serviceOf(req *http.Request) Service {
-	if s, ok := req.Context().Value(serviceKey{}).(Service); ok && !strings.HasSuffix(req.URL.Path, "/auth/tokens") {
-		return s
-	}
-	return Identity
-}
 
 // transport counts, times and limits every request that is sent.
 type transport struct {

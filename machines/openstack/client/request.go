@@ -1,0 +1,123 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Service is one of the cloud's APIs.
+type Service string
+
+// The services that drover uses.
+const (
+	Identity Service = "identity"
+	Compute  Service = "compute"
+	Network  Service = "network"
+	Image    Service = "image"
+	Volume   Service = "volume"
+)
+
+type (
+	serviceKey struct{}
+	groupKey   struct{}
+	machineKey struct{}
+)
+
+// WithGroup returns a context whose calls are made for a node group: groups share an endpoint fairly.
+func WithGroup(ctx context.Context, group string) context.Context {
+	return context.WithValue(ctx, groupKey{}, group)
+}
+
+// withMachine returns a context whose calls end with fault.CodeWaitingForTurn instead of waiting for their turn, after which
+// the Machine is woken.
+func withMachine(ctx context.Context, m MachineRef) context.Context {
+	return context.WithValue(ctx, machineKey{}, m)
+}
+
+// callerOf returns the party that a request is made for. A token may be asked for in the middle of any other call, and
+// serves everybody.
+func callerOf(req *http.Request) caller {
+	if serviceOf(req) == Identity {
+		return caller{}
+	}
+	group, _ := req.Context().Value(groupKey{}).(string)
+	machine, _ := req.Context().Value(machineKey{}).(MachineRef)
+	return caller{group: group, machine: machine}
+}
+
+// withService returns a context whose calls go to one API.
+func withService(ctx context.Context, s Service) context.Context {
+	return context.WithValue(ctx, serviceKey{}, s)
+}
+
+// serviceOf returns the API that a request is for. A token may be asked for in the middle of any other call.
+func serviceOf(req *http.Request) Service {
+	if s, ok := req.Context().Value(serviceKey{}).(Service); ok && !strings.HasSuffix(req.URL.Path, "/auth/tokens") {
+		return s
+	}
+	return Identity
+}
+
+// Call describes a call to the cloud, for its error and for the limiter.
+type Call struct {
+	Service Service
+	// Doing is a gerund with its object, for the error: creating port 0 of kube-system/a.
+	Doing string
+	// Version is the compute call's row in the table of microversions.
+	Version Version
+	// Machine is the Machine whose pass ends when the call has to wait for its turn. Zero: the call waits.
+	Machine MachineRef
+	// Pages: the answers are pages of a list, which may be larger than others: up to 64 MiB instead of 4.
+	Pages bool
+}
+
+// caller is the party that a request is made for.
+type caller struct {
+	// group is the node group; empty for what serves all of them.
+	group string
+	// machine is the Machine whose pass makes the request: while it waits for its turn its pass ends, and it is woken. Zero:
+	// the request itself waits.
+	machine MachineRef
+}
+
+// MachineRef identifies a Machine by key and UID: a later Machine of the same name has another UID.
+type MachineRef struct {
+	UID types.UID
+	Key types.NamespacedName
+}
+
+// requestKind is a verb and a collection. The latencies of POST ports and POST floatingips may differ by a factor of five.
+type requestKind struct{ verb, collection string }
+
+// versionSegment reports whether a segment of a path is the version of the API.
+func versionSegment(s string) bool {
+	return len(s) > 1 && s[0] == 'v' && strings.Trim(s[1:], "0123456789.") == ""
+}
+
+// requestKindOf returns a request's verb and the collection that it is about.
+func requestKindOf(req *http.Request) requestKind {
+	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
+	collection := parts[len(parts)-1]
+	for i, part := range parts {
+		if versionSegment(part) && i+1 < len(parts) {
+			collection = parts[i+1]
+			if i+2 < len(parts) && LooksLikeID(collection) {
+				collection = parts[i+2]
+			}
+		}
+	}
+	return requestKind{req.Method, printable(collection)}
+}
+
+// printable returns a part of a URL that is fit for the label of a metric. A catalog may name a host or path with bytes that are no
+// text, and a metric with such a label makes all metrics fail.
+func printable(part string) string { return strings.ToValidUTF8(part, "\uFFFD") }
+
+// LooksLikeID reports whether a text is an ID as OpenStack writes them: 32 hexadecimal digits, with or without dashes.
+func LooksLikeID(text string) bool {
+	digits := strings.ReplaceAll(text, "-", "")
+	return len(digits) == 32 && strings.Trim(strings.ToLower(digits), "0123456789abcdef") == ""
+}
