@@ -22,9 +22,9 @@ func (s *Server) discover(path string) (any, bool) {
 	case "apis":
 		return s.groups(), true
 	}
-	for _, gv := range s.catalog.groupVersions() {
+	for _, gv := range s.catalog.GroupVersions() {
 		if gv.Group == "" && path == "api/"+gv.Version || gv.Group != "" && path == "apis/"+gv.String() {
-			return s.catalog.resources(gv), true
+			return s.catalog.Resources(gv), true
 		}
 		if gv.Group != "" && path == "apis/"+gv.Group {
 			return group(gv), true
@@ -35,7 +35,7 @@ func (s *Server) discover(path string) (any, bool) {
 
 func (s *Server) groups() metav1.APIGroupList {
 	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
-	for _, gv := range s.catalog.groupVersions() {
+	for _, gv := range s.catalog.GroupVersions() {
 		known := slices.ContainsFunc(list.Groups, func(g metav1.APIGroup) bool { return g.Name == gv.Group })
 		if gv.Group != "" && !known {
 			list.Groups = append(list.Groups, group(gv))

@@ -2,12 +2,9 @@ package memory
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -15,34 +12,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-)
 
-// request is one call, understood.
-type request struct {
-	ctx  context.Context
-	user user
-	kind *kind
-	// verb is get, list, watch, create, update, patch, delete or deletecollection.
-	verb                         string
-	namespace, name, subresource string
-	query                        url.Values
-	body                         []byte
-	// partial: only metadata is asked for.
-	partial bool
-	// patchType is the content type of a patch.
-	patchType string
-	// manager is in whose name fields are owned.
-	manager string
-}
+	"github.com/drover-project/drover/test/kube/memory/internal/catalog"
+	"github.com/drover-project/drover/test/kube/memory/internal/registry"
+	"github.com/drover-project/drover/test/kube/memory/internal/store"
+)
 
 // RoundTripper answers requests in the name of a user; see [Server.Config].
 func (s *Server) RoundTripper(name string, groups ...string) http.RoundTripper {
-	return door{server: s, user: user{name: name, groups: groups}}
+	return door{server: s, user: registry.User{Name: name, Groups: groups}}
 }
 
 type door struct {
 	server *Server
-	user   user
+	user   registry.User
 }
 
 // RoundTrip answers one request.
@@ -84,8 +67,8 @@ func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
 // encoded gives the bytes of an answer: a record's as they are stored.
 func encoded(content any) ([]byte, error) {
 	switch c := content.(type) {
-	case *record:
-		return c.raw, nil
+	case *store.Record:
+		return c.Raw, nil
 	case []byte:
 		return c, nil
 	}
@@ -105,30 +88,20 @@ func (d door) answer(r *http.Request, body []byte) (int, any) {
 	if err != nil {
 		return failure(err)
 	}
-	q.user, q.body = who, body
+	q.User, q.Body = who, body
 	content, err := d.server.serve(q)
 	if err != nil {
 		return failure(err)
 	}
-	if q.verb == "create" {
+	if q.Verb == "create" {
 		return http.StatusCreated, content
 	}
 	return http.StatusOK, content
 }
 
-// failure puts an error into the form in which the API tells it.
-func failure(err error) (int, any) {
-	s := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}
-	if known := apierrors.APIStatus(nil); errors.As(err, &known) {
-		s = known.Status()
-	}
-	s.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
-	return int(s.Code), s
-}
-
 // understand reads a request's line and headers.
-func (s *Server) understand(r *http.Request) (*request, error) {
-	q := &request{ctx: r.Context(), query: r.URL.Query(), partial: asksForMetadata(r), patchType: r.Header.Get("Content-Type")}
+func (s *Server) understand(r *http.Request) (*registry.Request, error) {
+	q := &registry.Request{Ctx: r.Context(), Query: r.URL.Query(), Partial: registry.AsksForMetadata(r), PatchType: r.Header.Get("Content-Type")}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	gv := schema.GroupVersion{}
 	switch {
@@ -139,27 +112,27 @@ func (s *Server) understand(r *http.Request) (*request, error) {
 	default:
 		return nil, noSuchPath()
 	}
-	if parts[0] == "namespaces" && len(parts) > 2 && parts[2] != subStatus {
-		q.namespace, parts = parts[1], parts[2:]
+	if parts[0] == "namespaces" && len(parts) > 2 && parts[2] != catalog.SubStatus {
+		q.Namespace, parts = parts[1], parts[2:]
 	}
-	if q.kind = s.catalog.byPath[gv.WithResource(parts[0])]; q.kind == nil {
+	if q.Kind = s.catalog.ByPath[gv.WithResource(parts[0])]; q.Kind == nil {
 		return nil, noSuchPath()
 	}
 	if len(parts) > 1 {
-		q.name = parts[1]
+		q.Name = parts[1]
 	}
 	if len(parts) > 2 {
-		q.subresource = parts[2]
+		q.Subresource = parts[2]
 	}
-	if len(parts) > 3 || q.subresource != "" && !q.kind.has(q.subresource) {
+	if len(parts) > 3 || q.Subresource != "" && !q.Kind.Has(q.Subresource) {
 		return nil, noSuchPath()
 	}
-	q.manager = q.query.Get("fieldManager")
-	if q.manager == "" {
-		q.manager, _, _ = strings.Cut(r.UserAgent(), "/")
+	q.Manager = q.Query.Get("fieldManager")
+	if q.Manager == "" {
+		q.Manager, _, _ = strings.Cut(r.UserAgent(), "/")
 	}
 	var err error
-	q.verb, err = verb(r.Method, q)
+	q.Verb, err = verb(r.Method, q)
 	return q, err
 }
 
@@ -174,48 +147,34 @@ var verbs = map[string]struct{ one, all string }{
 }
 
 // verb names what is asked.
-func verb(method string, q *request) (string, error) {
-	if watch := q.query.Get("watch"); method == http.MethodGet && watch != "" && watch != "false" && watch != "0" {
+func verb(method string, q *registry.Request) (string, error) {
+	if watch := q.Query.Get("watch"); method == http.MethodGet && watch != "" && watch != "false" && watch != "0" {
 		return "watch", nil
 	}
-	if method == http.MethodPost && q.subresource == subEviction {
+	if method == http.MethodPost && q.Subresource == catalog.SubEviction {
 		return "create", nil
 	}
 	name := verbs[method].all
-	if q.name != "" {
+	if q.Name != "" {
 		name = verbs[method].one
 	}
 	if name == "" {
-		return "", apierrors.NewMethodNotSupported(q.kind.resource(), strings.ToLower(method))
+		return "", apierrors.NewMethodNotSupported(q.Kind.Resource(), strings.ToLower(method))
 	}
 	return name, nil
 }
 
 // serve carries out a request.
-func (s *Server) serve(q *request) (any, error) {
-	if q.query.Has("dryRun") {
+func (s *Server) serve(q *registry.Request) (content any, err error) {
+	if q.Query.Has("dryRun") {
 		return nil, apierrors.NewBadRequest("this server knows no dry runs")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch q.verb {
-	case "get":
-		return s.get(q)
-	case "list":
-		return s.list(q)
-	case "watch":
-		return s.watch(q)
-	case "create":
-		if q.subresource == subEviction {
-			return s.evict(q)
+	s.store.Do(func() {
+		if q.Verb == "watch" {
+			content, err = s.watch(q)
+			return
 		}
-		return s.create(q)
-	case "update":
-		return s.update(q)
-	case "patch":
-		return s.patch(q)
-	case "delete":
-		return s.remove(q)
-	}
-	return s.removeAll(q)
+		content, err = s.registry.Serve(q)
+	})
+	return content, err
 }

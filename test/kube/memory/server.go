@@ -3,12 +3,17 @@ package memory
 import (
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+
+	"github.com/drover-project/drover/test/kube/memory/internal/catalog"
+	"github.com/drover-project/drover/test/kube/memory/internal/registry"
+	"github.com/drover-project/drover/test/kube/memory/internal/store"
 )
 
 // Host is the address under which clients know the server. Nothing listens there.
@@ -29,26 +34,22 @@ type Options struct {
 	NodesUntainted bool
 }
 
+// Catalog is a set of kinds. It does not change once made, and many servers may share one.
+type Catalog = catalog.Catalog
+
+// NewCatalog returns the built-in kinds and those that the CustomResourceDefinitions among the objects define. Error: one
+// of them cannot be read.
+func NewCatalog(objects ...*unstructured.Unstructured) (*Catalog, error) {
+	return catalog.New(objects...)
+}
+
 // Server is one API server with its store. Its time is the process's, so in a bubble of testing/synctest the bubble's.
 type Server struct {
 	options Options
-	catalog *Catalog
+	catalog *catalog.Catalog
 
-	mu       sync.Mutex
-	revision uint64
-	serial   int
-	stores   map[*kind]*store
-	watches  map[*watch]bool
-}
-
-// store is what there is of one kind.
-type store struct {
-	// records are the living objects by namespace/name.
-	records map[string]*record
-	// events are what has happened since the floor, in order.
-	events []event
-	// floor is the newest revision that is forgotten: a watch cannot begin there or before.
-	floor uint64
+	store    *store.Store
+	registry *registry.Registry
 }
 
 // New makes a server with the namespaces that every cluster has.
@@ -58,18 +59,16 @@ func New(o Options) (*Server, error) {
 	}
 	if o.Catalog == nil {
 		var err error
-		if o.Catalog, err = NewCatalog(); err != nil {
+		if o.Catalog, err = catalog.New(); err != nil {
 			return nil, err
 		}
 	}
-	s := &Server{options: o, catalog: o.Catalog, stores: map[*kind]*store{}, watches: map[*watch]bool{}}
-	for _, k := range s.catalog.kinds {
-		s.stores[k] = &store{records: map[string]*record{}}
-	}
-	namespaces := s.catalog.byPath[core("Namespace").GroupVersion().WithResource("namespaces")]
+	s := &Server{options: o, catalog: o.Catalog, store: store.New(o.Catalog.Kinds)}
+	s.registry = registry.New(o.Catalog, s.store, registry.Rules{CollectAfter: o.CollectAfter, NodesUntainted: o.NodesUntainted})
+	namespaces := s.catalog.ByPath[catalog.Core("Namespace").GroupVersion().WithResource("namespaces")]
 	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, "kube-node-lease"} {
-		q := &request{kind: namespaces, manager: "kube-apiserver", body: fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, name)}
-		if _, err := s.create(q); err != nil {
+		q := &registry.Request{Kind: namespaces, Verb: "create", Manager: "kube-apiserver", Body: fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, name)}
+		if _, err := s.registry.Serve(q); err != nil {
 			return nil, fmt.Errorf("creating namespace %s: %w", name, err)
 		}
 	}
@@ -91,29 +90,13 @@ func (s *Server) ConfigOver(rt http.RoundTripper) *rest.Config {
 }
 
 // Revision is the number of the newest change: as long as it stays, nothing has changed.
-func (s *Server) Revision() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.revision
+func (s *Server) Revision() (revision uint64) {
+	s.store.Do(func() { revision = s.store.Newest() })
+	return revision
 }
 
 // CutWatches ends every watch that is open, as a restart of the server does.
-func (s *Server) CutWatches() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for w := range s.watches {
-		w.cut()
-	}
-}
+func (s *Server) CutWatches() { s.store.Do(s.store.CutAll) }
 
 // Forget drops the history: a watch that wants to go on from an older revision is told that it has expired (410).
-func (s *Server) Forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, st := range s.stores {
-		st.events, st.floor = nil, s.revision
-	}
-	for w := range s.watches {
-		w.cut()
-	}
-}
+func (s *Server) Forget() { s.store.Do(s.store.Forget) }

@@ -5,22 +5,25 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"sort"
 	"strconv"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/test/kube/memory/internal/catalog"
+	"github.com/drover-project/drover/test/kube/memory/internal/registry"
+	"github.com/drover-project/drover/test/kube/memory/internal/store"
 )
 
 // watch is the body of the answer to a watch: who reads it gets the events that have come since, and waits for the
 // next. It has no goroutine.
 type watch struct {
 	server *Server
-	kind   *kind
+	kind   *catalog.Kind
 	user   string
-	match  func(*object) bool
+	match  func(*catalog.Object) bool
 	ctx    context.Context
 	// until is when the server ends it; zero: never.
 	until time.Time
@@ -36,47 +39,47 @@ type watch struct {
 }
 
 // watch begins to follow a kind.
-func (s *Server) watch(q *request) (*watch, error) {
-	match, err := q.selection()
+func (s *Server) watch(q *registry.Request) (*watch, error) {
+	match, err := q.Selection()
 	if err != nil {
 		return nil, err
 	}
 	w := &watch{
-		server: s, kind: q.kind, user: q.user.name, ctx: q.ctx,
+		server: s, kind: q.Kind, user: q.User.Name, ctx: q.Ctx,
 		bell: make(chan struct{}, 1), closed: make(chan struct{}),
-		match: func(o *object) bool { return match(o) && (q.name == "" || o.GetName() == q.name) },
+		match: func(o *catalog.Object) bool { return match(o) && (q.Name == "" || o.GetName() == q.Name) },
 	}
-	if seconds, _ := strconv.Atoi(q.query.Get("timeoutSeconds")); seconds > 0 {
+	if seconds, _ := strconv.Atoi(q.Query.Get("timeoutSeconds")); seconds > 0 {
 		w.until = time.Now().Add(time.Duration(seconds) * time.Second)
 	}
 	if err := w.begin(q); err != nil {
 		return nil, err
 	}
-	s.watches[w] = true
+	s.store.Follow(w)
 	return w, nil
 }
 
 // begin sets where the watch starts: after a revision, or with what there is now.
-func (w *watch) begin(q *request) error {
-	initial := q.query.Get("sendInitialEvents") == "true"
-	from, st := q.query.Get("resourceVersion"), w.server.stores[w.kind]
+func (w *watch) begin(q *registry.Request) error {
+	initial := q.Query.Get("sendInitialEvents") == "true"
+	from := q.Query.Get("resourceVersion")
 	if !initial && from != "" && from != "0" {
 		revision, err := strconv.ParseUint(from, 10, 64)
 		if err != nil {
 			return apierrors.NewBadRequest("invalid resource version " + strconv.Quote(from))
 		}
 		w.seen = revision
-		if revision < st.floor {
-			w.fail(apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", revision, st.floor)))
+		if floor := w.server.store.Floor(w.kind); revision < floor {
+			w.fail(apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", revision, floor)))
 		}
 		return nil
 	}
-	for _, id := range st.sortedKeys() {
-		if r := st.records[id]; w.match(r.object) {
-			w.frame("ADDED", r.raw)
+	for _, r := range w.server.store.All(w.kind) {
+		if w.match(r.Object) {
+			w.frame("ADDED", r.Raw)
 		}
 	}
-	w.seen = w.server.revision
+	w.seen = w.server.store.Newest()
 	if initial {
 		w.frame("BOOKMARK", fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d","creationTimestamp":null,"annotations":{%q:"true"}}}`,
 			w.kind.Kind, w.kind.GroupVersion(), w.seen, metav1.InitialEventsAnnotationKey))
@@ -94,7 +97,7 @@ func (w *watch) fail(err error) {
 	if raw, err := json.Marshal(status); err == nil {
 		w.frame("ERROR", raw)
 	}
-	w.cut()
+	w.Cut()
 }
 
 // Read gives what is to be told next, and waits for it.
@@ -115,47 +118,45 @@ func (w *watch) Read(p []byte) (int, error) {
 
 // next copies what is ready. Nothing ready: the time at which something will be, if that is known.
 func (w *watch) next(p []byte) (n int, due time.Time) {
-	w.server.mu.Lock()
-	defer w.server.mu.Unlock()
-	if len(w.frames) == 0 {
-		due = w.gather()
-	}
-	n = copy(p, w.frames)
-	w.frames = w.frames[n:]
+	w.server.store.Do(func() {
+		if len(w.frames) == 0 {
+			due = w.gather()
+		}
+		n = copy(p, w.frames)
+		w.frames = w.frames[n:]
+	})
 	return n, due
 }
 
 // gather turns the events that are due into frames.
 func (w *watch) gather() (due time.Time) {
-	events := w.server.stores[w.kind].events
 	var lag time.Duration
 	if w.server.options.Lag != nil {
-		lag = w.server.options.Lag(w.user, w.kind.plural)
+		lag = w.server.options.Lag(w.user, w.kind.Plural)
 	}
-	start := sort.Search(len(events), func(i int) bool { return events[i].record.revision > w.seen })
-	for _, e := range events[start:] {
-		if at := e.at.Add(lag); at.After(time.Now()) {
+	for _, e := range w.server.store.Since(w.kind, w.seen) {
+		if at := e.At.Add(lag); at.After(time.Now()) {
 			return at
 		}
-		w.seen = e.record.revision
+		w.seen = e.Record.Revision
 		w.tell(e)
 	}
 	return w.until
 }
 
 // tell shows one event as it looks through the watch's selectors.
-func (w *watch) tell(e event) {
-	is := !e.gone && w.match(e.record.object)
-	was := e.previous != nil && w.match(e.previous.object)
+func (w *watch) tell(e store.Event) {
+	is := !e.Gone && w.match(e.Record.Object)
+	was := e.Previous != nil && w.match(e.Previous.Object)
 	switch {
 	case is && was:
-		w.frame("MODIFIED", e.record.raw)
+		w.frame("MODIFIED", e.Record.Raw)
 	case is:
-		w.frame("ADDED", e.record.raw)
+		w.frame("ADDED", e.Record.Raw)
 	case was:
 		// What is told of an object that goes out of sight is how it last was, under the revision at which it went.
-		last := e.previous.object.DeepCopy()
-		last.SetResourceVersion(e.record.object.GetResourceVersion())
+		last := e.Previous.Object.DeepCopy()
+		last.SetResourceVersion(e.Record.Object.GetResourceVersion())
 		if raw, err := json.Marshal(last.Object); err == nil {
 			w.frame("DELETED", raw)
 		}
@@ -194,21 +195,24 @@ func (w *watch) ended() error {
 	return io.EOF
 }
 
-func (w *watch) ring() {
+// Watched returns the kind that is followed.
+func (w *watch) Watched() *catalog.Kind { return w.kind }
+
+// Ring announces a new event.
+func (w *watch) Ring() {
 	select {
 	case w.bell <- struct{}{}:
 	default:
 	}
 }
 
-func (w *watch) cut() { w.once.Do(func() { close(w.closed) }) }
+// Cut ends the watch.
+func (w *watch) Cut() { w.once.Do(func() { close(w.closed) }) }
 
 // Close is the client's end of the watch.
 func (w *watch) Close() error {
-	w.cut()
-	w.server.mu.Lock()
-	defer w.server.mu.Unlock()
-	delete(w.server.watches, w)
+	w.Cut()
+	w.server.store.Do(func() { w.server.store.Unfollow(w) })
 	return nil
 }
 

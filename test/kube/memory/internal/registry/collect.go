@@ -1,4 +1,4 @@
-package memory
+package registry
 
 import (
 	"slices"
@@ -8,23 +8,25 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/test/kube/memory/internal/catalog"
+	"github.com/drover-project/drover/test/kube/memory/internal/store"
 )
 
 func secondsOf(n int64) time.Duration { return time.Duration(n) * time.Second }
 
 // owned is an object with its kind.
 type owned struct {
-	kind   *kind
-	record *record
+	kind   *catalog.Kind
+	record *store.Record
 }
 
 // dependents gives the living objects that name an owner.
-func (s *Server) dependents(owner types.UID) []owned {
+func (s *Registry) dependents(owner types.UID) []owned {
 	var out []owned
-	for _, k := range s.catalog.kinds {
-		for _, id := range s.stores[k].sortedKeys() {
-			r := s.stores[k].records[id]
-			if slices.ContainsFunc(r.object.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == owner }) {
+	for _, k := range s.catalog.Kinds {
+		for _, r := range s.store.All(k) {
+			if slices.ContainsFunc(r.Object.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == owner }) {
 				out = append(out, owned{k, r})
 			}
 		}
@@ -33,24 +35,36 @@ func (s *Server) dependents(owner types.UID) []owned {
 }
 
 // exists tells whether what a reference names is there, with that UID.
-func (s *Server) exists(ref metav1.OwnerReference, namespace string) bool {
+func (s *Registry) exists(ref metav1.OwnerReference, namespace string) bool {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
 		return false
 	}
-	k := s.catalog.byKind[schema.GroupKind{Group: gv.Group, Kind: ref.Kind}]
+	k := s.catalog.ByKind[schema.GroupKind{Group: gv.Group, Kind: ref.Kind}]
 	if k == nil {
 		return false
 	}
-	if !k.namespaced {
+	if !k.Namespaced {
 		namespace = ""
 	}
-	r, there := s.stores[k].records[key(namespace, ref.Name)]
-	return there && r.object.GetUID() == ref.UID
+	r, there := s.store.At(k, namespace, ref.Name)
+	return there && r.Object.GetUID() == ref.UID
+}
+
+// drop deletes an object, and has the collector look at what it leaves behind.
+func (s *Registry) drop(k *catalog.Kind, o *catalog.Object) error {
+	if err := s.store.Drop(k, o); err != nil {
+		return err
+	}
+	s.orphaned(o.GetUID())
+	for _, ref := range o.GetOwnerReferences() {
+		s.soon(func() { s.released(ref.UID) })
+	}
+	return nil
 }
 
 // orphaned has the collector look at what an owner that is gone leaves.
-func (s *Server) orphaned(owner types.UID) {
+func (s *Registry) orphaned(owner types.UID) {
 	s.soon(func() {
 		for _, d := range s.dependents(owner) {
 			s.collect(d)
@@ -60,15 +74,15 @@ func (s *Server) orphaned(owner types.UID) {
 
 // collectLater has the collector look at an object whose owners may be gone already, and at an owner in deletion that
 // waits for it.
-func (s *Server) collectLater(o *object) {
+func (s *Registry) collectLater(o *catalog.Object) {
 	refs := o.GetOwnerReferences()
 	if len(refs) == 0 {
 		return
 	}
 	uid := o.GetUID()
 	s.soon(func() {
-		for _, k := range s.catalog.kinds {
-			if r, there := s.stores[k].records[key(o.GetNamespace(), o.GetName())]; there && r.object.GetUID() == uid {
+		for _, k := range s.catalog.Kinds {
+			if r, there := s.store.At(k, o.GetNamespace(), o.GetName()); there && r.Object.GetUID() == uid {
 				s.collect(owned{k, r})
 			}
 		}
@@ -76,21 +90,17 @@ func (s *Server) collectLater(o *object) {
 }
 
 // soon does something as the collector, at once or after the time it takes. The lock is held, then too.
-func (s *Server) soon(do func()) {
-	if s.options.CollectAfter == 0 {
+func (s *Registry) soon(do func()) {
+	if s.rules.CollectAfter == 0 {
 		do()
 		return
 	}
-	time.AfterFunc(s.options.CollectAfter, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		do()
-	})
+	time.AfterFunc(s.rules.CollectAfter, func() { s.store.Do(do) })
 }
 
 // collect deletes an object none of whose owners is left, and takes the owners that are gone off one that has others.
-func (s *Server) collect(d owned) {
-	o := d.record.object
+func (s *Registry) collect(d owned) {
+	o := d.record.Object
 	refs := o.GetOwnerReferences()
 	living := slices.DeleteFunc(slices.Clone(refs), func(ref metav1.OwnerReference) bool {
 		return !s.exists(ref, o.GetNamespace())
@@ -107,20 +117,20 @@ func (s *Server) collect(d owned) {
 	}
 }
 
-func collector(d owned) *request {
-	return &request{
-		kind: d.kind, name: d.record.object.GetName(), namespace: d.record.object.GetNamespace(), manager: "kube-controller-manager",
+func collector(d owned) *Request {
+	return &Request{
+		Kind: d.kind, Name: d.record.Object.GetName(), Namespace: d.record.Object.GetNamespace(), Manager: "kube-controller-manager",
 	}
 }
 
 // endDependentsFirst follows a deletion that asked for its dependents to go first, or to be let go.
-func (s *Server) endDependentsFirst(k *kind, r *record) {
-	finalizers, uid := r.object.GetFinalizers(), r.object.GetUID()
+func (s *Registry) endDependentsFirst(k *catalog.Kind, r *store.Record) {
+	finalizers, uid := r.Object.GetFinalizers(), r.Object.GetUID()
 	switch {
 	case slices.Contains(finalizers, metav1.FinalizerOrphanDependents):
 		s.soon(func() {
 			for _, d := range s.dependents(uid) {
-				changed := d.record.object.DeepCopy()
+				changed := d.record.Object.DeepCopy()
 				changed.SetOwnerReferences(slices.DeleteFunc(changed.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == uid }))
 				_, _ = s.change(collector(d), d.record, changed, false)
 			}
@@ -136,15 +146,15 @@ func (s *Server) endDependentsFirst(k *kind, r *record) {
 	}
 }
 
-func (s *Server) endDependent(d owned) {
-	if d.record.object.GetDeletionTimestamp() == nil {
+func (s *Registry) endDependent(d owned) {
+	if d.record.Object.GetDeletionTimestamp() == nil {
 		_, _, _ = s.end(collector(d), d.record, &metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)})
 	}
 }
 
 // released looks again at an owner in foreground deletion of which a dependent has gone: those that still block it, and
 // were perhaps born late, go too; with the last of them the owner's finalizer goes.
-func (s *Server) released(owner types.UID) {
+func (s *Registry) released(owner types.UID) {
 	k, r := s.deletingDependents(owner)
 	if r == nil {
 		return
@@ -158,19 +168,19 @@ func (s *Server) released(owner types.UID) {
 }
 
 // blocking gives the dependents for which an owner waits.
-func (s *Server) blocking(owner types.UID) []owned {
+func (s *Registry) blocking(owner types.UID) []owned {
 	return slices.DeleteFunc(s.dependents(owner), func(d owned) bool {
-		return !slices.ContainsFunc(d.record.object.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
+		return !slices.ContainsFunc(d.record.Object.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
 			return ref.UID == owner && ptr.Deref(ref.BlockOwnerDeletion, false)
 		})
 	})
 }
 
 // deletingDependents finds an owner that is in foreground deletion; nil when it is not.
-func (s *Server) deletingDependents(owner types.UID) (*kind, *record) {
-	for _, k := range s.catalog.kinds {
-		for _, r := range s.stores[k].records {
-			o := r.object
+func (s *Registry) deletingDependents(owner types.UID) (*catalog.Kind, *store.Record) {
+	for _, k := range s.catalog.Kinds {
+		for _, r := range s.store.All(k) {
+			o := r.Object
 			if o.GetUID() == owner && o.GetDeletionTimestamp() != nil && slices.Contains(o.GetFinalizers(), metav1.FinalizerDeleteDependents) {
 				return k, r
 			}
@@ -180,12 +190,12 @@ func (s *Server) deletingDependents(owner types.UID) (*kind, *record) {
 }
 
 // withoutFinalizer takes one of the collector's own finalizers off an object.
-func (s *Server) withoutFinalizer(k *kind, r *record, name string) {
-	current, there := s.stores[k].records[key(r.object.GetNamespace(), r.object.GetName())]
-	if !there || !slices.Contains(current.object.GetFinalizers(), name) {
+func (s *Registry) withoutFinalizer(k *catalog.Kind, r *store.Record, name string) {
+	current, there := s.store.At(k, r.Object.GetNamespace(), r.Object.GetName())
+	if !there || !slices.Contains(current.Object.GetFinalizers(), name) {
 		return
 	}
-	changed := current.object.DeepCopy()
+	changed := current.Object.DeepCopy()
 	changed.SetFinalizers(slices.DeleteFunc(changed.GetFinalizers(), func(f string) bool { return f == name }))
 	_, _ = s.change(collector(owned{k, current}), current, changed, false)
 }

@@ -1,4 +1,4 @@
-package memory
+package registry
 
 import (
 	"slices"
@@ -8,15 +8,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/test/kube/memory/internal/catalog"
+	"github.com/drover-project/drover/test/kube/memory/internal/store"
 )
 
 // remove deletes one object. The answer is the object while something still holds it, else that it is gone.
-func (s *Server) remove(q *request) (any, error) {
+func (s *Registry) remove(q *Request) (any, error) {
 	var options metav1.DeleteOptions
 	if err := decode(q, &options); err != nil {
 		return nil, err
 	}
-	if policy := q.query.Get("propagationPolicy"); policy != "" {
+	if policy := q.Query.Get("propagationPolicy"); policy != "" {
 		options.PropagationPolicy = ptr.To(metav1.DeletionPropagation(policy))
 	}
 	old, err := s.find(q)
@@ -28,48 +31,48 @@ func (s *Server) remove(q *request) (any, error) {
 		return nil, err
 	}
 	if gone {
-		return success(q, old.object), nil
+		return success(q, old.Object), nil
 	}
 	return r, nil
 }
 
 // removeAll deletes what a list with the same selectors shows.
-func (s *Server) removeAll(q *request) (any, error) {
+func (s *Registry) removeAll(q *Request) (any, error) {
 	var options metav1.DeleteOptions
 	if err := decode(q, &options); err != nil {
 		return nil, err
 	}
-	match, err := q.selection()
+	match, err := q.Selection()
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range s.stores[q.kind].sortedKeys() {
-		r, there := s.stores[q.kind].records[id]
-		if !there || !match(r.object) {
+	for _, listed := range s.store.All(q.Kind) {
+		r, there := s.store.At(q.Kind, listed.Object.GetNamespace(), listed.Object.GetName())
+		if !there || !match(r.Object) {
 			continue
 		}
 		one := *q
-		one.namespace, one.name = r.object.GetNamespace(), r.object.GetName()
+		one.Namespace, one.Name = r.Object.GetNamespace(), r.Object.GetName()
 		if _, _, err := s.end(&one, r, &options); err != nil {
 			return nil, err
 		}
 	}
-	return success(q, &object{Object: map[string]any{}}), nil
+	return success(q, &catalog.Object{Object: map[string]any{}}), nil
 }
 
 // end deletes an object, or marks it when finalizers, a grace period or its dependents hold it.
-func (s *Server) end(q *request, old *record, options *metav1.DeleteOptions) (r *record, gone bool, err error) {
+func (s *Registry) end(q *Request, old *store.Record, options *metav1.DeleteOptions) (r *store.Record, gone bool, err error) {
 	if err := preconditions(q, old, options.Preconditions); err != nil {
 		return nil, false, err
 	}
-	o := old.object.DeepCopy()
+	o := old.Object.DeepCopy()
 	o.SetFinalizers(propagation(o.GetFinalizers(), options))
-	grace := graceOf(q.kind, o, options)
+	grace := graceOf(q.Kind, o, options)
 	if len(o.GetFinalizers()) == 0 && grace == 0 {
-		return nil, true, s.drop(q.kind, o)
+		return nil, true, s.drop(q.Kind, o)
 	}
 	if first := o.GetDeletionTimestamp() == nil; first {
-		at := now()
+		at := store.Now()
 		at.Time = at.Add(secondsOf(grace))
 		o.SetDeletionTimestamp(&at)
 		o.SetDeletionGracePeriodSeconds(&grace)
@@ -79,24 +82,24 @@ func (s *Server) end(q *request, old *record, options *metav1.DeleteOptions) (r 
 	} else if had := o.GetDeletionGracePeriodSeconds(); had != nil && grace < *had {
 		o.SetDeletionGracePeriodSeconds(&grace)
 	}
-	if same(old.object, o) {
+	if same(old.Object, o) {
 		return old, false, nil
 	}
-	if r, err = s.keep(q.kind, o); err != nil {
+	if r, err = s.store.Put(q.Kind, o); err != nil {
 		return nil, false, err
 	}
-	s.endDependentsFirst(q.kind, r)
-	_, there := s.stores[q.kind].records[key(o.GetNamespace(), o.GetName())]
+	s.endDependentsFirst(q.Kind, r)
+	_, there := s.store.At(q.Kind, o.GetNamespace(), o.GetName())
 	return r, !there, nil
 }
 
-func preconditions(q *request, old *record, p *metav1.Preconditions) error {
+func preconditions(q *Request, old *store.Record, p *metav1.Preconditions) error {
 	switch {
 	case p == nil:
-	case p.UID != nil && *p.UID != old.object.GetUID():
-		return apierrors.NewConflict(q.kind.resource(), q.name, wrongUID(string(*p.UID), old))
-	case p.ResourceVersion != nil && *p.ResourceVersion != strconv.FormatUint(old.revision, 10):
-		return apierrors.NewConflict(q.kind.resource(), q.name, errModified)
+	case p.UID != nil && *p.UID != old.Object.GetUID():
+		return apierrors.NewConflict(q.Kind.Resource(), q.Name, wrongUID(string(*p.UID), old))
+	case p.ResourceVersion != nil && *p.ResourceVersion != strconv.FormatUint(old.Revision, 10):
+		return apierrors.NewConflict(q.Kind.Resource(), q.Name, errModified)
 	}
 	return nil
 }
@@ -123,10 +126,10 @@ func propagation(finalizers []string, options *metav1.DeleteOptions) []string {
 const defaultGrace = 30
 
 // graceOf gives the seconds that an object still has: pods that run on a node have some, everything else has none.
-func graceOf(k *kind, o *object, options *metav1.DeleteOptions) int64 {
+func graceOf(k *catalog.Kind, o *catalog.Object, options *metav1.DeleteOptions) int64 {
 	node, _, _ := unstructured.NestedString(o.Object, "spec", "nodeName")
 	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
-	if k.GroupKind() != core("Pod").GroupKind() || node == "" || phase == "Failed" || phase == "Succeeded" {
+	if k.GroupKind() != catalog.Core("Pod").GroupKind() || node == "" || phase == "Failed" || phase == "Succeeded" {
 		return 0
 	}
 	if options.GracePeriodSeconds != nil {

@@ -1,4 +1,4 @@
-package memory
+package catalog
 
 import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
@@ -17,9 +17,9 @@ type managers = managedfields.FieldManager
 
 // newManagers makes one for the kind itself (key "") and one per subresource. Each leaves alone what its path cannot
 // change.
-func newManagers(k *kind, types typeConverter) (map[string]*managers, error) {
+func newManagers(k *Kind, types typeConverter) (map[string]*managers, error) {
 	construct := managedfields.NewDefaultFieldManager
-	if k.custom {
+	if k.Custom {
 		construct = managedfields.NewDefaultCRDFieldManager
 	}
 	out := map[string]*managers{}
@@ -34,12 +34,12 @@ func newManagers(k *kind, types typeConverter) (map[string]*managers, error) {
 }
 
 // untouched are the fields that a write on that path never owns.
-func untouched(k *kind, subresource string) map[fieldpath.APIVersion]fieldpath.Filter {
+func untouched(k *Kind, subresource string) map[fieldpath.APIVersion]fieldpath.Filter {
 	var paths []string
 	switch {
-	case subresource == "" && k.has(subStatus):
+	case subresource == "" && k.Has(SubStatus):
 		paths = []string{"status"}
-	case subresource == subStatus && k.custom:
+	case subresource == SubStatus && k.Custom:
 		paths = []string{"metadata", "spec"}
 	case subresource != "":
 		paths = []string{"spec"}
@@ -80,7 +80,7 @@ const (
 )
 
 // customTypes makes the schema by which a custom kind is merged.
-func customTypes(k *kind, structure *structuralschema.Structural) (typeConverter, error) {
+func customTypes(k *Kind, structure *structuralschema.Structural) (typeConverter, error) {
 	root := structure.ToKubeOpenAPI()
 	root.Properties["metadata"] = *spec.RefSchema("#/definitions/" + metaModel)
 	root.Properties["apiVersion"] = *spec.StringProperty()

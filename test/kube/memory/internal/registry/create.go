@@ -1,20 +1,21 @@
-package memory
+package registry
 
 import (
 	"errors"
-	"net/http"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/drover-project/drover/test/kube/memory/internal/catalog"
+	"github.com/drover-project/drover/test/kube/memory/internal/store"
 )
 
 // create makes an object from a request's body.
-func (s *Server) create(q *request) (*record, error) {
-	o, err := q.kind.read(q.body)
+func (s *Registry) create(q *Request) (*store.Record, error) {
+	o, err := q.Kind.Read(q.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -22,12 +23,12 @@ func (s *Server) create(q *request) (*record, error) {
 }
 
 // born stores a new object; owned: its fields' owners are on it already.
-func (s *Server) born(q *request, o *object, owned bool) (*record, error) {
+func (s *Registry) born(q *Request, o *catalog.Object, owned bool) (*store.Record, error) {
 	if err := s.mayBeBorn(q, o); err != nil {
 		return nil, err
 	}
-	k := q.kind
-	if !k.bornWithStatus {
+	k := q.Kind
+	if !k.BornWithStatus {
 		delete(o.Object, "status")
 	}
 	if err := s.startKind(q, o); err != nil {
@@ -37,56 +38,56 @@ func (s *Server) born(q *request, o *object, owned bool) (*record, error) {
 	if o.GetName() == "" {
 		o.SetName(s.freeName(q, o.GetGenerateName()))
 	}
-	if _, there := s.stores[k].records[key(o.GetNamespace(), o.GetName())]; there {
-		return nil, apierrors.NewAlreadyExists(k.resource(), o.GetName())
+	if _, there := s.store.At(k, o.GetNamespace(), o.GetName()); there {
+		return nil, apierrors.NewAlreadyExists(k.Resource(), o.GetName())
 	}
-	o, err := k.settle(o)
+	o, err := k.Settle(o)
 	if err != nil {
 		return nil, err
 	}
 	if !owned {
-		blank, err := k.blank()
+		blank, err := k.Blank()
 		if err != nil {
 			return nil, err
 		}
-		o = k.managers[q.subresource].UpdateNoErrors(blank, o, q.manager).(*object)
+		o = k.Managers[q.Subresource].UpdateNoErrors(blank, o, q.Manager).(*catalog.Object)
 	}
-	if k.GroupKind() == core("Node").GroupKind() {
+	if k.GroupKind() == catalog.Core("Node").GroupKind() {
 		// This is admission's work, which owns nothing.
 		if err := s.startNode(o); err != nil {
 			return nil, err
 		}
 	}
-	o.SetUID(s.nextUID())
-	o.SetCreationTimestamp(now())
+	o.SetUID(s.store.NextUID())
+	o.SetCreationTimestamp(store.Now())
 	o.SetDeletionTimestamp(nil)
 	o.SetDeletionGracePeriodSeconds(nil)
 	o.SetGeneration(0)
-	if k.counts {
+	if k.Counts {
 		o.SetGeneration(1)
 	}
-	r, err := s.keep(k, o)
+	r, err := s.store.Put(k, o)
 	if err == nil {
 		s.collectLater(o)
 	}
 	return r, err
 }
 
-func (s *Server) mayBeBorn(q *request, o *object) error {
-	k := q.kind
+func (s *Registry) mayBeBorn(q *Request, o *catalog.Object) error {
+	k := q.Kind
 	if o.GetResourceVersion() != "" {
 		return errors.New("resourceVersion should not be set on objects to be created")
 	}
-	if q.namespace != "" && o.GetNamespace() != "" && q.namespace != o.GetNamespace() {
+	if q.Namespace != "" && o.GetNamespace() != "" && q.Namespace != o.GetNamespace() {
 		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
-	if !k.namespaced {
+	if !k.Namespaced {
 		o.SetNamespace("")
 	} else {
-		o.SetNamespace(q.namespace)
-		namespaces := s.catalog.byKind[core("Namespace").GroupKind()]
-		if _, there := s.stores[namespaces].records[key("", q.namespace)]; !there {
-			return apierrors.NewNotFound(namespaces.resource(), q.namespace)
+		o.SetNamespace(q.Namespace)
+		namespaces := s.catalog.ByKind[catalog.Core("Namespace").GroupKind()]
+		if _, there := s.store.At(namespaces, "", q.Namespace); !there {
+			return apierrors.NewNotFound(namespaces.Resource(), q.Namespace)
 		}
 	}
 	if o.GetName() == "" && o.GetGenerateName() == "" {
@@ -97,33 +98,33 @@ func (s *Server) mayBeBorn(q *request, o *object) error {
 	return nil
 }
 
-func (s *Server) freeName(q *request, prefix string) string {
+func (s *Registry) freeName(q *Request, prefix string) string {
 	for {
-		name := s.nextName(prefix)
-		if _, taken := s.stores[q.kind].records[key(q.namespace, name)]; !taken {
+		name := s.store.NextName(prefix)
+		if _, taken := s.store.At(q.Kind, q.Namespace, name); !taken {
 			return name
 		}
 	}
 }
 
 // startKind does what the server does to new objects of some kinds.
-func (s *Server) startKind(q *request, o *object) error {
-	switch q.kind.GroupKind() {
-	case of("certificates.k8s.io", "CertificateSigningRequest").GroupKind():
-		return signedBy(q.user, o)
-	case core("Secret").GroupKind():
+func (s *Registry) startKind(q *Request, o *catalog.Object) error {
+	switch q.Kind.GroupKind() {
+	case catalog.V1("certificates.k8s.io", "CertificateSigningRequest").GroupKind():
+		return signedBy(q.User, o)
+	case catalog.Core("Secret").GroupKind():
 		return startSecret(o)
-	case core("Pod").GroupKind():
+	case catalog.Core("Pod").GroupKind():
 		return set(o, "Pending", "status", "phase")
-	case core("Namespace").GroupKind():
+	case catalog.Core("Namespace").GroupKind():
 		return set(o, "Active", "status", "phase")
 	}
 	return nil
 }
 
 // startNode taints a Node as not ready, which a controller takes back, and lets all of it be allocated.
-func (s *Server) startNode(o *object) error {
-	if !s.options.NodesUntainted {
+func (s *Registry) startNode(o *catalog.Object) error {
+	if !s.rules.NodesUntainted {
 		if err := taintNode(o); err != nil {
 			return err
 		}
@@ -136,7 +137,7 @@ func (s *Server) startNode(o *object) error {
 }
 
 // taintNode adds the taint not-ready to a Node that has none.
-func taintNode(o *object) error {
+func taintNode(o *catalog.Object) error {
 	const notReady = "node.kubernetes.io/not-ready"
 	taints, _, _ := unstructured.NestedSlice(o.Object, "spec", "taints")
 	tainted := slices.ContainsFunc(taints, func(taint any) bool {
@@ -147,30 +148,4 @@ func taintNode(o *object) error {
 		taints = append(taints, map[string]any{"key": notReady, "effect": string(corev1.TaintEffectNoSchedule)})
 	}
 	return set(o, taints, "spec", "taints")
-}
-
-// set writes one value into an object.
-func set(o *object, value any, path ...string) error {
-	at := o.Object
-	for _, part := range path[:len(path)-1] {
-		next, ok := at[part].(map[string]any)
-		if at[part] != nil && !ok {
-			return apierrors.NewBadRequest("the field " + part + " is no object")
-		}
-		if !ok {
-			next = map[string]any{}
-			at[part] = next
-		}
-		at = next
-	}
-	at[path[len(path)-1]] = value
-	return nil
-}
-
-// success is the answer to a deletion that is done.
-func success(q *request, o *object) metav1.Status {
-	return metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: http.StatusOK,
-		Details: &metav1.StatusDetails{Name: o.GetName(), Group: q.kind.Group, Kind: q.kind.plural, UID: o.GetUID()},
-	}
 }

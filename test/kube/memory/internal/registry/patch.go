@@ -1,7 +1,6 @@
-package memory
+package registry
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -14,11 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/drover-project/drover/test/kube/memory/internal/catalog"
+	"github.com/drover-project/drover/test/kube/memory/internal/store"
 )
 
 // patch changes an object, or for an apply makes it.
-func (s *Server) patch(q *request) (*record, error) {
-	kind, _, _ := strings.Cut(q.patchType, ";")
+func (s *Registry) patch(q *Request) (*store.Record, error) {
+	kind, _, _ := strings.Cut(q.PatchType, ";")
 	old, err := s.find(q)
 	if types.PatchType(kind) == types.ApplyPatchType {
 		return s.apply(q, old)
@@ -30,41 +32,35 @@ func (s *Server) patch(q *request) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.GetName() != q.name {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", o.GetName(), q.name))
+	if o.GetName() != q.Name {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", o.GetName(), q.Name))
 	}
-	if uid := o.GetUID(); uid != old.object.GetUID() {
+	if uid := o.GetUID(); uid != old.Object.GetUID() {
 		return nil, immutable(q, "uid", uid)
 	}
 	return s.change(q, old, o, false)
 }
 
-func immutable(q *request, name string, value any) error {
-	return apierrors.NewInvalid(q.kind.GroupKind(), q.name, field.ErrorList{
-		field.Invalid(field.NewPath("metadata", name), value, "field is immutable"),
-	})
-}
-
 // merged gives an object with a patch laid over it.
-func merged(q *request, kind types.PatchType, old *record) (*object, error) {
+func merged(q *Request, kind types.PatchType, old *store.Record) (*catalog.Object, error) {
 	if kind == types.MergePatchType {
 		var patch any
-		if err := utiljson.Unmarshal(q.body, &patch); err != nil {
+		if err := utiljson.Unmarshal(q.Body, &patch); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 		fields, ok := patch.(map[string]any)
 		if !ok {
 			return nil, apierrors.NewBadRequest("a merge patch must be an object")
 		}
-		content := old.object.DeepCopy().Object
+		content := old.Object.DeepCopy().Object
 		overlay(content, fields)
-		return q.kind.take(content)
+		return q.Kind.Take(content)
 	}
 	raw, err := patched(q, kind, old)
 	if err != nil {
 		return nil, err
 	}
-	return q.kind.read(raw)
+	return q.Kind.Read(raw)
 }
 
 // overlay is RFC 7386's merge: null takes a field away, an object is merged, anything else takes the place of what was.
@@ -103,24 +99,24 @@ func withoutNulls(value any) any {
 }
 
 // patched gives the bytes of an object with one of the other patches laid over it.
-func patched(q *request, kind types.PatchType, old *record) ([]byte, error) {
+func patched(q *Request, kind types.PatchType, old *store.Record) ([]byte, error) {
 	switch {
 	case kind == types.JSONPatchType:
-		p, err := jsonpatch.DecodePatch(q.body)
+		p, err := jsonpatch.DecodePatch(q.Body)
 		if err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
-		raw, err := p.Apply(old.raw)
+		raw, err := p.Apply(old.Raw)
 		if err != nil {
 			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
 		}
 		return raw, nil
-	case kind == types.StrategicMergePatchType && !q.kind.custom:
-		typed, err := scheme.Scheme.New(q.kind.GroupVersionKind)
+	case kind == types.StrategicMergePatchType && !q.Kind.Custom:
+		typed, err := scheme.Scheme.New(q.Kind.GroupVersionKind)
 		if err != nil {
 			return nil, apierrors.NewInternalError(err)
 		}
-		raw, err := strategicpatch.StrategicMergePatch(old.raw, q.body, typed)
+		raw, err := strategicpatch.StrategicMergePatch(old.Raw, q.Body, typed)
 		if err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
@@ -131,29 +127,29 @@ func patched(q *request, kind types.PatchType, old *record) ([]byte, error) {
 }
 
 // apply merges what a manager wants with what others own; old is nil when there is nothing yet.
-func (s *Server) apply(q *request, old *record) (*record, error) {
+func (s *Registry) apply(q *Request, old *store.Record) (*store.Record, error) {
 	wanted, err := q.wanted(old)
 	if err != nil {
 		return nil, err
 	}
-	live, err := q.kind.blank()
+	live, err := q.Kind.Blank()
 	if err != nil {
 		return nil, err
 	}
 	if old != nil {
-		live = old.object.DeepCopy()
+		live = old.Object.DeepCopy()
 	}
-	out, err := q.kind.managers[q.subresource].Apply(live, wanted, q.query.Get("fieldManager"), q.query.Get("force") == "true")
+	out, err := q.Kind.Managers[q.Subresource].Apply(live, wanted, q.Query.Get("fieldManager"), q.Query.Get("force") == "true")
 	if err != nil {
 		return nil, err
 	}
 	if old == nil {
 		return s.applyNew(q, wanted, out)
 	}
-	if uid := wanted.GetUID(); uid != "" && uid != old.object.GetUID() {
+	if uid := wanted.GetUID(); uid != "" && uid != old.Object.GetUID() {
 		return nil, immutable(q, "uid", uid)
 	}
-	o, ok := out.(*object)
+	o, ok := out.(*catalog.Object)
 	if !ok || o == nil {
 		return old, nil
 	}
@@ -164,46 +160,35 @@ func (s *Server) apply(q *request, old *record) (*record, error) {
 }
 
 // wanted reads what is to be applied.
-func (q *request) wanted(old *record) (*object, error) {
-	if q.query.Get("fieldManager") == "" {
+func (q *Request) wanted(old *store.Record) (*catalog.Object, error) {
+	if q.Query.Get("fieldManager") == "" {
 		return nil, apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "PatchOptions"}, "", field.ErrorList{
 			field.Required(field.NewPath("fieldManager"), "is required for apply patch"),
 		})
 	}
-	if old == nil && q.subresource != "" {
-		return nil, apierrors.NewNotFound(q.kind.resource(), q.name)
+	if old == nil && q.Subresource != "" {
+		return nil, apierrors.NewNotFound(q.Kind.Resource(), q.Name)
 	}
-	o, err := q.kind.read(q.body)
+	o, err := q.Kind.Read(q.Body)
 	if err != nil {
 		return nil, err
 	}
-	if name := o.GetName(); name != "" && name != q.name {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", name, q.name))
+	if name := o.GetName(); name != "" && name != q.Name {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", name, q.Name))
 	}
 	return o, nil
 }
 
 // applyNew makes what an apply did not find.
-func (s *Server) applyNew(q *request, wanted *object, out any) (*record, error) {
-	o, ok := out.(*object)
+func (s *Registry) applyNew(q *Request, wanted *catalog.Object, out any) (*store.Record, error) {
+	o, ok := out.(*catalog.Object)
 	if !ok || o == nil {
 		return nil, apierrors.NewBadRequest("the patch is empty")
 	}
 	if uid := wanted.GetUID(); uid != "" {
-		return nil, apierrors.NewConflict(q.kind.resource(), q.name,
+		return nil, apierrors.NewConflict(q.Kind.Resource(), q.Name,
 			fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
 	}
-	o.SetName(q.name)
+	o.SetName(q.Name)
 	return s.born(q, o, true)
-}
-
-// decode reads a request's body into a Go type; an empty body is none.
-func decode(q *request, into any) error {
-	if len(q.body) == 0 {
-		return nil
-	}
-	if err := json.Unmarshal(q.body, into); err != nil {
-		return apierrors.NewBadRequest(err.Error())
-	}
-	return nil
 }

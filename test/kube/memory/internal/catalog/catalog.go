@@ -1,0 +1,209 @@
+// Package catalog holds the kinds that the in-memory API server serves: their paths, how an object of each is read and
+// stored, and which of its fields a writer owns. It stores nothing and knows no request.
+package catalog
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	apiextensionsinternal "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// The subresources that are known.
+const (
+	SubStatus   = "status"
+	SubApproval = "approval"
+	SubEviction = "eviction"
+)
+
+// Kind is one resource and how it is treated.
+type Kind struct {
+	schema.GroupVersionKind
+	Plural     string
+	short      []string
+	Namespaced bool
+	// subresources that are served.
+	subresources []string
+	// Custom kinds come from a CustomResourceDefinition; structure is its schema.
+	Custom    bool
+	structure *structuralschema.Structural
+	// Counts: metadata.generation is kept.
+	Counts bool
+	// BornWithStatus: what a create says in status is kept.
+	BornWithStatus bool
+	// Conditional: an update must name the resource version that it was made from.
+	Conditional bool
+	// selectable fields, as dotted paths, besides name and namespace.
+	selectable []string
+	Managers   map[string]*managers
+}
+
+// Has reports whether the kind has the subresource.
+func (k *Kind) Has(subresource string) bool { return slices.Contains(k.subresources, subresource) }
+
+// Resource returns the group and plural name of the kind, for errors.
+func (k *Kind) Resource() schema.GroupResource {
+	return schema.GroupResource{Group: k.Group, Resource: k.Plural}
+}
+
+// Catalog is a set of kinds. It does not change once made, and many servers may share one.
+type Catalog struct {
+	Kinds  []*Kind
+	ByPath map[schema.GroupVersionResource]*Kind
+	// ByKind finds by group and kind, as owner references name things.
+	ByKind map[schema.GroupKind]*Kind
+}
+
+// builtin are the kinds of Kubernetes itself that are served.
+var builtin = []Kind{
+	{GroupVersionKind: Core("Namespace"), Plural: "namespaces", short: []string{"ns"}, subresources: []string{SubStatus}},
+	{GroupVersionKind: Core("Node"), Plural: "nodes", short: []string{"no"}, subresources: []string{SubStatus}, BornWithStatus: true, selectable: []string{"spec.unschedulable"}},
+	{GroupVersionKind: Core("Pod"), Plural: "pods", short: []string{"po"}, Namespaced: true, Counts: true, subresources: []string{SubStatus, SubEviction}, selectable: []string{"spec.nodeName", "status.phase"}},
+	{GroupVersionKind: Core("Secret"), Plural: "secrets", Namespaced: true, selectable: []string{"type"}},
+	{GroupVersionKind: Core("ConfigMap"), Plural: "configmaps", short: []string{"cm"}, Namespaced: true},
+	{GroupVersionKind: Core("Service"), Plural: "services", short: []string{"svc"}, Namespaced: true, subresources: []string{SubStatus}},
+	{GroupVersionKind: Core("ServiceAccount"), Plural: "serviceaccounts", short: []string{"sa"}, Namespaced: true},
+	{GroupVersionKind: Core("Event"), Plural: "events", short: []string{"ev"}, Namespaced: true},
+	{GroupVersionKind: Core("PersistentVolume"), Plural: "persistentvolumes", short: []string{"pv"}, subresources: []string{SubStatus}},
+	{GroupVersionKind: Core("PersistentVolumeClaim"), Plural: "persistentvolumeclaims", short: []string{"pvc"}, Namespaced: true, subresources: []string{SubStatus}},
+	{GroupVersionKind: V1("apps", "DaemonSet"), Plural: "daemonsets", short: []string{"ds"}, Namespaced: true, Counts: true, subresources: []string{SubStatus}},
+	{GroupVersionKind: V1("apps", "ReplicaSet"), Plural: "replicasets", short: []string{"rs"}, Namespaced: true, Counts: true, subresources: []string{SubStatus}},
+	{GroupVersionKind: V1("certificates.k8s.io", "CertificateSigningRequest"), Plural: "certificatesigningrequests", short: []string{"csr"}, subresources: []string{SubStatus, SubApproval}, selectable: []string{"spec.signerName"}},
+	{GroupVersionKind: V1("coordination.k8s.io", "Lease"), Plural: "leases", Namespaced: true, Conditional: true},
+	{GroupVersionKind: V1("events.k8s.io", "Event"), Plural: "events", Namespaced: true},
+	{GroupVersionKind: V1("policy", "PodDisruptionBudget"), Plural: "poddisruptionbudgets", short: []string{"pdb"}, Namespaced: true, Counts: true, Conditional: true, subresources: []string{SubStatus}},
+	{GroupVersionKind: V1("rbac.authorization.k8s.io", "ClusterRole"), Plural: "clusterroles"},
+	{GroupVersionKind: V1("rbac.authorization.k8s.io", "ClusterRoleBinding"), Plural: "clusterrolebindings"},
+	{GroupVersionKind: V1("storage.k8s.io", "VolumeAttachment"), Plural: "volumeattachments", subresources: []string{SubStatus}},
+	{GroupVersionKind: V1("storage.k8s.io", "StorageClass"), Plural: "storageclasses", short: []string{"sc"}},
+}
+
+// Core returns a kind of the core group.
+func Core(name string) schema.GroupVersionKind { return V1("", name) }
+
+// V1 returns a kind of a group in version v1.
+func V1(group, name string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: group, Version: "v1", Kind: name}
+}
+
+// New gives the built-in kinds and those that the CustomResourceDefinitions among the objects define. Error: one
+// of them cannot be read.
+func New(objects ...*unstructured.Unstructured) (*Catalog, error) {
+	c := &Catalog{ByPath: map[schema.GroupVersionResource]*Kind{}, ByKind: map[schema.GroupKind]*Kind{}}
+	types := applyconfigurations.NewTypeConverter(scheme.Scheme)
+	for i := range builtin {
+		k := builtin[i]
+		if err := c.add(&k, types); err != nil {
+			return nil, err
+		}
+	}
+	for _, o := range objects {
+		if o.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &crd); err != nil {
+			return nil, fmt.Errorf("reading CustomResourceDefinition %s: %w", o.GetName(), err)
+		}
+		if err := c.addCustom(&crd); err != nil {
+			return nil, fmt.Errorf("reading CustomResourceDefinition %s: %w", o.GetName(), err)
+		}
+	}
+	return c, nil
+}
+
+// addCustom adds the version of a custom kind that is stored.
+func (c *Catalog) addCustom(crd *apiextensionsv1.CustomResourceDefinition) error {
+	at := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Storage })
+	if at < 0 {
+		return fmt.Errorf("no version is stored")
+	}
+	version := crd.Spec.Versions[at]
+	var internal apiextensionsinternal.JSONSchemaProps
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(version.Schema.OpenAPIV3Schema, &internal, nil); err != nil {
+		return err
+	}
+	structure, err := structuralschema.NewStructural(&internal)
+	if err != nil {
+		return err
+	}
+	k := &Kind{
+		GroupVersionKind: schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.Kind},
+		Plural:           crd.Spec.Names.Plural, short: crd.Spec.Names.ShortNames,
+		Namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped,
+		Custom:     true, structure: structure, Counts: true, Conditional: true, BornWithStatus: true,
+	}
+	if version.Subresources != nil && version.Subresources.Status != nil {
+		k.subresources, k.BornWithStatus = []string{SubStatus}, false
+	}
+	for _, field := range version.SelectableFields {
+		k.selectable = append(k.selectable, field.JSONPath[1:])
+	}
+	types, err := customTypes(k, structure)
+	if err != nil {
+		return err
+	}
+	return c.add(k, types)
+}
+
+func (c *Catalog) add(k *Kind, types typeConverter) error {
+	var err error
+	if k.Managers, err = newManagers(k, types); err != nil {
+		return fmt.Errorf("preparing %s: %w", k.Kind, err)
+	}
+	c.Kinds = append(c.Kinds, k)
+	c.ByPath[k.GroupVersion().WithResource(k.Plural)] = k
+	c.ByKind[k.GroupKind()] = k
+	return nil
+}
+
+// GroupVersions gives those that are served, in order, the core's first.
+func (c *Catalog) GroupVersions() []schema.GroupVersion {
+	var out []schema.GroupVersion
+	for _, k := range c.Kinds {
+		if !slices.Contains(out, k.GroupVersion()) {
+			out = append(out, k.GroupVersion())
+		}
+	}
+	return out
+}
+
+// Resources lists what a group version holds, as discovery tells it.
+func (c *Catalog) Resources(gv schema.GroupVersion) *metav1.APIResourceList {
+	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String()}
+	verbs := metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+	for _, k := range c.Kinds {
+		if k.GroupVersion() != gv {
+			continue
+		}
+		list.APIResources = append(list.APIResources, metav1.APIResource{
+			Name: k.Plural, Namespaced: k.Namespaced, Kind: k.Kind, Verbs: verbs, ShortNames: k.short,
+		})
+		for _, sub := range k.subresources {
+			list.APIResources = append(list.APIResources, metav1.APIResource{
+				Name: k.Plural + "/" + sub, Namespaced: k.Namespaced, Kind: k.Kind, Verbs: metav1.Verbs{"get", "patch", "update"},
+			})
+		}
+	}
+	return list
+}
+
+// eventFields are what both kinds of events may be selected by.
+var eventFields = []string{"involvedObject.", "regarding.", "reason", "reportingController", "source", "type"}
+
+// Selects reports whether objects of the kind may be selected by a field.
+func (k *Kind) Selects(name string) bool {
+	if name == "metadata.name" || name == "metadata.namespace" && k.Namespaced || slices.Contains(k.selectable, name) {
+		return true
+	}
+	return k.Kind == "Event" && slices.ContainsFunc(eventFields, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}

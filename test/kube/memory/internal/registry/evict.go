@@ -1,0 +1,104 @@
+package registry
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/drover-project/drover/test/kube/memory/internal/catalog"
+	"github.com/drover-project/drover/test/kube/memory/internal/store"
+)
+
+// evict deletes a pod when the one budget that covers it allows that, and counts it there.
+func (s *Registry) evict(q *Request) (any, error) {
+	var eviction policyv1.Eviction
+	if err := decode(q, &eviction); err != nil {
+		return nil, err
+	}
+	old, err := s.find(q)
+	if err != nil {
+		return nil, err
+	}
+	options := eviction.DeleteOptions
+	if options == nil {
+		options = &metav1.DeleteOptions{}
+	}
+	var pod corev1.Pod
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(old.Object.Object, &pod); err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	ends := pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning
+	if !ends {
+		// As in the real server the budget is spent before anybody asks whether it is the right pod.
+		if err := s.spend(&pod); err != nil {
+			return nil, err
+		}
+	}
+	if _, _, err := s.end(q, old, options); err != nil {
+		return nil, err
+	}
+	return metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: 201}, nil
+}
+
+// stillProcessed is how many seconds later an eviction may be tried again whose budget nobody has counted yet.
+const stillProcessed = 10
+
+// tooMany is the answer to an eviction that a budget forbids.
+func tooMany(message, budget string, retryAfter int) error {
+	err := apierrors.NewTooManyRequests(message, retryAfter)
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
+		Type: policyv1.DisruptionBudgetCause, Message: budget,
+	})
+	return err
+}
+
+// twoBudgets is the answer to an eviction of a pod that several budgets select. As the real server's it has no reason.
+func twoBudgets() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
+		Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}}
+}
+
+// spend takes one disruption from the pod's budget.
+func (s *Registry) spend(pod *corev1.Pod) error {
+	k := s.catalog.ByKind[catalog.V1("policy", "PodDisruptionBudget").GroupKind()]
+	var found []*store.Record
+	var budget policyv1.PodDisruptionBudget
+	for _, r := range s.store.All(k) {
+		var b policyv1.PodDisruptionBudget
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.Object.Object, &b); err != nil {
+			return apierrors.NewInternalError(err)
+		}
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err == nil && b.Namespace == pod.Namespace && selector.Matches(labels.Set(pod.Labels)) {
+			found, budget = append(found, r), b
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return nil
+	case len(found) > 1:
+		return twoBudgets()
+	case budget.Status.ObservedGeneration < budget.Generation:
+		return tooMany("Cannot evict pod as it would violate the pod's disruption budget.",
+			fmt.Sprintf("The disruption budget %s is still being processed by the server.", budget.Name), stillProcessed)
+	case budget.Status.DisruptionsAllowed <= 0:
+		return tooMany("Cannot evict pod as it would violate the pod's disruption budget.", fmt.Sprintf(
+			"The disruption budget %s needs %d healthy pods and has %d currently", budget.Name, budget.Status.DesiredHealthy, budget.Status.CurrentHealthy), 0)
+	}
+	changed := found[0].Object.DeepCopy()
+	if err := set(changed, int64(budget.Status.DisruptionsAllowed-1), "status", "disruptionsAllowed"); err != nil {
+		return err
+	}
+	if err := set(changed, store.Now().Format(time.RFC3339), "status", "disruptedPods", pod.Name); err != nil {
+		return err
+	}
+	_, err := s.finish(k, found[0], changed)
+	return err
+}

@@ -1,0 +1,69 @@
+package registry
+
+import (
+	"encoding/base64"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/drover-project/drover/test/kube/memory/internal/catalog"
+)
+
+// signedBy writes into a certificate request who makes it.
+func signedBy(who User, o *catalog.Object) error {
+	var groups []any
+	for _, group := range who.Groups {
+		groups = append(groups, group)
+	}
+	if err := set(o, who.Name, "spec", "username"); err != nil {
+		return err
+	}
+	return set(o, groups, "spec", "groups")
+}
+
+// startSecret gives a Secret its type, and puts what came as plain text among the data.
+func startSecret(o *catalog.Object) error {
+	if kind, _ := o.Object["type"].(string); kind == "" {
+		o.Object["type"] = string(corev1.SecretTypeOpaque)
+	}
+	return plainData(o)
+}
+
+func plainData(o *catalog.Object) error {
+	plain, _ := o.Object["stringData"].(map[string]any)
+	for name, value := range plain {
+		text, ok := value.(string)
+		if !ok {
+			return apierrors.NewBadRequest("stringData." + name + " is no string")
+		}
+		if err := set(o, base64.StdEncoding.EncodeToString([]byte(text)), "data", name); err != nil {
+			return err
+		}
+	}
+	delete(o.Object, "stringData")
+	return nil
+}
+
+// mayChangeSecret: its type never, and nothing of its data once it is immutable.
+func mayChangeSecret(old, o *catalog.Object) error {
+	if kind, _ := o.Object["type"].(string); kind == "" {
+		o.Object["type"] = old.Object["type"]
+	}
+	if err := plainData(o); err != nil {
+		return err
+	}
+	var errs field.ErrorList
+	if o.Object["type"] != old.Object["type"] {
+		errs = append(errs, field.Invalid(field.NewPath("type"), o.Object["type"], "field is immutable"))
+	}
+	if old.Object["immutable"] == true && (o.Object["immutable"] != true || !equality.Semantic.DeepEqual(old.Object["data"], o.Object["data"])) {
+		errs = append(errs, field.Forbidden(field.NewPath("data"), "field is immutable when `immutable` is set"))
+	}
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(catalog.Core("Secret").GroupKind(), o.GetName(), errs)
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/drover-project/drover/test/kube/memory/internal/catalog"
+	"github.com/drover-project/drover/test/kube/memory/internal/store"
+)
+
+// set writes one value into an object.
+func set(o *catalog.Object, value any, path ...string) error {
+	at := o.Object
+	for _, part := range path[:len(path)-1] {
+		next, ok := at[part].(map[string]any)
+		if at[part] != nil && !ok {
+			return apierrors.NewBadRequest("the field " + part + " is no object")
+		}
+		if !ok {
+			next = map[string]any{}
+			at[part] = next
+		}
+		at = next
+	}
+	at[path[len(path)-1]] = value
+	return nil
+}
+
+// same tells whether two states differ in nothing but the times at which fields were written.
+func same(a, b *catalog.Object) bool {
+	return equality.Semantic.DeepEqual(timeless(a), timeless(b))
+}
+
+// timeless is what an object says apart from its version and those times. Most of it is shared with the object.
+func timeless(o *catalog.Object) map[string]any {
+	out := maps.Clone(o.Object)
+	metadata, _ := out["metadata"].(map[string]any)
+	metadata = maps.Clone(metadata)
+	delete(metadata, "resourceVersion")
+	if entries, ok := metadata["managedFields"].([]any); ok {
+		entries = slices.Clone(entries)
+		for i := range entries {
+			if entry, ok := entries[i].(map[string]any); ok {
+				entry = maps.Clone(entry)
+				delete(entry, "time")
+				entries[i] = entry
+			}
+		}
+		metadata["managedFields"] = entries
+	}
+	out["metadata"] = metadata
+	return out
+}
+
+// take copies one top-level field, or its absence.
+func take(to, from *catalog.Object, name string) {
+	if value, ok := from.Object[name]; ok {
+		to.Object[name] = value
+		return
+	}
+	delete(to.Object, name)
+}
+
+// errModified is the cause of a conflict between two writers.
+var errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
+
+func wrongUID(given string, old *store.Record) error {
+	return fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", given, old.Object.GetUID())
+}

@@ -1,0 +1,201 @@
+// Package store holds the objects of the in-memory API server, their revisions and what happened to them, and tells
+// watchers of new events. It has the server's only lock. It knows no rule of the API.
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/test/kube/memory/internal/catalog"
+)
+
+// Record is one stored state of an object. It does not change.
+type Record struct {
+	Object *catalog.Object
+	Raw    []byte
+	// Partial is its metadata alone, once somebody has asked for that. The server's lock guards it.
+	Partial  []byte
+	Revision uint64
+}
+
+// Event is one thing that happened to an object. object is its last state when it is gone.
+type Event struct {
+	Record   *Record
+	Previous *Record
+	Gone     bool
+	At       time.Time
+}
+
+// Store holds the objects of all kinds and their history. Its methods are called inside of [Store.Do].
+type Store struct {
+	mu       sync.Mutex
+	revision uint64
+	serial   int
+	tables   map[*catalog.Kind]*table
+	watchers map[Watcher]bool
+}
+
+// table holds the objects of one kind.
+type table struct {
+	// records are the living objects by namespace/name.
+	records map[string]*Record
+	// events are what has happened since the floor, in order.
+	events []Event
+	// floor is the newest revision that is forgotten: a watch cannot begin there or before.
+	floor uint64
+}
+
+// Watcher follows the events of one kind.
+type Watcher interface {
+	// Watched returns the kind.
+	Watched() *catalog.Kind
+	// Ring announces a new event. It does not block.
+	Ring()
+	// Cut ends the watch.
+	Cut()
+}
+
+// New returns an empty store for the kinds.
+func New(kinds []*catalog.Kind) *Store {
+	s := &Store{tables: map[*catalog.Kind]*table{}, watchers: map[Watcher]bool{}}
+	for _, k := range kinds {
+		s.tables[k] = &table{records: map[string]*Record{}}
+	}
+	return s
+}
+
+// Do runs a function that reads or changes the store. Only one runs at a time.
+func (s *Store) Do(what func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	what()
+}
+
+// Newest returns the revision of the newest change.
+func (s *Store) Newest() uint64 { return s.revision }
+
+// At returns the record of an object.
+func (s *Store) At(k *catalog.Kind, namespace, name string) (*Record, bool) {
+	r, ok := s.tables[k].records[Key(namespace, name)]
+	return r, ok
+}
+
+// All returns the records of a kind in the order of a list.
+func (s *Store) All(k *catalog.Kind) []*Record {
+	t := s.tables[k]
+	out := make([]*Record, 0, len(t.records))
+	for _, id := range t.sortedKeys() {
+		out = append(out, t.records[id])
+	}
+	return out
+}
+
+// Since returns the events of a kind after a revision.
+func (s *Store) Since(k *catalog.Kind, revision uint64) []Event {
+	events := s.tables[k].events
+	return events[sort.Search(len(events), func(i int) bool { return events[i].Record.Revision > revision }):]
+}
+
+// Floor returns the newest revision of a kind that is forgotten.
+func (s *Store) Floor(k *catalog.Kind) uint64 { return s.tables[k].floor }
+
+// Follow has a Watcher told of new events.
+func (s *Store) Follow(w Watcher) { s.watchers[w] = true }
+
+// Unfollow ends that.
+func (s *Store) Unfollow(w Watcher) { delete(s.watchers, w) }
+
+// CutAll ends every watch.
+func (s *Store) CutAll() {
+	for w := range s.watchers {
+		w.Cut()
+	}
+}
+
+// Forget drops the history and ends every watch.
+func (s *Store) Forget() {
+	for _, t := range s.tables {
+		t.events, t.floor = nil, s.revision
+	}
+	s.CutAll()
+}
+
+// Key returns the key of an object, by which lists are sorted.
+func Key(namespace, name string) string { return namespace + "/" + name }
+
+// Put stores a state of an object under the next revision and wakes the watchers of its kind.
+func (s *Store) Put(k *catalog.Kind, o *catalog.Object) (*Record, error) {
+	return s.happen(k, o, false)
+}
+
+// Drop deletes an object. Watchers see its last state under a revision of its own.
+func (s *Store) Drop(k *catalog.Kind, o *catalog.Object) error {
+	_, err := s.happen(k, o, true)
+	return err
+}
+
+func (s *Store) happen(k *catalog.Kind, o *catalog.Object, gone bool) (*Record, error) {
+	s.revision++
+	o.SetResourceVersion(strconv.FormatUint(s.revision, 10))
+	raw, err := json.Marshal(o.Object)
+	if err != nil {
+		return nil, err
+	}
+	r := &Record{Object: o, Raw: raw, Revision: s.revision}
+	st, id := s.tables[k], Key(o.GetNamespace(), o.GetName())
+	e := Event{Record: r, Previous: st.records[id], Gone: gone, At: time.Now()}
+	if gone {
+		delete(st.records, id)
+	} else {
+		st.records[id] = r
+	}
+	st.events = append(st.events, e)
+	for w := range s.watchers {
+		if w.Watched() == k {
+			w.Ring()
+		}
+	}
+	return r, nil
+}
+
+// NextUID gives UIDs that are the same in every run.
+func (s *Store) NextUID() types.UID {
+	s.serial++
+	return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.serial))
+}
+
+const suffixLetters = "bcdfghjklmnpqrstvwxz2456789"
+
+// NextName completes metadata.generateName, also the same in every run.
+func (s *Store) NextName(prefix string) string {
+	s.serial++
+	n := s.serial*7919 + 104729*len(suffixLetters)
+	var suffix strings.Builder
+	for range 5 {
+		suffix.WriteByte(suffixLetters[n%len(suffixLetters)])
+		n /= len(suffixLetters)
+	}
+	return prefix + suffix.String()
+}
+
+// Now is the time as metadata bears it: whole seconds.
+func Now() metav1.Time { return metav1.NewTime(time.Now().UTC().Truncate(time.Second)) }
+
+// sortedKeys gives the keys of the records in the order of a list.
+func (st *table) sortedKeys() []string {
+	out := make([]string, 0, len(st.records))
+	for id := range st.records {
+		out = append(out, id)
+	}
+	slices.Sort(out)
+	return out
+}
