@@ -2,27 +2,7 @@ package autoscaler
 
 import (
 	"context"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-// fakeReason is the annotation by which a provider tells why an instance without a node is deleted.
-const fakeReason = "k8s.io/cluster-autoscaler/fake-node-reason"
-
-// The reasons.
-const (
-	reasonUnregistered = "unregistered"
-	reasonFailed       = "create-error"
-)
-
-// fakeNode stands for an instance that has no node: its name and provider ID are the instance's.
-func fakeNode(i Instance, reason string) *corev1.Node {
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: i.ID, Annotations: map[string]string{fakeReason: reason}},
-		Spec:       corev1.NodeSpec{ProviderID: i.ID},
-	}
-}
 
 // revertLate takes back scale-ups that were not fulfilled in time: the whole of each, also when most of its nodes came.
 func (a *Autoscaler) revertLate(ctx context.Context, v *View) {
@@ -59,29 +39,6 @@ func (a *Autoscaler) backOffFailed(v *View) {
 		a.o.Log.Info("Group backs off", "group", g.ID, "code", failed[0].Code, "message", failed[0].Message)
 		a.memory.fell(g.ID, len(failed))
 		a.backOff(v, g)
-	}
-}
-
-// removeFailed deletes instances that the cloud could not make, every loop while they are reported.
-func (a *Autoscaler) removeFailed(ctx context.Context, v *View) {
-	for i := range v.Groups {
-		g := &v.Groups[i]
-		var fakes []*corev1.Node
-		for _, instance := range g.failed() {
-			fakes = append(fakes, fakeNode(instance, reasonFailed))
-		}
-		if len(fakes) == 0 {
-			continue
-		}
-		fakes, err := a.orAll(ctx, g.ID, fakes)
-		if err == nil {
-			err = a.provider.delete(ctx, g.ID, fakes...)
-		}
-		if err != nil {
-			a.o.Log.Error(err, "Removing failed instances failed", "group", g.ID)
-			continue
-		}
-		a.instances.invalidate(g.ID)
 	}
 }
 
@@ -132,7 +89,7 @@ func (a *Autoscaler) wanted(ctx context.Context, v *View) ([]Increase, error) {
 	ways := g.ways()
 	best := mostHelpful(ways)
 	if a.o.PriceExpander && best != nil {
-		costs, small := a.costs(ctx, v.Now, ways)
+		costs, small := prices{a.provider, a.o.Log}.of(ctx, v.Now, ways)
 		best = cheapest(ways, costs, small, len(v.Nodes))
 	}
 	switch {

@@ -6,7 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/clock"
 )
 
 // instancesEvery is how often all instance lists are read in the background.
@@ -14,15 +16,16 @@ const instancesEvery = 2 * time.Minute
 
 // instanceCache holds the groups' instance lists: as old as two minutes, unless something has made one invalid.
 type instanceCache struct {
-	o        Options
+	clock    clock.WithTicker
+	log      logr.Logger
 	provider *provider
 
 	mu    sync.Mutex
 	lists map[string][]Instance
 }
 
-func newInstanceCache(o Options, p *provider) *instanceCache {
-	return &instanceCache{o: o, provider: p, lists: map[string][]Instance{}}
+func newInstanceCache(c clock.WithTicker, log logr.Logger, p *provider) *instanceCache {
+	return &instanceCache{clock: c, log: log, provider: p, lists: map[string][]Instance{}}
 }
 
 // get gives a group's list, and asks for it when there is none.
@@ -61,7 +64,7 @@ func (c *instanceCache) keep(groups sets.Set[string]) {
 
 // follow reads all lists one after the other, at once and then every two minutes.
 func (c *instanceCache) follow(ctx context.Context) {
-	ticker := c.o.Clock.NewTicker(instancesEvery)
+	ticker := c.clock.NewTicker(instancesEvery)
 	defer ticker.Stop()
 	for {
 		c.readAll(ctx)
@@ -83,7 +86,7 @@ func (c *instanceCache) readAll(ctx context.Context) {
 	for _, g := range groups {
 		list, err := c.provider.instances(ctx, g.ID)
 		if err != nil {
-			c.o.Log.Error(err, "Instances are unknown until the next time", "group", g.ID)
+			c.log.Error(err, "Instances are unknown until the next time", "group", g.ID)
 		}
 		if ctx.Err() == nil {
 			c.put(g.ID, list)

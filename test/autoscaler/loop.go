@@ -29,7 +29,7 @@ func New(ctx context.Context, o Options) (*Autoscaler, error) {
 		return nil, err
 	}
 	p := newProvider(o.Provider, o.Timeout)
-	cache := newInstanceCache(o, p)
+	cache := newInstanceCache(o.Clock, o.Log, p)
 	return &Autoscaler{
 		o: o, provider: p, cluster: c, memory: newMemory(), instances: cache,
 		remover: newRemover(o, p, cache.invalidate), templates: map[string]*corev1.Node{},
@@ -162,4 +162,12 @@ func (a *Autoscaler) countUsage(ctx context.Context, v *View) error {
 		}
 	}
 	return nil
+}
+
+// settings asks for a group's options.
+func (a *Autoscaler) settings(ctx context.Context, group string) (Settings, error) {
+	return a.provider.options(ctx, group, Settings{
+		Threshold: a.o.UtilizationThreshold, UnneededTime: a.o.ScaleDownUnneededTime, UnreadyTime: a.o.ScaleDownUnreadyTime,
+		ProvisionTime: a.o.MaxNodeProvisionTime, StartupTime: a.o.MaxNodeStartupTime,
+	})
 }

@@ -1,7 +1,6 @@
 package autoscaler
 
 import (
-	"context"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -86,12 +85,4 @@ func (o Options) withDefaults() Options {
 		o.Clock = clock.RealClock{}
 	}
 	return o
-}
-
-// settings asks for a group's options.
-func (a *Autoscaler) settings(ctx context.Context, group string) (Settings, error) {
-	return a.provider.options(ctx, group, Settings{
-		Threshold: a.o.UtilizationThreshold, UnneededTime: a.o.ScaleDownUnneededTime, UnreadyTime: a.o.ScaleDownUnreadyTime,
-		ProvisionTime: a.o.MaxNodeProvisionTime, StartupTime: a.o.MaxNodeStartupTime,
-	})
 }

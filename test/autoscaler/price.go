@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/go-logr/logr"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -45,17 +46,23 @@ func smallPod() *corev1.Pod {
 	}}}}}}
 }
 
-// costs asks what each way costs, and what a small pod does. A way of which that fails is left out.
-func (a *Autoscaler) costs(ctx context.Context, now time.Time, ways []way) (map[string]cost, float64) {
-	small, err := a.provider.podPrice(ctx, smallPod(), now)
+// prices asks the provider what ways to grow cost.
+type prices struct {
+	provider *provider
+	log      logr.Logger
+}
+
+// of returns what each way costs, and what a small pod does. A way of which that fails is left out.
+func (p prices) of(ctx context.Context, now time.Time, ways []way) (map[string]cost, float64) {
+	small, err := p.provider.podPrice(ctx, smallPod(), now)
 	if err != nil {
-		a.o.Log.Error(err, "No price of a small pod")
+		p.log.Error(err, "No price of a small pod")
 	}
 	out := map[string]cost{}
 	for _, w := range ways {
-		c, err := a.costOf(ctx, now, w)
+		c, err := p.costOf(ctx, now, w)
 		if err != nil {
-			a.o.Log.Error(err, "Group has no price and is passed over", "group", w.group.ID)
+			p.log.Error(err, "Group has no price and is passed over", "group", w.group.ID)
 			continue
 		}
 		out[w.group.ID] = c
@@ -63,12 +70,12 @@ func (a *Autoscaler) costs(ctx context.Context, now time.Time, ways []way) (map[
 	return out, small
 }
 
-func (a *Autoscaler) costOf(ctx context.Context, now time.Time, w way) (c cost, err error) {
-	if c.node, err = a.provider.nodePrice(ctx, w.group.Template, now); err != nil {
+func (p prices) costOf(ctx context.Context, now time.Time, w way) (c cost, err error) {
+	if c.node, err = p.provider.nodePrice(ctx, w.group.Template, now); err != nil {
 		return c, err
 	}
-	for _, p := range w.pods {
-		price, err := a.provider.podPrice(ctx, p, now)
+	for _, pod := range w.pods {
+		price, err := p.provider.podPrice(ctx, pod, now)
 		if err != nil {
 			return c, err
 		}

@@ -7,26 +7,11 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-project/drover/proto"
 )
-
-// Group is a node group as NodeGroups or NodeGroupForNode describes it.
-type Group struct {
-	ID       string
-	Min, Max int
-}
-
-// Instance is one entry of NodeGroupNodes.
-type Instance struct {
-	ID    string
-	State proto.InstanceStatus_InstanceState
-	// Code and Message are empty when the instance has no error. An error without a code is dropped, as the original
-	// does.
-	Code, Message string
-	OutOfResource bool
-}
 
 // outOfResources is the error class that means: the cloud has no room.
 const outOfResources = 1
@@ -237,4 +222,15 @@ func named(call string, err error) error {
 		return fmt.Errorf("calling %s: %w", call, err)
 	}
 	return nil
+}
+
+// wireOptions are the defaults that a request for options carries, as clients since 1.35 send them.
+func wireOptions(s Settings) *proto.NodeGroupAutoscalingOptions {
+	return &proto.NodeGroupAutoscalingOptions{
+		ScaleDownUtilizationThreshold:    s.Threshold,
+		ScaleDownGpuUtilizationThreshold: s.Threshold,
+		ScaleDownUnneededDuration:        durationpb.New(s.UnneededTime),
+		ScaleDownUnreadyDuration:         durationpb.New(s.UnreadyTime),
+		MaxNodeProvisionDuration:         durationpb.New(s.ProvisionTime),
+	}
 }

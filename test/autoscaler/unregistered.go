@@ -4,6 +4,16 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// fakeReason is the annotation by which a provider tells why an instance without a node is deleted.
+const fakeReason = "k8s.io/cluster-autoscaler/fake-node-reason"
+
+// The reasons.
+const (
+	reasonUnregistered = "unregistered"
+	reasonFailed       = "create-error"
 )
 
 // removeUnregistered deletes instances that never became a node, as far as the minimum allows. When one group fails, the
@@ -102,4 +112,35 @@ func (v *View) lists(group string) bool {
 		}
 	}
 	return false
+}
+
+// fakeNode stands for an instance that has no node: its name and provider ID are the instance's.
+func fakeNode(i Instance, reason string) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: i.ID, Annotations: map[string]string{fakeReason: reason}},
+		Spec:       corev1.NodeSpec{ProviderID: i.ID},
+	}
+}
+
+// removeFailed deletes instances that the cloud could not make, every loop while they are reported.
+func (a *Autoscaler) removeFailed(ctx context.Context, v *View) {
+	for i := range v.Groups {
+		g := &v.Groups[i]
+		var fakes []*corev1.Node
+		for _, instance := range g.failed() {
+			fakes = append(fakes, fakeNode(instance, reasonFailed))
+		}
+		if len(fakes) == 0 {
+			continue
+		}
+		fakes, err := a.orAll(ctx, g.ID, fakes)
+		if err == nil {
+			err = a.provider.delete(ctx, g.ID, fakes...)
+		}
+		if err != nil {
+			a.o.Log.Error(err, "Removing failed instances failed", "group", g.ID)
+			continue
+		}
+		a.instances.invalidate(g.ID)
+	}
 }

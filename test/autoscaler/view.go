@@ -118,3 +118,19 @@ func (g *GroupView) failed() []Instance {
 	}
 	return out
 }
+
+// Group is a node group as NodeGroups or NodeGroupForNode describes it.
+type Group struct {
+	ID       string
+	Min, Max int
+}
+
+// Instance is one entry of NodeGroupNodes.
+type Instance struct {
+	ID    string
+	State proto.InstanceStatus_InstanceState
+	// Code and Message are empty when the instance has no error. An error without a code is dropped, as the original
+	// does.
+	Code, Message string
+	OutOfResource bool
+}
