@@ -38,61 +38,61 @@ func (e *entries) Pop() any {
 }
 
 // plan enters do at a point in time; do runs with the lock held and learns the time it was meant for. The lock is held.
-func (c *Cloud) plan(at time.Time, do func(at time.Time)) {
-	c.agenda.seq++
-	heap.Push(&c.agenda.entries, entry{at: at, seq: c.agenda.seq, do: do})
-	if !c.agenda.running {
-		c.agenda.running = true
-		go c.runAgenda()
+func (k *kernel) plan(at time.Time, do func(at time.Time)) {
+	k.agenda.seq++
+	heap.Push(&k.agenda.entries, entry{at: at, seq: k.agenda.seq, do: do})
+	if !k.agenda.running {
+		k.agenda.running = true
+		go k.runAgenda()
 		return
 	}
 	select {
-	case c.agenda.wake <- struct{}{}:
+	case k.agenda.wake <- struct{}{}:
 	default:
 	}
 }
 
 // after does at once what takes no time, and enters everything else for later. The lock is held.
-func (c *Cloud) after(at time.Time, d time.Duration, do func(at time.Time)) {
+func (k *kernel) after(at time.Time, d time.Duration, do func(at time.Time)) {
 	if d <= 0 {
 		do(at)
 		return
 	}
-	c.plan(at.Add(d), do)
+	k.plan(at.Add(d), do)
 }
 
 // advance does everything that is due. The lock is held.
-func (c *Cloud) advance() {
-	now := c.clock.Now()
-	for len(c.agenda.entries) > 0 && !c.agenda.entries[0].at.After(now) {
-		e := heap.Pop(&c.agenda.entries).(entry)
+func (k *kernel) advance() {
+	now := k.clock.Now()
+	for len(k.agenda.entries) > 0 && !k.agenda.entries[0].at.After(now) {
+		e := heap.Pop(&k.agenda.entries).(entry)
 		e.do(e.at)
 	}
 }
 
-func (c *Cloud) runAgenda() {
+func (k *kernel) runAgenda() {
 	for {
-		c.mu.Lock()
-		c.advance()
-		if len(c.agenda.entries) == 0 {
-			c.agenda.running = false
-			c.mu.Unlock()
+		k.mu.Lock()
+		k.advance()
+		if len(k.agenda.entries) == 0 {
+			k.agenda.running = false
+			k.mu.Unlock()
 			return
 		}
-		next := c.agenda.entries[0].at
-		c.mu.Unlock()
+		next := k.agenda.entries[0].at
+		k.mu.Unlock()
 
-		timer := c.clock.NewTimer(next.Sub(c.clock.Now()))
-		if !c.clock.Now().Before(next) {
+		timer := k.clock.NewTimer(next.Sub(k.clock.Now()))
+		if !k.clock.Now().Before(next) {
 			// A fake clock was stepped before the timer stood.
 			timer.Stop()
 			continue
 		}
 		select {
 		case <-timer.C():
-		case <-c.agenda.wake:
+		case <-k.agenda.wake:
 			timer.Stop()
-		case <-c.closed:
+		case <-k.closed:
 			timer.Stop()
 			return
 		}
@@ -107,26 +107,26 @@ type callbacks struct {
 }
 
 // tell has f called without the lock. The lock is held.
-func (c *Cloud) tell(f func()) {
-	c.callbacks.queue = append(c.callbacks.queue, f)
-	if c.callbacks.running {
+func (k *kernel) tell(f func()) {
+	k.callbacks.queue = append(k.callbacks.queue, f)
+	if k.callbacks.running {
 		return
 	}
-	c.callbacks.running = true
-	go c.runCallbacks()
+	k.callbacks.running = true
+	go k.runCallbacks()
 }
 
-func (c *Cloud) runCallbacks() {
+func (k *kernel) runCallbacks() {
 	for {
-		c.mu.Lock()
-		if len(c.callbacks.queue) == 0 {
-			c.callbacks.running = false
-			c.mu.Unlock()
+		k.mu.Lock()
+		if len(k.callbacks.queue) == 0 {
+			k.callbacks.running = false
+			k.mu.Unlock()
 			return
 		}
-		f := c.callbacks.queue[0]
-		c.callbacks.queue = c.callbacks.queue[1:]
-		c.mu.Unlock()
+		f := k.callbacks.queue[0]
+		k.callbacks.queue = k.callbacks.queue[1:]
+		k.mu.Unlock()
 		f()
 	}
 }

@@ -33,7 +33,7 @@ func TestDeletedServersAreArchivedBeforeTheyAreTooMany(t *testing.T) {
 	for i := range 2 * maxDeleted {
 		id := fmt.Sprintf("server-%d", i)
 		c.compute.servers.put(id, &server{id: id, state: deleted})
-		c.bury()
+		c.compute.bury()
 	}
 	if got := c.compute.servers.len(); got != maxDeleted+1 {
 		t.Errorf("%d servers are remembered", got)
@@ -52,7 +52,7 @@ func TestTokensThatEndedAreForgotten(t *testing.T) {
 	c.identity.tokens = map[string]*token{"old": {expires: now.Add(-time.Second)}, "new": {expires: now.Add(time.Hour)}}
 	body := fmt.Sprintf(`{"auth":{"identity":{"methods":["application_credential"],"application_credential":{"id":%q,"secret":%q}}}}`,
 		MetaKubeAppCredentialID, MetaKubeAppCredentialSecret)
-	if r := issueToken(c, &request{body: []byte(body), now: now}); r.status != 201 {
+	if r := c.identity.issueToken(&request{body: []byte(body), now: now}); r.status != 201 {
 		t.Fatalf("status %d", r.status)
 	}
 	if _, there := c.identity.tokens["old"]; there || len(c.identity.tokens) != 2 {

@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -31,13 +32,16 @@ const maxCalls = 100_000
 // callKind is what calls are counted by.
 type callKind struct{ service, name string }
 
+// callLog counts calls and remembers the last of them.
 type callLog struct {
+	mu       sync.Mutex
 	done     []Call
 	counts   map[callKind]int
 	inFlight int
 	peak     int
 }
 
+// add remembers a call that has ended. The lock is held.
 func (l *callLog) add(call Call) {
 	if l.counts == nil {
 		l.counts = map[callKind]int{}
@@ -49,20 +53,19 @@ func (l *callLog) add(call Call) {
 	l.done = append(l.done, call)
 }
 
-// Calls gives the calls that have ended, in that order: all of them, or at least the last hundred thousand. The metadata
-// service's do not count.
-func (c *Cloud) Calls() []Call {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.calls.done)
+// all returns the calls that have ended, in that order: all of them, or at least the last hundred thousand.
+func (l *callLog) all() []Call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.done)
 }
 
-// CallCount says how many calls have ended; given names (`POST /servers`) or services (`compute`), how many of those.
-func (c *Cloud) CallCount(which ...string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// count returns how many calls have ended; given names (`POST /servers`) or services (`compute`), how many of those.
+func (l *callLog) count(which ...string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	n := 0
-	for kind, count := range c.calls.counts {
+	for kind, count := range l.counts {
 		if len(which) == 0 || slices.Contains(which, kind.name) || slices.Contains(which, kind.service) {
 			n += count
 		}
@@ -70,44 +73,43 @@ func (c *Cloud) CallCount(which ...string) int {
 	return n
 }
 
-// CallsByName counts the calls that have ended by name, such as `POST /servers`.
-func (c *Cloud) CallsByName() map[string]int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// byName counts the calls that have ended by name, such as `POST /servers`.
+func (l *callLog) byName() map[string]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	out := map[string]int{}
-	for kind, count := range c.calls.counts {
+	for kind, count := range l.counts {
 		out[kind.name] += count
 	}
 	return out
 }
 
-// ForgetCalls empties the log, so that a test counts from here.
-func (c *Cloud) ForgetCalls() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.calls.done, c.calls.counts, c.calls.peak = nil, nil, c.calls.inFlight
+// forget empties the log.
+func (l *callLog) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.done, l.counts, l.peak = nil, nil, l.inFlight
 }
 
-// PeakCalls is the largest number of calls that were in hand at once since the log was last emptied.
-func (c *Cloud) PeakCalls() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.calls.peak
+// most returns the largest number of calls that were in hand at once since the log was last emptied.
+func (l *callLog) most() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.peak
 }
 
-// enter takes a call in, and gives the fault that it is to meet.
-func (c *Cloud) enter(call *Call) Fault {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.calls.inFlight++
-	c.calls.peak = max(c.calls.peak, c.calls.inFlight)
-	return c.trouble.take(call)
+// enter counts a call that came in.
+func (l *callLog) enter() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.inFlight++
+	l.peak = max(l.peak, l.inFlight)
 }
 
-func (c *Cloud) leave(call Call, status int) {
-	call.Status, call.Duration = status, c.clock.Since(call.Time)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.calls.inFlight--
-	c.calls.add(call)
+// leave counts a call that has ended.
+func (l *callLog) leave(call Call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.inFlight--
+	l.add(call)
 }

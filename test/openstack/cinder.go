@@ -7,8 +7,18 @@ import (
 	"time"
 )
 
-// volumes is what Cinder knows.
-type volumes struct {
+// images is what Cinder needs of Glance.
+type images interface {
+	// image returns an image by its ID.
+	image(id string) (*Image, bool)
+}
+
+// cinder is the volume service of a cloud.
+type cinder struct {
+	kernel *kernel
+	quotas *quotas
+	images images
+
 	types table[*volumeType]
 	rows  table[*volume]
 }
@@ -24,8 +34,8 @@ type volume struct {
 	metadata                        map[string]string
 }
 
-func (v *volumes) hasType(name string) bool {
-	return slices.ContainsFunc(v.types.all(), func(t *volumeType) bool { return t.name == name || t.id == name })
+func (svc *cinder) hasType(name string) bool {
+	return slices.ContainsFunc(svc.types.all(), func(t *volumeType) bool { return t.name == name || t.id == name })
 }
 
 func (v *volume) view() object {
@@ -47,20 +57,20 @@ func (v *volume) view() object {
 	}
 }
 
-func volumeRoutes(rt *router) {
+func (svc *cinder) routes(rt *router) {
 	n := serviceVolume
-	rt.add(n, http.MethodGet, "/types", listVolumeTypes)
-	rt.add(n, http.MethodPost, "/volumes", createVolume)
-	rt.add(n, http.MethodGet, "/volumes", listVolumes)
-	rt.add(n, http.MethodGet, "/volumes/detail", listVolumes)
-	rt.add(n, http.MethodGet, "/volumes/{id}", showVolume)
-	rt.add(n, http.MethodDelete, "/volumes/{id}", deleteVolume)
-	rt.add(n, http.MethodGet, "/limits", showVolumeLimits)
+	rt.add(n, http.MethodGet, "/types", svc.listVolumeTypes)
+	rt.add(n, http.MethodPost, "/volumes", svc.createVolume)
+	rt.add(n, http.MethodGet, "/volumes", svc.listVolumes)
+	rt.add(n, http.MethodGet, "/volumes/detail", svc.listVolumes)
+	rt.add(n, http.MethodGet, "/volumes/{id}", svc.showVolume)
+	rt.add(n, http.MethodDelete, "/volumes/{id}", svc.deleteVolume)
+	rt.add(n, http.MethodGet, "/limits", svc.showVolumeLimits)
 }
 
-func listVolumeTypes(c *Cloud, _ *request) reply {
+func (svc *cinder) listVolumeTypes(_ *request) reply {
 	list := []object{}
-	for _, t := range c.volumes.types.all() {
+	for _, t := range svc.types.all() {
 		list = append(list, object{
 			{"id", t.id}, {"name", t.name}, {"description", nil}, {"is_public", true}, {"os-volume-type-access:is_public", true},
 			{"qos_specs_id", nil}, {"extra_specs", object{}},
@@ -70,8 +80,8 @@ func listVolumeTypes(c *Cloud, _ *request) reply {
 }
 
 // volumeUse is how many volumes a project has, and their gibibytes.
-func (c *Cloud) volumeUse(project string) (count, gigabytes int) {
-	for _, v := range c.volumes.rows.all() {
+func (svc *cinder) volumeUse(project string) (count, gigabytes int) {
+	for _, v := range svc.rows.all() {
 		if v.project == project {
 			count++
 			gigabytes += v.size
@@ -81,9 +91,9 @@ func (c *Cloud) volumeUse(project string) (count, gigabytes int) {
 }
 
 // overVolumeQuota says in Cinder's words what one more volume would exceed; empty when it fits.
-func (c *Cloud) overVolumeQuota(project string, size int) string {
-	quota := c.quotaOf(project)
-	count, gigabytes := c.volumeUse(project)
+func (svc *cinder) overVolumeQuota(project string, size int) string {
+	quota := svc.quotas.of(project)
+	count, gigabytes := svc.volumeUse(project)
 	if beyond(quota.Volumes, count+1) {
 		return fmt.Sprintf("VolumeLimitExceeded: Maximum number of volumes allowed (%d) exceeded for quota 'volumes'.", shown(quota.Volumes))
 	}
@@ -94,7 +104,7 @@ func (c *Cloud) overVolumeQuota(project string, size int) string {
 	return ""
 }
 
-func createVolume(c *Cloud, q *request) reply {
+func (svc *cinder) createVolume(q *request) reply {
 	var in struct {
 		Volume struct {
 			Name        string            `json:"name"`
@@ -109,21 +119,21 @@ func createVolume(c *Cloud, q *request) reply {
 	if bad, decoded := q.decode(&in); !decoded {
 		return bad
 	}
-	if text := c.overVolumeQuota(q.project(), in.Volume.Size); text != "" {
+	if text := svc.overVolumeQuota(q.project(), in.Volume.Size); text != "" {
 		return novaError(http.StatusRequestEntityTooLarge, text).with("Retry-After", "0")
 	}
 	v := &volume{
-		id: c.newID(), name: in.Volume.Name, project: q.project(), size: in.Volume.Size, kind: in.Volume.VolumeType, status: "available",
+		id: svc.kernel.newID(), name: in.Volume.Name, project: q.project(), size: in.Volume.Size, kind: in.Volume.VolumeType, status: "available",
 		created: q.now, metadata: in.Volume.Metadata,
 	}
-	v.image, _ = c.images.get(in.Volume.ImageRef)
-	c.volumes.rows.put(v.id, v)
+	v.image, _ = svc.images.image(in.Volume.ImageRef)
+	svc.rows.put(v.id, v)
 	return reply{status: http.StatusAccepted, body: object{{"volume", v.view()}}}
 }
 
-func listVolumes(c *Cloud, q *request) reply {
+func (svc *cinder) listVolumes(q *request) reply {
 	list := []object{}
-	for _, v := range c.volumes.rows.all() {
+	for _, v := range svc.rows.all() {
 		if v.project == q.project() && (!q.URL.Query().Has("name") || v.name == q.URL.Query().Get("name")) {
 			list = append(list, v.view())
 		}
@@ -131,79 +141,104 @@ func listVolumes(c *Cloud, q *request) reply {
 	return ok("volumes", list)
 }
 
-func (c *Cloud) ownVolume(q *request) (*volume, reply) {
-	v, known := c.volumes.rows.get(q.PathValue("id"))
+func (svc *cinder) ownVolume(q *request) (*volume, reply) {
+	v, known := svc.rows.get(q.PathValue("id"))
 	if !known || v.project != q.project() {
 		return nil, novaError(http.StatusNotFound, fmt.Sprintf("Volume %s could not be found.", q.PathValue("id")))
 	}
 	return v, reply{}
 }
 
-func showVolume(c *Cloud, q *request) reply {
-	v, refused := c.ownVolume(q)
+func (svc *cinder) showVolume(q *request) reply {
+	v, refused := svc.ownVolume(q)
 	if v == nil {
 		return refused
 	}
 	return ok("volume", v.view())
 }
 
-func deleteVolume(c *Cloud, q *request) reply {
-	v, refused := c.ownVolume(q)
+func (svc *cinder) deleteVolume(q *request) reply {
+	v, refused := svc.ownVolume(q)
 	if v == nil {
 		return refused
 	}
 	if v.server != "" {
 		return novaError(http.StatusBadRequest, "Invalid volume: Volume status must be available or error or error_restoring or error_extending or error_managing and must not be migrating, attached, belong to a group, have snapshots, awaiting a transfer, or be disassociated from snapshots after volume transfer.")
 	}
-	c.volumes.rows.remove(v.id)
+	svc.rows.remove(v.id)
 	return empty(http.StatusAccepted)
 }
 
-func showVolumeLimits(c *Cloud, q *request) reply {
-	quota := c.quotaOf(q.project())
-	count, gigabytes := c.volumeUse(q.project())
+func (svc *cinder) showVolumeLimits(q *request) reply {
+	quota := svc.quotas.of(q.project())
+	count, gigabytes := svc.volumeUse(q.project())
 	return ok("limits", object{{"rate", []object{}}, {"absolute", object{
 		{"maxTotalVolumes", shown(quota.Volumes)}, {"maxTotalVolumeGigabytes", shown(quota.Gigabytes)},
 		{"totalVolumesUsed", count}, {"totalGigabytesUsed", gigabytes},
 	}}})
 }
 
-// attachDevices makes the volumes that a server was asked to have, and attaches those that exist. What goes wrong comes
-// back as the text of the server's fault.
-func (c *Cloud) attachDevices(s *server, at time.Time) string {
-	var list []attachment
-	defer func() { c.edit(s, at, func() { s.volumes = list }) }()
-	for i, b := range s.devices {
-		if b.DestinationType != "volume" && b.SourceType != "volume" {
-			continue
-		}
-		v, exists := c.volumes.rows.get(b.UUID)
-		if b.SourceType != "volume" || !exists {
-			if text := c.overVolumeQuota(s.project, b.VolumeSize); text != "" {
-				return fmt.Sprintf("Build of instance %s aborted: %s", s.id, text)
-			}
-			v = &volume{id: c.newID(), project: s.project, size: b.VolumeSize, created: at}
-			v.image, _ = c.images.get(b.UUID)
-			set(&v.kind, b.VolumeType)
-			c.volumes.rows.put(v.id, v)
-		}
-		v.server, v.device, v.status = s.id, fmt.Sprintf("/dev/vd%c", 'a'+i), "in-use"
-		list = append(list, attachment{volume: v.id, device: v.device, deleteOnTermination: b.DeleteOnTermination})
-	}
-	return ""
+// volume returns a volume by its ID.
+func (svc *cinder) volume(id string) (*volume, bool) { return svc.rows.get(id) }
+
+// device is a volume that a server is to have: an existing one when it is named by its ID, else a new one.
+type device struct {
+	existing            bool
+	id                  string // of the volume, or of the image that a new one is made of
+	size                int
+	kind                *string
+	path                string
+	deleteOnTermination bool
 }
 
-// releaseVolumes deletes those that go with their server and frees the others.
-func (c *Cloud) releaseVolumes(s *server) {
-	for _, a := range s.volumes {
-		v, known := c.volumes.rows.get(a.volume)
+// attachment is a volume that a server has.
+type attachment struct {
+	volume, device      string
+	deleteOnTermination bool
+}
+
+// attach gives a server a volume. What goes wrong comes back as the text of the server's fault.
+func (svc *cinder) attach(server, project string, d device, at time.Time) (attachment, string) {
+	v, exists := svc.rows.get(d.id)
+	if !d.existing || !exists {
+		if text := svc.overVolumeQuota(project, d.size); text != "" {
+			return attachment{}, fmt.Sprintf("Build of instance %s aborted: %s", server, text)
+		}
+		v = &volume{id: svc.kernel.newID(), project: project, size: d.size, created: at}
+		v.image, _ = svc.images.image(d.id)
+		set(&v.kind, d.kind)
+		svc.rows.put(v.id, v)
+	}
+	v.server, v.device, v.status = server, d.path, "in-use"
+	return attachment{volume: v.id, device: v.device, deleteOnTermination: d.deleteOnTermination}, ""
+}
+
+// release deletes the volumes that go with their server and frees the others.
+func (svc *cinder) release(attachments []attachment) {
+	for _, a := range attachments {
+		v, known := svc.rows.get(a.volume)
 		if !known {
 			continue
 		}
 		if a.deleteOnTermination {
-			c.volumes.rows.remove(v.id)
+			svc.rows.remove(v.id)
 			continue
 		}
 		v.server, v.device, v.status = "", "", "available"
 	}
 }
+
+// AddVolumeType adds a volume type and gives its ID.
+func (svc *cinder) AddVolumeType(name string) string {
+	t := &volumeType{id: svc.kernel.newID(), name: name}
+	svc.types.put(t.id, t)
+	return t.id
+}
+
+// newCinder returns a volume service without volumes and types.
+func newCinder(k *kernel, q *quotas, i images) *cinder {
+	return &cinder{kernel: k, quotas: q, images: i}
+}
+
+// VolumeIDs returns the IDs of all volumes.
+func (svc *cinder) VolumeIDs() []string { return svc.rows.allIDs() }

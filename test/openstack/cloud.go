@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -60,29 +59,24 @@ type Config struct {
 
 // Cloud is one simulated cloud. Make it with New.
 type Cloud struct {
-	cfg      Config
-	clock    clock.WithTicker
-	newest   microversion
-	schedule time.Duration
-	paces    *paces
+	cfg    Config
+	kernel *kernel
+	quotas *quotas
+	router *router
+	newest microversion
 
-	mu        sync.Mutex
-	agenda    agenda
-	callbacks callbacks
-	calls     callLog
-	trouble   trouble
+	identity  *keystone
+	inventory *inventory
+	compute   *nova
+	network   *neutron
+	images    *glance
+	volumes   *cinder
 
-	identity identity
-	compute  compute
-	network  neutron
-	images   table[*Image]
-	volumes  volumes
+	calls  callLog
+	faults faults
+	rates  *rates
+	paces  *paces
 
-	onBoot []func(Server)
-	onGone []func(string)
-
-	closed        chan struct{}
-	close         sync.Once
 	listeners     []*http.Server
 	seedError     error
 	api, metadata net.Listener
@@ -90,6 +84,32 @@ type Cloud struct {
 
 // New makes a cloud. It does not listen yet: see Start, Handler and RoundTripper.
 func New(cfg Config) *Cloud {
+	cfg.setDefaults()
+	k := newKernel(cfg.Clock, cfg.Random)
+	c := &Cloud{cfg: cfg, kernel: k, quotas: newQuotas(cfg.Quota), rates: newRates(cfg.Clock, cfg.RateLimits), paces: newPaces(cfg.Paces)}
+	c.newest, _ = parseMicroversion(cfg.ComputeMicroversion)
+	c.identity = newKeystone(k, keystoneConfig{Regions: cfg.Regions, TokenTTL: cfg.TokenTTL, UnversionedCompute: cfg.UnversionedCompute})
+	c.images = newGlance(k)
+	c.volumes = newCinder(k, c.quotas, c.images)
+	c.network = newNeutron(k, c.quotas, c.identity)
+	c.inventory = newInventory(k, c.quotas)
+	c.compute = newNova(k, novaNeighbours{Quotas: c.quotas, Inventory: c.inventory, Network: c.network, Volumes: c.volumes, Images: c.images, Projects: c.identity}, novaConfig{
+		BootTime: cfg.BootTime, ScheduleTime: *cfg.ScheduleTime, ClaimTime: cfg.ClaimTime, NetworkTime: cfg.NetworkTime, DeleteTime: cfg.DeleteTime,
+		FaultsInLists: cfg.FaultsInLists, FirstOfTwoFails: cfg.FirstOfTwoFails, BaseURL: c.baseURL,
+	})
+	c.network.onAddressesChanged(c.compute.addressesChanged)
+	c.router = newRouter(c.versionRoutes, c.identity.routes, c.compute.routes, c.inventory.routes, c.network.routes, c.images.routes, c.volumes.routes)
+	if cfg.Seed != nil {
+		cfg.Seed(c)
+	}
+	if len(c.Hosts()) == 0 {
+		c.SetHost(Host{Name: "compute-1", Zone: "nova", Cell: "cell1"})
+	}
+	return c
+}
+
+// setDefaults fills in what was left empty.
+func (cfg *Config) setDefaults() {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
@@ -105,20 +125,10 @@ func New(cfg Config) *Cloud {
 	if cfg.ComputeMicroversion == "" {
 		cfg.ComputeMicroversion = "2.93"
 	}
-	c := &Cloud{cfg: cfg, clock: cfg.Clock, closed: make(chan struct{}), schedule: cfg.BootTime / 3, paces: newPaces(cfg.Paces)}
-	if cfg.ScheduleTime != nil {
-		c.schedule = *cfg.ScheduleTime
+	if cfg.ScheduleTime == nil {
+		third := cfg.BootTime / 3
+		cfg.ScheduleTime = &third
 	}
-	c.newest, _ = parseMicroversion(cfg.ComputeMicroversion)
-	c.agenda.wake = make(chan struct{}, 1)
-	c.trouble.limits = newBuckets(cfg.RateLimits)
-	if cfg.Seed != nil {
-		cfg.Seed(c)
-	}
-	if len(c.compute.hosts) == 0 {
-		c.SetHost(Host{Name: "compute-1", Zone: "nova", Cell: "cell1"})
-	}
-	return c
 }
 
 // Start listens on two free loopback ports, one for the API and one for the metadata service, until Close or until ctx
@@ -135,7 +145,7 @@ func (c *Cloud) Start(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("listening for the metadata service: %w", err), c.api.Close())
 	}
 	c.serve(c.api, c.Handler())
-	c.serve(c.metadata, c.MetadataHandler())
+	c.serve(c.metadata, c.compute.MetadataHandler())
 	context.AfterFunc(ctx, c.Close)
 	return nil
 }
@@ -148,8 +158,7 @@ func (c *Cloud) serve(l net.Listener, h http.Handler) {
 
 // Close ends the listeners, cuts what still hangs, and stops the agenda.
 func (c *Cloud) Close() {
-	c.close.Do(func() {
-		close(c.closed)
+	c.kernel.close(func() {
 		for _, s := range c.listeners {
 			_ = s.Close()
 		}
@@ -173,34 +182,4 @@ func (c *Cloud) MetadataURL() string {
 		return ""
 	}
 	return "http://" + c.metadata.Addr().String()
-}
-
-// OnBoot has f called whenever a server becomes ACTIVE. Calls come one after another, in order, without the lock.
-func (c *Cloud) OnBoot(f func(Server)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.onBoot = append(c.onBoot, f)
-}
-
-// OnGone has f called whenever a server that had become ACTIVE is gone. Calls come as those of OnBoot do.
-func (c *Cloud) OnGone(f func(serverID string)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.onGone = append(c.onGone, f)
-}
-
-// locked runs f with the lock held and with everything done that is due by now.
-func (c *Cloud) locked(f func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.advance()
-	f()
-}
-
-// newID gives a UUID. The lock is held, but for the seed's.
-func (c *Cloud) newID() string {
-	var id [16]byte
-	_, _ = io.ReadFull(c.cfg.Random, id[:])
-	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }

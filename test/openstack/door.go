@@ -3,56 +3,10 @@ package openstack
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
-	"time"
-
-	"k8s.io/apimachinery/pkg/util/uuid"
 )
-
-// request is a call as a handler sees it. Handlers run with the lock held.
-type request struct {
-	*http.Request
-	body []byte
-	// service is the first part of the path: identity, compute, network, image, volume.
-	service string
-	// base is scheme and host as the client wrote them: links in answers lead back to the door it came through.
-	base string
-	// now is when the call is carried out.
-	now time.Time
-	// token is who asks; nil where none is needed.
-	token *token
-	// version is the compute microversion that was asked for.
-	version microversion
-}
-
-// project is the one that the token is for.
-func (q *request) project() string { return q.token.project.ID }
-
-// reply is an answer: body nil sends none.
-type reply struct {
-	status int
-	header http.Header
-	body   any
-}
-
-func (r reply) with(key, value string) reply {
-	if r.header == nil {
-		r.header = http.Header{}
-	}
-	r.header.Set(key, value)
-	return r
-}
-
-func ok(key string, v any) reply { return reply{status: http.StatusOK, body: object{{key, v}}} }
-
-func empty(status int) reply { return reply{status: status} }
-
-// errDropped: the connection is to be cut without an answer.
-var errDropped = errors.New("connection reset by the simulated cloud")
 
 // Handler is the API, for a listener of one's own. Start makes one.
 func (c *Cloud) Handler() http.Handler {
@@ -112,13 +66,6 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// answered is a reply on its way out.
-type answered struct {
-	status int
-	header http.Header
-	body   []byte
-}
-
 // answer takes a call through latency, limits and faults to its handler, and logs it.
 func (c *Cloud) answer(r *http.Request) (answered, error) {
 	body, err := io.ReadAll(r.Body)
@@ -126,13 +73,15 @@ func (c *Cloud) answer(r *http.Request) (answered, error) {
 		return answered{}, err
 	}
 	q := &request{Request: r, body: body, base: "http://" + r.Host}
-	rt, known := c.match(r)
+	rt, known := c.router.match(r)
 	q.service = rt.service
-	call := Call{Time: c.clock.Now(), Service: rt.service, Method: r.Method, Path: rt.path}
-	f := c.enter(&call)
+	call := Call{Time: c.kernel.now(), Service: rt.service, Method: r.Method, Path: rt.path}
+	c.calls.enter()
+	f := c.faults.take(&call)
 
 	a, err := c.carryOut(r.Context(), callInHand{q: q, route: rt, known: known, fault: f, call: &call})
-	c.leave(call, a.status)
+	call.Status, call.Duration = a.status, c.kernel.since(call.Time)
+	c.calls.leave(call)
 	return a, err
 }
 
@@ -146,35 +95,33 @@ type callInHand struct {
 }
 
 func (c *Cloud) carryOut(ctx context.Context, in callInHand) (answered, error) {
-	latency, end, paced, err := c.paces.begin(ctx, c.closed, in.call.Name())
+	latency, end, paced, err := c.paces.begin(ctx, c.kernel.done(), in.call.Name())
 	defer end()
 	if !paced {
 		latency = c.cfg.Latency
 	}
 	if err == nil {
-		err = c.wait(ctx, latency+in.fault.Delay)
+		err = c.kernel.wait(ctx, latency+in.fault.Delay)
 	}
 	if err != nil {
 		return answered{}, err
 	}
 	switch {
 	case in.fault.Hang:
-		return answered{}, c.hang(ctx)
+		return answered{}, c.kernel.hang(ctx)
 	case in.fault.Refuse, c.refusesConnections(in.route.service):
 		return answered{}, errDropped
 	case in.fault.Status != 0:
 		return in.fault.reply(), nil
 	}
-	if a, limited := c.overRate(in.route.service); limited {
+	if a, limited := c.rates.over(in.route.service); limited {
 		return a, nil
 	}
 	var out reply
-	c.locked(func() {
-		in.q.now = c.clock.Now()
+	c.kernel.do(func() {
+		in.q.now = c.kernel.now()
 		out = c.dispatch(in)
-		if in.q.token != nil {
-			in.call.Project = in.q.token.project.Name
-		}
+		in.call.Project = in.q.caller.projectName
 	})
 	if in.fault.Drop {
 		return answered{status: out.status}, errDropped
@@ -186,7 +133,7 @@ func (c *Cloud) dispatch(in callInHand) reply {
 	if !in.known {
 		return notFoundPage()
 	}
-	if bad, refused := c.authorize(in.q, in.route); refused {
+	if bad, refused := c.identity.authorize(in.q, in.route); refused {
 		return bad
 	}
 	if in.route.service == serviceCompute {
@@ -194,86 +141,11 @@ func (c *Cloud) dispatch(in callInHand) reply {
 			return bad
 		}
 	}
-	return in.route.handle(c, in.q)
+	return in.route.handle(in.q)
 }
 
-// finish encodes an answer, without the lock.
-func (q *request) finish(r reply) answered {
-	a := answered{status: r.status, header: r.header}
-	if a.header == nil {
-		a.header = http.Header{}
-	}
-	a.header.Set("X-Openstack-Request-Id", "req-"+string(uuid.NewUUID()))
-	if !q.now.IsZero() {
-		a.header.Set("Date", q.now.UTC().Format(http.TimeFormat))
-	}
-	if q.service == serviceCompute && q.version != (microversion{}) {
-		a.header.Set("X-Openstack-Nova-Api-Version", q.version.String())
-		a.header.Set("Openstack-Api-Version", "compute "+q.version.String())
-		a.header.Set("Vary", "OpenStack-API-Version, X-OpenStack-Nova-API-Version")
-	}
-	if r.body == nil {
-		return a
-	}
-	if text, plain := r.body.(string); plain {
-		a.header.Set("Content-Type", "text/plain; charset=UTF-8")
-		a.body = []byte(text)
-		return a
-	}
-	a.header.Set("Content-Type", "application/json")
-	a.body = encode(nil, r.body)
-	return a
-}
-
-// wait lets time pass on the cloud's clock. Error: the client went away or the cloud was closed.
-func (c *Cloud) wait(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	t := c.clock.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C():
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.closed:
-		return errDropped
-	}
-}
-
-func (c *Cloud) hang(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.closed:
-		return errDropped
-	}
-}
-
-func notFoundPage() reply {
-	return reply{status: http.StatusNotFound, body: object{
-		{"error", object{{"code", http.StatusNotFound}, {"title", "Not Found"}, {"message", "The resource could not be found."}}},
-	}}
-}
-
-// decode reads a body; an answer in the service's own style comes back when it cannot.
-func (q *request) decode(into any) (reply, bool) {
-	err := strictDecode(q.body, into)
-	if err == nil {
-		return reply{}, true
-	}
-	if name, unknown := unknownKey(err); unknown && q.service == serviceNetwork {
-		return q.refuse(http.StatusBadRequest, "Unrecognized attribute(s) '%s'", name), false
-	}
-	return q.refuse(http.StatusBadRequest, "Malformed request body: %s", err), false
-}
-
-// list splits a comma separated query value; nil when it is absent.
-func (q *request) list(key string) []string {
-	v := q.URL.Query().Get(key)
-	if v == "" {
-		return nil
-	}
-	return strings.Split(v, ",")
+// refusesConnections reports whether a service does not listen.
+func (c *Cloud) refusesConnections(service string) (refuses bool) {
+	c.kernel.hold(func() { refuses = service == serviceNetwork && c.network.down() })
+	return refuses
 }

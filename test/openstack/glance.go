@@ -57,9 +57,9 @@ func (i *Image) view() object {
 	return append(o, metadataView(i.Properties)...)
 }
 
-func imageRoutes(rt *router) {
-	rt.add(serviceImage, http.MethodGet, "/images", listImages)
-	rt.add(serviceImage, http.MethodGet, "/images/{id}", showImage)
+func (svc *glance) routes(rt *router) {
+	rt.add(serviceImage, http.MethodGet, "/images", svc.listImages)
+	rt.add(serviceImage, http.MethodGet, "/images/{id}", svc.showImage)
 }
 
 // imageParameters are the query values that are no filters.
@@ -69,13 +69,13 @@ var imageParameters = []string{"limit", "marker", "sort", "sort_key", "sort_dir"
 const maxImages = 25
 
 // listImages goes from the newest to the oldest, page by page.
-func listImages(c *Cloud, q *request) reply {
+func (svc *glance) listImages(q *request) reply {
 	query := q.URL.Query()
 	var list []object
-	for i := len(c.images.all()) - 1; i >= 0; i-- {
-		image := c.images.all()[i]
+	for i := len(svc.rows.all()) - 1; i >= 0; i-- {
+		image := svc.rows.all()[i]
 		listed := !image.Community || query.Get("visibility") == "community"
-		if listed && image.seenBy(q.token.project.Name) && q.imageMatches(image.view()) {
+		if listed && image.seenBy(q.caller.projectName) && q.imageMatches(image.view()) {
 			list = append(list, image.view())
 		}
 	}
@@ -123,10 +123,34 @@ func (q *request) imageMatches(o object) bool {
 	return true
 }
 
-func showImage(c *Cloud, q *request) reply {
-	i, known := c.images.get(q.PathValue("id"))
-	if !known || !i.seenBy(q.token.project.Name) {
+func (svc *glance) showImage(q *request) reply {
+	i, known := svc.rows.get(q.PathValue("id"))
+	if !known || !i.seenBy(q.caller.projectName) {
 		return glanceError(http.StatusNotFound, "No image found with ID "+q.PathValue("id"))
 	}
 	return reply{status: http.StatusOK, body: i.view()}
 }
+
+// glance is the image service of a cloud.
+type glance struct {
+	kernel *kernel
+	rows   table[*Image]
+}
+
+// image returns an image by its ID.
+func (svc *glance) image(id string) (*Image, bool) { return svc.rows.get(id) }
+
+// AddImage adds an image and gives its ID.
+func (svc *glance) AddImage(i Image) string {
+	i.ID, i.created = svc.kernel.orNew(i.ID), svc.kernel.now()
+	svc.rows.put(i.ID, &i)
+	return i.ID
+}
+
+// RemoveImage removes an image.
+func (svc *glance) RemoveImage(id string) {
+	svc.rows.remove(id)
+}
+
+// newGlance returns an image service without images.
+func newGlance(k *kernel) *glance { return &glance{kernel: k} }

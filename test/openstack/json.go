@@ -131,3 +131,14 @@ func orNull(s string) any {
 	}
 	return s
 }
+
+func (o object) maybePick(fields []string) object {
+	if len(fields) == 0 {
+		return o
+	}
+	return o.pick(fields)
+}
+
+func (o object) and(key string, value any) object {
+	return append(o[:len(o):len(o)], member{key, value})
+}

@@ -47,7 +47,21 @@ type token struct {
 	ends time.Time
 }
 
-type identity struct {
+// keystoneConfig is what varies among clouds.
+type keystoneConfig struct {
+	// Regions are the names in the catalog.
+	Regions []string
+	// TokenTTL is how long a token lives.
+	TokenTTL time.Duration
+	// UnversionedCompute leaves the version out of the compute URLs in the catalog.
+	UnversionedCompute bool
+}
+
+// keystone is the identity service of a cloud.
+type keystone struct {
+	kernel *kernel
+	cfg    keystoneConfig
+
 	domains        []domain
 	projects       table[*project]
 	users          table[*user]
@@ -55,29 +69,35 @@ type identity struct {
 	tokens         map[string]*token
 }
 
-func identityRoutes(rt *router) {
-	rt.put(route{service: serviceIdentity, method: http.MethodPost, path: "/auth/tokens", open: true, handle: issueToken}, "/identity/v3/auth/tokens")
-	rt.add(serviceIdentity, http.MethodGet, "/auth/tokens", showToken)
-	rt.add(serviceIdentity, http.MethodHead, "/auth/tokens", showToken)
-	rt.add(serviceIdentity, http.MethodDelete, "/auth/tokens", revokeToken)
-	rt.add(serviceIdentity, http.MethodGet, "/auth/catalog", func(c *Cloud, q *request) reply { return ok("catalog", c.catalog(q, q.token.project)) })
-	rt.add(serviceIdentity, http.MethodGet, "/regions", listRegions)
-	rt.add(serviceIdentity, http.MethodGet, "/regions/{id}", showRegion)
-	rt.add(serviceIdentity, http.MethodPost, "/users/{user}/application_credentials", createAppCredential)
-	rt.add(serviceIdentity, http.MethodDelete, "/users/{user}/application_credentials/{id}", deleteAppCredential)
+// newKeystone returns an identity service without users.
+func newKeystone(k *kernel, cfg keystoneConfig) *keystone { return &keystone{kernel: k, cfg: cfg} }
+
+// SetRegions changes the names in the catalog.
+func (svc *keystone) SetRegions(names []string) { svc.cfg.Regions = names }
+
+func (svc *keystone) routes(rt *router) {
+	rt.put(route{service: serviceIdentity, method: http.MethodPost, path: "/auth/tokens", open: true, handle: svc.issueToken}, "/identity/v3/auth/tokens")
+	rt.add(serviceIdentity, http.MethodGet, "/auth/tokens", svc.showToken)
+	rt.add(serviceIdentity, http.MethodHead, "/auth/tokens", svc.showToken)
+	rt.add(serviceIdentity, http.MethodDelete, "/auth/tokens", svc.revokeToken)
+	rt.add(serviceIdentity, http.MethodGet, "/auth/catalog", func(q *request) reply { return ok("catalog", svc.catalog(q, svc.own(q).project)) })
+	rt.add(serviceIdentity, http.MethodGet, "/regions", svc.listRegions)
+	rt.add(serviceIdentity, http.MethodGet, "/regions/{id}", svc.showRegion)
+	rt.add(serviceIdentity, http.MethodPost, "/users/{user}/application_credentials", svc.createAppCredential)
+	rt.add(serviceIdentity, http.MethodDelete, "/users/{user}/application_credentials/{id}", svc.deleteAppCredential)
 }
 
 // authorize finds the token of a call. It answers 401 when there is none that lives, and 403 to a project that may
 // only read.
-func (c *Cloud) authorize(q *request, rt route) (reply, bool) {
+func (svc *keystone) authorize(q *request, rt route) (reply, bool) {
 	if rt.open {
 		return reply{}, false
 	}
-	t, known := c.identity.tokens[q.Header.Get("X-Auth-Token")]
+	t, known := svc.tokens[q.Header.Get("X-Auth-Token")]
 	if !known || !q.now.Before(t.expires) {
 		return q.unauthorized(), true
 	}
-	q.token = t
+	q.caller = t.caller()
 	if q.service == serviceIdentity {
 		return reply{}, false
 	}
@@ -153,49 +173,48 @@ type authRequest struct {
 	} `json:"auth"`
 }
 
-func issueToken(c *Cloud, q *request) reply {
+func (svc *keystone) issueToken(q *request) reply {
 	var in authRequest
 	if err := json.Unmarshal(q.body, &in); err != nil {
 		return keystoneError(http.StatusBadRequest, "Malformed authentication request: %s", err)
 	}
-	t, refused := c.authenticate(q, &in)
+	t, refused := svc.authenticate(q, &in)
 	if refused.status != 0 {
 		return refused
 	}
-	t.id = "gAAAAA" + strings.ReplaceAll(c.newID()+c.newID()+c.newID(), "-", "")
-	t.issued, t.expires = q.now, q.now.Add(c.cfg.TokenTTL)
+	t.id = "gAAAAA" + strings.ReplaceAll(svc.kernel.newID()+svc.kernel.newID()+svc.kernel.newID(), "-", "")
+	t.issued, t.expires = q.now, q.now.Add(svc.cfg.TokenTTL)
 	if !t.ends.IsZero() && t.ends.Before(t.expires) {
 		t.expires = t.ends
 	}
-	if c.identity.tokens == nil {
-		c.identity.tokens = map[string]*token{}
+	if svc.tokens == nil {
+		svc.tokens = map[string]*token{}
 	}
-	maps.DeleteFunc(c.identity.tokens, func(_ string, old *token) bool { return !q.now.Before(old.expires) })
-	c.identity.tokens[t.id] = t
-	q.token = nil
-	return reply{status: http.StatusCreated, body: object{{"token", c.tokenView(q, t)}}}.with("X-Subject-Token", t.id)
+	maps.DeleteFunc(svc.tokens, func(_ string, old *token) bool { return !q.now.Before(old.expires) })
+	svc.tokens[t.id] = t
+	return reply{status: http.StatusCreated, body: object{{"token", svc.tokenView(q, t)}}}.with("X-Subject-Token", t.id)
 }
 
-func (c *Cloud) authenticate(q *request, in *authRequest) (*token, reply) {
+func (svc *keystone) authenticate(q *request, in *authRequest) (*token, reply) {
 	id := in.Auth.Identity
 	if len(id.Methods) != 1 {
 		return nil, keystoneError(http.StatusBadRequest, "Exactly one authentication method is supported, got %v.", id.Methods)
 	}
 	switch method := id.Methods[0]; {
 	case method == "password" && id.Password != nil:
-		u := c.identity.findUser(id.Password.User)
+		u := svc.findUser(id.Password.User)
 		if u == nil || u.password != id.Password.User.Password {
 			return nil, unauthorized()
 		}
-		return c.scope(&token{method: method, user: u}, in.Auth.Scope)
+		return svc.scope(&token{method: method, user: u}, in.Auth.Scope)
 	case method == "token" && id.Token != nil:
-		old, known := c.identity.tokens[id.Token.ID]
+		old, known := svc.tokens[id.Token.ID]
 		if !known || !q.now.Before(old.expires) {
 			return nil, unauthorized()
 		}
-		return c.scope(&token{method: method, user: old.user}, in.Auth.Scope)
+		return svc.scope(&token{method: method, user: old.user}, in.Auth.Scope)
 	case method == "application_credential" && id.AppCredential != nil:
-		return c.byAppCredential(q, in)
+		return svc.byAppCredential(q, in)
 	default:
 		return nil, unauthorized()
 	}
@@ -203,17 +222,17 @@ func (c *Cloud) authenticate(q *request, in *authRequest) (*token, reply) {
 
 // byAppCredential: one that is named by an ID that is not there is 404, a wrong secret 401; the scope is the
 // credential's own.
-func (c *Cloud) byAppCredential(q *request, in *authRequest) (*token, reply) {
+func (svc *keystone) byAppCredential(q *request, in *authRequest) (*token, reply) {
 	ref := in.Auth.Identity.AppCredential
 	var found *appCredential
 	if ref.ID != "" {
-		found, _ = c.identity.appCredentials.get(ref.ID)
+		found, _ = svc.appCredentials.get(ref.ID)
 		if found == nil {
 			return nil, keystoneError(http.StatusNotFound, "Could not find Application Credential: %s.", ref.ID)
 		}
 	} else if ref.User != nil {
-		u := c.identity.findUser(*ref.User)
-		for _, a := range c.identity.appCredentials.all() {
+		u := svc.findUser(*ref.User)
+		for _, a := range svc.appCredentials.all() {
 			if a.user == u && a.name == ref.Name {
 				found = a
 			}
@@ -231,7 +250,7 @@ func (c *Cloud) byAppCredential(q *request, in *authRequest) (*token, reply) {
 }
 
 // scope gives a token its project: the one asked for, else the user's default, else none.
-func (c *Cloud) scope(t *token, raw json.RawMessage) (*token, reply) {
+func (svc *keystone) scope(t *token, raw json.RawMessage) (*token, reply) {
 	t.project = t.user.defaultProject
 	var asked struct {
 		Project *projectRef `json:"project"`
@@ -246,7 +265,7 @@ func (c *Cloud) scope(t *token, raw json.RawMessage) (*token, reply) {
 	case asked.Domain != nil || string(raw) == `"unscoped"`:
 		t.project = nil
 	case asked.Project != nil:
-		if t.project = c.identity.findProject(*asked.Project); t.project == nil {
+		if t.project = svc.findProject(*asked.Project); t.project == nil {
 			return nil, unauthorized()
 		}
 	}
@@ -259,8 +278,8 @@ func (c *Cloud) scope(t *token, raw json.RawMessage) (*token, reply) {
 	return t, reply{}
 }
 
-func (i *identity) findUser(ref userRef) *user {
-	for _, u := range i.users.all() {
+func (svc *keystone) findUser(ref userRef) *user {
+	for _, u := range svc.users.all() {
 		if ref.ID != "" && u.ID == ref.ID {
 			return u
 		}
@@ -271,8 +290,8 @@ func (i *identity) findUser(ref userRef) *user {
 	return nil
 }
 
-func (i *identity) findProject(ref projectRef) *project {
-	for _, p := range i.projects.all() {
+func (svc *keystone) findProject(ref projectRef) *project {
+	for _, p := range svc.projects.all() {
 		if ref.ID != "" && p.ID == ref.ID {
 			return p
 		}
@@ -289,6 +308,18 @@ func (d domain) is(ref *domainRef) bool {
 
 func (d domain) view() object { return object{{"id", d.ID}, {"name", d.Name}} }
 
+// caller returns the party that the token was issued to.
+func (t *token) caller() caller {
+	c := caller{user: t.user.ID}
+	if t.project != nil {
+		c.project, c.projectName = t.project.ID, t.project.Name
+	}
+	return c
+}
+
+// own returns the token that a call came with.
+func (svc *keystone) own(q *request) *token { return svc.tokens[q.Header.Get("X-Auth-Token")] }
+
 // end is how Keystone writes when a token ends: in another form when it is its application credential that ends.
 func (t *token) end() string {
 	if t.expires.Equal(t.ends) {
@@ -297,7 +328,7 @@ func (t *token) end() string {
 	return t.expires.UTC().Format("2006-01-02T15:04:05.000000Z")
 }
 
-func (c *Cloud) tokenView(q *request, t *token) object {
+func (svc *keystone) tokenView(q *request, t *token) object {
 	o := object{
 		{"methods", []string{t.method}},
 		{"user", object{{"id", t.user.ID}, {"name", t.user.Name}, {"domain", t.user.domain.view()}, {"password_expires_at", nil}}},
@@ -314,11 +345,11 @@ func (c *Cloud) tokenView(q *request, t *token) object {
 	}
 	return append(o,
 		member{"project", object{{"id", t.project.ID}, {"name", t.project.Name}, {"domain", t.project.domain.view()}}},
-		member{"is_domain", false}, member{"roles", roles}, member{"catalog", c.catalog(q, t.project)})
+		member{"is_domain", false}, member{"roles", roles}, member{"catalog", svc.catalog(q, t.project)})
 }
 
 // catalog lists every service once per region and interface.
-func (c *Cloud) catalog(q *request, p *project) []object {
+func (svc *keystone) catalog(q *request, p *project) []object {
 	if p == nil {
 		return []object{}
 	}
@@ -329,13 +360,13 @@ func (c *Cloud) catalog(q *request, p *project) []object {
 		{"image", "glance", "/image"},
 		{"volumev3", "cinderv3", "/volume/v3/" + p.ID},
 	}
-	if c.cfg.UnversionedCompute {
+	if svc.cfg.UnversionedCompute {
 		entries[1].path = "/compute"
 	}
 	out := make([]object, 0, len(entries))
 	for _, e := range entries {
 		var endpoints []object
-		for _, region := range c.cfg.Regions {
+		for _, region := range svc.cfg.Regions {
 			for _, face := range []string{"public", "internal", "admin"} {
 				endpoints = append(endpoints, object{
 					{"id", fmt.Sprintf("%s-%s-%s", e.name, region, face)}, {"interface", face},

@@ -6,33 +6,31 @@ import (
 )
 
 // subject is the token that a call is about.
-func (c *Cloud) subject(q *request) (*token, bool) {
-	t, known := c.identity.tokens[q.Header.Get("X-Subject-Token")]
+func (svc *keystone) subject(q *request) (*token, bool) {
+	t, known := svc.tokens[q.Header.Get("X-Subject-Token")]
 	return t, known && q.now.Before(t.expires)
 }
 
-func showToken(c *Cloud, q *request) reply {
-	t, known := c.subject(q)
+func (svc *keystone) showToken(q *request) reply {
+	t, known := svc.subject(q)
 	if !known {
 		return keystoneError(http.StatusNotFound, "Could not find token.")
 	}
-	return ok("token", c.tokenView(q, t)).with("X-Subject-Token", t.id)
+	return ok("token", svc.tokenView(q, t)).with("X-Subject-Token", t.id)
 }
 
-func revokeToken(c *Cloud, q *request) reply {
-	t, known := c.subject(q)
+func (svc *keystone) revokeToken(q *request) reply {
+	t, known := svc.subject(q)
 	if !known {
 		return keystoneError(http.StatusNotFound, "Could not find token.")
 	}
-	delete(c.identity.tokens, t.id)
+	delete(svc.tokens, t.id)
 	return empty(http.StatusNoContent)
 }
 
 // RevokeTokens makes every token that was given out so far invalid.
-func (c *Cloud) RevokeTokens() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.identity.tokens = nil
+func (svc *keystone) RevokeTokens() {
+	svc.tokens = nil
 }
 
 func regionView(q *request, name string) object {
@@ -42,17 +40,17 @@ func regionView(q *request, name string) object {
 	}
 }
 
-func listRegions(c *Cloud, q *request) reply {
-	list := make([]object, 0, len(c.cfg.Regions))
-	for _, r := range c.cfg.Regions {
+func (svc *keystone) listRegions(q *request) reply {
+	list := make([]object, 0, len(svc.cfg.Regions))
+	for _, r := range svc.cfg.Regions {
 		list = append(list, regionView(q, r))
 	}
 	links := object{{"self", q.base + "/identity/v3/regions"}, {"previous", nil}, {"next", nil}}
 	return reply{status: http.StatusOK, body: object{{"regions", list}, {"links", links}}}
 }
 
-func showRegion(c *Cloud, q *request) reply {
-	for _, r := range c.cfg.Regions {
+func (svc *keystone) showRegion(q *request) reply {
+	for _, r := range svc.cfg.Regions {
 		if r == q.PathValue("id") {
 			return ok("region", regionView(q, r))
 		}
@@ -60,7 +58,7 @@ func showRegion(c *Cloud, q *request) reply {
 	return keystoneError(http.StatusNotFound, "Could not find region: %s.", q.PathValue("id"))
 }
 
-func createAppCredential(c *Cloud, q *request) reply {
+func (svc *keystone) createAppCredential(q *request) reply {
 	var in struct {
 		Credential struct {
 			Name         string   `json:"name"`
@@ -74,12 +72,13 @@ func createAppCredential(c *Cloud, q *request) reply {
 	if bad, decoded := q.decode(&in); !decoded {
 		return bad
 	}
-	if q.token.user.ID != q.PathValue("user") || q.token.project == nil || q.token.method == "application_credential" {
+	own := svc.own(q)
+	if own.user.ID != q.PathValue("user") || own.project == nil || own.method == "application_credential" {
 		return keystoneError(http.StatusForbidden, "You are not authorized to perform the requested action: identity:create_application_credential.")
 	}
 	a := &appCredential{
-		ID: strings.ReplaceAll(c.newID(), "-", ""), name: in.Credential.Name, secret: in.Credential.Secret,
-		user: q.token.user, project: q.token.project, roles: q.token.roles,
+		ID: strings.ReplaceAll(svc.kernel.newID(), "-", ""), name: in.Credential.Name, secret: in.Credential.Secret,
+		user: own.user, project: own.project, roles: own.roles,
 	}
 	var ends any
 	if text := in.Credential.ExpiresAt; text != "" {
@@ -90,40 +89,38 @@ func createAppCredential(c *Cloud, q *request) reply {
 		a.expires, ends = t, t.Format("2006-01-02T15:04:05.000000")
 	}
 	if a.secret == "" {
-		a.secret = c.newID()
+		a.secret = svc.kernel.newID()
 	}
-	c.identity.appCredentials.put(a.ID, a)
+	svc.appCredentials.put(a.ID, a)
 	return reply{status: http.StatusCreated, body: object{{"application_credential", object{
 		{"id", a.ID}, {"name", a.name}, {"secret", a.secret}, {"project_id", a.project.ID},
 		{"description", in.Credential.Description}, {"expires_at", ends}, {"unrestricted", in.Credential.Unrestricted},
 	}}}}
 }
 
-func deleteAppCredential(c *Cloud, q *request) reply {
-	a, known := c.identity.appCredentials.get(q.PathValue("id"))
+func (svc *keystone) deleteAppCredential(q *request) reply {
+	a, known := svc.appCredentials.get(q.PathValue("id"))
 	if !known || a.user.ID != q.PathValue("user") {
 		return keystoneError(http.StatusNotFound, "Could not find Application Credential: %s.", q.PathValue("id"))
 	}
-	c.removeAppCredential(a)
+	svc.removeAppCredential(a)
 	return empty(http.StatusNoContent)
 }
 
 // RevokeAppCredential deletes an application credential and the tokens that were issued for it. An ID that is not there
 // changes nothing.
-func (c *Cloud) RevokeAppCredential(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if a, known := c.identity.appCredentials.get(id); known {
-		c.removeAppCredential(a)
+func (svc *keystone) RevokeAppCredential(id string) {
+	if a, known := svc.appCredentials.get(id); known {
+		svc.removeAppCredential(a)
 	}
 }
 
 // removeAppCredential deletes an application credential and every token that was issued for it. The caller holds the lock.
-func (c *Cloud) removeAppCredential(a *appCredential) {
-	c.identity.appCredentials.remove(a.ID)
-	for id, t := range c.identity.tokens {
+func (svc *keystone) removeAppCredential(a *appCredential) {
+	svc.appCredentials.remove(a.ID)
+	for id, t := range svc.tokens {
 		if t.method == "application_credential" && t.user == a.user && t.project == a.project {
-			delete(c.identity.tokens, id)
+			delete(svc.tokens, id)
 		}
 	}
 }

@@ -9,8 +9,22 @@ import (
 	"time"
 )
 
-// neutron is what Neutron knows.
+// projects is what Neutron needs of Keystone.
+type projects interface {
+	// projectID returns the ID of a project that is named by its name or ID, and makes one of that name when there is none.
+	projectID(nameOrID string) string
+}
+
+// neutron is the network service of a cloud.
 type neutron struct {
+	kernel   *kernel
+	quotas   *quotas
+	projects projects
+	// addressesChanged announces that the addresses of a server's ports have changed.
+	addressesChanged func(serverID string)
+	// isDown: nobody reaches the service, Nova neither.
+	isDown bool
+
 	networks    table[*netw]
 	subnets     table[*subnet]
 	ports       table[*port]
@@ -19,6 +33,17 @@ type neutron struct {
 	portCount   map[string]int
 	macs        int
 }
+
+// newNeutron returns a network service without networks.
+func newNeutron(k *kernel, q *quotas, p projects) *neutron {
+	return &neutron{kernel: k, quotas: q, projects: p, addressesChanged: func(string) {}}
+}
+
+// onAddressesChanged has f called when the addresses of a server's ports have changed.
+func (svc *neutron) onAddressesChanged(f func(serverID string)) { svc.addressesChanged = f }
+
+// SetDown stops the service, or starts it again. While it is down its connections are refused.
+func (svc *neutron) SetDown(down bool) { svc.isDown = down }
 
 // stamps are what every Neutron resource carries.
 type stamps struct {
@@ -107,35 +132,35 @@ func (s *subnet) take() (netip.Addr, bool) {
 	}
 }
 
-func networkRoutes(rt *router) {
+func (svc *neutron) routes(rt *router) {
 	n := serviceNetwork
-	rt.open(n, "/network/v2.0", "/v2.0", func(*Cloud, *request) reply { return ok("resources", []object{}) })
-	rt.add(n, http.MethodGet, "/extensions", listExtensions)
-	rt.add(n, http.MethodGet, "/extensions/{alias}", showExtension)
-	rt.add(n, http.MethodGet, "/networks", listNetworks)
-	rt.add(n, http.MethodGet, "/networks/{id}", showNetwork)
-	rt.add(n, http.MethodGet, "/subnets", listSubnets)
-	rt.add(n, http.MethodGet, "/subnets/{id}", showSubnet)
-	rt.add(n, http.MethodPost, "/ports", createPorts)
-	rt.add(n, http.MethodGet, "/ports", listPorts)
-	rt.add(n, http.MethodGet, "/ports/{id}", showPort)
-	rt.add(n, http.MethodPut, "/ports/{id}", updatePort)
-	rt.add(n, http.MethodDelete, "/ports/{id}", deletePort)
-	rt.add(n, http.MethodPost, "/floatingips", createFloatingIP)
-	rt.add(n, http.MethodGet, "/floatingips", listFloatingIPs)
-	rt.add(n, http.MethodGet, "/floatingips/{id}", showFloatingIP)
-	rt.add(n, http.MethodPut, "/floatingips/{id}", updateFloatingIP)
-	rt.add(n, http.MethodDelete, "/floatingips/{id}", deleteFloatingIP)
-	rt.add(n, http.MethodPost, "/security-groups", createSecurityGroup)
-	rt.add(n, http.MethodGet, "/security-groups", listSecurityGroups)
-	rt.add(n, http.MethodGet, "/security-groups/{id}", showSecurityGroup)
-	rt.add(n, http.MethodDelete, "/security-groups/{id}", deleteSecurityGroup)
-	rt.add(n, http.MethodPost, "/security-group-rules", createSecurityGroupRules)
-	rt.add(n, http.MethodGet, "/security-group-rules", listSecurityGroupRules)
-	rt.add(n, http.MethodGet, "/quotas/{project}", showNetworkQuota)
-	rt.add(n, http.MethodGet, "/quotas/{project}/details.json", showNetworkQuotaDetail)
-	rt.add(n, http.MethodGet, "/{kind}/{id}/tags", showTags)
-	rt.add(n, http.MethodPut, "/{kind}/{id}/tags", replaceTags)
+	rt.open(n, "/network/v2.0", "/v2.0", func(*request) reply { return ok("resources", []object{}) })
+	rt.add(n, http.MethodGet, "/extensions", svc.listExtensions)
+	rt.add(n, http.MethodGet, "/extensions/{alias}", svc.showExtension)
+	rt.add(n, http.MethodGet, "/networks", svc.listNetworks)
+	rt.add(n, http.MethodGet, "/networks/{id}", svc.showNetwork)
+	rt.add(n, http.MethodGet, "/subnets", svc.listSubnets)
+	rt.add(n, http.MethodGet, "/subnets/{id}", svc.showSubnet)
+	rt.add(n, http.MethodPost, "/ports", svc.createPorts)
+	rt.add(n, http.MethodGet, "/ports", svc.listPorts)
+	rt.add(n, http.MethodGet, "/ports/{id}", svc.showPort)
+	rt.add(n, http.MethodPut, "/ports/{id}", svc.updatePort)
+	rt.add(n, http.MethodDelete, "/ports/{id}", svc.deletePort)
+	rt.add(n, http.MethodPost, "/floatingips", svc.createFloatingIP)
+	rt.add(n, http.MethodGet, "/floatingips", svc.listFloatingIPs)
+	rt.add(n, http.MethodGet, "/floatingips/{id}", svc.showFloatingIP)
+	rt.add(n, http.MethodPut, "/floatingips/{id}", svc.updateFloatingIP)
+	rt.add(n, http.MethodDelete, "/floatingips/{id}", svc.deleteFloatingIP)
+	rt.add(n, http.MethodPost, "/security-groups", svc.createSecurityGroup)
+	rt.add(n, http.MethodGet, "/security-groups", svc.listSecurityGroups)
+	rt.add(n, http.MethodGet, "/security-groups/{id}", svc.showSecurityGroup)
+	rt.add(n, http.MethodDelete, "/security-groups/{id}", svc.deleteSecurityGroup)
+	rt.add(n, http.MethodPost, "/security-group-rules", svc.createSecurityGroupRules)
+	rt.add(n, http.MethodGet, "/security-group-rules", svc.listSecurityGroupRules)
+	rt.add(n, http.MethodGet, "/quotas/{project}", svc.showNetworkQuota)
+	rt.add(n, http.MethodGet, "/quotas/{project}/details.json", svc.showNetworkQuotaDetail)
+	rt.add(n, http.MethodGet, "/{kind}/{id}/tags", svc.showTags)
+	rt.add(n, http.MethodPut, "/{kind}/{id}/tags", svc.replaceTags)
 }
 
 // extensions are the aliases that a client may ask for.
@@ -150,7 +175,7 @@ func extensionView(alias string) object {
 	return object{{"alias", alias}, {"name", alias}, {"description", ""}, {"updated", "2017-01-01T00:00:00-00:00"}, {"links", []object{}}}
 }
 
-func listExtensions(*Cloud, *request) reply {
+func (svc *neutron) listExtensions(*request) reply {
 	list := make([]object, 0, len(extensions))
 	for _, e := range extensions {
 		list = append(list, extensionView(e))
@@ -158,16 +183,16 @@ func listExtensions(*Cloud, *request) reply {
 	return ok("extensions", list)
 }
 
-func showExtension(_ *Cloud, q *request) reply {
+func (svc *neutron) showExtension(q *request) reply {
 	if alias := q.PathValue("alias"); slices.Contains(extensions, alias) {
 		return ok("extension", extensionView(alias))
 	}
 	return notFoundPage()
 }
 
-func listNetworks(c *Cloud, q *request) reply {
+func (svc *neutron) listNetworks(q *request) reply {
 	var list []object
-	for _, n := range c.network.networks.all() {
+	for _, n := range svc.networks.all() {
 		if n.seenBy(q.project()) {
 			list = append(list, n.view())
 		}
@@ -175,8 +200,8 @@ func listNetworks(c *Cloud, q *request) reply {
 	return q.page("networks", list, (&netw{}).view())
 }
 
-func (c *Cloud) visibleNetwork(q *request, id string) (*netw, bool) {
-	n, known := c.network.networks.get(id)
+func (svc *neutron) visibleNetwork(q *request, id string) (*netw, bool) {
+	n, known := svc.networks.get(id)
 	return n, known && n.seenBy(q.project())
 }
 
@@ -184,28 +209,28 @@ func networkNotFound(id string) reply {
 	return neutronError(http.StatusNotFound, "NetworkNotFound", "Network %s could not be found.", id)
 }
 
-func showNetwork(c *Cloud, q *request) reply {
-	n, known := c.visibleNetwork(q, q.PathValue("id"))
+func (svc *neutron) showNetwork(q *request) reply {
+	n, known := svc.visibleNetwork(q, q.PathValue("id"))
 	if !known {
 		return networkNotFound(q.PathValue("id"))
 	}
 	return ok("network", n.view())
 }
 
-func listSubnets(c *Cloud, q *request) reply {
+func (svc *neutron) listSubnets(q *request) reply {
 	var list []object
-	for _, s := range c.network.subnets.all() {
-		if n, known := c.visibleNetwork(q, s.network); known && !n.external {
+	for _, s := range svc.subnets.all() {
+		if n, known := svc.visibleNetwork(q, s.network); known && !n.external {
 			list = append(list, s.view())
 		}
 	}
 	return q.page("subnets", list, (&subnet{}).view())
 }
 
-func showSubnet(c *Cloud, q *request) reply {
-	s, known := c.network.subnets.get(q.PathValue("id"))
+func (svc *neutron) showSubnet(q *request) reply {
+	s, known := svc.subnets.get(q.PathValue("id"))
 	if known {
-		_, known = c.visibleNetwork(q, s.network)
+		_, known = svc.visibleNetwork(q, s.network)
 	}
 	if !known {
 		return neutronError(http.StatusNotFound, "SubnetNotFound", "Subnet %s could not be found.", q.PathValue("id"))
@@ -278,49 +303,12 @@ func (q *request) next(list []object) string {
 	return q.base + u.Path + "?" + query.Encode()
 }
 
-// has says whether an attribute has one of the wanted values; a list has those that it contains.
-func (o object) has(key string, wanted []string) bool {
-	v, known := o.get(key)
-	if !known {
-		return false
-	}
-	switch v := v.(type) {
-	case []string:
-		return slices.ContainsFunc(v, func(s string) bool { return slices.Contains(wanted, s) })
-	case []object:
-		return slices.ContainsFunc(v, func(inner object) bool {
-			return slices.ContainsFunc(wanted, func(w string) bool {
-				name, value, _ := strings.Cut(w, "=")
-				return inner.has(name, []string{value})
-			})
-		})
-	case bool:
-		return slices.ContainsFunc(wanted, func(w string) bool { return strings.EqualFold(w, fmt.Sprint(v)) })
-	case nil:
-		return slices.Contains(wanted, "")
-	default:
-		return slices.ContainsFunc(wanted, func(w string) bool { return sameText(fmt.Sprint(v), w) })
-	}
+// overQuota is Neutron's answer.
+func overQuota(kind string) reply {
+	return neutronError(http.StatusConflict, "OverQuota", "Quota exceeded for resources: ['%s'].", kind)
 }
 
-// sameText compares as the database below Neutron does (MySQL's usual collation): neither capitals nor white space at the
-// end make a difference.
-func sameText(a, b string) bool {
-	return strings.EqualFold(strings.TrimRight(a, " "), strings.TrimRight(b, " "))
-}
-
-// tagged applies the four tag filters.
-func (q *request) tagged(o object) bool {
-	v, _ := o.get("tags")
-	tags, _ := v.([]string)
-	has := func(t string) bool { return slices.Contains(tags, t) }
-	lacks := func(t string) bool { return !has(t) }
-	all, anyOf, notAll, notAny := q.list("tags"), q.list("tags-any"), q.list("not-tags"), q.list("not-tags-any")
-	switch {
-	case slices.ContainsFunc(all, lacks), len(anyOf) > 0 && !slices.ContainsFunc(anyOf, has):
-		return false
-	case len(notAll) > 0 && !slices.ContainsFunc(notAll, lacks), slices.ContainsFunc(notAny, has):
-		return false
-	}
-	return true
+// Leftovers returns the IDs of all ports and floating IPs.
+func (svc *neutron) Leftovers() (ports, floatingIPs []string) {
+	return svc.ports.allIDs(), svc.floatingIPs.allIDs()
 }

@@ -58,23 +58,23 @@ type floatingIPSpec struct {
 }
 
 // wantedPort is the port that is named; nil when it is absent or null.
-func (c *Cloud) wantedPort(q *request, f *floatingIP, raw json.RawMessage) (*port, reply) {
+func (svc *neutron) wantedPort(q *request, f *floatingIP, raw json.RawMessage) (*port, reply) {
 	var id *string
 	if len(raw) == 0 || json.Unmarshal(raw, &id) != nil || id == nil || *id == "" {
 		return nil, reply{}
 	}
-	p, refused := c.ownPort(q, *id)
+	p, refused := svc.ownPort(q, *id)
 	if p == nil {
 		return nil, refused
 	}
 	if len(p.fixedIPs) == 0 {
 		return nil, neutronError(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Cannot add floating IP to port %s that has no fixed IPv4 addresses.", p.id)
 	}
-	if n, _ := c.network.networks.get(p.network); n.unrouted {
+	if n, _ := svc.networks.get(p.network); n.unrouted {
 		return nil, neutronError(http.StatusNotFound, "ExternalGatewayForFloatingIPNotFound",
 			"External network %s is not reachable from subnet %s. Therefore, cannot associate Port %s with a Floating IP.", f.network, p.fixedIPs[0].subnet, p.id)
 	}
-	for _, other := range c.network.floatingIPs.all() {
+	for _, other := range svc.floatingIPs.all() {
 		if other.port == p.id && other.id != f.id {
 			return nil, neutronError(http.StatusConflict, "FloatingIPPortAlreadyAssociated",
 				"Cannot associate floating IP %s (%s) with port %s using fixed IP %s, as that fixed IP already has a floating IP on external network %s.",
@@ -84,7 +84,7 @@ func (c *Cloud) wantedPort(q *request, f *floatingIP, raw json.RawMessage) (*por
 	return p, reply{}
 }
 
-func createFloatingIP(c *Cloud, q *request) reply {
+func (svc *neutron) createFloatingIP(q *request) reply {
 	var in struct {
 		FloatingIP *floatingIPSpec `json:"floatingip"`
 		Bulk       json.RawMessage `json:"floatingips"`
@@ -96,44 +96,44 @@ func createFloatingIP(c *Cloud, q *request) reply {
 		return q.refuse(http.StatusBadRequest, "Bulk operation not supported")
 	}
 	spec := in.FloatingIP
-	n, known := c.visibleNetwork(q, spec.Network)
+	n, known := svc.visibleNetwork(q, spec.Network)
 	if !known {
 		return networkNotFound(spec.Network)
 	}
 	if !n.external {
 		return neutronError(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Network %s is not a valid external network.", n.id)
 	}
-	f := &floatingIP{id: c.newID(), project: q.project(), network: n.id, status: "DOWN", stamps: newStamps(q.now)}
+	f := &floatingIP{id: svc.kernel.newID(), project: q.project(), network: n.id, status: "DOWN", stamps: newStamps(q.now)}
 	set(&f.description, spec.Description)
 	f.tags = spec.Tags
-	if beyond(c.quotaOf(q.project()).FloatingIPs, c.floatingIPsOf(q.project())+1) {
+	if beyond(svc.quotas.of(q.project()).FloatingIPs, svc.floatingIPsOf(q.project())+1) {
 		return overQuota("floatingip")
 	}
 	var wanted []fixedIPSpec
 	if spec.Address != "" || spec.Subnet != "" {
 		wanted = []fixedIPSpec{{SubnetID: spec.Subnet, IPAddress: spec.Address}}
 	}
-	ips, refused := c.allocate(n, wanted)
+	ips, refused := svc.allocate(n, wanted)
 	if refused.status != 0 {
 		return refused
 	}
-	p, refused := c.wantedPort(q, f, spec.Port)
+	p, refused := svc.wantedPort(q, f, spec.Port)
 	if refused.status != 0 {
-		c.free(ips)
+		svc.free(ips)
 		return refused
 	}
 	f.address = ips[0]
-	c.network.floatingIPs.put(f.id, f)
+	svc.floatingIPs.put(f.id, f)
 	if p != nil {
 		f.associate(p, q.now)
-		c.addressesChanged(p.deviceID)
+		svc.addressesChanged(p.deviceID)
 	}
 	return reply{status: http.StatusCreated, body: object{{"floatingip", f.view()}}}
 }
 
-func (c *Cloud) floatingIPsOf(project string) int {
+func (svc *neutron) floatingIPsOf(project string) int {
 	n := 0
-	for _, f := range c.network.floatingIPs.all() {
+	for _, f := range svc.floatingIPs.all() {
 		if f.project == project {
 			n++
 		}
@@ -141,9 +141,9 @@ func (c *Cloud) floatingIPsOf(project string) int {
 	return n
 }
 
-func listFloatingIPs(c *Cloud, q *request) reply {
+func (svc *neutron) listFloatingIPs(q *request) reply {
 	var list []object
-	for _, f := range c.network.floatingIPs.all() {
+	for _, f := range svc.floatingIPs.all() {
 		if f.project == q.project() {
 			list = append(list, f.view())
 		}
@@ -151,16 +151,16 @@ func listFloatingIPs(c *Cloud, q *request) reply {
 	return q.page("floatingips", list, (&floatingIP{}).view())
 }
 
-func (c *Cloud) ownFloatingIP(q *request) (*floatingIP, reply) {
-	f, known := c.network.floatingIPs.get(q.PathValue("id"))
+func (svc *neutron) ownFloatingIP(q *request) (*floatingIP, reply) {
+	f, known := svc.floatingIPs.get(q.PathValue("id"))
 	if !known || f.project != q.project() {
 		return nil, neutronError(http.StatusNotFound, "FloatingIPNotFound", "Floating IP %s could not be found", q.PathValue("id"))
 	}
 	return f, reply{}
 }
 
-func showFloatingIP(c *Cloud, q *request) reply {
-	f, refused := c.ownFloatingIP(q)
+func (svc *neutron) showFloatingIP(q *request) reply {
+	f, refused := svc.ownFloatingIP(q)
 	if f == nil {
 		return refused
 	}
@@ -168,44 +168,44 @@ func showFloatingIP(c *Cloud, q *request) reply {
 }
 
 // updateFloatingIP: a port_id that is absent or null takes the address off its port.
-func updateFloatingIP(c *Cloud, q *request) reply {
+func (svc *neutron) updateFloatingIP(q *request) reply {
 	var in struct {
 		FloatingIP floatingIPSpec `json:"floatingip"`
 	}
 	if bad, decoded := q.decode(&in); !decoded {
 		return bad
 	}
-	f, refused := c.ownFloatingIP(q)
+	f, refused := svc.ownFloatingIP(q)
 	if f == nil {
 		return refused
 	}
-	p, refused := c.wantedPort(q, f, in.FloatingIP.Port)
+	p, refused := svc.wantedPort(q, f, in.FloatingIP.Port)
 	if refused.status != 0 {
 		return refused
 	}
 	set(&f.description, in.FloatingIP.Description)
 	if len(in.FloatingIP.Port) > 0 || in.FloatingIP.Description == nil {
-		c.portChanged(f.port)
+		svc.portChanged(f.port)
 		f.associate(p, q.now)
-		c.portChanged(f.port)
+		svc.portChanged(f.port)
 	}
 	return ok("floatingip", f.view())
 }
 
 // portChanged lets Nova learn of new addresses of a port.
-func (c *Cloud) portChanged(id string) {
-	if p, known := c.network.ports.get(id); known {
-		c.addressesChanged(p.deviceID)
+func (svc *neutron) portChanged(id string) {
+	if p, known := svc.ports.get(id); known {
+		svc.addressesChanged(p.deviceID)
 	}
 }
 
-func deleteFloatingIP(c *Cloud, q *request) reply {
-	f, refused := c.ownFloatingIP(q)
+func (svc *neutron) deleteFloatingIP(q *request) reply {
+	f, refused := svc.ownFloatingIP(q)
 	if f == nil {
 		return refused
 	}
-	c.free([]fixedIP{f.address})
-	c.network.floatingIPs.remove(f.id)
-	c.portChanged(f.port)
+	svc.free([]fixedIP{f.address})
+	svc.floatingIPs.remove(f.id)
+	svc.portChanged(f.port)
 	return empty(http.StatusNoContent)
 }

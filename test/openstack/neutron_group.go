@@ -60,28 +60,28 @@ func deref[T any](p *T) any {
 }
 
 // defaultGroup is the one that every project has.
-func (c *Cloud) defaultGroup(project string, now time.Time) *securityGroup {
-	for _, g := range c.network.groups.all() {
+func (svc *neutron) defaultGroup(project string, now time.Time) *securityGroup {
+	for _, g := range svc.groups.all() {
 		if g.project == project && g.name == "default" {
 			return g
 		}
 	}
-	g := c.newGroup(project, "default", now)
+	g := svc.newGroup(project, "default", now)
 	g.description = "Default security group"
 	for _, version := range []string{"IPv4", "IPv6"} {
-		g.rules = append(g.rules, &groupRule{id: c.newID(), stamps: newStamps(now), groupRuleSpec: groupRuleSpec{
+		g.rules = append(g.rules, &groupRule{id: svc.kernel.newID(), stamps: newStamps(now), groupRuleSpec: groupRuleSpec{
 			Direction: "ingress", EtherType: version, RemoteGroup: &g.id,
 		}})
 	}
 	return g
 }
 
-func (c *Cloud) newGroup(project, name string, now time.Time) *securityGroup {
-	g := &securityGroup{id: c.newID(), name: name, project: project, stamps: newStamps(now)}
+func (svc *neutron) newGroup(project, name string, now time.Time) *securityGroup {
+	g := &securityGroup{id: svc.kernel.newID(), name: name, project: project, stamps: newStamps(now)}
 	for _, version := range []string{"IPv4", "IPv6"} {
-		g.rules = append(g.rules, &groupRule{id: c.newID(), stamps: newStamps(now), groupRuleSpec: groupRuleSpec{Direction: "egress", EtherType: version}})
+		g.rules = append(g.rules, &groupRule{id: svc.kernel.newID(), stamps: newStamps(now), groupRuleSpec: groupRuleSpec{Direction: "egress", EtherType: version}})
 	}
-	c.network.groups.put(g.id, g)
+	svc.groups.put(g.id, g)
 	return g
 }
 
@@ -89,7 +89,7 @@ func securityGroupNotFound(id string) reply {
 	return neutronError(http.StatusNotFound, "SecurityGroupNotFound", "Security group %s does not exist", id)
 }
 
-func createSecurityGroup(c *Cloud, q *request) reply {
+func (svc *neutron) createSecurityGroup(q *request) reply {
 	var in struct {
 		Group struct {
 			Name        string   `json:"name"`
@@ -106,25 +106,25 @@ func createSecurityGroup(c *Cloud, q *request) reply {
 	if in.Group.Name == "default" {
 		return neutronError(http.StatusConflict, "SecurityGroupDefaultAlreadyExists", "Default security group already exists.")
 	}
-	c.defaultGroup(q.project(), q.now)
+	svc.defaultGroup(q.project(), q.now)
 	count := 0
-	for _, g := range c.network.groups.all() {
+	for _, g := range svc.groups.all() {
 		if g.project == q.project() {
 			count++
 		}
 	}
-	if beyond(c.quotaOf(q.project()).SecurityGroups, count+1) {
+	if beyond(svc.quotas.of(q.project()).SecurityGroups, count+1) {
 		return overQuota("security_group")
 	}
-	g := c.newGroup(q.project(), in.Group.Name, q.now)
+	g := svc.newGroup(q.project(), in.Group.Name, q.now)
 	g.description, g.tags = in.Group.Description, in.Group.Tags
 	return reply{status: http.StatusCreated, body: object{{"security_group", g.view()}}}
 }
 
-func listSecurityGroups(c *Cloud, q *request) reply {
-	c.defaultGroup(q.project(), q.now)
+func (svc *neutron) listSecurityGroups(q *request) reply {
+	svc.defaultGroup(q.project(), q.now)
 	var list []object
-	for _, g := range c.network.groups.all() {
+	for _, g := range svc.groups.all() {
 		if g.project == q.project() {
 			list = append(list, g.view())
 		}
@@ -132,37 +132,37 @@ func listSecurityGroups(c *Cloud, q *request) reply {
 	return q.page("security_groups", list, (&securityGroup{}).view())
 }
 
-func (c *Cloud) ownGroup(q *request, id string) (*securityGroup, bool) {
-	g, known := c.network.groups.get(id)
+func (svc *neutron) ownGroup(q *request, id string) (*securityGroup, bool) {
+	g, known := svc.groups.get(id)
 	return g, known && g.project == q.project()
 }
 
-func showSecurityGroup(c *Cloud, q *request) reply {
-	g, known := c.ownGroup(q, q.PathValue("id"))
+func (svc *neutron) showSecurityGroup(q *request) reply {
+	g, known := svc.ownGroup(q, q.PathValue("id"))
 	if !known {
 		return securityGroupNotFound(q.PathValue("id"))
 	}
 	return ok("security_group", g.view())
 }
 
-func deleteSecurityGroup(c *Cloud, q *request) reply {
-	g, known := c.ownGroup(q, q.PathValue("id"))
+func (svc *neutron) deleteSecurityGroup(q *request) reply {
+	g, known := svc.ownGroup(q, q.PathValue("id"))
 	if !known {
 		return securityGroupNotFound(q.PathValue("id"))
 	}
 	if g.name == "default" {
 		return neutronError(http.StatusConflict, "SecurityGroupCannotRemoveDefault", "Insufficient rights for removing default security group.")
 	}
-	for _, p := range c.network.ports.all() {
+	for _, p := range svc.ports.all() {
 		if slices.Contains(p.groups, g.id) {
 			return neutronError(http.StatusConflict, "SecurityGroupInUse", "Security Group %s in use.", g.id)
 		}
 	}
-	c.network.groups.remove(g.id)
+	svc.groups.remove(g.id)
 	return empty(http.StatusNoContent)
 }
 
-func createSecurityGroupRules(c *Cloud, q *request) reply {
+func (svc *neutron) createSecurityGroupRules(q *request) reply {
 	var in struct {
 		Rule  *groupRuleSpec  `json:"security_group_rule"`
 		Rules []groupRuleSpec `json:"security_group_rules"`
@@ -176,17 +176,17 @@ func createSecurityGroupRules(c *Cloud, q *request) reply {
 	}
 	var views []object
 	for _, spec := range specs {
-		g, known := c.ownGroup(q, spec.Group)
+		g, known := svc.ownGroup(q, spec.Group)
 		if !known {
 			return securityGroupNotFound(spec.Group)
 		}
 		if same := slices.IndexFunc(g.rules, func(r *groupRule) bool { return r.same(spec) }); same >= 0 {
 			return neutronError(http.StatusConflict, "SecurityGroupRuleExists", "Security group rule already exists. Rule id is %s.", g.rules[same].id)
 		}
-		if beyond(c.quotaOf(q.project()).SecurityGroupRules, len(g.rules)+1) {
+		if beyond(svc.quotas.of(q.project()).SecurityGroupRules, len(g.rules)+1) {
 			return overQuota("security_group_rule")
 		}
-		r := &groupRule{id: c.newID(), stamps: newStamps(q.now), groupRuleSpec: spec}
+		r := &groupRule{id: svc.kernel.newID(), stamps: newStamps(q.now), groupRuleSpec: spec}
 		g.rules = append(g.rules, r)
 		views = append(views, r.view(g))
 	}
@@ -202,9 +202,9 @@ func (r *groupRule) same(s groupRuleSpec) bool {
 		deref(r.RemoteGroup) == deref(s.RemoteGroup) && deref(r.RemoteIP) == deref(s.RemoteIP)
 }
 
-func listSecurityGroupRules(c *Cloud, q *request) reply {
+func (svc *neutron) listSecurityGroupRules(q *request) reply {
 	var list []object
-	for _, g := range c.network.groups.all() {
+	for _, g := range svc.groups.all() {
 		if g.project != q.project() {
 			continue
 		}
@@ -216,45 +216,45 @@ func listSecurityGroupRules(c *Cloud, q *request) reply {
 }
 
 // stamped finds what tags can be put on.
-func (c *Cloud) stamped(q *request) (*stamps, reply) {
+func (svc *neutron) stamped(q *request) (*stamps, reply) {
 	id := q.PathValue("id")
 	switch q.PathValue("kind") {
 	case "ports":
-		p, refused := c.ownPort(q, id)
+		p, refused := svc.ownPort(q, id)
 		if p == nil {
 			return nil, refused
 		}
 		return &p.stamps, reply{}
 	case "floatingips":
-		f, refused := c.ownFloatingIP(q)
+		f, refused := svc.ownFloatingIP(q)
 		if f == nil {
 			return nil, refused
 		}
 		return &f.stamps, reply{}
 	case "security-groups":
-		if g, known := c.ownGroup(q, id); known {
+		if g, known := svc.ownGroup(q, id); known {
 			return &g.stamps, reply{}
 		}
 	}
 	return nil, neutronError(http.StatusNotFound, "TagResourceNotFound", "Resource %s %s could not be found.", strings.TrimSuffix(q.PathValue("kind"), "s"), id)
 }
 
-func showTags(c *Cloud, q *request) reply {
-	s, refused := c.stamped(q)
+func (svc *neutron) showTags(q *request) reply {
+	s, refused := svc.stamped(q)
 	if s == nil {
 		return refused
 	}
 	return ok("tags", slices.Clone(s.tags))
 }
 
-func replaceTags(c *Cloud, q *request) reply {
+func (svc *neutron) replaceTags(q *request) reply {
 	var in struct {
 		Tags []string `json:"tags"`
 	}
 	if bad, decoded := q.decode(&in); !decoded {
 		return bad
 	}
-	s, refused := c.stamped(q)
+	s, refused := svc.stamped(q)
 	if s == nil {
 		return refused
 	}
@@ -264,12 +264,12 @@ func replaceTags(c *Cloud, q *request) reply {
 }
 
 // networkQuota lists kind, limit and use.
-func (c *Cloud) networkQuota(project string) []struct {
+func (svc *neutron) networkQuota(project string) []struct {
 	kind        string
 	limit, used int
 } {
-	quota, groups, rules := c.quotaOf(project), 0, 0
-	for _, g := range c.network.groups.all() {
+	quota, groups, rules := svc.quotas.of(project), 0, 0
+	for _, g := range svc.groups.all() {
 		if g.project == project {
 			groups++
 			rules += len(g.rules)
@@ -279,25 +279,25 @@ func (c *Cloud) networkQuota(project string) []struct {
 		kind        string
 		limit, used int
 	}{
-		{"port", shown(quota.Ports), c.network.portCount[project]},
-		{"floatingip", shown(quota.FloatingIPs), c.floatingIPsOf(project)},
+		{"port", shown(quota.Ports), svc.portCount[project]},
+		{"floatingip", shown(quota.FloatingIPs), svc.floatingIPsOf(project)},
 		{"security_group", shown(quota.SecurityGroups), groups},
 		{"security_group_rule", shown(quota.SecurityGroupRules), rules},
 		{"network", -1, 0}, {"subnet", -1, 0}, {"router", -1, 0}, {"subnetpool", -1, 0}, {"rbac_policy", -1, 0},
 	}
 }
 
-func showNetworkQuota(c *Cloud, q *request) reply {
+func (svc *neutron) showNetworkQuota(q *request) reply {
 	var o object
-	for _, r := range c.networkQuota(q.project()) {
+	for _, r := range svc.networkQuota(q.project()) {
 		o = append(o, member{r.kind, r.limit})
 	}
 	return ok("quota", o)
 }
 
-func showNetworkQuotaDetail(c *Cloud, q *request) reply {
+func (svc *neutron) showNetworkQuotaDetail(q *request) reply {
 	var o object
-	for _, r := range c.networkQuota(q.project()) {
+	for _, r := range svc.networkQuota(q.project()) {
 		o = append(o, member{r.kind, object{{"limit", r.limit}, {"used", r.used}, {"reserved", 0}}})
 	}
 	return ok("quota", o)

@@ -73,7 +73,7 @@ type portSpec struct {
 }
 
 // createPorts makes one port, or several at once: all of them or none.
-func createPorts(c *Cloud, q *request) reply {
+func (svc *neutron) createPorts(q *request) reply {
 	var in struct {
 		Port  *portSpec  `json:"port"`
 		Ports []portSpec `json:"ports"`
@@ -88,15 +88,15 @@ func createPorts(c *Cloud, q *request) reply {
 	if len(specs) == 0 {
 		return q.refuse(http.StatusBadRequest, "Resource body required")
 	}
-	if beyond(c.quotaOf(q.project()).Ports, c.network.portCount[q.project()]+len(specs)) {
+	if beyond(svc.quotas.of(q.project()).Ports, svc.portCount[q.project()]+len(specs)) {
 		return overQuota("port")
 	}
 	made := make([]*port, 0, len(specs))
 	for i := range specs {
-		p, refused := c.makePort(q, &specs[i])
+		p, refused := svc.makePort(q, &specs[i])
 		if refused.status != 0 {
 			for _, m := range made {
-				c.dropPort(m)
+				svc.dropPort(m)
 			}
 			return refused
 		}
@@ -113,48 +113,48 @@ func createPorts(c *Cloud, q *request) reply {
 }
 
 // makePort checks a spec, gives it addresses and stores it.
-func (c *Cloud) makePort(q *request, in *portSpec) (*port, reply) {
-	n, known := c.visibleNetwork(q, in.NetworkID)
+func (svc *neutron) makePort(q *request, in *portSpec) (*port, reply) {
+	n, known := svc.visibleNetwork(q, in.NetworkID)
 	if !known {
 		return nil, networkNotFound(in.NetworkID)
 	}
-	p := &port{id: c.newID(), project: q.project(), network: n.id, status: "DOWN", portSecurity: true, stamps: newStamps(q.now)}
+	p := &port{id: svc.kernel.newID(), project: q.project(), network: n.id, status: "DOWN", portSecurity: true, stamps: newStamps(q.now)}
 	p.tags = in.Tags
 	if in.SecurityGroups == nil && (in.PortSecurity == nil || *in.PortSecurity) {
-		p.groups = []string{c.defaultGroup(q.project(), q.now).id}
+		p.groups = []string{svc.defaultGroup(q.project(), q.now).id}
 	}
-	c.network.macs++
-	p.mac = fmt.Sprintf("fa:16:3e:%02x:%02x:%02x", c.network.macs>>16&0xff, c.network.macs>>8&0xff, c.network.macs&0xff)
-	if refused := c.applyPort(q, p, in); refused.status != 0 {
+	svc.macs++
+	p.mac = fmt.Sprintf("fa:16:3e:%02x:%02x:%02x", svc.macs>>16&0xff, svc.macs>>8&0xff, svc.macs&0xff)
+	if refused := svc.applyPort(q, p, in); refused.status != 0 {
 		return nil, refused
 	}
 	var wanted []fixedIPSpec
 	if in.FixedIPs != nil {
 		wanted = *in.FixedIPs
 	}
-	ips, refused := c.allocate(n, wanted)
+	ips, refused := svc.allocate(n, wanted)
 	if refused.status != 0 {
 		return nil, refused
 	}
 	if in.FixedIPs == nil || len(wanted) > 0 {
 		p.fixedIPs = ips
 	}
-	c.storePort(p)
+	svc.storePort(p)
 	return p, reply{}
 }
 
 func newStamps(now time.Time) stamps { return stamps{created: now, updated: now, revision: 1} }
 
-func (c *Cloud) storePort(p *port) {
-	c.network.ports.put(p.id, p)
-	if c.network.portCount == nil {
-		c.network.portCount = map[string]int{}
+func (svc *neutron) storePort(p *port) {
+	svc.ports.put(p.id, p)
+	if svc.portCount == nil {
+		svc.portCount = map[string]int{}
 	}
-	c.network.portCount[p.project]++
+	svc.portCount[p.project]++
 }
 
 // applyPort sets what create and update have in common.
-func (c *Cloud) applyPort(q *request, p *port, in *portSpec) reply {
+func (svc *neutron) applyPort(q *request, p *port, in *portSpec) reply {
 	set(&p.name, in.Name)
 	set(&p.description, in.Description)
 	set(&p.deviceID, in.DeviceID)
@@ -172,7 +172,7 @@ func (c *Cloud) applyPort(q *request, p *port, in *portSpec) reply {
 	}
 	if in.SecurityGroups != nil {
 		for _, g := range *in.SecurityGroups {
-			if sg, known := c.network.groups.get(g); !known || sg.project != q.project() {
+			if sg, known := svc.groups.get(g); !known || sg.project != q.project() {
 				return securityGroupNotFound(g)
 			}
 		}
@@ -185,12 +185,6 @@ func (c *Cloud) applyPort(q *request, p *port, in *portSpec) reply {
 	return reply{}
 }
 
-func set[T any](to *T, from *T) {
-	if from != nil {
-		*to = *from
-	}
-}
-
 func pair(raw json.RawMessage) object {
 	var in struct {
 		IP  string `json:"ip_address"`
@@ -201,17 +195,17 @@ func pair(raw json.RawMessage) object {
 }
 
 // allocate takes the wanted addresses, or one per IP version when none is named.
-func (c *Cloud) allocate(n *netw, wanted []fixedIPSpec) ([]fixedIP, reply) {
+func (svc *neutron) allocate(n *netw, wanted []fixedIPSpec) ([]fixedIP, reply) {
 	var out []fixedIP
 	undo := func(r reply) ([]fixedIP, reply) {
-		c.free(out)
+		svc.free(out)
 		return nil, r
 	}
 	if len(wanted) == 0 {
-		return c.allocateAny(n)
+		return svc.allocateAny(n)
 	}
 	for _, w := range wanted {
-		s, refused := c.subnetFor(n, w)
+		s, refused := svc.subnetFor(n, w)
 		if refused.status != 0 {
 			return undo(refused)
 		}
@@ -236,11 +230,11 @@ func (c *Cloud) allocate(n *netw, wanted []fixedIPSpec) ([]fixedIP, reply) {
 	return out, reply{}
 }
 
-func (c *Cloud) allocateAny(n *netw) ([]fixedIP, reply) {
+func (svc *neutron) allocateAny(n *netw) ([]fixedIP, reply) {
 	var out []fixedIP
 	tried := map[int]bool{}
 	for _, id := range n.subnets {
-		s, _ := c.network.subnets.get(id)
+		s, _ := svc.subnets.get(id)
 		if got := slices.ContainsFunc(out, func(f fixedIP) bool { return f.address.Is4() == s.cidr.Addr().Is4() }); got {
 			continue
 		}
@@ -250,21 +244,21 @@ func (c *Cloud) allocateAny(n *netw) ([]fixedIP, reply) {
 		}
 	}
 	if len(out) < len(tried) {
-		c.free(out)
+		svc.free(out)
 		return nil, noAddress(n.id)
 	}
 	return out, reply{}
 }
 
-func (c *Cloud) subnetFor(n *netw, w fixedIPSpec) (*subnet, reply) {
+func (svc *neutron) subnetFor(n *netw, w fixedIPSpec) (*subnet, reply) {
 	address, _ := netip.ParseAddr(w.IPAddress)
 	for _, id := range n.subnets {
-		s, _ := c.network.subnets.get(id)
+		s, _ := svc.subnets.get(id)
 		if s.id == w.SubnetID || (w.SubnetID == "" && s.cidr.Contains(address)) {
 			return s, reply{}
 		}
 	}
-	if _, elsewhere := c.network.subnets.get(w.SubnetID); elsewhere {
+	if _, elsewhere := svc.subnets.get(w.SubnetID); elsewhere {
 		return nil, neutronError(http.StatusBadRequest, "InvalidInput",
 			"Invalid input for operation: Failed to create port on network %s, because fixed_ips included invalid subnet %s.", n.id, w.SubnetID)
 	}
@@ -278,18 +272,18 @@ func noAddress(network string) reply {
 	return neutronError(http.StatusConflict, "IpAddressGenerationFailure", "No more IP addresses available on network %s.", network)
 }
 
-func (c *Cloud) free(ips []fixedIP) {
+func (svc *neutron) free(ips []fixedIP) {
 	for _, f := range ips {
-		if s, known := c.network.subnets.get(f.subnet); known {
+		if s, known := svc.subnets.get(f.subnet); known {
 			delete(s.used, f.address)
 		}
 	}
 }
 
-func listPorts(c *Cloud, q *request) reply {
-	list := make([]object, 0, c.network.ports.len())
+func (svc *neutron) listPorts(q *request) reply {
+	list := make([]object, 0, svc.ports.len())
 	query := q.URL.Query()
-	for _, p := range c.network.ports.all() {
+	for _, p := range svc.ports.all() {
 		if p.project == q.project() && p.mayMatch(query) {
 			list = append(list, p.view())
 		}
@@ -307,86 +301,79 @@ func (p *port) mayMatch(query map[string][]string) bool {
 	return true
 }
 
-func (c *Cloud) ownPort(q *request, id string) (*port, reply) {
-	p, known := c.network.ports.get(id)
+func (svc *neutron) ownPort(q *request, id string) (*port, reply) {
+	p, known := svc.ports.get(id)
 	if !known || p.project != q.project() {
 		return nil, neutronError(http.StatusNotFound, "PortNotFound", "Port %s could not be found.", id)
 	}
 	return p, reply{}
 }
 
-func showPort(c *Cloud, q *request) reply {
-	p, refused := c.ownPort(q, q.PathValue("id"))
+func (svc *neutron) showPort(q *request) reply {
+	p, refused := svc.ownPort(q, q.PathValue("id"))
 	if p == nil {
 		return refused
 	}
 	return ok("port", p.view().maybePick(q.URL.Query()["fields"]))
 }
 
-func (o object) maybePick(fields []string) object {
-	if len(fields) == 0 {
-		return o
-	}
-	return o.pick(fields)
-}
-
-func updatePort(c *Cloud, q *request) reply {
+func (svc *neutron) updatePort(q *request) reply {
 	var in struct {
 		Port portSpec `json:"port"`
 	}
 	if bad, decoded := q.decode(&in); !decoded {
 		return bad
 	}
-	p, refused := c.ownPort(q, q.PathValue("id"))
+	p, refused := svc.ownPort(q, q.PathValue("id"))
 	if p == nil {
 		return refused
 	}
 	next := *p
-	if refused := c.applyPort(q, &next, &in.Port); refused.status != 0 {
+	if refused := svc.applyPort(q, &next, &in.Port); refused.status != 0 {
 		return refused
 	}
 	if in.Port.FixedIPs != nil {
-		n, _ := c.network.networks.get(p.network)
-		c.free(p.fixedIPs)
-		ips, refused := c.allocate(n, *in.Port.FixedIPs)
+		n, _ := svc.networks.get(p.network)
+		svc.free(p.fixedIPs)
+		ips, refused := svc.allocate(n, *in.Port.FixedIPs)
 		if refused.status != 0 {
-			c.retake(p.fixedIPs)
+			svc.retake(p.fixedIPs)
 			return refused
 		}
 		next.fixedIPs = ips
 	}
 	*p = next
 	p.touch(q.now)
-	c.addressesChanged(p.deviceID)
+	svc.addressesChanged(p.deviceID)
 	return ok("port", p.view())
 }
 
-func (c *Cloud) retake(ips []fixedIP) {
+func (svc *neutron) retake(ips []fixedIP) {
 	for _, f := range ips {
-		if s, known := c.network.subnets.get(f.subnet); known {
+		if s, known := svc.subnets.get(f.subnet); known {
 			s.used[f.address] = true
 		}
 	}
 }
 
-func deletePort(c *Cloud, q *request) reply {
-	p, refused := c.ownPort(q, q.PathValue("id"))
+func (svc *neutron) deletePort(q *request) reply {
+	p, refused := svc.ownPort(q, q.PathValue("id"))
 	if p == nil {
 		return refused
 	}
-	c.dropPort(p)
+	svc.dropPort(p)
 	return empty(http.StatusNoContent)
 }
 
 // dropPort removes a port; its floating IP stays, without it.
-func (c *Cloud) dropPort(p *port) {
-	c.free(p.fixedIPs)
-	c.network.ports.remove(p.id)
-	c.network.portCount[p.project]--
-	for _, f := range c.network.floatingIPs.all() {
+func (svc *neutron) dropPort(p *port) {
+	svc.free(p.fixedIPs)
+	svc.ports.remove(p.id)
+	svc.portCount[p.project]--
+	for _, f := range svc.floatingIPs.all() {
 		if f.port == p.id {
-			f.associate(nil, c.clock.Now())
+			f.associate(nil, svc.kernel.now())
 		}
 	}
-	c.addressesChanged(p.deviceID)
+	svc.addressesChanged(p.deviceID)
 }

@@ -17,17 +17,65 @@ const (
 
 var statuses = map[string]string{building: "BUILD", active: "ACTIVE", stopped: "SHUTOFF", failed: "ERROR", deleted: "DELETED"}
 
-// compute is what Nova knows.
-type compute struct {
-	flavors  table[*Flavor]
-	servers  table[*server] // those that are deleted too, until they are archived
-	deleted  int            // how many those are
-	groups   table[*serverGroup]
-	keyPairs table[*keyPair]
-	hosts    []*host
-	usage    map[string]*usage
-	quotas   map[string]Quota
+// novaConfig holds how long the steps of a server's life take, and what varies among clouds.
+type novaConfig struct {
+	// BootTime and ScheduleTime are from the accepted POST to ACTIVE and to the choice of a host, ClaimTime from there until the
+	// host shows, NetworkTime from there until the ports are bound, DeleteTime from the accepted DELETE to the end.
+	BootTime, ScheduleTime, ClaimTime, NetworkTime, DeleteTime time.Duration
+	// FaultsInLists: lists show the fault of a server that no host was found for.
+	FaultsInLists bool
+	// FirstOfTwoFails: of two servers that were accepted on the same port, the first one fails.
+	FirstOfTwoFails bool
+	// BaseURL returns the address of the cloud's API.
+	BaseURL func() string
 }
+
+// novaNeighbours are the other services of the cloud.
+type novaNeighbours struct {
+	Quotas    *quotas
+	Inventory *inventory
+	Network   *neutron
+	Volumes   *cinder
+	Images    *glance
+	Projects  *keystone
+}
+
+// nova is the compute service of a cloud.
+type nova struct {
+	kernel *kernel
+	novaNeighbours
+	cfg novaConfig
+
+	servers table[*server] // those that are deleted too, until they are archived
+	deleted int            // how many those are
+
+	// listLag is how old the servers are that lists show. lostCells are the cells that cannot be reached.
+	listLag   time.Duration
+	lostCells []string
+
+	onBoot []func(Server)
+	onGone []func(string)
+}
+
+// newNova returns a compute service without servers.
+func newNova(k *kernel, of novaNeighbours, cfg novaConfig) *nova {
+	return &nova{kernel: k, novaNeighbours: of, cfg: cfg}
+}
+
+// OnBoot has f called whenever a server becomes ACTIVE.
+func (svc *nova) OnBoot(f func(Server)) { svc.onBoot = append(svc.onBoot, f) }
+
+// OnGone has f called whenever a server that had become ACTIVE is gone.
+func (svc *nova) OnGone(f func(serverID string)) { svc.onGone = append(svc.onGone, f) }
+
+// SetListLag makes lists show servers as they were that long ago; a GET by ID stays exact.
+func (svc *nova) SetListLag(d time.Duration) { svc.listLag = d }
+
+// LoseCell makes a cell unreachable.
+func (svc *nova) LoseCell(name string) { svc.lostCells = append(svc.lostCells, name) }
+
+// RestoreCells makes all cells reachable.
+func (svc *nova) RestoreCells() { svc.lostCells = nil }
 
 // nic is a network interface of a server.
 type nic struct {
@@ -35,11 +83,6 @@ type nic struct {
 	fixed         string
 	// made: Nova made the port and deletes it with the server.
 	made bool
-}
-
-type attachment struct {
-	volume, device      string
-	deleteOnTermination bool
 }
 
 type serverFault struct {
@@ -87,8 +130,8 @@ type server struct {
 func (s *server) status() string { return statuses[s.state] }
 
 // edit changes a server and remembers what it was, as far as lagging lists need it. The lock is held.
-func (c *Cloud) edit(s *server, at time.Time, change func()) {
-	if lag := c.trouble.listLag; lag > 0 {
+func (svc *nova) edit(s *server, at time.Time, change func()) {
+	if lag := svc.listLag; lag > 0 {
 		old := *s
 		old.past = nil
 		s.past = append(s.past, old)
@@ -104,8 +147,8 @@ func (c *Cloud) edit(s *server, at time.Time, change func()) {
 }
 
 // alter is edit for what moves `updated`: everything but addresses.
-func (c *Cloud) alter(s *server, at time.Time, change func()) {
-	c.edit(s, at, func() {
+func (svc *nova) alter(s *server, at time.Time, change func()) {
+	svc.edit(s, at, func() {
 		change()
 		s.updated = at
 	})
@@ -135,37 +178,35 @@ const networkInfoDelay = 500 * time.Millisecond
 
 // addressesChanged has Nova look at a server's ports again, a little later. `updated` does not move: a list by
 // changes-since does not show it.
-func (c *Cloud) addressesChanged(serverID string) {
-	s, known := c.compute.servers.get(serverID)
+func (svc *nova) addressesChanged(serverID string) {
+	s, known := svc.servers.get(serverID)
 	if !known || s.state == deleted {
 		return
 	}
-	c.plan(c.clock.Now().Add(networkInfoDelay), func(at time.Time) {
+	svc.kernel.plan(svc.kernel.now().Add(networkInfoDelay), func(at time.Time) {
 		if s.state != deleted && s.plugged {
-			c.edit(s, at, func() { s.addresses = c.addressesOf(s) })
+			svc.edit(s, at, func() { s.addresses = svc.addressesOf(s) })
 		}
 	})
 }
 
 // addressesOf reads fixed and floating addresses, by network name.
-func (c *Cloud) addressesOf(s *server) object {
+func (svc *nova) addressesOf(s *server) object {
 	out := object{}
-	for _, p := range c.boundPorts(s) {
-		netw, _ := c.network.networks.get(p.network)
+	for _, p := range svc.boundPorts(s) {
+		name := svc.Network.networkName(p.network)
 		var list []object
 		for _, f := range p.fixedIPs {
 			list = append(list, addressView(f, p.mac, "fixed"))
 		}
-		for _, f := range c.network.floatingIPs.all() {
-			if f.port == p.id {
-				list = append(list, addressView(f.address, p.mac, "floating"))
-			}
+		for _, f := range svc.Network.floatingAddresses(p.id) {
+			list = append(list, addressView(f, p.mac, "floating"))
 		}
-		if i := slices.IndexFunc(out, func(m member) bool { return m.key == netw.name }); i >= 0 {
+		if i := slices.IndexFunc(out, func(m member) bool { return m.key == name }); i >= 0 {
 			out[i].value = append(out[i].value.([]object), list...)
 			continue
 		}
-		out = append(out, member{netw.name, list})
+		out = append(out, member{name, list})
 	}
 	return out
 }
@@ -203,9 +244,9 @@ type Server struct {
 	UserData []byte
 }
 
-func (c *Cloud) export(s *server) Server {
+func (svc *nova) export(s *server) Server {
 	out := Server{
-		ID: s.id, Name: s.name, Project: c.projectName(s.project), Status: s.status(), Flavor: s.flavor.Name, Zone: s.zone,
+		ID: s.id, Name: s.name, Project: svc.Projects.projectName(s.project), Status: s.status(), Flavor: s.flavor.Name, Zone: s.zone,
 		VCPUs: s.flavor.VCPUs, RAM: s.flavor.RAM, Disk: s.flavor.Disk, Metadata: s.metadata, Tags: s.tags,
 		SecurityGroups: s.groups, KeyName: s.keyName, ConfigDrive: s.configDrive, Created: s.created, Launched: s.launched,
 		UserData: s.decodedUserData(),
@@ -222,54 +263,56 @@ func (c *Cloud) export(s *server) Server {
 	for _, v := range s.volumes {
 		out.Volumes = append(out.Volumes, v.volume)
 	}
-	for _, p := range c.boundPorts(s) {
+	for _, p := range svc.boundPorts(s) {
 		out.Ports = append(out.Ports, p.id)
 		for _, f := range p.fixedIPs {
 			out.FixedIPs = append(out.FixedIPs, f.address.String())
 		}
-		for _, f := range c.network.floatingIPs.all() {
-			if f.port == p.id {
-				out.Floating = append(out.Floating, f.address.address.String())
-			}
+		for _, f := range svc.Network.floatingAddresses(p.id) {
+			out.Floating = append(out.Floating, f.address.String())
 		}
 	}
 	return out
 }
 
 // ServerCount returns how many servers there are. It costs far less than Servers.
-func (c *Cloud) ServerCount() int {
+func (svc *nova) ServerCount() int {
 	n := 0
-	c.locked(func() {
-		for _, s := range c.compute.servers.all() {
-			if s.state != deleted {
-				n++
-			}
+	for _, s := range svc.servers.all() {
+		if s.state != deleted {
+			n++
 		}
-	})
+	}
 	return n
 }
 
 // Servers gives all that are there, oldest first.
-func (c *Cloud) Servers() []Server {
+func (svc *nova) Servers() []Server {
 	var out []Server
-	c.locked(func() {
-		for _, s := range c.compute.servers.all() {
-			if s.state != deleted {
-				out = append(out, c.export(s))
-			}
+	for _, s := range svc.servers.all() {
+		if s.state != deleted {
+			out = append(out, svc.export(s))
 		}
-	})
+	}
 	return out
 }
 
 // Server gives one by its ID; false when it is not there.
-func (c *Cloud) Server(id string) (Server, bool) {
-	var out Server
-	var found bool
-	c.locked(func() {
-		if s, known := c.compute.servers.get(id); known && s.state != deleted {
-			out, found = c.export(s), true
+func (svc *nova) Server(id string) (Server, bool) {
+	s, known := svc.servers.get(id)
+	if !known || s.state == deleted {
+		return Server{}, false
+	}
+	return svc.export(s), true
+}
+
+// ServerIDs returns the IDs of all servers that are there, oldest first.
+func (svc *nova) ServerIDs() []string {
+	var ids []string
+	for _, s := range svc.servers.all() {
+		if s.state != deleted {
+			ids = append(ids, s.id)
 		}
-	})
-	return out, found
+	}
+	return ids
 }

@@ -8,110 +8,102 @@ import (
 
 // place chooses a server's host, or fails the server. The list shows the host's zone from then on; the host itself shows
 // when its nova-compute has claimed the server, ClaimTime later.
-func (s *server) place(c *Cloud) func(time.Time) {
-	return func(at time.Time) {
-		if !s.wanted() {
-			return
-		}
-		h, why := c.choose(s)
-		if h == nil {
-			s.unlisted = !c.cfg.FaultsInLists
-			c.fail(s, at, why)
-			return
-		}
-		c.alter(s, at, func() {
-			s.host, s.unclaimed, s.task = h, true, ""
-			h.claim(s.flavor, +1)
-			if s.group != nil {
-				s.group.perHost[h.Name]++
-			}
-		})
-		c.after(at, c.cfg.ClaimTime, s.claim(c))
+func (svc *nova) place(s *server, at time.Time) {
+	if !s.wanted() {
+		return
 	}
+	h, why := svc.Inventory.choose(s.flavor, s.zone, s.group)
+	if h == nil {
+		s.unlisted = !svc.cfg.FaultsInLists
+		svc.fail(s, at, why)
+		return
+	}
+	svc.alter(s, at, func() {
+		s.host, s.unclaimed, s.task = h, true, ""
+		h.claim(s.flavor, +1)
+		if s.group != nil {
+			s.group.perHost[h.Name]++
+		}
+	})
+	svc.kernel.after(at, svc.cfg.ClaimTime, func(at time.Time) { svc.claim(s, at) })
 }
 
 // claim shows the server on its host. Its ports follow NetworkTime later.
-func (s *server) claim(c *Cloud) func(time.Time) {
-	return func(at time.Time) {
-		if !s.wanted() {
-			return
-		}
-		c.alter(s, at, func() { s.unclaimed, s.task = false, "networking" })
-		c.after(at, c.cfg.NetworkTime, s.spawn(c))
+func (svc *nova) claim(s *server, at time.Time) {
+	if !s.wanted() {
+		return
 	}
+	svc.alter(s, at, func() { s.unclaimed, s.task = false, "networking" })
+	svc.kernel.after(at, svc.cfg.NetworkTime, func(at time.Time) { svc.spawn(s, at) })
 }
 
 // spawn gives a server its ports, volumes and addresses, or its fault. It becomes ACTIVE BootTime after it was asked for.
-func (s *server) spawn(c *Cloud) func(time.Time) {
-	return func(at time.Time) {
-		if !s.wanted() {
-			return
-		}
-		if c.trouble.networkDown {
-			c.failWithoutNetwork(s, at)
-			return
-		}
-		c.alter(s, at, func() { s.task = "spawning" })
-		if problem := c.plug(s, at); problem != "" {
-			c.fail(s, at, problem)
-			return
-		}
-		if problem := c.attachDevices(s, at); problem != "" {
-			c.fail(s, at, problem)
-			return
-		}
-		c.edit(s, at, func() { s.plugged, s.addresses, s.groups = true, c.addressesOf(s), c.portGroups(s) })
-		boot := s.created.Add(c.cfg.BootTime)
-		if boot.Before(at) {
-			boot = at
-		}
-		c.plan(boot, s.boot(c))
+func (svc *nova) spawn(s *server, at time.Time) {
+	if !s.wanted() {
+		return
 	}
+	if svc.Network.down() {
+		svc.failWithoutNetwork(s, at)
+		return
+	}
+	svc.alter(s, at, func() { s.task = "spawning" })
+	if problem := svc.plug(s, at); problem != "" {
+		svc.fail(s, at, problem)
+		return
+	}
+	if problem := svc.attachDevices(s, at); problem != "" {
+		svc.fail(s, at, problem)
+		return
+	}
+	svc.edit(s, at, func() { s.plugged, s.addresses, s.groups = true, svc.addressesOf(s), svc.portGroups(s) })
+	boot := s.created.Add(svc.cfg.BootTime)
+	if boot.Before(at) {
+		boot = at
+	}
+	svc.kernel.plan(boot, func(at time.Time) { svc.boot(s, at) })
 }
 
 // wanted reports whether a server is still being built and nobody has asked for its deletion.
 func (s *server) wanted() bool { return s.state == building && s.task != "deleting" }
 
 // plug binds a server's ports and makes those that Nova makes itself.
-func (c *Cloud) plug(s *server, at time.Time) string {
+func (svc *nova) plug(s *server, at time.Time) string {
 	nics := slices.Clone(s.nics)
-	defer func() { c.edit(s, at, func() { s.nics = nics }) }()
+	defer func() { svc.edit(s, at, func() { s.nics = nics }) }()
 	for i := range nics {
 		if nics[i].made {
-			p, problem := c.novaPort(s, nics[i], at)
+			p, problem := svc.novaPort(s, nics[i], at)
 			if problem != "" {
 				return problem
 			}
 			nics[i].port = p.id
 		}
-		p, known := c.network.ports.get(nics[i].port)
+		p, known := svc.Network.port(nics[i].port)
 		if !known {
 			return fmt.Sprintf("Port id %s could not be found.", nics[i].port)
 		}
-		if first, taken := c.holderOf(p, s); taken {
-			takes, problem := c.contend(p, first, s)
+		if first, taken := svc.holderOf(p, s); taken {
+			takes, problem := svc.contend(p, first, s)
 			if problem != "" {
 				return problem
 			}
 			if !takes {
 				continue
 			}
-			c.addressesChanged(first.id)
+			svc.addressesChanged(first.id)
 		}
-		p.deviceID, p.deviceOwner, p.host, p.status = s.id, "compute:"+s.host.Zone, s.host.Name, "DOWN"
-		p.touch(at)
+		p.bind(s.id, s.host.Zone, s.host.Name, at)
 	}
 	return ""
 }
 
 // portGroups are the names of the security groups that a server's ports are in, each once.
-func (c *Cloud) portGroups(s *server) []string {
+func (svc *nova) portGroups(s *server) []string {
 	var names []string
-	for _, p := range c.boundPorts(s) {
-		for _, id := range p.groups {
-			g, there := c.network.groups.get(id)
-			if there && !slices.Contains(names, g.name) {
-				names = append(names, g.name)
+	for _, p := range svc.boundPorts(s) {
+		for _, name := range svc.Network.groupNames(p) {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
 			}
 		}
 	}
@@ -119,27 +111,15 @@ func (c *Cloud) portGroups(s *server) []string {
 }
 
 // novaPort makes a port as Nova does: no name, no description, the server's security groups.
-func (c *Cloud) novaPort(s *server, n nic, at time.Time) (*port, string) {
-	if n, known := c.network.networks.get(n.network); known && n.external {
+func (svc *nova) novaPort(s *server, n nic, at time.Time) (*port, string) {
+	if svc.Network.isExternal(n.network) {
 		return nil, fmt.Sprintf("Build of instance %s aborted: Failed to allocate the network(s), not rescheduling.", s.id)
 	}
 	aborted := func(why string) string { return fmt.Sprintf("Build of instance %s aborted: %s", s.id, why) }
-	if beyond(c.quotaOf(s.project).Ports, c.network.portCount[s.project]+1) {
+	if !svc.Network.hasRoom(s.project, 1) {
 		return nil, aborted("Maximum number of ports exceeded")
 	}
-	project, _ := c.identity.projects.get(s.project)
-	q := &request{service: serviceNetwork, now: at, token: &token{project: project}}
-	var groups []string
-	for _, g := range c.network.groups.all() {
-		if g.project == s.project && slices.Contains(s.groups, g.name) {
-			groups = append(groups, g.id)
-		}
-	}
-	spec := &portSpec{NetworkID: n.network, SecurityGroups: &groups}
-	if n.fixed != "" {
-		spec.FixedIPs = &[]fixedIPSpec{{IPAddress: n.fixed}}
-	}
-	p, refused := c.makePort(q, spec)
+	p, refused := svc.Network.serverPort(s.project, n.network, n.fixed, s.groups, at)
 	if refused.status != 0 {
 		return nil, aborted(fmt.Sprintf("Failed to allocate the network(s), not rescheduling. (%d)", refused.status))
 	}
@@ -147,27 +127,45 @@ func (c *Cloud) novaPort(s *server, n nic, at time.Time) (*port, string) {
 }
 
 // boot makes a placed server ACTIVE.
-func (s *server) boot(c *Cloud) func(time.Time) {
-	return func(at time.Time) {
-		if !s.wanted() || s.host.Down {
-			return
-		}
-		if s.contested {
-			c.failOnContestedPort(s, at)
-			return
-		}
-		c.alter(s, at, func() {
-			s.state, s.task, s.launched = active, "", at
-			s.console = "[    0.000000] Linux version 6.8.0 (simulated)\n" + s.hostname + " login: \n"
-		})
-		for _, p := range c.boundPorts(s) {
-			p.status = "ACTIVE"
-			p.touch(at)
-		}
-		s.announced = true
-		for _, f := range c.onBoot {
-			out := c.export(s)
-			c.tell(func() { f(out) })
-		}
+func (svc *nova) boot(s *server, at time.Time) {
+	if !s.wanted() || s.host.Down {
+		return
 	}
+	if s.contested {
+		svc.failOnContestedPort(s, at)
+		return
+	}
+	svc.alter(s, at, func() {
+		s.state, s.task, s.launched = active, "", at
+		s.console = "[    0.000000] Linux version 6.8.0 (simulated)\n" + s.hostname + " login: \n"
+	})
+	for _, p := range svc.boundPorts(s) {
+		p.activate(at)
+	}
+	s.announced = true
+	for _, f := range svc.onBoot {
+		out := svc.export(s)
+		svc.kernel.tell(func() { f(out) })
+	}
+}
+
+// attachDevices makes the volumes that a server was asked to have, and attaches those that exist. What goes wrong comes
+// back as the text of the server's fault.
+func (svc *nova) attachDevices(s *server, at time.Time) string {
+	var list []attachment
+	defer func() { svc.edit(s, at, func() { s.volumes = list }) }()
+	for i, b := range s.devices {
+		if b.DestinationType != "volume" && b.SourceType != "volume" {
+			continue
+		}
+		a, problem := svc.Volumes.attach(s.id, s.project, device{
+			existing: b.SourceType == "volume", id: b.UUID, size: b.VolumeSize, kind: b.VolumeType,
+			path: fmt.Sprintf("/dev/vd%c", 'a'+i), deleteOnTermination: b.DeleteOnTermination,
+		}, at)
+		if problem != "" {
+			return problem
+		}
+		list = append(list, a)
+	}
+	return ""
 }

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 type blockDevice struct {
@@ -70,7 +71,7 @@ type networkSpec struct {
 
 // draft is a server on its way in: what was asked for and what it was resolved to.
 type draft struct {
-	c     *Cloud
+	svc   *nova
 	q     *request
 	spec  *serverSpec
 	hints hints
@@ -90,7 +91,7 @@ var checks = []func(*draft) reply{
 	(*draft).resolveNetworks, (*draft).checkPorts, (*draft).checkQuota,
 }
 
-func createServer(c *Cloud, q *request) reply {
+func (svc *nova) createServer(q *request) reply {
 	var in struct {
 		Server   serverSpec `json:"server"`
 		Hints    *hints     `json:"os:scheduler_hints"`
@@ -102,7 +103,7 @@ func createServer(c *Cloud, q *request) reply {
 		}
 		return q.refuse(http.StatusBadRequest, "Invalid input for field/attribute server: %s", err)
 	}
-	d := &draft{c: c, q: q, spec: &in.Server}
+	d := &draft{svc: svc, q: q, spec: &in.Server}
 	for _, h := range []*hints{in.Hints, in.OldHints} {
 		if h != nil {
 			d.hints = *h
@@ -114,7 +115,7 @@ func createServer(c *Cloud, q *request) reply {
 		}
 	}
 	var first *server
-	reservation := "r-" + c.newID()[:8]
+	reservation := "r-" + svc.kernel.newID()[:8]
 	for i := range d.count {
 		s := d.build(i, reservation)
 		if first == nil {
@@ -228,8 +229,8 @@ func (d *draft) checkCount() reply {
 }
 
 func (d *draft) resolveFlavor() reply {
-	f, known := d.c.compute.flavors.get(d.spec.FlavorRef)
-	if !known || !f.seenBy(d.c.projectName(d.q.project())) {
+	f, known := d.svc.Inventory.flavors.get(d.spec.FlavorRef)
+	if !known || !f.seenBy(d.svc.Projects.projectName(d.q.project())) {
 		return d.bad("Flavor %s could not be found.", d.spec.FlavorRef)
 	}
 	d.flavor = f
@@ -240,7 +241,7 @@ func (d *draft) resolveKey() reply {
 	if d.spec.KeyName == "" {
 		return reply{}
 	}
-	if _, known := d.c.compute.keyPairs.get(keyID(d.q.token.user.ID, d.spec.KeyName)); !known {
+	if _, known := d.svc.Inventory.keyPairs.get(keyID(d.q.caller.user, d.spec.KeyName)); !known {
 		return d.bad("Invalid key_name provided.")
 	}
 	return reply{}
@@ -267,11 +268,11 @@ func (d *draft) resolveImage() reply {
 		}
 		return reply{}
 	}
-	image, known := d.c.images.get(id)
+	image, known := d.svc.Images.image(id)
 	switch {
 	case !uuidForm.MatchString(id):
 		return d.bad("Invalid input for field/attribute imageRef. Value: %s. '%s' is not valid under any of the given schemas", id, id)
-	case !known || !image.seenBy(d.c.projectName(d.q.project())):
+	case !known || !image.seenBy(d.svc.Projects.projectName(d.q.project())):
 		return d.bad("Can not find requested image")
 	case image.status() != "active":
 		return d.bad("Image %s is not active.", id)
@@ -301,7 +302,7 @@ func (d *draft) checkDevices() reply {
 		switch {
 		case b.VolumeType != nil && !d.q.version.atLeast(2, 67):
 			return d.bad("Invalid input for field/attribute 0. Value: {...}. Additional properties are not allowed ('volume_type' was unexpected)")
-		case b.VolumeType != nil && !d.c.volumes.hasType(*b.VolumeType):
+		case b.VolumeType != nil && !d.svc.Volumes.hasType(*b.VolumeType):
 			return d.bad("Block Device Mapping is Invalid: Volume type %s could not be found.", *b.VolumeType)
 		case !slices.Contains([]string{"image", "volume", "blank", "snapshot"}, b.SourceType):
 			return d.bad("Block Device Mapping is Invalid: Invalid source_type field.")
@@ -309,7 +310,7 @@ func (d *draft) checkDevices() reply {
 			return d.bad("Block Device Mapping is Invalid: Images with destination_type 'volume' need to have a non-zero size specified")
 		}
 		if b.SourceType == "volume" {
-			if v, known := d.c.volumes.rows.get(b.UUID); !known || v.project != d.q.project() {
+			if v, known := d.svc.Volumes.volume(b.UUID); !known || v.project != d.q.project() {
 				return d.bad("Block Device Mapping is Invalid: failed to get volume %s.", b.UUID)
 			} else if v.status != "available" {
 				return d.bad("Invalid volume: status must be available to reserve, but the status is %s.", v.status)
@@ -325,7 +326,7 @@ func (d *draft) checkZone() reply {
 	if zone == nil {
 		return reply{}
 	}
-	if !slices.ContainsFunc(d.c.compute.hosts, func(h *host) bool { return h.Zone == *zone && h.usable() }) {
+	if !slices.ContainsFunc(d.svc.Inventory.hosts, func(h *host) bool { return h.Zone == *zone && h.usable() }) {
 		return d.bad("The requested availability zone is not available")
 	}
 	return reply{}
@@ -341,11 +342,11 @@ func (d *draft) resolveGroup() reply {
 	if !uuidForm.MatchString(id) {
 		return d.bad("Invalid input for field/attribute group. Value: %s. '%s' is not a 'uuid'", id, id)
 	}
-	g, known := d.c.compute.groups.get(id)
+	g, known := d.svc.Inventory.groups.get(id)
 	if !known || g.project != d.q.project() {
 		return d.bad("Instance group %s could not be found.", id)
 	}
-	if beyond(d.c.quotaOf(d.q.project()).ServerGroupMembers, len(g.members)+d.count) {
+	if beyond(d.svc.Quotas.of(d.q.project()).ServerGroupMembers, len(g.members)+d.count) {
 		return d.q.refuse(http.StatusForbidden, "Quota exceeded, too many servers in group")
 	}
 	d.group = g
@@ -353,7 +354,7 @@ func (d *draft) resolveGroup() reply {
 }
 
 func (d *draft) checkQuota() reply {
-	if text := d.c.overComputeQuota(d.q.project(), d.flavor, d.count); text != "" {
+	if text := d.svc.Inventory.overComputeQuota(d.q.project(), d.flavor, d.count); text != "" {
 		return d.q.refuse(http.StatusForbidden, "%s", text)
 	}
 	return reply{}
@@ -363,7 +364,7 @@ func (d *draft) checkQuota() reply {
 func (d *draft) build(index int, reservation string) *server {
 	q, spec := d.q, d.spec
 	s := &server{
-		id: d.c.newID(), name: spec.Name, project: q.project(), user: q.token.user.ID, created: q.now, updated: q.now, changed: q.now,
+		id: d.svc.kernel.newID(), name: spec.Name, project: q.project(), user: q.caller.user, created: q.now, updated: q.now, changed: q.now,
 		flavor: d.flavor, image: d.image, state: building, task: "scheduling", keyName: spec.KeyName, description: spec.Description,
 		hostname: spec.Hostname, adminPass: spec.AdminPass, metadata: maps.Clone(spec.Metadata), tags: spec.Tags,
 		configDrive: spec.ConfigDrive != nil && *spec.ConfigDrive, diskConfig: "MANUAL", reservation: reservation, group: d.group,
@@ -376,19 +377,19 @@ func (d *draft) build(index int, reservation string) *server {
 		s.hostname = hostname(s.name)
 	}
 	if s.adminPass == "" {
-		s.adminPass = d.c.newID()[:12]
+		s.adminPass = d.svc.kernel.newID()[:12]
 	}
 	if spec.DiskConfig != "" {
 		s.diskConfig = spec.DiskConfig
 	}
 	set(&s.userData, spec.UserData)
 	set(&s.zone, spec.AvailabilityZone)
-	d.c.compute.servers.put(s.id, s)
-	d.c.count(s, +1)
+	d.svc.servers.put(s.id, s)
+	d.svc.Inventory.count(s.project, s.flavor, +1)
 	if s.group != nil {
 		s.group.join(s.id)
 	}
-	d.c.plan(q.now.Add(d.c.schedule), s.place(d.c))
+	d.svc.kernel.plan(q.now.Add(d.svc.cfg.ScheduleTime), func(at time.Time) { d.svc.place(s, at) })
 	return s
 }
 

@@ -8,18 +8,13 @@ import (
 
 func (d *draft) resolveSecurityGroups() reply {
 	for _, wanted := range d.spec.SecurityGroups {
-		var found []*securityGroup
-		for _, g := range d.c.network.groups.all() {
-			if g.project == d.q.project() && (g.name == wanted.Name || g.id == wanted.Name) {
-				found = append(found, g)
-			}
-		}
+		found := d.svc.Network.groupsNamed(d.q.project(), wanted.Name)
 		switch len(found) {
 		case 0:
 			if wanted.Name != "default" {
 				return d.bad("Security group %s not found for project %s.", wanted.Name, d.q.project())
 			}
-			found = append(found, d.c.defaultGroup(d.q.project(), d.q.now))
+			found = append(found, d.svc.Network.defaultGroup(d.q.project(), d.q.now))
 		case 1:
 		default:
 			return d.q.refuse(http.StatusConflict, "Multiple security_group matches found for name '%s', use an ID to be more specific.", wanted.Name)
@@ -34,7 +29,7 @@ func (d *draft) resolveSecurityGroups() reply {
 
 // resolveNetworks reads `networks`: a list, or the word auto or none (2.37). Below 2.37 it may be left out.
 func (d *draft) resolveNetworks() reply {
-	if broken, down := d.c.withoutNetwork(d.q); down {
+	if broken, down := d.svc.withoutNetwork(d.q); down {
 		return broken
 	}
 	var word string
@@ -71,12 +66,7 @@ func (d *draft) resolveNetworks() reply {
 
 // onlyNetwork takes the one network that there is.
 func (d *draft) onlyNetwork() reply {
-	var found []*netw
-	for _, n := range d.c.network.networks.all() {
-		if n.seenBy(d.q.project()) && !n.external {
-			found = append(found, n)
-		}
-	}
+	found := d.svc.Network.internalNetworks(d.q.project())
 	switch len(found) {
 	case 0:
 		return reply{}
@@ -89,7 +79,7 @@ func (d *draft) onlyNetwork() reply {
 }
 
 func (d *draft) usePort(id string) reply {
-	p, known := d.c.network.ports.get(id)
+	p, known := d.svc.Network.port(id)
 	switch {
 	case !known || p.project != d.q.project():
 		return d.bad("Port id %s could not be found.", id)
@@ -105,7 +95,7 @@ func (d *draft) usePort(id string) reply {
 }
 
 func (d *draft) useNetwork(in networkSpec) reply {
-	n, known := d.c.visibleNetwork(d.q, in.UUID)
+	n, known := d.svc.Network.visibleNetwork(d.q, in.UUID)
 	switch {
 	case !known:
 		return d.bad("Network %s could not be found.", in.UUID)
@@ -113,21 +103,12 @@ func (d *draft) useNetwork(in networkSpec) reply {
 		return d.bad("Network %s requires a subnet in order to boot instances on.", n.id)
 	}
 	if in.Fixed != "" {
-		if d.c.addressTaken(n, in.Fixed) {
+		if d.svc.Network.addressTaken(n, in.Fixed) {
 			return d.bad("Fixed IP address %s is already in use on instance %s.", in.Fixed, "unknown")
 		}
 	}
 	d.nics = append(d.nics, nic{network: n.id, fixed: in.Fixed, made: true})
 	return reply{}
-}
-
-func (c *Cloud) addressTaken(n *netw, address string) bool {
-	for _, p := range c.network.ports.all() {
-		if p.network == n.id && slices.ContainsFunc(p.fixedIPs, func(f fixedIP) bool { return f.address.String() == address }) {
-			return true
-		}
-	}
-	return false
 }
 
 // checkPorts: Nova asks Neutron beforehand whether there is room for the ports that it will make.
@@ -138,7 +119,7 @@ func (d *draft) checkPorts() reply {
 			wanted += d.count
 		}
 	}
-	if wanted > 0 && beyond(d.c.quotaOf(d.q.project()).Ports, d.c.network.portCount[d.q.project()]+wanted) {
+	if wanted > 0 && !d.svc.Network.hasRoom(d.q.project(), wanted) {
 		return d.q.refuse(http.StatusForbidden, "Maximum number of ports exceeded")
 	}
 	return reply{}

@@ -23,20 +23,20 @@ type listing struct {
 	filters []func(*server) bool
 }
 
-func listServersBrief(c *Cloud, q *request) reply {
-	return c.listServers(q, "/servers", func(s *server) encoded {
+func (svc *nova) listServersBrief(q *request) reply {
+	return svc.listServers(q, "/servers", func(s *server) encoded {
 		return encode(nil, object{{"id", s.id}, {"name", s.name}, {"links", serverLinks(q.base, s.id)}})
 	})
 }
 
-func listServersDetail(c *Cloud, q *request) reply {
+func (svc *nova) listServersDetail(q *request) reply {
 	shown := false
-	list := c.listServers(q, "/servers/detail", func(s *server) encoded {
+	list := svc.listServers(q, "/servers/detail", func(s *server) encoded {
 		shown = true
 		return q.row(s)
 	})
 	// Nova asks Neutron for the security groups of the servers on the page.
-	if broken, down := c.withoutNetwork(q); down && shown {
+	if broken, down := svc.withoutNetwork(q); down && shown {
 		return broken
 	}
 	return list
@@ -44,15 +44,15 @@ func listServersDetail(c *Cloud, q *request) reply {
 
 // listServers goes from the newest to the oldest. Deleted ones are among them only with changes-since. A page that is
 // full names the next one, even if that will be empty.
-func (c *Cloud) listServers(q *request, path string, render func(*server) encoded) reply {
-	l, refused := c.readListing(q)
+func (svc *nova) listServers(q *request, path string, render func(*server) encoded) reply {
+	l, refused := svc.readListing(q)
 	if refused.status != 0 {
 		return refused
 	}
-	rows := c.compute.servers.all()
+	rows := svc.servers.all()
 	from := len(rows) - 1
 	if l.marker != "" {
-		m, known := c.compute.servers.get(l.marker)
+		m, known := svc.servers.get(l.marker)
 		if !known || m.project != q.project() {
 			return q.refuse(http.StatusBadRequest, "marker [%s] not found", l.marker)
 		}
@@ -65,7 +65,7 @@ func (c *Cloud) listServers(q *request, path string, render func(*server) encode
 			continue
 		}
 		switch partial := q.version.atLeast(2, 69) && l.whole(); {
-		case !c.unreachable(s):
+		case !svc.unreachable(s):
 			list, last = append(list, render(s)), s.id
 		case partial:
 			list, last = append(list, encode(nil, q.unknownView(s))), s.id
@@ -83,8 +83,8 @@ func (c *Cloud) listServers(q *request, path string, render func(*server) encode
 // whole says that nothing narrows the list: only then does Nova fill in what it knows of servers in lost cells.
 func (l *listing) whole() bool { return !l.paged && l.since.IsZero() && len(l.filters) == 0 }
 
-func (c *Cloud) unreachable(s *server) bool {
-	return s.host != nil && slices.Contains(c.trouble.lostCells, s.host.Cell)
+func (svc *nova) unreachable(s *server) bool {
+	return s.host != nil && slices.Contains(svc.lostCells, s.host.Cell)
 }
 
 // unknownView is what is known of a server whose cell does not answer.
@@ -94,9 +94,9 @@ func (q *request) unknownView(s *server) object {
 	}
 }
 
-func (c *Cloud) readListing(q *request) (listing, reply) {
+func (svc *nova) readListing(q *request) (listing, reply) {
 	query := q.URL.Query()
-	l := listing{limit: maxPage, marker: query.Get("marker"), asOf: q.now.Add(-c.trouble.listLag)}
+	l := listing{limit: maxPage, marker: query.Get("marker"), asOf: q.now.Add(-svc.listLag)}
 	l.paged = query.Has("limit") || query.Has("marker")
 	if text := query.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
@@ -118,15 +118,6 @@ func (c *Cloud) readListing(q *request) (listing, reply) {
 		l.since = since
 	}
 	return l, l.readFilters(q)
-}
-
-func parseISO(text string) (time.Time, bool) {
-	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999", "2006-01-02 15:04:05"} {
-		if t, err := time.Parse(form, text); err == nil {
-			return t, true
-		}
-	}
-	return time.Time{}, false
 }
 
 // readFilters reads what may be filtered by. A name is a regular expression that may match anywhere, as in Nova.

@@ -7,55 +7,55 @@ import (
 	"strings"
 )
 
-func serverRoutes(rt *router) {
+func (svc *nova) routes(rt *router) {
 	n := serviceCompute
-	rt.add(n, http.MethodPost, "/servers", createServer)
-	rt.add(n, http.MethodGet, "/servers", listServersBrief)
-	rt.add(n, http.MethodGet, "/servers/detail", listServersDetail)
-	one := func(method, path string, handle func(*Cloud, *request, *server) reply) {
-		rt.add(n, method, path, func(c *Cloud, q *request) reply {
-			s, known := c.compute.servers.get(q.PathValue("id"))
+	rt.add(n, http.MethodPost, "/servers", svc.createServer)
+	rt.add(n, http.MethodGet, "/servers", svc.listServersBrief)
+	rt.add(n, http.MethodGet, "/servers/detail", svc.listServersDetail)
+	one := func(method, path string, handle func(*request, *server) reply) {
+		rt.add(n, method, path, func(q *request) reply {
+			s, known := svc.servers.get(q.PathValue("id"))
 			if !known || s.project != q.project() || s.state == deleted {
 				return q.refuse(http.StatusNotFound, "Instance %s could not be found.", q.PathValue("id"))
 			}
-			return handle(c, q, s)
+			return handle(q, s)
 		})
 	}
-	one(http.MethodGet, "/servers/{id}", showServer)
-	one(http.MethodPut, "/servers/{id}", updateServer)
-	one(http.MethodDelete, "/servers/{id}", deleteServer)
-	one(http.MethodPost, "/servers/{id}/action", actOnServer)
-	one(http.MethodGet, "/servers/{id}/ips", func(_ *Cloud, _ *request, s *server) reply { return ok("addresses", s.addresses) })
-	one(http.MethodGet, "/servers/{id}/metadata", func(_ *Cloud, _ *request, s *server) reply {
+	one(http.MethodGet, "/servers/{id}", svc.showServer)
+	one(http.MethodPut, "/servers/{id}", svc.updateServer)
+	one(http.MethodDelete, "/servers/{id}", svc.deleteServer)
+	one(http.MethodPost, "/servers/{id}/action", svc.actOnServer)
+	one(http.MethodGet, "/servers/{id}/ips", func(_ *request, s *server) reply { return ok("addresses", s.addresses) })
+	one(http.MethodGet, "/servers/{id}/metadata", func(_ *request, s *server) reply {
 		return ok("metadata", metadataView(s.metadata))
 	})
-	one(http.MethodPost, "/servers/{id}/metadata", mergeMetadata)
-	one(http.MethodPut, "/servers/{id}/metadata", replaceMetadata)
-	one(http.MethodGet, "/servers/{id}/metadata/{key}", showMetadatum)
-	one(http.MethodPut, "/servers/{id}/metadata/{key}", setMetadatum)
-	one(http.MethodDelete, "/servers/{id}/metadata/{key}", deleteMetadatum)
-	one(http.MethodGet, "/servers/{id}/tags", func(_ *Cloud, _ *request, s *server) reply {
+	one(http.MethodPost, "/servers/{id}/metadata", svc.mergeMetadata)
+	one(http.MethodPut, "/servers/{id}/metadata", svc.replaceMetadata)
+	one(http.MethodGet, "/servers/{id}/metadata/{key}", svc.showMetadatum)
+	one(http.MethodPut, "/servers/{id}/metadata/{key}", svc.setMetadatum)
+	one(http.MethodDelete, "/servers/{id}/metadata/{key}", svc.deleteMetadatum)
+	one(http.MethodGet, "/servers/{id}/tags", func(_ *request, s *server) reply {
 		return ok("tags", append([]string{}, s.tags...))
 	})
-	one(http.MethodPut, "/servers/{id}/tags", replaceServerTags)
-	one(http.MethodGet, "/servers/{id}/os-volume_attachments", listAttachments)
-	one(http.MethodGet, "/servers/{id}/os-interface", listInterfaces)
+	one(http.MethodPut, "/servers/{id}/tags", svc.replaceServerTags)
+	one(http.MethodGet, "/servers/{id}/os-volume_attachments", svc.listAttachments)
+	one(http.MethodGet, "/servers/{id}/os-interface", svc.listInterfaces)
 }
 
-func showServer(c *Cloud, q *request, s *server) reply {
-	if c.unreachable(s) {
+func (svc *nova) showServer(q *request, s *server) reply {
+	if svc.unreachable(s) {
 		if !q.version.atLeast(2, 69) {
 			return q.refuse(http.StatusInternalServerError, "Unexpected API Error. The cell of the instance cannot be reached.")
 		}
 		return ok("server", q.unknownView(s))
 	}
-	if broken, down := c.withoutNetwork(q); down {
+	if broken, down := svc.withoutNetwork(q); down {
 		return broken
 	}
 	return ok("server", q.view(s, false))
 }
 
-func updateServer(c *Cloud, q *request, s *server) reply {
+func (svc *nova) updateServer(q *request, s *server) reply {
 	var in struct {
 		Server struct {
 			Name        *string `json:"name"`
@@ -68,23 +68,23 @@ func updateServer(c *Cloud, q *request, s *server) reply {
 	if bad, decoded := q.decode(&in); !decoded {
 		return bad
 	}
-	c.alter(s, q.now, func() {
+	svc.alter(s, q.now, func() {
 		set(&s.name, in.Server.Name)
 		set(&s.description, in.Server.Description)
 	})
 	return ok("server", q.view(s, false))
 }
 
-func deleteServer(c *Cloud, q *request, s *server) reply {
+func (svc *nova) deleteServer(q *request, s *server) reply {
 	if s.locked {
 		return q.refuse(http.StatusConflict, "Instance %s is locked", s.id)
 	}
-	c.startDelete(s, q.now)
+	svc.startDelete(s, q.now)
 	return empty(http.StatusNoContent)
 }
 
 // actOnServer carries out one action, the only key of the body.
-func actOnServer(c *Cloud, q *request, s *server) reply {
+func (svc *nova) actOnServer(q *request, s *server) reply {
 	var in map[string]json.RawMessage
 	if err := json.Unmarshal(q.body, &in); err != nil || len(in) != 1 {
 		return q.refuse(http.StatusBadRequest, "Malformed request body")
@@ -98,17 +98,17 @@ func actOnServer(c *Cloud, q *request, s *server) reply {
 		if !known {
 			return q.refuse(http.StatusBadRequest, "There is no such action: %s", name)
 		}
-		return act(c, q, s, argument)
+		return act(svc, q, s, argument)
 	}
 	return reply{}
 }
 
-var actions = map[string]func(*Cloud, *request, *server, json.RawMessage) reply{
-	"os-getConsoleOutput": consoleOutput,
-	"forceDelete": func(c *Cloud, q *request, s *server, _ json.RawMessage) reply {
-		c.startDelete(s, q.now)
+var actions = map[string]func(*nova, *request, *server, json.RawMessage) reply{
+	"os-getConsoleOutput": (*nova).consoleOutput,
+	"forceDelete": func(svc *nova, q *request, s *server, _ json.RawMessage) reply {
+		svc.startDelete(s, q.now)
 		if s.task == "deleting" && s.state != deleted {
-			c.remove(s, q.now)
+			svc.remove(s, q.now)
 		}
 		return empty(http.StatusAccepted)
 	},
@@ -119,25 +119,25 @@ var actions = map[string]func(*Cloud, *request, *server, json.RawMessage) reply{
 	"unlock":   lock(false),
 }
 
-func power(from, to, verb string) func(*Cloud, *request, *server, json.RawMessage) reply {
-	return func(c *Cloud, q *request, s *server, _ json.RawMessage) reply {
+func power(from, to, verb string) func(*nova, *request, *server, json.RawMessage) reply {
+	return func(svc *nova, q *request, s *server, _ json.RawMessage) reply {
 		if s.state != from || s.task != "" {
 			return q.refuse(http.StatusConflict, "Cannot '%s' instance %s while it is in vm_state %s", verb, s.id, s.state)
 		}
-		c.alter(s, q.now, func() { s.state = to })
+		svc.alter(s, q.now, func() { s.state = to })
 		return empty(http.StatusAccepted)
 	}
 }
 
-func lock(on bool) func(*Cloud, *request, *server, json.RawMessage) reply {
-	return func(c *Cloud, q *request, s *server, _ json.RawMessage) reply {
-		c.alter(s, q.now, func() { s.locked = on })
+func lock(on bool) func(*nova, *request, *server, json.RawMessage) reply {
+	return func(svc *nova, q *request, s *server, _ json.RawMessage) reply {
+		svc.alter(s, q.now, func() { s.locked = on })
 		return empty(http.StatusAccepted)
 	}
 }
 
 // consoleOutput gives the last lines, as many as were asked for.
-func consoleOutput(_ *Cloud, q *request, s *server, argument json.RawMessage) reply {
+func (svc *nova) consoleOutput(q *request, s *server, argument json.RawMessage) reply {
 	var in struct {
 		Length json.Number `json:"length"`
 	}
@@ -162,7 +162,7 @@ type metadataBody struct {
 	Metadata map[string]string `json:"metadata"`
 }
 
-func mergeMetadata(c *Cloud, q *request, s *server) reply {
+func (svc *nova) mergeMetadata(q *request, s *server) reply {
 	var in metadataBody
 	if bad, decoded := q.decode(&in); !decoded {
 		return bad
@@ -172,18 +172,18 @@ func mergeMetadata(c *Cloud, q *request, s *server) reply {
 		next = map[string]string{}
 	}
 	maps.Copy(next, in.Metadata)
-	return c.setMetadata(q, s, next)
+	return svc.setMetadata(q, s, next)
 }
 
-func replaceMetadata(c *Cloud, q *request, s *server) reply {
+func (svc *nova) replaceMetadata(q *request, s *server) reply {
 	var in metadataBody
 	if bad, decoded := q.decode(&in); !decoded {
 		return bad
 	}
-	return c.setMetadata(q, s, in.Metadata)
+	return svc.setMetadata(q, s, in.Metadata)
 }
 
-func (c *Cloud) setMetadata(q *request, s *server, next map[string]string) reply {
+func (svc *nova) setMetadata(q *request, s *server, next map[string]string) reply {
 	for key, value := range next {
 		if !metadataKey.MatchString(key) || len(value) > 255 {
 			return q.refuse(http.StatusBadRequest, "Invalid input for field/attribute metadata. Value: {...}. '%.64s' is not valid", key)
@@ -192,11 +192,11 @@ func (c *Cloud) setMetadata(q *request, s *server, next map[string]string) reply
 	if len(next) > 128 {
 		return q.refuse(http.StatusForbidden, "Maximum number of metadata items exceeds 128")
 	}
-	c.alter(s, q.now, func() { s.metadata = next })
+	svc.alter(s, q.now, func() { s.metadata = next })
 	return ok("metadata", metadataView(next))
 }
 
-func showMetadatum(_ *Cloud, q *request, s *server) reply {
+func (svc *nova) showMetadatum(q *request, s *server) reply {
 	key := q.PathValue("key")
 	value, known := s.metadata[key]
 	if !known {
@@ -205,7 +205,7 @@ func showMetadatum(_ *Cloud, q *request, s *server) reply {
 	return ok("meta", object{{key, value}})
 }
 
-func setMetadatum(c *Cloud, q *request, s *server) reply {
+func (svc *nova) setMetadatum(q *request, s *server) reply {
 	var in struct {
 		Meta map[string]string `json:"meta"`
 	}
@@ -220,24 +220,24 @@ func setMetadatum(c *Cloud, q *request, s *server) reply {
 	next := map[string]string{}
 	maps.Copy(next, s.metadata)
 	next[key] = value
-	if r := c.setMetadata(q, s, next); r.status != http.StatusOK {
+	if r := svc.setMetadata(q, s, next); r.status != http.StatusOK {
 		return r
 	}
 	return ok("meta", object{{key, value}})
 }
 
-func deleteMetadatum(c *Cloud, q *request, s *server) reply {
+func (svc *nova) deleteMetadatum(q *request, s *server) reply {
 	key := q.PathValue("key")
 	if _, known := s.metadata[key]; !known {
 		return q.refuse(http.StatusNotFound, "Metadata item was not found")
 	}
 	next := maps.Clone(s.metadata)
 	delete(next, key)
-	c.alter(s, q.now, func() { s.metadata = next })
+	svc.alter(s, q.now, func() { s.metadata = next })
 	return empty(http.StatusNoContent)
 }
 
-func replaceServerTags(c *Cloud, q *request, s *server) reply {
+func (svc *nova) replaceServerTags(q *request, s *server) reply {
 	if !q.version.atLeast(2, 26) {
 		return notFoundPage()
 	}
@@ -247,11 +247,11 @@ func replaceServerTags(c *Cloud, q *request, s *server) reply {
 	if bad, decoded := q.decode(&in); !decoded {
 		return bad
 	}
-	c.alter(s, q.now, func() { s.tags = in.Tags })
+	svc.alter(s, q.now, func() { s.tags = in.Tags })
 	return ok("tags", in.Tags)
 }
 
-func listAttachments(_ *Cloud, q *request, s *server) reply {
+func (svc *nova) listAttachments(q *request, s *server) reply {
 	list := make([]object, 0, len(s.volumes))
 	for _, v := range s.volumes {
 		o := object{{"id", v.volume}, {"volumeId", v.volume}, {"serverId", s.id}, {"device", v.device}}
@@ -266,9 +266,9 @@ func listAttachments(_ *Cloud, q *request, s *server) reply {
 	return ok("volumeAttachments", list)
 }
 
-func listInterfaces(c *Cloud, _ *request, s *server) reply {
+func (svc *nova) listInterfaces(_ *request, s *server) reply {
 	list := make([]object, 0, len(s.nics))
-	for _, p := range c.boundPorts(s) {
+	for _, p := range svc.boundPorts(s) {
 		ips, _ := p.view().get("fixed_ips")
 		list = append(list, object{{"port_id", p.id}, {"net_id", p.network}, {"mac_addr", p.mac}, {"port_state", p.status}, {"fixed_ips", ips}})
 	}

@@ -3,7 +3,6 @@ package openstack
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
 )
 
 func serverLinks(base, id string) []object {
@@ -84,19 +83,6 @@ func (q *request) newer(s *server, inList bool) object {
 	}
 	if v.atLeast(2, 90) {
 		o = append(o, member{"OS-EXT-SRV-ATTR:hostname", s.hostname})
-	}
-	return o
-}
-
-func metadataView(m map[string]string) object {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	o := make(object, 0, len(keys))
-	for _, k := range keys {
-		o = append(o, member{k, m[k]})
 	}
 	return o
 }

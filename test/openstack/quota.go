@@ -1,11 +1,5 @@
 package openstack
 
-import (
-	"fmt"
-	"net/http"
-	"strings"
-)
-
 // None as a quota: not a single one.
 const None = -1
 
@@ -20,27 +14,6 @@ type Quota struct {
 	Volumes                            int
 	// Gigabytes is the sum of the volumes' sizes.
 	Gigabytes int
-}
-
-// SetQuota changes what one project (name or ID) may have; "" stands for all that have none of their own.
-func (c *Cloud) SetQuota(project string, q Quota) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if project == "" {
-		c.cfg.Quota = q
-		return
-	}
-	if c.compute.quotas == nil {
-		c.compute.quotas = map[string]Quota{}
-	}
-	c.compute.quotas[c.mustProject(project).ID] = q
-}
-
-func (c *Cloud) quotaOf(project string) Quota {
-	if q, own := c.compute.quotas[project]; own {
-		return q
-	}
-	return c.cfg.Quota
 }
 
 // shown is how the APIs write a quota: -1 for no limit.
@@ -58,56 +31,32 @@ func shown(quota int) int {
 // beyond says whether so many are too many.
 func beyond(quota, wanted int) bool { return shown(quota) >= 0 && wanted > shown(quota) }
 
-// overQuota is Neutron's answer.
-func overQuota(kind string) reply {
-	return neutronError(http.StatusConflict, "OverQuota", "Quota exceeded for resources: ['%s'].", kind)
+// quotas hold what each project may have.
+type quotas struct {
+	// all is for projects without a quota of their own.
+	all Quota
+	own map[string]Quota
 }
 
-// usage is what a project has of what Nova counts.
-type usage struct{ instances, cores, ram int }
-
-// overComputeQuota says in Nova's words which of instances, cores and ram so many servers of that flavor exceed; empty
-// when they fit.
-func (c *Cloud) overComputeQuota(project string, f *Flavor, count int) string {
-	quota, used := c.quotaOf(project), c.compute.usage[project]
-	if used == nil {
-		used = &usage{}
+// set changes what one project may have, by its ID; "" stands for all that have none of their own.
+func (q *quotas) set(project string, to Quota) {
+	if project == "" {
+		q.all = to
+		return
 	}
-	var names, wanted, have, allowed []string
-	for _, r := range []struct {
-		name              string
-		quota, used, more int
-	}{
-		{"cores", quota.Cores, used.cores, count * f.VCPUs},
-		{"instances", quota.Instances, used.instances, count},
-		{"ram", quota.RAM, used.ram, count * f.RAM},
-	} {
-		if !beyond(r.quota, r.used+r.more) {
-			continue
-		}
-		names = append(names, r.name)
-		wanted = append(wanted, fmt.Sprint(r.more))
-		have = append(have, fmt.Sprint(r.used))
-		allowed = append(allowed, fmt.Sprint(shown(r.quota)))
+	if q.own == nil {
+		q.own = map[string]Quota{}
 	}
-	if len(names) == 0 {
-		return ""
-	}
-	all := strings.Join(names, ", ")
-	return fmt.Sprintf("Quota exceeded for %s: Requested %s, but already used %s of %s %s",
-		all, strings.Join(wanted, ", "), strings.Join(have, ", "), strings.Join(allowed, ", "), all)
+	q.own[project] = to
 }
 
-func (c *Cloud) count(s *server, sign int) {
-	if c.compute.usage == nil {
-		c.compute.usage = map[string]*usage{}
+// of returns what a project may have.
+func (q *quotas) of(project string) Quota {
+	if own, found := q.own[project]; found {
+		return own
 	}
-	u := c.compute.usage[s.project]
-	if u == nil {
-		u = &usage{}
-		c.compute.usage[s.project] = u
-	}
-	u.instances += sign
-	u.cores += sign * s.flavor.VCPUs
-	u.ram += sign * s.flavor.RAM
+	return q.all
 }
+
+// newQuotas returns quotas of which all is what a project may have.
+func newQuotas(all Quota) *quotas { return &quotas{all: all} }

@@ -29,17 +29,17 @@ type route struct {
 	segments              []string
 	// open: no token is needed.
 	open   bool
-	handle func(*Cloud, *request) reply
+	handle func(*request) reply
 }
 
 type router struct{ byLength map[int][]route }
 
-func (rt *router) add(service, method, path string, handle func(*Cloud, *request) reply) {
+func (rt *router) add(service, method, path string, handle func(*request) reply) {
 	rt.put(route{service: service, method: method, path: path, handle: handle}, prefixes[service]+path)
 }
 
 // open adds a path that needs no token; it is written with its whole prefix.
-func (rt *router) open(service, full, path string, handle func(*Cloud, *request) reply) {
+func (rt *router) open(service, full, path string, handle func(*request) reply) {
 	rt.put(route{service: service, method: http.MethodGet, path: path, open: true, handle: handle}, full)
 }
 
@@ -48,25 +48,20 @@ func (rt *router) put(r route, full string) {
 	rt.byLength[len(r.segments)] = append(rt.byLength[len(r.segments)], r)
 }
 
-func split(path string) []string { return strings.Split(strings.Trim(path, "/"), "/") }
-
-var allRoutes = newRouter()
-
-func newRouter() *router {
+// newRouter returns a router of the routes that the services add.
+func newRouter(services ...func(*router)) *router {
 	rt := &router{byLength: map[int][]route{}}
-	versionRoutes(rt)
-	identityRoutes(rt)
-	serverRoutes(rt)
-	computeRoutes(rt)
-	networkRoutes(rt)
-	imageRoutes(rt)
-	volumeRoutes(rt)
+	for _, add := range services {
+		add(rt)
+	}
 	for _, routes := range rt.byLength {
 		// What is spelled out goes before what is a parameter.
 		slices.SortStableFunc(routes, func(a, b route) int { return parameters(a) - parameters(b) })
 	}
 	return rt
 }
+
+func split(path string) []string { return strings.Split(strings.Trim(path, "/"), "/") }
 
 func parameters(r route) int {
 	n := 0
@@ -79,9 +74,9 @@ func parameters(r route) int {
 }
 
 // match finds the route of a call and sets its path values.
-func (c *Cloud) match(r *http.Request) (route, bool) {
+func (rt *router) match(r *http.Request) (route, bool) {
 	got := split(r.URL.Path)
-	for _, candidate := range allRoutes.byLength[len(got)] {
+	for _, candidate := range rt.byLength[len(got)] {
 		if candidate.method != r.Method || !fits(candidate.segments, got) {
 			continue
 		}

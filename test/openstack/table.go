@@ -51,3 +51,6 @@ func (t *table[T]) drop(goes func(T) bool) {
 func (t *table[T]) all() []T { return t.rows }
 
 func (t *table[T]) len() int { return len(t.rows) }
+
+// allIDs returns a copy of the IDs in the order in which the rows were made; nil when there is none.
+func (t *table[T]) allIDs() []string { return append([]string(nil), t.ids...) }

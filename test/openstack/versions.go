@@ -3,30 +3,8 @@ package openstack
 import (
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 )
-
-// microversion is a Nova API version; the zero value means that none applies.
-type microversion struct{ major, minor int }
-
-func (v microversion) String() string { return fmt.Sprintf("%d.%d", v.major, v.minor) }
-
-func (v microversion) atLeast(major, minor int) bool {
-	return v.major > major || (v.major == major && v.minor >= minor)
-}
-
-func parseMicroversion(s string) (microversion, bool) {
-	major, minor, found := strings.Cut(s, ".")
-	if !found {
-		return microversion{}, false
-	}
-	a, errA := strconv.Atoi(major)
-	b, errB := strconv.Atoi(minor)
-	return microversion{a, b}, errA == nil && errB == nil
-}
-
-var oldest = microversion{2, 1}
 
 // negotiate settles the microversion of a compute call: OpenStack-API-Version before X-OpenStack-Nova-API-Version,
 // else 2.1. One that is not offered is refused with 406.
@@ -57,27 +35,27 @@ func (c *Cloud) negotiate(q *request) (reply, bool) {
 	return reply{}, false
 }
 
-func versionRoutes(rt *router) {
-	rt.open(serviceIdentity, "/identity", "/", func(_ *Cloud, q *request) reply {
+func (c *Cloud) versionRoutes(rt *router) {
+	rt.open(serviceIdentity, "/identity", "/", func(q *request) reply {
 		return reply{status: http.StatusMultipleChoices, body: object{{"versions", object{{"values", []object{keystoneVersion(q)}}}}}}
 	})
-	rt.open(serviceIdentity, "/identity/v3", "/v3", func(_ *Cloud, q *request) reply { return ok("version", keystoneVersion(q)) })
-	rt.open(serviceCompute, "/compute", "/", func(c *Cloud, q *request) reply {
+	rt.open(serviceIdentity, "/identity/v3", "/v3", func(q *request) reply { return ok("version", keystoneVersion(q)) })
+	rt.open(serviceCompute, "/compute", "/", func(q *request) reply {
 		old := version{id: "v2.0", status: "SUPPORTED", path: "/compute/v2/"}
 		return ok("versions", []object{old.object(q), c.novaVersion(q)})
 	})
-	rt.open(serviceCompute, "/compute/v2.1", "/v2.1", func(c *Cloud, q *request) reply { return ok("version", c.novaVersion(q)) })
-	rt.open(serviceNetwork, "/network", "/", func(_ *Cloud, q *request) reply {
+	rt.open(serviceCompute, "/compute/v2.1", "/v2.1", func(q *request) reply { return ok("version", c.novaVersion(q)) })
+	rt.open(serviceNetwork, "/network", "/", func(q *request) reply {
 		v := version{id: "v2.0", status: "CURRENT", path: "/network/v2.0/"}
 		return ok("versions", []object{v.object(q)[:2].and("links", v.links(q))})
 	})
-	rt.open(serviceImage, "/image", "/", func(_ *Cloud, q *request) reply {
+	rt.open(serviceImage, "/image", "/", func(q *request) reply {
 		v := version{id: "v2.15", status: "CURRENT", path: "/image/v2/"}
 		list := []object{v.object(q)[:2].and("links", v.links(q))}
 		return reply{status: http.StatusMultipleChoices, body: object{{"versions", list}}}
 	})
-	volume := func(status int) func(*Cloud, *request) reply {
-		return func(_ *Cloud, q *request) reply {
+	volume := func(status int) func(*request) reply {
+		return func(q *request) reply {
 			v := version{id: "v3.0", status: "CURRENT", path: "/volume/v3/", oldest: "3.0", newest: "3.70"}
 			return reply{status: status, body: object{{"versions", []object{v.object(q)}}}}
 		}
@@ -97,10 +75,6 @@ func (v version) object(q *request) object {
 
 func (v version) links(q *request) []object {
 	return []object{{{"rel", "self"}, {"href", q.base + v.path}}}
-}
-
-func (o object) and(key string, value any) object {
-	return append(o[:len(o):len(o)], member{key, value})
 }
 
 func keystoneVersion(q *request) object {

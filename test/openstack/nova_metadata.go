@@ -7,16 +7,16 @@ import (
 
 // MetadataHandler is the metadata service, for a listener of one's own. A request names its server in the header
 // X-Instance-ID, as Neutron's metadata proxy does after it found out who asked. 404 for a server that is not there.
-func (c *Cloud) MetadataHandler() http.Handler {
+func (svc *nova) MetadataHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var s *server
 		var key *keyPair
-		c.locked(func() {
-			found, known := c.compute.servers.get(r.Header.Get("X-Instance-ID"))
+		svc.kernel.do(func() {
+			found, known := svc.servers.get(r.Header.Get("X-Instance-ID"))
 			if known && found.state != deleted {
 				snapshot := *found
 				s = &snapshot
-				key, _ = c.compute.keyPairs.get(keyID(s.user, s.keyName))
+				key, _ = svc.Inventory.keyPairs.get(keyID(s.user, s.keyName))
 			}
 		})
 		if s == nil || r.Method != http.MethodGet {

@@ -37,23 +37,23 @@ func (g *serverGroup) leave(id string) {
 	g.members = slices.DeleteFunc(g.members, func(m string) bool { return m == id })
 }
 
-func computeRoutes(rt *router) {
+func (svc *inventory) routes(rt *router) {
 	n := serviceCompute
-	rt.add(n, http.MethodGet, "/flavors", listFlavors)
-	rt.add(n, http.MethodGet, "/flavors/detail", listFlavorsDetail)
-	rt.add(n, http.MethodGet, "/flavors/{id}", showFlavor)
-	rt.add(n, http.MethodGet, "/flavors/{id}/os-extra_specs", showExtraSpecs)
-	rt.add(n, http.MethodGet, "/os-availability-zone", listZones)
-	rt.add(n, http.MethodGet, "/limits", showLimits)
-	rt.add(n, http.MethodGet, "/os-quota-sets/{project}", showQuotaSet)
-	rt.add(n, http.MethodGet, "/os-keypairs", listKeyPairs)
-	rt.add(n, http.MethodPost, "/os-keypairs", createKeyPair)
-	rt.add(n, http.MethodGet, "/os-keypairs/{name}", showKeyPair)
-	rt.add(n, http.MethodDelete, "/os-keypairs/{name}", deleteKeyPair)
-	rt.add(n, http.MethodGet, "/os-server-groups", listServerGroups)
-	rt.add(n, http.MethodPost, "/os-server-groups", createServerGroup)
-	rt.add(n, http.MethodGet, "/os-server-groups/{id}", showServerGroup)
-	rt.add(n, http.MethodDelete, "/os-server-groups/{id}", deleteServerGroup)
+	rt.add(n, http.MethodGet, "/flavors", svc.listFlavors)
+	rt.add(n, http.MethodGet, "/flavors/detail", svc.listFlavorsDetail)
+	rt.add(n, http.MethodGet, "/flavors/{id}", svc.showFlavor)
+	rt.add(n, http.MethodGet, "/flavors/{id}/os-extra_specs", svc.showExtraSpecs)
+	rt.add(n, http.MethodGet, "/os-availability-zone", svc.listZones)
+	rt.add(n, http.MethodGet, "/limits", svc.showLimits)
+	rt.add(n, http.MethodGet, "/os-quota-sets/{project}", svc.showQuotaSet)
+	rt.add(n, http.MethodGet, "/os-keypairs", svc.listKeyPairs)
+	rt.add(n, http.MethodPost, "/os-keypairs", svc.createKeyPair)
+	rt.add(n, http.MethodGet, "/os-keypairs/{name}", svc.showKeyPair)
+	rt.add(n, http.MethodDelete, "/os-keypairs/{name}", svc.deleteKeyPair)
+	rt.add(n, http.MethodGet, "/os-server-groups", svc.listServerGroups)
+	rt.add(n, http.MethodPost, "/os-server-groups", svc.createServerGroup)
+	rt.add(n, http.MethodGet, "/os-server-groups/{id}", svc.showServerGroup)
+	rt.add(n, http.MethodDelete, "/os-server-groups/{id}", svc.deleteServerGroup)
 }
 
 func (q *request) flavorView(f *Flavor) object {
@@ -75,60 +75,60 @@ func (q *request) flavorView(f *Flavor) object {
 	return o
 }
 
-func (c *Cloud) visibleFlavors(q *request) []*Flavor {
+func (svc *inventory) visibleFlavors(q *request) []*Flavor {
 	var out []*Flavor
-	for _, f := range c.compute.flavors.all() {
-		if f.seenBy(q.token.project.Name) {
+	for _, f := range svc.flavors.all() {
+		if f.seenBy(q.caller.projectName) {
 			out = append(out, f)
 		}
 	}
 	return out
 }
 
-func listFlavors(c *Cloud, q *request) reply {
+func (svc *inventory) listFlavors(q *request) reply {
 	list := []object{}
-	for _, f := range c.visibleFlavors(q) {
+	for _, f := range svc.visibleFlavors(q) {
 		list = append(list, q.flavorView(f).pick([]string{"id", "name", "links", "description"}))
 	}
 	return ok("flavors", list)
 }
 
-func listFlavorsDetail(c *Cloud, q *request) reply {
+func (svc *inventory) listFlavorsDetail(q *request) reply {
 	list := []object{}
-	for _, f := range c.visibleFlavors(q) {
+	for _, f := range svc.visibleFlavors(q) {
 		list = append(list, q.flavorView(f))
 	}
 	return ok("flavors", list)
 }
 
-func (c *Cloud) flavorByID(q *request) (*Flavor, reply) {
-	f, known := c.compute.flavors.get(q.PathValue("id"))
-	if !known || !f.seenBy(q.token.project.Name) {
+func (svc *inventory) flavorByID(q *request) (*Flavor, reply) {
+	f, known := svc.flavors.get(q.PathValue("id"))
+	if !known || !f.seenBy(q.caller.projectName) {
 		return nil, q.refuse(http.StatusNotFound, "Flavor %s could not be found.", q.PathValue("id"))
 	}
 	return f, reply{}
 }
 
-func showFlavor(c *Cloud, q *request) reply {
-	f, refused := c.flavorByID(q)
+func (svc *inventory) showFlavor(q *request) reply {
+	f, refused := svc.flavorByID(q)
 	if f == nil {
 		return refused
 	}
 	return ok("flavor", q.flavorView(f))
 }
 
-func showExtraSpecs(c *Cloud, q *request) reply {
-	f, refused := c.flavorByID(q)
+func (svc *inventory) showExtraSpecs(q *request) reply {
+	f, refused := svc.flavorByID(q)
 	if f == nil {
 		return refused
 	}
 	return ok("extra_specs", metadataView(f.ExtraSpecs))
 }
 
-func listZones(c *Cloud, _ *request) reply {
+func (svc *inventory) listZones(_ *request) reply {
 	var names []string
 	available := map[string]bool{}
-	for _, h := range c.compute.hosts {
+	for _, h := range svc.hosts {
 		if !slices.Contains(names, h.Zone) {
 			names = append(names, h.Zone)
 		}
@@ -141,13 +141,13 @@ func listZones(c *Cloud, _ *request) reply {
 	return ok("availabilityZoneInfo", list)
 }
 
-func showLimits(c *Cloud, q *request) reply {
-	quota, used := c.quotaOf(q.project()), c.compute.usage[q.project()]
+func (svc *inventory) showLimits(q *request) reply {
+	quota, used := svc.quotas.of(q.project()), svc.usage[q.project()]
 	if used == nil {
 		used = &usage{}
 	}
 	groups := 0
-	for _, g := range c.compute.groups.all() {
+	for _, g := range svc.groups.all() {
 		if g.project == q.project() {
 			groups++
 		}
@@ -167,11 +167,11 @@ func showLimits(c *Cloud, q *request) reply {
 	return ok("limits", object{{"absolute", absolute}, {"rate", []object{}}})
 }
 
-func showQuotaSet(c *Cloud, q *request) reply {
+func (svc *inventory) showQuotaSet(q *request) reply {
 	if q.PathValue("project") != q.project() {
 		return q.refuse(http.StatusForbidden, "Policy doesn't allow os_compute_api:os-quota-sets:show to be performed.")
 	}
-	quota := c.quotaOf(q.project())
+	quota := svc.quotas.of(q.project())
 	return ok("quota_set", object{
 		{"id", q.project()}, {"instances", shown(quota.Instances)}, {"cores", shown(quota.Cores)}, {"ram", shown(quota.RAM)},
 		{"server_groups", shown(quota.ServerGroups)}, {"server_group_members", shown(quota.ServerGroupMembers)},
@@ -192,17 +192,17 @@ func (k *keyPair) view(q *request) object {
 	return o
 }
 
-func listKeyPairs(c *Cloud, q *request) reply {
+func (svc *inventory) listKeyPairs(q *request) reply {
 	list := []object{}
-	for _, k := range c.compute.keyPairs.all() {
-		if k.user == q.token.user.ID {
+	for _, k := range svc.keyPairs.all() {
+		if k.user == q.caller.user {
 			list = append(list, object{{"keypair", k.view(q)}})
 		}
 	}
 	return ok("keypairs", list)
 }
 
-func createKeyPair(c *Cloud, q *request) reply {
+func (svc *inventory) createKeyPair(q *request) reply {
 	var in struct {
 		KeyPair struct {
 			Name      string `json:"name"`
@@ -213,12 +213,12 @@ func createKeyPair(c *Cloud, q *request) reply {
 	if bad, decoded := q.decode(&in); !decoded {
 		return bad
 	}
-	id := keyID(q.token.user.ID, in.KeyPair.Name)
-	if _, known := c.compute.keyPairs.get(id); known {
+	id := keyID(q.caller.user, in.KeyPair.Name)
+	if _, known := svc.keyPairs.get(id); known {
 		return q.refuse(http.StatusConflict, "Key pair '%s' already exists.", in.KeyPair.Name)
 	}
-	k := &keyPair{name: in.KeyPair.Name, user: q.token.user.ID, publicKey: in.KeyPair.PublicKey}
-	c.compute.keyPairs.put(id, k)
+	k := &keyPair{name: in.KeyPair.Name, user: q.caller.user, publicKey: in.KeyPair.PublicKey}
+	svc.keyPairs.put(id, k)
 	status := http.StatusOK
 	if q.version.atLeast(2, 2) {
 		status = http.StatusCreated
@@ -226,28 +226,28 @@ func createKeyPair(c *Cloud, q *request) reply {
 	return reply{status: status, body: object{{"keypair", k.view(q)}}}
 }
 
-func (c *Cloud) keyPairByName(q *request) (*keyPair, reply) {
-	k, known := c.compute.keyPairs.get(keyID(q.token.user.ID, q.PathValue("name")))
+func (svc *inventory) keyPairByName(q *request) (*keyPair, reply) {
+	k, known := svc.keyPairs.get(keyID(q.caller.user, q.PathValue("name")))
 	if !known {
-		return nil, q.refuse(http.StatusNotFound, "Keypair %s not found for user %s", q.PathValue("name"), q.token.user.ID)
+		return nil, q.refuse(http.StatusNotFound, "Keypair %s not found for user %s", q.PathValue("name"), q.caller.user)
 	}
 	return k, reply{}
 }
 
-func showKeyPair(c *Cloud, q *request) reply {
-	k, refused := c.keyPairByName(q)
+func (svc *inventory) showKeyPair(q *request) reply {
+	k, refused := svc.keyPairByName(q)
 	if k == nil {
 		return refused
 	}
 	return ok("keypair", k.view(q))
 }
 
-func deleteKeyPair(c *Cloud, q *request) reply {
-	k, refused := c.keyPairByName(q)
+func (svc *inventory) deleteKeyPair(q *request) reply {
+	k, refused := svc.keyPairByName(q)
 	if k == nil {
 		return refused
 	}
-	c.compute.keyPairs.remove(keyID(k.user, k.name))
+	svc.keyPairs.remove(keyID(k.user, k.name))
 	return empty(http.StatusNoContent)
 }
 
@@ -263,9 +263,9 @@ func (g *serverGroup) view(q *request) object {
 	return append(o, member{"policies", []string{g.policy}}, member{"metadata", object{}})
 }
 
-func listServerGroups(c *Cloud, q *request) reply {
+func (svc *inventory) listServerGroups(q *request) reply {
 	list := []object{}
-	for _, g := range c.compute.groups.all() {
+	for _, g := range svc.groups.all() {
 		if g.project == q.project() {
 			list = append(list, g.view(q))
 		}
@@ -275,7 +275,7 @@ func listServerGroups(c *Cloud, q *request) reply {
 
 var policies = []string{"affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"}
 
-func createServerGroup(c *Cloud, q *request) reply {
+func (svc *inventory) createServerGroup(q *request) reply {
 	var in struct {
 		Group struct {
 			Name     string         `json:"name"`
@@ -297,40 +297,40 @@ func createServerGroup(c *Cloud, q *request) reply {
 		return q.refuse(http.StatusBadRequest, "Invalid input for field/attribute server_group. Value: {...}. policy %q is not valid at %s", policy, q.version)
 	}
 	count := 0
-	for _, g := range c.compute.groups.all() {
+	for _, g := range svc.groups.all() {
 		if g.project == q.project() {
 			count++
 		}
 	}
-	if beyond(c.quotaOf(q.project()).ServerGroups, count+1) {
+	if beyond(svc.quotas.of(q.project()).ServerGroups, count+1) {
 		return q.refuse(http.StatusForbidden, "Quota exceeded, too many server groups.")
 	}
-	g := &serverGroup{id: c.newID(), name: in.Group.Name, project: q.project(), user: q.token.user.ID, policy: policy, perHost: map[string]int{}}
-	c.compute.groups.put(g.id, g)
+	g := &serverGroup{id: svc.kernel.newID(), name: in.Group.Name, project: q.project(), user: q.caller.user, policy: policy, perHost: map[string]int{}}
+	svc.groups.put(g.id, g)
 	return ok("server_group", g.view(q))
 }
 
-func (c *Cloud) groupByID(q *request) (*serverGroup, reply) {
-	g, known := c.compute.groups.get(q.PathValue("id"))
+func (svc *inventory) groupByID(q *request) (*serverGroup, reply) {
+	g, known := svc.groups.get(q.PathValue("id"))
 	if !known || g.project != q.project() {
 		return nil, q.refuse(http.StatusNotFound, "Instance group %s could not be found.", q.PathValue("id"))
 	}
 	return g, reply{}
 }
 
-func showServerGroup(c *Cloud, q *request) reply {
-	g, refused := c.groupByID(q)
+func (svc *inventory) showServerGroup(q *request) reply {
+	g, refused := svc.groupByID(q)
 	if g == nil {
 		return refused
 	}
 	return ok("server_group", g.view(q))
 }
 
-func deleteServerGroup(c *Cloud, q *request) reply {
-	g, refused := c.groupByID(q)
+func (svc *inventory) deleteServerGroup(q *request) reply {
+	g, refused := svc.groupByID(q)
 	if g == nil {
 		return refused
 	}
-	c.compute.groups.remove(g.id)
+	svc.groups.remove(g.id)
 	return empty(http.StatusNoContent)
 }

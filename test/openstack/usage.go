@@ -1,0 +1,56 @@
+package openstack
+
+import (
+	"fmt"
+	"strings"
+)
+
+// usage is what a project has of what Nova counts.
+type usage struct{ instances, cores, ram int }
+
+// overComputeQuota says in Nova's words which of instances, cores and ram so many servers of that flavor exceed; empty
+// when they fit.
+func (svc *inventory) overComputeQuota(project string, f *Flavor, count int) string {
+	quota, used := svc.quotas.of(project), svc.usage[project]
+	if used == nil {
+		used = &usage{}
+	}
+	var names, wanted, have, allowed []string
+	for _, r := range []struct {
+		name              string
+		quota, used, more int
+	}{
+		{"cores", quota.Cores, used.cores, count * f.VCPUs},
+		{"instances", quota.Instances, used.instances, count},
+		{"ram", quota.RAM, used.ram, count * f.RAM},
+	} {
+		if !beyond(r.quota, r.used+r.more) {
+			continue
+		}
+		names = append(names, r.name)
+		wanted = append(wanted, fmt.Sprint(r.more))
+		have = append(have, fmt.Sprint(r.used))
+		allowed = append(allowed, fmt.Sprint(shown(r.quota)))
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	all := strings.Join(names, ", ")
+	return fmt.Sprintf("Quota exceeded for %s: Requested %s, but already used %s of %s %s",
+		all, strings.Join(wanted, ", "), strings.Join(have, ", "), strings.Join(allowed, ", "), all)
+}
+
+// count adds a server of a flavor to what a project has, or takes it away.
+func (svc *inventory) count(project string, f *Flavor, sign int) {
+	if svc.usage == nil {
+		svc.usage = map[string]*usage{}
+	}
+	u := svc.usage[project]
+	if u == nil {
+		u = &usage{}
+		svc.usage[project] = u
+	}
+	u.instances += sign
+	u.cores += sign * f.VCPUs
+	u.ram += sign * f.RAM
+}
