@@ -11,6 +11,17 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/drover-project/drover/test/openstack/internal/api"
+	"github.com/drover-project/drover/test/openstack/internal/cinder"
+	"github.com/drover-project/drover/test/openstack/internal/gate"
+	"github.com/drover-project/drover/test/openstack/internal/glance"
+	"github.com/drover-project/drover/test/openstack/internal/inventory"
+	"github.com/drover-project/drover/test/openstack/internal/kernel"
+	"github.com/drover-project/drover/test/openstack/internal/keystone"
+	"github.com/drover-project/drover/test/openstack/internal/neutron"
+	"github.com/drover-project/drover/test/openstack/internal/nova"
+	"github.com/drover-project/drover/test/openstack/internal/quotas"
 )
 
 // Config is how a Cloud is made. The zero value is a cloud in which everything happens at once and nothing is limited.
@@ -60,22 +71,22 @@ type Config struct {
 // Cloud is one simulated cloud. Make it with New.
 type Cloud struct {
 	cfg    Config
-	kernel *kernel
-	quotas *quotas
-	router *router
-	newest microversion
+	kernel *kernel.Kernel
+	quotas *quotas.Quotas
+	router *api.Router
+	newest api.Microversion
 
-	identity  *keystone
-	inventory *inventory
-	compute   *nova
-	network   *neutron
-	images    *glance
-	volumes   *cinder
+	identity  *keystone.Service
+	inventory *inventory.Service
+	compute   *nova.Service
+	network   *neutron.Service
+	images    *glance.Service
+	volumes   *cinder.Service
 
-	calls  callLog
-	faults faults
-	rates  *rates
-	paces  *paces
+	calls  gate.Log
+	faults gate.Faults
+	rates  *gate.Rates
+	paces  *gate.Paces
 
 	listeners     []*http.Server
 	seedError     error
@@ -85,20 +96,20 @@ type Cloud struct {
 // New makes a cloud. It does not listen yet: see Start, Handler and RoundTripper.
 func New(cfg Config) *Cloud {
 	cfg.setDefaults()
-	k := newKernel(cfg.Clock, cfg.Random)
-	c := &Cloud{cfg: cfg, kernel: k, quotas: newQuotas(cfg.Quota), rates: newRates(cfg.Clock, cfg.RateLimits), paces: newPaces(cfg.Paces)}
-	c.newest, _ = parseMicroversion(cfg.ComputeMicroversion)
-	c.identity = newKeystone(k, keystoneConfig{Regions: cfg.Regions, TokenTTL: cfg.TokenTTL, UnversionedCompute: cfg.UnversionedCompute})
-	c.images = newGlance(k)
-	c.volumes = newCinder(k, c.quotas, c.images)
-	c.network = newNeutron(k, c.quotas, c.identity)
-	c.inventory = newInventory(k, c.quotas)
-	c.compute = newNova(k, novaNeighbours{Quotas: c.quotas, Inventory: c.inventory, Network: c.network, Volumes: c.volumes, Images: c.images, Projects: c.identity}, novaConfig{
+	k := kernel.New(cfg.Clock, cfg.Random)
+	c := &Cloud{cfg: cfg, kernel: k, quotas: quotas.New(cfg.Quota), rates: gate.NewRates(cfg.Clock, cfg.RateLimits), paces: gate.NewPaces(cfg.Paces)}
+	c.newest, _ = api.ParseMicroversion(cfg.ComputeMicroversion)
+	c.identity = keystone.New(k, keystone.Config{Regions: cfg.Regions, TokenTTL: cfg.TokenTTL, UnversionedCompute: cfg.UnversionedCompute})
+	c.images = glance.New(k)
+	c.volumes = cinder.New(k, c.quotas, c.images)
+	c.network = neutron.New(k, c.quotas, c.identity)
+	c.inventory = inventory.New(k, c.quotas)
+	c.compute = nova.New(k, nova.Neighbours{Quotas: c.quotas, Inventory: c.inventory, Network: c.network, Ports: c.network, Volumes: c.volumes, Images: c.images, Projects: c.identity}, nova.Config{
 		BootTime: cfg.BootTime, ScheduleTime: *cfg.ScheduleTime, ClaimTime: cfg.ClaimTime, NetworkTime: cfg.NetworkTime, DeleteTime: cfg.DeleteTime,
 		FaultsInLists: cfg.FaultsInLists, FirstOfTwoFails: cfg.FirstOfTwoFails, BaseURL: c.baseURL,
 	})
-	c.network.onAddressesChanged(c.compute.addressesChanged)
-	c.router = newRouter(c.versionRoutes, c.identity.routes, c.compute.routes, c.inventory.routes, c.network.routes, c.images.routes, c.volumes.routes)
+	c.network.OnAddressesChanged(c.compute.AddressesChanged)
+	c.router = api.NewRouter(c.versionRoutes, c.identity.Routes, c.compute.Routes, c.inventory.Routes, c.network.Routes, c.images.Routes, c.volumes.Routes)
 	if cfg.Seed != nil {
 		cfg.Seed(c)
 	}
@@ -158,7 +169,7 @@ func (c *Cloud) serve(l net.Listener, h http.Handler) {
 
 // Close ends the listeners, cuts what still hangs, and stops the agenda.
 func (c *Cloud) Close() {
-	c.kernel.close(func() {
+	c.kernel.Close(func() {
 		for _, s := range c.listeners {
 			_ = s.Close()
 		}

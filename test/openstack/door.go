@@ -6,6 +6,10 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+
+	"github.com/drover-project/drover/test/openstack/internal/api"
+	"github.com/drover-project/drover/test/openstack/internal/gate"
+	"github.com/drover-project/drover/test/openstack/internal/kernel"
 )
 
 // Handler is the API, for a listener of one's own. Start makes one.
@@ -17,11 +21,11 @@ func (c *Cloud) Handler() http.Handler {
 			return
 		}
 		h := w.Header()
-		for k, v := range a.header {
+		for k, v := range a.Header {
 			h[k] = v
 		}
-		w.WriteHeader(a.status)
-		_, _ = w.Write(a.body)
+		w.WriteHeader(a.Status)
+		_, _ = w.Write(a.Body)
 	})
 }
 
@@ -60,92 +64,92 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	return &http.Response{
-		Status: strconv.Itoa(a.status) + " " + http.StatusText(a.status), StatusCode: a.status,
+		Status: strconv.Itoa(a.Status) + " " + http.StatusText(a.Status), StatusCode: a.Status,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: a.header, Body: io.NopCloser(bytes.NewReader(a.body)), ContentLength: int64(len(a.body)), Request: r,
+		Header: a.Header, Body: io.NopCloser(bytes.NewReader(a.Body)), ContentLength: int64(len(a.Body)), Request: r,
 	}, nil
 }
 
 // answer takes a call through latency, limits and faults to its handler, and logs it.
-func (c *Cloud) answer(r *http.Request) (answered, error) {
+func (c *Cloud) answer(r *http.Request) (gate.Answer, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return answered{}, err
+		return gate.Answer{}, err
 	}
-	q := &request{Request: r, body: body, base: "http://" + r.Host}
-	rt, known := c.router.match(r)
-	q.service = rt.service
-	call := Call{Time: c.kernel.now(), Service: rt.service, Method: r.Method, Path: rt.path}
-	c.calls.enter()
-	f := c.faults.take(&call)
+	q := &api.Request{Request: r, Body: body, Base: "http://" + r.Host}
+	rt, known := c.router.Match(r)
+	q.Service = rt.Service
+	call := Call{Time: c.kernel.Now(), Service: rt.Service, Method: r.Method, Path: rt.Path}
+	c.calls.Enter()
+	f := c.faults.Take(&call)
 
 	a, err := c.carryOut(r.Context(), callInHand{q: q, route: rt, known: known, fault: f, call: &call})
-	call.Status, call.Duration = a.status, c.kernel.since(call.Time)
-	c.calls.leave(call)
+	call.Status, call.Duration = a.Status, c.kernel.Since(call.Time)
+	c.calls.Leave(call)
 	return a, err
 }
 
 // callInHand is a call with what was found out about it on its way in.
 type callInHand struct {
-	q     *request
-	route route
+	q     *api.Request
+	route api.Route
 	known bool
 	fault Fault
 	call  *Call
 }
 
-func (c *Cloud) carryOut(ctx context.Context, in callInHand) (answered, error) {
-	latency, end, paced, err := c.paces.begin(ctx, c.kernel.done(), in.call.Name())
+func (c *Cloud) carryOut(ctx context.Context, in callInHand) (gate.Answer, error) {
+	latency, end, paced, err := c.paces.Begin(ctx, c.kernel.Done(), in.call.Name())
 	defer end()
 	if !paced {
 		latency = c.cfg.Latency
 	}
 	if err == nil {
-		err = c.kernel.wait(ctx, latency+in.fault.Delay)
+		err = c.kernel.Wait(ctx, latency+in.fault.Delay)
 	}
 	if err != nil {
-		return answered{}, err
+		return gate.Answer{}, err
 	}
 	switch {
 	case in.fault.Hang:
-		return answered{}, c.kernel.hang(ctx)
-	case in.fault.Refuse, c.refusesConnections(in.route.service):
-		return answered{}, errDropped
+		return gate.Answer{}, c.kernel.Hang(ctx)
+	case in.fault.Refuse, c.refusesConnections(in.route.Service):
+		return gate.Answer{}, kernel.ErrDropped
 	case in.fault.Status != 0:
-		return in.fault.reply(), nil
+		return in.fault.Reply(), nil
 	}
-	if a, limited := c.rates.over(in.route.service); limited {
+	if a, limited := c.rates.Over(in.route.Service); limited {
 		return a, nil
 	}
-	var out reply
-	c.kernel.do(func() {
-		in.q.now = c.kernel.now()
+	var out api.Reply
+	c.kernel.Do(func() {
+		in.q.Now = c.kernel.Now()
 		out = c.dispatch(in)
-		in.call.Project = in.q.caller.projectName
+		in.call.Project = in.q.Caller.ProjectName
 	})
 	if in.fault.Drop {
-		return answered{status: out.status}, errDropped
+		return gate.Answer{Status: out.Status}, kernel.ErrDropped
 	}
-	return in.q.finish(out), nil
+	return in.q.Finish(out), nil
 }
 
-func (c *Cloud) dispatch(in callInHand) reply {
+func (c *Cloud) dispatch(in callInHand) api.Reply {
 	if !in.known {
-		return notFoundPage()
+		return api.NotFoundPage()
 	}
-	if bad, refused := c.identity.authorize(in.q, in.route); refused {
+	if bad, refused := c.identity.Authorize(in.q, in.route); refused {
 		return bad
 	}
-	if in.route.service == serviceCompute {
+	if in.route.Service == api.ServiceCompute {
 		if bad, refused := c.negotiate(in.q); refused {
 			return bad
 		}
 	}
-	return in.route.handle(in.q)
+	return in.route.Handle(in.q)
 }
 
 // refusesConnections reports whether a service does not listen.
 func (c *Cloud) refusesConnections(service string) (refuses bool) {
-	c.kernel.hold(func() { refuses = service == serviceNetwork && c.network.down() })
+	c.kernel.Hold(func() { refuses = service == api.ServiceNetwork && c.network.Down() })
 	return refuses
 }

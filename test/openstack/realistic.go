@@ -1,6 +1,8 @@
 package openstack
 
-import "time"
+import (
+	"time"
+)
 
 // RealPaces returns how fast a real cloud carries out the kinds of calls that a machine costs, with atATime calls of each
 // kind in work at a time.

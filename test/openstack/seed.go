@@ -2,102 +2,102 @@ package openstack
 
 // AddProject adds a project to a domain (name; empty: Default) and returns its ID. One that is there already is kept.
 func (c *Cloud) AddProject(name, domainName string) (id string) {
-	c.kernel.hold(func() { id = c.identity.AddProject(name, domainName) })
+	c.kernel.Hold(func() { id = c.identity.AddProject(name, domainName) })
 	return id
 }
 
 // AddUser adds a user, and the projects that it names, and returns its ID.
 func (c *Cloud) AddUser(u User) (id string) {
-	c.kernel.hold(func() { id = c.identity.AddUser(u) })
+	c.kernel.Hold(func() { id = c.identity.AddUser(u) })
 	return id
 }
 
 // AddAppCredential adds an application credential and returns its ID. Error: its user is not there.
 func (c *Cloud) AddAppCredential(a AppCredential) (id string, err error) {
-	c.kernel.hold(func() { id, err = c.identity.AddAppCredential(a) })
+	c.kernel.Hold(func() { id, err = c.identity.AddAppCredential(a) })
 	return id, err
 }
 
 // RevokeTokens makes every token that was given out so far invalid.
-func (c *Cloud) RevokeTokens() { c.kernel.hold(c.identity.RevokeTokens) }
+func (c *Cloud) RevokeTokens() { c.kernel.Hold(c.identity.RevokeTokens) }
 
 // RevokeAppCredential deletes an application credential and the tokens that were issued for it. An ID that is not there
 // changes nothing.
 func (c *Cloud) RevokeAppCredential(id string) {
-	c.kernel.hold(func() { c.identity.RevokeAppCredential(id) })
+	c.kernel.Hold(func() { c.identity.RevokeAppCredential(id) })
 }
 
 // AddFlavor adds a flavor and returns its ID.
 func (c *Cloud) AddFlavor(f Flavor) (id string) {
-	c.kernel.hold(func() { id = c.inventory.AddFlavor(f) })
+	c.kernel.Hold(func() { id = c.inventory.AddFlavor(f) })
 	return id
 }
 
 // RemoveFlavor removes a flavor for new servers; those that have it keep it.
-func (c *Cloud) RemoveFlavor(id string) { c.kernel.hold(func() { c.inventory.RemoveFlavor(id) }) }
+func (c *Cloud) RemoveFlavor(id string) { c.kernel.Hold(func() { c.inventory.RemoveFlavor(id) }) }
 
 // AddServerGroup adds a server group with a policy to a project (name or ID) and returns its ID; id may be empty.
 func (c *Cloud) AddServerGroup(project, id, name, policy string) (made string) {
-	c.kernel.hold(func() {
-		id := c.kernel.orNew(id)
-		made = c.inventory.AddServerGroup(c.identity.projectID(project), id, name, policy)
+	c.kernel.Hold(func() {
+		id := c.kernel.OrNew(id)
+		made = c.inventory.AddServerGroup(c.identity.ProjectID(project), id, name, policy)
 	})
 	return made
 }
 
 // AddKeyPair adds a key pair to a user, by the user's ID.
 func (c *Cloud) AddKeyPair(userID, name, publicKey string) {
-	c.kernel.hold(func() { c.inventory.AddKeyPair(userID, name, publicKey) })
+	c.kernel.Hold(func() { c.inventory.AddKeyPair(userID, name, publicKey) })
 }
 
 // SetHost changes a host that is known by name, or adds one.
-func (c *Cloud) SetHost(h Host) { c.kernel.do(func() { c.inventory.SetHost(h) }) }
+func (c *Cloud) SetHost(h Host) { c.kernel.Do(func() { c.inventory.SetHost(h) }) }
 
 // Hosts returns all hosts, as they were last set.
 func (c *Cloud) Hosts() (hosts []Host) {
-	c.kernel.do(func() { hosts = c.inventory.Hosts() })
+	c.kernel.Do(func() { hosts = c.inventory.Hosts() })
 	return hosts
 }
 
 // AddImage adds an image and returns its ID.
 func (c *Cloud) AddImage(i Image) (id string) {
-	c.kernel.hold(func() { id = c.images.AddImage(i) })
+	c.kernel.Hold(func() { id = c.images.AddImage(i) })
 	return id
 }
 
 // RemoveImage removes an image.
-func (c *Cloud) RemoveImage(id string) { c.kernel.hold(func() { c.images.RemoveImage(id) }) }
+func (c *Cloud) RemoveImage(id string) { c.kernel.Hold(func() { c.images.RemoveImage(id) }) }
 
 // AddNetwork adds a network without subnets and returns its ID.
 func (c *Cloud) AddNetwork(n Network) (id string) {
-	c.kernel.hold(func() { id = c.network.AddNetwork(n) })
+	c.kernel.Hold(func() { id = c.network.AddNetwork(n) })
 	return id
 }
 
 // AddSubnet adds a subnet and returns its ID. Error: its network is not there, or its CIDR or pool cannot be read.
 func (c *Cloud) AddSubnet(s Subnet) (id string, err error) {
-	c.kernel.hold(func() { id, err = c.network.AddSubnet(s) })
+	c.kernel.Hold(func() { id, err = c.network.AddSubnet(s) })
 	return id, err
 }
 
 // AddSecurityGroup adds a group to a project (name or ID) and returns its ID.
 func (c *Cloud) AddSecurityGroup(project, name string) (id string) {
-	c.kernel.hold(func() { id = c.network.AddSecurityGroup(project, name) })
+	c.kernel.Hold(func() { id = c.network.AddSecurityGroup(project, name) })
 	return id
 }
 
 // AddVolumeType adds a volume type and returns its ID.
 func (c *Cloud) AddVolumeType(name string) (id string) {
-	c.kernel.hold(func() { id = c.volumes.AddVolumeType(name) })
+	c.kernel.Hold(func() { id = c.volumes.AddVolumeType(name) })
 	return id
 }
 
 // SetQuota changes what one project (name or ID) may have; "" stands for all that have none of their own.
 func (c *Cloud) SetQuota(project string, q Quota) {
-	c.kernel.hold(func() {
+	c.kernel.Hold(func() {
 		if project != "" {
-			project = c.identity.projectID(project)
+			project = c.identity.ProjectID(project)
 		}
-		c.quotas.set(project, q)
+		c.quotas.Set(project, q)
 	})
 }

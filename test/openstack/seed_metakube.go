@@ -1,6 +1,8 @@
 package openstack
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // What SeedMetaKube puts into a cloud: the names of the MachineDeployment that drover was first asked for.
 const (
@@ -34,7 +36,7 @@ const metaKubeHosts = 20
 // images, network, subnet, groups, a floating IP pool of about 4000, a user with password and application credential.
 // Use it as Config.Seed, with Config.Regions left empty.
 func SeedMetaKube(c *Cloud) {
-	c.kernel.hold(func() { c.identity.SetRegions([]string{MetaKubeRegion}) })
+	c.kernel.Hold(func() { c.identity.SetRegions([]string{MetaKubeRegion}) })
 	c.AddUser(User{Name: MetaKubeUser, Password: MetaKubePassword, Projects: []string{MetaKubeProject}})
 	c.seeded(c.AddAppCredential(AppCredential{
 		ID: MetaKubeAppCredentialID, Name: MetaKubeAppCredentialName, Secret: MetaKubeAppCredentialSecret,

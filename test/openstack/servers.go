@@ -1,56 +1,56 @@
 package openstack
 
 // OnBoot has f called whenever a server becomes ACTIVE. Calls come one after another, in order, without the lock.
-func (c *Cloud) OnBoot(f func(Server)) { c.kernel.hold(func() { c.compute.OnBoot(f) }) }
+func (c *Cloud) OnBoot(f func(Server)) { c.kernel.Hold(func() { c.compute.OnBoot(f) }) }
 
 // OnGone has f called whenever a server that had become ACTIVE is gone. Calls come as those of OnBoot do.
-func (c *Cloud) OnGone(f func(serverID string)) { c.kernel.hold(func() { c.compute.OnGone(f) }) }
+func (c *Cloud) OnGone(f func(serverID string)) { c.kernel.Hold(func() { c.compute.OnGone(f) }) }
 
 // ServerCount returns how many servers there are. It costs far less than Servers.
 func (c *Cloud) ServerCount() (n int) {
-	c.kernel.do(func() { n = c.compute.ServerCount() })
+	c.kernel.Do(func() { n = c.compute.ServerCount() })
 	return n
 }
 
 // Servers returns all that are there, oldest first.
 func (c *Cloud) Servers() (list []Server) {
-	c.kernel.do(func() { list = c.compute.Servers() })
+	c.kernel.Do(func() { list = c.compute.Servers() })
 	return list
 }
 
 // Server returns one by its ID; false when it is not there.
 func (c *Cloud) Server(id string) (s Server, found bool) {
-	c.kernel.do(func() { s, found = c.compute.Server(id) })
+	c.kernel.Do(func() { s, found = c.compute.Server(id) })
 	return s, found
 }
 
 // DeleteServer ends a server behind everybody's back, at once. False: there is none.
 func (c *Cloud) DeleteServer(id string) (found bool) {
-	c.kernel.do(func() { found = c.compute.DeleteServer(id) })
+	c.kernel.Do(func() { found = c.compute.DeleteServer(id) })
 	return found
 }
 
 // FailServer puts a server into ERROR with that fault. False: there is none.
 func (c *Cloud) FailServer(id, message string) (found bool) {
-	c.kernel.do(func() { found = c.compute.FailServer(id, message) })
+	c.kernel.Do(func() { found = c.compute.FailServer(id, message) })
 	return found
 }
 
 // StopServer shuts a server down, as its own operating system may: SHUTOFF. False: there is none.
 func (c *Cloud) StopServer(id string) (found bool) {
-	c.kernel.do(func() { found = c.compute.StopServer(id) })
+	c.kernel.Do(func() { found = c.compute.StopServer(id) })
 	return found
 }
 
 // SetConsole sets what os-getConsoleOutput returns. False: there is no such server.
 func (c *Cloud) SetConsole(id, text string) (found bool) {
-	c.kernel.do(func() { found = c.compute.SetConsole(id, text) })
+	c.kernel.Do(func() { found = c.compute.SetConsole(id, text) })
 	return found
 }
 
 // ArchiveDeleted forgets deleted servers, as `nova-manage db archive_deleted_rows` does: no list shows them again, and
 // one of them as a marker is refused.
-func (c *Cloud) ArchiveDeleted() { c.kernel.do(c.compute.ArchiveDeleted) }
+func (c *Cloud) ArchiveDeleted() { c.kernel.Do(c.compute.ArchiveDeleted) }
 
 // Left is what is in the cloud now, by ID.
 type Left struct{ Servers, Ports, FloatingIPs, Volumes []string }
@@ -62,7 +62,7 @@ func (l Left) Empty() bool {
 
 // Leftovers returns the servers, ports, floating IPs and volumes that are present, of all projects.
 func (c *Cloud) Leftovers() (l Left) {
-	c.kernel.do(func() {
+	c.kernel.Do(func() {
 		l.Servers, l.Volumes = c.compute.ServerIDs(), c.volumes.VolumeIDs()
 		l.Ports, l.FloatingIPs = c.network.Leftovers()
 	})

@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/drover-project/drover/test/openstack/internal/api"
+	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
 // negotiate settles the microversion of a compute call: OpenStack-API-Version before X-OpenStack-Nova-API-Version,
 // else 2.1. One that is not offered is refused with 406.
-func (c *Cloud) negotiate(q *request) (reply, bool) {
-	q.version = oldest
+func (c *Cloud) negotiate(q *api.Request) (api.Reply, bool) {
+	q.Version = api.Oldest
 	asked := q.Header.Get("X-OpenStack-Nova-API-Version")
 	for _, part := range strings.Split(q.Header.Get("OpenStack-API-Version"), ",") {
 		if version, found := strings.CutPrefix(strings.TrimSpace(part), "compute "); found {
@@ -18,74 +21,74 @@ func (c *Cloud) negotiate(q *request) (reply, bool) {
 	}
 	switch asked {
 	case "":
-		return reply{}, false
+		return api.Reply{}, false
 	case "latest":
-		q.version = c.newest
-		return reply{}, false
+		q.Version = c.newest
+		return api.Reply{}, false
 	}
-	v, valid := parseMicroversion(asked)
+	v, valid := api.ParseMicroversion(asked)
 	if !valid {
-		return novaError(http.StatusBadRequest, fmt.Sprintf("API Version String %s is of invalid format. Must be of format MajorNum.MinorNum.", asked)), true
+		return api.NovaError(http.StatusBadRequest, fmt.Sprintf("API Version String %s is of invalid format. Must be of format MajorNum.MinorNum.", asked)), true
 	}
-	if !v.atLeast(oldest.major, oldest.minor) || !c.newest.atLeast(v.major, v.minor) {
-		text := fmt.Sprintf("Version %s is not supported by the API. Minimum is %s and maximum is %s.", v, oldest, c.newest)
-		return reply{status: http.StatusNotAcceptable, body: object{{"computeFault", object{{"code", http.StatusNotAcceptable}, {"message", text}}}}}, true
+	if !v.AtLeast(api.Oldest.Major, api.Oldest.Minor) || !c.newest.AtLeast(v.Major, v.Minor) {
+		text := fmt.Sprintf("Version %s is not supported by the API. Minimum is %s and maximum is %s.", v, api.Oldest, c.newest)
+		return api.Reply{Status: http.StatusNotAcceptable, Body: wire.Object{{"computeFault", wire.Object{{"code", http.StatusNotAcceptable}, {"message", text}}}}}, true
 	}
-	q.version = v
-	return reply{}, false
+	q.Version = v
+	return api.Reply{}, false
 }
 
-func (c *Cloud) versionRoutes(rt *router) {
-	rt.open(serviceIdentity, "/identity", "/", func(q *request) reply {
-		return reply{status: http.StatusMultipleChoices, body: object{{"versions", object{{"values", []object{keystoneVersion(q)}}}}}}
+func (c *Cloud) versionRoutes(rt *api.Router) {
+	rt.Open(api.ServiceIdentity, "/identity", "/", func(q *api.Request) api.Reply {
+		return api.Reply{Status: http.StatusMultipleChoices, Body: wire.Object{{"versions", wire.Object{{"values", []wire.Object{keystoneVersion(q)}}}}}}
 	})
-	rt.open(serviceIdentity, "/identity/v3", "/v3", func(q *request) reply { return ok("version", keystoneVersion(q)) })
-	rt.open(serviceCompute, "/compute", "/", func(q *request) reply {
+	rt.Open(api.ServiceIdentity, "/identity/v3", "/v3", func(q *api.Request) api.Reply { return api.Ok("version", keystoneVersion(q)) })
+	rt.Open(api.ServiceCompute, "/compute", "/", func(q *api.Request) api.Reply {
 		old := version{id: "v2.0", status: "SUPPORTED", path: "/compute/v2/"}
-		return ok("versions", []object{old.object(q), c.novaVersion(q)})
+		return api.Ok("versions", []wire.Object{old.object(q), c.novaVersion(q)})
 	})
-	rt.open(serviceCompute, "/compute/v2.1", "/v2.1", func(q *request) reply { return ok("version", c.novaVersion(q)) })
-	rt.open(serviceNetwork, "/network", "/", func(q *request) reply {
+	rt.Open(api.ServiceCompute, "/compute/v2.1", "/v2.1", func(q *api.Request) api.Reply { return api.Ok("version", c.novaVersion(q)) })
+	rt.Open(api.ServiceNetwork, "/network", "/", func(q *api.Request) api.Reply {
 		v := version{id: "v2.0", status: "CURRENT", path: "/network/v2.0/"}
-		return ok("versions", []object{v.object(q)[:2].and("links", v.links(q))})
+		return api.Ok("versions", []wire.Object{v.object(q)[:2].And("links", v.links(q))})
 	})
-	rt.open(serviceImage, "/image", "/", func(q *request) reply {
+	rt.Open(api.ServiceImage, "/image", "/", func(q *api.Request) api.Reply {
 		v := version{id: "v2.15", status: "CURRENT", path: "/image/v2/"}
-		list := []object{v.object(q)[:2].and("links", v.links(q))}
-		return reply{status: http.StatusMultipleChoices, body: object{{"versions", list}}}
+		list := []wire.Object{v.object(q)[:2].And("links", v.links(q))}
+		return api.Reply{Status: http.StatusMultipleChoices, Body: wire.Object{{"versions", list}}}
 	})
-	volume := func(status int) func(*request) reply {
-		return func(q *request) reply {
+	volume := func(status int) func(*api.Request) api.Reply {
+		return func(q *api.Request) api.Reply {
 			v := version{id: "v3.0", status: "CURRENT", path: "/volume/v3/", oldest: "3.0", newest: "3.70"}
-			return reply{status: status, body: object{{"versions", []object{v.object(q)}}}}
+			return api.Reply{Status: status, Body: wire.Object{{"versions", []wire.Object{v.object(q)}}}}
 		}
 	}
-	rt.open(serviceVolume, "/volume", "/", volume(http.StatusMultipleChoices))
-	rt.open(serviceVolume, "/volume/v3", "/v3", volume(http.StatusOK))
+	rt.Open(api.ServiceVolume, "/volume", "/", volume(http.StatusMultipleChoices))
+	rt.Open(api.ServiceVolume, "/volume/v3", "/v3", volume(http.StatusOK))
 }
 
 type version struct{ id, status, path, oldest, newest string }
 
-func (v version) object(q *request) object {
-	return object{
+func (v version) object(q *api.Request) wire.Object {
+	return wire.Object{
 		{"id", v.id}, {"status", v.status}, {"version", v.newest}, {"min_version", v.oldest},
 		{"updated", "2013-07-23T11:33:21Z"}, {"links", v.links(q)},
 	}
 }
 
-func (v version) links(q *request) []object {
-	return []object{{{"rel", "self"}, {"href", q.base + v.path}}}
+func (v version) links(q *api.Request) []wire.Object {
+	return []wire.Object{{{"rel", "self"}, {"href", q.Base + v.path}}}
 }
 
-func keystoneVersion(q *request) object {
+func keystoneVersion(q *api.Request) wire.Object {
 	v := version{id: "v3.14", status: "stable", path: "/identity/v3/"}
-	return object{
+	return wire.Object{
 		{"id", v.id}, {"status", v.status}, {"updated", "2020-04-07T00:00:00Z"}, {"links", v.links(q)},
-		{"media-types", []object{{{"base", "application/json"}, {"type", "application/vnd.openstack.identity-v3+json"}}}},
+		{"media-types", []wire.Object{{{"base", "application/json"}, {"type", "application/vnd.openstack.identity-v3+json"}}}},
 	}
 }
 
-func (c *Cloud) novaVersion(q *request) object {
-	v := version{id: "v2.1", status: "CURRENT", path: "/compute/v2.1/", oldest: oldest.String(), newest: c.newest.String()}
+func (c *Cloud) novaVersion(q *api.Request) wire.Object {
+	v := version{id: "v2.1", status: "CURRENT", path: "/compute/v2.1/", oldest: api.Oldest.String(), newest: c.newest.String()}
 	return v.object(q)
 }

@@ -1,0 +1,125 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/drover-project/drover/test/openstack/internal/gate"
+	"github.com/drover-project/drover/test/openstack/internal/wire"
+)
+
+// Request is a call as a handler sees it. Handlers run with the lock held.
+type Request struct {
+	*http.Request
+	Body []byte
+	// Service is the first part of the path: identity, compute, network, image, volume.
+	Service string
+	// Base is scheme and host as the client wrote them: links in answers lead back to the door it came through.
+	Base string
+	// Now is when the call is carried out.
+	Now time.Time
+	// Caller is who asks; the zero value where no token is needed.
+	Caller Caller
+	// Version is the compute microversion that was asked for.
+	Version Microversion
+}
+
+// Caller is the party that a token was issued to.
+type Caller struct{ User, Project, ProjectName string }
+
+// Project returns the ID of the project that the token is for.
+func (q *Request) Project() string { return q.Caller.Project }
+
+// Reply is an answer: body nil sends none.
+type Reply struct {
+	Status int
+	header http.Header
+	Body   any
+}
+
+func (r Reply) With(key, value string) Reply {
+	if r.header == nil {
+		r.header = http.Header{}
+	}
+	r.header.Set(key, value)
+	return r
+}
+
+func Ok(key string, v any) Reply { return Reply{Status: http.StatusOK, Body: wire.Object{{key, v}}} }
+
+func Empty(status int) Reply { return Reply{Status: status} }
+
+func NotFoundPage() Reply {
+	return Reply{Status: http.StatusNotFound, Body: wire.Object{
+		{"error", wire.Object{{"code", http.StatusNotFound}, {"title", "Not Found"}, {"message", "The resource could not be found."}}},
+	}}
+}
+
+// Decode reads a body; an answer in the service's own style comes back when it cannot.
+func (q *Request) Decode(into any) (Reply, bool) {
+	err := StrictDecode(q.Body, into)
+	if err == nil {
+		return Reply{}, true
+	}
+	if name, unknown := UnknownKey(err); unknown && q.Service == ServiceNetwork {
+		return q.Refuse(http.StatusBadRequest, "Unrecognized attribute(s) '%s'", name), false
+	}
+	return q.Refuse(http.StatusBadRequest, "Malformed request body: %s", err), false
+}
+
+// list splits a comma separated query value; nil when it is absent.
+func (q *Request) list(key string) []string {
+	v := q.URL.Query().Get(key)
+	if v == "" {
+		return nil
+	}
+	return strings.Split(v, ",")
+}
+
+// Tagged applies the four tag filters.
+func (q *Request) Tagged(o wire.Object) bool {
+	v, _ := o.Get("tags")
+	tags, _ := v.([]string)
+	has := func(t string) bool { return slices.Contains(tags, t) }
+	lacks := func(t string) bool { return !has(t) }
+	all, anyOf, notAll, notAny := q.list("tags"), q.list("tags-any"), q.list("not-tags"), q.list("not-tags-any")
+	switch {
+	case slices.ContainsFunc(all, lacks), len(anyOf) > 0 && !slices.ContainsFunc(anyOf, has):
+		return false
+	case len(notAll) > 0 && !slices.ContainsFunc(notAll, lacks), slices.ContainsFunc(notAny, has):
+		return false
+	}
+	return true
+}
+
+// Finish encodes an answer, without the lock.
+func (q *Request) Finish(r Reply) gate.Answer {
+	a := gate.Answer{Status: r.Status, Header: r.header}
+	if a.Header == nil {
+		a.Header = http.Header{}
+	}
+	a.Header.Set("X-Openstack-Request-Id", "req-"+string(uuid.NewUUID()))
+	if !q.Now.IsZero() {
+		a.Header.Set("Date", q.Now.UTC().Format(http.TimeFormat))
+	}
+	if q.Service == ServiceCompute && q.Version != (Microversion{}) {
+		a.Header.Set("X-Openstack-Nova-Api-Version", q.Version.String())
+		a.Header.Set("Openstack-Api-Version", "compute "+q.Version.String())
+		a.Header.Set("Vary", "OpenStack-API-Version, X-OpenStack-Nova-API-Version")
+	}
+	if r.Body == nil {
+		return a
+	}
+	if text, plain := r.Body.(string); plain {
+		a.Header.Set("Content-Type", "text/plain; charset=UTF-8")
+		a.Body = []byte(text)
+		return a
+	}
+	a.Header.Set("Content-Type", "application/json")
+	a.Body = wire.Encode(nil, r.Body)
+	return a
+}

@@ -1,0 +1,104 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// The services, named by the first part of their path.
+const (
+	ServiceIdentity = "identity"
+	ServiceCompute  = "compute"
+	ServiceNetwork  = "network"
+	ServiceImage    = "image"
+	ServiceVolume   = "volume"
+)
+
+// prefixes are what stands before a service's own paths; the path templates of the log begin after it.
+var prefixes = map[string]string{
+	ServiceIdentity: "/identity/v3",
+	ServiceCompute:  "/compute/v2.1",
+	ServiceNetwork:  "/network/v2.0",
+	ServiceImage:    "/image/v2",
+	ServiceVolume:   "/volume/v3/{project}",
+}
+
+type Route struct {
+	Service, Method, Path string
+	segments              []string
+	// Open: no token is needed.
+	Open   bool
+	Handle func(*Request) Reply
+}
+
+type Router struct{ byLength map[int][]Route }
+
+func (rt *Router) Add(service, method, path string, handle func(*Request) Reply) {
+	rt.Put(Route{Service: service, Method: method, Path: path, Handle: handle}, prefixes[service]+path)
+}
+
+// Open adds a path that needs no token; it is written with its whole prefix.
+func (rt *Router) Open(service, full, path string, handle func(*Request) Reply) {
+	rt.Put(Route{Service: service, Method: http.MethodGet, Path: path, Open: true, Handle: handle}, full)
+}
+
+func (rt *Router) Put(r Route, full string) {
+	r.segments = Split(full)
+	rt.byLength[len(r.segments)] = append(rt.byLength[len(r.segments)], r)
+}
+
+// NewRouter returns a router of the routes that the services add.
+func NewRouter(services ...func(*Router)) *Router {
+	rt := &Router{byLength: map[int][]Route{}}
+	for _, add := range services {
+		add(rt)
+	}
+	for _, routes := range rt.byLength {
+		// What is spelled out goes before what is a parameter.
+		slices.SortStableFunc(routes, func(a, b Route) int { return parameters(a) - parameters(b) })
+	}
+	return rt
+}
+
+func Split(path string) []string { return strings.Split(strings.Trim(path, "/"), "/") }
+
+func parameters(r Route) int {
+	n := 0
+	for _, s := range r.segments {
+		if strings.HasPrefix(s, "{") {
+			n++
+		}
+	}
+	return n
+}
+
+// Match finds the route of a call and sets its path values.
+func (rt *Router) Match(r *http.Request) (Route, bool) {
+	got := Split(r.URL.Path)
+	for _, candidate := range rt.byLength[len(got)] {
+		if candidate.Method != r.Method || !fits(candidate.segments, got) {
+			continue
+		}
+		for i, s := range candidate.segments {
+			if strings.HasPrefix(s, "{") {
+				r.SetPathValue(strings.Trim(s, "{}"), got[i])
+			}
+		}
+		return candidate, true
+	}
+	unknown := Route{Method: r.Method, Path: r.URL.Path}
+	if _, known := prefixes[got[0]]; known {
+		unknown.Service = got[0]
+	}
+	return unknown, false
+}
+
+func fits(template, got []string) bool {
+	for i, s := range template {
+		if s != got[i] && !strings.HasPrefix(s, "{") {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,130 @@
+package gate
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/drover-project/drover/test/openstack/internal/wire"
+)
+
+// Fault makes chosen calls fail.
+type Fault struct {
+	// Call is method and path template, `POST /servers`; `*` stands for any method, and for any path as a whole
+	// (`GET *`). Empty: every call.
+	Call string
+	// Service narrows it: compute, network … Empty: all.
+	Service string
+	// After lets that many matching calls pass first.
+	After int
+	// Times ends the fault after so many calls; 0: it lasts until cleared.
+	Times int
+
+	// Delay lets time pass before anything else happens.
+	Delay time.Duration
+	// Hang never answers; the call is not carried out.
+	Hang bool
+	// Refuse cuts the connection; the call is not carried out.
+	Refuse bool
+	// Status, Header and Body are answered; the call is not carried out. An empty Body is filled with an error text.
+	Status int
+	Header http.Header
+	Body   string
+	// Drop carries the call out and cuts the connection instead of answering.
+	Drop bool
+}
+
+func (f Fault) matches(call *Call) bool {
+	if f.Service != "" && f.Service != call.Service {
+		return false
+	}
+	method, path, found := strings.Cut(f.Call, " ")
+	if !found {
+		return f.Call == "" || f.Call == "*"
+	}
+	return (method == "*" || method == call.Method) && (path == "*" || path == call.Path)
+}
+
+func (f Fault) Reply() Answer {
+	a := Answer{Status: f.Status, Header: f.Header.Clone(), Body: []byte(f.Body)}
+	if a.Header == nil {
+		a.Header = http.Header{}
+	}
+	if f.Body == "" {
+		text := http.StatusText(f.Status)
+		a.Body = wire.Encode(nil, wire.Object{{"error", wire.Object{{"code", f.Status}, {"title", text}, {"message", text + " (asked for by a test)"}}}})
+	}
+	if a.Header.Get("Content-Type") == "" {
+		a.Header.Set("Content-Type", "application/json")
+	}
+	return a
+}
+
+type armed struct {
+	Fault
+	seen, hit int
+	cleared   bool
+}
+
+// Faults hold what tests let go wrong.
+type Faults struct {
+	mu    sync.Mutex
+	armed []*armed
+}
+
+// Inject arms a fault; of several that match, the one armed first is met. The function that comes back clears it.
+func (t *Faults) Inject(f Fault) (clear func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a := &armed{Fault: f}
+	t.armed = append(t.armed, a)
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		a.cleared = true
+	}
+}
+
+// Clear clears all faults.
+func (t *Faults) Clear() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.armed = nil
+}
+
+// Take gives the fault that a call meets; the zero Fault when it meets none.
+func (t *Faults) Take(call *Call) Fault {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.armed = slices.DeleteFunc(t.armed, func(a *armed) bool {
+		return a.cleared || (a.Times > 0 && a.hit >= a.Times)
+	})
+	for _, a := range t.armed {
+		if !a.matches(call) {
+			continue
+		}
+		if a.seen++; a.seen > a.After {
+			a.hit++
+			return a.Fault
+		}
+	}
+	return Fault{}
+}
+
+// ProxyPage returns a fault with which a proxy, and not OpenStack, answers a call: a page of its own with that status. The call
+// is not carried out.
+func ProxyPage(call string, status int) Fault {
+	return Fault{
+		Call: call, Status: status, Header: http.Header{"Content-Type": {"text/html"}},
+		Body: "<html><head><title>proxy</title></head><body>default backend - " + http.StatusText(status) + "</body></html>",
+	}
+}
+
+// Answer is a reply on its way out.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}

@@ -1,0 +1,84 @@
+package gate
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// RateLimit is a token bucket on the cloud's clock. What goes beyond is answered 429 with Retry-After.
+type RateLimit struct {
+	// PerSecond is how many calls may be made in the long run.
+	PerSecond float64
+	// Burst is how many may come at once; 0: one second's worth, at least 1.
+	Burst int
+}
+
+// Rates hold the rate limit of each service.
+type Rates struct {
+	clock clock.PassiveClock
+
+	mu      sync.Mutex
+	buckets map[string]*bucket
+}
+
+type bucket struct {
+	RateLimit
+	tokens float64
+	last   time.Time
+}
+
+// NewRates returns the limits of services.
+func NewRates(c clock.PassiveClock, limits map[string]RateLimit) *Rates {
+	r := &Rates{clock: c, buckets: map[string]*bucket{}}
+	for service, l := range limits {
+		r.buckets[service] = newBucket(l)
+	}
+	return r
+}
+
+func newBucket(l RateLimit) *bucket {
+	if l.Burst == 0 {
+		l.Burst = max(1, int(l.PerSecond))
+	}
+	return &bucket{RateLimit: l, tokens: float64(l.Burst)}
+}
+
+// Set changes a service's limit; the zero RateLimit lifts it.
+func (r *Rates) Set(service string, l RateLimit) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.buckets, service)
+	if l.PerSecond > 0 {
+		r.buckets[service] = newBucket(l)
+	}
+}
+
+// Over answers 429 for a call too many.
+func (r *Rates) Over(service string) (Answer, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b, limited := r.buckets[service]
+	if !limited {
+		return Answer{}, false
+	}
+	now := r.clock.Now()
+	if !b.last.IsZero() {
+		b.tokens = math.Min(float64(b.Burst), b.tokens+now.Sub(b.last).Seconds()*b.PerSecond)
+	}
+	b.last = now
+	if b.tokens >= 1 {
+		b.tokens--
+		return Answer{}, false
+	}
+	seconds := int(math.Ceil((1 - b.tokens) / b.PerSecond))
+	f := Fault{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {strconv.Itoa(seconds)}}}
+	f.Body = fmt.Sprintf(`{"overLimit":{"code":429,"message":"This request was rate-limited.","details":"Only %g %s request(s) can be made every second.","retryAfter":"%d"}}`,
+		b.PerSecond, service, seconds)
+	return f.Reply(), true
+}

@@ -1,0 +1,139 @@
+package inventory
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+)
+
+// Host is a compute host.
+type Host struct {
+	Name, Zone string
+	// Cell it belongs to; see LoseCell.
+	Cell string
+	// VCPUs, RAM (MiB) and Disk (GiB) are what servers may have of it; 0: no limit.
+	VCPUs, RAM, Disk int
+	// Disabled hosts get no new servers. Down ones neither, and servers on them are deleted without them.
+	Disabled, Down bool
+}
+
+type Hypervisor struct {
+	Host
+	vcpus, ram, disk, servers int
+	// ids are the hostId by project.
+	ids map[string]string
+}
+
+func (h *Hypervisor) usable() bool { return !h.Disabled && !h.Down }
+
+func (h *Hypervisor) fits(f *Flavor) bool {
+	within := func(limit, used, more int) bool { return limit == 0 || used+more <= limit }
+	return within(h.VCPUs, h.vcpus, f.VCPUs) && within(h.RAM, h.ram, f.RAM) && within(h.Disk, h.disk, f.Disk)
+}
+
+func (h *Hypervisor) claim(f *Flavor, sign int) {
+	h.vcpus += sign * f.VCPUs
+	h.ram += sign * f.RAM
+	h.disk += sign * f.Disk
+	h.servers += sign
+}
+
+// What the scheduler says when it has no host: nothing more when placement knows of none with room in the zone, and a
+// reason when its filters refuse those that there are.
+const (
+	noCandidate = "No valid host was found. "
+	noHostLeft  = "No valid host was found. There are not enough hosts available."
+)
+
+// Choose picks the usable host of the zone with room and with the fewest members of the server group, then the fewest
+// servers. Nil: none, and why.
+func (svc *Service) Choose(f *Flavor, zone string, g *ServerGroup) (best *Hypervisor, why string) {
+	members := map[string]int{}
+	policy := ""
+	if g != nil {
+		policy, members = g.policy, g.perHost
+	}
+	why = noCandidate
+	for _, h := range svc.hosts {
+		if !h.usable() || zone != "" && h.Zone != zone || !h.fits(f) {
+			continue
+		}
+		why = noHostLeft
+		apart := policy == "anti-affinity" && members[h.Name] > 0
+		together := policy == "affinity" && len(members) > 0 && members[h.Name] == 0
+		if apart || together {
+			continue
+		}
+		if best == nil || rank(h, policy, members) < rank(best, policy, members) {
+			best = h
+		}
+	}
+	return best, why
+}
+
+func rank(h *Hypervisor, policy string, members map[string]int) int {
+	const muchMore = 1 << 20
+	switch policy {
+	case "soft-anti-affinity":
+		return members[h.Name]*muchMore + h.servers
+	case "soft-affinity":
+		return -members[h.Name]*muchMore + h.servers
+	}
+	return h.servers
+}
+
+// SetHost changes a host that is known by name, or adds one.
+func (svc *Service) SetHost(h Host) {
+	if i := slices.IndexFunc(svc.hosts, func(known *Hypervisor) bool { return known.Name == h.Name }); i >= 0 {
+		svc.hosts[i].Host = h
+		return
+	}
+	svc.hosts = append(svc.hosts, &Hypervisor{Host: h})
+}
+
+// Hosts gives all hosts, as they were last set.
+func (svc *Service) Hosts() []Host {
+	var out []Host
+	for _, h := range svc.hosts {
+		out = append(out, h.Host)
+	}
+	return out
+}
+
+// HasZone reports whether a usable host is in a zone.
+func (svc *Service) HasZone(zone string) bool {
+	return slices.ContainsFunc(svc.hosts, func(h *Hypervisor) bool { return h.Zone == zone && h.usable() })
+}
+
+// Occupy counts a server on a host.
+func (h *Hypervisor) Occupy(f *Flavor, g *ServerGroup) {
+	h.claim(f, +1)
+	if g != nil {
+		g.perHost[h.Name]++
+	}
+}
+
+// Vacate takes a server off a host.
+func (h *Hypervisor) Vacate(f *Flavor, g *ServerGroup) {
+	h.claim(f, -1)
+	if g == nil {
+		return
+	}
+	if g.perHost[h.Name]--; g.perHost[h.Name] == 0 {
+		delete(g.perHost, h.Name)
+	}
+}
+
+// IdFor tells hosts apart within a project and no further.
+func (h *Hypervisor) IdFor(project string) string {
+	if h.ids == nil {
+		h.ids = map[string]string{}
+	}
+	id, known := h.ids[project]
+	if !known {
+		sum := sha256.Sum224([]byte(project + h.Name))
+		id = hex.EncodeToString(sum[:])
+		h.ids[project] = id
+	}
+	return id
+}

@@ -1,0 +1,58 @@
+package inventory
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/drover-project/drover/test/openstack/internal/quotas"
+)
+
+// usage is what a project has of what Nova counts.
+type usage struct{ instances, cores, ram int }
+
+// OverComputeQuota says in Nova's words which of instances, cores and ram so many servers of that flavor exceed; empty
+// when they fit.
+func (svc *Service) OverComputeQuota(project string, f *Flavor, count int) string {
+	quota, used := svc.quotas.Of(project), svc.usage[project]
+	if used == nil {
+		used = &usage{}
+	}
+	var names, wanted, have, allowed []string
+	for _, r := range []struct {
+		name              string
+		quota, used, more int
+	}{
+		{"cores", quota.Cores, used.cores, count * f.VCPUs},
+		{"instances", quota.Instances, used.instances, count},
+		{"ram", quota.RAM, used.ram, count * f.RAM},
+	} {
+		if !quotas.Beyond(r.quota, r.used+r.more) {
+			continue
+		}
+		names = append(names, r.name)
+		wanted = append(wanted, fmt.Sprint(r.more))
+		have = append(have, fmt.Sprint(r.used))
+		allowed = append(allowed, fmt.Sprint(quotas.Shown(r.quota)))
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	all := strings.Join(names, ", ")
+	return fmt.Sprintf("Quota exceeded for %s: Requested %s, but already used %s of %s %s",
+		all, strings.Join(wanted, ", "), strings.Join(have, ", "), strings.Join(allowed, ", "), all)
+}
+
+// Count adds a server of a flavor to what a project has, or takes it away.
+func (svc *Service) Count(project string, f *Flavor, sign int) {
+	if svc.usage == nil {
+		svc.usage = map[string]*usage{}
+	}
+	u := svc.usage[project]
+	if u == nil {
+		u = &usage{}
+		svc.usage[project] = u
+	}
+	u.instances += sign
+	u.cores += sign * f.VCPUs
+	u.ram += sign * f.RAM
+}

@@ -1,0 +1,108 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Kernel is what the services of one cloud share: the lock over all state, the clock, the agenda of what becomes due, and
+// the source of IDs.
+type Kernel struct {
+	clock  clock.WithTicker
+	random io.Reader
+
+	mu        sync.Mutex
+	agenda    agenda
+	callbacks callbacks
+
+	closed chan struct{}
+	once   sync.Once
+}
+
+func New(c clock.WithTicker, random io.Reader) *Kernel {
+	return &Kernel{clock: c, random: random, agenda: agenda{wake: make(chan struct{}, 1)}, closed: make(chan struct{})}
+}
+
+// Do runs f with the lock held and with everything done that is due by now.
+func (k *Kernel) Do(f func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.advance()
+	f()
+}
+
+// Hold runs f with the lock held. What is due stays so.
+func (k *Kernel) Hold(f func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	f()
+}
+
+// Now returns the time on the cloud's clock.
+func (k *Kernel) Now() time.Time { return k.clock.Now() }
+
+// Done is closed once the cloud is.
+func (k *Kernel) Done() <-chan struct{} { return k.closed }
+
+// Close stops the agenda, ends all waiting, and then calls and. The second time it does nothing.
+func (k *Kernel) Close(and func()) {
+	k.once.Do(func() {
+		close(k.closed)
+		and()
+	})
+}
+
+// NewID returns a UUID. The lock is held, but for the seed's.
+func (k *Kernel) NewID() string {
+	var id [16]byte
+	_, _ = io.ReadFull(k.random, id[:])
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+}
+
+// OrNew returns the ID, or a new one in the place of an empty one.
+func (k *Kernel) OrNew(id string) string {
+	if id == "" {
+		return k.NewID()
+	}
+	return id
+}
+
+// Since returns the time that has passed on the cloud's clock.
+func (k *Kernel) Since(t time.Time) time.Duration { return k.clock.Since(t) }
+
+// Wait lets time pass on the cloud's clock. Error: the client went away or the cloud was closed.
+func (k *Kernel) Wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	t := k.clock.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-k.closed:
+		return ErrDropped
+	}
+}
+
+// Hang waits until the client goes away or the cloud is closed.
+func (k *Kernel) Hang(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-k.closed:
+		return ErrDropped
+	}
+}
+
+// ErrDropped: the connection is to be cut without an answer.
+var ErrDropped = errors.New("connection reset by the simulated cloud")

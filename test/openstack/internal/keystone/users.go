@@ -1,0 +1,102 @@
+package keystone
+
+import (
+	"fmt"
+	"strings"
+)
+
+// User is someone who may log in.
+type User struct {
+	// ID; empty: made up.
+	ID, Name, Password string
+	// Domain is a name; empty: Default.
+	Domain string
+	// Projects it has roles in, by name; the first is its default project.
+	Projects []string
+	// Roles it has in each; empty: member and reader. Without member or admin it may only read.
+	Roles []string
+}
+
+// AppCredential is an application credential of a user for a project, both named.
+type AppCredential struct {
+	// ID; empty: made up.
+	ID, Name, Secret, User, Project string
+}
+
+// AddProject adds a project to a domain (name; empty: Default) and gives its ID. One that is there already is kept.
+func (svc *Service) AddProject(name, domainName string) string {
+	d := svc.domain(domainName)
+	if p := svc.findProject(projectRef{Name: name, Domain: &domainRef{ID: d.ID}}); p != nil {
+		return p.ID
+	}
+	p := &project{ID: strings.ReplaceAll(svc.kernel.NewID(), "-", ""), Name: name, domain: d}
+	svc.projects.Put(p.ID, p)
+	return p.ID
+}
+
+func (svc *Service) domain(name string) domain {
+	if name == "" || name == defaultDomain.Name || name == defaultDomain.ID {
+		return defaultDomain
+	}
+	for _, d := range svc.domains {
+		if d.Name == name {
+			return d
+		}
+	}
+	d := domain{ID: strings.ReplaceAll(svc.kernel.NewID(), "-", ""), Name: name}
+	svc.domains = append(svc.domains, d)
+	return d
+}
+
+// mustProject finds a project by name or ID, and makes one of that name when there is none.
+func (svc *Service) mustProject(nameOrID string) *project {
+	for _, p := range svc.projects.All() {
+		if p.Name == nameOrID || p.ID == nameOrID {
+			return p
+		}
+	}
+	p := &project{ID: strings.ReplaceAll(svc.kernel.NewID(), "-", ""), Name: nameOrID, domain: defaultDomain}
+	svc.projects.Put(p.ID, p)
+	return p
+}
+
+func (svc *Service) ProjectName(id string) string {
+	if p, known := svc.projects.Get(id); known {
+		return p.Name
+	}
+	return id
+}
+
+// AddUser adds a user, and the projects that it names, and gives its ID.
+func (svc *Service) AddUser(in User) string {
+	roles := in.Roles
+	if len(roles) == 0 {
+		roles = []string{"member", "reader"}
+	}
+	u := &user{ID: svc.kernel.OrNew(in.ID), Name: in.Name, password: in.Password, domain: svc.domain(in.Domain), roles: map[string][]string{}}
+	for i, name := range in.Projects {
+		p := svc.mustProject(name)
+		u.roles[p.ID] = roles
+		if i == 0 {
+			u.defaultProject = p
+		}
+	}
+	svc.users.Put(u.ID, u)
+	return u.ID
+}
+
+// AddAppCredential adds one and gives its ID. Error: its user is not there.
+func (svc *Service) AddAppCredential(in AppCredential) (string, error) {
+	for _, u := range svc.users.All() {
+		if u.Name == in.User {
+			p := svc.mustProject(in.Project)
+			a := &appCredential{ID: svc.kernel.OrNew(in.ID), name: in.Name, secret: in.Secret, user: u, project: p, roles: u.roles[p.ID]}
+			svc.appCredentials.Put(a.ID, a)
+			return a.ID, nil
+		}
+	}
+	return "", fmt.Errorf("adding application credential %q: there is no user %q", in.Name, in.User)
+}
+
+// ProjectID returns the ID of a project that is named by its name or ID, and makes one of that name when there is none.
+func (svc *Service) ProjectID(nameOrID string) string { return svc.mustProject(nameOrID).ID }

@@ -1,0 +1,171 @@
+package nova
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/drover-project/drover/test/openstack/internal/cinder"
+	"github.com/drover-project/drover/test/openstack/internal/neutron"
+)
+
+// place chooses a server's host, or fails the server. The list shows the host's zone from then on; the host itself shows
+// when its nova-compute has claimed the server, ClaimTime later.
+func (svc *Service) place(s *server, at time.Time) {
+	if !s.wanted() {
+		return
+	}
+	h, why := svc.Inventory.Choose(s.flavor, s.zone, s.group)
+	if h == nil {
+		s.unlisted = !svc.cfg.FaultsInLists
+		svc.fail(s, at, why)
+		return
+	}
+	svc.alter(s, at, func() {
+		s.host, s.unclaimed, s.task = h, true, ""
+		h.Occupy(s.flavor, s.group)
+	})
+	svc.kernel.After(at, svc.cfg.ClaimTime, func(at time.Time) { svc.claim(s, at) })
+}
+
+// claim shows the server on its host. Its ports follow NetworkTime later.
+func (svc *Service) claim(s *server, at time.Time) {
+	if !s.wanted() {
+		return
+	}
+	svc.alter(s, at, func() { s.unclaimed, s.task = false, "networking" })
+	svc.kernel.After(at, svc.cfg.NetworkTime, func(at time.Time) { svc.spawn(s, at) })
+}
+
+// spawn gives a server its ports, volumes and addresses, or its fault. It becomes ACTIVE BootTime after it was asked for.
+func (svc *Service) spawn(s *server, at time.Time) {
+	if !s.wanted() {
+		return
+	}
+	if svc.Network.Down() {
+		svc.failWithoutNetwork(s, at)
+		return
+	}
+	svc.alter(s, at, func() { s.task = "spawning" })
+	if problem := svc.plug(s, at); problem != "" {
+		svc.fail(s, at, problem)
+		return
+	}
+	if problem := svc.attachDevices(s, at); problem != "" {
+		svc.fail(s, at, problem)
+		return
+	}
+	svc.edit(s, at, func() { s.plugged, s.addresses, s.groups = true, svc.addressesOf(s), svc.portGroups(s) })
+	boot := s.created.Add(svc.cfg.BootTime)
+	if boot.Before(at) {
+		boot = at
+	}
+	svc.kernel.Plan(boot, func(at time.Time) { svc.boot(s, at) })
+}
+
+// wanted reports whether a server is still being built and nobody has asked for its deletion.
+func (s *server) wanted() bool { return s.state == building && s.task != "deleting" }
+
+// plug binds a server's ports and makes those that Nova makes itself.
+func (svc *Service) plug(s *server, at time.Time) string {
+	nics := slices.Clone(s.nics)
+	defer func() { svc.edit(s, at, func() { s.nics = nics }) }()
+	for i := range nics {
+		if nics[i].made {
+			p, problem := svc.novaPort(s, nics[i], at)
+			if problem != "" {
+				return problem
+			}
+			nics[i].port = p.Id
+		}
+		p, known := svc.Network.Port(nics[i].port)
+		if !known {
+			return fmt.Sprintf("Port id %s could not be found.", nics[i].port)
+		}
+		if first, taken := svc.holderOf(p, s); taken {
+			takes, problem := svc.contend(p, first, s)
+			if problem != "" {
+				return problem
+			}
+			if !takes {
+				continue
+			}
+			svc.AddressesChanged(first.id)
+		}
+		p.Bind(s.id, s.host.Zone, s.host.Name, at)
+	}
+	return ""
+}
+
+// portGroups are the names of the security groups that a server's ports are in, each once.
+func (svc *Service) portGroups(s *server) []string {
+	var names []string
+	for _, p := range svc.boundPorts(s) {
+		for _, name := range svc.Network.GroupNames(p) {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// novaPort makes a port as Nova does: no name, no description, the server's security groups.
+func (svc *Service) novaPort(s *server, n nic, at time.Time) (*neutron.Port, string) {
+	if svc.Network.IsExternal(n.network) {
+		return nil, fmt.Sprintf("Build of instance %s aborted: Failed to allocate the network(s), not rescheduling.", s.id)
+	}
+	aborted := func(why string) string { return fmt.Sprintf("Build of instance %s aborted: %s", s.id, why) }
+	if !svc.Ports.HasRoom(s.project, 1) {
+		return nil, aborted("Maximum number of ports exceeded")
+	}
+	p, refused := svc.Ports.ServerPort(s.project, n.network, n.fixed, s.groups, at)
+	if refused.Status != 0 {
+		return nil, aborted(fmt.Sprintf("Failed to allocate the network(s), not rescheduling. (%d)", refused.Status))
+	}
+	return p, ""
+}
+
+// boot makes a placed server ACTIVE.
+func (svc *Service) boot(s *server, at time.Time) {
+	if !s.wanted() || s.host.Down {
+		return
+	}
+	if s.contested {
+		svc.failOnContestedPort(s, at)
+		return
+	}
+	svc.alter(s, at, func() {
+		s.state, s.task, s.launched = active, "", at
+		s.console = "[    0.000000] Linux version 6.8.0 (simulated)\n" + s.hostname + " login: \n"
+	})
+	for _, p := range svc.boundPorts(s) {
+		p.Activate(at)
+	}
+	s.announced = true
+	for _, f := range svc.onBoot {
+		out := svc.export(s)
+		svc.kernel.Tell(func() { f(out) })
+	}
+}
+
+// attachDevices makes the volumes that a server was asked to have, and attaches those that exist. What goes wrong comes
+// back as the text of the server's fault.
+func (svc *Service) attachDevices(s *server, at time.Time) string {
+	var list []cinder.Attachment
+	defer func() { svc.edit(s, at, func() { s.volumes = list }) }()
+	for i, b := range s.devices {
+		if b.DestinationType != "volume" && b.SourceType != "volume" {
+			continue
+		}
+		a, problem := svc.Volumes.Attach(s.id, s.project, cinder.Device{
+			Existing: b.SourceType == "volume", Id: b.UUID, Size: b.VolumeSize, Kind: b.VolumeType,
+			Path: fmt.Sprintf("/dev/vd%c", 'a'+i), DeleteOnTermination: b.DeleteOnTermination,
+		}, at)
+		if problem != "" {
+			return problem
+		}
+		list = append(list, a)
+	}
+	return ""
+}

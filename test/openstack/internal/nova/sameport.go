@@ -1,0 +1,47 @@
+package nova
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/drover-project/drover/test/openstack/internal/neutron"
+)
+
+// holderOf returns the server that a port is bound to, nil when another kind of device has it. It reports whether that is
+// anything but s.
+func (svc *Service) holderOf(p *neutron.Port, s *server) (*server, bool) {
+	holder, _ := svc.servers.Get(p.DeviceID)
+	return holder, p.DeviceID != "" && p.DeviceID != s.id
+}
+
+// contend is what happens when a second server is built on a port that was free when Nova accepted its creation, and that the
+// first server has by now. The port is bound to one of the two, and that one fails when it should become ACTIVE. Nova's clean-up
+// then unbinds the port. The other server becomes, or stays, ACTIVE without an interface. contend reports whether the port is
+// to be bound to the second server; problem is the second server's fault when it fails at once.
+func (svc *Service) contend(p *neutron.Port, first, second *server) (takes bool, problem string) {
+	switch {
+	case first == nil:
+		return false, fmt.Sprintf("Build of instance %s aborted: Port %s is still in use.", second.id, p.Id)
+	case svc.cfg.FirstOfTwoFails && first.state == building:
+		first.contested = true
+		return false, ""
+	}
+	second.contested = true
+	return true, ""
+}
+
+// failOnContestedPort fails a server whose port another server was made on, too.
+func (svc *Service) failOnContestedPort(s *server, at time.Time) {
+	svc.fail(s, at, fmt.Sprintf("Build of instance %s aborted: Failed to allocate the network(s), not rescheduling.", s.id))
+}
+
+// boundPorts returns the ports of a server's interfaces: those that it was made on and that are bound to it.
+func (svc *Service) boundPorts(s *server) []*neutron.Port {
+	var bound []*neutron.Port
+	for _, n := range s.nics {
+		if p, known := svc.Network.Port(n.port); known && p.DeviceID == s.id {
+			bound = append(bound, p)
+		}
+	}
+	return bound
+}

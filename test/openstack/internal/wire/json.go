@@ -1,0 +1,145 @@
+package wire
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// Object is a JSON object whose keys keep their order and can be picked (`fields=`) and compared (`name=`) without
+// being decoded again.
+type Object []Member
+
+// Member is a key and its value. It is an alias, so that literals of it need no keys in other packages.
+type Member = struct {
+	Key   string
+	Value any
+}
+
+func (o Object) Get(key string) (any, bool) {
+	for _, m := range o {
+		if m.Key == key {
+			return m.Value, true
+		}
+	}
+	return nil, false
+}
+
+// Encoded is JSON already.
+type Encoded []byte
+
+// Pick keeps the named keys only.
+func (o Object) Pick(keys []string) Object {
+	out := make(Object, 0, len(keys))
+	for _, m := range o {
+		for _, k := range keys {
+			if m.Key == k {
+				out = append(out, m)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// Encode appends v as JSON. What it does not know itself goes through encoding/json.
+func Encode(b []byte, v any) []byte {
+	switch v := v.(type) {
+	case nil:
+		return append(b, "null"...)
+	case string:
+		return encodeString(b, v)
+	case bool:
+		return strconv.AppendBool(b, v)
+	case int:
+		return strconv.AppendInt(b, int64(v), 10)
+	case Encoded:
+		return append(b, v...)
+	case []Encoded:
+		return encodeList(b, v)
+	case Object:
+		return encodeObject(b, v)
+	case []Object:
+		return encodeList(b, v)
+	case []string:
+		return encodeList(b, v)
+	case []any:
+		return encodeList(b, v)
+	default:
+		return encodeOther(b, v)
+	}
+}
+
+func encodeOther(b []byte, v any) []byte {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return encodeString(b, "cannot be encoded: "+err.Error())
+	}
+	return append(b, raw...)
+}
+
+func encodeObject(b []byte, o Object) []byte {
+	b = append(b, '{')
+	for i, m := range o {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = encodeString(b, m.Key)
+		b = append(b, ':')
+		b = Encode(b, m.Value)
+	}
+	return append(b, '}')
+}
+
+func encodeList[T any](b []byte, list []T) []byte {
+	b = append(b, '[')
+	for i, v := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = Encode(b, v)
+	}
+	return append(b, ']')
+}
+
+func encodeString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] == '"' || s[i] == '\\' || s[i] >= utf8.RuneSelf {
+			return encodeOther(b, s)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}
+
+// Zulu is how most OpenStack APIs write a time.
+func Zulu(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
+
+// Naive is how Nova's extensions and Cinder write a time: no zone, microseconds.
+func Naive(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000000")
+}
+
+// OrNull gives nil for an empty string.
+func OrNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+func (o Object) MaybePick(fields []string) Object {
+	if len(fields) == 0 {
+		return o
+	}
+	return o.Pick(fields)
+}
+
+func (o Object) And(key string, value any) Object {
+	return append(o[:len(o):len(o)], Member{key, value})
+}

@@ -1,0 +1,67 @@
+package wire
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Has says whether an attribute has one of the wanted values; a list has those that it contains.
+func (o Object) Has(key string, wanted []string) bool {
+	v, known := o.Get(key)
+	if !known {
+		return false
+	}
+	switch v := v.(type) {
+	case []string:
+		return slices.ContainsFunc(v, func(s string) bool { return slices.Contains(wanted, s) })
+	case []Object:
+		return slices.ContainsFunc(v, func(inner Object) bool {
+			return slices.ContainsFunc(wanted, func(w string) bool {
+				name, value, _ := strings.Cut(w, "=")
+				return inner.Has(name, []string{value})
+			})
+		})
+	case bool:
+		return slices.ContainsFunc(wanted, func(w string) bool { return strings.EqualFold(w, fmt.Sprint(v)) })
+	case nil:
+		return slices.Contains(wanted, "")
+	default:
+		return slices.ContainsFunc(wanted, func(w string) bool { return SameText(fmt.Sprint(v), w) })
+	}
+}
+
+// SameText compares as the database below Neutron does (MySQL's usual collation): neither capitals nor white space at the
+// end make a difference.
+func SameText(a, b string) bool {
+	return strings.EqualFold(strings.TrimRight(a, " "), strings.TrimRight(b, " "))
+}
+
+func MetadataView(m map[string]string) Object {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	o := make(Object, 0, len(keys))
+	for _, k := range keys {
+		o = append(o, Member{k, m[k]})
+	}
+	return o
+}
+
+func ParseISO(text string) (time.Time, bool) {
+	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999", "2006-01-02 15:04:05"} {
+		if t, err := time.Parse(form, text); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}
+
+func Set[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
