@@ -169,3 +169,9 @@ func (svc *Service) attachDevices(s *server, at time.Time) string {
 	}
 	return ""
 }
+
+// failWithoutNetwork fails a build for which Nova cannot reach Neutron, with the words that Zed has for it. The lock is held.
+func (svc *Service) failWithoutNetwork(s *server, at time.Time) {
+	svc.fail(s, at, fmt.Sprintf("Build of instance %s aborted: Unable to establish connection to %s/network/v2.0/ports: "+
+		"HTTPConnectionPool: Max retries exceeded with url: /v2.0/", s.id, svc.cfg.BaseURL()))
+}

@@ -1,7 +1,6 @@
 package nova
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -17,20 +16,6 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/quotas"
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
-
-type blockDevice struct {
-	SourceType          string  `json:"source_type"`
-	UUID                string  `json:"uuid"`
-	BootIndex           *int    `json:"boot_index"`
-	DeleteOnTermination bool    `json:"delete_on_termination"`
-	DestinationType     string  `json:"destination_type"`
-	GuestFormat         string  `json:"guest_format"`
-	VolumeSize          int     `json:"volume_size"`
-	DeviceType          string  `json:"device_type"`
-	DiskBus             string  `json:"disk_bus"`
-	VolumeType          *string `json:"volume_type"`
-	Tag                 string  `json:"tag"`
-}
 
 type serverSpec struct {
 	Name             string            `json:"name"`
@@ -206,24 +191,6 @@ func (d *draft) checkUserData() api.Reply {
 		return d.bad("Invalid input for field/attribute user_data. Value: %.64s. '%.64s' is not a 'base64'", text, text)
 	}
 	return api.Reply{}
-}
-
-// decodeUserData reads base64 as Nova does: what is not of the alphabet is passed over, only the padding must be right.
-func decodeUserData(text string) ([]byte, error) {
-	return base64.StdEncoding.DecodeString(strings.Map(func(r rune) rune {
-		if strings.ContainsRune("+/=", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-			return r
-		}
-		return -1
-	}, text))
-}
-
-func (s *server) decodedUserData() []byte {
-	raw, err := decodeUserData(s.userData)
-	if err != nil {
-		return nil
-	}
-	return raw
 }
 
 func (d *draft) checkCount() api.Reply {

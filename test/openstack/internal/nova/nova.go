@@ -1,9 +1,13 @@
 package nova
 
 import (
+	"encoding/base64"
+	"net/http"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/drover-project/drover/test/openstack/internal/api"
 	"github.com/drover-project/drover/test/openstack/internal/cinder"
 	"github.com/drover-project/drover/test/openstack/internal/glance"
 	"github.com/drover-project/drover/test/openstack/internal/inventory"
@@ -219,98 +223,50 @@ func addressView(f neutron.FixedIP, mac, kind string) wire.Object {
 	}
 }
 
-// Server is a server as the cloud's user sees it from within Go.
-type Server struct {
-	ID, Name, Project string
-	// Status is as in the API: BUILD, ACTIVE, SHUTOFF, ERROR.
-	Status, Flavor, Zone, Host string
-	VCPUs                      int
-	// RAM is in MiB, Disk in GiB.
-	RAM, Disk          int
-	Metadata           map[string]string
-	Tags               []string
-	FixedIPs, Floating []string
-	// Ports are those that are bound to it.
-	Ports              []string
-	SecurityGroups     []string
-	ServerGroup, Image string
-	KeyName            string
-	ConfigDrive        bool
-	Volumes            []string
-	Created, Launched  time.Time
-	// UserData is decoded.
-	UserData []byte
+// withoutNetwork is what Nova answers when it needs Neutron and Neutron is down. The lock is held.
+func (svc *Service) withoutNetwork(q *api.Request) (api.Reply, bool) {
+	if !svc.Network.Down() {
+		return api.Reply{}, false
+	}
+	return q.Refuse(http.StatusInternalServerError, "Unexpected API Error. Please report this at http://bugs.launchpad.net/nova/ and attach the "+
+		"Nova API log if possible.\n<class 'keystoneauth1.exceptions.connection.ConnectFailure'>"), true
 }
 
-func (svc *Service) export(s *server) Server {
-	out := Server{
-		ID: s.id, Name: s.name, Project: svc.Projects.ProjectName(s.project), Status: s.status(), Flavor: s.flavor.Name, Zone: s.zone,
-		VCPUs: s.flavor.VCPUs, RAM: s.flavor.RAM, Disk: s.flavor.Disk, Metadata: s.metadata, Tags: s.tags,
-		SecurityGroups: s.groups, KeyName: s.keyName, ConfigDrive: s.configDrive, Created: s.created, Launched: s.launched,
-		UserData: s.decodedUserData(),
-	}
-	if s.image != nil {
-		out.Image = s.image.Name
-	}
-	if s.group != nil {
-		out.ServerGroup = s.group.Id
-	}
-	if s.host != nil {
-		out.Zone, out.Host = s.host.Zone, s.host.Name
-	}
-	for _, v := range s.volumes {
-		out.Volumes = append(out.Volumes, v.Volume)
-	}
-	for _, p := range svc.boundPorts(s) {
-		out.Ports = append(out.Ports, p.Id)
-		for _, f := range p.FixedIPs {
-			out.FixedIPs = append(out.FixedIPs, f.Address.String())
-		}
-		for _, f := range svc.Network.FloatingAddresses(p.Id) {
-			out.Floating = append(out.Floating, f.Address.String())
-		}
-	}
-	return out
+type blockDevice struct {
+	SourceType          string  `json:"source_type"`
+	UUID                string  `json:"uuid"`
+	BootIndex           *int    `json:"boot_index"`
+	DeleteOnTermination bool    `json:"delete_on_termination"`
+	DestinationType     string  `json:"destination_type"`
+	GuestFormat         string  `json:"guest_format"`
+	VolumeSize          int     `json:"volume_size"`
+	DeviceType          string  `json:"device_type"`
+	DiskBus             string  `json:"disk_bus"`
+	VolumeType          *string `json:"volume_type"`
+	Tag                 string  `json:"tag"`
 }
 
-// ServerCount returns how many servers there are. It costs far less than Servers.
-func (svc *Service) ServerCount() int {
-	n := 0
-	for _, s := range svc.servers.All() {
-		if s.state != deleted {
-			n++
+// decodeUserData reads base64 as Nova does: what is not of the alphabet is passed over, only the padding must be right.
+func decodeUserData(text string) ([]byte, error) {
+	return base64.StdEncoding.DecodeString(strings.Map(func(r rune) rune {
+		if strings.ContainsRune("+/=", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
 		}
-	}
-	return n
+		return -1
+	}, text))
 }
 
-// Servers gives all that are there, oldest first.
-func (svc *Service) Servers() []Server {
-	var out []Server
-	for _, s := range svc.servers.All() {
-		if s.state != deleted {
-			out = append(out, svc.export(s))
-		}
+func (s *server) decodedUserData() []byte {
+	raw, err := decodeUserData(s.userData)
+	if err != nil {
+		return nil
 	}
-	return out
+	return raw
 }
 
-// Server gives one by its ID; false when it is not there.
-func (svc *Service) Server(id string) (Server, bool) {
-	s, known := svc.servers.Get(id)
-	if !known || s.state == deleted {
-		return Server{}, false
-	}
-	return svc.export(s), true
-}
-
-// ServerIDs returns the IDs of all servers that are there, oldest first.
-func (svc *Service) ServerIDs() []string {
-	var ids []string
-	for _, s := range svc.servers.All() {
-		if s.state != deleted {
-			ids = append(ids, s.id)
-		}
-	}
-	return ids
+// rendering is a server as a list shows it, kept until the server changes.
+type rendering struct {
+	base    string
+	version api.Microversion
+	text    wire.Encoded
 }

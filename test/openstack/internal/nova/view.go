@@ -41,13 +41,6 @@ func (s *server) view(q *api.Request, inList bool) wire.Object {
 	return append(o, s.newer(q, inList)...)
 }
 
-// rendering is a server as a list shows it, kept until the server changes.
-type rendering struct {
-	base    string
-	version api.Microversion
-	text    wire.Encoded
-}
-
 // row renders a server for a detailed list.
 func (s *server) row(q *api.Request) wire.Encoded {
 	if s.rendered == nil || s.rendered.base != q.Base || s.rendered.version != q.Version {

@@ -1,0 +1,101 @@
+package nova
+
+import (
+	"time"
+)
+
+// Server is a server as the cloud's user sees it from within Go.
+type Server struct {
+	ID, Name, Project string
+	// Status is as in the API: BUILD, ACTIVE, SHUTOFF, ERROR.
+	Status, Flavor, Zone, Host string
+	VCPUs                      int
+	// RAM is in MiB, Disk in GiB.
+	RAM, Disk          int
+	Metadata           map[string]string
+	Tags               []string
+	FixedIPs, Floating []string
+	// Ports are those that are bound to it.
+	Ports              []string
+	SecurityGroups     []string
+	ServerGroup, Image string
+	KeyName            string
+	ConfigDrive        bool
+	Volumes            []string
+	Created, Launched  time.Time
+	// UserData is decoded.
+	UserData []byte
+}
+
+func (svc *Service) export(s *server) Server {
+	out := Server{
+		ID: s.id, Name: s.name, Project: svc.Projects.ProjectName(s.project), Status: s.status(), Flavor: s.flavor.Name, Zone: s.zone,
+		VCPUs: s.flavor.VCPUs, RAM: s.flavor.RAM, Disk: s.flavor.Disk, Metadata: s.metadata, Tags: s.tags,
+		SecurityGroups: s.groups, KeyName: s.keyName, ConfigDrive: s.configDrive, Created: s.created, Launched: s.launched,
+		UserData: s.decodedUserData(),
+	}
+	if s.image != nil {
+		out.Image = s.image.Name
+	}
+	if s.group != nil {
+		out.ServerGroup = s.group.Id
+	}
+	if s.host != nil {
+		out.Zone, out.Host = s.host.Zone, s.host.Name
+	}
+	for _, v := range s.volumes {
+		out.Volumes = append(out.Volumes, v.Volume)
+	}
+	for _, p := range svc.boundPorts(s) {
+		out.Ports = append(out.Ports, p.Id)
+		for _, f := range p.FixedIPs {
+			out.FixedIPs = append(out.FixedIPs, f.Address.String())
+		}
+		for _, f := range svc.Network.FloatingAddresses(p.Id) {
+			out.Floating = append(out.Floating, f.Address.String())
+		}
+	}
+	return out
+}
+
+// ServerCount returns how many servers there are. It costs far less than Servers.
+func (svc *Service) ServerCount() int {
+	n := 0
+	for _, s := range svc.servers.All() {
+		if s.state != deleted {
+			n++
+		}
+	}
+	return n
+}
+
+// Servers gives all that are there, oldest first.
+func (svc *Service) Servers() []Server {
+	var out []Server
+	for _, s := range svc.servers.All() {
+		if s.state != deleted {
+			out = append(out, svc.export(s))
+		}
+	}
+	return out
+}
+
+// Server gives one by its ID; false when it is not there.
+func (svc *Service) Server(id string) (Server, bool) {
+	s, known := svc.servers.Get(id)
+	if !known || s.state == deleted {
+		return Server{}, false
+	}
+	return svc.export(s), true
+}
+
+// ServerIDs returns the IDs of all servers that are there, oldest first.
+func (svc *Service) ServerIDs() []string {
+	var ids []string
+	for _, s := range svc.servers.All() {
+		if s.state != deleted {
+			ids = append(ids, s.id)
+		}
+	}
+	return ids
+}
