@@ -50,6 +50,7 @@ func (c *Cloud) Transport() *http.Transport {
 
 type roundTripper struct{ cloud *Cloud }
 
+// RoundTrip answers one request.
 func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	in := r.Clone(r.Context())
 	if in.Body == nil {

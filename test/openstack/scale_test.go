@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// big gives a cloud with n ACTIVE servers, each with a port.
+// big returns a cloud with n ACTIVE servers, each with a port.
 func big(t *testing.T, n int) (*openstack.Cloud, clients) {
 	t.Helper()
 	cloud := openstack.New(openstack.Config{Seed: func(c *openstack.Cloud) {

@@ -76,7 +76,7 @@ func (c *Cloud) seeded(_ string, err error) {
 	}
 }
 
-// Environment gives the variables with which OpenStack's clients log in as the seed's user, by password.
+// Environment returns the variables with which OpenStack's clients log in as the seed's user, by password.
 func (c *Cloud) Environment() []string {
 	return []string{
 		"OS_AUTH_URL=" + c.AuthURL(), "OS_REGION_NAME=" + MetaKubeRegion, "OS_USERNAME=" + MetaKubeUser, "OS_PASSWORD=" + MetaKubePassword,
@@ -85,7 +85,7 @@ func (c *Cloud) Environment() []string {
 	}
 }
 
-// AppEnvironment gives them for the seed's application credential.
+// AppEnvironment returns them for the seed's application credential.
 func (c *Cloud) AppEnvironment() []string {
 	return []string{
 		"OS_AUTH_URL=" + c.AuthURL(), "OS_REGION_NAME=" + MetaKubeRegion, "OS_AUTH_TYPE=v3applicationcredential",

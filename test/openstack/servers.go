@@ -55,7 +55,7 @@ func (c *Cloud) ArchiveDeleted() { c.kernel.Do(c.compute.ArchiveDeleted) }
 // Left is what is in the cloud now, by ID.
 type Left struct{ Servers, Ports, FloatingIPs, Volumes []string }
 
-// Empty says that nothing is left.
+// Empty reports whether nothing is left.
 func (l Left) Empty() bool {
 	return len(l.Servers)+len(l.Ports)+len(l.FloatingIPs)+len(l.Volumes) == 0
 }

@@ -64,7 +64,7 @@ func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// encoded gives the bytes of an answer: a record's as they are stored.
+// encoded returns the bytes of an answer: a record's as they are stored.
 func encoded(content any) ([]byte, error) {
 	switch c := content.(type) {
 	case *store.Record:
@@ -75,7 +75,7 @@ func encoded(content any) ([]byte, error) {
 	return json.Marshal(content)
 }
 
-// answer gives status and content.
+// answer returns status and content.
 func (d door) answer(r *http.Request, body []byte) (int, any) {
 	who, err := d.server.authenticate(d.user, r.Header.Get("Authorization"))
 	if err != nil {

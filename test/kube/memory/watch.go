@@ -100,7 +100,7 @@ func (w *watch) fail(err error) {
 	w.Cut()
 }
 
-// Read gives what is to be told next, and waits for it.
+// Read returns what is to be told next, and waits for it.
 func (w *watch) Read(p []byte) (int, error) {
 	for {
 		if err := w.ctx.Err(); err != nil {

@@ -35,6 +35,7 @@ var novaFaults = map[int]string{
 	http.StatusServiceUnavailable: "serviceUnavailable",
 }
 
+// NovaError returns an error as Nova and Cinder write it.
 func NovaError(status int, message string) Reply {
 	key, known := novaFaults[status]
 	if !known {
@@ -43,12 +44,14 @@ func NovaError(status int, message string) Reply {
 	return Reply{Status: status, Body: wire.Object{{key, wire.Object{{"code", status}, {"message", message}}}}}
 }
 
+// NeutronError returns an error as Neutron writes it; kind is its type.
 func NeutronError(status int, kind, format string, args ...any) Reply {
 	return Reply{Status: status, Body: wire.Object{{"NeutronError", wire.Object{
 		{"type", kind}, {"message", fmt.Sprintf(format, args...)}, {"detail", ""},
 	}}}}
 }
 
+// KeystoneError returns an error as Keystone writes it.
 func KeystoneError(status int, format string, args ...any) Reply {
 	r := Reply{Status: status, Body: wire.Object{{"error", wire.Object{
 		{"code", status}, {"message", fmt.Sprintf(format, args...)}, {"title", http.StatusText(status)},
@@ -59,6 +62,7 @@ func KeystoneError(status int, format string, args ...any) Reply {
 	return r
 }
 
+// GlanceError returns an error as Glance writes it.
 func GlanceError(status int, message string) Reply {
 	title := fmt.Sprintf("%d %s", status, http.StatusText(status))
 	return Reply{Status: status, Body: "<html>\n <head>\n  <title>" + title + "</title>\n </head>\n <body>\n  <h1>" + title +
@@ -75,6 +79,7 @@ func (q *Request) Unauthorized() Reply {
 		With("WWW-Authenticate", `Keystone uri="identity"`)
 }
 
+// Unauthorized is the answer to a call without a valid token.
 func Unauthorized() Reply {
 	return KeystoneError(http.StatusUnauthorized, "The request you have made requires authentication.")
 }

@@ -9,12 +9,15 @@ import (
 // Microversion is a Nova API version; the zero value means that none applies.
 type Microversion struct{ Major, Minor int }
 
+// String returns the version as headers have it, such as 2.93.
 func (v Microversion) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
 
+// AtLeast reports whether the version is that one or a later one.
 func (v Microversion) AtLeast(major, minor int) bool {
 	return v.Major > major || (v.Major == major && v.Minor >= minor)
 }
 
+// ParseMicroversion reads a version such as 2.93; false when it is not one.
 func ParseMicroversion(s string) (Microversion, bool) {
 	major, minor, found := strings.Cut(s, ".")
 	if !found {
@@ -25,4 +28,5 @@ func ParseMicroversion(s string) (Microversion, bool) {
 	return Microversion{a, b}, errA == nil && errB == nil
 }
 
+// Oldest is the oldest version that Nova offers.
 var Oldest = Microversion{2, 1}

@@ -1,3 +1,5 @@
+// Package api holds what a call is to the services: request, reply, routes, microversions, pages, and errors in the words of
+// each service. It knows no resource.
 package api
 
 import (
@@ -41,6 +43,7 @@ type Reply struct {
 	Body   any
 }
 
+// With returns the reply with one more header.
 func (r Reply) With(key, value string) Reply {
 	if r.header == nil {
 		r.header = http.Header{}
@@ -49,10 +52,13 @@ func (r Reply) With(key, value string) Reply {
 	return r
 }
 
+// Ok is the reply 200 with one key.
 func Ok(key string, v any) Reply { return Reply{Status: http.StatusOK, Body: wire.Object{{key, v}}} }
 
+// Empty is a reply without a body.
 func Empty(status int) Reply { return Reply{Status: status} }
 
+// NotFoundPage is the answer to a path that no service has.
 func NotFoundPage() Reply {
 	return Reply{Status: http.StatusNotFound, Body: wire.Object{
 		{"error", wire.Object{{"code", http.StatusNotFound}, {"title", "Not Found"}, {"message", "The resource could not be found."}}},

@@ -24,6 +24,7 @@ var prefixes = map[string]string{
 	ServiceVolume:   "/volume/v3/{project}",
 }
 
+// Route is one kind of call and its handler.
 type Route struct {
 	Service, Method, Path string
 	segments              []string
@@ -32,8 +33,10 @@ type Route struct {
 	Handle func(*Request) Reply
 }
 
+// Router finds the route of a call.
 type Router struct{ byLength map[int][]Route }
 
+// Add adds a call of a service, by its path below the service's own prefix.
 func (rt *Router) Add(service, method, path string, handle func(*Request) Reply) {
 	rt.Put(Route{Service: service, Method: method, Path: path, Handle: handle}, prefixes[service]+path)
 }
@@ -43,6 +46,7 @@ func (rt *Router) Open(service, full, path string, handle func(*Request) Reply) 
 	rt.Put(Route{Service: service, Method: http.MethodGet, Path: path, Open: true, Handle: handle}, full)
 }
 
+// Put adds a route by its whole path.
 func (rt *Router) Put(r Route, full string) {
 	r.segments = Split(full)
 	rt.byLength[len(r.segments)] = append(rt.byLength[len(r.segments)], r)
@@ -61,6 +65,7 @@ func NewRouter(services ...func(*Router)) *Router {
 	return rt
 }
 
+// Split returns the segments of a path.
 func Split(path string) []string { return strings.Split(strings.Trim(path, "/"), "/") }
 
 func parameters(r Route) int {

@@ -1,3 +1,4 @@
+// Package cinder is the volume service of the simulated cloud, as much of it as boot volumes need. It asks Glance for images.
 package cinder
 
 import (
@@ -32,6 +33,7 @@ type Service struct {
 
 type volumeType struct{ id, name string }
 
+// Volume is a volume as Cinder holds it.
 type Volume struct {
 	id, name, Project, kind, Status string
 	size                            int
@@ -41,6 +43,7 @@ type Volume struct {
 	metadata                        map[string]string
 }
 
+// HasType reports whether there is a volume type of that name or ID.
 func (svc *Service) HasType(name string) bool {
 	return slices.ContainsFunc(svc.types.All(), func(t *volumeType) bool { return t.name == name || t.id == name })
 }
@@ -64,6 +67,7 @@ func (v *Volume) view() wire.Object {
 	}
 }
 
+// Routes adds the calls that Cinder answers.
 func (svc *Service) Routes(rt *api.Router) {
 	n := api.ServiceVolume
 	rt.Add(n, http.MethodGet, "/types", svc.listVolumeTypes)
@@ -204,7 +208,7 @@ type Attachment struct {
 	DeleteOnTermination bool
 }
 
-// Attach gives a server a volume. What goes wrong comes back as the text of the server's fault.
+// Attach returns a server a volume. What goes wrong comes back as the text of the server's fault.
 func (svc *Service) Attach(server, project string, d Device, at time.Time) (Attachment, string) {
 	v, exists := svc.rows.Get(d.Id)
 	if !d.Existing || !exists {
@@ -235,7 +239,7 @@ func (svc *Service) Release(attachments []Attachment) {
 	}
 }
 
-// AddVolumeType adds a volume type and gives its ID.
+// AddVolumeType adds a volume type and returns its ID.
 func (svc *Service) AddVolumeType(name string) string {
 	t := &volumeType{id: svc.kernel.NewID(), name: name}
 	svc.types.Put(t.id, t)

@@ -1,3 +1,5 @@
+// Package gate holds what a call meets before it reaches a service: the log, faults that tests ask for, rate limits, and the
+// pace of each kind of call. Each has a lock of its own. It knows no service.
 package gate
 
 import (

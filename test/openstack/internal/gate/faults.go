@@ -47,6 +47,7 @@ func (f Fault) matches(call *Call) bool {
 	return (method == "*" || method == call.Method) && (path == "*" || path == call.Path)
 }
 
+// Reply returns the answer that the fault gives in the place of the service.
 func (f Fault) Reply() Answer {
 	a := Answer{Status: f.Status, Header: f.Header.Clone(), Body: []byte(f.Body)}
 	if a.Header == nil {
@@ -94,7 +95,7 @@ func (t *Faults) Clear() {
 	t.armed = nil
 }
 
-// Take gives the fault that a call meets; the zero Fault when it meets none.
+// Take returns the fault that a call meets; the zero Fault when it meets none.
 func (t *Faults) Take(call *Call) Fault {
 	t.mu.Lock()
 	defer t.mu.Unlock()

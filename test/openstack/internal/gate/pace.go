@@ -30,6 +30,7 @@ type queue struct {
 	waiting []chan struct{}
 }
 
+// NewPaces returns the paces of kinds of calls, by Call.Name.
 func NewPaces(of map[string]Pace) *Paces {
 	p := &Paces{kinds: map[string]*queue{}}
 	for name, pace := range of {

@@ -1,3 +1,4 @@
+// Package glance is the image service of the simulated cloud. It knows no other service.
 package glance
 
 import (
@@ -33,10 +34,12 @@ type Image struct {
 	created    time.Time
 }
 
+// SeenBy reports whether a project, by its name, sees the image.
 func (i *Image) SeenBy(project string) bool {
 	return i.Project == "" || i.Project == project || i.Community
 }
 
+// State returns the status as the API shows it.
 func (i *Image) State() string {
 	if i.Status == "" {
 		return "active"
@@ -62,6 +65,7 @@ func (i *Image) view() wire.Object {
 	return append(o, wire.MetadataView(i.Properties)...)
 }
 
+// Routes adds the calls that Glance answers.
 func (svc *Service) Routes(rt *api.Router) {
 	rt.Add(api.ServiceImage, http.MethodGet, "/images", svc.listImages)
 	rt.Add(api.ServiceImage, http.MethodGet, "/images/{id}", svc.showImage)
@@ -145,7 +149,7 @@ type Service struct {
 // Image returns an image by its ID.
 func (svc *Service) Image(id string) (*Image, bool) { return svc.rows.Get(id) }
 
-// AddImage adds an image and gives its ID.
+// AddImage adds an image and returns its ID.
 func (svc *Service) AddImage(i Image) string {
 	i.ID, i.created = svc.kernel.OrNew(i.ID), svc.kernel.Now()
 	svc.rows.Put(i.ID, &i)

@@ -24,23 +24,30 @@ type Flavor struct {
 	Project string
 }
 
+// SeenBy reports whether a project, by its name, sees the flavor.
 func (f *Flavor) SeenBy(project string) bool { return f.Project == "" || f.Project == project }
 
+// KeyPair is a public key of a user.
 type KeyPair struct{ Name, user, PublicKey string }
 
 func keyID(user, name string) string { return user + "/" + name }
 
+// ServerGroup is a server group and its members.
 type ServerGroup struct {
 	Id, name, Project, user, policy string
 	Members                         []string
 	perHost                         map[string]int
 }
 
+// Join adds a server to the group.
 func (g *ServerGroup) Join(id string) { g.Members = append(g.Members, id) }
+
+// Leave takes a server off the group.
 func (g *ServerGroup) Leave(id string) {
 	g.Members = slices.DeleteFunc(g.Members, func(m string) bool { return m == id })
 }
 
+// Routes adds the calls about the inventory that Nova answers.
 func (svc *Service) Routes(rt *api.Router) {
 	n := api.ServiceCompute
 	rt.Add(n, http.MethodGet, "/flavors", svc.listFlavors)

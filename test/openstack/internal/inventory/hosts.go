@@ -17,6 +17,7 @@ type Host struct {
 	Disabled, Down bool
 }
 
+// Hypervisor is a host and what servers have of it.
 type Hypervisor struct {
 	Host
 	vcpus, ram, disk, servers int
@@ -91,7 +92,7 @@ func (svc *Service) SetHost(h Host) {
 	svc.hosts = append(svc.hosts, &Hypervisor{Host: h})
 }
 
-// Hosts gives all hosts, as they were last set.
+// Hosts returns all hosts, as they were last set.
 func (svc *Service) Hosts() []Host {
 	var out []Host
 	for _, h := range svc.hosts {

@@ -1,3 +1,5 @@
+// Package inventory is what Nova makes servers of: flavors, hosts, key pairs, server groups, and how much each project uses.
+// It knows no server.
 package inventory
 
 import (
@@ -18,7 +20,7 @@ type Service struct {
 	usage    map[string]*usage
 }
 
-// AddFlavor adds a flavor and gives its ID.
+// AddFlavor adds a flavor and returns its ID.
 func (svc *Service) AddFlavor(f Flavor) string {
 	f.ID = svc.kernel.OrNew(f.ID)
 	svc.flavors.Put(f.ID, &f)
@@ -30,7 +32,7 @@ func (svc *Service) RemoveFlavor(id string) {
 	svc.flavors.Remove(id)
 }
 
-// AddServerGroup adds a server group with a policy to a project and gives its ID; id may be empty.
+// AddServerGroup adds a server group with a policy to a project and returns its ID; id may be empty.
 func (svc *Service) AddServerGroup(projectID, id, name, policy string) string {
 	g := &ServerGroup{Id: svc.kernel.OrNew(id), name: name, Project: projectID, policy: policy, perHost: map[string]int{}}
 	svc.groups.Put(g.Id, g)

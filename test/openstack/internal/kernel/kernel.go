@@ -1,3 +1,7 @@
+// Package kernel holds what the services of one cloud share: the only lock over their state, the clock with the agenda of what
+// becomes due, callbacks, and the source of IDs. It knows no resource.
+//
+// Handlers and methods of services run inside of [Kernel.Do] or [Kernel.Hold], and take no lock themselves.
 package kernel
 
 import (
@@ -25,6 +29,7 @@ type Kernel struct {
 	once   sync.Once
 }
 
+// New returns the kernel of a cloud whose time is read from c and whose IDs are drawn from random.
 func New(c clock.WithTicker, random io.Reader) *Kernel {
 	return &Kernel{clock: c, random: random, agenda: agenda{wake: make(chan struct{}, 1)}, closed: make(chan struct{})}
 }

@@ -1,3 +1,5 @@
+// Package keystone is the identity service of the simulated cloud: projects, users, application credentials, tokens, the
+// catalog. It knows no other service.
 package keystone
 
 import (
@@ -80,6 +82,7 @@ func New(k *kernel.Kernel, cfg Config) *Service { return &Service{kernel: k, cfg
 // SetRegions changes the names in the catalog.
 func (svc *Service) SetRegions(names []string) { svc.cfg.Regions = names }
 
+// Routes adds the calls that Keystone answers.
 func (svc *Service) Routes(rt *api.Router) {
 	rt.Put(api.Route{Service: api.ServiceIdentity, Method: http.MethodPost, Path: "/auth/tokens", Open: true, Handle: svc.issueToken}, "/identity/v3/auth/tokens")
 	rt.Add(api.ServiceIdentity, http.MethodGet, "/auth/tokens", svc.showToken)
@@ -254,7 +257,7 @@ func (svc *Service) byAppCredential(q *api.Request, in *authRequest) (*token, ap
 	}, api.Reply{}
 }
 
-// scope gives a token its project: the one asked for, else the user's default, else none.
+// scope returns a token its project: the one asked for, else the user's default, else none.
 func (svc *Service) scope(t *token, raw json.RawMessage) (*token, api.Reply) {
 	t.project = t.user.defaultProject
 	var asked struct {

@@ -23,7 +23,7 @@ type AppCredential struct {
 	ID, Name, Secret, User, Project string
 }
 
-// AddProject adds a project to a domain (name; empty: Default) and gives its ID. One that is there already is kept.
+// AddProject adds a project to a domain (name; empty: Default) and returns its ID. One that is there already is kept.
 func (svc *Service) AddProject(name, domainName string) string {
 	d := svc.domain(domainName)
 	if p := svc.findProject(projectRef{Name: name, Domain: &domainRef{ID: d.ID}}); p != nil {
@@ -60,6 +60,7 @@ func (svc *Service) mustProject(nameOrID string) *project {
 	return p
 }
 
+// ProjectName returns the name of a project, or its ID when it is not known.
 func (svc *Service) ProjectName(id string) string {
 	if p, known := svc.projects.Get(id); known {
 		return p.Name
@@ -67,7 +68,7 @@ func (svc *Service) ProjectName(id string) string {
 	return id
 }
 
-// AddUser adds a user, and the projects that it names, and gives its ID.
+// AddUser adds a user, and the projects that it names, and returns its ID.
 func (svc *Service) AddUser(in User) string {
 	roles := in.Roles
 	if len(roles) == 0 {
@@ -85,7 +86,7 @@ func (svc *Service) AddUser(in User) string {
 	return u.ID
 }
 
-// AddAppCredential adds one and gives its ID. Error: its user is not there.
+// AddAppCredential adds one and returns its ID. Error: its user is not there.
 func (svc *Service) AddAppCredential(in AppCredential) (string, error) {
 	for _, u := range svc.users.All() {
 		if u.Name == in.User {

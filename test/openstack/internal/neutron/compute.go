@@ -91,7 +91,7 @@ func (svc *Service) ServerPort(project, network, fixed string, groups []string, 
 	return svc.makePort(&api.Request{Service: api.ServiceNetwork, Now: at, Caller: api.Caller{Project: project}}, spec)
 }
 
-// Bind gives a port to a server on a host.
+// Bind returns a port to a server on a host.
 func (p *Port) Bind(server, zone, host string, at time.Time) {
 	p.DeviceID, p.deviceOwner, p.host, p.Status = server, "compute:"+zone, host, "DOWN"
 	p.touch(at)

@@ -11,6 +11,7 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
+// SecurityGroup is a security group and its rules.
 type SecurityGroup struct {
 	stamps
 	id, Name, description, project string

@@ -1,3 +1,5 @@
+// Package neutron is the network service of the simulated cloud: networks, subnets, ports, floating IPs, security groups. It
+// knows no server: compute.go has what Nova asks for, and a callback says that addresses have changed.
 package neutron
 
 import (
@@ -71,6 +73,7 @@ func (s *stamps) view(o wire.Object, project string) wire.Object {
 		wire.Member{"created_at", wire.Zulu(s.created)}, wire.Member{"updated_at", wire.Zulu(s.updated)}, wire.Member{"revision_number", s.revision})
 }
 
+// Net is a network as Neutron holds it.
 type Net struct {
 	stamps
 	Id, name, project string
@@ -118,7 +121,7 @@ func (s *subnet) version() int {
 	return 6
 }
 
-// take gives a free address of the pool, and does not come back to one before it went through all the others.
+// take returns a free address of the pool, and does not come back to one before it went through all the others.
 func (s *subnet) take() (netip.Addr, bool) {
 	start := s.next
 	for {
@@ -136,6 +139,7 @@ func (s *subnet) take() (netip.Addr, bool) {
 	}
 }
 
+// Routes adds the calls that Neutron answers.
 func (svc *Service) Routes(rt *api.Router) {
 	n := api.ServiceNetwork
 	rt.Open(n, "/network/v2.0", "/v2.0", func(*api.Request) api.Reply { return api.Ok("resources", []wire.Object{}) })
@@ -204,6 +208,7 @@ func (svc *Service) listNetworks(q *api.Request) api.Reply {
 	return q.Page("networks", list, (&Net{}).view())
 }
 
+// VisibleNetwork returns a network by its ID when the project of a request sees it.
 func (svc *Service) VisibleNetwork(q *api.Request, id string) (*Net, bool) {
 	n, known := svc.networks.Get(id)
 	return n, known && n.seenBy(q.Project())

@@ -13,11 +13,13 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
+// FixedIP is an address of a subnet.
 type FixedIP struct {
 	subnet  string
 	Address netip.Addr
 }
 
+// Port is a port as Neutron holds it.
 type Port struct {
 	stamps
 	Id, Project, Network    string
@@ -30,6 +32,7 @@ type Port struct {
 	pairs                   []wire.Object
 }
 
+// View returns the port as the API shows it.
 func (p *Port) View() wire.Object {
 	ips := make([]wire.Object, 0, len(p.FixedIPs))
 	for _, f := range p.FixedIPs {

@@ -25,7 +25,7 @@ type Subnet struct {
 	First, Last string
 }
 
-// AddNetwork adds a network without subnets and gives its ID.
+// AddNetwork adds a network without subnets and returns its ID.
 func (svc *Service) AddNetwork(in Network) string {
 	n := &Net{Id: svc.kernel.OrNew(in.ID), name: in.Name, external: in.External, unrouted: in.Unrouted, Subnets: []string{}, stamps: newStamps(svc.kernel.Now())}
 	if in.Project != "" {
@@ -35,7 +35,7 @@ func (svc *Service) AddNetwork(in Network) string {
 	return n.Id
 }
 
-// AddSubnet adds a subnet and gives its ID. Error: its network is not there, or its CIDR or pool cannot be read.
+// AddSubnet adds a subnet and returns its ID. Error: its network is not there, or its CIDR or pool cannot be read.
 func (svc *Service) AddSubnet(in Subnet) (string, error) {
 	n, known := svc.networks.Get(in.Network)
 	if !known {
@@ -75,7 +75,7 @@ func lastHost(p netip.Prefix) netip.Addr {
 	return a.Prev()
 }
 
-// AddSecurityGroup adds a group to a project (name or ID) and gives its ID.
+// AddSecurityGroup adds a group to a project (name or ID) and returns its ID.
 func (svc *Service) AddSecurityGroup(project, name string) string {
 	return svc.newGroup(svc.projects.ProjectID(project), name, svc.kernel.Now()).id
 }

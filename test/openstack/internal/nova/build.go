@@ -37,7 +37,7 @@ func (svc *Service) claim(s *server, at time.Time) {
 	svc.kernel.After(at, svc.cfg.NetworkTime, func(at time.Time) { svc.spawn(s, at) })
 }
 
-// spawn gives a server its ports, volumes and addresses, or its fault. It becomes ACTIVE BootTime after it was asked for.
+// spawn returns a server its ports, volumes and addresses, or its fault. It becomes ACTIVE BootTime after it was asked for.
 func (svc *Service) spawn(s *server, at time.Time) {
 	if !s.wanted() {
 		return

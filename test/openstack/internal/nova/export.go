@@ -69,7 +69,7 @@ func (svc *Service) ServerCount() int {
 	return n
 }
 
-// Servers gives all that are there, oldest first.
+// Servers returns all that are there, oldest first.
 func (svc *Service) Servers() []Server {
 	var out []Server
 	for _, s := range svc.servers.All() {
@@ -80,7 +80,7 @@ func (svc *Service) Servers() []Server {
 	return out
 }
 
-// Server gives one by its ID; false when it is not there.
+// Server returns one by its ID; false when it is not there.
 func (svc *Service) Server(id string) (Server, bool) {
 	s, known := svc.servers.Get(id)
 	if !known || s.state == deleted {

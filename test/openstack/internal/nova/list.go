@@ -83,7 +83,7 @@ func (svc *Service) listServers(q *api.Request, path string, render func(*server
 	return api.Reply{Status: http.StatusOK, Body: body}
 }
 
-// whole says that nothing narrows the list: only then does Nova fill in what it knows of servers in lost cells.
+// whole reports whether nothing narrows the list: only then does Nova fill in what it knows of servers in lost cells.
 func (l *listing) whole() bool { return !l.paged && l.since.IsZero() && len(l.filters) == 0 }
 
 func (svc *Service) unreachable(s *server) bool {

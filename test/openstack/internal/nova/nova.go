@@ -1,3 +1,5 @@
+// Package nova is the compute service of the simulated cloud: the life of servers, their API, and the metadata service. It
+// knows the other services through the interfaces in neighbours.go.
 package nova
 
 import (
@@ -156,7 +158,7 @@ func (svc *Service) alter(s *server, at time.Time, change func()) {
 	})
 }
 
-// asOf gives a server as it was; false when it was not there yet.
+// asOf returns a server as it was; false when it was not there yet.
 func (s *server) asOf(t time.Time) (*server, bool) {
 	if s.created.After(t) {
 		return nil, false

@@ -10,6 +10,7 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
+// Routes adds the calls that Nova answers.
 func (svc *Service) Routes(rt *api.Router) {
 	n := api.ServiceCompute
 	rt.Add(n, http.MethodPost, "/servers", svc.createServer)
@@ -139,7 +140,7 @@ func lock(on bool) func(*Service, *api.Request, *server, json.RawMessage) api.Re
 	}
 }
 
-// consoleOutput gives the last lines, as many as were asked for.
+// consoleOutput returns the last lines, as many as were asked for.
 func (svc *Service) consoleOutput(q *api.Request, s *server, argument json.RawMessage) api.Reply {
 	var in struct {
 		Length json.Number `json:"length"`

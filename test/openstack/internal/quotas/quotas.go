@@ -1,3 +1,4 @@
+// Package quotas holds how much each project may have. What it has is known to the services.
 package quotas
 
 // None as a quota: not a single one.
@@ -28,7 +29,7 @@ func Shown(quota int) int {
 	}
 }
 
-// Beyond says whether so many are too many.
+// Beyond reports whether so many are too many.
 func Beyond(quota, wanted int) bool { return Shown(quota) >= 0 && wanted > Shown(quota) }
 
 // Quotas hold what each project may have.

@@ -1,3 +1,4 @@
+// Package table holds the rows of one kind of resource, by ID and in order.
 package table
 
 import "slices"
@@ -9,6 +10,7 @@ type Table[T any] struct {
 	rows []T
 }
 
+// Get returns the row with an ID.
 func (t *Table[T]) Get(id string) (T, bool) {
 	v, ok := t.byID[id]
 	return v, ok
@@ -24,6 +26,7 @@ func (t *Table[T]) Put(id string, v T) {
 	t.rows = append(t.rows, v)
 }
 
+// Remove removes the row with an ID, if there is one.
 func (t *Table[T]) Remove(id string) {
 	if _, known := t.byID[id]; !known {
 		return
@@ -47,9 +50,10 @@ func (t *Table[T]) Drop(goes func(T) bool) {
 	t.ids, t.rows = ids, rows
 }
 
-// All gives the rows in the order in which they were made. They are the table's own: not to be kept or changed.
+// All returns the rows in the order in which they were made. They are the table's own: not to be kept or changed.
 func (t *Table[T]) All() []T { return t.rows }
 
+// Len returns the number of rows.
 func (t *Table[T]) Len() int { return len(t.rows) }
 
 // AllIDs returns a copy of the IDs in the order in which the rows were made; nil when there is none.

@@ -1,3 +1,5 @@
+// Package wire holds the JSON that the services write: objects with their keys in order, and the forms of their values.
+// It knows no service.
 package wire
 
 import (
@@ -17,6 +19,7 @@ type Member = struct {
 	Value any
 }
 
+// Get returns the value of a key.
 func (o Object) Get(key string) (any, bool) {
 	for _, m := range o {
 		if m.Key == key {
@@ -125,7 +128,7 @@ func Naive(t time.Time) any {
 	return t.UTC().Format("2006-01-02T15:04:05.000000")
 }
 
-// OrNull gives nil for an empty string.
+// OrNull returns nil for an empty string.
 func OrNull(s string) any {
 	if s == "" {
 		return nil
@@ -133,6 +136,7 @@ func OrNull(s string) any {
 	return s
 }
 
+// MaybePick keeps the named keys only; all when none is named.
 func (o Object) MaybePick(fields []string) Object {
 	if len(fields) == 0 {
 		return o
@@ -140,6 +144,7 @@ func (o Object) MaybePick(fields []string) Object {
 	return o.Pick(fields)
 }
 
+// And returns the object with one more key.
 func (o Object) And(key string, value any) Object {
 	return append(o[:len(o):len(o)], Member{key, value})
 }

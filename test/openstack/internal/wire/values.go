@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Has says whether an attribute has one of the wanted values; a list has those that it contains.
+// Has reports whether an attribute has one of the wanted values; a list has those that it contains.
 func (o Object) Has(key string, wanted []string) bool {
 	v, known := o.Get(key)
 	if !known {
@@ -38,6 +38,7 @@ func SameText(a, b string) bool {
 	return strings.EqualFold(strings.TrimRight(a, " "), strings.TrimRight(b, " "))
 }
 
+// MetadataView returns a map as a JSON object with sorted keys.
 func MetadataView(m map[string]string) Object {
 	keys := make([]string, 0, len(m))
 	for k := range m {
@@ -51,6 +52,7 @@ func MetadataView(m map[string]string) Object {
 	return o
 }
 
+// ParseISO reads a time in one of the forms that OpenStack takes.
 func ParseISO(text string) (time.Time, bool) {
 	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999", "2006-01-02 15:04:05"} {
 		if t, err := time.Parse(form, text); err == nil {
@@ -60,6 +62,7 @@ func ParseISO(text string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
+// Set copies a value that a client gave; nil leaves what is there.
 func Set[T any](to *T, from *T) {
 	if from != nil {
 		*to = *from

@@ -95,7 +95,7 @@ func V1(group, name string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: group, Version: "v1", Kind: name}
 }
 
-// New gives the built-in kinds and those that the CustomResourceDefinitions among the objects define. Error: one
+// New returns the built-in kinds and those that the CustomResourceDefinitions among the objects define. Error: one
 // of them cannot be read.
 func New(objects ...*unstructured.Unstructured) (*Catalog, error) {
 	c := &Catalog{ByPath: map[schema.GroupVersionResource]*Kind{}, ByKind: map[schema.GroupKind]*Kind{}}
@@ -166,7 +166,7 @@ func (c *Catalog) add(k *Kind, types typeConverter) error {
 	return nil
 }
 
-// GroupVersions gives those that are served, in order, the core's first.
+// GroupVersions returns those that are served, in order, the core's first.
 func (c *Catalog) GroupVersions() []schema.GroupVersion {
 	var out []schema.GroupVersion
 	for _, k := range c.Kinds {

@@ -21,7 +21,7 @@ type owned struct {
 	record *store.Record
 }
 
-// dependents gives the living objects that name an owner.
+// dependents returns the living objects that name an owner.
 func (s *Registry) dependents(owner types.UID) []owned {
 	var out []owned
 	for _, k := range s.catalog.Kinds {
@@ -34,7 +34,7 @@ func (s *Registry) dependents(owner types.UID) []owned {
 	return out
 }
 
-// exists tells whether what a reference names is there, with that UID.
+// exists reports whether what a reference names is there, with that UID.
 func (s *Registry) exists(ref metav1.OwnerReference, namespace string) bool {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *Registry) released(owner types.UID) {
 	}
 }
 
-// blocking gives the dependents for which an owner waits.
+// blocking returns the dependents for which an owner waits.
 func (s *Registry) blocking(owner types.UID) []owned {
 	return slices.DeleteFunc(s.dependents(owner), func(d owned) bool {
 		return !slices.ContainsFunc(d.record.Object.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {

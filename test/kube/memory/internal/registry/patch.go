@@ -41,7 +41,7 @@ func (s *Registry) patch(q *Request) (*store.Record, error) {
 	return s.change(q, old, o, false)
 }
 
-// merged gives an object with a patch laid over it.
+// merged returns an object with a patch laid over it.
 func merged(q *Request, kind types.PatchType, old *store.Record) (*catalog.Object, error) {
 	if kind == types.MergePatchType {
 		var patch any
@@ -83,7 +83,7 @@ func overlay(onto, patch map[string]any) {
 	}
 }
 
-// withoutNulls gives a value of a patch without the fields that are null.
+// withoutNulls returns a value of a patch without the fields that are null.
 func withoutNulls(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -98,7 +98,7 @@ func withoutNulls(value any) any {
 	return value
 }
 
-// patched gives the bytes of an object with one of the other patches laid over it.
+// patched returns the bytes of an object with one of the other patches laid over it.
 func patched(q *Request, kind types.PatchType, old *store.Record) ([]byte, error) {
 	switch {
 	case kind == types.JSONPatchType:

@@ -104,7 +104,7 @@ func preconditions(q *Request, old *store.Record, p *metav1.Preconditions) error
 	return nil
 }
 
-// propagation gives the finalizers that an object has once its deletion says what becomes of its dependents.
+// propagation returns the finalizers that an object has once its deletion says what becomes of its dependents.
 func propagation(finalizers []string, options *metav1.DeleteOptions) []string {
 	policy := ptr.Deref(options.PropagationPolicy, "")
 	if policy == "" {
@@ -125,7 +125,7 @@ func propagation(finalizers []string, options *metav1.DeleteOptions) []string {
 // defaultGrace is how many seconds a pod on a node has to end.
 const defaultGrace = 30
 
-// graceOf gives the seconds that an object still has: pods that run on a node have some, everything else has none.
+// graceOf returns the seconds that an object still has: pods that run on a node have some, everything else has none.
 func graceOf(k *catalog.Kind, o *catalog.Object, options *metav1.DeleteOptions) int64 {
 	node, _, _ := unstructured.NestedString(o.Object, "spec", "nodeName")
 	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")

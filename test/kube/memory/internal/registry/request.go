@@ -95,7 +95,7 @@ func decode(q *Request, into any) error {
 	return nil
 }
 
-// Selection gives the test that a request's namespace and selectors make.
+// Selection returns the test that a request's namespace and selectors make.
 func (q *Request) Selection() (func(*catalog.Object) bool, error) {
 	byLabel, err := labels.Parse(q.Query.Get("labelSelector"))
 	if err != nil {
@@ -134,7 +134,7 @@ func (f fieldsOf) Get(name string) string {
 	return fmt.Sprint(value)
 }
 
-// AsksForMetadata tells whether a client wants objects without anything but their metadata. (A watch shows whole ones.)
+// AsksForMetadata reports whether a client wants objects without anything but their metadata. (A watch shows whole ones.)
 func AsksForMetadata(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "as="+partialKind)
 }

@@ -24,7 +24,7 @@ func signedBy(who User, o *catalog.Object) error {
 	return set(o, groups, "spec", "groups")
 }
 
-// startSecret gives a Secret its type, and puts what came as plain text among the data.
+// startSecret returns a Secret its type, and puts what came as plain text among the data.
 func startSecret(o *catalog.Object) error {
 	if kind, _ := o.Object["type"].(string); kind == "" {
 		o.Object["type"] = string(corev1.SecretTypeOpaque)

@@ -71,7 +71,7 @@ func (s *Registry) change(q *Request, old *store.Record, o *catalog.Object, owne
 	return s.finish(k, old, o)
 }
 
-// written gives what a client sent in the form in which it is stored, with who owns which field of it. Owners are worked
+// written returns what a client sent in the form in which it is stored, with who owns which field of it. Owners are worked
 // out before it is cut down to what the path may change.
 func written(q *Request, old *store.Record, o *catalog.Object) (*catalog.Object, error) {
 	if q.Kind.GroupKind() == catalog.Core("Secret").GroupKind() {

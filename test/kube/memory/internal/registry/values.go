@@ -31,7 +31,7 @@ func set(o *catalog.Object, value any, path ...string) error {
 	return nil
 }
 
-// same tells whether two states differ in nothing but the times at which fields were written.
+// same reports whether two states differ in nothing but the times at which fields were written.
 func same(a, b *catalog.Object) bool {
 	return equality.Semantic.DeepEqual(timeless(a), timeless(b))
 }

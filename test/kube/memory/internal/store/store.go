@@ -167,7 +167,7 @@ func (s *Store) happen(k *catalog.Kind, o *catalog.Object, gone bool) (*Record, 
 	return r, nil
 }
 
-// NextUID gives UIDs that are the same in every run.
+// NextUID returns UIDs that are the same in every run.
 func (s *Store) NextUID() types.UID {
 	s.serial++
 	return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.serial))
@@ -190,7 +190,7 @@ func (s *Store) NextName(prefix string) string {
 // Now is the time as metadata bears it: whole seconds.
 func Now() metav1.Time { return metav1.NewTime(time.Now().UTC().Truncate(time.Second)) }
 
-// sortedKeys gives the keys of the records in the order of a list.
+// sortedKeys returns the keys of the records in the order of a list.
 func (st *table) sortedKeys() []string {
 	out := make([]string, 0, len(st.records))
 	for id := range st.records {
