@@ -198,8 +198,8 @@ func TestTheProvidersFieldsAreDeclared(t *testing.T) {
 		file, list string
 		declared   object
 	}{
-		{"../../machines/openstack/spec.go", "specFields", cloud},
-		{"../../machines/openstack/spec.go", "withoutEffect", cloud},
+		{"../../machines/openstack/spec/fields.go", "specFields", cloud},
+		{"../../machines/openstack/spec/fields.go", "withoutEffect", cloud},
 		{"../../machines/api/v1alpha1/providerconfig.go", "providerConfigFields", envelope},
 	} {
 		t.Run(row.list, func(t *testing.T) {

@@ -3,9 +3,7 @@ package openstack
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,9 +17,10 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
-	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/catalog"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
 // Options say what a Cloud works with.
@@ -77,44 +76,34 @@ type Options struct {
 	ProviderIDRegion bool
 }
 
+// Holds keeps across restarts what the mass guards of the projects hold.
+type Holds = inventory.Holds
+
+// Held is what the mass guard of one project holds.
+type Held = inventory.Held
+
+// HoldsKey tells a project in a region from all others.
+type HoldsKey = inventory.HoldsKey
+
 // Cloud implements [cloud.Cloud] for OpenStack. It is a Runnable: while it runs it follows the servers of each project
 // that Machines have named, and nothing is known before.
 type Cloud struct {
 	options  Options
 	client   *client.Client
+	specs    *spec.Reader
 	changes  chan types.NamespacedName
 	machines *registry
 	// told are Machines to be sent to changes; joining are connections to be attached to their project.
 	told    workqueue.TypedInterface[types.NamespacedName]
 	joining workqueue.TypedInterface[*connection]
 
-	// refused are the endpoints that Machines with a server name and nobody has allowed.
+	// refused are the endpoints that Machines with a server name and no operator has allowed.
 	refused refusedEndpoints
 
 	// began is when the process started.
 	began time.Time
 
-	mu          sync.Mutex
-	connections map[string]*connection
-	projects    map[string]*inventory.Project
-}
-
-// connection is a session with what hangs on it.
-type connection struct {
-	session *client.Session
-	catalog *catalog
-
-	mu      sync.Mutex
-	project *inventory.Project
-	// queued is true while somebody tries to attach it; used is when a Machine asked for it last.
-	queued bool
-	used   time.Time
-}
-
-func (c *connection) attached() *inventory.Project {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.project
+	connections *connections
 }
 
 // New makes a Cloud; it makes no call. The error names the option that is wrong.
@@ -141,11 +130,16 @@ func New(o Options) (*Cloud, error) {
 		options: o, client: calls,
 		changes: make(chan types.NamespacedName), machines: newRegistry(),
 		told: told, joining: workqueue.NewTyped[*connection](), began: o.Clock.Now(),
-		connections: map[string]*connection{}, projects: map[string]*inventory.Project{},
+		specs: spec.NewReader(spec.Options{
+			Objects: o.Reader, Configured: o.Configured, IdentityOverride: o.IdentityOverride, AllowedNamespaces: o.AllowedNamespaces,
+			OwnNamespace: o.OwnNamespace, ServiceAccount: o.ServiceAccount, SharedServerGroup: o.SharedServerGroup,
+			ReservedTags: []string{inventory.MetadataMachineUID, inventory.MetadataClusterID},
+		}),
+		connections: newConnections(),
 	}
 	c.machines.dropped = calls.Forget
 	if o.Registry != nil {
-		if err := o.Registry.Register(state{c}); err != nil {
+		if err := o.Registry.Register(state{c.connections.projects}); err != nil {
 			return nil, fmt.Errorf("registering metrics: %w", err)
 		}
 	}
@@ -197,121 +191,28 @@ func (c *Cloud) tellAll(ctx context.Context) {
 }
 
 // connect returns the one connection of these credentials. A Machine is given when it, and not a template, asks for it.
-func (c *Cloud) connect(ctx context.Context, with *access, m *v1alpha1.Machine) (*connection, error) {
-	creds := with.creds
+func (c *Cloud) connect(ctx context.Context, with *spec.Access, m *v1alpha1.Machine) (*connection, error) {
+	creds := *with.Credentials
 	if !creds.Vouched && !c.client.Permits(creds.IdentityEndpoint) {
-		return nil, c.refuse(ctx, with, m)
+		return nil, c.refused.refuse(ctx, with, m)
 	}
-	key := creds.Key()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	conn, ok := c.connections[key]
-	if !ok {
-		s, err := c.client.Session(*creds)
+	return c.connections.get(creds.Key(), func() (*connection, error) {
+		s, err := c.client.Session(creds)
 		if err != nil {
 			return nil, err
 		}
-		conn = &connection{session: s, catalog: &catalog{session: s, cache: newCache(c.options.Clock), clusterID: c.options.ClusterID}}
-		c.connections[key] = conn
-	}
-	return conn, nil
+		return &connection{session: s, catalog: catalog.New(s, c.options.Clock, c.options.ClusterID)}, nil
+	})
 }
 
 // register remembers the Machine that asked, so that changes find it, and has its connection attached.
-func (c *Cloud) register(i *instance) {
-	now, conn := c.options.Clock.Now(), i.connection
-	c.machines.put(i.machine.UID, interest{key: i.key, connection: conn, machine: i.machine, asked: now})
+func (c *Cloud) register(key types.NamespacedName, m inventory.Machine, conn *connection) {
+	now := c.options.Clock.Now()
+	c.machines.put(m.UID, interest{key: key, connection: conn, machine: m, asked: now})
 	c.follow(conn, now)
 }
 
-// follow has the connection attached to its project, whose servers are listed from then on.
-func (c *Cloud) follow(conn *connection, now time.Time) {
-	conn.mu.Lock()
-	conn.used = now
-	queue := conn.project == nil && !conn.queued
-	conn.queued = conn.queued || queue
-	conn.mu.Unlock()
-	if queue {
-		c.joining.Add(conn)
-	}
-}
-
-// idle is how long a connection that cannot sign in is tried without a Machine asking for it.
-const idle = 15 * time.Minute
-
-// attach signs in, again and again, and puts the connection on its project, which it starts to follow.
-func (c *Cloud) attach(ctx context.Context, conn *connection, wg *sync.WaitGroup) {
-	var told error
-	for ctx.Err() == nil {
-		id, err := conn.session.Scope(ctx)
-		if err == nil {
-			c.join(ctx, conn, id, wg)
-			return
-		}
-		if told == nil {
-			c.tell(func(i interest) bool { return i.connection == conn })
-		}
-		told = err
-		conn.mu.Lock()
-		left := c.options.Clock.Since(conn.used) > idle
-		conn.queued = !left
-		conn.mu.Unlock()
-		if left {
-			return
-		}
-		timer := c.options.Clock.NewTimer(max(client.SignInAgain, fault.Of(err).RetryAfter))
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
-		}
-	}
-}
-
-// join puts the connection on its project.
-func (c *Cloud) join(ctx context.Context, conn *connection, id *client.Scope, wg *sync.WaitGroup) {
-	endpoint := client.NormalEndpoint(conn.session.IdentityEndpoint())
-	key := strings.Join([]string{endpoint, id.Region, id.ProjectID}, " ")
-	c.mu.Lock()
-	p, ok := c.projects[key]
-	if !ok {
-		p = inventory.New(inventory.Options{
-			Clock: c.options.Clock, Session: conn.session, Endpoint: endpoint, Site: inventory.Site{Project: id.ProjectID, Region: id.Region},
-			ClusterID: c.options.ClusterID,
-			Machines:  c.machines, Reader: c.options.Reader, Holds: c.options.Holds, Collect: c.options.Collect,
-			Changed: c.changed, Other: c.other,
-		})
-		c.projects[key] = p
-	}
-	c.mu.Unlock()
-	p.Use(conn.session)
-	conn.mu.Lock()
-	conn.project, conn.queued = p, false
-	conn.mu.Unlock()
-	if !ok {
-		wg.Go(func() { p.Run(ctx) })
-		return
-	}
-	c.tell(func(i interest) bool { return i.connection == conn })
-}
-
-// other gives the session of the connection to the project that was used last, but for one whose credentials fail.
-func (c *Cloud) other(p *inventory.Project, than *client.Session) *client.Session {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var best *client.Session
-	var latest time.Time
-	for _, conn := range c.connections {
-		conn.mu.Lock()
-		if conn.project == p && conn.session != than && (best == nil || conn.used.After(latest)) {
-			best, latest = conn.session, conn.used
-		}
-		conn.mu.Unlock()
-	}
-	return best
-}
-
-// tell queues the Machines for which it is true.
+// tell queues the Machines for which concerned is true.
 func (c *Cloud) tell(concerned func(interest) bool) {
 	c.machines.each(func(i interest) {
 		if concerned(i) {
@@ -320,8 +221,8 @@ func (c *Cloud) tell(concerned func(interest) bool) {
 	})
 }
 
-// changed tells the Machines of a change in their project: those concerned, or all of them. Now and then it forgets those
-// that are no more.
+// changed queues the Machines that a change in their project is about. With a full list it forgets the Machines that do not exist any
+// more.
 func (c *Cloud) changed(ctx context.Context, p *inventory.Project, change inventory.Change) {
 	if change.Full && c.options.Reader != nil {
 		if err := c.machines.prune(ctx, c.options.Reader, c.options.Clock.Now()); err != nil {
@@ -344,11 +245,13 @@ func (c *Cloud) changed(ctx context.Context, p *inventory.Project, change invent
 	}
 }
 
-// allProjects gives the projects in no order.
-func (c *Cloud) allProjects() []*inventory.Project {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Collect(maps.Values(c.projects))
+// Marked returns all servers, ports and floating IPs of this cluster, as the shared lists have them. It makes no call.
+func (c *Cloud) Marked() []inventory.Resource {
+	var all []inventory.Resource
+	for _, p := range c.connections.projects() {
+		all = append(all, p.Resources()...)
+	}
+	return all
 }
 
 var _ cloud.Cloud = (*Cloud)(nil)

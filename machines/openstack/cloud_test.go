@@ -15,6 +15,7 @@ import (
 
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/spec"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -86,7 +87,7 @@ func TestACABundleIsCheckedAndUsed(t *testing.T) {
 	creds.IdentityEndpoint = secured.URL + "/identity/v3"
 	signIn := func(bundle []byte) error {
 		creds.CACert = bundle
-		conn, err := c.connect(t.Context(), &access{creds: &creds}, nil)
+		conn, err := c.connect(t.Context(), &spec.Access{Credentials: &creds}, nil)
 		if err != nil {
 			return err
 		}
@@ -141,13 +142,13 @@ func TestMetricsOfProjectsWithTheSameID(t *testing.T) {
 	b.options.Registry = registry
 	b.restart()
 	b.active(newMachine(t, "a", seedFields()))
-	b.cloud.mu.Lock()
 	for _, endpoint := range []string{b.sim.AuthURL(), other.sim.AuthURL()} {
-		b.cloud.projects[endpoint] = inventory.New(inventory.Options{
-			Clock: b.clock, Endpoint: endpoint, Site: inventory.Site{Project: "p", Region: "r"}, ClusterID: testCluster, Machines: newRegistry(),
+		b.cloud.connections.project(endpoint, func() *inventory.Project {
+			return inventory.New(inventory.Options{
+				Clock: b.clock, Endpoint: endpoint, Site: inventory.Site{Project: "p", Region: "r"}, ClusterID: testCluster, Machines: newRegistry(),
+			})
 		})
 	}
-	b.cloud.mu.Unlock()
 	t.Run("are gauges of their own (F-15)", func(t *testing.T) {
 		if _, err := registry.Gather(); err != nil {
 			t.Error(err)
@@ -161,15 +162,15 @@ func TestEverythingIsFoundByIDToo(t *testing.T) {
 		first := seedFields()
 		_, s := b.active(newMachine(t, "a", first))
 		p := b.connectionOf("uid-a").catalog
-		plan, err := p.resolve(b.ctx, &Spec{
+		plan, err := p.Resolve(b.ctx, &spec.Spec{
 			Flavor: sim.MetaKubeFlavor, Image: sim.MetaKubeImage, Networks: []string{sim.MetaKubeNetwork},
 			SecurityGroups: []string{sim.MetaKubeSecurityGroup}, FloatingIPPool: sim.MetaKubePool,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, again := b.active(newMachine(t, "b", seedFields().with("flavor", plan.flavor.ID).with("image", plan.image.ID).
-			with("network", plan.networks[0].network).with("securityGroups", plan.groups).with("floatingIpPool", plan.pool)))
+		_, again := b.active(newMachine(t, "b", seedFields().with("flavor", plan.Flavor.ID).with("image", plan.Image.ID).
+			with("network", plan.Ports[0].NetworkID).with("securityGroups", plan.SecurityGroups).with("floatingIpPool", plan.PoolID)))
 		one, _ := b.sim.Server(s.ID)
 		two, _ := b.sim.Server(again.ID)
 		if one.Flavor != two.Flavor || one.Image != two.Image || len(two.Floating) != 1 {

@@ -130,10 +130,10 @@ func (b *bench) duplicate(m *v1alpha1.Machine) string {
 	}
 	b.raw(client.Network, "DELETE", "ports/"+b.onePort(), nil, nil)
 	b.raw(client.Network, "POST", "ports", map[string]any{"port": map[string]any{
-		"network_id": plan.networks[0].network, "description": own.port(0).String(),
+		"network_id": plan.Ports[0].NetworkID, "description": own.port(0).String(),
 	}}, &port)
 	b.raw(client.Compute, "POST", "servers", map[string]any{"server": map[string]any{
-		"name": m.Name, "flavorRef": plan.flavor.ID, "imageRef": plan.image.ID, "networks": []any{map[string]any{"port": port.Port.ID}},
+		"name": m.Name, "flavorRef": plan.Flavor.ID, "imageRef": plan.Image.ID, "networks": []any{map[string]any{"port": port.Port.ID}},
 		"metadata": map[string]string{inventory.MetadataMachineUID: string(m.UID), inventory.MetadataClusterID: testCluster},
 	}}, &made)
 	b.restart()

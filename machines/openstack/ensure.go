@@ -3,8 +3,6 @@ package openstack
 import (
 	"context"
 	"fmt"
-	"net/url"
-	"slices"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
@@ -13,12 +11,13 @@ import (
 
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/catalog"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-// EnsurePorts makes one marked port per network, those that are not there yet, and replaces those that an order for a server
-// with an unknown outcome may name.
+// EnsurePorts makes the missing ports of the Machine, one for each network, and replaces those that an order for a server with an
+// unknown outcome may name.
 func (i *instance) EnsurePorts(ctx context.Context) error {
 	p, plan, end, err := i.beginMaking(ctx)
 	if err != nil {
@@ -28,7 +27,7 @@ func (i *instance) EnsurePorts(ctx context.Context) error {
 	if err := p.ReserveQuota(i.subject.uid, i.wants(p, plan)); err != nil {
 		return err
 	}
-	for n := range plan.networks {
+	for n := range plan.Ports {
 		if err := i.ensurePort(ctx, p, plan, n); err != nil {
 			return err
 		}
@@ -36,7 +35,7 @@ func (i *instance) EnsurePorts(ctx context.Context) error {
 	return nil
 }
 
-func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *plan, n int) error {
+func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *catalog.Plan, n int) error {
 	m := i.subject.port(n)
 	have, known := p.PortsOf(i.subject.uid)[n]
 	if known && have.Doubtful || !known && p.HasAttempt(m) {
@@ -73,27 +72,6 @@ func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *p
 	p.UseQuota(i.subject.uid, inventory.Amounts{inventory.Ports: 1})
 	p.AddPort(m, &made)
 	return nil
-}
-
-// listMarked lists what has a mark of the Machine.
-func listMarked[T any](ctx context.Context, i *instance, l client.Listing) ([]T, error) {
-	l.Machine = i.ref()
-	rows, err := client.List[T](client.WithGroup(ctx, i.group), i.connection.session, l)
-	return rows, unauthorized(i.origin, err)
-}
-
-// findPort looks for a port by its exact mark.
-func (i *instance) findPort(ctx context.Context, p *inventory.Project, m inventory.OwnerTag) (bool, error) {
-	rows, err := listMarked[inventory.PortRow](ctx, i, inventory.PortListing(url.Values{"description": {m.String()}}))
-	if err != nil {
-		return false, err
-	}
-	at := slices.IndexFunc(rows, func(r inventory.PortRow) bool { return r.Description == m.String() })
-	if at < 0 {
-		return false, nil
-	}
-	p.FoundPort(m, &rows[at])
-	return true, nil
 }
 
 // EnsureFloatingIP creates a floating IP with the owner tag on the first port, when the spec asks for one, and moves it there when
@@ -150,7 +128,8 @@ func (i *instance) EnsureFloatingIP(ctx context.Context) error {
 	return nil
 }
 
-// ofPool: Neutron says of a pool without an address what it says of any network without one (seen in Zed).
+// ofPool returns the error with the code for a floating IP pool: Neutron answers the same for a pool without an address as for any
+// network without one (seen in Zed).
 func ofPool(err error) error {
 	e := fault.Of(err)
 	if e.Code != fault.CodeAddressesExhausted {
@@ -161,33 +140,20 @@ func ofPool(err error) error {
 	return &pool
 }
 
-// arrivedLate tells whether the port has a floating IP already because a predecessor's order was carried out after we had
-// listed them.
+// arrivedLate reports whether the port already has a floating IP, because a predecessor's create was carried out after the floating
+// IPs were listed.
 func (i *instance) arrivedLate(ctx context.Context, p *inventory.Project, m inventory.OwnerTag) bool {
 	found, err := i.findIP(ctx, p, m)
 	return err == nil && found
 }
 
-// findIP looks for a floating IP by its exact mark.
-func (i *instance) findIP(ctx context.Context, p *inventory.Project, m inventory.OwnerTag) (bool, error) {
-	rows, err := listMarked[inventory.FloatingIPRow](ctx, i, inventory.FloatingIPListing(url.Values{"description": {m.String()}}))
-	if err != nil {
-		return false, err
-	}
-	at := slices.IndexFunc(rows, func(r inventory.FloatingIPRow) bool { return r.Description == m.String() })
-	if at < 0 {
-		return false, nil
-	}
-	p.AddFloatingIP(m, rows[at].Owned())
-	return true, nil
-}
-
-// failed notes an attempt that may have worked. When the cloud refused it, the ports are looked at again; when it does not
-// know the flavor or image, what is kept of them is out of date and the next attempt looks them up again.
+// failed notes an attempt that may have worked. When the cloud refused it, the ports are looked at again. When the cloud does not know
+// the flavor or image, what is cached of them is out of date and the next attempt looks them up again.
 func (i *instance) failed(p *inventory.Project, m inventory.OwnerTag, err error) {
 	p.Attempted(m, err)
 	if fault.Unmatched(fault.Of(err).Code) {
-		i.connection.catalog.doubt(i.spec)
+		i.connection.catalog.Forget(i.spec)
+		i.plan = nil
 	}
 	switch fault.Of(err).Class {
 	case fault.Invalid, fault.NotFound, fault.Conflict:
@@ -240,10 +206,10 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 }
 
 // portIDs returns the ports in the order of their networks. Conflict when one of them has to be made first, or again.
-func (i *instance) portIDs(p *inventory.Project, plan *plan) ([]string, error) {
+func (i *instance) portIDs(p *inventory.Project, plan *catalog.Plan) ([]string, error) {
 	known := p.PortsOf(i.subject.uid)
 	var ids []string
-	for n := range plan.networks {
+	for n := range plan.Ports {
 		port, ok := known[n]
 		if !ok || port.Doubtful || port.Ordered {
 			return nil, fault.New(fault.Conflict, fault.CodeConflict, "port %d of server %s has to be made first", n, i.subject.server)
@@ -254,7 +220,7 @@ func (i *instance) portIDs(p *inventory.Project, plan *plan) ([]string, error) {
 }
 
 // createServer asks for the server, and returns its ID: Nova's answer holds little more.
-func (i *instance) createServer(ctx context.Context, plan *plan, portIDs []string, userData []byte) (id string, err error) {
+func (i *instance) createServer(ctx context.Context, plan *catalog.Plan, portIDs []string, userData []byte) (id string, err error) {
 	asking := client.Call{Service: client.Compute, Doing: "creating server " + i.subject.server, Version: createVersion(i.spec)}
 	err = i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		request, hints := serverRequest(i.subject, i.spec, plan, portIDs, userData)
@@ -265,4 +231,18 @@ func (i *instance) createServer(ctx context.Context, plan *plan, portIDs []strin
 		return err
 	})
 	return id, err
+}
+
+// wants returns what the Machine still needs of what quotas count.
+func (i *instance) wants(p *inventory.Project, plan *catalog.Plan) inventory.Amounts {
+	want := inventory.Amounts{inventory.Instances: 1, inventory.Cores: plan.Flavor.VCPUs, inventory.RAMMiB: plan.Flavor.RAM}
+	ports, hasIP := p.Owned(i.machine.UID)
+	want[inventory.Ports] = max(0, len(plan.Ports)-ports)
+	if !hasIP && i.spec.FloatingIPPool != "" && i.machine.FloatingIPID == "" {
+		want[inventory.FloatingIPs] = 1
+	}
+	if i.spec.RootDiskSizeGB > 0 {
+		want[inventory.Volumes], want[inventory.VolumeGiB] = 1, i.spec.RootDiskSizeGB
+	}
+	return want
 }

@@ -45,22 +45,6 @@ func (i *instance) replacePort(ctx context.Context, p *inventory.Project, n int,
 	return nil
 }
 
-// lookUpPort returns the port as Neutron has it now; nil when it is gone.
-func (i *instance) lookUpPort(ctx context.Context, n int, port inventory.Port) (*inventory.PortRow, error) {
-	var body struct {
-		Port inventory.PortRow `json:"port"`
-	}
-	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up port %d of server %s", n, i.subject.server)}
-	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		_, err := api.Get(ctx, api.ServiceURL("ports", port.ID), &body, nil)
-		return err
-	})
-	if fault.Is(err, fault.NotFound) {
-		return nil, nil
-	}
-	return &body.Port, err
-}
-
 // findIPOf looks for a floating IP that another process ordered on a port that is gone now, and that no list has shown. Nothing
 // else would: the new port is free for another one.
 func (i *instance) findIPOf(ctx context.Context, p *inventory.Project, n int) error {

@@ -251,10 +251,4 @@ func TestSecretsThatWereMadeFromFiles(t *testing.T) {
 		b.withReader(newReader(t, secret))
 		b.active(newMachine(t, "a", fromSecret("files")))
 	})
-	t.Run("a blank at the end of a password is part of it (F-40)", func(t *testing.T) {
-		with, err := readCredentials(t.Context(), stack(t, `{"identityEndpoint":"https://k","username":"u","password":"p \n","projectName":"p"}`), credentialRules{configured: &client.Credentials{}, override: true})
-		if err != nil || with.creds.Password != "p " {
-			t.Errorf("got %+v, %v", with, err)
-		}
-	})
 }

@@ -14,11 +14,13 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/catalog"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
-// instance is one Machine's cloud side.
+// instance is one Machine's cloud side. One goroutine uses it, for one reconcile.
 type instance struct {
 	cloud      *Cloud
 	connection *connection
@@ -30,19 +32,20 @@ type instance struct {
 	// unnamed is set when spec.providerID holds something that is not the provider ID of a server.
 	unnamed *fault.Error
 	config  *v1alpha1.ProviderConfig
-	// spec is nil when invalid says what is wrong with it: then nothing can be made any more, but all can be deleted.
-	spec    *Spec
+	// spec is what the Machine asks for. invalid is the error about it; while it is set nothing is made, but all can be deleted, and spec
+	// may be nil.
+	spec    *spec.Spec
 	invalid error
+	// plan is spec with all names resolved; nil until something is to be made.
+	plan *catalog.Plan
 	// warnings: see cloud.Instance.
 	warnings []string
-	// recorded is what the Machine's status remembers. trusted: the admission policies guard it against everybody else.
+	// recorded is the record in the Machine's status. trusted is true while the admission policies guard it.
 	recorded inventory.Record
 	trusted  bool
-	// origin says where the secret of its credentials was taken from.
-	origin string
-	// wanted is what its spec asks of the configured cloud's user.
-	wanted wantedIdentity
-	// group is whose share of the requests the Machine takes.
+	// access is what the Machine's spec has about credentials; the zero value when those of another Machine are used.
+	access spec.Access
+	// group is the node group, or set, whose share of the requests the Machine takes.
 	group string
 	// unreadable is set when a document of the provider spec is no object, so that the credentials may be those of another
 	// project. Then only a server with the Machine's own mark counts, and nothing is concluded from an absence, unless it is the
@@ -51,7 +54,7 @@ type instance struct {
 }
 
 // Instance reads the Machine's provider spec. A Machine that has a server, or is being deleted, is read leniently: an error in
-// its spec does not keep its resources from being deleted. For a Machine that is being deleted see also findPlace.
+// its spec does not keep its resources from being deleted. For a Machine that is being deleted see also findProject.
 func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instance, error) {
 	i := &instance{
 		cloud: c, key: types.NamespacedName{Namespace: m.Namespace, Name: m.Name},
@@ -61,65 +64,63 @@ func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instan
 	i.recall(m)
 	err := i.read(ctx, m)
 	if i.machine.Leaving {
-		err = i.findPlace(ctx, err)
+		err = i.findProject(ctx, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	i.moves()
-	c.register(i)
+	i.moveProject()
+	c.register(i.key, i.machine, i.connection)
 	return i, nil
 }
 
 // read reads the provider spec and the credentials, and finds the connection for them.
 func (i *instance) read(ctx context.Context, m *v1alpha1.Machine) error {
-	c, name := i.cloud, fmt.Sprintf("Machine %s/%s", m.Namespace, m.Name)
-	s := c.sources(m.Namespace, i.machine.ServerID != "" || i.machine.Leaving)
-	s.named = i.machine.ServerID != ""
-	if err := s.read(ctx, name, &m.Spec, m.Labels); err != nil {
+	lenient := i.machine.ServerID != "" || i.machine.Leaving
+	s, err := i.cloud.specs.Read(ctx, spec.Object{
+		Name: fmt.Sprintf("Machine %s/%s", m.Namespace, m.Name), Namespace: m.Namespace, Spec: &m.Spec, Labels: m.Labels,
+		Lenient: lenient, HasServer: i.machine.ServerID != "",
+	})
+	if err != nil {
 		return err
 	}
-	i.config, i.unreadable = s.config, s.unreadable
-	ls := layers{list: s.layers, get: s.dereference, lenient: s.lenient, note: s.note}
-	if i.spec, i.invalid = readSpec(ctx, ls); i.invalid != nil && !s.lenient {
+	i.config, i.unreadable = s.Config, s.Unreadable
+	if i.spec, i.invalid = s.Spec(ctx); i.invalid != nil && !lenient {
 		return i.invalid
 	}
-	if err := i.connect(ctx, m, ls); err != nil {
+	if err := i.connect(ctx, m, s); err != nil {
 		return err
 	}
-	i.origin, i.warnings = s.of(name, i.origin), append(i.warnings, s.warnings()...)
-	if i.spec != nil && i.spec.ServerGroup == "" && c.options.SharedServerGroup {
-		i.spec.ServerGroup = sharedGroup
-	}
+	i.warnings = append(i.warnings, s.Warnings()...)
 	if i.unreadable != nil && i.machine.Leaving && i.machine.ServerID == "" {
 		// The credentials may be those of another project, which is looked at like all known ones.
-		c.register(i)
+		i.cloud.register(i.key, i.machine, i.connection)
 		return i.unreadable
 	}
 	return nil
 }
 
-// connect signs in with the credentials of the layers. A Machine whose provider spec cannot be read takes the connection
-// to the project that its server is known in.
-func (i *instance) connect(ctx context.Context, m *v1alpha1.Machine, ls layers) error {
+// connect finds the connection for the credentials of the provider spec. A Machine whose provider spec cannot be read takes the
+// connection to the project that its server is known in.
+func (i *instance) connect(ctx context.Context, m *v1alpha1.Machine, s *spec.Sources) error {
 	if i.unreadable != nil {
-		if i.connection = i.cloud.knowing(i.subject.uid, i.machine.ServerID); i.connection != nil {
+		if i.connection = i.cloud.connections.knowing(i.subject.uid, i.machine.ServerID); i.connection != nil {
 			return nil
 		}
 	}
-	with, err := readCredentials(ctx, ls, i.cloud.credentialRules())
+	with, err := s.Access(ctx)
 	if err != nil && i.unreadable != nil {
 		return i.unreadable
 	}
 	if err != nil {
 		return err
 	}
-	i.origin, i.wanted = with.origin, with.wanted
+	i.access = *with
 	i.connection, err = i.cloud.connect(ctx, with, m)
 	return err
 }
 
-// recall takes from the Machine what it remembers of its resources.
+// recall reads what the Machine records of its resources.
 func (i *instance) recall(m *v1alpha1.Machine) {
 	i.group = groupOfMachine(m)
 	i.trusted = i.cloud.options.Guarded != nil && i.cloud.options.Guarded()
@@ -143,8 +144,8 @@ func (i *instance) recall(m *v1alpha1.Machine) {
 	}
 }
 
-// groupOfMachine tells whose share of the cloud's attention the Machine's calls take: its deployment's (the set's name
-// without the hash of the template), else its set's; Machines without an owner share theirs in their namespace.
+// groupOfMachine returns whose share of the requests the Machine's calls take: that of its deployment (the set's name without the hash
+// of the template), else of its set. Machines of a namespace without an owner are one group.
 func groupOfMachine(m *v1alpha1.Machine) string {
 	name := ""
 	if owner := metav1.GetControllerOf(m); owner != nil {
@@ -169,10 +170,10 @@ func (i *instance) do(ctx context.Context, c client.Call, fn func(ctx context.Co
 // explain returns an error about the Machine's cloud as it is shown: a refused sign-in names where the secret came from, and
 // values of the spec that came from a Secret or ConfigMap are replaced by their references.
 func (i *instance) explain(err error) error {
-	if err != nil && i.spec != nil && i.spec.origin != nil {
-		err = i.spec.origin.conceal(err)
+	if err != nil && i.spec != nil {
+		err = i.spec.Conceal(err)
 	}
-	return unauthorized(i.origin, err)
+	return i.access.WithOrigin(err)
 }
 
 // allowed returns an error when the spec asks for another project than that of the configured cloud's user.
@@ -181,27 +182,27 @@ func (i *instance) allowed() error {
 	if scope == nil {
 		return nil
 	}
-	return i.wanted.check(scope)
+	return i.access.Wanted.Check(scope)
 }
 
-// ref names the Machine for the limiter.
+// ref returns the Machine as the limiter knows it.
 func (i *instance) ref() client.MachineRef {
 	return client.MachineRef{UID: i.subject.uid, Key: i.key}
 }
 
-// Warnings name the keys of the provider spec that are accepted without effect.
+// Warnings returns what of the provider spec is accepted without effect.
 func (i *instance) Warnings() []string { return i.warnings }
 
-// Config is the envelope after all layers.
+// Config returns the envelope of the provider spec after all sources.
 func (i *instance) Config() *v1alpha1.ProviderConfig { return i.config }
 
-// project gives the Machine's project once its lists have been seen. Before, it is nil; the error says why it will not
-// come by itself.
+// project returns the Machine's project once its lists have been seen. Before, it is nil, with an error when waiting alone does not
+// help.
 func (i *instance) project() (*inventory.Project, error) {
 	p := i.connection.attached()
 	if p == nil {
 		_, refused := i.connection.session.Known()
-		return nil, unauthorized(i.origin, refused)
+		return nil, i.access.WithOrigin(refused)
 	}
 	if err := i.allowed(); err != nil {
 		return nil, err
@@ -215,7 +216,7 @@ func (i *instance) project() (*inventory.Project, error) {
 	return p, nil
 }
 
-// ready is project for those who must have it.
+// ready returns the project, and an error while there is none.
 func (i *instance) ready() (*inventory.Project, error) {
 	p, err := i.project()
 	if p == nil && err == nil {
@@ -226,23 +227,25 @@ func (i *instance) ready() (*inventory.Project, error) {
 	return p, err
 }
 
-// beginMaking returns the project and the resolved spec, for those who make something. Until end is called, what the Machine
-// has is not released.
-func (i *instance) beginMaking(ctx context.Context) (p *inventory.Project, resolved *plan, end func(), err error) {
+// beginMaking returns the project and the plan, before something is made. The plan is resolved once. Until end is called, what the
+// Machine has is not released.
+func (i *instance) beginMaking(ctx context.Context) (p *inventory.Project, plan *catalog.Plan, end func(), err error) {
 	if i.invalid != nil {
 		return nil, nil, nil, i.invalid
 	}
 	if p, err = i.ready(); err != nil {
 		return nil, nil, nil, err
 	}
-	if resolved, err = i.connection.catalog.resolve(ctx, i.spec); err != nil {
-		return nil, nil, nil, i.explain(err)
+	if i.plan == nil {
+		if i.plan, err = i.connection.catalog.Resolve(ctx, i.spec); err != nil {
+			return nil, nil, nil, i.explain(err)
+		}
 	}
 	end, err = p.BeginMaking(i.machine.UID)
-	return p, resolved, end, err
+	return p, i.plan, end, err
 }
 
-// providerID is the identity that the Node will bear.
+// providerID returns the provider ID of the server's Node.
 func (i *instance) providerID(serverID string) string {
 	region := ""
 	if id, _ := i.connection.session.Known(); id != nil && i.cloud.options.ProviderIDRegion {

@@ -269,9 +269,11 @@ func TestAProjectThatTwoKeystonesClaimToHave(t *testing.T) {
 	claims := func(endpoint string, s *client.Session) *connection {
 		p := inventory.New(inventory.Options{Clock: b.clock, Session: s, Endpoint: endpoint, Site: at, ClusterID: testCluster, Machines: newRegistry()})
 		conn := &connection{session: s, project: p}
-		b.cloud.mu.Lock()
-		defer b.cloud.mu.Unlock()
-		b.cloud.projects[endpoint], b.cloud.connections[endpoint] = p, conn
+		b.cloud.connections.project(endpoint, func() *inventory.Project { return p })
+		conn, err := b.cloud.connections.get(endpoint, func() (*connection, error) { return conn, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
 		return conn
 	}
 	session := func(endpoint string) *client.Session {

@@ -6,7 +6,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-// What is read off the state when somebody asks.
+// The metrics that are read off the projects when they are asked for.
 var (
 	ageDesc     = projectDesc("drover_openstack_inventory_age_seconds", "Time since the last list of a project's servers that succeeded was begun.")
 	serversDesc = projectDesc("drover_openstack_servers", "Servers of this cluster that are known in a project.")
@@ -21,19 +21,19 @@ func projectDesc(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, []string{"endpoint", "project", "region"}, nil)
 }
 
-// state shows what a Cloud knows as metrics.
-type state struct{ cloud *Cloud }
+// state collects the metrics of the projects when they are asked for.
+type state struct{ projects func() []*inventory.Project }
 
-// Describe names the metrics.
+// Describe sends the descriptions of the metrics.
 func (s state) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{ageDesc, serversDesc, heldDesc, stuckDesc, quotaDesc} {
 		out <- d
 	}
 }
 
-// Collect reads them off.
+// Collect sends the metrics of all projects.
 func (s state) Collect(out chan<- prometheus.Metric) {
-	for _, p := range s.cloud.allProjects() {
+	for _, p := range s.projects() {
 		collect(p, out)
 	}
 }
@@ -42,7 +42,7 @@ func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metri
 	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 }
 
-// collect reports the numbers of one project.
+// collect sends the metrics of one project.
 func collect(p *inventory.Project, out chan<- prometheus.Metric) {
 	now, at := p.Statistics(), p.Site()
 	labels := []string{p.Endpoint(), at.Project, at.Region}

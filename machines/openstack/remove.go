@@ -126,44 +126,6 @@ func (i *instance) releaseAddresses(ctx context.Context, p *inventory.Project) (
 	return nil, i.deleteIP(ctx, inventory.FloatingIP{ID: ip.ID, Address: ip.Address})
 }
 
-// namedIP reads the floating IP that the annotation names; nil when there is none.
-func (i *instance) namedIP(ctx context.Context) (*inventory.FloatingIPRow, error) {
-	var body struct {
-		FloatingIP inventory.FloatingIPRow `json:"floatingip"`
-	}
-	looking := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up floating IP %s of server %s", i.machine.FloatingIPID, i.subject.server)}
-	err := i.do(ctx, looking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		_, err := api.Get(ctx, api.ServiceURL("floatingips", i.machine.FloatingIPID), &body, nil)
-		return err
-	})
-	if fault.Is(err, fault.NotFound) {
-		return nil, nil
-	}
-	return &body.FloatingIP, err
-}
-
-// findAttempts looks for what earlier calls may have made; what does not turn up in time was not made.
-func (i *instance) findAttempts(ctx context.Context, p *inventory.Project) error {
-	for _, m := range p.OpenAttempts(i.subject.uid) {
-		var found bool
-		var err error
-		switch m.Kind {
-		case inventory.PortKind:
-			found, err = i.findPort(ctx, p, m)
-		case inventory.FloatingIPKind:
-			found, err = i.findIP(ctx, p, m)
-		}
-		if err != nil {
-			return err
-		}
-		if !found {
-			// Settled or not: mayMake drops the attempt when its time is over, and Release asks what is left.
-			_ = p.MayMake(m)
-		}
-	}
-	return nil
-}
-
 func (i *instance) deleteIP(ctx context.Context, ip inventory.FloatingIP) error {
 	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting floating IP %s of server %s", ip.Address, i.subject.server)}
 	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {

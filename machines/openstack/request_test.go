@@ -12,6 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/machines/fault"
+
+	"github.com/drover-project/drover/machines/openstack/catalog"
+	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
 func asJSON(t *testing.T, v any) map[string]any {
@@ -39,25 +42,26 @@ func parse(t *testing.T, text string) map[string]any {
 var testSubject = subject{cluster: "c1", uid: "u1", server: "node-1"}
 
 func TestServerRequest(t *testing.T) {
-	p := &plan{flavor: flavor{thing: thing{ID: "f1"}}, image: image{thing: thing{ID: "i1"}}}
+	p := &catalog.Plan{}
+	p.Flavor.ID, p.Image.ID = "f1", "i1"
 	for name, tc := range map[string]struct {
-		spec  Spec
+		spec  spec.Spec
 		group string
 		want  string
 		hints string
 	}{
-		"MC-40 the plain one": {Spec{AvailabilityZone: "z", Metadata: map[string]string{"a": "b"}}, "",
+		"MC-40 the plain one": {spec.Spec{AvailabilityZone: "z", Metadata: map[string]string{"a": "b"}}, "",
 			`{"server":{"name":"node-1","flavorRef":"f1","imageRef":"i1","availability_zone":"z","config_drive":false,"user_data":"ZGF0YQ==",
 			"networks":[{"port":"p1"},{"port":"p2"}],"metadata":{"a":"b","machine-uid":"u1","drover-cluster-id":"c1"}}}`, ""},
-		"MC-40 boot from a volume, key, group, tags, config drive": {Spec{RootDiskSizeGB: 30, RootDiskVolumeType: "ssd", KeyName: "k", Tags: []string{"t"}, ConfigDrive: true}, "g1",
+		"MC-40 boot from a volume, key, group, tags, config drive": {spec.Spec{RootDiskSizeGB: 30, RootDiskVolumeType: "ssd", KeyName: "k", Tags: []string{"t"}, ConfigDrive: true}, "g1",
 			`{"server":{"name":"node-1","flavorRef":"f1","imageRef":"","config_drive":true,"user_data":"ZGF0YQ==","key_name":"k","tags":["t"],
 			"block_device_mapping_v2":[{"boot_index":0,"source_type":"image","destination_type":"volume","uuid":"i1","volume_size":30,"volume_type":"ssd","delete_on_termination":true}],
 			"networks":[{"port":"p1"},{"port":"p2"}],"metadata":{"machine-uid":"u1","drover-cluster-id":"c1"}}}`, `{"os:scheduler_hints":{"group":"g1"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p.group = tc.group
-			if p.group != "" {
-				p.group = "fe9dcd44-f08a-492a-9e64-4e38e1d51573"
+			p.ServerGroupID = tc.group
+			if p.ServerGroupID != "" {
+				p.ServerGroupID = "fe9dcd44-f08a-492a-9e64-4e38e1d51573"
 			}
 			o, h := serverRequest(testSubject, &tc.spec, p, []string{"p1", "p2"}, []byte("ZGF0YQ=="))
 			body, err := o.ToServerCreateMap()
@@ -72,7 +76,7 @@ func TestServerRequest(t *testing.T) {
 			}
 			if h != nil {
 				hints, err := h.ToSchedulerHintsMap()
-				if err != nil || asJSON(t, hints)["os:scheduler_hints"].(map[string]any)["group"] != p.group {
+				if err != nil || asJSON(t, hints)["os:scheduler_hints"].(map[string]any)["group"] != p.ServerGroupID {
 					t.Errorf("got %v, %v", hints, err)
 				}
 			}
@@ -82,15 +86,15 @@ func TestServerRequest(t *testing.T) {
 
 func TestPortRequest(t *testing.T) {
 	for name, tc := range map[string]struct {
-		plan plan
+		plan catalog.Plan
 		n    int
 		want string
 	}{
-		"MC-42 the subnet is honoured": {plan{networks: []plannedNetwork{{"n1", "s1"}}, groups: []string{"g"}}, 0,
+		"MC-42 the subnet is honoured": {catalog.Plan{Ports: []catalog.PlannedPort{{NetworkID: "n1", SubnetID: "s1"}}, SecurityGroups: []string{"g"}}, 0,
 			`{"port":{"network_id":"n1","name":"node-1","description":"drover c1 u1 0","fixed_ips":[{"subnet_id":"s1"}],"security_groups":["g"]}}`},
-		"the second port has its own mark": {plan{networks: []plannedNetwork{{"n1", ""}, {"n2", ""}}, groups: []string{"g"}}, 1,
+		"the second port has its own mark": {catalog.Plan{Ports: []catalog.PlannedPort{{NetworkID: "n1"}, {NetworkID: "n2"}}, SecurityGroups: []string{"g"}}, 1,
 			`{"port":{"network_id":"n2","name":"node-1-1","description":"drover c1 u1 1","security_groups":["g"]}}`},
-		"port security off": {plan{networks: []plannedNetwork{{"n1", ""}}}, 0,
+		"port security off": {catalog.Plan{Ports: []catalog.PlannedPort{{NetworkID: "n1"}}}, 0,
 			`{"port":{"network_id":"n1","name":"node-1","description":"drover c1 u1 0","security_groups":[],"port_security_enabled":false}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +111,7 @@ func TestPortRequest(t *testing.T) {
 
 func TestFloatingIPRequestIsOneCallWithPortAndMark(t *testing.T) {
 	t.Run("CAPI-27 and nothing else", func(t *testing.T) {
-		body, err := floatingIPRequest(testSubject, &plan{pool: "ext"}, "p1").ToFloatingIPCreateMap()
+		body, err := floatingIPRequest(testSubject, &catalog.Plan{PoolID: "ext"}, "p1").ToFloatingIPCreateMap()
 		want := `{"floatingip":{"floating_network_id":"ext","port_id":"p1","description":"drover c1 u1 0"}}`
 		if diff := cmp.Diff(parse(t, want), asJSON(t, body)); diff != "" || err != nil {
 			t.Errorf("MC-50: %v\n%s", err, diff)

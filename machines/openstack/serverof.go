@@ -6,7 +6,6 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
@@ -29,15 +28,4 @@ func (c *Cloud) ServerOf(ctx context.Context, m *v1alpha1.Machine) (*cloud.Serve
 		own.Configured = c.isConfigured(ctx, p)
 	}
 	return own, nil
-}
-
-// isConfigured reports whether a project is the one that the configured cloud's credentials are for. Any other Keystone can claim
-// to have a project of that ID.
-func (c *Cloud) isConfigured(ctx context.Context, p *inventory.Project) bool {
-	conn := c.configured(ctx)
-	if conn == nil || p.Endpoint() != client.NormalEndpoint(conn.session.IdentityEndpoint()) {
-		return false
-	}
-	scope, refused := conn.session.Known()
-	return scope != nil && refused == nil && p.Site() == (inventory.Site{Project: scope.ProjectID, Region: scope.Region})
 }

@@ -17,8 +17,10 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/openstack/catalog"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/spec"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -26,7 +28,7 @@ import (
 func (b *bench) raw(s client.Service, method, path string, body, into any) {
 	b.t.Helper()
 	creds := b.credentials()
-	conn, err := b.cloud.connect(b.ctx, &access{creds: &creds}, nil)
+	conn, err := b.cloud.connect(b.ctx, &spec.Access{Credentials: &creds}, nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -42,13 +44,13 @@ func (b *bench) raw(s client.Service, method, path string, body, into any) {
 }
 
 // plan resolves a spec as the driver would.
-func (b *bench) plan(m *v1alpha1.Machine) *plan {
+func (b *bench) plan(m *v1alpha1.Machine) *catalog.Plan {
 	b.t.Helper()
 	i, ok := b.instance(m).(*instance)
 	if !ok {
 		b.t.Fatal("no instance of ours")
 	}
-	p, err := i.connection.catalog.resolve(b.ctx, i.spec)
+	p, err := i.connection.catalog.Resolve(b.ctx, i.spec)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -56,13 +58,13 @@ func (b *bench) plan(m *v1alpha1.Machine) *plan {
 }
 
 // server makes a server as somebody else in the project would.
-func (b *bench) server(name string, metadata map[string]string, p *plan) string {
+func (b *bench) server(name string, metadata map[string]string, p *catalog.Plan) string {
 	b.t.Helper()
 	var made struct {
 		Server struct{ ID string } `json:"server"`
 	}
 	b.raw(client.Compute, "POST", "servers", map[string]any{"server": map[string]any{
-		"name": name, "flavorRef": p.flavor.ID, "imageRef": p.image.ID, "networks": []any{map[string]any{"uuid": p.networks[0].network}},
+		"name": name, "flavorRef": p.Flavor.ID, "imageRef": p.Image.ID, "networks": []any{map[string]any{"uuid": p.Ports[0].NetworkID}},
 		"metadata": metadata,
 	}}, &made)
 	return made.Server.ID
@@ -70,7 +72,7 @@ func (b *bench) server(name string, metadata map[string]string, p *plan) string 
 
 // left makes a server as machine-controller leaves it: with a port that Nova made, no tags, and only the Machine's UID in its
 // metadata.
-func (b *bench) left(m *v1alpha1.Machine, p *plan) string {
+func (b *bench) left(m *v1alpha1.Machine, p *catalog.Plan) string {
 	b.t.Helper()
 	return b.server(m.Name, map[string]string{inventory.MetadataMachineUID: string(m.UID), "system-cluster": "mmxfcmgjkx"}, p)
 }
@@ -169,7 +171,7 @@ func TestFloatingIPsThatMachineControllerMade(t *testing.T) {
 		p := b.plan(m)
 		id := b.left(m, p)
 		b.eventually("it has its port", func() bool { s, _ := b.sim.Server(id); return s.Status == "ACTIVE" })
-		a := addresses{b.address(p.pool, b.portOf(id)), b.address(p.pool, b.portOf(other.ID))}
+		a := addresses{b.address(p.PoolID, b.portOf(id)), b.address(p.PoolID, b.portOf(other.ID))}
 		m.Annotations = map[string]string{v1alpha1.FinalizerFloatingIP: a.own}
 		m.Spec.ProviderID = ptr.To("openstack:///" + id)
 		b.restart()
@@ -202,7 +204,7 @@ func TestFloatingIPsThatMachineControllerMade(t *testing.T) {
 	t.Run("one that was never on the Machine's server is left alone, and named (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, _, a := takeover(b)
-		free := b.address(b.plan(m).pool, "")
+		free := b.address(b.plan(m).PoolID, "")
 		m.Annotations[v1alpha1.FinalizerFloatingIP] = free
 		released := b.gone(b.synced(m))
 		if !there(b, free) || !there(b, a.foreign) || len(released.Left) != 1 {

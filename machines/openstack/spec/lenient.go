@@ -1,8 +1,7 @@
-package openstack
+package spec
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,8 +16,8 @@ const supportedProvider = "openstack"
 // checkProvider refuses the document of another cloud before anything else in it is read: each of its keys would be an
 // unknown one. The cloudProvider of a higher source counts. A Machine with an OpenStack server is looked after whatever
 // its spec says by now.
-func (s *sources) checkProvider(path string, raw []byte) error {
-	provider := s.config.CloudProvider
+func (s *Sources) checkProvider(path string, raw []byte) error {
+	provider := s.Config.CloudProvider
 	if provider == "" {
 		provider = textOf(raw, "cloudProvider")
 	}
@@ -26,7 +25,7 @@ func (s *sources) checkProvider(path string, raw []byte) error {
 		return nil
 	}
 	text := fmt.Sprintf("%s: cloudProvider %s is not supported by drover; supported: %s", path, provider, supportedProvider)
-	if s.named {
+	if s.hasServer {
 		s.note(text)
 		return nil
 	}
@@ -51,14 +50,14 @@ func textOf(raw []byte, name string) string {
 
 // readable returns the document as it is, or, when reading is lenient, without the fields that parse refuses; each of
 // those is noted. A document that is no object becomes an empty one, and is remembered as unreadable.
-func (s *sources) readable(path string, raw []byte, parse func(raw []byte) error) []byte {
+func (s *Sources) readable(path string, raw []byte, parse func(raw []byte) error) []byte {
 	if !s.lenient || parse(raw) == nil {
 		return raw
 	}
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &all); err != nil {
-		if s.unreadable == nil {
-			s.unreadable = fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: not a JSON object", path)
+		if s.Unreadable == nil {
+			s.Unreadable = fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: not a JSON object", path)
 		}
 		s.note(path + ": not a JSON object")
 		return nil
@@ -81,14 +80,4 @@ func encoded(fields map[string]json.RawMessage) []byte {
 		return nil
 	}
 	return raw
-}
-
-// tolerable reports whether the Machine can do without a credential whose field fails with err: its reference leads to
-// nothing, or reading is lenient and the field is wrong. The cause says why it is left out.
-func (ls layers) tolerable(err error) (cause error, ok bool) {
-	var missing *missingReference
-	if errors.As(err, &missing) {
-		return missing, true
-	}
-	return err, ls.lenient && fault.Is(err, fault.Invalid)
 }

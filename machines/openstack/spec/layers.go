@@ -1,41 +1,11 @@
-package openstack
+package spec
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-
-	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/fault"
+	"slices"
 )
-
-// layer is one source of a provider spec. What a layer leaves empty is filled by the next one.
-type layer struct {
-	// source names the object for people, with the path of the document in it.
-	source string
-	fields map[string]json.RawMessage
-	// namespace of the object; empty for the configured cloud.
-	namespace string
-	// secret is the Secret whose keys are the fields, for an object that names it; nil: the layer is a document.
-	secret *reference
-}
-
-// reference returns where a value of the layer came from: ref is what the document says.
-func (l layer) reference(field string, ref *reference) *reference {
-	if l.secret == nil {
-		return ref
-	}
-	return &reference{Kind: secretKind, Namespace: l.secret.Namespace, Name: l.secret.Name, Key: field}
-}
-
-// where says in which field something stands.
-func (l layer) where(field string) string {
-	if l.secret != nil {
-		return fmt.Sprintf("%s, key %s (cloudProviderSpec.%s)", l.source, field, field)
-	}
-	return l.source + "." + field
-}
 
 // layers are the sources in their order: Machine, class, Cluster, configured cloud.
 type layers struct {
@@ -63,7 +33,7 @@ func (ls layers) resolve(ctx context.Context, i int, field string, v value) (str
 // found is a text and where it came from.
 type found struct {
 	text string
-	// from is the index of the layer; -1 when nobody gave it.
+	// from is the index of the layer; -1 when no layer has the field.
 	from  int
 	field string
 	// ref is the key of the Secret or ConfigMap that the text was read from; nil: it stands in a document.
@@ -75,23 +45,7 @@ func (f found) shown() string { return quote(f.text, f.ref) }
 
 func (f found) given() bool { return f.from >= 0 }
 
-// invalid says which field of which object is wrong.
-func (l layer) invalid(field, format string, args ...any) *fault.Error {
-	return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s.%s: %s", l.source, field, fmt.Sprintf(format, args...))
-}
-
-// wrong turns an error about a field into a fault; a fault keeps its class.
-func (l layer) wrong(field string, err error) *fault.Error {
-	var known *fault.Error
-	if errors.As(err, &known) {
-		e := fault.New(known.Class, known.Code, "%s.%s: %s", l.source, field, known.Message)
-		e.RetryAfter, e.Err = known.RetryAfter, err
-		return e
-	}
-	return l.invalid(field, "%v", err)
-}
-
-// text gives the first layer's value for a field that has aliases. Aliases that disagree within a layer are an error.
+// text returns the highest layer's value for a field that has aliases. Aliases that disagree within a layer are an error.
 func (ls layers) text(ctx context.Context, names ...string) (found, error) {
 	for i := range ls.list {
 		f, err := ls.textIn(ctx, i, names)
@@ -130,7 +84,7 @@ func (ls layers) textIn(ctx context.Context, i int, names []string) (found, erro
 	return got, nil
 }
 
-// texts gives the first layer's list of strings (with references); a single string is a list of one.
+// texts returns the highest layer's list of strings, and the index of that layer; -1 when no layer has the field.
 func (ls layers) texts(ctx context.Context, name string) ([]string, int, error) {
 	for i, l := range ls.list {
 		list, err := ls.textsIn(ctx, i, name)
@@ -170,7 +124,7 @@ func (ls layers) textsIn(ctx context.Context, i int, name string) ([]string, err
 	return texts, nil
 }
 
-// flag gives the first layer's boolean: true, false, null or {value: …}. A JSON string is an error.
+// flag returns the highest layer's boolean: true, false, null or {value: …}. A JSON string is an error.
 func (ls layers) flag(ctx context.Context, name string) (bool, error) {
 	for i, l := range ls.list {
 		raw := l.fields[name]
@@ -205,11 +159,13 @@ func (ls layers) flag(ctx context.Context, name string) (bool, error) {
 	return false, nil
 }
 
-// readLayer splits one document strictly.
-func readLayer(source string, raw []byte) (layer, error) {
-	fields, err := v1alpha1.Fields(source, raw, specFields, ignoredFields)
-	if err != nil {
-		return layer{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "%v", err)
+// unique returns the texts without repetition, in the order of their first appearance.
+func unique(list []string) []string {
+	var out []string
+	for _, s := range list {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
 	}
-	return layer{source: source, fields: fields}, nil
+	return out
 }

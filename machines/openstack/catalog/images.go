@@ -1,33 +1,40 @@
-package openstack
+package catalog
 
 import (
 	"context"
 	"slices"
 
-	"github.com/drover-project/drover/machines/openstack/client"
-
 	"github.com/gophercloud/gophercloud/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// image considers active images only: one that is being replaced has the same name for a while.
-func (c *catalog) image(ctx context.Context, name string) (image, error) {
-	return lookup(c.cache, c.key("image", name), func() (image, error) {
-		all, err := byNameOrID[image](ctx, c.session, client.Listing{
+// Image is an image of Glance: MinDisk in GiB. Architecture is empty when the image does not name it.
+type Image struct {
+	thing
+	Status       string `json:"status"`
+	MinDisk      int    `json:"min_disk"`
+	Architecture string `json:"architecture"`
+}
+
+// image finds an image among the active ones: while an image is being replaced, two have its name.
+func (c *Catalog) image(ctx context.Context, name string) (Image, error) {
+	return lookup(c.cache, c.key("image", name), func() (Image, error) {
+		all, err := byNameOrID[Image](ctx, c.session, client.Listing{
 			Call: client.Call{Service: client.Image, Doing: "looking up image " + name}, Path: "images", Field: "images",
 		}, name)
 		if err == nil && len(all) == 0 && client.LooksLikeID(name) {
 			all, err = c.unlistedImage(ctx, name)
 		}
 		if err != nil {
-			return image{}, err
+			return Image{}, err
 		}
 		w := c.wanted(ctx, "image", name, fault.CodeImageNotFound)
 		found := active(all)
 		if len(found) == 0 {
-			return image{}, w.missing(c.imageNames(ctx))
+			return Image{}, w.missing(c.imageNames(ctx))
 		}
 		return pick(w, found)
 	})
@@ -35,8 +42,8 @@ func (c *catalog) image(ctx context.Context, name string) (image, error) {
 
 // unlistedImage reads one image by its ID. Lists leave out community images, and images that another project shares before
 // this one has accepted them; servers can be made from both. It returns none for an ID that does not exist.
-func (c *catalog) unlistedImage(ctx context.Context, id string) ([]image, error) {
-	var got image
+func (c *Catalog) unlistedImage(ctx context.Context, id string) ([]Image, error) {
+	var got Image
 	err := c.session.Do(ctx, client.Call{Service: client.Image, Doing: "looking up image " + id}, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		_, err := api.Get(ctx, api.ServiceURL("images", id), &got, nil)
 		return err
@@ -47,19 +54,19 @@ func (c *catalog) unlistedImage(ctx context.Context, id string) ([]image, error)
 	case err != nil:
 		return nil, err
 	}
-	return []image{got}, nil
+	return []Image{got}, nil
 }
 
 // active returns the images that servers can be made from.
-func active(all []image) []image {
-	return slices.DeleteFunc(all, func(i image) bool { return i.Status != "active" && i.Status != "" })
+func active(all []Image) []Image {
+	return slices.DeleteFunc(all, func(i Image) bool { return i.Status != "active" && i.Status != "" })
 }
 
 // imageNames returns the names of the images that the project's list has, for the proposals of an error only: the list is
-// kept for positiveTTL. It returns none when the list cannot be read.
-func (c *catalog) imageNames(ctx context.Context) []string {
+// cached for positiveTTL. It returns none when the list cannot be read.
+func (c *Catalog) imageNames(ctx context.Context) []string {
 	names, err := lookup(c.cache, "images", func() ([]string, error) {
-		all, err := client.List[image](ctx, c.session, client.Listing{
+		all, err := client.List[Image](ctx, c.session, client.Listing{
 			Call: client.Call{Service: client.Image, Doing: "listing images"}, Path: "images", Field: "images",
 		})
 		return namesOf(active(all)), err

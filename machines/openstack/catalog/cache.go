@@ -1,4 +1,4 @@
-package openstack
+package catalog
 
 import (
 	"sync"
@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// positiveTTL is how long a found thing is believed, negativeTTL how long a missing one (CAPI-15).
+	// positiveTTL is how long a found thing is cached, negativeTTL how long a missing one (CAPI-15).
 	positiveTTL = 10 * time.Minute
 	negativeTTL = 30 * time.Second
 )
 
-// cache keeps answers of the cloud, good and bad, and asks for each only once at a time.
+// cache holds answers of the cloud, also that a thing does not exist. It asks for each only once at a time.
 type cache struct {
 	clock  clock.Clock
 	flight singleflight.Group
@@ -34,8 +34,8 @@ type cached struct {
 
 func newCache(c clock.Clock) *cache { return &cache{clock: c, entries: map[string]cached{}} }
 
-// lookup returns the kept answer, or asks. Only answers are kept: that a thing is there, or that it is not or is ambiguous;
-// a failure to ask is not.
+// lookup returns the cached answer, or asks. Answers are cached: that a thing exists, does not exist or is ambiguous. A failure to ask
+// is not.
 func lookup[T any](c *cache, key string, ask func() (T, error)) (T, error) {
 	if e, ok := c.fresh(key); ok {
 		v, _ := e.value.(T)
@@ -81,7 +81,7 @@ func (c *cache) keep(key string, e cached) {
 }
 
 // dropOlder drops an answer that was asked for before a time. It reports whether the next lookup asks again: false when the
-// kept answer is from that time or later.
+// cached answer is from that time or later.
 func (c *cache) dropOlder(key string, than time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

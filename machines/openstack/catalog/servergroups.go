@@ -1,26 +1,41 @@
-package openstack
+package catalog
 
 import (
 	"cmp"
 	"context"
 	"slices"
 
-	"github.com/drover-project/drover/machines/openstack/client"
-
 	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
-// sharedGroup, in place of a server group's name, means the one group that all servers of the cluster share.
-const sharedGroup = "shared"
+func (c *Catalog) serverGroup(ctx context.Context, name string) (thing, error) {
+	return lookup(c.cache, c.key("server group", name), func() (thing, error) {
+		all, err := c.serverGroups(ctx, name)
+		if err != nil {
+			return thing{}, err
+		}
+		return pick(c.wanted(ctx, "server group", name, fault.CodeServerGroupNotFound), all)
+	})
+}
+
+func (c *Catalog) serverGroups(ctx context.Context, name string) ([]thing, error) {
+	return client.List[thing](ctx, c.session, client.Listing{
+		Call: client.Call{Service: client.Compute, Doing: "looking up server group " + name}, Path: "os-server-groups", Field: "server_groups",
+	})
+}
 
 // sharedGroupPolicy spreads servers over hosts as far as there are hosts.
 const sharedGroupPolicy = "soft-anti-affinity"
 
 // sharedServerGroup finds the cluster's group by its name, which holds the cluster id, or makes it once. When two have
 // been made, by a create whose answer got lost, the one with the lower ID counts for everybody.
-func (c *catalog) sharedServerGroup(ctx context.Context) (thing, error) {
+func (c *Catalog) sharedServerGroup(ctx context.Context) (thing, error) {
 	name := "drover-" + c.clusterID
-	return lookup(c.cache, c.key("server group", sharedGroup), func() (thing, error) {
+	return lookup(c.cache, c.key("server group", spec.SharedServerGroup), func() (thing, error) {
 		all, err := c.serverGroups(ctx, name)
 		if err != nil {
 			return thing{}, err
@@ -33,7 +48,7 @@ func (c *catalog) sharedServerGroup(ctx context.Context) (thing, error) {
 	})
 }
 
-func (c *catalog) makeServerGroup(ctx context.Context, name string) (thing, error) {
+func (c *Catalog) makeServerGroup(ctx context.Context, name string) (thing, error) {
 	var body struct {
 		Group thing `json:"server_group"`
 	}

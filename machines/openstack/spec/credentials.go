@@ -1,61 +1,15 @@
-package openstack
+package spec
 
 import (
 	"context"
-	"encoding/json"
-	"net/url"
-	"slices"
+	"errors"
 	"strings"
 
-	"github.com/drover-project/drover/machines/openstack/client"
-
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// unauthorized puts where the secret came from before a refusal to sign in; other errors stay as they are. Sign-ins are
-// shared by all who use the same credentials, wherever each has them from.
-func unauthorized(origin string, err error) error {
-	e := fault.Of(err)
-	if e == nil || e.Code != fault.CodeUnauthorized || origin == "" {
-		return err
-	}
-	own := fault.New(e.Class, e.Code, "%s: %s", origin, e.Message)
-	own.RetryAfter, own.Err = e.RetryAfter, err
-	return own
-}
-
-// fieldsOf returns the credentials of the configured cloud as the lowest layer of a provider spec.
-func fieldsOf(c *client.Credentials) map[string]json.RawMessage {
-	fields := map[string]json.RawMessage{}
-	for name, text := range map[string]string{
-		"identityEndpoint": c.IdentityEndpoint, "region": c.Region, "username": c.Username, "password": c.Password,
-		"domainName": c.DomainName, "projectName": c.ProjectName, "projectID": c.ProjectID, "tokenId": c.Token,
-		"applicationCredentialID": c.ApplicationCredentialID, "applicationCredentialName": c.ApplicationCredentialName,
-		"applicationCredentialSecret": c.ApplicationCredentialSecret,
-	} {
-		if text != "" {
-			raw, err := json.Marshal(text)
-			if err == nil {
-				fields[name] = raw
-			}
-		}
-	}
-	return fields
-}
-
-// access is what a Machine's calls to the cloud are made with.
-type access struct {
-	creds *client.Credentials
-	// origin says where the secret was taken from, for the person who has to correct it.
-	origin string
-	// endpoint is Keystone's URL, and endpointField where it was found, for people.
-	endpoint      found
-	endpointField string
-	// wanted is what the spec asks of the configured cloud's user; the zero value asks for nothing.
-	wanted wantedIdentity
-}
-
-// credentialRules hold what an operator has said about credentials.
+// credentialRules are what an operator allows about credentials.
 type credentialRules struct {
 	// configured are the credentials of the configured cloud.
 	configured *client.Credentials
@@ -70,7 +24,7 @@ type credentialRules struct {
 // layer's endpoint only: when a higher layer names another endpoint, that is an Auth error (MC-12). A reference to a
 // key or object that does not exist counts as empty, without a lower layer taking its place, as long as one way of
 // signing in is complete. And the secret of the configured cloud signs in its own user, for its own project.
-func readCredentials(ctx context.Context, ls layers, of credentialRules) (*access, error) {
+func readCredentials(ctx context.Context, ls layers, of credentialRules) (*Access, error) {
 	ls.origin = newProvenance()
 	r := credentialReader{layers: ls, rules: of, ctx: ctx, c: &client.Credentials{CACert: of.configured.CACert, Interface: of.configured.Interface}}
 	r.endpoint = r.text("identityEndpoint")
@@ -94,37 +48,16 @@ func readCredentials(ctx context.Context, ls layers, of credentialRules) (*acces
 	if r.projectFrom == last {
 		r.c.ProjectDomainName, r.c.ProjectDomainID = of.configured.ProjectDomainName, of.configured.ProjectDomainID
 	}
-	a := &access{creds: r.c, origin: r.list[r.secret.from].where(r.secret.field), endpoint: r.endpoint, endpointField: r.list[r.endpoint.from].where("identityEndpoint")}
+	a := &Access{Credentials: r.c, Origin: r.list[r.secret.from].where(r.secret.field), endpoint: r.endpoint, endpointField: r.list[r.endpoint.from].where("identityEndpoint")}
 	if r.secret.from == last && !of.override {
-		a.wanted = r.ofConfigured()
+		a.Wanted = r.ofConfigured()
 	}
-	a.creds.Vouched = r.vouched(r.endpoint)
-	a.creds.Shown = r.shownInstead()
+	a.Credentials.Vouched = r.vouched(r.endpoint)
+	a.Credentials.Shown = r.shownInstead()
 	return a, nil
 }
 
-// shownInstead returns the values that came from a Secret or ConfigMap, each with what is shown in its place. The endpoint's host
-// is one of them: errors of connections name it.
-func (r *credentialReader) shownInstead() map[string]string {
-	if len(r.origin.shown) == 0 {
-		return nil
-	}
-	if r.endpoint.ref != nil {
-		if u, err := url.Parse(r.endpoint.text); err == nil && u.Hostname() != "" {
-			r.origin.shown[u.Host] = "its host"
-			r.origin.shown[u.Hostname()] = "its host"
-		}
-		r.origin.shown[client.NormalEndpoint(r.endpoint.text)] = r.endpoint.shown()
-	}
-	return r.origin.shown
-}
-
-// vouched reports whether an endpoint stands in a Secret that the operator trusts.
-func (r *credentialReader) vouched(endpoint found) bool {
-	return endpoint.ref != nil && endpoint.ref.Kind == secretKind && slices.Contains(r.rules.trusted, endpoint.ref.Namespace)
-}
-
-// credentialReader keeps the first error, so that the rules above read one by one.
+// credentialReader reads the credentials. It keeps the first error, so that the rules of readCredentials stand one after the other.
 type credentialReader struct {
 	layers
 	rules       credentialRules
@@ -179,6 +112,16 @@ func (r *credentialReader) textOf(i int, names []string) found {
 	return got
 }
 
+// tolerable reports whether the Machine can do without a credential whose field fails with err: its reference leads to
+// nothing, or reading is lenient and the field is wrong. The cause says why it is left out.
+func (ls layers) tolerable(err error) (cause error, ok bool) {
+	var missing *missingReference
+	if errors.As(err, &missing) {
+		return missing, true
+	}
+	return err, ls.lenient && fault.Is(err, fault.Invalid)
+}
+
 // signIn chooses the way of signing in and takes its fields.
 func (r *credentialReader) signIn() {
 	w, ok := r.way()
@@ -192,7 +135,7 @@ func (r *credentialReader) signIn() {
 	}
 }
 
-// highest gives the index of the one from the highest layer, the first of equals; -1 when none is given.
+// highest returns the index of the one from the highest layer, the first of equals; -1 when none is given.
 func highest(all ...found) int {
 	best := -1
 	for i, f := range all {
@@ -201,54 +144,6 @@ func highest(all ...found) int {
 		}
 	}
 	return best
-}
-
-// sendable refuses to send a secret to an endpoint that a higher layer chose, and a Secret of another namespace to an endpoint
-// that it does not name itself, unless that is the configured cloud's.
-func (r *credentialReader) sendable(secret found) error {
-	for i := secret.from; i < len(r.list); i++ {
-		own, err := r.textIn(r.ctx, i, []string{"identityEndpoint"})
-		if err != nil {
-			return err
-		}
-		if !own.given() {
-			continue
-		}
-		if client.SameEndpoint(own.text, r.c.IdentityEndpoint) {
-			break
-		}
-		return fault.New(fault.Auth, fault.CodeCredentialsMissing,
-			"%s.identityEndpoint: %s has no credentials of its own, and those of %s are for %s alone; give credentials beside it",
-			r.list[0].source, shownEndpoint(r.endpoint), r.list[secret.from].source, shownEndpoint(own))
-	}
-	if r.belongTogether(secret, r.endpoint) {
-		return nil
-	}
-	return fault.New(fault.Auth, fault.CodeCredentialsMissing,
-		"%s: %s is of namespace %s and names no endpoint, so it is sent to the configured cloud only, and not to %s; put the key identityEndpoint into that Secret and refer to it",
-		r.list[0].source, secret.ref.object(), secret.ref.Namespace, shownEndpoint(r.endpoint))
-}
-
-// belongTogether reports whether a secret may be sent to an endpoint, by where both were found.
-func (r *credentialReader) belongTogether(secret, endpoint found) bool {
-	switch {
-	case secret.ref == nil, client.SameEndpoint(endpoint.text, r.rules.configured.IdentityEndpoint):
-		return true
-	case endpoint.ref != nil && endpoint.ref.Kind == secretKind && endpoint.ref.object() == secret.ref.object():
-		return true
-	case secret.ref.Namespace != r.list[secret.from].namespace:
-		return false
-	}
-	// The secret stands beside the object that names it. People who write there could read it anyway.
-	return endpoint.from >= secret.from || r.list[endpoint.from].namespace == secret.ref.Namespace
-}
-
-// shownEndpoint returns an endpoint for a message, without quotes.
-func shownEndpoint(endpoint found) string {
-	if endpoint.ref != nil {
-		return endpoint.shown()
-	}
-	return endpoint.text
 }
 
 // project reads the project that the token is for; an application credential has its own.
@@ -267,7 +162,7 @@ func (r *credentialReader) project() {
 	}
 }
 
-// complete names what is missing.
+// complete returns an error that names what is missing for a sign-in.
 func (r *credentialReader) complete() error {
 	missing := func(field, what string) error {
 		if absent := r.absences(); absent != "" {

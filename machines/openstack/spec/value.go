@@ -1,4 +1,4 @@
-package openstack
+package spec
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// referenceKind says what a reference points into.
+// referenceKind is the kind of object that a reference points into.
 type referenceKind string
 
 const (
@@ -34,15 +34,15 @@ func (r *reference) String() string {
 	return fmt.Sprintf("%s, key %s", r.object(), r.Key)
 }
 
-// value names the value that the reference leads to, in place of the value itself.
+// value returns what messages show in place of the value that the reference leads to.
 func (r *reference) value() string { return "the value of " + r.String() }
 
-// object names the Secret or ConfigMap, for people.
+// object returns the kind and name of the Secret or ConfigMap for messages.
 func (r *reference) object() string {
 	return fmt.Sprintf("%s %s/%s", r.Kind, r.Namespace, r.Name)
 }
 
-// value is a string of a provider spec, or where it stands. The zero value is unset.
+// value is a string of a provider spec, or a reference to it. The zero value is unset.
 type value struct {
 	text string
 	ref  *reference
@@ -118,7 +118,7 @@ func parseReference(raw json.RawMessage) (value, error) {
 	return plain, err
 }
 
-// dereference gives the text behind a reference.
+// dereference returns the text that a reference leads to.
 type dereference func(ctx context.Context, ref *reference) (string, error)
 
 // resolve returns the value's text; empty when it is unset. Line breaks at its end are not part of it: a Secret that was

@@ -1,4 +1,4 @@
-package openstack
+package spec
 
 import (
 	"slices"
@@ -8,16 +8,16 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// wantedIdentity is the user, domain and project that a spec names while it has no secret of its own, so that the configured
-// cloud's user signs in. Empty: the spec does not name it.
-type wantedIdentity struct {
+// Identity is the user, domain and project that a spec names while it has no secret of its own, so that the configured cloud's
+// user signs in. The zero value names none.
+type Identity struct {
 	source                               string
 	user, domain, projectName, projectID found
 }
 
 // ofConfigured makes the credentials those of the configured cloud alone, but for the region, and returns what the spec names
 // instead. It is compared after the sign-in, when names and IDs are known.
-func (r *credentialReader) ofConfigured() wantedIdentity {
+func (r *credentialReader) ofConfigured() Identity {
 	last := len(r.list) - 1
 	own := *r.rules.configured
 	own.Region = r.c.Region
@@ -27,7 +27,7 @@ func (r *credentialReader) ofConfigured() wantedIdentity {
 		}
 		return f
 	}
-	w := wantedIdentity{source: r.list[0].source, user: above(r.user, own.Username, own.ApplicationCredentialID, own.ApplicationCredentialName)}
+	w := Identity{source: r.list[0].source, user: above(r.user, own.Username, own.ApplicationCredentialID, own.ApplicationCredentialName)}
 	if r.c.ApplicationCredentialID == "" {
 		w.domain = above(r.domain)
 	}
@@ -42,8 +42,8 @@ func (r *credentialReader) ofConfigured() wantedIdentity {
 	return w
 }
 
-// check compares what the spec names with what the configured cloud's user has signed in as.
-func (w wantedIdentity) check(scope *client.Scope) error {
+// Check returns an error when the configured cloud's user has signed in as another one than the spec names.
+func (w Identity) Check(scope *client.Scope) error {
 	for _, c := range []struct {
 		field string
 		named found
@@ -64,7 +64,7 @@ func (w wantedIdentity) check(scope *client.Scope) error {
 	return nil
 }
 
-// sameID compares names and IDs. IDs are written with or without dashes.
+// sameID reports whether two names or IDs are equal. IDs are written with or without dashes.
 func sameID(a, b string) bool {
 	return a == b || client.LooksLikeID(a) && client.LooksLikeID(b) &&
 		strings.EqualFold(strings.ReplaceAll(a, "-", ""), strings.ReplaceAll(b, "-", ""))

@@ -1,11 +1,9 @@
-package openstack
+package catalog
 
 import (
 	"context"
 	"slices"
 	"strings"
-
-	"github.com/drover-project/drover/machines/openstack/client"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
@@ -13,18 +11,49 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
 )
+
+type securityGroup struct {
+	thing
+	Created     string      `json:"created_at"`
+	Description string      `json:"description"`
+	Rules       []groupRule `json:"security_group_rules"`
+}
+
+// groupRule is what a security group lets through.
+type groupRule struct {
+	Direction string `json:"direction"`
+	Family    string `json:"ethertype"`
+	From      string `json:"remote_group_id"`
+}
+
+func (c *Catalog) securityGroups(ctx context.Context, name string) ([]securityGroup, error) {
+	return byNameOrID[securityGroup](ctx, c.session, client.Listing{
+		Call: client.Call{Service: client.Network, Doing: "looking up security group " + name}, Path: "security-groups", Field: "security_groups",
+	}, name)
+}
+
+func (c *Catalog) securityGroup(ctx context.Context, name string) (securityGroup, error) {
+	return lookup(c.cache, c.key("security group", name), func() (securityGroup, error) {
+		all, err := c.securityGroups(ctx, name)
+		if err != nil {
+			return securityGroup{}, err
+		}
+		return pick(c.wanted(ctx, "security group", name, fault.CodeSecurityGroupNotFound), all)
+	})
+}
 
 // defaultSecurityGroup is used by specs that name none (machine-controller's name). It lets its members reach each
 // other.
 const defaultSecurityGroup = "kubernetes-v1"
 
-// defaultGroupDescription tells the groups that drover made from others of that name.
+// defaultGroupDescription distinguishes the groups that drover made from others of that name.
 const defaultGroupDescription = "nodes of a Kubernetes cluster reach each other; made by drover"
 
 // defaultGroup finds the group, or makes it once. When two have been made, by two programs at the same time, the oldest
 // counts for everybody. One that drover made without getting to its rules is completed.
-func (c *catalog) defaultGroup(ctx context.Context) (securityGroup, error) {
+func (c *Catalog) defaultGroup(ctx context.Context) (securityGroup, error) {
 	return lookup(c.cache, c.key("security group", defaultSecurityGroup), func() (securityGroup, error) {
 		all, err := c.securityGroups(ctx, defaultSecurityGroup)
 		if err != nil {
@@ -52,7 +81,7 @@ func oldest(all []securityGroup) securityGroup {
 	})
 }
 
-func (c *catalog) makeDefaultGroup(ctx context.Context) (securityGroup, error) {
+func (c *Catalog) makeDefaultGroup(ctx context.Context) (securityGroup, error) {
 	made := securityGroup{Description: defaultGroupDescription}
 	making := client.Call{Service: client.Network, Doing: "creating security group " + defaultSecurityGroup}
 	err := c.session.Do(ctx, making, func(ctx context.Context, api *gophercloud.ServiceClient) error {
@@ -70,7 +99,7 @@ func (c *catalog) makeDefaultGroup(ctx context.Context) (securityGroup, error) {
 
 // settleDefaultGroup looks again after the group was made: when another program has made one in the same moment, the oldest
 // counts for both, and the younger goes, which nobody uses yet. One that cannot be deleted is left alone.
-func (c *catalog) settleDefaultGroup(ctx context.Context, made securityGroup) (securityGroup, error) {
+func (c *Catalog) settleDefaultGroup(ctx context.Context, made securityGroup) (securityGroup, error) {
 	all, err := c.securityGroups(ctx, defaultSecurityGroup)
 	if err != nil || len(all) == 0 {
 		return made, err
@@ -90,7 +119,7 @@ func (c *catalog) settleDefaultGroup(ctx context.Context, made securityGroup) (s
 }
 
 // addRules adds the rules that the group does not have yet: everything from its own members, in both families.
-func (c *catalog) addRules(ctx context.Context, g securityGroup) error {
+func (c *Catalog) addRules(ctx context.Context, g securityGroup) error {
 	for _, family := range []rules.RuleEtherType{rules.EtherType4, rules.EtherType6} {
 		has := func(r groupRule) bool {
 			return r.Direction == string(rules.DirIngress) && r.Family == string(family) && r.From == g.ID

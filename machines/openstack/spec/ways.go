@@ -1,4 +1,4 @@
-package openstack
+package spec
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 
 // way is one way of signing in, as far as the layers describe it.
 type way struct {
-	// user is who signs in: the application credential, the user, or the token itself. secret proves it; it may be missing.
+	// user is the application credential, the user, or the token itself. secret belongs to it and may be missing.
 	user, secret found
 	// use writes the fields of the way into the credentials.
 	use func(*client.Credentials)
@@ -73,13 +73,6 @@ func (r *credentialReader) ways() []way {
 	return all
 }
 
-// isSignIn reports whether a field is part of a way of signing in.
-func isSignIn(field string) bool {
-	return slices.Contains([]string{
-		"applicationCredentialID", "applicationCredentialName", "applicationCredentialSecret", "username", "password", "tokenId",
-	}, field)
-}
-
 // noteAbsent notes the fields that count as empty.
 func (r *credentialReader) noteAbsent() {
 	if r.note == nil {
@@ -90,8 +83,8 @@ func (r *credentialReader) noteAbsent() {
 	}
 }
 
-// absences says which Secrets and keys of them are missing, and what else is wrong; empty when no field is absent that the
-// sign-in needs.
+// absences names the Secrets and keys that are missing, and what else is wrong; empty when no field is absent that the sign-in
+// needs.
 func (r *credentialReader) absences() string {
 	var texts, objects []string
 	keys := map[string][]string{}
@@ -111,8 +104,4 @@ func (r *credentialReader) absences() string {
 		texts = append(texts, object+" has no key "+strings.Join(unique(keys[object]), ", "))
 	}
 	return strings.Join(unique(texts), "; ")
-}
-
-func isProject(field string) bool {
-	return slices.Contains([]string{"projectID", "tenantID", "projectName", "tenantName"}, field)
 }

@@ -1,0 +1,65 @@
+package openstack
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory"
+)
+
+// follow has the connection attached to its project, whose servers are listed from then on.
+func (c *Cloud) follow(conn *connection, now time.Time) {
+	if conn.use(now) {
+		c.joining.Add(conn)
+	}
+}
+
+// attach signs in, again and again, and puts the connection on its project, which it starts to follow.
+func (c *Cloud) attach(ctx context.Context, conn *connection, wg *sync.WaitGroup) {
+	var told error
+	for ctx.Err() == nil {
+		id, err := conn.session.Scope(ctx)
+		if err == nil {
+			c.join(ctx, conn, id, wg)
+			return
+		}
+		if told == nil {
+			c.tell(func(i interest) bool { return i.connection == conn })
+		}
+		told = err
+		if conn.giveUp(c.options.Clock.Now()) {
+			return
+		}
+		timer := c.options.Clock.NewTimer(max(client.SignInAgain, fault.Of(err).RetryAfter))
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}
+
+// join puts the connection on its project.
+func (c *Cloud) join(ctx context.Context, conn *connection, id *client.Scope, wg *sync.WaitGroup) {
+	endpoint := client.NormalEndpoint(conn.session.IdentityEndpoint())
+	key := strings.Join([]string{endpoint, id.Region, id.ProjectID}, " ")
+	p, isNew := c.connections.project(key, func() *inventory.Project {
+		return inventory.New(inventory.Options{
+			Clock: c.options.Clock, Session: conn.session, Endpoint: endpoint, Site: inventory.Site{Project: id.ProjectID, Region: id.Region},
+			ClusterID: c.options.ClusterID,
+			Machines:  c.machines, Reader: c.options.Reader, Holds: c.options.Holds, Collect: c.options.Collect,
+			Changed: c.changed, Other: c.connections.other,
+		})
+	})
+	p.Use(conn.session)
+	conn.attach(p)
+	if isNew {
+		wg.Go(func() { p.Run(ctx) })
+		return
+	}
+	c.tell(func(i interest) bool { return i.connection == conn })
+}

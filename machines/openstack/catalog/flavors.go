@@ -1,0 +1,68 @@
+package catalog
+
+import (
+	"context"
+	"regexp"
+	"strings"
+
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+)
+
+// Flavor is a flavor of Nova: RAM in MiB, Disk in GiB.
+type Flavor struct {
+	thing
+	VCPUs      int               `json:"vcpus"`
+	RAM        int               `json:"ram"`
+	Disk       int               `json:"disk"`
+	ExtraSpecs map[string]string `json:"extra_specs"`
+}
+
+// localName matches the names of flavors with a local disk in clouds that do not set an extra spec.
+var localName = regexp.MustCompile(`^l\d+\.`)
+
+// isLocal reports whether the flavor's disk is on the host: an extra spec whose name ends in storage has the value local, or the
+// flavor has no such extra spec and its name begins like l1.
+func (f *Flavor) isLocal() bool {
+	if f.Disk == 0 {
+		return false
+	}
+	for key, text := range f.ExtraSpecs {
+		if strings.HasSuffix(strings.ToLower(key), "storage") {
+			return strings.EqualFold(text, "local")
+		}
+	}
+	return localName.MatchString(f.Name)
+}
+
+// flavor finds the flavor in the list of all flavors, which is cached for positiveTTL. A name that a cached list does not have is
+// looked for in one more list: the flavor may be newer.
+func (c *Catalog) flavor(ctx context.Context, name string) (Flavor, error) {
+	return lookup(c.cache, c.key("flavor", name), func() (Flavor, error) {
+		began := c.cache.clock.Now()
+		w := c.wanted(ctx, "flavor", name, fault.CodeFlavorNotFound)
+		all, err := c.flavors(ctx)
+		if err != nil {
+			return Flavor{}, err
+		}
+		got, missing := pick(w, all)
+		if missing == nil || !c.cache.dropOlder(allFlavors, began) {
+			return got, missing
+		}
+		if all, err = c.flavors(ctx); err != nil {
+			return Flavor{}, err
+		}
+		return pick(w, all)
+	})
+}
+
+// allFlavors is the key of the list of all flavors.
+const allFlavors = "flavors"
+
+func (c *Catalog) flavors(ctx context.Context) ([]Flavor, error) {
+	return lookup(c.cache, allFlavors, func() ([]Flavor, error) {
+		return client.List[Flavor](ctx, c.session, client.Listing{
+			Call: client.Call{Service: client.Compute, Doing: "listing flavors", Version: client.VersionFlavors}, Path: "flavors/detail", Field: "flavors",
+		})
+	})
+}

@@ -1,0 +1,121 @@
+package openstack
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory"
+)
+
+// connections holds the connections of a Cloud, one for each set of credentials, and the projects that they are for.
+type connections struct {
+	mu            sync.Mutex
+	byCredentials map[string]*connection
+	byProject     map[string]*inventory.Project
+}
+
+func newConnections() *connections {
+	return &connections{byCredentials: map[string]*connection{}, byProject: map[string]*inventory.Project{}}
+}
+
+// get returns the connection of some credentials, which are known by their key. It is made when there is none.
+func (c *connections) get(key string, make func() (*connection, error)) (*connection, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.byCredentials[key]; ok {
+		return known, nil
+	}
+	made, err := make()
+	if err != nil {
+		return nil, err
+	}
+	c.byCredentials[key] = made
+	return made, nil
+}
+
+// project returns the project with that key, and reports whether it was made now.
+func (c *connections) project(key string, make func() *inventory.Project) (p *inventory.Project, isNew bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.byProject[key]; ok {
+		return known, false
+	}
+	p = make()
+	c.byProject[key] = p
+	return p, true
+}
+
+// all returns the connections in no order.
+func (c *connections) all() []*connection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Values(c.byCredentials))
+}
+
+// projects returns the projects in no order.
+func (c *connections) projects() []*inventory.Project {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Values(c.byProject))
+}
+
+// to returns the connection to a project that was used last and whose credentials are not refused; nil when there is none. Any
+// Keystone can claim to have a project of that ID: of several the one at the own endpoint counts, else none.
+func (c *connections) to(at inventory.Site, own string) *connection {
+	endpoints := map[string]bool{}
+	for _, p := range c.projects() {
+		if p.Site() == at {
+			endpoints[p.Endpoint()] = true
+		}
+	}
+	return c.lastUsed(func(p *inventory.Project) bool {
+		return p.Site() == at && (len(endpoints) == 1 || p.Endpoint() == own)
+	})
+}
+
+// knowing returns a connection to a project that has something with the Machine's owner tag: the server with that ID, or when that is
+// empty any server, port or floating IP, or a create with an unknown outcome. nil: there is none.
+func (c *connections) knowing(machine types.UID, serverID string) *connection {
+	return c.lastUsed(func(p *inventory.Project) bool {
+		return p.HasServer(machine, serverID) || serverID == "" && p.HasAddresses(machine)
+	})
+}
+
+// lastUsed returns, of the connections to projects for which wanted is true, the one that was used last and whose credentials are not
+// refused; nil when there is none.
+func (c *connections) lastUsed(wanted func(*inventory.Project) bool) (best *connection) {
+	var latest time.Time
+	for _, conn := range c.all() {
+		p := conn.attached()
+		if p == nil || !wanted(p) {
+			continue
+		}
+		if _, refused := conn.session.Known(); refused != nil {
+			continue
+		}
+		if used := conn.lastUse(); best == nil || used.After(latest) {
+			best, latest = conn, used
+		}
+	}
+	return best
+}
+
+// other returns the session of the connection to the project that was used last, except the given one, whose credentials fail; nil
+// when there is none.
+func (c *connections) other(p *inventory.Project, than *client.Session) (best *client.Session) {
+	var latest time.Time
+	for _, conn := range c.all() {
+		if conn.session == than || conn.attached() != p {
+			continue
+		}
+		if used := conn.lastUse(); best == nil || used.After(latest) {
+			best, latest = conn.session, used
+		}
+	}
+	return best
+}

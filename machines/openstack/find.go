@@ -1,0 +1,103 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory"
+)
+
+// listTagged lists what may have an owner tag of the Machine.
+func listTagged[T any](ctx context.Context, i *instance, l client.Listing) ([]T, error) {
+	l.Machine = i.ref()
+	rows, err := client.List[T](client.WithGroup(ctx, i.group), i.connection.session, l)
+	return rows, i.access.WithOrigin(err)
+}
+
+// findPort looks for a port by its exact owner tag.
+func (i *instance) findPort(ctx context.Context, p *inventory.Project, m inventory.OwnerTag) (bool, error) {
+	rows, err := listTagged[inventory.PortRow](ctx, i, inventory.PortListing(url.Values{"description": {m.String()}}))
+	if err != nil {
+		return false, err
+	}
+	at := slices.IndexFunc(rows, func(r inventory.PortRow) bool { return r.Description == m.String() })
+	if at < 0 {
+		return false, nil
+	}
+	p.FoundPort(m, &rows[at])
+	return true, nil
+}
+
+// findIP looks for a floating IP by its exact owner tag.
+func (i *instance) findIP(ctx context.Context, p *inventory.Project, m inventory.OwnerTag) (bool, error) {
+	rows, err := listTagged[inventory.FloatingIPRow](ctx, i, inventory.FloatingIPListing(url.Values{"description": {m.String()}}))
+	if err != nil {
+		return false, err
+	}
+	at := slices.IndexFunc(rows, func(r inventory.FloatingIPRow) bool { return r.Description == m.String() })
+	if at < 0 {
+		return false, nil
+	}
+	p.AddFloatingIP(m, rows[at].Owned())
+	return true, nil
+}
+
+// findAttempts looks for what earlier creates with an unknown outcome may have made. What does not turn up in time was not made.
+func (i *instance) findAttempts(ctx context.Context, p *inventory.Project) error {
+	for _, m := range p.OpenAttempts(i.subject.uid) {
+		var found bool
+		var err error
+		switch m.Kind {
+		case inventory.PortKind:
+			found, err = i.findPort(ctx, p, m)
+		case inventory.FloatingIPKind:
+			found, err = i.findIP(ctx, p, m)
+		}
+		if err != nil {
+			return err
+		}
+		if !found {
+			// MayMake drops the attempt when its time is over. Release looks at what is left.
+			_ = p.MayMake(m)
+		}
+	}
+	return nil
+}
+
+// lookUpPort returns the port as Neutron has it now; nil when it is gone.
+func (i *instance) lookUpPort(ctx context.Context, n int, port inventory.Port) (*inventory.PortRow, error) {
+	var body struct {
+		Port inventory.PortRow `json:"port"`
+	}
+	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up port %d of server %s", n, i.subject.server)}
+	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		_, err := api.Get(ctx, api.ServiceURL("ports", port.ID), &body, nil)
+		return err
+	})
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	return &body.Port, err
+}
+
+// namedIP reads the floating IP that the annotation names; nil when there is none.
+func (i *instance) namedIP(ctx context.Context) (*inventory.FloatingIPRow, error) {
+	var body struct {
+		FloatingIP inventory.FloatingIPRow `json:"floatingip"`
+	}
+	looking := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up floating IP %s of server %s", i.machine.FloatingIPID, i.subject.server)}
+	err := i.do(ctx, looking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		_, err := api.Get(ctx, api.ServiceURL("floatingips", i.machine.FloatingIPID), &body, nil)
+		return err
+	})
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	return &body.FloatingIP, err
+}

@@ -1,0 +1,57 @@
+package spec
+
+import (
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+)
+
+// Access holds the credentials of a provider spec and where they came from. The zero value has none.
+type Access struct {
+	Credentials *client.Credentials
+	// Origin names the field or key that the secret was read from; empty: errors do not name it.
+	Origin string
+	// Wanted is what the spec asks of the configured cloud's user.
+	Wanted Identity
+
+	// endpoint is Keystone's URL, and endpointField the field that it was read from.
+	endpoint      found
+	endpointField string
+}
+
+// Refusal describes an endpoint that the operator has not allowed.
+type Refusal struct {
+	// Err is the error for the Machine: of class Invalid for an endpoint that is not a URL, else of class Auth.
+	Err *fault.Error
+	// Endpoint is the endpoint as it is shown, and Flag the flag that allows it. Both are empty for an endpoint that is not a URL.
+	Endpoint, Flag string
+}
+
+// Refuse returns why nothing is sent to the endpoint, for an endpoint that the operator has not allowed.
+func (a *Access) Refuse() Refusal {
+	location, ref := client.Location(a.endpoint.text), a.endpoint.ref
+	name, flag, remedy := location, "--allowed-endpoints="+location, ""
+	switch {
+	case location == "":
+		return Refusal{Err: fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: the endpoint is not a URL like https://host:port/path", a.endpointField)}
+	case ref != nil && ref.Kind == secretKind:
+		name, flag = ref.value(), "--secret-namespaces="+ref.Namespace
+		remedy = ", or with this URL in --allowed-endpoints"
+	case ref != nil:
+		name, flag = ref.value(), "--allowed-endpoints=URL"
+	}
+	err := fault.New(fault.Auth, fault.CodeEndpointNotAllowed,
+		"%s: %s is not allowed, and nothing is sent to it; if it is a cloud of yours, start drover with %s%s", a.endpointField, name, flag, remedy)
+	return Refusal{Err: err, Endpoint: name, Flag: flag}
+}
+
+// WithOrigin puts the origin of the secret before the text of a refused sign-in; other errors stay as they are. A sign-in is shared
+// by all Machines with the same credentials, and each may have them from another object.
+func (a *Access) WithOrigin(err error) error {
+	e := fault.Of(err)
+	if e == nil || e.Code != fault.CodeUnauthorized || a.Origin == "" {
+		return err
+	}
+	own := fault.New(e.Class, e.Code, "%s: %s", a.Origin, e.Message)
+	own.RetryAfter, own.Err = e.RetryAfter, err
+	return own
+}

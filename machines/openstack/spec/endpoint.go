@@ -1,0 +1,78 @@
+package spec
+
+import (
+	"net/url"
+	"slices"
+
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+)
+
+// sendable returns an error when a secret must not be sent to the endpoint: a higher layer than the secret's chose it, or the secret
+// is in a Secret of another namespace that does not name this endpoint itself. The configured cloud's endpoint is always right.
+func (r *credentialReader) sendable(secret found) error {
+	for i := secret.from; i < len(r.list); i++ {
+		own, err := r.textIn(r.ctx, i, []string{"identityEndpoint"})
+		if err != nil {
+			return err
+		}
+		if !own.given() {
+			continue
+		}
+		if client.SameEndpoint(own.text, r.c.IdentityEndpoint) {
+			break
+		}
+		return fault.New(fault.Auth, fault.CodeCredentialsMissing,
+			"%s.identityEndpoint: %s has no credentials of its own, and those of %s are for %s alone; give credentials beside it",
+			r.list[0].source, shownEndpoint(r.endpoint), r.list[secret.from].source, shownEndpoint(own))
+	}
+	if r.belongTogether(secret, r.endpoint) {
+		return nil
+	}
+	return fault.New(fault.Auth, fault.CodeCredentialsMissing,
+		"%s: %s is of namespace %s and names no endpoint, so it is sent to the configured cloud only, and not to %s; put the key identityEndpoint into that Secret and refer to it",
+		r.list[0].source, secret.ref.object(), secret.ref.Namespace, shownEndpoint(r.endpoint))
+}
+
+// belongTogether reports whether a secret may be sent to an endpoint, by where both were found.
+func (r *credentialReader) belongTogether(secret, endpoint found) bool {
+	switch {
+	case secret.ref == nil, client.SameEndpoint(endpoint.text, r.rules.configured.IdentityEndpoint):
+		return true
+	case endpoint.ref != nil && endpoint.ref.Kind == secretKind && endpoint.ref.object() == secret.ref.object():
+		return true
+	case secret.ref.Namespace != r.list[secret.from].namespace:
+		return false
+	}
+	// The secret stands beside the object that names it. People who write there could read it anyway.
+	return endpoint.from >= secret.from || r.list[endpoint.from].namespace == secret.ref.Namespace
+}
+
+// shownEndpoint returns an endpoint for a message, without quotes.
+func shownEndpoint(endpoint found) string {
+	if endpoint.ref != nil {
+		return endpoint.shown()
+	}
+	return endpoint.text
+}
+
+// shownInstead returns the values that came from a Secret or ConfigMap, each with what is shown in its place. The endpoint's host
+// is one of them: errors of connections name it.
+func (r *credentialReader) shownInstead() map[string]string {
+	if len(r.origin.shown) == 0 {
+		return nil
+	}
+	if r.endpoint.ref != nil {
+		if u, err := url.Parse(r.endpoint.text); err == nil && u.Hostname() != "" {
+			r.origin.shown[u.Host] = "its host"
+			r.origin.shown[u.Hostname()] = "its host"
+		}
+		r.origin.shown[client.NormalEndpoint(r.endpoint.text)] = r.endpoint.shown()
+	}
+	return r.origin.shown
+}
+
+// vouched reports whether an endpoint stands in a Secret that the operator trusts.
+func (r *credentialReader) vouched(endpoint found) bool {
+	return endpoint.ref != nil && endpoint.ref.Kind == secretKind && slices.Contains(r.rules.trusted, endpoint.ref.Namespace)
+}

@@ -1,0 +1,23 @@
+package spec
+
+import (
+	"context"
+	"errors"
+	"testing"
+)
+
+var errUnreadable = errors.New("unreadable")
+
+// stack makes layers out of documents, the highest first; the last is the configured cloud.
+func stack(t *testing.T, documents ...string) layers {
+	t.Helper()
+	ls := layers{get: func(context.Context, *reference) (string, error) { return "", errUnreadable }}
+	for _, d := range documents {
+		l, err := readLayer("doc", []byte(d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ls.list = append(ls.list, l)
+	}
+	return ls
+}

@@ -1,0 +1,105 @@
+package spec
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/openstack/client"
+)
+
+// Options are what a Reader works with.
+type Options struct {
+	// Objects reads Clusters, MachineClasses, Secrets and ConfigMaps. nil: a provider spec must stand alone.
+	Objects ctrlclient.Reader
+	// Configured are the credentials of the configured cloud, the lowest source; may be empty.
+	Configured client.Credentials
+	// IdentityOverride lets a provider spec replace user, domain and project of Configured.
+	IdentityOverride bool
+	// AllowedNamespaces are those that references may point into, beside the Machine's own.
+	AllowedNamespaces []string
+	// OwnNamespace is the namespace of drover itself, whose Secrets may name an endpoint; may be empty.
+	OwnNamespace string
+	// ServiceAccount is the one that drover runs under, as namespace:name, for errors about a forbidden Secret.
+	ServiceAccount string
+	// SharedServerGroup puts servers whose spec names no server group into the one of the cluster.
+	SharedServerGroup bool
+	// ReservedTags are the keys of server metadata that a spec may not set.
+	ReservedTags []string
+}
+
+// Reader reads provider specs.
+type Reader struct {
+	options Options
+	rules   credentialRules
+}
+
+// NewReader returns a Reader. It reads nothing yet.
+func NewReader(o Options) *Reader {
+	trusted := slices.Clone(o.AllowedNamespaces)
+	if o.OwnNamespace != "" {
+		trusted = append(trusted, o.OwnNamespace)
+	}
+	r := &Reader{options: o}
+	r.rules = credentialRules{configured: &r.options.Configured, trusted: trusted, override: o.IdentityOverride}
+	return r
+}
+
+// Object is a Machine or a template with a provider spec.
+type Object struct {
+	// Name is how errors name the object.
+	Name, Namespace string
+	Spec            *v1alpha1.MachineSpec
+	Labels          map[string]string
+	// Lenient leaves out what cannot be read instead of refusing it: for Machines that have, or had, a server.
+	Lenient bool
+	// HasServer is true for a Machine with the ID of an OpenStack server: its cloudProvider does not matter any more.
+	HasServer bool
+}
+
+// Read returns the sources of an object's provider spec. It reads the objects that the spec names, but follows no reference to a
+// single value.
+func (r *Reader) Read(ctx context.Context, o Object) (*Sources, error) {
+	s := &Sources{
+		Config: &v1alpha1.ProviderConfig{}, reader: r, name: o.Name, lenient: o.Lenient, hasServer: o.HasServer,
+		objects: objects{reader: r.options.Objects, namespace: o.Namespace, allowed: r.options.AllowedNamespaces, account: r.options.ServiceAccount},
+	}
+	if err := s.read(ctx, o); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Spec reads the fields that are not credentials.
+func (s *Sources) Spec(ctx context.Context) (*Spec, error) {
+	got, err := readSpec(ctx, s.stack(), s.reader.options.ReservedTags)
+	if err == nil && got.ServerGroup == "" && s.reader.options.SharedServerGroup {
+		got.ServerGroup = SharedServerGroup
+	}
+	return got, err
+}
+
+// Access reads the credentials. Its error is of class Auth when they are missing or must not be sent to the endpoint.
+func (s *Sources) Access(ctx context.Context) (*Access, error) {
+	a, err := readCredentials(ctx, s.stack(), s.reader.rules)
+	if err == nil {
+		a.Origin = under(s.name, a.Origin)
+	}
+	return a, err
+}
+
+// stack returns the layers, highest first.
+func (s *Sources) stack() layers {
+	return layers{list: s.layers, get: s.objects.dereference, lenient: s.lenient, note: s.note}
+}
+
+// under puts the object's name before a text that does not begin with it.
+func under(name, text string) string {
+	if strings.HasPrefix(text, name) {
+		return text
+	}
+	return name + ": " + text
+}

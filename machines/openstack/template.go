@@ -1,0 +1,111 @@
+package openstack
+
+import (
+	"context"
+	"encoding/json"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/openstack/catalog"
+	"github.com/drover-project/drover/machines/openstack/spec"
+)
+
+// Shape resolves flavor, image and zone of a template. It works without Start; the first use of a name costs a call.
+func (c *Cloud) Shape(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) (cloud.Shape, error) {
+	s, err := c.specs.Read(ctx, templateIn(namespace, t))
+	if err != nil {
+		return cloud.Shape{}, err
+	}
+	wanted, err := s.Spec(ctx)
+	if err != nil {
+		return cloud.Shape{}, err
+	}
+	with, err := s.Access(ctx)
+	if err != nil {
+		return cloud.Shape{}, err
+	}
+	conn, err := c.connect(ctx, with, nil)
+	if err != nil {
+		return cloud.Shape{}, err
+	}
+	scope, err := conn.session.Scope(ctx)
+	if err != nil {
+		return cloud.Shape{}, with.WithOrigin(err)
+	}
+	if err := with.Wanted.Check(scope); err != nil {
+		return cloud.Shape{}, err
+	}
+	plan, err := conn.catalog.ResolveShape(ctx, wanted)
+	if err != nil {
+		return cloud.Shape{}, with.WithOrigin(err)
+	}
+	return shapeOf(wanted, plan, scope.Region), nil
+}
+
+// templateIn returns a template as the reader of provider specs takes it.
+func templateIn(namespace string, t *v1alpha1.MachineTemplateSpec) spec.Object {
+	return spec.Object{Name: "template in " + namespace, Namespace: namespace, Spec: &t.Spec, Labels: t.Metadata.Labels}
+}
+
+const (
+	mebi = 1 << 20
+	gibi = 1 << 30
+)
+
+// shapeOf returns what a server of this flavor and image has. The boot volume takes the place of the flavor's disk.
+func shapeOf(s *spec.Spec, p *catalog.Plan, region string) cloud.Shape {
+	disk := p.Flavor.Disk
+	if s.RootDiskSizeGB > 0 {
+		disk = s.RootDiskSizeGB
+	}
+	return cloud.Shape{
+		Flavor:       p.Flavor.Name,
+		CPU:          *resource.NewQuantity(int64(p.Flavor.VCPUs), resource.DecimalSI),
+		Memory:       *resource.NewQuantity(int64(p.Flavor.RAM)*mebi, resource.BinarySI),
+		Disk:         *resource.NewQuantity(int64(disk)*gibi, resource.BinarySI),
+		ExtraSpecs:   p.Flavor.ExtraSpecs,
+		Zone:         s.AvailabilityZone,
+		Region:       region,
+		Architecture: architecture(p.Image.Architecture),
+	}
+}
+
+// architectures maps Glance's property architecture to the architecture of Nodes.
+var architectures = map[string]string{"aarch64": "arm64", "arm64": "arm64", "ppc64le": "ppc64le", "s390x": "s390x"}
+
+// architecture returns the architecture of Nodes; amd64 when the image does not name it, as most do not.
+func architecture(image string) string {
+	if a, ok := architectures[image]; ok {
+		return a
+	}
+	return "amd64"
+}
+
+// PlaceRecord returns the status.providerStatus of a new Machine, with the project and region that its resources will be made in.
+// It makes no call to the cloud: nil when the template's credentials have not signed in yet, or cannot be read.
+func (c *Cloud) PlaceRecord(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension {
+	s, err := c.specs.Read(ctx, templateIn(namespace, t))
+	if err != nil {
+		return nil
+	}
+	with, err := s.Access(ctx)
+	if err != nil {
+		return nil
+	}
+	conn, err := c.connect(ctx, with, nil)
+	if err != nil {
+		return nil
+	}
+	scope, refused := conn.session.Known()
+	if scope == nil || refused != nil || with.Wanted.Check(scope) != nil {
+		return nil
+	}
+	raw, err := json.Marshal(cloud.ProviderStatus{ProjectID: scope.ProjectID, Region: scope.Region})
+	if err != nil {
+		return nil
+	}
+	return &runtime.RawExtension{Raw: raw}
+}
