@@ -28,7 +28,7 @@ func (c *Cloud) attach(ctx context.Context, conn *connection, wg *sync.WaitGroup
 			return
 		}
 		if told == nil {
-			c.tell(func(i interest) bool { return i.connection == conn })
+			c.notify(func(i interest) bool { return i.connection == conn })
 		}
 		told = err
 		if conn.giveUp(c.options.Clock.Now()) {
@@ -61,5 +61,5 @@ func (c *Cloud) join(ctx context.Context, conn *connection, id *client.Scope, wg
 		wg.Go(func() { p.Run(ctx) })
 		return
 	}
-	c.tell(func(i interest) bool { return i.connection == conn })
+	c.notify(func(i interest) bool { return i.connection == conn })
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
-// Options say what a Cloud works with.
+// Options are what a Cloud works with.
 type Options struct {
 	// Clock; default: the real one.
 	Clock clock.WithDelayedExecution
@@ -60,9 +60,9 @@ type Options struct {
 	Guarded func() bool
 	// Holds keeps across restarts what the mass guard holds. Default: it ends with the process.
 	Holds Holds
-	// Collect tells whether a person has said that the loss of many servers at once is right (annotation
+	// Collect reports whether an operator has confirmed the loss of many servers at once (annotation
 	// drover-project.github.io/collect: "yes" on the ConfigMap of the cluster id). It is asked only while the mass guard
-	// holds something. Default: nobody can say so.
+	// holds something. Default: it cannot be confirmed.
 	Collect func(ctx context.Context) (bool, error)
 	// SharedServerGroup: servers whose spec names no server group are put into one group of the cluster, with
 	// soft-anti-affinity, that is made when it is not there.
@@ -82,7 +82,7 @@ type Holds = inventory.Holds
 // Held is what the mass guard of one project holds.
 type Held = inventory.Held
 
-// HoldsKey tells a project in a region from all others.
+// HoldsKey identifies a project in a region.
 type HoldsKey = inventory.HoldsKey
 
 // Cloud implements [cloud.Cloud] for OpenStack. It is a Runnable: while it runs it follows the servers of each project
@@ -93,9 +93,9 @@ type Cloud struct {
 	specs    *spec.Reader
 	changes  chan types.NamespacedName
 	machines *registry
-	// told are Machines to be sent to changes; joining are connections to be attached to their project.
-	told    workqueue.TypedInterface[types.NamespacedName]
-	joining workqueue.TypedInterface[*connection]
+	// affected are Machines to be sent to changes; joining are connections to be attached to their project.
+	affected workqueue.TypedInterface[types.NamespacedName]
+	joining  workqueue.TypedInterface[*connection]
 
 	// refused are the endpoints that Machines with a server name and no operator has allowed.
 	refused refusedEndpoints
@@ -118,10 +118,10 @@ func New(o Options) (*Cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	told := workqueue.NewTyped[types.NamespacedName]()
+	affected := workqueue.NewTyped[types.NamespacedName]()
 	calls, err := client.New(client.Options{
 		Clock: o.Clock, HTTP: o.HTTP, Registry: o.Registry, ReadOnly: o.ReadOnly, Lease: o.Lease,
-		Configured: o.Configured.IdentityEndpoint, Allowed: allowed, Wake: told.Add,
+		Configured: o.Configured.IdentityEndpoint, Allowed: allowed, Wake: affected.Add,
 	})
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func New(o Options) (*Cloud, error) {
 	c := &Cloud{
 		options: o, client: calls,
 		changes: make(chan types.NamespacedName), machines: newRegistry(),
-		told: told, joining: workqueue.NewTyped[*connection](), began: o.Clock.Now(),
+		affected: affected, joining: workqueue.NewTyped[*connection](), began: o.Clock.Now(),
 		specs: spec.NewReader(spec.Options{
 			Objects: o.Reader, Configured: o.Configured, IdentityOverride: o.IdentityOverride, AllowedNamespaces: o.AllowedNamespaces,
 			OwnNamespace: o.OwnNamespace, ServiceAccount: o.ServiceAccount, SharedServerGroup: o.SharedServerGroup,
@@ -156,7 +156,7 @@ func (c *Cloud) NeedLeaderElection() bool { return true }
 // Start follows the projects until ctx ends, and returns when all is quiet.
 func (c *Cloud) Start(ctx context.Context) error {
 	var wg sync.WaitGroup
-	wg.Go(func() { c.tellAll(ctx) })
+	wg.Go(func() { c.sendAll(ctx) })
 	wg.Go(func() { c.signInEarly(ctx) })
 	wg.Go(func() {
 		for {
@@ -170,15 +170,15 @@ func (c *Cloud) Start(ctx context.Context) error {
 	})
 	<-ctx.Done()
 	c.joining.ShutDown()
-	c.told.ShutDown()
+	c.affected.ShutDown()
 	wg.Wait()
 	return nil
 }
 
-// tellAll hands the queue to the consumer, who may be slow.
-func (c *Cloud) tellAll(ctx context.Context) {
+// sendAll sends the queued Machines to the consumer of Changes, which may be slow.
+func (c *Cloud) sendAll(ctx context.Context) {
 	for {
-		key, down := c.told.Get()
+		key, down := c.affected.Get()
 		if down {
 			return
 		}
@@ -186,7 +186,7 @@ func (c *Cloud) tellAll(ctx context.Context) {
 		case c.changes <- key:
 		case <-ctx.Done():
 		}
-		c.told.Done(key)
+		c.affected.Done(key)
 	}
 }
 
@@ -212,11 +212,11 @@ func (c *Cloud) register(key types.NamespacedName, m inventory.Machine, conn *co
 	c.follow(conn, now)
 }
 
-// tell queues the Machines for which concerned is true.
-func (c *Cloud) tell(concerned func(interest) bool) {
+// notify queues the Machines for which affected is true.
+func (c *Cloud) notify(affected func(interest) bool) {
 	c.machines.each(func(i interest) {
-		if concerned(i) {
-			c.told.Add(i.key)
+		if affected(i) {
+			c.affected.Add(i.key)
 		}
 	})
 }
@@ -230,17 +230,17 @@ func (c *Cloud) changed(ctx context.Context, p *inventory.Project, change invent
 		}
 	}
 	if change.All {
-		c.tell(func(i interest) bool { return i.connection.attached() == p })
+		c.notify(func(i interest) bool { return i.connection.attached() == p })
 		return
 	}
 	for _, uid := range change.Machines {
 		if i, ok := c.machines.get(uid); ok {
-			c.told.Add(i.key)
+			c.affected.Add(i.key)
 		}
 	}
 	for _, id := range change.Servers {
 		if i, ok := c.machines.get(c.machines.Naming(id)); ok {
-			c.told.Add(i.key)
+			c.affected.Add(i.key)
 		}
 	}
 }

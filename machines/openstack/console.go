@@ -14,7 +14,7 @@ import (
 // lineLength is taken for the mean length of a console line, since Nova counts lines and we count bytes.
 const lineLength = 40
 
-// ConsoleOutput gives the last bytes of the console of the Machine's server. NotFound without a server.
+// ConsoleOutput returns the last bytes of the console of the Machine's server. NotFound without a server.
 func (i *instance) ConsoleOutput(ctx context.Context, bytes int) (string, error) {
 	p, err := i.ready()
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // replacePort deletes a port that an order with an unknown outcome may name, once that order is settled and the port is seen
 // unbound; the caller makes it again. Transient while the order is not settled or the port is bound to a server.
 //
-// The old port is deleted before the new one is made, so at most one port has the mark, wherever a crash happens: a successor
+// The old port is deleted before the new one is made, so at most one port has the owner tag, wherever a crash happens: a successor
 // finds the old port, or none, or a new one that it did not make itself, and starts again from there.
 func (i *instance) replacePort(ctx context.Context, p *inventory.Project, n int, port inventory.Port) error {
 	if err := p.MayMake(i.subject.serverTag()); err != nil {

@@ -48,7 +48,7 @@ type instance struct {
 	// group is the node group, or set, whose share of the requests the Machine takes.
 	group string
 	// unreadable is set when a document of the provider spec is no object, so that the credentials may be those of another
-	// project. Then only a server with the Machine's own mark counts, and nothing is concluded from an absence, unless it is the
+	// project. Then only a server with the Machine's own owner tag counts, and nothing is concluded from an absence, unless it is the
 	// project that the status records.
 	unreadable *fault.Error
 }

@@ -15,8 +15,8 @@ var (
 	quotaDesc   = projectDesc("drover_openstack_quotas_exhausted", "Services of a project whose quota was hit and is being watched.")
 )
 
-// projectDesc describes a gauge of a project. The ID of a project alone does not tell it apart from others: any Keystone can
-// claim to have a project of that ID.
+// projectDesc describes a gauge of a project. The ID of a project alone does not identify it: any Keystone can claim to have a
+// project of that ID.
 func projectDesc(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, []string{"endpoint", "project", "region"}, nil)
 }

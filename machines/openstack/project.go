@@ -17,14 +17,14 @@ import (
 const startGrace = time.Minute
 
 // findProject chooses the connection of a Machine that is being deleted. cause is why its own spec or credentials cannot be used;
-// nil: they can. What was made for the Machine is in the project that its status records, so that a connection to this project
-// is used, whoever's credentials it has. Without a record, a project counts that shows something with the Machine's UID.
+// nil: they can. What was made for the Machine is in the project that its status records, so a connection to this project is used,
+// also one with other credentials. Without a record, it is a project that has something with the Machine's UID.
 //
-// The error is the cause, or says why it is not known yet whether something was made. It is of class Invalid only when all
+// The error is the cause, or the reason why it is not known yet whether something was made. It is of class Invalid only when all
 // known projects have been listed and show nothing of the Machine.
 func (i *instance) findProject(ctx context.Context, cause error) error {
 	if cause == nil {
-		// Nothing is made any more, and only what has the Machine's own mark is deleted, whatever the spec asks for by now.
+		// Nothing is made any more, and only what has the Machine's own owner tag is deleted, whatever the spec asks for by now.
 		i.access.Wanted = spec.Identity{}
 		if _, refused := i.connection.session.Known(); refused == nil && i.connection.in(i.machine.Recorded) {
 			return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-// interest is a Machine that asked for its cloud side.
+// interest records a Machine for which Cloud.Instance was called.
 type interest struct {
 	key        types.NamespacedName
 	connection *connection

@@ -18,7 +18,7 @@ import (
 )
 
 // DeleteServer asks for every server that belongs to the Machine to be deleted, each at most once per back-off (30 s, doubling to
-// 5 min). A 404 is no proof (Nova says so of a server that it has just begun to make): Observe finds out.
+// 5 min). A 404 is no proof, because Nova also answers it for a server that it has just begun to make: Observe finds out.
 func (i *instance) DeleteServer(ctx context.Context) error {
 	return i.deleteServers(ctx, false)
 }
@@ -101,8 +101,8 @@ func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
 	return cloud.Released{Done: true, Left: append(left, volumesLeft...)}, nil
 }
 
-// releaseAddresses deletes the floating IP that has the Machine's mark, and the one that an annotation names when that was
-// the Machine's too. Otherwise it says what is left.
+// releaseAddresses deletes the floating IP that has the Machine's owner tag, and the one that an annotation names when that was the
+// Machine's too. left names a floating IP that was left alone.
 func (i *instance) releaseAddresses(ctx context.Context, p *inventory.Project) (left []string, err error) {
 	if ip, ok := p.FloatingIPOf(i.subject.uid); ok {
 		if err := i.deleteIP(ctx, ip); err != nil {
@@ -131,10 +131,7 @@ func (i *instance) deleteIP(ctx context.Context, ip inventory.FloatingIP) error 
 	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return floatingips.Delete(ctx, api, ip.ID).ExtractErr()
 	})
-	if fault.Is(err, fault.NotFound) {
-		return nil
-	}
-	return err
+	return ignoreNotFound(err)
 }
 
 func (i *instance) deletePort(ctx context.Context, p *inventory.Project, n int, port inventory.Port) error {
@@ -151,8 +148,5 @@ func (i *instance) askToDeletePort(ctx context.Context, n int, port inventory.Po
 	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return ports.Delete(ctx, api, port.ID).ExtractErr()
 	})
-	if fault.Is(err, fault.NotFound) {
-		return nil
-	}
-	return err
+	return ignoreNotFound(err)
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // ServerOf returns the Machine's server as the inventory has it, with the addresses of its own row in Nova and of the ports
-// and the floating IP with the Machine's mark; nil when there is none. Only a living server whose machine-uid is the
-// Machine's UID counts, whatever spec.providerID says. It makes no call. The error says why the inventory cannot say yet.
+// and the floating IP with the Machine's owner tag; nil when there is none. Only a living server whose machine-uid is the
+// Machine's UID counts, also when spec.providerID names another one. It makes no call. The error is why nothing is known yet.
 func (c *Cloud) ServerOf(ctx context.Context, m *v1alpha1.Machine) (*cloud.Server, error) {
 	asked, ok := c.machines.get(m.UID)
 	if !ok {

@@ -11,7 +11,7 @@ import (
 // maxUserData is Nova's bound on user data in base64 form, in bytes.
 const maxUserData = 65535
 
-// encodeUserData gives the base64 form, encoded exactly once whatever the data looks like (MC-44). Data for cloud-init
+// encodeUserData returns the base64 form, encoded exactly once, also when the data looks like base64 (MC-44). Data for cloud-init
 // that is too large is compressed, which cloud-init undoes; Ignition does not, so its documents (JSON) are left alone.
 func encodeUserData(data []byte) ([]byte, error) {
 	if encoded := base64.StdEncoding.EncodedLen(len(data)); encoded <= maxUserData {

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-// volume is what Cinder tells of one.
+// volume is a volume as Cinder returns it.
 type volume struct {
 	Status      string `json:"status"`
 	Attachments []struct {
@@ -96,7 +96,7 @@ func (i *instance) deleteVolume(ctx context.Context, id string) (gone bool, err 
 type volumeFate int
 
 const (
-	// volumeLeft: nobody deletes it, so drover does.
+	// volumeLeft: Nova does not delete it any more, so drover does.
 	volumeLeft volumeFate = iota
 	// volumeGoing: it is being detached or deleted.
 	volumeGoing
@@ -106,8 +106,8 @@ const (
 	volumeGone
 )
 
-// judgeVolume decides by the volume's state. An attachment may outlive one of the Machine's own servers for a moment; one
-// to any other server makes the volume somebody else's.
+// judgeVolume decides by the volume's state. An attachment may outlive one of the Machine's own servers for a moment.
+// An attachment to another server means that the volume belongs to somebody else.
 func judgeVolume(v *volume, servers []string) volumeFate {
 	for _, a := range v.Attachments {
 		if !slices.Contains(servers, a.ServerID) {
@@ -121,6 +121,7 @@ func judgeVolume(v *volume, servers []string) volumeFate {
 	return volumeGoing
 }
 
+// ignoreNotFound returns err, or nil when what was to be deleted does not exist.
 func ignoreNotFound(err error) error {
 	if fault.Is(err, fault.NotFound) {
 		return nil

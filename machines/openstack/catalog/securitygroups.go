@@ -98,7 +98,7 @@ func (c *Catalog) makeDefaultGroup(ctx context.Context) (securityGroup, error) {
 }
 
 // settleDefaultGroup looks again after the group was made: when another program has made one in the same moment, the oldest
-// counts for both, and the younger goes, which nobody uses yet. One that cannot be deleted is left alone.
+// counts for both, and the younger one, which is not used yet, is deleted. One that cannot be deleted is left alone.
 func (c *Catalog) settleDefaultGroup(ctx context.Context, made securityGroup) (securityGroup, error) {
 	all, err := c.securityGroups(ctx, defaultSecurityGroup)
 	if err != nil || len(all) == 0 {

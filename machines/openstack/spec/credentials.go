@@ -113,7 +113,7 @@ func (r *credentialReader) textOf(i int, names []string) found {
 }
 
 // tolerable reports whether the Machine can do without a credential whose field fails with err: its reference leads to
-// nothing, or reading is lenient and the field is wrong. The cause says why it is left out.
+// nothing, or reading is lenient and the field is wrong. cause is why it is left out.
 func (ls layers) tolerable(err error) (cause error, ok bool) {
 	var missing *missingReference
 	if errors.As(err, &missing) {

@@ -12,7 +12,7 @@ import (
 
 // layer is one source of a provider spec. What a layer leaves empty is filled by the next one.
 type layer struct {
-	// source names the object for people, with the path of the document in it.
+	// source names the object and the path of the document in it, for messages.
 	source string
 	fields map[string]json.RawMessage
 	// namespace of the object; empty for the configured cloud.
@@ -21,7 +21,7 @@ type layer struct {
 	secret *reference
 }
 
-// reference returns where a value of the layer came from: ref is what the document says.
+// reference returns where a value of the layer came from. ref is the reference in the document, if any.
 func (l layer) reference(field string, ref *reference) *reference {
 	if l.secret == nil {
 		return ref

@@ -14,8 +14,8 @@ import (
 const supportedProvider = "openstack"
 
 // checkProvider refuses the document of another cloud before anything else in it is read: each of its keys would be an
-// unknown one. The cloudProvider of a higher source counts. A Machine with an OpenStack server is looked after whatever
-// its spec says by now.
+// unknown one. The cloudProvider of a higher source counts. A Machine with an OpenStack server is
+// accepted: its resources are still to be deleted.
 func (s *Sources) checkProvider(path string, raw []byte) error {
 	provider := s.Config.CloudProvider
 	if provider == "" {

@@ -108,7 +108,7 @@ func (o *objects) dereference(ctx context.Context, ref *reference) (string, erro
 	return text, nil
 }
 
-// missing marks an error about an object that does not exist as one about a missing reference.
+// missing makes an error about an object that does not exist one about a missing reference.
 func missing(ref *reference, err error) error {
 	if e := fault.Of(err); apierrors.IsNotFound(err) {
 		e.Err = &missingReference{ref: ref, object: true}

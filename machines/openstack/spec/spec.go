@@ -6,7 +6,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// SharedServerGroup, in place of a server group's name, means the one group that all servers of the cluster share.
+// SharedServerGroup stands in place of a server group's name for the one group that all servers of the cluster share.
 const SharedServerGroup = "shared"
 
 // Spec is a cloudProviderSpec after all layers have filled it and references were followed. Names are as written; the

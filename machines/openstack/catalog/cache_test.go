@@ -1,0 +1,66 @@
+package catalog
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+func TestLookup(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err error
+		// kept is how long the answer is served without asking again.
+		kept time.Duration
+	}{
+		"an answer is cached for ten minutes (CAPI-15)":                    {nil, positiveTTL},
+		"that nothing has the name is cached for half a minute (CAPI-15)":  {fault.New(fault.Invalid, fault.CodeFlavorNotFound, "none"), negativeTTL},
+		"a failure of the cloud is not cached (CAPI-15)":                   {fault.New(fault.Transient, fault.CodeUnknown, "down"), 0},
+		"an error that is no answer of the cloud is not cached (CAPI-15)":  {errors.New("broken"), 0},
+		"a refused sign-in is not cached, since credentials can be mended": {fault.New(fault.Auth, fault.CodeUnauthorized, "no"), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := clocktesting.NewFakeClock(time.Unix(0, 0))
+			c, asked := newCache(clock), 0
+			ask := func() (string, error) { asked++; return "answer", tc.err }
+			look := func() {
+				t.Helper()
+				if _, err := lookup(c, "key", ask); !errors.Is(err, tc.err) {
+					t.Fatalf("got %v, want %v", err, tc.err)
+				}
+			}
+			look()
+			if tc.kept > 0 {
+				clock.Step(tc.kept - time.Second)
+				if look(); asked != 1 {
+					t.Fatalf("asked %d times before %s have passed, want 1", asked, tc.kept)
+				}
+				clock.Step(time.Second)
+			}
+			if look(); asked != 2 {
+				t.Errorf("asked %d times after %s, want 2", asked, tc.kept)
+			}
+		})
+	}
+}
+
+func TestDropOlder(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
+	c := newCache(clock)
+	if _, err := lookup(c, "key", func() (int, error) { return 1, nil }); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("an answer from that time is kept (F-49)", func(t *testing.T) {
+		if c.dropOlder("key", clock.Now()) {
+			t.Error("it was dropped")
+		}
+	})
+	t.Run("an older answer is dropped (F-49)", func(t *testing.T) {
+		if !c.dropOlder("key", clock.Now().Add(time.Second)) {
+			t.Error("it was kept")
+		}
+	})
+}

@@ -1,0 +1,32 @@
+package catalog
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+func TestPick(t *testing.T) {
+	all := []thing{{ID: "1", Name: "small"}, {ID: "2", Name: "large"}, {ID: "3", Name: "large"}, {ID: "4", Name: "1"}}
+	for name, tc := range map[string]struct {
+		wants, id string
+		code      fault.Code
+		shows     string
+	}{
+		"the one with that name":                                   {wants: "small", id: "1"},
+		"the one with that ID, also when another has it as a name": {wants: "1", id: "1"},
+		"a name of several lists their IDs":                        {wants: "large", code: fault.CodeAmbiguousName, shows: "2, 3"},
+		"a name of none proposes a similar one":                    {wants: "smal", code: fault.CodeNetworkNotFound, shows: "in region r; did you mean small?"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := pick(wanted{kind: "network", name: tc.wants, code: fault.CodeNetworkNotFound, region: "r"}, all)
+			switch e := fault.Of(err); {
+			case tc.code == "" && (err != nil || got.ID != tc.id):
+				t.Errorf("got %+v, %v, want ID %s", got, err, tc.id)
+			case tc.code != "" && (e == nil || e.Class != fault.Invalid || e.Code != tc.code || !strings.Contains(e.Message, tc.shows)):
+				t.Errorf("got %v, want code %s and %q", err, tc.code, tc.shows)
+			}
+		})
+	}
+}

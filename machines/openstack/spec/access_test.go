@@ -1,0 +1,60 @@
+package spec
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+func TestRefuse(t *testing.T) {
+	const url = "https://k.example:5000"
+	secret := &reference{Kind: secretKind, Namespace: "n", Name: "s", Key: "k"}
+	config := &reference{Kind: configMapKind, Namespace: "n", Name: "c", Key: "k"}
+	for name, tc := range map[string]struct {
+		endpoint   found
+		class      fault.Class
+		flag       string
+		shows, not string
+	}{
+		"a URL is shown with the flag that allows it (F-4)":       {found{text: url}, fault.Auth, "--allowed-endpoints=" + url, url, "Secret"},
+		"of a URL in a Secret the reference is shown (F-9, F-10)": {found{text: url, ref: secret}, fault.Auth, "--secret-namespaces=n", "the value of Secret n/s, key k", "k.example"},
+		"of a URL in a ConfigMap the reference is shown (F-10)":   {found{text: url, ref: config}, fault.Auth, "--allowed-endpoints=URL", "the value of ConfigMap n/c, key k", "k.example"},
+		"what is not a URL is Invalid, and no flag would help it": {found{text: "not a url"}, fault.Invalid, "", "not a URL like https://", "start drover"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := (&Access{endpoint: tc.endpoint, endpointField: "doc.identityEndpoint"}).Refuse()
+			if got.Err.Class != tc.class || got.Flag != tc.flag {
+				t.Errorf("got %s, flag %q, want %s, %q", got.Err.Class, got.Flag, tc.class, tc.flag)
+			}
+			if text := got.Err.Error(); !strings.HasPrefix(text, "doc.identityEndpoint: ") || !strings.Contains(text, tc.shows) || strings.Contains(text, tc.not) {
+				t.Errorf("got %q, want %q in it, and not %q", text, tc.shows, tc.not)
+			}
+		})
+	}
+}
+
+func TestWithOrigin(t *testing.T) {
+	refused := fault.New(fault.Auth, fault.CodeUnauthorized, "refused")
+	a := Access{Origin: "Secret n/s, key password"}
+	for name, tc := range map[string]struct {
+		access Access
+		err    error
+		want   string
+	}{
+		"a refused sign-in names where the secret came from": {a, refused, "Secret n/s, key password: refused"},
+		"another error stays as it is":                       {a, fault.New(fault.Quota, fault.CodeUnknown, "full"), "full"},
+		"without an origin nothing is added":                 {Access{}, refused, "refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.access.WithOrigin(tc.err); got.Error() != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+	t.Run("no error stays none", func(t *testing.T) {
+		if err := a.WithOrigin(nil); err != nil {
+			t.Errorf("got %v", err)
+		}
+	})
+}

@@ -1,0 +1,77 @@
+package spec
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/openstack/client"
+)
+
+// objectOf returns an object with that cloudProviderSpec.
+func objectOf(document string) Object {
+	raw := []byte(`{"cloudProvider":"openstack","operatingSystem":"ubuntu","cloudProviderSpec":` + document + `}`)
+	return Object{Name: "Machine n/m", Namespace: "n", Spec: &v1alpha1.MachineSpec{ProviderSpec: v1alpha1.ProviderSpec{Value: &runtime.RawExtension{Raw: raw}}}}
+}
+
+func TestReader(t *testing.T) {
+	options := Options{
+		Configured:        client.Credentials{IdentityEndpoint: "https://k:5000/v3", Username: "u", Password: "p", ProjectName: "x"},
+		SharedServerGroup: true, ReservedTags: []string{"ours"},
+	}
+	read := func(t *testing.T, o Object) *Sources {
+		t.Helper()
+		s, err := NewReader(options).Read(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	t.Run("a spec without a server group gets the shared one when the operator wants that", func(t *testing.T) {
+		got, err := read(t, objectOf(`{`+least+`}`)).Spec(t.Context())
+		if err != nil || got.ServerGroup != SharedServerGroup {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	})
+	t.Run("a server group that the spec names stays", func(t *testing.T) {
+		got, err := read(t, objectOf(`{`+least+`,"serverGroup":"g"}`)).Spec(t.Context())
+		if err != nil || got.ServerGroup != "g" || got.ServerGroupField != "serverGroup" {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	})
+	for name, tags := range map[string]string{"in a map": `{"ours":"x"}`, "in a list": `["ours=x"]`} {
+		t.Run("a reserved tag "+name+" is an error", func(t *testing.T) {
+			_, err := read(t, objectOf(`{`+least+`,"tags":`+tags+`}`)).Spec(t.Context())
+			if want := "Machine n/m: spec.providerSpec.value.cloudProviderSpec.tags: the key ours is drover's own; remove it"; err == nil || err.Error() != want {
+				t.Errorf("got %v, want %q", err, want)
+			}
+		})
+	}
+	t.Run("the origin of a secret begins with the object, also when the configured cloud has it", func(t *testing.T) {
+		got, err := read(t, objectOf(`{`+least+`}`)).Access(t.Context())
+		if want := "Machine n/m: " + configuredCloud + ".password"; err != nil || got.Origin != want {
+			t.Errorf("got %+v, %v, want the origin %q", got, err, want)
+		}
+	})
+	t.Run("warnings are sorted and stand once each", func(t *testing.T) {
+		o := objectOf(`{` + least + `,"trustDevicePath":true,"insecure":true}`)
+		got := read(t, o).Warnings()
+		if len(got) != 2 || !strings.Contains(got[0], ".insecure: has no effect") || !strings.Contains(got[1], ".trustDevicePath: has no effect") {
+			t.Errorf("got %q", got)
+		}
+	})
+	t.Run("a document that is not an object is an error", func(t *testing.T) {
+		if _, err := NewReader(options).Read(t.Context(), objectOf(`[]`)); err == nil {
+			t.Error("it was read")
+		}
+	})
+	t.Run("and is remembered as unreadable when reading is lenient", func(t *testing.T) {
+		o := objectOf(`[]`)
+		o.Lenient = true
+		if s := read(t, o); s.Unreadable == nil {
+			t.Error("it is not remembered")
+		}
+	})
+}
