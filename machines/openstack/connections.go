@@ -24,13 +24,13 @@ func newConnections() *connections {
 }
 
 // get returns the connection of some credentials, which are known by their key. It is made when there is none.
-func (c *connections) get(key string, make func() (*connection, error)) (*connection, error) {
+func (c *connections) get(key string, create func() (*connection, error)) (*connection, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known, ok := c.byCredentials[key]; ok {
 		return known, nil
 	}
-	made, err := make()
+	made, err := create()
 	if err != nil {
 		return nil, err
 	}
@@ -39,13 +39,13 @@ func (c *connections) get(key string, make func() (*connection, error)) (*connec
 }
 
 // project returns the project with that key, and reports whether it was made now.
-func (c *connections) project(key string, make func() *inventory.Project) (p *inventory.Project, isNew bool) {
+func (c *connections) project(key string, create func() *inventory.Project) (p *inventory.Project, isNew bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known, ok := c.byProject[key]; ok {
 		return known, false
 	}
-	p = make()
+	p = create()
 	c.byProject[key] = p
 	return p, true
 }

@@ -5,9 +5,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
-	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
 // Catalog looks up what provider specs name, in one project and region. Everything is found by name or ID. The error for a name that
@@ -23,19 +21,23 @@ func New(s *client.Session, c clock.Clock, clusterID string) *Catalog {
 	return &Catalog{session: s, cache: newCache(c), clusterID: clusterID}
 }
 
-// Forget drops what is cached of the flavor and image that a spec names, so that the next Resolve looks them up again.
-func (c *Catalog) Forget(s *spec.Spec) {
-	c.cache.drop(allFlavors, c.key("flavor", s.Flavor), c.key("image", s.Image))
-}
-
-// key returns the key of the cache for a thing of that kind.
-func (c *Catalog) key(kind, name string) string { return kind + " " + name }
-
 // wanted returns what is looked for, with the region when it is known.
-func (c *Catalog) wanted(ctx context.Context, kind, name string, code fault.Code) wanted {
-	w := wanted{kind: kind, name: name, code: code}
+func (c *Catalog) wanted(ctx context.Context, k kind, name string) wanted {
+	w := wanted{kind: k, name: name}
 	if id, err := c.session.Scope(ctx); err == nil {
 		w.region = id.Region
 	}
 	return w
+}
+
+// find looks up the one thing of a kind with that name or ID, in what list returns.
+func find[T named](ctx context.Context, c *Catalog, k kind, name string, list func(context.Context, *client.Session, kind, string) ([]T, error)) (T, error) {
+	return lookup(c.cache, k.key(name), func() (T, error) {
+		all, err := list(ctx, c.session, k, name)
+		if err != nil {
+			var none T
+			return none, err
+		}
+		return pick(c.wanted(ctx, k, name), all)
+	})
 }

@@ -8,47 +8,37 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
+var (
+	volumeTypeKind = kind{"volume type", fault.CodeVolumeTypeNotFound, client.Volume, "types", "volume_types"}
+	keyPairKind    = kind{"key pair", fault.CodeKeyPairNotFound, client.Compute, "os-keypairs", "keypairs"}
+)
+
 type zone struct {
 	Name string `json:"zoneName"`
 }
 
+// keyPair is a row of Nova's list of key pairs. It has a name and no ID.
+type keyPair struct {
+	Pair thing `json:"keypair"`
+}
+
+func (k keyPair) named() thing { return k.Pair }
+
 // volumeType checks that a volume type exists.
-func (c *Catalog) volumeType(ctx context.Context, name string) (thing, error) {
-	return lookup(c.cache, c.key("volume type", name), func() (thing, error) {
-		all, err := client.List[thing](ctx, c.session, client.Listing{
-			Call: client.Call{Service: client.Volume, Doing: "looking up volume type " + name}, Path: "types", Field: "volume_types",
-		})
-		if err != nil {
-			return thing{}, err
-		}
-		return pick(c.wanted(ctx, "volume type", name, fault.CodeVolumeTypeNotFound), all)
-	})
+func (c *Catalog) volumeType(ctx context.Context, name string) error {
+	_, err := find(ctx, c, volumeTypeKind, name, unfiltered[thing])
+	return err
 }
 
 // keyPair checks that the user has a key pair.
 func (c *Catalog) keyPair(ctx context.Context, name string) error {
-	_, err := lookup(c.cache, c.key("key pair", name), func() (thing, error) {
-		type pair struct {
-			Pair thing `json:"keypair"`
-		}
-		all, err := client.List[pair](ctx, c.session, client.Listing{
-			Call: client.Call{Service: client.Compute, Doing: "looking up key pair " + name}, Path: "os-keypairs", Field: "keypairs",
-		})
-		if err != nil {
-			return thing{}, err
-		}
-		things := make([]thing, 0, len(all))
-		for _, p := range all {
-			things = append(things, p.Pair)
-		}
-		return pick(c.wanted(ctx, "key pair", name, fault.CodeKeyPairNotFound), things)
-	})
+	_, err := find(ctx, c, keyPairKind, name, unfiltered[keyPair])
 	return err
 }
 
 // zone checks that a zone exists. One that exists and has no host that is up may come back: that is NoCapacity.
 func (c *Catalog) zone(ctx context.Context, name string) error {
-	_, err := lookup(c.cache, c.key("zone", name), func() (zone, error) {
+	_, err := lookup(c.cache, "zone "+name, func() (zone, error) {
 		all, err := client.List[zone](ctx, c.session, client.Listing{
 			Call: client.Call{Service: client.Compute, Doing: "listing availability zones"}, Path: "os-availability-zone", Field: "availabilityZoneInfo",
 		})

@@ -9,6 +9,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
+var flavorKind = kind{name: "flavor", notFound: fault.CodeFlavorNotFound}
+
 // Flavor is a flavor of Nova: RAM in MiB, Disk in GiB.
 type Flavor struct {
 	thing
@@ -38,9 +40,9 @@ func (f *Flavor) isLocal() bool {
 // flavor finds the flavor in the list of all flavors, which is cached for positiveTTL. A name that a cached list does not have is
 // looked for in one more list: the flavor may be newer.
 func (c *Catalog) flavor(ctx context.Context, name string) (Flavor, error) {
-	return lookup(c.cache, c.key("flavor", name), func() (Flavor, error) {
+	return lookup(c.cache, flavorKind.key(name), func() (Flavor, error) {
 		began := c.cache.clock.Now()
-		w := c.wanted(ctx, "flavor", name, fault.CodeFlavorNotFound)
+		w := c.wanted(ctx, flavorKind, name)
 		all, err := c.flavors(ctx)
 		if err != nil {
 			return Flavor{}, err

@@ -11,6 +11,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
+var imageKind = kind{"image", fault.CodeImageNotFound, client.Image, "images", "images"}
+
 // Image is an image of Glance: MinDisk in GiB. Architecture is empty when the image does not name it.
 type Image struct {
 	thing
@@ -21,17 +23,15 @@ type Image struct {
 
 // image finds an image among the active ones: while an image is being replaced, two have its name.
 func (c *Catalog) image(ctx context.Context, name string) (Image, error) {
-	return lookup(c.cache, c.key("image", name), func() (Image, error) {
-		all, err := byNameOrID[Image](ctx, c.session, client.Listing{
-			Call: client.Call{Service: client.Image, Doing: "looking up image " + name}, Path: "images", Field: "images",
-		}, name)
+	return lookup(c.cache, imageKind.key(name), func() (Image, error) {
+		all, err := byNameOrID[Image](ctx, c.session, imageKind, name)
 		if err == nil && len(all) == 0 && client.LooksLikeID(name) {
 			all, err = c.unlistedImage(ctx, name)
 		}
 		if err != nil {
 			return Image{}, err
 		}
-		w := c.wanted(ctx, "image", name, fault.CodeImageNotFound)
+		w := c.wanted(ctx, imageKind, name)
 		found := active(all)
 		if len(found) == 0 {
 			return Image{}, w.missing(c.imageNames(ctx))

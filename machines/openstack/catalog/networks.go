@@ -10,6 +10,12 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
+var (
+	networkKind = kind{"network", fault.CodeNetworkNotFound, client.Network, "networks", "networks"}
+	poolKind    = kind{name: "floating IP pool", notFound: fault.CodeIPPoolNotFound}
+	subnetKind  = kind{"subnet", fault.CodeSubnetNotFound, client.Network, "subnets", "subnets"}
+)
+
 type network struct {
 	thing
 	External bool `json:"router:external"`
@@ -21,22 +27,18 @@ type subnet struct {
 }
 
 func (c *Catalog) network(ctx context.Context, name string) (network, error) {
-	return lookup(c.cache, c.key("network", name), func() (network, error) {
-		all, err := byNameOrID[network](ctx, c.session, client.Listing{
-			Call: client.Call{Service: client.Network, Doing: "looking up network " + name}, Path: "networks", Field: "networks",
-		}, name)
-		if err != nil {
-			return network{}, err
-		}
-		return pick(c.wanted(ctx, "network", name, fault.CodeNetworkNotFound), all)
-	})
+	return find(ctx, c, networkKind, name, byNameOrID[network])
 }
 
-// pool is an external network that floating IPs come from.
+func (c *Catalog) subnet(ctx context.Context, name string) (subnet, error) {
+	return find(ctx, c, subnetKind, name, byNameOrID[subnet])
+}
+
+// pool finds the external network that floating IPs come from.
 func (c *Catalog) pool(ctx context.Context, name string) (network, error) {
 	n, err := c.network(ctx, name)
 	if e := fault.Of(err); e != nil && e.Code == fault.CodeNetworkNotFound {
-		return n, c.wanted(ctx, "floating IP pool", name, fault.CodeIPPoolNotFound).missing(nil)
+		return n, c.wanted(ctx, poolKind, name).missing(nil)
 	}
 	if err == nil && !n.External {
 		return n, fault.New(fault.Invalid, fault.CodeIPPoolNotFound, "floating IP pool %q is a network that is not external; name an external one", name)
@@ -44,23 +46,11 @@ func (c *Catalog) pool(ctx context.Context, name string) (network, error) {
 	return n, err
 }
 
-func (c *Catalog) subnet(ctx context.Context, name string) (subnet, error) {
-	return lookup(c.cache, c.key("subnet", name), func() (subnet, error) {
-		all, err := byNameOrID[subnet](ctx, c.session, client.Listing{
-			Call: client.Call{Service: client.Network, Doing: "looking up subnet " + name}, Path: "subnets", Field: "subnets",
-		}, name)
-		if err != nil {
-			return subnet{}, err
-		}
-		return pick(c.wanted(ctx, "subnet", name, fault.CodeSubnetNotFound), all)
-	})
-}
-
 // onlyNetwork returns the network of specs that name neither network nor subnet: the only one that the project sees, else
 // the only one that is not external and has a subnet that the project sees. This is machine-controller's rule, which in
 // addition counts external networks whose subnets are visible. With none or several candidates it is Invalid.
 func (c *Catalog) onlyNetwork(ctx context.Context) (network, error) {
-	return lookup(c.cache, c.key("network", ""), func() (network, error) {
+	return lookup(c.cache, networkKind.key(""), func() (network, error) {
 		all, err := client.List[network](ctx, c.session, client.Listing{
 			Call: client.Call{Service: client.Network, Doing: "listing networks"}, Path: "networks", Field: "networks",
 		})

@@ -22,11 +22,29 @@ func (t thing) named() thing { return t }
 // named is anything with a name and an ID.
 type named interface{ named() thing }
 
-// wanted describes for errors what is looked for.
+// kind is a kind of thing that a spec can name.
+type kind struct {
+	// name is the kind in messages and in the keys of the cache.
+	name string
+	// notFound is the code of the error about a name that nothing has.
+	notFound fault.Code
+	service  client.Service
+	// path is that of the list, and field the one of its answer that holds the things.
+	path, field string
+}
+
+// key returns the key of the cache for the thing with a name.
+func (k kind) key(name string) string { return k.name + " " + name }
+
+// listing returns the list in which a name is looked up.
+func (k kind) listing(name string) client.Listing {
+	return client.Listing{Call: client.Call{Service: k.service, Doing: "looking up " + k.name + " " + name}, Path: k.path, Field: k.field}
+}
+
+// wanted describes for errors what is looked for. region is empty while it is not known.
 type wanted struct {
-	kind, name string
-	code       fault.Code
-	region     string
+	kind         kind
+	name, region string
 }
 
 // mostAlike is how many names an error proposes.
@@ -42,7 +60,7 @@ func (w wanted) missing(there []string) *fault.Error {
 	if alike := v1alpha1.Nearest(w.name, there, mostAlike); len(alike) > 0 {
 		hint = fmt.Sprintf("; did you mean %s?", strings.Join(alike, " or "))
 	}
-	return fault.New(fault.Invalid, w.code, "%s %q is neither the name nor the ID of one that this project can see%s%s", w.kind, w.name, where, hint)
+	return fault.New(fault.Invalid, w.kind.notFound, "%s %q is neither the name nor the ID of one that this project can see%s%s", w.kind.name, w.name, where, hint)
 }
 
 // pick finds the one with that ID, else the one with that name.
@@ -65,7 +83,7 @@ func pick[T named](w wanted, all []T) (T, error) {
 		return hits[0], nil
 	}
 	return none, fault.New(fault.Invalid, fault.CodeAmbiguousName, "%s %q is the name of %d of them; give one of the IDs: %s",
-		w.kind, w.name, len(hits), strings.Join(ids, ", "))
+		w.kind.name, w.name, len(hits), strings.Join(ids, ", "))
 }
 
 // namesOf returns the names of things, which need not be unique.
@@ -77,9 +95,9 @@ func namesOf[T named](all []T) []string {
 	return names
 }
 
-// byNameOrID asks by the name, which in most specs is one, and by the ID when it may be one. The answer may hold more
-// than was asked for; pick decides.
-func byNameOrID[T named](ctx context.Context, s *client.Session, l client.Listing, name string) ([]T, error) {
+// byNameOrID lists what has the name, or the ID when the name looks like one. The answer may hold more than that; pick decides.
+func byNameOrID[T named](ctx context.Context, s *client.Session, k kind, name string) ([]T, error) {
+	l := k.listing(name)
 	fields := []string{"name"}
 	if client.LooksLikeID(name) {
 		fields = []string{"id", "name"}
@@ -92,4 +110,9 @@ func byNameOrID[T named](ctx context.Context, s *client.Session, l client.Listin
 		}
 	}
 	return nil, nil
+}
+
+// unfiltered lists everything of a kind whose list cannot be filtered by name.
+func unfiltered[T named](ctx context.Context, s *client.Session, k kind, name string) ([]T, error) {
+	return client.List[T](ctx, s, k.listing(name))
 }

@@ -20,7 +20,7 @@ func TestPick(t *testing.T) {
 		"a name of none proposes a similar one":                    {wants: "smal", code: fault.CodeNetworkNotFound, shows: "in region r; did you mean small?"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := pick(wanted{kind: "network", name: tc.wants, code: fault.CodeNetworkNotFound, region: "r"}, all)
+			got, err := pick(wanted{kind: networkKind, name: tc.wants, region: "r"}, all)
 			switch e := fault.Of(err); {
 			case tc.code == "" && (err != nil || got.ID != tc.id):
 				t.Errorf("got %+v, %v, want ID %s", got, err, tc.id)

@@ -51,6 +51,11 @@ func (c *Catalog) ResolveShape(ctx context.Context, s *spec.Spec) (*Plan, error)
 	return c.run(ctx, s, []step{{"flavor", c.resolveFlavor}, {"image", c.resolveImage}, {"availabilityZone", c.resolveZone}})
 }
 
+// Forget drops what is cached of the flavor and image that a spec names, so that the next Resolve looks them up again.
+func (c *Catalog) Forget(s *spec.Spec) {
+	c.cache.drop(allFlavors, flavorKind.key(s.Flavor), imageKind.key(s.Image))
+}
+
 func (c *Catalog) run(ctx context.Context, s *spec.Spec, steps []step) (*Plan, error) {
 	p := &Plan{}
 	for _, next := range steps {
@@ -180,8 +185,7 @@ func (c *Catalog) resolveVolumeType(ctx context.Context, s *spec.Spec, _ *Plan) 
 	if id, _ := c.session.Known(); s.RootDiskVolumeType == "" || id == nil || id.Endpoint(client.Volume) == "" {
 		return nil
 	}
-	_, err := c.volumeType(ctx, s.RootDiskVolumeType)
-	return err
+	return c.volumeType(ctx, s.RootDiskVolumeType)
 }
 
 func (c *Catalog) resolveKeyPair(ctx context.Context, s *spec.Spec, _ *Plan) error {

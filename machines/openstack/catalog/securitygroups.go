@@ -14,6 +14,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
+var securityGroupKind = kind{"security group", fault.CodeSecurityGroupNotFound, client.Network, "security-groups", "security_groups"}
+
 type securityGroup struct {
 	thing
 	Created     string      `json:"created_at"`
@@ -28,20 +30,8 @@ type groupRule struct {
 	From      string `json:"remote_group_id"`
 }
 
-func (c *Catalog) securityGroups(ctx context.Context, name string) ([]securityGroup, error) {
-	return byNameOrID[securityGroup](ctx, c.session, client.Listing{
-		Call: client.Call{Service: client.Network, Doing: "looking up security group " + name}, Path: "security-groups", Field: "security_groups",
-	}, name)
-}
-
 func (c *Catalog) securityGroup(ctx context.Context, name string) (securityGroup, error) {
-	return lookup(c.cache, c.key("security group", name), func() (securityGroup, error) {
-		all, err := c.securityGroups(ctx, name)
-		if err != nil {
-			return securityGroup{}, err
-		}
-		return pick(c.wanted(ctx, "security group", name, fault.CodeSecurityGroupNotFound), all)
-	})
+	return find(ctx, c, securityGroupKind, name, byNameOrID[securityGroup])
 }
 
 // defaultSecurityGroup is used by specs that name none (machine-controller's name). It lets its members reach each
@@ -54,8 +44,8 @@ const defaultGroupDescription = "nodes of a Kubernetes cluster reach each other;
 // defaultGroup finds the group, or makes it once. When two have been made, by two programs at the same time, the oldest
 // counts for everybody. One that drover made without getting to its rules is completed.
 func (c *Catalog) defaultGroup(ctx context.Context) (securityGroup, error) {
-	return lookup(c.cache, c.key("security group", defaultSecurityGroup), func() (securityGroup, error) {
-		all, err := c.securityGroups(ctx, defaultSecurityGroup)
+	return lookup(c.cache, securityGroupKind.key(defaultSecurityGroup), func() (securityGroup, error) {
+		all, err := c.defaultGroups(ctx)
 		if err != nil {
 			return securityGroup{}, err
 		}
@@ -70,6 +60,11 @@ func (c *Catalog) defaultGroup(ctx context.Context) (securityGroup, error) {
 		}
 		return g, c.addRules(ctx, g)
 	})
+}
+
+// defaultGroups returns the groups with the name of the default one.
+func (c *Catalog) defaultGroups(ctx context.Context) ([]securityGroup, error) {
+	return byNameOrID[securityGroup](ctx, c.session, securityGroupKind, defaultSecurityGroup)
 }
 
 func oldest(all []securityGroup) securityGroup {
@@ -100,7 +95,7 @@ func (c *Catalog) makeDefaultGroup(ctx context.Context) (securityGroup, error) {
 // settleDefaultGroup looks again after the group was made: when another program has made one in the same moment, the oldest
 // counts for both, and the younger one, which is not used yet, is deleted. One that cannot be deleted is left alone.
 func (c *Catalog) settleDefaultGroup(ctx context.Context, made securityGroup) (securityGroup, error) {
-	all, err := c.securityGroups(ctx, defaultSecurityGroup)
+	all, err := c.defaultGroups(ctx)
 	if err != nil || len(all) == 0 {
 		return made, err
 	}

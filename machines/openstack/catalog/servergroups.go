@@ -12,20 +12,10 @@ import (
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
-func (c *Catalog) serverGroup(ctx context.Context, name string) (thing, error) {
-	return lookup(c.cache, c.key("server group", name), func() (thing, error) {
-		all, err := c.serverGroups(ctx, name)
-		if err != nil {
-			return thing{}, err
-		}
-		return pick(c.wanted(ctx, "server group", name, fault.CodeServerGroupNotFound), all)
-	})
-}
+var serverGroupKind = kind{"server group", fault.CodeServerGroupNotFound, client.Compute, "os-server-groups", "server_groups"}
 
-func (c *Catalog) serverGroups(ctx context.Context, name string) ([]thing, error) {
-	return client.List[thing](ctx, c.session, client.Listing{
-		Call: client.Call{Service: client.Compute, Doing: "looking up server group " + name}, Path: "os-server-groups", Field: "server_groups",
-	})
+func (c *Catalog) serverGroup(ctx context.Context, name string) (thing, error) {
+	return find(ctx, c, serverGroupKind, name, unfiltered[thing])
 }
 
 // sharedGroupPolicy spreads servers over hosts as far as there are hosts.
@@ -35,8 +25,8 @@ const sharedGroupPolicy = "soft-anti-affinity"
 // been made, by a create whose answer got lost, the one with the lower ID counts for everybody.
 func (c *Catalog) sharedServerGroup(ctx context.Context) (thing, error) {
 	name := "drover-" + c.clusterID
-	return lookup(c.cache, c.key("server group", spec.SharedServerGroup), func() (thing, error) {
-		all, err := c.serverGroups(ctx, name)
+	return lookup(c.cache, serverGroupKind.key(spec.SharedServerGroup), func() (thing, error) {
+		all, err := unfiltered[thing](ctx, c.session, serverGroupKind, name)
 		if err != nil {
 			return thing{}, err
 		}

@@ -35,6 +35,8 @@ type Options struct {
 type Reader struct {
 	options Options
 	rules   credentialRules
+	// configured is the lowest layer of every provider spec.
+	configured layer
 }
 
 // NewReader returns a Reader. It reads nothing yet.
@@ -43,7 +45,7 @@ func NewReader(o Options) *Reader {
 	if o.OwnNamespace != "" {
 		trusted = append(trusted, o.OwnNamespace)
 	}
-	r := &Reader{options: o}
+	r := &Reader{options: o, configured: configuredLayer(&o.Configured)}
 	r.rules = credentialRules{configured: &r.options.Configured, trusted: trusted, override: o.IdentityOverride}
 	return r
 }

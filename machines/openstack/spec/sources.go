@@ -80,7 +80,7 @@ func (s *Sources) read(ctx context.Context, o Object) error {
 	if err := s.cluster(ctx, name, o.Labels); err != nil {
 		return err
 	}
-	s.layers = append(s.layers, configuredLayer(&s.reader.options.Configured))
+	s.layers = append(s.layers, s.reader.configured)
 	return nil
 }
 
