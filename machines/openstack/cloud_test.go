@@ -195,3 +195,10 @@ func TestCredentialsThatStopWorkingAreReplacedByOthersOfTheProject(t *testing.T)
 		return failure == nil
 	})
 }
+
+func TestAServiceCatalogWithoutAVersion(t *testing.T) {
+	t.Run("a compute URL without a version gets v2.1 (F-27)", func(t *testing.T) {
+		b := newBench(t, func(c *sim.Config) { c.UnversionedCompute = true })
+		b.active(newMachine(t, "a", seedFields()))
+	})
+}

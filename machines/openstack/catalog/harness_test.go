@@ -1,0 +1,62 @@
+package catalog
+
+import (
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/spec"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+// bench is a catalog of the simulated cloud, whose clock only the test moves.
+type bench struct {
+	*Catalog
+	t     *testing.T
+	sim   *sim.Cloud
+	clock *clocktesting.FakeClock
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{t: t, clock: clocktesting.NewFakeClock(time.Now())}
+	b.sim = sim.New(sim.Config{Clock: b.clock, Seed: sim.SeedMetaKube})
+	if err := b.sim.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.sim.Close)
+	calls, err := client.New(client.Options{Clock: b.clock, Configured: b.sim.AuthURL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := calls.Session(client.Credentials{
+		IdentityEndpoint: b.sim.AuthURL(), Region: sim.MetaKubeRegion, Username: sim.MetaKubeUser, Password: sim.MetaKubePassword,
+		DomainName: sim.MetaKubeDomain, ProjectName: sim.MetaKubeProject,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Catalog = New(session, b.clock, "cluster-1")
+	return b
+}
+
+// plan resolves a spec that can be resolved.
+func (b *bench) plan(s *spec.Spec) *Plan {
+	b.t.Helper()
+	p, err := b.Resolve(b.t.Context(), s)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return p
+}
+
+// seedSpec names things of the simulated cloud.
+func seedSpec() *spec.Spec {
+	return &spec.Spec{
+		Flavor: sim.MetaKubeFlavor, Image: sim.MetaKubeImage, AvailabilityZone: sim.MetaKubeZone,
+		Networks: []string{sim.MetaKubeNetwork}, Subnet: sim.MetaKubeSubnet, SecurityGroups: []string{sim.MetaKubeSecurityGroup},
+		FloatingIPPool: sim.MetaKubePool, ServerGroup: sim.MetaKubeServerGroup,
+	}
+}

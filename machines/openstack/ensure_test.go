@@ -1,0 +1,32 @@
+package openstack
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/drover-project/drover/machines/fault"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+func TestNamesThatAreNewInTheCloud(t *testing.T) {
+	t.Run("an image that was uploaded again under its name is looked up again when the old one is refused (F-49)", func(t *testing.T) {
+		b := newBench(t)
+		i := b.synced(newMachine(t, "a", seedFields()))
+		if err := i.EnsurePorts(b.ctx); err != nil {
+			t.Fatal(err)
+		}
+		clear := b.sim.Inject(sim.Fault{Call: "POST /servers", Status: http.StatusBadRequest, Times: 1,
+			Body: `{"badRequest": {"code": 400, "message": "Image 1 could not be found."}}`})
+		defer clear()
+		b.sim.ForgetCalls()
+		if _, err := i.EnsureServer(b.ctx, nil); fault.Of(err) == nil || fault.Of(err).Code != fault.CodeImageNotFound {
+			t.Fatalf("got %v", err)
+		}
+		if _, err := b.make(i); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.calls("GET /images"); got != 1 {
+			t.Errorf("%d look-ups of the image, want 1", got)
+		}
+	})
+}
