@@ -3,6 +3,7 @@ package openstack
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/drover-project/drover/machines/fault"
 	sim "github.com/drover-project/drover/test/openstack"
@@ -27,6 +28,24 @@ func TestNamesThatAreNewInTheCloud(t *testing.T) {
 		}
 		if got := b.calls("GET /images"); got != 1 {
 			t.Errorf("%d look-ups of the image, want 1", got)
+		}
+	})
+}
+
+func TestThePlanOfAMachine(t *testing.T) {
+	t.Run("is resolved once for its ports and its server", func(t *testing.T) {
+		b := newBench(t)
+		i := b.synced(newMachine(t, "a", seedFields()))
+		if err := i.EnsurePorts(b.ctx); err != nil {
+			t.Fatal(err)
+		}
+		b.clock.Step(11 * time.Minute) // the catalog's answers are too old by now
+		b.sim.ForgetCalls()
+		if _, err := i.EnsureServer(b.ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		if flavors, images := b.calls("GET /flavors/detail"), b.calls("GET /images"); flavors+images > 0 {
+			t.Errorf("got %d lists of flavors and %d of images, want none", flavors, images)
 		}
 	})
 }

@@ -45,8 +45,8 @@ func (i *instance) replacePort(ctx context.Context, p *inventory.Project, n int,
 	return nil
 }
 
-// findIPOf looks for a floating IP that another process ordered on a port that is gone now, and that no list has shown. Nothing
-// else would: the new port is free for another one.
+// findIPOf looks for a floating IP that another process made on a port that is gone now, and that no list has shown. Without this
+// look a second one would be made, since the new port has none.
 func (i *instance) findIPOf(ctx context.Context, p *inventory.Project, n int) error {
 	if _, known := p.FloatingIPOf(i.subject.uid); known || n > 0 || i.machine.FloatingIPID != "" || i.spec.FloatingIPPool == "" {
 		return nil
@@ -86,7 +86,7 @@ func (i *instance) moveIP(ctx context.Context, p *inventory.Project) error {
 	return nil
 }
 
-// withoutPort is the error when a floating IP is to be put on a port that has not been made.
+// withoutPort returns the error when a floating IP is to be put on a port that has not been made.
 func (i *instance) withoutPort() error {
 	return fault.New(fault.Conflict, fault.CodeConflict, "server %s has no port yet that could take a floating IP", i.subject.server)
 }

@@ -19,11 +19,13 @@ type credentialRules struct {
 	override bool
 }
 
-// readCredentials takes the credentials out of the layers, field by field, under five rules. The way of signing in is
-// the one that the highest layer with any asks for. Project ID and name count as one field. A secret goes to its own
-// layer's endpoint only: when a higher layer names another endpoint, that is an Auth error (MC-12). A reference to a
-// key or object that does not exist counts as empty, without a lower layer taking its place, as long as one way of
-// signing in is complete. And the secret of the configured cloud signs in its own user, for its own project.
+// readCredentials reads the credentials from the layers, field by field:
+//   - The way of signing in is the one of the highest layer that has any.
+//   - Project ID and project name count as one field.
+//   - A secret is sent to the endpoint of its own layer only. When a higher layer names another endpoint, that is an Auth error (MC-12).
+//   - A reference to a key or object that does not exist counts as empty, and no lower layer takes its place, as long as one way of
+//     signing in is complete.
+//   - With the secret of the configured cloud its own user signs in, for its own project.
 func readCredentials(ctx context.Context, ls layers, of credentialRules) (*Access, error) {
 	ls.origin = newProvenance()
 	r := credentialReader{layers: ls, rules: of, ctx: ctx, c: &client.Credentials{CACert: of.configured.CACert, Interface: of.configured.Interface}}

@@ -9,7 +9,7 @@ import (
 )
 
 // sendable returns an error when a secret must not be sent to the endpoint: a higher layer than the secret's chose it, or the secret
-// is in a Secret of another namespace that does not name this endpoint itself. The configured cloud's endpoint is always right.
+// is in a Secret of another namespace, and the endpoint is neither named in that Secret nor the configured cloud's.
 func (r *credentialReader) sendable(secret found) error {
 	for i := secret.from; i < len(r.list); i++ {
 		own, err := r.textIn(r.ctx, i, []string{"identityEndpoint"})
@@ -57,7 +57,7 @@ func shownEndpoint(endpoint found) string {
 }
 
 // shownInstead returns the values that came from a Secret or ConfigMap, each with what is shown in its place. The endpoint's host
-// is one of them: errors of connections name it.
+// is one of them, because errors of connections name it.
 func (r *credentialReader) shownInstead() map[string]string {
 	if len(r.origin.shown) == 0 {
 		return nil

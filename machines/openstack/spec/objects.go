@@ -24,7 +24,7 @@ type objects struct {
 	account string
 }
 
-// get reads an object; one that is missing is an error that names the field which wants it.
+// get reads an object. The error about one that does not exist names the field that refers to it.
 func (o *objects) get(ctx context.Context, field string, key types.NamespacedName, into ctrlclient.Object) error {
 	if o.reader == nil {
 		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: %s cannot be read without a cluster", field, key)

@@ -24,9 +24,9 @@ type absentField struct {
 	cause error
 }
 
-// way returns the way to sign in: the first that the highest layer with any describes. When references of that layer lead
-// to nothing, it is the first complete one of the same layer. No lower layer replaces it: a Secret that is deleted must
-// not move a Machine into the project of the configured cloud. False: there is none.
+// way returns the way to sign in: the first one of the highest layer that has any, or, when a reference of that layer leads to nothing,
+// the first complete one of the same layer. No lower layer takes its place: a Secret that is deleted must not move a Machine into the
+// project of the configured cloud. It reports false when there is none.
 func (r *credentialReader) way() (way, bool) {
 	all := r.ways()
 	lowest := len(r.list)
