@@ -94,7 +94,7 @@ func TestAPortWithoutAServerIsLookedAtForAWhileAfterAStart(t *testing.T) {
 	if _, err := b.make(i); err != nil {
 		t.Errorf("looked at twice: %v", err)
 	}
-	if took := b.clock.Since(began); took < inventory.SuspectTime || took > 5*time.Second {
+	if took := b.clock.Since(began); took < inventory.SecondLookAfter || took > 5*time.Second {
 		t.Errorf("it took %s", took)
 	}
 	b.active(m)

@@ -15,40 +15,27 @@ const testCluster = "c1"
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// machines are the Machines that asked for their cloud side, by UID.
-type machines map[types.UID]Machine
+// machine is the one Machine that asked for its cloud side.
+type machine Machine
 
-func (m machines) Get(uid types.UID) (Machine, bool) {
-	found, ok := m[uid]
-	return found, ok
-}
+func (m machine) Get(uid types.UID) (Machine, bool) { return Machine(m), uid == m.UID }
 
-func (m machines) Naming(serverID string) types.UID {
-	return m.with(func(m Machine) bool { return m.ServerID == serverID })
-}
+func (m machine) Naming(serverID string) types.UID { return m.when(m.ServerID == serverID) }
 
-func (m machines) Called(serverName string) types.UID {
-	return m.with(func(m Machine) bool { return m.ServerName == serverName })
-}
+func (m machine) Called(serverName string) types.UID { return m.when(m.ServerName == serverName) }
 
-func (m machines) with(has func(Machine) bool) types.UID {
-	for uid, one := range m {
-		if has(one) {
-			return uid
-		}
+func (m machine) when(is bool) types.UID {
+	if is {
+		return m.UID
 	}
 	return ""
 }
 
-// newProject returns a project at noon that knows these Machines and makes no call.
-func newProject(t *testing.T, known ...Machine) *Project {
+// newProject returns a project at noon that knows this Machine and makes no call.
+func newProject(t *testing.T, m Machine) *Project {
 	t.Helper()
-	all := machines{}
-	for _, m := range known {
-		all[m.UID] = m
-	}
 	return New(Options{
-		Clock: clocktesting.NewFakeClock(noon), ClusterID: testCluster, Site: Site{"p", "r"}, Machines: all,
+		Clock: clocktesting.NewFakeClock(noon), ClusterID: testCluster, Site: Site{Project: "p", Region: "r"}, Machines: machine(m),
 		Changed: func(context.Context, *Project, Change) {},
 		Other:   func(*Project, *client.Session) *client.Session { return nil },
 	})

@@ -10,7 +10,7 @@ import (
 func TestProjectIsAskedFromSeveralGoroutines(t *testing.T) {
 	m := Machine{UID: "u1", ServerName: "worker-1", ServerID: "s1", Adopts: "s2"}
 	p := newProject(t, m)
-	tag := OwnerTag{PortKind, testCluster, m.UID, 0}
+	tag := OwnerTag{Kind: PortKind, Cluster: testCluster, Machine: m.UID}
 	for name, ask := range map[string]func(m Machine){
 		"Facts":             func(m Machine) { p.Facts(&m) },
 		"ServerOf":          func(m Machine) { p.ServerOf(&m) },

@@ -1,0 +1,72 @@
+package addresses
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+)
+
+// Lists are complete lists of the ports and floating IPs of a project.
+type Lists struct {
+	Ports       []PortRow
+	FloatingIPs []FloatingIPRow
+}
+
+// DoubtUnlisted handles ports and floating IPs that were known before that time and that the lists lack. Absence is no proof: a port of
+// a Machine that exists is looked up before it is used again. What belongs to no known Machine is forgotten.
+func (s *Store) DoubtUnlisted(l Lists, before time.Time, knows func(types.UID) bool) {
+	listed := make(map[string]bool, len(l.Ports)+len(l.FloatingIPs))
+	for i := range l.Ports {
+		listed[l.Ports[i].ID] = true
+	}
+	for i := range l.FloatingIPs {
+		listed[l.FloatingIPs[i].ID] = true
+	}
+	missing := func(id string, since time.Time) bool { return !listed[id] && since.Before(before) }
+	for machine, all := range s.ports {
+		for n, port := range all {
+			switch {
+			case !missing(port.ID, port.Since):
+			case knows(machine):
+				port.Doubtful = true
+				all[n] = port
+			default:
+				s.ForgetPort(machine, n, port.ID)
+			}
+		}
+	}
+	for machine, ip := range s.floating {
+		if missing(ip.ID, ip.Since) && !knows(machine) {
+			delete(s.floating, machine)
+		}
+	}
+}
+
+// Place is where a floating IP was seen: on that port, which that server has.
+type Place struct{ PortID, ServerID string }
+
+// SeeUntagged stores on which server the lists show each floating IP without an owner tag of this cluster. A floating IP that was
+// taken off its server, as when that is deleted, keeps the server that it was on.
+func (s *Store) SeeUntagged(l Lists, cluster owner.Cluster) {
+	servers := make(map[string]string, len(l.Ports))
+	for i := range l.Ports {
+		servers[l.Ports[i].ID] = l.Ports[i].DeviceID
+	}
+	before := s.untagged
+	s.untagged = map[string]Place{}
+	for i := range l.FloatingIPs {
+		ip := &l.FloatingIPs[i]
+		place := Place{PortID: ip.PortID, ServerID: servers[ip.PortID]}
+		if ip.PortID == "" {
+			place = before[ip.ID]
+		}
+		if _, tagged := cluster.Read(owner.FloatingIPKind, ip.Description); !tagged && place.ServerID != "" {
+			s.untagged[ip.ID] = place
+		}
+	}
+}
+
+// PlaceOf returns where a floating IP without an owner tag of this cluster was last seen on a server; zero: nowhere.
+func (s *Store) PlaceOf(floatingIP string) Place { return s.untagged[floatingIP] }

@@ -1,0 +1,61 @@
+package addresses
+
+import "time"
+
+// Port is a port that has a Machine's owner tag.
+type Port struct {
+	ID, NetworkID string
+	// ServerID is the server that Neutron has it bound to, as far as a list has shown; empty: none.
+	ServerID  string
+	Addresses []string
+	// Doubtful: the cloud said something that makes us doubt that the port still exists. It is looked up before it is used.
+	Doubtful bool
+	// Ordered: an order for a server whose outcome is not known may name the port, since the order's answer was lost, or since
+	// another process made the port and may have ordered a server on it before it died. No server is ordered on it any more; it
+	// is replaced.
+	Ordered bool
+	// Since is when it was first seen, on our clock.
+	Since time.Time
+}
+
+// FloatingIP is a floating IP that has a Machine's owner tag.
+type FloatingIP struct {
+	ID, Address string
+	// PortID is the port that it is on; empty: none.
+	PortID string
+	// Since is when it was first seen, on our clock.
+	Since time.Time
+}
+
+// PortRow is a port as Neutron lists it, as far as it is needed.
+type PortRow struct {
+	ID          string `json:"id"`
+	Description string `json:"description"`
+	NetworkID   string `json:"network_id"`
+	DeviceID    string `json:"device_id"`
+	FixedIPs    []struct {
+		Address string `json:"ip_address"`
+	} `json:"fixed_ips"`
+}
+
+// FloatingIPRow is a floating IP as Neutron lists it, as far as it is needed.
+type FloatingIPRow struct {
+	ID          string `json:"id"`
+	Description string `json:"description"`
+	Address     string `json:"floating_ip_address"`
+	PortID      string `json:"port_id"`
+}
+
+// Owned returns the port as another process may have left it: a server may have been ordered on it.
+func (r *PortRow) Owned() Port {
+	p := Port{ID: r.ID, NetworkID: r.NetworkID, ServerID: r.DeviceID, Ordered: true}
+	for _, ip := range r.FixedIPs {
+		p.Addresses = append(p.Addresses, ip.Address)
+	}
+	return p
+}
+
+// Owned returns the floating IP of the row.
+func (r *FloatingIPRow) Owned() FloatingIP {
+	return FloatingIP{ID: r.ID, Address: r.Address, PortID: r.PortID}
+}

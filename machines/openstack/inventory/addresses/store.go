@@ -1,0 +1,134 @@
+package addresses
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+)
+
+// Store holds the ports and floating IPs of a project that have an owner tag of this cluster.
+type Store struct {
+	ports    map[types.UID]map[int]Port
+	floating map[types.UID]FloatingIP
+	// untagged are floating IPs without an owner tag of this cluster that were seen on a server, by ID.
+	untagged map[string]Place
+}
+
+// New returns an empty Store.
+func New() *Store {
+	return &Store{ports: map[types.UID]map[int]Port{}, floating: map[types.UID]FloatingIP{}, untagged: map[string]Place{}}
+}
+
+// SetPort stores a port. Of two with the same tag, as when a create of the previous leader arrives late, the one that is known
+// stays, unless only the other one is bound to a server; the other is collected when the Machine is gone.
+func (s *Store) SetPort(tag owner.Tag, port Port, now time.Time) {
+	port.Since = now
+	switch old, ok := s.ports[tag.Machine][tag.N]; {
+	case ok && old.ID == port.ID:
+		port.Since, port.Ordered = old.Since, old.Ordered && port.Ordered
+	case ok && !old.Doubtful && (old.ServerID != "" || port.ServerID == ""):
+		return
+	}
+	if s.ports[tag.Machine] == nil {
+		s.ports[tag.Machine] = map[int]Port{}
+	}
+	s.ports[tag.Machine][tag.N] = port
+}
+
+// SetFloatingIP stores a floating IP.
+func (s *Store) SetFloatingIP(tag owner.Tag, ip FloatingIP, now time.Time) {
+	ip.Since = now
+	if old, ok := s.floating[tag.Machine]; ok && old.ID == ip.ID {
+		ip.Since = old.Since
+	}
+	s.floating[tag.Machine] = ip
+}
+
+// ForgetPort drops the n-th port of a Machine. A port with another ID, which a list has shown meanwhile, stays.
+func (s *Store) ForgetPort(machine types.UID, n int, id string) {
+	if s.ports[machine][n].ID != id {
+		return
+	}
+	delete(s.ports[machine], n)
+	if len(s.ports[machine]) == 0 {
+		delete(s.ports, machine)
+	}
+}
+
+// ForgetFloatingIP drops the floating IP of a Machine.
+func (s *Store) ForgetFloatingIP(machine types.UID) { delete(s.floating, machine) }
+
+// Has reports whether a port or a floating IP of the Machine is known.
+func (s *Store) Has(machine types.UID) bool {
+	_, hasIP := s.floating[machine]
+	return hasIP || len(s.ports[machine]) > 0
+}
+
+// Ports returns a copy of the Machine's ports, each by the number in its owner tag.
+func (s *Store) Ports(machine types.UID) map[int]Port {
+	out := make(map[int]Port, len(s.ports[machine]))
+	maps.Copy(out, s.ports[machine])
+	return out
+}
+
+// PortIDs returns the IDs of the Machine's ports in the order of their numbers.
+func (s *Store) PortIDs(machine types.UID) (ids []string) {
+	for _, n := range slices.Sorted(maps.Keys(s.ports[machine])) {
+		ids = append(ids, s.ports[machine][n].ID)
+	}
+	return ids
+}
+
+// FloatingIP returns the Machine's floating IP, and reports whether there is one.
+func (s *Store) FloatingIP(machine types.UID) (FloatingIP, bool) {
+	ip, ok := s.floating[machine]
+	return ip, ok
+}
+
+// Internal returns the addresses of the Machine's ports.
+func (s *Store) Internal(machine types.UID) (all []string) {
+	for _, port := range s.ports[machine] {
+		all = append(all, port.Addresses...)
+	}
+	return all
+}
+
+// AllPorts returns the Machines that have ports, each with its ports, in no order.
+func (s *Store) AllPorts() iter.Seq2[types.UID, map[int]Port] { return maps.All(s.ports) }
+
+// AllFloatingIPs returns the Machines that have a floating IP, each with it, in no order.
+func (s *Store) AllFloatingIPs() iter.Seq2[types.UID, FloatingIP] { return maps.All(s.floating) }
+
+// DoubtPorts has the Machine's ports looked up before they are used again.
+func (s *Store) DoubtPorts(machine types.UID) {
+	s.change(machine, func(p *Port) { p.Doubtful = true })
+}
+
+// MarkOrdered notes that an order with an unknown outcome may name the Machine's ports.
+func (s *Store) MarkOrdered(machine types.UID) {
+	s.change(machine, func(p *Port) { p.Ordered = true })
+}
+
+// Bind stores to which servers the Machine's ports are bound by a list, given by the ports' IDs, and returns the IDs of those that
+// are not bound to that server, in the order of their numbers.
+func (s *Store) Bind(machine types.UID, servers map[string]string, serverID string) (others []string) {
+	s.change(machine, func(p *Port) { p.ServerID = servers[p.ID] })
+	for _, n := range slices.Sorted(maps.Keys(s.ports[machine])) {
+		if port := s.ports[machine][n]; port.ServerID != serverID {
+			others = append(others, port.ID)
+		}
+	}
+	return others
+}
+
+func (s *Store) change(machine types.UID, to func(*Port)) {
+	for n, port := range s.ports[machine] {
+		to(&port)
+		s.ports[machine][n] = port
+	}
+}

@@ -1,0 +1,127 @@
+package addresses
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// port returns the tag of the n-th port of a Machine.
+func port(machine types.UID, n int) owner.Tag {
+	return owner.Cluster("c1").Tag(owner.PortKind, machine, n)
+}
+
+func TestTwoPortsWithOneTag(t *testing.T) {
+	tag := port("u1", 0)
+	for name, tc := range map[string]struct {
+		first, second PortRow
+		doubt         bool
+		want          string
+	}{
+		"keep the one that is known":                        {PortRow{ID: "a"}, PortRow{ID: "b"}, false, "a"},
+		"keep the one that is known and bound":              {PortRow{ID: "a", DeviceID: "s"}, PortRow{ID: "b", DeviceID: "s"}, false, "a"},
+		"take the other one when only that is bound":        {PortRow{ID: "a"}, PortRow{ID: "b", DeviceID: "s"}, false, "b"},
+		"take the other one when the known one may be gone": {PortRow{ID: "a"}, PortRow{ID: "b"}, true, "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := New()
+			s.SetPort(tag, tc.first.Owned(), noon)
+			if tc.doubt {
+				s.DoubtPorts("u1")
+			}
+			s.SetPort(tag, tc.second.Owned(), noon)
+			if got := s.Ports("u1")[0].ID; got != tc.want {
+				t.Errorf("got port %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestUnlistedPorts(t *testing.T) {
+	knows := func(machine types.UID) bool { return machine == "known" }
+	for name, tc := range map[string]struct {
+		machine      types.UID
+		since        time.Time
+		listed       bool
+		there, doubt bool
+	}{
+		"are doubted when their Machine is known":           {"known", noon.Add(-time.Minute), false, true, true},
+		"are forgotten when it is not":                      {"unknown", noon.Add(-time.Minute), false, false, false},
+		"stay when they were made after the list was begun": {"known", noon, false, true, false},
+		"are those that the list lacks":                     {"unknown", noon.Add(-time.Minute), true, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := New()
+			s.SetPort(port(tc.machine, 0), Port{ID: "a"}, tc.since)
+			ip := FloatingIP{ID: "ip"}
+			s.SetFloatingIP(owner.Tag{Machine: tc.machine}, ip, tc.since)
+			l := Lists{}
+			if tc.listed {
+				l = Lists{Ports: []PortRow{{ID: "a"}}, FloatingIPs: []FloatingIPRow{{ID: "ip"}}}
+			}
+			s.DoubtUnlisted(l, noon, knows)
+			got, there := s.Ports(tc.machine)[0]
+			if there != tc.there || got.Doubtful != tc.doubt {
+				t.Errorf("port there: %v, doubtful: %v; want %v, %v", there, got.Doubtful, tc.there, tc.doubt)
+			}
+			if _, there := s.FloatingIP(tc.machine); there != tc.there {
+				t.Errorf("floating IP there: %v, want %v", there, tc.there)
+			}
+		})
+	}
+}
+
+func TestPlaceOfAnUntaggedFloatingIP(t *testing.T) {
+	on := func(port, description string) Lists {
+		return Lists{Ports: []PortRow{{ID: "a", DeviceID: "s1"}, {ID: "free"}}, FloatingIPs: []FloatingIPRow{{ID: "ip", PortID: port, Description: description}}}
+	}
+	for name, tc := range map[string]struct {
+		lists []Lists
+		want  Place
+	}{
+		"is the server whose port it is on (F-3)":                         {[]Lists{on("a", "")}, Place{"a", "s1"}},
+		"stays when it is taken off, as when the server is deleted (F-3)": {[]Lists{on("a", ""), on("", "")}, Place{"a", "s1"}},
+		"is unknown when it moved to a port without a server (F-3)":       {[]Lists{on("a", ""), on("free", "")}, Place{}},
+		"is not kept of one with this cluster's tag":                      {[]Lists{on("a", "drover c1 u1 0")}, Place{}},
+		"is kept of one with another cluster's tag":                       {[]Lists{on("a", "drover c2 u1 0")}, Place{"a", "s1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := New()
+			for _, l := range tc.lists {
+				s.SeeUntagged(l, "c1")
+			}
+			if got := s.PlaceOf("ip"); got != tc.want {
+				t.Errorf("got %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestBind(t *testing.T) {
+	s := New()
+	s.SetPort(port("u1", 1), Port{ID: "b", ServerID: "s1"}, noon)
+	s.SetPort(port("u1", 0), Port{ID: "a", ServerID: "s1"}, noon)
+	if got := s.Bind("u1", map[string]string{"a": "s1"}, "s1"); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("got %v, want the port that no server has", got)
+	}
+	if got := s.Ports("u1"); got[0].ServerID != "s1" || got[1].ServerID != "" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestForgetPort(t *testing.T) {
+	s := New()
+	s.SetPort(port("u1", 0), Port{ID: "a"}, noon)
+	if s.ForgetPort("u1", 0, "b"); !s.Has("u1") {
+		t.Error("a port with another ID is forgotten")
+	}
+	if s.ForgetPort("u1", 0, "a"); s.Has("u1") {
+		t.Error("the port is still known")
+	}
+}

@@ -1,0 +1,94 @@
+package calls
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory/addresses"
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+)
+
+// portsAtOnce is how many ports are asked for by one call: their IDs stand in its URL.
+const portsAtOnce = 100
+
+// portFields are those of addresses.PortRow.
+var portFields = []string{"id", "description", "network_id", "fixed_ips", "device_id"}
+
+// PortListing returns the listing of the ports that match a query.
+func PortListing(query url.Values) client.Listing {
+	return client.Listing{
+		Call: client.Call{Service: client.Network, Doing: "listing ports"}, Path: "ports", Field: "ports", Query: query,
+	}
+}
+
+// FloatingIPListing returns the listing of the floating IPs that match a query.
+func FloatingIPListing(query url.Values) client.Listing {
+	return client.Listing{
+		Call: client.Call{Service: client.Network, Doing: "listing floating IPs"}, Path: "floatingips", Field: "floatingips", Query: query,
+	}
+}
+
+// ListAddresses lists all ports and floating IPs of the project.
+func ListAddresses(ctx context.Context, s *client.Session) (l addresses.Lists, err error) {
+	id, err := s.Scope(ctx)
+	if err != nil {
+		return l, err
+	}
+	l.Ports, err = client.List[addresses.PortRow](ctx, s, PortListing(url.Values{
+		"project_id": {id.ProjectID}, "fields": portFields,
+	}))
+	if err != nil {
+		return l, err
+	}
+	l.FloatingIPs, err = client.List[addresses.FloatingIPRow](ctx, s, FloatingIPListing(url.Values{
+		"project_id": {id.ProjectID}, "fields": {"id", "description", "floating_ip_address", "port_id"},
+	}))
+	return l, err
+}
+
+// ListPorts lists the ports with these IDs, up to 100 with each call.
+func ListPorts(ctx context.Context, s *client.Session, ids []string) (rows []addresses.PortRow, err error) {
+	for some := range slices.Chunk(ids, portsAtOnce) {
+		more, err := client.List[addresses.PortRow](ctx, s, PortListing(url.Values{"id": some, "fields": portFields}))
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, more...)
+	}
+	return rows, nil
+}
+
+// TagPort writes an owner tag onto a port.
+func TagPort(ctx context.Context, s *client.Session, id string, tag owner.Tag) error {
+	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("marking port %s as Machine %s", id, tag.Machine)}
+	return s.Do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		return ports.Update(ctx, api, id, ports.UpdateOpts{Description: new(tag.String())}).Err
+	})
+}
+
+// TagFloatingIP writes an owner tag onto a floating IP. port_id is sent as well, because Neutron disassociates a floating IP that is
+// updated without it.
+func TagFloatingIP(ctx context.Context, s *client.Session, ip addresses.FloatingIP, tag owner.Tag) error {
+	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("marking floating IP %s as Machine %s", ip.Address, tag.Machine)}
+	return s.Do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		return floatingips.Update(ctx, api, ip.ID, floatingips.UpdateOpts{Description: new(tag.String()), PortID: &ip.PortID}).Err
+	})
+}
+
+// Release deletes the port or floating IP with that tag and ID, which was retained for a server that may not be made.
+func Release(ctx context.Context, s *client.Session, tag owner.Tag, id string) error {
+	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("releasing %s %s, kept for a server that may not be made", tag.Kind, id)}
+	return s.Do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		if tag.Kind == owner.FloatingIPKind {
+			return floatingips.Delete(ctx, api, id).ExtractErr()
+		}
+		return ports.Delete(ctx, api, id).ExtractErr()
+	})
+}

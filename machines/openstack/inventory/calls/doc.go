@@ -1,0 +1,16 @@
+// Package calls makes the calls to OpenStack by which the inventory lists, tags and deletes servers, ports and floating IPs, for all
+// Machines of a project together.
+//
+// It keeps nothing, and decides nothing but what a page of a list is. The calls of one Machine are the driver's.
+package calls
+
+import (
+	"context"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/drover-project/drover/machines/openstack/client"
+)
+
+// Do makes a call, as client.Session.Do does, with the credentials of one Machine.
+type Do func(ctx context.Context, c client.Call, fn func(ctx context.Context, api *gophercloud.ServiceClient) error) error

@@ -1,0 +1,119 @@
+package calls
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	compute "github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory/servers"
+)
+
+const (
+	// pageSize is Nova's own largest page.
+	pageSize = 1000
+	// restarts is how often a list is begun again because the server that marked a page has vanished.
+	restarts = 3
+)
+
+// ListServers reads all pages of one list: of all servers when it is full, else of those that changed since shortly before a time of
+// the cloud. It returns the rows, and the cloud's time at which the list was begun. A page that fails fails the list.
+func ListServers(ctx context.Context, s *client.Session, since time.Time, full bool) ([]servers.Row, time.Time, error) {
+	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
+	if !full {
+		query.Set("changes-since", since.Add(-servers.Overlap).UTC().Format(time.RFC3339))
+	}
+	var err error
+	for range restarts {
+		var rows []servers.Row
+		var date time.Time
+		rows, date, err = serverPages(ctx, s, query)
+		if fault.Is(err, fault.Invalid) && len(rows) > 0 {
+			continue
+		}
+		return rows, date, err
+	}
+	return nil, time.Time{}, err
+}
+
+// serverPages reads the pages of one list; with an error, the rows of the pages before it.
+func serverPages(ctx context.Context, s *client.Session, query url.Values) (rows []servers.Row, date time.Time, err error) {
+	ctx = client.ForList(ctx)
+	for range client.MaxPages {
+		var body struct {
+			Servers []servers.Row `json:"servers"`
+			Links   client.Links  `json:"servers_links"`
+		}
+		err := s.Do(ctx, client.Call{Service: client.Compute, Doing: "listing servers", Version: client.VersionServers, Pages: true}, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+			resp, err := api.Get(ctx, api.ServiceURL("servers", "detail")+"?"+query.Encode(), &body, nil)
+			if err == nil && date.IsZero() {
+				date = cloudTime(resp.Header, body.Servers)
+			}
+			return err
+		})
+		if err != nil {
+			return rows, date, err
+		}
+		rows = append(rows, slices.DeleteFunc(body.Servers, func(r servers.Row) bool { return !client.LooksLikeID(r.ID) })...)
+		if err := client.TooLong(len(rows)); err != nil {
+			return nil, date, err
+		}
+		next, err := body.Links.Next()
+		if err != nil || next == nil || len(body.Servers) == 0 {
+			return rows, date, err
+		}
+		query = next
+	}
+	return rows, date, fault.New(fault.Unknown, fault.CodeUnknown, "listing servers: the list has no end")
+}
+
+// cloudTime is the answer's Date; without one, the latest stamp in it.
+func cloudTime(header http.Header, rows []servers.Row) time.Time {
+	if date, err := http.ParseTime(header.Get("Date")); err == nil {
+		return date
+	}
+	var latest time.Time
+	for i := range rows {
+		if rows[i].Updated.After(latest) {
+			latest = rows[i].Updated
+		}
+	}
+	return latest
+}
+
+// LookUpServer asks for one server by its ID.
+func LookUpServer(ctx context.Context, id string, do Do) (*servers.Row, error) {
+	var body struct {
+		Server servers.Row `json:"server"`
+	}
+	err := do(ctx, client.Call{Service: client.Compute, Doing: "looking up server " + id, Version: client.VersionServers}, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		_, err := api.Get(ctx, api.ServiceURL("servers", id), &body, nil)
+		return err
+	})
+	return &body.Server, err
+}
+
+// TagServer writes metadata onto a server that belongs to a Machine.
+func TagServer(ctx context.Context, s *client.Session, id string, machine types.UID, metadata map[string]string) error {
+	call := client.Call{Service: client.Compute, Doing: fmt.Sprintf("marking server %s as Machine %s", id, machine)}
+	return s.Do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		return compute.UpdateMetadata(ctx, api, id, compute.MetadataOpts(metadata)).Err
+	})
+}
+
+// DeleteDuplicate deletes a second server of a Machine.
+func DeleteDuplicate(ctx context.Context, s *client.Session, id string) error {
+	call := client.Call{Service: client.Compute, Doing: fmt.Sprintf("deleting server %s, a duplicate", id)}
+	return s.Do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		return compute.Delete(ctx, api, id).ExtractErr()
+	})
+}

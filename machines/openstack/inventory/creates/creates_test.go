@@ -1,0 +1,70 @@
+package creates
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func TestSettled(t *testing.T) {
+	for name, tc := range map[string]struct {
+		after time.Duration
+		fulls int
+		want  bool
+	}{
+		"CAPI-19 too early":           {SettleTime - time.Second, 5, false},
+		"CAPI-19 too few lists":       {time.Hour, 1, false},
+		"CAPI-19 both time and lists": {SettleTime, 2, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, tag := New(), owner.Tag{Kind: owner.PortKind, Machine: "u1"}
+			d.Add(tag, noon, 3)
+			reason := d.Settle(tag, noon.Add(tc.after), 3+tc.fulls)
+			if (reason == "") != tc.want || d.Has(tag) == tc.want {
+				t.Fatalf("got reason %q, in doubt: %v; want settled %v", reason, d.Has(tag), tc.want)
+			}
+			if !tc.want && !strings.Contains(reason, "the call at 12:00:00 made the port") {
+				t.Errorf("the reason does not name the call: %q", reason)
+			}
+		})
+	}
+}
+
+func TestInheritedCreates(t *testing.T) {
+	server := func(machine types.UID) owner.Tag { return owner.Tag{Kind: owner.ServerKind, Machine: machine} }
+	d := New()
+	d.Add(server("own"), noon, 0)
+	for _, machine := range []types.UID{"own", "b", "a"} {
+		d.Inherit(server(machine), noon)
+	}
+	t.Run("leave out a create of this process that is in doubt", func(t *testing.T) {
+		if got := d.Inherited(); !slices.Equal(got, []types.UID{"a", "b"}) || d.IsInherited(server("own")) {
+			t.Errorf("got %v, want a and b", got)
+		}
+	})
+	t.Run("are not settled by time", func(t *testing.T) {
+		if reason := d.Settle(server("a"), noon.Add(time.Hour), 9); !strings.Contains(reason, "drover began at 12:00:00") {
+			t.Errorf("got %q", reason)
+		}
+	})
+	t.Run("wait for the second look", func(t *testing.T) {
+		if left, any := d.UntilSecondLook(noon.Add(time.Second)); left != SecondLookAfter-time.Second || !any {
+			t.Errorf("got %s, %v", left, any)
+		}
+	})
+	t.Run("are closed by the second look, and no other create is", func(t *testing.T) {
+		if got := d.CloseInherited(); !slices.Equal(got, []types.UID{"a", "b"}) {
+			t.Errorf("got %v, want a and b", got)
+		}
+		if _, any := d.UntilSecondLook(noon); any || !d.HasOf("own") || d.HasOf("a") {
+			t.Errorf("inherited left: %v, own: %v, of a: %v", any, d.HasOf("own"), d.HasOf("a"))
+		}
+	})
+}

@@ -1,0 +1,78 @@
+package known
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+	"github.com/drover-project/drover/machines/openstack/inventory/servers"
+)
+
+// foreign returns the reason when the server that the Machine names, or is to adopt, exists and belongs to somebody else; empty
+// when it does not.
+func (p *Project) foreign(m *owner.Machine) string {
+	for _, id := range []string{m.Adopts, m.ServerID} {
+		k := p.Servers.ByID(id)
+		if k == nil || k.Gone || !k.Sighted || k.BelongsTo(m.UID) {
+			continue
+		}
+		if m.Refusal != "" && id == m.Adopts {
+			return m.Refusal
+		}
+		_, reason := p.cluster.JudgeServer(m, k.Tags(), owner.ExistenceUnknown)
+		return reason
+	}
+	return ""
+}
+
+// had returns the ID of a server that is gone and was the Machine's: the one that it names, if that was.
+func had(m *owner.Machine, gone []*servers.Known) string {
+	last := ""
+	for _, k := range gone {
+		if k.BelongsTo(m.UID) && (last == "" || k.ID == m.ServerID) {
+			last = k.ID
+		}
+	}
+	return last
+}
+
+// absent decides, for a Machine of which no server lives, whether its server is proven gone, and why nothing is known of it
+// otherwise. gone are the Machine's tombstones.
+func (p *Project) absent(m *owner.Machine, gone []*servers.Known) (proven bool, unknown string) {
+	unrecorded := m.Recorded == owner.Site{}
+	switch {
+	case m.ServerID == "" && p.adopteeMissing(m):
+		return false, fmt.Sprintf("server %s, which the annotation %s names, is not in %s", m.Adopts, v1alpha1.AnnotationAdopt, p.site)
+	case m.ServerID == "" && unrecorded:
+		return len(gone) > 0 && p.Guard.Believes(gone), ""
+	case unrecorded && p.foreign(m) != "":
+		return false, ""
+	}
+	if m.ServerID != "" {
+		gone = p.tombstone(m.ServerID)
+	}
+	seen := slices.ContainsFunc(gone, func(k *servers.Known) bool { return k.Sighted && k.BelongsTo(m.UID) })
+	if answer, reason := p.cluster.JudgeAbsence(m, p.site, seen); answer != owner.Mine {
+		return false, reason
+	}
+	return len(gone) > 0 && p.Guard.Believes(gone), ""
+}
+
+// adopteeMissing reports whether an operator lets the Machine adopt a server that is not there and never was the Machine's. A
+// Machine that is being deleted does not wait for it.
+func (p *Project) adopteeMissing(m *owner.Machine) bool {
+	if m.Adopts == "" || m.Leaving {
+		return false
+	}
+	k := p.Servers.ByID(m.Adopts)
+	return k == nil || k.Gone && !k.BelongsTo(m.UID)
+}
+
+// tombstone returns the server of that ID when it is gone.
+func (p *Project) tombstone(id string) []*servers.Known {
+	if k := p.Servers.ByID(id); k != nil && k.Gone {
+		return []*servers.Known{k}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package known
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/inventory/addresses"
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+	"github.com/drover-project/drover/machines/openstack/inventory/servers"
+)
+
+func TestFactsOfAnAbsentServer(t *testing.T) {
+	notFound := fault.New(fault.NotFound, fault.CodeUnknown, "itemNotFound")
+	here, elsewhere := owner.Site{Project: "p", Region: "r"}, owner.Site{Project: "p2", Region: "r"}
+	for name, tc := range map[string]struct {
+		machine owner.Machine
+		// then: what happens after the first lists, which show the server when listed is true.
+		listed  bool
+		then    func(*Project, *owner.Machine)
+		gone    bool
+		unknown string
+	}{
+		"a server that no list shows is in doubt, not gone": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: here}, false, nil, false, ""},
+		"a server whose GET answers 404 is gone": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: here}, true,
+			func(p *Project, m *owner.Machine) { p.LookedUp(m, "s1", nil, notFound, noon) }, true, ""},
+		"without an answer it is not": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: here}, false,
+			func(p *Project, m *owner.Machine) {
+				p.LookedUp(m, "s1", nil, fault.New(fault.Transient, fault.CodeUnknown, "lost"), noon)
+			}, false, ""},
+		"a 404 in another project than the recorded one proves nothing (F-15)": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: elsewhere}, false,
+			func(p *Project, m *owner.Machine) { p.LookedUp(m, "s1", nil, notFound, noon) }, false, "project p2"},
+		"a 404 before the first look proves nothing (F-16)": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: here}, true,
+			func(p *Project, m *owner.Machine) {
+				p.Guard = New(Options{Machines: p.machines}).Guard
+				p.LookedUp(m, "s1", nil, notFound, noon)
+			}, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProject(tc.machine)
+			p.Guard.MakeReady()
+			if tc.listed {
+				p.list(noon, addresses.Lists{}, active("s1", "u1"))
+			} else {
+				p.list(noon, addresses.Lists{})
+			}
+			if tc.then != nil {
+				tc.then(p, &tc.machine)
+			}
+			f := p.Facts(&tc.machine)
+			if f.Gone != tc.gone || (f.Unknown == "") != (tc.unknown == "") || !strings.Contains(f.Unknown, tc.unknown) {
+				t.Errorf("gone %v, unknown %q; want %v, %q", f.Gone, f.Unknown, tc.gone, tc.unknown)
+			}
+		})
+	}
+}
+
+func TestInDoubt(t *testing.T) {
+	m := owner.Machine{UID: "u1"}
+	failed := active("s1", "u1")
+	failed.Status = servers.StatusError
+	for name, tc := range map[string]struct {
+		machine  owner.Machine
+		rows     []servers.Row
+		port     string // the server that the Machine's port is bound to
+		want     string
+		required bool
+	}{
+		"a server that works is not":                                {m, []servers.Row{active("s1", "u1")}, "s1", "", false},
+		"a server that the Machine names and no list shows is":      {owner.Machine{UID: "u1", ServerID: "s9"}, nil, "", "s9", true},
+		"a server that a port is bound to and no list shows is":     {m, nil, "s9", "s9", true},
+		"one in ERROR without a reason is, but need not be settled": {m, []servers.Row{failed}, "s1", "s1", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProject(tc.machine)
+			p.Guard.MakeReady()
+			p.list(noon, addresses.Lists{Ports: []addresses.PortRow{{ID: "a", Description: portTag.String(), DeviceID: tc.port}}}, tc.rows...)
+			if got, required := p.InDoubt(&tc.machine); got != tc.want || required != tc.required {
+				t.Errorf("got %q, required %v; want %q, %v", got, required, tc.want, tc.required)
+			}
+		})
+	}
+	t.Run("nothing is before the first look is done (F-16)", func(t *testing.T) {
+		named := owner.Machine{UID: "u1", ServerID: "s9"}
+		p := newProject(named)
+		p.list(noon, addresses.Lists{})
+		if got, _ := p.InDoubt(&named); got != "" {
+			t.Errorf("got %q", got)
+		}
+	})
+}

@@ -1,0 +1,66 @@
+package known
+
+import (
+	"time"
+
+	"github.com/drover-project/drover/machines/openstack/inventory/addresses"
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+	"github.com/drover-project/drover/machines/openstack/inventory/servers"
+)
+
+// Adoptee returns the tags of the server that the Machine is to adopt, and reports whether there is one that exists and is not
+// the Machine's yet.
+func (p *Project) Adoptee(m *owner.Machine) (owner.ServerTags, bool) {
+	k := p.Servers.ByID(m.Adopts)
+	if k == nil || !k.Present() || k.BelongsTo(m.UID) {
+		return owner.ServerTags{}, false
+	}
+	return k.Tags(), true
+}
+
+// Untagged returns up to limit servers that belong to a Machine and lack one of their two tags, and reports whether there are more. It
+// notes that it was tried to tag them.
+func (p *Project) Untagged(limit int, now time.Time) ([]servers.Untagged, bool) {
+	return p.Servers.Untagged(limit, now, p.Knows)
+}
+
+// AdoptedPort is a port of a server that is being adopted, with the floating IP on it, and with the owner tags that they get.
+type AdoptedPort struct {
+	Port addresses.Port
+	Was  owner.Tag
+	Tag  owner.Tag
+	// FloatingIP is nil when none is on the port.
+	FloatingIP    *addresses.FloatingIP
+	FloatingIPTag owner.Tag
+}
+
+// AdoptedPorts returns the ports of a server that is being adopted, in no order; none when its tags name its Machine already.
+func (p *Project) AdoptedPorts(u servers.Untagged) (adopted []AdoptedPort) {
+	if u.Was == "" || u.Was == u.Machine {
+		return nil
+	}
+	ip, hasIP := p.Addresses.FloatingIP(u.Was)
+	for n, port := range p.Addresses.Ports(u.Was) {
+		if port.ServerID != u.ID {
+			continue
+		}
+		a := AdoptedPort{Port: port, Was: p.cluster.Tag(owner.PortKind, u.Was, n), Tag: p.cluster.Tag(owner.PortKind, u.Machine, n)}
+		if hasIP && ip.PortID == port.ID {
+			a.FloatingIP, a.FloatingIPTag = &ip, p.cluster.Tag(owner.FloatingIPKind, u.Machine, 0)
+		}
+		adopted = append(adopted, a)
+	}
+	return adopted
+}
+
+// AdoptedIP notes that the owner tag of a floating IP was written.
+func (p *Project) AdoptedIP(a AdoptedPort, now time.Time) {
+	p.SetFloatingIP(a.FloatingIPTag, *a.FloatingIP, now)
+	p.Addresses.ForgetFloatingIP(a.Was.Machine)
+}
+
+// AdoptedPort notes that the owner tag of a port was written.
+func (p *Project) AdoptedPort(a AdoptedPort, now time.Time) {
+	p.Addresses.ForgetPort(a.Was.Machine, a.Was.N, a.Port.ID)
+	p.SetPort(a.Tag, a.Port, now)
+}

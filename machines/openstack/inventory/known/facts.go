@@ -1,0 +1,71 @@
+package known
+
+import (
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+	"github.com/drover-project/drover/machines/openstack/inventory/servers"
+)
+
+// Facts returns what is known of a Machine's cloud side. Servers have no ProviderID, and Leftovers does not count the volumes that
+// the Machine's status names.
+func (p *Project) Facts(m *owner.Machine) cloud.Facts {
+	living, gone := p.Servers.OfMachine(m.UID)
+	f := cloud.Facts{
+		Leftovers:   p.HasAddresses(m.UID) || m.FloatingIPID != "",
+		Held:        p.Guard.Reason(),
+		QuotaRaised: p.Quota.Raised(),
+		Foreign:     p.foreign(m),
+		ProjectID:   p.site.Project,
+		Region:      p.site.Region,
+	}
+	chosen := servers.Choose(living, m.ServerID)
+	for _, k := range living {
+		if s := p.server(m, k); k == chosen {
+			f.Server = s
+		} else {
+			f.Twins = append(f.Twins, s)
+		}
+	}
+	switch {
+	case f.Server == nil:
+		f.Had = had(m, gone)
+		f.Gone, f.Unknown = p.absent(m, gone)
+	case m.ServerID != "" && m.ServerID != f.Server.ID && m.Recorded != owner.Site{}:
+		_, f.Unknown = p.absent(m, gone)
+	}
+	f.Synced = f.Server != nil || !p.Creates.IsInherited(p.serverTag(m.UID))
+	return f
+}
+
+// ServerOf returns the Machine's server without its ProviderID; nil when the Machine has none.
+func (p *Project) ServerOf(m *owner.Machine) *cloud.Server {
+	living, _ := p.Servers.OfMachine(m.UID)
+	own := servers.Choose(living, m.ServerID)
+	if own == nil {
+		return nil
+	}
+	return p.server(m, own)
+}
+
+// server describes a server as the seam wants it. The addresses of the Machine's own ports and floating IP count from the
+// moment they are known: Nova learns of a floating IP late, and lists of changes never show it.
+func (p *Project) server(m *owner.Machine, k *servers.Known) *cloud.Server {
+	ip, _ := p.Addresses.FloatingIP(m.UID)
+	s := &cloud.Server{
+		ID: k.ID, Name: k.Name, Status: k.Status, State: k.State(), Owner: k.Machine(),
+		Created: k.Created, Zone: k.Zone, HostID: k.HostID, Addresses: k.NodeAddresses(p.Addresses.Internal(m.UID), ip.Address),
+		VolumeIDs: k.Ending, FloatingIPID: ip.ID, PortIDs: p.Addresses.PortIDs(m.UID), ProjectID: p.site.Project, Region: p.site.Region,
+		Adopted: m.Adopts == k.ID,
+	}
+	if s.FloatingIPID == "" && p.Addresses.PlaceOf(m.FloatingIPID).ServerID == k.ID {
+		s.FloatingIPID = m.FloatingIPID
+	}
+	switch {
+	case s.State == cloud.ServerError:
+		s.Fault = client.JudgeServer(k.ID, k.Fault.Message)
+	case s.State != cloud.ServerDeleting && k.Detached != "" && !m.Joined:
+		s.State, s.Fault = cloud.ServerError, k.DetachedFault()
+	}
+	return s
+}

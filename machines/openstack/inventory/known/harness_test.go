@@ -1,0 +1,47 @@
+package known
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+)
+
+const testCluster owner.Cluster = "c1"
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// machines are the Machines that asked for their cloud side, by UID.
+type machines map[types.UID]owner.Machine
+
+func (m machines) Get(uid types.UID) (owner.Machine, bool) {
+	found, ok := m[uid]
+	return found, ok
+}
+
+func (m machines) Naming(serverID string) types.UID {
+	return m.with(func(m owner.Machine) bool { return m.ServerID == serverID })
+}
+
+func (m machines) Called(serverName string) types.UID {
+	return m.with(func(m owner.Machine) bool { return m.ServerName == serverName })
+}
+
+func (m machines) with(has func(owner.Machine) bool) types.UID {
+	for uid, one := range m {
+		if has(one) {
+			return uid
+		}
+	}
+	return ""
+}
+
+// newProject returns a project that was begun at noon and knows these Machines.
+func newProject(known ...owner.Machine) *Project {
+	all := machines{}
+	for _, m := range known {
+		all[m.UID] = m
+	}
+	return New(Options{Cluster: testCluster, Site: owner.Site{Project: "p", Region: "r"}, Machines: all, Began: noon})
+}

@@ -1,0 +1,144 @@
+package known
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/inventory/addresses"
+	"github.com/drover-project/drover/machines/openstack/inventory/creates"
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+	"github.com/drover-project/drover/machines/openstack/inventory/servers"
+)
+
+// AddressPeriod is the time between two lists of ports and floating IPs, which are for the collector.
+const AddressPeriod = 15 * time.Minute
+
+// Round is one round of lists.
+type Round struct {
+	Started time.Time
+	// Full: all servers are listed, and not only those that changed since Since, on the cloud's clock.
+	Full  bool
+	Since time.Time
+	// Addresses: ports and floating IPs are listed. First: they never were.
+	Addresses, First bool
+	// SecondLook: the ports with these IDs, which inherited creates may have ordered a server on, are looked at.
+	SecondLook bool
+	Ports      []string
+}
+
+// Round returns what is due in the next round of lists.
+func (p *Project) Round(now time.Time) Round {
+	r := Round{
+		Started: now, Since: p.stamp, Full: p.stamp.IsZero() || servers.IsFullDue(now, p.lastFull, p.Creates.Any()),
+		First: p.listedAddresses.IsZero(),
+	}
+	r.Addresses = r.First || now.Sub(p.listedAddresses) >= AddressPeriod
+	left, inherited := p.Creates.UntilSecondLook(now)
+	r.SecondLook = inherited && left <= 0
+	for _, machine := range p.Creates.Inherited() {
+		r.Ports = append(r.Ports, p.Addresses.PortIDs(machine)...)
+	}
+	slices.Sort(r.Ports)
+	return r
+}
+
+// Answers are the answers to a round of lists.
+type Answers struct {
+	Round
+	Rows []servers.Row
+	// Date is the cloud's time at which the list of servers was begun; zero: not known. Now is when its last page had come.
+	Date, Now time.Time
+	// Looked: the second look was taken.
+	Looked bool
+}
+
+// Change is what is new in a project.
+type Change struct {
+	// All: every Machine of the project is affected. Full: it comes from a complete list.
+	All, Full bool
+	// Machines are the UIDs of the Machines whose server changed. Servers are the IDs of the servers that changed: a Machine may
+	// name one of them.
+	Machines []types.UID
+	Servers  []string
+}
+
+// Apply applies a list of servers. It returns the time until the next round, what is new, and whether lists succeed again or for the
+// first time.
+func (p *Project) Apply(a Answers) (next time.Duration, news Change, resumed bool) {
+	before, held := p.IsSynced(), p.Guard.Held() > 0
+	resumed = !before || p.failure != nil
+	p.failures, p.failure, p.lastList = 0, nil, a.Started
+	if !a.Date.IsZero() {
+		p.stamp = a.Date
+	}
+	ids := p.Servers.Apply(servers.List{Rows: a.Rows, Full: a.Full, Started: a.Started, Now: a.Now})
+	if a.Full {
+		p.lastFull = a.Started
+		p.fulls++
+	}
+	if !before {
+		p.inheritCreates()
+	}
+	p.Creates.CloseIf(func(tag owner.Tag) bool { return tag.Kind == owner.ServerKind && p.Servers.HasOf(tag.Machine) })
+	p.failedQuotas(ids, a.Now)
+	p.CountLosses(a.Now)
+	news = Change{Servers: ids, Machines: p.Servers.MachinesOf(ids), Full: a.Full, All: resumed || held != (p.Guard.Held() > 0)}
+	if a.Looked {
+		news.Machines = append(news.Machines, p.Creates.CloseInherited()...)
+	}
+	return p.untilNext(a.Now), news, resumed
+}
+
+// untilNext returns the time until the next round of lists.
+func (p *Project) untilNext(now time.Time) time.Duration {
+	next := p.Quota.NextLook(now, p.Servers.Period(now, p.Creates.Any(), p.isOurs))
+	if left, inherited := p.Creates.UntilSecondLook(now); inherited && left > 0 {
+		return min(next, left)
+	}
+	return next
+}
+
+// Failed notes that lists failed. It returns the time until the next try, which grows, and whether this is the first failure in a row.
+// What is known stays.
+func (p *Project) Failed(err error) (next time.Duration, first bool) {
+	first = p.failures == 0
+	p.failures++
+	p.failure = err
+	wait := servers.FastPeriod
+	for range min(p.failures, 6) - 1 {
+		wait *= 2
+	}
+	return max(min(wait, servers.RestPeriod), fault.Of(err).RetryAfter), first
+}
+
+// ApplyAddresses stores the ports and floating IPs with an owner tag of our cluster: at the start, so that finding what was made before
+// a restart costs no call per Machine, and later for the collector. What was known and is not listed is doubted.
+func (p *Project) ApplyAddresses(l addresses.Lists, started, now time.Time) {
+	p.Addresses.DoubtUnlisted(l, started.Add(-creates.SettleTime), p.Knows)
+	p.listedAddresses = started
+	p.SetPorts(l.Ports, now)
+	for i := range l.FloatingIPs {
+		if tag, ok := p.cluster.Read(owner.FloatingIPKind, l.FloatingIPs[i].Description); ok {
+			p.SetFloatingIP(tag, l.FloatingIPs[i].Owned(), now)
+		}
+	}
+	p.Addresses.SeeUntagged(l, p.cluster)
+}
+
+// inheritCreates adds a create for every port without a server that the first lists show: the previous leader may have died
+// between ordering the server and reading the answer, and lists may lag. When the ports were listed late enough, the list of
+// servers after them is the second look already.
+func (p *Project) inheritCreates() {
+	if p.listedAddresses.Sub(p.began) >= creates.SecondLookAfter {
+		return
+	}
+	for machine := range p.Addresses.AllPorts() {
+		if m, known := p.machines.Get(machine); p.Servers.HasOf(machine) || known && m.ServerID != "" {
+			continue
+		}
+		p.Creates.Inherit(p.serverTag(machine), p.began)
+	}
+}

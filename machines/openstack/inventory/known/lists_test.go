@@ -1,0 +1,117 @@
+package known
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/inventory/addresses"
+	"github.com/drover-project/drover/machines/openstack/inventory/creates"
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+	"github.com/drover-project/drover/machines/openstack/inventory/servers"
+)
+
+// list applies the lists of a round that is made at that time: of addresses when they are due, and of these servers.
+func (p *Project) list(at time.Time, l addresses.Lists, rows ...servers.Row) (Round, Change) {
+	r := p.Round(at)
+	if r.Addresses {
+		p.ApplyAddresses(l, at, at)
+	}
+	_, news, _ := p.Apply(Answers{Round: r, Rows: rows, Date: at, Now: at, Looked: r.SecondLook})
+	return r, news
+}
+
+// active returns the row of an ACTIVE server of a Machine.
+func active(id string, machine types.UID) servers.Row {
+	return servers.Row{ID: id, Name: "worker-1", Status: servers.StatusActive, Updated: noon, Metadata: testCluster.Metadata(machine)}
+}
+
+func TestRound(t *testing.T) {
+	p := newProject()
+	first, news := p.list(noon, addresses.Lists{})
+	if !first.Full || !first.Addresses || !first.First || !first.Since.IsZero() {
+		t.Errorf("the first round lists %+v, want everything", first)
+	}
+	if !news.All || !news.Full || !p.IsSynced() {
+		t.Errorf("after the first round: change %+v, synced %v", news, p.IsSynced())
+	}
+	second, news := p.list(noon.Add(time.Minute), addresses.Lists{})
+	if second.Full || second.Addresses || !second.Since.Equal(noon) {
+		t.Errorf("the second round lists %+v, want changes alone", second)
+	}
+	if news.All || len(news.Servers) > 0 {
+		t.Errorf("got change %+v, want none", news)
+	}
+	if due := p.Round(noon.Add(time.Minute + AddressPeriod)); !due.Full || !due.Addresses || due.First {
+		t.Errorf("much later the round lists %+v, want everything once more", due)
+	}
+}
+
+func TestInheritedCreates(t *testing.T) {
+	l := addresses.Lists{Ports: []addresses.PortRow{{ID: "a", Description: portTag.String()}}}
+	serverTag := testCluster.Tag(owner.ServerKind, "u1", 0)
+	for name, tc := range map[string]struct {
+		began   time.Duration // how long before the first list
+		machine owner.Machine
+		rows    []servers.Row
+		want    bool
+	}{
+		"a port without a server may be that of an order under way": {0, owner.Machine{UID: "u1"}, nil, true},
+		"the Machine is not known yet":                              {0, owner.Machine{UID: "u2"}, nil, true},
+		"not when its server is listed":                             {0, owner.Machine{UID: "u1"}, []servers.Row{active("s1", "u1")}, false},
+		"not when the Machine names its server":                     {0, owner.Machine{UID: "u1", ServerID: "s1"}, nil, false},
+		"not when the list came late enough":                        {creates.SecondLookAfter, owner.Machine{UID: "u1"}, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProject(tc.machine)
+			p.began = noon.Add(-tc.began)
+			p.list(noon, l, tc.rows...)
+			if got := p.Creates.IsInherited(serverTag); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+	t.Run("are settled by a second look at their ports", func(t *testing.T) {
+		p := newProject(owner.Machine{UID: "u1"})
+		p.list(noon, l)
+		if p.Facts(&owner.Machine{UID: "u1"}).Synced || p.MayMake(serverTag, noon) == nil {
+			t.Error("something is concluded before the second look")
+		}
+		r, news := p.list(noon.Add(creates.SecondLookAfter), l)
+		if !r.SecondLook || !slices.Equal(r.Ports, []string{"a"}) || !slices.Contains(news.Machines, "u1") {
+			t.Errorf("round %+v, change %+v", r, news)
+		}
+		if err := p.MayMake(serverTag, noon.Add(creates.SecondLookAfter)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestFailedLists(t *testing.T) {
+	p := newProject()
+	p.list(noon, addresses.Lists{})
+	lost := errors.New("no answer")
+	for n, want := range []time.Duration{servers.FastPeriod, 2 * servers.FastPeriod, 4 * servers.FastPeriod} {
+		if next, first := p.Failed(lost); next != want || first != (n == 0) {
+			t.Errorf("failure %d: next try in %s, first %v; want %s", n, next, first, want)
+		}
+	}
+	for range 20 {
+		p.Failed(lost)
+	}
+	if next, _ := p.Failed(lost); next != servers.RestPeriod {
+		t.Errorf("after many failures: next try in %s, want %s", next, servers.RestPeriod)
+	}
+	slow := fault.New(fault.RateLimited, fault.CodeUnknown, "slow down")
+	slow.RetryAfter = 2 * time.Minute
+	if next, _ := p.Failed(slow); next != slow.RetryAfter {
+		t.Errorf("next try in %s, want what the cloud says", next)
+	}
+	if _, news := p.list(noon.Add(time.Minute), addresses.Lists{}); !news.All || p.Failure() != nil {
+		t.Errorf("when lists succeed again: %+v, %v", news, p.Failure())
+	}
+}

@@ -1,0 +1,67 @@
+package known
+
+import (
+	"testing"
+
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/inventory/addresses"
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+)
+
+// portTag is the tag of the first port of the Machine u1.
+var portTag = testCluster.Tag(owner.PortKind, "u1", 0)
+
+func TestOrderedPorts(t *testing.T) {
+	found := addresses.PortRow{ID: "a"}
+	server := testCluster.Tag(owner.ServerKind, "u1", 0)
+	for name, tc := range map[string]struct {
+		do   func(*Project)
+		want bool
+	}{
+		"no order names a port that this process made (F-21)":       {func(p *Project) { p.SetPort(portTag, addresses.Port{ID: "a"}, noon) }, false},
+		"an order may name a port that another process made (F-21)": {func(p *Project) { p.SetPort(portTag, found.Owned(), noon) }, true},
+		"a list that shows an own port changes nothing (F-21)": {func(p *Project) {
+			p.SetPort(portTag, addresses.Port{ID: "a"}, noon)
+			p.SetPort(portTag, found.Owned(), noon)
+		}, false},
+		"an order whose answer was lost may name the port (F-21)": {func(p *Project) {
+			p.SetPort(portTag, addresses.Port{ID: "a"}, noon)
+			p.Attempted(server, noon)
+		}, true},
+		"a port that is found after its own create was lost is an own port (F-21)": {func(p *Project) {
+			p.Attempted(portTag, noon)
+			p.SetPort(portTag, found.Owned(), noon)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProject()
+			tc.do(p)
+			if got := p.Addresses.Ports("u1")[0].Ordered; got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestFoundUnbound(t *testing.T) {
+	for name, tc := range map[string]struct {
+		device string
+		want   bool
+	}{
+		"accepts a port without a server (F-21)":          {"", true},
+		"accepts a port whose server is gone (F-21)":      {"gone", true},
+		"refuses a port whose server exists (F-21)":       {"living", false},
+		"refuses a port whose server is not known (F-21)": {"unknown", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProject()
+			p.AddServer("u1", "living", "worker-1", noon)
+			p.AddServer("u2", "gone", "worker-2", noon)
+			p.Servers.MarkGone("gone", "u2", noon)
+			err := p.FoundUnbound(portTag, &addresses.PortRow{ID: "a", DeviceID: tc.device}, noon)
+			if (err == nil) != tc.want || err != nil && !fault.Is(err, fault.Transient) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,89 @@
+package known
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/openstack/inventory/addresses"
+)
+
+// Unjoined is a server that should have become a node by now.
+type Unjoined struct {
+	Machine types.UID
+	Server  string
+}
+
+// Unjoined returns the servers whose ports are to be looked at now, and the IDs of their Machines' ports, sorted: servers that have been
+// ACTIVE for servers.DetachedAfter without becoming a node, once for each server, and those beside which a duplicate is to be deleted.
+func (p *Project) Unjoined(now time.Time) (due []Unjoined, ports []string) {
+	for uid := range p.Servers.Machines() {
+		if m, known := p.machines.Get(uid); !known || m.Joined || m.Leaving {
+			continue
+		}
+		ids, before := p.Addresses.PortIDs(uid), len(due)
+		if len(ids) == 0 {
+			continue
+		}
+		for k := range p.Servers.IndexedUnder(uid) {
+			if p.Servers.IsPortLookDue(uid, k, now) {
+				due = append(due, Unjoined{uid, k.ID})
+			}
+		}
+		if len(due) > before {
+			ports = append(ports, ids...)
+		}
+	}
+	slices.Sort(ports)
+	return due, ports
+}
+
+// Detach takes in what Neutron says of the ports of servers that were due, and returns the Machines whose server has lost all
+// of them. Such a server has no network: it counts as failed. The ports count as named by an order with an unknown outcome, so that
+// they are replaced with it.
+func (p *Project) Detach(due []Unjoined, rows []addresses.PortRow, now time.Time) (machines []types.UID) {
+	bound := make(map[string]string, len(rows))
+	for i := range rows {
+		bound[rows[i].ID] = rows[i].DeviceID
+	}
+	for _, d := range due {
+		k, all := p.Servers.ByID(d.Server), p.Addresses.PortIDs(d.Machine)
+		if k == nil || len(all) == 0 {
+			continue
+		}
+		k.PortsLooked(now)
+		lost := p.Addresses.Bind(d.Machine, bound, d.Server)
+		if len(lost) < len(all) {
+			continue
+		}
+		k.Detached = fmt.Sprintf("server %s is ACTIVE without a network: port %s is not bound to it any more, as happens when two servers were ordered on one port; the server is replaced",
+			d.Server, strings.Join(lost, ", "))
+		p.Addresses.MarkOrdered(d.Machine)
+		machines = append(machines, d.Machine)
+	}
+	return machines
+}
+
+// Duplicates returns the servers that a create with an unknown outcome has made late, when another had been made by then, and that are
+// to be deleted now. The server that the Machine names stays.
+func (p *Project) Duplicates(now time.Time) (ids []string) {
+	for uid := range p.Servers.Machines() {
+		if !p.Servers.HasSeveral(uid) {
+			continue
+		}
+		m, known := p.machines.Get(uid)
+		if !known || m.Leaving {
+			continue
+		}
+		named, duplicates := p.Servers.Duplicates(uid, m.ServerID, now)
+		for _, k := range duplicates {
+			if m.Joined || len(p.Addresses.PortIDs(uid)) == 0 || named.HasPortsBeside(k) {
+				ids = append(ids, k.ID)
+			}
+		}
+	}
+	return ids
+}

@@ -1,0 +1,88 @@
+package known
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/machines/openstack/inventory/addresses"
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+	"github.com/drover-project/drover/machines/openstack/inventory/servers"
+)
+
+func TestUnjoined(t *testing.T) {
+	for name, tc := range map[string]struct {
+		machine owner.Machine
+		after   time.Duration
+		due     bool
+	}{
+		"a server that is ACTIVE for two minutes is due (F-21)": {owner.Machine{UID: "u1"}, servers.DetachedAfter, true},
+		"not before":                        {owner.Machine{UID: "u1"}, servers.DetachedAfter - time.Second, false},
+		"not once it has a node":            {owner.Machine{UID: "u1", Joined: true}, time.Hour, false},
+		"not while its Machine is deleted":  {owner.Machine{UID: "u1", Leaving: true}, time.Hour, false},
+		"not when its Machine is not known": {owner.Machine{UID: "u2"}, time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProject(tc.machine)
+			p.list(noon, addresses.Lists{Ports: []addresses.PortRow{{ID: "a", Description: portTag.String(), DeviceID: "s1"}}}, active("s1", "u1"))
+			due, ports := p.Unjoined(noon.Add(tc.after))
+			if slices.Contains(due, Unjoined{"u1", "s1"}) != tc.due || slices.Contains(ports, "a") != tc.due {
+				t.Errorf("got %v with ports %v, want due: %v", due, ports, tc.due)
+			}
+		})
+	}
+}
+
+func TestDetach(t *testing.T) {
+	for name, tc := range map[string]struct {
+		device   string
+		detached bool
+	}{
+		"a server that has its port works (F-21)":                        {"s1", false},
+		"a server without a port is replaced, and its port too (F-21)":   {"", true},
+		"a server whose port another one has is replaced as well (F-21)": {"s2", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProject(owner.Machine{UID: "u1"})
+			row := addresses.PortRow{ID: "a", Description: portTag.String(), DeviceID: "s1"}
+			p.list(noon, addresses.Lists{Ports: []addresses.PortRow{row}}, active("s1", "u1"))
+			at := noon.Add(servers.DetachedAfter)
+			due, _ := p.Unjoined(at)
+			row.DeviceID = tc.device
+			machines := p.Detach(due, []addresses.PortRow{row}, at)
+			if slices.Contains(machines, "u1") != tc.detached || p.Servers.ByID("s1").Failed() != tc.detached {
+				t.Errorf("detached: %v, failed: %v; want %v", machines, p.Servers.ByID("s1").Failed(), tc.detached)
+			}
+			if again, _ := p.Unjoined(at.Add(time.Hour)); len(again) > 0 {
+				t.Errorf("is looked at again: %v", again)
+			}
+		})
+	}
+}
+
+func TestDuplicates(t *testing.T) {
+	m := owner.Machine{UID: "u1", ServerID: "s1", Joined: true}
+	for name, tc := range map[string]struct {
+		machine owner.Machine
+		second  servers.Row
+		after   time.Duration
+		want    []string
+	}{
+		"a second server of a Machine goes after two minutes": {m, active("s2", "u1"), servers.DuplicateAge, []string{"s2"}},
+		"not before":                           {m, active("s2", "u1"), servers.DuplicateAge - time.Second, nil},
+		"not another Machine's":                {m, active("s2", "u2"), time.Hour, nil},
+		"not when the Machine names no server": {owner.Machine{UID: "u1", Joined: true}, active("s2", "u1"), time.Hour, nil},
+		"not when the Machine names another one's server (F-1)":       {owner.Machine{UID: "u1", ServerID: "x", Joined: true}, active("s2", "u1"), time.Hour, nil},
+		"not while its Machine is deleted":                            {owner.Machine{UID: "u1", ServerID: "s1", Leaving: true}, active("s2", "u1"), time.Hour, nil},
+		"not before the ports of the first one were looked at (F-21)": {owner.Machine{UID: "u1", ServerID: "s1"}, active("s2", "u1"), time.Hour, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProject(tc.machine)
+			ports := addresses.Lists{Ports: []addresses.PortRow{{ID: "a", Description: portTag.String(), DeviceID: "s1"}}}
+			p.list(noon, ports, active("s1", "u1"), active("x", "u9"), tc.second)
+			if got := p.Duplicates(noon.Add(tc.after)); !slices.Equal(got, tc.want) {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}

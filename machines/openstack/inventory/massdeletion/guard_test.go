@@ -1,0 +1,169 @@
+package massdeletion
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+	"github.com/drover-project/drover/machines/openstack/inventory/servers"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func TestTooMany(t *testing.T) {
+	for _, tc := range []struct {
+		lost, known int
+		want        bool
+	}{{3, 3, false}, {4, 4, true}, {3, 20, false}, {4, 20, true}, {4, 39, true}, {4, 40, false}, {10, 100, false}, {11, 100, true}} {
+		if got := TooMany(tc.lost, tc.known); got != tc.want {
+			t.Errorf("%d of %d: %v", tc.lost, tc.known, got)
+		}
+	}
+}
+
+func TestLosses(t *testing.T) {
+	gone := func(before time.Duration) *servers.Known {
+		return &servers.Known{Gone: true, GoneAt: noon.Add(-before)}
+	}
+	for name, tc := range map[string]struct {
+		server *servers.Known
+		lost   int
+		known  int
+	}{
+		"a living one is known":                  {&servers.Known{}, 0, 1},
+		"one that is gone is lost":               {gone(time.Minute), 1, 1},
+		"one that is missing is lost":            {&servers.Known{Missing: true}, 1, 1},
+		"one that is gone for long is neither":   {gone(time.Hour), 0, 0},
+		"one that drover deleted is neither":     {&servers.Known{Gone: true, GoneAt: noon, Wanted: true}, 0, 0},
+		"one whose loss was accepted is as well": {&servers.Known{Gone: true, GoneAt: noon, Accepted: true}, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := slices.Values([]*servers.Known{tc.server})
+			lost, known := losses(noon, all, func(*servers.Known) bool { return true })
+			if len(lost) != tc.lost || known != tc.known {
+				t.Fatalf("lost %v of %d", lost, known)
+			}
+			if lost, known := losses(noon, all, func(*servers.Known) bool { return false }); len(lost)+known != 0 {
+				t.Fatal("somebody else's server counts")
+			}
+		})
+	}
+}
+
+// project is a guard and four servers of ours, s0 to s3.
+type project struct {
+	*Guard
+	cache *servers.Cache
+}
+
+func newProject(stores bool) *project {
+	no := func(*servers.Known) bool { return false }
+	p := &project{New(stores), servers.New("c1", servers.Hooks{Leaving: no, Remembered: no})}
+	for n := range 4 {
+		p.show(n, noon)
+	}
+	p.Load(Held{})
+	p.MakeReady()
+	return p
+}
+
+func (p *project) show(n int, at time.Time) {
+	id := fmt.Sprintf("s%d", n)
+	row := servers.Row{ID: id, Status: servers.StatusActive, Updated: at, Metadata: owner.Cluster("c1").Metadata(types.UID(id))}
+	p.cache.Apply(servers.List{Rows: []servers.Row{row}, Full: false, Started: at, Now: at})
+}
+
+// lose has so many servers answer 404.
+func (p *project) lose(count int, at time.Time) {
+	for n := range count {
+		id := fmt.Sprintf("s%d", n)
+		p.cache.MarkGone(id, types.UID(id), at)
+	}
+	p.count(at)
+}
+
+func (p *project) count(at time.Time) {
+	p.Count(at, p.cache, func(*servers.Known) bool { return true })
+}
+
+// store stores what the guard keeps.
+func (p *project) store() []string {
+	h, _ := p.ToStore()
+	return p.Stored(h)
+}
+
+func (p *project) believes(id string) bool {
+	return p.Believes([]*servers.Known{p.cache.ByID(id)})
+}
+
+func TestGuard(t *testing.T) {
+	t.Run("believes a single loss once a successor would know of it (F-16)", func(t *testing.T) {
+		p := newProject(true)
+		p.lose(1, noon)
+		if p.believes("s0") {
+			t.Error("the loss is believed before it is stored")
+		}
+		if got := p.store(); !slices.Equal(got, []string{"s0"}) || !p.believes("s0") {
+			t.Errorf("got %v, and believes it: %v", got, p.believes("s0"))
+		}
+	})
+	t.Run("believes a single loss at once when nothing is stored", func(t *testing.T) {
+		p := newProject(false)
+		p.lose(1, noon)
+		if !p.believes("s0") {
+			t.Error("the loss is not believed")
+		}
+	})
+	t.Run("believes nothing before it is ready (F-16)", func(t *testing.T) {
+		p := newProject(false)
+		p.Guard = New(false)
+		p.lose(1, noon)
+		if p.believes("s0") {
+			t.Error("the loss is believed")
+		}
+	})
+	t.Run("holds all losses when they are too many, whatever their age (F-16)", func(t *testing.T) {
+		p := newProject(true)
+		p.lose(4, noon)
+		p.store()
+		p.count(noon.Add(24 * time.Hour))
+		if p.Held() != 4 || p.believes("s0") || !strings.HasPrefix(p.Reason(), "4 of 4 servers") {
+			t.Errorf("holds %d: %q", p.Held(), p.Reason())
+		}
+	})
+	t.Run("lets go of a server that is back", func(t *testing.T) {
+		p := newProject(true)
+		p.lose(4, noon)
+		p.show(0, noon.Add(time.Minute))
+		p.count(noon.Add(time.Minute))
+		if p.Holds("s0") || !p.Holds("s1") {
+			t.Errorf("holds %d", p.Held())
+		}
+	})
+	t.Run("lets go of all when an operator accepts the losses", func(t *testing.T) {
+		p := newProject(true)
+		p.lose(4, noon)
+		p.Accept(p.cache)
+		if p.Held() != 0 || p.Reason() != "" || !p.believes("s0") {
+			t.Errorf("holds %d: %q", p.Held(), p.Reason())
+		}
+		if h, dirty := p.ToStore(); len(h.Servers) != 0 || !dirty {
+			t.Errorf("would store %v, %v", h, dirty)
+		}
+	})
+	t.Run("begins with what a predecessor stored, and counts its losses (F-16)", func(t *testing.T) {
+		p := newProject(true)
+		p.Guard = New(true)
+		p.Load(Held{Lost: map[string]time.Time{"x": noon, "y": noon, "z": noon}})
+		p.MakeReady()
+		p.lose(1, noon.Add(time.Minute))
+		if p.Held() != 4 || !p.Holds("x") {
+			t.Errorf("holds %d: %q", p.Held(), p.Reason())
+		}
+	})
+}

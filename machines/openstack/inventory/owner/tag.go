@@ -1,0 +1,55 @@
+package owner
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The keys of a server's metadata that name its owner.
+const (
+	// MetadataMachineUID holds the UID of the Machine. The key is machine-controller's, so that either program recognises the
+	// other's servers.
+	MetadataMachineUID = "machine-uid"
+	// MetadataClusterID holds the cluster ID.
+	MetadataClusterID = "drover-cluster-id"
+)
+
+// Kind is the type of a resource that has an owner tag.
+type Kind string
+
+// The kinds of resources.
+const (
+	PortKind       Kind = "port"
+	FloatingIPKind Kind = "floating IP"
+	ServerKind     Kind = "server"
+)
+
+// Tag is an owner tag: it names the Machine that a resource belongs to. Ports and floating IPs have it
+// as their description, servers in their metadata.
+type Tag struct {
+	Kind    Kind
+	Cluster string
+	Machine types.UID
+	// N counts the resources of that kind of one Machine, from 0.
+	N int
+}
+
+const tagPrefix = "drover"
+
+// String returns the description of a port or floating IP, by which it is found again.
+func (tag Tag) String() string {
+	return fmt.Sprintf("%s %s %s %d", tagPrefix, tag.Cluster, tag.Machine, tag.N)
+}
+
+// parse reads the description of a resource. It reports false when drover did not write it.
+func parse(kind Kind, description string) (Tag, bool) {
+	parts := strings.Split(description, " ")
+	if len(parts) != 4 || parts[0] != tagPrefix {
+		return Tag{}, false
+	}
+	n, err := strconv.Atoi(parts[3])
+	return Tag{Kind: kind, Cluster: parts[1], Machine: types.UID(parts[2]), N: n}, err == nil
+}

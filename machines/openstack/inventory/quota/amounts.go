@@ -1,0 +1,38 @@
+package quota
+
+import (
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+)
+
+// Amounts are numbers of what quotas count, each under its index below.
+type Amounts [7]int
+
+// The indexes of Amounts.
+const (
+	Instances = iota
+	Cores
+	RAMMiB
+	Ports
+	FloatingIPs
+	Volumes
+	VolumeGiB
+)
+
+// counted are the indexes of what each service counts.
+var counted = map[client.Service][]int{
+	client.Compute: {Instances, Cores, RAMMiB},
+	client.Network: {Ports, FloatingIPs},
+	client.Volume:  {Volumes, VolumeGiB},
+}
+
+// ownerOf returns the service whose quota a refusal is about: Nova passes on refusals of Neutron and Cinder.
+func ownerOf(code fault.Code) client.Service {
+	switch code {
+	case fault.CodePortQuotaExceeded, fault.CodeFloatingIPQuotaExceeded:
+		return client.Network
+	case fault.CodeVolumeQuotaExceeded:
+		return client.Volume
+	}
+	return client.Compute
+}

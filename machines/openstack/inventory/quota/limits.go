@@ -1,0 +1,86 @@
+package quota
+
+import (
+	"context"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/drover-project/drover/machines/openstack/client"
+)
+
+// plenty stands for no limit.
+const plenty = 1 << 40
+
+// Read makes one GET that asks a service what the project may still have.
+func Read(ctx context.Context, s *client.Session, of client.Service) (Amounts, error) {
+	free := Amounts{}
+	for n := range free {
+		free[n] = plenty
+	}
+	c := client.Call{Service: of, Doing: "reading the " + string(of) + " quotas"}
+	var err error
+	switch of {
+	case client.Compute, client.Volume:
+		err = readAbsolute(ctx, s, c, &free)
+	default:
+		err = readDetails(ctx, s, c, &free)
+	}
+	return free, err
+}
+
+// left is what is free of a limit; a negative limit is none.
+func left(limit, used int) int {
+	if limit < 0 {
+		return plenty
+	}
+	return max(0, limit-used)
+}
+
+// readAbsolute reads Nova's or Cinder's limits.
+func readAbsolute(ctx context.Context, s *client.Session, c client.Call, free *Amounts) error {
+	var body struct {
+		Limits struct {
+			Absolute map[string]int `json:"absolute"`
+		} `json:"limits"`
+	}
+	err := s.Do(ctx, c, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		_, err := api.Get(ctx, api.ServiceURL("limits"), &body, nil)
+		return err
+	})
+	for n, names := range map[int][2]string{
+		Instances: {"maxTotalInstances", "totalInstancesUsed"}, Cores: {"maxTotalCores", "totalCoresUsed"},
+		RAMMiB: {"maxTotalRAMSize", "totalRAMUsed"}, Volumes: {"maxTotalVolumes", "totalVolumesUsed"},
+		VolumeGiB: {"maxTotalVolumeGigabytes", "totalGigabytesUsed"},
+	} {
+		if limit, ok := body.Limits.Absolute[names[0]]; ok {
+			free[n] = left(limit, body.Limits.Absolute[names[1]])
+		}
+	}
+	return err
+}
+
+// readDetails reads Neutron's quotas with what is used of them.
+func readDetails(ctx context.Context, s *client.Session, c client.Call, free *Amounts) error {
+	id, err := s.Scope(ctx)
+	if err != nil {
+		return err
+	}
+	type detail struct{ Limit, Used, Reserved int }
+	var body struct {
+		Quota struct {
+			Port       *detail `json:"port"`
+			FloatingIP *detail `json:"floatingip"`
+		} `json:"quota"`
+	}
+	err = s.Do(ctx, c, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		_, err := api.Get(ctx, api.ServiceURL("quotas", id.ProjectID, "details.json"), &body, nil)
+		return err
+	})
+	if d := body.Quota.Port; d != nil {
+		free[Ports] = left(d.Limit, d.Used+d.Reserved)
+	}
+	if d := body.Quota.FloatingIP; d != nil {
+		free[FloatingIPs] = left(d.Limit, d.Used+d.Reserved)
+	}
+	return err
+}

@@ -1,0 +1,253 @@
+package servers
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+)
+
+// Cache holds what is known of the servers of a project, by their IDs and by their Machines.
+type Cache struct {
+	cluster   owner.Cluster
+	hooks     Hooks
+	byID      map[string]*Known
+	byMachine map[types.UID]map[string]bool
+}
+
+// Hooks are what a Cache asks its owner.
+type Hooks struct {
+	// Leaving reports whether the Machine of a server is being deleted: then the server's end is wanted.
+	Leaving func(*Known) bool
+	// Remembered reports whether a tombstone must stay whatever its age.
+	Remembered func(*Known) bool
+}
+
+// New returns a Cache that holds nothing.
+func New(cluster owner.Cluster, hooks Hooks) *Cache {
+	return &Cache{cluster: cluster, hooks: hooks, byID: map[string]*Known{}, byMachine: map[types.UID]map[string]bool{}}
+}
+
+// List is one complete answer: all servers, or all that changed since a time.
+type List struct {
+	Rows []Row
+	Full bool
+	// Started is when we began to ask, Now is when the last page had come.
+	Started, Now time.Time
+}
+
+// tombstoneAge is how long it is remembered that a server is gone, at least.
+const tombstoneAge = time.Hour
+
+// Apply merges a list, and returns the IDs of the servers that changed, sorted. A server that a full list does not have becomes
+// missing, never gone; one that we learned of after the list was begun is not even missing.
+func (c *Cache) Apply(l List) []string {
+	var changed []string
+	present := make(map[string]bool, len(l.Rows))
+	for i := range l.Rows {
+		present[l.Rows[i].ID] = true
+		c.revive(&l.Rows[i], l)
+		if c.Merge(l.Rows[i], l.Now) {
+			changed = append(changed, l.Rows[i].ID)
+		}
+	}
+	for id, k := range c.byID {
+		switch {
+		case k.Gone && l.Now.Sub(k.GoneAt) > tombstoneAge && !c.hooks.Remembered(k):
+			c.unindex(k)
+			delete(c.byID, id)
+		case l.Full && k.Present() && !present[id] && k.Since.Before(l.Started):
+			k.Missing, k.Wanted = true, c.endWanted(k)
+			changed = append(changed, id)
+		}
+	}
+	slices.Sort(changed)
+	return changed
+}
+
+// revive opens the tombstone of a server that counts as gone by a 404 alone, when a complete list that was begun after that
+// answer shows the server: then the 404 was not the cloud's last word. A row that said DELETED stays the last word, since
+// Nova never takes it back and a list may lag.
+func (c *Cache) revive(r *Row, l List) {
+	k := c.byID[r.ID]
+	if k == nil || !k.Gone || !k.goneByGet || !l.Full || !l.Started.After(k.GoneAt) || r.Status == statusDeleted {
+		return
+	}
+	k.Gone, k.goneByGet, k.Missing = false, false, true
+}
+
+// Merge takes one row in, and reports whether it says something new. A row older than what is known says only that the server
+// was there.
+func (c *Cache) Merge(r Row, now time.Time) bool {
+	k, ok := c.byID[r.ID]
+	if !ok {
+		k = &Known{Since: now}
+		c.byID[r.ID] = k
+		c.update(k, r, now)
+		return true
+	}
+	if k.Gone && !r.Updated.After(k.Updated) || r.Updated.Before(k.Updated) {
+		return false
+	}
+	if r.Status == StatusError && k.Status == StatusError && r.Fault.Message == "" {
+		r.Fault = k.Fault
+	}
+	found := k.Missing
+	if k.same(&r) && !k.Gone {
+		k.Missing = false
+		k.Updated = r.Updated
+		return found
+	}
+	c.update(k, r, now)
+	return true
+}
+
+// update replaces the row of a server.
+func (c *Cache) update(k *Known, r Row, now time.Time) {
+	if len(r.Metadata) == 0 && r.Status == statusDeleted {
+		r.Metadata = k.Metadata
+	}
+	wanted := c.endWanted(k)
+	c.unindex(k)
+	k.show(r, now)
+	k.tagged = c.cluster.MachineOf(r.Tags())
+	if k.claimed == k.tagged {
+		k.claimed = ""
+	}
+	c.index(k)
+	if k.Gone {
+		k.Wanted = wanted || c.endWanted(k)
+	}
+}
+
+// Expect notes that a Machine names a server of which the cloud has shown nothing yet.
+func (c *Cache) Expect(id string, machine types.UID, now time.Time) {
+	if _, known := c.byID[id]; known {
+		return
+	}
+	k := &Known{Row: Row{ID: id}, expected: machine, Since: now, Missing: true}
+	c.byID[id] = k
+	c.index(k)
+	k.Wanted = c.endWanted(k)
+}
+
+// MarkGone notes that a GET by ID, made for that Machine, answered 404.
+func (c *Cache) MarkGone(id string, machine types.UID, now time.Time) {
+	c.Expect(id, machine, now)
+	k := c.byID[id]
+	k.markGone(now)
+	k.Wanted = c.endWanted(k)
+}
+
+// endWanted reports whether drover, or the deletion of its Machine, wants the end of a server. One that never
+// became a node, being in ERROR, is no loss: drover replaces it, and may have asked so before a restart.
+func (c *Cache) endWanted(k *Known) bool {
+	return !k.asked.IsZero() || k.Failed() || c.hooks.Leaving(k)
+}
+
+// index makes a server found by its Machine.
+func (c *Cache) index(k *Known) {
+	if uid := k.Machine(); uid != "" {
+		if c.byMachine[uid] == nil {
+			c.byMachine[uid] = map[string]bool{}
+		}
+		c.byMachine[uid][k.ID] = true
+	}
+}
+
+// unindex undoes it.
+func (c *Cache) unindex(k *Known) {
+	uid := k.Machine()
+	delete(c.byMachine[uid], k.ID)
+	if len(c.byMachine[uid]) == 0 {
+		delete(c.byMachine, uid)
+	}
+}
+
+// ByID returns the server of that ID; nil when it is not known.
+func (c *Cache) ByID(id string) *Known { return c.byID[id] }
+
+// All returns all known servers in no order.
+func (c *Cache) All() iter.Seq[*Known] { return maps.Values(c.byID) }
+
+// Machines returns the Machines that have a known server, living or gone, or name one.
+func (c *Cache) Machines() iter.Seq[types.UID] { return maps.Keys(c.byMachine) }
+
+// IndexedUnder returns the servers that belong to a Machine, or that it expects, living and gone, in no order.
+func (c *Cache) IndexedUnder(machine types.UID) iter.Seq[*Known] {
+	return func(yield func(*Known) bool) {
+		for id := range c.byMachine[machine] {
+			if !yield(c.byID[id]) {
+				return
+			}
+		}
+	}
+}
+
+// OfMachine returns the servers that belong to a Machine, living and gone. Among the gone are those that it only names and
+// that the cloud has never shown. What else it names is not its own.
+func (c *Cache) OfMachine(uid types.UID) (living, gone []*Known) {
+	for k := range c.IndexedUnder(uid) {
+		switch {
+		case k.Gone:
+			gone = append(gone, k)
+		case k.BelongsTo(uid):
+			living = append(living, k)
+		}
+	}
+	return living, gone
+}
+
+// HasOf reports whether a server of the Machine is known, living or gone, or is one that the Machine names and that is gone.
+func (c *Cache) HasOf(machine types.UID) bool {
+	living, gone := c.OfMachine(machine)
+	return len(living)+len(gone) > 0
+}
+
+// Has reports whether a server that belongs to the Machine is known, or was: that of the given ID, or any when it is empty.
+func (c *Cache) Has(machine types.UID, id string) bool {
+	for k := range c.IndexedUnder(machine) {
+		if (id == "" || id == k.ID) && k.BelongsTo(machine) {
+			return true
+		}
+	}
+	return false
+}
+
+// HasSeveral reports whether several servers are indexed under the Machine, living or gone.
+func (c *Cache) HasSeveral(machine types.UID) bool { return len(c.byMachine[machine]) > 1 }
+
+// MachinesOf returns the Machines of these servers.
+func (c *Cache) MachinesOf(ids []string) (machines []types.UID) {
+	for _, id := range ids {
+		if k := c.byID[id]; k != nil && k.Machine() != "" {
+			machines = append(machines, k.Machine())
+		}
+	}
+	return machines
+}
+
+// Choose returns the server that counts among several of one Machine: the one that it names, else the oldest that has not
+// failed, else the oldest; nil of none.
+func Choose(all []*Known, serverID string) *Known {
+	if len(all) == 0 {
+		return nil
+	}
+	rank := func(k *Known) int {
+		switch {
+		case k.ID == serverID:
+			return 0
+		case !k.Failed():
+			return 1
+		}
+		return 2
+	}
+	return slices.MinFunc(all, func(a, b *Known) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	})
+}

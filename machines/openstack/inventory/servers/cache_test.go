@@ -1,0 +1,179 @@
+package servers
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+)
+
+// at gives a row that was updated so many seconds after noon.
+func at(id, status string, second int) Row {
+	return Row{ID: id, Status: status, Updated: noon.Add(time.Duration(second) * time.Second), Metadata: map[string]string{owner.MetadataMachineUID: "uid-" + id}}
+}
+
+func TestFold(t *testing.T) {
+	changes := func(rows ...Row) List {
+		return List{Rows: rows, Started: noon.Add(time.Minute), Now: noon.Add(time.Minute)}
+	}
+	full := func(rows ...Row) List {
+		l := changes(rows...)
+		l.Full = true
+		return l
+	}
+	for name, tc := range map[string]struct {
+		before  []Row
+		lists   []List
+		changed []string // by the last list
+		gone    []string
+		missing []string
+	}{
+		"a new server is a change":                        {nil, []List{full(at("a", StatusBuild, 0))}, []string{"a"}, nil, nil},
+		"the same row again is none (overlap)":            {[]Row{at("a", StatusActive, 0)}, []List{changes(at("a", StatusActive, 0))}, nil, nil, nil},
+		"another status is one":                           {[]Row{at("a", StatusBuild, 0)}, []List{changes(at("a", StatusActive, 1))}, []string{"a"}, nil, nil},
+		"an older row changes nothing":                    {[]Row{at("a", StatusActive, 5)}, []List{changes(at("a", StatusBuild, 1))}, nil, nil, nil},
+		"DELETED is gone, by ID":                          {[]Row{at("a", StatusActive, 0)}, []List{changes(Row{ID: "a", Status: statusDeleted, Updated: noon.Add(time.Second)})}, []string{"a"}, []string{"a"}, nil},
+		"a list that lags does not bring it back":         {[]Row{at("a", StatusActive, 0), at("a", statusDeleted, 9)}, []List{full(at("a", StatusActive, 0))}, nil, []string{"a"}, nil},
+		"CAPI-36 not in a full list is missing, not gone": {[]Row{at("a", StatusActive, 0)}, []List{full()}, []string{"a"}, nil, []string{"a"}},
+		"missing is told once":                            {[]Row{at("a", StatusActive, 0)}, []List{full(), full()}, nil, nil, []string{"a"}},
+		"not in a list of changes is nothing":             {[]Row{at("a", StatusActive, 0)}, []List{changes()}, nil, nil, nil},
+		"a missing one that turns up is a change":         {[]Row{at("a", StatusActive, 0)}, []List{full(), full(at("a", StatusActive, 0))}, []string{"a"}, nil, nil},
+		"one made after the list was begun is not missing": {[]Row{at("a", StatusActive, 0)},
+			[]List{{Full: true, Started: noon.Add(-time.Minute), Now: noon.Add(time.Minute)}}, nil, nil, nil},
+		"CAPI-34 addresses are corrected by a row with an old stamp": {[]Row{at("a", StatusActive, 0)},
+			[]List{full(func() Row {
+				r := at("a", StatusActive, 0)
+				r.Addresses = map[string][]Address{"n": {{Address: "10.0.0.1"}}}
+				return r
+			}())}, []string{"a"}, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cache := newCache()
+			for _, r := range tc.before {
+				cache.Merge(r, noon)
+			}
+			var changed []string
+			for _, l := range tc.lists {
+				changed = cache.Apply(l)
+			}
+			var gone, missing []string
+			for id, k := range cache.byID {
+				if k.Gone {
+					gone = append(gone, id)
+				}
+				if k.Missing {
+					missing = append(missing, id)
+				}
+			}
+			if !slices.Equal(changed, tc.changed) || !slices.Equal(gone, tc.gone) || !slices.Equal(missing, tc.missing) {
+				t.Fatalf("changed %v, gone %v, missing %v", changed, gone, missing)
+			}
+		})
+	}
+}
+
+func TestWhatOpensATombstone(t *testing.T) {
+	began := func(after time.Duration, full bool, rows ...Row) List {
+		return List{Rows: rows, Full: full, Started: noon.Add(after), Now: noon.Add(after + time.Second)}
+	}
+	for name, tc := range map[string]struct {
+		list List
+		gone bool
+	}{
+		"a full list that was begun after the 404 and shows the server (F-19)": {began(time.Second, true, at("a", StatusActive, 0)), false},
+		"not a full list that was begun before it (F-19)":                      {began(-time.Second, true, at("a", StatusActive, 0)), true},
+		"not a list of changes (F-19)":                                         {began(time.Second, false, at("a", StatusActive, 0)), true},
+		"not a full list that shows it DELETED (F-19)":                         {began(time.Second, true, at("a", statusDeleted, 1)), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cache := newCache()
+			cache.Merge(at("a", StatusActive, 0), noon.Add(-time.Hour))
+			cache.MarkGone("a", "uid-a", noon)
+			changed := cache.Apply(tc.list)
+			k := cache.byID["a"]
+			if k.Gone != tc.gone || !tc.gone && (k.Missing || len(changed) != 1) {
+				t.Errorf("gone %v, missing %v, changed %v", k.Gone, k.Missing, changed)
+			}
+		})
+	}
+	t.Run("a row that said DELETED is the last word, whatever a list that lags shows (F-19)", func(t *testing.T) {
+		cache := newCache()
+		cache.Merge(at("a", statusDeleted, 9), noon)
+		cache.Apply(began(time.Minute, true, at("a", StatusActive, 0)))
+		if !cache.byID["a"].Gone {
+			t.Error("it is back")
+		}
+	})
+}
+
+func TestATombstoneEnds(t *testing.T) {
+	cache := newCache()
+	cache.Merge(at("a", statusDeleted, 0), noon)
+	cache.Apply(List{Now: noon.Add(2 * tombstoneAge)})
+	if len(cache.byID) != 0 || len(cache.byMachine) != 0 {
+		t.Fatalf("got %v, %v", cache.byID, cache.byMachine)
+	}
+}
+
+func TestServersOfAMachine(t *testing.T) {
+	cache := newCache()
+	cache.Merge(at("a", StatusActive, 0), noon)
+	cache.Merge(Row{ID: "legacy", Status: StatusActive}, noon)
+	cache.Merge(at("z", statusDeleted, 0), noon)
+	another := at("b", StatusActive, 0)
+	another.Metadata[owner.MetadataClusterID] = "another"
+	cache.Merge(another, noon)
+	cache.Expect("legacy", "uid-l", noon)
+	cache.Expect("unseen", "uid-u", noon)
+	cache.MarkGone("never", "uid-n", noon)
+	for name, tc := range map[string]struct {
+		uid          types.UID
+		living, gone int
+	}{
+		"a server with the Machine's UID is its own":                        {"uid-a", 1, 0},
+		"one that is gone is so too":                                        {"uid-z", 0, 1},
+		"one that it only names is not (F-1)":                               {"uid-l", 0, 0},
+		"one of another cluster is not, though it has the UID (F-1)":        {"uid-b", 0, 0},
+		"one that it names and that no list has shown is not (F-1)":         {"uid-u", 0, 0},
+		"one that it names and that was never there counts as gone (MC-66)": {"uid-n", 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			living, gone := cache.OfMachine(tc.uid)
+			if len(living) != tc.living || len(gone) != tc.gone {
+				t.Fatalf("got %d living, %d gone", len(living), len(gone))
+			}
+		})
+	}
+}
+
+func TestChooseTakesTheNamedOneElseTheOldest(t *testing.T) {
+	server := func(id string, minute int) *Known {
+		return &Known{Row: Row{ID: id, Created: noon.Add(time.Duration(minute) * time.Minute)}}
+	}
+	all := []*Known{server("b", 2), server("a", 1), server("c", 3)}
+	if got := Choose(all, "c"); got.ID != "c" {
+		t.Errorf("got %s, want the named one", got.ID)
+	}
+	if got := Choose(all, ""); got.ID != "a" {
+		t.Errorf("got %s, want the oldest", got.ID)
+	}
+	all[0].Status = StatusError
+	if got := Choose(all[:1], ""); got != all[0] {
+		t.Errorf("of one that failed: %+v", got)
+	}
+	for _, k := range all {
+		k.Status = StatusError
+		if k.ID == "b" {
+			k.Status = StatusActive
+		}
+	}
+	if got := Choose(all, ""); got.ID != "b" {
+		t.Errorf("MCM-40 a server that failed counts before one that works: %s", got.ID)
+	}
+	if Choose(nil, "") != nil {
+		t.Error("nothing is chosen from nothing")
+	}
+}

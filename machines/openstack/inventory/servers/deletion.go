@@ -1,0 +1,48 @@
+package servers
+
+import "time"
+
+const (
+	// forceAfter is how often a deletion is requested politely: from the fourth time on (3.5 min after the first) Nova is told
+	// to delete the server whatever it is doing.
+	forceAfter = 3
+	// stuckAfter is how long a deletion may take before it counts as stuck (CAPI-44).
+	stuckAfter = 10 * time.Minute
+)
+
+// Deletion is a server whose deletion is to be requested now. Force is true when polite requests had no effect.
+type Deletion struct {
+	ServerID string
+	Force    bool
+}
+
+// IsDeletionDue reports whether the server's deletion may be requested now: it was not for its back-off, which is 30 s and doubles
+// to 5 min.
+func (k *Known) IsDeletionDue(now time.Time) bool {
+	return k.asked.IsZero() || now.Sub(k.asked) >= deletionBackoff(k.times)
+}
+
+// Deletion returns the request for the server's deletion.
+func (k *Known) Deletion() Deletion { return Deletion{k.ID, k.times >= forceAfter} }
+
+// DeletionRequested notes that a request to delete the server was accepted.
+func (k *Known) DeletionRequested(now time.Time) {
+	k.asked = now
+	if k.times++; k.firstAsked.IsZero() {
+		k.firstAsked = now
+	}
+}
+
+// IsStuck reports whether the server still exists long after its deletion was first requested.
+func (k *Known) IsStuck(now time.Time) bool {
+	return !k.firstAsked.IsZero() && now.Sub(k.firstAsked) > stuckAfter
+}
+
+// deletionBackoff returns the time between two requests to delete the same server.
+func deletionBackoff(times int) time.Duration {
+	wait := 30 * time.Second
+	for range min(times, 5) - 1 {
+		wait *= 2
+	}
+	return min(wait, 5*time.Minute)
+}

@@ -1,0 +1,56 @@
+package servers
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// DuplicateAge is how long a second server of a Machine must have been known before it goes: until then the Machine's own
+	// record of its server may still be on its way.
+	DuplicateAge = 2 * time.Minute
+	// DetachedAfter is how long a server may be ACTIVE without a node before its ports are looked at.
+	DetachedAfter = 2 * time.Minute
+)
+
+// Duplicates returns the servers of the Machine that are to be deleted now, beside the one that it names. A server is a duplicate
+// when it exists, has both tags itself, and has been known long enough; its deletion waits for its back-off. There are none unless
+// the named server is the Machine's own too and works: otherwise it is undecidable which one the duplicate is.
+func (c *Cache) Duplicates(machine types.UID, serverID string, now time.Time) (named *Known, duplicates []*Known) {
+	named = c.byID[serverID]
+	if named == nil || !named.BelongsTo(machine) || !named.Present() || named.Status != StatusActive {
+		return nil, nil
+	}
+	for k := range c.IndexedUnder(machine) {
+		if k != named && k.Present() && k.tagged == machine && c.cluster.Has(k.Tags()) && now.Sub(k.Since) >= DuplicateAge && k.IsDeletionDue(now) {
+			duplicates = append(duplicates, k)
+		}
+	}
+	return named, duplicates
+}
+
+// HasPortsBeside reports whether the server was seen on its Machine's ports after another server of the Machine had turned up: of
+// two that were ordered on one port, the one that works may have lost it.
+func (k *Known) HasPortsBeside(other *Known) bool {
+	return k.Detached == "" && !k.portsLooked.Before(other.Since.Add(DuplicateAge))
+}
+
+// IsPortLookDue reports whether the Machine's ports are to be looked at now, for a server that has not become a node: once when it
+// has been ACTIVE for DetachedAfter, and once for each other server of the Machine.
+func (c *Cache) IsPortLookDue(machine types.UID, k *Known, now time.Time) bool {
+	if !k.BelongsTo(machine) || k.Status != StatusActive || !k.Present() || k.Detached != "" {
+		return false
+	}
+	wanted := []time.Time{k.activeSince.Add(DetachedAfter)}
+	for other := range c.IndexedUnder(machine) {
+		if other != k && !other.Gone {
+			wanted = append(wanted, other.Since.Add(DuplicateAge))
+		}
+	}
+	return slices.ContainsFunc(wanted, func(at time.Time) bool { return !at.After(now) && k.portsLooked.Before(at) })
+}
+
+// PortsLooked notes that the ports of the server's Machine were looked at.
+func (k *Known) PortsLooked(now time.Time) { k.portsLooked = now }

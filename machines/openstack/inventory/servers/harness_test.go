@@ -1,0 +1,13 @@
+package servers
+
+import "time"
+
+const testCluster = "c1"
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// newCache returns a Cache whose Machines all stay.
+func newCache() *Cache {
+	no := func(*Known) bool { return false }
+	return New(testCluster, Hooks{Leaving: no, Remembered: no})
+}

@@ -1,0 +1,134 @@
+package servers
+
+import (
+	"cmp"
+	"maps"
+	"net"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+)
+
+// Row is a server as Nova lists it, as far as it is needed.
+type Row struct {
+	ID        string               `json:"id"`
+	Name      string               `json:"name"`
+	Status    string               `json:"status"`
+	TaskState string               `json:"OS-EXT-STS:task_state"`
+	Created   time.Time            `json:"created"`
+	Updated   time.Time            `json:"updated"`
+	HostID    string               `json:"hostId"`
+	Zone      string               `json:"OS-EXT-AZ:availability_zone"`
+	Metadata  map[string]string    `json:"metadata"`
+	Addresses map[string][]Address `json:"addresses"`
+	Fault     Fault                `json:"fault"`
+	Volumes   []Volume             `json:"os-extended-volumes:volumes_attached"`
+}
+
+// Volume is a volume that is attached to a server.
+type Volume struct {
+	ID string `json:"id"`
+	// EndsWithServer: Nova deletes it with the server. The boot volume is one; what was attached later is none.
+	EndsWithServer bool `json:"delete_on_termination"`
+}
+
+// Address is an address that a server has on a network.
+type Address struct {
+	Address string `json:"addr"`
+	Type    string `json:"OS-EXT-IPS:type"`
+}
+
+// Fault is why a server is in ERROR.
+type Fault struct {
+	Message string `json:"message"`
+}
+
+// The values of Status and TaskState that drover decides by.
+const (
+	StatusBuild       = "BUILD"
+	StatusActive      = "ACTIVE"
+	StatusError       = "ERROR"
+	statusDeleted     = "DELETED"
+	statusSoftDeleted = "SOFT_DELETED"
+	taskDeleting      = "deleting"
+)
+
+// Tags returns what the row says of the server's owner.
+func (r *Row) Tags() owner.ServerTags {
+	return owner.ServerTags{ID: r.ID, Name: r.Name, Machine: types.UID(r.Metadata[owner.MetadataMachineUID]), Cluster: r.Metadata[owner.MetadataClusterID]}
+}
+
+// State returns the state that status and task amount to.
+func (r *Row) State() cloud.ServerState {
+	switch {
+	case r.TaskState == taskDeleting, r.Status == statusDeleted, r.Status == statusSoftDeleted:
+		return cloud.ServerDeleting
+	case r.Status == StatusBuild:
+		return cloud.ServerBuilding
+	case r.Status == StatusActive:
+		return cloud.ServerActive
+	case r.Status == StatusError:
+		return cloud.ServerError
+	}
+	return cloud.ServerOther
+}
+
+// NodeAddresses returns the server's addresses sorted and without repeats: those of its networks and the further internal ones
+// inside, the floating ones and the further external one outside, and its name. What is not an IP address is left out.
+func (r *Row) NodeAddresses(internal []string, external string) []corev1.NodeAddress {
+	seen := map[corev1.NodeAddress]bool{}
+	add := func(kind corev1.NodeAddressType, text string) {
+		if net.ParseIP(text) != nil {
+			seen[corev1.NodeAddress{Type: kind, Address: text}] = true
+		}
+	}
+	for _, list := range r.Addresses {
+		for _, a := range list {
+			if a.Type == "floating" {
+				add(corev1.NodeExternalIP, a.Address)
+			} else {
+				add(corev1.NodeInternalIP, a.Address)
+			}
+		}
+	}
+	for _, a := range internal {
+		add(corev1.NodeInternalIP, a)
+	}
+	add(corev1.NodeExternalIP, external)
+	out := slices.SortedFunc(maps.Keys(seen), func(a, b corev1.NodeAddress) int {
+		// InternalIP comes before ExternalIP.
+		return cmp.Or(-cmp.Compare(a.Type, b.Type), cmp.Compare(a.Address, b.Address))
+	})
+	if r.Name != "" {
+		out = append(out, corev1.NodeAddress{Type: corev1.NodeHostName, Address: r.Name})
+	}
+	return out
+}
+
+// endingVolumes returns the IDs of the volumes that end with the server, sorted. A volume that was attached later is not among them.
+func (r *Row) endingVolumes() []string {
+	var ids []string
+	for _, v := range r.Volumes {
+		if v.EndsWithServer {
+			ids = append(ids, v.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// inFlux reports whether the server's next state comes by itself.
+func (r *Row) inFlux() bool {
+	return r.Status == StatusBuild || r.TaskState == taskDeleting
+}
+
+func (r *Row) same(o *Row) bool {
+	return r.Status == o.Status && r.TaskState == o.TaskState && r.Name == o.Name && r.HostID == o.HostID &&
+		r.Zone == o.Zone && r.Fault == o.Fault && maps.Equal(r.Metadata, o.Metadata) &&
+		maps.EqualFunc(r.Addresses, o.Addresses, slices.Equal) && slices.Equal(r.Volumes, o.Volumes)
+}

@@ -1,0 +1,105 @@
+package inventory
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory/calls"
+	"github.com/drover-project/drover/machines/openstack/inventory/known"
+	"github.com/drover-project/drover/machines/openstack/inventory/quota"
+)
+
+// releases is how many retained ports and floating IPs are released between two lists.
+const releases = 25
+
+// lookAtQuotas makes one GET for each service whose quota was hit and whose look is due. It reports whether there is room again.
+func (p *Project) lookAtQuotas(ctx context.Context, s *client.Session) (raised bool) {
+	p.mu.Lock()
+	services := p.known.Quota.Due(p.clock.Now())
+	p.mu.Unlock()
+	for _, service := range services {
+		free, err := quota.Read(ctx, s, service)
+		p.mu.Lock()
+		switch {
+		case err == nil:
+			raised = p.known.Quota.Looked(service, free, p.clock.Now()) || raised
+		case fault.Is(err, fault.RateLimited), fault.Is(err, fault.Transient):
+			// Asked again with the next poll.
+		default:
+			raised = p.known.Quota.Unreadable(service, p.clock.Now()) || raised
+		}
+		p.mu.Unlock()
+	}
+	if raised {
+		log.FromContext(ctx).Info("there is room in a quota that had been hit")
+	}
+	return raised
+}
+
+// lookAtUnjoined looks at the ports of servers that should have become a node by now. A server that has none of its Machine's ports
+// counts as failed.
+func (p *Project) lookAtUnjoined(ctx context.Context, s *client.Session) {
+	p.mu.Lock()
+	due, ids := p.known.Unjoined(p.clock.Now())
+	p.mu.Unlock()
+	if len(ids) == 0 {
+		return
+	}
+	rows, err := calls.ListPorts(ctx, s, ids)
+	if err != nil {
+		log.FromContext(ctx).Info("The ports of servers that do not become nodes cannot be looked at yet", "ports", len(ids), "error", err.Error())
+		return
+	}
+	p.mu.Lock()
+	machines := p.known.Detach(due, rows, p.clock.Now())
+	p.mu.Unlock()
+	if len(machines) > 0 {
+		log.FromContext(ctx).Info("Servers are ACTIVE without their ports; they are replaced", "machineUIDs", machines)
+		p.changed(ctx, p, Change{Machines: machines})
+	}
+}
+
+// removeDuplicates deletes what a create with an unknown outcome has made late, when another had been made by then.
+func (p *Project) removeDuplicates(ctx context.Context, s *client.Session) {
+	p.mu.Lock()
+	ids := p.known.Duplicates(p.clock.Now())
+	p.mu.Unlock()
+	for _, id := range ids {
+		log.FromContext(ctx).Info("deleting a second server of a Machine", "server", id)
+		p.DeletionRequested(id, calls.DeleteDuplicate(ctx, s, id))
+	}
+}
+
+// releaseRetained deletes retained ports and floating IPs of Machines whose servers may not be made for lack of quota.
+func (p *Project) releaseRetained(ctx context.Context, s *client.Session) {
+	p.mu.Lock()
+	due := p.known.Retained(releases, p.clock.Now())
+	p.mu.Unlock()
+	for _, r := range due {
+		if !p.beginRelease(r) {
+			continue
+		}
+		err := calls.Release(ctx, s, r.Tag, r.ID)
+		released := err == nil || fault.Is(err, fault.NotFound)
+		p.endRelease(r, released)
+		if !released {
+			log.FromContext(ctx).Info("A retained port or floating IP cannot be released yet", "error", err.Error())
+			return
+		}
+	}
+}
+
+func (p *Project) beginRelease(r known.Retained) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.known.BeginRelease(r)
+}
+
+func (p *Project) endRelease(r known.Retained, released bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known.EndRelease(r, released)
+}
