@@ -14,13 +14,10 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// These names of the inner packages are part of what a Project is called with and answers. Other packages use them from here; they
-// import none of the inner packages.
+// These types of the inner packages are what a Project is called with and answers. Other packages import the inventory alone.
 type (
 	// Machine describes a Machine to the inventory.
 	Machine = owner.Machine
-	// Machines holds the Machines that asked for their cloud side.
-	Machines = owner.Machines
 	// Site is a project in a region.
 	Site = owner.Site
 	// OwnerTag names the Machine that a resource belongs to.

@@ -24,7 +24,7 @@ type Options struct {
 	// ClusterID is written on everything that is made.
 	ClusterID string
 	// Machines holds the Machines that asked for their cloud side.
-	Machines Machines
+	Machines owner.Machines
 	// Reader lists all Machines. nil: only those in Machines are known.
 	Reader ctrlclient.Reader
 	// Holds keeps across restarts what the mass-deletion guard holds. nil: it ends with the process.
@@ -42,7 +42,7 @@ type Options struct {
 type Project struct {
 	clock    clock.Clock
 	cluster  owner.Cluster
-	machines Machines
+	machines owner.Machines
 	changed  func(ctx context.Context, p *Project, c Change)
 	other    func(p *Project, than *client.Session) *client.Session
 	reader   ctrlclient.Reader

@@ -44,9 +44,6 @@ func (s *Store) DoubtUnlisted(l Lists, before time.Time, knows func(types.UID) b
 	}
 }
 
-// Place is where a floating IP was seen: on that port, which that server has.
-type Place struct{ PortID, ServerID string }
-
 // SeeUntagged stores on which server the lists show each floating IP without an owner tag of this cluster. A floating IP that was
 // taken off its server, as when that is deleted, keeps the server that it was on.
 func (s *Store) SeeUntagged(l Lists, cluster owner.Cluster) {

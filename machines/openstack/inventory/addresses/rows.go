@@ -27,6 +27,9 @@ type FloatingIP struct {
 	Since time.Time
 }
 
+// Place is where a floating IP was seen: on that port, which that server has.
+type Place struct{ PortID, ServerID string }
+
 // PortRow is a port as Neutron lists it, as far as it is needed.
 type PortRow struct {
 	ID          string `json:"id"`

@@ -7,7 +7,6 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/inventory/addresses"
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
-	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
 func TestFactsOfAnAbsentServer(t *testing.T) {
@@ -53,39 +52,4 @@ func TestFactsOfAnAbsentServer(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestInDoubt(t *testing.T) {
-	m := owner.Machine{UID: "u1"}
-	failed := active("s1", "u1")
-	failed.Status = servers.StatusError
-	for name, tc := range map[string]struct {
-		machine  owner.Machine
-		rows     []servers.Row
-		port     string // the server that the Machine's port is bound to
-		want     string
-		required bool
-	}{
-		"a server that works is not":                                {m, []servers.Row{active("s1", "u1")}, "s1", "", false},
-		"a server that the Machine names and no list shows is":      {owner.Machine{UID: "u1", ServerID: "s9"}, nil, "", "s9", true},
-		"a server that a port is bound to and no list shows is":     {m, nil, "s9", "s9", true},
-		"one in ERROR without a reason is, but need not be settled": {m, []servers.Row{failed}, "s1", "s1", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := newProject(tc.machine)
-			p.Guard.MakeReady()
-			p.list(noon, addresses.Lists{Ports: []addresses.PortRow{{ID: "a", Description: portTag.String(), DeviceID: tc.port}}}, tc.rows...)
-			if got, required := p.InDoubt(&tc.machine); got != tc.want || required != tc.required {
-				t.Errorf("got %q, required %v; want %q, %v", got, required, tc.want, tc.required)
-			}
-		})
-	}
-	t.Run("nothing is before the first look is done (F-16)", func(t *testing.T) {
-		named := owner.Machine{UID: "u1", ServerID: "s9"}
-		p := newProject(named)
-		p.list(noon, addresses.Lists{})
-		if got, _ := p.InDoubt(&named); got != "" {
-			t.Errorf("got %q", got)
-		}
-	})
 }

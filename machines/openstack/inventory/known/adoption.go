@@ -21,7 +21,7 @@ func (p *Project) Adoptee(m *owner.Machine) (owner.ServerTags, bool) {
 // Untagged returns up to limit servers that belong to a Machine and lack one of their two tags, and reports whether there are more. It
 // notes that it was tried to tag them.
 func (p *Project) Untagged(limit int, now time.Time) ([]servers.Untagged, bool) {
-	return p.Servers.Untagged(limit, now, p.Knows)
+	return p.Servers.Untagged(limit, now, p.knows)
 }
 
 // AdoptedPort is a port of a server that is being adopted, with the floating IP on it, and with the owner tags that they get.

@@ -117,7 +117,7 @@ func (p *Project) Failed(err error) (next time.Duration, first bool) {
 // ApplyAddresses stores the ports and floating IPs with an owner tag of our cluster: at the start, so that finding what was made before
 // a restart costs no call per Machine, and later for the collector. What was known and is not listed is doubted.
 func (p *Project) ApplyAddresses(l addresses.Lists, started, now time.Time) {
-	p.Addresses.DoubtUnlisted(l, started.Add(-creates.SettleTime), p.Knows)
+	p.Addresses.DoubtUnlisted(l, started.Add(-creates.SettleTime), p.knows)
 	p.listedAddresses = started
 	p.SetPorts(l.Ports, now)
 	for i := range l.FloatingIPs {

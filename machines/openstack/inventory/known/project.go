@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory/addresses"
 	"github.com/drover-project/drover/machines/openstack/inventory/creates"
 	"github.com/drover-project/drover/machines/openstack/inventory/massdeletion"
@@ -27,7 +28,8 @@ type Options struct {
 	Stores bool
 }
 
-// Project is what is known of one project.
+// Project is what is known of one project. Its parts are exported for what concerns one part alone; what concerns several is a method
+// of the Project.
 type Project struct {
 	Servers   *servers.Cache
 	Addresses *addresses.Store
@@ -89,8 +91,8 @@ func (p *Project) IsSynced() bool { return !p.listedAddresses.IsZero() && p.full
 // Failure returns the error of the last list while lists fail.
 func (p *Project) Failure() error { return p.failure }
 
-// Knows reports whether a Machine with that UID asked for its cloud side.
-func (p *Project) Knows(uid types.UID) bool {
+// knows reports whether a Machine with that UID asked for its cloud side.
+func (p *Project) knows(uid types.UID) bool {
 	_, ok := p.machines.Get(uid)
 	return ok
 }
@@ -99,7 +101,23 @@ func (p *Project) Knows(uid types.UID) bool {
 // (machine-controller's servers have no cluster ID), or such a Machine expects it.
 func (p *Project) isOurs(k *servers.Known) bool {
 	uid := k.Machine()
-	return uid != "" && (p.cluster.Has(k.Tags()) || k.IsExpected() || p.Knows(uid))
+	return uid != "" && (p.cluster.Has(k.Tags()) || k.IsExpected() || p.knows(uid))
+}
+
+// CountLosses counts the losses. It reports whether there is something new to be stored for the mass-deletion guard.
+func (p *Project) CountLosses(now time.Time) bool { return p.Guard.Count(now, p.Servers, p.isOurs) }
+
+// failedQuotas notes those of the servers that are ours and went to ERROR for a quota.
+func (p *Project) failedQuotas(ids []string, now time.Time) {
+	for _, id := range ids {
+		k := p.Servers.ByID(id)
+		if k == nil || k.Gone || k.Status != servers.StatusError || !p.isOurs(k) {
+			continue
+		}
+		if e := client.JudgeServer(id, k.Fault.Message); e.Class == fault.Quota {
+			p.Quota.Failed(k.Machine(), e, now)
+		}
+	}
 }
 
 // unsettled returns a Transient error about something that the next lists will settle.

@@ -45,7 +45,7 @@ func (p *Project) Resources() (all []Resource) {
 // protector returns a living Machine that names the server, or whose server has that name, when the server's own Machine is
 // unknown: such a server is never collected. It gives that Machine no other right.
 func (p *Project) protector(k *servers.Known) types.UID {
-	if p.Knows(k.Machine()) {
+	if p.knows(k.Machine()) {
 		return ""
 	}
 	return cmp.Or(p.machines.Naming(k.ID), p.machines.Called(k.Name))

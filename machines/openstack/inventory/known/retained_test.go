@@ -1,11 +1,14 @@
 package known
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/inventory/addresses"
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+	"github.com/drover-project/drover/machines/openstack/inventory/quota"
 )
 
 func TestReleaseOfARetainedPort(t *testing.T) {
@@ -47,4 +50,37 @@ func TestReleaseOfARetainedPort(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestRetained(t *testing.T) {
+	refusal := fault.New(fault.Quota, fault.CodePortQuotaExceeded, "full")
+	server := testCluster.Tag(owner.ServerKind, "u1", 0)
+	ipTag := testCluster.Tag(owner.FloatingIPKind, "u1", 0)
+	for name, tc := range map[string]struct {
+		machine owner.Machine
+		then    func(*Project)
+		after   time.Duration
+		want    []Retained
+	}{
+		"go after two steps of the back-off, the floating IP first (CAPI-22)": {owner.Machine{UID: "u1"}, nil, quota.RetainedFor, []Retained{{ipTag, "ip"}, {portTag, "port-1"}}},
+		"stay before":                         {owner.Machine{UID: "u1"}, nil, quota.RetainedFor - time.Second, nil},
+		"stay while the Machine has a server": {owner.Machine{UID: "u1"}, func(p *Project) { p.AddServer("u1", "s1", "worker-1", noon) }, time.Hour, nil},
+		"stay while the Machine names one":    {owner.Machine{UID: "u1", ServerID: "s1"}, nil, time.Hour, nil},
+		"stay while a create is in doubt":     {owner.Machine{UID: "u1"}, func(p *Project) { p.Attempted(server, noon) }, time.Hour, nil},
+		"stay while a call makes something":   {owner.Machine{UID: "u1"}, func(p *Project) { _ = p.BeginMaking("u1") }, time.Hour, nil},
+		"stay when the Machine is not known":  {owner.Machine{UID: "u2"}, nil, time.Hour, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProject(tc.machine)
+			p.Quota.Refused("other", refusal, quota.Amounts{quota.Ports: 1}, noon)
+			p.SetPort(portTag, addresses.Port{ID: "port-1"}, noon)
+			p.SetFloatingIP(ipTag, addresses.FloatingIP{ID: "ip"}, noon)
+			if tc.then != nil {
+				tc.then(p)
+			}
+			if got := p.Retained(2, noon.Add(tc.after)); !slices.Equal(got, tc.want) {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
 }

@@ -79,6 +79,11 @@ func (g *Guard) Count(now time.Time, all *servers.Cache, mine func(*servers.Know
 	return g.dirty
 }
 
+// state returns a copy of what is to be stored.
+func (g *Guard) state() Held {
+	return Held{Servers: slices.Sorted(maps.Keys(g.held)), Lost: maps.Clone(g.lost)}
+}
+
 // losses returns the servers that are gone or missing though nobody here wanted it, and how many servers of ours there are
 // with them. One that is gone counts for the window.
 func losses(now time.Time, all iter.Seq[*servers.Known], mine func(*servers.Known) bool) (lost []string, known int) {

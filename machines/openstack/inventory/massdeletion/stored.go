@@ -1,10 +1,5 @@
 package massdeletion
 
-import (
-	"maps"
-	"slices"
-)
-
 // IsLoaded reports whether what a predecessor stored has been loaded.
 func (g *Guard) IsLoaded() bool { return g.loaded }
 
@@ -34,9 +29,4 @@ func (g *Guard) Stored(h Held) (believed []string) {
 	g.stored = stored
 	g.dirty = !h.equal(g.state())
 	return believed
-}
-
-// state returns a copy of what is to be stored.
-func (g *Guard) state() Held {
-	return Held{Servers: slices.Sorted(maps.Keys(g.held)), Lost: maps.Clone(g.lost)}
 }

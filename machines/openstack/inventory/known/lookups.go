@@ -73,9 +73,6 @@ func (p *Project) LookedUp(m *owner.Machine, serverID string, found *servers.Row
 	return false
 }
 
-// CountLosses counts the losses. It reports whether there is something new to be stored for the mass-deletion guard.
-func (p *Project) CountLosses(now time.Time) bool { return p.Guard.Count(now, p.Servers, p.isOurs) }
-
 // IsFirstLookDue reports whether the servers that Machines name are still to be compared with the first complete list.
 func (p *Project) IsFirstLookDue() bool { return !p.Guard.IsReady() && p.fulls > 0 }
 
