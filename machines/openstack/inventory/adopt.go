@@ -76,12 +76,12 @@ func (p *Project) existence(ctx context.Context, uid types.UID) owner.Existence 
 func (p *Project) tagServers(ctx context.Context, s *client.Session) {
 	for _, u := range p.untagged() {
 		if err := p.adoptAddresses(ctx, s, u); err != nil {
-			log.FromContext(ctx).Info("what is on a server cannot be marked yet", "server", u.ID, "error", err.Error())
+			log.FromContext(ctx).Info("The ports and the floating IP of a server cannot be tagged yet", "server", u.ID, "error", err.Error())
 			continue
 		}
 		metadata := p.cluster.Metadata(u.Machine)
 		if err := calls.TagServer(ctx, s, u.ID, u.Machine, metadata); err != nil {
-			log.FromContext(ctx).Info("a server cannot be marked yet", "server", u.ID, "error", err.Error())
+			log.FromContext(ctx).Info("A server cannot be tagged yet", "server", u.ID, "error", err.Error())
 			continue
 		}
 		p.mu.Lock()

@@ -13,13 +13,13 @@ type Cluster string
 type Verdict string
 
 const (
-	// Mine: it is the Machine's.
+	// Mine means that it is the Machine's.
 	Mine Verdict = "Mine"
-	// Adoptable: it is nobody's, and an operator allows this Machine to take it over.
+	// Adoptable means that it is nobody's, and an operator allows this Machine to take it over.
 	Adoptable Verdict = "Adoptable"
-	// Foreign: it is somebody else's. Nothing is written to it, read from it or deleted.
+	// Foreign means that it is somebody else's. Nothing is written to it, read from it or deleted.
 	Foreign Verdict = "Foreign"
-	// Undecided: it is not known yet. It is treated as Foreign, and asked again.
+	// Undecided means that it is not known yet. It is treated as foreign, and asked again.
 	Undecided Verdict = "Unknown"
 )
 
@@ -35,11 +35,11 @@ type ServerTags struct {
 type Existence int
 
 const (
-	// ExistenceUnknown: nothing could be looked up.
+	// ExistenceUnknown means that nothing could be looked up.
 	ExistenceUnknown Existence = iota
-	// Exists: there is such a Machine.
+	// Exists means that there is such a Machine.
 	Exists
-	// ExistsNot: there is none.
+	// ExistsNot means that there is none.
 	ExistsNot
 )
 
