@@ -5,7 +5,7 @@
 // It has two doors. [Cloud.Start] listens on loopback. [Cloud.RoundTripper] answers in the caller's own goroutine and
 // waits only on the injected clock, which is what testing/synctest needs.
 //
-// All state lies behind one lock that is never held while a call waits. What takes time (a boot, a deletion) is an
+// The state of all services lies behind one lock, in internal/kernel, that is never held while a call waits. What takes time (a boot, a deletion) is an
 // entry in an agenda that is worked off by the injected clock: with a fake clock nothing moves until it is stepped,
 // and after a step the very next call sees all that became due.
 package openstack

@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/drover-project/drover/test/openstack/internal/api"
-	"github.com/drover-project/drover/test/openstack/internal/gate"
 	"github.com/drover-project/drover/test/openstack/internal/kernel"
 )
 
@@ -72,10 +71,10 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // answer takes a call through latency, limits and faults to its handler, and logs it.
-func (c *Cloud) answer(r *http.Request) (gate.Answer, error) {
+func (c *Cloud) answer(r *http.Request) (api.Answer, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return gate.Answer{}, err
+		return api.Answer{}, err
 	}
 	q := &api.Request{Request: r, Body: body, Base: "http://" + r.Host}
 	rt, known := c.router.Match(r)
@@ -99,7 +98,7 @@ type callInHand struct {
 	call  *Call
 }
 
-func (c *Cloud) carryOut(ctx context.Context, in callInHand) (gate.Answer, error) {
+func (c *Cloud) carryOut(ctx context.Context, in callInHand) (api.Answer, error) {
 	latency, end, paced, err := c.paces.Begin(ctx, c.kernel.Done(), in.call.Name())
 	defer end()
 	if !paced {
@@ -109,13 +108,13 @@ func (c *Cloud) carryOut(ctx context.Context, in callInHand) (gate.Answer, error
 		err = c.kernel.Wait(ctx, latency+in.fault.Delay)
 	}
 	if err != nil {
-		return gate.Answer{}, err
+		return api.Answer{}, err
 	}
 	switch {
 	case in.fault.Hang:
-		return gate.Answer{}, c.kernel.Hang(ctx)
+		return api.Answer{}, c.kernel.Hang(ctx)
 	case in.fault.Refuse, c.refusesConnections(in.route.Service):
-		return gate.Answer{}, kernel.ErrDropped
+		return api.Answer{}, kernel.ErrDropped
 	case in.fault.Status != 0:
 		return in.fault.Reply(), nil
 	}
@@ -129,7 +128,7 @@ func (c *Cloud) carryOut(ctx context.Context, in callInHand) (gate.Answer, error
 		in.call.Project = in.q.Caller.ProjectName
 	})
 	if in.fault.Drop {
-		return gate.Answer{Status: out.Status}, kernel.ErrDropped
+		return api.Answer{Status: out.Status}, kernel.ErrDropped
 	}
 	return in.q.Finish(out), nil
 }

@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/uuid"
 
-	"github.com/drover-project/drover/test/openstack/internal/gate"
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
@@ -103,12 +102,12 @@ func (q *Request) Tagged(o wire.Object) bool {
 }
 
 // Finish encodes an answer, without the lock.
-func (q *Request) Finish(r Reply) gate.Answer {
-	a := gate.Answer{Status: r.Status, Header: r.header}
+func (q *Request) Finish(r Reply) Answer {
+	a := Answer{Status: r.Status, Header: r.header}
 	if a.Header == nil {
 		a.Header = http.Header{}
 	}
-	a.Header.Set("X-Openstack-Request-Id", "req-"+string(uuid.NewUUID()))
+	a.Header.Set("X-Openstack-Request-ID", "req-"+string(uuid.NewUUID()))
 	if !q.Now.IsZero() {
 		a.Header.Set("Date", q.Now.UTC().Format(http.TimeFormat))
 	}
@@ -128,4 +127,11 @@ func (q *Request) Finish(r Reply) gate.Answer {
 	a.Header.Set("Content-Type", "application/json")
 	a.Body = wire.Encode(nil, r.Body)
 	return a
+}
+
+// Answer is a reply on its way out.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
 }

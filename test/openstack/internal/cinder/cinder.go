@@ -195,7 +195,7 @@ func (svc *Service) Volume(id string) (*Volume, bool) { return svc.rows.Get(id) 
 // Device is a volume that a server is to have: an existing one when it is named by its ID, else a new one.
 type Device struct {
 	Existing            bool
-	Id                  string // of the volume, or of the image that a new one is made of
+	ID                  string // of the volume, or of the image that a new one is made of
 	Size                int
 	Kind                *string
 	Path                string
@@ -210,13 +210,13 @@ type Attachment struct {
 
 // Attach returns a server a volume. What goes wrong comes back as the text of the server's fault.
 func (svc *Service) Attach(server, project string, d Device, at time.Time) (Attachment, string) {
-	v, exists := svc.rows.Get(d.Id)
+	v, exists := svc.rows.Get(d.ID)
 	if !d.Existing || !exists {
 		if text := svc.overVolumeQuota(project, d.Size); text != "" {
 			return Attachment{}, fmt.Sprintf("Build of instance %s aborted: %s", server, text)
 		}
 		v = &Volume{id: svc.kernel.NewID(), Project: project, size: d.Size, created: at}
-		v.image, _ = svc.images.Image(d.Id)
+		v.image, _ = svc.images.Image(d.ID)
 		wire.Set(&v.kind, d.Kind)
 		svc.rows.Put(v.id, v)
 	}

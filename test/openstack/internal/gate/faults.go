@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drover-project/drover/test/openstack/internal/api"
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
@@ -48,8 +49,8 @@ func (f Fault) matches(call *Call) bool {
 }
 
 // Reply returns the answer that the fault gives in the place of the service.
-func (f Fault) Reply() Answer {
-	a := Answer{Status: f.Status, Header: f.Header.Clone(), Body: []byte(f.Body)}
+func (f Fault) Reply() api.Answer {
+	a := api.Answer{Status: f.Status, Header: f.Header.Clone(), Body: []byte(f.Body)}
 	if a.Header == nil {
 		a.Header = http.Header{}
 	}
@@ -121,11 +122,4 @@ func ProxyPage(call string, status int) Fault {
 		Call: call, Status: status, Header: http.Header{"Content-Type": {"text/html"}},
 		Body: "<html><head><title>proxy</title></head><body>default backend - " + http.StatusText(status) + "</body></html>",
 	}
-}
-
-// Answer is a reply on its way out.
-type Answer struct {
-	Status int
-	Header http.Header
-	Body   []byte
 }

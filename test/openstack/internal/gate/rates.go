@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/drover-project/drover/test/openstack/internal/api"
 )
 
 // RateLimit is a token bucket on the cloud's clock. What goes beyond is answered 429 with Retry-After.
@@ -60,12 +62,12 @@ func (r *Rates) Set(service string, l RateLimit) {
 }
 
 // Over answers 429 for a call too many.
-func (r *Rates) Over(service string) (Answer, bool) {
+func (r *Rates) Over(service string) (api.Answer, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b, limited := r.buckets[service]
 	if !limited {
-		return Answer{}, false
+		return api.Answer{}, false
 	}
 	now := r.clock.Now()
 	if !b.last.IsZero() {
@@ -74,7 +76,7 @@ func (r *Rates) Over(service string) (Answer, bool) {
 	b.last = now
 	if b.tokens >= 1 {
 		b.tokens--
-		return Answer{}, false
+		return api.Answer{}, false
 	}
 	seconds := int(math.Ceil((1 - b.tokens) / b.PerSecond))
 	f := Fault{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {strconv.Itoa(seconds)}}}

@@ -34,7 +34,7 @@ func keyID(user, name string) string { return user + "/" + name }
 
 // ServerGroup is a server group and its members.
 type ServerGroup struct {
-	Id, name, Project, user, policy string
+	ID, name, Project, user, policy string
 	Members                         []string
 	perHost                         map[string]int
 }
@@ -264,7 +264,7 @@ func (svc *Service) deleteKeyPair(q *api.Request) api.Reply {
 
 // view shows one policy and rules from 2.64 on, a list of policies below.
 func (g *ServerGroup) view(q *api.Request) wire.Object {
-	o := wire.Object{{"id", g.Id}, {"name", g.name}, {"members", append([]string{}, g.Members...)}}
+	o := wire.Object{{"id", g.ID}, {"name", g.name}, {"members", append([]string{}, g.Members...)}}
 	if q.Version.AtLeast(2, 13) {
 		o = append(o, wire.Member{"project_id", g.Project}, wire.Member{"user_id", g.user})
 	}
@@ -316,8 +316,8 @@ func (svc *Service) createServerGroup(q *api.Request) api.Reply {
 	if quotas.Beyond(svc.quotas.Of(q.Project()).ServerGroups, count+1) {
 		return q.Refuse(http.StatusForbidden, "Quota exceeded, too many server groups.")
 	}
-	g := &ServerGroup{Id: svc.kernel.NewID(), name: in.Group.Name, Project: q.Project(), user: q.Caller.User, policy: policy, perHost: map[string]int{}}
-	svc.groups.Put(g.Id, g)
+	g := &ServerGroup{ID: svc.kernel.NewID(), name: in.Group.Name, Project: q.Project(), user: q.Caller.User, policy: policy, perHost: map[string]int{}}
+	svc.groups.Put(g.ID, g)
 	return api.Ok("server_group", g.view(q))
 }
 
@@ -342,6 +342,6 @@ func (svc *Service) deleteServerGroup(q *api.Request) api.Reply {
 	if g == nil {
 		return refused
 	}
-	svc.groups.Remove(g.Id)
+	svc.groups.Remove(g.ID)
 	return api.Empty(http.StatusNoContent)
 }

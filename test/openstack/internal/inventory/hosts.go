@@ -125,8 +125,8 @@ func (h *Hypervisor) Vacate(f *Flavor, g *ServerGroup) {
 	}
 }
 
-// IdFor tells hosts apart within a project and no further.
-func (h *Hypervisor) IdFor(project string) string {
+// IDFor returns the hostId that a project sees: hosts differ in it within a project, and no project learns more.
+func (h *Hypervisor) IDFor(project string) string {
 	if h.ids == nil {
 		h.ids = map[string]string{}
 	}

@@ -34,9 +34,9 @@ func (svc *Service) RemoveFlavor(id string) {
 
 // AddServerGroup adds a server group with a policy to a project and returns its ID; id may be empty.
 func (svc *Service) AddServerGroup(projectID, id, name, policy string) string {
-	g := &ServerGroup{Id: svc.kernel.OrNew(id), name: name, Project: projectID, policy: policy, perHost: map[string]int{}}
-	svc.groups.Put(g.Id, g)
-	return g.Id
+	g := &ServerGroup{ID: svc.kernel.OrNew(id), name: name, Project: projectID, policy: policy, perHost: map[string]int{}}
+	svc.groups.Put(g.ID, g)
+	return g.ID
 }
 
 // AddKeyPair adds a key pair to a user, by the user's ID.

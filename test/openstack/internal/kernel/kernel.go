@@ -109,5 +109,5 @@ func (k *Kernel) Hang(ctx context.Context) error {
 	}
 }
 
-// ErrDropped: the connection is to be cut without an answer.
+// ErrDropped is the error of a connection that is to be cut without an answer.
 var ErrDropped = errors.New("connection reset by the simulated cloud")

@@ -112,7 +112,7 @@ func (p *Port) Unbind(at time.Time) {
 // AddressTaken reports whether a port of a network has an address.
 func (svc *Service) AddressTaken(n *Net, address string) bool {
 	for _, p := range svc.ports.All() {
-		if p.Network == n.Id && slices.ContainsFunc(p.FixedIPs, func(f FixedIP) bool { return f.Address.String() == address }) {
+		if p.Network == n.ID && slices.ContainsFunc(p.FixedIPs, func(f FixedIP) bool { return f.Address.String() == address }) {
 			return true
 		}
 	}

@@ -40,7 +40,7 @@ func (f *floatingIP) associate(p *Port, now time.Time) {
 		f.port, f.router, f.fixed, f.status = "", "", netip.Addr{}, "DOWN"
 		return
 	}
-	f.port, f.router, f.fixed, f.status = p.Id, routerOf(p.Project), p.FixedIPs[0].Address, "ACTIVE"
+	f.port, f.router, f.fixed, f.status = p.ID, routerOf(p.Project), p.FixedIPs[0].Address, "ACTIVE"
 }
 
 // routerOf is the router that joins a project's networks to all pools.
@@ -72,17 +72,17 @@ func (svc *Service) wantedPort(q *api.Request, f *floatingIP, raw json.RawMessag
 		return nil, refused
 	}
 	if len(p.FixedIPs) == 0 {
-		return nil, api.NeutronError(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Cannot add floating IP to port %s that has no fixed IPv4 addresses.", p.Id)
+		return nil, api.NeutronError(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Cannot add floating IP to port %s that has no fixed IPv4 addresses.", p.ID)
 	}
 	if n, _ := svc.networks.Get(p.Network); n.unrouted {
 		return nil, api.NeutronError(http.StatusNotFound, "ExternalGatewayForFloatingIPNotFound",
-			"External network %s is not reachable from subnet %s. Therefore, cannot associate Port %s with a Floating IP.", f.network, p.FixedIPs[0].subnet, p.Id)
+			"External network %s is not reachable from subnet %s. Therefore, cannot associate Port %s with a Floating IP.", f.network, p.FixedIPs[0].subnet, p.ID)
 	}
 	for _, other := range svc.floatingIPs.All() {
-		if other.port == p.Id && other.id != f.id {
+		if other.port == p.ID && other.id != f.id {
 			return nil, api.NeutronError(http.StatusConflict, "FloatingIPPortAlreadyAssociated",
 				"Cannot associate floating IP %s (%s) with port %s using fixed IP %s, as that fixed IP already has a floating IP on external network %s.",
-				other.address.Address, other.id, p.Id, p.FixedIPs[0].Address, other.network)
+				other.address.Address, other.id, p.ID, p.FixedIPs[0].Address, other.network)
 		}
 	}
 	return p, api.Reply{}
@@ -105,9 +105,9 @@ func (svc *Service) createFloatingIP(q *api.Request) api.Reply {
 		return networkNotFound(spec.Network)
 	}
 	if !n.external {
-		return api.NeutronError(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Network %s is not a valid external network.", n.Id)
+		return api.NeutronError(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Network %s is not a valid external network.", n.ID)
 	}
-	f := &floatingIP{id: svc.kernel.NewID(), project: q.Project(), network: n.Id, status: "DOWN", stamps: newStamps(q.Now)}
+	f := &floatingIP{id: svc.kernel.NewID(), project: q.Project(), network: n.ID, status: "DOWN", stamps: newStamps(q.Now)}
 	wire.Set(&f.description, spec.Description)
 	f.tags = spec.Tags
 	if quotas.Beyond(svc.quotas.Of(q.Project()).FloatingIPs, svc.floatingIPsOf(q.Project())+1) {

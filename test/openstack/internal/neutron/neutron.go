@@ -76,7 +76,7 @@ func (s *stamps) view(o wire.Object, project string) wire.Object {
 // Net is a network as Neutron holds it.
 type Net struct {
 	stamps
-	Id, name, project string
+	ID, name, project string
 	external          bool
 	unrouted          bool
 	Subnets           []string
@@ -89,7 +89,7 @@ func (n *Net) seenBy(project string) bool {
 
 func (n *Net) view() wire.Object {
 	return n.stamps.view(wire.Object{
-		{"id", n.Id}, {"name", n.name}, {"description", ""}, {"admin_state_up", true}, {"status", "ACTIVE"},
+		{"id", n.ID}, {"name", n.name}, {"description", ""}, {"admin_state_up", true}, {"status", "ACTIVE"},
 		{"subnets", n.Subnets}, {"shared", n.project == "" && !n.external}, {"router:external", n.external},
 		{"availability_zone_hints", []string{}}, {"availability_zones", []string{"nova"}}, {"ipv4_address_scope", nil},
 		{"ipv6_address_scope", nil}, {"mtu", 1450}, {"port_security_enabled", true}, {"l2_adjacency", true},

@@ -22,7 +22,7 @@ type FixedIP struct {
 // Port is a port as Neutron holds it.
 type Port struct {
 	stamps
-	Id, Project, Network    string
+	ID, Project, Network    string
 	name, description       string
 	DeviceID, deviceOwner   string
 	host, Status, Mac       string
@@ -45,8 +45,8 @@ func (p *Port) View() wire.Object {
 	if pairs == nil {
 		pairs = []wire.Object{}
 	}
-	return p.stamps.view(wire.Object{
-		{"id", p.Id}, {"name", p.name}, {"description", p.description}, {"network_id", p.Network}, {"status", p.Status},
+	return p.view(wire.Object{
+		{"id", p.ID}, {"name", p.name}, {"description", p.description}, {"network_id", p.Network}, {"status", p.Status},
 		{"admin_state_up", !p.adminDown}, {"mac_address", p.Mac}, {"fixed_ips", ips}, {"device_id", p.DeviceID},
 		{"device_owner", p.deviceOwner}, {"security_groups", groups}, {"port_security_enabled", p.portSecurity},
 		{"allowed_address_pairs", pairs}, {"extra_dhcp_opts", []wire.Object{}}, {"binding:vnic_type", "normal"},
@@ -125,7 +125,7 @@ func (svc *Service) makePort(q *api.Request, in *portSpec) (*Port, api.Reply) {
 	if !known {
 		return nil, networkNotFound(in.NetworkID)
 	}
-	p := &Port{Id: svc.kernel.NewID(), Project: q.Project(), Network: n.Id, Status: "DOWN", portSecurity: true, stamps: newStamps(q.Now)}
+	p := &Port{ID: svc.kernel.NewID(), Project: q.Project(), Network: n.ID, Status: "DOWN", portSecurity: true, stamps: newStamps(q.Now)}
 	p.tags = in.Tags
 	if in.SecurityGroups == nil && (in.PortSecurity == nil || *in.PortSecurity) {
 		p.groups = []string{svc.DefaultGroup(q.Project(), q.Now).id}
@@ -153,7 +153,7 @@ func (svc *Service) makePort(q *api.Request, in *portSpec) (*Port, api.Reply) {
 func newStamps(now time.Time) stamps { return stamps{created: now, updated: now, revision: 1} }
 
 func (svc *Service) storePort(p *Port) {
-	svc.ports.Put(p.Id, p)
+	svc.ports.Put(p.ID, p)
 	if svc.portCount == nil {
 		svc.portCount = map[string]int{}
 	}
@@ -219,7 +219,7 @@ func (svc *Service) allocate(n *Net, wanted []fixedIPSpec) ([]FixedIP, api.Reply
 		if w.IPAddress == "" {
 			a, found := s.take()
 			if !found {
-				return undo(noAddress(n.Id))
+				return undo(noAddress(n.ID))
 			}
 			out = append(out, FixedIP{s.id, a})
 			continue
@@ -252,7 +252,7 @@ func (svc *Service) allocateAny(n *Net) ([]FixedIP, api.Reply) {
 	}
 	if len(out) < len(tried) {
 		svc.free(out)
-		return nil, noAddress(n.Id)
+		return nil, noAddress(n.ID)
 	}
 	return out, api.Reply{}
 }
@@ -267,7 +267,7 @@ func (svc *Service) subnetFor(n *Net, w fixedIPSpec) (*subnet, api.Reply) {
 	}
 	if _, elsewhere := svc.subnets.Get(w.SubnetID); elsewhere {
 		return nil, api.NeutronError(http.StatusBadRequest, "InvalidInput",
-			"Invalid input for operation: Failed to create port on network %s, because fixed_ips included invalid subnet %s.", n.Id, w.SubnetID)
+			"Invalid input for operation: Failed to create port on network %s, because fixed_ips included invalid subnet %s.", n.ID, w.SubnetID)
 	}
 	if w.SubnetID == "" {
 		return nil, api.NeutronError(http.StatusBadRequest, "InvalidIpForNetwork", "IP address %s is not a valid IP for any of the subnets on the specified network.", w.IPAddress)
@@ -375,10 +375,10 @@ func (svc *Service) deletePort(q *api.Request) api.Reply {
 // DropPort removes a port; its floating IP stays, without it.
 func (svc *Service) DropPort(p *Port) {
 	svc.free(p.FixedIPs)
-	svc.ports.Remove(p.Id)
+	svc.ports.Remove(p.ID)
 	svc.portCount[p.Project]--
 	for _, f := range svc.floatingIPs.All() {
-		if f.port == p.Id {
+		if f.port == p.ID {
 			f.associate(nil, svc.kernel.Now())
 		}
 	}

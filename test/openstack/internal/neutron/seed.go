@@ -27,12 +27,12 @@ type Subnet struct {
 
 // AddNetwork adds a network without subnets and returns its ID.
 func (svc *Service) AddNetwork(in Network) string {
-	n := &Net{Id: svc.kernel.OrNew(in.ID), name: in.Name, external: in.External, unrouted: in.Unrouted, Subnets: []string{}, stamps: newStamps(svc.kernel.Now())}
+	n := &Net{ID: svc.kernel.OrNew(in.ID), name: in.Name, external: in.External, unrouted: in.Unrouted, Subnets: []string{}, stamps: newStamps(svc.kernel.Now())}
 	if in.Project != "" {
 		n.project = svc.projects.ProjectID(in.Project)
 	}
-	svc.networks.Put(n.Id, n)
-	return n.Id
+	svc.networks.Put(n.ID, n)
+	return n.ID
 }
 
 // AddSubnet adds a subnet and returns its ID. Error: its network is not there, or its CIDR or pool cannot be read.
@@ -46,7 +46,7 @@ func (svc *Service) AddSubnet(in Subnet) (string, error) {
 		return "", fmt.Errorf("adding subnet %q: %w", in.Name, err)
 	}
 	cidr = cidr.Masked()
-	s := &subnet{id: svc.kernel.OrNew(in.ID), name: in.Name, network: n.Id, project: n.project, cidr: cidr, used: map[netip.Addr]bool{}, stamps: newStamps(svc.kernel.Now())}
+	s := &subnet{id: svc.kernel.OrNew(in.ID), name: in.Name, network: n.ID, project: n.project, cidr: cidr, used: map[netip.Addr]bool{}, stamps: newStamps(svc.kernel.Now())}
 	s.gateway = cidr.Addr().Next()
 	s.first, s.last = s.gateway.Next(), lastHost(cidr)
 	if in.First != "" {

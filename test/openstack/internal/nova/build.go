@@ -76,7 +76,7 @@ func (svc *Service) plug(s *server, at time.Time) string {
 			if problem != "" {
 				return problem
 			}
-			nics[i].port = p.Id
+			nics[i].port = p.ID
 		}
 		p, known := svc.Network.Port(nics[i].port)
 		if !known {
@@ -159,7 +159,7 @@ func (svc *Service) attachDevices(s *server, at time.Time) string {
 			continue
 		}
 		a, problem := svc.Volumes.Attach(s.id, s.project, cinder.Device{
-			Existing: b.SourceType == "volume", Id: b.UUID, Size: b.VolumeSize, Kind: b.VolumeType,
+			Existing: b.SourceType == "volume", ID: b.UUID, Size: b.VolumeSize, Kind: b.VolumeType,
 			Path: fmt.Sprintf("/dev/vd%c", 'a'+i), DeleteOnTermination: b.DeleteOnTermination,
 		}, at)
 		if problem != "" {

@@ -73,7 +73,7 @@ func (d *draft) onlyNetwork() api.Reply {
 	case 0:
 		return api.Reply{}
 	case 1:
-		d.nics = append(d.nics, nic{network: found[0].Id, made: true})
+		d.nics = append(d.nics, nic{network: found[0].ID, made: true})
 		return api.Reply{}
 	default:
 		return d.q.Refuse(http.StatusConflict, "Multiple possible networks found, use a Network ID to be more specific.")
@@ -102,14 +102,14 @@ func (d *draft) useNetwork(in networkSpec) api.Reply {
 	case !known:
 		return d.bad("Network %s could not be found.", in.UUID)
 	case len(n.Subnets) == 0:
-		return d.bad("Network %s requires a subnet in order to boot instances on.", n.Id)
+		return d.bad("Network %s requires a subnet in order to boot instances on.", n.ID)
 	}
 	if in.Fixed != "" {
 		if d.svc.Network.AddressTaken(n, in.Fixed) {
 			return d.bad("Fixed IP address %s is already in use on instance %s.", in.Fixed, "unknown")
 		}
 	}
-	d.nics = append(d.nics, nic{network: n.Id, fixed: in.Fixed, made: true})
+	d.nics = append(d.nics, nic{network: n.ID, fixed: in.Fixed, made: true})
 	return api.Reply{}
 }
 

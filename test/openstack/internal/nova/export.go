@@ -38,7 +38,7 @@ func (svc *Service) export(s *server) Server {
 		out.Image = s.image.Name
 	}
 	if s.group != nil {
-		out.ServerGroup = s.group.Id
+		out.ServerGroup = s.group.ID
 	}
 	if s.host != nil {
 		out.Zone, out.Host = s.host.Zone, s.host.Name
@@ -47,11 +47,11 @@ func (svc *Service) export(s *server) Server {
 		out.Volumes = append(out.Volumes, v.Volume)
 	}
 	for _, p := range svc.boundPorts(s) {
-		out.Ports = append(out.Ports, p.Id)
+		out.Ports = append(out.Ports, p.ID)
 		for _, f := range p.FixedIPs {
 			out.FixedIPs = append(out.FixedIPs, f.Address.String())
 		}
-		for _, f := range svc.Network.FloatingAddresses(p.Id) {
+		for _, f := range svc.Network.FloatingAddresses(p.ID) {
 			out.Floating = append(out.Floating, f.Address.String())
 		}
 	}

@@ -203,7 +203,7 @@ func (svc *Service) addressesOf(s *server) wire.Object {
 		for _, f := range p.FixedIPs {
 			list = append(list, addressView(f, p.Mac, "fixed"))
 		}
-		for _, f := range svc.Network.FloatingAddresses(p.Id) {
+		for _, f := range svc.Network.FloatingAddresses(p.ID) {
 			list = append(list, addressView(f, p.Mac, "floating"))
 		}
 		if i := slices.IndexFunc(out, func(m wire.Member) bool { return m.Key == name }); i >= 0 {

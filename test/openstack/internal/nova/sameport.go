@@ -21,7 +21,7 @@ func (svc *Service) holderOf(p *neutron.Port, s *server) (*server, bool) {
 func (svc *Service) contend(p *neutron.Port, first, second *server) (takes bool, problem string) {
 	switch {
 	case first == nil:
-		return false, fmt.Sprintf("Build of instance %s aborted: Port %s is still in use.", second.id, p.Id)
+		return false, fmt.Sprintf("Build of instance %s aborted: Port %s is still in use.", second.id, p.ID)
 	case svc.cfg.FirstOfTwoFails && first.state == building:
 		first.contested = true
 		return false, ""

@@ -274,7 +274,7 @@ func (svc *Service) listInterfaces(_ *api.Request, s *server) api.Reply {
 	list := make([]wire.Object, 0, len(s.nics))
 	for _, p := range svc.boundPorts(s) {
 		ips, _ := p.View().Get("fixed_ips")
-		list = append(list, wire.Object{{"port_id", p.Id}, {"net_id", p.Network}, {"mac_addr", p.Mac}, {"port_state", p.Status}, {"fixed_ips", ips}})
+		list = append(list, wire.Object{{"port_id", p.ID}, {"net_id", p.Network}, {"mac_addr", p.Mac}, {"port_state", p.Status}, {"fixed_ips", ips}})
 	}
 	return api.Ok("interfaceAttachments", list)
 }

@@ -68,7 +68,7 @@ func (s *server) newer(q *api.Request, inList bool) wire.Object {
 	if v.AtLeast(2, 71) && !inList {
 		groups := []string{}
 		if s.group != nil {
-			groups = append(groups, s.group.Id)
+			groups = append(groups, s.group.ID)
 		}
 		o = append(o, wire.Member{"server_groups", groups})
 	}
@@ -86,7 +86,7 @@ func (s *server) hostID() string {
 	if s.host == nil || s.unclaimed {
 		return ""
 	}
-	return s.host.IdFor(s.project)
+	return s.host.IDFor(s.project)
 }
 
 // zoneNow is the host's zone, and before there is a host the one that was asked for.
