@@ -27,19 +27,32 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.sim.Close)
-	calls, err := client.New(client.Options{Clock: b.clock, Configured: b.sim.AuthURL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	session, err := calls.Session(client.Credentials{
+	b.Catalog = b.catalogOf(client.Credentials{
 		IdentityEndpoint: b.sim.AuthURL(), Region: sim.MetaKubeRegion, Username: sim.MetaKubeUser, Password: sim.MetaKubePassword,
 		DomainName: sim.MetaKubeDomain, ProjectName: sim.MetaKubeProject,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.Catalog = New(session, b.clock, "cluster-1")
 	return b
+}
+
+// catalogOf returns the catalog that the credentials see.
+func (b *bench) catalogOf(credentials client.Credentials) *Catalog {
+	b.t.Helper()
+	calls, err := client.New(client.Options{Clock: b.clock, Configured: b.sim.AuthURL()})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	session, err := calls.Session(credentials)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return New(session, b.clock, "cluster-1")
+}
+
+// withoutGroups is seedSpec without security groups, which gets the default one.
+func withoutGroups() *spec.Spec {
+	s := seedSpec()
+	s.SecurityGroups = nil
+	return s
 }
 
 // plan resolves a spec that can be resolved.

@@ -18,6 +18,7 @@ var securityGroupKind = kind{"security group", fault.CodeSecurityGroupNotFound, 
 
 type securityGroup struct {
 	thing
+	Project     string      `json:"project_id"`
 	Created     string      `json:"created_at"`
 	Description string      `json:"description"`
 	Rules       []groupRule `json:"security_group_rules"`
@@ -62,9 +63,15 @@ func (c *Catalog) defaultGroup(ctx context.Context) (securityGroup, error) {
 	})
 }
 
-// defaultGroups returns the groups with the name of the default one.
+// defaultGroups returns the project's own groups with the name of the default one. An administrator's credentials list those of
+// every project.
 func (c *Catalog) defaultGroups(ctx context.Context) ([]securityGroup, error) {
-	return byNameOrID[securityGroup](ctx, c.session, securityGroupKind, defaultSecurityGroup)
+	scope, err := c.session.Scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := byNameOrID[securityGroup](ctx, c.session, securityGroupKind, defaultSecurityGroup)
+	return slices.DeleteFunc(all, func(g securityGroup) bool { return g.Project != scope.ProjectID }), err
 }
 
 func oldest(all []securityGroup) securityGroup {

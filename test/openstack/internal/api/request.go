@@ -30,7 +30,11 @@ type Request struct {
 }
 
 // Caller is the party that a token was issued to.
-type Caller struct{ User, Project, ProjectName string }
+type Caller struct {
+	User, Project, ProjectName string
+	// Admin: it has the role admin, for which Neutron lists what every project has.
+	Admin bool
+}
 
 // Project returns the ID of the project that the token is for.
 func (q *Request) Project() string { return q.Caller.Project }

@@ -318,7 +318,7 @@ func (d domain) view() wire.Object { return wire.Object{{"id", d.ID}, {"name", d
 
 // caller returns the party that the token was issued to.
 func (t *token) caller() api.Caller {
-	c := api.Caller{User: t.user.ID}
+	c := api.Caller{User: t.user.ID, Admin: slices.Contains(t.roles, "admin")}
 	if t.project != nil {
 		c.Project, c.ProjectName = t.project.ID, t.project.Name
 	}

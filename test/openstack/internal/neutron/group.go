@@ -130,7 +130,7 @@ func (svc *Service) listSecurityGroups(q *api.Request) api.Reply {
 	svc.DefaultGroup(q.Project(), q.Now)
 	var list []wire.Object
 	for _, g := range svc.groups.All() {
-		if g.project == q.Project() {
+		if g.project == q.Project() || q.Caller.Admin {
 			list = append(list, g.view())
 		}
 	}
