@@ -46,12 +46,16 @@ func TestDetach(t *testing.T) {
 			p := newProject(owner.Machine{UID: "u1"})
 			row := addresses.PortRow{ID: "a", Description: portTag.String(), DeviceID: "s1"}
 			p.list(noon, addresses.Lists{Ports: []addresses.PortRow{row}}, active("s1", "u1"))
+			p.SetPort(portTag, addresses.Port{ID: "a", ServerID: "s1"}, noon) // this process made the port
 			at := noon.Add(servers.DetachedAfter)
 			due, _ := p.Unjoined(at)
 			row.DeviceID = tc.device
 			machines := p.Detach(due, []addresses.PortRow{row}, at)
 			if slices.Contains(machines, "u1") != tc.detached || p.Servers.ByID("s1").Failed() != tc.detached {
 				t.Errorf("detached: %v, failed: %v; want %v", machines, p.Servers.ByID("s1").Failed(), tc.detached)
+			}
+			if got := p.Addresses.Ports("u1")[0].Ordered; got != tc.detached {
+				t.Errorf("the port is to be replaced: %v, want %v", got, tc.detached)
 			}
 			if again, _ := p.Unjoined(at.Add(time.Hour)); len(again) > 0 {
 				t.Errorf("is looked at again: %v", again)
