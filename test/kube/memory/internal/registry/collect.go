@@ -23,12 +23,13 @@ type owned struct {
 
 // dependents returns the living objects that name an owner.
 func (s *Registry) dependents(owner types.UID) []owned {
+	named := func(r *store.Record) bool {
+		return slices.ContainsFunc(r.Object.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == owner })
+	}
 	var out []owned
 	for _, k := range s.catalog.Kinds {
-		for _, r := range s.store.All(k) {
-			if slices.ContainsFunc(r.Object.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == owner }) {
-				out = append(out, owned{k, r})
-			}
+		for _, r := range s.store.Select(k, named) {
+			out = append(out, owned{k, r})
 		}
 	}
 	return out
@@ -178,12 +179,13 @@ func (s *Registry) blocking(owner types.UID) []owned {
 
 // deletingDependents finds an owner that is in foreground deletion; nil when it is not.
 func (s *Registry) deletingDependents(owner types.UID) (*catalog.Kind, *store.Record) {
+	inDeletion := func(r *store.Record) bool {
+		o := r.Object
+		return o.GetUID() == owner && o.GetDeletionTimestamp() != nil && slices.Contains(o.GetFinalizers(), metav1.FinalizerDeleteDependents)
+	}
 	for _, k := range s.catalog.Kinds {
-		for _, r := range s.store.All(k) {
-			o := r.Object
-			if o.GetUID() == owner && o.GetDeletionTimestamp() != nil && slices.Contains(o.GetFinalizers(), metav1.FinalizerDeleteDependents) {
-				return k, r
-			}
+		if found := s.store.Select(k, inDeletion); len(found) > 0 {
+			return k, found[0]
 		}
 	}
 	return nil, nil

@@ -18,7 +18,7 @@ type Registry struct {
 	rules   Rules
 }
 
-// Rules are the parts of the API server's behaviour that a test may choose; see [Options].
+// Rules are the parts of the API server's behaviour that a test may choose.
 type Rules struct {
 	CollectAfter   time.Duration
 	NodesUntainted bool

@@ -91,10 +91,22 @@ func (s *Store) At(k *catalog.Kind, namespace, name string) (*Record, bool) {
 
 // All returns the records of a kind in the order of a list.
 func (s *Store) All(k *catalog.Kind) []*Record {
+	return s.Select(k, func(*Record) bool { return true })
+}
+
+// Select returns the records of a kind that fit, in the order of a list.
+func (s *Store) Select(k *catalog.Kind, fits func(*Record) bool) []*Record {
 	t := s.tables[k]
-	out := make([]*Record, 0, len(t.records))
-	for _, id := range t.sortedKeys() {
-		out = append(out, t.records[id])
+	var ids []string
+	for id, r := range t.records {
+		if fits(r) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	out := make([]*Record, len(ids))
+	for i, id := range ids {
+		out[i] = t.records[id]
 	}
 	return out
 }
@@ -189,13 +201,3 @@ func (s *Store) NextName(prefix string) string {
 
 // Now is the time as metadata bears it: whole seconds.
 func Now() metav1.Time { return metav1.NewTime(time.Now().UTC().Truncate(time.Second)) }
-
-// sortedKeys returns the keys of the records in the order of a list.
-func (st *table) sortedKeys() []string {
-	out := make([]string, 0, len(st.records))
-	for id := range st.records {
-		out = append(out, id)
-	}
-	slices.Sort(out)
-	return out
-}
