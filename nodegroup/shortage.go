@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/backoff"
 	"github.com/drover-project/drover/machines/fault"
 )
 
@@ -20,7 +21,7 @@ func (s *Snapshot) shortage(g *group, m *member) (*InstanceError, time.Time) {
 	var last *v1alpha1.GroupBackoff
 	for i := range g.owner.backoffs {
 		b := &g.owner.backoffs[i]
-		if waitOf(b) == 0 || !m.machine.CreationTimestamp.Before(&b.Until) || !concerns(b, m.place()) {
+		if backoff.WaitOf(b) == 0 || !m.machine.CreationTimestamp.Before(&b.Until) || !concerns(b, m.place()) {
 			continue
 		}
 		if last == nil || last.Until.Before(&b.Until) {
@@ -32,12 +33,7 @@ func (s *Snapshot) shortage(g *group, m *member) (*InstanceError, time.Time) {
 	}
 	policy := fault.PolicyOf(fault.Class(last.Class))
 	return &InstanceError{Code: last.Code, Message: fault.Short(last.MessageFor(m.machine.Name)), OutOfResources: policy.OutOfResources},
-		last.Until.Add(-waitOf(last))
-}
-
-// waitOf returns how long the wait is that the back-off's last failure began; 0 when it keeps nobody back.
-func waitOf(b *v1alpha1.GroupBackoff) time.Duration {
-	return fault.GroupWait(fault.Class(b.Class), fault.Code(b.Code), b.Step)
+		last.Until.Add(-backoff.WaitOf(last))
 }
 
 // concerns tells whether a Machine would ask for what is short.

@@ -1,89 +1,165 @@
 package machine
 
 import (
-	"sync"
-	"time"
+	"context"
+	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/backoff"
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// backoff keeps a Machine from trying again too soon after a failure that concerns nobody else: the waits of its class,
-// doubling, until a server of it has become ACTIVE. After a restart the Machine's own status says when the last failure
-// was. (Shortages concern the whole group, and are in the ledger.)
-type backoff struct {
-	mu      sync.Mutex
-	entries map[types.UID]backoffEntry
-}
-
-type backoffEntry struct {
-	class fault.Class
-	wait  time.Duration
-	until time.Time
-	// last is the failure itself; nil after a restart.
-	last *fault.Error
-}
-
-func newBackoff() *backoff { return &backoff{entries: map[types.UID]backoffEntry{}} }
-
-// failed notes a failure and says how long to wait. While an earlier wait of the same class runs, it is not prolonged.
-func (b *backoff) failed(uid types.UID, err *fault.Error, now time.Time) time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	policy := fault.PolicyOf(err.Class)
-	e, known := b.entries[uid]
-	if known && e.class == err.Class {
-		if e.until.After(now) {
-			return e.until.Sub(now)
+// mayCreate reports whether the Machine's group lets it ask the cloud for a server now.
+func (r *Reconciler) mayCreate(ctx context.Context, p *pass) (backoff.Permission, error) {
+	allowed := r.groups.Allow(p.group.holder, p.attempt(), p.facts.cloud.QuotaRaised, r.Clock.Now())
+	if !allowed.Allowed || !allowed.JoinsFail || p.group.set == "" {
+		return allowed, nil
+	}
+	// A server that a former leader ordered is the one that is tried.
+	peers, err := r.peers(ctx, p.m, p.group.set)
+	for i := range peers {
+		if peer := &peers[i]; peer.Spec.ProviderID != nil && peer.Status.NodeRef == nil && peer.DeletionTimestamp == nil {
+			allowed.Allowed = false
 		}
-		e.wait = min(2*e.wait, policy.MaxRetry)
-	} else {
-		e = backoffEntry{class: err.Class, wait: policy.Retry}
 	}
-	e.until, e.last = now.Add(max(e.wait, err.RetryAfter)), err
-	b.entries[uid] = e
-	return e.until.Sub(now)
+	return allowed, err
 }
 
-// until says when the Machine may be tried again; a time that is past when it may be at once.
-func (b *backoff) until(m *v1alpha1.Machine, now time.Time) time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if e, ok := b.entries[m.UID]; ok {
-		return e.until
+// peers returns the other Machines of the set.
+func (r *Reconciler) peers(ctx context.Context, m *v1alpha1.Machine, set types.UID) ([]v1alpha1.Machine, error) {
+	var list v1alpha1.MachineList
+	err := r.Control.GetClient().List(ctx, &list, client.InNamespace(m.Namespace), client.MatchingFields{indexMachineSet: string(set)})
+	if err != nil {
+		return nil, fmt.Errorf("listing the Machines of a set: %w", err)
 	}
-	last := m.Status.LastOperation
-	if m.Status.ErrorReason == nil || last == nil || last.LastUpdated == nil || last.State == nil || *last.State != stateFailed {
-		return time.Time{}
+	var out []v1alpha1.Machine
+	for i := range list.Items {
+		if list.Items[i].UID != m.UID {
+			out = append(out, list.Items[i])
+		}
 	}
-	class := fault.ClassOf(fault.Code(*m.Status.ErrorReason))
-	if fault.PolicyOf(class).OpensBackoff {
-		return time.Time{}
-	}
-	e := backoffEntry{class: class, wait: fault.PolicyOf(class).Retry}
-	e.until = last.LastUpdated.Add(e.wait)
-	if e.until.After(now) {
-		b.entries[m.UID] = e
-	}
-	return e.until
+	return out, nil
 }
 
-// unwritten gives the failure that a Machine backs off from and does not show: the write that should have shown it met a
-// Conflict, and no other attempt is made before the wait ends. nil when there is none.
-func (b *backoff) unwritten(m *v1alpha1.Machine) *fault.Error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if m.Status.ErrorReason != nil {
+// attempt returns what the Machine asks the cloud for.
+func (p *pass) attempt() backoff.Attempt {
+	a := backoff.Attempt{Machine: client.ObjectKeyFromObject(p.m), UID: p.m.UID, Revision: p.group.revision}
+	if p.instance != nil {
+		place := p.instance.Place()
+		a.Flavor, a.Zone = place.Flavor, place.Zone
+	}
+	return a
+}
+
+// failsInCloud records what the cloud refused. A failure that other Machines of the group would meet as well opens the
+// group's back-off; any other keeps back this Machine only.
+func (r *Reconciler) failsInCloud(ctx context.Context, p *pass, err error) error {
+	cause := fault.Of(err)
+	if !fault.PolicyOf(cause.Class).OpensBackoff {
+		r.fails(ctx, p, err)
 		return nil
 	}
-	return b.entries[m.UID].last
+	p.failure = cause
+	e := r.groups.Failed(p.group.holder, p.attempt(), cause, r.Clock.Now())
+	if e != nil {
+		p.soonest(e.Until.Sub(r.Clock.Now()))
+	}
+	r.logFailure(ctx, p)
+	return r.writeGroup(ctx, p)
 }
 
-// forget ends the waiting: success, or the end of the Machine.
-func (b *backoff) forget(uid types.UID) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.entries, uid)
+// serverFails records that the server has gone to ERROR. The first one in a row keeps back its own Machine only. The second,
+// when no other server of the group has become ACTIVE in between, keeps the group back and is shown on all of its Machines
+// (fault.GroupWait).
+func (r *Reconciler) serverFails(ctx context.Context, p *pass, cause *fault.Error) error {
+	if fault.PolicyOf(cause.Class).OpensBackoff {
+		return r.failsInCloud(ctx, p, cause)
+	}
+	attempt := p.attempt()
+	attempt.Server = p.facts.cloud.Server.ID
+	r.groups.Failed(p.group.holder, attempt, cause, r.Clock.Now())
+	r.fails(ctx, p, cause)
+	return r.writeGroup(ctx, p)
+}
+
+// settles records that the server works, once, when it has become ACTIVE or its node has joined: it disproves the group's
+// back-offs from before.
+func (r *Reconciler) settles(ctx context.Context, p *pass) error {
+	s := p.facts.cloud.Server
+	works := s != nil && (s.State == cloud.ServerActive || p.facts.joined)
+	if !works || p.facts.deleting || p.group.holder == nil {
+		return nil
+	}
+	r.retries.Forget(p.m.UID)
+	for _, c := range p.base.Status.Conditions {
+		if c.Type == v1alpha1.ConditionServerReady && c.Status == corev1.ConditionTrue {
+			return nil
+		}
+	}
+	if !r.groups.Succeeded(p.group.holder, p.attempt(), r.Clock.Now()) {
+		return nil
+	}
+	return r.writeGroup(ctx, p)
+}
+
+// settlesJoin records how the wait for a node has ended.
+func (r *Reconciler) settlesJoin(ctx context.Context, p *pass, ok bool) error {
+	if p.group.holder == nil || p.group.set == "" {
+		return nil
+	}
+	nodes := 0
+	if !ok {
+		peers, err := r.peers(ctx, p.m, p.group.set)
+		if err != nil {
+			return err
+		}
+		for i := range peers {
+			if peers[i].Status.NodeRef != nil {
+				nodes++
+			}
+		}
+	}
+	if !r.groups.Joined(p.group.holder, p.m.UID, ok, nodes) {
+		return nil
+	}
+	return r.writeGroup(ctx, p)
+}
+
+// writeGroup writes the group's back-offs and joins to the status of its deployment or set. Those of a Machine that is alone
+// go with the next write of the Machine.
+func (r *Reconciler) writeGroup(ctx context.Context, p *pass) error {
+	status, unwritten := r.groups.Status(p.group.holder)
+	kind := v1alpha1.MachineDeploymentKind.Kind
+	switch p.group.holder.(type) {
+	case *v1alpha1.Machine:
+		p.m.Status.Backoffs = status.Backoffs
+		return nil
+	case *v1alpha1.MachineSet:
+		kind = v1alpha1.MachineSetKind.Kind
+	}
+	if !unwritten {
+		return nil
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
+	if err != nil {
+		return fmt.Errorf("encoding the back-offs: %w", err)
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": kind,
+		"metadata": map[string]any{"namespace": p.group.holder.GetNamespace(), "name": p.group.holder.GetName(), "uid": string(p.group.holder.GetUID())},
+		"status":   fields,
+	}}
+	err = r.Control.GetClient().Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), fieldOwner, client.ForceOwnership)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing the back-offs of %s %s: %w", kind, p.group.holder.GetName(), err)
+	}
+	r.groups.Written(p.group.holder, status)
+	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/backoff"
 	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/drain"
@@ -76,8 +77,8 @@ type Reconciler struct {
 	Options
 	recorder events.EventRecorder
 	crew     *drain.Crew
-	backoff  *backoff
-	ledger   *ledger
+	retries  *backoff.Machines
+	groups   *backoff.Groups
 	writes   *writes
 	wake     waker
 	targets  targets
@@ -97,11 +98,10 @@ func New(o Options) *Reconciler {
 	r := &Reconciler{
 		Options:  o,
 		recorder: o.Control.GetEventRecorder(name),
-		backoff:  newBackoff(),
-		ledger:   newLedger(),
+		retries:  backoff.NewMachines(),
 		writes:   newWrites(),
 	}
-	r.ledger.wake = r.wake.wake
+	r.groups = backoff.NewGroups(r.wake.wake)
 	r.crew = drain.NewCrew(drain.CrewOptions{
 		Drainer: &drain.Drainer{Client: o.Target.GetClient(), Reader: o.Target.GetAPIReader()},
 		Clock:   o.Clock, Workers: o.DrainWorkers, Looked: r.wake.wake,
@@ -175,17 +175,17 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 // rests says when to look again after a pass that only waited. Most waits end with a change that is watched.
 func (r *Reconciler) rests(p *pass) {
 	now := r.Clock.Now()
-	a := p.facts.admission
+	permission := p.facts.permission
 	switch p.last.reason {
 	case reasonBackOff:
-		p.failure = r.backoff.unwritten(p.m)
-		p.soonest(max(r.backoff.until(p.m, now).Sub(now), time.Second))
+		p.failure = r.retries.Unwritten(p.m)
+		p.soonest(max(r.retries.Until(p.m, now).Sub(now), time.Second))
 	case reasonShortage:
-		p.failure = shortageOf(a.shortage, p.m)
-		p.soonest(max(a.again.Sub(now), time.Second))
+		p.failure = backoff.FailureFor(permission.Backoff, p.m.Name)
+		p.soonest(max(permission.RetryAt.Sub(now), time.Second))
 	case reasonJoinsFail:
 		p.detail = "at least half of the group's last servers did not become nodes: one at a time is tried"
-		p.soonest(max(a.again.Sub(now), pollCloud))
+		p.soonest(max(permission.RetryAt.Sub(now), pollCloud))
 	case reasonNotSynced:
 		p.soonest(time.Second)
 	case reasonServerUnknown, reasonServerDeleting:

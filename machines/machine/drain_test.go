@@ -12,6 +12,7 @@ import (
 )
 
 func TestRetryOfADrain(t *testing.T) {
+	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
 		name    string
 		result  drain.Result
@@ -24,9 +25,9 @@ func TestRetryOfADrain(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := &v1alpha1.Machine{}
-			m.DeletionTimestamp = new(metav1.NewTime(noon))
-			conditions{machine: m, now: metav1.NewTime(noon)}.set(v1alpha1.ConditionDeleting, verdict{"True", reasonDraining, drainText(tt.result)})
-			r := &Reconciler{Options: Options{Clock: clocktesting.NewFakePassiveClock(noon.Add(tt.elapsed))}}
+			m.DeletionTimestamp = new(metav1.NewTime(now))
+			conditions{machine: m, now: metav1.NewTime(now)}.set(v1alpha1.ConditionDeleting, verdict{"True", reasonDraining, drainText(tt.result)})
+			r := &Reconciler{Options: Options{Clock: clocktesting.NewFakePassiveClock(now.Add(tt.elapsed))}}
 			if got := r.retryDrain(&pass{m: m, base: m}); got != tt.want {
 				t.Errorf("%v, want %v", got, tt.want)
 			}

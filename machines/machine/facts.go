@@ -14,6 +14,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/backoff"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 )
@@ -47,9 +48,9 @@ type facts struct {
 	strayed bool
 	// leaseOld: another process may be the leader by now. It is looked at anew before each step.
 	leaseOld bool
-	// backingOff: an earlier failure of the Machine's own forbids another attempt yet. admission is its group's word.
+	// backingOff: an earlier failure of the Machine's own forbids another attempt yet. permission is that of its group.
 	backingOff bool
-	admission  admission
+	permission backoff.Permission
 	// late: the server has had the whole join timeout.
 	late bool
 
@@ -249,9 +250,9 @@ func (r *Reconciler) observeGroup(ctx context.Context, p *pass) error {
 	}
 	p.timeouts, p.wrong = r.timeoutsOf(p.m, p.group)
 	now := r.Clock.Now()
-	f.backingOff = r.backoff.until(p.m, now).After(now)
+	f.backingOff = r.retries.Until(p.m, now).After(now)
 	if making && !f.initializing && !f.backingOff {
-		if f.admission, err = r.admit(ctx, p); err != nil {
+		if f.permission, err = r.mayCreate(ctx, p); err != nil {
 			return err
 		}
 	}

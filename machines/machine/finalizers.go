@@ -39,8 +39,8 @@ func (r *Reconciler) removeFinalizers(ctx context.Context, p *pass) (bool, error
 		return false, err
 	}
 	p.gone = true
-	r.backoff.forget(p.m.UID)
-	r.ledger.leave(p.m.UID)
+	r.retries.Forget(p.m.UID)
+	r.groups.Forget(p.m.UID)
 	r.crew.Forget(p.m.UID)
 	if p.left != "" {
 		r.warn(p.m, p.leftReason, p.left)

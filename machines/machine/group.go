@@ -14,8 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// group is what a Machine shares its back-off with: its deployment; its set, when that has none; else it is alone. What
-// is read from the group is then read from the Machine.
+// group is the Machines that share a back-off. Its holder is the Machine's deployment, else its set, else the Machine itself.
 type group struct {
 	// holder is a *v1alpha1.MachineDeployment, a *v1alpha1.MachineSet or the *v1alpha1.Machine itself.
 	holder client.Object
@@ -25,7 +24,7 @@ type group struct {
 	revision int64
 }
 
-// groupOf finds the Machine's group in the caches. An owner that is gone, or bears another UID, is none.
+// groupOf reads the Machine's group from the caches. An owner that is deleted or has another UID does not count.
 func (r *Reconciler) groupOf(ctx context.Context, m *v1alpha1.Machine) (group, error) {
 	g := group{holder: m}
 	var set v1alpha1.MachineSet
@@ -62,8 +61,9 @@ func (r *Reconciler) owner(ctx context.Context, of client.Object, kind string, i
 // timeouts are how long the steps of one Machine may take.
 type timeouts struct{ drain, volumes, join time.Duration }
 
-// timeoutsOf reads the annotations of the Machine, then those of its group, over the flags. One that cannot be read is
-// left out, and the second value says so. They are read at each look, so that a running drain can be shortened.
+// timeoutsOf returns the timeouts that the annotations of the Machine set, else those of its group's holder, else the flags.
+// It skips an annotation that cannot be parsed and describes it in wrong. It is called in each reconcile, so that a running
+// drain can be shortened.
 func (r *Reconciler) timeoutsOf(m *v1alpha1.Machine, g group) (t timeouts, wrong []string) {
 	t = timeouts{drain: r.DrainTimeout, volumes: r.VolumeDetachTimeout, join: r.JoinTimeout}
 	for key, into := range map[string]*time.Duration{

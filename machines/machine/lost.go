@@ -45,7 +45,7 @@ func (r *Reconciler) abandon(ctx context.Context, p *pass) error {
 		return fmt.Errorf("deleting Machine %s, which its set replaces: %w", p.m.Name, err)
 	}
 	p.gone = true
-	r.ledger.leave(uid)
+	r.groups.Forget(uid)
 	ctrl.LoggerFrom(ctx).Info("Machine deleted for its set to replace", "reason", p.last.reason, "cause", p.failure.Message)
 	return nil
 }

@@ -153,9 +153,9 @@ func nextOfCreation(f *facts) decision {
 		return decision{wait, reasonInitializers}
 	case f.backingOff:
 		return decision{wait, reasonBackOff}
-	case f.admission.shortage != nil && !f.admission.free:
+	case f.permission.Backoff != nil && !f.permission.Allowed:
 		return decision{wait, reasonShortage}
-	case !f.admission.free:
+	case !f.permission.Allowed:
 		return decision{wait, reasonJoinsFail}
 	case f.leaseOld:
 		return decision{wait, reasonLeaseOld}

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/backoff"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 )
@@ -23,7 +24,7 @@ func healthy() facts {
 func fresh() facts {
 	f := healthy()
 	f.named, f.hadServer, f.joined, f.synced, f.node, f.cloud.Server = false, false, false, false, nil, nil
-	f.admission.free = true
+	f.permission.Allowed = true
 	return f
 }
 
@@ -63,9 +64,9 @@ func TestNext(t *testing.T) {
 		{"nothing is made before the inventory is complete", fresh, func(f *facts) { f.cloud.Synced = false }, decision{wait, reasonNotSynced}},
 		{"MC-79 initializers hold the server back", fresh, func(f *facts) { f.initializing = true }, decision{wait, reasonInitializers}},
 		{"MC-49 a back-off holds the server back, and its ports too", fresh, func(f *facts) { f.backingOff = true }, decision{wait, reasonBackOff}},
-		{"CAPI-22 a shortage of the group holds the server back", fresh, func(f *facts) { f.admission = admission{shortage: &v1alpha1.GroupBackoff{}} }, decision{wait, reasonShortage}},
-		{"who tries for all of the group is let through", fresh, func(f *facts) { f.admission = admission{shortage: &v1alpha1.GroupBackoff{}, free: true} }, decision{makeUserData, reasonCreating}},
-		{"CAPI-26 while joins keep failing one at a time is tried", fresh, func(f *facts) { f.admission = admission{slow: true} }, decision{wait, reasonJoinsFail}},
+		{"CAPI-22 a shortage of the group holds the server back", fresh, func(f *facts) { f.permission = backoff.Permission{Backoff: &v1alpha1.GroupBackoff{}} }, decision{wait, reasonShortage}},
+		{"who tries for all of the group is let through", fresh, func(f *facts) { f.permission = backoff.Permission{Backoff: &v1alpha1.GroupBackoff{}, Allowed: true} }, decision{makeUserData, reasonCreating}},
+		{"CAPI-26 while joins keep failing one at a time is tried", fresh, func(f *facts) { f.permission = backoff.Permission{JoinsFail: true} }, decision{wait, reasonJoinsFail}},
 		{"a lease that is too old makes nothing", fresh, func(f *facts) { f.leaseOld = true }, decision{wait, reasonLeaseOld}},
 		{"also when half of it is made", fresh, func(f *facts) { f.userData, f.ports, f.floatingIP, f.leaseOld = true, true, true, true }, decision{wait, reasonLeaseOld}},
 		{"a lease that is too old hinders nobody who has a server", func() facts { return booting(cloud.ServerActive) }, func(f *facts) { f.leaseOld = true }, decision{awaitNode, reasonWaitingForNode}},

@@ -112,8 +112,8 @@ func (r *Reconciler) fails(ctx context.Context, p *pass, err error) {
 		return
 	}
 	p.failure = cause
-	r.ledger.yield(p.m.UID)
-	p.after = r.backoff.failed(p.m.UID, p.failure, r.Clock.Now())
+	r.groups.Release(p.m.UID)
+	p.after = r.retries.Failed(p.m.UID, p.failure, r.Clock.Now())
 	r.logFailure(ctx, p)
 }
 

@@ -13,7 +13,7 @@ func (r *Reconciler) ensureServer(ctx context.Context, p *pass) (bool, error) {
 	if err != nil {
 		return false, r.failsInCloud(ctx, p, err)
 	}
-	r.ledger.made(p.group, p.m, r.Clock.Now())
+	r.groups.Ordered(p.group.holder, p.m.UID, r.Clock.Now())
 	p.facts.cloud.Server = server
 	ctrl.LoggerFrom(ctx).Info("Server made", "server", server.ID)
 	return true, nil

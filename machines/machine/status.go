@@ -22,7 +22,7 @@ import (
 // States and types of the last operation.
 const (
 	stateProcessing = "Processing"
-	stateFailed     = "Failed"
+	stateFailed     = v1alpha1.OperationFailed
 	stateSuccessful = "Successful"
 )
 

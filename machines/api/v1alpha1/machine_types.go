@@ -230,6 +230,9 @@ type LastOperation struct {
 	Type *string `json:"type,omitempty"`
 }
 
+// OperationFailed is the state of an operation that failed.
+const OperationFailed = "Failed"
+
 // ServerName is the name that the server, the host and the Node bear: spec.metadata.name, else the Machine's own name.
 func (m *Machine) ServerName() string {
 	if m.Spec.Metadata.Name != "" {

@@ -1,4 +1,4 @@
-package machine
+package backoff
 
 import (
 	"testing"
@@ -12,19 +12,19 @@ import (
 )
 
 func TestAFailureWhoseStatusWriteWasLostIsShownByTheNextPass(t *testing.T) {
-	b := newBackoff()
+	b := NewMachines()
 	m := &v1alpha1.Machine{}
 	m.UID = "u"
-	if got := b.unwritten(m); got != nil {
+	if got := b.Unwritten(m); got != nil {
 		t.Errorf("before any failure: got %v", got)
 	}
 	failure := fault.New(fault.Invalid, fault.CodeFlavorNotFound, "no such flavor")
-	b.failed(m.UID, failure, time.Unix(0, 0))
-	if got := b.unwritten(m); got != failure {
+	b.Failed(m.UID, failure, time.Unix(0, 0))
+	if got := b.Unwritten(m); got != failure {
 		t.Errorf("while the status shows nothing: got %v", got)
 	}
 	m.Status.ErrorReason = ptr.To(string(failure.Code))
-	if got := b.unwritten(m); got != nil {
+	if got := b.Unwritten(m); got != nil {
 		t.Errorf("once it is shown: got %v", got)
 	}
 }
@@ -41,15 +41,15 @@ func TestHowLongAMachineWaitsAfterAFailureOfItsOwn(t *testing.T) {
 		{fault.Unknown, 2 * time.Second, 5 * time.Minute},
 		{fault.Invalid, 30 * time.Second, 5 * time.Minute},
 	} {
-		t.Run("MCM-38 it doubles, with a cap, and one Machine's is not another's: "+string(tt.class), func(t *testing.T) {
-			b, now := newBackoff(), start
+		t.Run("MCM-38 the wait doubles up to a maximum, for each Machine apart: "+string(tt.class), func(t *testing.T) {
+			b, now := NewMachines(), start
 			for want := tt.first; ; want = min(2*want, tt.most) {
 				err := fault.New(tt.class, fault.CodeUnknown, "no")
-				got := b.failed("u", err, now)
-				if got != want || b.failed("u", err, now.Add(want-1)) != 1 {
+				got := b.Failed("u", err, now)
+				if got != want || b.Failed("u", err, now.Add(want-1)) != 1 {
 					t.Fatalf("waits %v, want %v", got, want)
 				}
-				if other := b.failed(types.UID(now.String()), err, now); other != tt.first {
+				if other := b.Failed(types.UID(now.String()), err, now); other != tt.first {
 					t.Fatalf("another Machine waits %v, want %v", other, tt.first)
 				}
 				if now = now.Add(want); want == tt.most && now.After(start.Add(time.Hour)) {
@@ -58,16 +58,16 @@ func TestHowLongAMachineWaitsAfterAFailureOfItsOwn(t *testing.T) {
 			}
 		})
 	}
-	t.Run("MCM-38 a failure of another kind begins anew, and a success ends it", func(t *testing.T) {
-		b := newBackoff()
-		b.failed("u", fault.New(fault.Invalid, fault.CodeInvalidSpec, "no"), start)
-		if got := b.failed("u", fault.New(fault.Transient, fault.CodeCloudUnavailable, "no"), start.Add(time.Minute)); got != 2*time.Second {
+	t.Run("MCM-38 a failure of another class begins with its own first wait, and a success ends the wait", func(t *testing.T) {
+		b := NewMachines()
+		b.Failed("u", fault.New(fault.Invalid, fault.CodeInvalidSpec, "no"), start)
+		if got := b.Failed("u", fault.New(fault.Transient, fault.CodeCloudUnavailable, "no"), start.Add(time.Minute)); got != 2*time.Second {
 			t.Errorf("waits %v", got)
 		}
-		b.forget("u")
+		b.Forget("u")
 		m := &v1alpha1.Machine{}
 		m.UID = "u"
-		if until := b.until(m, start); !until.IsZero() {
+		if until := b.Until(m, start); !until.IsZero() {
 			t.Errorf("waits until %v", until)
 		}
 	})

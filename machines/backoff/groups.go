@@ -1,0 +1,227 @@
+package backoff
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// probeTimeout is how long one Machine may be the half-open probe before another may.
+const probeTimeout = 5 * time.Minute
+
+// Groups holds, for each group, its capacity back-offs and the outcomes of its joins, as the group's status says, and which
+// Machine is the half-open probe. A group is named by its holder: a *v1alpha1.MachineDeployment, a *v1alpha1.MachineSet, or
+// a *v1alpha1.Machine that is alone. The holder's status is read when a group is seen first, and is to be written after each
+// change ([Groups.Status]). The probe is not remembered beyond the process. It is safe for concurrent use.
+type Groups struct {
+	mu     sync.Mutex
+	groups map[types.UID]*group
+	wake   func(types.NamespacedName)
+}
+
+type group struct {
+	status Status
+	// stored is what the holder's status says since this process last read or wrote it. The cache may show an older one.
+	stored Status
+	// probe is the Machine that tries for all, until probeEnds.
+	probe     types.UID
+	probeEnds time.Time
+	// ordered is when a server was ordered, by Machine, while there are back-offs.
+	ordered map[types.UID]time.Time
+	waiting map[types.NamespacedName]bool
+}
+
+// Status is what the status of a group's holder says of its back-offs and joins.
+type Status struct {
+	Backoffs    []v1alpha1.GroupBackoff `json:"backoffs,omitempty"`
+	RecentJoins string                  `json:"recentJoins,omitempty"`
+}
+
+// statusIn returns what the holder's status says.
+func statusIn(holder metav1.Object) Status {
+	switch o := holder.(type) {
+	case *v1alpha1.MachineDeployment:
+		return Status{o.Status.Backoffs, o.Status.RecentJoins}
+	case *v1alpha1.MachineSet:
+		return Status{o.Status.Backoffs, o.Status.RecentJoins}
+	case *v1alpha1.Machine:
+		return Status{Backoffs: o.Status.Backoffs}
+	}
+	return Status{}
+}
+
+// NewGroups returns an empty store. It calls wake for each Machine that was told to wait and may ask again; wake must not
+// block, and must not call the store.
+func NewGroups(wake func(types.NamespacedName)) *Groups {
+	return &Groups{groups: map[types.UID]*group{}, wake: wake}
+}
+
+// Permission reports whether a Machine may ask the cloud for a server now.
+type Permission struct {
+	// Allowed: it may.
+	Allowed bool
+	// Backoff is the group's back-off that the Machine meets; nil when there is none.
+	Backoff *v1alpha1.GroupBackoff
+	// JoinsFail: joins keep failing, and one server at a time is tried.
+	JoinsFail bool
+	// RetryAt is when to ask again; zero: when it is woken.
+	RetryAt time.Time
+}
+
+// Allow lets a Machine through when the group has no back-off for its attempt. When a wait is over, or while joins keep
+// failing, it lets one Machine through for all of its group. quotaRaised is when the quota was last raised; zero when it was
+// not.
+func (s *Groups) Allow(holder metav1.Object, a Attempt, quotaRaised, now time.Time) Permission {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.of(holder)
+	p := Permission{JoinsFail: joinsFail(g.status.RecentJoins)}
+	if e := activeFor(g.status.Backoffs, a, quotaRaised); e != nil {
+		p.Backoff = new(*e)
+	}
+	probed := g.probe != "" && g.probe != a.UID && g.probeEnds.After(now)
+	switch {
+	case p.Backoff != nil && p.Backoff.Until.After(now):
+		p.RetryAt = p.Backoff.Until.Time
+	case p.Backoff == nil && !p.JoinsFail:
+		p.Allowed = true
+		return p
+	case probed:
+		p.RetryAt = g.probeEnds
+	default:
+		g.probe, g.probeEnds = a.UID, now.Add(probeTimeout)
+		p.Allowed = true
+		return p
+	}
+	g.waiting[a.Machine] = true
+	return p
+}
+
+// Failed adds a failure of the cloud, and returns the back-off that it has become for the group; nil when it has not.
+func (s *Groups) Failed(holder metav1.Object, a Attempt, err *fault.Error, now time.Time) *v1alpha1.GroupBackoff {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.of(holder)
+	g.status.Backoffs = withFailure(g.status.Backoffs, a, err, now)
+	g.endProbe(a.UID)
+	s.wakeAll(g)
+	if e := activeFor(g.status.Backoffs, a, time.Time{}); e != nil {
+		return new(*e)
+	}
+	return nil
+}
+
+// Ordered records that the cloud has accepted the order for a server.
+func (s *Groups) Ordered(holder metav1.Object, machine types.UID, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g := s.of(holder); len(g.status.Backoffs) > 0 {
+		g.ordered[machine] = now
+	}
+}
+
+// Succeeded records that a server has become ACTIVE. It reports whether that ended back-offs.
+func (s *Groups) Succeeded(holder metav1.Object, a Attempt, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.of(holder)
+	left := withSuccess(g.status.Backoffs, a, g.ordered[a.UID], now)
+	delete(g.ordered, a.UID)
+	changed := len(left) != len(g.status.Backoffs)
+	g.status.Backoffs = left
+	if !joinsFail(g.status.RecentJoins) {
+		g.endProbe(a.UID)
+	}
+	if changed {
+		s.wakeAll(g)
+	}
+	return changed
+}
+
+// Joined records whether a server has become a node; nodes is how many the group has. It reports whether that changed the
+// remembered outcomes.
+func (s *Groups) Joined(holder metav1.Object, machine types.UID, ok bool, nodes int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.of(holder)
+	joins := withJoin(g.status.RecentJoins, ok, nodes)
+	changed := joins != g.status.RecentJoins
+	g.status.RecentJoins = joins
+	g.endProbe(machine)
+	if changed {
+		s.wakeAll(g)
+	}
+	return changed
+}
+
+// Release lets another Machine be the probe: this one failed for a reason of its own.
+func (s *Groups) Release(machine types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.release(machine)
+}
+
+// Forget releases the probe of a Machine that is deleted, and drops what is held of it.
+func (s *Groups) Forget(machine types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.release(machine)
+	delete(s.groups, machine)
+	for _, g := range s.groups {
+		delete(g.ordered, machine)
+	}
+}
+
+// Status returns what is held of a group, and reports whether its holder's status says something else.
+func (s *Groups) Status(holder metav1.Object) (status Status, unwritten bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.of(holder)
+	return g.status, !equality.Semantic.DeepEqual(g.status, g.stored)
+}
+
+// Written records what the holder's status says now.
+func (s *Groups) Written(holder metav1.Object, status Status) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of(holder).stored = status
+}
+
+// of returns the group of a holder. The caller holds the lock, as for the methods below.
+func (s *Groups) of(holder metav1.Object) *group {
+	if g, ok := s.groups[holder.GetUID()]; ok {
+		return g
+	}
+	stored := statusIn(holder)
+	g := &group{status: stored, stored: stored, ordered: map[types.UID]time.Time{}, waiting: map[types.NamespacedName]bool{}}
+	s.groups[holder.GetUID()] = g
+	return g
+}
+
+func (s *Groups) release(machine types.UID) {
+	for _, g := range s.groups {
+		if g.probe == machine {
+			g.endProbe(machine)
+			s.wakeAll(g)
+		}
+	}
+}
+
+func (g *group) endProbe(machine types.UID) {
+	if g.probe == machine {
+		g.probe, g.probeEnds = "", time.Time{}
+	}
+}
+
+func (s *Groups) wakeAll(g *group) {
+	for key := range g.waiting {
+		s.wake(key)
+	}
+	clear(g.waiting)
+}

@@ -1,0 +1,90 @@
+package backoff
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+func TestGroups(t *testing.T) {
+	deployment := &v1alpha1.MachineDeployment{}
+	deployment.UID = "d"
+	one, two := small, small
+	one.Machine.Name, one.UID = "one", "1"
+	two.Machine.Name, two.UID = "two", "2"
+	woken := map[string]int{}
+	fresh := func() *Groups {
+		clear(woken)
+		return NewGroups(func(key types.NamespacedName) { woken[key.Name]++ })
+	}
+	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
+
+	t.Run("CAPI-22 while the wait runs no Machine tries, then one for all", func(t *testing.T) {
+		s := fresh()
+		s.Failed(deployment, one, quota, noon)
+		if a := s.Allow(deployment, two, time.Time{}, at(29)); a.Allowed || a.Backoff == nil || !a.RetryAt.Equal(at(30)) {
+			t.Errorf("before: %+v", a)
+		}
+		if a := s.Allow(deployment, two, time.Time{}, at(30)); !a.Allowed {
+			t.Errorf("the first one after: %+v", a)
+		}
+		if a := s.Allow(deployment, one, time.Time{}, at(30)); a.Allowed || a.Backoff == nil {
+			t.Errorf("the second one: %+v", a)
+		}
+		s.Failed(deployment, two, quota, at(31))
+		if a := s.Allow(deployment, one, time.Time{}, at(31)); a.Allowed || !a.RetryAt.Equal(at(91)) || woken["one"] != 1 {
+			t.Errorf("after another failure: %+v, woken %v", a, woken)
+		}
+	})
+	t.Run("the success of the probe ends the back-off and wakes the others", func(t *testing.T) {
+		s := fresh()
+		s.Failed(deployment, one, quota, noon)
+		s.Allow(deployment, two, time.Time{}, at(30))
+		s.Allow(deployment, one, time.Time{}, at(30))
+		s.Ordered(deployment, two.UID, at(31))
+		if !s.Succeeded(deployment, two, at(40)) || woken["one"] != 1 || !s.Allow(deployment, one, time.Time{}, at(40)).Allowed {
+			t.Errorf("woken %v", woken)
+		}
+	})
+	t.Run("a probe that is deleted, or fails for a reason of its own, lets the next Machine try", func(t *testing.T) {
+		for _, end := range []func(*Groups){func(s *Groups) { s.Release("2") }, func(s *Groups) { s.Forget("2") }} {
+			s := fresh()
+			s.Failed(deployment, one, quota, noon)
+			s.Allow(deployment, two, time.Time{}, at(30))
+			s.Allow(deployment, one, time.Time{}, at(30))
+			end(s)
+			if woken["one"] != 1 || !s.Allow(deployment, one, time.Time{}, at(31)).Allowed {
+				t.Errorf("woken %v", woken)
+			}
+		}
+	})
+	t.Run("a probe that never ends holds up the others for five minutes", func(t *testing.T) {
+		s := fresh()
+		s.Failed(deployment, one, quota, noon)
+		s.Allow(deployment, two, time.Time{}, at(30))
+		if a := s.Allow(deployment, one, time.Time{}, at(30+int(probeTimeout.Seconds()))); !a.Allowed {
+			t.Errorf("%+v", a)
+		}
+	})
+	t.Run("CAPI-26 while joins keep failing one Machine at a time is tried, until enough have joined", func(t *testing.T) {
+		s := fresh()
+		s.Joined(deployment, one.UID, false, 0)
+		if a, b := s.Allow(deployment, one, time.Time{}, noon), s.Allow(deployment, two, time.Time{}, noon); !a.Allowed || b.Allowed || !b.JoinsFail {
+			t.Errorf("%+v, %+v", a, b)
+		}
+		s.Joined(deployment, one.UID, true, 0)
+		if a := s.Allow(deployment, two, time.Time{}, noon); !a.Allowed || woken["two"] != 1 {
+			t.Errorf("%+v, woken %v", a, woken)
+		}
+	})
+	t.Run("a new process begins with what the status says", func(t *testing.T) {
+		known := deployment.DeepCopy()
+		known.Status.Backoffs = withFailure(nil, small, quota, noon)
+		if a := fresh().Allow(known, one, time.Time{}, at(1)); a.Allowed || a.Backoff.Code != "QuotaExceeded" {
+			t.Errorf("%+v", a)
+		}
+	})
+}
