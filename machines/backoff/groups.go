@@ -1,6 +1,7 @@
 package backoff
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -26,7 +27,8 @@ type Groups struct {
 }
 
 type group struct {
-	status Status
+	backoffs []v1alpha1.GroupBackoff
+	joins    []v1alpha1.JoinOutcome
 	// stored is what the holder's status says since this process last read or wrote it. The cache may show an older one.
 	stored Status
 	// probe is the Machine that tries for all, until probeEnds.
@@ -39,17 +41,18 @@ type group struct {
 
 // Status is what the status of a group's holder says of its back-offs and joins.
 type Status struct {
-	Backoffs    []v1alpha1.GroupBackoff `json:"backoffs,omitempty"`
-	RecentJoins string                  `json:"recentJoins,omitempty"`
+	Backoffs     []v1alpha1.GroupBackoff `json:"backoffs,omitempty"`
+	JoinOutcomes []v1alpha1.JoinOutcome  `json:"joinOutcomes,omitempty"`
+	RecentJoins  string                  `json:"recentJoins,omitempty"`
 }
 
 // statusIn returns what the holder's status says.
 func statusIn(holder metav1.Object) Status {
 	switch o := holder.(type) {
 	case *v1alpha1.MachineDeployment:
-		return Status{o.Status.Backoffs, o.Status.RecentJoins}
+		return Status{o.Status.Backoffs, o.Status.JoinOutcomes, o.Status.RecentJoins}
 	case *v1alpha1.MachineSet:
-		return Status{o.Status.Backoffs, o.Status.RecentJoins}
+		return Status{o.Status.Backoffs, o.Status.JoinOutcomes, o.Status.RecentJoins}
 	case *v1alpha1.Machine:
 		return Status{Backoffs: o.Status.Backoffs}
 	}
@@ -81,8 +84,8 @@ func (s *Groups) Allow(holder metav1.Object, a Attempt, quotaRaised, now time.Ti
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.of(holder)
-	p := Permission{JoinsFail: joinsFail(g.status.RecentJoins)}
-	if e := activeFor(g.status.Backoffs, a, quotaRaised); e != nil {
+	p := Permission{JoinsFail: joinsFail(g.joins)}
+	if e := activeFor(g.backoffs, a, quotaRaised); e != nil {
 		p.Backoff = new(*e)
 	}
 	probed := g.probe != "" && g.probe != a.UID && g.probeEnds.After(now)
@@ -108,10 +111,10 @@ func (s *Groups) Failed(holder metav1.Object, a Attempt, err *fault.Error, now t
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.of(holder)
-	g.status.Backoffs = withFailure(g.status.Backoffs, a, err, now)
+	g.backoffs = withFailure(g.backoffs, a, err, now)
 	g.endProbe(a.UID)
 	s.wakeAll(g)
-	if e := activeFor(g.status.Backoffs, a, time.Time{}); e != nil {
+	if e := activeFor(g.backoffs, a, time.Time{}); e != nil {
 		return new(*e)
 	}
 	return nil
@@ -121,7 +124,7 @@ func (s *Groups) Failed(holder metav1.Object, a Attempt, err *fault.Error, now t
 func (s *Groups) Ordered(holder metav1.Object, machine types.UID, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if g := s.of(holder); len(g.status.Backoffs) > 0 {
+	if g := s.of(holder); len(g.backoffs) > 0 {
 		g.ordered[machine] = now
 	}
 }
@@ -131,11 +134,11 @@ func (s *Groups) Succeeded(holder metav1.Object, a Attempt, now time.Time) bool 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.of(holder)
-	left := withSuccess(g.status.Backoffs, a, g.ordered[a.UID], now)
+	left := withSuccess(g.backoffs, a, g.ordered[a.UID], now)
 	delete(g.ordered, a.UID)
-	changed := len(left) != len(g.status.Backoffs)
-	g.status.Backoffs = left
-	if !joinsFail(g.status.RecentJoins) {
+	changed := len(left) != len(g.backoffs)
+	g.backoffs = left
+	if !joinsFail(g.joins) {
 		g.endProbe(a.UID)
 	}
 	if changed {
@@ -150,9 +153,9 @@ func (s *Groups) Joined(holder metav1.Object, machine types.UID, ok bool, nodes 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.of(holder)
-	joins := withJoin(g.status.RecentJoins, ok, nodes)
-	changed := joins != g.status.RecentJoins
-	g.status.RecentJoins = joins
+	joins := withJoin(g.joins, ok, nodes)
+	changed := !slices.Equal(joins, g.joins)
+	g.joins = joins
 	g.endProbe(machine)
 	if changed {
 		s.wakeAll(g)
@@ -183,7 +186,8 @@ func (s *Groups) Status(holder metav1.Object) (status Status, unwritten bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.of(holder)
-	return g.status, !equality.Semantic.DeepEqual(g.status, g.stored)
+	status = Status{Backoffs: g.backoffs, JoinOutcomes: g.joins, RecentJoins: lettersOf(g.joins)}
+	return status, !equality.Semantic.DeepEqual(status, g.stored)
 }
 
 // Written records what the holder's status says now.
@@ -199,7 +203,10 @@ func (s *Groups) of(holder metav1.Object) *group {
 		return g
 	}
 	stored := statusIn(holder)
-	g := &group{status: stored, stored: stored, ordered: map[types.UID]time.Time{}, waiting: map[types.NamespacedName]bool{}}
+	g := &group{
+		backoffs: stored.Backoffs, joins: outcomesIn(stored.RecentJoins, stored.JoinOutcomes), stored: stored,
+		ordered: map[types.UID]time.Time{}, waiting: map[types.NamespacedName]bool{},
+	}
 	s.groups[holder.GetUID()] = g
 	return g
 }

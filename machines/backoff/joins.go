@@ -1,46 +1,81 @@
 package backoff
 
-// maxJoins bounds the outcomes of joins that a group remembers.
-const maxJoins = 10
+import (
+	"slices"
+	"strings"
 
-// The outcomes, as status.recentJoins holds them.
-const (
-	joined     = "j"
-	joinFailed = "f"
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
+
+// maxJoins bounds the outcomes of joins that a group remembers, as the schema does.
+const maxJoins = 10
 
 // withJoin returns the outcomes with one added. While no join has failed it returns nothing, so that a healthy group costs no
 // write. Before the first failure stand as many joins as the group has nodes.
-func withJoin(recent string, ok bool, nodes int) string {
-	outcome := joinFailed
+func withJoin(recent []v1alpha1.JoinOutcome, ok bool, nodes int) []v1alpha1.JoinOutcome {
+	outcome := v1alpha1.JoinFailed
 	if ok {
-		outcome = joined
+		outcome = v1alpha1.JoinSucceeded
 	}
-	switch {
-	case ok && recent == "":
-		return ""
-	case recent == "":
-		for range min(nodes, maxJoins-1) {
-			recent += joined
-		}
+	if len(recent) == 0 && !ok {
+		recent = slices.Repeat([]v1alpha1.JoinOutcome{v1alpha1.JoinSucceeded}, min(nodes, maxJoins-1))
 	}
-	recent += outcome
-	recent = recent[max(0, len(recent)-maxJoins):]
-	for _, c := range recent {
-		if string(c) == joinFailed {
-			return recent
-		}
+	out := append(slices.Clone(recent), outcome)
+	out = out[max(0, len(out)-maxJoins):]
+	if failures(out) == 0 {
+		return nil
 	}
-	return ""
+	return out
 }
 
 // joinsFail reports whether at least half of the recent joins have failed (CAPI-26).
-func joinsFail(recent string) bool {
-	failed := 0
-	for _, c := range recent {
-		if string(c) == joinFailed {
-			failed++
+func joinsFail(recent []v1alpha1.JoinOutcome) bool {
+	failed := failures(recent)
+	return failed > 0 && 2*failed >= len(recent)
+}
+
+func failures(recent []v1alpha1.JoinOutcome) (n int) {
+	for _, outcome := range recent {
+		if outcome == v1alpha1.JoinFailed {
+			n++
 		}
 	}
-	return failed > 0 && 2*failed >= len(recent)
+	return n
+}
+
+// The letters of status.recentJoins.
+const (
+	letterJoined = 'j'
+	letterFailed = 'f'
+)
+
+// lettersOf returns the outcomes as status.recentJoins holds them.
+func lettersOf(recent []v1alpha1.JoinOutcome) string {
+	var text strings.Builder
+	for _, outcome := range recent {
+		if outcome == v1alpha1.JoinFailed {
+			text.WriteByte(letterFailed)
+		} else {
+			text.WriteByte(letterJoined)
+		}
+	}
+	return text.String()
+}
+
+// outcomesIn returns the outcomes that a status holds in its two fields. This release writes both. A release from before
+// status.joinOutcomes writes the letters only, so that the letters are the newer ones where the two differ. A release that
+// writes no letters any more leaves them empty.
+func outcomesIn(letters string, typed []v1alpha1.JoinOutcome) []v1alpha1.JoinOutcome {
+	if letters == "" {
+		return typed
+	}
+	out := make([]v1alpha1.JoinOutcome, 0, len(letters))
+	for _, letter := range letters {
+		if letter == letterFailed {
+			out = append(out, v1alpha1.JoinFailed)
+		} else {
+			out = append(out, v1alpha1.JoinSucceeded)
+		}
+	}
+	return out
 }

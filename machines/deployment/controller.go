@@ -218,8 +218,7 @@ func (r *Reconciler) follow(ctx context.Context, d *v1alpha1.MachineDeployment, 
 
 // refuse tells people what in the spec cannot be followed, beside the conditions about other input; nothing else is written.
 func (r *Reconciler) refuse(ctx context.Context, d *v1alpha1.MachineDeployment, invalid error, input []metav1.Condition) error {
-	st := *d.Status.DeepCopy()
-	st.NodeTemplate, st.Backoffs, st.RecentJoins = nil, nil, ""
+	st := withoutOthers(*d.Status.DeepCopy())
 	st.ObservedGeneration = d.Generation
 	progressing := metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: rollout.ReasonOf(invalid),
 		Message: invalid.Error(), ObservedGeneration: d.Generation}

@@ -38,7 +38,9 @@ func TestUrgentStatus(t *testing.T) {
 		{"another spec that was seen is urgent", func(st *v1alpha1.MachineDeploymentStatus) { st.ObservedGeneration = 3 }, true},
 		{"the last size is urgent: it comes back when a writer drops it", func(st *v1alpha1.MachineDeploymentStatus) { st.LastReplicas = new(int32(4)) }, true},
 		{"a collision is urgent: the next name depends on it", func(st *v1alpha1.MachineDeploymentStatus) { st.CollisionCount = new(int32(1)) }, true},
-		{"what another controller writes is not this one's", func(st *v1alpha1.MachineDeploymentStatus) { st.RecentJoins = "f" }, false},
+		{"what another controller writes is not this one's", func(st *v1alpha1.MachineDeploymentStatus) {
+			st.JoinOutcomes, st.RecentJoins = []v1alpha1.JoinOutcome{v1alpha1.JoinFailed}, "f"
+		}, false},
 	} {
 		t.Run(tt.name+" (F-57)", func(t *testing.T) {
 			now := updating()

@@ -101,10 +101,16 @@ func (r *Reconciler) writeStatus(ctx context.Context, d *v1alpha1.MachineDeploym
 	return nil
 }
 
+// withoutOthers returns a status without the fields that other controllers own.
+func withoutOthers(st v1alpha1.MachineDeploymentStatus) v1alpha1.MachineDeploymentStatus {
+	st.NodeTemplate, st.Backoffs, st.JoinOutcomes, st.RecentJoins = nil, nil, nil, ""
+	return st
+}
+
 // owned reduces a status to what this controller owns, as the API server stores it: conditions sorted, times in
 // whole seconds.
 func owned(st v1alpha1.MachineDeploymentStatus) v1alpha1.MachineDeploymentStatus {
-	st.NodeTemplate, st.Backoffs, st.RecentJoins = nil, nil, ""
+	st = withoutOthers(st)
 	conditions := make([]metav1.Condition, 0, len(st.Conditions))
 	for _, c := range st.Conditions {
 		if slices.Contains(ours, c.Type) {

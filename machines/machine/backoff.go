@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -147,19 +148,30 @@ func (r *Reconciler) writeGroup(ctx context.Context, p *pass) error {
 	if !unwritten {
 		return nil
 	}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
-	if err != nil {
-		return fmt.Errorf("encoding the back-offs: %w", err)
+	err := r.applyGroup(ctx, kind, p.group.holder, status)
+	if len(status.JoinOutcomes) > 0 && apierrors.IsInternalError(err) {
+		// The CRD may be that of a release without the field: then the API server answers 500 and stores nothing.
+		older := status
+		older.JoinOutcomes = nil
+		err = r.applyGroup(ctx, kind, p.group.holder, older)
 	}
-	u := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": v1alpha1.GroupVersion.String(), "kind": kind,
-		"metadata": map[string]any{"namespace": p.group.holder.GetNamespace(), "name": p.group.holder.GetName(), "uid": string(p.group.holder.GetUID())},
-		"status":   fields,
-	}}
-	err = r.Control.GetClient().Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), fieldOwner, client.ForceOwnership)
-	if client.IgnoreNotFound(err) != nil {
+	if err != nil {
 		return fmt.Errorf("writing the back-offs of %s %s: %w", kind, p.group.holder.GetName(), err)
 	}
 	r.groups.Written(p.group.holder, status)
 	return nil
+}
+
+// applyGroup writes the fields by server-side apply. It does nothing when the group's holder is deleted.
+func (r *Reconciler) applyGroup(ctx context.Context, kind string, holder client.Object, status backoff.Status) error {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
+	if err != nil {
+		return fmt.Errorf("encoding them: %w", err)
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": kind,
+		"metadata": map[string]any{"namespace": holder.GetNamespace(), "name": holder.GetName(), "uid": string(holder.GetUID())},
+		"status":   fields,
+	}}
+	return client.IgnoreNotFound(r.Control.GetClient().Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), fieldOwner, client.ForceOwnership))
 }

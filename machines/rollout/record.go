@@ -39,7 +39,8 @@ func (r Record) Replay() (Plan, error) { return Compute(r.Snapshot) }
 func Slim(s Snapshot) (Snapshot, error) {
 	slim := s
 	d := &v1alpha1.MachineDeployment{ObjectMeta: slimMeta(s.Deployment.ObjectMeta), Spec: *s.Deployment.Spec.DeepCopy(), Status: s.Deployment.Status}
-	d.Generation, d.Status.NodeTemplate, d.Status.Backoffs, d.Status.RecentJoins = s.Deployment.Generation, nil, nil, ""
+	d.Generation, d.Status.NodeTemplate = s.Deployment.Generation, nil
+	d.Status.Backoffs, d.Status.JoinOutcomes, d.Status.RecentJoins = nil, nil, ""
 	if err := seal(&d.Spec.Template); err != nil {
 		return Snapshot{}, err
 	}

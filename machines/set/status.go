@@ -49,8 +49,7 @@ func (s seen) status(selector labels.Selector) v1alpha1.MachineSetStatus {
 
 // failedStatus keeps the numbers and says what is wrong with the spec.
 func failedStatus(set *v1alpha1.MachineSet, reason string, err error, now metav1.Time) v1alpha1.MachineSetStatus {
-	st := *set.Status.DeepCopy()
-	st.NodeTemplate, st.Backoffs, st.RecentJoins = nil, nil, ""
+	st := withoutOthers(*set.Status.DeepCopy())
 	st.ObservedGeneration = set.Generation
 	st.ErrorReason, st.ErrorMessage = &reason, bounded(err.Error())
 	wanted := st.Replicas
@@ -96,9 +95,15 @@ func (r *Reconciler) writeStatus(ctx context.Context, set *v1alpha1.MachineSet, 
 // ours are the conditions that this controller writes.
 var ours = []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionReplicaFailure}
 
+// withoutOthers returns a status without the fields that other controllers own.
+func withoutOthers(st v1alpha1.MachineSetStatus) v1alpha1.MachineSetStatus {
+	st.NodeTemplate, st.Backoffs, st.JoinOutcomes, st.RecentJoins = nil, nil, nil, ""
+	return st
+}
+
 // ownedStatus reduces a status to what this controller owns, as the API server stores it: times in whole seconds.
 func ownedStatus(st v1alpha1.MachineSetStatus) v1alpha1.MachineSetStatus {
-	st.NodeTemplate, st.Backoffs, st.RecentJoins = nil, nil, ""
+	st = withoutOthers(st)
 	var conditions []metav1.Condition
 	for _, kind := range ours {
 		if c := meta.FindStatusCondition(st.Conditions, kind); c != nil {

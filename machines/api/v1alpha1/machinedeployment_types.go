@@ -179,8 +179,14 @@ type MachineDeploymentStatus struct {
 	// +listMapKey=flavor
 	// +listMapKey=zone
 	Backoffs []GroupBackoff `json:"backoffs,omitempty"`
-	// RecentJoins are the outcomes of the last ten servers that were to become nodes, the newest last: j joined, f failed.
-	// Empty while none has failed.
+	// JoinOutcomes are the outcomes of the last ten servers that were to become nodes, the newest last. Empty while none has
+	// failed. Package machines/backoff says how it and RecentJoins are read together.
+	// +optional
+	// +kubebuilder:validation:MaxItems=10
+	// +listType=atomic
+	JoinOutcomes []JoinOutcome `json:"joinOutcomes,omitempty"`
+	// RecentJoins holds the same as JoinOutcomes, as one letter for each: j joined, f failed. Releases before JoinOutcomes
+	// read only this field.
 	// +optional
 	// +kubebuilder:validation:MaxLength=10
 	RecentJoins string `json:"recentJoins,omitempty"`
@@ -191,6 +197,18 @@ type MachineDeploymentStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
+
+// JoinOutcome is how the wait for a server to become a node has ended.
+// +kubebuilder:validation:Enum=Joined;Failed
+type JoinOutcome string
+
+// The outcomes of a join.
+const (
+	// JoinSucceeded: the server has become a node.
+	JoinSucceeded JoinOutcome = "Joined"
+	// JoinFailed: it has not, within the join timeout.
+	JoinFailed JoinOutcome = "Failed"
+)
 
 // GroupBackoff is what is remembered of a failure that all Machines of one flavor and zone would meet: quota, capacity, a
 // spec that cannot be. It outlives the Machine that met it.

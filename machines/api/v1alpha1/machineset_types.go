@@ -144,6 +144,11 @@ type MachineSetStatus struct {
 	// +listMapKey=flavor
 	// +listMapKey=zone
 	Backoffs []GroupBackoff `json:"backoffs,omitempty"`
+	// JoinOutcomes is as in a deployment's status, where the set belongs to no deployment.
+	// +optional
+	// +kubebuilder:validation:MaxItems=10
+	// +listType=atomic
+	JoinOutcomes []JoinOutcome `json:"joinOutcomes,omitempty"`
 	// RecentJoins is as in a deployment's status, where the set belongs to no deployment.
 	// +optional
 	// +kubebuilder:validation:MaxLength=10

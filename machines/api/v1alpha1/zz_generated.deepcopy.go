@@ -640,6 +640,11 @@ func (in *MachineDeploymentStatus) DeepCopyInto(out *MachineDeploymentStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.JoinOutcomes != nil {
+		in, out := &in.JoinOutcomes, &out.JoinOutcomes
+		*out = make([]JoinOutcome, len(*in))
+		copy(*out, *in)
+	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
 		*out = make([]v1.Condition, len(*in))
@@ -865,6 +870,11 @@ func (in *MachineSetStatus) DeepCopyInto(out *MachineSetStatus) {
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
+	}
+	if in.JoinOutcomes != nil {
+		in, out := &in.JoinOutcomes, &out.JoinOutcomes
+		*out = make([]JoinOutcome, len(*in))
+		copy(*out, *in)
 	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
