@@ -17,6 +17,7 @@ import (
 	"github.com/drover-project/drover/autoscale"
 	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/capacity"
+	"github.com/drover-project/drover/machines/classprotection"
 	"github.com/drover-project/drover/machines/csr"
 	"github.com/drover-project/drover/machines/deployment"
 	"github.com/drover-project/drover/machines/kinds"
@@ -126,8 +127,8 @@ func addControllers(w wiring, o *options, id string, credentials client.Credenti
 		machine.New(machines),
 		set.New(set.Options{
 			Control: mgr, Clock: now, PlaceRecord: os.PlaceRecord, Lease: w.lease, Suffix: func() string { return utilrand.String(5) },
-			AllowedNamespaces: o.secretNamespaces,
 		}),
+		classprotection.New(classprotection.Options{Control: mgr, AllowedNamespaces: o.secretNamespaces}),
 		deployments,
 		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now, Servers: os, Network: o.nodes.network(mgr.GetConfig().Host)}),
 		capacity.New(capacity.Options{

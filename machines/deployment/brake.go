@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// heldAgain is when a deployment that the brake held back is looked at again.
+// heldAgain is when a deployment that the brake held back is reconciled again.
 const heldAgain = 2 * time.Second
 
 // brake caps how many Machines are in replacement at once over all deployments. What each has in replacement is known
@@ -25,22 +25,23 @@ type brake struct {
 	// inUse is what each deployment has in replacement. Primed says that all that were there at the start are in it.
 	inUse  map[types.NamespacedName]int32
 	primed bool
+	sets   *sets
 }
 
-func newBrake(most int32) *brake {
-	return &brake{most: most, inUse: map[types.NamespacedName]int32{}}
+// newBrake returns a brake that caps replacements at most; 0 is no cap.
+func newBrake(most int32, sets *sets) *brake {
+	return &brake{most: most, inUse: map[types.NamespacedName]int32{}, sets: sets}
 }
 
-// plan makes a deployment's plan under the cap.
-func (r *Reconciler) plan(ctx context.Context, s rollout.Snapshot) (rollout.Plan, error, error) {
-	b := r.brake
+// plan returns a deployment's plan under the cap. invalid is what in the deployment cannot be followed.
+func (b *brake) plan(ctx context.Context, s rollout.Snapshot) (plan rollout.Plan, invalid, err error) {
 	if b.most <= 0 {
-		plan, invalid := rollout.Compute(s)
+		plan, invalid = rollout.Compute(s)
 		return plan, invalid, nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := r.primeBrake(ctx); err != nil {
+	if err := b.prime(ctx, s.Now); err != nil {
 		return rollout.Plan{}, nil, err
 	}
 	key := client.ObjectKeyFromObject(s.Deployment)
@@ -51,39 +52,35 @@ func (r *Reconciler) plan(ctx context.Context, s rollout.Snapshot) (rollout.Plan
 		}
 	}
 	s.Brake = new(max(0, share))
-	plan, invalid := rollout.Compute(s)
+	plan, invalid = rollout.Compute(s)
 	if invalid == nil {
 		b.use(key, plan.Replacing)
 	}
 	return plan, invalid, nil
 }
 
-// primeBrake counts, once, what the deployments have in replacement from before this process led. The mutex is held.
-func (r *Reconciler) primeBrake(ctx context.Context) error {
-	if r.brake.primed {
+// prime counts, once, what the deployments have in replacement from before this process led. The mutex is held.
+func (b *brake) prime(ctx context.Context, now time.Time) error {
+	if b.primed {
 		return nil
 	}
 	var all v1alpha1.MachineDeploymentList
-	if err := r.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+	if err := b.sets.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing deployments: %w", err)
 	}
 	for i := range all.Items {
 		d := &all.Items[i]
-		sets, err := r.sets(ctx, d.Namespace, string(d.UID))
+		owned, err := b.sets.owned(ctx, d)
 		if err != nil {
 			return err
 		}
-		s := rollout.Snapshot{Deployment: d, Now: r.clock.Now()}
-		if s.Sets, err = r.withMachines(ctx, sets); err != nil {
-			return err
-		}
-		r.brake.use(client.ObjectKeyFromObject(d), rollout.Replacing(s))
+		b.use(client.ObjectKeyFromObject(d), rollout.Replacing(rollout.Snapshot{Deployment: d, Sets: owned, Now: now}))
 	}
-	r.brake.primed = true
+	b.primed = true
 	return nil
 }
 
-// use takes note; the mutex is held.
+// use records what a deployment has in replacement; the mutex is held.
 func (b *brake) use(deployment types.NamespacedName, n int32) {
 	if n == 0 {
 		delete(b.inUse, deployment)

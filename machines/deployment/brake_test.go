@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -47,7 +48,8 @@ func braked(t *testing.T, most, leaving int) (*Reconciler, []rollout.Snapshot) {
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.MachineDeployment{}).
 		WithIndex(&v1alpha1.Machine{}, controllerIndex, ownership.ControllerOf).WithIndex(&v1alpha1.MachineSet{}, controllerIndex, ownership.ControllerOf).Build()
-	return &Reconciler{client: c, clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)), plans: newHistory(), brake: newBrake(int32(most))}, snapshots
+	return assemble(Options{Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)), MaxReplacing: most},
+		clients{control: c, target: c, live: c, events: events.NewFakeRecorder(10)}), snapshots
 }
 
 // rollingGroup is a deployment of 4 whose template has just changed, and its set of the former one.
@@ -73,7 +75,7 @@ func rollingGroup(name string) (*v1alpha1.MachineDeployment, *v1alpha1.MachineSe
 func TestTheCapOverAllDeployments(t *testing.T) {
 	plan := func(t *testing.T, r *Reconciler, s rollout.Snapshot) rollout.Plan {
 		t.Helper()
-		p, invalid, err := r.plan(t.Context(), s)
+		p, invalid, err := r.brake.plan(t.Context(), s)
 		if invalid != nil || err != nil {
 			t.Fatal(invalid, err)
 		}
@@ -98,7 +100,7 @@ func TestTheCapOverAllDeployments(t *testing.T) {
 		if err := r.client.Create(t.Context(), first); err != nil {
 			t.Fatal(err)
 		}
-		r.brake = newBrake(1)
+		r.brake = newBrake(1, r.sets)
 		if p := plan(t, r, s[1]); p.Replacing != 0 || !p.Held {
 			t.Errorf("the second replaces %d: %v", p.Replacing, p.Steps)
 		}

@@ -1,12 +1,10 @@
-// Package deployment carries out the plans of package rollout: it writes the sizes of a MachineDeployment's sets, with
-// their shares of the removals, and the deployment's status.
 package deployment
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
+	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,14 +21,9 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/ownership"
+	"github.com/drover-project/drover/machines/patch"
 	"github.com/drover-project/drover/machines/rollout"
 )
-
-// FieldManager owns what this controller writes.
-const FieldManager = "drover-deployment"
-
-// gather is how long events of sets and Machines are collected before their deployment is looked at.
-const gather = 200 * time.Millisecond
 
 // Options are what the controller needs.
 type Options struct {
@@ -47,16 +40,15 @@ type Options struct {
 
 // Reconciler carries out the plans of MachineDeployments.
 type Reconciler struct {
-	client client.Client
-	live   client.Reader
-	target client.Client
-	events events.EventRecorder
-	clock  clock.PassiveClock
-	plans  *history
-	brake  *brake
-	// templates are those that changed a moment ago.
-	templates *templates
-	pace      ownership.Pace
+	client   client.Client
+	clock    clock.PassiveClock
+	sets     *sets
+	brake    *brake
+	settling *settling
+	writes   writes
+	nodes    rolledNodes
+	plans    *history
+	statuses *statuses
 	// named are the removals that deployments have named, rolled those of rollouts that their sets have named.
 	named, rolled ownership.Removals
 	options       Options
@@ -70,13 +62,37 @@ func New(o Options) *Reconciler {
 	if o.Target == nil {
 		o.Target = o.Control
 	}
-	return &Reconciler{
-		client: o.Control.GetClient(), live: o.Control.GetAPIReader(), target: o.Target.GetClient(),
+	return assemble(o, clients{
+		control: o.Control.GetClient(), target: o.Target.GetClient(), live: o.Control.GetAPIReader(),
 		events: o.Control.GetEventRecorder(FieldManager),
-		clock:  o.Clock, plans: newHistory(), brake: newBrake(int32(min(max(o.MaxReplacing, 0), math.MaxInt32))),
-		templates: newTemplates(), options: o,
-	}
+	})
 }
+
+// clients are the ways to the API server.
+type clients struct {
+	control, target client.Client
+	// live reads from the API server itself.
+	live   client.Reader
+	events events.EventRecorder
+}
+
+func assemble(o Options, c clients) *Reconciler {
+	writer := patch.Writer{Client: c.control, FieldManager: FieldManager}
+	r := &Reconciler{
+		client: c.control, clock: o.Clock, options: o,
+		settling: newSettling(c.live, o.Clock),
+		writes:   writes{Writer: writer, live: c.live, events: c.events},
+		nodes:    rolledNodes{target: c.target},
+		plans:    newHistory(),
+		statuses: &statuses{writer: writer, clock: o.Clock, events: c.events},
+	}
+	r.sets = newSets(writer, c.live, &r.rolled)
+	r.brake = newBrake(int32(min(max(o.MaxReplacing, 0), math.MaxInt32)), r.sets)
+	return r
+}
+
+// ServeHTTP shows the last plans of deployments as JSON.
+func (r *Reconciler) ServeHTTP(w http.ResponseWriter, req *http.Request) { r.plans.ServeHTTP(w, req) }
 
 // SetupWithManager makes the manager run the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
@@ -120,54 +136,54 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: wait}, err
 }
 
-// forget lets go of what is remembered of a deployment that is no more, and sets its Nodes free: where its Machines were
-// left behind as orphans, they still live.
+// forget drops what is held of a deployment that is deleted, and removes the marks of its Nodes: where its Machines were left
+// behind as orphans, they still live.
 func (r *Reconciler) forget(ctx context.Context, deployment types.NamespacedName, err error) error {
 	if !apierrors.IsNotFound(err) {
 		return err
 	}
 	r.plans.forget(deployment)
 	r.brake.forget(deployment)
-	r.templates.forget(deployment)
-	r.pace.Forget(deployment)
-	_, err = r.markNodes(ctx, deployment, rollout.Plan{})
+	r.settling.forget(deployment)
+	r.statuses.pace.Forget(deployment)
+	_, err = r.nodes.mark(ctx, deployment, rollout.Plan{})
 	return err
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeployment, named []v1alpha1.Removal) (time.Duration, error) {
-	if err := r.writer().EnsureFinalizer(ctx, d); err != nil {
+	if err := ownership.EnsureFinalizer(ctx, r.writes.Writer, d); err != nil {
 		return 0, err
 	}
-	bounds, boundsCondition := r.bounds(d)
+	bounds, boundsCondition := r.statuses.bounds(d)
 	var input []metav1.Condition // what is said about the deployment's own fields
-	for _, c := range []*metav1.Condition{boundsCondition, r.warnings(d)} {
+	for _, c := range []*metav1.Condition{boundsCondition, r.statuses.warnings(d)} {
 		if c != nil {
 			input = append(input, *c)
 		}
 	}
-	sets, err := r.claim(ctx, d)
+	sets, err := r.sets.claim(ctx, d)
 	if err != nil {
 		return 0, err
 	}
 	snapshot := rollout.Snapshot{Deployment: d, Bounds: bounds, Named: named, Sets: sets, Now: r.clock.Now()}
-	if rolled, err := r.rollBack(ctx, snapshot); rolled || err != nil {
+	if rolled, err := r.writes.rollBack(ctx, snapshot); rolled || err != nil {
 		return 0, err
 	}
-	plan, invalid, err := r.plan(ctx, snapshot)
+	plan, invalid, err := r.brake.plan(ctx, snapshot)
 	if err != nil {
 		return 0, err
 	}
 	if invalid != nil {
-		return 0, r.refuse(ctx, d, invalid, input)
+		return 0, r.statuses.refuse(ctx, d, invalid, input)
 	}
 	if !plan.RestoreReplicas {
-		if wait, err := r.settle(ctx, d, plan); wait > 0 || err != nil {
+		if wait, err := r.settling.wait(ctx, d, plan); wait > 0 || err != nil {
 			return wait, err
 		}
 	}
 	r.keep(ctx, snapshot, plan)
 	if plan.RestoreReplicas {
-		return 0, r.restoreReplicas(ctx, d, plan)
+		return 0, r.writes.restoreReplicas(ctx, d, plan)
 	}
 	r.named.Keep(d, plan.Removals)
 	plan.Status.Conditions = append(plan.Status.Conditions, input...)
@@ -177,8 +193,8 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 	return r.follow(ctx, d, plan)
 }
 
-// keep records a plan and logs its steps, unless it only repeats what the last one said. A plan is followed although it
-// could not be recorded.
+// keep records a plan and logs its steps, unless they are those of the last one. A plan is followed although it could not be
+// recorded.
 func (r *Reconciler) keep(ctx context.Context, s rollout.Snapshot, p rollout.Plan) {
 	log := ctrl.LoggerFrom(ctx)
 	news, err := r.plans.keep(client.ObjectKeyFromObject(s.Deployment), s, p)
@@ -195,11 +211,11 @@ func (r *Reconciler) keep(ctx context.Context, s rollout.Snapshot, p rollout.Pla
 
 // follow marks the Nodes that a plan rolls before it carries the plan out, so that no pod goes from one to the next.
 func (r *Reconciler) follow(ctx context.Context, d *v1alpha1.MachineDeployment, plan rollout.Plan) (time.Duration, error) {
-	more, marked := r.markNodes(ctx, client.ObjectKeyFromObject(d), plan)
+	more, marked := r.nodes.mark(ctx, client.ObjectKeyFromObject(d), plan)
 	if more {
 		plan.RequeueAfter = gather
 	}
-	collided, err := r.carryOut(ctx, d, plan)
+	collided, err := r.writes.carryOut(ctx, d, plan)
 	if collided {
 		plan.Status.CollisionCount = next(d.Status.CollisionCount)
 		plan.RequeueAfter = gather
@@ -209,30 +225,8 @@ func (r *Reconciler) follow(ctx context.Context, d *v1alpha1.MachineDeployment, 
 		// A step of a roll: the numbers are about to change, and are written once, when the sets have followed.
 		return gather, nil
 	}
-	left, shown := r.showStatus(ctx, d, plan.Status)
-	if left > 0 && (plan.RequeueAfter <= 0 || left < plan.RequeueAfter) {
-		plan.RequeueAfter = left
-	}
-	return plan.RequeueAfter, errors.Join(err, shown)
-}
-
-// refuse tells people what in the spec cannot be followed, beside the conditions about other input; nothing else is written.
-func (r *Reconciler) refuse(ctx context.Context, d *v1alpha1.MachineDeployment, invalid error, input []metav1.Condition) error {
-	st := withoutOthers(*d.Status.DeepCopy())
-	st.ObservedGeneration = d.Generation
-	progressing := metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: rollout.ReasonOf(invalid),
-		Message: invalid.Error(), ObservedGeneration: d.Generation}
-	if r.transition(d, &progressing) {
-		r.events.Eventf(d, nil, "Warning", progressing.Reason, "Reconcile", "%s", invalid.Error())
-	}
-	st.Conditions = []metav1.Condition{progressing}
-	for _, c := range d.Status.Conditions {
-		if c.Type == v1alpha1.ConditionAvailable {
-			st.Conditions = append(st.Conditions, c)
-		}
-	}
-	st.Conditions = append(st.Conditions, input...)
-	return r.writeStatus(ctx, d, st)
+	left, shown := r.statuses.show(ctx, d, plan.Status)
+	return ownership.Soonest(plan.RequeueAfter, left), errors.Join(err, shown)
 }
 
 // next returns a collision count raised by one. It starts again at 1 after the largest.
@@ -241,16 +235,4 @@ func next(count *int32) *int32 {
 		return new(int32(1))
 	}
 	return new(*count + 1)
-}
-
-// restoreReplicas puts back a size that a writer dropped. The watch brings the deployment back with it.
-func (r *Reconciler) restoreReplicas(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) error {
-	err := r.writer().Patch(ctx, d, map[string]any{
-		"metadata": map[string]any{"uid": d.UID, "resourceVersion": d.ResourceVersion},
-		"spec":     map[string]any{"replicas": p.Replicas},
-	})
-	if err != nil {
-		return fmt.Errorf("putting back spec.replicas: %w", err)
-	}
-	return nil
 }

@@ -5,8 +5,12 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
+
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -30,7 +34,7 @@ type keptPlan struct {
 
 func newHistory() *history { return &history{plans: map[types.NamespacedName][]keptPlan{}} }
 
-// keep adds a plan that does or says something else than the one before. It says whether it did.
+// keep adds a plan unless its steps are those of the one before. It reports whether it did.
 func (h *history) keep(deployment types.NamespacedName, s rollout.Snapshot, p rollout.Plan) (bool, error) {
 	if len(p.Steps) == 0 || h.said(deployment, p.Steps) {
 		return false, nil
@@ -50,7 +54,7 @@ func (h *history) keep(deployment types.NamespacedName, s rollout.Snapshot, p ro
 	return true, nil
 }
 
-// said says that the last plan had these very steps: it is being waited for.
+// said reports whether the last plan had the same steps, so that drover still waits for it.
 func (h *history) said(deployment types.NamespacedName, steps []rollout.Step) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,11 +68,11 @@ func (h *history) forget(deployment types.NamespacedName) {
 	delete(h.plans, deployment)
 }
 
-// Plans returns the last plans of a deployment, oldest first, at most a hundred, as long as this process has led.
-func (r *Reconciler) Plans(deployment types.NamespacedName) ([]rollout.Record, error) {
-	r.plans.mu.Lock()
-	all := slices.Clone(r.plans.plans[deployment])
-	r.plans.mu.Unlock()
+// of returns the last plans of a deployment, oldest first, as long as this process has led.
+func (h *history) of(deployment types.NamespacedName) ([]rollout.Record, error) {
+	h.mu.Lock()
+	all := slices.Clone(h.plans[deployment])
+	h.mu.Unlock()
 	records := make([]rollout.Record, len(all))
 	for i := range all {
 		if err := unpack(all[i].record, &records[i]); err != nil {
@@ -102,4 +106,61 @@ func unpack(packed []byte, record *rollout.Record) error {
 		return fmt.Errorf("unpacking a plan: %w", err)
 	}
 	return nil
+}
+
+// groupPrefix begins the id of a deployment's node group.
+const groupPrefix = "MachineDeployment/"
+
+// ServeHTTP shows the last plans as JSON: with ?group=MachineDeployment/<namespace>/<name> those of one deployment,
+// oldest first, each with what it was made from; without, how many there are of each. Only the leader has any.
+func (h *history) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if req.Method != http.MethodGet && req.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "plans are only read: use GET", http.StatusMethodNotAllowed)
+		return
+	}
+	group := req.URL.Query().Get("group")
+	if group == "" {
+		answer(w, req, h.counts())
+		return
+	}
+	namespace, name, ok := strings.Cut(strings.TrimPrefix(group, groupPrefix), "/")
+	if !ok || !strings.HasPrefix(group, groupPrefix) || name == "" {
+		http.Error(w, fmt.Sprintf("group %q is not of the form %s<namespace>/<name>", group, groupPrefix), http.StatusBadRequest)
+		return
+	}
+	records, err := h.of(types.NamespacedName{Namespace: namespace, Name: name})
+	switch {
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	case len(records) == 0:
+		http.Error(w, fmt.Sprintf("no plans of %s are kept here: it is at rest since this process began, or another one leads", group), http.StatusNotFound)
+	default:
+		answer(w, req, records)
+	}
+}
+
+// count says how many plans of a group are kept.
+type count struct {
+	Group string `json:"group"`
+	Plans int    `json:"plans"`
+}
+
+// counts are in the order of the groups' ids.
+func (h *history) counts() []count {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make([]count, 0, len(h.plans))
+	for deployment, plans := range h.plans {
+		all = append(all, count{Group: groupPrefix + deployment.String(), Plans: len(plans)})
+	}
+	slices.SortFunc(all, func(a, b count) int { return strings.Compare(a.Group, b.Group) })
+	return all
+}
+
+func answer(w http.ResponseWriter, req *http.Request, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(value); err != nil {
+		ctrl.LoggerFrom(req.Context()).V(1).Info("showing plans", "error", err.Error())
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/patch"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
@@ -34,6 +35,12 @@ type rollingMarks struct {
 	ScaleDown bool `json:"scaleDownDisabled,omitempty"`
 }
 
+// rolledNodes marks the Nodes that are rolled.
+type rolledNodes struct {
+	// target is the cluster of the Nodes.
+	target client.Client
+}
+
 // rollingDeployment is the index of a Node.
 func rollingDeployment(o client.Object) []string {
 	if marks, ok := marksOf(o); ok {
@@ -51,10 +58,10 @@ func marksOf(node client.Object) (rollingMarks, bool) {
 	return marks, true
 }
 
-// markNodes keeps the scheduler and the autoscaler off the Nodes that are being rolled, and the autoscaler off those that
+// mark keeps the scheduler and the autoscaler off the Nodes that are being rolled, and the autoscaler off those that
 // replace one which still drains; it sets free those that are neither any more, unless they leave. It reports whether some are
 // left for the next look.
-func (r *Reconciler) markNodes(ctx context.Context, deployment types.NamespacedName, plan rollout.Plan) (more bool, err error) {
+func (r rolledNodes) mark(ctx context.Context, deployment types.NamespacedName, plan rollout.Plan) (more bool, err error) {
 	var marked corev1.NodeList
 	if err := r.target.List(ctx, &marked, client.MatchingFields{rollingIndex: deployment.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("listing Nodes being rolled: %w", err)
@@ -70,7 +77,7 @@ func (r *Reconciler) markNodes(ctx context.Context, deployment types.NamespacedN
 	written := 0
 	write := func(node *corev1.Node, patch map[string]any) {
 		if written++; written <= marksPerPass {
-			errs = append(errs, r.patchNode(ctx, node, patch))
+			errs = append(errs, r.patch(ctx, node, patch))
 		}
 	}
 	for i := range marked.Items {
@@ -160,12 +167,8 @@ func hasTaint(node *corev1.Node) bool {
 }
 
 // patchNode writes a Node's marks and nothing else.
-func (r *Reconciler) patchNode(ctx context.Context, node *corev1.Node, patch map[string]any) error {
-	body, err := json.Marshal(patch)
-	if err != nil {
-		return fmt.Errorf("encoding the marks of node %s: %w", node.Name, err)
-	}
-	err = r.target.Patch(ctx, node.DeepCopy(), client.RawPatch(types.MergePatchType, body), client.FieldOwner(FieldManager))
+func (r rolledNodes) patch(ctx context.Context, node *corev1.Node, fields map[string]any) error {
+	err := patch.Writer{Client: r.target, FieldManager: FieldManager}.Merge(ctx, node.DeepCopy(), fields)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("marking node %s: %w", node.Name, err)
 	}

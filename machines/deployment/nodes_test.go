@@ -125,8 +125,8 @@ func TestMarksOfANodeThatLeaves(t *testing.T) {
 	}
 	leaves, stays := marked("leaves"), marked("stays")
 	c := fake.NewClientBuilder().WithObjects(leaves, stays).WithIndex(&corev1.Node{}, rollingIndex, rollingDeployment).Build()
-	r := &Reconciler{target: c}
-	if _, err := r.markNodes(t.Context(), deployment, rollout.Plan{Leaving: []string{"leaves"}}); err != nil {
+	r := rolledNodes{target: c}
+	if _, err := r.mark(t.Context(), deployment, rollout.Plan{Leaving: []string{"leaves"}}); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"leaves": true, "stays": false} {
@@ -155,8 +155,8 @@ func TestANodeThatAStatusOnlyNames(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid", Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: tt.machine}}}
 			c := fake.NewClientBuilder().WithObjects(node).WithIndex(&corev1.Node{}, rollingIndex, rollingDeployment).Build()
-			r := &Reconciler{target: c}
-			if _, err := r.markNodes(t.Context(), deployment, rollout.Plan{Rolled: []string{"n"}}); err != nil {
+			r := rolledNodes{target: c}
+			if _, err := r.mark(t.Context(), deployment, rollout.Plan{Rolled: []string{"n"}}); err != nil {
 				t.Fatal(err)
 			}
 			if err := c.Get(t.Context(), types.NamespacedName{Name: "n"}, node); err != nil {

@@ -16,8 +16,7 @@ import (
 
 func TestADeploymentWhoseStoredSizeIsTooLarge(t *testing.T) {
 	r, snapshots := braked(t, 0, 0)
-	recorder := events.NewFakeRecorder(10)
-	r.events, r.live, r.target = recorder, r.client, r.client
+	recorder := r.writes.events.(*events.FakeRecorder)
 	d := &v1alpha1.MachineDeployment{}
 	key := client.ObjectKeyFromObject(snapshots[0].Deployment)
 	look := func() {

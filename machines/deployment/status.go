@@ -4,15 +4,19 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/ownership"
+	"github.com/drover-project/drover/machines/patch"
+	"github.com/drover-project/drover/machines/rollout"
 )
 
 // Reasons of the condition BoundsValid.
@@ -33,9 +37,17 @@ const otherRevision = "machineDeployment.clusters.k8s.io/revision"
 // ours are the conditions that this controller writes; others on the same object are left alone.
 var ours = []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionProgressing, v1alpha1.ConditionDegraded, v1alpha1.ConditionBoundsValid, v1alpha1.ConditionWarnings}
 
-// bounds reads the deployment's bounds and says so in a condition, which is nil when there are none. A bad value, or a
-// missing minimum, is told with an Event when it is seen first.
-func (r *Reconciler) bounds(d *v1alpha1.MachineDeployment) (v1alpha1.Bounds, *metav1.Condition) {
+// statuses computes and writes the status of deployments.
+type statuses struct {
+	writer patch.Writer
+	clock  clock.PassiveClock
+	events events.EventRecorder
+	pace   ownership.Pace
+}
+
+// bounds returns the deployment's bounds and a condition that describes them, which is nil when there are none. A bad value, or
+// a missing minimum, is reported by an Event when it is seen first.
+func (s *statuses) bounds(d *v1alpha1.MachineDeployment) (v1alpha1.Bounds, *metav1.Condition) {
 	bounds, err := v1alpha1.ParseBounds(d.Annotations)
 	c := metav1.Condition{Type: v1alpha1.ConditionBoundsValid, Status: metav1.ConditionTrue, Reason: reasonBounds,
 		Message: fmt.Sprintf("a node group of %d to %d Machines", bounds.Min, bounds.Max), ObservedGeneration: d.Generation}
@@ -49,30 +61,30 @@ func (r *Reconciler) bounds(d *v1alpha1.MachineDeployment) (v1alpha1.Bounds, *me
 	case bounds.MinMissing:
 		c.Reason, c.Message = reasonMinMissing, c.Message+"; no annotation gives a minimum, so it is 0"
 	}
-	if r.transition(d, &c) && c.Reason != reasonBounds {
-		r.events.Eventf(d, nil, "Warning", c.Reason, "ReadBounds", "%s", c.Message)
+	if s.transition(d, &c) && c.Reason != reasonBounds {
+		s.events.Eventf(d, nil, "Warning", c.Reason, "ReadBounds", "%s", c.Message)
 	}
 	return bounds, &c
 }
 
-// warnings returns a condition that names what is accepted without effect; nil when there is nothing. What is new is told
-// with an Event.
-func (r *Reconciler) warnings(d *v1alpha1.MachineDeployment) *metav1.Condition {
+// warnings returns a condition that names what is accepted without effect; nil when there is nothing. What is new is
+// reported by an Event.
+func (s *statuses) warnings(d *v1alpha1.MachineDeployment) *metav1.Condition {
 	if _, given := d.Annotations[otherRevision]; !given {
 		return nil
 	}
 	c := metav1.Condition{Type: v1alpha1.ConditionWarnings, Status: metav1.ConditionTrue, Reason: reasonWithoutEffect,
 		Message:            fmt.Sprintf("annotation %s: has no effect (drover keeps the revision in %s); it may be removed", otherRevision, v1alpha1.AnnotationRevision),
 		ObservedGeneration: d.Generation}
-	if r.transition(d, &c) {
-		r.events.Eventf(d, nil, "Warning", c.Reason, "Reconcile", "%s", c.Message)
+	if s.transition(d, &c) {
+		s.events.Eventf(d, nil, "Warning", c.Reason, "Reconcile", "%s", c.Message)
 	}
 	return &c
 }
 
-// transition fills in a condition's transition time, and says whether reason or message differ from what is stored.
-func (r *Reconciler) transition(d *v1alpha1.MachineDeployment, c *metav1.Condition) (changed bool) {
-	c.LastTransitionTime = metav1.NewTime(r.clock.Now())
+// transition sets a condition's transition time, and reports whether reason or message differ from what is stored.
+func (s *statuses) transition(d *v1alpha1.MachineDeployment, c *metav1.Condition) (changed bool) {
+	c.LastTransitionTime = metav1.NewTime(s.clock.Now())
 	former := meta.FindStatusCondition(d.Status.Conditions, c.Type)
 	if former != nil && former.Status == c.Status {
 		c.LastTransitionTime = former.LastTransitionTime
@@ -80,23 +92,13 @@ func (r *Reconciler) transition(d *v1alpha1.MachineDeployment, c *metav1.Conditi
 	return former == nil || former.Reason != c.Reason || former.Message != c.Message
 }
 
-// writeStatus applies the fields that this controller owns, when they differ from what is stored.
-func (r *Reconciler) writeStatus(ctx context.Context, d *v1alpha1.MachineDeployment, st v1alpha1.MachineDeploymentStatus) error {
+// write applies the fields that this controller owns, when they differ from what is stored.
+func (s *statuses) write(ctx context.Context, d *v1alpha1.MachineDeployment, st v1alpha1.MachineDeploymentStatus) error {
 	if equality.Semantic.DeepEqual(owned(d.Status), owned(st)) {
 		return nil
 	}
-	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&st)
-	if err != nil {
-		return fmt.Errorf("encoding the status: %w", err)
-	}
-	u := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": v1alpha1.GroupVersion.String(), "kind": v1alpha1.MachineDeploymentKind.Kind,
-		"metadata": map[string]any{"namespace": d.Namespace, "name": d.Name, "uid": string(d.UID)},
-		"status":   status,
-	}}
-	err = r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(FieldManager), client.ForceOwnership)
-	if err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("writing the status: %w", err))
+	if err := s.writer.ApplyStatus(ctx, d, &st); err != nil {
+		return fmt.Errorf("writing the status: %w", err)
 	}
 	return nil
 }
@@ -123,4 +125,54 @@ func owned(st v1alpha1.MachineDeploymentStatus) v1alpha1.MachineDeploymentStatus
 	})
 	st.Conditions = conditions
 	return st
+}
+
+// statusPace is the least time between two writes of a deployment's numbers. The first change after a pause is written at
+// once, and so is what is urgent.
+const statusPace = 15 * time.Second
+
+// urgent reports whether a change of the status must be written at once: anything but the numbers of Machines, and the
+// messages and times of conditions. The last size, for one, is what comes back when a writer drops spec.replicas.
+func urgent(stored, now v1alpha1.MachineDeploymentStatus) bool {
+	return !equality.Semantic.DeepEqual(withoutNumbers(owned(stored)), withoutNumbers(owned(now)))
+}
+
+// withoutNumbers returns a status without what changes with every Machine.
+func withoutNumbers(st v1alpha1.MachineDeploymentStatus) v1alpha1.MachineDeploymentStatus {
+	st.Replicas, st.UpdatedReplicas, st.ReadyReplicas, st.AvailableReplicas, st.UnavailableReplicas = 0, 0, 0, 0, 0
+	for i := range st.Conditions {
+		st.Conditions[i].Message, st.Conditions[i].LastTransitionTime = "", metav1.Time{}
+	}
+	return st
+}
+
+// show writes the status when it differs from what is stored and its time has come, and returns how long it is until
+// then.
+func (s *statuses) show(ctx context.Context, d *v1alpha1.MachineDeployment, st v1alpha1.MachineDeploymentStatus) (time.Duration, error) {
+	if equality.Semantic.DeepEqual(owned(d.Status), owned(st)) {
+		return 0, nil
+	}
+	if left := s.pace.Left(client.ObjectKeyFromObject(d), statusPace, s.clock.Now()); left > 0 && !urgent(d.Status, st) {
+		return left, nil
+	}
+	return 0, s.write(ctx, d, st)
+}
+
+// refuse writes a status that says what in the spec cannot be followed, beside the conditions about other input.
+func (s *statuses) refuse(ctx context.Context, d *v1alpha1.MachineDeployment, invalid error, input []metav1.Condition) error {
+	st := withoutOthers(*d.Status.DeepCopy())
+	st.ObservedGeneration = d.Generation
+	progressing := metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: rollout.ReasonOf(invalid),
+		Message: invalid.Error(), ObservedGeneration: d.Generation}
+	if s.transition(d, &progressing) {
+		s.events.Eventf(d, nil, "Warning", progressing.Reason, "Reconcile", "%s", invalid.Error())
+	}
+	st.Conditions = []metav1.Condition{progressing}
+	for _, c := range d.Status.Conditions {
+		if c.Type == v1alpha1.ConditionAvailable {
+			st.Conditions = append(st.Conditions, c)
+		}
+	}
+	st.Conditions = append(st.Conditions, input...)
+	return s.write(ctx, d, st)
 }

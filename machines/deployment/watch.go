@@ -6,7 +6,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
@@ -24,21 +23,12 @@ func (r *Reconciler) deploymentEvents() handler.TypedEventHandler[*v1alpha1.Mach
 // rollouts that the set names.
 func (r *Reconciler) setEvents() handler.TypedEventHandler[*v1alpha1.MachineSet, ctrl.Request] {
 	rolled := func(s *v1alpha1.MachineSet) []v1alpha1.Removal { return s.Spec.RolloutRemovals }
-	return ownership.Remembering(&r.rolled, rolled,
-		ownership.Events[*v1alpha1.MachineSet]{Kind: v1alpha1.MachineDeploymentKind.Kind, Gather: gather, Candidates: r.allDeployments}.Handler())
-}
-
-// allDeployments are those that an orphan may fit.
-func (r *Reconciler) allDeployments(ctx context.Context, namespace string) ([]ownership.Candidate, error) {
-	var list v1alpha1.MachineDeploymentList
-	if err := r.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, err
+	selector := func(d *v1alpha1.MachineDeployment) *metav1.LabelSelector { return &d.Spec.Selector }
+	events := ownership.Events[*v1alpha1.MachineSet]{
+		Kind: v1alpha1.MachineDeploymentKind.Kind, Gather: gather,
+		Candidates: ownership.Candidates(r.client, &v1alpha1.MachineDeploymentList{}, selector),
 	}
-	all := make([]ownership.Candidate, len(list.Items))
-	for i := range list.Items {
-		all[i] = ownership.Candidate{Name: list.Items[i].Name, Selector: &list.Items[i].Spec.Selector}
-	}
-	return all, nil
+	return ownership.Remembering(&r.rolled, rolled, events.Handler())
 }
 
 // machineEvents wakes the deployment of a Machine's set.

@@ -2,31 +2,45 @@ package deployment
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/patch"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
+// writes carries plans out.
+type writes struct {
+	patch.Writer
+	// live reads from the API server itself.
+	live   client.Reader
+	events events.EventRecorder
+}
+
 // carryOut makes the writes of a plan: each by itself safe, each conditional on what the plan was made from. collided
-// says that the name of the new set is taken by something else.
-func (r *Reconciler) carryOut(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) (collided bool, err error) {
+// reports whether another object has the name of the new set.
+func (w writes) carryOut(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) (collided bool, err error) {
 	var errs []error
 	for i := range p.Changes {
-		errs = append(errs, r.changeSet(ctx, &p.Changes[i]))
+		errs = append(errs, w.changeSet(ctx, &p.Changes[i]))
 	}
 	if p.Create != nil {
 		var err error
-		collided, err = r.createSet(ctx, d, p.Create)
+		collided, err = w.createSet(ctx, d, p.Create)
 		errs = append(errs, err)
 	}
 	for _, set := range p.Delete {
-		err := r.client.Delete(ctx, set, client.Preconditions{UID: &set.UID, ResourceVersion: &set.ResourceVersion})
+		err := w.Client.Delete(ctx, set, client.Preconditions{UID: &set.UID, ResourceVersion: &set.ResourceVersion})
 		if client.IgnoreNotFound(err) != nil {
 			errs = append(errs, fmt.Errorf("deleting MachineSet %s: %w", set.Name, err))
 		}
@@ -34,11 +48,11 @@ func (r *Reconciler) carryOut(ctx context.Context, d *v1alpha1.MachineDeployment
 	if err := errors.Join(errs...); err != nil || collided {
 		return collided, err
 	}
-	return false, r.ownSpec(ctx, d, p)
+	return false, w.ownSpec(ctx, d, p)
 }
 
 // changeSet writes a set's size, its share of the removals and the Machines that the rollout removes in one update.
-func (r *Reconciler) changeSet(ctx context.Context, c *rollout.SetChange) error {
+func (w writes) changeSet(ctx context.Context, c *rollout.SetChange) error {
 	spec := map[string]any{"replicas": c.Replicas}
 	if len(c.Removals) > 0 || len(c.Set.Spec.Removals) > 0 {
 		spec["removals"] = c.Removals
@@ -49,11 +63,11 @@ func (r *Reconciler) changeSet(ctx context.Context, c *rollout.SetChange) error 
 	if c.MinReadySeconds != c.Set.Spec.MinReadySeconds {
 		spec["minReadySeconds"] = c.MinReadySeconds
 	}
-	metadata := map[string]any{"uid": c.Set.UID, "resourceVersion": c.Set.ResourceVersion}
+	metadata := patch.Metadata(c.Set)
 	if annotations := changedAnnotations(c); len(annotations) > 0 {
 		metadata["annotations"] = annotations
 	}
-	err := r.writer().Patch(ctx, c.Set.DeepCopy(), map[string]any{"metadata": metadata, "spec": spec})
+	err := w.Merge(ctx, c.Set.DeepCopy(), map[string]any{"metadata": metadata, "spec": spec})
 	if err != nil {
 		return fmt.Errorf("writing MachineSet %s: %w", c.Set.Name, err)
 	}
@@ -77,17 +91,17 @@ func changedAnnotations(c *rollout.SetChange) map[string]any {
 
 // createSet makes the set for the current template. When its name is taken by a set of ours with this very template,
 // the cache is behind and nothing is wrong; anything else asks for another name (MC-26, MCM-22).
-func (r *Reconciler) createSet(ctx context.Context, d *v1alpha1.MachineDeployment, set *v1alpha1.MachineSet) (collided bool, err error) {
-	err = r.client.Create(ctx, set.DeepCopy(), client.FieldOwner(FieldManager))
+func (w writes) createSet(ctx context.Context, d *v1alpha1.MachineDeployment, set *v1alpha1.MachineSet) (collided bool, err error) {
+	err = w.Client.Create(ctx, set.DeepCopy(), w.FieldManager)
 	if !apierrors.IsAlreadyExists(err) {
 		if err != nil {
 			return false, fmt.Errorf("creating MachineSet %s: %w", set.Name, err)
 		}
-		r.events.Eventf(d, set, "Normal", "MachineSetCreated", "Create", "made set %s for the current template", set.Name)
+		w.events.Eventf(d, set, "Normal", "MachineSetCreated", "Create", "made set %s for the current template", set.Name)
 		return false, nil
 	}
 	var there v1alpha1.MachineSet
-	if err := r.live.Get(ctx, client.ObjectKeyFromObject(set), &there); err != nil {
+	if err := w.live.Get(ctx, client.ObjectKeyFromObject(set), &there); err != nil {
 		return false, fmt.Errorf("looking at MachineSet %s, whose name is taken: %w", set.Name, err)
 	}
 	ours := metav1.IsControlledBy(&there, d) && there.DeletionTimestamp.IsZero()
@@ -96,8 +110,8 @@ func (r *Reconciler) createSet(ctx context.Context, d *v1alpha1.MachineDeploymen
 
 // ownSpec writes the fields of the deployment that the controller owns: the revision, and spec.removals without the entries that
 // are over. It also restores fields that another client dropped because it does not know them.
-func (r *Reconciler) ownSpec(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) error {
-	metadata := map[string]any{"uid": d.UID, "resourceVersion": d.ResourceVersion}
+func (w writes) ownSpec(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) error {
+	metadata := patch.Metadata(d)
 	fields := map[string]any{"metadata": metadata}
 	if p.Revision != "" {
 		metadata["annotations"] = map[string]any{v1alpha1.AnnotationRevision: p.Revision}
@@ -115,8 +129,58 @@ func (r *Reconciler) ownSpec(ctx context.Context, d *v1alpha1.MachineDeployment,
 	if p.Revision == "" && len(spec) == 0 {
 		return nil
 	}
-	if err := r.writer().Patch(ctx, d.DeepCopy(), fields); err != nil {
+	if err := w.Merge(ctx, d.DeepCopy(), fields); err != nil {
 		return fmt.Errorf("writing the revision and the removals: %w", err)
 	}
 	return nil
+}
+
+// restoreReplicas puts back a size that a writer dropped. The watch brings the deployment back with it.
+func (w writes) restoreReplicas(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) error {
+	err := w.Merge(ctx, d, map[string]any{
+		"metadata": patch.Metadata(d),
+		"spec":     map[string]any{"replicas": p.Replicas},
+	})
+	if err != nil {
+		return fmt.Errorf("putting back spec.replicas: %w", err)
+	}
+	return nil
+}
+
+// operation is one of a JSON patch.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// rollBack puts back the template that the annotation rollback-to asks for and takes the annotation off, in one write. It
+// reports whether there was such an annotation; the watch then brings the deployment back.
+func (w writes) rollBack(ctx context.Context, s rollout.Snapshot) (bool, error) {
+	p := rollout.Rollback(s.Deployment, s.Sets)
+	if p == nil {
+		return false, nil
+	}
+	d := s.Deployment
+	operations := []operation{
+		{Op: "test", Path: "/metadata/resourceVersion", Value: d.ResourceVersion},
+		{Op: "remove", Path: "/metadata/annotations/" + strings.ReplaceAll(v1alpha1.AnnotationRollbackTo, "/", "~1")},
+	}
+	if p.Template != nil {
+		operations = append(operations, operation{Op: "replace", Path: "/spec/template", Value: p.Template})
+	}
+	body, err := json.Marshal(operations)
+	if err != nil {
+		return true, fmt.Errorf("encoding the rollback: %w", err)
+	}
+	if err := w.Client.Patch(ctx, d.DeepCopy(), client.RawPatch(types.JSONPatchType, body), w.FieldManager); err != nil {
+		return true, fmt.Errorf("rolling back: %w", err)
+	}
+	ctrl.LoggerFrom(ctx).Info("rollback", "reason", p.Reason, "message", p.Message)
+	kind := "Normal"
+	if p.Failed {
+		kind = "Warning"
+	}
+	w.events.Eventf(d, nil, kind, p.Reason, "Rollback", "%s", p.Message)
+	return true, nil
 }

@@ -2,10 +2,13 @@ package ownership
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -21,6 +24,27 @@ type Queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 type Candidate struct {
 	Name     string
 	Selector *metav1.LabelSelector
+}
+
+// Candidates returns a function that lists the owners of a namespace, for [Events.Candidates]. list is an empty list of the
+// owners' kind; selector returns the selector of one.
+func Candidates[T client.Object](reader client.Reader, list client.ObjectList, selector func(T) *metav1.LabelSelector) func(ctx context.Context, namespace string) ([]Candidate, error) {
+	return func(ctx context.Context, namespace string) ([]Candidate, error) {
+		owners := list.DeepCopyObject().(client.ObjectList)
+		if err := reader.List(ctx, owners, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return nil, err
+		}
+		var all []Candidate
+		err := meta.EachListItem(owners, func(o runtime.Object) error {
+			owner, ok := o.(T)
+			if !ok {
+				return fmt.Errorf("%T holds a %T", owners, o)
+			}
+			all = append(all, Candidate{Name: owner.GetName(), Selector: selector(owner)})
+			return nil
+		})
+		return all, err
+	}
 }
 
 // Events wake the owner of an object that came, changed or went.

@@ -29,6 +29,17 @@ func (p *Pace) Left(owner types.NamespacedName, every time.Duration, now time.Ti
 	return 0
 }
 
+// Soonest returns the shorter of two waits. A wait of 0 or less is none; it returns 0 when both are none.
+func Soonest(a, b time.Duration) time.Duration {
+	switch {
+	case a <= 0:
+		return max(b, 0)
+	case b <= 0:
+		return a
+	}
+	return min(a, b)
+}
+
 // Forget drops what is remembered of an owner that is gone.
 func (p *Pace) Forget(owner types.NamespacedName) {
 	p.mu.Lock()

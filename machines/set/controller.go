@@ -1,6 +1,3 @@
-// Package set keeps MachineSets at their size: it adopts, makes and deletes Machines, and counts them.
-//
-// It never sees a cloud, nor a Node: a Machine's Ready condition follows its Node's, and a change of it wakes the set.
 package set
 
 import (
@@ -19,19 +16,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/ownership"
+	"github.com/drover-project/drover/machines/patch"
 	"github.com/drover-project/drover/machines/rollout"
 )
-
-// FieldManager owns what this controller writes.
-const FieldManager = "drover-machineset"
-
-// gather is how long events of Machines are collected before their set is looked at: one look, and one status write,
-// for all that happened meanwhile.
-const gather = 200 * time.Millisecond
 
 // ceilingAgain is when a set at its ceiling is looked at again; a released Machine that goes wakes nobody.
 const ceilingAgain = time.Minute
@@ -50,38 +42,19 @@ type Options struct {
 	PlaceRecord func(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension
 	// Concurrent is how many sets are worked on at once. Default: 10.
 	Concurrent int
-	// AllowedNamespaces are those whose MachineClasses and Secrets objects of other namespaces may use.
-	AllowedNamespaces []string
-}
-
-// Lease says whether this process may still be the only one that acts (design §3).
-type Lease interface {
-	// Fresh tells whether it was renewed lately. It makes no call itself.
-	Fresh(now time.Time) bool
-}
-
-// retryLease is how soon to look at the lease again: it is renewed every few seconds.
-const retryLease = time.Second
-
-// errLeaseOld ends a pass in the middle of which the lease has become too old.
-var errLeaseOld = errors.New("the lease was not renewed in time")
-
-func (r *Reconciler) leaseOld() bool {
-	return r.options.Lease != nil && !r.options.Lease.Fresh(r.clock.Now())
 }
 
 // Reconciler keeps MachineSets at their size.
 type Reconciler struct {
-	client  client.Client
-	live    client.Reader
-	events  events.EventRecorder
-	clock   clock.PassiveClock
-	suffix  func() string
-	pending *pending
-	pace    ownership.Pace
-	// named are the removals that sets without a deployment have named.
-	named   ownership.Removals
-	options Options
+	client   client.Client
+	events   events.EventRecorder
+	clock    clock.PassiveClock
+	lease    leaseCheck
+	machines *machines
+	expected *expectations
+	specs    *specs
+	statuses *statuses
+	options  Options
 }
 
 // New returns the controller.
@@ -89,15 +62,25 @@ func New(o Options) *Reconciler {
 	if o.Concurrent <= 0 {
 		o.Concurrent = 10
 	}
+	return assemble(o, o.Control.GetClient(), o.Control.GetAPIReader(), o.Control.GetEventRecorder(FieldManager))
+}
+
+func assemble(o Options, c client.Client, live client.Reader, recorder events.EventRecorder) *Reconciler {
+	writer := patch.Writer{Client: c, FieldManager: FieldManager}
+	expected := newExpectations(live, o.Clock)
+	lease := leaseCheck{o.Lease, o.Clock}
+	ms := &machines{client: c, clock: o.Clock, lease: lease, expected: expected, suffix: o.Suffix, placeRecord: o.PlaceRecord}
+	ms.keepRefs(writer, live)
 	return &Reconciler{
-		client: o.Control.GetClient(), live: o.Control.GetAPIReader(), events: o.Control.GetEventRecorder(FieldManager),
-		clock: o.Clock, suffix: o.Suffix, pending: newPending(), options: o,
+		client: c, events: recorder, clock: o.Clock, lease: lease, options: o, machines: ms, expected: expected,
+		specs:    &specs{writer: writer, clock: o.Clock, events: recorder, machines: ms},
+		statuses: &statuses{writer: writer, clock: o.Clock},
 	}
 }
 
 // SetupWithManager makes the manager run the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	if r.suffix == nil {
+	if r.options.Suffix == nil {
 		return errors.New("the controller of MachineSets needs a source of names: set Options.Suffix")
 	}
 	cache := r.options.Control.GetCache()
@@ -105,9 +88,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		if err := cache.IndexField(context.Background(), &v1alpha1.Machine{}, name, index); err != nil {
 			return err
 		}
-	}
-	if err := r.setupClasses(mgr, cache); err != nil {
-		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("machineset").
@@ -117,21 +97,41 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
+// setEvents wakes a set, and remembers the removals that it names. Those of a set of a deployment stand there too.
+func (r *Reconciler) setEvents() handler.TypedEventHandler[*v1alpha1.MachineSet, ctrl.Request] {
+	named := func(s *v1alpha1.MachineSet) []v1alpha1.Removal {
+		if metav1.GetControllerOfNoCopy(s) != nil {
+			return nil
+		}
+		return s.Spec.Removals
+	}
+	return ownership.Remembering(&r.specs.named, named, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineSet]{})
+}
+
+// machineEvents wakes the set of a Machine that was made, changed or deleted.
+func (r *Reconciler) machineEvents() handler.TypedEventHandler[*v1alpha1.Machine, ctrl.Request] {
+	selector := func(s *v1alpha1.MachineSet) *metav1.LabelSelector { return &s.Spec.Selector }
+	return ownership.Events[*v1alpha1.Machine]{
+		Kind: v1alpha1.MachineSetKind.Kind, Gather: gather, Gone: r.expected.gone,
+		Candidates: ownership.Candidates(r.client, &v1alpha1.MachineSetList{}, selector),
+	}.Handler()
+}
+
 // Reconcile brings one set a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	set := &v1alpha1.MachineSet{}
 	if err := r.client.Get(ctx, req.NamespacedName, set); err != nil {
-		r.pending.forget(req.NamespacedName)
-		r.pace.Forget(req.NamespacedName)
+		r.expected.forget(req.NamespacedName)
+		r.statuses.pace.Forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !set.DeletionTimestamp.IsZero() || v1alpha1.Paused(set.Annotations) {
 		return ctrl.Result{}, nil
 	}
-	if r.leaseOld() {
+	if r.lease.old() {
 		return ctrl.Result{RequeueAfter: retryLease}, nil
 	}
-	if _, current := r.named.Of(set); !current {
+	if _, current := r.specs.named.Of(set); !current {
 		return ctrl.Result{RequeueAfter: gather}, nil
 	}
 	result, err := r.reconcile(ctx, set)
@@ -144,16 +144,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (ctrl.Result, error) {
 	if set.Spec.Replicas != nil && *set.Spec.Replicas < 0 {
-		return ctrl.Result{}, r.heal(ctx, set)
+		return ctrl.Result{}, r.specs.heal(ctx, set)
 	}
 	selector, invalid := check(set)
 	if invalid != nil {
 		return ctrl.Result{}, r.refuse(ctx, set, invalid)
 	}
-	if err := r.writer().EnsureFinalizer(ctx, set); err != nil {
+	if err := ownership.EnsureFinalizer(ctx, r.specs.writer, set); err != nil {
 		return ctrl.Result{}, err
 	}
-	machines, err := r.claim(ctx, set, selector)
+	machines, err := r.machines.claim(ctx, set, selector)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -162,7 +162,7 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 		return ctrl.Result{}, err
 	}
 	wait := seen.settleIn
-	if err := r.ownSpec(ctx, set, next, &wait, machines); err != nil {
+	if err := r.specs.own(ctx, set, next, &wait, machines); err != nil {
 		return ctrl.Result{}, err
 	}
 	ceilinged, err := r.boundByCeiling(ctx, set, &next)
@@ -170,7 +170,7 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 		return ctrl.Result{}, err
 	}
 	if ceilinged != nil {
-		wait = soonest(wait, ceilingAgain)
+		wait = ownership.Soonest(wait, ceilingAgain)
 	}
 	acted := r.act(ctx, set, next)
 	if errors.Is(acted, errLeaseOld) {
@@ -190,17 +190,43 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 		return ctrl.Result{RequeueAfter: gather}, nil
 	}
 	status.Conditions = conditions(set, status, next.wanted, metav1.NewTime(r.clock.Now()))
-	later, err := r.showStatus(ctx, set, status)
-	return ctrl.Result{RequeueAfter: soonest(soonest(wait, seen.availableIn), later)}, errors.Join(acted, err)
+	later, err := r.statuses.show(ctx, set, status)
+	return ctrl.Result{RequeueAfter: ownership.Soonest(ownership.Soonest(wait, seen.availableIn), later)}, errors.Join(acted, err)
 }
 
-// boundByCeiling keeps a decision below the set's ceiling; ceilinged says what is not made, told in an Event when it is
-// new.
+// plan decides what to do with a set. The first decision of this process to make Machines, or to choose Machines for
+// deletion, is made again when the API server shows something that the cache does not.
+func (r *Reconciler) plan(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (seen, decision, error) {
+	wait, err := r.expected.verify(ctx, set, machines)
+	if err != nil {
+		return seen{}, decision{}, err
+	}
+	look := func() seen {
+		return observe(set, machines, r.specs.removals(set), r.expected.unmet(set), r.clock.Now())
+	}
+	s := look()
+	d := decide(s)
+	if d.create > 0 || d.surplus > 0 {
+		news, err := r.expected.lookOnce(ctx, set, machines)
+		if err != nil {
+			return seen{}, decision{}, err
+		}
+		if news {
+			s = look()
+			d = decide(s)
+		}
+	}
+	s.settleIn = wait
+	return s, d, nil
+}
+
+// boundByCeiling keeps a decision below the set's ceiling; ceilinged describes what is not made; an Event
+// reports it when it is new.
 func (r *Reconciler) boundByCeiling(ctx context.Context, set *v1alpha1.MachineSet, d *decision) (ceilinged, err error) {
 	if d.create == 0 {
 		return nil, nil
 	}
-	released, err := r.released(ctx, set)
+	released, err := r.machines.released(ctx, set)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +237,7 @@ func (r *Reconciler) boundByCeiling(ctx context.Context, set *v1alpha1.MachineSe
 	return ceilinged, nil
 }
 
-// refuse tells people what in the spec cannot be followed; nothing else is done.
+// refuse writes a status that says what in the spec cannot be followed.
 func (r *Reconciler) refuse(ctx context.Context, set *v1alpha1.MachineSet, invalid error) error {
 	reason := reasonInvalid
 	if errors.Is(invalid, rollout.ErrSizeTooLarge) {
@@ -221,16 +247,16 @@ func (r *Reconciler) refuse(ctx context.Context, set *v1alpha1.MachineSet, inval
 	if told := set.Status.ErrorMessage; told == nil || *told != *st.ErrorMessage {
 		r.events.Eventf(set, nil, "Warning", reason, "Reconcile", "%s", invalid.Error())
 	}
-	return r.writeStatus(ctx, set, st)
+	return r.statuses.write(ctx, set, st)
 }
 
 // act deletes first and makes then, so that a stale view never makes what it deletes.
 func (r *Reconciler) act(ctx context.Context, set *v1alpha1.MachineSet, d decision) error {
-	deleted := r.deleteMachines(ctx, set, d.remove)
+	deleted := r.machines.delete(ctx, set, d.remove)
 	if d.create == 0 {
 		return deleted
 	}
-	return errors.Join(deleted, r.createMachines(ctx, set, d.create))
+	return errors.Join(deleted, r.machines.create(ctx, set, d.create))
 }
 
 // check refuses a set that cannot be followed.
@@ -246,13 +272,3 @@ func check(set *v1alpha1.MachineSet) (labels.Selector, error) {
 }
 
 var errSelector = errors.New("spec.selector does not match spec.template.metadata.labels (or is empty): add the selector's labels to the template")
-
-func soonest(a, b time.Duration) time.Duration {
-	switch {
-	case a <= 0:
-		return max(b, 0)
-	case b <= 0:
-		return a
-	}
-	return min(a, b)
-}

@@ -27,13 +27,13 @@ const (
 	maxNameBase = 57
 )
 
-// createMachines makes count Machines in batches of 1, 2, 4, … calls at once, and the rest as one stream of maxParallel
+// create makes count Machines in batches of 1, 2, 4, … calls at once, and the rest as one stream of maxParallel
 // calls. It stops behind the first batch that has an error, and in the stream behind the first error: what fails for one
 // usually fails for all (MCM-24).
-func (r *Reconciler) createMachines(ctx context.Context, set *v1alpha1.MachineSet, count int) error {
+func (ms *machines) create(ctx context.Context, set *v1alpha1.MachineSet, count int) error {
 	var place *runtime.RawExtension
-	if r.options.PlaceRecord != nil {
-		place = r.options.PlaceRecord(ctx, set.Namespace, &set.Spec.Template)
+	if ms.placeRecord != nil {
+		place = ms.placeRecord(ctx, set.Namespace, &set.Spec.Template)
 	}
 	var made int
 	for batch := 1; made < count; batch *= 2 {
@@ -46,7 +46,7 @@ func (r *Reconciler) createMachines(ctx context.Context, set *v1alpha1.MachineSe
 			if failed.Load() && n > maxParallel {
 				return nil
 			}
-			err := r.createMachine(ctx, set, place)
+			err := ms.createOne(ctx, set, place)
 			failed.CompareAndSwap(false, err != nil)
 			return err
 		})
@@ -61,18 +61,18 @@ func (r *Reconciler) createMachines(ctx context.Context, set *v1alpha1.MachineSe
 	return nil
 }
 
-// createMachine makes one Machine. Its name is remembered before the call: when the outcome is unknown, the Machine
+// createOne makes one Machine. Its name is remembered before the call: when the outcome is unknown, the Machine
 // counts until a look shows that it does not exist. place is the Machine's first status.providerStatus; it may be nil.
-func (r *Reconciler) createMachine(ctx context.Context, set *v1alpha1.MachineSet, place *runtime.RawExtension) error {
-	if r.leaseOld() {
+func (ms *machines) createOne(ctx context.Context, set *v1alpha1.MachineSet, place *runtime.RawExtension) error {
+	if ms.lease.old() {
 		return errLeaseOld
 	}
-	m := newMachine(set, r.suffix())
+	m := newMachine(set, ms.suffix())
 	m.Status.ProviderStatus = place
-	r.pending.create(set, m.Name, r.clock.Now())
-	err := r.client.Create(ctx, m, client.FieldOwner(FieldManager))
+	ms.expected.create(set, m.Name, ms.clock.Now())
+	err := ms.client.Create(ctx, m, client.FieldOwner(FieldManager))
 	if err != nil && refused(err) {
-		r.pending.notCreated(set, m.Name)
+		ms.expected.notCreated(set, m.Name)
 	}
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
@@ -80,13 +80,13 @@ func (r *Reconciler) createMachine(ctx context.Context, set *v1alpha1.MachineSet
 	return err
 }
 
-// refused says that the API server answered and nothing was made.
+// refused reports whether the API server answered and nothing was made.
 func refused(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && !apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err) && !apierrors.IsInternalError(err)
 }
 
-// newMachine is the Machine that a set's template describes. The finalizers stand on it before any server can exist.
+// newMachine returns the Machine that a set's template describes. The finalizers stand on it before any server can exist.
 func newMachine(set *v1alpha1.MachineSet, suffix string) *v1alpha1.Machine {
 	t := set.Spec.Template.DeepCopy()
 	m := &v1alpha1.Machine{
@@ -126,8 +126,8 @@ func finalizers(t *v1alpha1.MachineTemplateSpec) []string {
 	return all
 }
 
-// deleteMachines deletes each Machine, by UID, and tries all of them even when one fails.
-func (r *Reconciler) deleteMachines(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) error {
+// delete deletes each Machine, by UID, and tries all of them even when one fails.
+func (ms *machines) delete(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) error {
 	if len(machines) == 0 {
 		return nil
 	}
@@ -138,12 +138,12 @@ func (r *Reconciler) deleteMachines(ctx context.Context, set *v1alpha1.MachineSe
 	ctrl.LoggerFrom(ctx).Info("deleting Machines", "machines", names)
 	return inParallel(len(machines), func(i int) error {
 		m := machines[i]
-		r.pending.delete(set, m, r.clock.Now())
-		err := r.client.Delete(ctx, m, client.Preconditions{UID: &m.UID})
+		ms.expected.delete(set, m, ms.clock.Now())
+		err := ms.client.Delete(ctx, m, client.Preconditions{UID: &m.UID})
 		if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 			return nil
 		}
-		r.pending.notDeleted(set, m.UID)
+		ms.expected.notDeleted(set, m.UID)
 		return fmt.Errorf("deleting Machine %s: %w", m.Name, err)
 	})
 }

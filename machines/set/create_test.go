@@ -3,11 +3,13 @@ package set
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -38,22 +40,32 @@ func withClient(t *testing.T, fails func(n int) error) (r *Reconciler, calls *in
 			}
 			return c.Create(ctx, o, opts...)
 		}}).Build()
-	r = reconciler(clocktesting.NewFakePassiveClock(start))
-	suffix := r.suffix
-	r.suffix = func() string {
+	suffixes := 0
+	suffix := func() string {
 		mu.Lock()
 		defer mu.Unlock()
-		return suffix()
+		suffixes++
+		return fmt.Sprintf("s%04d", suffixes)
 	}
-	r.client, r.live = c, c
-	return r, calls
+	o := Options{Clock: clocktesting.NewFakePassiveClock(start), Suffix: suffix}
+	return assemble(o, c, c, events.NewFakeRecorder(10)), calls
 }
+
+// with returns the controller with other options.
+func with(r *Reconciler, change func(*Options)) *Reconciler {
+	o := r.options
+	change(&o)
+	return assemble(o, r.client, r.client, r.events)
+}
+
+// through returns the controller with another client.
+func through(r *Reconciler, c client.Client) *Reconciler { return assemble(r.options, c, c, r.events) }
 
 func TestCreate(t *testing.T) {
 	quota := apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("machines").GroupResource(), "x", errors.New("no"))
 	t.Run("MC-32 one call for each Machine", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
-		if err := r.createMachines(t.Context(), testSet(100), 100); err != nil || *calls != 100 {
+		if err := r.machines.create(t.Context(), testSet(100), 100); err != nil || *calls != 100 {
 			t.Errorf("%d calls, %v", *calls, err)
 		}
 	})
@@ -64,26 +76,26 @@ func TestCreate(t *testing.T) {
 			}
 			return nil
 		})
-		if err := r.createMachines(t.Context(), testSet(100), 100); err == nil || *calls != 7 {
+		if err := r.machines.create(t.Context(), testSet(100), 100); err == nil || *calls != 7 {
 			t.Errorf("%d calls, batches of 1, 2 and 4 make 7; error %v", *calls, err)
 		}
-		if n, _ := r.pending.of(testSet(100)); n != 3 {
+		if n := r.expected.unmet(testSet(100)).created; n != 3 {
 			t.Errorf("%d count as made, 3 were", n)
 		}
 	})
 	t.Run("MC-34 a call with an unknown outcome counts until it is looked up", func(t *testing.T) {
 		r, _ := withClient(t, func(int) error { return context.DeadlineExceeded })
-		if err := r.createMachines(t.Context(), testSet(1), 1); err == nil {
+		if err := r.machines.create(t.Context(), testSet(1), 1); err == nil {
 			t.Error("no error")
 		}
-		if n, _ := r.pending.of(testSet(1)); n != 1 {
+		if n := r.expected.unmet(testSet(1)).created; n != 1 {
 			t.Errorf("%d count as made", n)
 		}
-		r.clock = clocktesting.NewFakePassiveClock(start.Add(overdue))
-		if _, err := r.settlePending(t.Context(), testSet(1), nil); err != nil {
+		r.clock.(*clocktesting.FakePassiveClock).SetTime(start.Add(overdue))
+		if _, err := r.expected.verify(t.Context(), testSet(1), nil); err != nil {
 			t.Fatal(err)
 		}
-		if n, _ := r.pending.of(testSet(1)); n != 0 {
+		if n := r.expected.unmet(testSet(1)).created; n != 0 {
 			t.Errorf("%d count as made although there is none", n)
 		}
 	})
@@ -107,12 +119,13 @@ func TestTheProjectOfNewMachines(t *testing.T) {
 	t.Run("is looked up once for all, and recorded in the create that brings the finalizers (F-17)", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
 		asked := 0
-		r.options.PlaceRecord = func(_ context.Context, namespace string, _ *v1alpha1.MachineTemplateSpec) *runtime.RawExtension {
+		place := func(_ context.Context, namespace string, _ *v1alpha1.MachineTemplateSpec) *runtime.RawExtension {
 			asked++
 			return &runtime.RawExtension{Raw: []byte(`{"projectID":"of-` + namespace + `"}`)}
 		}
+		r = with(r, func(o *Options) { o.PlaceRecord = place })
 		set := testSet(3)
-		if err := r.createMachines(t.Context(), set, 3); err != nil || *calls != 3 || asked != 1 {
+		if err := r.machines.create(t.Context(), set, 3); err != nil || *calls != 3 || asked != 1 {
 			t.Fatalf("%d calls, asked %d times, %v", *calls, asked, err)
 		}
 		var made v1alpha1.MachineList

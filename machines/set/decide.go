@@ -1,16 +1,17 @@
 package set
 
 import (
-	"context"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// maxPerPass bounds how many Machines are made or deleted in one look at a set; the rest follows in the next.
+// maxPerPass bounds how many Machines are made or deleted in one reconcile; the rest follows in the next.
 const maxPerPass = 1000
 
 // seen is what was observed of a set.
@@ -38,13 +39,18 @@ type decision struct {
 	create  int
 }
 
-// observe puts together what the cache shows and what this process has done already.
-func (r *Reconciler) observe(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) seen {
-	now := r.clock.Now()
-	s := seen{set: set}
-	s.unseen, s.deleted = r.pending.of(set)
+// unmet is what this process has done to the Machines of a set and the cache does not show yet.
+type unmet struct {
+	// created counts the Machines that were made, deleted holds those that were deleted.
+	created int
+	deleted map[types.UID]bool
+}
+
+// observe returns what the cache shows of a set, together with what it does not show yet. removals are those of the set's spec.
+func observe(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, removals []v1alpha1.Removal, open unmet, now time.Time) seen {
+	s := seen{set: set, unseen: open.created, deleted: open.deleted}
 	listed := map[types.UID]bool{}
-	for _, list := range [][]v1alpha1.Removal{r.removals(set), set.Spec.RolloutRemovals} {
+	for _, list := range [][]v1alpha1.Removal{removals, set.Spec.RolloutRemovals} {
 		for _, removal := range list {
 			listed[removal.UID] = true
 		}
@@ -54,37 +60,14 @@ func (r *Reconciler) observe(set *v1alpha1.MachineSet, machines []*v1alpha1.Mach
 		f.Listed = listed[m.UID] || s.deleted[m.UID]
 		s.machines = append(s.machines, f)
 		if f.Living() && f.NodeReady && !f.Available {
-			s.availableIn = soonest(s.availableIn, rollout.AvailableAfter(m, set.Spec.MinReadySeconds, now))
+			s.availableIn = ownership.Soonest(s.availableIn, rollout.AvailableAfter(m, set.Spec.MinReadySeconds, now))
 		}
 	}
 	return s
 }
 
-// plan decides what to do with a set. The first decision of this process to make Machines, or to choose Machines for
-// deletion, is made again when the API server shows something that the cache does not.
-func (r *Reconciler) plan(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (seen, decision, error) {
-	wait, err := r.settlePending(ctx, set, machines)
-	if err != nil {
-		return seen{}, decision{}, err
-	}
-	s := r.observe(set, machines)
-	d := decide(s)
-	if d.create > 0 || d.surplus > 0 {
-		news, err := r.lookOnce(ctx, set, machines)
-		if err != nil {
-			return seen{}, decision{}, err
-		}
-		if news {
-			s = r.observe(set, machines)
-			d = decide(s)
-		}
-	}
-	s.settleIn = wait
-	return s, d, nil
-}
-
-// decide says which Machines go and how many are made. Listed Machines go whatever the size is; only living ones are
-// counted.
+// decide returns which Machines are deleted and how many are made. Listed Machines are deleted whatever the size is; only living
+// ones are counted.
 func decide(s seen) decision {
 	var d decision
 	var living []rollout.MachineFacts
@@ -111,7 +94,7 @@ func decide(s seen) decision {
 	return d
 }
 
-// wanted is the size to follow. A size that no writer gives is the one that there is, and 1 for a new set.
+// wanted returns the size to follow. A size that no writer sets is the number of Machines, and 1 for a new set.
 func wanted(set *v1alpha1.MachineSet, living int) (size int, restore bool) {
 	switch {
 	case set.Spec.Replicas != nil:
@@ -120,4 +103,23 @@ func wanted(set *v1alpha1.MachineSet, living int) (size int, restore bool) {
 		return 1, true
 	}
 	return living, true
+}
+
+// ceiling is how many living Machines a set of a size may have made: its own, and those that it released (MCM-35).
+// Something is wrong beyond it, such as a program that takes the labels off every new Machine. Machines that are deleting
+// do not count: after a large scale-down with slow drains a set must still be able to grow.
+func ceiling(wanted int) int {
+	const spare = 10
+	return 2*wanted + spare
+}
+
+// underCeiling lowers a number of Machines to make to what the ceiling leaves; the error says why, when that is fewer.
+func underCeiling(create, wanted, released int) (int, error) {
+	living := wanted - create
+	left := max(0, ceiling(wanted)-living-released)
+	if create <= left {
+		return create, nil
+	}
+	return left, fmt.Errorf("making %d of %d Machines: the set released %d whose labels no longer matched, and with %d living ones the ceiling is %d; a released one counts until it goes or loses the annotation %s",
+		left, create, released, living, ceiling(wanted), v1alpha1.AnnotationReleasedBy)
 }

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -47,9 +46,9 @@ func deleting(m *v1alpha1.Machine) *v1alpha1.Machine {
 	return m
 }
 
-func reconciler(c clock.PassiveClock) *Reconciler {
-	var n int
-	return &Reconciler{clock: c, pending: newPending(), suffix: func() string { n++; return fmt.Sprintf("s%04d", n) }}
+// looks returns what a set looks like at start, with what the cache does not show yet.
+func looks(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, x *expectations) seen {
+	return observe(set, machines, set.Spec.Removals, x.unmet(set), start)
 }
 
 func TestDecide(t *testing.T) {
@@ -91,8 +90,7 @@ func TestDecide(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			r := reconciler(clocktesting.NewFakePassiveClock(start))
-			d := decide(r.observe(tt.set, tt.machines))
+			d := decide(observe(tt.set, tt.machines, tt.set.Spec.Removals, unmet{}, start))
 			var removed []string
 			for _, m := range d.remove {
 				removed = append(removed, m.Name)
@@ -122,50 +120,50 @@ func TestAStaleCache(t *testing.T) {
 	a, b := machine("a", 1), machine("b", 1)
 
 	t.Run("MC-34 MCM-25 what was made counts before the cache shows it", func(t *testing.T) {
-		r := reconciler(clock)
-		r.pending.create(set, "a", start)
-		if d := decide(r.observe(set, nil)); d.create != 1 {
+		x := newExpectations(nil, clock)
+		x.create(set, "a", start)
+		if d := decide(looks(set, nil, x)); d.create != 1 {
 			t.Errorf("makes %d, 1 is missing", d.create)
 		}
-		if _, wait := r.pending.settle(set, []*v1alpha1.Machine{a}, start); wait != 0 {
+		if _, wait := x.settle(set, []*v1alpha1.Machine{a}, start); wait != 0 {
 			t.Errorf("still waits %s", wait)
 		}
-		if d := decide(r.observe(set, []*v1alpha1.Machine{a})); d.create != 1 {
+		if d := decide(looks(set, []*v1alpha1.Machine{a}, x)); d.create != 1 {
 			t.Errorf("makes %d, 1 is missing", d.create)
 		}
 	})
 	t.Run("MC-34 what was deleted is not deleted again, nor another in its place", func(t *testing.T) {
-		r := reconciler(clock)
+		x := newExpectations(nil, clock)
 		small := testSet(1)
-		r.pending.delete(small, a, start)
-		if d := decide(r.observe(small, []*v1alpha1.Machine{a, b})); len(d.remove) != 0 || d.create != 0 {
+		x.delete(small, a, start)
+		if d := decide(looks(small, []*v1alpha1.Machine{a, b}, x)); len(d.remove) != 0 || d.create != 0 {
 			t.Errorf("removes %d, makes %d", len(d.remove), d.create)
 		}
 	})
 	t.Run("MC-34 made and deleted before the cache showed it", func(t *testing.T) {
-		r := reconciler(clock)
-		r.pending.create(set, "a", start)
-		r.pending.gone(types.NamespacedName{Namespace: "ns", Name: "set"}, a)
-		if d := decide(r.observe(set, nil)); d.create != 2 {
+		x := newExpectations(nil, clock)
+		x.create(set, "a", start)
+		x.gone(types.NamespacedName{Namespace: "ns", Name: "set"}, a)
+		if d := decide(looks(set, nil, x)); d.create != 2 {
 			t.Errorf("makes %d, 2 are missing", d.create)
 		}
 	})
 	t.Run("what the cache never shows becomes overdue", func(t *testing.T) {
-		r := reconciler(clock)
-		r.pending.create(set, "a", start)
-		if late, wait := r.pending.settle(set, nil, start.Add(time.Second)); len(late.created) != 0 || wait != overdue-time.Second {
+		x := newExpectations(nil, clock)
+		x.create(set, "a", start)
+		if late, wait := x.settle(set, nil, start.Add(time.Second)); len(late.created) != 0 || wait != overdue-time.Second {
 			t.Errorf("late %v after a second, waits %s", late.created, wait)
 		}
-		if late, _ := r.pending.settle(set, nil, start.Add(overdue)); !slices.Equal(late.created, []string{"a"}) {
+		if late, _ := x.settle(set, nil, start.Add(overdue)); !slices.Equal(late.created, []string{"a"}) {
 			t.Errorf("late are %v", late.created)
 		}
 	})
 	t.Run("a set of the same name that came later starts anew", func(t *testing.T) {
-		r := reconciler(clock)
-		r.pending.create(set, "a", start)
+		x := newExpectations(nil, clock)
+		x.create(set, "a", start)
 		later := testSet(2)
 		later.UID = "later"
-		if n, _ := r.pending.of(later); n != 0 {
+		if n := x.unmet(later).created; n != 0 {
 			t.Errorf("%d are counted for another set", n)
 		}
 	})
@@ -177,10 +175,10 @@ func TestStatusCountsLivingMachines(t *testing.T) {
 	set.Spec.Removals = []v1alpha1.Removal{{Name: "listed", UID: "listed"}}
 	labelled := machine("old", time.Hour)
 	labelled.Labels["c"] = "d"
-	r := reconciler(clocktesting.NewFakePassiveClock(start))
-	seen := r.observe(set, []*v1alpha1.Machine{
+	all := []*v1alpha1.Machine{
 		labelled, machine("young", 20*time.Second), machine("none", -1), deleting(machine("dying", time.Hour)), machine("listed", time.Hour),
-	})
+	}
+	seen := observe(set, all, set.Spec.Removals, unmet{}, start)
 	st := seen.status(labels.SelectorFromSet(labels.Set{"a": "b"}))
 	want := v1alpha1.MachineSetStatus{Replicas: 3, FullyLabeledReplicas: 1, ReadyReplicas: 2, AvailableReplicas: 1, ObservedGeneration: 4, Selector: "a=b"}
 	if fmt.Sprint(st) != fmt.Sprint(want) {

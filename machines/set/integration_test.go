@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -101,8 +100,6 @@ func TestASetOnARealControlPlane(t *testing.T) {
 	})
 	t.Run("MC-37 MCM-22a ready and available follow the nodes, and count minReadySeconds", func(t *testing.T) { follows(t, c) })
 	t.Run("MCM-35 MC-30 what is released is replaced, and counts towards the ceiling", func(t *testing.T) { released(t, c) })
-	t.Run("MCM-5 a class in use and its Secret stay, and go with their last user", func(t *testing.T) { classInUse(t, c) })
-	t.Run("a class or Secret of another namespace is not held by users that may not use it (F-11)", func(t *testing.T) { foreignClass(t, c) })
 }
 
 // droppedRemoval drops a removal before the set, which is paused until then, has seen it.
@@ -155,113 +152,6 @@ func released(t *testing.T, c client.Client) {
 	}
 }
 
-func classInUse(t *testing.T, c client.Client) {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "user-data", Namespace: "default"}}
-	class := &v1alpha1.MachineClass{ObjectMeta: metav1.ObjectMeta{Name: "small", Namespace: "default"}, SecretRef: &corev1.SecretReference{Name: secret.Name}}
-	for _, o := range []client.Object{secret, class} {
-		if err := c.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	user := newSet("classy", 2)
-	user.Spec.Template.Spec.ProviderSpec = v1alpha1.ProviderSpec{ValueFrom: &v1alpha1.ProviderSpecSource{
-		MachineClass: &v1alpha1.MachineClassRef{ObjectReference: corev1.ObjectReference{Name: class.Name}},
-	}}
-	if err := c.Create(t.Context(), user); err != nil {
-		t.Fatal(err)
-	}
-	await(t, c, "classy", 2)
-	eventually(t, "class and Secret to be held", func() (string, bool) { return seen(t, c, class, secret), held(t, c, class) && held(t, c, secret) })
-	for _, o := range []client.Object{secret, class, user} {
-		if err := c.Delete(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	letGo := func(o client.Object) {
-		if err := c.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
-			t.Fatal(err)
-		}
-	}
-	letGo(user)
-	machines := machinesOf(t, c, "classy")
-	for i := range machines {
-		if !held(t, c, class) || !held(t, c, secret) {
-			t.Fatalf("with %d Machines left: %s", len(machines)-i, seen(t, c, class, secret))
-		}
-		if err := c.Delete(t.Context(), &machines[i]); err != nil {
-			t.Fatal(err)
-		}
-		letGo(&machines[i])
-	}
-	eventually(t, "class and Secret to go", func() (string, bool) {
-		state := seen(t, c, class, secret)
-		return state, state == "gone gone "
-	})
-}
-
-// foreignClass has a set use a class of another namespace, and a class of its own that names a Secret of another namespace.
-func foreignClass(t *testing.T, c client.Client) {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "not-theirs", Namespace: "kube-system"}}
-	foreign := &v1alpha1.MachineClass{ObjectMeta: metav1.ObjectMeta{Name: "not-theirs", Namespace: "kube-system"}}
-	own := &v1alpha1.MachineClass{
-		ObjectMeta: metav1.ObjectMeta{Name: "greedy", Namespace: "default"}, SecretRef: &corev1.SecretReference{Namespace: "kube-system", Name: secret.Name},
-	}
-	for _, o := range []client.Object{secret, foreign, own} {
-		if err := c.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, class := range []*v1alpha1.MachineClass{foreign, own} {
-		user := newSet("user-of-"+class.Name, 0)
-		user.Spec.Template.Spec.ProviderSpec = v1alpha1.ProviderSpec{ValueFrom: &v1alpha1.ProviderSpecSource{
-			MachineClass: &v1alpha1.MachineClassRef{ObjectReference: corev1.ObjectReference{Namespace: class.Namespace, Name: class.Name}},
-		}}
-		if err := c.Create(t.Context(), user); err != nil {
-			t.Fatal(err)
-		}
-	}
-	eventually(t, "the own class to be held", func() (string, bool) { return seen(t, c, own), held(t, c, own) })
-	// What the set's own class names comes right after it.
-	later := &v1alpha1.MachineClass{ObjectMeta: metav1.ObjectMeta{Name: "later", Namespace: "default"}}
-	user := newSet("user-of-later", 0)
-	user.Spec.Template.Spec.ProviderSpec = v1alpha1.ProviderSpec{ValueFrom: &v1alpha1.ProviderSpecSource{
-		MachineClass: &v1alpha1.MachineClassRef{ObjectReference: corev1.ObjectReference{Name: later.Name}},
-	}}
-	for _, o := range []client.Object{later, user} {
-		if err := c.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	eventually(t, "another class to be held", func() (string, bool) { return seen(t, c, later), held(t, c, later) })
-	if state := seen(t, c, foreign, secret); state != "[] [] " {
-		t.Errorf("class and Secret of another namespace are held: %s", state)
-	}
-}
-
-func held(t *testing.T, c client.Client, o client.Object) bool {
-	t.Helper()
-	if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
-		t.Fatal(err)
-	}
-	return len(o.GetFinalizers()) == 1 && o.GetFinalizers()[0] == v1alpha1.FinalizerInUse
-}
-
-// seen says which objects are gone, and which finalizers the others have.
-func seen(t *testing.T, c client.Client, objects ...client.Object) (state string) {
-	t.Helper()
-	for _, o := range objects {
-		switch err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); {
-		case apierrors.IsNotFound(err):
-			state += "gone "
-		case err != nil:
-			t.Fatal(err)
-		default:
-			state += fmt.Sprint(o.GetFinalizers(), " ")
-		}
-	}
-	return state
-}
-
 // direct is a client without a cache.
 func direct(t testing.TB, cluster *kube.Cluster) client.Client {
 	t.Helper()
@@ -290,9 +180,7 @@ func run(t testing.TB, cluster *kube.Cluster) {
 	t.Helper()
 	config := *cluster.Config
 	config.QPS = -1
-	mgr, err := ctrl.NewManager(&config, ctrl.Options{Scheme: kinds(t), Metrics: server.Options{BindAddress: "0"}, Client: client.Options{
-		Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}},
-	}})
+	mgr, err := ctrl.NewManager(&config, ctrl.Options{Scheme: kinds(t), Metrics: server.Options{BindAddress: "0"}})
 	if err != nil {
 		t.Fatal(err)
 	}

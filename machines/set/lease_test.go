@@ -26,7 +26,7 @@ func (l *leaseFor) Fresh(time.Time) bool { return l.left.Add(-1) >= 0 }
 func TestUnderAnOldLeaseASetMakesNothing(t *testing.T) {
 	t.Run("a pass is put off", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
-		r.options.Lease = newLeaseFor(0)
+		r = with(r, func(o *Options) { o.Lease = newLeaseFor(0) })
 		set := testSet(3)
 		if err := r.client.Create(t.Context(), set); err != nil {
 			t.Fatal(err)
@@ -39,7 +39,7 @@ func TestUnderAnOldLeaseASetMakesNothing(t *testing.T) {
 	})
 	t.Run("that a pass ended in the middle is not written on the set", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
-		r.options.Lease = newLeaseFor(2)
+		r = with(r, func(o *Options) { o.Lease = newLeaseFor(2) })
 		set := testSet(3)
 		set.Finalizers = []string{metav1.FinalizerDeleteDependents}
 		if err := r.client.Create(t.Context(), set); err != nil {
@@ -56,17 +56,17 @@ func TestUnderAnOldLeaseASetMakesNothing(t *testing.T) {
 	})
 	t.Run("in the middle of a pass the rest is left", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
-		r.options.Lease = newLeaseFor(1)
-		if err := r.createMachines(t.Context(), testSet(100), 100); !errors.Is(err, errLeaseOld) || *calls != 1 {
+		r = with(r, func(o *Options) { o.Lease = newLeaseFor(1) })
+		if err := r.machines.create(t.Context(), testSet(100), 100); !errors.Is(err, errLeaseOld) || *calls != 1 {
 			t.Errorf("%d calls, %v; want one, and that the lease is old", *calls, err)
 		}
-		if n, _ := r.pending.of(testSet(100)); n != 1 {
+		if n := r.expected.unmet(testSet(100)).created; n != 1 {
 			t.Errorf("%d count as made, one was", n)
 		}
 	})
 	t.Run("without a lease it is always fresh", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
-		if err := r.createMachines(t.Context(), testSet(2), 2); err != nil || *calls != 2 {
+		if err := r.machines.create(t.Context(), testSet(2), 2); err != nil || *calls != 2 {
 			t.Errorf("%d calls, %v", *calls, err)
 		}
 	})

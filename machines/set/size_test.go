@@ -15,8 +15,7 @@ import (
 
 func TestASetWhoseStoredSizeIsTooLarge(t *testing.T) {
 	r, calls := withClient(t, func(int) error { return nil })
-	recorder := events.NewFakeRecorder(10)
-	r.events = recorder
+	recorder := r.events.(*events.FakeRecorder)
 	set := testSet(2_000_000_000)
 	set.Finalizers = []string{metav1.FinalizerDeleteDependents}
 	if err := r.client.Create(t.Context(), set); err != nil {

@@ -7,14 +7,20 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// templates holds when the present spec of a deployment whose template has changed was first seen.
-type templates struct {
+// settling holds plans back while the spec that they follow may change back within a moment. It remembers when the present spec
+// of a deployment whose template has changed was first seen.
+type settling struct {
+	// live reads from the API server itself.
+	live  client.Reader
+	clock clock.PassiveClock
+
 	mu   sync.Mutex
 	seen map[types.NamespacedName]seenSpec
 }
@@ -24,10 +30,12 @@ type seenSpec struct {
 	at         time.Time
 }
 
-func newTemplates() *templates { return &templates{seen: map[types.NamespacedName]seenSpec{}} }
+func newSettling(live client.Reader, now clock.PassiveClock) *settling {
+	return &settling{live: live, clock: now, seen: map[types.NamespacedName]seenSpec{}}
+}
 
 // since returns when that generation of a deployment was first seen; now when it is new.
-func (t *templates) since(deployment types.NamespacedName, generation int64, now time.Time) time.Time {
+func (t *settling) since(deployment types.NamespacedName, generation int64, now time.Time) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	seen, ok := t.seen[deployment]
@@ -38,31 +46,31 @@ func (t *templates) since(deployment types.NamespacedName, generation int64, now
 	return seen.at
 }
 
-func (t *templates) forget(deployment types.NamespacedName) {
+func (t *settling) forget(deployment types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.seen, deployment)
 }
 
-// settle returns how long to wait before a plan may be carried out; 0: not at all. A plan for another template than before
-// waits until the template has stood for a moment, and neither that one nor a plan that makes a set smaller is carried out
-// while the API server has a newer spec than the cache: it may hold the former template again.
-func (r *Reconciler) settle(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) (time.Duration, error) {
+// wait returns how long to wait before a plan may be carried out; 0: not at all. A plan for another template than before
+// waits until the template has not changed for a moment. Neither such a plan nor one that makes a set smaller is carried out
+// while the API server has a newer spec than the cache, which may hold the former template again.
+func (t *settling) wait(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(d)
 	changed := p.Revision != "" && d.Annotations[v1alpha1.AnnotationRevision] != ""
 	if changed {
-		now := r.clock.Now()
-		if left := gather - now.Sub(r.templates.since(key, d.Generation, now)); left > 0 {
+		now := t.clock.Now()
+		if left := gather - now.Sub(t.since(key, d.Generation, now)); left > 0 {
 			return left, nil
 		}
 	} else {
-		r.templates.forget(key)
+		t.forget(key)
 	}
 	if !changed && !shrinks(p) {
 		return 0, nil
 	}
 	var now v1alpha1.MachineDeployment
-	if err := r.live.Get(ctx, key, &now); client.IgnoreNotFound(err) != nil {
+	if err := t.live.Get(ctx, key, &now); client.IgnoreNotFound(err) != nil {
 		return 0, fmt.Errorf("reading the MachineDeployment: %w", err)
 	}
 	if now.UID != d.UID || now.Generation != d.Generation {

@@ -1,48 +1,40 @@
-package set
+package classprotection
 
 import (
 	"context"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/ownership"
 )
 
-// setupClasses makes the manager watch classes and what uses them.
-func (r *Reconciler) setupClasses(mgr ctrl.Manager, informers cache.Cache) error {
-	for _, o := range []client.Object{&v1alpha1.MachineDeployment{}, &v1alpha1.MachineSet{}, &v1alpha1.Machine{}} {
-		if err := informers.IndexField(context.Background(), o, classIndex, r.classOf); err != nil {
-			return err
-		}
-	}
-	return ctrl.NewControllerManagedBy(mgr).
-		Named("machineclass").
-		WatchesRawSource(source.Kind(informers, &v1alpha1.MachineClass{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineClass]{})).
-		WatchesRawSource(source.Kind(informers, &v1alpha1.MachineDeployment{}, users[*v1alpha1.MachineDeployment](r))).
-		WatchesRawSource(source.Kind(informers, &v1alpha1.MachineSet{}, users[*v1alpha1.MachineSet](r))).
-		WatchesRawSource(source.Kind(informers, &v1alpha1.Machine{}, users[*v1alpha1.Machine](r))).
-		Complete(classes{r})
+// gather is how long events are collected before a class is reconciled.
+const gather = 200 * time.Millisecond
+
+// users finds the classes that objects use.
+type users struct {
+	// allowed are the namespaces whose classes and Secrets objects of other namespaces may use.
+	allowed []string
 }
 
-// users enqueues a MachineClass when an object starts or stops using it.
-func users[T client.Object](r *Reconciler) handler.TypedEventHandler[T, ctrl.Request] {
+// events enqueues a MachineClass when an object starts or stops using it.
+func events[T client.Object](u users) handler.TypedEventHandler[T, ctrl.Request] {
 	wake := func(o T, q ownership.Queue) {
-		for _, class := range r.classKeys(o) {
+		for _, class := range u.classKeys(o) {
 			q.AddAfter(ctrl.Request{NamespacedName: class}, gather)
 		}
 	}
 	return handler.TypedFuncs[T, ctrl.Request]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[T], q ownership.Queue) { wake(e.Object, q) },
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[T], q ownership.Queue) {
-			before, after := r.classOf(e.ObjectOld), r.classOf(e.ObjectNew)
+			before, after := u.classOf(e.ObjectOld), u.classOf(e.ObjectNew)
 			if len(before) != len(after) || len(before) > 0 && before[0] != after[0] {
 				wake(e.ObjectOld, q)
 				wake(e.ObjectNew, q)
@@ -53,17 +45,17 @@ func users[T client.Object](r *Reconciler) handler.TypedEventHandler[T, ctrl.Req
 }
 
 // classOf returns the class that an object uses, as the value of an index.
-func (r *Reconciler) classOf(o client.Object) []string {
+func (u users) classOf(o client.Object) []string {
 	var names []string
-	for _, key := range r.classKeys(o) {
+	for _, key := range u.classKeys(o) {
 		names = append(names, key.String())
 	}
 	return names
 }
 
-// classKeys returns the class that an object uses. A class of another namespace that the object may not use does not count:
-// nobody may hold an object that he has no right to (F-11).
-func (r *Reconciler) classKeys(o client.Object) []types.NamespacedName {
+// classKeys returns the class that an object uses. A class of another namespace that the object may not use does not count,
+// because a user must not be able to keep an object that it has no right to (F-11).
+func (u users) classKeys(o client.Object) []types.NamespacedName {
 	var spec v1alpha1.MachineSpec
 	switch o := o.(type) {
 	case *v1alpha1.MachineDeployment:
@@ -82,13 +74,13 @@ func (r *Reconciler) classKeys(o client.Object) []types.NamespacedName {
 	if key.Namespace == "" {
 		key.Namespace = o.GetNamespace()
 	}
-	if !r.mayUse(o.GetNamespace(), key.Namespace) {
+	if !u.mayUse(o.GetNamespace(), key.Namespace) {
 		return nil
 	}
 	return []types.NamespacedName{key}
 }
 
 // mayUse reports whether objects of one namespace may use classes and Secrets of another.
-func (r *Reconciler) mayUse(from, to string) bool {
-	return from == to || slices.Contains(r.options.AllowedNamespaces, to)
+func (u users) mayUse(from, to string) bool {
+	return from == to || slices.Contains(u.allowed, to)
 }

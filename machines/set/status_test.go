@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,13 +26,13 @@ func TestTheNumbersOfASetAreWrittenNowAndThen(t *testing.T) {
 	}
 	writes := 0
 	clock := clocktesting.NewFakePassiveClock(start)
-	r := reconciler(clock)
-	r.client = fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
 		SubResourceApply: func(context.Context, client.Client, string, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
 			writes++
 			return nil
 		},
 	}).Build()
+	r := assemble(Options{Clock: clock}, c, c, events.NewFakeRecorder(10))
 	replicas := func(n int32) v1alpha1.MachineSetStatus { return v1alpha1.MachineSetStatus{Replicas: n} }
 	failed := replicas(4)
 	reason, message := reasonCreate, "no"
@@ -51,7 +52,7 @@ func TestTheNumbersOfASetAreWrittenNowAndThen(t *testing.T) {
 		{"what is stored already is no write", 10 * time.Second, replicas(0), 3, 0},
 	} {
 		clock.SetTime(clock.Now().Add(step.after))
-		left, err := r.showStatus(t.Context(), testSet(1), step.status)
+		left, err := r.statuses.show(t.Context(), testSet(1), step.status)
 		if err != nil || writes != step.written || left != step.inAWhile {
 			t.Errorf("%s: %d writes, %s left, %v", step.name, writes, left, err)
 		}
@@ -62,18 +63,18 @@ func TestTheNumbersOfASetOfADeploymentAreWrittenSeldom(t *testing.T) {
 	t.Run("at most every 25 s after the first, since its deployment shows them; an error, and that it is empty, at once (F-57)", func(t *testing.T) {
 		r, _ := withClient(t, func(int) error { return nil })
 		clock := clocktesting.NewFakePassiveClock(start)
-		r.clock = clock
+		r = with(r, func(o *Options) { o.Clock = clock })
 		writes := 0
-		r.client = interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
+		r = through(r, interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
 			SubResourceApply: func(context.Context, client.Client, string, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
 				writes++
 				return nil
 			},
-		})
+		}))
 		set := testSet(1)
 		set.OwnerReferences = []metav1.OwnerReference{{Kind: "MachineDeployment", Name: "d", UID: "d", Controller: ptr.To(true)}}
 		for i := range 10 {
-			if _, err := r.showStatus(t.Context(), set, v1alpha1.MachineSetStatus{Replicas: int32(i + 1)}); err != nil {
+			if _, err := r.statuses.show(t.Context(), set, v1alpha1.MachineSetStatus{Replicas: int32(i + 1)}); err != nil {
 				t.Fatal(err)
 			}
 			clock.SetTime(clock.Now().Add(5 * time.Second))
@@ -82,12 +83,12 @@ func TestTheNumbersOfASetOfADeploymentAreWrittenSeldom(t *testing.T) {
 			t.Errorf("%d writes in 45 s, want 2", writes)
 		}
 		failed := v1alpha1.MachineSetStatus{ErrorReason: ptr.To(reasonCreate), ErrorMessage: ptr.To("no")}
-		if left, err := r.showStatus(t.Context(), set, failed); err != nil || left != 0 || writes != 3 {
+		if left, err := r.statuses.show(t.Context(), set, failed); err != nil || left != 0 || writes != 3 {
 			t.Errorf("%d writes, %v left, error %v; want the error at once", writes, left, err)
 		}
 		set.Status.ErrorReason, set.Status.Replicas, set.Spec.Replicas = failed.ErrorReason, 1, ptr.To(int32(0))
 		failed.Replicas = 0
-		if left, err := r.showStatus(t.Context(), set, failed); err != nil || left != 0 || writes != 4 {
+		if left, err := r.statuses.show(t.Context(), set, failed); err != nil || left != 0 || writes != 4 {
 			t.Errorf("%d writes, %v left, error %v; want at once that the set is empty", writes, left, err)
 		}
 	})
@@ -96,7 +97,7 @@ func TestTheNumbersOfASetOfADeploymentAreWrittenSeldom(t *testing.T) {
 func TestAnErrorThatStaysIsNotWrittenWithEachName(t *testing.T) {
 	r, _ := withClient(t, func(int) error { return nil })
 	writes, made := 0, 0
-	r.client = interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
+	r = through(r, interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
 			made++
 			return apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("machines").GroupResource(), o.GetName(), errors.New("exceeded quota"))
@@ -105,13 +106,13 @@ func TestAnErrorThatStaysIsNotWrittenWithEachName(t *testing.T) {
 			writes++
 			return nil
 		},
-	})
+	}))
 	set := testSet(1)
 	const looks = 10
 	for range looks {
-		err := r.createMachines(t.Context(), set, 1)
+		err := r.machines.create(t.Context(), set, 1)
 		st := v1alpha1.MachineSetStatus{ErrorReason: ptr.To(reasonCreate), ErrorMessage: bounded(err.Error())}
-		if _, err := r.showStatus(t.Context(), set, st); err != nil {
+		if _, err := r.statuses.show(t.Context(), set, st); err != nil {
 			t.Fatal(err)
 		}
 		// What was written comes back, and has the set looked at again at once.

@@ -1,4 +1,4 @@
-package set
+package classprotection
 
 import (
 	"encoding/json"
@@ -33,7 +33,7 @@ func secretsOf(class *v1alpha1.MachineClass) []types.NamespacedName {
 	}
 	if spec := class.ProviderSpec; spec != nil {
 		var document any
-		// A document that cannot be read names nothing; whoever makes a server of it says so.
+		// A document that cannot be read names no Secret; the Machines that use it report the error.
 		if json.Unmarshal(spec.Raw, &document) == nil {
 			secretsIn(document, class.Namespace, add)
 		}
@@ -62,7 +62,7 @@ func secretsIn(document any, namespace string, add func(types.NamespacedName)) {
 	}
 }
 
-// text gives a string of an object, whatever the case of its key.
+// text returns a string of an object, whatever the case of its key.
 func text(object map[string]any, name string) string {
 	for key, value := range object {
 		if s, ok := value.(string); ok && strings.EqualFold(key, name) {

@@ -1,4 +1,4 @@
-package set
+package classprotection
 
 import (
 	"slices"

@@ -1,0 +1,82 @@
+package deployment
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/ownership"
+	"github.com/drover-project/drover/machines/patch"
+	"github.com/drover-project/drover/machines/rollout"
+)
+
+// controllerIndex finds sets and Machines by the UID of their controller.
+const controllerIndex = "machinedeployment.controller"
+
+// sets finds the sets of deployments, and their Machines, in the cache.
+type sets struct {
+	client client.Client
+	refs   ownership.RefManager[*v1alpha1.MachineSet]
+	// rolled are the removals of rollouts that sets have named.
+	rolled *ownership.Removals
+}
+
+func newSets(w patch.Writer, live client.Reader, rolled *ownership.Removals) *sets {
+	s := &sets{client: w.Client, rolled: rolled}
+	s.refs = ownership.RefManager[*v1alpha1.MachineSet]{
+		Writer: w, Live: live, Owners: v1alpha1.MachineDeploymentKind, Objects: v1alpha1.MachineSetKind, List: s.controlledBy,
+	}
+	return s
+}
+
+// claim returns the sets that belong to the deployment, with their Machines. It releases the deployment's sets whose labels no
+// longer match, and adopts matching orphans (MC-30). The sets belong to the cache and must not be changed.
+func (s *sets) claim(ctx context.Context, d *v1alpha1.MachineDeployment) ([]rollout.SetState, error) {
+	selector, err := metav1.LabelSelectorAsSelector(&d.Spec.Selector)
+	if err != nil || selector.Empty() {
+		return nil, nil // the planner refuses it
+	}
+	claimed, err := s.refs.Claim(ctx, d, selector)
+	if err != nil {
+		return nil, err
+	}
+	return s.withMachines(ctx, claimed)
+}
+
+// owned returns the sets that the deployment controls, with their Machines, and writes nothing.
+func (s *sets) owned(ctx context.Context, d *v1alpha1.MachineDeployment) ([]rollout.SetState, error) {
+	found, err := s.controlledBy(ctx, d.Namespace, string(d.UID))
+	if err != nil {
+		return nil, err
+	}
+	return s.withMachines(ctx, found)
+}
+
+func (s *sets) withMachines(ctx context.Context, found []*v1alpha1.MachineSet) ([]rollout.SetState, error) {
+	states := make([]rollout.SetState, len(found))
+	for i, set := range found {
+		var list v1alpha1.MachineList
+		err := s.client.List(ctx, &list, client.InNamespace(set.Namespace),
+			client.MatchingFields{controllerIndex: string(set.UID)}, client.UnsafeDisableDeepCopy)
+		if err != nil {
+			return nil, fmt.Errorf("listing Machines: %w", err)
+		}
+		states[i] = rollout.SetState{Set: set, Machines: ownership.Pointers(list.Items)}
+		named, _ := s.rolled.Of(set)
+		states[i].Named = rollout.PresentRemovals(named, states[i].Machines)
+		s.rolled.Keep(set, states[i].Named)
+	}
+	return states, nil
+}
+
+func (s *sets) controlledBy(ctx context.Context, namespace, controller string) ([]*v1alpha1.MachineSet, error) {
+	var list v1alpha1.MachineSetList
+	err := s.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{controllerIndex: controller}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing MachineSets: %w", err)
+	}
+	return ownership.Pointers(list.Items), nil
+}

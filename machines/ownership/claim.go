@@ -1,0 +1,167 @@
+package ownership
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/patch"
+)
+
+// NoController is what [ControllerOf] returns for orphans.
+const NoController = "none"
+
+// ControllerOf is an index function. It returns the UID of the object's controller, or NoController.
+func ControllerOf(o client.Object) []string {
+	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
+		return []string{string(ref.UID)}
+	}
+	return []string{NoController}
+}
+
+// RefManager keeps the controller references of objects of type T, as the ControllerRefManager of Kubernetes' own controllers
+// does.
+type RefManager[T client.Object] struct {
+	Writer patch.Writer
+	// Live reads from the API server itself.
+	Live client.Reader
+	// Owners is the kind of the owners, Objects that of the objects.
+	Owners, Objects schema.GroupVersionKind
+	// List returns the objects of a namespace that have a controller of this UID, or [NoController]. They belong to the cache.
+	List func(ctx context.Context, namespace, controller string) ([]T, error)
+	// ReleasedBy is the annotation that records on a released object the UID of its former owner; empty: nothing does.
+	ReleasedBy string
+	// Released, unless nil, is called after an object was released.
+	Released func(owner types.NamespacedName, object T)
+}
+
+// Claim returns the objects that belong to the owner. It releases an object of the owner that the selector no longer matches,
+// and adopts an orphan that it matches; neither while the object is being deleted. The objects belong to the cache and must not
+// be changed; adopted ones are copies.
+func (m RefManager[T]) Claim(ctx context.Context, owner client.Object, selector labels.Selector) ([]T, error) {
+	owned, err := m.List(ctx, owner.GetNamespace(), string(owner.GetUID()))
+	if err != nil {
+		return nil, err
+	}
+	var claimed []T
+	for _, object := range owned {
+		if selector.Matches(labels.Set(object.GetLabels())) || object.GetDeletionTimestamp() != nil {
+			claimed = append(claimed, object)
+			continue
+		}
+		if err := m.release(ctx, owner, object); err != nil {
+			return nil, err
+		}
+	}
+	orphans, err := m.List(ctx, owner.GetNamespace(), NoController)
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range orphans {
+		if !selector.Matches(labels.Set(object.GetLabels())) || object.GetDeletionTimestamp() != nil {
+			continue
+		}
+		adopted, err := m.adopt(ctx, owner, object)
+		if err != nil {
+			return nil, err
+		}
+		claimed = append(claimed, adopted)
+	}
+	return claimed, nil
+}
+
+// release removes the owner's reference from an object.
+func (m RefManager[T]) release(ctx context.Context, owner client.Object, object T) error {
+	ctrl.LoggerFrom(ctx).Info("Releasing an object whose labels no longer match", "kind", m.Objects.Kind, "name", object.GetName())
+	refs := slices.DeleteFunc(slices.Clone(object.GetOwnerReferences()), func(o metav1.OwnerReference) bool { return o.UID == owner.GetUID() })
+	annotations := map[string]any{}
+	if m.ReleasedBy != "" {
+		annotations[m.ReleasedBy] = string(owner.GetUID())
+	}
+	if _, err := m.write(ctx, object, refs, annotations); err != nil {
+		return err
+	}
+	if m.Released != nil {
+		m.Released(client.ObjectKeyFromObject(owner), object)
+	}
+	return nil
+}
+
+// adopt makes the owner the controller of an object, unless the API server shows that the owner is deleted or being deleted.
+func (m RefManager[T]) adopt(ctx context.Context, owner client.Object, object T) (T, error) {
+	var none T
+	deleted, err := m.deleted(ctx, owner)
+	if err != nil {
+		return none, fmt.Errorf("reading %s %s before it adopts %s %s: %w", m.Owners.Kind, owner.GetName(), m.Objects.Kind, object.GetName(), err)
+	}
+	if deleted {
+		return none, fmt.Errorf("adopting %s %s: %s %s is being deleted", m.Objects.Kind, object.GetName(), m.Owners.Kind, owner.GetName())
+	}
+	ctrl.LoggerFrom(ctx).Info("Adopting an orphan", "kind", m.Objects.Kind, "name", object.GetName())
+	annotations := map[string]any{}
+	if _, recorded := object.GetAnnotations()[m.ReleasedBy]; recorded {
+		annotations[m.ReleasedBy] = nil
+	}
+	return m.write(ctx, object, append(slices.Clone(object.GetOwnerReferences()), *metav1.NewControllerRef(owner, m.Owners)), annotations)
+}
+
+// deleted reports whether the owner is being deleted, or another object has its name by now.
+func (m RefManager[T]) deleted(ctx context.Context, owner client.Object) (bool, error) {
+	fresh, err := m.Writer.Client.Scheme().New(m.Owners)
+	if err != nil {
+		return false, err
+	}
+	now, ok := fresh.(client.Object)
+	if !ok {
+		return false, fmt.Errorf("kind %s has no metadata", m.Owners)
+	}
+	if err := m.Live.Get(ctx, client.ObjectKeyFromObject(owner), now); err != nil {
+		return false, err
+	}
+	return now.GetUID() != owner.GetUID() || now.GetDeletionTimestamp() != nil, nil
+}
+
+// write writes the owner references and annotations, and returns the object as it is stored then.
+func (m RefManager[T]) write(ctx context.Context, object T, refs []metav1.OwnerReference, annotations map[string]any) (T, error) {
+	metadata := patch.Metadata(object)
+	metadata["ownerReferences"] = refs
+	if len(annotations) > 0 {
+		metadata["annotations"] = annotations
+	}
+	written := object.DeepCopyObject().(T)
+	if err := m.Writer.Merge(ctx, written, map[string]any{"metadata": metadata}); err != nil {
+		return written, fmt.Errorf("writing the owner of %s %s: %w", m.Objects.Kind, object.GetName(), err)
+	}
+	return written, nil
+}
+
+// EnsureFinalizer makes a deletion of the owner wait for what it owns, as machine-controller does.
+func EnsureFinalizer(ctx context.Context, w patch.Writer, owner client.Object) error {
+	finalizers := owner.GetFinalizers()
+	if slices.Contains(finalizers, metav1.FinalizerDeleteDependents) {
+		return nil
+	}
+	err := w.Merge(ctx, owner, map[string]any{"metadata": map[string]any{
+		"resourceVersion": owner.GetResourceVersion(), "finalizers": append(slices.Clone(finalizers), metav1.FinalizerDeleteDependents),
+	}})
+	if err != nil {
+		return fmt.Errorf("adding the finalizer: %w", err)
+	}
+	return nil
+}
+
+// Pointers returns pointers to the items of a list.
+func Pointers[T any](items []T) []*T {
+	out := make([]*T, len(items))
+	for i := range items {
+		out[i] = &items[i]
+	}
+	return out
+}

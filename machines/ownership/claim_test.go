@@ -1,0 +1,132 @@
+package ownership
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/patch"
+)
+
+// claims is a set with a RefManager over a store of Machines.
+type claims struct {
+	RefManager[*v1alpha1.Machine]
+	set      *v1alpha1.MachineSet
+	released []string
+}
+
+func newClaims(t *testing.T, machines ...client.Object) *claims {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	set := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set", UID: "set-uid"}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(machines, set)...).WithIndex(&v1alpha1.Machine{}, "controller", ControllerOf).Build()
+	k := &claims{set: set.DeepCopy()}
+	k.RefManager = RefManager[*v1alpha1.Machine]{
+		Writer: patch.Writer{Client: c, FieldManager: "tester"}, Live: c, Owners: v1alpha1.MachineSetKind, Objects: v1alpha1.MachineKind,
+		ReleasedBy: v1alpha1.AnnotationReleasedBy,
+		Released: func(owner types.NamespacedName, m *v1alpha1.Machine) {
+			k.released = append(k.released, owner.Name+" "+m.Name)
+		},
+		List: func(ctx context.Context, namespace, controller string) ([]*v1alpha1.Machine, error) {
+			var list v1alpha1.MachineList
+			err := c.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{"controller": controller})
+			return Pointers(list.Items), err
+		},
+	}
+	return k
+}
+
+// claim returns the names of the claimed Machines.
+func (k *claims) claim(t *testing.T) ([]string, error) {
+	t.Helper()
+	claimed, err := k.Claim(t.Context(), k.set, labels.SelectorFromSet(labels.Set{"pool": "a"}))
+	var names []string
+	for _, m := range claimed {
+		names = append(names, m.Name)
+	}
+	return names, err
+}
+
+// stored returns a Machine as it is stored.
+func (k *claims) stored(t *testing.T, name string) *v1alpha1.Machine {
+	t.Helper()
+	var m v1alpha1.Machine
+	if err := k.Writer.Client.Get(t.Context(), types.NamespacedName{Namespace: "ns", Name: name}, &m); err != nil {
+		t.Fatal(err)
+	}
+	return &m
+}
+
+// machineOf returns a Machine of a controller (empty: none) with a label.
+func machineOf(name, controller, pool string) *v1alpha1.Machine {
+	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Labels: map[string]string{"pool": pool}}}
+	if controller != "" {
+		owner := &metav1.ObjectMeta{Name: controller, UID: types.UID(controller + "-uid")}
+		m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, v1alpha1.MachineSetKind)}
+	}
+	return m
+}
+
+func TestAnOwnerClaimsWhatItsSelectorMatches(t *testing.T) {
+	leaving := machineOf("leaving", "set", "b")
+	leaving.Finalizers, leaving.DeletionTimestamp = []string{"keep"}, new(metav1.Now())
+	dying := machineOf("dying", "", "a")
+	dying.Finalizers, dying.DeletionTimestamp = []string{"keep"}, new(metav1.Now())
+	returns := machineOf("returns", "", "a")
+	returns.Annotations = map[string]string{v1alpha1.AnnotationReleasedBy: "set-uid"}
+	k := newClaims(t, machineOf("own", "set", "a"), machineOf("relabelled", "set", "b"), leaving,
+		machineOf("orphan", "", "a"), returns, machineOf("stranger", "", "b"), dying, machineOf("foreign", "other", "a"))
+	names, err := k.claim(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("its own, those that are being deleted too, and matching orphans (MC-30)", func(t *testing.T) {
+		if want := []string{"leaving", "own", "orphan", "returns"}; !slices.Equal(names, want) {
+			t.Errorf("got %v, want %v", names, want)
+		}
+	})
+	t.Run("an object whose labels no longer match is released, with a record of its owner (MC-30)", func(t *testing.T) {
+		m := k.stored(t, "relabelled")
+		if len(m.OwnerReferences) != 0 || m.Annotations[v1alpha1.AnnotationReleasedBy] != "set-uid" || !slices.Equal(k.released, []string{"set relabelled"}) {
+			t.Errorf("got owners %v, annotations %v, released %v", m.OwnerReferences, m.Annotations, k.released)
+		}
+	})
+	t.Run("an adopted orphan has the owner as its controller, and loses the record (MC-30)", func(t *testing.T) {
+		for _, name := range []string{"orphan", "returns"} {
+			m := k.stored(t, name)
+			if _, recorded := m.Annotations[v1alpha1.AnnotationReleasedBy]; !metav1.IsControlledBy(m, k.set) || recorded {
+				t.Errorf("%s: got owners %v, annotations %v", name, m.OwnerReferences, m.Annotations)
+			}
+		}
+	})
+	t.Run("others are left alone", func(t *testing.T) {
+		for _, name := range []string{"stranger", "dying", "foreign"} {
+			if m := k.stored(t, name); metav1.IsControlledBy(m, k.set) {
+				t.Errorf("%s has owners %v", name, m.OwnerReferences)
+			}
+		}
+	})
+}
+
+func TestAnOwnerThatIsBeingDeletedAdoptsNothing(t *testing.T) {
+	k := newClaims(t, machineOf("orphan", "", "a"))
+	k.set.UID = "former-uid" // the cache shows a set that was made again meanwhile
+	if _, err := k.claim(t); err == nil || !strings.Contains(err.Error(), "being deleted") {
+		t.Errorf("got %v, want an error that the set is being deleted", err)
+	}
+	if m := k.stored(t, "orphan"); len(m.OwnerReferences) != 0 {
+		t.Errorf("the orphan has owners %v", m.OwnerReferences)
+	}
+}

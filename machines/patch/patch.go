@@ -1,0 +1,54 @@
+// Package patch writes single fields of objects, and nothing else of them. Each controller writes under a field manager of its
+// own. The package decides nothing, and knows no kind.
+package patch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Writer writes fields of objects under one field manager.
+type Writer struct {
+	Client       client.Client
+	FieldManager client.FieldOwner
+}
+
+// Merge writes the given fields by a merge patch; a nil value removes a field. object receives the answer.
+func (w Writer) Merge(ctx context.Context, object client.Object, fields map[string]any) error {
+	body, err := json.Marshal(fields)
+	if err != nil {
+		return fmt.Errorf("encoding the patch: %w", err)
+	}
+	return w.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, body), w.FieldManager)
+}
+
+// ApplyStatus writes the fields of status by server-side apply, and takes over those that another field manager has. It returns no
+// error when the object is not found, and a Conflict when another one has its name.
+func (w Writer) ApplyStatus(ctx context.Context, object client.Object, status any) error {
+	kind, err := w.Client.GroupVersionKindFor(object)
+	if err != nil {
+		return fmt.Errorf("looking up the kind: %w", err)
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
+	if err != nil {
+		return fmt.Errorf("encoding the status: %w", err)
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"namespace": object.GetNamespace(), "name": object.GetName(), "uid": string(object.GetUID())},
+		"status":   fields,
+	}}
+	u.SetGroupVersionKind(kind)
+	return client.IgnoreNotFound(w.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), w.FieldManager, client.ForceOwnership))
+}
+
+// Metadata returns the metadata of a merge patch that the API server refuses with a Conflict unless the object is still the
+// one that was read, at that version.
+func Metadata(o client.Object) map[string]any {
+	return map[string]any{"uid": o.GetUID(), "resourceVersion": o.GetResourceVersion()}
+}

@@ -1,0 +1,258 @@
+package set
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/ownership"
+)
+
+// overdue is when something that this process has done and the cache does not show is looked up live.
+const overdue = 10 * time.Second
+
+// expectations remembers what this process has done to the Machines of each set and what the cache does not show yet, so
+// that a stale cache never makes or deletes twice (MC-34). Names are chosen before the create call: a call whose outcome
+// is unknown is settled by looking the name up.
+type expectations struct {
+	// live reads from the API server itself.
+	live  client.Reader
+	clock clock.PassiveClock
+
+	mu   sync.Mutex
+	sets map[types.NamespacedName]*expected
+}
+
+type expected struct {
+	uid     types.UID
+	created map[string]time.Time
+	deleted map[types.UID]deletion
+	// looked: the set and its Machines were read live once since this process began, because an earlier leader may have
+	// done something that the cache does not show.
+	looked bool
+}
+
+// deletion is when a Machine was deleted.
+type deletion struct {
+	name string
+	at   time.Time
+}
+
+func newExpectations(live client.Reader, now clock.PassiveClock) *expectations {
+	return &expectations{live: live, clock: now, sets: map[types.NamespacedName]*expected{}}
+}
+
+// entry returns the set's record; the mutex is held. A set that was made later under the same name has a new record.
+func (x *expectations) entry(set *v1alpha1.MachineSet) *expected {
+	key := client.ObjectKeyFromObject(set)
+	e := x.sets[key]
+	if e == nil || e.uid != set.UID {
+		e = &expected{uid: set.UID, created: map[string]time.Time{}, deleted: map[types.UID]deletion{}}
+		x.sets[key] = e
+	}
+	return e
+}
+
+func (x *expectations) forget(set types.NamespacedName) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.sets, set)
+}
+
+// unmet returns what the cache does not show yet.
+func (x *expectations) unmet(set *v1alpha1.MachineSet) unmet {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e := x.entry(set)
+	deleted := make(map[types.UID]bool, len(e.deleted))
+	for uid := range e.deleted {
+		deleted[uid] = true
+	}
+	return unmet{created: len(e.created), deleted: deleted}
+}
+
+func (x *expectations) create(set *v1alpha1.MachineSet, name string, now time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.entry(set).created[name] = now
+}
+
+func (x *expectations) notCreated(set *v1alpha1.MachineSet, name string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.entry(set).created, name)
+}
+
+func (x *expectations) delete(set *v1alpha1.MachineSet, m *v1alpha1.Machine, now time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.entry(set).deleted[m.UID] = deletion{name: m.Name, at: now}
+}
+
+func (x *expectations) notDeleted(set *v1alpha1.MachineSet, uid types.UID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.entry(set).deleted, uid)
+}
+
+// gone drops what is expected of a Machine that the cache shows as deleted, or that the set released.
+func (x *expectations) gone(set types.NamespacedName, m *v1alpha1.Machine) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if e := x.sets[set]; e != nil {
+		delete(e.created, m.Name)
+		delete(e.deleted, m.UID)
+	}
+}
+
+// hasLooked reports whether this process has read the set's Machines live.
+func (x *expectations) hasLooked(set *v1alpha1.MachineSet) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.entry(set).looked
+}
+
+// hasNowLooked records that this process has read the set's Machines live.
+func (x *expectations) hasNowLooked(set *v1alpha1.MachineSet) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.entry(set).looked = true
+}
+
+// late is what the cache should have shown by now.
+type late struct {
+	created []string
+	deleted map[types.UID]string
+}
+
+// settle drops what the cache shows by now, and returns what has been waited for too long and how long the next may
+// take.
+func (x *expectations) settle(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, now time.Time) (l late, wait time.Duration) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e := x.entry(set)
+	alive := make(map[types.UID]bool, len(machines))
+	for _, m := range machines {
+		delete(e.created, m.Name)
+		alive[m.UID] = m.DeletionTimestamp.IsZero()
+	}
+	l.deleted = map[types.UID]string{}
+	for uid, d := range e.deleted {
+		switch left := overdue - now.Sub(d.at); {
+		case !alive[uid]:
+			delete(e.deleted, uid)
+		case left > 0:
+			wait = ownership.Soonest(wait, left)
+		default:
+			l.deleted[uid] = d.name
+		}
+	}
+	for name, at := range e.created {
+		if left := overdue - now.Sub(at); left > 0 {
+			wait = ownership.Soonest(wait, left)
+		} else {
+			l.created = append(l.created, name)
+		}
+	}
+	return l, wait
+}
+
+// verify compares what was done with what the cache shows, and looks up live what is overdue.
+func (x *expectations) verify(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (time.Duration, error) {
+	l, wait := x.settle(set, machines, x.clock.Now())
+	for _, name := range l.created {
+		m, err := x.lookUp(ctx, set, name)
+		if err != nil {
+			return 0, err
+		}
+		if m == nil || !metav1.IsControlledBy(m, set) || !m.DeletionTimestamp.IsZero() {
+			x.notCreated(set, name)
+			continue
+		}
+		x.create(set, name, x.clock.Now())
+		wait = ownership.Soonest(wait, overdue)
+	}
+	for uid, name := range l.deleted {
+		m, err := x.lookUp(ctx, set, name)
+		if err != nil {
+			return 0, err
+		}
+		if m != nil && m.UID == uid && m.DeletionTimestamp.IsZero() {
+			x.notDeleted(set, uid)
+			continue
+		}
+		x.delete(set, &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}, x.clock.Now())
+		wait = ownership.Soonest(wait, overdue)
+	}
+	return wait, nil
+}
+
+// lookUp reads a Machine from the API server itself; nil when there is none.
+func (x *expectations) lookUp(ctx context.Context, set *v1alpha1.MachineSet, name string) (*v1alpha1.Machine, error) {
+	m := &v1alpha1.Machine{}
+	err := x.live.Get(ctx, types.NamespacedName{Namespace: set.Namespace, Name: name}, m)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for Machine %s: %w", name, err)
+	}
+	return m, nil
+}
+
+// errCacheOld ends a reconcile whose cache shows another spec of the set than the API server, or a set that is gone.
+var errCacheOld = errors.New("the cache shows an older MachineSet")
+
+// lookOnce reads the set and its Machines from the API server before this process makes, or chooses for deletion, the first
+// Machine of the set: an earlier leader may have resized the set, and made and deleted Machines, and the cache does not show
+// it yet. lookOnce records those Machines as pending and reports whether there are any. It returns errCacheOld while the
+// cache shows another spec of the set, or a set that is gone.
+func (x *expectations) lookOnce(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (news bool, err error) {
+	if x.hasLooked(set) {
+		return false, nil
+	}
+	var now v1alpha1.MachineSet
+	if err := x.live.Get(ctx, client.ObjectKeyFromObject(set), &now); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading the MachineSet: %w", err)
+	}
+	if now.UID != set.UID || now.Generation != set.Generation {
+		return false, errCacheOld
+	}
+	var list v1alpha1.MachineList
+	if err := x.live.List(ctx, &list, client.InNamespace(set.Namespace), client.MatchingLabels(set.Spec.Selector.MatchLabels)); err != nil {
+		return false, fmt.Errorf("listing Machines: %w", err)
+	}
+	known := map[string]bool{}
+	for _, m := range machines {
+		known[m.Name] = true
+	}
+	alive := map[types.UID]bool{}
+	for i := range list.Items {
+		m := &list.Items[i]
+		if !metav1.IsControlledBy(m, set) || !m.DeletionTimestamp.IsZero() {
+			continue
+		}
+		alive[m.UID] = true
+		if !known[m.Name] {
+			x.create(set, m.Name, x.clock.Now())
+			news = true
+		}
+	}
+	for _, m := range machines {
+		if m.DeletionTimestamp.IsZero() && !alive[m.UID] {
+			x.delete(set, m, x.clock.Now())
+			news = true
+		}
+	}
+	x.hasNowLooked(set)
+	return news, nil
+}

@@ -1,0 +1,79 @@
+package set
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/ownership"
+	"github.com/drover-project/drover/machines/patch"
+)
+
+const (
+	// controllerIndex finds Machines by the UID of their controller.
+	controllerIndex = "machineset.controller"
+	// releasedIndex finds Machines by the UID of the set that released them.
+	releasedIndex = "machineset.released"
+)
+
+func releasedBy(o client.Object) []string {
+	if uid := o.GetAnnotations()[v1alpha1.AnnotationReleasedBy]; uid != "" {
+		return []string{uid}
+	}
+	return nil
+}
+
+// machines finds, makes and deletes the Machines of sets.
+type machines struct {
+	client   client.Client
+	clock    clock.PassiveClock
+	lease    leaseCheck
+	expected *expectations
+	// suffix and placeRecord are those of [Options].
+	suffix      func() string
+	placeRecord func(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension
+	refs        ownership.RefManager[*v1alpha1.Machine]
+}
+
+// keepRefs gives the machines their controller references.
+func (ms *machines) keepRefs(w patch.Writer, live client.Reader) {
+	ms.refs = ownership.RefManager[*v1alpha1.Machine]{
+		Writer: w, Live: live, Owners: v1alpha1.MachineSetKind, Objects: v1alpha1.MachineKind, List: ms.controlledBy,
+		ReleasedBy: v1alpha1.AnnotationReleasedBy, Released: ms.expected.gone,
+	}
+}
+
+// owned returns the Machines that the set controls. They belong to the cache and must not be changed.
+func (ms *machines) owned(ctx context.Context, set *v1alpha1.MachineSet) ([]*v1alpha1.Machine, error) {
+	return ms.controlledBy(ctx, set.Namespace, string(set.UID))
+}
+
+func (ms *machines) controlledBy(ctx context.Context, namespace, controller string) ([]*v1alpha1.Machine, error) {
+	var list v1alpha1.MachineList
+	err := ms.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{controllerIndex: controller}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing Machines: %w", err)
+	}
+	return ownership.Pointers(list.Items), nil
+}
+
+// claim returns the Machines that belong to the set. It releases the set's Machines whose labels no longer match, and adopts
+// matching orphans (MC-30, MC-33).
+func (ms *machines) claim(ctx context.Context, set *v1alpha1.MachineSet, selector labels.Selector) ([]*v1alpha1.Machine, error) {
+	return ms.refs.Claim(ctx, set, selector)
+}
+
+// released counts the Machines that the set released and that are still there.
+func (ms *machines) released(ctx context.Context, set *v1alpha1.MachineSet) (int, error) {
+	var list v1alpha1.MachineList
+	err := ms.client.List(ctx, &list, client.InNamespace(set.Namespace), client.MatchingFields{releasedIndex: string(set.UID)}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return 0, fmt.Errorf("listing released Machines: %w", err)
+	}
+	return len(list.Items), nil
+}

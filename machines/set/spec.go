@@ -1,0 +1,90 @@
+package set
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/ownership"
+	"github.com/drover-project/drover/machines/patch"
+	"github.com/drover-project/drover/machines/rollout"
+)
+
+// specs writes the spec fields of sets that the controller owns.
+type specs struct {
+	writer   patch.Writer
+	clock    clock.PassiveClock
+	events   events.EventRecorder
+	machines *machines
+	// named are the removals that sets without a deployment have named.
+	named ownership.Removals
+}
+
+// heal writes the number of its living Machines as the size of a set whose stored size is negative. A set of a deployment gets its size from there.
+// Where the scale subresource is served, the API server refuses every other write to such a set, its status too; only
+// CRDs of old let such a size in.
+func (s *specs) heal(ctx context.Context, set *v1alpha1.MachineSet) error {
+	if metav1.GetControllerOfNoCopy(set) != nil {
+		return nil
+	}
+	machines, err := s.machines.owned(ctx, set)
+	if err != nil {
+		return err
+	}
+	living := slices.DeleteFunc(machines, func(m *v1alpha1.Machine) bool { return !m.DeletionTimestamp.IsZero() })
+	s.events.Eventf(set, nil, "Warning", reasonInvalid, "Reconcile", "spec.replicas was %d: it must not be negative; %d is put there, as many as there are", *set.Spec.Replicas, len(living))
+	err = s.writer.Merge(ctx, set, map[string]any{
+		"metadata": patch.Metadata(set), "spec": map[string]any{"replicas": len(living)},
+	})
+	if err != nil {
+		return fmt.Errorf("writing a size in the place of a negative one: %w", err)
+	}
+	return nil
+}
+
+// removals returns the set's spec.removals, for a set without a deployment with the entries that a client dropped from it.
+func (s *specs) removals(set *v1alpha1.MachineSet) []v1alpha1.Removal {
+	if metav1.GetControllerOfNoCopy(set) != nil {
+		return set.Spec.Removals
+	}
+	named, _ := s.named.Of(set)
+	return v1alpha1.MergeRemovals(set.Spec.Removals, named)
+}
+
+// own writes the spec fields of a set without a deployment that the controller owns: the size when no client sets it, and
+// spec.removals without the entries that are over. It also restores fields that another client dropped because it does not know
+// them.
+func (s *specs) own(ctx context.Context, set *v1alpha1.MachineSet, d decision, wait *time.Duration, machines []*v1alpha1.Machine) error {
+	if metav1.GetControllerOfNoCopy(set) != nil {
+		return nil
+	}
+	spec := map[string]any{}
+	if d.restore {
+		spec["replicas"] = d.wanted
+	}
+	kept, next := rollout.PruneRemovals(s.removals(set), machines, s.clock.Now())
+	*wait = ownership.Soonest(*wait, next)
+	s.named.Keep(set, kept)
+	if !rollout.SameRemovals(kept, set.Spec.Removals) {
+		spec["removals"] = kept
+	}
+	if series := set.Status.LastPlaceholderSeries; set.Spec.PlaceholderSeries == nil && series != nil {
+		spec["placeholderSeries"] = *series
+	}
+	if len(spec) == 0 {
+		return nil
+	}
+	err := s.writer.Merge(ctx, set, map[string]any{
+		"metadata": patch.Metadata(set), "spec": spec,
+	})
+	if err != nil {
+		return fmt.Errorf("writing the set's size, removals and placeholder series: %w", err)
+	}
+	return nil
+}
