@@ -1,6 +1,7 @@
 package backoff
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -16,6 +17,9 @@ import (
 // probeTimeout is how long one Machine may be the half-open probe before another may.
 const probeTimeout = 5 * time.Minute
 
+// keepUnused is how long a group is held after its last use. By then its status says what is worth knowing, and no wait runs.
+const keepUnused = time.Hour
+
 // Groups holds, for each group, its capacity back-offs and the outcomes of its joins, as the group's status says, and which
 // Machine is the half-open probe. A group is named by its holder: a *v1alpha1.MachineDeployment, a *v1alpha1.MachineSet, or
 // a *v1alpha1.Machine that is alone. The holder's status is read when a group is seen first, and is to be written after each
@@ -24,11 +28,14 @@ type Groups struct {
 	mu     sync.Mutex
 	groups map[types.UID]*group
 	wake   func(types.NamespacedName)
+	// now is the time that the last caller passed.
+	now time.Time
 }
 
 type group struct {
 	backoffs []v1alpha1.GroupBackoff
 	joins    []v1alpha1.JoinOutcome
+	lastUsed time.Time
 	// stored is what the holder's status says since this process last read or wrote it. The cache may show an older one.
 	stored Status
 	// probe is the Machine that tries for all, until probeEnds.
@@ -83,7 +90,7 @@ type Permission struct {
 func (s *Groups) Allow(holder metav1.Object, a Attempt, quotaRaised, now time.Time) Permission {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := s.of(holder)
+	g := s.at(now, holder)
 	p := Permission{JoinsFail: joinsFail(g.joins)}
 	if e := activeFor(g.backoffs, a, quotaRaised); e != nil {
 		p.Backoff = new(*e)
@@ -110,7 +117,7 @@ func (s *Groups) Allow(holder metav1.Object, a Attempt, quotaRaised, now time.Ti
 func (s *Groups) Failed(holder metav1.Object, a Attempt, err *fault.Error, now time.Time) *v1alpha1.GroupBackoff {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := s.of(holder)
+	g := s.at(now, holder)
 	g.backoffs = withFailure(g.backoffs, a, err, now)
 	g.endProbe(a.UID)
 	s.wakeAll(g)
@@ -124,7 +131,7 @@ func (s *Groups) Failed(holder metav1.Object, a Attempt, err *fault.Error, now t
 func (s *Groups) Ordered(holder metav1.Object, machine types.UID, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if g := s.of(holder); len(g.backoffs) > 0 {
+	if g := s.at(now, holder); len(g.backoffs) > 0 {
 		g.ordered[machine] = now
 	}
 }
@@ -133,7 +140,7 @@ func (s *Groups) Ordered(holder metav1.Object, machine types.UID, now time.Time)
 func (s *Groups) Succeeded(holder metav1.Object, a Attempt, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := s.of(holder)
+	g := s.at(now, holder)
 	left := withSuccess(g.backoffs, a, g.ordered[a.UID], now)
 	delete(g.ordered, a.UID)
 	changed := len(left) != len(g.backoffs)
@@ -197,14 +204,27 @@ func (s *Groups) Written(holder metav1.Object, status Status) {
 	s.of(holder).stored = status
 }
 
-// of returns the group of a holder. The caller holds the lock, as for the methods below.
+// at returns the group of a holder at a time. The caller holds the lock, as for the methods below.
+func (s *Groups) at(now time.Time, holder metav1.Object) *group {
+	s.now = now
+	return s.of(holder)
+}
+
+// of returns the group of a holder. A group that is new to the store makes it drop those that are no longer used (F-12).
 func (s *Groups) of(holder metav1.Object) *group {
 	if g, ok := s.groups[holder.GetUID()]; ok {
+		g.lastUsed = s.now
 		return g
 	}
+	maps.DeleteFunc(s.groups, func(_ types.UID, g *group) bool {
+		if g.lastUsed.IsZero() { // first used by a call without a time
+			g.lastUsed = s.now
+		}
+		return s.now.Sub(g.lastUsed) > keepUnused
+	})
 	stored := statusIn(holder)
 	g := &group{
-		backoffs: stored.Backoffs, joins: outcomesIn(stored.RecentJoins, stored.JoinOutcomes), stored: stored,
+		backoffs: stored.Backoffs, joins: outcomesIn(stored.RecentJoins, stored.JoinOutcomes), stored: stored, lastUsed: s.now,
 		ordered: map[types.UID]time.Time{}, waiting: map[types.NamespacedName]bool{},
 	}
 	s.groups[holder.GetUID()] = g

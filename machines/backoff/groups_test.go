@@ -1,6 +1,7 @@
 package backoff
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -85,6 +86,18 @@ func TestGroups(t *testing.T) {
 		known.Status.Backoffs = withFailure(nil, small, quota, noon)
 		if a := fresh().Allow(known, one, time.Time{}, at(1)); a.Allowed || a.Backoff.Code != "QuotaExceeded" {
 			t.Errorf("%+v", a)
+		}
+	})
+	t.Run("groups that are no longer used are dropped after an hour (F-12)", func(t *testing.T) {
+		s := fresh()
+		for i := range 10_000 {
+			gone := deployment.DeepCopy()
+			gone.UID = types.UID(fmt.Sprint(i))
+			s.Allow(gone, one, time.Time{}, noon)
+		}
+		s.Allow(deployment, one, time.Time{}, at(3601))
+		if got := len(s.groups); got != 1 {
+			t.Errorf("got %d groups, want 1", got)
 		}
 	})
 }

@@ -64,7 +64,7 @@ func New(o Options) *Reconciler {
 	}
 	return assemble(o, clients{
 		control: o.Control.GetClient(), target: o.Target.GetClient(), live: o.Control.GetAPIReader(),
-		events: o.Control.GetEventRecorder(FieldManager),
+		events: o.Control.GetEventRecorder(fieldManager),
 	})
 }
 
@@ -77,7 +77,7 @@ type clients struct {
 }
 
 func assemble(o Options, c clients) *Reconciler {
-	writer := patch.Writer{Client: c.control, FieldManager: FieldManager}
+	writer := patch.Writer{Client: c.control, FieldManager: fieldManager}
 	r := &Reconciler{
 		client: c.control, clock: o.Clock, options: o,
 		settling: newSettling(c.live, o.Clock),

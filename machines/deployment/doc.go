@@ -7,8 +7,8 @@ package deployment
 
 import "time"
 
-// FieldManager owns what this controller writes.
-const FieldManager = "drover-deployment"
+// fieldManager owns what this controller writes.
+const fieldManager = "drover-deployment"
 
 // gather is how long events of sets and Machines are collected before their deployment is reconciled.
 const gather = 200 * time.Millisecond

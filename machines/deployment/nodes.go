@@ -168,7 +168,7 @@ func hasTaint(node *corev1.Node) bool {
 
 // patchNode writes a Node's marks and nothing else.
 func (r rolledNodes) patch(ctx context.Context, node *corev1.Node, fields map[string]any) error {
-	err := patch.Writer{Client: r.target, FieldManager: FieldManager}.Merge(ctx, node.DeepCopy(), fields)
+	err := patch.Writer{Client: r.target, FieldManager: fieldManager}.Merge(ctx, node.DeepCopy(), fields)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("marking node %s: %w", node.Name, err)
 	}

@@ -40,8 +40,7 @@ var classes = map[Code]Class{
 	CodeUnsettled:               Transient,
 	CodeBootstrapPending:        Transient,
 	// What a server did not become in its time will not come by waiting longer.
-	CodeBootstrapFailed: Invalid,
-	CodeJoinTimeout:     Invalid,
+	CodeJoinTimeout: Invalid,
 }
 
 // ClassOf gives the class of a code where nothing but the code is known, as in a Machine's status.errorReason; Unknown

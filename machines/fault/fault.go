@@ -85,9 +85,8 @@ const (
 	CodeServerError      Code = "ServerError"
 	CodeCloudUnavailable Code = "CloudUnavailable"
 	// CodeForeignAnswer: something else than OpenStack answered: a proxy's page, a redirect, or more than drover reads.
-	CodeForeignAnswer   Code = "ForeignAnswer"
-	CodeBootstrapFailed Code = "BootstrapFailed"
-	CodeJoinTimeout     Code = "JoinTimeout"
+	CodeForeignAnswer Code = "ForeignAnswer"
+	CodeJoinTimeout   Code = "JoinTimeout"
 	// CodeUnsettled: whether an earlier call made the thing is not known yet.
 	CodeUnsettled Code = "Unsettled"
 	// CodeBootstrapPending: what a server boots with is somebody else's to make, and is not there yet.

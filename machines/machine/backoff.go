@@ -6,8 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/backoff"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/patch"
 )
 
 // mayCreate reports whether the Machine's group lets it ask the cloud for a server now.
@@ -136,42 +135,26 @@ func (r *Reconciler) settlesJoin(ctx context.Context, p *pass, ok bool) error {
 // writeGroup writes the group's back-offs and joins to the status of its deployment or set. Those of a Machine that is alone
 // go with the next write of the Machine.
 func (r *Reconciler) writeGroup(ctx context.Context, p *pass) error {
-	status, unwritten := r.groups.Status(p.group.holder)
-	kind := v1alpha1.MachineDeploymentKind.Kind
-	switch p.group.holder.(type) {
-	case *v1alpha1.Machine:
+	holder := p.group.holder
+	status, unwritten := r.groups.Status(holder)
+	if _, alone := holder.(*v1alpha1.Machine); alone {
 		p.m.Status.Backoffs = status.Backoffs
 		return nil
-	case *v1alpha1.MachineSet:
-		kind = v1alpha1.MachineSetKind.Kind
 	}
 	if !unwritten {
 		return nil
 	}
-	err := r.applyGroup(ctx, kind, p.group.holder, status)
+	writer := patch.Writer{Client: r.Control.GetClient(), FieldManager: fieldOwner}
+	err := writer.ApplyStatus(ctx, holder, &status)
 	if len(status.JoinOutcomes) > 0 && apierrors.IsInternalError(err) {
 		// The CRD may be that of a release without the field: then the API server answers 500 and stores nothing.
 		older := status
 		older.JoinOutcomes = nil
-		err = r.applyGroup(ctx, kind, p.group.holder, older)
+		err = writer.ApplyStatus(ctx, holder, &older)
 	}
 	if err != nil {
-		return fmt.Errorf("writing the back-offs of %s %s: %w", kind, p.group.holder.GetName(), err)
+		return fmt.Errorf("writing the back-offs of the group of Machine %s: %w", p.m.Name, err)
 	}
-	r.groups.Written(p.group.holder, status)
+	r.groups.Written(holder, status)
 	return nil
-}
-
-// applyGroup writes the fields by server-side apply. It does nothing when the group's holder is deleted.
-func (r *Reconciler) applyGroup(ctx context.Context, kind string, holder client.Object, status backoff.Status) error {
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
-	if err != nil {
-		return fmt.Errorf("encoding them: %w", err)
-	}
-	u := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": v1alpha1.GroupVersion.String(), "kind": kind,
-		"metadata": map[string]any{"namespace": holder.GetNamespace(), "name": holder.GetName(), "uid": string(holder.GetUID())},
-		"status":   fields,
-	}}
-	return client.IgnoreNotFound(r.Control.GetClient().Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), fieldOwner, client.ForceOwnership))
 }

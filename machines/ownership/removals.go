@@ -29,8 +29,8 @@ type seenRemovals struct {
 	all     []v1alpha1.Removal
 }
 
-// See takes in a version of an object with its list. The handler of a watch calls it for every version, in order.
-func (r *Removals) See(o client.Object, list []v1alpha1.Removal) {
+// see records a version of an object with its list. The handler of a watch calls it for every version, in order.
+func (r *Removals) see(o client.Object, list []v1alpha1.Removal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := client.ObjectKeyFromObject(o)
@@ -91,13 +91,13 @@ type remembering[T client.Object] struct {
 
 // Create handles an object that the watch shows first.
 func (h remembering[T]) Create(ctx context.Context, e event.TypedCreateEvent[T], q Queue) {
-	h.removals.See(e.Object, h.list(e.Object))
+	h.removals.see(e.Object, h.list(e.Object))
 	h.TypedEventHandler.Create(ctx, e, q)
 }
 
 // Update handles a new version of an object.
 func (h remembering[T]) Update(ctx context.Context, e event.TypedUpdateEvent[T], q Queue) {
-	h.removals.See(e.ObjectNew, h.list(e.ObjectNew))
+	h.removals.see(e.ObjectNew, h.list(e.ObjectNew))
 	h.TypedEventHandler.Update(ctx, e, q)
 }
 
