@@ -17,10 +17,10 @@ import (
 // probeTimeout is how long one Machine may be the half-open probe before another may.
 const probeTimeout = 5 * time.Minute
 
-// keepUnused is how long a group is held after its last use. By then its status says what is worth knowing, and no wait runs.
+// keepUnused is how long a group is held after its last use. By then its waits are over, and the rest is in its status.
 const keepUnused = time.Hour
 
-// Groups holds, for each group, its capacity back-offs and the outcomes of its joins, as the group's status says, and which
+// Groups holds, for each group, its capacity back-offs and the outcomes of its joins, as in the group's status, and which
 // Machine is the half-open probe. A group is named by its holder: a *v1alpha1.MachineDeployment, a *v1alpha1.MachineSet, or
 // a *v1alpha1.Machine that is alone. The holder's status is read when a group is seen first, and is to be written after each
 // change ([Groups.Status]). The probe is not remembered beyond the process. It is safe for concurrent use.
@@ -36,7 +36,7 @@ type group struct {
 	backoffs []v1alpha1.GroupBackoff
 	joins    []v1alpha1.JoinOutcome
 	lastUsed time.Time
-	// stored is what the holder's status says since this process last read or wrote it. The cache may show an older one.
+	// stored is the holder's status as this process last read or wrote it. The cache may show an older one.
 	stored Status
 	// probe is the Machine that tries for all, until probeEnds.
 	probe     types.UID
@@ -46,14 +46,14 @@ type group struct {
 	waiting map[types.NamespacedName]bool
 }
 
-// Status is what the status of a group's holder says of its back-offs and joins.
+// Status holds the back-offs and joins of a group, as fields of its holder's status.
 type Status struct {
 	Backoffs     []v1alpha1.GroupBackoff `json:"backoffs,omitempty"`
 	JoinOutcomes []v1alpha1.JoinOutcome  `json:"joinOutcomes,omitempty"`
 	RecentJoins  string                  `json:"recentJoins,omitempty"`
 }
 
-// statusIn returns what the holder's status says.
+// statusIn returns the back-offs and joins in the holder's status.
 func statusIn(holder metav1.Object) Status {
 	switch o := holder.(type) {
 	case *v1alpha1.MachineDeployment:
@@ -188,7 +188,7 @@ func (s *Groups) Forget(machine types.UID) {
 	}
 }
 
-// Status returns what is held of a group, and reports whether its holder's status says something else.
+// Status returns what is held of a group, and reports whether its holder's status differs.
 func (s *Groups) Status(holder metav1.Object) (status Status, unwritten bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,7 +197,7 @@ func (s *Groups) Status(holder metav1.Object) (status Status, unwritten bool) {
 	return status, !equality.Semantic.DeepEqual(status, g.stored)
 }
 
-// Written records what the holder's status says now.
+// Written records that the holder's status has been written.
 func (s *Groups) Written(holder metav1.Object, status Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

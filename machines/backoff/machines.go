@@ -12,7 +12,7 @@ import (
 
 // Machines holds the failures that concern one Machine alone, and keeps it from trying again too soon: the wait of the
 // failure's class, doubled with each further failure, until a server of the Machine has become ACTIVE. After a restart the
-// Machine's own status says when its last failure was. It is safe for concurrent use.
+// Machine's own status shows when its last failure was. It is safe for concurrent use.
 type Machines struct {
 	mu      sync.Mutex
 	entries map[types.UID]entry

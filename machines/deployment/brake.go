@@ -22,7 +22,7 @@ type brake struct {
 	mu sync.Mutex
 	// most is the cap; 0 is none.
 	most int32
-	// inUse is what each deployment has in replacement. Primed says that all that were there at the start are in it.
+	// inUse is what each deployment has in replacement. primed: those from before this process led are in it.
 	inUse  map[types.NamespacedName]int32
 	primed bool
 	sets   *sets

@@ -140,7 +140,7 @@ func (h *history) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// count says how many plans of a group are kept.
+// count is how many plans of a group are kept.
 type count struct {
 	Group string `json:"group"`
 	Plans int    `json:"plans"`

@@ -88,7 +88,7 @@ func (r rolledNodes) mark(ctx context.Context, deployment types.NamespacedName, 
 			continue
 		}
 		write(node, unmarking(node))
-		more = more || keep // marked anew with the next look
+		more = more || keep // the next reconcile marks it again
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		node := &corev1.Node{}
@@ -133,8 +133,8 @@ func marking(node *corev1.Node, marks rollingMarks) map[string]any {
 	return nodePatch(node, annotations, append(slices.Clone(node.Spec.Taints), rollingTaint))
 }
 
-// unmarking is the patch that takes off what the Node's record says that drover put there; a value that somebody changed
-// since stays.
+// unmarking returns the patch that removes what drover put on the Node, as the Node's record lists it. A value that another
+// client has changed since then stays.
 func unmarking(node *corev1.Node) map[string]any {
 	marks, _ := marksOf(node)
 	annotations := map[string]any{v1alpha1.AnnotationNodeRolling: nil}

@@ -49,18 +49,18 @@ func Candidates[T client.Object](reader client.Reader, list client.ObjectList, s
 
 // Events wake the owner of an object that came, changed or went.
 type Events[T client.Object] struct {
-	// Kind is that of the owners; an object that something else controls wakes nobody.
+	// Kind is the kind of the owners. An object with a controller of another kind enqueues none.
 	Kind string
 	// Gather is how long events are collected before the owner is looked at: the queue keeps the first time that it was
 	// asked for.
 	Gather time.Duration
 	// Candidates lists the owners of a namespace; those whose selector matches an orphan are woken.
 	Candidates func(ctx context.Context, namespace string) ([]Candidate, error)
-	// Gone is told of an object that is no more, with its owner. Default: nobody is.
+	// Gone, unless nil, is called with an object that was deleted and its owner.
 	Gone func(owner types.NamespacedName, object T)
 }
 
-// Handler gives the events the form that a watch takes. When an object changes hands its former owner is woken too.
+// Handler returns the handler for a watch. When the controller of an object changes, the former one is enqueued too.
 func (e Events[T]) Handler() handler.TypedEventHandler[T, ctrl.Request] {
 	return handler.TypedFuncs[T, ctrl.Request]{
 		CreateFunc: func(ctx context.Context, c event.TypedCreateEvent[T], q Queue) { e.wake(ctx, c.Object, q) },

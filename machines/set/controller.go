@@ -25,7 +25,7 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// ceilingAgain is when a set at its ceiling is looked at again; a released Machine that goes wakes nobody.
+// ceilingAgain is how soon a set at its ceiling is reconciled again. The deletion of a released Machine enqueues no set.
 const ceilingAgain = time.Minute
 
 // Options are what the controller needs.
@@ -174,7 +174,7 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 	}
 	acted := r.act(ctx, set, next)
 	if errors.Is(acted, errLeaseOld) {
-		// Who leads now says how things are with the set.
+		// The new leader writes the status.
 		return ctrl.Result{RequeueAfter: retryLease}, nil
 	}
 	status := seen.status(selector)

@@ -113,7 +113,7 @@ func ceiling(wanted int) int {
 	return 2*wanted + spare
 }
 
-// underCeiling lowers a number of Machines to make to what the ceiling leaves; the error says why, when that is fewer.
+// underCeiling returns how many of a number of Machines the ceiling allows to be made. The error describes why they are fewer.
 func underCeiling(create, wanted, released int) (int, error) {
 	living := wanted - create
 	left := max(0, ceiling(wanted)-living-released)

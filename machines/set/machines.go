@@ -40,7 +40,7 @@ type machines struct {
 	refs        ownership.RefManager[*v1alpha1.Machine]
 }
 
-// keepRefs gives the machines their controller references.
+// keepRefs sets up the keeping of controller references.
 func (ms *machines) keepRefs(w patch.Writer, live client.Reader) {
 	ms.refs = ownership.RefManager[*v1alpha1.Machine]{
 		Writer: w, Live: live, Owners: v1alpha1.MachineSetKind, Objects: v1alpha1.MachineKind, List: ms.controlledBy,

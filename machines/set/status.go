@@ -50,7 +50,7 @@ func (s seen) status(selector labels.Selector) v1alpha1.MachineSetStatus {
 	return st
 }
 
-// failedStatus keeps the numbers and says what is wrong with the spec.
+// failedStatus returns the stored numbers with an error that describes what is wrong with the spec.
 func failedStatus(set *v1alpha1.MachineSet, reason string, err error, now metav1.Time) v1alpha1.MachineSetStatus {
 	st := withoutOthers(*set.Status.DeepCopy())
 	st.ObservedGeneration = set.Generation
