@@ -2,14 +2,16 @@ package nodegroup
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 )
 
-// advice is something that people should know of a group's object: an Event's reason and its text.
-type advice struct{ reason, text string }
+// warning is what people should know of a group's object: an Event's reason and its text.
+type warning struct{ reason, text string }
 
 const (
 	// reasonOptions: the group's options cannot be used as they are, or cost something.
@@ -18,52 +20,65 @@ const (
 	reasonBeyond = "SizeOutOfBounds"
 )
 
-// advise tells people once of what is wrong with a group. What follows from its object is told by the replica that leads,
-// so that it is told once however many there are; what an autoscaler has said, by the replica that it said it to.
-func (g *Groups) advise() {
-	next := map[types.UID]map[advice]bool{}
-	for _, grp := range g.view.Load().snapshot.groups {
-		if grp.refusal != "" {
-			continue
-		}
-		uid := grp.owner.GetUID()
-		next[uid] = map[advice]bool{}
-		for _, a := range g.adviceOn(grp) {
-			if !g.advised[uid][a] {
-				g.recorder.Eventf(grp.owner.Object, nil, corev1.EventTypeWarning, a.reason, "Configure", "%s", a.text)
-			}
-			next[uid][a] = true
-		}
-	}
-	g.advised = next
+// advisor records Events with warnings.
+type advisor struct {
+	recorder events.EventRecorder
+	// elected is closed once this replica leads; nil when it is the only one.
+	elected <-chan struct{}
+	join    time.Duration
+	// provision is how long an autoscaler waits for a node, in nanoseconds; 0 while no autoscaler has sent it.
+	provision atomic.Int64
+	// recorded are the warnings of the last advise, by UID of the object. Only advise reads and writes it.
+	recorded map[types.UID]map[warning]bool
 }
 
-// leads tells whether this replica leads, or is the only one.
-func (g *Groups) leads() bool {
-	if g.options.Elected == nil {
+// advise records each warning once. Those about an object come from the leading replica alone, so that each is recorded once
+// however many replicas there are; those about what an autoscaler has sent come from the replica that it was sent to. It is
+// not called at the same time twice.
+func (a *advisor) advise(s *Snapshot) {
+	next := map[types.UID]map[warning]bool{}
+	for _, g := range s.groups {
+		if g.refusal != "" {
+			continue
+		}
+		uid := g.owner.GetUID()
+		next[uid] = map[warning]bool{}
+		for _, w := range a.warnings(g) {
+			if !a.recorded[uid][w] {
+				a.recorder.Eventf(g.owner.Object, nil, corev1.EventTypeWarning, w.reason, "Configure", "%s", w.text)
+			}
+			next[uid][w] = true
+		}
+	}
+	a.recorded = next
+}
+
+// leads reports whether this replica leads, or is the only one.
+func (a *advisor) leads() bool {
+	if a.elected == nil {
 		return true
 	}
 	select {
-	case <-g.options.Elected:
+	case <-a.elected:
 		return true
 	default:
 		return false
 	}
 }
 
-func (g *Groups) adviceOn(grp *group) (list []advice) {
-	if g.leads() {
-		for _, problem := range grp.options.problems {
-			list = append(list, advice{reasonOptions, problem})
+func (a *advisor) warnings(g *group) (list []warning) {
+	if a.leads() {
+		for _, problem := range g.options.problems {
+			list = append(list, warning{reasonOptions, problem})
 		}
-		if grp.target < grp.min || grp.target > grp.max {
-			list = append(list, advice{reasonBeyond, fmt.Sprintf(
-				"the size is %d, and its bounds are %d and %d: it stays as it is until somebody changes it; the autoscaler goes no further out, and comes back when pods need more or nodes are empty", grp.target, grp.min, grp.max)})
+		if g.target < g.min || g.target > g.max {
+			list = append(list, warning{reasonBeyond, fmt.Sprintf(
+				"the size is %d, and its bounds are %d and %d: it stays as it is until somebody changes it; the autoscaler goes no further out, and comes back when pods need more or nodes are empty", g.target, g.min, g.max)})
 		}
 	}
-	if provision := time.Duration(g.provision.Load()); provision > 0 && provision < g.options.JoinTimeout+repairTime {
-		list = append(list, advice{reasonOptions, fmt.Sprintf(
-			"the autoscaler waits %s for a node (--max-node-provision-time): it should be at least %s, so that drover replaces a server that does not join before the autoscaler gives the order up", provision, g.options.JoinTimeout+repairTime)})
+	if provision := time.Duration(a.provision.Load()); provision > 0 && provision < a.join+repairTime {
+		list = append(list, warning{reasonOptions, fmt.Sprintf(
+			"the autoscaler waits %s for a node (--max-node-provision-time): it should be at least %s, so that drover replaces a server that does not join before the autoscaler gives the order up", provision, a.join+repairTime)})
 	}
 	return list
 }

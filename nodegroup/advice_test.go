@@ -23,13 +23,13 @@ func TestWhoTellsPeople(t *testing.T) {
 	t.Run("of what an object says, the replica that leads, and no other", func(t *testing.T) {
 		elected := make(chan struct{})
 		b := start(t, elected)
-		b.groups.advise()
+		b.groups.advisor.advise(b.groups.store.published())
 		if said := drain(b.recorder); said != "" {
 			t.Errorf("a follower says %q", said)
 		}
 		close(elected)
-		b.groups.advise()
-		b.groups.advise()
+		b.groups.advisor.advise(b.groups.store.published())
+		b.groups.advisor.advise(b.groups.store.published())
 		if said := drain(b.recorder); strings.Count(said, "\n") != 1 || !strings.Contains(said, "soon") {
 			t.Errorf("the leader says %q", said)
 		}
@@ -37,22 +37,22 @@ func TestWhoTellsPeople(t *testing.T) {
 	t.Run("of what an autoscaler has said, the replica that it said it to", func(t *testing.T) {
 		b := start(t, make(chan struct{}))
 		b.groups.Settings("MachineDeployment/kube-system/a", with(func(s *Settings) { s.ProvisionTime = time.Minute }))
-		b.groups.advise()
+		b.groups.advisor.advise(b.groups.store.published())
 		if said := drain(b.recorder); strings.Count(said, "\n") != 1 || !strings.Contains(said, "--max-node-provision-time") {
 			t.Errorf("it says %q", said)
 		}
 	})
 	t.Run("of one more problem, that one alone", func(t *testing.T) {
 		b := start(t, nil)
-		b.groups.advise()
+		b.groups.advisor.advise(b.groups.store.published())
 		drain(b.recorder)
-		d := b.deployment(&pool{deployment: b.groups.model.groups["MachineDeployment/kube-system/a"].owner.Object.(*v1alpha1.MachineDeployment)})
+		d := b.deployment(&pool{deployment: b.groups.store.newest.groups["MachineDeployment/kube-system/a"].owner.Object.(*v1alpha1.MachineDeployment)})
 		d.Spec.Replicas = ptr.To[int32](9)
 		if err := b.client.Update(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
 		b.catchUp()
-		b.groups.advise()
+		b.groups.advisor.advise(b.groups.store.published())
 		if said := drain(b.recorder); strings.Count(said, "\n") != 1 || !strings.Contains(said, "SizeOutOfBounds the size is 9, and its bounds are 1 and 5") {
 			t.Errorf("it says %q", said)
 		}
@@ -82,7 +82,7 @@ func TestASizeEditedByHand(t *testing.T) {
 			}
 			b.catchUp()
 			b.expect(p, tc.size)
-			b.groups.advise()
+			b.groups.advisor.advise(b.groups.store.published())
 			if said := drain(b.recorder); !strings.Contains(said, tc.says) || tc.says == "" && said != "" {
 				t.Errorf("the Events are %q", said)
 			}

@@ -210,9 +210,9 @@ func TestReadsWaitForNoWriter(t *testing.T) {
 	p.deployment.Status.NodeTemplate = nodeTemplate()
 	_, n := p.node("a-1")
 	b := newBench(t, w, Options{RestartGuard: time.Minute, GPULabel: "gpu"})
-	b.groups.prices.Store(&Prices{CPU: 1, MemoryGiB: 1})
-	slow := &slowReader{Reader: b.groups.live, begun: make(chan struct{}), goOn: make(chan struct{})}
-	b.groups.live = slow
+	b.groups.prices.current.Store(&Prices{CPU: 1, MemoryGiB: 1})
+	slow := &slowReader{Reader: b.groups.sizes.live, begun: make(chan struct{}), goOn: make(chan struct{})}
+	b.groups.sizes.live = slow
 	writing, goOn := make(chan struct{}), make(chan struct{})
 	b.beforePatch = func(int32) error {
 		close(writing)

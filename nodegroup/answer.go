@@ -10,7 +10,7 @@ const maxAnswer = 4<<20 - 64<<10
 // instanceOverhead is how many bytes an instance has on the wire beside its strings: tags, lengths, state and error class.
 const instanceOverhead = 24
 
-// wireSize is an upper bound of an instance's bytes on the wire.
+// wireSize returns an upper bound of an instance's bytes on the wire.
 func (i *Instance) wireSize() int {
 	size := len(i.ID) + instanceOverhead
 	if i.Error != nil {
@@ -22,10 +22,10 @@ func (i *Instance) wireSize() int {
 // shown returns the group's instances as they fit into one answer: those of its Machines, and after them a placeholder for each
 // unit that has no Machine. The placeholders are made here, at each call, and are named by number, so that most stay the same.
 //
-// What does not fit is left out, at usual names from some 70 000 instances on. Placeholders go first: the autoscaler takes the
+// Instances that do not fit are left out, with usual names from some 70 000 on. Placeholders are left out first: the autoscaler takes the
 // target size for what is on its way, and a missing placeholder costs only that the unit is taken back by DecreaseTargetSize
-// instead of DeleteNodes when it does not come. Then go instances whose node has registered, which the autoscaler knows from
-// Kubernetes, and in the end those that it does not know yet.
+// instead of DeleteNodes when it does not come. Next are instances whose node has registered, which the autoscaler knows from
+// Kubernetes, and last those that it does not know yet.
 func (g *group) shown() []Instance {
 	room := maxAnswer
 	for i := range g.instances {
@@ -42,12 +42,12 @@ func (g *group) shown() []Instance {
 	return list
 }
 
-// unit is the id of the placeholder of a unit without a Machine.
+// unit returns the id of the placeholder of a unit without a Machine.
 func (g *group) unit(ordinal int32) string {
-	return placeholder{group: g.id, series: g.series(), ordinal: ordinal}.String()
+	return placeholder{group: g.id, series: g.owner.placeholderSeries(), ordinal: ordinal}.String()
 }
 
-// unitsWithin is how many placeholders are shown in that many bytes.
+// unitsWithin returns how many placeholders fit into that many bytes.
 func (g *group) unitsWithin(room int) int32 {
 	if g.gap == 0 {
 		return 0

@@ -22,11 +22,11 @@ func large(nodes, groups int) *world {
 	return w
 }
 
-// sizes are the numbers of nodes and groups that are measured.
-var sizes = []struct{ nodes, groups int }{{1000, 20}, {5000, 100}, {15_000, 500}, {15_000, 1}}
+// scales are the numbers of nodes and groups that are measured.
+var scales = []struct{ nodes, groups int }{{1000, 20}, {5000, 100}, {15_000, 500}, {15_000, 1}}
 
 func each(b *testing.B, run func(b *testing.B, w *world)) {
-	for _, size := range sizes {
+	for _, size := range scales {
 		b.Run(fmt.Sprintf("%d nodes in %d groups", size.nodes, size.groups), func(b *testing.B) {
 			run(b, large(size.nodes, size.groups))
 		})
@@ -37,7 +37,7 @@ func each(b *testing.B, run func(b *testing.B, w *world)) {
 func BenchmarkBuild(b *testing.B) {
 	each(b, func(b *testing.B, w *world) {
 		for b.Loop() {
-			Build(w.Objects, Discovery{})
+			build(w, Discovery{})
 		}
 	})
 }
@@ -61,7 +61,7 @@ func BenchmarkAfterOneEvent(b *testing.B) {
 }
 
 func afterOneEvent(b *testing.B, w *world) {
-	s := Build(w.Objects, Discovery{})
+	s := build(w, Discovery{})
 	v := newView(s, noon, nil)
 	gone := w.Machines[len(w.Machines)/2].DeepCopy()
 	deleting(gone)

@@ -4,24 +4,39 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/rollout"
 )
 
 // Discovery says which objects may be node groups, beside having bounds.
 type Discovery struct {
-	// Namespaces are those that are looked at. Empty: all.
+	// Namespaces are those whose objects may be node groups. Default: all.
 	Namespaces []string
-	// Selector matches the labels of the object itself. Nil: everything.
+	// Selector must match the labels of the object. Default: everything.
 	Selector labels.Selector
-	// BareSets: a MachineSet that belongs to no MachineDeployment is a node group too.
+	// BareSets makes a MachineSet with bounds and without a MachineDeployment a node group too. Default: false.
 	BareSets bool
 }
 
-// excludes says why an object is not looked at; empty when it is.
-func (d Discovery) excludes(o *owner) string {
-	if len(d.Namespaces) > 0 && !slices.Contains(d.Namespaces, o.GetNamespace()) {
+// refuses returns why an object is not a node group, given its bounds or the error of reading them; empty when it is one
+// (CA-C17, C18).
+func (d Discovery) refuses(o *owner, bounds v1alpha1.Bounds, err error) string {
+	size := rollout.CheckSize(o.replicas)
+	switch {
+	case err != nil:
+		return err.Error()
+	case !bounds.Listed:
+		return "it has no maximum size"
+	case size != nil:
+		return size.Error()
+	case !o.GetDeletionTimestamp().IsZero():
+		return "it is being deleted"
+	case o.paused():
+		return "it is paused by annotation"
+	case len(d.Namespaces) > 0 && !slices.Contains(d.Namespaces, o.GetNamespace()):
 		return "its namespace is not one of --namespaces"
-	}
-	if d.Selector != nil && !d.Selector.Matches(labels.Set(o.GetLabels())) {
+	case d.Selector != nil && !d.Selector.Matches(labels.Set(o.GetLabels())):
 		return "--selector does not match its labels"
 	}
 	return ""

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Kind says what a refused call means to whoever made it.
+// Kind is what a refused call means to its caller.
 type Kind string
 
 // The kinds. Package autoscale turns each into the status code of the same name.
@@ -35,6 +35,7 @@ type Error struct {
 	Err error
 }
 
+// Error returns the message, and the cause after a colon.
 func (e *Error) Error() string {
 	if e.Err != nil {
 		return e.Message + ": " + e.Err.Error()
@@ -42,10 +43,10 @@ func (e *Error) Error() string {
 	return e.Message
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// KindOf gives the kind of an error made here, "" for any other.
+// KindOf returns the kind of an Error, "" for any other error.
 func KindOf(err error) Kind {
 	var e *Error
 	if errors.As(err, &e) {
@@ -54,10 +55,12 @@ func KindOf(err error) Kind {
 	return ""
 }
 
+// refuse returns an Error without a cause.
 func refuse(kind Kind, format string, args ...any) *Error {
 	return &Error{Kind: kind, Message: fault.Short(fmt.Sprintf(format, args...))}
 }
 
+// unavailable returns an Error of kind Unavailable with its cause.
 func unavailable(err error, format string, args ...any) *Error {
 	return &Error{Kind: Unavailable, Message: fmt.Sprintf(format, args...), Err: err}
 }

@@ -22,11 +22,11 @@ func FuzzAnnotations(f *testing.F) {
 		p := w.pool("a", 2, 0, 5)
 		p.machine("a-1")
 		p.deployment.Annotations[key], p.set.Annotations[key] = value, value
-		s := Build(w.Objects, Discovery{BareSets: true})
-		if err := s.Check(); err != nil {
+		s := build(w, Discovery{BareSets: true})
+		if err := soundness(s); err != nil {
 			t.Fatal(err)
 		}
-		o := readOptions(p.deployment.Annotations).limits(true, 10*time.Minute)
+		o := readOptions(p.deployment.Annotations).limits(Rules{ZeroOrMax: true, JoinTimeout: 10 * time.Minute})
 		got := o.over(flags)
 		if got.UnneededTime <= 0 || got.UnreadyTime <= 0 || got.ProvisionTime < 12*time.Minute || !(got.UtilizationThreshold >= 0 && got.UtilizationThreshold <= 1) {
 			t.Fatalf("the options are %+v", got)

@@ -50,10 +50,10 @@ func FuzzSizes(f *testing.F) {
 func soundAndSmall(t *testing.T, w *world) {
 	t.Helper()
 	var s *Snapshot
-	if n := allocated(func() { s = Build(w.Objects, Discovery{BareSets: true}) }); n > 1<<20 {
-		t.Errorf("the snapshot of %d objects took %d bytes", len(w.events()), n)
+	if n := allocated(func() { s = build(w, Discovery{BareSets: true}) }); n > 1<<20 {
+		t.Errorf("the snapshot of %d objects took %d bytes", len(w.objects()), n)
 	}
-	if err := s.Check(); err != nil {
+	if err := soundness(s); err != nil {
 		t.Fatal(err)
 	}
 	for id, g := range s.groups {
@@ -64,8 +64,8 @@ func soundAndSmall(t *testing.T, w *world) {
 		if n := allocated(func() { size = answerSize(g.shown()) }); n > 16<<20 || size > 4<<20 {
 			t.Errorf("the answer for %s took %d bytes and has %d", id, n, size)
 		}
-		_ = decrease(g, math.MinInt32)
-		if c, err := increase(g, g.target, math.MaxInt32); err == nil {
+		_, _ = Decrease{Delta: math.MinInt32}.Decide(s, g)
+		if c, err := (Increase{Delta: math.MaxInt32}).Decide(s, g); err == nil {
 			t.Errorf("group %s grows to %d", id, c.replicas)
 		}
 	}
@@ -91,7 +91,7 @@ func TestMemoryOfASnapshot(t *testing.T) {
 		// The table's maps grow by chance, so the least of a few runs is taken.
 		least := uint64(math.MaxUint64)
 		for range 5 {
-			least = min(least, allocated(func() { Build(w.Objects, Discovery{}) }))
+			least = min(least, allocated(func() { build(w, Discovery{}) }))
 		}
 		return least
 	}
@@ -111,7 +111,7 @@ func TestTheLargestGroups(t *testing.T) {
 		w := newWorld()
 		p := w.pool("general-purpose", v1alpha1.MaxReplicas, 0, v1alpha1.MaxReplicas)
 		p.node("general-purpose-1")
-		list := w.snapshot(t).groups[p.id()].shown()
+		list := snapshotOf(t, w).groups[p.id()].shown()
 		if size := answerSize(list); size > limit || len(list) < 45_000 || list[0].State != Running || list[1].ID != unitID(p, 0, 0) {
 			t.Errorf("%d instances with %d bytes, the first %+v", len(list), size, list[:2])
 		}
@@ -125,7 +125,7 @@ func TestTheLargestGroups(t *testing.T) {
 		for i := range 10 {
 			p.machine(fmt.Sprintf("z-%d", i))
 		}
-		list := w.snapshot(t).groups[p.id()].shown()
+		list := snapshotOf(t, w).groups[p.id()].shown()
 		if size := answerSize(list); size > limit || len(list) < 50_000 || list[len(list)-1].ID != machineID(p, "z-9") {
 			t.Errorf("%d instances with %d bytes, the last %+v", len(list), size, list[len(list)-1])
 		}
@@ -139,8 +139,8 @@ func TestAStoredSizeBeyondTheMaximum(t *testing.T) {
 	b := newBench(t, w)
 	p.deployment.Spec.Replicas = ptr.To[int32](2_000_000_000)
 	p.deployment.ResourceVersion = "1000"
-	b.groups.inbox.put(event{object: p.deployment})
-	wantKind(t, b.groups.renew(false), "")
+	b.groups.store.inbox.put(event{object: p.deployment})
+	wantKind(t, b.groups.store.renew(false), "")
 	t.Run("until the next Refresh the size is what there is, and nothing is changed (F-29)", func(t *testing.T) {
 		if size, err := b.groups.TargetSize(p.id()); size != 1 || err != nil {
 			t.Errorf("the target size is %d, error %v", size, err)
@@ -154,7 +154,7 @@ func TestAStoredSizeBeyondTheMaximum(t *testing.T) {
 		}
 	})
 	t.Run("then it is no node group, and says why (F-29)", func(t *testing.T) {
-		if s := b.groups.view.Load().snapshot.groups[p.id()]; s.refusal == "" {
+		if s := b.groups.store.view.Load().snapshot.groups[p.id()]; s.refusal == "" {
 			t.Error("it is one")
 		}
 	})

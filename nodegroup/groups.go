@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,85 +14,75 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 )
 
-// Manager is the field manager of every write of this package.
-const Manager = "drover-nodegroup"
-
 const (
-	// listingAge is how long a set of listed groups stays when nobody refreshes it.
-	listingAge = time.Minute
 	// rebuildEvery bounds how often events make a new snapshot, and rebuildShare the time that this takes: of one core,
 	// at most one part in so many.
 	rebuildEvery = 20 * time.Millisecond
 	rebuildShare = 4
-	// snapshotAge is how often it is looked whether time alone has changed an answer: errors are shown after a time
-	// (CA-C47).
+	// snapshotAge is how often a snapshot is made without an event: time alone changes answers, since some errors are shown
+	// only after a time (CA-C47).
 	snapshotAge = 5 * time.Second
 )
 
-// Options are what Groups are made of.
+// Options are the dependencies and settings of Groups.
 type Options struct {
 	// Control is where MachineDeployments, MachineSets and Machines live.
 	Control cluster.Cluster
 	// Target is where the Nodes live; Control when it is one cluster.
 	Target cluster.Cluster
-	// Clock is the time. Default: the real one.
+	// Clock is the clock. Default: the real one.
 	Clock clock.WithTicker
 	// Discovery says which objects may be node groups.
 	Discovery Discovery
-	// Lease names the lease that a leader among the replicas holds: when nobody has held it for a minute, orders are
-	// refused, because nobody would carry them out. Empty: there is no such lease.
+	// Lease names the lease that a leader among the replicas holds: when nobody has held it for a minute, increases are
+	// refused, because nobody would carry them out. Default: there is no such lease.
 	Lease types.NamespacedName
-	// Elected is closed once this replica leads: it alone tells people what is wrong with an object. Nil: it leads.
+	// Elected is closed once this replica leads: it alone records Events with warnings about an object. Default: it leads.
 	Elected <-chan struct{}
-	// Prices names a ConfigMap with prices. Empty: there are none.
+	// Prices names a ConfigMap with prices. Default: there are none.
 	Prices types.NamespacedName
 	// RestartGuard keeps an autoscaler that has just started from ordering again what is awaited already: until that has
-	// come, for at most this time, the maximum of such a group is its size. 0: off.
+	// come, for at most this time, the maximum of such a group is its size. Default: off.
 	RestartGuard time.Duration
-	// StartupTaint is the key of the taint that a node loses before it takes pods; empty: there is none.
+	// StartupTaint is the key of the taint that a node loses before it takes pods. Default: there is none.
 	StartupTaint string
-	// ZeroOrMax lets the annotation zeroormaxnodescaling through to the autoscaler.
+	// ZeroOrMax passes the annotation zeroormaxnodescaling on to the autoscaler. Default: it is ignored.
 	ZeroOrMax bool
 	// JoinTimeout is how long a server may take to become a node.
 	JoinTimeout time.Duration
-	// GPULabel is the key of the node label that tells the type of GPU.
+	// GPULabel is the key of the node label with the type of GPU. Default: there is none.
 	GPULabel string
-	// Registry takes the metrics. Nil: they are kept nowhere.
+	// Registry registers the metrics. Default: they are registered nowhere.
 	Registry prometheus.Registerer
 }
 
 // Groups are the node groups of a cluster. All methods may be called at the same time. Reads are answered from memory;
 // writes of one group come one after the other, those of several side by side.
 type Groups struct {
-	parts
-	metrics *measures
-
-	view   atomic.Pointer[view]
-	prices atomic.Pointer[Prices]
-	// priceError is what is wrong with the prices, provision the time that an autoscaler waits for a node, in nanoseconds; 0
-	// while no autoscaler has said it.
-	priceError atomic.Pointer[string]
-	provision  atomic.Int64
-	contact    contact
-	lag        lag
-	locks      locks
-	orders     orders
-	inbox      inbox
-	catching   catchUp
-	synced     chan struct{}
-
-	// mu guards what follows and the making of views. It is not held during I/O.
-	mu sync.Mutex
-	// model is the newest snapshot, sound or not; the view has the newest sound one.
-	model *Snapshot
-	own   map[string]written
-	// guarded are the ids of groups that are kept from growing, with the time when that ends.
-	guarded map[string]*guard
-	// advised holds what people were last told about an object. Only follow looks at it.
-	advised map[types.UID]map[advice]bool
+	options   Options
+	source    source
+	store     *store
+	freshness *freshness
+	sizes     *sizes
+	live      liveReader
+	writer    *writer
+	advisor   *advisor
+	prices    *prices
+	metrics   *metrics
+	synced    chan struct{}
 }
 
-// New makes Groups. They answer once Start has synced its caches; until then reads answer as if there were no group.
+// parts are the parts of the outside world that Groups use.
+type parts struct {
+	source source
+	// live reads objects of the control cluster from its API server, nodes those of the target cluster.
+	live, nodes client.Reader
+	writer      client.Client
+	recorder    events.EventRecorder
+	options     Options
+}
+
+// New returns Groups. They answer once Start has synced its caches; until then reads answer as if there were no group.
 func New(o Options) *Groups {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -103,53 +92,60 @@ func New(o Options) *Groups {
 		live:     o.Control.GetAPIReader(),
 		nodes:    o.Target.GetAPIReader(),
 		writer:   o.Control.GetClient(),
-		recorder: o.Control.GetEventRecorder("drover-nodegroup"),
-		clock:    o.Clock,
+		recorder: o.Control.GetEventRecorder(Manager),
 		options:  o,
 	})
 }
 
-// parts are what Groups need of the world.
-type parts struct {
-	source source
-	// live reads objects of the control cluster from its API server, nodes those of the target cluster.
-	live, nodes client.Reader
-	writer      client.Client
-	recorder    events.EventRecorder
-	clock       clock.WithTicker
-	options     Options
-}
-
 func newGroups(p parts) *Groups {
-	g := &Groups{
-		parts:    p,
-		inbox:    inbox{bell: make(chan struct{}, 1)},
-		catching: catchUp{turn: make(chan struct{}, 1)},
-		synced:   make(chan struct{}),
-		model:    empty(p.options.Discovery).configured(p.options),
-		own:      map[string]written{},
-		guarded:  map[string]*guard{},
-		advised:  map[types.UID]map[advice]bool{},
+	o := p.options
+	rules := Rules{Discovery: o.Discovery, StartupTaint: o.StartupTaint, ZeroOrMax: o.ZeroOrMax, JoinTimeout: o.JoinTimeout}
+	metrics := newMetrics()
+	store := newStore(rules, o.Clock, metrics.unsound)
+	metrics.register(o.Registry, store)
+	fresh := newFreshness(p, store)
+	sizes := &sizes{live: p.live, clock: o.Clock, store: store, freshness: fresh, bareSets: o.Discovery.BareSets, turn: make(chan struct{}, 1)}
+	return &Groups{
+		options: o, source: p.source, store: store, freshness: fresh, sizes: sizes,
+		live: liveReader{control: p.live, target: p.nodes, startupTaint: o.StartupTaint},
+		writer: &writer{
+			client: p.writer, live: p.live, clock: o.Clock, recorder: p.recorder, metrics: metrics,
+			store: store, freshness: fresh, sizes: sizes,
+		},
+		advisor: &advisor{recorder: p.recorder, elected: o.Elected, join: o.JoinTimeout},
+		prices:  &prices{live: p.live, configMap: o.Prices},
+		metrics: metrics,
+		synced:  make(chan struct{}),
 	}
-	g.metrics = newMeasures(p.options.Registry, g)
-	g.view.Store(newView(g.model, time.Time{}, nil))
-	return g
 }
 
-// NeedLeaderElection says that every replica serves, not only the leader.
+// NeedLeaderElection reports that every replica serves, not only the leader.
 func (g *Groups) NeedLeaderElection() bool { return false }
 
-// Synced is closed once the caches hold everything and the first snapshot is there.
+// Synced is closed once the caches hold everything and the first snapshot is made.
 func (g *Groups) Synced() <-chan struct{} { return g.synced }
+
+// Started notes that an autoscaler has just started. It does not know what its predecessor ordered, and from release 1.36 on
+// orders again for the same pods. With the guard, groups in which something is awaited do not look as if they could grow,
+// until that has come or failed; pods that need more wait as long.
+func (g *Groups) Started() {
+	if g.options.RestartGuard > 0 {
+		g.store.guard(g.options.RestartGuard)
+	}
+}
+
+// Connected notes that a client has connected, and returns when the sizes have been read from the API server itself, or that
+// has failed, within some seconds. Its first call should be answered after that.
+func (g *Groups) Connected(ctx context.Context) { g.sizes.connected(ctx) }
 
 // Start syncs the caches and follows them until ctx ends.
 func (g *Groups) Start(ctx context.Context) error {
-	if err := g.source.start(ctx, g.inbox.put); err != nil {
+	if err := g.source.start(ctx, g.store.inbox.put); err != nil {
 		return fmt.Errorf("watching node groups: %w", err)
 	}
-	g.contact.made(g.clock.Now())
-	g.readPrices(ctx)
-	if err := g.renew(true); err != nil {
+	g.freshness.reached()
+	g.prices.read(ctx)
+	if err := g.store.renew(true); err != nil {
 		return err
 	}
 	close(g.synced)
@@ -160,49 +156,25 @@ func (g *Groups) Start(ctx context.Context) error {
 	return nil
 }
 
-// inbox holds the events that no snapshot has seen yet.
-type inbox struct {
-	mu     sync.Mutex
-	events []event
-	bell   chan struct{}
-}
-
-func (b *inbox) put(e event) {
-	b.mu.Lock()
-	b.events = append(b.events, e)
-	b.mu.Unlock()
-	select {
-	case b.bell <- struct{}{}:
-	default:
-	}
-}
-
-func (b *inbox) take() []event {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	events := b.events
-	b.events = nil
-	return events
-}
-
-// follow makes a new snapshot after events, not more often than it should, and looks once in snapshotAge without any.
+// follow makes a new snapshot after events, not more often than rebuildEvery and rebuildShare allow, and once in snapshotAge
+// without any.
 func (g *Groups) follow(ctx context.Context) {
-	pause := g.clock.NewTimer(rebuildEvery)
+	pause := g.options.Clock.NewTimer(rebuildEvery)
 	defer pause.Stop()
-	tick := g.clock.NewTicker(snapshotAge)
+	tick := g.options.Clock.NewTicker(snapshotAge)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-g.inbox.bell:
+		case <-g.store.inbox.bell:
 		case <-tick.C():
 		}
-		began := g.clock.Now()
-		// What went wrong is told by the next Refresh, which comes here too.
-		_ = g.renew(false)
-		g.advise()
-		took := g.clock.Since(began)
+		began := g.options.Clock.Now()
+		// An error is returned by the next Refresh, which comes here too.
+		_ = g.store.renew(false)
+		g.advisor.advise(g.store.published())
+		took := g.options.Clock.Since(began)
 		g.metrics.built(took)
 		pause.Reset(max(rebuildEvery, rebuildShare*took))
 		select {
@@ -213,41 +185,23 @@ func (g *Groups) follow(ctx context.Context) {
 	}
 }
 
-// renew makes a snapshot of what has happened, and publishes it when it is sound (CA-C115).
-func (g *Groups) renew(relist bool) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.advance(g.settled(g.inbox.take()), relist)
-}
-
-// advance makes the next snapshot and publishes it. The caller holds mu.
-func (g *Groups) advance(events []event, relist bool) error {
-	now := g.clock.Now()
-	g.forget(events)
-	g.model = g.model.apply(events, now)
-	if err := g.model.flaw; err != nil {
-		g.metrics.unsound.Inc()
-		return unavailable(err, "the node groups do not add up, the last sound answers stay")
-	}
-	if relist {
-		g.view.Store(newView(g.model, now, g.guards(now)))
-		return nil
-	}
-	g.view.Store(g.view.Load().over(g.model))
-	return nil
-}
-
-// current is what reads are answered from. When nobody has refreshed for a minute, the set of groups is taken anew, as
-// if somebody had just done so: no replica answers an empty list because it was not asked before.
-func (g *Groups) current() *view {
-	v := g.view.Load()
-	if now := g.clock.Now(); now.Sub(v.listed) >= listingAge {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if v = g.view.Load(); now.Sub(v.listed) >= listingAge {
-			v = newView(v.snapshot, now, g.guards(now))
-			g.view.Store(v)
+// probe reads, once in probeEvery, what the watches do not bring.
+func (g *Groups) probe(ctx context.Context) {
+	tick := g.options.Clock.NewTicker(probeEvery)
+	defer tick.Stop()
+	for {
+		g.probeOnce(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C():
 		}
 	}
-	return v
+}
+
+func (g *Groups) probeOnce(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, probeEvery)
+	defer cancel()
+	g.freshness.probe(ctx)
+	g.prices.read(ctx)
 }

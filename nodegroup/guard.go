@@ -1,23 +1,19 @@
 package nodegroup
 
-import (
-	"time"
+import "time"
 
-	corev1 "k8s.io/api/core/v1"
-)
+// settledAfter is how long the guard stays after pods can run on the last node of a guarded group: the autoscaler lists pods
+// before it asks us, and the scheduler needs a moment.
+const settledAfter = 5 * time.Second
 
-// settle is how long after the last node of a guarded group takes pods the guard stays: the autoscaler lists pods before it
-// asks us, and the scheduler needs a moment.
-const settle = 5 * time.Second
-
-// guard keeps a group from growing.
+// guard keeps a group from growing after the restart of an autoscaler.
 type guard struct {
-	// end is when it ends in any case; since, when there was first nothing on its way any more.
+	// end is when it ends in any case; since is when nothing was on its way any more.
 	end, since time.Time
 }
 
-// over tells whether all that was on its way has been there for long enough. A node that has registered is not there yet:
-// until it takes pods they are pending, and the autoscaler would order for them again.
+// over reports whether all that was on its way has been there for long enough. A node that has only registered is still on its
+// way: until pods can run on it they are pending, and the autoscaler would order for them again.
 func (w *guard) over(g *group, now time.Time) bool {
 	if g.coming > 0 {
 		w.since = time.Time{}
@@ -26,49 +22,30 @@ func (w *guard) over(g *group, now time.Time) bool {
 	if w.since.IsZero() {
 		w.since = now
 	}
-	return now.Sub(w.since) >= settle
+	return now.Sub(w.since) >= settledAfter
 }
 
-// usable tells whether pods can run on a member's node: it is Ready, and has lost the startup taint.
-func (m *member) usable(startup string) bool {
-	return m.node != nil && m.facts().NodeReady && !tainted(m.node, startup)
-}
-
-func tainted(n *corev1.Node, key string) bool {
-	for i := range n.Spec.Taints {
-		if n.Spec.Taints[i].Key == key {
-			return true
-		}
-	}
-	return false
-}
-
-// Started tells that an autoscaler has just come up. It knows nothing of what its predecessor ordered, and from release
-// 1.36 on orders again for the same pods. With the guard, groups in which something is awaited do not look as if they could
-// grow, until that has come or failed; pods that need more wait as long.
-func (g *Groups) Started() {
-	if g.options.RestartGuard <= 0 {
-		return
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := g.clock.Now()
-	for id, grp := range g.view.Load().snapshot.groups {
+// guard keeps the groups in which nodes are on their way from growing, for at most that time.
+func (s *store) guard(most time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, published := s.clock.Now(), s.published()
+	for id, grp := range published.groups {
 		if grp.coming > 0 {
-			g.guarded[id] = &guard{end: now.Add(g.options.RestartGuard)}
+			s.guarded[id] = &guard{end: now.Add(most)}
 		}
 	}
-	g.view.Store(newView(g.view.Load().snapshot, now, g.guards(now)))
+	s.view.Store(newView(published, now, s.guards(now)))
 }
 
-// guards gives the groups that are to look as if they could not grow, and forgets those that need it no more. The caller
-// holds mu.
-func (g *Groups) guards(now time.Time) map[string]bool {
-	out := make(map[string]bool, len(g.guarded))
-	for id, watch := range g.guarded {
-		grp := g.model.groups[id]
+// guards returns the ids of the groups that are to look as if they could not grow, and forgets those that need it no more.
+// The caller holds mu.
+func (s *store) guards(now time.Time) map[string]bool {
+	out := make(map[string]bool, len(s.guarded))
+	for id, watch := range s.guarded {
+		grp := s.newest.groups[id]
 		if grp == nil || !now.Before(watch.end) || watch.over(grp, now) {
-			delete(g.guarded, id)
+			delete(s.guarded, id)
 			continue
 		}
 		out[id] = true

@@ -1,51 +1,42 @@
 package nodegroup
 
 import (
-	"sync"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/rollout"
 )
 
-// member is a Machine, and its Node when that has registered. It does not change.
-type member struct {
-	machine *v1alpha1.Machine
-	// set is the UID of the MachineSet that it belongs to.
-	set types.UID
-	// node is its Node; of several the one with its own name.
-	node *corev1.Node
-	// providerID is the Node's, to the letter; empty while it has none, or one that another Machine's Node bears too.
-	providerID string
-	// known is what package rollout is told of it.
-	known rollout.MachineFacts
-	// place is what its spec asks the cloud for.
-	place func() place
+// index finds the Machine that a node belongs to, and the Machines of a node group. It is immutable: apply makes the next one.
+//
+// Its answers follow from the objects alone, not from the order in which they came: of several objects that claim the same,
+// one is chosen by what stands in them.
+type index struct {
+	// deployments and sets are by namespace/name; the ids of the deployments' groups and the sets also by UID.
+	deployments table[*v1alpha1.MachineDeployment]
+	sets        table[*v1alpha1.MachineSet]
+	groupIDs    table[string]
+	setsByUID   table[*v1alpha1.MachineSet]
+	// setsOf are the UIDs of the sets of a deployment, by its UID; lists the members of a set, by its UID.
+	setsOf table[names]
+	lists  table[list]
+
+	// members are by UID of their Machine, nodes by name.
+	members table[*member]
+	nodes   table[joined]
+	// nodesOf are the names of the Nodes of a Machine, by its UID.
+	nodesOf table[names]
+
+	machineClaims machineClaims
+	nodeClaims    nodeClaims
+	// bareSets is set when a MachineSet without a MachineDeployment is a node group.
+	bareSets bool
 }
 
-func newMember(m *v1alpha1.Machine) *member {
-	return &member{
-		machine: m, set: parentOf(m), known: rollout.Facts(m, 0, m.CreationTimestamp.Time),
-		place: sync.OnceValue(func() place { return placeOf(m) }),
-	}
-}
-
-// on is the member with that Node.
-func (m *member) on(node *corev1.Node, providerID string) *member {
-	next := *m
-	next.node, next.providerID = node, providerID
-	next.known.NodeRegistered = node != nil
-	return &next
-}
-
-// facts tells package rollout what is known of the member.
-func (m *member) facts() rollout.MachineFacts { return m.known }
-
-// registered tells whether the autoscaler can know the member's Node: the Node bears a provider ID (CA-C41, C42).
-func (m *member) registered() bool { return m.providerID != "" }
+// newIndex returns the index of nothing.
+func newIndex(bareSets bool) *index { return &index{bareSets: bareSets} }
 
 // joined is a Node, and the UID of the Machine that it belongs to; empty for a foreign one.
 type joined struct {
@@ -53,63 +44,54 @@ type joined struct {
 	machine string
 }
 
-// index finds the member that a node belongs to, and the members of a group. It does not change: revision makes the next.
-//
-// What it says follows from the objects alone, not from the order in which they came: of several that claim the same, one
-// is chosen by what they are.
-type index struct {
-	// deployments and sets are by namespace/name; the ids of deployments' groups and the sets also by UID.
-	deployments table[*v1alpha1.MachineDeployment]
-	sets        table[*v1alpha1.MachineSet]
-	groupIDs    table[string]
-	setsByUID   table[*v1alpha1.MachineSet]
-	// setsOf are the UIDs of the sets of a deployment's UID; rosters the Machines of a set's.
-	setsOf  table[names]
-	rosters table[roster]
-
-	// members are by UID of their Machine, nodes by name.
-	members table[*member]
-	nodes   table[joined]
-	// nodesOf are the names of the Nodes of a Machine's UID.
-	nodesOf table[names]
-
-	machineClaims, nodeClaims claims
-	// bare: sets without a deployment are groups.
-	bare bool
+// seal ends the changes to this version of the index.
+func (ix *index) seal() {
+	ix.deployments.seal()
+	ix.sets.seal()
+	ix.groupIDs.seal()
+	ix.setsByUID.seal()
+	ix.setsOf.seal()
+	ix.lists.seal()
+	ix.members.seal()
+	ix.nodes.seal()
+	ix.nodesOf.seal()
+	ix.machineClaims.seal()
+	ix.nodeClaims.seal()
 }
 
-// claims say by what a thing can be found; the values are UIDs of Machines, or names of Nodes.
-type claims struct {
-	// servers are by last part of the provider ID, keys by namespace/name of the Machine, names by name of the Node, owners
-	// by UID of the Machine.
-	servers, keys, names, owners table[names]
+// keyOf returns namespace/name of an object.
+func keyOf(o client.Object) string { return o.GetNamespace() + "/" + o.GetName() }
+
+// parentOf returns the UID of an object's controller; empty when it has none.
+func parentOf(o metav1.Object) types.UID {
+	if c := metav1.GetControllerOfNoCopy(o); c != nil {
+		return c.UID
+	}
+	return ""
 }
 
-// contradicts reports whether a provider ID names another server than the Machine's, or nothing that could be one.
-func contradicts(m *member, providerID string) bool {
-	known := m.machine.Spec.ProviderID
-	return providerID != "" && known != nil && *known != "" && nodeServer(*known) != nodeServer(providerID)
-}
+// member returns the member with that UID of its Machine; nil for none.
+func (ix *index) member(uid types.UID) *member { return ix.members.get(string(uid)) }
 
-// groupOf is the id of the group that a Machine belongs to; empty for one of none.
+// groupOf returns the id of the group that a member belongs to; empty for none.
 func (ix *index) groupOf(m *member) string { return ix.groupOfSet(ix.setsByUID.get(string(m.set))) }
 
 func (ix *index) groupOfSet(s *v1alpha1.MachineSet) string {
 	if s == nil {
 		return ""
 	}
-	parent := metav1.GetControllerOfNoCopy(s)
+	parent := parentOf(s)
 	switch {
-	case parent != nil:
-		return ix.groupIDs.get(string(parent.UID))
-	case ix.bare:
+	case parent != "":
+		return ix.groupIDs.get(string(parent))
+	case ix.bareSets:
 		return setID(s.Namespace, s.Name)
 	}
 	return ""
 }
 
-// ownerOf gives the object of a group's id, nil when it is gone.
-func (ix *index) ownerOf(id string) *owner {
+// owner returns the object of a group's id; nil when there is none.
+func (ix *index) owner(id string) *owner {
 	kind, key := splitID(id)
 	if kind == deploymentKind {
 		if d := ix.deployments.get(key); d != nil {
@@ -123,24 +105,30 @@ func (ix *index) ownerOf(id string) *owner {
 	return nil
 }
 
-// rosterOf are the members of some sets.
-func (ix *index) rosterOf(sets []*v1alpha1.MachineSet) roster {
-	lists := make([]roster, 0, len(sets))
-	for _, s := range sets {
-		lists = append(lists, ix.rosters.get(string(s.UID)))
-	}
-	return merged(lists)
-}
-
-// setsIn are the sets of a group.
+// setsIn returns the MachineSets of a group.
 func (ix *index) setsIn(o *owner) []*v1alpha1.MachineSet {
 	if s, ok := o.Object.(*v1alpha1.MachineSet); ok {
 		return []*v1alpha1.MachineSet{s}
 	}
 	uids := ix.setsOf.get(string(o.GetUID()))
-	list := make([]*v1alpha1.MachineSet, 0, len(uids))
+	sets := make([]*v1alpha1.MachineSet, 0, len(uids))
 	for _, uid := range uids {
-		list = append(list, ix.setsByUID.get(uid))
+		sets = append(sets, ix.setsByUID.get(uid))
 	}
-	return list
+	return sets
+}
+
+// membersOf returns the members of some sets.
+func (ix *index) membersOf(sets ...*v1alpha1.MachineSet) list {
+	lists := make([]list, 0, len(sets))
+	for _, s := range sets {
+		lists = append(lists, ix.lists.get(string(s.UID)))
+	}
+	return merge(lists)
+}
+
+// awaitsNode reports whether a Machine names a Node that the watch has not brought, or brings no more.
+func (ix *index) awaitsNode(m *member) bool {
+	ref := m.machine.Status.NodeRef
+	return m.node == nil && ref != nil && ix.nodes.get(ref.Name).node == nil
 }

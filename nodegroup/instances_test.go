@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -107,7 +106,7 @@ func TestInstances(t *testing.T) {
 			w := newWorld()
 			p := w.pool("a", tc.size, 0, 5)
 			tc.build(p)
-			got := w.snapshot(t).groups[p.id()].shown()
+			got := snapshotOf(t, w).groups[p.id()].shown()
 			if diff := cmp.Diff(tc.want(p), got); diff != "" {
 				t.Errorf("instances (-want +got):\n%s", diff)
 			}
@@ -119,12 +118,16 @@ func TestAnErrorThatWasActedUponIsNotShownAgain(t *testing.T) {
 	w := newWorld()
 	p := w.pool("a", 1, 1, 5)
 	m := p.machine("a-1", failed(fault.CodeQuotaExceeded, "no more cores"))
-	w.Seen = map[types.UID]time.Time{m.UID: attempt(m)}
-	if e := w.snapshot(t).groups[p.id()].instances[0].Error; e != nil {
+	s := snapshotOf(t, w)
+	s = s.withSeen(s.groups[p.id()], s.groups[p.id()].members)
+	again := m.DeepCopy()
+	s = s.apply([]event{{object: again}}, noon)
+	if e := s.groups[p.id()].instances[0].Error; e != nil {
 		t.Errorf("CA-C69 the autoscaler has acted upon it, and is shown %+v", e)
 	}
-	m.Status.LastOperation.LastUpdated = ptr.To(metav1.NewTime(noon))
-	if e := w.snapshot(t).groups[p.id()].instances[0].Error; e == nil {
+	again = m.DeepCopy()
+	again.Status.LastOperation.LastUpdated = ptr.To(metav1.NewTime(noon))
+	if e := s.apply([]event{{object: again}}, noon).groups[p.id()].instances[0].Error; e == nil {
 		t.Error("CA-C69 the next failed attempt is not shown")
 	}
 }
@@ -134,7 +137,7 @@ func TestMessagesAreShort(t *testing.T) {
 		w := newWorld()
 		p := w.pool("a", 1, 1, 5)
 		p.machine("a-1", failed(fault.CodeNoValidHost, "first line\nsecond\t"+strings.Repeat("ü", 400)))
-		message := w.snapshot(t).groups[p.id()].instances[0].Error.Message
+		message := snapshotOf(t, w).groups[p.id()].instances[0].Error.Message
 		if len(message) > 256 || strings.ContainsAny(message, "\n\t") {
 			t.Errorf("CA-C54 the message has %d bytes: %q", len(message), message)
 		}
@@ -151,7 +154,7 @@ func TestAnAnswerStaysSmall(t *testing.T) {
 			p.machine(fmt.Sprintf("general-purpose-7d9c6bb8f4-%05d", i), failed(fault.CodeNoValidHost, long))
 		}
 		size := 0
-		for _, i := range w.snapshot(t).groups[p.id()].instances {
+		for _, i := range snapshotOf(t, w).groups[p.id()].instances {
 			// Three tags with a length of up to two bytes each, the state and the class.
 			size += len(i.ID) + len(i.Error.Code) + len(i.Error.Message) + 16
 		}
@@ -187,7 +190,7 @@ func TestTargetSize(t *testing.T) {
 			w := newWorld()
 			p := w.pool("a", 3, 2, 5)
 			tc.change(p)
-			if got := w.snapshot(t).groups[p.id()].target; got != tc.want {
+			if got := snapshotOf(t, w).groups[p.id()].target; got != tc.want {
 				t.Errorf("the target size is %d, want %d", got, tc.want)
 			}
 		})

@@ -63,7 +63,7 @@ func TestANodeBelongsToTheGroupOfItsMachine(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := ""
-			if g := w.snapshot(t).owner(tc.node); g != nil {
+			if g := snapshotOf(t, w).groupOf(tc.node); g != nil {
 				got = g.id
 			}
 			if got != tc.want {
@@ -111,7 +111,7 @@ func TestSurplusMachinesAreHidden(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			w := newWorld()
 			p := tc.build(w)
-			s := w.snapshot(t)
+			s := snapshotOf(t, w)
 			g := s.groups[p.id()]
 			for _, m := range g.members {
 				if want := m.machine.Name == tc.hidden; (g.hidden[m.machine.UID] == hiddenSurplus) != want {
@@ -131,7 +131,7 @@ func TestAMachineThatARolloutRemoves(t *testing.T) {
 		p.set.Spec.RolloutRemovals = []v1alpha1.Removal{{Name: old.Name, UID: old.UID}}
 		p.set = p.revision(2)
 		p.node("new-1")
-		g := w.snapshot(t).groups[p.id()]
+		g := snapshotOf(t, w).groups[p.id()]
 		for _, m := range g.members {
 			want := hiding("")
 			if m.machine.Name == old.Name {
@@ -168,7 +168,7 @@ func TestWhatIsANodeGroup(t *testing.T) {
 			w := newWorld()
 			p := w.pool("a", 2, 1, 5)
 			tc.change(p.deployment)
-			v := newView(w.snapshot(t), noon, nil)
+			v := newView(snapshotOf(t, w), noon, nil)
 			if got := len(v.entries) == 1; got != tc.listed {
 				t.Errorf("listed is %v, want %v (%s)", got, tc.listed, v.snapshot.groups[p.id()].refusal)
 			}
@@ -194,7 +194,7 @@ func TestWhenAGapIsHeldOpen(t *testing.T) {
 			p.node("old")
 			p.set = p.revision(2)
 			tc.change(p.deployment)
-			if got := w.snapshot(t).groups[p.id()].rolling; got != tc.want {
+			if got := snapshotOf(t, w).groups[p.id()].rolling; got != tc.want {
 				t.Errorf("held open is %v, want %v", got, tc.want)
 			}
 		})

@@ -6,9 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// measures are what the package tells Prometheus.
-type measures struct {
-	groups  *Groups
+// metrics are the package's metrics.
+type metrics struct {
 	build   prometheus.Histogram
 	unsound prometheus.Counter
 	changes *prometheus.CounterVec
@@ -24,9 +23,8 @@ var (
 	descWait = prometheus.NewDesc("drover_nodegroup_awaited", "Units of a node group that have neither node nor error.", []string{"group"}, nil)
 )
 
-func newMeasures(registry prometheus.Registerer, g *Groups) *measures {
-	m := &measures{
-		groups: g,
+func newMetrics() *metrics {
+	return &metrics{
 		build: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "drover_nodegroup_snapshot_seconds", Help: "Time to bring the snapshot of the node groups up to date.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 14),
@@ -44,16 +42,19 @@ func newMeasures(registry prometheus.Registerer, g *Groups) *measures {
 			Name: "drover_nodegroup_machines_total", Help: "Machines by which the autoscaler has raised or lowered sizes.",
 		}, []string{"group", "direction"}),
 	}
-	if registry != nil {
-		registry.MustRegister(m, m.build, m.unsound, m.changes, m.refused, m.moved)
-	}
-	return m
 }
 
-func (m *measures) built(took time.Duration) { m.build.Observe(took.Seconds()) }
+// register registers the metrics, and those of each group as the store has it; a nil registry registers nothing.
+func (m *metrics) register(registry prometheus.Registerer, s *store) {
+	if registry != nil {
+		registry.MustRegister(collector{s}, m.build, m.unsound, m.changes, m.refused, m.moved)
+	}
+}
+
+func (m *metrics) built(took time.Duration) { m.build.Observe(took.Seconds()) }
 
 // changed counts a write that took a group from one size to another.
-func (m *measures) changed(group, call string, before, after int32) {
+func (m *metrics) changed(group, call string, before, after int32) {
 	m.changes.WithLabelValues(group, call).Inc()
 	if after > before {
 		m.moved.WithLabelValues(group, "up").Add(float64(after - before))
@@ -62,7 +63,7 @@ func (m *measures) changed(group, call string, before, after int32) {
 	}
 }
 
-func (m *measures) failed(call string, err error) {
+func (m *metrics) failed(call string, err error) {
 	kind := string(KindOf(err))
 	if kind == "" {
 		kind = "Other"
@@ -70,16 +71,19 @@ func (m *measures) failed(call string, err error) {
 	m.refused.WithLabelValues(call, kind).Inc()
 }
 
-// Describe is prometheus.Collector's.
-func (m *measures) Describe(out chan<- *prometheus.Desc) {
+// collector collects the metrics of each group.
+type collector struct{ store *store }
+
+// Describe implements prometheus.Collector.
+func (collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descSize, descMin, descMax, descWait, descBad} {
 		out <- d
 	}
 }
 
-// Collect is prometheus.Collector's: it reads what the autoscaler would be told now.
-func (m *measures) Collect(out chan<- prometheus.Metric) {
-	v := m.groups.view.Load()
+// Collect implements prometheus.Collector: it reads what the autoscaler would be answered now.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	v := c.store.view.Load()
 	for id, g := range v.snapshot.groups {
 		if g.invalid {
 			out <- prometheus.MustNewConstMetric(descBad, prometheus.GaugeValue, 1, id)

@@ -12,29 +12,31 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Settings are the values of the autoscaler's flags that may differ from group to group.
+// Settings are the autoscaler's options that may differ from group to group.
 type Settings struct {
 	// UtilizationThreshold and GPUUtilizationThreshold are shares from 0 to 1.
 	UtilizationThreshold, GPUUtilizationThreshold float64
 	UnneededTime, UnreadyTime, ProvisionTime      time.Duration
-	// ZeroOrMax: the group has its maximum or nothing. IgnoreDaemonSets: their pods do not count as use.
+	// ZeroOrMax lets the group have its maximum size or 0. IgnoreDaemonSets leaves pods of DaemonSets out of the utilization.
 	ZeroOrMax, IgnoreDaemonSets bool
 }
 
-// repairTime is how much longer than a server may take to join the autoscaler must wait for its node, so that drover acts
-// first (CA-C96).
+// repairTime is how much longer than the join timeout the autoscaler must wait for a node, so that drover acts first (CA-C96).
 const repairTime = 2 * time.Minute
 
-// override is what annotations of a group's object put in the place of the autoscaler's flags.
+// override are the options in the annotations of a group's object; nil where the autoscaler's flag holds.
 type override struct {
 	utilization, gpuUtilization  *float64
 	unneeded, unready, provision *time.Duration
 	zeroOrMax, ignoreDaemonSets  *bool
-	startup                      bool
-	problems                     []string
+	// startup is set when the annotations name a startup time.
+	startup bool
+	// problems are texts for people about values that are left out.
+	problems []string
 }
 
-// readOptions reads the annotations of both prefixes; under the first they win. What cannot be read is left out, and told.
+// readOptions reads the annotations of both prefixes; those with AnnotationOptions win. A value that cannot be read is left
+// out and noted among the problems.
 func readOptions(annotations map[string]string) override {
 	var o override
 	values := map[string]string{}
@@ -79,7 +81,7 @@ func (o *override) set(name, value string) (err error) {
 
 func shareOf(value string) (*float64, error) {
 	f, err := strconv.ParseFloat(value, 64)
-	// Written so that what is no number is refused too.
+	// Written so that NaN is refused too.
 	if err != nil || !(f >= 0 && f <= 1) {
 		return nil, errors.New("it must be a number from 0 to 1")
 	}
@@ -102,18 +104,18 @@ func truthOf(value string) (*bool, error) {
 	return &b, nil
 }
 
-// limits is the override as far as it may be used: all-or-nothing scaling only where that is allowed, and no provision time
-// in which drover could not replace a server that does not join. What is left out is told.
-func (o override) limits(zeroOrMax bool, join time.Duration) override {
+// limits returns the options that may be used: all-or-nothing scaling only where that is allowed, and no provision time in
+// which drover could not replace a server that does not join. Each one left out is noted among the problems.
+func (o override) limits(r Rules) override {
 	out := o
 	out.problems = slices.Clone(o.problems)
-	if o.zeroOrMax != nil && *o.zeroOrMax && !zeroOrMax {
+	if o.zeroOrMax != nil && *o.zeroOrMax && !r.ZeroOrMax {
 		out.zeroOrMax = nil
 		out.problems = append(out.problems, "all-or-nothing scaling is not enabled (--allow-zero-or-max): the autoscaler would never scale the group down, and one failed machine would cost it all others")
 	}
-	if o.provision != nil && *o.provision < join+repairTime {
+	if o.provision != nil && *o.provision < r.JoinTimeout+repairTime {
 		out.provision = nil
-		out.problems = append(out.problems, fmt.Sprintf("maxnodeprovisiontime is %s: it must be at least %s, which is --join-timeout and %s for a replacement; the autoscaler's flag holds", *o.provision, join+repairTime, repairTime))
+		out.problems = append(out.problems, fmt.Sprintf("maxnodeprovisiontime is %s: it must be at least %s, which is --join-timeout and %s for a replacement; the autoscaler's flag holds", *o.provision, r.JoinTimeout+repairTime, repairTime))
 	}
 	if o.startup {
 		out.problems = append(out.problems, "maxnodestartuptime cannot be told to the autoscaler: its protocol has no field for it; set its flag --max-node-startup-time, for all groups")
@@ -127,38 +129,20 @@ func (o override) any() bool {
 		o.zeroOrMax != nil || o.ignoreDaemonSets != nil
 }
 
-// over lays the override over the autoscaler's own values.
+// over returns the autoscaler's own values with the options in their place.
 func (o override) over(defaults Settings) Settings {
-	put(&defaults.UtilizationThreshold, o.utilization)
-	put(&defaults.GPUUtilizationThreshold, o.gpuUtilization)
-	put(&defaults.UnneededTime, o.unneeded)
-	put(&defaults.UnreadyTime, o.unready)
-	put(&defaults.ProvisionTime, o.provision)
-	put(&defaults.ZeroOrMax, o.zeroOrMax)
-	put(&defaults.IgnoreDaemonSets, o.ignoreDaemonSets)
+	setIf(&defaults.UtilizationThreshold, o.utilization)
+	setIf(&defaults.GPUUtilizationThreshold, o.gpuUtilization)
+	setIf(&defaults.UnneededTime, o.unneeded)
+	setIf(&defaults.UnreadyTime, o.unready)
+	setIf(&defaults.ProvisionTime, o.provision)
+	setIf(&defaults.ZeroOrMax, o.zeroOrMax)
+	setIf(&defaults.IgnoreDaemonSets, o.ignoreDaemonSets)
 	return defaults
 }
 
-func put[T any](into *T, value *T) {
+func setIf[T any](into *T, value *T) {
 	if value != nil {
 		*into = *value
 	}
-}
-
-// Settings returns a group's own options over those that the autoscaler's flags give; false when the flags hold, which is so
-// for every group without such annotations, and for every autoscaler that does not say its provision time: up to 1.28 it has
-// no field for that and would take an answer for a provision time of zero. It never fails: the autoscaler forgets an order
-// whose options it cannot read, and gives it again (CA-C90 … C96).
-func (g *Groups) Settings(id string, defaults Settings) (Settings, bool) {
-	if defaults.ProvisionTime > 0 {
-		g.provision.Store(int64(defaults.ProvisionTime))
-	}
-	e := g.current().byID[id]
-	if e == nil || defaults.ProvisionTime <= 0 {
-		return Settings{}, false
-	}
-	if !e.options.any() {
-		return Settings{}, false
-	}
-	return e.options.over(defaults), true
 }

@@ -79,12 +79,12 @@ func TestSettings(t *testing.T) {
 			if ok != (tc.want != nil) || tc.want != nil && got != *tc.want {
 				t.Errorf("the options are %+v (%v), want %+v", got, ok, tc.want)
 			}
-			b.groups.advise()
+			b.groups.advisor.advise(b.groups.store.published())
 			said := drain(b.recorder)
 			if tc.says == "" && tc.want == nil && said != "" || !strings.Contains(said, tc.says) {
 				t.Errorf("the Events are %q, want %q", said, tc.says)
 			}
-			b.groups.advise()
+			b.groups.advisor.advise(b.groups.store.published())
 			if again := drain(b.recorder); again != "" {
 				t.Errorf("it is told again: %q", again)
 			}
@@ -128,7 +128,7 @@ func TestSettingsForWhomever(t *testing.T) {
 	})
 	t.Run("CA-C96 an autoscaler that waits too short is told of", func(t *testing.T) {
 		b.groups.Settings(p.id(), with(func(s *Settings) { s.ProvisionTime = 11 * time.Minute }))
-		b.groups.advise()
+		b.groups.advisor.advise(b.groups.store.published())
 		if said := drain(b.recorder); !strings.Contains(said, "--max-node-provision-time") {
 			t.Errorf("the Events are %q", said)
 		}

@@ -112,8 +112,8 @@ func TestSizeAndChoiceAreOneWrite(t *testing.T) {
 		w, p, nodes := six(t)
 		b := newBench(t, w)
 		var sent []patch
-		writer := b.groups.writer
-		b.groups.writer = spy{writer, func(raw []byte) {
+		writer := b.groups.writer.client
+		b.groups.writer.client = spy{writer, func(raw []byte) {
 			var got patch
 			if err := json.Unmarshal(raw, &got); err != nil {
 				t.Error(err)
@@ -224,11 +224,11 @@ func TestTheLifeOfAMachineAsItIsShown(t *testing.T) {
 			if stage.node {
 				events = append(events, event{object: n})
 			}
-			anew := empty(Discovery{}).apply(slices.Concat([]event{{object: p.deployment}, {object: p.set}}, events), noon)
+			anew := empty(Rules{}).apply(slices.Concat([]event{{object: p.deployment}, {object: p.set}}, events), noon)
 			for _, e := range events {
-				b.groups.inbox.put(e)
+				b.groups.store.inbox.put(e)
 			}
-			wantKind(t, b.groups.renew(false), "")
+			wantKind(t, b.groups.store.renew(false), "")
 			list, err := b.groups.Instances(p.id())
 			if diff := cmp.Diff(stage.want, list[0]); diff != "" || err != nil {
 				t.Errorf("error %v, it is shown as (-want +got):\n%s", err, diff)
@@ -317,15 +317,15 @@ func TestOptionsFromAnnotations(t *testing.T) {
 		late := p.machine("a-2", withServer)
 		b := newBench(t, w, Options{JoinTimeout: 10 * time.Minute})
 		b.groups.Settings(p.id(), with(func(s *Settings) { s.ProvisionTime = 5 * time.Minute }))
-		b.groups.advise()
+		b.groups.advisor.advise(b.groups.store.published())
 		if said := drain(b.recorder); !strings.Contains(said, "waits 5m0s for a node") {
 			t.Errorf("the Events are %q", said)
 		}
 		// drover gives the server up and lets it be replaced, while the autoscaler takes its order back and removes the Machine.
 		going := late.DeepCopy()
 		deleting(going)
-		b.groups.inbox.put(event{object: going})
-		wantKind(t, b.groups.renew(false), "")
+		b.groups.store.inbox.put(event{object: going})
+		wantKind(t, b.groups.store.renew(false), "")
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.id(), -2), "")
 		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{fake(machineID(p, "a-2"), "unregistered")}), "")
 		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{fake(machineID(p, "a-2"), "unregistered")}), "")

@@ -1,19 +1,21 @@
 package nodegroup
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/yaml"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Prices are what servers cost in an hour, in any currency: a flavor by its name, everything else by what it has. They come
-// from the key prices.yaml of a ConfigMap.
+// Prices are the prices of servers for an hour, in any currency: that of a flavor by its name, any other server's by its
+// resources.
 type Prices struct {
 	// Flavors are by name of the flavor.
 	Flavors map[string]float64 `json:"flavors"`
@@ -23,85 +25,39 @@ type Prices struct {
 	GPU       float64 `json:"gpu"`
 }
 
-// pricesKey is the key of the ConfigMap.
-const pricesKey = "prices.yaml"
-
-// least is the least price of anything in an hour: what costs nothing cannot be compared (CA-C107).
+// least is the lowest price of anything for an hour: two prices of 0 could not be compared (CA-C107).
 const least = 1e-6
 
-// ReadPrices reads prices. Its error says what is wrong where.
+// ReadPrices reads YAML. Its errors name the field.
 func ReadPrices(text string) (*Prices, error) {
 	p := &Prices{}
 	if err := yaml.UnmarshalStrict([]byte(text), p); err != nil {
-		return nil, fmt.Errorf("%s: %w", pricesKey, err)
+		return nil, err
 	}
 	for name, value := range map[string]float64{"cpu": p.CPU, "memoryGiB": p.MemoryGiB, "gpu": p.GPU} {
 		if !(value >= 0) || math.IsInf(value, 0) {
-			return nil, fmt.Errorf("%s: %s is %v: it must be a number from 0 on", pricesKey, name, value)
+			return nil, fmt.Errorf("%s is %v: it must be a number from 0 on", name, value)
 		}
 	}
 	for name, value := range p.Flavors {
 		if !(value > 0) || math.IsInf(value, 0) {
-			return nil, fmt.Errorf("%s: the flavor %s costs %v: it must be a number above 0", pricesKey, name, value)
+			return nil, fmt.Errorf("the flavor %s costs %v: it must be a number above 0", name, value)
 		}
 	}
 	if len(p.Flavors) == 0 && p.CPU == 0 && p.MemoryGiB == 0 {
-		return nil, fmt.Errorf("%s: it has neither flavors nor cpu and memoryGiB", pricesKey)
+		return nil, errors.New("it has neither flavors nor cpu and memoryGiB")
 	}
 	return p, nil
 }
 
-// readPrices reads the ConfigMap anew. While it cannot be read, the last prices hold.
-func (g *Groups) readPrices(ctx context.Context) {
-	if g.options.Prices.Name == "" {
-		return
-	}
-	config := &corev1.ConfigMap{}
-	if err := g.live.Get(ctx, g.options.Prices, config); err != nil {
-		g.priceTrouble(ctx, fmt.Errorf("reading the ConfigMap %s: %w", g.options.Prices, err))
-		return
-	}
-	prices, err := ReadPrices(config.Data[pricesKey])
-	if err != nil {
-		g.priceTrouble(ctx, fmt.Errorf("ConfigMap %s: %w", g.options.Prices, err))
-		return
-	}
-	g.prices.Store(prices)
-	g.priceTrouble(ctx, nil)
+// node returns the price of a node from start to end. A node with neither a known flavor nor known resources costs as much as
+// the dearest one that is known, so that it is not preferred.
+func (p *Prices) node(flavor string, resources corev1.ResourceList, start, end time.Time) float64 {
+	return over(p.hourly(flavor, resources), start, end)
 }
 
-// priceTrouble logs what is wrong with the prices when it changes.
-func (g *Groups) priceTrouble(ctx context.Context, err error) {
-	var text string
-	if err != nil {
-		text = err.Error()
-	}
-	if old := g.priceError.Swap(&text); (old == nil || *old != text) && err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "no new prices")
-	}
-}
-
-// NodePrice is what a node costs from start to end. The node may be one of ours, a template, or one that nobody knows: then
-// it costs as much as the dearest thing that is known, so that it is not preferred.
-//
-// Errors: Unimplemented without prices (CA-C106).
-func (g *Groups) NodePrice(n Node, start, end time.Time) (float64, error) {
-	p := g.prices.Load()
-	if p == nil {
-		return 0, noPrices()
-	}
-	s := g.current().snapshot
-	return over(p.hourly(n.Labels[corev1.LabelInstanceTypeStable], s.resourcesOf(n)), start, end), nil
-}
-
-// PodPrice is what the resources that a pod requests cost from start to end.
-//
-// Errors: Unimplemented without prices (CA-C106).
-func (g *Groups) PodPrice(pod *corev1.Pod, start, end time.Time) (float64, error) {
-	p := g.prices.Load()
-	if p == nil {
-		return 0, noPrices()
-	}
+// pod returns the price of the resources that a pod requests, from start to end. templates are those of the groups.
+func (p *Prices) pod(pod *corev1.Pod, templates []*v1alpha1.NodeTemplate, start, end time.Time) float64 {
 	total := corev1.ResourceList{}
 	for i := range pod.Spec.Containers {
 		for name, q := range pod.Spec.Containers[i].Resources.Requests {
@@ -110,29 +66,11 @@ func (g *Groups) PodPrice(pod *corev1.Pod, start, end time.Time) (float64, error
 			total[name] = sum
 		}
 	}
-	cpu, memory := p.rates(g.current().snapshot)
-	return over(cpu*cores(total)+memory*gibibytes(total)+p.GPU*gpus(total), start, end), nil
+	cpu, memory := p.rates(templates)
+	return over(cpu*cores(total)+memory*gibibytes(total)+p.GPU*gpus(total), start, end)
 }
 
-func noPrices() error {
-	return refuse(Unimplemented, "there are no prices (--prices-configmap): the autoscaler must not be run with --expander=price")
-}
-
-// resourcesOf is what a node has, by the template of its group; nil when nobody knows.
-func (s *Snapshot) resourcesOf(n Node) corev1.ResourceList {
-	var g *group
-	if p, ok := n.placeholder(); ok {
-		g = s.groups[p.group]
-	} else if m := s.index.find(n); m != nil {
-		g = s.groups[s.index.groupOf(m)]
-	}
-	if g == nil || g.owner.template == nil {
-		return nil
-	}
-	return g.owner.template.Capacity
-}
-
-// hourly is the price of a node for an hour.
+// hourly returns the price of a node for an hour.
 func (p *Prices) hourly(flavor string, has corev1.ResourceList) float64 {
 	if price, ok := p.Flavors[flavor]; ok {
 		return price
@@ -147,16 +85,15 @@ func (p *Prices) hourly(flavor string, has corev1.ResourceList) float64 {
 	return dearest
 }
 
-// rates are the prices of one CPU and of one GiB. Where only flavors have prices, half of what the groups' nodes cost is for
-// their CPUs and half for their memory.
-func (p *Prices) rates(s *Snapshot) (cpu, memory float64) {
+// rates returns the prices of one CPU and of one GiB. Where only flavors have prices, half of the price of the groups' nodes
+// is for their CPUs and half for their memory.
+func (p *Prices) rates(templates []*v1alpha1.NodeTemplate) (cpu, memory float64) {
 	if p.CPU+p.MemoryGiB > 0 {
 		return p.CPU, p.MemoryGiB
 	}
 	var cost, allCores, allMemory float64
-	for _, g := range s.groups {
-		t := g.owner.template
-		if t == nil || cores(t.Capacity) <= 0 || gibibytes(t.Capacity) <= 0 {
+	for _, t := range templates {
+		if cores(t.Capacity) <= 0 || gibibytes(t.Capacity) <= 0 {
 			continue
 		}
 		cost += p.hourly(t.Labels[corev1.LabelInstanceTypeStable], t.Capacity)
@@ -169,7 +106,7 @@ func (p *Prices) rates(s *Snapshot) (cpu, memory float64) {
 	return cost / 2 / allCores, cost / 2 / allMemory
 }
 
-// over is an hourly price from start to end; always above 0. A client that says no times asks for an hour.
+// over returns an hourly price from start to end; always above 0. Without times it is for an hour.
 func over(hourly float64, start, end time.Time) float64 {
 	hours := end.Sub(start).Hours()
 	if start.IsZero() || end.IsZero() || hours <= 0 {
@@ -184,7 +121,7 @@ func gibibytes(list corev1.ResourceList) float64 {
 	return list.Memory().AsApproximateFloat64() / (1 << 30)
 }
 
-// gpus counts the devices of all vendors.
+// gpus returns the number of devices of all vendors.
 func gpus(list corev1.ResourceList) float64 {
 	var sum resource.Quantity
 	for name, q := range list {
@@ -193,4 +130,10 @@ func gpus(list corev1.ResourceList) float64 {
 		}
 	}
 	return sum.AsApproximateFloat64()
+}
+
+// isGPU reports whether a resource is a kind of GPU, by the names that device plugins use.
+func isGPU(name corev1.ResourceName) bool {
+	_, device, ok := strings.Cut(string(name), "/")
+	return ok && (device == "gpu" || device == "vgpu" || strings.HasPrefix(device, "mig-") || strings.HasPrefix(device, "gpu."))
 }

@@ -30,7 +30,7 @@ func priced(t *testing.T, text string) (*bench, *pool) {
 	if err := b.client.Create(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	b.groups.readPrices(t.Context())
+	b.groups.prices.read(t.Context())
 	return b, p
 }
 
@@ -118,7 +118,7 @@ func TestPricesThatCannotBeRead(t *testing.T) {
 		if err := b.client.Update(t.Context(), config); err != nil {
 			t.Fatal(err)
 		}
-		b.groups.readPrices(t.Context())
+		b.groups.prices.read(t.Context())
 		if _, err := b.groups.NodePrice(Node{}, noon, noon); err != nil {
 			t.Error(err)
 		}

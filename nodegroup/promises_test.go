@@ -6,12 +6,12 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -56,9 +56,9 @@ func TestNothingIsRememberedThatASuccessorCouldNotKnow(t *testing.T) {
 	t.Run("CA-C04 CA-C05 a server that has just started gives the same answers, without having been asked before", func(t *testing.T) {
 		b.catchUp()
 		successor := &bench{t: t, client: b.client, clock: b.clock, recorder: b.recorder}
-		successor.groups = newGroups(parts{source: successor, live: b.client, nodes: b.client, writer: b.client, recorder: b.recorder, clock: b.clock})
+		successor.groups = newGroups(parts{source: successor, live: b.client, nodes: b.client, writer: b.client, recorder: b.recorder, options: Options{Clock: b.clock}})
 		successor.watch()
-		wantKind(t, successor.groups.renew(true), "")
+		wantKind(t, successor.groups.store.renew(true), "")
 		if diff := cmp.Diff(answers(t, b.groups, nodes), answers(t, successor.groups, nodes)); diff != "" {
 			t.Errorf("the answers differ (-before +after):\n%s", diff)
 		}
@@ -83,7 +83,7 @@ func TestAGroupThatGrowsStaysOnTheList(t *testing.T) {
 			p := w.pool("a", 4, 0, 9)
 			p.machine("a-1")
 			change(p)
-			if v := newView(w.snapshot(t), noon, nil); len(v.entries) != 1 {
+			if v := newView(snapshotOf(t, w), noon, nil); len(v.entries) != 1 {
 				t.Errorf("it is not listed: %s", v.snapshot.groups[p.id()].refusal)
 			}
 		})
@@ -100,7 +100,7 @@ func TestTheCloudIsAwayForAnHour(t *testing.T) {
 	})
 	b := newBench(t, w)
 	for minute := range 60 {
-		b.groups.contact.made(b.clock.Now())
+		b.groups.freshness.reached()
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 		got := answers(t, b.groups, []Node{asked(n)})
 		shown := got[machineID(p, "a-2")] != fmt.Sprint(Creating, (*InstanceError)(nil))
@@ -113,7 +113,7 @@ func TestTheCloudIsAwayForAnHour(t *testing.T) {
 		b.clock.Step(time.Minute)
 	}
 	t.Run("CA-C112 and orders are taken", func(t *testing.T) {
-		b.groups.contact.made(b.clock.Now())
+		b.groups.freshness.reached()
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), "")
 	})
 }
@@ -173,13 +173,12 @@ func TestWhenASnapshotIsNotSound(t *testing.T) {
 	_, n := p.node("a-1")
 	b := newBench(t, w)
 	before := answers(t, b.groups, []Node{asked(n)})
-	broken := *b.groups.model
+	broken := *b.groups.store.newest
 	broken.groups = maps.Clone(broken.groups)
-	draft := broken.shown.draft()
-	draft.set(machineID(p, "a-2"), "MachineDeployment/x/y")
-	broken.shown = draft.done()
-	b.groups.model = &broken
-	b.groups.inbox.put(event{object: p.machine("a-2")})
+	broken.shown.set(machineID(p, "a-2"), "MachineDeployment/x/y")
+	broken.shown.seal()
+	b.groups.store.newest = &broken
+	b.groups.store.inbox.put(event{object: p.machine("a-2")})
 	t.Run("CA-C13 Refresh fails", func(t *testing.T) { wantKind(t, b.groups.Refresh(t.Context()), Unavailable) })
 	t.Run("CA-C53 the last sound answers stay", func(t *testing.T) {
 		if diff := cmp.Diff(before, answers(t, b.groups, []Node{asked(n)})); diff != "" {
@@ -273,7 +272,7 @@ func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {
 				n.Spec.Taints = []corev1.Taint{{Key: v1alpha1.DefaultStartupTaint, Effect: corev1.TaintEffectNoSchedule}}
 			}
 			arrive(b, p, "a-5", starting)
-			b.clock.Step(settle)
+			b.clock.Step(settledAfter)
 			second.loop(t, 6)
 			b.expect(p, 5)
 			n := &corev1.Node{}
@@ -287,7 +286,7 @@ func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {
 			b.catchUp()
 			second.loop(t, 6)
 			b.expect(p, 5)
-			b.clock.Step(settle)
+			b.clock.Step(settledAfter)
 			second.loop(t, 6)
 			b.expect(p, 6)
 		})
@@ -295,7 +294,7 @@ func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {
 	t.Run("the guard ends with its time", func(t *testing.T) {
 		b, p, second := start(t, 15*time.Minute)
 		b.clock.Step(15 * time.Minute)
-		b.groups.contact.made(b.clock.Now())
+		b.groups.freshness.reached()
 		second.loop(t, 6)
 		b.expect(p, 8)
 	})
@@ -305,62 +304,47 @@ func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {
 		arrive(b, p, "a-5")
 		b.groups.Started()
 		second.loop(t, 5)
-		b.clock.Step(settle)
+		b.clock.Step(settledAfter)
 		second.loop(t, 6)
 		b.expect(p, 6)
 	})
 }
 
-func TestOrdersThatWaitAreWrittenTogether(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 0, 0, 10)
-	b := newBench(t, w)
-	begun, goOn := make(chan struct{}), make(chan struct{})
-	b.beforePatch = func(n int32) error {
-		if n == 1 {
-			close(begun)
-			<-goOn
+func TestIncreasesOfOneGroupRunInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		p := w.pool("a", 0, 0, 10)
+		b := newBench(t, w)
+		goOn := make(chan struct{})
+		b.beforePatch = func(n int32) error {
+			if n == 1 {
+				<-goOn
+			}
+			return nil
 		}
-		return nil
-	}
-	answers := make(chan error, 20)
-	call := func(ctx context.Context) {
-		go func() { answers <- b.groups.IncreaseSize(ctx, p.id(), 2) }()
-	}
-	call(t.Context())
-	<-begun
-	for range 6 {
-		call(t.Context())
-	}
-	gone, leave := context.WithCancel(t.Context())
-	call(gone)
-	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-		return len(b.waiting(p)) == 7, nil
-	}); err != nil {
-		t.Fatalf("%d orders wait, want 7", len(b.waiting(p)))
-	}
-	leave()
-	wantKind(t, <-answers, Unavailable)
-	close(goOn)
-	kinds := map[Kind]int{}
-	for range 7 {
-		kinds[KindOf(<-answers)]++
-	}
-	t.Run("CA-C57 CA-C59 each that fits is there, each that does not is refused", func(t *testing.T) {
+		answers := make(chan error, 8)
+		increase := func(ctx context.Context) {
+			go func() { answers <- b.groups.IncreaseSize(ctx, p.id(), 2) }()
+			synctest.Wait()
+		}
+		for range 7 {
+			increase(t.Context())
+		}
+		canceled, cancel := context.WithCancel(t.Context())
+		increase(canceled)
+		cancel()
+		wantKind(t, <-answers, Unavailable)
+		close(goOn)
+		kinds := map[Kind]int{}
+		for range 7 {
+			kinds[KindOf(<-answers)]++
+		}
 		if kinds[""] != 5 || kinds[FailedPrecondition] != 2 {
-			t.Errorf("the answers are %v", kinds)
+			t.Errorf("CA-C57 CA-C59 the answers are %v, want 5 without an error and 2 that are refused at the maximum", kinds)
+		}
+		if got := b.patches.Load(); got != 5 {
+			t.Errorf("CA-C12 CA-C59 %d writes were made, want one for each that was accepted, none for the one that was given up", got)
 		}
 		b.expect(p, 10)
 	})
-	t.Run("CA-C12 one that was given up before is not there", func(t *testing.T) {
-		if b.patches.Load() != 2 || len(b.waiting(p)) != 0 {
-			t.Errorf("%d writes, %d wait", b.patches.Load(), len(b.waiting(p)))
-		}
-	})
-}
-
-func (b *bench) waiting(p *pool) []*order {
-	b.groups.orders.mu.Lock()
-	defer b.groups.orders.mu.Unlock()
-	return slices.Clone(b.groups.orders.waiting[p.id()])
 }

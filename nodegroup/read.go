@@ -1,78 +1,65 @@
 package nodegroup
 
-import "context"
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
 
-// Refresh begins a loop of the autoscaler: it takes the set of groups anew. It is the one read that fails when the state
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// Refresh begins a loop of the autoscaler: it takes the set of groups again. It is the one read that fails when the state
 // cannot be trusted, because a loop that does not take place does no harm (CA-C13). After a pause without a Refresh or a
 // change, and only then, it reads the sizes from the API server: another replica may have been asked meanwhile.
 //
 // Errors: Unavailable.
 func (g *Groups) Refresh(ctx context.Context) error {
-	if err := g.contact.check(g.clock.Now()); err != nil {
+	if err := g.freshness.check(); err != nil {
 		return err
 	}
-	if _, err := g.attend(ctx); err != nil {
+	if _, err := g.sizes.ensureFresh(ctx); err != nil {
 		return err
 	}
-	return g.renew(true)
+	return g.store.renew(true)
 }
 
-// List gives the node groups in the order of their ids. The set changes only at a Refresh, or after a minute without one.
-func (g *Groups) List() []Group {
-	entries := g.current().entries
-	list := make([]Group, 0, len(entries))
-	for _, e := range entries {
-		list = append(list, e.listing())
-	}
-	return list
-}
+// List returns the node groups in the order of their ids. The set changes only at a Refresh, or after a minute without one.
+func (g *Groups) List() []Group { return g.store.current().list() }
 
-// ForNode gives the group that a node belongs to; false for a foreign node, for one whose Machine goes, and for one of
-// a group that is not listed (CA-C25 … C35).
-func (g *Groups) ForNode(n Node) (Group, bool) {
-	v := g.current()
-	owner := v.snapshot.owner(n)
-	if owner == nil {
-		// A placeholder of a group whose deployment has just gone still has its group.
-		if p, ok := n.placeholder(); ok && v.byID[p.group] != nil {
-			return v.byID[p.group].listing(), true
-		}
-		return Group{}, false
-	}
-	e := v.byID[owner.id]
-	if e == nil {
-		return Group{}, false
-	}
-	return e.listing(), true
-}
+// ForNode returns the group that a node belongs to; false for a foreign node, for one whose Machine is being removed, and for
+// one of a group that is not listed (CA-C25 … C35).
+func (g *Groups) ForNode(n Node) (Group, bool) { return g.store.current().forNode(n) }
 
-// TargetSize is the number of living Machines wanted, own writes included (CA-C36, C37).
+// TargetSize returns the number of living Machines wanted, own writes included (CA-C36, C37).
 //
 // Errors: NotFound.
 func (g *Groups) TargetSize(id string) (int32, error) {
-	e, err := g.entry(id)
+	e, err := g.store.entry(id)
 	if err != nil {
 		return 0, err
 	}
 	return e.target, nil
 }
 
-// Instances lists a group's instances, as many as fit into one answer (CA-C38 … C55).
+// Instances returns a group's instances, as many as fit into one answer (CA-C38 … C55).
 //
 // Errors: NotFound.
 func (g *Groups) Instances(id string) ([]Instance, error) {
-	e, err := g.entry(id)
+	e, err := g.store.entry(id)
 	if err != nil {
 		return nil, err
 	}
 	return e.shown(), nil
 }
 
-// TemplateNode gives the bytes of the v1.Node that a new instance of the group would become.
+// TemplateNode returns the encoded v1.Node that a new instance of the group would become.
 //
 // Errors: NotFound; Unimplemented while it is not known (CA-C98).
 func (g *Groups) TemplateNode(id string) ([]byte, error) {
-	e, err := g.entry(id)
+	e, err := g.store.entry(id)
 	if err != nil {
 		return nil, err
 	}
@@ -82,13 +69,67 @@ func (g *Groups) TemplateNode(id string) ([]byte, error) {
 	return e.template, nil
 }
 
-func (g *Groups) entry(id string) (*entry, error) {
-	if id == "" {
-		return nil, refuse(InvalidArgument, "the request names no node group")
+// Settings returns a group's own options over those of the autoscaler's flags; false when the flags hold. They do for every
+// group without such annotations, and for every autoscaler that does not send its provision time: up to 1.28 it has no field
+// for that and would take an answer for a provision time of zero. It never fails: the autoscaler forgets an order whose
+// options it cannot read, and makes it again (CA-C90 … C96).
+func (g *Groups) Settings(id string, defaults Settings) (Settings, bool) {
+	if defaults.ProvisionTime <= 0 {
+		return Settings{}, false
 	}
-	e := g.current().byID[id]
-	if e == nil {
-		return nil, refuse(NotFound, "there is no node group %q", id)
+	g.advisor.provision.Store(int64(defaults.ProvisionTime))
+	e := g.store.current().byID[id]
+	if e == nil || !e.options.any() {
+		return Settings{}, false
 	}
-	return e, nil
+	return e.options.over(defaults), true
+}
+
+// NodePrice returns the price of a node from start to end. The node may be one of ours, a template, or an unknown one: then
+// it costs as much as the dearest node that is known, so that it is not preferred.
+//
+// Errors: Unimplemented without prices (CA-C106).
+func (g *Groups) NodePrice(n Node, start, end time.Time) (float64, error) {
+	p := g.prices.current.Load()
+	if p == nil {
+		return 0, noPrices()
+	}
+	resources := g.store.current().snapshot.resourcesOf(n)
+	return p.node(n.Labels[corev1.LabelInstanceTypeStable], resources, start, end), nil
+}
+
+// PodPrice returns the price of the resources that a pod requests from start to end.
+//
+// Errors: Unimplemented without prices (CA-C106).
+func (g *Groups) PodPrice(pod *corev1.Pod, start, end time.Time) (float64, error) {
+	p := g.prices.current.Load()
+	if p == nil {
+		return 0, noPrices()
+	}
+	var templates []*v1alpha1.NodeTemplate
+	for _, grp := range g.store.current().snapshot.groups {
+		if grp.owner.template != nil {
+			templates = append(templates, grp.owner.template)
+		}
+	}
+	return p.pod(pod, templates, start, end), nil
+}
+
+func noPrices() error {
+	return refuse(Unimplemented, "there are no prices (--prices-configmap): the autoscaler must not be run with --expander=price")
+}
+
+// GPUTypes returns the values that the GPU label has in the groups' templates, sorted. It never fails (CA-C105).
+func (g *Groups) GPUTypes() []string {
+	key := g.options.GPULabel
+	if key == "" {
+		return nil
+	}
+	found := map[string]bool{}
+	for _, e := range g.store.current().entries {
+		if t := e.owner.template; t != nil && t.Labels[key] != "" {
+			found[t.Labels[key]] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
 }

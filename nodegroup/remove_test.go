@@ -227,7 +227,7 @@ func TestAReplacementThatIsNotWantedJoinsAllTheSame(t *testing.T) {
 	m.Status.NodeRef, w.Nodes = nil, w.Nodes[:2]
 	b := newBench(t, w)
 	wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(dies)}), "")
-	b.groups.inbox.put(event{object: late})
+	b.groups.store.inbox.put(event{object: late})
 	b.catchUp()
 	if g, ok := b.groups.ForNode(asked(works)); !ok || g.ID != p.id() {
 		t.Error("CA-C68 a working node that nobody has named goes in its place")
@@ -331,29 +331,4 @@ func TestDecreaseThenRemoveOfTheSamePlaceholder(t *testing.T) {
 		// CA-C71: the autoscaler takes a timed out scale-up back and then removes what it saw of it; the size goes down once.
 		b.expect(p, 1, "a-2")
 	})
-}
-
-func TestCheckFindsWhatDoesNotAddUp(t *testing.T) {
-	instance := func(id string, state State, e *InstanceError) Instance {
-		return Instance{ID: id, State: state, Error: e}
-	}
-	for _, tc := range []struct {
-		name   string
-		groups map[string]*group
-	}{
-		{"CA-C38 fewer units than the target", map[string]*group{"a": {id: "a", target: 1}}},
-		{"CA-C40 one id twice", map[string]*group{
-			"a": {id: "a", target: 1, instances: []Instance{instance("i", Running, nil)}},
-			"b": {id: "b", target: 1, instances: []Instance{instance("i", Running, nil)}},
-		}},
-		{"CA-C50 a running instance with an error", map[string]*group{
-			"a": {id: "a", target: 1, instances: []Instance{instance("i", Running, &InstanceError{Code: "x"})}},
-		}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			if err := (&Snapshot{index: &index{}, groups: tc.groups}).Check(); err == nil {
-				t.Error("it is taken for sound")
-			}
-		})
-	}
 }

@@ -4,17 +4,13 @@ import "context"
 
 // IncreaseSize adds delta to a group's size as the API server has it, in one conditional write.
 //
-// Errors: InvalidArgument for a delta that is not positive; NotFound; FailedPrecondition when the size would be above
-// the maximum, or the group is paused or going (nothing changed); Unavailable (CA-C56 … C64).
+// Errors: InvalidArgument for a delta that is not positive; NotFound; FailedPrecondition when the size would be above the
+// maximum, or the group is paused, frozen or being deleted (nothing changed); Unavailable (CA-C56 … C64).
 func (g *Groups) IncreaseSize(ctx context.Context, id string, delta int32) error {
 	if delta <= 0 {
 		return refuse(InvalidArgument, "increasing %s by %d: the delta must be positive", id, delta)
 	}
-	err := g.order(ctx, id, delta)
-	if err != nil {
-		g.metrics.failed("IncreasedSize", err)
-	}
-	return err
+	return g.writer.resize(ctx, id, request{reason: "IncreasedSize", grows: true, decision: Increase{Delta: delta}})
 }
 
 // DeleteNodes removes exactly the Machines of these nodes and lowers the size by as many, in one conditional write; all
@@ -32,15 +28,13 @@ func (g *Groups) DeleteNodes(ctx context.Context, id string, nodes []Node) error
 			return refuse(InvalidArgument, "removing from %s: a node has neither name nor provider ID", id)
 		}
 	}
-	live, err := g.lookAt(ctx, nodes)
+	const reason = "RemovedNodes"
+	live, err := g.live.read(ctx, g.store.current().snapshot, nodes)
 	if err != nil {
-		g.metrics.failed("RemovedNodes", err)
+		g.metrics.failed(reason, err)
 		return err
 	}
-	return g.resize(ctx, id, resize{
-		reason: "RemovedNodes",
-		decide: func(s *Snapshot, grp *group) (change, error) { return remove(s, grp, nodes, live) },
-	})
+	return g.writer.resize(ctx, id, request{reason: reason, decision: Removal{Nodes: nodes, Live: live}})
 }
 
 // DecreaseTargetSize takes back up to -delta promises: replicas without a Machine and Machines without a node. It never
@@ -51,9 +45,5 @@ func (g *Groups) DecreaseTargetSize(ctx context.Context, id string, delta int32)
 	if delta >= 0 {
 		return refuse(InvalidArgument, "decreasing %s by %d: the delta must be negative", id, delta)
 	}
-	return g.resize(ctx, id, resize{
-		reason: "DecreasedSize",
-		asked:  -int64(delta),
-		decide: func(_ *Snapshot, grp *group) (change, error) { return decrease(grp, delta), nil },
-	})
+	return g.writer.resize(ctx, id, request{reason: "DecreasedSize", decision: Decrease{Delta: delta}})
 }

@@ -211,7 +211,7 @@ func TestAWriteWithAnUnknownOutcome(t *testing.T) {
 		w := newWorld()
 		p := w.pool("a", 3, 1, 10)
 		b := newBench(t, w)
-		release, err := b.groups.locks.take(t.Context(), p.id())
+		release, err := b.groups.writer.locks.take(t.Context(), p.id())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +245,7 @@ func TestTheAPIServerOutOfReach(t *testing.T) {
 		b.expect(p, 3)
 	})
 	t.Run("Refresh succeeds once it is back", func(t *testing.T) {
-		b.groups.contact.made(b.clock.Now())
+		b.groups.freshness.reached()
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
 }

@@ -24,9 +24,9 @@ func TestServersThatFailOneAfterTheOther(t *testing.T) {
 			p.machine("a-2")
 			p.deployment.Status.Backoffs = []v1alpha1.GroupBackoff{{
 				Class: string(fault.Unknown), Code: string(fault.CodeUnknown), Message: "server 1 went to ERROR: disk on fire",
-				Step: tc.failures, Until: metav1.NewTime(w.Now.Add(fault.GroupWait(fault.Unknown, fault.CodeUnknown, tc.failures))),
+				Step: tc.failures, Until: metav1.NewTime(noon.Add(fault.GroupWait(fault.Unknown, fault.CodeUnknown, tc.failures))),
 			}}
-			for _, i := range w.snapshot(t).groups[p.id()].instances {
+			for _, i := range snapshotOf(t, w).groups[p.id()].instances {
 				code := ""
 				if i.Error != nil {
 					code = i.Error.Code

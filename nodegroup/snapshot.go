@@ -8,78 +8,42 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Objects are what a snapshot is made from. They are not changed and must not change.
-type Objects struct {
-	Deployments []*v1alpha1.MachineDeployment
-	Sets        []*v1alpha1.MachineSet
-	Machines    []*v1alpha1.Machine
-	Nodes       []*corev1.Node
-
-	Now time.Time
-	// Seen holds, by UID of a Machine, the time of the failed attempt that the autoscaler has acted upon while the
-	// Machine had to stay: that error is not shown again, the next one is.
-	Seen map[types.UID]time.Time
+// Rules are what decides about groups beside their objects.
+type Rules struct {
+	// Discovery says which objects may be node groups.
+	Discovery Discovery
+	// StartupTaint is the key of the taint that a node loses before it takes pods; empty for none.
+	StartupTaint string
+	// ZeroOrMax allows the option zeroormaxnodescaling.
+	ZeroOrMax bool
+	// JoinTimeout is how long a server may take to become a node.
+	JoinTimeout time.Duration
 }
 
-// Snapshot is everything that is known of the node groups at one moment. It does not change.
+// Snapshot is everything that is known of the node groups at one moment. It is immutable.
 type Snapshot struct {
-	index     *index
-	discovery Discovery
-	// startup is the key of the taint that a node loses before it takes pods.
-	startup string
-	// zeroOrMax and join limit which options of their own groups may have.
-	zeroOrMax bool
-	join      time.Duration
-	groups    map[string]*group
+	index  *index
+	rules  Rules
+	groups map[string]*group
 	// shown are the ids of all instances, each with the id of its group.
 	shown table[string]
 	now   time.Time
-	seen  map[types.UID]time.Time
-	// flaw is the first invariant that does not hold; a snapshot with one is not published.
+	// seen is, by UID of a Machine that had to stay, the time of the failed attempt that the autoscaler has acted upon: that
+	// error is not shown again, the next one is.
+	seen map[types.UID]time.Time
+	// flaw is the first broken invariant; a snapshot with one is not published.
 	flaw error
 }
 
-// empty is a snapshot of nothing.
-func empty(d Discovery) *Snapshot {
-	return &Snapshot{index: &index{bare: d.BareSets}, discovery: d, groups: map[string]*group{}}
+// empty returns a snapshot of nothing.
+func empty(r Rules) *Snapshot {
+	return &Snapshot{index: newIndex(r.Discovery.BareSets), rules: r, groups: map[string]*group{}}
 }
 
-// configured returns the snapshot with what the options say of nodes and of groups.
-func (s *Snapshot) configured(o Options) *Snapshot {
-	s.startup, s.zeroOrMax, s.join = o.StartupTaint, o.ZeroOrMax, o.JoinTimeout
-	return s
-}
-
-// Build makes a snapshot. It decides everything that a read is answered with, and does no I/O.
-func Build(o Objects, d Discovery) *Snapshot {
-	s := empty(d)
-	s.now, s.seen = o.Now, o.Seen
-	return s.apply(o.events(), o.Now)
-}
-
-func (o Objects) events() []event {
-	list := make([]event, 0, len(o.Deployments)+len(o.Sets)+len(o.Machines)+len(o.Nodes))
-	for _, d := range o.Deployments {
-		list = append(list, event{object: d})
-	}
-	for _, s := range o.Sets {
-		list = append(list, event{object: s})
-	}
-	for _, m := range o.Machines {
-		list = append(list, event{object: m})
-	}
-	for _, n := range o.Nodes {
-		list = append(list, event{object: n})
-	}
-	return list
-}
-
-// apply gives the snapshot after the events, at a time that may be later. Only the groups that they are about, and those
-// for which the time has come, are decided anew.
+// apply returns the snapshot after the events, at a time that may be later. The groups that the events change, and those for
+// which the time has come, are decided again as a whole.
 func (s *Snapshot) apply(events []event, now time.Time) *Snapshot {
 	next := *s
 	next.now = now
@@ -93,94 +57,83 @@ func (s *Snapshot) apply(events []event, now time.Time) *Snapshot {
 	if len(dirty) == 0 {
 		return &next
 	}
-	next.flaw = nil
-	next.groups = maps.Clone(s.groups)
-	shown := s.shown.draft()
+	next.groups, next.flaw = maps.Clone(s.groups), nil
 	if s.flaw != nil {
-		shown = table[string]{}.draft()
+		// Nothing is taken over from a snapshot that broke an invariant.
+		next.shown = table[string]{}
 	}
-	come := map[string][]string{}
 	for id := range dirty {
-		changed := next.redo(id, s)
-		for _, i := range changed.gone {
-			if shown.get(i) == id {
-				shown.drop(i)
-			}
-		}
-		come[id] = changed.come
-	}
-	for _, id := range slices.Sorted(maps.Keys(dirty)) {
-		if err := next.reveal(shown, id, come[id]); err != nil && next.flaw == nil {
-			next.flaw = err
+		delete(next.groups, id)
+		if o := next.index.owner(id); o != nil {
+			next.groups[id] = next.assemble(o)
 		}
 	}
-	next.shown = shown.done()
+	next.flaw = next.show(s.groups, slices.Sorted(maps.Keys(dirty)))
+	next.shown.seal()
 	return &next
 }
 
-// redo decides one group anew, and gives the ids of instances that this changes. After a snapshot that did not add up
-// nothing is taken over.
-func (s *Snapshot) redo(id string, before *Snapshot) turnover {
-	old := before.groups[id]
-	if before.flaw != nil {
-		old = nil
-	}
-	delete(s.groups, id)
-	if o := s.index.ownerOf(id); o != nil {
-		g, changed := s.assemble(o, old)
-		s.groups[id] = g
-		return changed
-	}
-	var changed turnover
-	if old != nil {
-		for _, i := range old.instances {
-			changed.moved(i.ID, "")
+// show puts the instances of some groups in the place of those that they had before, and returns the first invariant that
+// does not hold.
+func (s *Snapshot) show(before map[string]*group, ids []string) (flaw error) {
+	note := func(err error) {
+		if flaw == nil {
+			flaw = err
 		}
 	}
-	return changed
+	now := make(map[string]map[string]bool, len(ids))
+	for _, id := range ids {
+		shown, err := s.groups[id].ids()
+		note(err)
+		now[id] = shown
+		for _, i := range before[id].list() {
+			if !shown[i.ID] && s.shown.get(i.ID) == id {
+				s.shown.drop(i.ID)
+			}
+		}
+	}
+	for _, id := range ids {
+		for i := range now[id] {
+			switch other := s.shown.get(i); other {
+			case id:
+			case "":
+				s.shown.set(i, id)
+			default:
+				note(fmt.Errorf("instance %s is in group %s and in %s (CA-C40)", i, id, other))
+			}
+		}
+		note(s.groups[id].check())
+	}
+	return flaw
 }
 
-// reveal puts instances of a group on the list of all, and tells the first invariant that does not hold.
-func (s *Snapshot) reveal(shown *draft[string], id string, come []string) error {
-	g := s.groups[id]
+// list returns the group's instances; none for no group.
+func (g *group) list() []Instance {
 	if g == nil {
 		return nil
 	}
-	for _, i := range come {
-		switch other := shown.get(i); other {
-		case "":
-			shown.set(i, id)
-		case id:
-			return fmt.Errorf("instance %s is twice in group %s (CA-C40)", i, id)
-		default:
-			return fmt.Errorf("instance %s is in group %s and in %s (CA-C40)", i, other, id)
-		}
-	}
-	return g.check()
+	return g.instances
 }
 
-// Check tells the first invariant that does not hold. A snapshot that breaks one is not published.
-func (s *Snapshot) Check() error {
-	if s.flaw != nil {
-		return s.flaw
-	}
-	shown := table[string]{}.draft()
-	for _, id := range slices.Sorted(maps.Keys(s.groups)) {
-		var all []string
-		for _, i := range s.groups[id].instances {
-			all = append(all, i.ID)
-		}
-		if err := s.reveal(shown, id, all); err != nil {
-			return err
+// ids returns the ids of the group's instances. Its error is that two have the same one.
+func (g *group) ids() (map[string]bool, error) {
+	var err error
+	list := g.list()
+	shown := make(map[string]bool, len(list))
+	for n := range list {
+		if id := list[n].ID; shown[id] {
+			err = fmt.Errorf("instance %s is twice in group %s (CA-C40)", id, g.id)
+		} else {
+			shown[id] = true
 		}
 	}
-	return nil
+	return shown, err
 }
 
-// check tells the first invariant of one group that does not hold.
+// check returns the first invariant of one group that does not hold.
 func (g *group) check() error {
 	var units int32
-	for n := range g.instances {
+	for n := range g.list() {
 		i := &g.instances[n]
 		if i.Error != nil && i.State != Creating {
 			return fmt.Errorf("instance %s of %s is %s and has an error (CA-C50)", i.ID, g.id, i.State)
@@ -189,15 +142,18 @@ func (g *group) check() error {
 			units++
 		}
 	}
+	if g == nil {
+		return nil
+	}
 	if units += g.gap; units != g.target {
 		return fmt.Errorf("group %s has %d units and target size %d (CA-C38)", g.id, units, g.target)
 	}
 	return nil
 }
 
-// owner returns the group that a node of a request belongs to, nil for none: a foreign node, one whose Machine goes
+// groupOf returns the group that a node of a request belongs to; nil for a foreign node, one whose Machine is being removed
 // (CA-C31, C32), and one that is shown as not registered yet.
-func (s *Snapshot) owner(n Node) *group {
+func (s *Snapshot) groupOf(n Node) *group {
 	if p, ok := n.placeholder(); ok {
 		return s.groups[p.group]
 	}
@@ -206,28 +162,64 @@ func (s *Snapshot) owner(n Node) *group {
 		return nil
 	}
 	g := s.groups[s.index.groupOf(m)]
-	if g == nil || g.hidden[m.machine.UID] != "" || g.concealed(m) {
+	if g == nil || !g.counts(m) || g.concealed(m) {
 		return nil
 	}
 	return g
 }
 
-// named gives the member that a node of a request means, whether hidden or not; nil when there is none (any more).
+// named returns the member that a node of a request means, hidden or not; nil when there is none (any more).
 func (s *Snapshot) named(n Node) *member {
-	p, ok := n.placeholder()
-	if !ok {
-		m := s.index.find(n)
-		if m == nil || s.index.groupOf(m) == "" {
-			return nil
-		}
-		return m
+	if p, ok := n.placeholder(); ok {
+		return s.index.named(p)
 	}
-	if p.machine == "" {
-		return nil
-	}
-	m := s.index.pick(s.index.machineClaims.keys.get(p.namespace()+"/"+p.machine), nodeFacts{})
-	if m == nil || s.index.groupOf(m) != p.group {
+	m := s.index.find(n)
+	if m == nil || s.index.groupOf(m) == "" {
 		return nil
 	}
 	return m
+}
+
+// broken returns the first broken invariant; nil when all hold.
+func (s *Snapshot) broken() error { return s.flaw }
+
+// withSeen returns the snapshot in which the autoscaler has acted upon the present error of those members of a group.
+func (s *Snapshot) withSeen(g *group, members []*member) *Snapshot {
+	if len(members) == 0 {
+		return s
+	}
+	next := *s
+	next.seen = maps.Clone(s.seen)
+	if next.seen == nil {
+		next.seen = map[types.UID]time.Time{}
+	}
+	for _, m := range members {
+		next.seen[m.uid()] = g.lastFailure(m)
+	}
+	return &next
+}
+
+// forget returns the snapshot without what withSeen has noted of a Machine.
+func (s *Snapshot) forget(machine types.UID) *Snapshot {
+	if _, ok := s.seen[machine]; !ok {
+		return s
+	}
+	next := *s
+	next.seen = maps.Clone(s.seen)
+	delete(next.seen, machine)
+	return &next
+}
+
+// resourcesOf returns what a node has, by the template of its group; nil when that is not known.
+func (s *Snapshot) resourcesOf(n Node) corev1.ResourceList {
+	var g *group
+	if p, ok := n.placeholder(); ok {
+		g = s.groups[p.group]
+	} else if m := s.index.find(n); m != nil {
+		g = s.groups[s.index.groupOf(m)]
+	}
+	if g == nil || g.owner.template == nil {
+		return nil
+	}
+	return g.owner.template.Capacity
 }

@@ -15,17 +15,17 @@ import (
 
 // source is where events come from.
 type source interface {
-	// start returns once everything that is there has been given; from then on each change is given. It does no I/O of
-	// its own beside the watches.
-	start(ctx context.Context, give func(event)) error
+	// start passes everything that exists to receive and returns; from then on it passes each change. It does no I/O beside
+	// the watches.
+	start(ctx context.Context, receive func(event)) error
 }
 
-// caches are the informers' caches, of the cluster with the Machines and of that with the Nodes.
+// caches are the informers' caches of the cluster with the Machines and of that with the Nodes.
 type caches struct {
 	control, target ctrlcache.Cache
 }
 
-func (c *caches) start(ctx context.Context, give func(event)) error {
+func (c *caches) start(ctx context.Context, receive func(event)) error {
 	watched := []struct {
 		cache   ctrlcache.Cache
 		object  client.Object
@@ -42,7 +42,7 @@ func (c *caches) start(ctx context.Context, give func(event)) error {
 		if err != nil {
 			return fmt.Errorf("watching %T: %w", w.object, err)
 		}
-		registration, err := informer.AddEventHandler(handler(give, w.matters))
+		registration, err := informer.AddEventHandler(handler(receive, w.matters))
 		if err != nil {
 			return fmt.Errorf("watching %T: %w", w.object, err)
 		}
@@ -54,32 +54,32 @@ func (c *caches) start(ctx context.Context, give func(event)) error {
 	return nil
 }
 
-// handler gives what an informer tells. The objects are the cache's own: nobody changes them.
-func handler(give func(event), matters func(before, after any) bool) cache.ResourceEventHandlerFuncs {
-	gives := func(o any, gone bool) {
+// handler passes an informer's events to receive. The objects are the cache's own: nobody changes them.
+func handler(receive func(event), matters func(before, after any) bool) cache.ResourceEventHandlerFuncs {
+	pass := func(o any, gone bool) {
 		if object, ok := o.(client.Object); ok {
-			give(event{object: object, gone: gone})
+			receive(event{object: object, gone: gone})
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) { gives(o, false) },
+		AddFunc: func(o any) { pass(o, false) },
 		UpdateFunc: func(before, after any) {
 			if matters(before, after) {
-				gives(after, false)
+				pass(after, false)
 			}
 		},
 		DeleteFunc: func(o any) {
 			if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
 				o = last.Obj
 			}
-			gives(o, true)
+			pass(o, true)
 		},
 	}
 }
 
 func always(_, _ any) bool { return true }
 
-// nodeMatters tells whether an update of a Node can change an answer. Its status, which moves most, cannot.
+// nodeMatters reports whether an update of a Node can change an answer. Its status, which moves most, cannot.
 func nodeMatters(before, after any) bool {
 	a, ok := before.(*corev1.Node)
 	b, same := after.(*corev1.Node)

@@ -9,9 +9,9 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// templateNode gives the bytes of the v1.Node that a new Machine of the group would become, from
-// status.nodeTemplate; nil when that is not known: the autoscaler crashes on a node without content, and loops for ever
-// on wrong numbers (CA-C97, C98). The same template gives the same bytes (CA-C104).
+// templateNode returns the encoded v1.Node that a new Machine of the group would become, from status.nodeTemplate. It returns
+// nil while that is not known: the autoscaler crashes on a node without content, and loops for ever on wrong numbers
+// (CA-C97, C98). The same template makes the same bytes (CA-C104).
 func templateNode(o *owner) []byte {
 	t := o.template
 	if t == nil || t.Allocatable.Cpu().IsZero() || t.Allocatable.Memory().IsZero() {

@@ -72,7 +72,7 @@ func TestTemplateNode(t *testing.T) {
 		if slices.Contains(slices.Collect(maps.Values(node.Labels)), p.id()) || node.Annotations[v1alpha1.AnnotationNodeGroup] != p.id() {
 			t.Errorf("labels are %v, annotations %v", node.Labels, node.Annotations)
 		}
-		if g := w.snapshot(t).owner(Node{Name: "template-node-for-a-1", ProviderID: node.Spec.ProviderID}); g == nil || g.id != p.id() {
+		if g := snapshotOf(t, w).groupOf(Node{Name: "template-node-for-a-1", ProviderID: node.Spec.ProviderID}); g == nil || g.id != p.id() {
 			t.Errorf("CA-C29 the provider ID %s belongs to %v", node.Spec.ProviderID, g)
 		}
 	})
@@ -112,13 +112,13 @@ func TestEverySnapshotIsSound(t *testing.T) {
 				twin.Name += "-twin"
 				w.Nodes = append(w.Nodes, twin)
 			}
-			s := Build(w.Objects, Discovery{})
-			if err := s.Check(); err != nil {
+			s := build(w, Discovery{})
+			if err := soundness(s); err != nil {
 				r.Fatalf("CA-C115 %v", err)
 			}
 			v := newView(s, noon, nil)
 			for _, n := range w.Nodes {
-				if g := s.owner(asked(n)); g != nil && s.groups[g.id] == nil {
+				if g := s.groupOf(asked(n)); g != nil && s.groups[g.id] == nil {
 					r.Fatalf("CA-C30 node %s belongs to %s, which is not there", n.Name, g.id)
 				}
 			}

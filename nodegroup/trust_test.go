@@ -88,8 +88,8 @@ func TestAWatchThatIsBehind(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), Unavailable)
 		b.expect(p, 3)
 		t.Run("CA-C36 nor does an older version that comes late hide it", func(t *testing.T) {
-			b.groups.inbox.put(event{object: p.deployment})
-			wantKind(t, b.groups.renew(false), "")
+			b.groups.store.inbox.put(event{object: p.deployment})
+			wantKind(t, b.groups.store.renew(false), "")
 			b.expect(p, 3)
 		})
 		b.frozen = false
@@ -168,7 +168,7 @@ func TestReadsAtRest(t *testing.T) {
 			b := newBench(t, w)
 			b.freeze()
 			touchAll(t, b, list)
-			for range len(watched) - 1 {
+			for range len(kinds) - 1 {
 				b.groups.probeOnce(t.Context())
 				b.clock.Step(probeEvery)
 			}
@@ -188,10 +188,10 @@ func TestReadsAtRest(t *testing.T) {
 		b.freeze()
 		touchAll(t, b, &v1alpha1.MachineList{}, "a-19")
 		// Which Machine is read is drawn: in 400 draws of 20, one is left out once in a thousand million runs.
-		for range 400 * len(watched) {
+		for range 400 * len(kinds) {
 			b.groups.probeOnce(t.Context())
 		}
-		if b.groups.contact.behind.Load() == 0 {
+		if b.groups.freshness.behind.Load() == 0 {
 			t.Error("the one Machine of 20 that has changed was never read")
 		}
 	})
@@ -266,7 +266,7 @@ func TestDiscovery(t *testing.T) {
 			p := w.pool("a", 1, 0, 3)
 			_, n := p.node("a-1")
 			tc.change(p.deployment)
-			v := newView(Build(w.Objects, tc.discovery), noon, nil)
+			v := newView(build(w, tc.discovery), noon, nil)
 			if got := len(v.entries) == 1; got != tc.listed {
 				t.Errorf("listed is %v, want %v (%s)", got, tc.listed, v.snapshot.groups[p.id()].refusal)
 			}
@@ -363,7 +363,7 @@ func TestAShortageShowsAtOnce(t *testing.T) {
 		}
 		return names
 	}
-	s := w.snapshot(t)
+	s := snapshotOf(t, w)
 	if got := shown(s); got != machineID(p, "a-2")+" " {
 		t.Errorf("CA-C46 CA-C48 the error is shown for %q", got)
 	}
@@ -377,13 +377,13 @@ func TestAShortageShowsAtOnce(t *testing.T) {
 	t.Run("a Machine that is made when the wait is over has not asked yet", func(t *testing.T) {
 		p.machine("a-5", func(m *v1alpha1.Machine) { m.CreationTimestamp = metav1.NewTime(noon.Add(time.Minute)) })
 		p.deployment.Spec.Replicas = ptr.To[int32](5)
-		if got := shown(w.snapshot(t).apply(nil, noon.Add(time.Minute))); got != machineID(p, "a-2")+" " {
+		if got := shown(snapshotOf(t, w).apply(nil, noon.Add(time.Minute))); got != machineID(p, "a-2")+" " {
 			t.Errorf("the error is shown for %q", got)
 		}
 	})
 	t.Run("CA-C49 a server that comes ends it", func(t *testing.T) {
 		p.deployment.Status.Backoffs = nil
-		if got := shown(w.snapshot(t)); got != "" {
+		if got := shown(snapshotOf(t, w)); got != "" {
 			t.Errorf("it is shown still for %q", got)
 		}
 	})
@@ -392,7 +392,7 @@ func TestAShortageShowsAtOnce(t *testing.T) {
 		p.deployment.Status.Backoffs = append([]v1alpha1.GroupBackoff{{
 			Class: string(fault.NoCapacity), Code: string(fault.CodeNoValidHost), Message: "over", Flavor: "m1", Until: metav1.NewTime(noon), Step: 1,
 		}}, p.deployment.Status.Backoffs...)
-		if got := shown(w.snapshot(t)); got != machineID(p, "a-2")+" " {
+		if got := shown(snapshotOf(t, w)); got != machineID(p, "a-2")+" " {
 			t.Errorf("the error is shown for %q", got)
 		}
 	})

@@ -46,7 +46,7 @@ func TestTheOrderOfTheList(t *testing.T) {
 		for range 10 {
 			d := w.Deployments[rand.IntN(len(w.Deployments))].DeepCopy()
 			d.Spec.Replicas = ptr.To(rand.Int32N(5))
-			first.groups.inbox.put(event{object: d})
+			first.groups.store.inbox.put(event{object: d})
 			for _, b := range []*bench{first, second} {
 				if diff := cmp.Diff(want, ids(b)); diff != "" {
 					t.Fatalf("the order has changed (-before +after):\n%s", diff)
@@ -94,10 +94,10 @@ func TestWhatARolloutTakesNextIsHiddenBefore(t *testing.T) {
 	t.Run("CA-C32 as many nodes have a group as the size says, and those that go are not among them", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			w, p, old := surging(r)
-			s := Build(w.Objects, Discovery{})
+			s := build(w, Discovery{})
 			shown := map[string]bool{}
 			for _, n := range w.Nodes {
-				if g := s.owner(asked(n)); g != nil {
+				if g := s.groupOf(asked(n)); g != nil {
 					shown[n.Name] = true
 				}
 			}
@@ -172,7 +172,7 @@ func TestANodeWithoutAProviderID(t *testing.T) {
 	t.Run("CA-C42 is not deleted as one that never registered, however long that takes", func(t *testing.T) {
 		for range 30 {
 			b.clock.Step(time.Minute)
-			b.groups.contact.made(b.clock.Now())
+			b.groups.freshness.reached()
 			wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{fake(machineID(p, "a-1"), "unregistered")}), FailedPrecondition)
 		}
 		b.expect(p, 1)
@@ -180,8 +180,8 @@ func TestANodeWithoutAProviderID(t *testing.T) {
 	t.Run("CA-C42 runs under the provider ID once it has one, in whatever form", func(t *testing.T) {
 		n := n.DeepCopy()
 		n.Spec.ProviderID = "openstack://RegionOne/" + serverOf("a-1")
-		b.groups.inbox.put(event{object: n})
-		wantKind(t, b.groups.renew(false), "")
+		b.groups.store.inbox.put(event{object: n})
+		wantKind(t, b.groups.store.renew(false), "")
 		if list, _ := b.groups.Instances(p.id()); list[0] != (Instance{ID: n.Spec.ProviderID, State: Running}) {
 			t.Errorf("the instances are %v", list)
 		}
@@ -207,7 +207,7 @@ func TestAFailureForGoodShowsAtOnce(t *testing.T) {
 			next := m.DeepCopy()
 			next.CreationTimestamp = metav1.NewTime(b.clock.Now())
 			failed(code, "it cannot be")(next)
-			b.groups.inbox.put(event{object: next})
+			b.groups.store.inbox.put(event{object: next})
 			err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
 				// What follow waits for between two snapshots, and no more.
 				b.clock.Step(rebuildEvery)
@@ -238,8 +238,8 @@ func TestAServerThatVanishes(t *testing.T) {
 		b.expect(p, 1)
 	}
 	happens := func(e event) {
-		b.groups.inbox.put(e)
-		wantKind(t, b.groups.renew(false), "")
+		b.groups.store.inbox.put(e)
+		wantKind(t, b.groups.store.renew(false), "")
 	}
 	shows(t, Instance{ID: providerID("a-1"), State: Running})
 	t.Run("CA-C52 its Node goes, and the id of the server is listed no more", func(t *testing.T) {

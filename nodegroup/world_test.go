@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"strconv"
-	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,11 +24,14 @@ const namespace = "kube-system"
 
 // world is a cluster as a test describes it.
 type world struct {
-	Objects
-	serial int
+	Deployments []*v1alpha1.MachineDeployment
+	Sets        []*v1alpha1.MachineSet
+	Machines    []*v1alpha1.Machine
+	Nodes       []*corev1.Node
+	serial      int
 }
 
-func newWorld() *world { return &world{Objects: Objects{Now: noon}} }
+func newWorld() *world { return &world{} }
 
 func (w *world) meta(name string) metav1.ObjectMeta {
 	w.serial++
@@ -126,16 +128,6 @@ func (p *pool) remove(machines ...*v1alpha1.Machine) {
 	for _, m := range machines {
 		p.deployment.Spec.Removals = append(p.deployment.Spec.Removals, v1alpha1.Removal{Name: m.Name, UID: m.UID, Time: metav1.NewTime(noon)})
 	}
-}
-
-// snapshot builds and checks the snapshot.
-func (w *world) snapshot(t testing.TB) *Snapshot {
-	t.Helper()
-	s := Build(w.Objects, Discovery{})
-	if err := s.Check(); err != nil {
-		t.Fatalf("the snapshot breaks an invariant: %v", err)
-	}
-	return s
 }
 
 // objects are what a client holds.

@@ -51,8 +51,8 @@ func TestANodeThatTheWatchHasNotBrought(t *testing.T) {
 		b, p, _ := unseen(t)
 		m := machineNamed(p, "a-2").DeepCopy()
 		m.Status.NodeRef.UID = "earlier"
-		b.groups.inbox.put(event{object: m})
-		wantKind(t, b.groups.renew(false), "")
+		b.groups.store.inbox.put(event{object: m})
+		wantKind(t, b.groups.store.renew(false), "")
 		wantKind(t, remove(b, p), FailedPrecondition)
 		b.expect(p, 2)
 	})
@@ -62,8 +62,8 @@ func TestANodeThatTheWatchHasNotBrought(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.beforePatch = func(int32) error {
-			b.groups.inbox.put(event{object: n})
-			wantKind(t, b.groups.renew(false), "")
+			b.groups.store.inbox.put(event{object: n})
+			wantKind(t, b.groups.store.renew(false), "")
 			return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("machinedeployments").GroupResource(), "a", nil)
 		}
 		wantKind(t, remove(b, p), FailedPrecondition)
@@ -71,7 +71,7 @@ func TestANodeThatTheWatchHasNotBrought(t *testing.T) {
 	})
 	t.Run("CA-C77 when it cannot be read nothing goes", func(t *testing.T) {
 		b, p, _ := unseen(t)
-		b.groups.nodes = unreadable{b.client}
+		b.groups.live.target = unreadable{b.client}
 		wantKind(t, remove(b, p), Unavailable)
 		b.expect(p, 2)
 	})
@@ -126,8 +126,8 @@ func TestAWatchOfNodesThatBringsNoNewOnes(t *testing.T) {
 		b, p, _ := unseen(t)
 		m := machineNamed(p, "a-2").DeepCopy()
 		m.DeletionTimestamp = &metav1.Time{Time: noon}
-		b.groups.inbox.put(event{object: m})
-		wantKind(t, b.groups.renew(false), "")
+		b.groups.store.inbox.put(event{object: m})
+		wantKind(t, b.groups.store.renew(false), "")
 		b.probeAll()
 		pass(b, staleAfter)
 		wantKind(t, b.groups.Refresh(t.Context()), "")

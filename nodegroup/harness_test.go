@@ -62,12 +62,12 @@ func newBench(t testing.TB, w *world, options ...Options) *bench {
 		WithReturnManagedFields().
 		WithInterceptorFuncs(interceptor.Funcs{Patch: b.patch, Get: b.get}).Build()
 	b.options.Clock = b.clock
-	b.groups = newGroups(parts{source: b, live: listing{b.client, b}, nodes: b.client, writer: b.client, recorder: b.recorder, clock: b.clock, options: b.options})
-	b.groups.contact.made(noon)
+	b.groups = newGroups(parts{source: b, live: listing{b.client, b}, nodes: b.client, writer: b.client, recorder: b.recorder, options: b.options})
+	b.groups.freshness.reached()
 	// Somebody has just asked this replica.
-	b.groups.catching.served.Store(noon.UnixNano())
+	b.groups.sizes.served.Store(noon.UnixNano())
 	b.watch()
-	if err := b.groups.renew(true); err != nil {
+	if err := b.groups.store.renew(true); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -129,12 +129,12 @@ func (b *bench) watch() {
 	}
 	for key, object := range now {
 		if old := b.sent[key]; old == nil || old.GetResourceVersion() != object.GetResourceVersion() {
-			b.groups.inbox.put(event{object: object})
+			b.groups.store.inbox.put(event{object: object})
 		}
 	}
 	for key, object := range b.sent {
 		if now[key] == nil {
-			b.groups.inbox.put(event{object: object, gone: true})
+			b.groups.store.inbox.put(event{object: object, gone: true})
 		}
 	}
 	b.sent = now
@@ -142,7 +142,7 @@ func (b *bench) watch() {
 
 // probeAll probes once for every kind of which a probe reads an object, in no time.
 func (b *bench) probeAll() {
-	for range watched {
+	for range kinds {
 		b.groups.probeOnce(b.t.Context())
 	}
 }
@@ -154,7 +154,7 @@ func (b *bench) freeze() { b.frozen = true }
 func (b *bench) catchUp() {
 	b.t.Helper()
 	b.watch()
-	if err := b.groups.renew(false); err != nil {
+	if err := b.groups.store.renew(false); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -58,7 +58,7 @@ func TestANodeThatAMachineOnlyNames(t *testing.T) {
 			want := map[string]string{"a": p.id(), "z": other.id()}[tt.group]
 			for how, node := range map[string]Node{"as the autoscaler knows it": asked(n), "by provider ID alone": {ProviderID: n.Spec.ProviderID}, "by name": {Name: n.Name}} {
 				got := ""
-				if g := w.snapshot(t).owner(node); g != nil {
+				if g := snapshotOf(t, w).groupOf(node); g != nil {
 					got = g.id
 				}
 				if got != want {

@@ -80,7 +80,7 @@ func TestWhoIsSurplusIsKeptInOrder(t *testing.T) {
 			for _, set := range w.Sets {
 				set.Spec.DeletePolicy = rapid.SampledFrom([]v1alpha1.DeletePolicy{"", v1alpha1.DeleteNewest, v1alpha1.DeleteOldest}).Draw(r, "policy")
 			}
-			s := Build(w.Objects, Discovery{})
+			s := build(w, Discovery{})
 			for range rapid.IntRange(1, 20).Draw(r, "rounds") {
 				var events []event
 				for range rapid.IntRange(1, 3).Draw(r, "events") {
@@ -89,7 +89,7 @@ func TestWhoIsSurplusIsKeptInOrder(t *testing.T) {
 				if s = s.apply(events, noon); s.flaw != nil {
 					r.Fatal(s.flaw)
 				}
-				anew := Build(w.Objects, Discovery{})
+				anew := build(w, Discovery{})
 				got, want := maps.Clone(s.groups[c.pool.id()].hidden), anew.groups[c.pool.id()].hidden
 				if diff := cmp.Diff(want, got); diff != "" {
 					r.Fatalf("who is hidden (-anew +kept):\n%s", diff)
@@ -106,7 +106,7 @@ func TestOneEventLeavesTheRestAsItIs(t *testing.T) {
 	for i := range 1000 {
 		p.node(fmt.Sprintf("a-%04d", i))
 	}
-	s := Build(w.Objects, Discovery{})
+	s := build(w, Discovery{})
 	work := func(object client.Object) float64 {
 		return testing.AllocsPerRun(5, func() {
 			if s.apply([]event{{object: object}}, noon).flaw != nil {

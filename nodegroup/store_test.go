@@ -26,7 +26,7 @@ func TestWhatComesBackLaterThanTheWatch(t *testing.T) {
 	t.Run("CA-C115 an object that has gone meanwhile does not come back, and no watch is taken for late", func(t *testing.T) {
 		b, p, answer := begin(t)
 		b.catchUp()
-		b.groups.adopt(answer)
+		b.groups.store.adopt(answer)
 		b.clock.Step(staleAfter)
 		b.groups.probeOnce(t.Context())
 		wantKind(t, b.groups.Refresh(t.Context()), "")
@@ -39,10 +39,10 @@ func TestWhatComesBackLaterThanTheWatch(t *testing.T) {
 		b.catchUp()
 		another := answer.DeepCopy()
 		another.UID, another.ResourceVersion = types.UID("another"), "1002"
-		b.groups.inbox.put(event{object: another})
-		wantKind(t, b.groups.renew(true), "")
-		b.groups.adopt(answer)
-		if got := b.groups.model.groups[p.id()].owner.GetUID(); got != another.UID {
+		b.groups.store.inbox.put(event{object: another})
+		wantKind(t, b.groups.store.renew(true), "")
+		b.groups.store.adopt(answer)
+		if got := b.groups.store.newest.groups[p.id()].owner.GetUID(); got != another.UID {
 			t.Errorf("the group is that of %s", got)
 		}
 	})
@@ -50,8 +50,8 @@ func TestWhatComesBackLaterThanTheWatch(t *testing.T) {
 		b, p, answer := begin(t)
 		another := answer.DeepCopy()
 		another.UID, another.ResourceVersion = types.UID("another"), "1002"
-		b.groups.adopt(another)
-		if got := b.groups.model.groups[p.id()].owner.GetUID(); got != another.UID {
+		b.groups.store.adopt(another)
+		if got := b.groups.store.newest.groups[p.id()].owner.GetUID(); got != another.UID {
 			t.Errorf("the group is that of %s", got)
 		}
 		b.clock.Step(time.Second)
@@ -59,11 +59,11 @@ func TestWhatComesBackLaterThanTheWatch(t *testing.T) {
 	})
 	t.Run("CA-C13 a write whose object was deleted and made anew while the watch was away is no sign of a watch that is late", func(t *testing.T) {
 		b, _, answer := begin(t)
-		b.groups.adopt(answer)
+		b.groups.store.adopt(answer)
 		another := answer.DeepCopy()
 		another.UID, another.ResourceVersion = types.UID("another"), "1002"
-		b.groups.inbox.put(event{object: another})
-		wantKind(t, b.groups.renew(false), "")
+		b.groups.store.inbox.put(event{object: another})
+		wantKind(t, b.groups.store.renew(false), "")
 		b.clock.Step(staleAfter)
 		b.groups.probeOnce(t.Context())
 		wantKind(t, b.groups.Refresh(t.Context()), "")

@@ -20,11 +20,11 @@ func pair(t *testing.T, w *world) (first, second *bench) {
 	second = &bench{t: t, client: first.client, clock: first.clock, recorder: first.recorder}
 	second.groups = newGroups(parts{
 		source: second, live: listing{first.client, second}, nodes: first.client, writer: first.client,
-		recorder: first.recorder, clock: first.clock,
+		recorder: first.recorder, options: Options{Clock: first.clock},
 	})
-	second.groups.contact.made(first.clock.Now())
+	second.groups.freshness.reached()
 	second.watch()
-	wantKind(t, second.groups.renew(true), "")
+	wantKind(t, second.groups.store.renew(true), "")
 	second.freeze()
 	return first, second
 }
@@ -53,7 +53,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 			wantKind(t, second.groups.Refresh(t.Context()), "")
 			size(t, second, p, 5)
 			second.clock.Step(idleAfter - time.Second)
-			second.groups.contact.made(second.clock.Now())
+			second.groups.freshness.reached()
 		}
 		if got := second.lists.Load(); got != 1 {
 			t.Errorf("%d lists were made", got)
@@ -89,13 +89,13 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 				wantKind(t, first.groups.IncreaseSize(t.Context(), pool.id(), 2), "")
 			}
 			// Both wait for the reading, and one of them makes it.
-			second.groups.catching.turn <- struct{}{}
+			second.groups.sizes.turn <- struct{}{}
 			var calls sync.WaitGroup
 			for _, pool := range []*pool{p, other} {
 				calls.Go(func() { wantKind(t, second.groups.IncreaseSize(t.Context(), pool.id(), 2), Unavailable) })
 			}
 			synctest.Wait()
-			<-second.groups.catching.turn
+			<-second.groups.sizes.turn
 			calls.Wait()
 			first.expect(p, 5)
 			first.expect(other, 5)
@@ -147,8 +147,8 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 	t.Run("a watch that comes later changes nothing, one that brings more does", func(t *testing.T) {
 		p, first, second := grown(t)
 		wantKind(t, second.groups.Refresh(t.Context()), "")
-		second.groups.inbox.put(event{object: p.deployment})
-		wantKind(t, second.groups.renew(false), "")
+		second.groups.store.inbox.put(event{object: p.deployment})
+		wantKind(t, second.groups.store.renew(false), "")
 		size(t, second, p, 5)
 		d := first.deployment(p)
 		d.Spec.Replicas = ptr.To[int32](7)
@@ -167,14 +167,14 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 		}
 		second.frozen = false
 		second.catchUp()
-		if len(second.groups.own) != 0 {
-			t.Errorf("%d objects are remembered", len(second.groups.own))
+		if len(second.groups.store.own) != 0 {
+			t.Errorf("%d objects are remembered", len(second.groups.store.own))
 		}
 	})
 	t.Run("those who come at once share one reading", func(t *testing.T) {
 		p, _, second := grown(t)
-		slow := &slowReader{Reader: second.groups.live, begun: make(chan struct{}), goOn: make(chan struct{})}
-		second.groups.live = slow
+		slow := &slowReader{Reader: second.groups.sizes.live, begun: make(chan struct{}), goOn: make(chan struct{})}
+		second.groups.sizes.live = slow
 		var calls sync.WaitGroup
 		calls.Go(func() { second.groups.Connected(t.Context()) })
 		<-slow.begun

@@ -10,12 +10,12 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// nodeFacts are what decides whose a node is.
+// nodeFacts decide which Machine a node belongs to.
 type nodeFacts struct {
 	Node
-	// registered is when the Node was created; zero: not known.
+	// registered is when the Node was created; zero when that is not known.
 	registered metav1.Time
-	// controlPlane: the Node belongs to the control plane.
+	// controlPlane is set when the Node belongs to the control plane.
 	controlPlane bool
 }
 
@@ -30,7 +30,7 @@ func factsOf(n *corev1.Node) nodeFacts {
 // it is known; the Machine's label, annotation and name count only where they do not contradict it (CA-C25, C26).
 func (ix *index) match(n nodeFacts) *member {
 	if n.ProviderID != "" {
-		if m := ix.pick(ix.machineClaims.servers.get(providerid.Server(n.ProviderID)), n); m != nil {
+		if m := ix.choose(ix.machineClaims.servers.get(providerid.Server(n.ProviderID)), n); m != nil {
 			return m
 		}
 	}
@@ -41,16 +41,22 @@ func (ix *index) match(n nodeFacts) *member {
 		ix.machineClaims.keys.get(n.Annotations[v1alpha1.AnnotationNodeMachine]),
 		ix.machineClaims.names.get(n.Name),
 	} {
-		if m := ix.pick(uids, n); m != nil && !contradicts(m, n.ProviderID) {
+		if m := ix.choose(uids, n); m != nil && !contradicts(m, n.ProviderID) {
 			return m
 		}
 	}
 	return nil
 }
 
-// pick chooses the owner of a node among Machines that all name it: the one that the node's owner label names, else one that
-// stays before one that is being deleted, then the oldest, then by name.
-func (ix *index) pick(uids names, n nodeFacts) *member {
+// contradicts reports whether a provider ID names another server than the Machine's, or cannot be that of a server.
+func contradicts(m *member, providerID string) bool {
+	known := m.machine.Spec.ProviderID
+	return providerID != "" && known != nil && *known != "" && nodeServer(*known) != nodeServer(providerID)
+}
+
+// choose returns the owner of a node among Machines that all name it: the one that the node's owner label names, else one
+// that stays before one that is being deleted, then the oldest, then by name.
+func (ix *index) choose(uids names, n nodeFacts) *member {
 	var chosen *member
 	for _, uid := range uids {
 		m := ix.members.get(uid)
@@ -68,8 +74,14 @@ func (ix *index) pick(uids names, n nodeFacts) *member {
 }
 
 func comesBefore(a, b *member) bool {
+	going := func(m *member) int {
+		if m.machine.DeletionTimestamp.IsZero() {
+			return 0
+		}
+		return 1
+	}
 	return cmp.Or(
-		compareBool(!a.machine.DeletionTimestamp.IsZero(), !b.machine.DeletionTimestamp.IsZero()),
+		cmp.Compare(going(a), going(b)),
 		a.machine.CreationTimestamp.Compare(b.machine.CreationTimestamp.Time),
 		cmp.Compare(a.machine.Namespace, b.machine.Namespace),
 		cmp.Compare(a.machine.Name, b.machine.Name),
@@ -90,54 +102,4 @@ func mayOwn(m *member, n nodeFacts) bool {
 		return owns(m, n) && !older
 	}
 	return owns(m, n) || !older
-}
-
-// find returns the Machine that a node of a request belongs to: by what the request says, else by what is known of the Node
-// that it names (CA-C33, C35).
-func (ix *index) find(asked Node) *member {
-	n := ix.completed(asked)
-	if m := ix.match(n); m != nil {
-		return m
-	}
-	if m := ix.members.get(ix.nodes.get(n.Name).machine); m != nil && !contradicts(m, n.ProviderID) {
-		return m
-	}
-	if n.ProviderID == "" {
-		return nil
-	}
-	for _, name := range ix.nodeClaims.servers.get(nodeServer(n.ProviderID)) {
-		if m := ix.members.get(ix.nodes.get(name).machine); m != nil {
-			return m
-		}
-	}
-	return nil
-}
-
-// completed adds to the node of a request what only the Node itself says: when it registered, whether it belongs to the
-// control plane, and its provider ID and owner label when the request lacks them.
-func (ix *index) completed(asked Node) nodeFacts {
-	known := ix.known(asked)
-	if known == nil {
-		return nodeFacts{Node: asked, controlPlane: v1alpha1.ControlPlaneRole(asked.Labels, nil) != ""}
-	}
-	n := factsOf(known)
-	is := n.Node
-	n.Node = asked
-	n.ProviderID = cmp.Or(asked.ProviderID, is.ProviderID)
-	if asked.Labels[v1alpha1.LabelOwnedBy] == "" {
-		n.Labels = is.Labels
-	}
-	return n
-}
-
-// known returns the Node of that name, unless it has another server, else the first Node with that server; nil for none.
-func (ix *index) known(n Node) *corev1.Node {
-	named := ix.nodes.get(n.Name).node
-	if n.ProviderID == "" || named != nil && nodeServer(named.Spec.ProviderID) == nodeServer(n.ProviderID) {
-		return named
-	}
-	for _, name := range ix.nodeClaims.servers.get(nodeServer(n.ProviderID)) {
-		return ix.nodes.get(name).node
-	}
-	return nil
 }

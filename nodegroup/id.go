@@ -7,36 +7,40 @@ import (
 	"github.com/drover-project/drover/machines/api/providerid"
 )
 
-// annotationFake is what cluster-autoscaler puts on the nodes that it makes up for instances without a node.
-const annotationFake = "k8s.io/cluster-autoscaler/fake-node-reason"
-
 const (
 	deploymentKind = "MachineDeployment"
 	setKind        = "MachineSet"
-	// machinePart tells the placeholder of a Machine from that of a replica without one.
+	// machinePart marks the placeholder of a Machine; that of a unit without a Machine has a number there.
 	machinePart = "machine"
 	// templatePart ends the provider ID of a template node.
 	templatePart = "template"
 )
 
-// ID is the id of the node group that a MachineDeployment is: MachineDeployment/<namespace>/<name> (CA-C20).
+// ID returns the id of a MachineDeployment's node group: MachineDeployment/<namespace>/<name> (CA-C20).
 func ID(namespace, name string) string { return deploymentKind + "/" + namespace + "/" + name }
 
-// setID is the id of the node group that a MachineSet without a MachineDeployment is.
+// setID returns the id of the node group of a MachineSet that belongs to no MachineDeployment.
 func setID(namespace, name string) string { return setKind + "/" + namespace + "/" + name }
 
-// placeholder is the id of an instance that has no node yet. It names its group, so that it can be resolved at any time,
-// by any replica, also when what it stood for is long gone (CA-C28).
+// splitID returns the kind in a group's id, and namespace/name.
+func splitID(id string) (kind, key string) {
+	kind, key, _ = strings.Cut(id, "/")
+	return kind, key
+}
+
+// placeholder is the id of an instance that has no node yet. It names its group, so that every replica can resolve it at any
+// time, also long after the Machine is gone (CA-C28).
 type placeholder struct {
 	group string
-	// machine is the Machine's name; empty for a unit that has no Machine.
+	// machine is the Machine's name; empty for a unit without a Machine.
 	machine string
 	// series and ordinal number the units without a Machine.
 	series, ordinal int32
-	// template: it is the group's template node.
+	// template is set for the group's template node.
 	template bool
 }
 
+// String returns the placeholder as the autoscaler is shown it.
 func (p placeholder) String() string {
 	switch {
 	case p.template:
@@ -47,7 +51,7 @@ func (p placeholder) String() string {
 	return p.group + "/" + strconv.Itoa(int(p.series)) + "/" + strconv.Itoa(int(p.ordinal))
 }
 
-// parsePlaceholder reads an id that String wrote; false for anything else.
+// parsePlaceholder reads an id that String wrote; it returns false for any other.
 func parsePlaceholder(id string) (placeholder, bool) {
 	if !strings.HasPrefix(id, deploymentKind+"/") && !strings.HasPrefix(id, setKind+"/") {
 		return placeholder{}, false
@@ -71,30 +75,24 @@ func parsePlaceholder(id string) (placeholder, bool) {
 	return p, first && second
 }
 
-// ordinalOf reads a number as String writes it: 01 and +1 name nothing.
+// ordinalOf reads a number as String writes it: not 01 and not +1.
 func ordinalOf(text string) (int32, bool) {
 	n, err := strconv.ParseInt(text, 10, 32)
 	return int32(n), err == nil && n >= 0 && strconv.FormatInt(n, 10) == text
 }
 
-// namespace is that of the group.
+// namespace returns the namespace of the group.
 func (p placeholder) namespace() string {
-	_, rest, _ := strings.Cut(p.group, "/")
-	namespace, _, _ := strings.Cut(rest, "/")
+	_, key := splitID(p.group)
+	namespace, _, _ := strings.Cut(key, "/")
 	return namespace
 }
 
-// nodeServer is what Nodes of the same server have in common: the server's ID, else the whole provider ID, which is no
-// Machine's then.
+// nodeServer returns what the Nodes of one server have in common: the server's ID, else the whole provider ID in lower case,
+// which is that of no Machine.
 func nodeServer(providerID string) string {
 	if server := providerid.Server(providerID); server != "" {
 		return server
 	}
 	return strings.ToLower(providerID)
-}
-
-// splitID gives the kind of a group's id, and namespace/name.
-func splitID(id string) (kind, key string) {
-	kind, key, _ = strings.Cut(id, "/")
-	return kind, key
 }

@@ -158,7 +158,7 @@ func TestDeleteNodesThatHaveNotStarted(t *testing.T) {
 	})
 	t.Run("changes nothing when the node cannot be read (F-48)", func(t *testing.T) {
 		b, p := setUp(t, 0)
-		b.groups.nodes = unreadable{b.client}
+		b.groups.live.target = unreadable{b.client}
 		wantKind(t, remove(b, p), Unavailable)
 		b.expect(p, 3)
 	})
@@ -199,13 +199,13 @@ func TestSurplusInARolloutThatWaitsForAStart(t *testing.T) {
 			_, second := p.node("a-2", running)
 			p.set = p.revision(2)
 			_, fresh := p.node("b-1", joinedOnly)
-			s := w.snapshot(t)
+			s := snapshotOf(t, w)
 			for _, n := range []*corev1.Node{first, second} {
-				if g := s.owner(asked(n)); g == nil {
+				if g := s.groupOf(asked(n)); g == nil {
 					t.Errorf("node %s belongs to no group", n.Name)
 				}
 			}
-			if g := s.owner(asked(fresh)); g != nil {
+			if g := s.groupOf(asked(fresh)); g != nil {
 				t.Errorf("node %s belongs to group %s, want none", fresh.Name, g.id)
 			}
 		})

@@ -153,7 +153,7 @@ func (c *churn) picture(s *Snapshot) map[string]string {
 	for _, name := range []string{"m1", "m2", "m3", "x"} {
 		for _, provider := range []string{"", providerID("server1"), providerID("server2"), "openstack://region/" + strings.ToUpper(serverOf("server3")), "other:///server1"} {
 			owner := "none"
-			if g := s.owner(Node{Name: name, ProviderID: provider}); g != nil {
+			if g := s.groupOf(Node{Name: name, ProviderID: provider}); g != nil {
 				owner = g.id
 			}
 			out[name+" "+provider] = owner
@@ -171,7 +171,7 @@ func (c *churn) everything(d Discovery) *Snapshot {
 	for _, key := range rapid.Permutation(slices.Sorted(slices.Values(keys))).Draw(c.T, "order") {
 		events = append(events, event{object: c.objects[key]})
 	}
-	return empty(d).apply(events, c.now)
+	return empty(Rules{Discovery: d}).apply(events, c.now)
 }
 
 // TestEventsOneByOneGiveWhatAllAtOnceGive is what lets a snapshot be made from the one before.
@@ -180,7 +180,7 @@ func TestEventsOneByOneGiveWhatAllAtOnceGive(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			c := &churn{T: r, objects: map[string]client.Object{}, now: noon}
 			discovery := Discovery{BareSets: rapid.Bool().Draw(r, "bare sets")}
-			s := empty(discovery)
+			s := empty(Rules{Discovery: discovery})
 			// Where the clock goes back, what was shown in its time stays until the next event about it.
 			earliest := rapid.IntRange(-1, 0).Draw(r, "the clock may go back by")
 			for range rapid.IntRange(1, 30).Draw(r, "rounds") {
@@ -194,8 +194,8 @@ func TestEventsOneByOneGiveWhatAllAtOnceGive(t *testing.T) {
 				if diff := cmp.Diff(before, c.picture(s)); diff != "" {
 					r.Fatalf("a snapshot has changed (-before +after):\n%s", diff)
 				}
-				if next.flaw != nil || next.Check() != nil {
-					r.Fatalf("CA-C115 %v, %v", next.flaw, next.Check())
+				if err := soundness(next); err != nil {
+					r.Fatalf("CA-C115 %v", err)
 				}
 				s = next
 				if earliest < 0 {
@@ -216,7 +216,7 @@ func TestOneProviderIDOnTwoNodes(t *testing.T) {
 	second, twin := p.node("a-2")
 	first.Spec.ProviderID, second.Spec.ProviderID = nil, nil
 	twin.Spec.ProviderID = node.Spec.ProviderID
-	s := w.snapshot(t)
+	s := snapshotOf(t, w)
 	if got := s.groups[p.id()].instances; got[0].ID != node.Spec.ProviderID || got[1].ID != machineID(p, "a-2") {
 		t.Errorf("CA-C40 the instances are %v", got)
 	}
@@ -226,4 +226,29 @@ func TestOneProviderIDOnTwoNodes(t *testing.T) {
 			t.Errorf("the instances are %v, %v", got, s.flaw)
 		}
 	})
+}
+
+func TestCheckFindsWhatDoesNotAddUp(t *testing.T) {
+	instance := func(id string, state State, e *InstanceError) Instance {
+		return Instance{ID: id, State: state, Error: e}
+	}
+	for _, tc := range []struct {
+		name   string
+		groups map[string]*group
+	}{
+		{"CA-C38 fewer units than the target", map[string]*group{"a": {id: "a", target: 1}}},
+		{"CA-C40 one id twice", map[string]*group{
+			"a": {id: "a", target: 1, instances: []Instance{instance("i", Running, nil)}},
+			"b": {id: "b", target: 1, instances: []Instance{instance("i", Running, nil)}},
+		}},
+		{"CA-C50 a running instance with an error", map[string]*group{
+			"a": {id: "a", target: 1, instances: []Instance{instance("i", Running, &InstanceError{Code: "x"})}},
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if err := soundness(&Snapshot{groups: tc.groups}); err == nil {
+				t.Error("it is taken for sound")
+			}
+		})
+	}
 }

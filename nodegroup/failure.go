@@ -1,0 +1,74 @@
+package nodegroup
+
+import (
+	"time"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// failure returns what the autoscaler is told of a Machine without a node: its own error, else that of the back-off that
+// keeps it from requesting a server; nil while it is the one that the autoscaler has acted upon.
+func (s *Snapshot) failure(g *group, m *member) *InstanceError {
+	e, when := s.ownFailure(g, m)
+	if e == nil {
+		e, when = g.shortage(m)
+	}
+	if seen, ok := s.seen[m.uid()]; ok && !when.After(seen) {
+		return nil
+	}
+	return e
+}
+
+// ownFailure returns the Machine's own error, and when it last failed; nil while the error may pass by itself (CA-C47).
+func (s *Snapshot) ownFailure(g *group, m *member) (*InstanceError, time.Time) {
+	status := &m.machine.Status
+	if status.ErrorReason == nil || *status.ErrorReason == "" {
+		return nil, time.Time{}
+	}
+	code := fault.Code(*status.ErrorReason)
+	policy := fault.PolicyOf(fault.ClassOf(code))
+	if policy.ShownAfter < 0 {
+		return nil, time.Time{}
+	}
+	if shown := withoutServerSince(m.machine).Add(policy.ShownAfter); s.now.Before(shown) {
+		g.recheckAt(shown)
+		return nil, time.Time{}
+	}
+	e := &InstanceError{Code: string(code), OutOfResources: policy.OutOfResources}
+	if status.ErrorMessage != nil {
+		e.Message = fault.Short(*status.ErrorMessage)
+	}
+	return e, lastAttempt(m.machine)
+}
+
+// lastFailure returns when that went wrong which is shown of a Machine.
+func (g *group) lastFailure(m *member) time.Time {
+	last := lastAttempt(m.machine)
+	if _, when := g.shortage(m); when.After(last) {
+		return when
+	}
+	return last
+}
+
+// withoutServerSince returns since when a Machine has had no working server.
+func withoutServerSince(m *v1alpha1.Machine) time.Time {
+	for i := range m.Status.Conditions {
+		c := &m.Status.Conditions[i]
+		if c.Type == v1alpha1.ConditionServerReady && c.LastTransitionTime != nil {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return m.CreationTimestamp.Time
+}
+
+// lastAttempt returns when the cloud was last asked for the Machine's server.
+func lastAttempt(m *v1alpha1.Machine) time.Time {
+	if op := m.Status.LastOperation; op != nil && op.LastUpdated != nil {
+		return op.LastUpdated.Time
+	}
+	if m.Status.LastUpdated != nil {
+		return m.Status.LastUpdated.Time
+	}
+	return m.CreationTimestamp.Time
+}

@@ -1,0 +1,32 @@
+package nodegroup
+
+import "sync"
+
+// inbox holds the events that no snapshot has seen yet.
+type inbox struct {
+	mu     sync.Mutex
+	events []event
+	// bell has a value while there are events.
+	bell chan struct{}
+}
+
+func newInbox() inbox { return inbox{bell: make(chan struct{}, 1)} }
+
+func (b *inbox) put(e event) {
+	b.mu.Lock()
+	b.events = append(b.events, e)
+	b.mu.Unlock()
+	select {
+	case b.bell <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the events and empties the inbox.
+func (b *inbox) take() []event {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	events := b.events
+	b.events = nil
+	return events
+}

@@ -1,0 +1,208 @@
+package nodegroup
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// listingAge is how long a set of listed groups stays when nobody refreshes it.
+const listingAge = time.Minute
+
+// store holds the newest snapshot and what is published of it, and merges what the watches bring with newer versions of objects
+// that this process has read or written itself.
+type store struct {
+	clock clock.PassiveClock
+	// unsound counts the snapshots that flaw, which returns the first broken invariant of one, keeps from being published.
+	unsound prometheus.Counter
+	flaw    func(*Snapshot) error
+	inbox   inbox
+	view    atomic.Pointer[view]
+
+	// mu guards what follows and the making of views. It is not held during I/O.
+	mu sync.Mutex
+	// newest is the newest snapshot; the view has the newest one without a flaw.
+	newest *Snapshot
+	// own are, by id of the group, versions of objects that the watches have not brought yet.
+	own map[string]ownVersion
+	// guarded are the groups that are kept from growing, by id.
+	guarded map[string]*guard
+}
+
+// ownVersion is an object that came from the API server itself, by a write of ours or a live read, and when. Until the watch
+// has brought that version or a later one, it holds instead of the watch's (CA-C36).
+type ownVersion struct {
+	object client.Object
+	at     time.Time
+}
+
+func newStore(rules Rules, c clock.PassiveClock, unsound prometheus.Counter) *store {
+	s := &store{
+		clock: c, unsound: unsound, flaw: (*Snapshot).broken, inbox: newInbox(),
+		newest: empty(rules), own: map[string]ownVersion{}, guarded: map[string]*guard{},
+	}
+	s.view.Store(newView(s.newest, time.Time{}, nil))
+	return s
+}
+
+// renew makes a snapshot of what has happened, and publishes it when it has no flaw (CA-C115). With relist the set of listed
+// groups is taken again.
+//
+// Errors: Unavailable.
+func (s *store) renew(relist bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.advance(s.withoutOlder(s.inbox.take()), relist)
+}
+
+// advance makes the next snapshot and publishes it. The caller holds mu.
+func (s *store) advance(events []event, relist bool) error {
+	now := s.clock.Now()
+	for _, e := range events {
+		if m, ok := e.object.(*v1alpha1.Machine); ok && e.gone {
+			s.newest = s.newest.forget(m.UID)
+		}
+	}
+	s.newest = s.newest.apply(events, now)
+	if err := s.flaw(s.newest); err != nil {
+		s.unsound.Inc()
+		return unavailable(err, "the node groups do not add up, the last sound answers stay")
+	}
+	if relist {
+		s.view.Store(newView(s.newest, now, s.guards(now)))
+		return nil
+	}
+	s.view.Store(s.view.Load().over(s.newest))
+	return nil
+}
+
+// current returns what reads are answered from. When there was no Refresh for a minute, the set of groups is taken again, as if
+// there had just been one: no replica answers with an empty list because it was not asked before.
+func (s *store) current() *view {
+	v := s.view.Load()
+	if now := s.clock.Now(); now.Sub(v.listed) >= listingAge {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if v = s.view.Load(); now.Sub(v.listed) >= listingAge {
+			v = newView(v.snapshot, now, s.guards(now))
+			s.view.Store(v)
+		}
+	}
+	return v
+}
+
+// published returns the newest snapshot without a flaw.
+func (s *store) published() *Snapshot { return s.view.Load().snapshot }
+
+// entry returns a listed group.
+//
+// Errors: InvalidArgument for an empty id; NotFound.
+func (s *store) entry(id string) (*entry, error) {
+	if id == "" {
+		return nil, refuse(InvalidArgument, "the request names no node group")
+	}
+	e := s.current().byID[id]
+	if e == nil {
+		return nil, refuse(NotFound, "there is no node group %q", id)
+	}
+	return e, nil
+}
+
+// latest returns the newest snapshot, and since when the watches have not brought a version of our own; zero when they have
+// brought all.
+func (s *store) latest() (*Snapshot, time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var oldest time.Time
+	for _, v := range s.own {
+		oldest = earlier(oldest, v.at)
+	}
+	return s.newest, oldest
+}
+
+// earlier returns the earlier of two times; a zero time is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// withoutOlder returns the events without those of objects of which a newer version is known. The caller holds mu.
+func (s *store) withoutOlder(events []event) []event {
+	kept := events[:0]
+	for _, e := range events {
+		owner := ownerOf(e.object)
+		if owner == nil {
+			kept = append(kept, e)
+			continue
+		}
+		own, ok := s.own[owner.id]
+		if ok && !e.gone && newer(own.object, e.object) {
+			continue
+		}
+		// After a watch has begun again, another object that has the name now replaces the earlier one in one event.
+		if ok && (own.object.GetUID() == e.object.GetUID() || later(e.object, own.object)) {
+			delete(s.own, owner.id)
+		}
+		kept = append(kept, e)
+	}
+	return kept
+}
+
+// adopt takes a version of an object that came from the API server itself, and publishes what follows from it. Members that
+// were kept at the minimum are shown without their error until they fail again. A later version that the watch has brought
+// holds, and so does its news that the object is gone, after which no watch would remove it again.
+func (s *store) adopt(object client.Object, kept ...*member) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := ownerOf(object)
+	known := s.newest.groups[o.id]
+	if known == nil || later(known.owner, object) {
+		return
+	}
+	if newer(object, known.owner) {
+		s.own[o.id] = ownVersion{object, s.clock.Now()}
+	}
+	s.newest = s.newest.withSeen(known, kept)
+	// A flaw is told by the next Refresh, which comes to the same.
+	_ = s.advance([]event{{object: object}}, false)
+}
+
+// adoptNewer takes those of the objects of which the snapshot has an older version. It returns how many they are, and the ids of
+// the groups whose size that changes. An object that the snapshot does not have at all is left to the watch: nobody was
+// told of it.
+func (s *store) adoptNewer(objects []client.Object) (adopted int, resized map[string]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var events []event
+	before := map[string]int32{}
+	for _, object := range objects {
+		o := ownerOf(object)
+		known := s.newest.groups[o.id]
+		if known == nil || !newer(object, known.owner) {
+			continue
+		}
+		s.own[o.id] = ownVersion{object, s.clock.Now()}
+		events = append(events, event{object: object})
+		before[o.id] = known.target
+	}
+	if len(events) == 0 {
+		return 0, nil
+	}
+	// A flaw is told by the next Refresh, which comes to the same.
+	_ = s.advance(events, false)
+	resized = map[string]bool{}
+	for id, size := range before {
+		if now := s.newest.groups[id]; now != nil && now.target != size {
+			resized[id] = true
+		}
+	}
+	return len(events), resized
+}
