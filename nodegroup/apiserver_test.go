@@ -234,8 +234,8 @@ func TestOnARealAPIServer(t *testing.T) {
 				t.Errorf("the field manager's operation is %s", e.Operation)
 			}
 		}
-		before := &group{owner: deploymentOwner(&v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{UID: d.UID, Generation: d.Generation - 1}})}
-		if !(change{group: before, replicas: 2}).landed(deploymentOwner(d)) {
+		before := &group{owner: ownerOf(&v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{UID: d.UID, Generation: d.Generation - 1}})}
+		if !(change{group: before, replicas: 2}).landed(ownerOf(d)) {
 			t.Errorf("the size is not %s's: %+v", Manager, d.ManagedFields)
 		}
 	})

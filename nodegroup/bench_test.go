@@ -3,96 +3,9 @@ package nodegroup
 import (
 	"fmt"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
-
-	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
-
-// large is a cluster of that many nodes in that many groups.
-func large(nodes, groups int) *world {
-	w := newWorld()
-	for g := range groups {
-		p := w.pool(fmt.Sprintf("pool-%03d", g), int32(nodes/groups), 0, int32(nodes))
-		for i := range nodes / groups {
-			p.node(fmt.Sprintf("pool-%03d-%05d", g, i))
-		}
-	}
-	return w
-}
-
-// scales are the numbers of nodes and groups that are measured.
-var scales = []struct{ nodes, groups int }{{1000, 20}, {5000, 100}, {15_000, 500}, {15_000, 1}}
-
-func each(b *testing.B, run func(b *testing.B, w *world)) {
-	for _, size := range scales {
-		b.Run(fmt.Sprintf("%d nodes in %d groups", size.nodes, size.groups), func(b *testing.B) {
-			run(b, large(size.nodes, size.groups))
-		})
-	}
-}
-
-// BenchmarkBuild makes the first snapshot.
-func BenchmarkBuild(b *testing.B) {
-	each(b, func(b *testing.B, w *world) {
-		for b.Loop() {
-			build(w, Discovery{})
-		}
-	})
-}
-
-// BenchmarkAfterOneEvent brings the snapshot and what is answered from it up to date after a change of one Machine, one Node
-// or one deployment. At most 2 ms at 15 000 nodes, in however few groups.
-func BenchmarkAfterOneEvent(b *testing.B) {
-	each(b, afterOneEvent)
-	b.Run("15000 nodes in 1 group that rolls", func(b *testing.B) {
-		w := newWorld()
-		p := w.pool("rolling", 15_000, 0, 15_000)
-		for i := range 11_250 {
-			p.node(fmt.Sprintf("rolling-old-%05d", i))
-		}
-		p.set = p.revision(2)
-		for i := range 5000 {
-			p.node(fmt.Sprintf("rolling-new-%05d", i))
-		}
-		afterOneEvent(b, w)
-	})
-}
-
-func afterOneEvent(b *testing.B, w *world) {
-	s := build(w, Discovery{})
-	v := newView(s, noon, nil)
-	gone := w.Machines[len(w.Machines)/2].DeepCopy()
-	deleting(gone)
-	moved := w.Nodes[len(w.Nodes)/3].DeepCopy()
-	moved.Labels = map[string]string{v1alpha1.LabelOwnedBy: string(w.Machines[len(w.Machines)/3].UID)}
-	for name, e := range map[string]event{
-		"a Machine": {object: gone}, "a Node": {object: moved}, "a deployment": {object: w.Deployments[0]},
-		"a Node goes": {object: moved, gone: true}, "a Machine goes": {object: gone, gone: true},
-	} {
-		b.Run(name, func(b *testing.B) {
-			before := processorTime(b)
-			for b.Loop() {
-				next := s.apply([]event{e}, noon)
-				if next.flaw != nil {
-					b.Fatal(next.flaw)
-				}
-				v.over(next)
-			}
-			b.ReportMetric((processorTime(b)-before).Seconds()*1000/float64(b.N), "cpu-ms/op")
-		})
-	}
-}
-
-// processorTime is what this process has used so far, on all cores: unlike the clock it says the same on a busy machine.
-func processorTime(b *testing.B) time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}
 
 func BenchmarkReads(b *testing.B) {
 	w := large(15_000, 500)

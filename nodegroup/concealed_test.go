@@ -199,14 +199,14 @@ func TestSurplusInARolloutThatWaitsForAStart(t *testing.T) {
 			_, second := p.node("a-2", running)
 			p.set = p.revision(2)
 			_, fresh := p.node("b-1", joinedOnly)
-			s := snapshotOf(t, w)
+			b := newBench(t, w)
 			for _, n := range []*corev1.Node{first, second} {
-				if g := s.groupOf(asked(n)); g == nil {
+				if _, ok := b.groups.ForNode(asked(n)); !ok {
 					t.Errorf("node %s belongs to no group", n.Name)
 				}
 			}
-			if g := s.groupOf(asked(fresh)); g != nil {
-				t.Errorf("node %s belongs to group %s, want none", fresh.Name, g.id)
+			if g, ok := b.groups.ForNode(asked(fresh)); ok {
+				t.Errorf("node %s belongs to group %s, want none", fresh.Name, g.ID)
 			}
 		})
 	}

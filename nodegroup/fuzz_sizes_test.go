@@ -6,8 +6,6 @@ import (
 	"runtime"
 	"testing"
 
-	"k8s.io/utils/ptr"
-
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
@@ -128,34 +126,6 @@ func TestTheLargestGroups(t *testing.T) {
 		list := snapshotOf(t, w).groups[p.id()].shown()
 		if size := answerSize(list); size > limit || len(list) < 50_000 || list[len(list)-1].ID != machineID(p, "z-9") {
 			t.Errorf("%d instances with %d bytes, the last %+v", len(list), size, list[len(list)-1])
-		}
-	})
-}
-
-func TestAStoredSizeBeyondTheMaximum(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 5, 0, 9)
-	_, n := p.node("a-1")
-	b := newBench(t, w)
-	p.deployment.Spec.Replicas = ptr.To[int32](2_000_000_000)
-	p.deployment.ResourceVersion = "1000"
-	b.groups.store.inbox.put(event{object: p.deployment})
-	wantKind(t, b.groups.store.renew(false), "")
-	t.Run("until the next Refresh the size is what there is, and nothing is changed (F-29)", func(t *testing.T) {
-		if size, err := b.groups.TargetSize(p.id()); size != 1 || err != nil {
-			t.Errorf("the target size is %d, error %v", size, err)
-		}
-		if list, err := b.groups.Instances(p.id()); len(list) != 1 || err != nil {
-			t.Errorf("the instances are %v, error %v", list, err)
-		}
-		if b.groups.IncreaseSize(t.Context(), p.id(), 1) == nil || b.groups.DecreaseTargetSize(t.Context(), p.id(), -1) == nil ||
-			b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(n)}) == nil || b.patches.Load() != 0 {
-			t.Errorf("a call was obeyed, with %d writes", b.patches.Load())
-		}
-	})
-	t.Run("then it is no node group, and says why (F-29)", func(t *testing.T) {
-		if s := b.groups.store.view.Load().snapshot.groups[p.id()]; s.refusal == "" {
-			t.Error("it is one")
 		}
 	})
 }

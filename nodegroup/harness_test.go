@@ -121,7 +121,7 @@ func (b *bench) watch() {
 		}
 		if err := meta.EachListItem(list, func(o runtime.Object) error {
 			object := o.(client.Object)
-			now[fmt.Sprintf("%T %s", o, keyOf(object))] = object
+			now[fmt.Sprintf("%T %s", o, client.ObjectKeyFromObject(object))] = object
 			return nil
 		}); err != nil {
 			b.t.Fatal(err)

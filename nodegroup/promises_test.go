@@ -2,8 +2,8 @@ package nodegroup
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -83,8 +83,8 @@ func TestAGroupThatGrowsStaysOnTheList(t *testing.T) {
 			p := w.pool("a", 4, 0, 9)
 			p.machine("a-1")
 			change(p)
-			if v := newView(snapshotOf(t, w), noon, nil); len(v.entries) != 1 {
-				t.Errorf("it is not listed: %s", v.snapshot.groups[p.id()].refusal)
+			if list := newBench(t, w).groups.List(); len(list) != 1 {
+				t.Errorf("the groups are %v, want one", list)
 			}
 		})
 	}
@@ -166,18 +166,14 @@ func TestWhatIsPendingDoesNotLessenAnOrder(t *testing.T) {
 	})
 }
 
-// TestWhenASnapshotIsNotSound breaks an invariant from the inside, because nothing from outside does.
+// TestWhenASnapshotIsNotSound pretends a broken invariant, because no input breaks one.
 func TestWhenASnapshotIsNotSound(t *testing.T) {
 	w := newWorld()
 	p := w.pool("a", 2, 0, 9)
 	_, n := p.node("a-1")
 	b := newBench(t, w)
 	before := answers(t, b.groups, []Node{asked(n)})
-	broken := *b.groups.store.newest
-	broken.groups = maps.Clone(broken.groups)
-	broken.shown.set(machineID(p, "a-2"), "MachineDeployment/x/y")
-	broken.shown.seal()
-	b.groups.store.newest = &broken
+	b.groups.store.flaw = func(*Snapshot) error { return errors.New("an instance is in two groups") }
 	b.groups.store.inbox.put(event{object: p.machine("a-2")})
 	t.Run("CA-C13 Refresh fails", func(t *testing.T) { wantKind(t, b.groups.Refresh(t.Context()), Unavailable) })
 	t.Run("CA-C53 the last sound answers stay", func(t *testing.T) {
@@ -212,11 +208,6 @@ func (c *core) loop(t *testing.T, pods int) {
 			c.ordered[g.ID] = true
 		}
 	}
-}
-
-// takesPods makes a Machine one whose node is Ready.
-func takesPods(m *v1alpha1.Machine) {
-	m.Status.Conditions = []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: corev1.ConditionTrue}}
 }
 
 func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
@@ -319,4 +320,33 @@ func TestEveryWriteLeavesAnEvent(t *testing.T) {
 	if got, want := <-b.recorder.Events, corev1.EventTypeNormal+" IncreasedSize Size 3 -> 5 for the autoscaler"; got != want {
 		t.Errorf("the event is %q, want %q", got, want)
 	}
+}
+
+func TestAStoredSizeBeyondTheMaximum(t *testing.T) {
+	w := newWorld()
+	p := w.pool("a", 5, 0, 9)
+	_, n := p.node("a-1")
+	b := newBench(t, w)
+	p.deployment.Spec.Replicas = ptr.To[int32](2_000_000_000)
+	p.deployment.ResourceVersion = "1000"
+	b.groups.store.inbox.put(event{object: p.deployment})
+	wantKind(t, b.groups.store.renew(false), "")
+	t.Run("until the next Refresh the size is what there is, and nothing is changed (F-29)", func(t *testing.T) {
+		if size, err := b.groups.TargetSize(p.id()); size != 1 || err != nil {
+			t.Errorf("the target size is %d, error %v", size, err)
+		}
+		if list, err := b.groups.Instances(p.id()); len(list) != 1 || err != nil {
+			t.Errorf("the instances are %v, error %v", list, err)
+		}
+		if b.groups.IncreaseSize(t.Context(), p.id(), 1) == nil || b.groups.DecreaseTargetSize(t.Context(), p.id(), -1) == nil ||
+			b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(n)}) == nil || b.patches.Load() != 0 {
+			t.Errorf("a call was obeyed, with %d writes", b.patches.Load())
+		}
+	})
+	t.Run("then it is no node group, and says why (F-29)", func(t *testing.T) {
+		wantKind(t, b.groups.Refresh(t.Context()), "")
+		if list := b.groups.List(); len(list) != 0 {
+			t.Error("it is one")
+		}
+	})
 }

@@ -252,3 +252,70 @@ func TestCheckFindsWhatDoesNotAddUp(t *testing.T) {
 		})
 	}
 }
+
+// TestEverySnapshotIsSound makes worlds at random, events out of order included: sets, Machines and Nodes that are
+// missing, doubled, going or listed.
+func TestEverySnapshotIsSound(t *testing.T) {
+	t.Run("CA-C30 CA-C38 CA-C115 whatever is missing, doubled or late", func(t *testing.T) {
+		rapid.Check(t, func(r *rapid.T) {
+			w := newWorld()
+			var all []*pool
+			for i := range rapid.IntRange(1, 3).Draw(r, "pools") {
+				p := w.pool(string(rune('a'+i)), rapid.Int32Range(0, 6).Draw(r, "replicas"), 0, rapid.Int32Range(0, 6).Draw(r, "max"))
+				all = append(all, p)
+				randomMachines(r, p)
+			}
+			if rapid.Bool().Draw(r, "a set is not seen yet") {
+				w.Sets = w.Sets[1:]
+			}
+			if len(w.Nodes) > 0 && rapid.Bool().Draw(r, "a node is doubled") {
+				twin := w.Nodes[0].DeepCopy()
+				twin.Name += "-twin"
+				w.Nodes = append(w.Nodes, twin)
+			}
+			s := build(w, Discovery{})
+			if err := soundness(s); err != nil {
+				r.Fatalf("CA-C115 %v", err)
+			}
+			v := newView(s, noon, nil)
+			for _, n := range w.Nodes {
+				if g := s.groupOf(asked(n)); g != nil && s.groups[g.id] == nil {
+					r.Fatalf("CA-C30 node %s belongs to %s, which is not there", n.Name, g.id)
+				}
+			}
+			for _, p := range all {
+				if e := v.byID[p.id()]; e != nil && e.target != *p.deployment.Spec.Replicas {
+					r.Fatalf("CA-C38 group %s has target %d, replicas are %d", e.id, e.target, *p.deployment.Spec.Replicas)
+				}
+			}
+		})
+	})
+}
+
+func randomMachines(r *rapid.T, p *pool) {
+	for i := range rapid.IntRange(0, 6).Draw(r, "machines") {
+		name := p.deployment.Name + "-" + string(rune('0'+i))
+		var change []func(*v1alpha1.Machine)
+		if rapid.Bool().Draw(r, "deleting") {
+			change = append(change, deleting)
+		}
+		if rapid.Bool().Draw(r, "failed") {
+			change = append(change, failed(fault.CodeNoValidHost, "no host"))
+		}
+		var m *v1alpha1.Machine
+		if rapid.Bool().Draw(r, "registered") {
+			m, _ = p.node(name, change...)
+			if rapid.Bool().Draw(r, "same server as another") {
+				p.world.Nodes[len(p.world.Nodes)-1].Spec.ProviderID = providerID(p.deployment.Name + "-0")
+			}
+		} else {
+			m = p.machine(name, change...)
+		}
+		if rapid.Bool().Draw(r, "listed") {
+			p.remove(m)
+		}
+		if rapid.IntRange(0, 3).Draw(r, "template changes") == 0 {
+			p.set = p.revision(i + 2)
+		}
+	}
+}

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
@@ -62,7 +61,7 @@ func (c *crowd) change() event {
 	return event{object: m}
 }
 
-func TestWhoIsSurplusIsKeptInOrder(t *testing.T) {
+func TestSurplusAfterEventsIsThatOfANewSnapshot(t *testing.T) {
 	t.Run("CA-C32 CA-C115 whatever happens, it is as if it were put in order anew", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			w := newWorld()
@@ -97,30 +96,4 @@ func TestWhoIsSurplusIsKeptInOrder(t *testing.T) {
 			}
 		})
 	})
-}
-
-// TestOneEventLeavesTheRestAsItIs counts what is looked at: the cost of an event does not grow with the group beyond copies.
-func TestOneEventLeavesTheRestAsItIs(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 2000, 0, 2000)
-	for i := range 1000 {
-		p.node(fmt.Sprintf("a-%04d", i))
-	}
-	s := build(w, Discovery{})
-	work := func(object client.Object) float64 {
-		return testing.AllocsPerRun(5, func() {
-			if s.apply([]event{{object: object}}, noon).flaw != nil {
-				t.Error("it does not add up")
-			}
-		})
-	}
-	m := w.Machines[500].DeepCopy()
-	m.Status.ErrorReason = ptr.To(string(fault.CodeNoValidHost))
-	d := p.deployment.DeepCopy()
-	d.Labels = map[string]string{"x": "y"}
-	for what, object := range map[string]client.Object{"a Machine": m, "the deployment": d} {
-		if got := work(object); got > 300 {
-			t.Errorf("an event on %s makes %.0f allocations in a group of 2000", what, got)
-		}
-	}
 }

@@ -266,11 +266,10 @@ func TestDiscovery(t *testing.T) {
 			p := w.pool("a", 1, 0, 3)
 			_, n := p.node("a-1")
 			tc.change(p.deployment)
-			v := newView(build(w, tc.discovery), noon, nil)
-			if got := len(v.entries) == 1; got != tc.listed {
-				t.Errorf("listed is %v, want %v (%s)", got, tc.listed, v.snapshot.groups[p.id()].refusal)
-			}
 			b := newBench(t, w, Options{Discovery: tc.discovery})
+			if got := len(b.groups.List()) == 1; got != tc.listed {
+				t.Errorf("listed is %v, want %v", got, tc.listed)
+			}
 			if _, got := b.groups.ForNode(asked(n)); got != tc.listed {
 				t.Errorf("CA-C30 its node belongs to it: %v", got)
 			}
@@ -336,71 +335,18 @@ func TestABareSetIsAGroup(t *testing.T) {
 	})
 }
 
-func TestAShortageShowsAtOnce(t *testing.T) {
-	short := func(d *v1alpha1.MachineDeployment, flavor string, until time.Duration) {
+func TestAShortageThatWasActedUpon(t *testing.T) {
+	short := func(d *v1alpha1.MachineDeployment, until time.Duration) {
 		d.Status.Backoffs = []v1alpha1.GroupBackoff{{
-			Class: string(fault.Quota), Code: string(fault.CodeQuotaExceeded), Message: "no cores left", Flavor: flavor,
+			Class: string(fault.Quota), Code: string(fault.CodeQuotaExceeded), Message: "no cores left",
 			Until: metav1.NewTime(noon.Add(until)), Step: 2,
 		}}
 	}
-	w := newWorld()
-	p := w.pool("a", 4, 1, 5)
-	p.node("a-1")
-	p.machine("a-2")
-	p.machine("a-3", withServer)
-	spec := p.machine("a-4")
-	spec.Spec.ProviderSpec.Value = rawSpec(`{"cloudProviderSpec":{"Flavor":"other"}}`)
-	short(p.deployment, "m1", time.Minute)
-	shown := func(s *Snapshot) string {
-		var names string
-		for _, i := range s.groups[p.id()].instances {
-			if i.Error != nil {
-				if i.Error.Code != string(fault.CodeQuotaExceeded) || !i.Error.OutOfResources || i.Error.Message != "no cores left" {
-					t.Errorf("the error is %+v", i.Error)
-				}
-				names += i.ID + " "
-			}
-		}
-		return names
-	}
-	s := snapshotOf(t, w)
-	if got := shown(s); got != machineID(p, "a-2")+" " {
-		t.Errorf("CA-C46 CA-C48 the error is shown for %q", got)
-	}
-	t.Run("CA-C49 it stays as it is until the next attempt, also when the cloud may be asked again", func(t *testing.T) {
-		for _, later := range []time.Duration{59 * time.Second, time.Minute, time.Hour} {
-			if got := shown(s.apply(nil, noon.Add(later))); got != machineID(p, "a-2")+" " {
-				t.Errorf("CA-C49 after %s it is shown for %q", later, got)
-			}
-		}
-	})
-	t.Run("a Machine that is made when the wait is over has not asked yet", func(t *testing.T) {
-		p.machine("a-5", func(m *v1alpha1.Machine) { m.CreationTimestamp = metav1.NewTime(noon.Add(time.Minute)) })
-		p.deployment.Spec.Replicas = ptr.To[int32](5)
-		if got := shown(snapshotOf(t, w).apply(nil, noon.Add(time.Minute))); got != machineID(p, "a-2")+" " {
-			t.Errorf("the error is shown for %q", got)
-		}
-	})
-	t.Run("CA-C49 a server that comes ends it", func(t *testing.T) {
-		p.deployment.Status.Backoffs = nil
-		if got := shown(snapshotOf(t, w)); got != "" {
-			t.Errorf("it is shown still for %q", got)
-		}
-	})
-	t.Run("of two shortages the one that ends last is told, whichever is noted first", func(t *testing.T) {
-		short(p.deployment, "m1", time.Minute)
-		p.deployment.Status.Backoffs = append([]v1alpha1.GroupBackoff{{
-			Class: string(fault.NoCapacity), Code: string(fault.CodeNoValidHost), Message: "over", Flavor: "m1", Until: metav1.NewTime(noon), Step: 1,
-		}}, p.deployment.Status.Backoffs...)
-		if got := shown(snapshotOf(t, w)); got != machineID(p, "a-2")+" " {
-			t.Errorf("the error is shown for %q", got)
-		}
-	})
 	t.Run("CA-C69 once acted upon at the minimum, not again before the next failure", func(t *testing.T) {
 		w := newWorld()
 		p := w.pool("a", 1, 1, 5)
 		p.machine("a-1")
-		short(p.deployment, "", 30*time.Second)
+		short(p.deployment, 30*time.Second)
 		b := newBench(t, w)
 		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{fake(machineID(p, "a-1"), "create-error")}), "")
 		b.expect(p, 1)
@@ -409,7 +355,7 @@ func TestAShortageShowsAtOnce(t *testing.T) {
 			t.Errorf("it is shown again: %+v", list[0].Error)
 		}
 		d := b.deployment(p)
-		short(d, "", 5*time.Minute)
+		short(d, 5*time.Minute)
 		if err := b.client.Update(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}

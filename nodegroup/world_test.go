@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -150,7 +151,7 @@ func (w *world) objects() []client.Object {
 
 // fake is the node that the autoscaler makes up for an instance.
 func fake(id, reason string) Node {
-	return Node{ProviderID: id, Name: id, Annotations: map[string]string{annotationFake: reason}}
+	return Node{ProviderID: id, Name: id, Annotations: map[string]string{"k8s.io/cluster-autoscaler/fake-node-reason": reason}}
 }
 
 // asked is a real node as a request describes it.
@@ -159,11 +160,42 @@ func asked(n *corev1.Node) Node {
 }
 
 func machineID(p *pool, name string) string {
-	return placeholder{group: p.id(), machine: name}.String()
+	return p.id() + "/machine/" + name
 }
 
 func unitID(p *pool, series, ordinal int32) string {
-	return placeholder{group: p.id(), series: series, ordinal: ordinal}.String()
+	return fmt.Sprintf("%s/%d/%d", p.id(), series, ordinal)
 }
 
 func rawSpec(text string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(text)} }
+
+// takesPods makes a Machine one whose node is Ready.
+func takesPods(m *v1alpha1.Machine) {
+	m.Status.Conditions = []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: corev1.ConditionTrue}}
+}
+
+func nodeTemplate() *v1alpha1.NodeTemplate {
+	list := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("7Gi"),
+		corev1.ResourcePods: resource.MustParse("110"), corev1.ResourceEphemeralStorage: resource.MustParse("40Gi"),
+	}
+	labels := map[string]string{}
+	for _, key := range []string{"f", "a", "d", "b", "e", "c"} {
+		labels[key] = key
+	}
+	labels[corev1.LabelOSStable], labels[corev1.LabelArchStable] = "linux", "arm64"
+	return &v1alpha1.NodeTemplate{Capacity: list, Allocatable: list, Labels: labels,
+		Taints: []corev1.Taint{{Key: "dedicated", Value: "gpu", Effect: corev1.TaintEffectNoSchedule}}}
+}
+
+// large is a cluster of that many nodes in that many groups.
+func large(nodes, groups int) *world {
+	w := newWorld()
+	for g := range groups {
+		p := w.pool(fmt.Sprintf("pool-%03d", g), int32(nodes/groups), 0, int32(nodes))
+		for i := range nodes / groups {
+			p.node(fmt.Sprintf("pool-%03d-%05d", g, i))
+		}
+	}
+	return w
+}
