@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/drover-project/drover/nodegroup"
+	"github.com/drover-project/drover/nodegroup/model"
 	"github.com/drover-project/drover/proto"
 )
 
@@ -27,8 +27,8 @@ func (s *service) NodeGroupGetOptions(_ context.Context, r *proto.NodeGroupAutos
 }
 
 // settings reads the client's options, from the newer fields where they are there.
-func settings(o *proto.NodeGroupAutoscalingOptions) nodegroup.Settings {
-	return nodegroup.Settings{
+func settings(o *proto.NodeGroupAutoscalingOptions) model.Settings {
+	return model.Settings{
 		UtilizationThreshold:    o.GetScaleDownUtilizationThreshold(),
 		GPUUtilizationThreshold: o.GetScaleDownGpuUtilizationThreshold(),
 		UnneededTime:            either(o.GetScaleDownUnneededDuration(), o.GetScaleDownUnneededTime()),
@@ -47,7 +47,7 @@ func either(newer *durationpb.Duration, older *proto.LegacyDuration) time.Durati
 }
 
 // options fills the fields of both generations; what only later releases know is given back as it came.
-func options(s nodegroup.Settings, asked *proto.NodeGroupAutoscalingOptions) *proto.NodeGroupAutoscalingOptions {
+func options(s model.Settings, asked *proto.NodeGroupAutoscalingOptions) *proto.NodeGroupAutoscalingOptions {
 	return &proto.NodeGroupAutoscalingOptions{
 		ScaleDownUtilizationThreshold:    s.UtilizationThreshold,
 		ScaleDownGpuUtilizationThreshold: s.GPUUtilizationThreshold,

@@ -14,14 +14,14 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/drover-project/drover/nodegroup"
+	"github.com/drover-project/drover/nodegroup/model"
 	"github.com/drover-project/drover/proto"
 )
 
 func legacy(d time.Duration) *proto.LegacyDuration { return &proto.LegacyDuration{Duration: int64(d)} }
 
 func TestOptionsOfAGroup(t *testing.T) {
-	want := nodegroup.Settings{
+	want := model.Settings{
 		UtilizationThreshold: 0.5, GPUUtilizationThreshold: 0.6, UnneededTime: time.Minute, UnreadyTime: 2 * time.Minute,
 		ProvisionTime: 15 * time.Minute, ZeroOrMax: true, IgnoreDaemonSets: true,
 	}
@@ -140,7 +140,7 @@ func TestCallsAreMeasured(t *testing.T) {
 	for range 3 {
 		_, _ = c.Refresh(t.Context(), &proto.RefreshRequest{})
 	}
-	s.err = &nodegroup.Error{Kind: nodegroup.NotFound}
+	s.err = &model.Error{Kind: model.NotFound}
 	_, _ = c.NodeGroupTargetSize(t.Context(), &proto.NodeGroupTargetSizeRequest{Id: "x"})
 	families, err := registry.Gather()
 	if err != nil {
@@ -174,10 +174,10 @@ func TestAnAnswerFitsTheClient(t *testing.T) {
 	t.Run("CA-C55 CA-C08 thirty thousand instances, a thousand of them with an error", func(t *testing.T) {
 		s := &stub{}
 		for n := range 30_000 {
-			i := nodegroup.Instance{State: nodegroup.Running, ID: "openstack:///0d1c6e9e-7d3f-4b8e-9c39-000000000000"}
+			i := model.Instance{State: model.Running, ID: "openstack:///0d1c6e9e-7d3f-4b8e-9c39-000000000000"}
 			if n < 1000 {
-				i = nodegroup.Instance{State: nodegroup.Creating, ID: "MachineDeployment/kube-system/general-purpose/machine/general-purpose-7d9c6bb8f4-abcde",
-					Error: &nodegroup.InstanceError{Code: "NoValidHost", Message: strings.Repeat("m", 256), OutOfResources: true}}
+				i = model.Instance{State: model.Creating, ID: "MachineDeployment/kube-system/general-purpose/machine/general-purpose-7d9c6bb8f4-abcde",
+					Error: &model.InstanceError{Code: "NoValidHost", Message: strings.Repeat("m", 256), OutOfResources: true}}
 			}
 			s.instances = append(s.instances, i)
 		}

@@ -107,7 +107,7 @@ func New(o Options) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.server = grpc.NewServer(append(options, grpc.Creds(greeting{&handshakes{TransportCredentials: creds}, o.Groups, o.AllowedClients}))...)
+	s.server = grpc.NewServer(append(options, grpc.Creds(creds), grpc.StatsHandler(connections{}))...)
 	proto.RegisterCloudProviderServer(s.server, &service{groups: o.Groups, gpuLabel: o.GPULabel, gpuTypes: o.GPUTypes})
 	s.health.SetServingStatus(proto.CloudProvider_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	healthpb.RegisterHealthServer(s.server, s.health)
@@ -217,7 +217,8 @@ func (s *Server) stop() {
 	}
 }
 
-// guard stands before every call: who may call, for how long, and what becomes of a panic (CA-C11).
+// guard runs before and after every call: who may call, for how long, what the first call of a connection waits for, and what
+// a panic becomes (CA-C11).
 func (s *Server) guard(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
 	began := s.options.Clock.Now()
 	defer func() {
@@ -235,6 +236,7 @@ func (s *Server) guard(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		ctx, cancel = context.WithTimeout(ctx, callDeadline)
 		defer cancel()
 	}
+	welcome(ctx, s.options.Groups, info.FullMethod)
 	return next(ctx, req)
 }
 

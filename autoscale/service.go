@@ -10,23 +10,24 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/drover-project/drover/nodegroup"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
 	"github.com/drover-project/drover/proto"
 )
 
-// Groups are the node groups that are served; *nodegroup.Groups is meant.
+// Groups are the node groups that are served: *nodegroup.Groups.
 type Groups interface {
 	Refresh(ctx context.Context) error
-	List() []nodegroup.Group
-	ForNode(n nodegroup.Node) (nodegroup.Group, bool)
+	List() []model.Listing
+	ForNode(n membership.Node) (model.Listing, bool)
 	TargetSize(id string) (int32, error)
-	Instances(id string) ([]nodegroup.Instance, error)
+	Instances(id string) ([]model.Instance, error)
 	TemplateNode(id string) ([]byte, error)
 	IncreaseSize(ctx context.Context, id string, delta int32) error
-	DeleteNodes(ctx context.Context, id string, nodes []nodegroup.Node) error
+	DeleteNodes(ctx context.Context, id string, nodes []membership.Node) error
 	DecreaseTargetSize(ctx context.Context, id string, delta int32) error
-	Settings(id string, defaults nodegroup.Settings) (nodegroup.Settings, bool)
-	NodePrice(n nodegroup.Node, start, end time.Time) (float64, error)
+	Settings(id string, defaults model.Settings) (model.Settings, bool)
+	NodePrice(n membership.Node, start, end time.Time) (float64, error)
 	PodPrice(pod *corev1.Pod, start, end time.Time) (float64, error)
 	GPUTypes() []string
 	Started()
@@ -97,7 +98,7 @@ func (s *service) NodeGroupIncreaseSize(ctx context.Context, r *proto.NodeGroupI
 }
 
 func (s *service) NodeGroupDeleteNodes(ctx context.Context, r *proto.NodeGroupDeleteNodesRequest) (*proto.NodeGroupDeleteNodesResponse, error) {
-	nodes := make([]nodegroup.Node, 0, len(r.GetNodes()))
+	nodes := make([]membership.Node, 0, len(r.GetNodes()))
 	for _, n := range r.GetNodes() {
 		nodes = append(nodes, node(n))
 	}
@@ -134,21 +135,21 @@ func (s *service) NodeGroupTemplateNodeInfo(_ context.Context, r *proto.NodeGrou
 	return &proto.NodeGroupTemplateNodeInfoResponse{NodeInfo: raw, NodeBytes: raw}, nil
 }
 
-func group(g nodegroup.Group) *proto.NodeGroup {
+func group(g model.Listing) *proto.NodeGroup {
 	return &proto.NodeGroup{Id: g.ID, MinSize: g.Min, MaxSize: g.Max, Debug: g.Debug}
 }
 
-func node(n *proto.ExternalGrpcNode) nodegroup.Node {
-	return nodegroup.Node{ProviderID: n.GetProviderID(), Name: n.GetName(), Labels: n.GetLabels(), Annotations: n.GetAnnotations()}
+func node(n *proto.ExternalGrpcNode) membership.Node {
+	return membership.Node{ProviderID: n.GetProviderID(), Name: n.GetName(), Labels: n.GetLabels(), Annotations: n.GetAnnotations()}
 }
 
-var states = map[nodegroup.State]proto.InstanceStatus_InstanceState{
-	nodegroup.Running:  proto.InstanceStatus_instanceRunning,
-	nodegroup.Creating: proto.InstanceStatus_instanceCreating,
-	nodegroup.Deleting: proto.InstanceStatus_instanceDeleting,
+var states = map[model.State]proto.InstanceStatus_InstanceState{
+	model.Running:  proto.InstanceStatus_instanceRunning,
+	model.Creating: proto.InstanceStatus_instanceCreating,
+	model.Deleting: proto.InstanceStatus_instanceDeleting,
 }
 
-func instance(i nodegroup.Instance) *proto.Instance {
+func instance(i model.Instance) *proto.Instance {
 	out := &proto.Instance{Id: i.ID, Status: &proto.InstanceStatus{InstanceState: states[i.State]}}
 	if e := i.Error; e != nil {
 		info := &proto.InstanceErrorInfo{ErrorCode: e.Code, ErrorMessage: e.Message, InstanceErrorClass: classOther}

@@ -11,21 +11,22 @@ import (
 	gproto "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	"github.com/drover-project/drover/nodegroup"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
 	"github.com/drover-project/drover/proto"
 )
 
 func TestAnswers(t *testing.T) {
 	s := &stub{
-		groups: []nodegroup.Group{{ID: "MachineDeployment/x/a", Min: 1, Max: 5, Debug: "line"}},
-		owner:  nodegroup.Group{ID: "MachineDeployment/x/a", Min: 1, Max: 5, Debug: "line"},
+		groups: []model.Listing{{ID: "MachineDeployment/x/a", Min: 1, Max: 5, Debug: "line"}},
+		owner:  model.Listing{ID: "MachineDeployment/x/a", Min: 1, Max: 5, Debug: "line"},
 		owned:  true, size: 3, template: []byte("node"),
-		instances: []nodegroup.Instance{
-			{ID: "openstack:///1", State: nodegroup.Running},
-			{ID: "MachineDeployment/x/a/0/0", State: nodegroup.Creating},
-			{ID: "openstack:///2", State: nodegroup.Deleting},
-			{ID: "MachineDeployment/x/a/machine/m", State: nodegroup.Creating, Error: &nodegroup.InstanceError{Code: "QuotaExceeded", Message: "no cores", OutOfResources: true}},
-			{ID: "MachineDeployment/x/a/machine/n", State: nodegroup.Creating, Error: &nodegroup.InstanceError{Code: "InvalidSpec", Message: "typo"}},
+		instances: []model.Instance{
+			{ID: "openstack:///1", State: model.Running},
+			{ID: "MachineDeployment/x/a/0/0", State: model.Creating},
+			{ID: "openstack:///2", State: model.Deleting},
+			{ID: "MachineDeployment/x/a/machine/m", State: model.Creating, Error: &model.InstanceError{Code: "QuotaExceeded", Message: "no cores", OutOfResources: true}},
+			{ID: "MachineDeployment/x/a/machine/n", State: model.Creating, Error: &model.InstanceError{Code: "InvalidSpec", Message: "typo"}},
 		},
 	}
 	c := connect(t, s)
@@ -90,7 +91,7 @@ func TestAnswers(t *testing.T) {
 		if _, err := c.NodeGroupDeleteNodes(ctx, &proto.NodeGroupDeleteNodesRequest{Id: id, Nodes: []*proto.ExternalGrpcNode{asked, {}, nil}}); err != nil {
 			t.Fatal(err)
 		}
-		want := []nodegroup.Node{{ProviderID: "p", Name: "n", Labels: map[string]string{"l": "1"}, Annotations: map[string]string{"a": "2"}}, {}, {}}
+		want := []membership.Node{{ProviderID: "p", Name: "n", Labels: map[string]string{"l": "1"}, Annotations: map[string]string{"a": "2"}}, {}, {}}
 		if diff := cmp.Diff(want, s.nodes); diff != "" || s.id != id {
 			t.Errorf("id %q, nodes (-want +got):\n%s", s.id, diff)
 		}
@@ -141,15 +142,15 @@ func TestWhatIsNotOffered(t *testing.T) {
 
 func TestStatusCodes(t *testing.T) {
 	for err, want := range map[error]codes.Code{
-		&nodegroup.Error{Kind: nodegroup.InvalidArgument}:    codes.InvalidArgument,
-		&nodegroup.Error{Kind: nodegroup.NotFound}:           codes.NotFound,
-		&nodegroup.Error{Kind: nodegroup.FailedPrecondition}: codes.FailedPrecondition,
-		&nodegroup.Error{Kind: nodegroup.ResourceExhausted}:  codes.ResourceExhausted,
-		&nodegroup.Error{Kind: nodegroup.Unavailable}:        codes.Unavailable,
-		&nodegroup.Error{Kind: nodegroup.Unimplemented}:      codes.Unimplemented,
-		context.DeadlineExceeded:                             codes.DeadlineExceeded,
-		context.Canceled:                                     codes.Canceled,
-		errors.New("anything else"):                          codes.Internal,
+		&model.Error{Kind: model.InvalidArgument}:    codes.InvalidArgument,
+		&model.Error{Kind: model.NotFound}:           codes.NotFound,
+		&model.Error{Kind: model.FailedPrecondition}: codes.FailedPrecondition,
+		&model.Error{Kind: model.ResourceExhausted}:  codes.ResourceExhausted,
+		&model.Error{Kind: model.Unavailable}:        codes.Unavailable,
+		&model.Error{Kind: model.Unimplemented}:      codes.Unimplemented,
+		context.DeadlineExceeded:                     codes.DeadlineExceeded,
+		context.Canceled:                             codes.Canceled,
+		errors.New("anything else"):                  codes.Internal,
 	} {
 		t.Run(want.String(), func(t *testing.T) {
 			c := connect(t, &stub{err: err})

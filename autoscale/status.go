@@ -7,16 +7,16 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/drover-project/drover/nodegroup"
+	"github.com/drover-project/drover/nodegroup/model"
 )
 
-var statusCodes = map[nodegroup.Kind]codes.Code{
-	nodegroup.InvalidArgument:    codes.InvalidArgument,
-	nodegroup.NotFound:           codes.NotFound,
-	nodegroup.FailedPrecondition: codes.FailedPrecondition,
-	nodegroup.ResourceExhausted:  codes.ResourceExhausted,
-	nodegroup.Unavailable:        codes.Unavailable,
-	nodegroup.Unimplemented:      codes.Unimplemented,
+var statusCodes = map[model.Kind]codes.Code{
+	model.InvalidArgument:    codes.InvalidArgument,
+	model.NotFound:           codes.NotFound,
+	model.FailedPrecondition: codes.FailedPrecondition,
+	model.ResourceExhausted:  codes.ResourceExhausted,
+	model.Unavailable:        codes.Unavailable,
+	model.Unimplemented:      codes.Unimplemented,
 }
 
 // statusOf gives an error of package nodegroup the status code of its kind. Anything else is Internal.
@@ -24,7 +24,7 @@ func statusOf(err error) error {
 	if err == nil {
 		return nil
 	}
-	if code, ok := statusCodes[nodegroup.KindOf(err)]; ok {
+	if code, ok := statusCodes[model.KindOf(err)]; ok {
 		return status.Error(code, err.Error())
 	}
 	switch {

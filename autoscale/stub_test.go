@@ -13,7 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/drover-project/drover/nodegroup"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
 	"github.com/drover-project/drover/proto"
 )
 
@@ -22,14 +23,14 @@ type stub struct {
 	mu sync.Mutex
 	// err is what everything that can fail fails with.
 	err       error
-	groups    []nodegroup.Group
-	owner     nodegroup.Group
+	groups    []model.Listing
+	owner     model.Listing
 	owned     bool
-	instances []nodegroup.Instance
+	instances []model.Instance
 	template  []byte
 	size      int32
 	// settings is what a group's options are; own says that it has any. prices is what everything costs; 0: nobody knows.
-	settings nodegroup.Settings
+	settings model.Settings
 	own      bool
 	price    float64
 	pod      *corev1.Pod
@@ -38,7 +39,7 @@ type stub struct {
 	connections int
 	connecting  chan struct{}
 	// defaults, start and end are what the last call brought; starts counts the autoscalers that came up.
-	defaults   nodegroup.Settings
+	defaults   model.Settings
 	start, end time.Time
 	starts     int
 	// left is how long the last Refresh might have taken; 0 for ever.
@@ -46,13 +47,13 @@ type stub struct {
 	// asked is what the last call brought.
 	id      string
 	delta   int32
-	nodes   []nodegroup.Node
+	nodes   []membership.Node
 	panics  bool
 	held    chan struct{}
 	started chan struct{}
 }
 
-func (s *stub) note(id string, delta int32, nodes ...nodegroup.Node) error {
+func (s *stub) note(id string, delta int32, nodes ...membership.Node) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.id, s.delta, s.nodes = id, delta, nodes
@@ -69,13 +70,13 @@ func (s *stub) Refresh(ctx context.Context) error {
 	return s.note("", 0)
 }
 
-func (s *stub) List() []nodegroup.Group { return s.groups }
-func (s *stub) ForNode(n nodegroup.Node) (nodegroup.Group, bool) {
+func (s *stub) List() []model.Listing { return s.groups }
+func (s *stub) ForNode(n membership.Node) (model.Listing, bool) {
 	_ = s.note("", 0, n)
 	return s.owner, s.owned
 }
 func (s *stub) TargetSize(id string) (int32, error) { return s.size, s.note(id, 0) }
-func (s *stub) Instances(id string) ([]nodegroup.Instance, error) {
+func (s *stub) Instances(id string) ([]model.Instance, error) {
 	return s.instances, s.note(id, 0)
 }
 func (s *stub) TemplateNode(id string) ([]byte, error) { return s.template, s.note(id, 0) }
@@ -86,21 +87,21 @@ func (s *stub) IncreaseSize(_ context.Context, id string, delta int32) error {
 	}
 	return s.note(id, delta)
 }
-func (s *stub) DeleteNodes(_ context.Context, id string, nodes []nodegroup.Node) error {
+func (s *stub) DeleteNodes(_ context.Context, id string, nodes []membership.Node) error {
 	return s.note(id, 0, nodes...)
 }
 func (s *stub) DecreaseTargetSize(_ context.Context, id string, delta int32) error {
 	return s.note(id, delta)
 }
 
-func (s *stub) Settings(_ string, defaults nodegroup.Settings) (nodegroup.Settings, bool) {
+func (s *stub) Settings(_ string, defaults model.Settings) (model.Settings, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.defaults = defaults
 	return s.settings, s.own
 }
 
-func (s *stub) NodePrice(n nodegroup.Node, start, end time.Time) (float64, error) {
+func (s *stub) NodePrice(n membership.Node, start, end time.Time) (float64, error) {
 	s.start, s.end = start, end
 	return s.costs(s.note("", 0, n))
 }
@@ -112,7 +113,7 @@ func (s *stub) PodPrice(pod *corev1.Pod, start, end time.Time) (float64, error) 
 
 func (s *stub) costs(err error) (float64, error) {
 	if err == nil && s.price == 0 {
-		err = &nodegroup.Error{Kind: nodegroup.Unimplemented}
+		err = &model.Error{Kind: model.Unimplemented}
 	}
 	return s.price, err
 }

@@ -55,8 +55,10 @@ func authorities(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// admit lets a call pass when its client's certificate bears one of the allowed names, as common name, DNS name or URI.
-// No allowed names: every client whose certificate the authority signed.
+// admit returns nil when the certificate of a call's client has one of the allowed names, as common name, DNS name or URI.
+// Without allowed names every client may call whose certificate the authority signed.
+//
+// Errors: PermissionDenied.
 func admit(ctx context.Context, allowed []string) error {
 	if len(allowed) == 0 {
 		return nil
@@ -65,15 +67,7 @@ func admit(ctx context.Context, allowed []string) error {
 	if !ok {
 		return status.Error(codes.PermissionDenied, "the client has no certificate")
 	}
-	return permit(p.AuthInfo, allowed)
-}
-
-// permit decides by what a connection has shown.
-func permit(shown credentials.AuthInfo, allowed []string) error {
-	if len(allowed) == 0 {
-		return nil
-	}
-	info, ok := shown.(credentials.TLSInfo)
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
 	if !ok || len(info.State.VerifiedChains) == 0 {
 		return status.Error(codes.PermissionDenied, "the client has no certificate")
 	}

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+
+	"github.com/drover-project/drover/nodegroup/model"
 )
 
 // warning is what people should know of a group's object: an Event's reason and its text.
@@ -35,17 +37,17 @@ type advisor struct {
 // advise records each warning once. Those about an object come from the leading replica alone, so that each is recorded once
 // however many replicas there are; those about what an autoscaler has sent come from the replica that it was sent to. It is
 // not called at the same time twice.
-func (a *advisor) advise(s *Snapshot) {
+func (a *advisor) advise(s *model.Snapshot) {
 	next := map[types.UID]map[warning]bool{}
-	for _, g := range s.groups {
-		if g.refusal != "" {
+	for _, g := range s.Groups {
+		if g.Refusal != "" {
 			continue
 		}
-		uid := g.owner.GetUID()
+		uid := g.Owner.GetUID()
 		next[uid] = map[warning]bool{}
 		for _, w := range a.warnings(g) {
 			if !a.recorded[uid][w] {
-				a.recorder.Eventf(g.owner.Object, nil, corev1.EventTypeWarning, w.reason, "Configure", "%s", w.text)
+				a.recorder.Eventf(g.Owner.Object, nil, corev1.EventTypeWarning, w.reason, "Configure", "%s", w.text)
 			}
 			next[uid][w] = true
 		}
@@ -66,19 +68,19 @@ func (a *advisor) leads() bool {
 	}
 }
 
-func (a *advisor) warnings(g *group) (list []warning) {
+func (a *advisor) warnings(g *model.Group) (list []warning) {
 	if a.leads() {
-		for _, problem := range g.options.problems {
+		for _, problem := range g.Options.Problems {
 			list = append(list, warning{reasonOptions, problem})
 		}
-		if g.target < g.min || g.target > g.max {
+		if g.Target < g.Min || g.Target > g.Max {
 			list = append(list, warning{reasonBeyond, fmt.Sprintf(
-				"the size is %d, and its bounds are %d and %d: it stays as it is until somebody changes it; the autoscaler goes no further out, and comes back when pods need more or nodes are empty", g.target, g.min, g.max)})
+				"the size is %d, and its bounds are %d and %d: it stays as it is until somebody changes it; the autoscaler goes no further out, and comes back when pods need more or nodes are empty", g.Target, g.Min, g.Max)})
 		}
 	}
-	if provision := time.Duration(a.provision.Load()); provision > 0 && provision < a.join+repairTime {
+	if provision := time.Duration(a.provision.Load()); provision > 0 && provision < a.join+model.RepairTime {
 		list = append(list, warning{reasonOptions, fmt.Sprintf(
-			"the autoscaler waits %s for a node (--max-node-provision-time): it should be at least %s, so that drover replaces a server that does not join before the autoscaler gives the order up", provision, a.join+repairTime)})
+			"the autoscaler waits %s for a node (--max-node-provision-time): it should be at least %s, so that drover replaces a server that does not join before the autoscaler gives the order up", provision, a.join+model.RepairTime)})
 	}
 	return list
 }

@@ -11,13 +11,16 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/test/pools"
 )
 
 func TestWhoTellsPeople(t *testing.T) {
 	start := func(t *testing.T, elected chan struct{}) *bench {
-		w := newWorld()
-		p := w.pool("a", 2, 1, 5)
-		p.deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "soon"
+		w := pools.NewWorld()
+		p := w.Pool("a", 2, 1, 5)
+		p.Deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "soon"
 		return newBench(t, w, Options{Elected: elected, JoinTimeout: 10 * time.Minute})
 	}
 	t.Run("of what an object says, the replica that leads, and no other", func(t *testing.T) {
@@ -36,7 +39,7 @@ func TestWhoTellsPeople(t *testing.T) {
 	})
 	t.Run("of what an autoscaler has said, the replica that it said it to", func(t *testing.T) {
 		b := start(t, make(chan struct{}))
-		b.groups.Settings("MachineDeployment/kube-system/a", with(func(s *Settings) { s.ProvisionTime = time.Minute }))
+		b.groups.Settings("MachineDeployment/kube-system/a", with(func(s *model.Settings) { s.ProvisionTime = time.Minute }))
 		b.groups.advisor.advise(b.groups.store.published())
 		if said := drain(b.recorder); strings.Count(said, "\n") != 1 || !strings.Contains(said, "--max-node-provision-time") {
 			t.Errorf("it says %q", said)
@@ -46,7 +49,7 @@ func TestWhoTellsPeople(t *testing.T) {
 		b := start(t, nil)
 		b.groups.advisor.advise(b.groups.store.published())
 		drain(b.recorder)
-		d := b.deployment(&pool{deployment: b.groups.store.newest.groups["MachineDeployment/kube-system/a"].owner.Object.(*v1alpha1.MachineDeployment)})
+		d := b.deployment(&pools.Pool{Deployment: b.groups.store.newest.Groups["MachineDeployment/kube-system/a"].Owner.Object.(*v1alpha1.MachineDeployment)})
 		d.Spec.Replicas = ptr.To[int32](9)
 		if err := b.client.Update(t.Context(), d); err != nil {
 			t.Fatal(err)
@@ -63,17 +66,17 @@ func TestASizeEditedByHand(t *testing.T) {
 	for name, tc := range map[string]struct {
 		size    int32
 		says    string
-		grows   Kind
-		shrinks Kind
+		grows   model.Kind
+		shrinks model.Kind
 	}{
 		"CAPI-13 inside the bounds it is followed":                                 {4, "", "", ""},
-		"CAPI-13 above the maximum it is followed and told; it shrinks, no more":   {7, "SizeOutOfBounds", FailedPrecondition, ""},
-		"CAPI-13 below the minimum it is followed and told; it grows, and no less": {1, "SizeOutOfBounds", "", FailedPrecondition},
+		"CAPI-13 above the maximum it is followed and told; it shrinks, no more":   {7, "SizeOutOfBounds", model.FailedPrecondition, ""},
+		"CAPI-13 below the minimum it is followed and told; it grows, and no less": {1, "SizeOutOfBounds", "", model.FailedPrecondition},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld()
-			p := w.pool("a", 3, 2, 5)
-			_, n := p.node("a-1")
+			w := pools.NewWorld()
+			p := w.Pool("a", 3, 2, 5)
+			_, n := p.Node("a-1")
 			b := newBench(t, w)
 			d := b.deployment(p)
 			d.Spec.Replicas = &tc.size
@@ -86,11 +89,11 @@ func TestASizeEditedByHand(t *testing.T) {
 			if said := drain(b.recorder); !strings.Contains(said, tc.says) || tc.says == "" && said != "" {
 				t.Errorf("the Events are %q", said)
 			}
-			wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), tc.grows)
+			wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), tc.grows)
 			if tc.grows == "" {
-				wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.id(), -1), "")
+				wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -1), "")
 			}
-			wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(n)}), tc.shrinks)
+			wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}), tc.shrinks)
 		})
 	}
 }
@@ -102,25 +105,25 @@ func TestABadDeployment(t *testing.T) {
 			func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationsMinSize[0]] = "9" },
 			func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationsMinSize[0]] = "-1" },
 		} {
-			w := newWorld()
-			good, bad := w.pool("good", 1, 0, 5), w.pool("bad", 1, 0, 5)
-			_, n := good.node("good-1")
-			_, its := bad.node("bad-1")
-			change(bad.deployment)
+			w := pools.NewWorld()
+			good, bad := w.Pool("good", 1, 0, 5), w.Pool("bad", 1, 0, 5)
+			_, n := good.Node("good-1")
+			_, its := bad.Node("bad-1")
+			change(bad.Deployment)
 			registry := prometheus.NewRegistry()
 			b := newBench(t, w, Options{Registry: registry})
 			wantKind(t, b.groups.Refresh(t.Context()), "")
-			if list := b.groups.List(); len(list) != 1 || list[0].ID != good.id() {
+			if list := b.groups.List(); len(list) != 1 || list[0].ID != good.ID() {
 				t.Errorf("%d: the groups are %v", i, list)
 			}
-			if g, ok := b.groups.ForNode(asked(n)); !ok || g.ID != good.id() {
+			if g, ok := b.groups.ForNode(pools.Asked(n)); !ok || g.ID != good.ID() {
 				t.Errorf("%d: its node belongs to %v", i, g)
 			}
-			if g, ok := b.groups.ForNode(asked(its)); ok {
+			if g, ok := b.groups.ForNode(pools.Asked(its)); ok {
 				t.Errorf("%d: the bad one's node belongs to %v", i, g)
 			}
-			wantKind(t, b.groups.IncreaseSize(t.Context(), good.id(), 1), "")
-			want := fmt.Sprintf("# HELP drover_nodegroup_invalid 1 for an object with bounds that cannot be read, which is no node group therefore.\n# TYPE drover_nodegroup_invalid gauge\ndrover_nodegroup_invalid{group=%q} 1\n", bad.id())
+			wantKind(t, b.groups.IncreaseSize(t.Context(), good.ID(), 1), "")
+			want := fmt.Sprintf("# HELP drover_nodegroup_invalid 1 for an object with bounds that cannot be read, which is no node group therefore.\n# TYPE drover_nodegroup_invalid gauge\ndrover_nodegroup_invalid{group=%q} 1\n", bad.ID())
 			if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "drover_nodegroup_invalid"); err != nil {
 				t.Errorf("%d: %v", i, err)
 			}

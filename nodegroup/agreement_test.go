@@ -17,65 +17,69 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/nodegroup/model/price"
+	"github.com/drover-project/drover/test/pools"
 )
 
 func TestAUnitWithoutAMachineIsTakenBack(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 5, 1, 9)
-	p.node("a-1")
+	w := pools.NewWorld()
+	p := w.Pool("a", 5, 1, 9)
+	p.Node("a-1")
 	b := newBench(t, w)
 	remove := func(ids ...string) error {
-		var nodes []Node
+		var nodes []membership.Node
 		for _, id := range ids {
-			nodes = append(nodes, fake(id, "unregistered"))
+			nodes = append(nodes, pools.Fake(id, "unregistered"))
 		}
-		return b.groups.DeleteNodes(t.Context(), p.id(), nodes)
+		return b.groups.DeleteNodes(t.Context(), p.ID(), nodes)
 	}
 	t.Run("CA-C72 once, in one write that renames the others", func(t *testing.T) {
-		wantKind(t, remove(unitID(p, 0, 2)), "")
+		wantKind(t, remove(pools.UnitID(p, 0, 2)), "")
 		b.expect(p, 4)
-		list, _ := b.groups.Instances(p.id())
-		want := []Instance{{ID: providerID("a-1"), State: Running}, {ID: unitID(p, 1, 0), State: Creating}, {ID: unitID(p, 1, 1), State: Creating}, {ID: unitID(p, 1, 2), State: Creating}}
+		list, _ := b.groups.Instances(p.ID())
+		want := []model.Instance{{ID: pools.ProviderID("a-1"), State: model.Running}, {ID: pools.UnitID(p, 1, 0), State: model.Creating}, {ID: pools.UnitID(p, 1, 1), State: model.Creating}, {ID: pools.UnitID(p, 1, 2), State: model.Creating}}
 		if diff := cmp.Diff(want, list); diff != "" || b.patches.Load() != 1 {
 			t.Errorf("%d writes, instances (-want +got):\n%s", b.patches.Load(), diff)
 		}
 	})
 	t.Run("CA-C72 the older names belong to the group, and change nothing", func(t *testing.T) {
 		for n := range int32(5) {
-			if g, ok := b.groups.ForNode(fake(unitID(p, 0, n), "unregistered")); !ok || g.ID != p.id() {
+			if g, ok := b.groups.ForNode(pools.Fake(pools.UnitID(p, 0, n), "unregistered")); !ok || g.ID != p.ID() {
 				t.Errorf("unit %d belongs to %v", n, g)
 			}
-			wantKind(t, remove(unitID(p, 0, n)), "")
+			wantKind(t, remove(pools.UnitID(p, 0, n)), "")
 		}
 		b.expect(p, 4)
 	})
 	t.Run("CA-C72 two calls at once for one unit lower the size by one", func(t *testing.T) {
 		var calls sync.WaitGroup
 		for range 5 {
-			calls.Go(func() { wantKind(t, remove(unitID(p, 1, 1)), "") })
+			calls.Go(func() { wantKind(t, remove(pools.UnitID(p, 1, 1)), "") })
 		}
 		calls.Wait()
 		b.expect(p, 3)
 	})
 	t.Run("CA-C72 all that are left go in one call, down to the minimum", func(t *testing.T) {
-		wantKind(t, remove(unitID(p, 2, 0), unitID(p, 2, 1)), "")
+		wantKind(t, remove(pools.UnitID(p, 2, 0), pools.UnitID(p, 2, 1)), "")
 		b.expect(p, 1)
 	})
 }
 
 // agreement says where size, instances and membership contradict each other.
-func agreement(b *bench, p *pool, size int32, gone ...Node) string {
+func agreement(b *bench, p *pools.Pool, size int32, gone ...membership.Node) string {
 	var wrong []string
-	if got, err := b.groups.TargetSize(p.id()); err != nil || got != size {
+	if got, err := b.groups.TargetSize(p.ID()); err != nil || got != size {
 		wrong = append(wrong, fmt.Sprintf("the size is %d (error %v), want %d", got, err, size))
 	}
-	list, err := b.groups.Instances(p.id())
+	list, err := b.groups.Instances(p.ID())
 	units := int32(0)
 	for _, i := range list {
-		if i.State != Deleting {
+		if i.State != model.Deleting {
 			units++
 		}
-		if i.State != Deleting && slices.ContainsFunc(gone, func(n Node) bool { return n.ProviderID == i.ID }) {
+		if i.State != model.Deleting && slices.ContainsFunc(gone, func(n membership.Node) bool { return n.ProviderID == i.ID }) {
 			wrong = append(wrong, fmt.Sprintf("%s is %s", i.ID, i.State))
 		}
 	}
@@ -83,7 +87,7 @@ func agreement(b *bench, p *pool, size int32, gone ...Node) string {
 		wrong = append(wrong, fmt.Sprintf("%d units count (error %v), want %d", units, err, size))
 	}
 	for _, n := range gone {
-		if _, ok := b.groups.ForNode(n); ok && !n.madeUp() {
+		if _, ok := b.groups.ForNode(n); ok && !n.MadeUp() {
 			wrong = append(wrong, fmt.Sprintf("node %s has a group", n))
 		}
 	}
@@ -91,22 +95,28 @@ func agreement(b *bench, p *pool, size int32, gone ...Node) string {
 }
 
 func TestAfterARemovalEverythingAgrees(t *testing.T) {
-	for name, removed := range map[string]func(p *pool, real Node) Node{
-		"a node":                   func(_ *pool, real Node) Node { return real },
-		"a Machine that failed":    func(p *pool, _ Node) Node { return fake(machineID(p, "a-2"), "create-error") },
-		"a Machine that is late":   func(p *pool, _ Node) Node { return fake(machineID(p, "a-3"), "unregistered") },
-		"a unit without a Machine": func(p *pool, _ Node) Node { return fake(unitID(p, 0, 0), "unregistered") },
+	for name, removed := range map[string]func(p *pools.Pool, real membership.Node) membership.Node{
+		"a node": func(_ *pools.Pool, real membership.Node) membership.Node { return real },
+		"a Machine that failed": func(p *pools.Pool, _ membership.Node) membership.Node {
+			return pools.Fake(pools.MachineID(p, "a-2"), "create-error")
+		},
+		"a Machine that is late": func(p *pools.Pool, _ membership.Node) membership.Node {
+			return pools.Fake(pools.MachineID(p, "a-3"), "unregistered")
+		},
+		"a unit without a Machine": func(p *pools.Pool, _ membership.Node) membership.Node {
+			return pools.Fake(pools.UnitID(p, 0, 0), "unregistered")
+		},
 	} {
 		t.Run("CA-C76 MCM-101 CA-C37 "+name, func(t *testing.T) {
-			w := newWorld()
-			p := w.pool("a", 4, 0, 9)
-			_, n := p.node("a-1")
-			p.machine("a-2", failed(fault.CodeNoValidHost, "no host"))
-			p.machine("a-3", withServer)
+			w := pools.NewWorld()
+			p := w.Pool("a", 4, 0, 9)
+			_, n := p.Node("a-1")
+			p.Machine("a-2", pools.Failed(fault.CodeNoValidHost, "no host"))
+			p.Machine("a-3", pools.WithServer)
 			first, second := pair(t, w)
 			first.freeze()
-			node := removed(p, asked(n))
-			wantKind(t, first.groups.DeleteNodes(t.Context(), p.id(), []Node{node}), "")
+			node := removed(p, pools.Asked(n))
+			wantKind(t, first.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{node}), "")
 			wantKind(t, second.groups.Refresh(t.Context()), "")
 			for when, b := range map[string]*bench{"at once": first, "on another replica": second} {
 				if wrong := agreement(b, p, 3, node); wrong != "" {
@@ -124,9 +134,9 @@ func TestAfterARemovalEverythingAgrees(t *testing.T) {
 }
 
 func TestARemovalWaitsForNothing(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 3, 0, 9)
-	_, n := p.node("a-1")
+	w := pools.NewWorld()
+	p := w.Pool("a", 3, 0, 9)
+	_, n := p.Node("a-1")
 	b := newBench(t, w)
 	// The API server is as bad as it may be: others are faster twice, and an answer is lost.
 	var ours int32
@@ -152,7 +162,7 @@ func TestARemovalWaitsForNothing(t *testing.T) {
 			}
 		}
 	})
-	err := b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(n)})
+	err := b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)})
 	stop()
 	ticking.Wait()
 	t.Run("CA-C78 with conflicts and a lost answer it is done within a second", func(t *testing.T) {
@@ -164,24 +174,24 @@ func TestARemovalWaitsForNothing(t *testing.T) {
 	})
 	t.Run("CA-C78 and nothing of the Machine has happened yet", func(t *testing.T) {
 		m := &v1alpha1.Machine{}
-		if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "a-1"}, m); err != nil || m.DeletionTimestamp != nil {
+		if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: pools.Namespace, Name: "a-1"}, m); err != nil || m.DeletionTimestamp != nil {
 			t.Errorf("the Machine is %v, error %v", m.DeletionTimestamp, err)
 		}
 	})
 }
 
 func TestTakingBackBelowTheMinimum(t *testing.T) {
-	start := func(t *testing.T, change func(p *pool)) (*bench, *pool) {
-		w := newWorld()
-		p := w.pool("a", 4, 3, 9)
-		p.node("a-1")
-		p.machine("a-2")
+	start := func(t *testing.T, change func(p *pools.Pool)) (*bench, *pools.Pool) {
+		w := pools.NewWorld()
+		p := w.Pool("a", 4, 3, 9)
+		p.Node("a-1")
+		p.Machine("a-2")
 		change(p)
 		return newBench(t, w), p
 	}
 	t.Run("CA-C87 stops there, is told in an Event, and what is left is awaited still", func(t *testing.T) {
-		b, p := start(t, func(*pool) {})
-		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.id(), -4), "")
+		b, p := start(t, func(*pools.Pool) {})
+		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -4), "")
 		b.expect(p, 3)
 		if said := drain(b.recorder); !strings.Contains(said, "DecreaseClamped The autoscaler asked to take back 4 requests for nodes; 1 are open above the minimum of 3") {
 			t.Errorf("the Events are %q", said)
@@ -191,26 +201,26 @@ func TestTakingBackBelowTheMinimum(t *testing.T) {
 		}
 	})
 	t.Run("CA-C87 where nobody would make replacements nothing is taken back", func(t *testing.T) {
-		b, p := start(t, func(p *pool) {
-			p.deployment.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionTrue}}
+		b, p := start(t, func(p *pools.Pool) {
+			p.Deployment.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionTrue}}
 		})
-		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.id(), -2), "")
+		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -2), "")
 		b.expect(p, 4)
 	})
 	t.Run("CA-C87 a size that is below the minimum already stays", func(t *testing.T) {
-		b, p := start(t, func(p *pool) { p.deployment.Spec.Replicas = ptr.To[int32](2) })
-		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.id(), -2), "")
+		b, p := start(t, func(p *pools.Pool) { p.Deployment.Spec.Replicas = ptr.To[int32](2) })
+		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -2), "")
 		b.expect(p, 2)
 	})
 }
 
 func TestReadsWaitForNoWriter(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 3, 0, 10)
-	p.deployment.Status.NodeTemplate = nodeTemplate()
-	_, n := p.node("a-1")
+	w := pools.NewWorld()
+	p := w.Pool("a", 3, 0, 10)
+	p.Deployment.Status.NodeTemplate = pools.NodeTemplate()
+	_, n := p.Node("a-1")
 	b := newBench(t, w, Options{RestartGuard: time.Minute, GPULabel: "gpu"})
-	b.groups.prices.current.Store(&Prices{CPU: 1, MemoryGiB: 1})
+	b.groups.prices.current.Store(&price.Prices{CPU: 1, MemoryGiB: 1})
 	slow := &slowReader{Reader: b.groups.sizes.live, begun: make(chan struct{}), goOn: make(chan struct{})}
 	b.groups.sizes.live = slow
 	writing, goOn := make(chan struct{}), make(chan struct{})
@@ -220,7 +230,7 @@ func TestReadsWaitForNoWriter(t *testing.T) {
 		return nil
 	}
 	var busy sync.WaitGroup
-	busy.Go(func() { wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), "") })
+	busy.Go(func() { wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), "") })
 	<-writing
 	busy.Go(func() { b.groups.Connected(t.Context()) })
 	<-slow.begun
@@ -230,16 +240,16 @@ func TestReadsWaitForNoWriter(t *testing.T) {
 		defer close(read)
 		g := b.groups
 		g.List()
-		g.ForNode(asked(n))
-		g.ForNode(Node{Name: "x", ProviderID: "aws:///i"})
-		_, _ = g.TargetSize(p.id())
-		_, _ = g.Instances(p.id())
-		_, _ = g.TemplateNode(p.id())
-		g.Settings(p.id(), flags)
+		g.ForNode(pools.Asked(n))
+		g.ForNode(membership.Node{Name: "x", ProviderID: "aws:///i"})
+		_, _ = g.TargetSize(p.ID())
+		_, _ = g.Instances(p.ID())
+		_, _ = g.TemplateNode(p.ID())
+		g.Settings(p.ID(), flags)
 		g.GPUTypes()
 		g.Started()
-		_, _ = g.NodePrice(asked(n), noon, noon.Add(time.Hour))
-		_, _ = g.PodPrice(&corev1.Pod{}, noon, noon.Add(time.Hour))
+		_, _ = g.NodePrice(pools.Asked(n), pools.Noon, pools.Noon.Add(time.Hour))
+		_, _ = g.PodPrice(&corev1.Pod{}, pools.Noon, pools.Noon.Add(time.Hour))
 		b.clock.Step(listingAge)
 		g.List()
 	}()

@@ -14,6 +14,8 @@ import (
 
 	"github.com/drover-project/drover/deploy"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
 // setMaximum changes the maximum of spec.replicas in the schema of MachineDeployments: nil removes it, as older schemas are.
@@ -53,7 +55,7 @@ func TestASizeBeyondTheMaximumOnARealAPIServer(t *testing.T) {
 	s.setMaximum(nil)
 	s.pool("other", 2)
 	d := s.sized("absurd", 10)
-	id := ID(d.Namespace, d.Name)
+	id := membership.ID(d.Namespace, d.Name)
 	s.eventually("the group is listed", func() bool {
 		size, err := s.groups.TargetSize(id)
 		return s.groups.Refresh(t.Context()) == nil && err == nil && size == 10
@@ -70,9 +72,9 @@ func TestASizeBeyondTheMaximumOnARealAPIServer(t *testing.T) {
 	t.Run("the group leaves the list, and others are served (F-29)", func(t *testing.T) {
 		s.eventually("it has left", func() bool {
 			_, err := s.groups.TargetSize(id)
-			return s.groups.Refresh(t.Context()) == nil && KindOf(err) == NotFound
+			return s.groups.Refresh(t.Context()) == nil && model.KindOf(err) == model.NotFound
 		})
-		if list, err := s.groups.Instances(ID(metav1.NamespaceSystem, "other")); len(list) != 2 || err != nil {
+		if list, err := s.groups.Instances(membership.ID(metav1.NamespaceSystem, "other")); len(list) != 2 || err != nil {
 			t.Errorf("the other group has %v, error %v", list, err)
 		}
 	})

@@ -21,7 +21,11 @@ import (
 
 	"github.com/drover-project/drover/deploy"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/nodegroup/model/resize"
 	"github.com/drover-project/drover/test/kube"
+	"github.com/drover-project/drover/test/pools"
 )
 
 // lossy loses the answer of the next requests that change a MachineDeployment.
@@ -103,7 +107,7 @@ func (s *site) sized(name string, size int32) *v1alpha1.MachineDeployment {
 }
 
 // pool makes a deployment with a set and that many Machines with nodes, and waits until the groups know them.
-func (s *site) pool(name string, size int32) []Node {
+func (s *site) pool(name string, size int32) []membership.Node {
 	s.t.Helper()
 	d := s.sized(name, size)
 	labels := d.Spec.Selector.MatchLabels
@@ -111,22 +115,22 @@ func (s *site) pool(name string, size int32) []Node {
 	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(d, v1alpha1.MachineDeploymentKind)}
 	set.Spec.Selector.MatchLabels, set.Spec.Template.Metadata.Labels = labels, labels
 	s.create(set)
-	var nodes []Node
+	var nodes []membership.Node
 	for i := range size {
 		m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: fmt.Sprintf("%s-%d", name, i), Labels: labels}}
 		m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, v1alpha1.MachineSetKind)}
-		m.Spec.ProviderID = ptr.To(providerID(m.Name))
+		m.Spec.ProviderID = ptr.To(pools.ProviderID(m.Name))
 		s.create(m)
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Name}, Spec: corev1.NodeSpec{ProviderID: *m.Spec.ProviderID}}
 		s.create(n)
-		nodes = append(nodes, Node{Name: n.Name, ProviderID: n.Spec.ProviderID})
+		nodes = append(nodes, membership.Node{Name: n.Name, ProviderID: n.Spec.ProviderID})
 	}
 	s.eventually("the group is known with all its nodes", func() bool {
 		if s.groups.Refresh(s.t.Context()) != nil {
 			return false
 		}
-		list, err := s.groups.Instances(ID(d.Namespace, name))
-		return err == nil && int32(len(list)) == size && !slices.ContainsFunc(list, func(i Instance) bool { return i.State != Running })
+		list, err := s.groups.Instances(membership.ID(d.Namespace, name))
+		return err == nil && int32(len(list)) == size && !slices.ContainsFunc(list, func(i model.Instance) bool { return i.State != model.Running })
 	})
 	return nodes
 }
@@ -155,7 +159,7 @@ func (s *site) expect(name string, replicas int32, removals int) *v1alpha1.Machi
 	if *d.Spec.Replicas != replicas || len(d.Spec.Removals) != removals {
 		s.t.Errorf("replicas are %d with %d removals, want %d with %d", *d.Spec.Replicas, len(d.Spec.Removals), replicas, removals)
 	}
-	if size, err := s.groups.TargetSize(ID(d.Namespace, name)); err != nil || size != replicas {
+	if size, err := s.groups.TargetSize(membership.ID(d.Namespace, name)); err != nil || size != replicas {
 		s.t.Errorf("CA-C36 the target size is %d (error %v), replicas are %d", size, err, replicas)
 	}
 	return d
@@ -165,11 +169,11 @@ func TestOnARealAPIServer(t *testing.T) {
 	s := newSite(t)
 	t.Run("CA-C66 ten parallel removals take exactly those ten", func(t *testing.T) {
 		nodes := s.pool("ten", 12)
-		id := ID(metav1.NamespaceSystem, "ten")
+		id := membership.ID(metav1.NamespaceSystem, "ten")
 		var calls sync.WaitGroup
 		for _, n := range nodes[:10] {
 			calls.Go(func() {
-				if err := s.groups.DeleteNodes(t.Context(), id, []Node{n}); err != nil {
+				if err := s.groups.DeleteNodes(t.Context(), id, []membership.Node{n}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -184,7 +188,7 @@ func TestOnARealAPIServer(t *testing.T) {
 	})
 	t.Run("CA-C59 no delta of two hundred parallel increases is lost, with somebody else writing", func(t *testing.T) {
 		s.pool("many", 0)
-		id := ID(metav1.NamespaceSystem, "many")
+		id := membership.ID(metav1.NamespaceSystem, "many")
 		busy, stop := context.WithCancel(t.Context())
 		var other, calls sync.WaitGroup
 		other.Go(func() { s.disturb(busy, "many") })
@@ -203,7 +207,7 @@ func TestOnARealAPIServer(t *testing.T) {
 	t.Run("CA-C62 an increase whose answer was lost is made once", func(t *testing.T) {
 		s.pool("lost", 0)
 		s.lossy.lose.Store(1)
-		if err := s.groups.IncreaseSize(t.Context(), ID(metav1.NamespaceSystem, "lost"), 3); err != nil {
+		if err := s.groups.IncreaseSize(t.Context(), membership.ID(metav1.NamespaceSystem, "lost"), 3); err != nil {
 			t.Error(err)
 		}
 		s.expect("lost", 3, 0)
@@ -211,7 +215,7 @@ func TestOnARealAPIServer(t *testing.T) {
 	t.Run("CA-C12 a removal whose answer was lost is made once", func(t *testing.T) {
 		nodes := s.pool("lost-too", 2)
 		s.lossy.lose.Store(1)
-		if err := s.groups.DeleteNodes(t.Context(), ID(metav1.NamespaceSystem, "lost-too"), nodes[:1]); err != nil {
+		if err := s.groups.DeleteNodes(t.Context(), membership.ID(metav1.NamespaceSystem, "lost-too"), nodes[:1]); err != nil {
 			t.Error(err)
 		}
 		s.expect("lost-too", 1, 1)
@@ -220,7 +224,7 @@ func TestOnARealAPIServer(t *testing.T) {
 		s.pool("gone", 0)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		err := s.groups.IncreaseSize(ctx, ID(metav1.NamespaceSystem, "gone"), 3)
+		err := s.groups.IncreaseSize(ctx, membership.ID(metav1.NamespaceSystem, "gone"), 3)
 		want := int32(3)
 		if err != nil {
 			want = 0
@@ -230,13 +234,13 @@ func TestOnARealAPIServer(t *testing.T) {
 	t.Run("the write owns just its own fields", func(t *testing.T) {
 		d := s.expect("ten", 2, 10)
 		for _, e := range d.ManagedFields {
-			if e.Manager == Manager && e.Operation != metav1.ManagedFieldsOperationUpdate {
+			if e.Manager == resize.Manager && e.Operation != metav1.ManagedFieldsOperationUpdate {
 				t.Errorf("the field manager's operation is %s", e.Operation)
 			}
 		}
-		before := &group{owner: ownerOf(&v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{UID: d.UID, Generation: d.Generation - 1}})}
-		if !(change{group: before, replicas: 2}).landed(ownerOf(d)) {
-			t.Errorf("the size is not %s's: %+v", Manager, d.ManagedFields)
+		before := &model.Group{Owner: membership.OwnerOf(&v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{UID: d.UID, Generation: d.Generation - 1}})}
+		if !(resize.Change{Group: before, Replicas: 2}).Landed(membership.OwnerOf(d)) {
+			t.Errorf("the size is not %s's: %+v", resize.Manager, d.ManagedFields)
 		}
 	})
 }

@@ -5,49 +5,52 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/test/pools"
 )
 
 func TestMalformedRequests(t *testing.T) {
-	w := newWorld()
-	p, other := w.pool("a", 3, 0, 5), w.pool("b", 1, 0, 5)
-	_, n := p.node("a-1")
-	_, foreign := other.node("b-1")
+	w := pools.NewWorld()
+	p, other := w.Pool("a", 3, 0, 5), w.Pool("b", 1, 0, 5)
+	_, n := p.Node("a-1")
+	_, foreign := other.Node("b-1")
 	b := newBench(t, w)
-	g, ctx, id := b.groups, t.Context(), p.id()
-	many := make([]Node, 0, v1alpha1.MaxRemovals+1)
+	g, ctx, id := b.groups, t.Context(), p.ID()
+	many := make([]membership.Node, 0, v1alpha1.MaxRemovals+1)
 	for i := range cap(many) {
-		many = append(many, Node{Name: fmt.Sprint("nobody-", i)})
+		many = append(many, membership.Node{Name: fmt.Sprint("nobody-", i)})
 	}
 	for _, tc := range []struct {
 		name string
-		kind Kind
+		kind model.Kind
 		call func() error
 	}{
-		{"CA-C56 growing by 0", InvalidArgument, func() error { return g.IncreaseSize(ctx, id, 0) }},
-		{"CA-C56 growing by less than nothing", InvalidArgument, func() error { return g.IncreaseSize(ctx, id, -1<<31) }},
-		{"CA-C57 growing beyond all numbers", FailedPrecondition, func() error { return g.IncreaseSize(ctx, id, 1<<31-1) }},
-		{"growing without an id", InvalidArgument, func() error { return g.IncreaseSize(ctx, "", 1) }},
-		{"growing an unknown group", NotFound, func() error { return g.IncreaseSize(ctx, id+"x", 1) }},
-		{"growing a placeholder", NotFound, func() error { return g.IncreaseSize(ctx, id+"/0/0", 1) }},
-		{"CA-C83 taking back 0", InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, id, 0) }},
-		{"CA-C83 taking back a positive number", InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, id, 1<<31-1) }},
-		{"taking back without an id", InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, "", -1) }},
-		{"taking back in an unknown group", NotFound, func() error { return g.DecreaseTargetSize(ctx, "MachineSet/x/y", -1) }},
-		{"removing nothing", InvalidArgument, func() error { return g.DeleteNodes(ctx, id, nil) }},
-		{"removing without an id", InvalidArgument, func() error { return g.DeleteNodes(ctx, "", []Node{asked(n)}) }},
-		{"removing from an unknown group", NotFound, func() error { return g.DeleteNodes(ctx, "x", []Node{asked(n)}) }},
-		{"CA-C74 removing a node that has no name", InvalidArgument, func() error { return g.DeleteNodes(ctx, id, []Node{asked(n), {}}) }},
-		{"CA-C74 removing another group's node", FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, []Node{asked(n), asked(foreign)}) }},
-		{"CA-C74 removing another group's placeholder", FailedPrecondition, func() error {
-			return g.DeleteNodes(ctx, id, []Node{asked(n), fake(unitID(other, 0, 0), "unregistered")})
+		{"CA-C56 growing by 0", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, id, 0) }},
+		{"CA-C56 growing by less than nothing", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, id, -1<<31) }},
+		{"CA-C57 growing beyond all numbers", model.FailedPrecondition, func() error { return g.IncreaseSize(ctx, id, 1<<31-1) }},
+		{"growing without an id", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, "", 1) }},
+		{"growing an unknown group", model.NotFound, func() error { return g.IncreaseSize(ctx, id+"x", 1) }},
+		{"growing a placeholder", model.NotFound, func() error { return g.IncreaseSize(ctx, id+"/0/0", 1) }},
+		{"CA-C83 taking back 0", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, id, 0) }},
+		{"CA-C83 taking back a positive number", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, id, 1<<31-1) }},
+		{"taking back without an id", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, "", -1) }},
+		{"taking back in an unknown group", model.NotFound, func() error { return g.DecreaseTargetSize(ctx, "MachineSet/x/y", -1) }},
+		{"removing nothing", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, id, nil) }},
+		{"removing without an id", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, "", []membership.Node{pools.Asked(n)}) }},
+		{"removing from an unknown group", model.NotFound, func() error { return g.DeleteNodes(ctx, "x", []membership.Node{pools.Asked(n)}) }},
+		{"CA-C74 removing a node that has no name", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), {}}) }},
+		{"CA-C74 removing another group's node", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), pools.Asked(foreign)}) }},
+		{"CA-C74 removing another group's placeholder", model.FailedPrecondition, func() error {
+			return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), pools.Fake(pools.UnitID(other, 0, 0), "unregistered")})
 		}},
-		{"CA-C74 removing by a provider ID that is none", FailedPrecondition, func() error {
-			return g.DeleteNodes(ctx, id, []Node{asked(n), {Name: "x", ProviderID: "://\xff/../"}})
+		{"CA-C74 removing by a provider ID that is none", model.FailedPrecondition, func() error {
+			return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), {Name: "x", ProviderID: "://\xff/../"}})
 		}},
-		{"CA-C74 removing a template", FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, []Node{{Name: id + "/template"}}) }},
-		{"CA-C74 removing more nodes of nobody than any list holds", FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, many) }},
+		{"CA-C74 removing a template", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, []membership.Node{{Name: id + "/template"}}) }},
+		{"CA-C74 removing more nodes of nobody than any list holds", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, many) }},
 		{"CA-C72 removing a unit beyond the size", "", func() error {
-			return g.DeleteNodes(ctx, id, []Node{fake(unitID(p, 0, 1<<31-1), "unregistered"), fake(unitID(p, 1<<31-1, 0), "unregistered")})
+			return g.DeleteNodes(ctx, id, []membership.Node{pools.Fake(pools.UnitID(p, 0, 1<<31-1), "unregistered"), pools.Fake(pools.UnitID(p, 1<<31-1, 0), "unregistered")})
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -62,11 +65,11 @@ func TestMalformedRequests(t *testing.T) {
 			_, size := g.TargetSize(id)
 			_, instances := g.Instances(id)
 			_, template := g.TemplateNode(id)
-			wantKind(t, size, NotFound)
-			wantKind(t, instances, NotFound)
-			wantKind(t, template, NotFound)
+			wantKind(t, size, model.NotFound)
+			wantKind(t, instances, model.NotFound)
+			wantKind(t, template, model.NotFound)
 		}
 		_, err := g.TargetSize("")
-		wantKind(t, err, InvalidArgument)
+		wantKind(t, err, model.InvalidArgument)
 	})
 }

@@ -5,13 +5,16 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/test/pools"
 )
 
 func BenchmarkReads(b *testing.B) {
-	w := large(15_000, 500)
+	w := pools.Large(15_000, 500)
 	bench := newBench(b, w)
-	ours, foreign := asked(w.Nodes[7000]), Node{Name: "x", ProviderID: "aws:///eu-1/i-1"}
-	id := ID(namespace, "pool-250")
+	ours, foreign := pools.Asked(w.Nodes[7000]), membership.Node{Name: "x", ProviderID: "aws:///eu-1/i-1"}
+	id := membership.ID(pools.Namespace, "pool-250")
 	b.Run("ForNode", func(b *testing.B) {
 		for b.Loop() {
 			bench.groups.ForNode(ours)
@@ -37,11 +40,13 @@ func BenchmarkReads(b *testing.B) {
 // BenchmarkForNode_CAPI_1_CAPI_2 asks for the group of every node, and of as many that are nobody's: below a millisecond for 99
 // of 100, without a call to the API server.
 func BenchmarkForNode_CAPI_1_CAPI_2(b *testing.B) {
-	w := large(5000, 100)
+	w := pools.Large(5000, 100)
 	bench := newBench(b, w)
-	for name, asks := range map[string]func(i int) Node{
-		"ours":    func(i int) Node { return asked(w.Nodes[i]) },
-		"foreign": func(i int) Node { return Node{Name: fmt.Sprint("control-", i), ProviderID: fmt.Sprint("aws:///i-", i)} },
+	for name, asks := range map[string]func(i int) membership.Node{
+		"ours": func(i int) membership.Node { return pools.Asked(w.Nodes[i]) },
+		"foreign": func(i int) membership.Node {
+			return membership.Node{Name: fmt.Sprint("control-", i), ProviderID: fmt.Sprint("aws:///i-", i)}
+		},
 	} {
 		b.Run(name, func(b *testing.B) {
 			gets, lists := bench.gets.Load(), bench.lists.Load()
@@ -66,7 +71,7 @@ func BenchmarkForNode_CAPI_1_CAPI_2(b *testing.B) {
 
 // BenchmarkRefresh_CA_C16 is a Refresh at which nothing has happened.
 func BenchmarkRefresh_CA_C16(b *testing.B) {
-	bench := newBench(b, large(15_000, 500))
+	bench := newBench(b, pools.Large(15_000, 500))
 	for b.Loop() {
 		if err := bench.groups.Refresh(b.Context()); err != nil {
 			b.Fatal(err)

@@ -10,6 +10,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/nodegroup/model/resize"
 )
 
 // settleEvery is the pause before a write with an unknown outcome is sent again.
@@ -24,16 +28,16 @@ var errConflict = errors.New("the object has changed")
 //
 // Errors: errConflict; those of change.patch; FailedPrecondition for a refusal of the API server; Unavailable when the outcome
 // is still unknown when ctx ends.
-func (w *writer) commit(ctx context.Context, c change) (client.Object, error) {
-	patch, err := c.patch(w.clock.Now())
+func (w *writer) commit(ctx context.Context, c resize.Change) (client.Object, error) {
+	patch, err := c.Patch(w.clock.Now())
 	if err != nil {
 		return nil, err
 	}
-	owner := c.group.owner
+	owner := c.Group.Owner
 	var unknown error
 	for {
-		after := owner.blank()
-		err := w.client.Patch(ctx, after, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(Manager))
+		after := owner.Blank()
+		err := w.client.Patch(ctx, after, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(resize.Manager))
 		switch {
 		case err == nil:
 			return after, nil
@@ -44,42 +48,42 @@ func (w *writer) commit(ctx context.Context, c change) (client.Object, error) {
 				return after, err
 			}
 		case !isUnknown(err):
-			return nil, &Error{Kind: FailedPrecondition, Message: "changing " + c.group.id + ", nothing was changed", Err: err}
+			return nil, &model.Error{Kind: model.FailedPrecondition, Message: "changing " + c.Group.ID + ", nothing was changed", Err: err}
 		}
 		unknown = err
 		select {
 		case <-ctx.Done():
-			w.recorder.Eventf(owner.Object, nil, corev1.EventTypeWarning, "WriteUnsettled", "Scale", "Whether size %d -> %d was written is not known: %v", c.group.target, c.replicas, unknown)
-			return nil, unavailable(unknown, "changing %s: the outcome is not known", c.group.id)
+			w.recorder.Eventf(owner.Object, nil, corev1.EventTypeWarning, "WriteUnsettled", "Scale", "Whether size %d -> %d was written is not known: %v", c.Group.Target, c.Replicas, unknown)
+			return nil, model.Unavailablef(unknown, "changing %s: the outcome is not known", c.Group.ID)
 		case <-w.clock.After(settleEvery):
 		}
 	}
 }
 
 // settle finds out whether an earlier sending of the write has landed, and returns the object if it has.
-func (w *writer) settle(ctx context.Context, c change) (client.Object, error) {
-	owner := c.group.owner
-	live := owner.blank()
-	err := w.live.Get(ctx, owner.key(), live)
+func (w *writer) settle(ctx context.Context, c resize.Change) (client.Object, error) {
+	owner := c.Group.Owner
+	live := owner.Blank()
+	err := w.live.Get(ctx, owner.Key(), live)
 	if apierrors.IsNotFound(err) {
-		return nil, refuse(FailedPrecondition, "changing %s: its %s is gone", c.group.id, owner.kind())
+		return nil, model.Refusef(model.FailedPrecondition, "changing %s: its %s is gone", c.Group.ID, owner.Kind())
 	}
 	if err != nil {
 		return nil, err
 	}
-	now := ownerOf(live)
-	if c.landed(now) {
+	now := membership.OwnerOf(live)
+	if c.Landed(now) {
 		return live, nil
 	}
-	if c.undecidable(now) {
-		return nil, refuse(Unavailable, "changing %s: others have changed it since, and whether our write came first cannot be seen", c.group.id)
+	if c.Undecidable(now) {
+		return nil, model.Refusef(model.Unavailable, "changing %s: others have changed it since, and whether our write came first cannot be seen", c.Group.ID)
 	}
 	return nil, errConflict
 }
 
 // isUnknown reports whether a write may have landed although it failed: after every error but the API server's own refusal.
 func isUnknown(err error) bool {
-	if err == nil || errors.Is(err, errConflict) || KindOf(err) != "" {
+	if err == nil || errors.Is(err, errConflict) || model.KindOf(err) != "" {
 		return false
 	}
 	var status apierrors.APIStatus

@@ -27,6 +27,8 @@ import (
 	"github.com/drover-project/drover/machines/deployment"
 	"github.com/drover-project/drover/machines/set"
 	"github.com/drover-project/drover/nodegroup"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
 	"github.com/drover-project/drover/test/kube"
 )
 
@@ -103,7 +105,7 @@ func (h *house) machines(t *testing.T, want int) []string {
 }
 
 // join gives a Machine its server and a registered node, and waits until the groups know it.
-func (h *house) join(name string) nodegroup.Node {
+func (h *house) join(name string) membership.Node {
 	h.t.Helper()
 	sum := sha256.Sum256([]byte(name))
 	id := fmt.Sprintf("openstack:///%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
@@ -123,10 +125,10 @@ func (h *house) join(name string) nodegroup.Node {
 	if err := h.client.Create(h.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: id}}); err != nil {
 		h.t.Fatal(err)
 	}
-	n := nodegroup.Node{Name: name, ProviderID: id}
+	n := membership.Node{Name: name, ProviderID: id}
 	err = wait.PollUntilContextTimeout(h.t.Context(), 20*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
 		list, err := h.groups.Instances("MachineDeployment/kube-system/pool")
-		return slices.ContainsFunc(list, func(i nodegroup.Instance) bool { return i.ID == id && i.State == nodegroup.Running }), err
+		return slices.ContainsFunc(list, func(i model.Instance) bool { return i.ID == id && i.State == model.Running }), err
 	})
 	if err != nil {
 		h.t.Fatalf("waiting for node %s: %v", name, err)
@@ -155,7 +157,7 @@ func TestTheControllersFollowTheGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := h.machines(t, 3)
-	var nodes []nodegroup.Node
+	var nodes []membership.Node
 	for _, name := range names {
 		nodes = append(nodes, h.join(name))
 	}
@@ -215,7 +217,7 @@ func TestTheControllersFollowTheGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.join(fresh)
-		if err := h.groups.DeleteNodes(t.Context(), id, []nodegroup.Node{{Name: names[0]}}); err != nil {
+		if err := h.groups.DeleteNodes(t.Context(), id, []membership.Node{{Name: names[0]}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := h.groups.IncreaseSize(t.Context(), id, 1); err != nil {

@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
 const (
@@ -73,13 +75,13 @@ func (f *freshness) reached() { f.answered.Store(f.clock.Now().UnixNano()) }
 // Errors: Unavailable.
 func (f *freshness) check() error {
 	if f.answered.Load() == 0 {
-		return refuse(Unavailable, "the API server has not been reached yet")
+		return model.Refusef(model.Unavailable, "the API server has not been reached yet")
 	}
 	if away := f.since(&f.answered); away >= staleAfter {
-		return refuse(Unavailable, "the API server has been out of reach for %s", away.Truncate(time.Second))
+		return model.Refusef(model.Unavailable, "the API server has been out of reach for %s", away.Truncate(time.Second))
 	}
 	if behind := f.since(&f.behind); behind >= staleAfter {
-		return refuse(Unavailable, "what the API server has is not what its watches have brought for %s", behind.Truncate(time.Second))
+		return model.Refusef(model.Unavailable, "what the API server has is not what its watches have brought for %s", behind.Truncate(time.Second))
 	}
 	return nil
 }
@@ -89,7 +91,7 @@ func (f *freshness) check() error {
 // Errors: Unavailable.
 func (f *freshness) checkLeader() error {
 	if away := f.since(&f.led); away >= leaderlessAfter {
-		return refuse(Unavailable, "no replica of drover has held the lease for %s: nobody would make the machines", away.Truncate(time.Second))
+		return model.Refusef(model.Unavailable, "no replica of drover has held the lease for %s: nobody would make the machines", away.Truncate(time.Second))
 	}
 	return nil
 }
@@ -147,9 +149,9 @@ func (f *freshness) readLease(ctx context.Context) bool {
 // whose version the watch has not brought since; zero for none. When a Machine names a Node that is there and has not come,
 // the watch of Nodes is behind. The caller holds mu.
 func (f *freshness) sample(ctx context.Context) (oldest time.Time) {
-	kind := kinds[f.round%len(kinds)]
+	kind := membership.Kinds[f.round%len(membership.Kinds)]
 	snapshot, _ := f.store.latest()
-	sampled := snapshot.index.sample(uint8(f.round / len(kinds)))
+	sampled := snapshot.Index.Sample(uint8(f.round / len(membership.Kinds)))
 	f.round++
 	maps.DeleteFunc(f.suspects, func(k schema.GroupVersionKind, _ suspect) bool { return sampled[k] == nil })
 	for k, known := range sampled {
@@ -159,13 +161,13 @@ func (f *freshness) sample(ctx context.Context) (oldest time.Time) {
 			continue
 		case !waiting:
 			s = suspect{f.read(ctx, k, known), f.clock.Now()}
-		case snapshot.index.object(k, s.object) == nil:
+		case snapshot.Index.Object(k, s.object) == nil:
 			// It may have been deleted meanwhile, which no watch has to bring that never brought it.
 			s.object = f.read(ctx, k, s.object)
 		}
 		// The watch may have brought it during the read.
 		snapshot, _ = f.store.latest()
-		if s.object == nil || !snapshot.index.misses(k, s.object) {
+		if s.object == nil || !snapshot.Index.Misses(k, s.object) {
 			delete(f.suspects, k)
 			continue
 		}
@@ -178,7 +180,7 @@ func (f *freshness) sample(ctx context.Context) (oldest time.Time) {
 // read reads an object's metadata from the API server; nil when that fails or it does not exist.
 func (f *freshness) read(ctx context.Context, kind schema.GroupVersionKind, object client.Object) client.Object {
 	reader := f.live
-	if kind == nodeKind {
+	if kind == membership.NodeKind {
 		reader = f.nodes
 	}
 	meta := &metav1.PartialObjectMetadata{}

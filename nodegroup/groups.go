@@ -12,6 +12,9 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
+
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/resize"
 )
 
 const (
@@ -33,8 +36,8 @@ type Options struct {
 	// Clock is the clock. Default: the real one.
 	Clock clock.WithTicker
 	// Discovery says which objects may be node groups.
-	Discovery Discovery
-	// Lease names the lease that a leader among the replicas holds: when nobody has held it for a minute, increases are
+	Discovery model.Discovery
+	// Lease names the Lease that a leader among the replicas holds: when nobody has held it for a minute, increases are
 	// refused, because nobody would carry them out. Default: there is no such lease.
 	Lease types.NamespacedName
 	// Elected is closed once this replica leads: it alone records Events with warnings about an object. Default: it leads.
@@ -56,7 +59,7 @@ type Options struct {
 	Registry prometheus.Registerer
 }
 
-// Groups are the node groups of a cluster. All methods may be called at the same time. Reads are answered from memory;
+// Groups are the node Groups of a cluster. All methods may be called at the same time. Reads are answered from memory;
 // writes of one group come one after the other, those of several side by side.
 type Groups struct {
 	options   Options
@@ -92,14 +95,14 @@ func New(o Options) *Groups {
 		live:     o.Control.GetAPIReader(),
 		nodes:    o.Target.GetAPIReader(),
 		writer:   o.Control.GetClient(),
-		recorder: o.Control.GetEventRecorder(Manager),
+		recorder: o.Control.GetEventRecorder(resize.Manager),
 		options:  o,
 	})
 }
 
 func newGroups(p parts) *Groups {
 	o := p.options
-	rules := Rules{Discovery: o.Discovery, StartupTaint: o.StartupTaint, ZeroOrMax: o.ZeroOrMax, JoinTimeout: o.JoinTimeout}
+	rules := model.Rules{Discovery: o.Discovery, StartupTaint: o.StartupTaint, ZeroOrMax: o.ZeroOrMax, JoinTimeout: o.JoinTimeout}
 	metrics := newMetrics()
 	store := newStore(rules, o.Clock, metrics.unsound)
 	metrics.register(o.Registry, store)

@@ -1,6 +1,10 @@
 package nodegroup
 
-import "time"
+import (
+	"time"
+
+	"github.com/drover-project/drover/nodegroup/model"
+)
 
 // settledAfter is how long the guard stays after pods can run on the last node of a guarded group: the autoscaler lists pods
 // before it asks us, and the scheduler needs a moment.
@@ -14,8 +18,8 @@ type guard struct {
 
 // over reports whether all that was on its way has been there for long enough. A node that has only registered is still on its
 // way: until pods can run on it they are pending, and the autoscaler would order for them again.
-func (w *guard) over(g *group, now time.Time) bool {
-	if g.coming > 0 {
+func (w *guard) over(g *model.Group, now time.Time) bool {
+	if g.Coming > 0 {
 		w.since = time.Time{}
 		return false
 	}
@@ -30,12 +34,12 @@ func (s *store) guard(most time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, published := s.clock.Now(), s.published()
-	for id, grp := range published.groups {
-		if grp.coming > 0 {
+	for id, grp := range published.Groups {
+		if grp.Coming > 0 {
 			s.guarded[id] = &guard{end: now.Add(most)}
 		}
 	}
-	s.view.Store(newView(published, now, s.guards(now)))
+	s.view.Store(model.NewView(published, now, s.guards(now)))
 }
 
 // guards returns the ids of the groups that are to look as if they could not grow, and forgets those that need it no more.
@@ -43,7 +47,7 @@ func (s *store) guard(most time.Duration) {
 func (s *store) guards(now time.Time) map[string]bool {
 	out := make(map[string]bool, len(s.guarded))
 	for id, watch := range s.guarded {
-		grp := s.newest.groups[id]
+		grp := s.newest.Groups[id]
 		if grp == nil || !now.Before(watch.end) || watch.over(grp, now) {
 			delete(s.guarded, id)
 			continue

@@ -19,6 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/test/pools"
 )
 
 // bench is Groups over a client in memory.
@@ -52,20 +55,20 @@ func scheme(t testing.TB) *runtime.Scheme {
 	return s
 }
 
-func newBench(t testing.TB, w *world, options ...Options) *bench {
+func newBench(t testing.TB, w *pools.World, options ...Options) *bench {
 	t.Helper()
-	b := &bench{t: t, clock: clocktesting.NewFakeClock(noon), recorder: events.NewFakeRecorder(10_000)}
+	b := &bench{t: t, clock: clocktesting.NewFakeClock(pools.Noon), recorder: events.NewFakeRecorder(10_000)}
 	for _, o := range options {
 		b.options = o
 	}
-	b.client = fakeclient.NewClientBuilder().WithScheme(scheme(t)).WithObjects(w.objects()...).
+	b.client = fakeclient.NewClientBuilder().WithScheme(scheme(t)).WithObjects(w.Objects()...).
 		WithReturnManagedFields().
 		WithInterceptorFuncs(interceptor.Funcs{Patch: b.patch, Get: b.get}).Build()
 	b.options.Clock = b.clock
 	b.groups = newGroups(parts{source: b, live: listing{b.client, b}, nodes: b.client, writer: b.client, recorder: b.recorder, options: b.options})
 	b.groups.freshness.reached()
 	// Somebody has just asked this replica.
-	b.groups.sizes.served.Store(noon.UnixNano())
+	b.groups.sizes.served.Store(pools.Noon.UnixNano())
 	b.watch()
 	if err := b.groups.store.renew(true); err != nil {
 		t.Fatal(err)
@@ -106,7 +109,7 @@ func (b *bench) get(ctx context.Context, c client.WithWatch, key client.ObjectKe
 	return c.Get(ctx, key, obj, opts...)
 }
 
-func (b *bench) start(context.Context, func(event)) error { return nil }
+func (b *bench) start(context.Context, func(membership.Event)) error { return nil }
 
 // watch brings what has changed on the API server since the last time, as informers do.
 func (b *bench) watch() {
@@ -129,12 +132,12 @@ func (b *bench) watch() {
 	}
 	for key, object := range now {
 		if old := b.sent[key]; old == nil || old.GetResourceVersion() != object.GetResourceVersion() {
-			b.groups.store.inbox.put(event{object: object})
+			b.groups.store.inbox.put(membership.Event{Object: object})
 		}
 	}
 	for key, object := range b.sent {
 		if now[key] == nil {
-			b.groups.store.inbox.put(event{object: object, gone: true})
+			b.groups.store.inbox.put(membership.Event{Object: object, Gone: true})
 		}
 	}
 	b.sent = now
@@ -142,7 +145,7 @@ func (b *bench) watch() {
 
 // probeAll probes once for every kind of which a probe reads an object, in no time.
 func (b *bench) probeAll() {
-	for range kinds {
+	for range membership.Kinds {
 		b.groups.probeOnce(b.t.Context())
 	}
 }
@@ -159,17 +162,17 @@ func (b *bench) catchUp() {
 	}
 }
 
-func (b *bench) deployment(p *pool) *v1alpha1.MachineDeployment {
+func (b *bench) deployment(p *pools.Pool) *v1alpha1.MachineDeployment {
 	b.t.Helper()
 	d := &v1alpha1.MachineDeployment{}
-	if err := b.client.Get(b.t.Context(), client.ObjectKeyFromObject(p.deployment), d); err != nil {
+	if err := b.client.Get(b.t.Context(), client.ObjectKeyFromObject(p.Deployment), d); err != nil {
 		b.t.Fatal(err)
 	}
 	return d
 }
 
 // expect compares what the API server has with a size and a list of removals.
-func (b *bench) expect(p *pool, replicas int32, removals ...string) {
+func (b *bench) expect(p *pools.Pool, replicas int32, removals ...string) {
 	b.t.Helper()
 	d := b.deployment(p)
 	var names []string
@@ -180,14 +183,14 @@ func (b *bench) expect(p *pool, replicas int32, removals ...string) {
 	if *d.Spec.Replicas != replicas || !slices.Equal(names, removals) {
 		b.t.Errorf("replicas are %d with removals %v, want %d with %v", *d.Spec.Replicas, names, replicas, removals)
 	}
-	if size, err := b.groups.TargetSize(p.id()); err != nil || size != replicas {
+	if size, err := b.groups.TargetSize(p.ID()); err != nil || size != replicas {
 		b.t.Errorf("CA-C36 the target size is %d (error %v), replicas are %d", size, err, replicas)
 	}
 }
 
-func wantKind(t testing.TB, err error, want Kind) {
+func wantKind(t testing.TB, err error, want model.Kind) {
 	t.Helper()
-	if got := KindOf(err); got != want || (want == "") != (err == nil) {
+	if got := model.KindOf(err); got != want || (want == "") != (err == nil) {
 		t.Errorf("the error is %v of kind %q, want kind %q", err, got, want)
 	}
 }

@@ -1,18 +1,22 @@
 package nodegroup
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/drover-project/drover/nodegroup/model/membership"
+)
 
 // inbox holds the events that no snapshot has seen yet.
 type inbox struct {
 	mu     sync.Mutex
-	events []event
+	events []membership.Event
 	// bell has a value while there are events.
 	bell chan struct{}
 }
 
 func newInbox() inbox { return inbox{bell: make(chan struct{}, 1)} }
 
-func (b *inbox) put(e event) {
+func (b *inbox) put(e membership.Event) {
 	b.mu.Lock()
 	b.events = append(b.events, e)
 	b.mu.Unlock()
@@ -23,7 +27,7 @@ func (b *inbox) put(e event) {
 }
 
 // take returns the events and empties the inbox.
-func (b *inbox) take() []event {
+func (b *inbox) take() []membership.Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	events := b.events

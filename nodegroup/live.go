@@ -11,6 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/nodegroup/model/resize"
 )
 
 // liveReader reads Nodes and Machines from the API server itself, before one is removed that a watch may show wrongly.
@@ -26,45 +29,45 @@ type liveReader struct {
 // read nothing.
 //
 // Errors: Unavailable.
-func (l liveReader) read(ctx context.Context, s *Snapshot, nodes []Node) (Live, error) {
-	facts := Live{Gone: map[types.UID]bool{}, Started: map[types.UID]bool{}}
+func (l liveReader) read(ctx context.Context, s *model.Snapshot, nodes []membership.Node) (resize.Live, error) {
+	facts := resize.Live{Gone: map[types.UID]bool{}, Started: map[types.UID]bool{}}
 	for _, n := range nodes {
-		m := s.named(n)
-		if m == nil || !n.madeUp() {
+		m := s.Named(n)
+		if m == nil || !n.MadeUp() {
 			continue
 		}
-		g := s.groups[s.index.groupOf(m)]
+		g := s.Groups[s.Index.GroupOf(m)]
 		switch {
-		case s.index.awaitsNode(m):
-			exists, err := l.nodeExists(ctx, m.machine)
+		case s.Index.AwaitsNode(m):
+			exists, err := l.nodeExists(ctx, m.Machine)
 			if err != nil {
-				return facts, unavailable(err, "reading node %s of machine %s, nothing was changed", m.machine.Status.NodeRef.Name, m.machine.Name)
+				return facts, model.Unavailablef(err, "reading node %s of machine %s, nothing was changed", m.Machine.Status.NodeRef.Name, m.Machine.Name)
 			}
-			facts.Gone[m.uid()] = !exists
-		case g != nil && g.concealed(m):
+			facts.Gone[m.UID()] = !exists
+		case g != nil && g.Concealed(m):
 			started, err := l.hasStarted(ctx, m)
 			if err != nil {
-				return facts, unavailable(err, "reading machine %s and its node, nothing was changed", m.machine.Name)
+				return facts, model.Unavailablef(err, "reading machine %s and its node, nothing was changed", m.Machine.Name)
 			}
-			facts.Started[m.uid()] = started
+			facts.Started[m.UID()] = started
 		}
 	}
 	return facts, nil
 }
 
 // hasStarted reports whether a member's node has started: its Machine says so, or pods can run on it already.
-func (l liveReader) hasStarted(ctx context.Context, m *member) (bool, error) {
+func (l liveReader) hasStarted(ctx context.Context, m *membership.Member) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
 	defer cancel()
 	node, machine := &corev1.Node{}, &v1alpha1.Machine{}
-	if err := l.target.Get(ctx, client.ObjectKeyFromObject(m.node), node); err != nil {
+	if err := l.target.Get(ctx, client.ObjectKeyFromObject(m.Node), node); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
-	if err := l.control.Get(ctx, client.ObjectKeyFromObject(m.machine), machine); err != nil {
+	if err := l.control.Get(ctx, client.ObjectKeyFromObject(m.Machine), machine); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
-	takesPods := nodeReady(node) && !tainted(node, l.startupTaint)
-	return takesPods || !newMember(machine).withNode(node, m.providerID).starting(), nil
+	takesPods := nodeReady(node) && !membership.Tainted(node, l.startupTaint)
+	return takesPods || !membership.NewMember(machine).WithNode(node, m.ProviderID).Starting(), nil
 }
 
 func nodeReady(n *corev1.Node) bool {

@@ -12,14 +12,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/test/pools"
 )
 
 // unseen is a group of two with one Machine whose Node has registered, which a hanging watch of Nodes has not brought.
-func unseen(t *testing.T) (*bench, *pool, *corev1.Node) {
-	w := newWorld()
-	p := w.pool("a", 2, 0, 5)
-	p.node("a-1")
-	_, n := p.node("a-2")
+func unseen(t *testing.T) (*bench, *pools.Pool, *corev1.Node) {
+	w := pools.NewWorld()
+	p := w.Pool("a", 2, 0, 5)
+	p.Node("a-1")
+	_, n := p.Node("a-2")
 	w.Nodes = w.Nodes[:1]
 	b := newBench(t, w)
 	b.freeze()
@@ -31,12 +34,12 @@ func unseen(t *testing.T) (*bench, *pool, *corev1.Node) {
 }
 
 func TestANodeThatTheWatchHasNotBrought(t *testing.T) {
-	remove := func(b *bench, p *pool) error {
-		return b.groups.DeleteNodes(b.t.Context(), p.id(), []Node{fake(machineID(p, "a-2"), "unregistered")})
+	remove := func(b *bench, p *pools.Pool) error {
+		return b.groups.DeleteNodes(b.t.Context(), p.ID(), []membership.Node{pools.Fake(pools.MachineID(p, "a-2"), "unregistered")})
 	}
 	t.Run("CA-C70 its Machine does not go as one that never joined", func(t *testing.T) {
 		b, p, _ := unseen(t)
-		wantKind(t, remove(b, p), FailedPrecondition)
+		wantKind(t, remove(b, p), model.FailedPrecondition)
 		b.expect(p, 2)
 	})
 	t.Run("one that somebody has deleted does", func(t *testing.T) {
@@ -51,9 +54,9 @@ func TestANodeThatTheWatchHasNotBrought(t *testing.T) {
 		b, p, _ := unseen(t)
 		m := machineNamed(p, "a-2").DeepCopy()
 		m.Status.NodeRef.UID = "earlier"
-		b.groups.store.inbox.put(event{object: m})
+		b.groups.store.inbox.put(membership.Event{Object: m})
 		wantKind(t, b.groups.store.renew(false), "")
-		wantKind(t, remove(b, p), FailedPrecondition)
+		wantKind(t, remove(b, p), model.FailedPrecondition)
 		b.expect(p, 2)
 	})
 	t.Run("CA-C70 nor when it registers while the call is under way", func(t *testing.T) {
@@ -62,26 +65,26 @@ func TestANodeThatTheWatchHasNotBrought(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.beforePatch = func(int32) error {
-			b.groups.store.inbox.put(event{object: n})
+			b.groups.store.inbox.put(membership.Event{Object: n})
 			wantKind(t, b.groups.store.renew(false), "")
 			return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("machinedeployments").GroupResource(), "a", nil)
 		}
-		wantKind(t, remove(b, p), FailedPrecondition)
+		wantKind(t, remove(b, p), model.FailedPrecondition)
 		b.expect(p, 2)
 	})
 	t.Run("CA-C77 when it cannot be read nothing goes", func(t *testing.T) {
 		b, p, _ := unseen(t)
 		b.groups.live.target = unreadable{b.client}
-		wantKind(t, remove(b, p), Unavailable)
+		wantKind(t, remove(b, p), model.Unavailable)
 		b.expect(p, 2)
 	})
 	t.Run("whoever is known to have registered, or not to, costs no read", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 3, 0, 5)
-		_, n := p.node("a-1")
-		p.machine("a-2", withServer)
+		w := pools.NewWorld()
+		p := w.Pool("a", 3, 0, 5)
+		_, n := p.Node("a-1")
+		p.Machine("a-2", pools.WithServer)
 		b := newBench(t, w)
-		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(n), fake(machineID(p, "a-2"), "unregistered")}), "")
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n), pools.Fake(pools.MachineID(p, "a-2"), "unregistered")}), "")
 		if got := b.gets.Load(); got != 0 {
 			t.Errorf("%d reads were made", got)
 		}
@@ -107,7 +110,7 @@ func TestAWatchOfNodesThatBringsNoNewOnes(t *testing.T) {
 		pass(b, staleAfter-time.Second)
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 		pass(b, time.Second)
-		wantKind(t, b.groups.Refresh(t.Context()), Unavailable)
+		wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
 		b.frozen = false
 		b.catchUp()
 		pass(b, time.Second)
@@ -125,17 +128,17 @@ func TestAWatchOfNodesThatBringsNoNewOnes(t *testing.T) {
 	t.Run("nor is one whose Machine goes", func(t *testing.T) {
 		b, p, _ := unseen(t)
 		m := machineNamed(p, "a-2").DeepCopy()
-		m.DeletionTimestamp = &metav1.Time{Time: noon}
-		b.groups.store.inbox.put(event{object: m})
+		m.DeletionTimestamp = &metav1.Time{Time: pools.Noon}
+		b.groups.store.inbox.put(membership.Event{Object: m})
 		wantKind(t, b.groups.store.renew(false), "")
 		b.probeAll()
 		pass(b, staleAfter)
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
 	t.Run("nor one that has never been there", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 1, 0, 5)
-		p.machine("a-1", withServer, func(m *v1alpha1.Machine) { m.Status.NodeRef = &corev1.ObjectReference{Name: "a-1"} })
+		w := pools.NewWorld()
+		p := w.Pool("a", 1, 0, 5)
+		p.Machine("a-1", pools.WithServer, func(m *v1alpha1.Machine) { m.Status.NodeRef = &corev1.ObjectReference{Name: "a-1"} })
 		b := newBench(t, w)
 		b.probeAll()
 		pass(b, staleAfter)

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/drover-project/drover/nodegroup/model"
 )
 
 // metrics are the package's metrics.
@@ -64,7 +66,7 @@ func (m *metrics) changed(group, call string, before, after int32) {
 }
 
 func (m *metrics) failed(call string, err error) {
-	kind := string(KindOf(err))
+	kind := string(model.KindOf(err))
 	if kind == "" {
 		kind = "Other"
 	}
@@ -84,14 +86,14 @@ func (collector) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector: it reads what the autoscaler would be answered now.
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	v := c.store.view.Load()
-	for id, g := range v.snapshot.groups {
-		if g.invalid {
+	for id, g := range v.Snapshot.Groups {
+		if g.Invalid {
 			out <- prometheus.MustNewConstMetric(descBad, prometheus.GaugeValue, 1, id)
 		}
 	}
-	for _, e := range v.entries {
-		for d, value := range map[*prometheus.Desc]int32{descSize: e.target, descMin: e.low, descMax: e.high, descWait: e.awaited} {
-			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), e.id)
+	for _, e := range v.Entries {
+		for d, value := range map[*prometheus.Desc]int32{descSize: e.Target, descMin: e.Low, descMax: e.High, descWait: e.Awaited} {
+			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), e.ID)
 		}
 	}
 }

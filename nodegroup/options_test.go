@@ -8,13 +8,15 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/test/pools"
 )
 
 // flags are what an autoscaler with its default flags says.
-var flags = Settings{UtilizationThreshold: 0.5, GPUUtilizationThreshold: 0.5, UnneededTime: 10 * time.Minute, UnreadyTime: 20 * time.Minute, ProvisionTime: 15 * time.Minute}
+var flags = model.Settings{UtilizationThreshold: 0.5, GPUUtilizationThreshold: 0.5, UnneededTime: 10 * time.Minute, UnreadyTime: 20 * time.Minute, ProvisionTime: 15 * time.Minute}
 
 // with is the autoscaler's flags, changed.
-func with(change func(*Settings)) Settings {
+func with(change func(*model.Settings)) model.Settings {
 	s := flags
 	change(&s)
 	return s
@@ -27,14 +29,14 @@ func TestSettings(t *testing.T) {
 		annotations map[string]string
 		options     Options
 		// want is nil when the autoscaler's flags hold.
-		want *Settings
+		want *model.Settings
 		// says is in the Events; several parts by |.
 		says string
 	}{
 		{name: "CA-C90 no annotation"},
 		{
 			name: "CA-C91 one is overridden, the others are echoed", annotations: map[string]string{ours + "scaledownunneededtime": "3m"},
-			want: new(with(func(s *Settings) { s.UnneededTime = 3 * time.Minute })),
+			want: new(with(func(s *model.Settings) { s.UnneededTime = 3 * time.Minute })),
 		},
 		{
 			name: "CA-C91 all of them, under the other prefix",
@@ -42,11 +44,11 @@ func TestSettings(t *testing.T) {
 				capi + "scaledownutilizationthreshold": "0.7", capi + "scaledowngpuutilizationthreshold": "0.8", capi + "scaledownunneededtime": "1m",
 				capi + "scaledownunreadytime": "2m", capi + "maxnodeprovisiontime": "40m", capi + "ignoredaemonsetsutilization": "true",
 			},
-			want: &Settings{UtilizationThreshold: 0.7, GPUUtilizationThreshold: 0.8, UnneededTime: time.Minute, UnreadyTime: 2 * time.Minute, ProvisionTime: 40 * time.Minute, IgnoreDaemonSets: true},
+			want: &model.Settings{UtilizationThreshold: 0.7, GPUUtilizationThreshold: 0.8, UnneededTime: time.Minute, UnreadyTime: 2 * time.Minute, ProvisionTime: 40 * time.Minute, IgnoreDaemonSets: true},
 		},
 		{
 			name: "our prefix wins", annotations: map[string]string{ours + "scaledownunneededtime": "3m", capi + "scaledownunneededtime": "4m"},
-			want: new(with(func(s *Settings) { s.UnneededTime = 3 * time.Minute })),
+			want: new(with(func(s *model.Settings) { s.UnneededTime = 3 * time.Minute })),
 		},
 		{name: "CA-C93 what cannot be read leaves the flag, and is told", annotations: map[string]string{ours + "scaledownunneededtime": "soon"}, says: `scaledownunneededtime has the value "soon"`},
 		{name: "CA-C91 a time of 0 is no time", annotations: map[string]string{ours + "scaledownunreadytime": "0s"}, says: "above 0"},
@@ -57,7 +59,7 @@ func TestSettings(t *testing.T) {
 		{name: "CA-C95 all-or-nothing scaling is refused", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, says: "--allow-zero-or-max"},
 		{
 			name: "CA-C95 unless it is enabled", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, options: Options{ZeroOrMax: true},
-			want: new(with(func(s *Settings) { s.ZeroOrMax = true })),
+			want: new(with(func(s *model.Settings) { s.ZeroOrMax = true })),
 		},
 		{
 			name: "CA-C96 a provision time that leaves no room for a replacement", annotations: map[string]string{ours + "maxnodeprovisiontime": "11m"},
@@ -65,17 +67,17 @@ func TestSettings(t *testing.T) {
 		},
 		{
 			name: "CA-C96 one that does", annotations: map[string]string{ours + "maxnodeprovisiontime": "12m"}, options: Options{JoinTimeout: 10 * time.Minute},
-			want: new(with(func(s *Settings) { s.ProvisionTime = 12 * time.Minute })),
+			want: new(with(func(s *model.Settings) { s.ProvisionTime = 12 * time.Minute })),
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := newWorld()
-			p := w.pool("a", 2, 1, 5)
+			w := pools.NewWorld()
+			p := w.Pool("a", 2, 1, 5)
 			for key, value := range tc.annotations {
-				p.deployment.Annotations[key] = value
+				p.Deployment.Annotations[key] = value
 			}
 			b := newBench(t, w, tc.options)
-			got, ok := b.groups.Settings(p.id(), flags)
+			got, ok := b.groups.Settings(p.ID(), flags)
 			if ok != (tc.want != nil) || tc.want != nil && got != *tc.want {
 				t.Errorf("the options are %+v (%v), want %+v", got, ok, tc.want)
 			}
@@ -106,12 +108,12 @@ func drain(r *events.FakeRecorder) string {
 }
 
 func TestSettingsForWhomever(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 2, 1, 5)
-	p.deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "3m"
+	w := pools.NewWorld()
+	p := w.Pool("a", 2, 1, 5)
+	p.Deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "3m"
 	b := newBench(t, w, Options{JoinTimeout: 10 * time.Minute})
 	t.Run("CA-C92 an autoscaler up to 1.28, which says no provision time", func(t *testing.T) {
-		if got, ok := b.groups.Settings(p.id(), Settings{UnneededTime: time.Minute}); ok {
+		if got, ok := b.groups.Settings(p.ID(), model.Settings{UnneededTime: time.Minute}); ok {
 			t.Errorf("it is told %+v", got)
 		}
 	})
@@ -122,12 +124,12 @@ func TestSettingsForWhomever(t *testing.T) {
 	})
 	t.Run("CA-C93 while the API server is away", func(t *testing.T) {
 		b.clock.Step(time.Hour)
-		if _, ok := b.groups.Settings(p.id(), flags); !ok {
+		if _, ok := b.groups.Settings(p.ID(), flags); !ok {
 			t.Error("it fails")
 		}
 	})
 	t.Run("CA-C96 an autoscaler that waits too short is told of", func(t *testing.T) {
-		b.groups.Settings(p.id(), with(func(s *Settings) { s.ProvisionTime = 11 * time.Minute }))
+		b.groups.Settings(p.ID(), with(func(s *model.Settings) { s.ProvisionTime = 11 * time.Minute }))
 		b.groups.advisor.advise(b.groups.store.published())
 		if said := drain(b.recorder); !strings.Contains(said, "--max-node-provision-time") {
 			t.Errorf("the Events are %q", said)

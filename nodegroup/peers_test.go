@@ -19,20 +19,23 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/test/pools"
 )
 
 // six is a group of six nodes, three of them of an older template.
-func six(t *testing.T) (*world, *pool, []Node) {
+func six(t *testing.T) (*pools.World, *pools.Pool, []membership.Node) {
 	t.Helper()
-	w := newWorld()
-	p := w.pool("a", 6, 1, 10)
-	var nodes []Node
+	w := pools.NewWorld()
+	p := w.Pool("a", 6, 1, 10)
+	var nodes []membership.Node
 	for i := range 6 {
 		if i == 3 {
-			p.set = p.revision(2)
+			p.Set = p.Revision(2)
 		}
-		_, n := p.node(fmt.Sprintf("a-%d", i))
-		nodes = append(nodes, asked(n))
+		_, n := p.Node(fmt.Sprintf("a-%d", i))
+		nodes = append(nodes, pools.Asked(n))
 	}
 	return w, p, nodes
 }
@@ -41,26 +44,26 @@ func TestNamedMachinesGoOnce(t *testing.T) {
 	t.Run("MC-71 MCM-87 MCM-88 CAPI-6 asked again, at once, of two replicas, in a rollout: those go, and one write lowers the size", func(t *testing.T) {
 		w, p, nodes := six(t)
 		first, second := pair(t, w)
-		named := []Node{nodes[1], nodes[4], nodes[1]}
+		named := []membership.Node{nodes[1], nodes[4], nodes[1]}
 		var calls sync.WaitGroup
 		for _, b := range []*bench{first, second, first, second} {
-			calls.Go(func() { wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), named), "") })
+			calls.Go(func() { wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), named), "") })
 		}
 		calls.Wait()
-		wantKind(t, first.groups.DeleteNodes(t.Context(), p.id(), named), "")
+		wantKind(t, first.groups.DeleteNodes(t.Context(), p.ID(), named), "")
 		first.catchUp()
 		first.expect(p, 4, "a-1", "a-4")
 		after := first.deployment(p).ResourceVersion
-		if before := p.deployment.ResourceVersion; number(t, after)-number(t, before) != 1 {
+		if before := p.Deployment.ResourceVersion; number(t, after)-number(t, before) != 1 {
 			t.Errorf("the version was %s and is %s: it was not one write", before, after)
 		}
 	})
 	t.Run("MCM-87 of those named some of which go already, the size falls by the others", func(t *testing.T) {
 		w, p, nodes := six(t)
-		p.remove(machineNamed(p, "a-1"))
-		p.deployment.Spec.Replicas = ptr.To[int32](5)
+		p.Remove(machineNamed(p, "a-1"))
+		p.Deployment.Spec.Replicas = ptr.To[int32](5)
 		b := newBench(t, w)
-		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), nodes[1:4]), "")
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), nodes[1:4]), "")
 		b.expect(p, 3, "a-1", "a-2", "a-3")
 		if b.patches.Load() != 1 {
 			t.Errorf("%d writes", b.patches.Load())
@@ -68,13 +71,13 @@ func TestNamedMachinesGoOnce(t *testing.T) {
 	})
 	t.Run("MC-71 MCM-89 CAPI-7 a node of another group, of none, or one too many for the minimum, and none goes", func(t *testing.T) {
 		w, p, nodes := six(t)
-		other := w.pool("b", 1, 0, 5)
-		_, foreign := other.node("b-1")
+		other := w.Pool("b", 1, 0, 5)
+		_, foreign := other.Node("b-1")
 		b := newBench(t, w)
-		for _, list := range [][]Node{
-			{nodes[0], asked(foreign)}, {nodes[0], {Name: "x", ProviderID: "aws:///i-1"}}, nodes,
+		for _, list := range [][]membership.Node{
+			{nodes[0], pools.Asked(foreign)}, {nodes[0], {Name: "x", ProviderID: "aws:///i-1"}}, nodes,
 		} {
-			wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), list), FailedPrecondition)
+			wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), list), model.FailedPrecondition)
 		}
 		b.expect(p, 6)
 		if b.patches.Load() != 0 {
@@ -82,11 +85,11 @@ func TestNamedMachinesGoOnce(t *testing.T) {
 		}
 	})
 	t.Run("MCM-89 CAPI-7 a failed one is accepted at the minimum, and kept", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 1, 1, 5)
-		p.machine("a-1", failed(fault.CodeNoValidHost, "no host"))
+		w := pools.NewWorld()
+		p := w.Pool("a", 1, 1, 5)
+		p.Machine("a-1", pools.Failed(fault.CodeNoValidHost, "no host"))
 		b := newBench(t, w)
-		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{fake(machineID(p, "a-1"), "create-error")}), "")
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Fake(pools.MachineID(p, "a-1"), "create-error")}), "")
 		b.expect(p, 1)
 	})
 }
@@ -127,9 +130,9 @@ func TestSizeAndChoiceAreOneWrite(t *testing.T) {
 			}
 			return nil
 		}
-		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), nodes[:2]), FailedPrecondition)
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), nodes[:2]), model.FailedPrecondition)
 		b.expect(p, 6)
-		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), nodes[:2]), "")
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), nodes[:2]), "")
 		b.expect(p, 4, "a-0", "a-1")
 		for i, s := range sent {
 			if s.Metadata.ResourceVersion != before.ResourceVersion || s.Metadata.UID != string(before.UID) || *s.Spec.Replicas != 4 || len(s.Spec.Removals) != 2 {
@@ -156,19 +159,19 @@ func (s spy) Patch(ctx context.Context, o client.Object, p client.Patch, opts ..
 
 func TestTwoWhoGrowAtOnce(t *testing.T) {
 	t.Run("CAPI-5 MCM-92 of two replicas, with a person writing too: a conflict is decided anew, and each delta counts once", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 0, 0, 1000)
+		w := pools.NewWorld()
+		p := w.Pool("a", 0, 0, 1000)
 		first, second := pair(t, w)
 		wantKind(t, second.groups.Refresh(t.Context()), "")
 		var calls sync.WaitGroup
 		for range 20 {
 			for _, b := range []*bench{first, second} {
-				calls.Go(func() { wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 3), "") })
+				calls.Go(func() { wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 3), "") })
 			}
 		}
 		calls.Go(func() {
 			for i := range 20 {
-				d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"}}
+				d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: pools.Namespace, Name: "a"}}
 				patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"turn":"%d"}}}`, i)
 				if err := first.client.Patch(t.Context(), d, client.RawPatch("application/merge-patch+json", patch)); err != nil {
 					t.Error(err)
@@ -180,12 +183,12 @@ func TestTwoWhoGrowAtOnce(t *testing.T) {
 		first.expect(p, 120)
 	})
 	t.Run("CAPI-4 beyond the maximum nothing changes, and the answer says current size, delta and maximum", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 7, 0, 9)
+		w := pools.NewWorld()
+		p := w.Pool("a", 7, 0, 9)
 		b := newBench(t, w)
-		err := b.groups.IncreaseSize(t.Context(), p.id(), 3)
-		wantKind(t, err, FailedPrecondition)
-		if err == nil || err.Error() != "increasing "+p.id()+" by 3: its size is 7 and its maximum 9" {
+		err := b.groups.IncreaseSize(t.Context(), p.ID(), 3)
+		wantKind(t, err, model.FailedPrecondition)
+		if err == nil || err.Error() != "increasing "+p.ID()+" by 3: its size is 7 and its maximum 9" {
 			t.Errorf("the error is %v", err)
 		}
 		b.expect(p, 7)
@@ -194,46 +197,46 @@ func TestTwoWhoGrowAtOnce(t *testing.T) {
 
 // TestTheLifeOfAMachineAsItIsShown goes through it on one replica; a second one, which is made anew each time, shows the same.
 func TestTheLifeOfAMachineAsItIsShown(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 1, 0, 5)
+	w := pools.NewWorld()
+	p := w.Pool("a", 1, 0, 5)
 	b := newBench(t, w)
-	m := p.machine("a-1")
+	m := p.Machine("a-1")
 	w.Machines = nil
-	id := machineID(p, "a-1")
-	_, n := p.node("a-1")
-	quota := &InstanceError{Code: "QuotaExceeded", Message: "no cores", OutOfResources: true}
-	bad := &InstanceError{Code: "ImageNotFound", Message: "no image"}
+	id := pools.MachineID(p, "a-1")
+	_, n := p.Node("a-1")
+	quota := &model.InstanceError{Code: "QuotaExceeded", Message: "no cores", OutOfResources: true}
+	bad := &model.InstanceError{Code: "ImageNotFound", Message: "no image"}
 	for _, stage := range []struct {
 		name   string
-		change func(m *v1alpha1.Machine)
+		Change func(m *v1alpha1.Machine)
 		node   bool
-		want   Instance
+		want   model.Instance
 	}{
-		{"it is made", func(*v1alpha1.Machine) {}, false, Instance{ID: id, State: Creating}},
-		{"quota stands in its way", failed(fault.CodeQuotaExceeded, "no cores"), false, Instance{ID: id, State: Creating, Error: quota}},
-		{"so does its spec", failed(fault.CodeImageNotFound, "no image"), false, Instance{ID: id, State: Creating, Error: bad}},
-		{"it has a server", withServer, false, Instance{ID: id, State: Creating}},
-		{"its node has registered", withServer, true, Instance{ID: providerID("a-1"), State: Running}},
-		{"it goes", deleting, true, Instance{ID: providerID("a-1"), State: Deleting}},
+		{"it is made", func(*v1alpha1.Machine) {}, false, model.Instance{ID: id, State: model.Creating}},
+		{"quota stands in its way", pools.Failed(fault.CodeQuotaExceeded, "no cores"), false, model.Instance{ID: id, State: model.Creating, Error: quota}},
+		{"so does its spec", pools.Failed(fault.CodeImageNotFound, "no image"), false, model.Instance{ID: id, State: model.Creating, Error: bad}},
+		{"it has a server", pools.WithServer, false, model.Instance{ID: id, State: model.Creating}},
+		{"its node has registered", pools.WithServer, true, model.Instance{ID: pools.ProviderID("a-1"), State: model.Running}},
+		{"it goes", pools.Deleting, true, model.Instance{ID: pools.ProviderID("a-1"), State: model.Deleting}},
 	} {
 		t.Run("MC-72 MCM-94 CAPI-10 "+stage.name, func(t *testing.T) {
 			next := m.DeepCopy()
 			next.Status = v1alpha1.MachineStatus{}
-			stage.change(next)
-			events := []event{{object: next}}
+			stage.Change(next)
+			events := []membership.Event{{Object: next}}
 			if stage.node {
-				events = append(events, event{object: n})
+				events = append(events, membership.Event{Object: n})
 			}
-			anew := empty(Rules{}).apply(slices.Concat([]event{{object: p.deployment}, {object: p.set}}, events), noon)
+			anew := model.Empty(model.Rules{}).Apply(slices.Concat([]membership.Event{{Object: p.Deployment}, {Object: p.Set}}, events), pools.Noon)
 			for _, e := range events {
 				b.groups.store.inbox.put(e)
 			}
 			wantKind(t, b.groups.store.renew(false), "")
-			list, err := b.groups.Instances(p.id())
+			list, err := b.groups.Instances(p.ID())
 			if diff := cmp.Diff(stage.want, list[0]); diff != "" || err != nil {
 				t.Errorf("error %v, it is shown as (-want +got):\n%s", err, diff)
 			}
-			if diff := cmp.Diff(list, anew.groups[p.id()].shown()); diff != "" {
+			if diff := cmp.Diff(list, anew.Groups[p.ID()].Shown()); diff != "" {
 				t.Errorf("a replica that has just started shows it otherwise:\n%s", diff)
 			}
 		})
@@ -241,34 +244,34 @@ func TestTheLifeOfAMachineAsItIsShown(t *testing.T) {
 }
 
 func TestNamesWithACommonBeginning(t *testing.T) {
-	w := newWorld()
-	groups := map[string]*pool{}
+	w := pools.NewWorld()
+	groups := map[string]*pools.Pool{}
 	for _, name := range []string{"pool", "pool-1", "pool-1-a"} {
-		groups[name] = w.pool(name, 2, 0, 5)
-		groups[name].node(name + "-1-node")
-		groups[name].machine(name + "-1-late")
+		groups[name] = w.Pool(name, 2, 0, 5)
+		groups[name].Node(name + "-1-node")
+		groups[name].Machine(name + "-1-late")
 	}
 	b := newBench(t, w)
 	t.Run("MCM-95 are not mixed: nodes, placeholders, sizes and removals", func(t *testing.T) {
 		for name, p := range groups {
-			for _, n := range []Node{
-				{Name: name + "-1-node"}, {ProviderID: providerID(name + "-1-node")},
-				fake(machineID(p, name+"-1-late"), "unregistered"), fake(unitID(p, 0, 7), "unregistered"),
-				{Name: "template-node-for-x", ProviderID: p.id() + "/template"},
+			for _, n := range []membership.Node{
+				{Name: name + "-1-node"}, {ProviderID: pools.ProviderID(name + "-1-node")},
+				pools.Fake(pools.MachineID(p, name+"-1-late"), "unregistered"), pools.Fake(pools.UnitID(p, 0, 7), "unregistered"),
+				{Name: "template-node-for-x", ProviderID: p.ID() + "/template"},
 			} {
-				if g, ok := b.groups.ForNode(n); !ok || g.ID != p.id() {
-					t.Errorf("%s belongs to %q, want %s", n, g.ID, p.id())
+				if g, ok := b.groups.ForNode(n); !ok || g.ID != p.ID() {
+					t.Errorf("%s belongs to %q, want %s", n, g.ID, p.ID())
 				}
 			}
 		}
-		wantKind(t, b.groups.DeleteNodes(t.Context(), groups["pool"].id(), []Node{fake(machineID(groups["pool-1"], "pool-1-1-late"), "unregistered")}), FailedPrecondition)
-		wantKind(t, b.groups.IncreaseSize(t.Context(), groups["pool-1"].id(), 1), "")
+		wantKind(t, b.groups.DeleteNodes(t.Context(), groups["pool"].ID(), []membership.Node{pools.Fake(pools.MachineID(groups["pool-1"], "pool-1-1-late"), "unregistered")}), model.FailedPrecondition)
+		wantKind(t, b.groups.IncreaseSize(t.Context(), groups["pool-1"].ID(), 1), "")
 		b.expect(groups["pool"], 2)
 		b.expect(groups["pool-1"], 3)
 		b.expect(groups["pool-1-a"], 2)
 	})
 	t.Run("MCM-95 an unknown node has no group, which is no error", func(t *testing.T) {
-		for _, n := range []Node{{Name: "pool"}, {Name: "pool-1-node-x"}, {ProviderID: providerID("pool")}, {Name: "MachineDeployment/kube-system/poo/machine/l-1-late"}} {
+		for _, n := range []membership.Node{{Name: "pool"}, {Name: "pool-1-node-x"}, {ProviderID: pools.ProviderID("pool")}, {Name: "MachineDeployment/kube-system/poo/machine/l-1-late"}} {
 			if g, ok := b.groups.ForNode(n); ok {
 				t.Errorf("%s belongs to %s", n, g.ID)
 			}
@@ -278,18 +281,18 @@ func TestNamesWithACommonBeginning(t *testing.T) {
 
 func TestRemovedAndGrownAtOnce(t *testing.T) {
 	t.Run("MCM-97 the named Machine goes all the same, and one more is awaited", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 2, 0, 5)
-		_, n := p.node("a-1")
-		p.node("a-2")
+		w := pools.NewWorld()
+		p := w.Pool("a", 2, 0, 5)
+		_, n := p.Node("a-1")
+		p.Node("a-2")
 		b := newBench(t, w)
 		b.freeze()
-		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(n)}), "")
-		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), "")
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}), "")
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), "")
 		for range 2 {
 			b.expect(p, 2, "a-1")
-			list, err := b.groups.Instances(p.id())
-			want := []Instance{{ID: providerID("a-1"), State: Deleting}, {ID: providerID("a-2"), State: Running}, {ID: unitID(p, 0, 0), State: Creating}}
+			list, err := b.groups.Instances(p.ID())
+			want := []model.Instance{{ID: pools.ProviderID("a-1"), State: model.Deleting}, {ID: pools.ProviderID("a-2"), State: model.Running}, {ID: pools.UnitID(p, 0, 0), State: model.Creating}}
 			if diff := cmp.Diff(want, list); diff != "" || err != nil {
 				t.Errorf("error %v, the instances are (-want +got):\n%s", err, diff)
 			}
@@ -301,37 +304,37 @@ func TestRemovedAndGrownAtOnce(t *testing.T) {
 
 func TestOptionsFromAnnotations(t *testing.T) {
 	t.Run("MCM-99 each that can be read holds, the flag where one cannot", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 2, 1, 5)
-		p.deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "3m"
-		p.deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunreadytime"] = "soon"
-		got, ok := newBench(t, w).groups.Settings(p.id(), flags)
-		if want := with(func(s *Settings) { s.UnneededTime = 3 * time.Minute }); !ok || got != want {
+		w := pools.NewWorld()
+		p := w.Pool("a", 2, 1, 5)
+		p.Deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "3m"
+		p.Deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunreadytime"] = "soon"
+		got, ok := newBench(t, w).groups.Settings(p.ID(), flags)
+		if want := with(func(s *model.Settings) { s.UnneededTime = 3 * time.Minute }); !ok || got != want {
 			t.Errorf("the options are %+v, want %+v", got, want)
 		}
 	})
 	t.Run("MCM-100 a provision time that is shorter than our own deadline is told, and when both act the size falls once", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 3, 0, 5)
-		p.node("a-1")
-		late := p.machine("a-2", withServer)
+		w := pools.NewWorld()
+		p := w.Pool("a", 3, 0, 5)
+		p.Node("a-1")
+		late := p.Machine("a-2", pools.WithServer)
 		b := newBench(t, w, Options{JoinTimeout: 10 * time.Minute})
-		b.groups.Settings(p.id(), with(func(s *Settings) { s.ProvisionTime = 5 * time.Minute }))
+		b.groups.Settings(p.ID(), with(func(s *model.Settings) { s.ProvisionTime = 5 * time.Minute }))
 		b.groups.advisor.advise(b.groups.store.published())
 		if said := drain(b.recorder); !strings.Contains(said, "waits 5m0s for a node") {
 			t.Errorf("the Events are %q", said)
 		}
 		// drover gives the server up and lets it be replaced, while the autoscaler takes its order back and removes the Machine.
 		going := late.DeepCopy()
-		deleting(going)
-		b.groups.store.inbox.put(event{object: going})
+		pools.Deleting(going)
+		b.groups.store.inbox.put(membership.Event{Object: going})
 		wantKind(t, b.groups.store.renew(false), "")
-		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.id(), -2), "")
-		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{fake(machineID(p, "a-2"), "unregistered")}), "")
-		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{fake(machineID(p, "a-2"), "unregistered")}), "")
+		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -2), "")
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Fake(pools.MachineID(p, "a-2"), "unregistered")}), "")
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Fake(pools.MachineID(p, "a-2"), "unregistered")}), "")
 		b.expect(p, 1, "a-2")
-		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), "")
-		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{fake(machineID(p, "a-2"), "unregistered")}), "")
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), "")
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Fake(pools.MachineID(p, "a-2"), "unregistered")}), "")
 		b.expect(p, 2, "a-2")
 	})
 }

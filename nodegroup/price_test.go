@@ -12,15 +12,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/nodegroup/model/price"
+	"github.com/drover-project/drover/test/pools"
 )
 
 // priced is a cluster with one group of 2 CPUs and 8 GiB of flavor m1, and these prices.
-func priced(t *testing.T, text string) (*bench, *pool) {
+func priced(t *testing.T, text string) (*bench, *pools.Pool) {
 	t.Helper()
-	w := newWorld()
-	p := w.pool("a", 2, 1, 5)
-	p.node("a-1")
-	p.deployment.Status.NodeTemplate = &v1alpha1.NodeTemplate{
+	w := pools.NewWorld()
+	p := w.Pool("a", 2, 1, 5)
+	p.Node("a-1")
+	p.Deployment.Status.NodeTemplate = &v1alpha1.NodeTemplate{
 		Capacity:    resources("2", "8Gi"),
 		Allocatable: resources("2", "8Gi"),
 		Labels:      map[string]string{corev1.LabelInstanceTypeStable: "m1"},
@@ -44,23 +48,23 @@ func podOf(cpu, memory string) *corev1.Pod {
 
 func TestPrices(t *testing.T) {
 	const rates, list = "cpu: 0.1\nmemoryGiB: 0.01\ngpu: 2\n", "flavors:\n  m1: 0.4\n  m2: 3\n"
-	template := Node{Name: "template-node-for-x", Annotations: map[string]string{v1alpha1.AnnotationNodeGroup: ID(namespace, "a")}}
+	template := membership.Node{Name: "template-node-for-x", Annotations: map[string]string{v1alpha1.AnnotationNodeGroup: membership.ID(pools.Namespace, "a")}}
 	for _, tc := range []struct {
 		name, prices string
-		node         Node
+		node         membership.Node
 		want         float64
 	}{
-		{"CA-C107 a flavor by its label", list, Node{Labels: map[string]string{corev1.LabelInstanceTypeStable: "m1"}}, 0.4},
+		{"CA-C107 a flavor by its label", list, membership.Node{Labels: map[string]string{corev1.LabelInstanceTypeStable: "m1"}}, 0.4},
 		{"CA-C107 a template by its mark, by what it has", rates, template, 0.28},
-		{"CA-C107 a node of ours", rates, Node{Name: "a-1", ProviderID: providerID("a-1")}, 0.28},
-		{"CA-C107 a node that nobody knows costs as much as the dearest", list, Node{Name: "x"}, 3},
-		{"CA-C107 the same where only rates are known", rates, Node{Name: "x"}, 0.11},
+		{"CA-C107 a node of ours", rates, membership.Node{Name: "a-1", ProviderID: pools.ProviderID("a-1")}, 0.28},
+		{"CA-C107 a node that nobody knows costs as much as the dearest", list, membership.Node{Name: "x"}, 3},
+		{"CA-C107 the same where only rates are known", rates, membership.Node{Name: "x"}, 0.11},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b, _ := priced(t, tc.prices)
 			for hours := range 3 {
 				span := time.Duration(hours+1) * time.Hour
-				got, err := b.groups.NodePrice(tc.node, noon, noon.Add(span))
+				got, err := b.groups.NodePrice(tc.node, pools.Noon, pools.Noon.Add(span))
 				if want := tc.want * float64(hours+1); err != nil || math.Abs(got-want) > 1e-9 {
 					t.Errorf("%s cost %v, want %v, error %v", span, got, want, err)
 				}
@@ -69,14 +73,14 @@ func TestPrices(t *testing.T) {
 	}
 	t.Run("CA-C107 pods cost what they request", func(t *testing.T) {
 		b, _ := priced(t, rates)
-		got, err := b.groups.PodPrice(podOf("500m", "2Gi"), noon, noon.Add(time.Hour))
+		got, err := b.groups.PodPrice(podOf("500m", "2Gi"), pools.Noon, pools.Noon.Add(time.Hour))
 		if err != nil || math.Abs(got-0.07) > 1e-9 {
 			t.Errorf("the pod costs %v, error %v", got, err)
 		}
 	})
 	t.Run("CA-C107 where only flavors have prices, pods that fill a node cost as much as the node", func(t *testing.T) {
 		b, _ := priced(t, list)
-		got, err := b.groups.PodPrice(podOf("2", "8Gi"), noon, noon.Add(time.Hour))
+		got, err := b.groups.PodPrice(podOf("2", "8Gi"), pools.Noon, pools.Noon.Add(time.Hour))
 		if err != nil || math.Abs(got-0.4) > 1e-9 {
 			t.Errorf("the pod costs %v, error %v", got, err)
 		}
@@ -84,7 +88,7 @@ func TestPrices(t *testing.T) {
 	t.Run("CA-C107 nothing is free, whatever is asked", func(t *testing.T) {
 		b, _ := priced(t, rates)
 		pod, err := b.groups.PodPrice(&corev1.Pod{}, time.Time{}, time.Time{})
-		node, other := b.groups.NodePrice(Node{}, noon, noon.Add(-time.Hour))
+		node, other := b.groups.NodePrice(membership.Node{}, pools.Noon, pools.Noon.Add(-time.Hour))
 		if pod <= 0 || node <= 0 || err != nil || other != nil {
 			t.Errorf("a pod costs %v (%v), a node %v (%v)", pod, err, node, other)
 		}
@@ -101,16 +105,16 @@ func TestPricesThatCannotBeRead(t *testing.T) {
 		"flavors: [m1]":         "flavors",
 		"cpu: 1\nmemoryGiB: -2": "memoryGiB is -2",
 	} {
-		if _, err := ReadPrices(text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := price.Read(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: the error is %v, want one with %q", text, err, want)
 		}
 	}
 	t.Run("CA-C106 without prices every call is Unimplemented", func(t *testing.T) {
-		b := newBench(t, newWorld())
-		_, first := b.groups.NodePrice(Node{}, noon, noon)
-		_, second := b.groups.PodPrice(&corev1.Pod{}, noon, noon)
-		wantKind(t, first, Unimplemented)
-		wantKind(t, second, Unimplemented)
+		b := newBench(t, pools.NewWorld())
+		_, first := b.groups.NodePrice(membership.Node{}, pools.Noon, pools.Noon)
+		_, second := b.groups.PodPrice(&corev1.Pod{}, pools.Noon, pools.Noon)
+		wantKind(t, first, model.Unimplemented)
+		wantKind(t, second, model.Unimplemented)
 	})
 	t.Run("the last good prices stay", func(t *testing.T) {
 		b, _ := priced(t, "cpu: 1\nmemoryGiB: 1\n")
@@ -119,17 +123,17 @@ func TestPricesThatCannotBeRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.groups.prices.read(t.Context())
-		if _, err := b.groups.NodePrice(Node{}, noon, noon); err != nil {
+		if _, err := b.groups.NodePrice(membership.Node{}, pools.Noon, pools.Noon); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
 func TestGPUTypes(t *testing.T) {
-	w := newWorld()
+	w := pools.NewWorld()
 	for name, label := range map[string]string{"a": "a100", "b": "h100", "c": "", "d": "a100"} {
-		p := w.pool(name, 1, 0, 2)
-		p.deployment.Status.NodeTemplate = &v1alpha1.NodeTemplate{Labels: map[string]string{"gpu": label}}
+		p := w.Pool(name, 1, 0, 2)
+		p.Deployment.Status.NodeTemplate = &v1alpha1.NodeTemplate{Labels: map[string]string{"gpu": label}}
 	}
 	if got := strings.Join(newBench(t, w, Options{GPULabel: "gpu"}).groups.GPUTypes(), " "); got != "a100 h100" {
 		t.Errorf("CA-C105 the types are %q", got)

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/nodegroup/model/price"
 )
 
 // pricesKey is the key of the ConfigMap that holds the prices.
@@ -20,7 +22,7 @@ type prices struct {
 	// configMap has no name when there are no prices.
 	configMap types.NamespacedName
 	// current is nil until prices have been read; trouble is the text of the last error.
-	current atomic.Pointer[Prices]
+	current atomic.Pointer[price.Prices]
 	trouble atomic.Pointer[string]
 }
 
@@ -36,12 +38,12 @@ func (p *prices) read(ctx context.Context) {
 	p.note(ctx, err)
 }
 
-func (p *prices) fetch(ctx context.Context) (*Prices, error) {
+func (p *prices) fetch(ctx context.Context) (*price.Prices, error) {
 	config := &corev1.ConfigMap{}
 	if err := p.live.Get(ctx, p.configMap, config); err != nil {
 		return nil, fmt.Errorf("reading the ConfigMap %s: %w", p.configMap, err)
 	}
-	next, err := ReadPrices(config.Data[pricesKey])
+	next, err := price.Read(config.Data[pricesKey])
 	if err != nil {
 		return nil, fmt.Errorf("ConfigMap %s: %s: %w", p.configMap, pricesKey, err)
 	}

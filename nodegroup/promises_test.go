@@ -17,10 +17,13 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/test/pools"
 )
 
 // answers is everything that a client can read.
-func answers(t *testing.T, g *Groups, nodes []Node) map[string]string {
+func answers(t *testing.T, g *Groups, nodes []membership.Node) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for _, group := range g.List() {
@@ -42,17 +45,17 @@ func answers(t *testing.T, g *Groups, nodes []Node) map[string]string {
 }
 
 func TestNothingIsRememberedThatASuccessorCouldNotKnow(t *testing.T) {
-	w := newWorld()
-	a, z := w.pool("a", 4, 0, 9), w.pool("z", 2, 1, 9)
-	_, first := a.node("a-1")
-	_, second := a.node("a-2")
-	a.machine("a-3", failed(fault.CodeNoValidHost, "no host"))
-	_, third := z.node("z-1")
-	nodes := []Node{asked(first), asked(second), asked(third)}
+	w := pools.NewWorld()
+	a, z := w.Pool("a", 4, 0, 9), w.Pool("z", 2, 1, 9)
+	_, first := a.Node("a-1")
+	_, second := a.Node("a-2")
+	a.Machine("a-3", pools.Failed(fault.CodeNoValidHost, "no host"))
+	_, third := z.Node("z-1")
+	nodes := []membership.Node{pools.Asked(first), pools.Asked(second), pools.Asked(third)}
 	b := newBench(t, w)
-	wantKind(t, b.groups.IncreaseSize(t.Context(), a.id(), 2), "")
-	wantKind(t, b.groups.DeleteNodes(t.Context(), a.id(), []Node{asked(first)}), "")
-	wantKind(t, b.groups.DecreaseTargetSize(t.Context(), z.id(), -1), "")
+	wantKind(t, b.groups.IncreaseSize(t.Context(), a.ID(), 2), "")
+	wantKind(t, b.groups.DeleteNodes(t.Context(), a.ID(), []membership.Node{pools.Asked(first)}), "")
+	wantKind(t, b.groups.DecreaseTargetSize(t.Context(), z.ID(), -1), "")
 	t.Run("CA-C04 CA-C05 a server that has just started gives the same answers, without having been asked before", func(t *testing.T) {
 		b.catchUp()
 		successor := &bench{t: t, client: b.client, clock: b.clock, recorder: b.recorder}
@@ -66,22 +69,26 @@ func TestNothingIsRememberedThatASuccessorCouldNotKnow(t *testing.T) {
 }
 
 func TestAGroupThatGrowsStaysOnTheList(t *testing.T) {
-	for name, change := range map[string]func(p *pool){
-		"CA-C19 its template is not known any more": func(p *pool) { p.deployment.Status.NodeTemplate = nil },
-		"CA-C19 its set has not been seen yet":      func(p *pool) { p.world.Sets = nil },
-		"CA-C19 the cloud is away":                  func(p *pool) { p.world.Machines[0].Status.ErrorReason = ptr.To(string(fault.CodeCloudUnavailable)) },
-		"CA-C19 a rollout begins":                   func(p *pool) { p.revision(2) },
-		"CA-C19 rollouts are paused":                func(p *pool) { p.deployment.Spec.Paused = true },
-		"CA-C19 it is frozen": func(p *pool) {
-			p.deployment.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionTrue}}
+	for name, change := range map[string]func(p *pools.Pool){
+		"CA-C19 its template is not known any more": func(p *pools.Pool) { p.Deployment.Status.NodeTemplate = nil },
+		"CA-C19 its set has not been seen yet":      func(p *pools.Pool) { p.World.Sets = nil },
+		"CA-C19 the cloud is away": func(p *pools.Pool) {
+			p.World.Machines[0].Status.ErrorReason = ptr.To(string(fault.CodeCloudUnavailable))
 		},
-		"CA-C19 a writer has dropped the size":       func(p *pool) { p.deployment.Spec.Replicas, p.deployment.Status.LastReplicas = nil, ptr.To[int32](4) },
-		"CA-C19 all its Machines are being replaced": func(p *pool) { deleting(p.world.Machines[0]) },
+		"CA-C19 a rollout begins":    func(p *pools.Pool) { p.Revision(2) },
+		"CA-C19 rollouts are paused": func(p *pools.Pool) { p.Deployment.Spec.Paused = true },
+		"CA-C19 it is frozen": func(p *pools.Pool) {
+			p.Deployment.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionTrue}}
+		},
+		"CA-C19 a writer has dropped the size": func(p *pools.Pool) {
+			p.Deployment.Spec.Replicas, p.Deployment.Status.LastReplicas = nil, ptr.To[int32](4)
+		},
+		"CA-C19 all its Machines are being replaced": func(p *pools.Pool) { pools.Deleting(p.World.Machines[0]) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld()
-			p := w.pool("a", 4, 0, 9)
-			p.machine("a-1")
+			w := pools.NewWorld()
+			p := w.Pool("a", 4, 0, 9)
+			p.Machine("a-1")
 			change(p)
 			if list := newBench(t, w).groups.List(); len(list) != 1 {
 				t.Errorf("the groups are %v, want one", list)
@@ -91,45 +98,45 @@ func TestAGroupThatGrowsStaysOnTheList(t *testing.T) {
 }
 
 func TestTheCloudIsAwayForAnHour(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 2, 0, 9)
-	_, n := p.node("a-1")
-	p.machine("a-2", func(m *v1alpha1.Machine) {
-		failed(fault.CodeCloudUnavailable, "no answer")(m)
-		m.CreationTimestamp = metav1.NewTime(noon)
+	w := pools.NewWorld()
+	p := w.Pool("a", 2, 0, 9)
+	_, n := p.Node("a-1")
+	p.Machine("a-2", func(m *v1alpha1.Machine) {
+		pools.Failed(fault.CodeCloudUnavailable, "no answer")(m)
+		m.CreationTimestamp = metav1.NewTime(pools.Noon)
 	})
 	b := newBench(t, w)
 	for minute := range 60 {
 		b.groups.freshness.reached()
 		wantKind(t, b.groups.Refresh(t.Context()), "")
-		got := answers(t, b.groups, []Node{asked(n)})
-		shown := got[machineID(p, "a-2")] != fmt.Sprint(Creating, (*InstanceError)(nil))
+		got := answers(t, b.groups, []membership.Node{pools.Asked(n)})
+		shown := got[pools.MachineID(p, "a-2")] != fmt.Sprint(model.Creating, (*model.InstanceError)(nil))
 		if want := minute >= 5; shown != want {
 			t.Fatalf("CA-C112 CA-C47 after %d minutes the error is shown: %v", minute, shown)
 		}
-		if got["node "+asked(n).String()] != p.id() {
+		if got["node "+pools.Asked(n).String()] != p.ID() {
 			t.Fatalf("CA-C112 the node belongs to nobody")
 		}
 		b.clock.Step(time.Minute)
 	}
 	t.Run("CA-C112 and orders are taken", func(t *testing.T) {
 		b.groups.freshness.reached()
-		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), "")
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), "")
 	})
 }
 
 func TestWhatAWriteCosts(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 5, 0, 20)
-	_, n := p.node("a-1")
+	w := pools.NewWorld()
+	p := w.Pool("a", 5, 0, 20)
+	_, n := p.Node("a-1")
 	b := newBench(t, w)
 	for _, tc := range []struct {
 		name string
 		call func() error
 	}{
-		{"CA-C61 growing is one write, and waits for nothing", func() error { return b.groups.IncreaseSize(t.Context(), p.id(), 3) }},
-		{"removing is one write, and waits for nothing", func() error { return b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(n)}) }},
-		{"taking back is one write, and waits for nothing", func() error { return b.groups.DecreaseTargetSize(t.Context(), p.id(), -2) }},
+		{"CA-C61 growing is one write, and waits for nothing", func() error { return b.groups.IncreaseSize(t.Context(), p.ID(), 3) }},
+		{"removing is one write, and waits for nothing", func() error { return b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}) }},
+		{"taking back is one write, and waits for nothing", func() error { return b.groups.DecreaseTargetSize(t.Context(), p.ID(), -2) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			patches, gets := b.patches.Load(), b.gets.Load()
@@ -150,34 +157,34 @@ func TestWhatAWriteCosts(t *testing.T) {
 }
 
 func TestWhatIsPendingDoesNotLessenAnOrder(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 5, 0, 9)
-	p.node("a-1")
-	p.machine("a-2")
+	w := pools.NewWorld()
+	p := w.Pool("a", 5, 0, 9)
+	p.Node("a-1")
+	p.Machine("a-2")
 	b := newBench(t, w)
 	t.Run("CA-C64 the delta comes on top", func(t *testing.T) {
-		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 2), "")
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 2), "")
 		b.expect(p, 7)
 	})
 	t.Run("MC-70 MCM-93 the maximum holds, and shrinking leaves nodes alone", func(t *testing.T) {
-		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 3), FailedPrecondition)
-		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.id(), -9), "")
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 3), model.FailedPrecondition)
+		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -9), "")
 		b.expect(p, 1, "a-2")
 	})
 }
 
 // TestWhenASnapshotIsNotSound pretends a broken invariant, because no input breaks one.
 func TestWhenASnapshotIsNotSound(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 2, 0, 9)
-	_, n := p.node("a-1")
+	w := pools.NewWorld()
+	p := w.Pool("a", 2, 0, 9)
+	_, n := p.Node("a-1")
 	b := newBench(t, w)
-	before := answers(t, b.groups, []Node{asked(n)})
-	b.groups.store.flaw = func(*Snapshot) error { return errors.New("an instance is in two groups") }
-	b.groups.store.inbox.put(event{object: p.machine("a-2")})
-	t.Run("CA-C13 Refresh fails", func(t *testing.T) { wantKind(t, b.groups.Refresh(t.Context()), Unavailable) })
+	before := answers(t, b.groups, []membership.Node{pools.Asked(n)})
+	b.groups.store.flaw = func(*model.Snapshot) error { return errors.New("an instance is in two groups") }
+	b.groups.store.inbox.put(membership.Event{Object: p.Machine("a-2")})
+	t.Run("CA-C13 Refresh fails", func(t *testing.T) { wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable) })
 	t.Run("CA-C53 the last sound answers stay", func(t *testing.T) {
-		if diff := cmp.Diff(before, answers(t, b.groups, []Node{asked(n)})); diff != "" {
+		if diff := cmp.Diff(before, answers(t, b.groups, []membership.Node{pools.Asked(n)})); diff != "" {
 			t.Errorf("the answers differ:\n%s", diff)
 		}
 	})
@@ -197,7 +204,7 @@ func (c *core) loop(t *testing.T, pods int) {
 	for _, g := range c.groups.List() {
 		size, _ := c.groups.TargetSize(g.ID)
 		instances, _ := c.groups.Instances(g.ID)
-		ready := len(instances) - len(slices.DeleteFunc(slices.Clone(instances), func(i Instance) bool { return i.State == Running }))
+		ready := len(instances) - len(slices.DeleteFunc(slices.Clone(instances), func(i model.Instance) bool { return i.State == model.Running }))
 		coming := 0
 		if c.ordered[g.ID] {
 			coming = int(size) - ready
@@ -212,12 +219,12 @@ func (c *core) loop(t *testing.T, pods int) {
 
 func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {
 	// start is a group of three nodes, for which an autoscaler has ordered two more before it was restarted.
-	start := func(t *testing.T, guard time.Duration) (*bench, *pool, *core) {
-		w := newWorld()
-		p := w.pool("a", 3, 0, 20)
+	start := func(t *testing.T, guard time.Duration) (*bench, *pools.Pool, *core) {
+		w := pools.NewWorld()
+		p := w.Pool("a", 3, 0, 20)
 		for _, name := range []string{"a-1", "a-2", "a-3"} {
-			m, _ := p.node(name)
-			takesPods(m)
+			m, _ := p.Node(name)
+			pools.TakesPods(m)
 		}
 		b := newBench(t, w, Options{RestartGuard: guard, StartupTaint: v1alpha1.DefaultStartupTaint})
 		first := &core{b.groups, map[string]bool{}}
@@ -229,9 +236,9 @@ func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {
 		return b, p, &core{b.groups, map[string]bool{}}
 	}
 	// arrive lets a node of the group join and take pods.
-	arrive := func(b *bench, p *pool, name string, change ...func(*corev1.Node)) {
-		m, n := p.node(name)
-		takesPods(m)
+	arrive := func(b *bench, p *pools.Pool, name string, change ...func(*corev1.Node)) {
+		m, n := p.Node(name)
+		pools.TakesPods(m)
 		for _, c := range change {
 			c(n)
 		}
@@ -303,8 +310,8 @@ func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {
 
 func TestIncreasesOfOneGroupRunInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 0, 0, 10)
+		w := pools.NewWorld()
+		p := w.Pool("a", 0, 0, 10)
 		b := newBench(t, w)
 		goOn := make(chan struct{})
 		b.beforePatch = func(n int32) error {
@@ -315,7 +322,7 @@ func TestIncreasesOfOneGroupRunInTurn(t *testing.T) {
 		}
 		answers := make(chan error, 8)
 		increase := func(ctx context.Context) {
-			go func() { answers <- b.groups.IncreaseSize(ctx, p.id(), 2) }()
+			go func() { answers <- b.groups.IncreaseSize(ctx, p.ID(), 2) }()
 			synctest.Wait()
 		}
 		for range 7 {
@@ -324,13 +331,13 @@ func TestIncreasesOfOneGroupRunInTurn(t *testing.T) {
 		canceled, cancel := context.WithCancel(t.Context())
 		increase(canceled)
 		cancel()
-		wantKind(t, <-answers, Unavailable)
+		wantKind(t, <-answers, model.Unavailable)
 		close(goOn)
-		kinds := map[Kind]int{}
+		kinds := map[model.Kind]int{}
 		for range 7 {
-			kinds[KindOf(<-answers)]++
+			kinds[model.KindOf(<-answers)]++
 		}
-		if kinds[""] != 5 || kinds[FailedPrecondition] != 2 {
+		if kinds[""] != 5 || kinds[model.FailedPrecondition] != 2 {
 			t.Errorf("CA-C57 CA-C59 the answers are %v, want 5 without an error and 2 that are refused at the maximum", kinds)
 		}
 		if got := b.patches.Load(); got != 5 {

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
 // Refresh begins a loop of the autoscaler: it takes the set of groups again. It is the one read that fails when the state
@@ -27,11 +29,13 @@ func (g *Groups) Refresh(ctx context.Context) error {
 }
 
 // List returns the node groups in the order of their ids. The set changes only at a Refresh, or after a minute without one.
-func (g *Groups) List() []Group { return g.store.current().list() }
+func (g *Groups) List() []model.Listing { return g.store.current().List() }
 
 // ForNode returns the group that a node belongs to; false for a foreign node, for one whose Machine is being removed, and for
 // one of a group that is not listed (CA-C25 … C35).
-func (g *Groups) ForNode(n Node) (Group, bool) { return g.store.current().forNode(n) }
+func (g *Groups) ForNode(n membership.Node) (model.Listing, bool) {
+	return g.store.current().ForNode(n)
+}
 
 // TargetSize returns the number of living Machines wanted, own writes included (CA-C36, C37).
 //
@@ -41,18 +45,18 @@ func (g *Groups) TargetSize(id string) (int32, error) {
 	if err != nil {
 		return 0, err
 	}
-	return e.target, nil
+	return e.Target, nil
 }
 
 // Instances returns a group's instances, as many as fit into one answer (CA-C38 … C55).
 //
 // Errors: NotFound.
-func (g *Groups) Instances(id string) ([]Instance, error) {
+func (g *Groups) Instances(id string) ([]model.Instance, error) {
 	e, err := g.store.entry(id)
 	if err != nil {
 		return nil, err
 	}
-	return e.shown(), nil
+	return e.Shown(), nil
 }
 
 // TemplateNode returns the encoded v1.Node that a new instance of the group would become.
@@ -63,39 +67,39 @@ func (g *Groups) TemplateNode(id string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(e.template) == 0 {
-		return nil, refuse(Unimplemented, "what a node of %s will be is not known: see the condition TemplateResolved of the MachineDeployment", id)
+	if len(e.Template) == 0 {
+		return nil, model.Refusef(model.Unimplemented, "what a node of %s will be is not known: see the condition TemplateResolved of the MachineDeployment", id)
 	}
-	return e.template, nil
+	return e.Template, nil
 }
 
 // Settings returns a group's own options over those of the autoscaler's flags; false when the flags hold. They do for every
 // group without such annotations, and for every autoscaler that does not send its provision time: up to 1.28 it has no field
 // for that and would take an answer for a provision time of zero. It never fails: the autoscaler forgets an order whose
 // options it cannot read, and makes it again (CA-C90 … C96).
-func (g *Groups) Settings(id string, defaults Settings) (Settings, bool) {
+func (g *Groups) Settings(id string, defaults model.Settings) (model.Settings, bool) {
 	if defaults.ProvisionTime <= 0 {
-		return Settings{}, false
+		return model.Settings{}, false
 	}
 	g.advisor.provision.Store(int64(defaults.ProvisionTime))
-	e := g.store.current().byID[id]
-	if e == nil || !e.options.any() {
-		return Settings{}, false
+	e := g.store.current().ByID[id]
+	if e == nil || !e.Options.Any() {
+		return model.Settings{}, false
 	}
-	return e.options.over(defaults), true
+	return e.Options.Over(defaults), true
 }
 
 // NodePrice returns the price of a node from start to end. The node may be one of ours, a template, or an unknown one: then
 // it costs as much as the dearest node that is known, so that it is not preferred.
 //
 // Errors: Unimplemented without prices (CA-C106).
-func (g *Groups) NodePrice(n Node, start, end time.Time) (float64, error) {
+func (g *Groups) NodePrice(n membership.Node, start, end time.Time) (float64, error) {
 	p := g.prices.current.Load()
 	if p == nil {
 		return 0, noPrices()
 	}
-	resources := g.store.current().snapshot.resourcesOf(n)
-	return p.node(n.Labels[corev1.LabelInstanceTypeStable], resources, start, end), nil
+	resources := g.store.current().Snapshot.ResourcesOf(n)
+	return p.Node(n.Labels[corev1.LabelInstanceTypeStable], resources, start, end), nil
 }
 
 // PodPrice returns the price of the resources that a pod requests from start to end.
@@ -107,16 +111,16 @@ func (g *Groups) PodPrice(pod *corev1.Pod, start, end time.Time) (float64, error
 		return 0, noPrices()
 	}
 	var templates []*v1alpha1.NodeTemplate
-	for _, grp := range g.store.current().snapshot.groups {
-		if grp.owner.template != nil {
-			templates = append(templates, grp.owner.template)
+	for _, grp := range g.store.current().Snapshot.Groups {
+		if grp.Owner.Template != nil {
+			templates = append(templates, grp.Owner.Template)
 		}
 	}
-	return p.pod(pod, templates, start, end), nil
+	return p.Pod(pod, templates, start, end), nil
 }
 
 func noPrices() error {
-	return refuse(Unimplemented, "there are no prices (--prices-configmap): the autoscaler must not be run with --expander=price")
+	return model.Refusef(model.Unimplemented, "there are no prices (--prices-configmap): the autoscaler must not be run with --expander=price")
 }
 
 // GPUTypes returns the values that the GPU label has in the groups' templates, sorted. It never fails (CA-C105).
@@ -126,8 +130,8 @@ func (g *Groups) GPUTypes() []string {
 		return nil
 	}
 	found := map[string]bool{}
-	for _, e := range g.store.current().entries {
-		if t := e.owner.template; t != nil && t.Labels[key] != "" {
+	for _, e := range g.store.current().Entries {
+		if t := e.Owner.Template; t != nil && t.Labels[key] != "" {
 			found[t.Labels[key]] = true
 		}
 	}

@@ -9,32 +9,35 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/test/pools"
 )
 
 // call is one DeleteNodes on group a, which has three nodes a-1 … a-3 and a minimum of 1, after setup.
 type call struct {
 	name  string
-	setup func(p *pool, other *pool)
-	nodes func(p *pool, other *pool) []Node
-	kind  Kind
+	setup func(p *pools.Pool, other *pools.Pool)
+	nodes func(p *pools.Pool, other *pools.Pool) []membership.Node
+	kind  model.Kind
 	// size and removals are what the API server has afterwards.
 	size     int32
 	removals []string
 	series   int32
 }
 
-func nodes(names ...string) func(*pool, *pool) []Node {
-	return func(*pool, *pool) []Node {
-		var list []Node
+func nodes(names ...string) func(*pools.Pool, *pools.Pool) []membership.Node {
+	return func(*pools.Pool, *pools.Pool) []membership.Node {
+		var list []membership.Node
 		for _, n := range names {
-			list = append(list, Node{Name: n, ProviderID: providerID(n)})
+			list = append(list, membership.Node{Name: n, ProviderID: pools.ProviderID(n)})
 		}
 		return list
 	}
 }
 
-func machineNamed(p *pool, name string) *v1alpha1.Machine {
-	for _, m := range p.world.Machines {
+func machineNamed(p *pools.Pool, name string) *v1alpha1.Machine {
+	for _, m := range p.World.Machines {
 		if m.Name == name {
 			return m
 		}
@@ -42,16 +45,16 @@ func machineNamed(p *pool, name string) *v1alpha1.Machine {
 	return nil
 }
 
-func setReplicas(n int32) func(p, other *pool) {
-	return func(p, _ *pool) { p.deployment.Spec.Replicas = ptr.To(n) }
+func setReplicas(n int32) func(p, other *pools.Pool) {
+	return func(p, _ *pools.Pool) { p.Deployment.Spec.Replicas = ptr.To(n) }
 }
 
-func setMin(low string) func(p, other *pool) {
-	return func(p, _ *pool) { p.deployment.Annotations[v1alpha1.AnnotationsMinSize[0]] = low }
+func setMin(low string) func(p, other *pools.Pool) {
+	return func(p, _ *pools.Pool) { p.Deployment.Annotations[v1alpha1.AnnotationsMinSize[0]] = low }
 }
 
-func both(fs ...func(p, other *pool)) func(p, other *pool) {
-	return func(p, other *pool) {
+func both(fs ...func(p, other *pools.Pool)) func(p, other *pools.Pool) {
+	return func(p, other *pools.Pool) {
 		for _, f := range fs {
 			f(p, other)
 		}
@@ -63,95 +66,121 @@ var deleteCalls = []call{
 	{name: "CA-C65 two nodes go in one write", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3"}},
 	{name: "CA-C75 a node named twice counts once", nodes: nodes("a-2", "a-2"), size: 2, removals: []string{"a-2"}},
 	{name: "CA-C67 a node that is listed changes nothing", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
-		setup: both(setReplicas(2), func(p, _ *pool) { p.remove(machineNamed(p, "a-2")) })},
+		setup: both(setReplicas(2), func(p, _ *pools.Pool) { p.Remove(machineNamed(p, "a-2")) })},
 	{name: "CA-C67 a node whose Machine was listed and is gone changes nothing", nodes: nodes("a-9"), size: 3, removals: []string{"a-9"},
-		setup: func(p, _ *pool) { p.remove(&v1alpha1.Machine{ObjectMeta: p.world.meta("a-9")}) }},
+		setup: func(p, _ *pools.Pool) { p.Remove(&v1alpha1.Machine{ObjectMeta: p.World.Meta("a-9")}) }},
 	{name: "CA-C68 one that somebody else is deleting is listed, so that it is not replaced", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
-		setup: func(p, _ *pool) { deleting(machineNamed(p, "a-2")) }},
+		setup: func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) }},
 	{name: "CA-C68 at the minimum it is replaced instead", nodes: nodes("a-2"), size: 3, removals: []string{"a-2"},
-		setup: both(setMin("3"), func(p, _ *pool) { deleting(machineNamed(p, "a-2")) })},
+		setup: both(setMin("3"), func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) })},
 	{name: "CA-C68 whose replacement has a node already: no other goes", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
-		setup: both(setReplicas(2), func(p, _ *pool) { deleting(machineNamed(p, "a-2")) })},
+		setup: both(setReplicas(2), func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) })},
 	{name: "CA-C68 two of them, one of which is replaced by a promise: that goes by name", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3", "a-4"},
-		setup: both(setReplicas(2), func(p, _ *pool) {
-			deleting(machineNamed(p, "a-2"))
-			deleting(machineNamed(p, "a-3"))
-			p.machine("a-4")
+		setup: both(setReplicas(2), func(p, _ *pools.Pool) {
+			pools.Deleting(machineNamed(p, "a-2"))
+			pools.Deleting(machineNamed(p, "a-3"))
+			p.Machine("a-4")
 		})},
 	{name: "CA-C71 a surplus Machine that never joined goes, and lowers nothing: no node goes for it", size: 3, removals: []string{"new-1"},
-		setup: func(p, _ *pool) { p.set = p.revision(2); p.machine("new-1") },
-		nodes: func(p, _ *pool) []Node { return []Node{fake(machineID(p, "new-1"), "unregistered")} }},
+		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Machine("new-1") },
+		nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.MachineID(p, "new-1"), "unregistered")}
+		}},
 	{name: "a node that kubectl scale has made surplus goes, and no other for it", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
-		setup: both(setReplicas(2), func(p, _ *pool) {
+		setup: both(setReplicas(2), func(p, _ *pools.Pool) {
 			machineNamed(p, "a-1").Annotations = map[string]string{v1alpha1.AnnotationDeleteMachine: "now"}
 		})},
 	{name: "CA-C80 a node that a rolling update has made surplus goes, and its replacement is not wanted either", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
-		setup: func(p, _ *pool) { p.set = p.revision(2); p.node("new-1") }},
+		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Node("new-1") }},
 	{name: "CA-C80 the last one that a rolling update has made surplus goes, and none of those that are up to date for it", nodes: nodes("a-1"), size: 3, removals: []string{"a-1"},
-		setup: func(p, _ *pool) { p.set = p.revision(2); p.node("new-1"); p.node("new-2"); p.node("new-3") }},
+		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Node("new-1"); p.Node("new-2"); p.Node("new-3") }},
 	{name: "CA-C68 a node that we do not know yet is no replacement of another that the call names", nodes: nodes("a-2", "a-4"), size: 3, removals: []string{"a-2", "a-4"},
-		setup: both(setReplicas(4), func(p, _ *pool) {
-			deleting(machineNamed(p, "a-2"))
-			p.machine("a-4", withServer)
-			p.node("a-5")
+		setup: both(setReplicas(4), func(p, _ *pools.Pool) {
+			pools.Deleting(machineNamed(p, "a-2"))
+			p.Machine("a-4", pools.WithServer)
+			p.Node("a-5")
 		})},
-	{name: "CA-C73 a working node at the minimum is refused", nodes: nodes("a-2"), kind: FailedPrecondition, size: 3, setup: setMin("3")},
-	{name: "CA-C73 CA-C77 two working nodes, one above the minimum: none goes", nodes: nodes("a-1", "a-2"), kind: FailedPrecondition, size: 3, setup: setMin("2")},
-	{name: "CA-C74 another group's node: none goes", kind: FailedPrecondition, size: 3,
-		nodes: func(p, other *pool) []Node {
-			return append(nodes("a-1")(p, other), Node{ProviderID: providerID("b-1")})
+	{name: "CA-C73 a working node at the minimum is refused", nodes: nodes("a-2"), kind: model.FailedPrecondition, size: 3, setup: setMin("3")},
+	{name: "CA-C73 CA-C77 two working nodes, one above the minimum: none goes", nodes: nodes("a-1", "a-2"), kind: model.FailedPrecondition, size: 3, setup: setMin("2")},
+	{name: "CA-C74 another group's node: none goes", kind: model.FailedPrecondition, size: 3,
+		nodes: func(p, other *pools.Pool) []membership.Node {
+			return append(nodes("a-1")(p, other), membership.Node{ProviderID: pools.ProviderID("b-1")})
 		}},
-	{name: "CA-C74 a foreign node: none goes", kind: FailedPrecondition, size: 3, nodes: nodes("a-1", "stranger")},
-	{name: "CA-C74 another group's placeholder", kind: FailedPrecondition, size: 3,
-		nodes: func(_, other *pool) []Node { return []Node{fake(unitID(other, 0, 0), "unregistered")} }},
-	{name: "CA-C74 a template node", kind: FailedPrecondition, size: 3,
-		nodes: func(p, _ *pool) []Node { return []Node{fake(p.id()+"/template", "")} }},
-	{name: "no node at all", kind: InvalidArgument, size: 3, nodes: nodes()},
-	{name: "a node without name and provider ID", kind: InvalidArgument, size: 3, nodes: func(*pool, *pool) []Node { return []Node{{}} }},
+	{name: "CA-C74 a foreign node: none goes", kind: model.FailedPrecondition, size: 3, nodes: nodes("a-1", "stranger")},
+	{name: "CA-C74 another group's placeholder", kind: model.FailedPrecondition, size: 3,
+		nodes: func(_, other *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.UnitID(other, 0, 0), "unregistered")}
+		}},
+	{name: "CA-C74 a template node", kind: model.FailedPrecondition, size: 3,
+		nodes: func(p, _ *pools.Pool) []membership.Node { return []membership.Node{pools.Fake(p.ID()+"/template", "")} }},
+	{name: "no node at all", kind: model.InvalidArgument, size: 3, nodes: nodes()},
+	{name: "a node without name and provider ID", kind: model.InvalidArgument, size: 3, nodes: func(*pools.Pool, *pools.Pool) []membership.Node { return []membership.Node{{}} }},
 
 	{name: "CA-C69 a failed Machine goes", size: 3, removals: []string{"a-4"},
-		setup: both(setReplicas(4), func(p, _ *pool) { p.machine("a-4", failed(fault.CodeQuotaExceeded, "no more cores")) }),
-		nodes: func(p, _ *pool) []Node { return []Node{fake(machineID(p, "a-4"), "create-error")} }},
+		setup: both(setReplicas(4), func(p, _ *pools.Pool) { p.Machine("a-4", pools.Failed(fault.CodeQuotaExceeded, "no more cores")) }),
+		nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.MachineID(p, "a-4"), "create-error")}
+		}},
 	{name: "CA-C69 at the minimum a failed Machine is accepted and stays", size: 4,
-		setup: both(setReplicas(4), setMin("4"), func(p, _ *pool) { p.machine("a-4", failed(fault.CodeQuotaExceeded, "no more cores")) }),
-		nodes: func(p, _ *pool) []Node { return []Node{fake(machineID(p, "a-4"), "create-error")} }},
+		setup: both(setReplicas(4), setMin("4"), func(p, _ *pools.Pool) { p.Machine("a-4", pools.Failed(fault.CodeQuotaExceeded, "no more cores")) }),
+		nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.MachineID(p, "a-4"), "create-error")}
+		}},
 	{name: "CA-C70 a Machine that never joined goes", size: 3, removals: []string{"a-4"},
-		setup: both(setReplicas(4), func(p, _ *pool) { p.machine("a-4", withServer) }),
-		nodes: func(p, _ *pool) []Node { return []Node{fake(machineID(p, "a-4"), "unregistered")} }},
-	{name: "CA-C70 one that has joined meanwhile is refused", kind: FailedPrecondition, size: 3,
-		nodes: func(p, _ *pool) []Node { return []Node{fake(machineID(p, "a-2"), "unregistered")} }},
-	{name: "CA-C70 also under its provider ID", kind: FailedPrecondition, size: 3,
-		nodes: func(*pool, *pool) []Node { return []Node{fake(providerID("a-2"), "unregistered")} }},
+		setup: both(setReplicas(4), func(p, _ *pools.Pool) { p.Machine("a-4", pools.WithServer) }),
+		nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.MachineID(p, "a-4"), "unregistered")}
+		}},
+	{name: "CA-C70 one that has joined meanwhile is refused", kind: model.FailedPrecondition, size: 3,
+		nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.MachineID(p, "a-2"), "unregistered")}
+		}},
+	{name: "CA-C70 also under its provider ID", kind: model.FailedPrecondition, size: 3,
+		nodes: func(*pools.Pool, *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.ProviderID("a-2"), "unregistered")}
+		}},
 	{name: "CA-C71 the placeholder of a Machine that was cancelled and is gone changes nothing", size: 3,
-		nodes: func(p, _ *pool) []Node { return []Node{fake(machineID(p, "a-7"), "unregistered")} }},
+		nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.MachineID(p, "a-7"), "unregistered")}
+		}},
 	{name: "CA-C72 a replica without a Machine is taken back once, and the others get new names", size: 4, series: 1,
-		setup: setReplicas(5), nodes: func(p, _ *pool) []Node { return []Node{fake(unitID(p, 0, 1), "unregistered")} }},
+		setup: setReplicas(5), nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 1), "unregistered")}
+		}},
 	{name: "CA-C72 two of them in one call", size: 3, series: 1, setup: setReplicas(5),
-		nodes: func(p, _ *pool) []Node {
-			return []Node{fake(unitID(p, 0, 0), "unregistered"), fake(unitID(p, 0, 1), "unregistered"), fake(unitID(p, 0, 1), "unregistered")}
+		nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered"), pools.Fake(pools.UnitID(p, 0, 1), "unregistered"), pools.Fake(pools.UnitID(p, 0, 1), "unregistered")}
 		}},
 	{name: "CA-C71 CA-C72 one of an older series changes nothing", size: 5, series: 3,
-		setup: both(setReplicas(5), func(p, _ *pool) { p.deployment.Spec.PlaceholderSeries = ptr.To[int32](3) }),
-		nodes: func(p, _ *pool) []Node { return []Node{fake(unitID(p, 2, 0), "unregistered")} }},
+		setup: both(setReplicas(5), func(p, _ *pools.Pool) { p.Deployment.Spec.PlaceholderSeries = ptr.To[int32](3) }),
+		nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.UnitID(p, 2, 0), "unregistered")}
+		}},
 	{name: "CA-C72 one that has become a Machine changes nothing", size: 3,
-		nodes: func(p, _ *pool) []Node { return []Node{fake(unitID(p, 0, 0), "unregistered")} }},
+		nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered")}
+		}},
 	{name: "CA-C72 at the minimum it is accepted and stays", size: 5, setup: both(setReplicas(5), setMin("5")),
-		nodes: func(p, _ *pool) []Node { return []Node{fake(unitID(p, 0, 0), "unregistered")} }},
+		nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered")}
+		}},
 	{name: "CA-C72 a unit that a rollout holds open stays under a new name", size: 4, series: 1,
-		setup: both(setReplicas(4), func(p, _ *pool) { p.set = p.revision(2) }),
-		nodes: func(p, _ *pool) []Node { return []Node{fake(unitID(p, 0, 0), "unregistered")} }},
+		setup: both(setReplicas(4), func(p, _ *pools.Pool) { p.Set = p.Revision(2) }),
+		nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered")}
+		}},
 	{name: "CA-C80 in a rollout exactly the named node goes", size: 2, removals: []string{"a-2"}, nodes: nodes("a-2"),
-		setup: func(p, _ *pool) { p.set = p.revision(2); p.machine("new-1") }},
-	{name: "a full list of removals refuses more", kind: ResourceExhausted, size: 3, nodes: nodes("a-2"),
+		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Machine("new-1") }},
+	{name: "a full list of removals refuses more", kind: model.ResourceExhausted, size: 3, nodes: nodes("a-2"),
 		removals: fullList(),
-		setup: func(p, _ *pool) {
+		setup: func(p, _ *pools.Pool) {
 			for i := range v1alpha1.MaxRemovals {
-				p.deployment.Spec.Removals = append(p.deployment.Spec.Removals, v1alpha1.Removal{Name: fmt.Sprintf("gone-%04d", i), UID: types.UID(fmt.Sprint(i))})
+				p.Deployment.Spec.Removals = append(p.Deployment.Spec.Removals, v1alpha1.Removal{Name: fmt.Sprintf("gone-%04d", i), UID: types.UID(fmt.Sprint(i))})
 			}
 		}},
 	{name: "an entry of an earlier Machine of the same name makes room", size: 2, removals: []string{"a-2"}, nodes: nodes("a-2"),
-		setup: func(p, _ *pool) {
-			p.deployment.Spec.Removals = []v1alpha1.Removal{{Name: "a-2", UID: "earlier"}}
+		setup: func(p, _ *pools.Pool) {
+			p.Deployment.Spec.Removals = []v1alpha1.Removal{{Name: "a-2", UID: "earlier"}}
 		}},
 }
 
@@ -166,17 +195,17 @@ func fullList() []string {
 func TestDeleteNodes(t *testing.T) {
 	for _, tc := range deleteCalls {
 		t.Run(tc.name, func(t *testing.T) {
-			w := newWorld()
-			p, other := w.pool("a", 3, 1, 10), w.pool("b", 1, 0, 10)
+			w := pools.NewWorld()
+			p, other := w.Pool("a", 3, 1, 10), w.Pool("b", 1, 0, 10)
 			for _, name := range []string{"a-1", "a-2", "a-3"} {
-				p.node(name)
+				p.Node(name)
 			}
-			other.node("b-1")
+			other.Node("b-1")
 			if tc.setup != nil {
 				tc.setup(p, other)
 			}
 			b := newBench(t, w)
-			err := b.groups.DeleteNodes(t.Context(), p.id(), tc.nodes(p, other))
+			err := b.groups.DeleteNodes(t.Context(), p.ID(), tc.nodes(p, other))
 			wantKind(t, err, tc.kind)
 			b.expect(p, tc.size, tc.removals...)
 			if got := ptr.Deref(b.deployment(p).Spec.PlaceholderSeries, 0); got != tc.series {
@@ -186,7 +215,7 @@ func TestDeleteNodes(t *testing.T) {
 				t.Errorf("the call made %d writes", writes)
 			}
 			if err == nil {
-				again := b.groups.DeleteNodes(t.Context(), p.id(), tc.nodes(p, other))
+				again := b.groups.DeleteNodes(t.Context(), p.ID(), tc.nodes(p, other))
 				wantKind(t, again, "")
 				b.expect(p, tc.size, tc.removals...)
 			}
@@ -195,59 +224,59 @@ func TestDeleteNodes(t *testing.T) {
 }
 
 func TestAfterDeleteNodes(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 2, 0, 10)
-	_, n := p.node("a-1")
-	p.node("a-2")
+	w := pools.NewWorld()
+	p := w.Pool("a", 2, 0, 10)
+	_, n := p.Node("a-1")
+	p.Node("a-2")
 	b := newBench(t, w)
 	b.freeze()
-	if err := b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(n)}); err != nil {
+	if err := b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}); err != nil {
 		t.Fatal(err)
 	}
 	t.Run("CA-C76 the size is lower at once", func(*testing.T) { b.expect(p, 1, "a-1") })
 	t.Run("CA-C76 the instance is Deleting", func(t *testing.T) {
-		list, err := b.groups.Instances(p.id())
-		if err != nil || len(list) != 2 || list[0].State != Deleting || list[1].State != Running {
+		list, err := b.groups.Instances(p.ID())
+		if err != nil || len(list) != 2 || list[0].State != model.Deleting || list[1].State != model.Running {
 			t.Errorf("instances are %+v, error %v", list, err)
 		}
 	})
 	t.Run("CA-C34 its node has no group", func(t *testing.T) {
-		if g, ok := b.groups.ForNode(asked(n)); ok {
+		if g, ok := b.groups.ForNode(pools.Asked(n)); ok {
 			t.Errorf("its group is %s", g.ID)
 		}
 	})
 }
 
 func TestAReplacementThatIsNotWantedJoinsAllTheSame(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 2, 0, 10)
-	_, works := p.node("a-1")
-	_, dies := p.node("a-2", deleting)
-	m, late := p.node("a-3")
+	w := pools.NewWorld()
+	p := w.Pool("a", 2, 0, 10)
+	_, works := p.Node("a-1")
+	_, dies := p.Node("a-2", pools.Deleting)
+	m, late := p.Node("a-3")
 	m.Status.NodeRef, w.Nodes = nil, w.Nodes[:2]
 	b := newBench(t, w)
-	wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(dies)}), "")
-	b.groups.store.inbox.put(event{object: late})
+	wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(dies)}), "")
+	b.groups.store.inbox.put(membership.Event{Object: late})
 	b.catchUp()
-	if g, ok := b.groups.ForNode(asked(works)); !ok || g.ID != p.id() {
+	if g, ok := b.groups.ForNode(pools.Asked(works)); !ok || g.ID != p.ID() {
 		t.Error("CA-C68 a working node that nobody has named goes in its place")
 	}
-	if _, ok := b.groups.ForNode(asked(late)); ok {
+	if _, ok := b.groups.ForNode(pools.Asked(late)); ok {
 		t.Error("CA-C68 the replacement stays")
 	}
 }
 
 func TestAFailedMachineAtTheMinimumIsShownWithoutError(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 1, 1, 10)
-	p.machine("a-1", failed(fault.CodeQuotaExceeded, "no more cores"))
+	w := pools.NewWorld()
+	p := w.Pool("a", 1, 1, 10)
+	p.Machine("a-1", pools.Failed(fault.CodeQuotaExceeded, "no more cores"))
 	b := newBench(t, w)
 	for i, want := range []bool{true, false} {
-		list, err := b.groups.Instances(p.id())
+		list, err := b.groups.Instances(p.ID())
 		if err != nil || len(list) != 1 || (list[0].Error != nil) != want {
 			t.Errorf("CA-C69 in step %d the instances are %+v, error %v; error shown should be %v", i, list, err, want)
 		}
-		if err := b.groups.DeleteNodes(t.Context(), p.id(), []Node{fake(machineID(p, "a-1"), "create-error")}); err != nil {
+		if err := b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Fake(pools.MachineID(p, "a-1"), "create-error")}); err != nil {
 			t.Fatal(err)
 		}
 		b.catchUp()
@@ -258,51 +287,51 @@ func TestAFailedMachineAtTheMinimumIsShownWithoutError(t *testing.T) {
 func TestDecreaseTargetSize(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
-		setup    func(p *pool)
+		setup    func(p *pools.Pool)
 		delta    int32
-		kind     Kind
+		kind     model.Kind
 		size     int32
 		removals []string
 		series   int32
 	}{
-		{"CA-C83 a delta of 0 is refused", func(*pool) {}, 0, InvalidArgument, 2, nil, 0},
-		{"CA-C83 a positive delta is refused", func(*pool) {}, 1, InvalidArgument, 2, nil, 0},
-		{"CA-C86 nothing to take back is OK and changes nothing", func(*pool) {}, -1, "", 2, nil, 0},
-		{"CA-C84 replicas without a Machine go first", func(p *pool) {
-			p.deployment.Spec.Replicas = ptr.To[int32](5)
-			p.machine("a-3")
+		{"CA-C83 a delta of 0 is refused", func(*pools.Pool) {}, 0, model.InvalidArgument, 2, nil, 0},
+		{"CA-C83 a positive delta is refused", func(*pools.Pool) {}, 1, model.InvalidArgument, 2, nil, 0},
+		{"CA-C86 nothing to take back is OK and changes nothing", func(*pools.Pool) {}, -1, "", 2, nil, 0},
+		{"CA-C84 replicas without a Machine go first", func(p *pools.Pool) {
+			p.Deployment.Spec.Replicas = ptr.To[int32](5)
+			p.Machine("a-3")
 		}, -2, "", 3, nil, 1},
-		{"CA-C84 then Machines without a server, then failed ones, then those without a node", func(p *pool) {
-			p.deployment.Spec.Replicas = ptr.To[int32](6)
-			p.machine("a-3", withServer)
-			p.machine("a-4")
-			p.machine("a-5", withServer, failed(fault.CodeNoValidHost, "no host"))
+		{"CA-C84 then Machines without a server, then failed ones, then those without a node", func(p *pools.Pool) {
+			p.Deployment.Spec.Replicas = ptr.To[int32](6)
+			p.Machine("a-3", pools.WithServer)
+			p.Machine("a-4")
+			p.Machine("a-5", pools.WithServer, pools.Failed(fault.CodeNoValidHost, "no host"))
 		}, -3, "", 3, []string{"a-4", "a-5"}, 1},
-		{"CA-C85 more than there is takes all promises and no node", func(p *pool) {
-			p.deployment.Spec.Replicas = ptr.To[int32](5)
-			p.machine("a-3", withServer)
-			p.machine("a-4")
+		{"CA-C85 more than there is takes all promises and no node", func(p *pools.Pool) {
+			p.Deployment.Spec.Replicas = ptr.To[int32](5)
+			p.Machine("a-3", pools.WithServer)
+			p.Machine("a-4")
 		}, -5, "", 2, []string{"a-3", "a-4"}, 1},
-		{"CA-C85 the most negative delta takes no node either", func(*pool) {}, -1 << 31, "", 2, nil, 0},
-		{"CA-C87 it stops at the minimum", func(p *pool) {
-			p.deployment.Annotations[v1alpha1.AnnotationsMinSize[0]] = "3"
-			p.deployment.Spec.Replicas = ptr.To[int32](4)
-			p.machine("a-3")
-			p.machine("a-4")
+		{"CA-C85 the most negative delta takes no node either", func(*pools.Pool) {}, -1 << 31, "", 2, nil, 0},
+		{"CA-C87 it stops at the minimum", func(p *pools.Pool) {
+			p.Deployment.Annotations[v1alpha1.AnnotationsMinSize[0]] = "3"
+			p.Deployment.Spec.Replicas = ptr.To[int32](4)
+			p.Machine("a-3")
+			p.Machine("a-4")
 		}, -2, "", 3, []string{"a-3"}, 0},
-		{"CA-C84 a unit that a rollout holds open is renamed, not taken back", func(p *pool) {
-			p.deployment.Spec.Replicas = ptr.To[int32](3)
-			p.set = p.revision(2)
+		{"CA-C84 a unit that a rollout holds open is renamed, not taken back", func(p *pools.Pool) {
+			p.Deployment.Spec.Replicas = ptr.To[int32](3)
+			p.Set = p.Revision(2)
 		}, -1, "", 3, nil, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := newWorld()
-			p := w.pool("a", 2, 1, 10)
-			p.node("a-1")
-			p.node("a-2")
+			w := pools.NewWorld()
+			p := w.Pool("a", 2, 1, 10)
+			p.Node("a-1")
+			p.Node("a-2")
 			tc.setup(p)
 			b := newBench(t, w)
-			wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.id(), tc.delta), tc.kind)
+			wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), tc.delta), tc.kind)
 			b.expect(p, tc.size, tc.removals...)
 			if got := ptr.Deref(b.deployment(p).Spec.PlaceholderSeries, 0); got != tc.series {
 				t.Errorf("the series is %d, want %d", got, tc.series)
@@ -316,16 +345,16 @@ func TestDecreaseTargetSize(t *testing.T) {
 
 func TestDecreaseThenRemoveOfTheSamePlaceholder(t *testing.T) {
 	t.Run("CA-C71 CA-C89 the size goes down once", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 4, 0, 10)
-		p.node("a-1")
-		p.machine("a-2")
+		w := pools.NewWorld()
+		p := w.Pool("a", 4, 0, 10)
+		p.Node("a-1")
+		p.Machine("a-2")
 		b := newBench(t, w)
-		if err := b.groups.DecreaseTargetSize(t.Context(), p.id(), -3); err != nil {
+		if err := b.groups.DecreaseTargetSize(t.Context(), p.ID(), -3); err != nil {
 			t.Fatal(err)
 		}
-		stale := []Node{fake(machineID(p, "a-2"), "unregistered"), fake(unitID(p, 0, 0), "unregistered"), fake(unitID(p, 0, 1), "unregistered")}
-		if err := b.groups.DeleteNodes(t.Context(), p.id(), stale); err != nil {
+		stale := []membership.Node{pools.Fake(pools.MachineID(p, "a-2"), "unregistered"), pools.Fake(pools.UnitID(p, 0, 0), "unregistered"), pools.Fake(pools.UnitID(p, 0, 1), "unregistered")}
+		if err := b.groups.DeleteNodes(t.Context(), p.ID(), stale); err != nil {
 			t.Fatal(err)
 		}
 		// CA-C71: the autoscaler takes a timed out scale-up back and then removes what it saw of it; the size goes down once.

@@ -1,6 +1,12 @@
 package nodegroup
 
-import "context"
+import (
+	"context"
+
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/nodegroup/model/resize"
+)
 
 // IncreaseSize adds delta to a group's size as the API server has it, in one conditional write.
 //
@@ -8,9 +14,9 @@ import "context"
 // maximum, or the group is paused, frozen or being deleted (nothing changed); Unavailable (CA-C56 … C64).
 func (g *Groups) IncreaseSize(ctx context.Context, id string, delta int32) error {
 	if delta <= 0 {
-		return refuse(InvalidArgument, "increasing %s by %d: the delta must be positive", id, delta)
+		return model.Refusef(model.InvalidArgument, "increasing %s by %d: the delta must be positive", id, delta)
 	}
-	return g.writer.resize(ctx, id, request{reason: "IncreasedSize", grows: true, decision: Increase{Delta: delta}})
+	return g.writer.resize(ctx, id, request{reason: "IncreasedSize", grows: true, decision: resize.Increase{Delta: delta}})
 }
 
 // DeleteNodes removes exactly the Machines of these nodes and lowers the size by as many, in one conditional write; all
@@ -19,22 +25,22 @@ func (g *Groups) IncreaseSize(ctx context.Context, id string, delta int32) error
 // Errors: InvalidArgument for a call that names nothing; NotFound; FailedPrecondition for a node of another group or of
 // none, for one that has registered meanwhile, and for a working node at the minimum (nothing changed);
 // ResourceExhausted when the list of removals is full; Unavailable (CA-C65 … C82).
-func (g *Groups) DeleteNodes(ctx context.Context, id string, nodes []Node) error {
+func (g *Groups) DeleteNodes(ctx context.Context, id string, nodes []membership.Node) error {
 	if len(nodes) == 0 {
-		return refuse(InvalidArgument, "removing from %s: the request names no node", id)
+		return model.Refusef(model.InvalidArgument, "removing from %s: the request names no node", id)
 	}
 	for _, n := range nodes {
 		if n.Name == "" && n.ProviderID == "" {
-			return refuse(InvalidArgument, "removing from %s: a node has neither name nor provider ID", id)
+			return model.Refusef(model.InvalidArgument, "removing from %s: a node has neither name nor provider ID", id)
 		}
 	}
 	const reason = "RemovedNodes"
-	live, err := g.live.read(ctx, g.store.current().snapshot, nodes)
+	live, err := g.live.read(ctx, g.store.current().Snapshot, nodes)
 	if err != nil {
 		g.metrics.failed(reason, err)
 		return err
 	}
-	return g.writer.resize(ctx, id, request{reason: reason, decision: Removal{Nodes: nodes, Live: live}})
+	return g.writer.resize(ctx, id, request{reason: reason, decision: resize.Removal{Nodes: nodes, Live: live}})
 }
 
 // DecreaseTargetSize takes back up to -delta promises: replicas without a Machine and Machines without a node. It never
@@ -43,7 +49,7 @@ func (g *Groups) DeleteNodes(ctx context.Context, id string, nodes []Node) error
 // Errors: InvalidArgument for a delta that is not negative; NotFound; Unavailable.
 func (g *Groups) DecreaseTargetSize(ctx context.Context, id string, delta int32) error {
 	if delta >= 0 {
-		return refuse(InvalidArgument, "decreasing %s by %d: the delta must be negative", id, delta)
+		return model.Refusef(model.InvalidArgument, "decreasing %s by %d: the delta must be negative", id, delta)
 	}
-	return g.writer.resize(ctx, id, request{reason: "DecreasedSize", decision: Decrease{Delta: delta}})
+	return g.writer.resize(ctx, id, request{reason: "DecreasedSize", decision: resize.Decrease{Delta: delta}})
 }

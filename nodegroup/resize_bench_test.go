@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
 // BenchmarkOrders_CA_C59 gives 200 orders at once for one group, on a real API server, and compares with a bare client that
@@ -32,7 +33,7 @@ func BenchmarkOrders_CA_C59(b *testing.B) {
 		var calls sync.WaitGroup
 		for range orders {
 			calls.Go(func() {
-				if err := s.groups.IncreaseSize(b.Context(), ID(key.Namespace, key.Name), 1); err != nil {
+				if err := s.groups.IncreaseSize(b.Context(), membership.ID(key.Namespace, key.Name), 1); err != nil {
 					b.Error(err)
 				}
 			})

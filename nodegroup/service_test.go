@@ -12,6 +12,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/test/pools"
 )
 
 func TestIncreaseSize(t *testing.T) {
@@ -19,25 +22,25 @@ func TestIncreaseSize(t *testing.T) {
 		name  string
 		id    string
 		delta int32
-		kind  Kind
+		kind  model.Kind
 		size  int32
 	}{
 		{"CA-C58 the delta is added", "", 2, "", 5},
 		{"CA-C57 up to the maximum", "", 7, "", 10},
-		{"CA-C57 beyond the maximum nothing is changed", "", 8, FailedPrecondition, 3},
-		{"CA-C57 a delta that overflows is refused", "", 1<<31 - 1, FailedPrecondition, 3},
-		{"CA-C56 a delta of 0 is refused", "", 0, InvalidArgument, 3},
-		{"CA-C56 a negative delta is refused", "", -1, InvalidArgument, 3},
-		{"an unknown group", "MachineDeployment/x/y", 1, NotFound, 3},
-		{"garbage for a group", "\x00/../", 1, NotFound, 3},
+		{"CA-C57 beyond the maximum nothing is changed", "", 8, model.FailedPrecondition, 3},
+		{"CA-C57 a delta that overflows is refused", "", 1<<31 - 1, model.FailedPrecondition, 3},
+		{"CA-C56 a delta of 0 is refused", "", 0, model.InvalidArgument, 3},
+		{"CA-C56 a negative delta is refused", "", -1, model.InvalidArgument, 3},
+		{"an unknown group", "MachineDeployment/x/y", 1, model.NotFound, 3},
+		{"garbage for a group", "\x00/../", 1, model.NotFound, 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := newWorld()
-			p := w.pool("a", 3, 1, 10)
+			w := pools.NewWorld()
+			p := w.Pool("a", 3, 1, 10)
 			b := newBench(t, w)
 			id := tc.id
 			if id == "" {
-				id = p.id()
+				id = p.ID()
 			}
 			wantKind(t, b.groups.IncreaseSize(t.Context(), id, tc.delta), tc.kind)
 			b.expect(p, tc.size)
@@ -50,33 +53,33 @@ func TestIncreaseSize(t *testing.T) {
 		})
 	}
 	t.Run("no group at all", func(t *testing.T) {
-		wantKind(t, newBench(t, newWorld()).groups.IncreaseSize(t.Context(), "", 1), InvalidArgument)
+		wantKind(t, newBench(t, pools.NewWorld()).groups.IncreaseSize(t.Context(), "", 1), model.InvalidArgument)
 	})
 }
 
 func TestIncreaseSizeOnAGroupThatChanges(t *testing.T) {
 	t.Run("CA-C63 a group that was paused since the refresh is refused", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 3, 1, 10)
+		w := pools.NewWorld()
+		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
 		d := b.deployment(p)
 		d.Annotations[v1alpha1.AnnotationPaused] = "true"
 		if err := b.client.Update(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
-		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), FailedPrecondition)
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), model.FailedPrecondition)
 		b.expect(p, 3)
 	})
 	t.Run("CA-C63 a group that was deleted since the refresh is refused, CA-C15 and still answers", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 3, 1, 10)
+		w := pools.NewWorld()
+		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
 		if err := b.client.Delete(t.Context(), b.deployment(p)); err != nil {
 			t.Fatal(err)
 		}
-		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), FailedPrecondition)
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), model.FailedPrecondition)
 		b.catchUp()
-		if size, err := b.groups.TargetSize(p.id()); err != nil || size != 3 {
+		if size, err := b.groups.TargetSize(p.ID()); err != nil || size != 3 {
 			t.Errorf("CA-C14 the target size is %d, error %v", size, err)
 		}
 		if got := len(b.groups.List()); got != 1 {
@@ -90,8 +93,8 @@ func TestIncreaseSizeOnAGroupThatChanges(t *testing.T) {
 		}
 	})
 	t.Run("CA-C60 a size that somebody else has written is kept", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 3, 1, 10)
+		w := pools.NewWorld()
+		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
 		b.freeze()
 		d := b.deployment(p)
@@ -99,18 +102,18 @@ func TestIncreaseSizeOnAGroupThatChanges(t *testing.T) {
 		if err := b.client.Update(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
-		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 2), "")
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 2), "")
 		b.expect(p, 8)
 	})
 	t.Run("CA-C36 CA-C39 the increase shows before the cache has seen it, and once it has", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 0, 0, 10)
+		w := pools.NewWorld()
+		p := w.Pool("a", 0, 0, 10)
 		b := newBench(t, w)
 		b.freeze()
-		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 2), "")
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 2), "")
 		for range 2 {
 			b.expect(p, 2)
-			if list, err := b.groups.Instances(p.id()); err != nil || len(list) != 2 {
+			if list, err := b.groups.Instances(p.ID()); err != nil || len(list) != 2 {
 				t.Errorf("the instances are %v, error %v", list, err)
 			}
 			b.catchUp()
@@ -123,13 +126,13 @@ func TestIncreaseSizeOnAGroupThatChanges(t *testing.T) {
 
 func TestParallelCallsOnOneGroup(t *testing.T) {
 	t.Run("CA-C59 no delta of two hundred is lost", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 0, 0, 1000)
+		w := pools.NewWorld()
+		p := w.Pool("a", 0, 0, 1000)
 		b := newBench(t, w)
 		var calls sync.WaitGroup
 		for range 200 {
 			calls.Go(func() {
-				if err := b.groups.IncreaseSize(t.Context(), p.id(), 1); err != nil {
+				if err := b.groups.IncreaseSize(t.Context(), p.ID(), 1); err != nil {
 					t.Error(err)
 				}
 			})
@@ -138,24 +141,24 @@ func TestParallelCallsOnOneGroup(t *testing.T) {
 		b.expect(p, 200)
 	})
 	t.Run("CA-C82 increases and removals add up", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 10, 0, 1000)
-		var nodes []Node
+		w := pools.NewWorld()
+		p := w.Pool("a", 10, 0, 1000)
+		var nodes []membership.Node
 		var names []string
 		for _, name := range []string{"a-0", "a-1", "a-2", "a-3", "a-4", "a-5", "a-6", "a-7", "a-8", "a-9"} {
-			_, n := p.node(name)
-			nodes, names = append(nodes, asked(n)), append(names, name)
+			_, n := p.Node(name)
+			nodes, names = append(nodes, pools.Asked(n)), append(names, name)
 		}
 		b := newBench(t, w)
 		var calls sync.WaitGroup
 		for _, n := range nodes {
 			calls.Go(func() {
-				if err := b.groups.DeleteNodes(t.Context(), p.id(), []Node{n}); err != nil {
+				if err := b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{n}); err != nil {
 					t.Error(err)
 				}
 			})
 			calls.Go(func() {
-				if err := b.groups.IncreaseSize(t.Context(), p.id(), 3); err != nil {
+				if err := b.groups.IncreaseSize(t.Context(), p.ID(), 3); err != nil {
 					t.Error(err)
 				}
 			})
@@ -181,8 +184,8 @@ func TestAWriteWithAnUnknownOutcome(t *testing.T) {
 		return ctx, stop
 	}
 	t.Run("CA-C62 one that has not landed is made", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 3, 1, 10)
+		w := pools.NewWorld()
+		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
 		b.beforePatch = func(n int32) error {
 			if n <= 2 {
@@ -192,49 +195,49 @@ func TestAWriteWithAnUnknownOutcome(t *testing.T) {
 		}
 		ctx, stop := elapse(b)
 		defer stop()
-		wantKind(t, b.groups.IncreaseSize(ctx, p.id(), 2), "")
+		wantKind(t, b.groups.IncreaseSize(ctx, p.ID(), 2), "")
 		b.expect(p, 5)
 	})
 	t.Run("CA-C77 a refusal of the API server changes nothing", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 3, 1, 10)
+		w := pools.NewWorld()
+		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
 		b.beforePatch = func(int32) error {
 			return apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("machinedeployments").GroupResource(), "a", errors.New("no"))
 		}
-		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 2), FailedPrecondition)
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 2), model.FailedPrecondition)
 		b.expect(p, 3)
 		if b.patches.Load() != 1 {
 			t.Errorf("it was tried %d times", b.patches.Load())
 		}
 	})
 	t.Run("CA-C12 a caller that went away while waiting has changed nothing", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 3, 1, 10)
+		w := pools.NewWorld()
+		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
-		release, err := b.groups.writer.locks.take(t.Context(), p.id())
+		release, err := b.groups.writer.locks.take(t.Context(), p.ID())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer release()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		wantKind(t, b.groups.IncreaseSize(ctx, p.id(), 2), Unavailable)
+		wantKind(t, b.groups.IncreaseSize(ctx, p.ID(), 2), model.Unavailable)
 		b.expect(p, 3)
 	})
 }
 
 func TestTheAPIServerOutOfReach(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 3, 1, 10)
-	_, n := p.node("a-1")
+	w := pools.NewWorld()
+	p := w.Pool("a", 3, 1, 10)
+	_, n := p.Node("a-1")
 	b := newBench(t, w)
 	b.clock.Step(staleAfter)
-	t.Run("CA-C13 Refresh fails", func(t *testing.T) { wantKind(t, b.groups.Refresh(t.Context()), Unavailable) })
+	t.Run("CA-C13 Refresh fails", func(t *testing.T) { wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable) })
 	t.Run("CA-C113 writes are refused", func(t *testing.T) {
-		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), Unavailable)
-		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(n)}), Unavailable)
-		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.id(), -1), Unavailable)
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), model.Unavailable)
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}), model.Unavailable)
+		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -1), model.Unavailable)
 		if b.patches.Load() != 0 {
 			t.Errorf("%d writes were made", b.patches.Load())
 		}
@@ -253,18 +256,18 @@ func TestTheAPIServerOutOfReach(t *testing.T) {
 
 func TestTheSetOfGroupsChangesAtARefresh(t *testing.T) {
 	t.Run("CA-C14 CA-C21 and at no other time, in a stable order", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 3, 1, 10)
+		w := pools.NewWorld()
+		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
 		d := b.deployment(p)
 		d.Annotations[v1alpha1.AnnotationsMaxSize[0]] = "20"
 		if err := b.client.Update(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
-		second := newWorld()
-		z := second.pool("z", 1, 0, 2)
-		z.deployment.ResourceVersion = ""
-		if err := b.client.Create(t.Context(), z.deployment); err != nil {
+		second := pools.NewWorld()
+		z := second.Pool("z", 1, 0, 2)
+		z.Deployment.ResourceVersion = ""
+		if err := b.client.Create(t.Context(), z.Deployment); err != nil {
 			t.Fatal(err)
 		}
 		b.catchUp()
@@ -275,10 +278,10 @@ func TestTheSetOfGroupsChangesAtARefresh(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := b.groups.List()
-		if len(got) != 2 || got[0].ID != p.id() || got[0].Max != 20 || got[1].ID != z.id() {
+		if len(got) != 2 || got[0].ID != p.ID() || got[0].Max != 20 || got[1].ID != z.ID() {
 			t.Errorf("CA-C21 after the refresh the groups are %+v", got)
 		}
-		if err := b.client.Delete(t.Context(), z.deployment); err != nil {
+		if err := b.client.Delete(t.Context(), z.Deployment); err != nil {
 			t.Fatal(err)
 		}
 		b.catchUp()
@@ -291,18 +294,18 @@ func TestTheSetOfGroupsChangesAtARefresh(t *testing.T) {
 
 func TestReadsAskNobody(t *testing.T) {
 	t.Run("no call to the API server", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 3, 1, 10)
-		_, n := p.node("a-1")
+		w := pools.NewWorld()
+		p := w.Pool("a", 3, 1, 10)
+		_, n := p.Node("a-1")
 		b := newBench(t, w)
 		before := b.gets.Load()
 		for range 100 {
 			b.groups.List()
-			b.groups.ForNode(asked(n))
-			b.groups.ForNode(Node{Name: "x", ProviderID: "aws:///i"})
-			_, _ = b.groups.TargetSize(p.id())
-			_, _ = b.groups.Instances(p.id())
-			_, _ = b.groups.TemplateNode(p.id())
+			b.groups.ForNode(pools.Asked(n))
+			b.groups.ForNode(membership.Node{Name: "x", ProviderID: "aws:///i"})
+			_, _ = b.groups.TargetSize(p.ID())
+			_, _ = b.groups.Instances(p.ID())
+			_, _ = b.groups.TemplateNode(p.ID())
 		}
 		if got := b.gets.Load() - before + b.patches.Load(); got != 0 {
 			t.Errorf("reads made %d calls to the API server", got)
@@ -311,10 +314,10 @@ func TestReadsAskNobody(t *testing.T) {
 }
 
 func TestEveryWriteLeavesAnEvent(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 3, 1, 10)
+	w := pools.NewWorld()
+	p := w.Pool("a", 3, 1, 10)
 	b := newBench(t, w)
-	if err := b.groups.IncreaseSize(t.Context(), p.id(), 2); err != nil {
+	if err := b.groups.IncreaseSize(t.Context(), p.ID(), 2); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := <-b.recorder.Events, corev1.EventTypeNormal+" IncreasedSize Size 3 -> 5 for the autoscaler"; got != want {
@@ -323,23 +326,23 @@ func TestEveryWriteLeavesAnEvent(t *testing.T) {
 }
 
 func TestAStoredSizeBeyondTheMaximum(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 5, 0, 9)
-	_, n := p.node("a-1")
+	w := pools.NewWorld()
+	p := w.Pool("a", 5, 0, 9)
+	_, n := p.Node("a-1")
 	b := newBench(t, w)
-	p.deployment.Spec.Replicas = ptr.To[int32](2_000_000_000)
-	p.deployment.ResourceVersion = "1000"
-	b.groups.store.inbox.put(event{object: p.deployment})
+	p.Deployment.Spec.Replicas = ptr.To[int32](2_000_000_000)
+	p.Deployment.ResourceVersion = "1000"
+	b.groups.store.inbox.put(membership.Event{Object: p.Deployment})
 	wantKind(t, b.groups.store.renew(false), "")
 	t.Run("until the next Refresh the size is what there is, and nothing is changed (F-29)", func(t *testing.T) {
-		if size, err := b.groups.TargetSize(p.id()); size != 1 || err != nil {
+		if size, err := b.groups.TargetSize(p.ID()); size != 1 || err != nil {
 			t.Errorf("the target size is %d, error %v", size, err)
 		}
-		if list, err := b.groups.Instances(p.id()); len(list) != 1 || err != nil {
+		if list, err := b.groups.Instances(p.ID()); len(list) != 1 || err != nil {
 			t.Errorf("the instances are %v, error %v", list, err)
 		}
-		if b.groups.IncreaseSize(t.Context(), p.id(), 1) == nil || b.groups.DecreaseTargetSize(t.Context(), p.id(), -1) == nil ||
-			b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(n)}) == nil || b.patches.Load() != 0 {
+		if b.groups.IncreaseSize(t.Context(), p.ID(), 1) == nil || b.groups.DecreaseTargetSize(t.Context(), p.ID(), -1) == nil ||
+			b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}) == nil || b.patches.Load() != 0 {
 			t.Errorf("a call was obeyed, with %d writes", b.patches.Load())
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model"
 )
 
 const (
@@ -73,7 +74,7 @@ func (s *sizes) read(ctx context.Context) (map[string]bool, error) {
 	select {
 	case s.turn <- struct{}{}:
 	case <-ctx.Done():
-		return nil, unavailable(ctx.Err(), "waiting to read the sizes that other replicas have written")
+		return nil, model.Unavailablef(ctx.Err(), "waiting to read the sizes that other replicas have written")
 	}
 	defer func() { <-s.turn }()
 	if s.done.Load() > asked {
@@ -83,7 +84,7 @@ func (s *sizes) read(ctx context.Context) (map[string]bool, error) {
 	number := s.begun.Add(1)
 	objects, err := s.list(ctx)
 	if err != nil {
-		return nil, unavailable(err, "reading the sizes that other replicas have written")
+		return nil, model.Unavailablef(err, "reading the sizes that other replicas have written")
 	}
 	s.done.Store(number)
 	s.served.Store(s.clock.Now().UnixNano())

@@ -10,11 +10,15 @@ import (
 
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/test/pools"
 )
 
 // pair is two replicas over one API server. The watches of the second stand still from now on; the client has been with the
 // first all the time.
-func pair(t *testing.T, w *world) (first, second *bench) {
+func pair(t *testing.T, w *pools.World) (first, second *bench) {
 	t.Helper()
 	first = newBench(t, w)
 	second = &bench{t: t, client: first.client, clock: first.clock, recorder: first.recorder}
@@ -30,19 +34,19 @@ func pair(t *testing.T, w *world) (first, second *bench) {
 }
 
 func TestAFailOverToAReplicaThatLags(t *testing.T) {
-	grown := func(t *testing.T) (p *pool, first, second *bench) {
-		w := newWorld()
-		p = w.pool("a", 3, 0, 10)
+	grown := func(t *testing.T) (p *pools.Pool, first, second *bench) {
+		w := pools.NewWorld()
+		p = w.Pool("a", 3, 0, 10)
 		for _, name := range []string{"a-1", "a-2", "a-3"} {
-			p.node(name)
+			p.Node(name)
 		}
 		first, second = pair(t, w)
-		wantKind(t, first.groups.IncreaseSize(t.Context(), p.id(), 2), "")
+		wantKind(t, first.groups.IncreaseSize(t.Context(), p.ID(), 2), "")
 		return p, first, second
 	}
-	size := func(t *testing.T, b *bench, p *pool, want int32) {
+	size := func(t *testing.T, b *bench, p *pools.Pool, want int32) {
 		t.Helper()
-		if got, err := b.groups.TargetSize(p.id()); err != nil || got != want {
+		if got, err := b.groups.TargetSize(p.ID()); err != nil || got != want {
 			t.Errorf("CA-C36 the size is %d (error %v), want %d", got, err, want)
 		}
 	}
@@ -58,8 +62,8 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 		if got := second.lists.Load(); got != 1 {
 			t.Errorf("%d lists were made", got)
 		}
-		list, err := second.groups.Instances(p.id())
-		if err != nil || len(list) != 5 || list[4].State != Creating {
+		list, err := second.groups.Instances(p.ID())
+		if err != nil || len(list) != 5 || list[4].State != model.Creating {
 			t.Errorf("CA-C39 the instances are %v, error %v", list, err)
 		}
 	})
@@ -74,25 +78,25 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 	})
 	t.Run("CA-C62 an order that was decided on the size of before is refused, the next one is not", func(t *testing.T) {
 		p, first, second := grown(t)
-		wantKind(t, second.groups.IncreaseSize(t.Context(), p.id(), 2), Unavailable)
+		wantKind(t, second.groups.IncreaseSize(t.Context(), p.ID(), 2), model.Unavailable)
 		first.expect(p, 5)
-		wantKind(t, second.groups.IncreaseSize(t.Context(), p.id(), 1), "")
+		wantKind(t, second.groups.IncreaseSize(t.Context(), p.ID(), 1), "")
 		first.catchUp()
 		first.expect(p, 6)
 	})
 	t.Run("CA-C62 of two orders that come at once neither is written, on different groups", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld()
-			p, other := w.pool("a", 3, 0, 10), w.pool("b", 3, 0, 10)
+			w := pools.NewWorld()
+			p, other := w.Pool("a", 3, 0, 10), w.Pool("b", 3, 0, 10)
 			first, second := pair(t, w)
-			for _, pool := range []*pool{p, other} {
-				wantKind(t, first.groups.IncreaseSize(t.Context(), pool.id(), 2), "")
+			for _, pool := range []*pools.Pool{p, other} {
+				wantKind(t, first.groups.IncreaseSize(t.Context(), pool.ID(), 2), "")
 			}
 			// Both wait for the reading, and one of them makes it.
 			second.groups.sizes.turn <- struct{}{}
 			var calls sync.WaitGroup
-			for _, pool := range []*pool{p, other} {
-				calls.Go(func() { wantKind(t, second.groups.IncreaseSize(t.Context(), pool.id(), 2), Unavailable) })
+			for _, pool := range []*pools.Pool{p, other} {
+				calls.Go(func() { wantKind(t, second.groups.IncreaseSize(t.Context(), pool.ID(), 2), model.Unavailable) })
 			}
 			synctest.Wait()
 			<-second.groups.sizes.turn
@@ -103,9 +107,9 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 	})
 	t.Run("CA-C67 CA-C76 a removal is known, and named again it changes nothing", func(t *testing.T) {
 		p, first, second := grown(t)
-		n := Node{Name: "a-2", ProviderID: providerID("a-2")}
-		wantKind(t, first.groups.DeleteNodes(t.Context(), p.id(), []Node{n}), "")
-		wantKind(t, second.groups.DeleteNodes(t.Context(), p.id(), []Node{n}), "")
+		n := membership.Node{Name: "a-2", ProviderID: pools.ProviderID("a-2")}
+		wantKind(t, first.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{n}), "")
+		wantKind(t, second.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{n}), "")
 		size(t, second, p, 4)
 		if _, ok := second.groups.ForNode(n); ok {
 			t.Error("its node has a group")
@@ -117,7 +121,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 		first.catchUp()
 		first.freeze()
 		wantKind(t, second.groups.Refresh(t.Context()), "")
-		wantKind(t, second.groups.IncreaseSize(t.Context(), p.id(), 1), "")
+		wantKind(t, second.groups.IncreaseSize(t.Context(), p.ID(), 1), "")
 		first.clock.Step(idleAfter)
 		wantKind(t, first.groups.Refresh(t.Context()), "")
 		size(t, first, p, 6)
@@ -125,7 +129,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 	t.Run("CA-C115 also when the clock has gone back", func(t *testing.T) {
 		p, first, second := grown(t)
 		wantKind(t, second.groups.Refresh(t.Context()), "")
-		wantKind(t, first.groups.IncreaseSize(t.Context(), p.id(), 1), "")
+		wantKind(t, first.groups.IncreaseSize(t.Context(), p.ID(), 1), "")
 		second.clock.SetTime(second.clock.Now().Add(-time.Hour))
 		wantKind(t, second.groups.Refresh(t.Context()), "")
 		size(t, second, p, 6)
@@ -133,11 +137,11 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 	t.Run("CA-C13 while the sizes cannot be read Refresh and changes fail, other reads do not", func(t *testing.T) {
 		p, first, second := grown(t)
 		second.unlistable = errors.New("connection refused")
-		wantKind(t, second.groups.Refresh(t.Context()), Unavailable)
-		wantKind(t, second.groups.IncreaseSize(t.Context(), p.id(), 1), Unavailable)
-		wantKind(t, second.groups.DecreaseTargetSize(t.Context(), p.id(), -1), Unavailable)
+		wantKind(t, second.groups.Refresh(t.Context()), model.Unavailable)
+		wantKind(t, second.groups.IncreaseSize(t.Context(), p.ID(), 1), model.Unavailable)
+		wantKind(t, second.groups.DecreaseTargetSize(t.Context(), p.ID(), -1), model.Unavailable)
 		second.groups.Connected(t.Context())
-		wantKind(t, second.groups.Refresh(t.Context()), Unavailable)
+		wantKind(t, second.groups.Refresh(t.Context()), model.Unavailable)
 		size(t, second, p, 3)
 		first.expect(p, 5)
 		second.unlistable = nil
@@ -147,7 +151,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 	t.Run("a watch that comes later changes nothing, one that brings more does", func(t *testing.T) {
 		p, first, second := grown(t)
 		wantKind(t, second.groups.Refresh(t.Context()), "")
-		second.groups.store.inbox.put(event{object: p.deployment})
+		second.groups.store.inbox.put(membership.Event{Object: p.Deployment})
 		wantKind(t, second.groups.store.renew(false), "")
 		size(t, second, p, 5)
 		d := first.deployment(p)
@@ -180,7 +184,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 		<-slow.begun
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		wantKind(t, second.groups.Refresh(ctx), Unavailable)
+		wantKind(t, second.groups.Refresh(ctx), model.Unavailable)
 		// These come while it is under way: it may be older than what they ask for, and one more is enough for all of them.
 		for range 5 {
 			calls.Go(func() { wantKind(t, second.groups.Refresh(t.Context()), "") })

@@ -11,13 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
 // source is where events come from.
 type source interface {
 	// start passes everything that exists to receive and returns; from then on it passes each change. It does no I/O beside
 	// the watches.
-	start(ctx context.Context, receive func(event)) error
+	start(ctx context.Context, receive func(membership.Event)) error
 }
 
 // caches are the informers' caches of the cluster with the Machines and of that with the Nodes.
@@ -25,7 +26,7 @@ type caches struct {
 	control, target ctrlcache.Cache
 }
 
-func (c *caches) start(ctx context.Context, receive func(event)) error {
+func (c *caches) start(ctx context.Context, receive func(membership.Event)) error {
 	watched := []struct {
 		cache   ctrlcache.Cache
 		object  client.Object
@@ -55,10 +56,10 @@ func (c *caches) start(ctx context.Context, receive func(event)) error {
 }
 
 // handler passes an informer's events to receive. The objects are the cache's own: nobody changes them.
-func handler(receive func(event), matters func(before, after any) bool) cache.ResourceEventHandlerFuncs {
+func handler(receive func(membership.Event), matters func(before, after any) bool) cache.ResourceEventHandlerFuncs {
 	pass := func(o any, gone bool) {
 		if object, ok := o.(client.Object); ok {
-			receive(event{object: object, gone: gone})
+			receive(membership.Event{Object: object, Gone: gone})
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{

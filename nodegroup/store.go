@@ -10,6 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
 // listingAge is how long a set of listed groups stays when nobody refreshes it.
@@ -21,14 +23,14 @@ type store struct {
 	clock clock.PassiveClock
 	// unsound counts the snapshots that flaw, which returns the first broken invariant of one, keeps from being published.
 	unsound prometheus.Counter
-	flaw    func(*Snapshot) error
+	flaw    func(*model.Snapshot) error
 	inbox   inbox
-	view    atomic.Pointer[view]
+	view    atomic.Pointer[model.View]
 
 	// mu guards what follows and the making of views. It is not held during I/O.
 	mu sync.Mutex
 	// newest is the newest snapshot; the view has the newest one without a flaw.
-	newest *Snapshot
+	newest *model.Snapshot
 	// own are, by id of the group, versions of objects that the watches have not brought yet.
 	own map[string]ownVersion
 	// guarded are the groups that are kept from growing, by id.
@@ -42,12 +44,12 @@ type ownVersion struct {
 	at     time.Time
 }
 
-func newStore(rules Rules, c clock.PassiveClock, unsound prometheus.Counter) *store {
+func newStore(rules model.Rules, c clock.PassiveClock, unsound prometheus.Counter) *store {
 	s := &store{
-		clock: c, unsound: unsound, flaw: (*Snapshot).broken, inbox: newInbox(),
-		newest: empty(rules), own: map[string]ownVersion{}, guarded: map[string]*guard{},
+		clock: c, unsound: unsound, flaw: (*model.Snapshot).Flaw, inbox: newInbox(),
+		newest: model.Empty(rules), own: map[string]ownVersion{}, guarded: map[string]*guard{},
 	}
-	s.view.Store(newView(s.newest, time.Time{}, nil))
+	s.view.Store(model.NewView(s.newest, time.Time{}, nil))
 	return s
 }
 
@@ -62,35 +64,35 @@ func (s *store) renew(relist bool) error {
 }
 
 // advance makes the next snapshot and publishes it. The caller holds mu.
-func (s *store) advance(events []event, relist bool) error {
+func (s *store) advance(events []membership.Event, relist bool) error {
 	now := s.clock.Now()
 	for _, e := range events {
-		if m, ok := e.object.(*v1alpha1.Machine); ok && e.gone {
-			s.newest = s.newest.forget(m.UID)
+		if m, ok := e.Object.(*v1alpha1.Machine); ok && e.Gone {
+			s.newest = s.newest.Forget(m.UID)
 		}
 	}
-	s.newest = s.newest.apply(events, now)
+	s.newest = s.newest.Apply(events, now)
 	if err := s.flaw(s.newest); err != nil {
 		s.unsound.Inc()
-		return unavailable(err, "the node groups do not add up, the last sound answers stay")
+		return model.Unavailablef(err, "the node groups do not add up, the last sound answers stay")
 	}
 	if relist {
-		s.view.Store(newView(s.newest, now, s.guards(now)))
+		s.view.Store(model.NewView(s.newest, now, s.guards(now)))
 		return nil
 	}
-	s.view.Store(s.view.Load().over(s.newest))
+	s.view.Store(s.view.Load().Over(s.newest))
 	return nil
 }
 
 // current returns what reads are answered from. When there was no Refresh for a minute, the set of groups is taken again, as if
 // there had just been one: no replica answers with an empty list because it was not asked before.
-func (s *store) current() *view {
+func (s *store) current() *model.View {
 	v := s.view.Load()
-	if now := s.clock.Now(); now.Sub(v.listed) >= listingAge {
+	if now := s.clock.Now(); now.Sub(v.Listed) >= listingAge {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if v = s.view.Load(); now.Sub(v.listed) >= listingAge {
-			v = newView(v.snapshot, now, s.guards(now))
+		if v = s.view.Load(); now.Sub(v.Listed) >= listingAge {
+			v = model.NewView(v.Snapshot, now, s.guards(now))
 			s.view.Store(v)
 		}
 	}
@@ -98,25 +100,25 @@ func (s *store) current() *view {
 }
 
 // published returns the newest snapshot without a flaw.
-func (s *store) published() *Snapshot { return s.view.Load().snapshot }
+func (s *store) published() *model.Snapshot { return s.view.Load().Snapshot }
 
 // entry returns a listed group.
 //
 // Errors: InvalidArgument for an empty id; NotFound.
-func (s *store) entry(id string) (*entry, error) {
+func (s *store) entry(id string) (*model.Entry, error) {
 	if id == "" {
-		return nil, refuse(InvalidArgument, "the request names no node group")
+		return nil, model.Refusef(model.InvalidArgument, "the request names no node group")
 	}
-	e := s.current().byID[id]
+	e := s.current().ByID[id]
 	if e == nil {
-		return nil, refuse(NotFound, "there is no node group %q", id)
+		return nil, model.Refusef(model.NotFound, "there is no node group %q", id)
 	}
 	return e, nil
 }
 
 // latest returns the newest snapshot, and since when the watches have not brought a version of our own; zero when they have
 // brought all.
-func (s *store) latest() (*Snapshot, time.Time) {
+func (s *store) latest() (*model.Snapshot, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var oldest time.Time
@@ -135,21 +137,21 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // withoutOlder returns the events without those of objects of which a newer version is known. The caller holds mu.
-func (s *store) withoutOlder(events []event) []event {
+func (s *store) withoutOlder(events []membership.Event) []membership.Event {
 	kept := events[:0]
 	for _, e := range events {
-		owner := ownerOf(e.object)
+		owner := membership.OwnerOf(e.Object)
 		if owner == nil {
 			kept = append(kept, e)
 			continue
 		}
-		own, ok := s.own[owner.id]
-		if ok && !e.gone && newer(own.object, e.object) {
+		own, ok := s.own[owner.ID]
+		if ok && !e.Gone && membership.Newer(own.object, e.Object) {
 			continue
 		}
 		// After a watch has begun again, another object that has the name now replaces the earlier one in one event.
-		if ok && (own.object.GetUID() == e.object.GetUID() || later(e.object, own.object)) {
-			delete(s.own, owner.id)
+		if ok && (own.object.GetUID() == e.Object.GetUID() || membership.Later(e.Object, own.object)) {
+			delete(s.own, owner.ID)
 		}
 		kept = append(kept, e)
 	}
@@ -159,20 +161,20 @@ func (s *store) withoutOlder(events []event) []event {
 // adopt takes a version of an object that came from the API server itself, and publishes what follows from it. Members that
 // were kept at the minimum are shown without their error until they fail again. A later version that the watch has brought
 // holds, and so does its news that the object is gone, after which no watch would remove it again.
-func (s *store) adopt(object client.Object, kept ...*member) {
+func (s *store) adopt(object client.Object, kept ...*membership.Member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o := ownerOf(object)
-	known := s.newest.groups[o.id]
-	if known == nil || later(known.owner, object) {
+	o := membership.OwnerOf(object)
+	known := s.newest.Groups[o.ID]
+	if known == nil || membership.Later(known.Owner, object) {
 		return
 	}
-	if newer(object, known.owner) {
-		s.own[o.id] = ownVersion{object, s.clock.Now()}
+	if membership.Newer(object, known.Owner) {
+		s.own[o.ID] = ownVersion{object, s.clock.Now()}
 	}
-	s.newest = s.newest.withSeen(known, kept)
+	s.newest = s.newest.WithSeen(known, kept)
 	// A flaw is told by the next Refresh, which comes to the same.
-	_ = s.advance([]event{{object: object}}, false)
+	_ = s.advance([]membership.Event{{Object: object}}, false)
 }
 
 // adoptNewer takes those of the objects of which the snapshot has an older version. It returns how many they are, and the ids of
@@ -181,17 +183,17 @@ func (s *store) adopt(object client.Object, kept ...*member) {
 func (s *store) adoptNewer(objects []client.Object) (adopted int, resized map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var events []event
+	var events []membership.Event
 	before := map[string]int32{}
 	for _, object := range objects {
-		o := ownerOf(object)
-		known := s.newest.groups[o.id]
-		if known == nil || !newer(object, known.owner) {
+		o := membership.OwnerOf(object)
+		known := s.newest.Groups[o.ID]
+		if known == nil || !membership.Newer(object, known.Owner) {
 			continue
 		}
-		s.own[o.id] = ownVersion{object, s.clock.Now()}
-		events = append(events, event{object: object})
-		before[o.id] = known.target
+		s.own[o.ID] = ownVersion{object, s.clock.Now()}
+		events = append(events, membership.Event{Object: object})
+		before[o.ID] = known.Target
 	}
 	if len(events) == 0 {
 		return 0, nil
@@ -200,7 +202,7 @@ func (s *store) adoptNewer(objects []client.Object) (adopted int, resized map[st
 	_ = s.advance(events, false)
 	resized = map[string]bool{}
 	for id, size := range before {
-		if now := s.newest.groups[id]; now != nil && now.target != size {
+		if now := s.newest.Groups[id]; now != nil && now.Target != size {
 			resized[id] = true
 		}
 	}

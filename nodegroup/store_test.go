@@ -7,14 +7,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/test/pools"
 )
 
 func TestWhatComesBackLaterThanTheWatch(t *testing.T) {
 	// begin gives a group, and its object as an answer on the way that the watch overtakes.
-	begin := func(t *testing.T) (*bench, *pool, *v1alpha1.MachineDeployment) {
-		w := newWorld()
-		p := w.pool("a", 1, 0, 5)
-		p.node("a-1")
+	begin := func(t *testing.T) (*bench, *pools.Pool, *v1alpha1.MachineDeployment) {
+		w := pools.NewWorld()
+		p := w.Pool("a", 1, 0, 5)
+		p.Node("a-1")
 		b := newBench(t, w)
 		answer := b.deployment(p)
 		answer.ResourceVersion = "1001"
@@ -31,7 +33,7 @@ func TestWhatComesBackLaterThanTheWatch(t *testing.T) {
 		b.groups.probeOnce(t.Context())
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 		if list := b.groups.List(); len(list) != 0 {
-			t.Errorf("%s is still listed: %+v", p.id(), list)
+			t.Errorf("%s is still listed: %+v", p.ID(), list)
 		}
 	})
 	t.Run("CA-C115 nor in the place of another that has its name now", func(t *testing.T) {
@@ -39,10 +41,10 @@ func TestWhatComesBackLaterThanTheWatch(t *testing.T) {
 		b.catchUp()
 		another := answer.DeepCopy()
 		another.UID, another.ResourceVersion = types.UID("another"), "1002"
-		b.groups.store.inbox.put(event{object: another})
+		b.groups.store.inbox.put(membership.Event{Object: another})
 		wantKind(t, b.groups.store.renew(true), "")
 		b.groups.store.adopt(answer)
-		if got := b.groups.store.newest.groups[p.id()].owner.GetUID(); got != another.UID {
+		if got := b.groups.store.newest.Groups[p.ID()].Owner.GetUID(); got != another.UID {
 			t.Errorf("the group is that of %s", got)
 		}
 	})
@@ -51,7 +53,7 @@ func TestWhatComesBackLaterThanTheWatch(t *testing.T) {
 		another := answer.DeepCopy()
 		another.UID, another.ResourceVersion = types.UID("another"), "1002"
 		b.groups.store.adopt(another)
-		if got := b.groups.store.newest.groups[p.id()].owner.GetUID(); got != another.UID {
+		if got := b.groups.store.newest.Groups[p.ID()].Owner.GetUID(); got != another.UID {
 			t.Errorf("the group is that of %s", got)
 		}
 		b.clock.Step(time.Second)
@@ -62,7 +64,7 @@ func TestWhatComesBackLaterThanTheWatch(t *testing.T) {
 		b.groups.store.adopt(answer)
 		another := answer.DeepCopy()
 		another.UID, another.ResourceVersion = types.UID("another"), "1002"
-		b.groups.store.inbox.put(event{object: another})
+		b.groups.store.inbox.put(membership.Event{Object: another})
 		wantKind(t, b.groups.store.renew(false), "")
 		b.clock.Step(staleAfter)
 		b.groups.probeOnce(t.Context())

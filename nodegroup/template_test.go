@@ -9,27 +9,30 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/test/pools"
 )
 
 func TestTemplateNode(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 0, 0, 5)
+	w := pools.NewWorld()
+	p := w.Pool("a", 0, 0, 5)
 	t.Run("CA-C98 an unknown template is Unimplemented, never empty; CA-C23 the group is listed", func(t *testing.T) {
 		b := newBench(t, w)
-		raw, err := b.groups.TemplateNode(p.id())
-		wantKind(t, err, Unimplemented)
+		raw, err := b.groups.TemplateNode(p.ID())
+		wantKind(t, err, model.Unimplemented)
 		if raw != nil || len(b.groups.List()) != 1 {
 			t.Errorf("the bytes are %q, the groups %v", raw, b.groups.List())
 		}
 	})
 	t.Run("CA-C98 one without memory is unknown", func(t *testing.T) {
-		p.deployment.Status.NodeTemplate = nodeTemplate()
-		delete(p.deployment.Status.NodeTemplate.Allocatable, corev1.ResourceMemory)
-		_, err := newBench(t, w).groups.TemplateNode(p.id())
-		wantKind(t, err, Unimplemented)
+		p.Deployment.Status.NodeTemplate = pools.NodeTemplate()
+		delete(p.Deployment.Status.NodeTemplate.Allocatable, corev1.ResourceMemory)
+		_, err := newBench(t, w).groups.TemplateNode(p.ID())
+		wantKind(t, err, model.Unimplemented)
 	})
-	p.deployment.Status.NodeTemplate = nodeTemplate()
-	raw, err := newBench(t, w).groups.TemplateNode(p.id())
+	p.Deployment.Status.NodeTemplate = pools.NodeTemplate()
+	raw, err := newBench(t, w).groups.TemplateNode(p.ID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,24 +55,24 @@ func TestTemplateNode(t *testing.T) {
 		}
 	})
 	t.Run("CA-C102 the group's id is an annotation and a provider ID, no label", func(t *testing.T) {
-		if slices.Contains(slices.Collect(maps.Values(node.Labels)), p.id()) || node.Annotations[v1alpha1.AnnotationNodeGroup] != p.id() {
+		if slices.Contains(slices.Collect(maps.Values(node.Labels)), p.ID()) || node.Annotations[v1alpha1.AnnotationNodeGroup] != p.ID() {
 			t.Errorf("labels are %v, annotations %v", node.Labels, node.Annotations)
 		}
-		if g, ok := newBench(t, w).groups.ForNode(Node{Name: "template-node-for-a-1", ProviderID: node.Spec.ProviderID}); !ok || g.ID != p.id() {
+		if g, ok := newBench(t, w).groups.ForNode(membership.Node{Name: "template-node-for-a-1", ProviderID: node.Spec.ProviderID}); !ok || g.ID != p.ID() {
 			t.Errorf("CA-C29 the provider ID %s belongs to %v", node.Spec.ProviderID, g)
 		}
 	})
 	t.Run("CA-C104 the same template gives the same bytes, at most 16 KiB", func(t *testing.T) {
 		for range 20 {
-			p.deployment.Status.NodeTemplate = nodeTemplate()
-			if again, _ := newBench(t, w).groups.TemplateNode(p.id()); !bytes.Equal(raw, again) || len(raw) > 16<<10 {
+			p.Deployment.Status.NodeTemplate = pools.NodeTemplate()
+			if again, _ := newBench(t, w).groups.TemplateNode(p.ID()); !bytes.Equal(raw, again) || len(raw) > 16<<10 {
 				t.Fatalf("%d bytes, then %d others", len(raw), len(again))
 			}
 		}
 	})
 	t.Run("CA-C103 another template shows at once", func(t *testing.T) {
-		p.deployment.Status.NodeTemplate.Labels["f"] = "g"
-		if again, _ := newBench(t, w).groups.TemplateNode(p.id()); bytes.Equal(raw, again) {
+		p.Deployment.Status.NodeTemplate.Labels["f"] = "g"
+		if again, _ := newBench(t, w).groups.TemplateNode(p.ID()); bytes.Equal(raw, again) {
 			t.Error("the bytes are the same")
 		}
 	})

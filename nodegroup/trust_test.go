@@ -17,13 +17,16 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/test/pools"
 )
 
 func TestOrdersNeedALeader(t *testing.T) {
 	key := types.NamespacedName{Namespace: "drover", Name: "drover"}
-	w := newWorld()
-	p := w.pool("a", 2, 0, 50)
-	_, n := p.node("a-1")
+	w := pools.NewWorld()
+	p := w.Pool("a", 2, 0, 50)
+	_, n := p.Node("a-1")
 	b := newBench(t, w, Options{Lease: key})
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	lease.Spec.HolderIdentity = ptr.To("one")
@@ -45,7 +48,7 @@ func TestOrdersNeedALeader(t *testing.T) {
 			b.groups.probeOnce(t.Context())
 		}
 	}
-	order := func() error { return b.groups.IncreaseSize(t.Context(), p.id(), 1) }
+	order := func() error { return b.groups.IncreaseSize(t.Context(), p.ID(), 1) }
 	t.Run("somebody renews the lease", func(t *testing.T) {
 		pass(5*time.Minute, true)
 		wantKind(t, order(), "")
@@ -56,12 +59,12 @@ func TestOrdersNeedALeader(t *testing.T) {
 	})
 	t.Run("nobody does for a minute", func(t *testing.T) {
 		pass(10*time.Second, false)
-		wantKind(t, order(), Unavailable)
+		wantKind(t, order(), model.Unavailable)
 	})
 	t.Run("everything else goes on", func(t *testing.T) {
 		wantKind(t, b.groups.Refresh(t.Context()), "")
-		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.id(), -1), "")
-		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(n)}), "")
+		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -1), "")
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}), "")
 	})
 	t.Run("a new leader", func(t *testing.T) {
 		pass(probeEvery, true)
@@ -70,25 +73,25 @@ func TestOrdersNeedALeader(t *testing.T) {
 	t.Run("a lease that was given back is held by nobody, however often it changes", func(t *testing.T) {
 		lease.Spec.HolderIdentity = ptr.To("")
 		pass(time.Minute, true)
-		wantKind(t, order(), Unavailable)
+		wantKind(t, order(), model.Unavailable)
 	})
 }
 
 func TestAWatchThatIsBehind(t *testing.T) {
 	t.Run("CA-C13 CA-C113 a write of our own does not come back", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 2, 0, 50)
+		w := pools.NewWorld()
+		p := w.Pool("a", 2, 0, 50)
 		b := newBench(t, w)
 		b.freeze()
-		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), "")
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), "")
 		b.groups.probeOnce(t.Context())
 		b.clock.Step(staleAfter)
 		b.groups.probeOnce(t.Context())
-		wantKind(t, b.groups.Refresh(t.Context()), Unavailable)
-		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), Unavailable)
+		wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), model.Unavailable)
 		b.expect(p, 3)
 		t.Run("CA-C36 nor does an older version that comes late hide it", func(t *testing.T) {
-			b.groups.store.inbox.put(event{object: p.deployment})
+			b.groups.store.inbox.put(membership.Event{Object: p.Deployment})
 			wantKind(t, b.groups.store.renew(false), "")
 			b.expect(p, 3)
 		})
@@ -98,9 +101,9 @@ func TestAWatchThatIsBehind(t *testing.T) {
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
 	t.Run("CA-C13 a change of somebody else does not come", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 2, 0, 50)
-		m := p.machine("a-1")
+		w := pools.NewWorld()
+		p := w.Pool("a", 2, 0, 50)
+		m := p.Machine("a-1")
 		b := newBench(t, w)
 		b.freeze()
 		live := &v1alpha1.Machine{}
@@ -117,7 +120,7 @@ func TestAWatchThatIsBehind(t *testing.T) {
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 		b.clock.Step(time.Second)
 		b.groups.probeOnce(t.Context())
-		wantKind(t, b.groups.Refresh(t.Context()), Unavailable)
+		wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
 		t.Run("and then does", func(t *testing.T) {
 			b.frozen = false
 			b.catchUp()
@@ -132,10 +135,10 @@ func TestReadsAtRest(t *testing.T) {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	lease.Spec.HolderIdentity = ptr.To("one")
 	minute := func(t *testing.T, o Options) (*bench, int32) {
-		w := newWorld()
-		p := w.pool("a", 3, 0, 50)
+		w := pools.NewWorld()
+		p := w.Pool("a", 3, 0, 50)
 		for _, name := range []string{"a-1", "a-2", "a-3"} {
-			p.node(name)
+			p.Node(name)
 		}
 		b := newBench(t, w, o)
 		if err := b.client.Create(t.Context(), lease.DeepCopy()); err != nil {
@@ -163,32 +166,32 @@ func TestReadsAtRest(t *testing.T) {
 	})
 	t.Run("CA-C13 a change of any kind of object that does not come is seen within one round of the kinds (F-58)", func(t *testing.T) {
 		for _, list := range []client.ObjectList{&v1alpha1.MachineDeploymentList{}, &v1alpha1.MachineSetList{}, &v1alpha1.MachineList{}} {
-			w := newWorld()
-			w.pool("a", 1, 0, 50).node("a-1")
+			w := pools.NewWorld()
+			w.Pool("a", 1, 0, 50).Node("a-1")
 			b := newBench(t, w)
 			b.freeze()
 			touchAll(t, b, list)
-			for range len(kinds) - 1 {
+			for range len(membership.Kinds) - 1 {
 				b.groups.probeOnce(t.Context())
 				b.clock.Step(probeEvery)
 			}
 			b.groups.probeOnce(t.Context())
 			b.clock.Step(staleAfter)
 			b.groups.probeOnce(t.Context())
-			wantKind(t, b.groups.Refresh(t.Context()), Unavailable)
+			wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
 		}
 	})
 	t.Run("CA-C13 every Machine has its turn (F-58)", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 20, 0, 200)
+		w := pools.NewWorld()
+		p := w.Pool("a", 20, 0, 200)
 		for n := range 20 {
-			p.machine(fmt.Sprintf("a-%d", n))
+			p.Machine(fmt.Sprintf("a-%d", n))
 		}
 		b := newBench(t, w)
 		b.freeze()
 		touchAll(t, b, &v1alpha1.MachineList{}, "a-19")
 		// Which Machine is read is drawn: in 400 draws of 20, one is left out once in a thousand million runs.
-		for range 400 * len(kinds) {
+		for range 400 * len(membership.Kinds) {
 			b.groups.probeOnce(t.Context())
 		}
 		if b.groups.freshness.behind.Load() == 0 {
@@ -216,31 +219,31 @@ func touchAll(t *testing.T, b *bench, list client.ObjectList, names ...string) {
 }
 
 func TestAFrozenGroup(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 3, 0, 10)
-	_, n := p.node("a-1")
-	p.deployment.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionTrue, Reason: "TooManyFailed", Message: "half of the machines failed"}}
+	w := pools.NewWorld()
+	p := w.Pool("a", 3, 0, 10)
+	_, n := p.Node("a-1")
+	p.Deployment.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionTrue, Reason: "TooManyFailed", Message: "half of the machines failed"}}
 	b := newBench(t, w)
 	t.Run("CA-C63 takes no orders", func(t *testing.T) {
-		wantKind(t, b.groups.IncreaseSize(t.Context(), p.id(), 1), FailedPrecondition)
+		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), model.FailedPrecondition)
 		b.expect(p, 3)
 	})
 	t.Run("CA-C19 CA-C24 stays on the list, and says what it is", func(t *testing.T) {
 		wantKind(t, b.groups.Refresh(t.Context()), "")
-		if got := b.groups.List(); len(got) != 1 || got[0].Debug != p.id()+" (min 0, max 10, target 3, frozen)" {
+		if got := b.groups.List(); len(got) != 1 || got[0].Debug != p.ID()+" (min 0, max 10, target 3, frozen)" {
 			t.Errorf("CA-C24 the groups are %+v", got)
 		}
 	})
 	t.Run("CA-C72 CA-C84 a unit that it holds back is not taken back, and gets a new name", func(t *testing.T) {
-		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.id(), -1), "")
-		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{fake(unitID(p, 1, 0), "unregistered")}), "")
+		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -1), "")
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Fake(pools.UnitID(p, 1, 0), "unregistered")}), "")
 		b.expect(p, 3)
 		if got := *b.deployment(p).Spec.PlaceholderSeries; got != 2 {
 			t.Errorf("the series is %d", got)
 		}
 	})
 	t.Run("removing works", func(t *testing.T) {
-		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{asked(n)}), "")
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}), "")
 		b.expect(p, 2, "a-1")
 	})
 }
@@ -251,29 +254,29 @@ func TestDiscovery(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct {
-		discovery Discovery
-		change    func(*v1alpha1.MachineDeployment)
+		discovery model.Discovery
+		Change    func(*v1alpha1.MachineDeployment)
 		listed    bool
 	}{
-		"everything":                     {Discovery{}, func(*v1alpha1.MachineDeployment) {}, true},
-		"its namespace":                  {Discovery{Namespaces: []string{"x", namespace}}, func(*v1alpha1.MachineDeployment) {}, true},
-		"other namespaces":               {Discovery{Namespaces: []string{"x"}}, func(*v1alpha1.MachineDeployment) {}, false},
-		"a selector that matches":        {Discovery{Selector: selector}, func(d *v1alpha1.MachineDeployment) { d.Labels = map[string]string{"tier": "workers"} }, true},
-		"a selector that does not match": {Discovery{Selector: selector}, func(*v1alpha1.MachineDeployment) {}, false},
+		"everything":                     {model.Discovery{}, func(*v1alpha1.MachineDeployment) {}, true},
+		"its namespace":                  {model.Discovery{Namespaces: []string{"x", pools.Namespace}}, func(*v1alpha1.MachineDeployment) {}, true},
+		"other namespaces":               {model.Discovery{Namespaces: []string{"x"}}, func(*v1alpha1.MachineDeployment) {}, false},
+		"a selector that matches":        {model.Discovery{Selector: selector}, func(d *v1alpha1.MachineDeployment) { d.Labels = map[string]string{"tier": "workers"} }, true},
+		"a selector that does not match": {model.Discovery{Selector: selector}, func(*v1alpha1.MachineDeployment) {}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld()
-			p := w.pool("a", 1, 0, 3)
-			_, n := p.node("a-1")
-			tc.change(p.deployment)
+			w := pools.NewWorld()
+			p := w.Pool("a", 1, 0, 3)
+			_, n := p.Node("a-1")
+			tc.Change(p.Deployment)
 			b := newBench(t, w, Options{Discovery: tc.discovery})
 			if got := len(b.groups.List()) == 1; got != tc.listed {
 				t.Errorf("listed is %v, want %v", got, tc.listed)
 			}
-			if _, got := b.groups.ForNode(asked(n)); got != tc.listed {
+			if _, got := b.groups.ForNode(pools.Asked(n)); got != tc.listed {
 				t.Errorf("CA-C30 its node belongs to it: %v", got)
 			}
-			if err := b.groups.IncreaseSize(t.Context(), p.id(), 1); (err == nil) != tc.listed {
+			if err := b.groups.IncreaseSize(t.Context(), p.ID(), 1); (err == nil) != tc.listed {
 				t.Errorf("growing answers %v", err)
 			}
 		})
@@ -281,24 +284,24 @@ func TestDiscovery(t *testing.T) {
 }
 
 func TestABareSetIsAGroup(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 1, 0, 5)
-	p.node("a-1")
-	bare := p.revision(2)
+	w := pools.NewWorld()
+	p := w.Pool("a", 1, 0, 5)
+	p.Node("a-1")
+	bare := p.Revision(2)
 	bare.OwnerReferences, bare.Name, bare.UID = nil, "bare", "bare"
 	bare.Annotations = map[string]string{v1alpha1.AnnotationsMaxSize[0]: "4"}
 	bare.Spec.Replicas = ptr.To[int32](3)
-	p.set = bare
-	_, n := p.node("bare-1")
-	p.machine("bare-2")
-	id := setID(namespace, "bare")
+	p.Set = bare
+	_, n := p.Node("bare-1")
+	p.Machine("bare-2")
+	id := membership.SetID(pools.Namespace, "bare")
 	t.Run("not unless it is asked for", func(t *testing.T) {
 		b := newBench(t, w)
-		if _, ok := b.groups.ForNode(asked(n)); ok || len(b.groups.List()) != 1 {
+		if _, ok := b.groups.ForNode(pools.Asked(n)); ok || len(b.groups.List()) != 1 {
 			t.Error("it is a group")
 		}
 	})
-	b := newBench(t, w, Options{Discovery: Discovery{BareSets: true}})
+	b := newBench(t, w, Options{Discovery: model.Discovery{BareSets: true}})
 	read := func() *v1alpha1.MachineSet {
 		s := &v1alpha1.MachineSet{}
 		if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(bare), s); err != nil {
@@ -307,7 +310,7 @@ func TestABareSetIsAGroup(t *testing.T) {
 		return s
 	}
 	t.Run("its nodes and units", func(t *testing.T) {
-		if g, ok := b.groups.ForNode(asked(n)); !ok || g.ID != id || g.Max != 4 {
+		if g, ok := b.groups.ForNode(pools.Asked(n)); !ok || g.ID != id || g.Max != 4 {
 			t.Errorf("the node belongs to %+v", g)
 		}
 		list, err := b.groups.Instances(id)
@@ -317,13 +320,13 @@ func TestABareSetIsAGroup(t *testing.T) {
 	})
 	t.Run("it grows", func(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), id, 1), "")
-		wantKind(t, b.groups.IncreaseSize(t.Context(), id, 1), FailedPrecondition)
+		wantKind(t, b.groups.IncreaseSize(t.Context(), id, 1), model.FailedPrecondition)
 		if got := *read().Spec.Replicas; got != 4 {
 			t.Errorf("replicas are %d", got)
 		}
 	})
 	t.Run("CA-C65 its removals stand in the same field", func(t *testing.T) {
-		wantKind(t, b.groups.DeleteNodes(t.Context(), id, []Node{asked(n), fake(id+"/0/0", "unregistered")}), "")
+		wantKind(t, b.groups.DeleteNodes(t.Context(), id, []membership.Node{pools.Asked(n), pools.Fake(id+"/0/0", "unregistered")}), "")
 		if s := read(); *s.Spec.Replicas != 2 || len(s.Spec.Removals) != 1 || s.Spec.Removals[0].Name != "bare-1" || *s.Spec.PlaceholderSeries != 1 {
 			t.Errorf("the spec is %+v", s.Spec)
 		}
@@ -339,19 +342,19 @@ func TestAShortageThatWasActedUpon(t *testing.T) {
 	short := func(d *v1alpha1.MachineDeployment, until time.Duration) {
 		d.Status.Backoffs = []v1alpha1.GroupBackoff{{
 			Class: string(fault.Quota), Code: string(fault.CodeQuotaExceeded), Message: "no cores left",
-			Until: metav1.NewTime(noon.Add(until)), Step: 2,
+			Until: metav1.NewTime(pools.Noon.Add(until)), Step: 2,
 		}}
 	}
 	t.Run("CA-C69 once acted upon at the minimum, not again before the next failure", func(t *testing.T) {
-		w := newWorld()
-		p := w.pool("a", 1, 1, 5)
-		p.machine("a-1")
-		short(p.deployment, 30*time.Second)
+		w := pools.NewWorld()
+		p := w.Pool("a", 1, 1, 5)
+		p.Machine("a-1")
+		short(p.Deployment, 30*time.Second)
 		b := newBench(t, w)
-		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{fake(machineID(p, "a-1"), "create-error")}), "")
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Fake(pools.MachineID(p, "a-1"), "create-error")}), "")
 		b.expect(p, 1)
 		b.catchUp()
-		if list, _ := b.groups.Instances(p.id()); list[0].Error != nil {
+		if list, _ := b.groups.Instances(p.ID()); list[0].Error != nil {
 			t.Errorf("it is shown again: %+v", list[0].Error)
 		}
 		d := b.deployment(p)
@@ -360,7 +363,7 @@ func TestAShortageThatWasActedUpon(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.catchUp()
-		if list, _ := b.groups.Instances(p.id()); list[0].Error == nil {
+		if list, _ := b.groups.Instances(p.ID()); list[0].Error == nil {
 			t.Error("the next failure is not shown")
 		}
 	})

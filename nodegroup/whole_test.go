@@ -15,15 +15,18 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/test/pools"
 )
 
 func TestTheOrderOfTheList(t *testing.T) {
 	t.Run("CA-C22 by id, at every Refresh, whatever happens in between, and on every replica", func(t *testing.T) {
-		w := newWorld()
+		w := pools.NewWorld()
 		names := rand.Perm(30)
 		for _, n := range names {
-			p := w.pool(fmt.Sprintf("pool-%02d", n), 1, 0, 5)
-			p.node(fmt.Sprintf("pool-%02d-1", n))
+			p := w.Pool(fmt.Sprintf("pool-%02d", n), 1, 0, 5)
+			p.Node(fmt.Sprintf("pool-%02d-1", n))
 		}
 		ids := func(b *bench) []string {
 			wantKind(t, b.groups.Refresh(t.Context()), "")
@@ -41,7 +44,7 @@ func TestTheOrderOfTheList(t *testing.T) {
 		for range 10 {
 			d := w.Deployments[rand.IntN(len(w.Deployments))].DeepCopy()
 			d.Spec.Replicas = ptr.To(rand.Int32N(5))
-			first.groups.store.inbox.put(event{object: d})
+			first.groups.store.inbox.put(membership.Event{Object: d})
 			for _, b := range []*bench{first, second} {
 				if diff := cmp.Diff(want, ids(b)); diff != "" {
 					t.Fatalf("the order has changed (-before +after):\n%s", diff)
@@ -52,17 +55,17 @@ func TestTheOrderOfTheList(t *testing.T) {
 }
 
 func TestANodeWithoutAProviderID(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 1, 0, 5)
-	_, n := p.node("a-1")
+	w := pools.NewWorld()
+	p := w.Pool("a", 1, 0, 5)
+	_, n := p.Node("a-1")
 	n.Spec.ProviderID = ""
 	b := newBench(t, w)
 	t.Run("CA-C42 is awaited under its placeholder, and belongs to its group", func(t *testing.T) {
-		list, err := b.groups.Instances(p.id())
-		if err != nil || len(list) != 1 || list[0] != (Instance{ID: machineID(p, "a-1"), State: Creating}) {
+		list, err := b.groups.Instances(p.ID())
+		if err != nil || len(list) != 1 || list[0] != (model.Instance{ID: pools.MachineID(p, "a-1"), State: model.Creating}) {
 			t.Errorf("the instances are %v, error %v", list, err)
 		}
-		if g, ok := b.groups.ForNode(asked(n)); !ok || g.ID != p.id() {
+		if g, ok := b.groups.ForNode(pools.Asked(n)); !ok || g.ID != p.ID() {
 			t.Errorf("its group is %v", g)
 		}
 	})
@@ -70,25 +73,25 @@ func TestANodeWithoutAProviderID(t *testing.T) {
 		for range 30 {
 			b.clock.Step(time.Minute)
 			b.groups.freshness.reached()
-			wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{fake(machineID(p, "a-1"), "unregistered")}), FailedPrecondition)
+			wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Fake(pools.MachineID(p, "a-1"), "unregistered")}), model.FailedPrecondition)
 		}
 		b.expect(p, 1)
 	})
 	t.Run("CA-C42 runs under the provider ID once it has one, in whatever form", func(t *testing.T) {
 		n := n.DeepCopy()
-		n.Spec.ProviderID = "openstack://RegionOne/" + serverOf("a-1")
-		b.groups.store.inbox.put(event{object: n})
+		n.Spec.ProviderID = "openstack://RegionOne/" + pools.ServerOf("a-1")
+		b.groups.store.inbox.put(membership.Event{Object: n})
 		wantKind(t, b.groups.store.renew(false), "")
-		if list, _ := b.groups.Instances(p.id()); list[0] != (Instance{ID: n.Spec.ProviderID, State: Running}) {
+		if list, _ := b.groups.Instances(p.ID()); list[0] != (model.Instance{ID: n.Spec.ProviderID, State: model.Running}) {
 			t.Errorf("the instances are %v", list)
 		}
 	})
 }
 
 func TestAFailureForGoodShowsAtOnce(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 1, 0, 5)
-	m := p.machine("a-1")
+	w := pools.NewWorld()
+	p := w.Pool("a", 1, 0, 5)
+	m := p.Machine("a-1")
 	b := newBench(t, w)
 	ctx, stop := context.WithCancel(t.Context())
 	var following sync.WaitGroup
@@ -103,61 +106,61 @@ func TestAFailureForGoodShowsAtOnce(t *testing.T) {
 		t.Run("CA-C46 with its code, as soon as the Machine says so: "+string(code), func(t *testing.T) {
 			next := m.DeepCopy()
 			next.CreationTimestamp = metav1.NewTime(b.clock.Now())
-			failed(code, "it cannot be")(next)
-			b.groups.store.inbox.put(event{object: next})
+			pools.Failed(code, "it cannot be")(next)
+			b.groups.store.inbox.put(membership.Event{Object: next})
 			err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
 				// What follow waits for between two snapshots, and no more.
 				b.clock.Step(rebuildEvery)
-				list, err := b.groups.Instances(p.id())
-				return err == nil && list[0].State == Creating && list[0].Error != nil && list[0].Error.Code == string(code), err
+				list, err := b.groups.Instances(p.ID())
+				return err == nil && list[0].State == model.Creating && list[0].Error != nil && list[0].Error.Code == string(code), err
 			})
 			if err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	if passed := b.clock.Since(noon); passed > time.Minute {
+	if passed := b.clock.Since(pools.Noon); passed > time.Minute {
 		t.Errorf("CA-C46 it took %s", passed)
 	}
 }
 
 func TestAServerThatVanishes(t *testing.T) {
-	w := newWorld()
-	p := w.pool("a", 1, 1, 5)
-	m, n := p.node("a-1")
+	w := pools.NewWorld()
+	p := w.Pool("a", 1, 1, 5)
+	m, n := p.Node("a-1")
 	b := newBench(t, w)
-	shows := func(t *testing.T, want ...Instance) {
+	shows := func(t *testing.T, want ...model.Instance) {
 		t.Helper()
-		got, err := b.groups.Instances(p.id())
+		got, err := b.groups.Instances(p.ID())
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("error %v, instances (-want +got):\n%s", err, diff)
 		}
 		b.expect(p, 1)
 	}
-	happens := func(e event) {
+	happens := func(e membership.Event) {
 		b.groups.store.inbox.put(e)
 		wantKind(t, b.groups.store.renew(false), "")
 	}
-	shows(t, Instance{ID: providerID("a-1"), State: Running})
+	shows(t, model.Instance{ID: pools.ProviderID("a-1"), State: model.Running})
 	t.Run("CA-C52 its Node goes, and the id of the server is listed no more", func(t *testing.T) {
-		happens(event{object: n, gone: true})
-		shows(t, Instance{ID: machineID(p, "a-1"), State: Creating})
-		if _, ok := b.groups.ForNode(fake(providerID("a-1"), "unregistered")); !ok {
+		happens(membership.Event{Object: n, Gone: true})
+		shows(t, model.Instance{ID: pools.MachineID(p, "a-1"), State: model.Creating})
+		if _, ok := b.groups.ForNode(pools.Fake(pools.ProviderID("a-1"), "unregistered")); !ok {
 			t.Error("an older list of the autoscaler's is not understood")
 		}
 	})
 	going := m.DeepCopy()
-	deleting(going)
+	pools.Deleting(going)
 	t.Run("CA-C52 its Machine is replaced: the size stays", func(t *testing.T) {
-		happens(event{object: going})
-		shows(t, Instance{ID: machineID(p, "a-1"), State: Deleting}, Instance{ID: unitID(p, 0, 0), State: Creating})
+		happens(membership.Event{Object: going})
+		shows(t, model.Instance{ID: pools.MachineID(p, "a-1"), State: model.Deleting}, model.Instance{ID: pools.UnitID(p, 0, 0), State: model.Creating})
 	})
 	t.Run("CA-C52 and is gone", func(t *testing.T) {
-		happens(event{object: going, gone: true})
-		shows(t, Instance{ID: unitID(p, 0, 0), State: Creating})
+		happens(membership.Event{Object: going, Gone: true})
+		shows(t, model.Instance{ID: pools.UnitID(p, 0, 0), State: model.Creating})
 	})
 	t.Run("CA-C52 CA-C71 what the autoscaler removes of it late lowers nothing", func(t *testing.T) {
-		wantKind(t, b.groups.DeleteNodes(t.Context(), p.id(), []Node{fake(providerID("a-1"), "unregistered"), fake(machineID(p, "a-1"), "unregistered")}), "")
+		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Fake(pools.ProviderID("a-1"), "unregistered"), pools.Fake(pools.MachineID(p, "a-1"), "unregistered")}), "")
 		b.expect(p, 1)
 	})
 }

@@ -14,6 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/rollout"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/nodegroup/model/resize"
 )
 
 const (
@@ -34,7 +37,7 @@ type request struct {
 
 // decision says what to write, given what is known now. It is asked again after a conflict.
 type decision interface {
-	Decide(s *Snapshot, g *group) (change, error)
+	Decide(s *model.Snapshot, g *model.Group) (resize.Change, error)
 }
 
 // writer changes the objects of groups: one call per group at a time, each with one conditional write.
@@ -61,7 +64,7 @@ func (l *locks) take(ctx context.Context, id string) (release func(), err error)
 	case lock <- struct{}{}:
 		return func() { <-lock }, nil
 	case <-ctx.Done():
-		return nil, unavailable(ctx.Err(), "waiting for other calls on %s, nothing was changed", id)
+		return nil, model.Unavailablef(ctx.Err(), "waiting for other calls on %s, nothing was changed", id)
 	}
 }
 
@@ -84,7 +87,7 @@ func (w *writer) inTurn(ctx context.Context, id string, r request) error {
 	}
 	defer release()
 	if ctx.Err() != nil {
-		return unavailable(ctx.Err(), "beginning to change %s, nothing was changed", id)
+		return model.Unavailablef(ctx.Err(), "beginning to change %s, nothing was changed", id)
 	}
 	return w.carryOut(ctx, id, r)
 }
@@ -107,7 +110,7 @@ func (w *writer) admit(ctx context.Context, id string, r request) error {
 	case err != nil || !r.grows:
 		return err
 	case resized[id]:
-		return refuse(Unavailable, "increasing %s: another replica has changed its size to %d, which this one has not told yet; nothing was changed", id, e.target)
+		return model.Refusef(model.Unavailable, "increasing %s: another replica has changed its size to %d, which this one has not told yet; nothing was changed", id, e.Target)
 	}
 	return w.freshness.checkLeader()
 }
@@ -118,38 +121,38 @@ func (w *writer) carryOut(ctx context.Context, id string, r request) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeDeadline)
 	defer cancel()
 	for range conflicts {
-		g := w.store.published().groups[id]
+		g := w.store.published().Groups[id]
 		if g == nil {
-			return refuse(FailedPrecondition, "changing %s: its object is gone", id)
+			return model.Refusef(model.FailedPrecondition, "changing %s: its object is gone", id)
 		}
 		err := w.attempt(ctx, g, r)
 		if !errors.Is(err, errConflict) {
 			return err
 		}
-		if err := w.reread(ctx, g.owner); err != nil {
+		if err := w.reread(ctx, g.Owner); err != nil {
 			return err
 		}
 	}
-	return refuse(Unavailable, "changing %s: others changed it %d times in a row, nothing was changed", id, conflicts)
+	return model.Refusef(model.Unavailable, "changing %s: others changed it %d times in a row, nothing was changed", id, conflicts)
 }
 
 // attempt decides on the newest version that is known and writes it if nobody has changed it since.
-func (w *writer) attempt(ctx context.Context, g *group, r request) error {
-	if err := rollout.CheckSize(g.owner.replicas); err != nil {
-		return refuse(FailedPrecondition, "changing %s: %v", g.id, err)
+func (w *writer) attempt(ctx context.Context, g *model.Group, r request) error {
+	if err := rollout.CheckSize(g.Owner.Replicas); err != nil {
+		return model.Refusef(model.FailedPrecondition, "changing %s: %v", g.ID, err)
 	}
 	c, err := r.decision.Decide(w.store.published(), g)
 	if err != nil {
 		return err
 	}
-	log := ctrl.LoggerFrom(ctx).WithValues("group", g.id, "call", r.reason)
-	if lowered, clamped := c.clamped(); clamped {
-		w.recorder.Eventf(g.owner.Object, nil, corev1.EventTypeNormal, "DecreaseClamped", "Scale",
-			"The autoscaler asked to take back %d requests for nodes; %d are open above the minimum of %d", c.asked, lowered, g.min)
+	log := ctrl.LoggerFrom(ctx).WithValues("group", g.ID, "call", r.reason)
+	if lowered, clamped := c.Clamped(); clamped {
+		w.recorder.Eventf(g.Owner.Object, nil, corev1.EventTypeNormal, "DecreaseClamped", "Scale",
+			"The autoscaler asked to take back %d requests for nodes; %d are open above the minimum of %d", c.Asked, lowered, g.Min)
 	}
-	if c.none() {
-		w.store.adopt(g.owner.Object, c.kept...)
-		log.Info("nothing to change", "size", g.target)
+	if c.None() {
+		w.store.adopt(g.Owner.Object, c.Kept...)
+		log.Info("nothing to change", "size", g.Target)
 		return nil
 	}
 	after, err := w.commit(ctx, c)
@@ -157,23 +160,23 @@ func (w *writer) attempt(ctx context.Context, g *group, r request) error {
 		return err
 	}
 	w.freshness.reached()
-	w.store.adopt(after, c.kept...)
-	w.metrics.changed(g.id, r.reason, g.target, c.replicas)
-	w.recorder.Eventf(after, nil, corev1.EventTypeNormal, r.reason, "Scale", "Size %d -> %d for the autoscaler%s", g.target, c.replicas, c.naming())
-	log.Info("changed a node group", "before", g.target, "after", c.replicas, "removed", len(c.remove))
+	w.store.adopt(after, c.Kept...)
+	w.metrics.changed(g.ID, r.reason, g.Target, c.Replicas)
+	w.recorder.Eventf(after, nil, corev1.EventTypeNormal, r.reason, "Scale", "Size %d -> %d for the autoscaler%s", g.Target, c.Replicas, c.Naming())
+	log.Info("changed a node group", "before", g.Target, "after", c.Replicas, "removed", len(c.Remove))
 	return nil
 }
 
 // reread takes the object from the API server itself.
 //
 // Errors: FailedPrecondition when it is gone; Unavailable.
-func (w *writer) reread(ctx context.Context, o *owner) error {
-	live := o.blank()
-	if err := w.live.Get(ctx, o.key(), live); err != nil {
+func (w *writer) reread(ctx context.Context, o *membership.Owner) error {
+	live := o.Blank()
+	if err := w.live.Get(ctx, o.Key(), live); err != nil {
 		if apierrors.IsNotFound(err) {
-			return refuse(FailedPrecondition, "changing %s: its %s is gone", o.id, o.kind())
+			return model.Refusef(model.FailedPrecondition, "changing %s: its %s is gone", o.ID, o.Kind())
 		}
-		return unavailable(err, "reading %s %s, nothing was changed", o.kind(), o.key())
+		return model.Unavailablef(err, "reading %s %s, nothing was changed", o.Kind(), o.Key())
 	}
 	w.store.adopt(live)
 	return nil

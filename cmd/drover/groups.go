@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-project/drover/nodegroup"
+	"github.com/drover-project/drover/nodegroup/model"
 )
 
 // groupOptions say which objects are node groups and what the autoscaler is told of them.
@@ -67,7 +68,7 @@ func (o *groupOptions) validate() error {
 // nodeGroups are the options of package nodegroup that flags give.
 func (o *options) nodeGroups() (nodegroup.Options, error) {
 	groups := nodegroup.Options{
-		Discovery:    nodegroup.Discovery{Namespaces: o.groups.namespaces, BareSets: o.groups.bareSets},
+		Discovery:    model.Discovery{Namespaces: o.groups.namespaces, BareSets: o.groups.bareSets},
 		RestartGuard: o.groups.restartGuard, ZeroOrMax: o.groups.zeroOrMax, JoinTimeout: o.joinTimeout, StartupTaint: o.startupTaint, GPULabel: o.groups.gpuLabel,
 	}
 	if o.leader {

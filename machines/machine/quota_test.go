@@ -30,6 +30,8 @@ import (
 	"github.com/drover-project/drover/machines/machine"
 	"github.com/drover-project/drover/machines/set"
 	"github.com/drover-project/drover/nodegroup"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
 	"github.com/drover-project/drover/test/kube"
 )
 
@@ -143,7 +145,7 @@ func (p *pool) torment() (shown int) {
 		}
 		shown++
 		// At the minimum it is accepted, and changes nothing.
-		must(p.t, p.groups.DeleteNodes(ctx, poolID, []nodegroup.Node{{Name: i.ID, ProviderID: i.ID, Annotations: map[string]string{"k8s.io/cluster-autoscaler/fake-node-reason": "create-error"}}}))
+		must(p.t, p.groups.DeleteNodes(ctx, poolID, []membership.Node{{Name: i.ID, ProviderID: i.ID, Annotations: map[string]string{"k8s.io/cluster-autoscaler/fake-node-reason": "create-error"}}}))
 	}
 	must(p.t, p.groups.DecreaseTargetSize(ctx, poolID, -1))
 	_ = p.groups.IncreaseSize(ctx, poolID, 1) // beyond the maximum: refused
@@ -161,7 +163,7 @@ func TestAGroupAtItsMinimumUnderAStandingQuotaError(t *testing.T) {
 	t.Run("CA-C46 CA-C48 CAPI-10 CAPI-22 one Machine asked the cloud, and all of them show the error at once", func(t *testing.T) {
 		p.await("all show it", func() bool {
 			list, err := p.groups.Instances(poolID)
-			return err == nil && len(list) == 3 && !slices.ContainsFunc(list, func(i nodegroup.Instance) bool {
+			return err == nil && len(list) == 3 && !slices.ContainsFunc(list, func(i model.Instance) bool {
 				return i.Error == nil || i.Error.Code != "QuotaExceeded" || !i.Error.OutOfResources
 			})
 		})

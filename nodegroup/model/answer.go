@@ -1,0 +1,77 @@
+package model
+
+import (
+	"slices"
+
+	"github.com/drover-project/drover/nodegroup/model/membership"
+)
+
+// maxAnswer is how many bytes the instances of one answer may have on the wire. The stock externalgrpc client sets no limit of
+// its own, so that gRPC's default of 4 MiB holds for what it receives, and there are no pages (CA-C55). The rest is for the
+// frame.
+const maxAnswer = 4<<20 - 64<<10
+
+// instanceOverhead is how many bytes an instance has on the wire beside its strings: tags, lengths, state and error class.
+const instanceOverhead = 24
+
+// wireSize returns an upper bound of an instance's bytes on the wire.
+func (i *Instance) wireSize() int {
+	size := len(i.ID) + instanceOverhead
+	if i.Error != nil {
+		size += len(i.Error.Code) + len(i.Error.Message)
+	}
+	return size
+}
+
+// Shown returns the group's instances as they fit into one answer: those of its Machines, and after them a placeholder for each
+// unit that has no Machine. The placeholders are made here, at each call, and are named by number, so that most stay the same.
+//
+// Instances that do not fit are left out, with usual names from some 70 000 on. Placeholders are left out first: the autoscaler takes the
+// target size for what is on its way, and a missing placeholder costs only that the unit is taken back by DecreaseTargetSize
+// instead of DeleteNodes when it does not come. Next are instances whose node has registered, which the autoscaler knows from
+// Kubernetes, and last those that it does not know yet.
+func (g *Group) Shown() []Instance {
+	room := maxAnswer
+	for i := range g.instances {
+		room -= g.instances[i].wireSize()
+	}
+	if room < 0 {
+		return g.fitting()
+	}
+	units := g.unitsWithin(room)
+	list := append(make([]Instance, 0, len(g.instances)+int(units)), g.instances...)
+	for n := range units {
+		list = append(list, Instance{ID: g.unit(n), State: Creating})
+	}
+	return list
+}
+
+// unit returns the id of the placeholder of a unit without a Machine.
+func (g *Group) unit(ordinal int32) string {
+	return membership.Placeholder{Group: g.ID, Series: g.Owner.PlaceholderSeries(), Ordinal: ordinal}.String()
+}
+
+// unitsWithin returns how many placeholders fit into that many bytes.
+func (g *Group) unitsWithin(room int) int32 {
+	if g.Gap == 0 {
+		return 0
+	}
+	longest := Instance{ID: g.unit(g.Gap - 1)}
+	return int32(min(int(g.Gap), room/longest.wireSize()))
+}
+
+// fitting returns the instances of the Machines without those that do not fit into one answer.
+func (g *Group) fitting() []Instance {
+	room, keep := maxAnswer, make([]bool, len(g.instances))
+	for _, running := range []bool{false, true} {
+		for n := range g.instances {
+			i := &g.instances[n]
+			if (i.State == Running) == running && room >= i.wireSize() {
+				room -= i.wireSize()
+				keep[n] = true
+			}
+		}
+	}
+	n := -1
+	return slices.DeleteFunc(slices.Clone(g.instances), func(Instance) bool { n++; return !keep[n] })
+}

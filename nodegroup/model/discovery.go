@@ -1,0 +1,44 @@
+package model
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/rollout"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+)
+
+// Discovery says which objects may be node groups, beside having bounds.
+type Discovery struct {
+	// Namespaces are those whose objects may be node groups. Default: all.
+	Namespaces []string
+	// Selector must match the labels of the object. Default: everything.
+	Selector labels.Selector
+	// BareSets makes a MachineSet with bounds and without a MachineDeployment a node group too. Default: false.
+	BareSets bool
+}
+
+// refuses returns why an object is not a node group, given its bounds or the error of reading them; empty when it is one
+// (CA-C17, C18).
+func (d Discovery) refuses(o *membership.Owner, bounds v1alpha1.Bounds, err error) string {
+	size := rollout.CheckSize(o.Replicas)
+	switch {
+	case err != nil:
+		return err.Error()
+	case !bounds.Listed:
+		return "it has no maximum size"
+	case size != nil:
+		return size.Error()
+	case !o.GetDeletionTimestamp().IsZero():
+		return "it is being deleted"
+	case o.Paused():
+		return "it is paused by annotation"
+	case len(d.Namespaces) > 0 && !slices.Contains(d.Namespaces, o.GetNamespace()):
+		return "its namespace is not one of --namespaces"
+	case d.Selector != nil && !d.Selector.Matches(labels.Set(o.GetLabels())):
+		return "--selector does not match its labels"
+	}
+	return ""
+}

@@ -1,0 +1,40 @@
+package model
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/nodegroup/model/persistent"
+	"github.com/drover-project/drover/test/pools"
+)
+
+// build returns the snapshot of a cluster.
+func build(w *pools.World, d Discovery) *Snapshot {
+	var events []membership.Event
+	for _, o := range w.Objects() {
+		events = append(events, membership.Event{Object: o})
+	}
+	return Empty(Rules{Discovery: d}).Apply(events, pools.Noon)
+}
+
+// snapshotOf returns the snapshot of a cluster, and checks it.
+func snapshotOf(t testing.TB, w *pools.World) *Snapshot {
+	t.Helper()
+	s := build(w, Discovery{})
+	if err := soundness(s); err != nil {
+		t.Fatalf("the snapshot breaks an invariant: %v", err)
+	}
+	return s
+}
+
+// soundness returns the first broken invariant of a snapshot, whatever was checked when it was made.
+func soundness(s *Snapshot) error {
+	if s.flaw != nil {
+		return s.flaw
+	}
+	all := *s
+	all.shown = persistent.Map[string]{}
+	return all.show(nil, slices.Sorted(maps.Keys(s.Groups)))
+}

@@ -1,0 +1,200 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/test/pools"
+)
+
+func TestInstances(t *testing.T) {
+	quota := &InstanceError{Code: "QuotaExceeded", Message: "no more cores", OutOfResources: true}
+	for _, tc := range []struct {
+		name  string
+		build func(p *pools.Pool)
+		size  int32
+		want  func(p *pools.Pool) []Instance
+	}{
+		{"CA-C39 replicas without a Machine have placeholders", func(*pools.Pool) {}, 2, func(p *pools.Pool) []Instance {
+			return []Instance{{ID: pools.UnitID(p, 0, 0), State: Creating}, {ID: pools.UnitID(p, 0, 1), State: Creating}}
+		}},
+		{"CA-C39 their placeholders bear the series", func(p *pools.Pool) { p.Deployment.Spec.PlaceholderSeries = ptr.To[int32](4) }, 1, func(p *pools.Pool) []Instance {
+			return []Instance{{ID: pools.UnitID(p, 4, 0), State: Creating}}
+		}},
+		{"they keep the series while a client has dropped it from the spec (F-5)", func(p *pools.Pool) { p.Deployment.Status.LastPlaceholderSeries = ptr.To[int32](4) }, 1, func(p *pools.Pool) []Instance {
+			return []Instance{{ID: pools.UnitID(p, 4, 0), State: Creating}}
+		}},
+		{"CA-C40 CA-C45 a Machine without a server is creating under a placeholder", func(p *pools.Pool) { p.Machine("a-1") }, 1, func(p *pools.Pool) []Instance {
+			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
+		}},
+		{"CA-C41 a server without a node keeps the placeholder", func(p *pools.Pool) { p.Machine("a-1", pools.WithServer) }, 1, func(p *pools.Pool) []Instance {
+			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
+		}},
+		{"a node without a provider ID keeps the placeholder", func(p *pools.Pool) {
+			_, n := p.Node("a-1")
+			n.Spec.ProviderID = ""
+		}, 1, func(p *pools.Pool) []Instance {
+			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
+		}},
+		{"CA-C43 CA-C44 a node runs under its provider ID, to the letter", func(p *pools.Pool) {
+			_, n := p.Node("a-1")
+			n.Spec.ProviderID = "openstack://RegionOne/" + pools.ServerOf("a-1")
+		}, 1, func(*pools.Pool) []Instance {
+			return []Instance{{ID: "openstack://RegionOne/" + pools.ServerOf("a-1"), State: Running}}
+		}},
+		{"CA-C44 CA-C50 an error on a Machine with a node is not shown", func(p *pools.Pool) {
+			p.Node("a-1", pools.Failed(fault.CodeQuotaExceeded, "no more cores"))
+		}, 1, func(*pools.Pool) []Instance {
+			return []Instance{{ID: pools.ProviderID("a-1"), State: Running}}
+		}},
+		{"CA-C46 CA-C48 a quota error is shown at once, as out of resources", func(p *pools.Pool) {
+			p.Machine("a-1", pools.Failed(fault.CodeQuotaExceeded, "no more cores"))
+		}, 1, func(p *pools.Pool) []Instance {
+			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating, Error: quota}}
+		}},
+		{"CA-C46 an unknown flavor is shown at once, as another error", func(p *pools.Pool) {
+			p.Machine("a-1", pools.Failed(fault.CodeFlavorNotFound, "no flavor x"))
+		}, 1, func(p *pools.Pool) []Instance {
+			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating, Error: &InstanceError{Code: "FlavorNotFound", Message: "no flavor x"}}}
+		}},
+		{"CA-C47 a failure that may pass is not shown before five minutes", func(p *pools.Pool) {
+			p.Machine("a-1", pools.Failed(fault.CodeCloudUnavailable, "503"), func(m *v1alpha1.Machine) {
+				m.CreationTimestamp = metav1.NewTime(pools.Noon.Add(-4 * time.Minute))
+			})
+		}, 1, func(p *pools.Pool) []Instance {
+			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
+		}},
+		{"CA-C47 and is shown after them", func(p *pools.Pool) {
+			p.Machine("a-1", pools.Failed(fault.CodeCloudUnavailable, "503"), func(m *v1alpha1.Machine) {
+				m.CreationTimestamp = metav1.NewTime(pools.Noon.Add(-5 * time.Minute))
+			})
+		}, 1, func(p *pools.Pool) []Instance {
+			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating, Error: &InstanceError{Code: "CloudUnavailable", Message: "503"}}}
+		}},
+		{"CA-C47 the cloud's rate limit is never shown", func(p *pools.Pool) { p.Machine("a-1", pools.Failed(fault.CodeRateLimited, "429")) }, 1, func(p *pools.Pool) []Instance {
+			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
+		}},
+		{"CA-C37 CA-C51 a Machine that is being deleted is Deleting and its replacement awaited", func(p *pools.Pool) { p.Node("a-1", pools.Deleting) }, 1, func(p *pools.Pool) []Instance {
+			return []Instance{{ID: pools.ProviderID("a-1"), State: Deleting}, {ID: pools.UnitID(p, 0, 0), State: Creating}}
+		}},
+		{"CA-C50 a listed Machine is Deleting, and shows no error", func(p *pools.Pool) {
+			p.Remove(p.Machine("a-1", pools.Failed(fault.CodeQuotaExceeded, "no more cores")))
+		}, 0, func(p *pools.Pool) []Instance {
+			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Deleting}}
+		}},
+		{"a removal of an earlier Machine of the same name means nothing", func(p *pools.Pool) {
+			m := p.Machine("a-1")
+			p.Remove(&v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: m.Name, UID: "earlier"}})
+		}, 1, func(p *pools.Pool) []Instance {
+			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
+		}},
+		{"CA-C52 a Machine whose node is gone is awaited under its placeholder", func(p *pools.Pool) {
+			p.Node("a-1")
+			p.World.Nodes = nil
+		}, 1, func(p *pools.Pool) []Instance {
+			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := pools.NewWorld()
+			p := w.Pool("a", tc.size, 0, 5)
+			tc.build(p)
+			got := snapshotOf(t, w).Groups[p.ID()].Shown()
+			if diff := cmp.Diff(tc.want(p), got); diff != "" {
+				t.Errorf("instances (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnErrorThatWasActedUponIsNotShownAgain(t *testing.T) {
+	w := pools.NewWorld()
+	p := w.Pool("a", 1, 1, 5)
+	m := p.Machine("a-1", pools.Failed(fault.CodeQuotaExceeded, "no more cores"))
+	s := snapshotOf(t, w)
+	s = s.WithSeen(s.Groups[p.ID()], s.Groups[p.ID()].Members)
+	again := m.DeepCopy()
+	s = s.Apply([]membership.Event{{Object: again}}, pools.Noon)
+	if e := s.Groups[p.ID()].instances[0].Error; e != nil {
+		t.Errorf("CA-C69 the autoscaler has acted upon it, and is shown %+v", e)
+	}
+	again = m.DeepCopy()
+	again.Status.LastOperation.LastUpdated = ptr.To(metav1.NewTime(pools.Noon))
+	if e := s.Apply([]membership.Event{{Object: again}}, pools.Noon).Groups[p.ID()].instances[0].Error; e == nil {
+		t.Error("CA-C69 the next failed attempt is not shown")
+	}
+}
+
+func TestMessagesAreShort(t *testing.T) {
+	t.Run("CA-C54 one line of at most 256 bytes", func(t *testing.T) {
+		w := pools.NewWorld()
+		p := w.Pool("a", 1, 1, 5)
+		p.Machine("a-1", pools.Failed(fault.CodeNoValidHost, "first line\nsecond\t"+strings.Repeat("ü", 400)))
+		message := snapshotOf(t, w).Groups[p.ID()].instances[0].Error.Message
+		if len(message) > 256 || strings.ContainsAny(message, "\n\t") {
+			t.Errorf("CA-C54 the message has %d bytes: %q", len(message), message)
+		}
+	})
+}
+
+func TestAnAnswerStaysSmall(t *testing.T) {
+	t.Run("CA-C55 CA-C08 thirty thousand failed Machines", func(t *testing.T) {
+		const machines, limit = 30_000, 4 << 20
+		w := pools.NewWorld()
+		p := w.Pool("general-purpose", machines, 0, machines)
+		long := strings.Repeat("x", 400)
+		for i := range machines {
+			p.Machine(fmt.Sprintf("general-purpose-7d9c6bb8f4-%05d", i), pools.Failed(fault.CodeNoValidHost, long))
+		}
+		size := 0
+		for _, i := range snapshotOf(t, w).Groups[p.ID()].instances {
+			// Three tags with a length of up to two bytes each, the state and the class.
+			size += len(i.ID) + len(i.Error.Code) + len(i.Error.Message) + 16
+		}
+		if size > limit {
+			t.Errorf("CA-C55 the answer has about %d bytes, the client takes %d", size, limit)
+		}
+	})
+}
+
+func TestTargetSize(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		Change func(p *pools.Pool)
+		want   int32
+	}{
+		{"CA-C36 it is spec.replicas", func(*pools.Pool) {}, 3},
+		{"CA-C37 what is being deleted is not counted", func(p *pools.Pool) {
+			for _, name := range []string{"a-1", "a-2", "a-3"} {
+				p.Node(name)
+			}
+			p.Node("a-4", pools.Deleting)
+		}, 3},
+		{"without spec.replicas it is the last size", func(p *pools.Pool) {
+			p.Deployment.Spec.Replicas, p.Deployment.Status.LastReplicas = nil, ptr.To[int32](4)
+		}, 4},
+		{"without spec.replicas the last size is kept inside the bounds", func(p *pools.Pool) {
+			p.Deployment.Spec.Replicas, p.Deployment.Status.LastReplicas = nil, ptr.To[int32](40)
+		}, 5},
+		{"a new group without spec.replicas has its minimum", func(p *pools.Pool) { p.Deployment.Spec.Replicas = nil }, 2},
+		{"a size beyond the maximum is left alone", func(p *pools.Pool) { p.Deployment.Spec.Replicas = ptr.To[int32](9) }, 9},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := pools.NewWorld()
+			p := w.Pool("a", 3, 2, 5)
+			tc.Change(p)
+			if got := snapshotOf(t, w).Groups[p.ID()].Target; got != tc.want {
+				t.Errorf("the target size is %d, want %d", got, tc.want)
+			}
+		})
+	}
+}

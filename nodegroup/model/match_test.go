@@ -1,0 +1,72 @@
+package model
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/test/pools"
+)
+
+// A Machine names the server and the Node of somebody else: its author has a cloud of their own that lists that server, or
+// wrote a status.
+func TestANodeThatAMachineOnlyNames(t *testing.T) {
+	born := pools.Noon.Add(-time.Hour)
+	for _, tt := range []struct {
+		name   string
+		Change func(n *corev1.Node, victim *v1alpha1.Machine)
+		// group is the pool that the Node belongs to; empty: none.
+		Group string
+	}{
+		{"is not its group's when the Node belongs to the control plane (F-4)", func(n *corev1.Node, victim *v1alpha1.Machine) {
+			n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
+			victim.Spec.ProviderID = nil
+		}, ""},
+		{"is not its group's when only a taint shows that the Node belongs to the control plane (F-4)", func(n *corev1.Node, victim *v1alpha1.Machine) {
+			n.Spec.Taints = []corev1.Taint{{Key: "node-role.kubernetes.io/master", Effect: corev1.TaintEffectNoSchedule}}
+			victim.Spec.ProviderID = nil
+		}, ""},
+		{"is not its group's when the Node existed before the Machine (F-4)", func(n *corev1.Node, victim *v1alpha1.Machine) {
+			n.CreationTimestamp = metav1.NewTime(born.Add(-time.Minute))
+			victim.Spec.ProviderID = nil
+		}, ""},
+		{"is not its group's when the Node has the label of another group's Machine (F-4)", func(n *corev1.Node, victim *v1alpha1.Machine) {
+			n.Labels = map[string]string{v1alpha1.LabelOwnedBy: string(victim.UID)}
+			victim.CreationTimestamp = metav1.NewTime(born.Add(time.Minute))
+		}, "z"},
+		{"is not its group's when another group's Machine with the same server is older (F-4)", func(_ *corev1.Node, victim *v1alpha1.Machine) {
+			victim.CreationTimestamp = metav1.NewTime(born.Add(-time.Minute))
+		}, "z"},
+		{"is its group's when nobody else names it", func(_ *corev1.Node, victim *v1alpha1.Machine) { victim.Spec.ProviderID = nil }, "a"},
+		{"is its group's with its label, however old the Node is", func(n *corev1.Node, victim *v1alpha1.Machine) {
+			n.CreationTimestamp = metav1.NewTime(born.Add(-time.Minute))
+			n.Labels = map[string]string{v1alpha1.LabelOwnedBy: "attacker"}
+			victim.Spec.ProviderID = nil
+		}, "a"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := pools.NewWorld()
+			p, other := w.Pool("a", 1, 0, 3), w.Pool("z", 1, 0, 3)
+			m, n := p.Node("a-1")
+			victim := other.Machine("z-1", pools.WithServer)
+			victim.Spec.ProviderID = m.Spec.ProviderID
+			m.UID, m.CreationTimestamp = "attacker", metav1.NewTime(born)
+			n.CreationTimestamp = metav1.NewTime(born.Add(time.Hour / 2))
+			tt.Change(n, victim)
+			want := map[string]string{"a": p.ID(), "z": other.ID()}[tt.Group]
+			for how, node := range map[string]membership.Node{"as the autoscaler knows it": pools.Asked(n), "by provider ID alone": {ProviderID: n.Spec.ProviderID}, "by name": {Name: n.Name}} {
+				got := ""
+				if g := snapshotOf(t, w).groupOf(node); g != nil {
+					got = g.ID
+				}
+				if got != want {
+					t.Errorf("%s the node belongs to %q, want %q", how, got, want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,134 @@
+package membership
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model/persistent"
+)
+
+// Index finds the Machine that a node belongs to, and the Machines of a node group. It is immutable: apply makes the next one.
+//
+// Its answers follow from the objects alone, not from the order in which they came: of several objects that claim the same,
+// one is chosen by what stands in them.
+type Index struct {
+	// deployments and sets are by namespace/name; the ids of the deployments' groups and the sets also by UID.
+	deployments persistent.Map[*v1alpha1.MachineDeployment]
+	sets        persistent.Map[*v1alpha1.MachineSet]
+	groupIDs    persistent.Map[string]
+	setsByUID   persistent.Map[*v1alpha1.MachineSet]
+	// setsOf are the UIDs of the sets of a deployment, by its UID; lists the members of a set, by its UID.
+	setsOf persistent.Map[persistent.Names]
+	lists  persistent.Map[Members]
+
+	// members are by UID of their Machine, nodes by name.
+	members persistent.Map[*Member]
+	nodes   persistent.Map[joined]
+	// nodesOf are the names of the Nodes of a Machine, by its UID.
+	nodesOf persistent.Map[persistent.Names]
+
+	machineClaims machineClaims
+	nodeClaims    nodeClaims
+	// bareSets is set when a MachineSet without a MachineDeployment is a node group.
+	bareSets bool
+}
+
+// NewIndex returns the index of nothing.
+func NewIndex(bareSets bool) *Index { return &Index{bareSets: bareSets} }
+
+// joined is a Node, and the UID of the Machine that it belongs to; empty for a foreign one.
+type joined struct {
+	node    *corev1.Node
+	machine string
+}
+
+// seal ends the changes to this version of the index.
+func (ix *Index) seal() {
+	ix.deployments.Seal()
+	ix.sets.Seal()
+	ix.groupIDs.Seal()
+	ix.setsByUID.Seal()
+	ix.setsOf.Seal()
+	ix.lists.Seal()
+	ix.members.Seal()
+	ix.nodes.Seal()
+	ix.nodesOf.Seal()
+	ix.machineClaims.seal()
+	ix.nodeClaims.seal()
+}
+
+// keyOf returns namespace/name of an object.
+func keyOf(o Object) string { return o.GetNamespace() + "/" + o.GetName() }
+
+// parentOf returns the UID of an object's controller; empty when it has none.
+func parentOf(o metav1.Object) types.UID {
+	if c := metav1.GetControllerOfNoCopy(o); c != nil {
+		return c.UID
+	}
+	return ""
+}
+
+// Member returns the Member with that UID of its Machine; nil for none.
+func (ix *Index) Member(uid types.UID) *Member { return ix.members.Get(string(uid)) }
+
+// GroupOf returns the id of the group that a member belongs to; empty for none.
+func (ix *Index) GroupOf(m *Member) string { return ix.groupOfSet(ix.setsByUID.Get(string(m.set))) }
+
+func (ix *Index) groupOfSet(s *v1alpha1.MachineSet) string {
+	if s == nil {
+		return ""
+	}
+	parent := parentOf(s)
+	switch {
+	case parent != "":
+		return ix.groupIDs.Get(string(parent))
+	case ix.bareSets:
+		return SetID(s.Namespace, s.Name)
+	}
+	return ""
+}
+
+// Owner returns the object of a group's id; nil when there is none.
+func (ix *Index) Owner(id string) *Owner {
+	kind, key := splitID(id)
+	if kind == deploymentKind {
+		if d := ix.deployments.Get(key); d != nil {
+			return deploymentOwner(d)
+		}
+		return nil
+	}
+	if s := ix.sets.Get(key); s != nil && ix.groupOfSet(s) == id {
+		return setOwner(s)
+	}
+	return nil
+}
+
+// SetsIn returns the MachineSets of a group.
+func (ix *Index) SetsIn(o *Owner) []*v1alpha1.MachineSet {
+	if s, ok := o.Object.(*v1alpha1.MachineSet); ok {
+		return []*v1alpha1.MachineSet{s}
+	}
+	uids := ix.setsOf.Get(string(o.GetUID()))
+	sets := make([]*v1alpha1.MachineSet, 0, len(uids))
+	for _, uid := range uids {
+		sets = append(sets, ix.setsByUID.Get(uid))
+	}
+	return sets
+}
+
+// MembersOf returns the members of some sets.
+func (ix *Index) MembersOf(sets ...*v1alpha1.MachineSet) Members {
+	lists := make([]Members, 0, len(sets))
+	for _, s := range sets {
+		lists = append(lists, ix.lists.Get(string(s.UID)))
+	}
+	return merge(lists)
+}
+
+// AwaitsNode reports whether a Machine names a Node that the watch has not brought, or brings no more.
+func (ix *Index) AwaitsNode(m *Member) bool {
+	ref := m.Machine.Status.NodeRef
+	return m.Node == nil && ref != nil && ix.nodes.Get(ref.Name).node == nil
+}

@@ -1,0 +1,91 @@
+package membership
+
+import (
+	"github.com/drover-project/drover/nodegroup/model/persistent"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// matchNodes finds the Machines of the Nodes for which they may have changed.
+func (u *update) matchNodes() {
+	var moved []string
+	for name := range u.matching {
+		j := u.nodes.Get(name)
+		if j.node == nil {
+			continue
+		}
+		var machine string
+		if m := u.match(factsOf(j.node)); m != nil {
+			machine = string(m.Machine.UID)
+		}
+		for _, uid := range []string{j.machine, machine} {
+			if uid != "" {
+				u.joining[uid] = true
+			}
+		}
+		if machine == j.machine {
+			continue
+		}
+		persistent.Unlink(&u.nodesOf, j.machine, name)
+		persistent.Link(&u.nodesOf, machine, name)
+		u.nodes.Set(name, joined{node: j.node, machine: machine})
+		moved = append(moved, nodeServer(j.node.Spec.ProviderID))
+	}
+	for _, server := range moved {
+		for _, name := range u.nodeClaims.servers.Get(server) {
+			if uid := u.nodes.Get(name).machine; uid != "" {
+				u.joining[uid] = true
+			}
+		}
+	}
+}
+
+// joinMachines stores with each Machine its Node, where that may have changed.
+func (u *update) joinMachines() {
+	for uid := range u.joining {
+		m := u.members.Get(uid)
+		if m == nil {
+			continue
+		}
+		node := u.nodeOf(m)
+		next := m.WithNode(node, u.providerIDOf(uid, node))
+		if next.Node == m.Node && next.ProviderID == m.ProviderID {
+			continue
+		}
+		u.put(next)
+		u.changedMember(next)
+	}
+}
+
+// nodeOf chooses among the Nodes of a Machine: the one that has its name, else the first by name.
+func (u *update) nodeOf(m *Member) *corev1.Node {
+	nodes := u.nodesOf.Get(string(m.Machine.UID))
+	if len(nodes) == 0 {
+		return nil
+	}
+	chosen := nodes[0]
+	for _, name := range nodes {
+		if name == m.Machine.ServerName() {
+			chosen = name
+		}
+	}
+	return u.nodes.Get(chosen).node
+}
+
+// providerIDOf returns the provider ID that a Machine is shown with: its Node's. Of several Machines whose Nodes have the
+// same one, the first by UID is shown with it. A provider ID that reads as a placeholder is none.
+func (u *update) providerIDOf(uid string, node *corev1.Node) string {
+	if node == nil || node.Spec.ProviderID == "" {
+		return ""
+	}
+	if _, ours := parsePlaceholder(node.Spec.ProviderID); ours {
+		return ""
+	}
+	for _, name := range u.nodeClaims.servers.Get(nodeServer(node.Spec.ProviderID)) {
+		other := u.nodes.Get(name)
+		if other.machine != "" && other.machine < uid {
+			return ""
+		}
+	}
+	return node.Spec.ProviderID
+}

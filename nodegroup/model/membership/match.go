@@ -1,0 +1,106 @@
+package membership
+
+import (
+	"cmp"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/machines/api/providerid"
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model/persistent"
+)
+
+// nodeFacts decide which Machine a node belongs to.
+type nodeFacts struct {
+	Node
+	// registered is when the Node was created; zero when that is not known.
+	registered metav1.Time
+	// controlPlane is set when the Node belongs to the control plane.
+	controlPlane bool
+}
+
+func factsOf(n *corev1.Node) nodeFacts {
+	return nodeFacts{
+		Node:       Node{ProviderID: n.Spec.ProviderID, Name: n.Name, Labels: n.Labels, Annotations: n.Annotations},
+		registered: n.CreationTimestamp, controlPlane: v1alpha1.ControlPlaneRole(n.Labels, n.Spec.Taints) != "",
+	}
+}
+
+// match returns the Machine that a node belongs to by what it says of itself; nil for a foreign one. The server decides where
+// it is known; the Machine's label, annotation and name count only where they do not contradict it (CA-C25, C26).
+func (ix *Index) match(n nodeFacts) *Member {
+	if n.ProviderID != "" {
+		if m := ix.choose(ix.machineClaims.servers.Get(providerid.Server(n.ProviderID)), n); m != nil {
+			return m
+		}
+	}
+	if m := ix.members.Get(n.Labels[v1alpha1.LabelOwnedBy]); m != nil && mayOwn(m, n) && !contradicts(m, n.ProviderID) {
+		return m
+	}
+	for _, uids := range []persistent.Names{
+		ix.machineClaims.keys.Get(n.Annotations[v1alpha1.AnnotationNodeMachine]),
+		ix.machineClaims.names.Get(n.Name),
+	} {
+		if m := ix.choose(uids, n); m != nil && !contradicts(m, n.ProviderID) {
+			return m
+		}
+	}
+	return nil
+}
+
+// contradicts reports whether a provider ID names another server than the Machine's, or cannot be that of a server.
+func contradicts(m *Member, providerID string) bool {
+	known := m.Machine.Spec.ProviderID
+	return providerID != "" && known != nil && *known != "" && nodeServer(*known) != nodeServer(providerID)
+}
+
+// choose returns the owner of a node among Machines that all name it: the one that the node's owner label names, else one
+// that stays before one that is being deleted, then the oldest, then by name.
+func (ix *Index) choose(uids persistent.Names, n nodeFacts) *Member {
+	var chosen *Member
+	for _, uid := range uids {
+		m := ix.members.Get(uid)
+		if m == nil || !mayOwn(m, n) {
+			continue
+		}
+		if owns(m, n) {
+			return m
+		}
+		if chosen == nil || comesBefore(m, chosen) {
+			chosen = m
+		}
+	}
+	return chosen
+}
+
+func comesBefore(a, b *Member) bool {
+	going := func(m *Member) int {
+		if m.Machine.DeletionTimestamp.IsZero() {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(
+		cmp.Compare(going(a), going(b)),
+		a.Machine.CreationTimestamp.Compare(b.Machine.CreationTimestamp.Time),
+		cmp.Compare(a.Machine.Namespace, b.Machine.Namespace),
+		cmp.Compare(a.Machine.Name, b.Machine.Name),
+	) < 0
+}
+
+// owns reports whether the node has the Machine's owner label, which the Machine controller puts on it.
+func owns(m *Member, n nodeFacts) bool {
+	return n.Labels[v1alpha1.LabelOwnedBy] == string(m.Machine.UID)
+}
+
+// mayOwn reports whether a node can be the Machine's, whatever the Machine says. A node that existed before the Machine needs
+// the Machine's owner label. One of the control plane needs the label and must not have existed before the Machine: the
+// Machine's author may have made a cloud list its server, and the autoscaler would drain it.
+func mayOwn(m *Member, n nodeFacts) bool {
+	older := !n.registered.IsZero() && n.registered.Before(&m.Machine.CreationTimestamp)
+	if n.controlPlane {
+		return owns(m, n) && !older
+	}
+	return owns(m, n) || !older
+}

@@ -1,0 +1,83 @@
+package membership
+
+import (
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/rollout"
+)
+
+// Member is a Machine, with its Node once that has registered. It is immutable.
+type Member struct {
+	Machine *v1alpha1.Machine
+	// Node is the Machine's Node; of several the one that has the Machine's own name; nil before one has registered.
+	Node *corev1.Node
+	// ProviderID is the Node's spec.providerID, to the letter. It is empty while the Node has none, or one that the Node of
+	// another Machine has too.
+	ProviderID string
+	// set is the UID of the MachineSet that the Machine belongs to.
+	set types.UID
+	// known are the facts for package rollout.
+	known rollout.MachineFacts
+	// requested returns what the Machine's spec requests from the cloud; it is read once.
+	requested func() Place
+}
+
+// NewMember returns the member of a Machine without a Node.
+func NewMember(m *v1alpha1.Machine) *Member {
+	return &Member{
+		Machine: m, set: parentOf(m), known: rollout.Facts(m, 0, m.CreationTimestamp.Time),
+		requested: sync.OnceValue(func() Place { return placeOf(m) }),
+	}
+}
+
+// WithNode returns the member with that Node, which may be nil.
+func (m *Member) WithNode(node *corev1.Node, providerID string) *Member {
+	next := *m
+	next.Node, next.ProviderID = node, providerID
+	next.known.NodeRegistered = node != nil
+	return &next
+}
+
+// UID returns the UID of the Machine.
+func (m *Member) UID() types.UID { return m.Machine.UID }
+
+// Facts returns what package rollout decides on.
+func (m *Member) Facts() rollout.MachineFacts { return m.known }
+
+// Place returns what the Machine's spec requests from the cloud.
+func (m *Member) Place() Place { return m.requested() }
+
+// In reports whether the Machine belongs to that MachineSet; nil is no set.
+func (m *Member) In(s *v1alpha1.MachineSet) bool { return s != nil && m.set == s.UID }
+
+// Registered reports whether the autoscaler can know the member's Node: the Node has a provider ID (CA-C41, C42).
+func (m *Member) Registered() bool { return m.ProviderID != "" }
+
+// Starting reports whether the member's Node has registered and has not completed its first start: it still has the startup
+// taint, or was never Ready. A Node that has started once is not starting again when it turns NotReady later: the phase of
+// its Machine stays Running. A Machine without a phase is not drover's yet, so that its Node counts as started.
+func (m *Member) Starting() bool {
+	if m.Node == nil || m.known.NodeReady || m.Machine.Status.Phase == nil {
+		return false
+	}
+	switch *m.Machine.Status.Phase {
+	case v1alpha1.PhasePending, v1alpha1.PhaseProvisioning, v1alpha1.PhaseJoined:
+		return true
+	}
+	return false
+}
+
+// Usable reports whether pods can run on the member's Node: it is Ready and has lost the startup taint.
+func (m *Member) Usable(startupTaint string) bool {
+	return m.Node != nil && m.Facts().NodeReady && !Tainted(m.Node, startupTaint)
+}
+
+// Tainted reports whether a Node has a taint with that key.
+func Tainted(n *corev1.Node, key string) bool {
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
+}

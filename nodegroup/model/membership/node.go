@@ -1,0 +1,49 @@
+package membership
+
+import "github.com/drover-project/drover/machines/api/v1alpha1"
+
+// AnnotationFake is what cluster-autoscaler puts on the nodes that it makes up for instances without a node.
+const AnnotationFake = "k8s.io/cluster-autoscaler/fake-node-reason"
+
+// Node is a Node as a request of the autoscaler describes it.
+type Node struct {
+	ProviderID, Name    string
+	Labels, Annotations map[string]string
+}
+
+// Fake reports whether the autoscaler made the node up for an instance that has no node.
+func (n Node) Fake() bool {
+	_, ok := n.Annotations[AnnotationFake]
+	return ok
+}
+
+// MadeUp reports whether the autoscaler knows of no such node in Kubernetes.
+func (n Node) MadeUp() bool {
+	_, isPlaceholder := n.Placeholder()
+	return isPlaceholder || n.Fake()
+}
+
+// Placeholder reads the node's id as that of an instance without a node, or of a template node.
+func (n Node) Placeholder() (Placeholder, bool) {
+	if p, ok := parsePlaceholder(n.ProviderID); ok {
+		return p, true
+	}
+	if p, ok := parsePlaceholder(n.Name); ok {
+		return p, true
+	}
+	if group := n.Annotations[v1alpha1.AnnotationNodeGroup]; group != "" {
+		return Placeholder{Group: group, Template: true}, true
+	}
+	return Placeholder{}, false
+}
+
+// String returns the node's name and provider ID for messages.
+func (n Node) String() string {
+	if n.Name == "" || n.Name == n.ProviderID {
+		return n.ProviderID
+	}
+	if n.ProviderID == "" {
+		return n.Name
+	}
+	return n.Name + " (" + n.ProviderID + ")"
+}

@@ -1,0 +1,97 @@
+package membership
+
+import (
+	"cmp"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// Owner is the object that a group is sized by: a MachineDeployment, or, with --bare-machinesets, a MachineSet that belongs to
+// none. It is read-only.
+type Owner struct {
+	Object
+	ID string
+	// Replicas is spec.replicas, Last what the deployment controller will put in its place when a writer drops it.
+	Replicas, Last *int32
+	// series is the number in the names of placeholders.
+	series     *int32
+	Removals   []v1alpha1.Removal
+	Template   *v1alpha1.NodeTemplate
+	Backoffs   []v1alpha1.GroupBackoff
+	conditions []metav1.Condition
+	// Rolls is set when drover itself replaces Machines of an older template.
+	Rolls bool
+}
+
+func deploymentOwner(d *v1alpha1.MachineDeployment) *Owner {
+	onDelete := d.Spec.Strategy != nil && d.Spec.Strategy.Type == v1alpha1.OnDelete
+	return &Owner{
+		Object: d, ID: ID(d.Namespace, d.Name),
+		Replicas: d.Spec.Replicas, Last: d.Status.LastReplicas, series: cmp.Or(d.Spec.PlaceholderSeries, d.Status.LastPlaceholderSeries),
+		Removals: d.Spec.Removals, Template: d.Status.NodeTemplate, Backoffs: d.Status.Backoffs,
+		conditions: d.Status.Conditions, Rolls: !d.Spec.Paused && !onDelete,
+	}
+}
+
+func setOwner(s *v1alpha1.MachineSet) *Owner {
+	return &Owner{
+		Object: s, ID: SetID(s.Namespace, s.Name),
+		Replicas: s.Spec.Replicas, series: cmp.Or(s.Spec.PlaceholderSeries, s.Status.LastPlaceholderSeries), Removals: s.Spec.Removals,
+		Template: s.Status.NodeTemplate, Backoffs: s.Status.Backoffs, conditions: s.Status.Conditions,
+	}
+}
+
+// OwnerOf reads an object of either kind; it returns nil for any other.
+func OwnerOf(o Object) *Owner {
+	switch o := o.(type) {
+	case *v1alpha1.MachineDeployment:
+		return deploymentOwner(o)
+	case *v1alpha1.MachineSet:
+		return setOwner(o)
+	}
+	return nil
+}
+
+// Blank returns an empty object of the owner's kind and name, to read an answer into.
+func (o *Owner) Blank() Object {
+	meta := metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName()}
+	if _, ok := o.Object.(*v1alpha1.MachineSet); ok {
+		return &v1alpha1.MachineSet{ObjectMeta: meta}
+	}
+	return &v1alpha1.MachineDeployment{ObjectMeta: meta}
+}
+
+// Key returns the object's namespace and name.
+func (o *Owner) Key() types.NamespacedName {
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// Kind returns the object's Kind for messages.
+func (o *Owner) Kind() string {
+	kind, _ := splitID(o.ID)
+	return kind
+}
+
+// PlaceholderSeries returns the number in the names of placeholders.
+func (o *Owner) PlaceholderSeries() int32 {
+	if o.series == nil {
+		return 0
+	}
+	return max(0, *o.series)
+}
+
+// Frozen returns why the group may not grow; empty when it may.
+func (o *Owner) Frozen() string {
+	c := apimeta.FindStatusCondition(o.conditions, v1alpha1.ConditionFrozen)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return ""
+	}
+	return "it is frozen: " + c.Message
+}
+
+// Paused reports whether an annotation stops all controllers for the object.
+func (o *Owner) Paused() bool { return v1alpha1.Paused(o.GetAnnotations()) }

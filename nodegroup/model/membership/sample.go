@@ -1,0 +1,86 @@
+package membership
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// Kinds are the Kinds of objects that an index is made of.
+var Kinds = []schema.GroupVersionKind{
+	v1alpha1.MachineDeploymentKind, v1alpha1.MachineSetKind, machineKind, NodeKind,
+}
+
+var (
+	machineKind = v1alpha1.GroupVersion.WithKind("Machine")
+	NodeKind    = corev1.SchemeGroupVersion.WithKind("Node")
+)
+
+// Sample returns one object of each kind that has any; another one for another number. Of Nodes it is one that a Machine
+// names and that the watch has not brought, where there is such a one.
+func (ix *Index) Sample(number uint8) map[schema.GroupVersionKind]Object {
+	out := map[schema.GroupVersionKind]Object{}
+	if d, ok := ix.deployments.From(number); ok {
+		out[v1alpha1.MachineDeploymentKind] = d
+	}
+	if s, ok := ix.sets.From(number); ok {
+		out[v1alpha1.MachineSetKind] = s
+	}
+	if m, ok := ix.members.From(number); ok {
+		out[machineKind] = m.Machine
+	}
+	if j, ok := ix.nodes.From(number); ok {
+		out[NodeKind] = j.node
+	}
+	for _, m := range ix.members.All {
+		if ix.AwaitsNode(m) && m.Machine.DeletionTimestamp.IsZero() {
+			out[NodeKind] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Machine.Status.NodeRef.Name}}
+			break
+		}
+	}
+	return out
+}
+
+// Object returns the version of an Object that the index has; nil for none. A Machine is found by its UID, any other object
+// by its name.
+func (ix *Index) Object(kind schema.GroupVersionKind, of Object) Object {
+	switch kind {
+	case v1alpha1.MachineDeploymentKind:
+		if d := ix.deployments.Get(keyOf(of)); d != nil {
+			return d
+		}
+	case v1alpha1.MachineSetKind:
+		if s := ix.sets.Get(keyOf(of)); s != nil {
+			return s
+		}
+	case machineKind:
+		if m := ix.Member(of.GetUID()); m != nil {
+			return m.Machine
+		}
+	case NodeKind:
+		if n := ix.nodes.Get(of.GetName()).node; n != nil {
+			return n
+		}
+	}
+	return nil
+}
+
+// Misses reports whether the index has an older version of an object than a live read has shown. Of Nodes only what names
+// their Machine is compared: updates of their status are not followed.
+func (ix *Index) Misses(kind schema.GroupVersionKind, live Object) bool {
+	cached := ix.Object(kind, live)
+	switch {
+	case cached == nil:
+		// An object that was in the cache and is there no more has been deleted. A Node that was looked for because the
+		// cache does not have it has not.
+		return kind == NodeKind
+	case cached.GetUID() != live.GetUID():
+		return false
+	case kind == NodeKind:
+		return cached.GetLabels()[v1alpha1.LabelOwnedBy] != live.GetLabels()[v1alpha1.LabelOwnedBy] ||
+			cached.GetAnnotations()[v1alpha1.AnnotationNodeMachine] != live.GetAnnotations()[v1alpha1.AnnotationNodeMachine]
+	}
+	return Newer(live, cached)
+}

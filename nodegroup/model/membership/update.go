@@ -1,0 +1,195 @@
+package membership
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model/persistent"
+)
+
+// Event is a change of an object that a watch has brought, or a live read.
+type Event struct {
+	// Object is the newest version; the last one that was known when the Object is gone.
+	Object Object
+	Gone   bool
+}
+
+// update makes the next version of an index, and notes which groups have changed.
+type update struct {
+	*Index
+	// dirty are the ids of the groups that have changed.
+	dirty map[string]bool
+	// matching are the names of Nodes for which the Machine is to be found again, joining the UIDs of Machines for which the
+	// Node is.
+	matching, joining map[string]bool
+}
+
+// Apply returns the index after the events, and the ids of the groups that they change.
+func (ix *Index) Apply(events []Event) (*Index, map[string]bool) {
+	next := *ix
+	u := &update{Index: &next, dirty: map[string]bool{}, matching: map[string]bool{}, joining: map[string]bool{}}
+	for _, e := range events {
+		u.take(e)
+	}
+	u.matchNodes()
+	u.joinMachines()
+	next.seal()
+	return &next, u.dirty
+}
+
+func (u *update) take(e Event) {
+	switch o := e.Object.(type) {
+	case *v1alpha1.MachineDeployment:
+		u.takeDeployment(o, e.Gone)
+	case *v1alpha1.MachineSet:
+		u.takeSet(o, e.Gone)
+	case *v1alpha1.Machine:
+		u.takeMachine(o, e.Gone)
+	case *corev1.Node:
+		u.takeNode(o, e.Gone)
+	}
+}
+
+func (u *update) takeDeployment(d *v1alpha1.MachineDeployment, gone bool) {
+	key, id := keyOf(d), ID(d.Namespace, d.Name)
+	u.dirty[id] = true
+	old := u.deployments.Get(key)
+	if gone && old != nil && old.UID != d.UID {
+		return
+	}
+	if old != nil {
+		u.groupIDs.Drop(string(old.UID))
+		u.deployments.Drop(key)
+	}
+	if !gone {
+		u.groupIDs.Set(string(d.UID), id)
+		u.deployments.Set(key, d)
+	}
+}
+
+func (u *update) takeSet(s *v1alpha1.MachineSet, gone bool) {
+	key := keyOf(s)
+	old := u.sets.Get(key)
+	if gone && old != nil && old.UID != s.UID {
+		return
+	}
+	if old != nil {
+		u.changed(old)
+		persistent.Unlink(&u.setsOf, string(parentOf(old)), string(old.UID))
+		u.sets.Drop(key)
+		u.setsByUID.Drop(string(old.UID))
+	}
+	if !gone {
+		u.sets.Set(key, s)
+		u.setsByUID.Set(string(s.UID), s)
+		persistent.Link(&u.setsOf, string(parentOf(s)), string(s.UID))
+		u.changed(s)
+	}
+}
+
+// changed notes that the group of a set has changed.
+func (u *update) changed(s *v1alpha1.MachineSet) {
+	if id := u.groupOfSet(s); id != "" {
+		u.dirty[id] = true
+	}
+}
+
+// changedMember notes that the group of a member has changed.
+func (u *update) changedMember(m *Member) { u.changed(u.setsByUID.Get(string(m.set))) }
+
+func (u *update) takeMachine(m *v1alpha1.Machine, gone bool) {
+	uid := string(m.UID)
+	old := u.members.Get(uid)
+	for _, other := range slices.Clone(u.machineClaims.keys.Get(keyOf(m))) {
+		if other != uid && !gone {
+			u.takeMachine(u.members.Get(other).Machine, true)
+		}
+	}
+	if old != nil {
+		u.changedMember(old)
+	}
+	var next *Member
+	if !gone {
+		next = NewMember(m)
+		if old != nil {
+			next = next.WithNode(old.Node, old.ProviderID)
+		}
+	}
+	u.claimMachine(old, next)
+	if old != nil && (next == nil || next.set != old.set || compare(old, next) != 0) {
+		strike(&u.lists, string(old.set), old)
+	}
+	if next == nil {
+		u.members.Drop(uid)
+		return
+	}
+	u.put(next)
+	u.changedMember(next)
+}
+
+// put stores a version of a member.
+func (u *update) put(m *Member) {
+	u.members.Set(string(m.Machine.UID), m)
+	insert(&u.lists, string(m.set), m)
+}
+
+// claimMachine puts the claims of the next version of a Machine in the place of those of the old one; either may be nil.
+// Where nothing has changed by which Nodes are found, no Node is matched again.
+func (u *update) claimMachine(old, next *Member) {
+	if old != nil && next != nil && sameClaims(old.Machine, next.Machine) && old.set == next.set {
+		return
+	}
+	if old != nil {
+		u.machineClaims.change(old.Machine, persistent.Unlink)
+		u.rematchNodesOf(old.Machine)
+	}
+	if next != nil {
+		u.machineClaims.change(next.Machine, persistent.Link)
+		u.rematchNodesOf(next.Machine)
+	}
+}
+
+// rematchNodesOf notes the Nodes that may belong to a Machine.
+func (u *update) rematchNodesOf(m *v1alpha1.Machine) {
+	u.rematch(u.nodeClaims.owners.Get(string(m.UID)))
+	u.rematch(u.nodeClaims.keys.Get(keyOf(m)))
+	u.rematch(u.nodeClaims.servers.Get(claimedServer(m)))
+	for _, name := range []string{m.ServerName(), nodeRefName(m)} {
+		if u.nodes.Get(name).node != nil {
+			u.matching[name] = true
+		}
+	}
+}
+
+func (u *update) rematch(nodes persistent.Names) {
+	for _, name := range nodes {
+		u.matching[name] = true
+	}
+}
+
+func (u *update) takeNode(n *corev1.Node, gone bool) {
+	old := u.nodes.Get(n.Name)
+	if old.node != nil {
+		u.claimNode(old.node, persistent.Unlink)
+	}
+	if !gone {
+		u.claimNode(n, persistent.Link)
+		u.nodes.Set(n.Name, joined{node: n, machine: old.machine})
+		u.matching[n.Name] = true
+		return
+	}
+	u.nodes.Drop(n.Name)
+	if old.machine != "" {
+		persistent.Unlink(&u.nodesOf, old.machine, n.Name)
+		u.joining[old.machine] = true
+	}
+}
+
+// claimNode adds or removes what a Node is found by. Nodes of the same server are matched again too: only one of their
+// Machines is shown with the provider ID.
+func (u *update) claimNode(n *corev1.Node, do linking) {
+	u.nodeClaims.change(n, do)
+	u.rematch(u.nodeClaims.servers.Get(nodeServer(n.Spec.ProviderID)))
+}

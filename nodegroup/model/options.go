@@ -1,0 +1,148 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// Settings are the autoscaler's options that may differ from group to group.
+type Settings struct {
+	// UtilizationThreshold and GPUUtilizationThreshold are shares from 0 to 1.
+	UtilizationThreshold, GPUUtilizationThreshold float64
+	UnneededTime, UnreadyTime, ProvisionTime      time.Duration
+	// ZeroOrMax lets the group have its maximum size or 0. IgnoreDaemonSets leaves pods of DaemonSets out of the utilization.
+	ZeroOrMax, IgnoreDaemonSets bool
+}
+
+// RepairTime is how much longer than the join timeout the autoscaler must wait for a node, so that drover acts first (CA-C96).
+const RepairTime = 2 * time.Minute
+
+// Override are the options in the annotations of a group's object; nil where the autoscaler's flag holds.
+type Override struct {
+	utilization, gpuUtilization  *float64
+	unneeded, unready, provision *time.Duration
+	zeroOrMax, ignoreDaemonSets  *bool
+	// startup is set when the annotations name a startup time.
+	startup bool
+	// Problems are texts for people about values that are left out.
+	Problems []string
+}
+
+// readOptions reads the annotations of both prefixes; those with AnnotationOptions win. A value that cannot be read is left
+// out and noted among the problems.
+func readOptions(annotations map[string]string) Override {
+	var o Override
+	values := map[string]string{}
+	for _, prefix := range []string{v1alpha1.AnnotationOptionsCAPI, v1alpha1.AnnotationOptions} {
+		for key, value := range annotations {
+			if name, ok := strings.CutPrefix(key, prefix); ok {
+				values[name] = value
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if err := o.set(name, values[name]); err != nil {
+			o.Problems = append(o.Problems, fmt.Sprintf("annotation autoscaling-options-%s has the value %q: %v; the autoscaler's flag holds", name, values[name], err))
+		}
+	}
+	return o
+}
+
+func (o *Override) set(name, value string) (err error) {
+	switch name {
+	case "scaledownutilizationthreshold":
+		o.utilization, err = shareOf(value)
+	case "scaledowngpuutilizationthreshold":
+		o.gpuUtilization, err = shareOf(value)
+	case "scaledownunneededtime":
+		o.unneeded, err = durationOf(value)
+	case "scaledownunreadytime":
+		o.unready, err = durationOf(value)
+	case "maxnodeprovisiontime":
+		o.provision, err = durationOf(value)
+	case "ignoredaemonsetsutilization":
+		o.ignoreDaemonSets, err = truthOf(value)
+	case "zeroormaxnodescaling":
+		o.zeroOrMax, err = truthOf(value)
+	case "maxnodestartuptime":
+		o.startup = true
+	default:
+		err = errors.New("there is no such option")
+	}
+	return err
+}
+
+func shareOf(value string) (*float64, error) {
+	f, err := strconv.ParseFloat(value, 64)
+	// Written so that NaN is refused too.
+	if err != nil || !(f >= 0 && f <= 1) {
+		return nil, errors.New("it must be a number from 0 to 1")
+	}
+	return &f, nil
+}
+
+func durationOf(value string) (*time.Duration, error) {
+	d, err := time.ParseDuration(value)
+	if err != nil || d <= 0 {
+		return nil, errors.New("it must be a time above 0, such as 10m")
+	}
+	return &d, nil
+}
+
+func truthOf(value string) (*bool, error) {
+	b, err := strconv.ParseBool(value)
+	if err != nil {
+		return nil, errors.New("it must be true or false")
+	}
+	return &b, nil
+}
+
+// limits returns the options that may be used: all-or-nothing scaling only where that is allowed, and no provision time in
+// which drover could not replace a server that does not join. Each one left out is noted among the problems.
+func (o Override) limits(r Rules) Override {
+	out := o
+	out.Problems = slices.Clone(o.Problems)
+	if o.zeroOrMax != nil && *o.zeroOrMax && !r.ZeroOrMax {
+		out.zeroOrMax = nil
+		out.Problems = append(out.Problems, "all-or-nothing scaling is not enabled (--allow-zero-or-max): the autoscaler would never scale the group down, and one failed machine would cost it all others")
+	}
+	if o.provision != nil && *o.provision < r.JoinTimeout+RepairTime {
+		out.provision = nil
+		out.Problems = append(out.Problems, fmt.Sprintf("maxnodeprovisiontime is %s: it must be at least %s, which is --join-timeout and %s for a replacement; the autoscaler's flag holds", *o.provision, r.JoinTimeout+RepairTime, RepairTime))
+	}
+	if o.startup {
+		out.Problems = append(out.Problems, "maxnodestartuptime cannot be told to the autoscaler: its protocol has no field for it; set its flag --max-node-startup-time, for all groups")
+	}
+	return out
+}
+
+// Any reports whether the group has an option of its own; otherwise the autoscaler's flags hold for everything.
+func (o Override) Any() bool {
+	return o.utilization != nil || o.gpuUtilization != nil || o.unneeded != nil || o.unready != nil || o.provision != nil ||
+		o.zeroOrMax != nil || o.ignoreDaemonSets != nil
+}
+
+// Over returns the autoscaler's own values with the options in their place.
+func (o Override) Over(defaults Settings) Settings {
+	setIf(&defaults.UtilizationThreshold, o.utilization)
+	setIf(&defaults.GPUUtilizationThreshold, o.gpuUtilization)
+	setIf(&defaults.UnneededTime, o.unneeded)
+	setIf(&defaults.UnreadyTime, o.unready)
+	setIf(&defaults.ProvisionTime, o.provision)
+	setIf(&defaults.ZeroOrMax, o.zeroOrMax)
+	setIf(&defaults.IgnoreDaemonSets, o.ignoreDaemonSets)
+	return defaults
+}
+
+func setIf[T any](into *T, value *T) {
+	if value != nil {
+		*into = *value
+	}
+}

@@ -1,0 +1,145 @@
+// Package persistent holds a map of which versions share what is the same in them.
+//
+// It is pure data structure: it knows nothing of Kubernetes or node groups.
+package persistent
+
+import (
+	"hash/maphash"
+	"maps"
+	"slices"
+)
+
+// mapParts is how many maps a map has: a change copies one of them.
+const mapParts = 256
+
+// mapSeed spreads the keys over the parts; the order of keys does not follow from it.
+var mapSeed = maphash.MakeSeed()
+
+// Map is a persistent map: versions of it share what is the same in them. A version is changed by Set and Drop until Seal,
+// and is immutable from then on; a copy of a sealed map is the beginning of the next version. So an event on one of
+// thousands of objects costs a few small copies, and those who read the older version see nothing of it.
+type Map[V any] struct {
+	parts *[mapParts]map[string]V
+	// edit is nil while the map is sealed.
+	edit *edit
+}
+
+// edit says what a version of a map has for itself, so that it may be changed in place.
+type edit struct {
+	parts [mapParts]bool
+	// lists are the keys whose lists were copied.
+	lists map[string]bool
+}
+
+func partOf(key string) uint8 { return uint8(maphash.String(mapSeed, key)) }
+
+// Get returns the value of a key, the zero value when there is none.
+func (m *Map[V]) Get(key string) V {
+	if m.parts == nil {
+		var none V
+		return none
+	}
+	return m.parts[partOf(key)][key]
+}
+
+// All goes through the whole map, in no order.
+func (m *Map[V]) All(yield func(string, V) bool) {
+	if m.parts == nil {
+		return
+	}
+	for _, part := range m.parts {
+		for k, v := range part {
+			if !yield(k, v) {
+				return
+			}
+		}
+	}
+}
+
+// From returns a value of the map, that of another part for another number; false when the map is empty.
+func (m *Map[V]) From(number uint8) (V, bool) {
+	var none V
+	if m.parts == nil {
+		return none, false
+	}
+	for n := range len(m.parts) {
+		for _, v := range m.parts[uint8(n)+number] {
+			return v, true
+		}
+	}
+	return none, false
+}
+
+func (m *Map[V]) Set(key string, value V) { m.part(key)[key] = value }
+
+func (m *Map[V]) Drop(key string) { delete(m.part(key), key) }
+
+// Seal ends the changes to this version.
+func (m *Map[V]) Seal() { m.edit = nil }
+
+// part returns the map that holds a key, to be written to.
+func (m *Map[V]) part(key string) map[string]V {
+	if m.edit == nil {
+		m.edit = &edit{}
+		own := new([mapParts]map[string]V)
+		if m.parts != nil {
+			*own = *m.parts
+		}
+		m.parts = own
+	}
+	n := partOf(key)
+	if !m.edit.parts[n] {
+		m.edit.parts[n] = true
+		if m.parts[n] = maps.Clone(m.parts[n]); m.parts[n] == nil {
+			m.parts[n] = map[string]V{}
+		}
+	}
+	return m.parts[n]
+}
+
+// Own returns the list of a key as this version may change it in place: a copy, the first time.
+func Own[L ~[]E, E any](t *Map[L], key string) L {
+	list := t.Get(key)
+	if t.edit != nil && t.edit.lists[key] {
+		return list
+	}
+	list = slices.Clone(list)
+	if len(list) > 0 {
+		t.Set(key, list)
+		if t.edit.lists == nil {
+			t.edit.lists = map[string]bool{}
+		}
+		t.edit.lists[key] = true
+	}
+	return list
+}
+
+// Put stores the list of a key; an empty one is dropped.
+func Put[L ~[]E, E any](t *Map[L], key string, list L) {
+	if len(list) == 0 {
+		t.Drop(key)
+		return
+	}
+	t.Set(key, list)
+}
+
+// Names are the strings that a key stands for, sorted.
+type Names []string
+
+// Link adds a name to those of a key. An empty key stands for nothing.
+func Link(t *Map[Names], key, name string) {
+	at, found := slices.BinarySearch(t.Get(key), name)
+	if key == "" || found {
+		return
+	}
+	Put(t, key, slices.Insert(Own(t, key), at, name))
+}
+
+// Unlink removes a name from those of a key.
+func Unlink(t *Map[Names], key, name string) {
+	at, found := slices.BinarySearch(t.Get(key), name)
+	if key == "" || !found {
+		return
+	}
+	Put(t, key, slices.Delete(Own(t, key), at, at+1))
+}

@@ -1,0 +1,139 @@
+package price
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/yaml"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// Prices are the Prices of servers for an hour, in any currency: that of a flavor by its name, any other server's by its
+// resources.
+type Prices struct {
+	// Flavors are by name of the flavor.
+	Flavors map[string]float64 `json:"flavors"`
+	// CPU is the price of one virtual CPU, MemoryGiB of one GiB of memory, GPU of one GPU.
+	CPU       float64 `json:"cpu"`
+	MemoryGiB float64 `json:"memoryGiB"`
+	GPU       float64 `json:"gpu"`
+}
+
+// least is the lowest price of anything for an hour: two prices of 0 could not be compared (CA-C107).
+const least = 1e-6
+
+// Read reads YAML. Its errors name the field.
+func Read(text string) (*Prices, error) {
+	p := &Prices{}
+	if err := yaml.UnmarshalStrict([]byte(text), p); err != nil {
+		return nil, err
+	}
+	for name, value := range map[string]float64{"cpu": p.CPU, "memoryGiB": p.MemoryGiB, "gpu": p.GPU} {
+		if !(value >= 0) || math.IsInf(value, 0) {
+			return nil, fmt.Errorf("%s is %v: it must be a number from 0 on", name, value)
+		}
+	}
+	for name, value := range p.Flavors {
+		if !(value > 0) || math.IsInf(value, 0) {
+			return nil, fmt.Errorf("the flavor %s costs %v: it must be a number above 0", name, value)
+		}
+	}
+	if len(p.Flavors) == 0 && p.CPU == 0 && p.MemoryGiB == 0 {
+		return nil, errors.New("it has neither flavors nor cpu and memoryGiB")
+	}
+	return p, nil
+}
+
+// Node returns the price of a Node from start to end. A Node with neither a known flavor nor known resources costs as much as
+// the dearest one that is known, so that it is not preferred.
+func (p *Prices) Node(flavor string, resources corev1.ResourceList, start, end time.Time) float64 {
+	return over(p.hourly(flavor, resources), start, end)
+}
+
+// Pod returns the price of the resources that a Pod requests, from start to end. templates are those of the groups.
+func (p *Prices) Pod(pod *corev1.Pod, templates []*v1alpha1.NodeTemplate, start, end time.Time) float64 {
+	total := corev1.ResourceList{}
+	for i := range pod.Spec.Containers {
+		for name, q := range pod.Spec.Containers[i].Resources.Requests {
+			sum := total[name]
+			sum.Add(q)
+			total[name] = sum
+		}
+	}
+	cpu, memory := p.rates(templates)
+	return over(cpu*cores(total)+memory*gibibytes(total)+p.GPU*gpus(total), start, end)
+}
+
+// hourly returns the price of a node for an hour.
+func (p *Prices) hourly(flavor string, has corev1.ResourceList) float64 {
+	if price, ok := p.Flavors[flavor]; ok {
+		return price
+	}
+	if has != nil && p.CPU+p.MemoryGiB > 0 {
+		return max(least, p.CPU*cores(has)+p.MemoryGiB*gibibytes(has)+p.GPU*gpus(has))
+	}
+	dearest := max(least, p.CPU+p.MemoryGiB)
+	for _, price := range p.Flavors {
+		dearest = max(dearest, price)
+	}
+	return dearest
+}
+
+// rates returns the prices of one CPU and of one GiB. Where only flavors have prices, half of the price of the groups' nodes
+// is for their CPUs and half for their memory.
+func (p *Prices) rates(templates []*v1alpha1.NodeTemplate) (cpu, memory float64) {
+	if p.CPU+p.MemoryGiB > 0 {
+		return p.CPU, p.MemoryGiB
+	}
+	var cost, allCores, allMemory float64
+	for _, t := range templates {
+		if cores(t.Capacity) <= 0 || gibibytes(t.Capacity) <= 0 {
+			continue
+		}
+		cost += p.hourly(t.Labels[corev1.LabelInstanceTypeStable], t.Capacity)
+		allCores += cores(t.Capacity)
+		allMemory += gibibytes(t.Capacity)
+	}
+	if allCores == 0 {
+		return least, least
+	}
+	return cost / 2 / allCores, cost / 2 / allMemory
+}
+
+// over returns an hourly price from start to end; always above 0. Without times it is for an hour.
+func over(hourly float64, start, end time.Time) float64 {
+	hours := end.Sub(start).Hours()
+	if start.IsZero() || end.IsZero() || hours <= 0 {
+		hours = 1
+	}
+	return max(hourly, least) * hours
+}
+
+func cores(list corev1.ResourceList) float64 { return list.Cpu().AsApproximateFloat64() }
+
+func gibibytes(list corev1.ResourceList) float64 {
+	return list.Memory().AsApproximateFloat64() / (1 << 30)
+}
+
+// gpus returns the number of devices of all vendors.
+func gpus(list corev1.ResourceList) float64 {
+	var sum resource.Quantity
+	for name, q := range list {
+		if isGPU(name) {
+			sum.Add(q)
+		}
+	}
+	return sum.AsApproximateFloat64()
+}
+
+// isGPU reports whether a resource is a kind of GPU, by the names that device plugins use.
+func isGPU(name corev1.ResourceName) bool {
+	_, device, ok := strings.Cut(string(name), "/")
+	return ok && (device == "gpu" || device == "vgpu" || strings.HasPrefix(device, "mig-") || strings.HasPrefix(device, "gpu."))
+}

@@ -1,0 +1,157 @@
+package resize
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+)
+
+// Manager is the field Manager of every change.
+const Manager = "drover-nodegroup"
+
+// Change is one write to the object of a group: the size, the Machines that are removed with it and the series of
+// placeholders, all or nothing.
+type Change struct {
+	// Group is what the change was decided on.
+	Group *model.Group
+	// Replicas is the size afterwards.
+	Replicas int32
+	// Asked is how many requests for nodes were to be taken back; 0 for other calls.
+	Asked int64
+	// Remove are the Machines that are removed, whatever the delete policy would choose.
+	Remove []*membership.Member
+	// raiseSeries renames the placeholders of units without a Machine.
+	raiseSeries bool
+	// Kept are Machines that were to be removed and stay because the group is at its minimum.
+	Kept []*membership.Member
+}
+
+// None reports whether there is nothing to write.
+func (c Change) None() bool {
+	return c.Replicas == c.Group.Target && len(c.Remove) == 0 && !c.raiseSeries
+}
+
+// Clamped reports whether fewer requests for nodes are taken back than were asked for, and how many are.
+func (c Change) Clamped() (int64, bool) {
+	lowered := int64(c.Group.Target) - int64(c.Replicas)
+	return lowered, c.Asked > lowered && c.Asked > 0
+}
+
+// Naming lists the Machines that are removed, for an Event; empty for none.
+func (c Change) Naming() string {
+	const most = 10
+	if len(c.Remove) == 0 {
+		return ""
+	}
+	var names []string
+	for _, m := range c.Remove[:min(most, len(c.Remove))] {
+		names = append(names, m.Machine.Name)
+	}
+	if len(c.Remove) > most {
+		names = append(names, "…")
+	}
+	return ", removing " + strings.Join(names, ", ")
+}
+
+// removals returns the object's removals with those of the change. An entry of the same name and another UID is of an
+// earlier Machine, and is replaced.
+func (c Change) removals(now time.Time) ([]v1alpha1.Removal, error) {
+	named := make(map[string]bool, len(c.Remove))
+	added := make([]v1alpha1.Removal, 0, len(c.Remove))
+	for _, m := range c.Remove {
+		named[m.Machine.Name] = true
+		added = append(added, v1alpha1.Removal{Name: m.Machine.Name, UID: m.UID(), Time: metav1.NewTime(now)})
+	}
+	before := c.Group.Owner.Removals
+	all := append(slices.DeleteFunc(slices.Clone(before), func(r v1alpha1.Removal) bool { return named[r.Name] }), added...)
+	if len(all) > v1alpha1.MaxRemovals {
+		return nil, model.Refusef(model.ResourceExhausted, "removing %d machines from %s: its list of removals holds %d of at most %d; try again when some have gone",
+			len(added), c.Group.ID, len(before), v1alpha1.MaxRemovals)
+	}
+	return all, nil
+}
+
+// Patch returns the merge Patch that makes the change on exactly the version of the object that it was decided on.
+//
+// Errors: ResourceExhausted when the list of removals would be too long.
+func (c Change) Patch(now time.Time) ([]byte, error) {
+	owner := c.Group.Owner
+	spec := map[string]any{}
+	if c.Replicas != c.Group.Target || owner.Replicas == nil {
+		spec["replicas"] = c.Replicas
+	}
+	if len(c.Remove) > 0 {
+		removals, err := c.removals(now)
+		if err != nil {
+			return nil, err
+		}
+		spec["removals"] = removals
+	}
+	if c.raiseSeries {
+		spec["placeholderSeries"] = nextSeries(owner.PlaceholderSeries())
+	}
+	return json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": owner.GetUID(), "resourceVersion": owner.GetResourceVersion()},
+		"spec":     spec,
+	})
+}
+
+// nextSeries wraps before the number becomes negative.
+func nextSeries(n int32) int32 {
+	if n < 0 || n == 1<<31-1 {
+		return 0
+	}
+	return n + 1
+}
+
+// Landed reports whether a live object is what the change makes of the group's object, written by us: it is one generation
+// later, and our manager owns what was written (CA-C62).
+func (c Change) Landed(live *membership.Owner) bool {
+	base := c.Group.Owner
+	if live.GetUID() != base.GetUID() || live.GetGeneration() != base.GetGeneration()+1 {
+		return false
+	}
+	if live.Replicas == nil || *live.Replicas != c.Replicas {
+		return false
+	}
+	present := make(map[types.UID]bool, len(live.Removals))
+	for _, r := range live.Removals {
+		present[r.UID] = true
+	}
+	for _, m := range c.Remove {
+		if !present[m.UID()] {
+			return false
+		}
+	}
+	sized := base.Replicas == nil || *base.Replicas != c.Replicas
+	return slices.ContainsFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == Manager && e.FieldsV1 != nil && c.owned(e.FieldsV1.GetRawBytes(), sized)
+	})
+}
+
+// Undecidable reports whether others have changed the object since, so that nobody can see whether the change came first.
+func (c Change) Undecidable(live *membership.Owner) bool {
+	return live.GetGeneration() > c.Group.Owner.GetGeneration()+1 && len(c.Remove) == 0
+}
+
+// owned reports whether a field set holds every field that the change wrote.
+func (c Change) owned(raw []byte, sized bool) bool {
+	var fields struct {
+		Spec map[string]json.RawMessage `json:"f:spec"`
+	}
+	if json.Unmarshal(raw, &fields) != nil {
+		return false
+	}
+	_, replicas := fields.Spec["f:replicas"]
+	_, removals := fields.Spec["f:removals"]
+	_, series := fields.Spec["f:placeholderSeries"]
+	return (replicas || !sized) && (removals || len(c.Remove) == 0) && (series || !c.raiseSeries)
+}

@@ -1,0 +1,119 @@
+package resize
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+)
+
+// selection is what the nodes of one DeleteNodes call mean.
+type selection struct {
+	group *model.Group
+	// live is what the API server itself has of Machines of nodes that the autoscaler made up.
+	live Live
+	// firm are working nodes: they are removed, or the call is refused.
+	firm []*membership.Member
+	// loose are Machines that failed, or whose node never came: they are accepted in any case, and only lower the size while it
+	// is above the minimum.
+	loose []*membership.Member
+	// dying are being deleted already, and do not count: they lower the size by what replaces them, as long as that is no node
+	// yet. If they lowered it further, a node would be removed that nobody has named.
+	dying []*membership.Member
+	// surplus do not count either, because there are more than the size: they are removed, and lower nothing.
+	surplus []*membership.Member
+	// rolled are surplus nodes in a rolling update: the autoscaler does not want their replacements either. They lower the size
+	// as long as another Machine of an older template counts, which the rollout removes in any case.
+	rolled []*membership.Member
+	// units are replicas without a Machine, by ordinal.
+	units map[int32]bool
+}
+
+// selectNodes reads the nodes of a DeleteNodes call. One that is not this group's refuses the whole call (CA-C74).
+func selectNodes(s *model.Snapshot, g *model.Group, r Removal) (*selection, error) {
+	sel := &selection{group: g, live: r.Live, units: map[int32]bool{}}
+	taken := map[types.UID]bool{}
+	for _, n := range r.Nodes {
+		m := s.Named(n)
+		if m == nil {
+			if err := sel.addUnit(n); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if id := s.Index.GroupOf(m); id != g.ID {
+			return nil, model.Refusef(model.FailedPrecondition, "removing from %s: node %s belongs to %s", g.ID, n, id)
+		}
+		if taken[m.UID()] || g.Hidden[m.UID()] == model.HiddenListed {
+			continue
+		}
+		taken[m.UID()] = true
+		if err := sel.addMember(m, n); err != nil {
+			return nil, err
+		}
+	}
+	return sel, nil
+}
+
+// addUnit takes a node that has no Machine: a replica that has none yet, or something that is gone.
+func (sel *selection) addUnit(n membership.Node) error {
+	g := sel.group
+	p, ok := n.Placeholder()
+	switch {
+	case ok && p.Group != g.ID:
+		return model.Refusef(model.FailedPrecondition, "removing from %s: node %s belongs to %s", g.ID, n, p.Group)
+	case ok && p.Template:
+		return model.Refusef(model.FailedPrecondition, "removing from %s: %s is a template, not a node", g.ID, n)
+	case ok:
+		if p.Machine == "" && p.Series == g.Owner.PlaceholderSeries() && p.Ordinal < g.Gap {
+			sel.units[p.Ordinal] = true
+		}
+		return nil
+	case n.Fake() || sel.removed(n):
+		return nil
+	}
+	return model.Refusef(model.FailedPrecondition, "removing from %s: node %s belongs to no machine of it", g.ID, n)
+}
+
+// removed reports whether the node's Machine was listed and is gone. Node, server and Machine have the same name.
+func (sel *selection) removed(n membership.Node) bool {
+	return slices.ContainsFunc(sel.group.Owner.Removals, func(r v1alpha1.Removal) bool { return r.Name == n.Name })
+}
+
+func (sel *selection) addMember(m *membership.Member, n membership.Node) error {
+	made, g := n.MadeUp(), sel.group
+	switch {
+	case made && m.Facts().HasNode() && !sel.neverCame(m):
+		// The autoscaler works from a list up to two minutes old (CA-C70), and our watch of Nodes may stand still: then the
+		// Machine knows its node all the same.
+		return model.Refusef(model.FailedPrecondition, "removing from %s: the node of machine %s has registered meanwhile", g.ID, m.Machine.Name)
+	case g.Hidden[m.UID()] == model.HiddenDeleting:
+		sel.dying = append(sel.dying, m)
+	case g.Hidden[m.UID()] == model.HiddenSurplus && g.Rolling && m.Facts().HasNode() && !m.Starting():
+		sel.rolled = append(sel.rolled, m)
+	case g.Hidden[m.UID()] == model.HiddenSurplus:
+		sel.surplus = append(sel.surplus, m)
+	case made || m.Facts().Failed():
+		sel.loose = append(sel.loose, m)
+	default:
+		sel.firm = append(sel.firm, m)
+	}
+	return nil
+}
+
+// neverCame reports whether a Machine that names a Node may be removed as one whose node never came: somebody has deleted the
+// Node, or the autoscaler is told that there is none, because it has not started.
+func (sel *selection) neverCame(m *membership.Member) bool {
+	if m.Node == nil {
+		return sel.live.Gone[m.UID()]
+	}
+	return sel.group.Concealed(m) && !sel.live.Started[m.UID()]
+}
+
+// names reports whether the call itself names a member that counts.
+func (sel *selection) names(m *membership.Member) bool {
+	return slices.Contains(sel.loose, m) || slices.Contains(sel.firm, m)
+}

@@ -1,0 +1,56 @@
+package resize
+
+import (
+	"github.com/drover-project/drover/nodegroup/model"
+)
+
+// Increase is a request to add Delta to a group's size.
+type Increase struct{ Delta int32 }
+
+// Decide never goes beyond the maximum: less than was asked for would make the autoscaler wait for nodes that nobody makes
+// (CA-C57).
+//
+// Errors: FailedPrecondition.
+func (r Increase) Decide(_ *model.Snapshot, g *model.Group) (Change, error) {
+	if g.Refusal != "" {
+		return Change{}, model.Refusef(model.FailedPrecondition, "increasing %s: %s", g.ID, g.Refusal)
+	}
+	if g.Frozen != "" {
+		return Change{}, model.Refusef(model.FailedPrecondition, "increasing %s: %s", g.ID, g.Frozen)
+	}
+	size := int64(g.Target) + int64(r.Delta)
+	if size > int64(g.Max) {
+		return Change{}, model.Refusef(model.FailedPrecondition, "increasing %s by %d: its size is %d and its maximum %d", g.ID, r.Delta, g.Target, g.Max)
+	}
+	return Change{Group: g, Replicas: int32(size)}, nil
+}
+
+// Decrease is a request to take back up to -Delta promises.
+type Decrease struct{ Delta int32 }
+
+// Decide takes back units without a Machine first, then Machines without a node, the least advanced and newest first. It
+// never takes a Machine whose node is registered, never refuses, and stops at the minimum (CA-C84 … C87). Units that a
+// rollout or a freeze holds open are not taken back: their placeholders are renamed, so that the autoscaler's clock for them
+// starts again.
+func (r Decrease) Decide(_ *model.Snapshot, g *model.Group) (Change, error) {
+	want := -int64(r.Delta)
+	c := Change{Group: g, Replicas: g.Target, Asked: want}
+	if g.Gap > 0 {
+		c.raiseSeries = true
+		units := min(want, int64(g.Gap))
+		want -= units
+		if !g.Held() {
+			c.Replicas -= min(int32(units), g.Lowerable())
+			c.raiseSeries = c.Replicas != g.Target
+		}
+	}
+	for _, m := range g.Promises() {
+		if want == 0 || c.Replicas <= g.Min {
+			break
+		}
+		c.Remove = append(c.Remove, m)
+		c.Replicas--
+		want--
+	}
+	return c, nil
+}

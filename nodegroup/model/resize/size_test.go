@@ -1,0 +1,89 @@
+package resize
+
+import (
+	"math"
+	"testing"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/test/pools"
+)
+
+// groupOf returns the node group of a pool, as the model has it.
+func groupOf(w *pools.World, p *pools.Pool) *model.Group {
+	var events []membership.Event
+	for _, o := range w.Objects() {
+		events = append(events, membership.Event{Object: o})
+	}
+	return model.Empty(model.Rules{}).Apply(events, pools.Noon).Groups[p.ID()]
+}
+
+// FuzzSizes resizes a group with any size and bounds by any number: nothing panics, and no size is outside of the bounds
+// after a change that moves it.
+func FuzzSizes(f *testing.F) {
+	f.Add(int32(3), int32(0), int32(5), int32(2))
+	f.Add(int32(100_000), int32(0), int32(100_000), int32(math.MaxInt32))
+	f.Add(int32(math.MaxInt32), int32(math.MaxInt32), int32(math.MaxInt32), int32(1))
+	f.Add(int32(math.MinInt32), int32(math.MinInt32), int32(math.MinInt32), int32(math.MaxInt32))
+	f.Fuzz(func(t *testing.T, replicas, low, high, delta int32) {
+		w := pools.NewWorld()
+		p := w.Pool("a", 0, low, high)
+		p.Deployment.Spec.Replicas = ptr.To(replicas)
+		p.Machine("a-1")
+		g := groupOf(w, p)
+		delta = max(delta, 1)
+		if c, err := (Increase{Delta: delta}).Decide(nil, g); err == nil && (c.Replicas > g.Max || c.Replicas <= g.Target) {
+			t.Errorf("increasing %d of at most %d by %d makes it %d", g.Target, g.Max, delta, c.Replicas)
+		}
+		c, err := (Decrease{Delta: -delta}).Decide(nil, g)
+		if err != nil || c.Replicas > g.Target || c.Replicas < min(g.Min, g.Target) {
+			t.Errorf("taking %d back from %d of at least %d makes it %d, error %v", delta, g.Target, g.Min, c.Replicas, err)
+		}
+	})
+}
+
+func TestIncreaseBeyondTheMaximum(t *testing.T) {
+	w := pools.NewWorld()
+	p := w.Pool("a", 3, 0, 5)
+	g := groupOf(w, p)
+	if _, err := (Increase{Delta: 3}).Decide(nil, g); model.KindOf(err) != model.FailedPrecondition {
+		t.Errorf("CA-C57 got error %v, want kind %s", err, model.FailedPrecondition)
+	}
+	if c, err := (Increase{Delta: 2}).Decide(nil, g); err != nil || c.Replicas != 5 {
+		t.Errorf("CA-C57 got size %d and error %v, want 5", c.Replicas, err)
+	}
+}
+
+func TestPatchOfAChange(t *testing.T) {
+	w := pools.NewWorld()
+	p := w.Pool("a", 2, 0, 5)
+	p.Deployment.Spec.PlaceholderSeries = ptr.To[int32](math.MaxInt32)
+	m := p.Machine("a-1")
+	g := groupOf(w, p)
+	t.Run("holds the version that it was decided on, and only what changes", func(t *testing.T) {
+		c := Change{Group: g, Replicas: 3}
+		got, err := c.Patch(pools.Noon)
+		want := `{"metadata":{"resourceVersion":"1","uid":"uid-a"},"spec":{"replicas":3}}`
+		if err != nil || string(got) != want {
+			t.Errorf("got %s, error %v, want %s", got, err, want)
+		}
+	})
+	t.Run("is refused when the list of removals would be too long", func(t *testing.T) {
+		p.Deployment.Spec.Removals = make([]v1alpha1.Removal, v1alpha1.MaxRemovals)
+		full := groupOf(w, p)
+		_, err := Change{Group: full, Replicas: 1, Remove: []*membership.Member{membership.NewMember(m)}}.Patch(pools.Noon)
+		if model.KindOf(err) != model.ResourceExhausted {
+			t.Errorf("got error %v, want kind %s", err, model.ResourceExhausted)
+		}
+	})
+	t.Run("starts the series of placeholders again after the largest number", func(t *testing.T) {
+		got, err := Change{Group: g, Replicas: 2, raiseSeries: true}.Patch(pools.Noon)
+		want := `{"metadata":{"resourceVersion":"1","uid":"uid-a"},"spec":{"placeholderSeries":0}}`
+		if err != nil || string(got) != want {
+			t.Errorf("got %s, error %v, want %s", got, err, want)
+		}
+	})
+}

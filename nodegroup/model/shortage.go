@@ -1,0 +1,40 @@
+package model
+
+import (
+	"time"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+)
+
+// shortage returns the error of a running back-off that keeps a Machine without a server from requesting one, and when it
+// began: the Machine shows at once what the group's last attempt met (design: back-offs belong to the group). It stays
+// beyond the back-off, until the next attempt changes it (CA-C49, decision 0030): a server ends the back-off, a failure
+// renews it. A Machine made after the end of the back-off has waited for nothing, and shows nothing before its own attempt.
+func (g *Group) shortage(m *membership.Member) (*InstanceError, time.Time) {
+	if len(g.Owner.Backoffs) == 0 || m.Facts().HasServer() {
+		return nil, time.Time{}
+	}
+	var last *v1alpha1.GroupBackoff
+	for i := range g.Owner.Backoffs {
+		b := &g.Owner.Backoffs[i]
+		if waitOf(b) == 0 || !m.Machine.CreationTimestamp.Before(&b.Until) || !m.Place().Concerns(b.Flavor, b.Zone) {
+			continue
+		}
+		if last == nil || last.Until.Before(&b.Until) {
+			last = b
+		}
+	}
+	if last == nil {
+		return nil, time.Time{}
+	}
+	policy := fault.PolicyOf(fault.Class(last.Class))
+	return &InstanceError{Code: last.Code, Message: fault.Short(last.MessageFor(m.Machine.Name)), OutOfResources: policy.OutOfResources},
+		last.Until.Add(-waitOf(last))
+}
+
+// waitOf returns how long the wait is that the back-off's last failure began; 0 when it keeps nobody back.
+func waitOf(b *v1alpha1.GroupBackoff) time.Duration {
+	return fault.GroupWait(fault.Class(b.Class), fault.Code(b.Code), b.Step)
+}

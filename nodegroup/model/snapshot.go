@@ -1,0 +1,228 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/nodegroup/model/persistent"
+)
+
+// Rules are what decides about groups beside their objects.
+type Rules struct {
+	// Discovery says which objects may be node groups.
+	Discovery Discovery
+	// StartupTaint is the key of the taint that a node loses before it takes pods; empty for none.
+	StartupTaint string
+	// ZeroOrMax allows the option zeroormaxnodescaling.
+	ZeroOrMax bool
+	// JoinTimeout is how long a server may take to become a node.
+	JoinTimeout time.Duration
+}
+
+// Snapshot is everything that is known of the node groups at one moment. It is immutable.
+type Snapshot struct {
+	Index  *membership.Index
+	rules  Rules
+	Groups map[string]*Group
+	// shown are the ids of all instances, each with the id of its group.
+	shown persistent.Map[string]
+	now   time.Time
+	// seen is, by UID of a Machine that had to stay, the time of the failed attempt that the autoscaler has acted upon: that
+	// error is not shown again, the next one is.
+	seen map[types.UID]time.Time
+	// flaw is the first broken invariant; a snapshot with one is not published.
+	flaw error
+}
+
+// Empty returns a snapshot of nothing.
+func Empty(r Rules) *Snapshot {
+	return &Snapshot{Index: membership.NewIndex(r.Discovery.BareSets), rules: r, Groups: map[string]*Group{}}
+}
+
+// Apply returns the snapshot after the events, at a time that may be later. The groups that the events change, and those for
+// which the time has come, are decided again as a whole.
+func (s *Snapshot) Apply(events []membership.Event, now time.Time) *Snapshot {
+	next := *s
+	next.now = now
+	var dirty map[string]bool
+	next.Index, dirty = s.Index.Apply(events)
+	for id, g := range s.Groups {
+		if !g.recheck.IsZero() && !now.Before(g.recheck) || s.flaw != nil {
+			dirty[id] = true
+		}
+	}
+	if len(dirty) == 0 {
+		return &next
+	}
+	next.Groups, next.flaw = maps.Clone(s.Groups), nil
+	if s.flaw != nil {
+		// Nothing is taken over from a snapshot that broke an invariant.
+		next.shown = persistent.Map[string]{}
+	}
+	for id := range dirty {
+		delete(next.Groups, id)
+		if o := next.Index.Owner(id); o != nil {
+			next.Groups[id] = next.assemble(o)
+		}
+	}
+	next.flaw = next.show(s.Groups, slices.Sorted(maps.Keys(dirty)))
+	next.shown.Seal()
+	return &next
+}
+
+// show puts the instances of some groups in the place of those that they had before, and returns the first invariant that
+// does not hold.
+func (s *Snapshot) show(before map[string]*Group, ids []string) (flaw error) {
+	note := func(err error) {
+		if flaw == nil {
+			flaw = err
+		}
+	}
+	now := make(map[string]map[string]bool, len(ids))
+	for _, id := range ids {
+		shown, err := s.Groups[id].ids()
+		note(err)
+		now[id] = shown
+		for _, i := range before[id].list() {
+			if !shown[i.ID] && s.shown.Get(i.ID) == id {
+				s.shown.Drop(i.ID)
+			}
+		}
+	}
+	for _, id := range ids {
+		for i := range now[id] {
+			switch other := s.shown.Get(i); other {
+			case id:
+			case "":
+				s.shown.Set(i, id)
+			default:
+				note(fmt.Errorf("instance %s is in group %s and in %s (CA-C40)", i, id, other))
+			}
+		}
+		note(s.Groups[id].check())
+	}
+	return flaw
+}
+
+// list returns the group's instances; none for no group.
+func (g *Group) list() []Instance {
+	if g == nil {
+		return nil
+	}
+	return g.instances
+}
+
+// ids returns the ids of the group's instances. Its error is that two have the same one.
+func (g *Group) ids() (map[string]bool, error) {
+	var err error
+	list := g.list()
+	shown := make(map[string]bool, len(list))
+	for n := range list {
+		if id := list[n].ID; shown[id] {
+			err = fmt.Errorf("instance %s is twice in group %s (CA-C40)", id, g.ID)
+		} else {
+			shown[id] = true
+		}
+	}
+	return shown, err
+}
+
+// check returns the first invariant of one group that does not hold.
+func (g *Group) check() error {
+	var units int32
+	for n := range g.list() {
+		i := &g.instances[n]
+		if i.Error != nil && i.State != Creating {
+			return fmt.Errorf("instance %s of %s is %s and has an error (CA-C50)", i.ID, g.ID, i.State)
+		}
+		if i.State != Deleting {
+			units++
+		}
+	}
+	if g == nil {
+		return nil
+	}
+	if units += g.Gap; units != g.Target {
+		return fmt.Errorf("group %s has %d units and target size %d (CA-C38)", g.ID, units, g.Target)
+	}
+	return nil
+}
+
+// groupOf returns the group that a node of a request belongs to; nil for a foreign node, one whose Machine is being removed
+// (CA-C31, C32), and one that is shown as not registered yet.
+func (s *Snapshot) groupOf(n membership.Node) *Group {
+	if p, ok := n.Placeholder(); ok {
+		return s.Groups[p.Group]
+	}
+	m := s.Index.Find(n)
+	if m == nil {
+		return nil
+	}
+	g := s.Groups[s.Index.GroupOf(m)]
+	if g == nil || !g.Counts(m) || g.Concealed(m) {
+		return nil
+	}
+	return g
+}
+
+// Named returns the member that a node of a request means, hidden or not; nil when there is none (any more).
+func (s *Snapshot) Named(n membership.Node) *membership.Member {
+	if p, ok := n.Placeholder(); ok {
+		return s.Index.Named(p)
+	}
+	m := s.Index.Find(n)
+	if m == nil || s.Index.GroupOf(m) == "" {
+		return nil
+	}
+	return m
+}
+
+// Flaw returns the first broken invariant; nil when all hold.
+func (s *Snapshot) Flaw() error { return s.flaw }
+
+// WithSeen returns the snapshot in which the autoscaler has acted upon the present error of those members of a group.
+func (s *Snapshot) WithSeen(g *Group, members []*membership.Member) *Snapshot {
+	if len(members) == 0 {
+		return s
+	}
+	next := *s
+	next.seen = maps.Clone(s.seen)
+	if next.seen == nil {
+		next.seen = map[types.UID]time.Time{}
+	}
+	for _, m := range members {
+		next.seen[m.UID()] = g.lastFailure(m)
+	}
+	return &next
+}
+
+// Forget returns the snapshot without what withSeen has noted of a Machine.
+func (s *Snapshot) Forget(machine types.UID) *Snapshot {
+	if _, ok := s.seen[machine]; !ok {
+		return s
+	}
+	next := *s
+	next.seen = maps.Clone(s.seen)
+	delete(next.seen, machine)
+	return &next
+}
+
+// ResourcesOf returns what a node has, by the template of its group; nil when that is not known.
+func (s *Snapshot) ResourcesOf(n membership.Node) corev1.ResourceList {
+	var g *Group
+	if p, ok := n.Placeholder(); ok {
+		g = s.Groups[p.Group]
+	} else if m := s.Index.Find(n); m != nil {
+		g = s.Groups[s.Index.GroupOf(m)]
+	}
+	if g == nil || g.Owner.Template == nil {
+		return nil
+	}
+	return g.Owner.Template.Capacity
+}

@@ -1,0 +1,84 @@
+package model
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/test/pools"
+)
+
+// BenchmarkBuild makes the first snapshot.
+func BenchmarkBuild(b *testing.B) {
+	each(b, func(b *testing.B, w *pools.World) {
+		for b.Loop() {
+			build(w, Discovery{})
+		}
+	})
+}
+
+// BenchmarkAfterOneEvent brings the snapshot and what is answered from it up to date after a change of one Machine, one Node
+// or one deployment. At most 2 ms at 15 000 nodes, in however few groups.
+func BenchmarkAfterOneEvent(b *testing.B) {
+	each(b, afterOneEvent)
+	b.Run("15000 nodes in 1 group that rolls", func(b *testing.B) {
+		w := pools.NewWorld()
+		p := w.Pool("rolling", 15_000, 0, 15_000)
+		for i := range 11_250 {
+			p.Node(fmt.Sprintf("rolling-old-%05d", i))
+		}
+		p.Set = p.Revision(2)
+		for i := range 5000 {
+			p.Node(fmt.Sprintf("rolling-new-%05d", i))
+		}
+		afterOneEvent(b, w)
+	})
+}
+
+func afterOneEvent(b *testing.B, w *pools.World) {
+	s := build(w, Discovery{})
+	v := NewView(s, pools.Noon, nil)
+	gone := w.Machines[len(w.Machines)/2].DeepCopy()
+	pools.Deleting(gone)
+	moved := w.Nodes[len(w.Nodes)/3].DeepCopy()
+	moved.Labels = map[string]string{v1alpha1.LabelOwnedBy: string(w.Machines[len(w.Machines)/3].UID)}
+	for name, e := range map[string]membership.Event{
+		"a Machine": {Object: gone}, "a Node": {Object: moved}, "a deployment": {Object: w.Deployments[0]},
+		"a Node goes": {Object: moved, Gone: true}, "a Machine goes": {Object: gone, Gone: true},
+	} {
+		b.Run(name, func(b *testing.B) {
+			before := processorTime(b)
+			for b.Loop() {
+				next := s.Apply([]membership.Event{e}, pools.Noon)
+				if next.flaw != nil {
+					b.Fatal(next.flaw)
+				}
+				v.Over(next)
+			}
+			b.ReportMetric((processorTime(b)-before).Seconds()*1000/float64(b.N), "cpu-ms/op")
+		})
+	}
+}
+
+// processorTime is what this process has used so far, on all cores: unlike the clock it says the same on a busy machine.
+func processorTime(b *testing.B) time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// scales are the numbers of nodes and groups that are measured.
+var scales = []struct{ nodes, groups int }{{1000, 20}, {5000, 100}, {15_000, 500}, {15_000, 1}}
+
+func each(b *testing.B, run func(b *testing.B, w *pools.World)) {
+	for _, size := range scales {
+		b.Run(fmt.Sprintf("%d nodes in %d groups", size.nodes, size.groups), func(b *testing.B) {
+			run(b, pools.Large(size.nodes, size.groups))
+		})
+	}
+}

@@ -1,0 +1,123 @@
+package model
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/rollout"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+)
+
+// Hiding is why a Machine does not count and is shown as Deleting.
+type Hiding string
+
+const (
+	// HiddenListed: it is named in spec.removals.
+	HiddenListed Hiding = "listed for removal"
+	// HiddenDeleting: it is being deleted, or a rollout has named it and its set deletes it next.
+	HiddenDeleting Hiding = "being deleted"
+	// HiddenSurplus: there are more Machines than the size, and it is one of those that will be deleted.
+	HiddenSurplus Hiding = "surplus"
+)
+
+// hideRemoved hides what is being deleted, what a rollout removes, and what is listed for removal, by UID, in the group's
+// object or in one of its sets.
+func (g *Group) hideRemoved(ix *membership.Index, sets []*v1alpha1.MachineSet) {
+	g.Hidden = map[types.UID]Hiding{}
+	for _, m := range g.Members {
+		if !m.Machine.DeletionTimestamp.IsZero() {
+			g.Hidden[m.UID()] = HiddenDeleting
+		}
+	}
+	for _, set := range sets {
+		g.hideNamed(ix, set.Spec.RolloutRemovals, HiddenDeleting)
+	}
+	g.hideNamed(ix, g.Owner.Removals, HiddenListed)
+	for _, set := range sets {
+		g.hideNamed(ix, set.Spec.Removals, HiddenListed)
+	}
+}
+
+// hideNamed hides the members that a list of removals names.
+func (g *Group) hideNamed(ix *membership.Index, removals []v1alpha1.Removal, why Hiding) {
+	for _, r := range removals {
+		if m := ix.Member(r.UID); m != nil && g.Members.Has(m) {
+			g.Hidden[r.UID] = why
+		}
+	}
+}
+
+// hideSurplus hides as many living Machines as there are beyond the size, those first whose node has not started: so an
+// update that hangs on a new Machine never costs a node that works, and a node that comes late is not taken for a failed
+// scale-up. Next are Machines of an older template, and last the order in which a set shrinks.
+func (g *Group) hideSurplus() {
+	living := int32(len(g.Members) - len(g.Hidden))
+	if rollout.CheckSize(g.Owner.Replicas) != nil {
+		// Nothing is made or deleted for such a size, so all that exist count as wanted.
+		g.Target = living
+	}
+	g.Gap = max(0, g.Target-living)
+	surplus := int(living - g.Target)
+	if surplus <= 0 {
+		return
+	}
+	for _, class := range g.classes() {
+		if surplus == 0 {
+			return
+		}
+		if surplus < len(class) {
+			class = inDeletionOrder(class, policyOf(g.Newest))[:surplus]
+		}
+		for _, m := range class {
+			g.Hidden[m.UID()] = HiddenSurplus
+		}
+		surplus -= len(class)
+	}
+}
+
+// classes returns the members that count in the coarse order in which they are deleted: those without a node that has
+// started first, and in either half those of an older template first.
+func (g *Group) classes() (classes [4][]*membership.Member) {
+	for _, m := range g.Members {
+		if !g.Counts(m) {
+			continue
+		}
+		class := 0
+		if m.Registered() && !m.Starting() {
+			class = 2
+		}
+		if m.In(g.Newest) {
+			class++
+		}
+		classes[class] = append(classes[class], m)
+	}
+	return classes
+}
+
+// inDeletionOrder sorts members in the order in which they are deleted: first promises as they are taken back, then as a set
+// shrinks.
+func inDeletionOrder(members []*membership.Member, policy v1alpha1.DeletePolicy) []*membership.Member {
+	facts := make([]rollout.MachineFacts, 0, len(members))
+	byUID := make(map[types.UID]*membership.Member, len(members))
+	for _, m := range members {
+		facts = append(facts, m.Facts())
+		byUID[m.UID()] = m
+	}
+	sorted := make([]*membership.Member, 0, len(members))
+	for _, m := range slices.Concat(rollout.Unfulfilled(facts), rollout.DeletionOrder(facts, policy, nil)) {
+		if next := byUID[m.UID]; next != nil {
+			sorted = append(sorted, next)
+			delete(byUID, m.UID)
+		}
+	}
+	return sorted
+}
+
+func policyOf(s *v1alpha1.MachineSet) v1alpha1.DeletePolicy {
+	if s == nil {
+		return v1alpha1.DeleteRandom
+	}
+	return s.Spec.DeletePolicy
+}

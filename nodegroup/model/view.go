@@ -1,0 +1,99 @@
+package model
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/drover-project/drover/nodegroup/model/membership"
+)
+
+// Listing is a node group as it is listed.
+type Listing struct {
+	// ID is MachineDeployment/<namespace>/<name>.
+	ID string
+	// Min and Max bound what the autoscaler may do; people may go beyond.
+	Min, Max int32
+	// Debug is a line for people.
+	Debug string
+}
+
+// View is the set of listed groups, as of the last Refresh, with what the newest snapshot has of them. It is immutable.
+//
+// Sizes and instances follow the snapshot at once. Which groups are listed, and their bounds, change only at a Refresh,
+// because the autoscaler asks for each listed group in the course of its loop and ends the loop for all of them when one
+// answer fails (CA-C14, C15, C21).
+type View struct {
+	Snapshot *Snapshot
+	// Entries are in the order of their ids (CA-C22).
+	Entries []*Entry
+	ByID    map[string]*Entry
+	// Listed is when the set was taken.
+	Listed time.Time
+}
+
+// Entry is one listed group. When its object is deleted in the middle of a loop, the last version stays.
+type Entry struct {
+	*Group
+	Low, High int32
+}
+
+// NewView lists the groups of a snapshot. Those with these ids look as if they could not grow.
+func NewView(s *Snapshot, now time.Time, guarded map[string]bool) *View {
+	v := &View{Snapshot: s, ByID: map[string]*Entry{}, Listed: now}
+	for id, g := range s.Groups {
+		if g.Refusal != "" {
+			continue
+		}
+		e := &Entry{Group: g, Low: g.Min, High: g.Max}
+		if guarded[id] {
+			e.High = min(g.Max, max(g.Target, 1))
+		}
+		v.ByID[id] = e
+		v.Entries = append(v.Entries, e)
+	}
+	slices.SortFunc(v.Entries, func(a, b *Entry) int { return cmp.Compare(a.ID, b.ID) })
+	return v
+}
+
+// Over returns the same set of groups with what a newer snapshot has of them.
+func (v *View) Over(s *Snapshot) *View {
+	next := &View{Snapshot: s, ByID: make(map[string]*Entry, len(v.ByID)), Entries: make([]*Entry, len(v.Entries)), Listed: v.Listed}
+	for n, e := range v.Entries {
+		if g := s.Groups[e.ID]; g != nil && g != e.Group && g.Owner.GetUID() == e.Owner.GetUID() {
+			e = &Entry{Group: g, Low: e.Low, High: e.High}
+		}
+		next.Entries[n], next.ByID[e.ID] = e, e
+	}
+	return next
+}
+
+// List returns the listed groups in the order of their ids.
+func (v *View) List() []Listing {
+	list := make([]Listing, 0, len(v.Entries))
+	for _, e := range v.Entries {
+		list = append(list, e.listing())
+	}
+	return list
+}
+
+// ForNode returns the group that a node belongs to; false for a foreign node, for one whose Machine is being removed, and for
+// one of a group that is not listed (CA-C25 … C35).
+func (v *View) ForNode(n membership.Node) (Listing, bool) {
+	id := ""
+	if owner := v.Snapshot.groupOf(n); owner != nil {
+		id = owner.ID
+	} else if p, ok := n.Placeholder(); ok {
+		// A placeholder of a group whose deployment has just been deleted still has its group.
+		id = p.Group
+	}
+	e := v.ByID[id]
+	if e == nil {
+		return Listing{}, false
+	}
+	return e.listing(), true
+}
+
+func (e *Entry) listing() Listing {
+	return Listing{ID: e.ID, Min: e.Low, Max: e.High, Debug: e.debug}
+}
