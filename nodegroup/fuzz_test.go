@@ -12,7 +12,7 @@ import (
 // that is not ours.
 func FuzzCalls(f *testing.F) {
 	f.Add("", "", "", "", "", int32(0))
-	f.Add("MachineDeployment/kube-system/a", "a-2", "openstack:///11111111-0000-4000-8000-0000000000a2", membership.AnnotationFake, "unregistered", int32(1<<31-1))
+	f.Add("MachineDeployment/kube-system/a", "a-2", "openstack:///11111111-0000-4000-8000-0000000000a2", "k8s.io/cluster-autoscaler/fake-node-reason", "unregistered", int32(1<<31-1))
 	f.Add("MachineDeployment/kube-system/a", "MachineDeployment/kube-system/b/0/0", "", v1alpha1.AnnotationNodeGroup, "x", int32(-1<<31))
 	f.Add("MachineDeployment/kube-system/a", "MachineDeployment//a/machine/", "MachineDeployment/kube-system/a/-1/99999999999", "", "", int32(-1))
 	f.Add("MachineDeployment/kube-system/a/template", "////", "\xff\x00", "\n", "\xff", int32(3))

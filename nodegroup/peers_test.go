@@ -208,7 +208,7 @@ func TestTheLifeOfAMachineAsItIsShown(t *testing.T) {
 	bad := &model.InstanceError{Code: "ImageNotFound", Message: "no image"}
 	for _, stage := range []struct {
 		name   string
-		Change func(m *v1alpha1.Machine)
+		change func(m *v1alpha1.Machine)
 		node   bool
 		want   model.Instance
 	}{
@@ -222,7 +222,7 @@ func TestTheLifeOfAMachineAsItIsShown(t *testing.T) {
 		t.Run("MC-72 MCM-94 CAPI-10 "+stage.name, func(t *testing.T) {
 			next := m.DeepCopy()
 			next.Status = v1alpha1.MachineStatus{}
-			stage.Change(next)
+			stage.change(next)
 			events := []membership.Event{{Object: next}}
 			if stage.node {
 				events = append(events, membership.Event{Object: n})

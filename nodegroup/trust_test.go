@@ -255,7 +255,7 @@ func TestDiscovery(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		discovery model.Discovery
-		Change    func(*v1alpha1.MachineDeployment)
+		change    func(*v1alpha1.MachineDeployment)
 		listed    bool
 	}{
 		"everything":                     {model.Discovery{}, func(*v1alpha1.MachineDeployment) {}, true},
@@ -268,7 +268,7 @@ func TestDiscovery(t *testing.T) {
 			w := pools.NewWorld()
 			p := w.Pool("a", 1, 0, 3)
 			_, n := p.Node("a-1")
-			tc.Change(p.Deployment)
+			tc.change(p.Deployment)
 			b := newBench(t, w, Options{Discovery: tc.discovery})
 			if got := len(b.groups.List()) == 1; got != tc.listed {
 				t.Errorf("listed is %v, want %v", got, tc.listed)
@@ -294,7 +294,7 @@ func TestABareSetIsAGroup(t *testing.T) {
 	p.Set = bare
 	_, n := p.Node("bare-1")
 	p.Machine("bare-2")
-	id := membership.SetID(pools.Namespace, "bare")
+	id := "MachineSet/" + pools.Namespace + "/bare"
 	t.Run("not unless it is asked for", func(t *testing.T) {
 		b := newBench(t, w)
 		if _, ok := b.groups.ForNode(pools.Asked(n)); ok || len(b.groups.List()) != 1 {

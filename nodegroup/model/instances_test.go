@@ -169,7 +169,7 @@ func TestAnAnswerStaysSmall(t *testing.T) {
 func TestTargetSize(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		Change func(p *pools.Pool)
+		change func(p *pools.Pool)
 		want   int32
 	}{
 		{"CA-C36 it is spec.replicas", func(*pools.Pool) {}, 3},
@@ -191,7 +191,7 @@ func TestTargetSize(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			w := pools.NewWorld()
 			p := w.Pool("a", 3, 2, 5)
-			tc.Change(p)
+			tc.change(p)
 			if got := snapshotOf(t, w).Groups[p.ID()].Target; got != tc.want {
 				t.Errorf("the target size is %d, want %d", got, tc.want)
 			}

@@ -149,7 +149,7 @@ func TestAMachineThatARolloutRemoves(t *testing.T) {
 func TestWhatIsANodeGroup(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		Change func(d *v1alpha1.MachineDeployment)
+		change func(d *v1alpha1.MachineDeployment)
 		listed bool
 	}{
 		{"a deployment with both bounds", func(*v1alpha1.MachineDeployment) {}, true},
@@ -169,7 +169,7 @@ func TestWhatIsANodeGroup(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			w := pools.NewWorld()
 			p := w.Pool("a", 2, 1, 5)
-			tc.Change(p.Deployment)
+			tc.change(p.Deployment)
 			v := NewView(snapshotOf(t, w), pools.Noon, nil)
 			if got := len(v.Entries) == 1; got != tc.listed {
 				t.Errorf("listed is %v, want %v (%s)", got, tc.listed, v.Snapshot.Groups[p.ID()].Refusal)
@@ -181,7 +181,7 @@ func TestWhatIsANodeGroup(t *testing.T) {
 func TestWhenAGapIsHeldOpen(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		Change func(d *v1alpha1.MachineDeployment)
+		change func(d *v1alpha1.MachineDeployment)
 		want   bool
 	}{
 		{"a rolling update holds units back", func(*v1alpha1.MachineDeployment) {}, true},
@@ -195,7 +195,7 @@ func TestWhenAGapIsHeldOpen(t *testing.T) {
 			p := w.Pool("a", 2, 1, 5)
 			p.Node("old")
 			p.Set = p.Revision(2)
-			tc.Change(p.Deployment)
+			tc.change(p.Deployment)
 			if got := snapshotOf(t, w).Groups[p.ID()].Rolling; got != tc.want {
 				t.Errorf("held open is %v, want %v", got, tc.want)
 			}

@@ -19,8 +19,8 @@ const (
 // ID returns the ID of a MachineDeployment's node group: MachineDeployment/<namespace>/<name> (CA-C20).
 func ID(namespace, name string) string { return deploymentKind + "/" + namespace + "/" + name }
 
-// SetID returns the id of the node group of a MachineSet that belongs to no MachineDeployment.
-func SetID(namespace, name string) string { return setKind + "/" + namespace + "/" + name }
+// setID returns the id of the node group of a MachineSet that belongs to no MachineDeployment.
+func setID(namespace, name string) string { return setKind + "/" + namespace + "/" + name }
 
 // splitID returns the kind in a group's id, and namespace/name.
 func splitID(id string) (kind, key string) {

@@ -85,7 +85,7 @@ func (ix *Index) groupOfSet(s *v1alpha1.MachineSet) string {
 	case parent != "":
 		return ix.groupIDs.Get(string(parent))
 	case ix.bareSets:
-		return SetID(s.Namespace, s.Name)
+		return setID(s.Namespace, s.Name)
 	}
 	return ""
 }

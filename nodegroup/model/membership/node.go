@@ -2,8 +2,8 @@ package membership
 
 import "github.com/drover-project/drover/machines/api/v1alpha1"
 
-// AnnotationFake is what cluster-autoscaler puts on the nodes that it makes up for instances without a node.
-const AnnotationFake = "k8s.io/cluster-autoscaler/fake-node-reason"
+// annotationFake is what cluster-autoscaler puts on the nodes that it makes up for instances without a node.
+const annotationFake = "k8s.io/cluster-autoscaler/fake-node-reason"
 
 // Node is a Node as a request of the autoscaler describes it.
 type Node struct {
@@ -13,7 +13,7 @@ type Node struct {
 
 // Fake reports whether the autoscaler made the node up for an instance that has no node.
 func (n Node) Fake() bool {
-	_, ok := n.Annotations[AnnotationFake]
+	_, ok := n.Annotations[annotationFake]
 	return ok
 }
 

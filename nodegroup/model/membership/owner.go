@@ -39,7 +39,7 @@ func deploymentOwner(d *v1alpha1.MachineDeployment) *Owner {
 
 func setOwner(s *v1alpha1.MachineSet) *Owner {
 	return &Owner{
-		Object: s, ID: SetID(s.Namespace, s.Name),
+		Object: s, ID: setID(s.Namespace, s.Name),
 		Replicas: s.Spec.Replicas, series: cmp.Or(s.Spec.PlaceholderSeries, s.Status.LastPlaceholderSeries), Removals: s.Spec.Removals,
 		Template: s.Status.NodeTemplate, Backoffs: s.Status.Backoffs, conditions: s.Status.Conditions,
 	}

@@ -1,4 +1,4 @@
-package model
+package membership_test
 
 import (
 	"testing"
@@ -18,9 +18,9 @@ func TestANodeThatAMachineOnlyNames(t *testing.T) {
 	born := pools.Noon.Add(-time.Hour)
 	for _, tt := range []struct {
 		name   string
-		Change func(n *corev1.Node, victim *v1alpha1.Machine)
+		change func(n *corev1.Node, victim *v1alpha1.Machine)
 		// group is the pool that the Node belongs to; empty: none.
-		Group string
+		group string
 	}{
 		{"is not its group's when the Node belongs to the control plane (F-4)", func(n *corev1.Node, victim *v1alpha1.Machine) {
 			n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
@@ -56,17 +56,31 @@ func TestANodeThatAMachineOnlyNames(t *testing.T) {
 			victim.Spec.ProviderID = m.Spec.ProviderID
 			m.UID, m.CreationTimestamp = "attacker", metav1.NewTime(born)
 			n.CreationTimestamp = metav1.NewTime(born.Add(time.Hour / 2))
-			tt.Change(n, victim)
-			want := map[string]string{"a": p.ID(), "z": other.ID()}[tt.Group]
+			tt.change(n, victim)
+			want := map[string]string{"a": p.ID(), "z": other.ID()}[tt.group]
 			for how, node := range map[string]membership.Node{"as the autoscaler knows it": pools.Asked(n), "by provider ID alone": {ProviderID: n.Spec.ProviderID}, "by name": {Name: n.Name}} {
-				got := ""
-				if g := snapshotOf(t, w).groupOf(node); g != nil {
-					got = g.ID
-				}
-				if got != want {
+				if got := groupOf(index(w), node); got != want {
 					t.Errorf("%s the node belongs to %q, want %q", how, got, want)
 				}
 			}
 		})
 	}
+}
+
+// index returns the index of a cluster.
+func index(w *pools.World) *membership.Index {
+	var events []membership.Event
+	for _, o := range w.Objects() {
+		events = append(events, membership.Event{Object: o})
+	}
+	ix, _ := membership.NewIndex(false).Apply(events)
+	return ix
+}
+
+// groupOf returns the id of the group that a node belongs to; empty for none.
+func groupOf(ix *membership.Index, n membership.Node) string {
+	if m := ix.Find(n); m != nil {
+		return ix.GroupOf(m)
+	}
+	return ""
 }

@@ -1,0 +1,50 @@
+package membership_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/test/pools"
+)
+
+func TestAnEventChangesTheGroupsThatItIsAbout(t *testing.T) {
+	w := pools.NewWorld()
+	p, other := w.Pool("a", 2, 0, 5), w.Pool("b", 1, 0, 5)
+	m, n := p.Node("a-1")
+	foreign := n.DeepCopy()
+	foreign.Name, foreign.UID, foreign.Spec.ProviderID = "control-plane", "control-plane", "aws:///eu-1/i-1"
+	moved := m.DeepCopy()
+	moved.OwnerReferences = nil
+	before := index(w)
+	for name, tc := range map[string]struct {
+		event membership.Event
+		want  []string
+	}{
+		"a deployment":                      {membership.Event{Object: other.Deployment}, []string{other.ID()}},
+		"a set":                             {membership.Event{Object: p.Set}, []string{p.ID()}},
+		"a Machine":                         {membership.Event{Object: m}, []string{p.ID()}},
+		"a Machine that leaves its set":     {membership.Event{Object: moved}, []string{p.ID()}},
+		"a Node that is gone":               {membership.Event{Object: n, Gone: true}, []string{p.ID()}},
+		"a Node that belongs to no Machine": {membership.Event{Object: foreign}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, dirty := before.Apply([]membership.Event{tc.event})
+			if diff := cmp.Diff(tc.want, slices.Sorted(maps.Keys(dirty))); diff != "" {
+				t.Errorf("changed groups (-want +got):\n%s", diff)
+			}
+		})
+	}
+	t.Run("an older index stays as it was", func(t *testing.T) {
+		after, _ := before.Apply([]membership.Event{{Object: n, Gone: true}, {Object: moved}})
+		if got := groupOf(before, pools.Asked(n)); got != p.ID() {
+			t.Errorf("before the events the node belongs to %q, want %q", got, p.ID())
+		}
+		if got := groupOf(after, pools.Asked(n)); got != "" {
+			t.Errorf("after the events the node belongs to %q, want none", got)
+		}
+	})
+}
