@@ -37,7 +37,7 @@ type Options struct {
 	Clock clock.WithTicker
 	// Discovery says which objects may be node groups.
 	Discovery model.Discovery
-	// Lease names the Lease that a leader among the replicas holds: when nobody has held it for a minute, increases are
+	// Lease names the lease that a leader among the replicas holds: when nobody has held it for a minute, increases are
 	// refused, because nobody would carry them out. Default: there is no such lease.
 	Lease types.NamespacedName
 	// Elected is closed once this replica leads: it alone records Events with warnings about an object. Default: it leads.
@@ -59,7 +59,7 @@ type Options struct {
 	Registry prometheus.Registerer
 }
 
-// Groups are the node Groups of a cluster. All methods may be called at the same time. Reads are answered from memory;
+// Groups are the node groups of a cluster. All methods may be called at the same time. Reads are answered from memory;
 // writes of one group come one after the other, those of several side by side.
 type Groups struct {
 	options   Options

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// Group is one node Group with everything that is answered about it. It is immutable.
+// Group is one node group with everything that is answered about it. It is immutable.
 type Group struct {
 	ID    string
 	Owner *membership.Owner
@@ -24,9 +24,9 @@ type Group struct {
 	Invalid bool
 	// Min, Max and Target are the bounds and the size as the object has them now.
 	Min, Max, Target int32
-	// Options are the group's own Options for the autoscaler.
+	// Options are the group's own options for the autoscaler.
 	Options Override
-	// Template is the Template node, encoded; nil while it is not known.
+	// Template is the template node, encoded; nil while it is not known.
 	Template []byte
 
 	// Members are the Machines of the group, by name.
@@ -40,7 +40,7 @@ type Group struct {
 	// Gap is how many units of the size have no Machine.
 	Gap int32
 
-	// instances are those of the members, in their order. Units without a Machine have none here: shown makes theirs, so that
+	// instances are those of the members, in their order. Units without a Machine have none here: Shown makes theirs, so that
 	// the memory of a snapshot does not grow with a size that somebody typed.
 	instances []Instance
 	// Awaited is how many units have neither node nor error; Coming counts those too on whose node no pod can run yet.
@@ -111,7 +111,7 @@ func (g *Group) Held() bool { return g.Rolling || g.Frozen != "" }
 // Lowerable returns by how much the size may go down before it is below the minimum.
 func (g *Group) Lowerable() int32 { return max(0, g.Target-g.Min) }
 
-// Counts reports whether a member Counts for the size.
+// Counts reports whether a member counts for the size.
 func (g *Group) Counts(m *membership.Member) bool { return g.Hidden[m.UID()] == "" }
 
 // Promises returns the Machines that count and have no node, in the order in which they are taken back.

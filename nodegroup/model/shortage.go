@@ -9,7 +9,7 @@ import (
 )
 
 // shortage returns the error of a running back-off that keeps a Machine without a server from requesting one, and when it
-// began: the Machine shows at once what the group's last attempt met (design: back-offs belong to the group). It stays
+// began: the Machine shows at once what the group's last attempt met. It stays
 // beyond the back-off, until the next attempt changes it (CA-C49, decision 0030): a server ends the back-off, a failure
 // renews it. A Machine made after the end of the back-off has waited for nothing, and shows nothing before its own attempt.
 func (g *Group) shortage(m *membership.Member) (*InstanceError, time.Time) {

@@ -13,6 +13,7 @@ import (
 // Hiding is why a Machine does not count and is shown as Deleting.
 type Hiding string
 
+// The reasons.
 const (
 	// HiddenListed: it is named in spec.removals.
 	HiddenListed Hiding = "listed for removal"

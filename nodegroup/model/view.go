@@ -27,7 +27,8 @@ type View struct {
 	Snapshot *Snapshot
 	// Entries are in the order of their ids (CA-C22).
 	Entries []*Entry
-	ByID    map[string]*Entry
+	// ByID are the entries by id of the group.
+	ByID map[string]*Entry
 	// Listed is when the set was taken.
 	Listed time.Time
 }
@@ -35,6 +36,7 @@ type View struct {
 // Entry is one listed group. When its object is deleted in the middle of a loop, the last version stays.
 type Entry struct {
 	*Group
+	// Low and High are the bounds as they are listed, Min and Max of the Group those that its object has now.
 	Low, High int32
 }
 

@@ -22,6 +22,7 @@ import (
 // Noon is when every test takes place.
 var Noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
+// Namespace is that of every pool.
 const Namespace = "kube-system"
 
 // World is a cluster as a test describes it.
@@ -33,8 +34,10 @@ type World struct {
 	serial      int
 }
 
+// NewWorld returns an empty cluster.
 func NewWorld() *World { return &World{} }
 
+// Meta returns the metadata of a new object, which is an hour old.
 func (w *World) Meta(name string) metav1.ObjectMeta {
 	w.serial++
 	return metav1.ObjectMeta{
@@ -66,6 +69,7 @@ type Pool struct {
 	Set        *v1alpha1.MachineSet
 }
 
+// ID returns the id of the pool's node group.
 func (p *Pool) ID() string { return membership.ID(Namespace, p.Deployment.Name) }
 
 // Revision adds a set of that revision.
@@ -107,18 +111,22 @@ func ServerOf(name string) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
+// ProviderID returns the provider ID of the server of the Machine with that name.
 func ProviderID(name string) string { return "openstack:///" + ServerOf(name) }
 
+// WithServer makes a Machine one that has a server.
 func WithServer(m *v1alpha1.Machine) {
 	m.Spec.ProviderID = ptr.To(ProviderID(m.Name))
 	m.Finalizers = []string{v1alpha1.FinalizerServer}
 }
 
+// Deleting makes a Machine one that is being deleted.
 func Deleting(m *v1alpha1.Machine) {
 	m.DeletionTimestamp = ptr.To(metav1.NewTime(Noon.Add(-time.Minute)))
 	m.Finalizers = []string{v1alpha1.FinalizerServer}
 }
 
+// Failed makes a Machine one whose last attempt failed a minute ago.
 func Failed(code fault.Code, message string) func(*v1alpha1.Machine) {
 	return func(m *v1alpha1.Machine) {
 		m.Status.ErrorReason, m.Status.ErrorMessage = ptr.To(string(code)), &message
@@ -126,6 +134,7 @@ func Failed(code fault.Code, message string) func(*v1alpha1.Machine) {
 	}
 }
 
+// Remove lists Machines for removal.
 func (p *Pool) Remove(machines ...*v1alpha1.Machine) {
 	for _, m := range machines {
 		p.Deployment.Spec.Removals = append(p.Deployment.Spec.Removals, v1alpha1.Removal{Name: m.Name, UID: m.UID, Time: metav1.NewTime(Noon)})
@@ -160,14 +169,17 @@ func Asked(n *corev1.Node) membership.Node {
 	return membership.Node{ProviderID: n.Spec.ProviderID, Name: n.Name, Labels: n.Labels, Annotations: n.Annotations}
 }
 
+// MachineID returns the placeholder of a Machine.
 func MachineID(p *Pool, name string) string {
 	return p.ID() + "/machine/" + name
 }
 
+// UnitID returns the placeholder of a unit without a Machine.
 func UnitID(p *Pool, series, ordinal int32) string {
 	return fmt.Sprintf("%s/%d/%d", p.ID(), series, ordinal)
 }
 
+// RawSpec returns a provider spec as it is stored.
 func RawSpec(text string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(text)} }
 
 // TakesPods makes a Machine one whose node is Ready.
@@ -175,6 +187,7 @@ func TakesPods(m *v1alpha1.Machine) {
 	m.Status.Conditions = []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: corev1.ConditionTrue}}
 }
 
+// NodeTemplate returns the template of a node with GPUs.
 func NodeTemplate() *v1alpha1.NodeTemplate {
 	list := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("7Gi"),

@@ -16,7 +16,7 @@ const (
 	templatePart = "template"
 )
 
-// ID returns the ID of a MachineDeployment's node group: MachineDeployment/<namespace>/<name> (CA-C20).
+// ID returns the id of a MachineDeployment's node group: MachineDeployment/<namespace>/<name> (CA-C20).
 func ID(namespace, name string) string { return deploymentKind + "/" + namespace + "/" + name }
 
 // setID returns the id of the node group of a MachineSet that belongs to no MachineDeployment.
@@ -36,7 +36,7 @@ type Placeholder struct {
 	Machine string
 	// Series and Ordinal number the units without a Machine.
 	Series, Ordinal int32
-	// Template is set for the group's Template node.
+	// Template is set for the group's template node.
 	Template bool
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/persistent"
 )
 
-// Index finds the Machine that a node belongs to, and the Machines of a node group. It is immutable: apply makes the next one.
+// Index finds the Machine that a node belongs to, and the Machines of a node group. It is immutable: Apply makes the next one.
 //
 // Its answers follow from the objects alone, not from the order in which they came: of several objects that claim the same,
 // one is chosen by what stands in them.
@@ -70,7 +70,7 @@ func parentOf(o metav1.Object) types.UID {
 	return ""
 }
 
-// Member returns the Member with that UID of its Machine; nil for none.
+// Member returns the member with that UID of its Machine; nil for none.
 func (ix *Index) Member(uid types.UID) *Member { return ix.members.Get(string(uid)) }
 
 // GroupOf returns the id of the group that a member belongs to; empty for none.

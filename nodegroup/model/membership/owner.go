@@ -70,7 +70,7 @@ func (o *Owner) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// Kind returns the object's Kind for messages.
+// Kind returns the object's kind for messages.
 func (o *Owner) Kind() string {
 	kind, _ := splitID(o.ID)
 	return kind

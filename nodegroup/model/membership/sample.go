@@ -8,15 +8,15 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Kinds are the Kinds of objects that an index is made of.
+// Kinds are the kinds of objects that an index is made of.
 var Kinds = []schema.GroupVersionKind{
 	v1alpha1.MachineDeploymentKind, v1alpha1.MachineSetKind, machineKind, NodeKind,
 }
 
-var (
-	machineKind = v1alpha1.GroupVersion.WithKind("Machine")
-	NodeKind    = corev1.SchemeGroupVersion.WithKind("Node")
-)
+// NodeKind is the kind of Nodes, which the target cluster has.
+var NodeKind = corev1.SchemeGroupVersion.WithKind("Node")
+
+var machineKind = v1alpha1.GroupVersion.WithKind("Machine")
 
 // Sample returns one object of each kind that has any; another one for another number. Of Nodes it is one that a Machine
 // names and that the watch has not brought, where there is such a one.
@@ -43,7 +43,7 @@ func (ix *Index) Sample(number uint8) map[schema.GroupVersionKind]Object {
 	return out
 }
 
-// Object returns the version of an Object that the index has; nil for none. A Machine is found by its UID, any other object
+// Object returns the version of an object that the index has; nil for none. A Machine is found by its UID, any other object
 // by its name.
 func (ix *Index) Object(kind schema.GroupVersionKind, of Object) Object {
 	switch kind {

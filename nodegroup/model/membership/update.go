@@ -11,7 +11,7 @@ import (
 
 // Event is a change of an object that a watch has brought, or a live read.
 type Event struct {
-	// Object is the newest version; the last one that was known when the Object is gone.
+	// Object is the newest version; the last one that was known when the object is gone.
 	Object Object
 	Gone   bool
 }

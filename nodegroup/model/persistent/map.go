@@ -70,8 +70,10 @@ func (m *Map[V]) From(number uint8) (V, bool) {
 	return none, false
 }
 
+// Set stores the value of a key in this version.
 func (m *Map[V]) Set(key string, value V) { m.part(key)[key] = value }
 
+// Drop removes a key from this version.
 func (m *Map[V]) Drop(key string) { delete(m.part(key), key) }
 
 // Seal ends the changes to this version.

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Prices are the Prices of servers for an hour, in any currency: that of a flavor by its name, any other server's by its
+// Prices are the prices of servers for an hour, in any currency: that of a flavor by its name, any other server's by its
 // resources.
 type Prices struct {
 	// Flavors are by name of the flavor.
@@ -56,7 +56,7 @@ func (p *Prices) Node(flavor string, resources corev1.ResourceList, start, end t
 	return over(p.hourly(flavor, resources), start, end)
 }
 
-// Pod returns the price of the resources that a Pod requests, from start to end. templates are those of the groups.
+// Pod returns the price of the resources that a pod requests, from start to end. templates are those of the groups.
 func (p *Prices) Pod(pod *corev1.Pod, templates []*v1alpha1.NodeTemplate, start, end time.Time) float64 {
 	total := corev1.ResourceList{}
 	for i := range pod.Spec.Containers {

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// Manager is the field Manager of every change.
+// Manager is the field manager of every change.
 const Manager = "drover-nodegroup"
 
 // Change is one write to the object of a group: the size, the Machines that are removed with it and the series of
@@ -79,7 +79,7 @@ func (c Change) removals(now time.Time) ([]v1alpha1.Removal, error) {
 	return all, nil
 }
 
-// Patch returns the merge Patch that makes the change on exactly the version of the object that it was decided on.
+// Patch returns the merge patch that makes the change on exactly the version of the object that it was decided on.
 //
 // Errors: ResourceExhausted when the list of removals would be too long.
 func (c Change) Patch(now time.Time) ([]byte, error) {
