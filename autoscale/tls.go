@@ -10,7 +10,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 )
 
@@ -63,11 +62,11 @@ func admit(ctx context.Context, allowed []string) error {
 	if len(allowed) == 0 {
 		return nil
 	}
-	p, ok := peer.FromContext(ctx)
-	if !ok {
+	c := connectionOf(ctx)
+	if c == nil {
 		return status.Error(codes.PermissionDenied, "the client has no certificate")
 	}
-	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	info, ok := c.AuthInfo.(credentials.TLSInfo)
 	if !ok || len(info.State.VerifiedChains) == 0 {
 		return status.Error(codes.PermissionDenied, "the client has no certificate")
 	}
