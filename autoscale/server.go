@@ -107,7 +107,7 @@ func New(o Options) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.server = grpc.NewServer(append(options, grpc.Creds(connections{creds}))...)
+	s.server = grpc.NewServer(append(options, grpc.Creds(connections{&handshakes{TransportCredentials: creds}}))...)
 	proto.RegisterCloudProviderServer(s.server, &service{groups: o.Groups, gpuLabel: o.GPULabel, gpuTypes: o.GPUTypes})
 	s.health.SetServingStatus(proto.CloudProvider_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	healthpb.RegisterHealthServer(s.server, s.health)

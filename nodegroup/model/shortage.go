@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/backoff"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
@@ -19,7 +20,7 @@ func (g *Group) shortage(m *membership.Member) (*InstanceError, time.Time) {
 	var last *v1alpha1.GroupBackoff
 	for i := range g.Owner.Backoffs {
 		b := &g.Owner.Backoffs[i]
-		if waitOf(b) == 0 || !m.Machine.CreationTimestamp.Before(&b.Until) || !m.Place().Concerns(b.Flavor, b.Zone) {
+		if backoff.WaitOf(b) == 0 || !m.Machine.CreationTimestamp.Before(&b.Until) || !m.Place().Concerns(b.Flavor, b.Zone) {
 			continue
 		}
 		if last == nil || last.Until.Before(&b.Until) {
@@ -31,10 +32,5 @@ func (g *Group) shortage(m *membership.Member) (*InstanceError, time.Time) {
 	}
 	policy := fault.PolicyOf(fault.Class(last.Class))
 	return &InstanceError{Code: last.Code, Message: fault.Short(last.MessageFor(m.Machine.Name)), OutOfResources: policy.OutOfResources},
-		last.Until.Add(-waitOf(last))
-}
-
-// waitOf returns how long the wait is that the back-off's last failure began; 0 when it keeps nobody back.
-func waitOf(b *v1alpha1.GroupBackoff) time.Duration {
-	return fault.GroupWait(fault.Class(b.Class), fault.Code(b.Code), b.Step)
+		last.Until.Add(-backoff.WaitOf(last))
 }
