@@ -13,7 +13,6 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/machine"
 )
 
 // late lets a Machine's server be ACTIVE and its join deadline pass.
@@ -144,10 +143,10 @@ func TestJoinsThatKeepFailing(t *testing.T) {
 
 func TestStartupTaint(t *testing.T) {
 	b := newBench(t, nil)
-	o := b.machine.Options
+	o := b.options
 	o.StartupTaint, o.StartupConditions = "not-ready", []corev1.NodeConditionType{"NetworkReady"}
 	o.StartupDaemonSets = []types.NamespacedName{{Namespace: "kube-system", Name: "cni"}}
-	b.machine = machine.New(o)
+	b.start(o)
 	b.pass()
 	b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
 	b.pass()

@@ -9,27 +9,29 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/backoff"
 	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/drain"
-	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
+	"github.com/drover-project/drover/machines/machine/nodes"
+	"github.com/drover-project/drover/machines/machine/observe"
+	"github.com/drover-project/drover/machines/machine/retry"
+	"github.com/drover-project/drover/machines/machine/scope"
 )
 
-// name is the controller's, and that of the events' reporter and the field manager.
+// name is that of the controller, the reporter of its Events and its field manager.
 const name = "drover-machine"
 
 const fieldOwner = client.FieldOwner(name)
 
-// conflictRetry is how soon a pass is repeated that lost against somebody else's write.
-const conflictRetry = 200 * time.Millisecond
+// retryConflict is how soon a reconcile is repeated that lost against the write of another client.
+const retryConflict = 200 * time.Millisecond
 
 // Options make a [Reconciler].
 type Options struct {
@@ -40,13 +42,13 @@ type Options struct {
 	Clock           clock.PassiveClock
 	// ClusterID is in the mark of cloud resources; it is named when something may be left behind.
 	ClusterID string
-	// Name is what a Machine's label machine.k8s.io/controller must say for it to be looked after here; who bears another is
-	// left alone until it is deleted.
+	// Name is the value that the label machine.k8s.io/controller of a Machine must have. A Machine with another one is left
+	// alone until it is deleted.
 	Name string
 	// Lease is looked at before each thing that is made in the cloud. nil: it is always fresh.
 	Lease cloud.Lease
 	// Kinds is asked before a Machine that is being deleted is drained, and before each step after that. nil: it always may.
-	Kinds Kinds
+	Kinds observe.Kinds
 	// StartupTaint is the key of the taint (NoSchedule) that a Node registers with and loses when its first start is
 	// complete; empty: none. A Node is starting, and its Machine not Ready, until it is Ready and has no start-up taint of
 	// Kubernetes (uninitialized, not-ready, unreachable, network-unavailable), and what follows here holds as well.
@@ -74,14 +76,18 @@ type Options struct {
 
 // Reconciler takes Machines through their life.
 type Reconciler struct {
-	Options
-	recorder events.EventRecorder
+	control  cluster.Cluster
+	target   cluster.Cluster
+	cloud    cloud.Cloud
+	clock    clock.PassiveClock
+	lease    cloud.Lease
+	workers  int
+	store    *scope.Store
+	observer *observe.Observer
+	retries  *retry.Retries
+	actions  map[lifecycle.Step]action
 	crew     *drain.Crew
-	retries  *backoff.Machines
-	groups   *backoff.Groups
-	writes   *writes
 	wake     waker
-	targets  targets
 }
 
 // New makes a Reconciler.
@@ -95,108 +101,52 @@ func New(o Options) *Reconciler {
 	if o.Workers == 0 {
 		o.Workers = 64
 	}
-	r := &Reconciler{
-		Options:  o,
-		recorder: o.Control.GetEventRecorder(name),
-		retries:  backoff.NewMachines(),
-		writes:   newWrites(),
+	start := nodes.StartRules{
+		Taint: o.StartupTaint, Conditions: o.StartupConditions, DaemonSets: o.StartupDaemonSets, OtherTaints: o.OtherStartupTaints,
 	}
-	r.groups = backoff.NewGroups(r.wake.wake)
+	r := &Reconciler{control: o.Control, target: o.Target, cloud: o.Cloud, clock: o.Clock, lease: o.Lease, workers: o.Workers}
+	r.retries = retry.New(o.Control.GetClient(), fieldOwner, r.wake.wake)
+	r.store = scope.NewStore(scope.Options{
+		Client: o.Control.GetClient(), FieldOwner: fieldOwner, Recorder: o.Control.GetEventRecorder(name),
+		Clock: o.Clock, Controller: o.Name, Start: start,
+	})
+	r.observer = observe.New(observe.Options{
+		Control: o.Control.GetClient(), Target: o.Target.GetClient(), Live: o.Target.GetAPIReader(),
+		Cloud: o.Cloud, Retries: r.retries, Kinds: o.Kinds, Start: start,
+		Timeouts: lifecycle.Timeouts{Drain: o.DrainTimeout, Volumes: o.VolumeDetachTimeout, Join: o.JoinTimeout},
+	})
 	r.crew = drain.NewCrew(drain.CrewOptions{
 		Drainer: &drain.Drainer{Client: o.Target.GetClient(), Reader: o.Target.GetAPIReader()},
 		Clock:   o.Clock, Workers: o.DrainWorkers, Looked: r.wake.wake,
 	})
+	r.actions = r.newActions(&o, start)
 	return r
 }
 
-// Reconcile looks at one Machine once: it observes, takes the steps that can be taken, and writes the Machine when that
-// changed something.
+// Reconcile takes one Machine as far as it can go at once: it observes, takes the steps that can be taken, and writes the
+// Machine when that changed something.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	// The cache's own object, which nobody may change: the pass works on a copy.
+	// The cache's own object must not be changed: the scope works on a copy.
 	var cached v1alpha1.Machine
-	if err := r.Control.GetClient().Get(ctx, req.NamespacedName, &cached, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.control.GetClient().Get(ctx, req.NamespacedName, &cached, client.UnsafeDisableDeepCopy); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.writes.forget(req.NamespacedName)
+			r.store.Forget(req.NamespacedName)
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, fmt.Errorf("reading Machine %s: %w", req, err)
 	}
-	if r.writes.cacheOld(&cached, nil, r.Clock.Now()) {
-		return ctrl.Result{RequeueAfter: retryCache}, nil
+	s := r.store.Open(&cached)
+	if s == nil {
+		return ctrl.Result{RequeueAfter: scope.RetryCache}, nil
 	}
-	p := &pass{m: cached.DeepCopy(), base: &cached}
-	if r.leaseOld() {
-		r.standsBack(ctx, p)
-		return ctrl.Result{RequeueAfter: p.after}, nil
-	}
-	err := r.run(ctx, p)
+	err := r.reconcile(ctx, s)
 	switch {
-	case errors.Is(err, errCacheOld):
-		return ctrl.Result{RequeueAfter: retryCache}, nil
+	case errors.Is(err, observe.ErrCacheOld):
+		return ctrl.Result{RequeueAfter: scope.RetryCache}, nil
 	case apierrors.IsConflict(err):
-		return ctrl.Result{RequeueAfter: conflictRetry}, nil
+		return ctrl.Result{RequeueAfter: retryConflict}, nil
 	case err != nil:
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: p.after}, nil
-}
-
-func (r *Reconciler) run(ctx context.Context, p *pass) error {
-	if err := r.putBack(ctx, p); err != nil {
-		return err
-	}
-	if err := r.observe(ctx, p); err != nil {
-		return err
-	}
-	err := r.walk(ctx, p)
-	if p.gone {
-		return err
-	}
-	if p.last.reason == reasonLeaseOld || r.leaseOld() {
-		r.standsBack(ctx, p)
-		return err
-	}
-	if p.last.reason == reasonNodeMissing {
-		err = errors.Join(err, r.missNode(ctx, p))
-	}
-	err = errors.Join(err, r.settles(ctx, p))
-	if p.last.step == wait || p.last.step == rest {
-		r.rests(p)
-	}
-	if p.inLine && p.facts.cloudErr != nil {
-		// Nothing was learned of the cloud.
-		return err
-	}
-	// What was reached before an error is written all the same; what failed comes again.
-	r.conclude(p)
-	return errors.Join(err, r.persistDue(ctx, p))
-}
-
-// rests says when to look again after a pass that only waited. Most waits end with a change that is watched.
-func (r *Reconciler) rests(p *pass) {
-	now := r.Clock.Now()
-	permission := p.facts.permission
-	switch p.last.reason {
-	case reasonBackOff:
-		p.failure = r.retries.Unwritten(p.m)
-		p.soonest(max(r.retries.Until(p.m, now).Sub(now), time.Second))
-	case reasonShortage:
-		p.failure = backoff.FailureFor(permission.Backoff, p.m.Name)
-		p.soonest(max(permission.RetryAt.Sub(now), time.Second))
-	case reasonJoinsFail:
-		p.detail = "at least half of the group's last servers did not become nodes: one at a time is tried"
-		p.soonest(max(permission.RetryAt.Sub(now), pollCloud))
-	case reasonNotSynced:
-		p.soonest(time.Second)
-	case reasonServerUnknown, reasonServerDeleting:
-		p.detail = p.facts.cloud.Unknown
-		p.soonest(pollCloud)
-	case reasonHeld:
-		p.detail = p.facts.cloud.Held
-		p.soonest(time.Minute)
-	case reasonForeign:
-		p.failure = fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s; remove this Machine, and that server is left alone", p.facts.cloud.Foreign)
-		// An operator may allow the adoption meanwhile, or the policies that guard it come into force.
-		p.soonest(pollCloud)
-	}
+	return ctrl.Result{RequeueAfter: s.RequeueAfter}, nil
 }

@@ -1,6 +1,8 @@
 // Package machine takes each Machine from nothing to a Ready node, and cleanly back.
 //
-// The whole life is the table in next.go: what is observed in, the next step with its reason out. A pass observes once,
-// takes steps until one must wait, and ends with at most one write of the Machine. Nothing waits inside a pass: the
-// cloud's changes, the Node's changes and a clock bring the Machine back.
+// A reconcile opens a scope, observes (package observe), takes the steps that the table of package lifecycle names (package
+// steps) until one must wait, and ends with at most one write of the Machine; the writes before that are listed in package
+// scope. Nothing waits inside a reconcile: the cloud's changes, the Node's changes and a clock bring the Machine back.
+//
+// This package itself only connects these: the loop, which step is carried out by what, and the watches.
 package machine

@@ -12,7 +12,6 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/machine"
 )
 
 // replaced writes the whole Machine as a client does that knows neither its status nor its provider ID, and returns what it was.
@@ -117,8 +116,8 @@ func TestAStatusThatAnotherClientDrops(t *testing.T) {
 		t.Run("is found again as far as possible "+phase.name+" when drover restarts meanwhile (F-5)", func(t *testing.T) {
 			b := phase.reached(t)
 			before, node := b.replaced(), b.node()
-			o := b.machine.Options
-			b.machine = machine.New(o)
+			o := b.options
+			b.start(o)
 			b.shown()
 			b.isWhole(t, before, node)
 			if m := b.read(); (m.Status.NodeRef == nil) != (before.Status.NodeRef == nil || before.DeletionTimestamp != nil) {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/machine"
 )
 
 // made is when the Machine of these tests was created.
@@ -170,7 +169,7 @@ func TestANodeThatIsOlderThanItsMachine(t *testing.T) {
 		b.create(n)
 		b.pass()
 		b.cloud.change("u", func(s *fakeServer) { s.Adopted = false })
-		b.wait(machine.LongestUnwritten)
+		b.wait(longestUnwritten)
 		b.pass()
 		if m := b.read(); m.Status.NodeRef == nil || !isReady(m) || b.node().Labels[v1alpha1.LabelOwnedBy] != "u" {
 			t.Errorf("%+v, labels %v", m.Status, b.node().Labels)

@@ -17,7 +17,6 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/machine"
 )
 
 // joined is a bench whose Machine has a Ready node, with another node beside it.
@@ -110,7 +109,7 @@ func TestDrainDeadline(t *testing.T) {
 		b.create(stubborn("p"))
 		b.end()
 		b.shown()
-		b.wait(2*time.Hour - machine.LongestUnwritten - time.Second)
+		b.wait(2*time.Hour - longestUnwritten - time.Second)
 		b.restart() // a fresh process counts from the same moment
 		b.pass()
 		if b.cloud.count("DeleteServer") != 0 || b.deleting().Reason != "DrainingNode" {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
-	"github.com/drover-project/drover/machines/machine"
 )
 
 // term is a lease that was last renewed at a time.
@@ -20,9 +19,9 @@ func (t *term) Fresh(now time.Time) bool { return now.Sub(t.renewed) <= 8*time.S
 // under makes the bench's process one with a lease, renewed just now.
 func (b *bench) under(l *term) {
 	l.renewed = b.clock.Now()
-	o := b.machine.Options
+	o := b.options
 	o.Lease = l
-	b.machine = machine.New(o)
+	b.start(o)
 }
 
 func TestTheLeaseIsLookedAtBeforeEachCreate(t *testing.T) {

@@ -11,12 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/machine/indexes"
 )
 
 // deadlines are the annotations that the Machines of a deployment or set take from it.
 var deadlines = []string{v1alpha1.AnnotationDrainTimeout, v1alpha1.AnnotationVolumeDetachTimeout, v1alpha1.AnnotationJoinTimeout}
 
-// deadlinePredicate lets through that a deadline was changed: who waits for one must not learn of it when the old one ends.
+// deadlinePredicate lets through updates that change a deadline: a Machine that waits for one must not learn of it only when
+// the old one ends.
 func deadlinePredicate[O client.Object]() predicate.TypedPredicate[O] {
 	return predicate.TypedFuncs[O]{
 		CreateFunc: func(event.TypedCreateEvent[O]) bool { return false },
@@ -32,10 +34,10 @@ func deadlinePredicate[O client.Object]() predicate.TypedPredicate[O] {
 	}
 }
 
-// machinesOfDeployment gives the Machines of its sets that wait for something.
+// machinesOfDeployment returns the Machines of the deployment's sets that wait for something.
 func (r *Reconciler) machinesOfDeployment(ctx context.Context, d *v1alpha1.MachineDeployment) []reconcile.Request {
 	var sets v1alpha1.MachineSetList
-	if err := r.Control.GetClient().List(ctx, &sets, client.InNamespace(d.Namespace)); err != nil {
+	if err := r.control.GetClient().List(ctx, &sets, client.InNamespace(d.Namespace)); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing the sets of a deployment", "deployment", d.Name)
 		return nil
 	}
@@ -48,10 +50,10 @@ func (r *Reconciler) machinesOfDeployment(ctx context.Context, d *v1alpha1.Machi
 	return out
 }
 
-// machinesOfSet gives those of a set.
+// machinesOfSet returns the Machines of the set that wait for something.
 func (r *Reconciler) machinesOfSet(ctx context.Context, set *v1alpha1.MachineSet) []reconcile.Request {
 	var list v1alpha1.MachineList
-	err := r.Control.GetClient().List(ctx, &list, client.InNamespace(set.Namespace), client.MatchingFields{indexMachineSet: string(set.UID)})
+	err := r.control.GetClient().List(ctx, &list, client.InNamespace(set.Namespace), client.MatchingFields{indexes.MachineSet: string(set.UID)})
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing the Machines of a set", "set", set.Name)
 		return nil

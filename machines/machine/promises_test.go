@@ -39,7 +39,9 @@ func TestWhoseTheMachineIs(t *testing.T) {
 	t.Run("MC-79 one that bears our name is ours, and no other", func(t *testing.T) {
 		for value, ours := range map[string]bool{"mine": true, "": false, "theirs": false} {
 			b := newBench(t, label(value))
-			b.machine.Name = "mine"
+			o := b.options
+			o.Name = "mine"
+			b.start(o)
 			b.pass()
 			if made := b.read().Spec.ProviderID != nil; made != ours {
 				t.Errorf("%q: made %v", value, made)

@@ -28,6 +28,7 @@ import (
 	"github.com/drover-project/drover/machines/deployment"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/machine"
+	"github.com/drover-project/drover/machines/machine/indexes"
 	"github.com/drover-project/drover/machines/set"
 	"github.com/drover-project/drover/nodegroup"
 	"github.com/drover-project/drover/nodegroup/model"
@@ -43,6 +44,7 @@ type pool struct {
 	groups  *nodegroup.Groups
 	cloud   *fakeCloud
 	clock   *clocktesting.FakePassiveClock
+	options machine.Options
 	machine *machine.Reconciler
 	names   map[string]bool
 }
@@ -62,10 +64,11 @@ func newPool(t *testing.T) *pool {
 	p := &pool{t: t, client: c, cloud: newFakeCloud(), clock: clocktesting.NewFakePassiveClock(time.Now().Truncate(time.Second)), names: map[string]bool{}}
 	p.groups = nodegroup.New(nodegroup.Options{Control: mgr, Target: mgr})
 	source := bootstrap.New(bootstrap.Options{Control: mgr, Target: mgr, Clock: p.clock, Rand: rand.Reader, APIServer: "https://127.0.0.1:1"})
-	p.machine = machine.New(machine.Options{Control: mgr, Target: mgr, Cloud: p.cloud, Bootstrap: source, Clock: p.clock})
-	machine.WithIndexes(func(o client.Object, name string, key client.IndexerFunc) {
-		must(t, mgr.GetFieldIndexer().IndexField(t.Context(), o, name, key))
-	})
+	p.options = machine.Options{Control: mgr, Target: mgr, Cloud: p.cloud, Bootstrap: source, Clock: p.clock}
+	p.machine = machine.New(p.options)
+	for _, i := range indexes.All {
+		must(t, mgr.GetFieldIndexer().IndexField(t.Context(), i.Object, i.Field, i.Keys))
+	}
 	must(t, errors.Join(
 		mgr.Add(p.groups),
 		set.New(set.Options{Control: mgr, Clock: clock.RealClock{}, Suffix: func() string { return utilrand.String(5) }}).SetupWithManager(mgr),
@@ -194,7 +197,7 @@ func TestAGroupAtItsMinimumUnderAStandingQuotaError(t *testing.T) {
 			t.Fatalf("status: %+v", d.Status)
 		}
 		before := p.cloud.count("EnsureServer")
-		p.machine = machine.New(p.machine.Options)
+		p.machine = machine.New(p.options)
 		p.pass()
 		if n := p.cloud.count("EnsureServer"); n != before {
 			t.Errorf("%d attempts", n-before)

@@ -15,7 +15,6 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/machine"
 )
 
 // born returns a bench with a startup taint and a Machine as a set makes it: with its finalizers and the record of its project.
@@ -27,9 +26,9 @@ func born(t *testing.T) *bench {
 		m.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(`{"projectID":"p1"}`)}
 	})
 	b.cloud.project = "p1"
-	o := b.machine.Options
+	o := b.options
 	o.StartupTaint = startup
-	b.machine = machine.New(o)
+	b.start(o)
 	return b
 }
 
@@ -126,12 +125,12 @@ func TestWhatIsNotUrgentIsWrittenInTheEnd(t *testing.T) {
 	b.cloud.change("u", b.cloud.active)
 	before := b.read().ResourceVersion
 	t.Run("an ACTIVE server alone is not written at once, and a pass comes back for it (F-57)", func(t *testing.T) {
-		if after := b.pass().RequeueAfter; after <= 0 || after > machine.LongestUnwritten || b.read().ResourceVersion != before {
+		if after := b.pass().RequeueAfter; after <= 0 || after > longestUnwritten || b.read().ResourceVersion != before {
 			t.Errorf("the next pass is after %v; version %s, then %s", after, before, b.read().ResourceVersion)
 		}
 	})
 	t.Run("it is written when nothing else was due meanwhile (F-57)", func(t *testing.T) {
-		b.wait(machine.LongestUnwritten)
+		b.wait(longestUnwritten)
 		b.pass()
 		if c := find(b.read(), v1alpha1.ConditionServerReady); c.Status != corev1.ConditionTrue || c.Reason != "ServerActive" {
 			t.Errorf("%+v", c)
@@ -159,7 +158,7 @@ func TestANodeThatIsReadyBeforeTheListShowsItsServerActive(t *testing.T) {
 	}
 	b.cloud.change("u", b.cloud.active)
 	b.passes(2)
-	b.wait(machine.LongestUnwritten)
+	b.wait(longestUnwritten)
 	b.passes(2)
 	if after := b.read(); after.ResourceVersion != before.ResourceVersion {
 		t.Errorf("the list that says ACTIVE costs a write (F-57):\n%s", cmp.Diff(before.Status, after.Status))

@@ -12,7 +12,6 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/bootstrap"
-	"github.com/drover-project/drover/machines/machine"
 )
 
 const (
@@ -24,9 +23,9 @@ const (
 func starting(t *testing.T, startupTaint string, others ...string) *bench {
 	t.Helper()
 	b := newBench(t, deployed)
-	o := b.machine.Options
+	o := b.options
 	o.StartupTaint, o.OtherStartupTaints = startupTaint, others
-	b.machine = machine.New(o)
+	b.start(o)
 	b.pass()
 	b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
 	b.pass()
@@ -42,7 +41,7 @@ func (b *bench) registers(ready corev1.ConditionStatus, taints ...corev1.Taint) 
 	b.t.Helper()
 	n := b.nodeOf()
 	n.Status.Conditions[0].Status, n.Status.Conditions[0].Reason, n.Status.Conditions[0].Message = ready, "Kubelet", "says so"
-	if key := b.machine.StartupTaint; key != "" {
+	if key := b.options.StartupTaint; key != "" {
 		n.Spec.Taints = append(n.Spec.Taints, taint(key, corev1.TaintEffectNoSchedule))
 	}
 	n.Spec.Taints = append(n.Spec.Taints, taints...)
@@ -80,7 +79,7 @@ func (b *bench) isStarting(why ...string) {
 			b.t.Errorf("message %q, want something with %q", c.Message, text)
 		}
 	}
-	if key := b.machine.StartupTaint; key != "" && !hasTaint(b.node(), key) {
+	if key := b.options.StartupTaint; key != "" && !hasTaint(b.node(), key) {
 		b.t.Errorf("the startup taint is gone: %v", b.node().Spec.Taints)
 	}
 }
@@ -144,9 +143,9 @@ func TestFirstStartThatIsLong(t *testing.T) {
 		for range 24 {
 			b.wait(time.Hour)
 			b.restart()
-			o := b.machine.Options
+			o := b.options
 			o.StartupTaint = startup
-			b.machine = machine.New(o)
+			b.start(o)
 			b.pass()
 		}
 		b.t = t

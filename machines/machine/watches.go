@@ -9,9 +9,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,17 +24,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
-	"github.com/drover-project/drover/machines/drain"
-)
-
-// Field indexes of the caches, both by what a Node and its Machine have in common.
-const (
-	indexNodeServer    = "drover.machine.node-server"
-	indexMachineServer = "drover.machine.server"
-	indexMachineName   = "drover.machine.server-name"
-	indexMachineUID    = "drover.machine.uid"
-	indexMachineSet    = "drover.machine.set"
-	indexNodeOwner     = "drover.machine.node-owner"
+	"github.com/drover-project/drover/machines/machine/indexes"
 )
 
 // SetupWithManager makes the manager run the controller: on changes of Machines, of their Nodes, of their servers, and of
@@ -45,16 +33,16 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	if err := r.index(context.Background()); err != nil {
 		return err
 	}
-	c, err := controller.New(name, mgr, controller.Options{Reconciler: r, MaxConcurrentReconciles: r.Workers})
+	c, err := controller.New(name, mgr, controller.Options{Reconciler: r, MaxConcurrentReconciles: r.workers})
 	if err != nil {
 		return fmt.Errorf("making the Machine controller: %w", err)
 	}
 	for _, s := range []source.Source{
-		source.Kind(r.Control.GetCache(), &v1alpha1.Machine{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.Machine]{}),
-		source.Kind(r.Target.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(r.machinesOf), nodePredicate),
-		source.Kind(r.Control.GetCache(), &v1alpha1.MachineDeployment{},
+		source.Kind(r.control.GetCache(), &v1alpha1.Machine{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.Machine]{}),
+		source.Kind(r.target.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(r.machinesOf), nodePredicate),
+		source.Kind(r.control.GetCache(), &v1alpha1.MachineDeployment{},
 			handler.TypedEnqueueRequestsFromMapFunc(r.machinesOfDeployment), deadlinePredicate[*v1alpha1.MachineDeployment]()),
-		source.Kind(r.Control.GetCache(), &v1alpha1.MachineSet{},
+		source.Kind(r.control.GetCache(), &v1alpha1.MachineSet{},
 			handler.TypedEnqueueRequestsFromMapFunc(r.machinesOfSet), deadlinePredicate[*v1alpha1.MachineSet]()),
 		source.Func(r.followCloud),
 	} {
@@ -65,85 +53,32 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return mgr.Add(r.crew)
 }
 
-// indexes are what the caches must be asked by.
-var indexes = []struct {
-	object client.Object
-	name   string
-	key    func(client.Object) string
-}{
-	{&corev1.Node{}, indexNodeServer, nodeServer},
-	{&corev1.Node{}, indexNodeOwner, func(o client.Object) string { return o.GetLabels()[v1alpha1.LabelOwnedBy] }},
-	{&storagev1.VolumeAttachment{}, drain.IndexNode, drain.AttachmentNode},
-	{&storagev1.VolumeAttachment{}, drain.IndexVolume, drain.AttachmentVolume},
-	{&v1alpha1.Machine{}, indexMachineServer, machineServer},
-	{&v1alpha1.Machine{}, indexMachineName, machineName},
-	{&v1alpha1.Machine{}, indexMachineUID, func(o client.Object) string { return string(o.GetUID()) }},
-	{&v1alpha1.Machine{}, indexMachineSet, machineSet},
-}
-
+// index adds the field indexes to the caches.
 func (r *Reconciler) index(ctx context.Context) error {
-	for _, i := range indexes {
-		indexer := r.Control.GetFieldIndexer()
-		if _, ours := i.object.(*v1alpha1.Machine); !ours {
-			indexer = r.Target.GetFieldIndexer()
+	for _, i := range indexes.All {
+		indexer := r.control.GetFieldIndexer()
+		if _, ours := i.Object.(*v1alpha1.Machine); !ours {
+			indexer = r.target.GetFieldIndexer()
 		}
-		if err := indexer.IndexField(ctx, i.object, i.name, oneKey(i.key)); err != nil {
-			return fmt.Errorf("indexing by %s: %w", i.name, err)
+		if err := indexer.IndexField(ctx, i.Object, i.Field, i.Keys); err != nil {
+			return fmt.Errorf("indexing by %s: %w", i.Field, err)
 		}
 	}
 	return nil
 }
 
-func oneKey(key func(client.Object) string) client.IndexerFunc {
-	return func(o client.Object) []string {
-		if k := key(o); k != "" {
-			return []string{k}
-		}
-		return nil
-	}
-}
-
-func nodeServer(o client.Object) string {
-	if n, ok := o.(*corev1.Node); ok {
-		return providerid.Server(n.Spec.ProviderID)
-	}
-	return ""
-}
-
-// machineSet is the UID of a Machine's set.
-func machineSet(o client.Object) string {
-	if ref := metav1.GetControllerOf(o); ref != nil {
-		return string(ref.UID)
-	}
-	return ""
-}
-
-func machineServer(o client.Object) string {
-	if m, ok := o.(*v1alpha1.Machine); ok {
-		return namedServer(m)
-	}
-	return ""
-}
-
-func machineName(o client.Object) string {
-	if m, ok := o.(*v1alpha1.Machine); ok {
-		return m.ServerName()
-	}
-	return ""
-}
-
-// machinesOf gives the Machines that a Node may be of interest to: by its mark, its provider ID and its name.
+// machinesOf returns the Machines that a Node may be of interest to: by its annotation, its provider ID and its name.
 func (r *Reconciler) machinesOf(ctx context.Context, node *corev1.Node) []reconcile.Request {
 	found := map[types.NamespacedName]bool{}
 	if namespace, name, ok := strings.Cut(node.Annotations[v1alpha1.AnnotationNodeMachine], "/"); ok {
 		found[types.NamespacedName{Namespace: namespace, Name: name}] = true
 	}
 	for _, fields := range []client.MatchingFields{
-		{indexMachineServer: providerid.Server(node.Spec.ProviderID)},
-		{indexMachineName: node.Name},
+		{indexes.MachineServer: providerid.Server(node.Spec.ProviderID)},
+		{indexes.MachineName: node.Name},
 	} {
 		var list v1alpha1.MachineList
-		if err := r.Control.GetClient().List(ctx, &list, fields); err != nil {
+		if err := r.control.GetClient().List(ctx, &list, fields); err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Listing the Machines of a node", "node", node.Name)
 			continue
 		}
@@ -158,7 +93,7 @@ func (r *Reconciler) machinesOf(ctx context.Context, node *corev1.Node) []reconc
 	return out
 }
 
-// nodePredicate leaves out what a kubelet writes all the time and nobody here looks at.
+// nodePredicate leaves out what a kubelet writes all the time and no step looks at.
 var nodePredicate = predicate.TypedFuncs[*corev1.Node]{
 	UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Node]) bool { return differs(e.ObjectOld, e.ObjectNew) },
 }
@@ -182,7 +117,7 @@ func (r *Reconciler) followCloud(ctx context.Context, queue workqueue.TypedRateL
 			select {
 			case <-ctx.Done():
 				return
-			case key := <-r.Cloud.Changes():
+			case key := <-r.cloud.Changes():
 				add(key)
 			}
 		}
@@ -190,7 +125,7 @@ func (r *Reconciler) followCloud(ctx context.Context, queue workqueue.TypedRateL
 	return nil
 }
 
-// waker hands Machines to the queue, once there is one.
+// waker adds Machines to the queue, once there is one.
 type waker struct {
 	mu  sync.Mutex
 	add func(types.NamespacedName)

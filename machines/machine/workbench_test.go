@@ -31,7 +31,13 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/machine"
+	"github.com/drover-project/drover/machines/machine/indexes"
+	"github.com/drover-project/drover/machines/machine/observe"
+	"github.com/drover-project/drover/machines/machine/status"
 )
+
+// longestUnwritten is how long a change that is not urgent may wait for another write, of any Machine.
+var longestUnwritten = status.MaxDelay(&v1alpha1.Machine{})
 
 // memory is a cluster in memory: what the controllers ask a cluster.Cluster for.
 type memory struct {
@@ -58,6 +64,7 @@ type bench struct {
 	memory  *memory
 	cloud   *fakeCloud
 	clock   *clocktesting.FakePassiveClock
+	options machine.Options
 	machine *machine.Reconciler
 	key     client.ObjectKey
 	patches patches
@@ -65,7 +72,7 @@ type bench struct {
 	written tally
 	cached  *v1alpha1.Machine
 	// kinds says whether deletions are withheld; nil: they never are.
-	kinds machine.Kinds
+	kinds observe.Kinds
 	// undeletable is what the API server answers to every deletion.
 	undeletable error
 	// evicting, unless nil, returns the API server's refusal of an eviction; an eviction without one goes to the store.
@@ -150,7 +157,9 @@ func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 	ofPool := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pool-1", UID: "p1", OwnerReferences: []metav1.OwnerReference{ownedBy("MachineDeployment", pool)}}}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(m, bare, pool, ofPool).
 		WithStatusSubresource(&v1alpha1.MachineSet{}, &v1alpha1.MachineDeployment{})
-	machine.WithIndexes(func(o client.Object, name string, key client.IndexerFunc) { builder.WithIndex(o, name, key) })
+	for _, i := range indexes.All {
+		builder.WithIndex(i.Object, i.Field, i.Keys)
+	}
 	builder.WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })
 	b := &bench{t: t, cloud: newFakeCloud(), clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), key: client.ObjectKeyFromObject(m)}
 	b.cloud.created = b.clock.Now
@@ -165,8 +174,11 @@ func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 // restart puts a fresh process in the place of the one before.
 func (b *bench) restart() {
 	source := bootstrap.New(bootstrap.Options{Control: b.memory, Target: b.memory, Clock: b.clock, Rand: rand.Reader, APIServer: "https://127.0.0.1:1"})
-	b.machine = machine.New(machine.Options{Control: b.memory, Target: b.memory, Cloud: b.cloud, Bootstrap: source, Clock: b.clock, JoinTimeout: 10 * time.Minute, Kinds: b.kinds})
+	b.start(machine.Options{Control: b.memory, Target: b.memory, Cloud: b.cloud, Bootstrap: source, Clock: b.clock, JoinTimeout: 10 * time.Minute, Kinds: b.kinds})
 }
+
+// start puts a process with these options in the place of the one before.
+func (b *bench) start(o machine.Options) { b.options, b.machine = o, machine.New(o) }
 
 func (b *bench) pass() ctrl.Result {
 	b.t.Helper()
@@ -183,7 +195,7 @@ func (b *bench) pass() ctrl.Result {
 func (b *bench) shown() ctrl.Result {
 	b.t.Helper()
 	b.pass()
-	b.wait(machine.LongestUnwritten)
+	b.wait(longestUnwritten)
 	return b.pass()
 }
 

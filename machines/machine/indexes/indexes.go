@@ -1,0 +1,84 @@
+// Package indexes names the fields by which the Machine controller asks its informer caches for Machines and Nodes, and
+// computes them. It decides nothing.
+package indexes
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/providerid"
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/drain"
+	"github.com/drover-project/drover/machines/machine/record"
+)
+
+// The indexed fields.
+const (
+	// NodeServer is the server ID in a Node's provider ID, and NodeOwner the UID in its owner label.
+	NodeServer = "drover.machine.node-server"
+	NodeOwner  = "drover.machine.node-owner"
+	// MachineServer is the server ID in a Machine's provider ID, and MachineName the name of its server.
+	MachineServer = "drover.machine.server"
+	MachineName   = "drover.machine.server-name"
+	// MachineUID is a Machine's UID, and MachineSet the UID of its set.
+	MachineUID = "drover.machine.uid"
+	MachineSet = "drover.machine.set"
+)
+
+// Index is one indexed field of a kind.
+type Index struct {
+	Object client.Object
+	Field  string
+	key    func(client.Object) string
+}
+
+// All are the indexes that the caches must have.
+var All = []Index{
+	{&corev1.Node{}, NodeServer, nodeServer},
+	{&corev1.Node{}, NodeOwner, func(o client.Object) string { return o.GetLabels()[v1alpha1.LabelOwnedBy] }},
+	{&storagev1.VolumeAttachment{}, drain.IndexNode, drain.AttachmentNode},
+	{&storagev1.VolumeAttachment{}, drain.IndexVolume, drain.AttachmentVolume},
+	{&v1alpha1.Machine{}, MachineServer, machineServer},
+	{&v1alpha1.Machine{}, MachineName, machineName},
+	{&v1alpha1.Machine{}, MachineUID, func(o client.Object) string { return string(o.GetUID()) }},
+	{&v1alpha1.Machine{}, MachineSet, machineSet},
+}
+
+// Keys returns what the object is found by; nothing when the field is empty.
+func (i Index) Keys(o client.Object) []string {
+	if k := i.key(o); k != "" {
+		return []string{k}
+	}
+	return nil
+}
+
+func nodeServer(o client.Object) string {
+	if n, ok := o.(*corev1.Node); ok {
+		return providerid.Server(n.Spec.ProviderID)
+	}
+	return ""
+}
+
+// machineSet returns the UID of a Machine's set.
+func machineSet(o client.Object) string {
+	if ref := metav1.GetControllerOf(o); ref != nil {
+		return string(ref.UID)
+	}
+	return ""
+}
+
+func machineServer(o client.Object) string {
+	if m, ok := o.(*v1alpha1.Machine); ok {
+		return record.ServerID(m)
+	}
+	return ""
+}
+
+func machineName(o client.Object) string {
+	if m, ok := o.(*v1alpha1.Machine); ok {
+		return m.ServerName()
+	}
+	return ""
+}

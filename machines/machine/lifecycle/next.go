@@ -1,0 +1,291 @@
+package lifecycle
+
+import "github.com/drover-project/drover/machines/cloud"
+
+// Step is the next thing to do for a Machine.
+type Step string
+
+// The steps. A step either changes the facts, and the table is asked again, or ends the reconcile.
+const (
+	// Rest: nothing to do until something changes.
+	Rest Step = "Rest"
+	// Wait: something else must happen first, which the reason names.
+	Wait Step = "Wait"
+
+	AddFinalizers    Step = "AddFinalizers"
+	RecordPlace      Step = "RecordPlace"
+	Fail             Step = "Fail"
+	MakeUserData     Step = "MakeUserData"
+	EnsurePorts      Step = "EnsurePorts"
+	EnsureFloatingIP Step = "EnsureFloatingIP"
+	EnsureServer     Step = "EnsureServer"
+	ReplaceServer    Step = "ReplaceServer"
+	RecordServer     Step = "RecordServer"
+	AwaitNode        Step = "AwaitNode"
+	GiveUp           Step = "GiveUp"
+	JoinNode         Step = "JoinNode"
+	SyncNode         Step = "SyncNode"
+	LoseServer       Step = "LoseServer"
+
+	Hold             Step = "Hold"
+	DrainNode        Step = "DrainNode"
+	AwaitDetach      Step = "AwaitDetach"
+	DeleteServer     Step = "DeleteServer"
+	Release          Step = "Release"
+	OutOfService     Step = "OutOfService"
+	DeleteNode       Step = "DeleteNode"
+	DeleteToken      Step = "DeleteToken"
+	LetGo            Step = "LetGo"
+	RemoveFinalizers Step = "RemoveFinalizers"
+)
+
+// Reasons, as conditions show them.
+const (
+	ReasonPaused          = "Paused"
+	ReasonOtherController = "AnotherControllers"
+	ReasonInitializers    = "WaitingForInitializers"
+	ReasonNotSynced       = "CloudNotSynced"
+	ReasonServerUnknown   = "ServerUnknown"
+	ReasonHeld            = "TooManyServersGone"
+	ReasonForeign         = "ServerBelongsToAnother"
+	ReasonLeaseOld        = "LeaseTooOld"
+	ReasonBackOff         = "BackOff"
+	ReasonGroupBackoff    = "GroupBackOff"
+	ReasonJoinsFail       = "JoinsKeepFailing"
+	ReasonNoServer        = "NoServer"
+	ReasonCreating        = "CreatingServer"
+	ReasonServerBuilding  = "ServerBuilding"
+	ReasonServerError     = "ServerError"
+	ReasonServerDeleting  = "ServerDeleting"
+	ReasonServerGone      = "ServerGone"
+	ReasonServerStopped   = "ServerNotActive"
+	ReasonWaitingForNode  = "WaitingForNode"
+	ReasonNodeTaken       = "NodeBelongsToAnother"
+	ReasonJoinTimeout     = "JoinTimeout"
+	ReasonJoined          = "NodeJoined"
+	ReasonNodeMissing     = "NodeMissing"
+	ReasonDraining        = "DrainingNode"
+	ReasonDetaching       = "WaitingForVolumes"
+	ReasonDeletingServer  = "DeletingServer"
+	ReasonReleasing       = "ReleasingResources"
+	ReasonDeletingNode    = "DeletingNode"
+	ReasonDone            = "DeletionCompleted"
+	ReasonForced          = "ForceDelete"
+	ReasonLeftAlone       = "LeftAlone"
+	ReasonNothingWasMade  = "NothingWasMade"
+	ReasonServerLeft      = "ServerLeftAlone"
+	ReasonCloudUnusable   = "CloudNotUsable"
+	ReasonSpecInvalid     = "SpecInvalid"
+	ReasonSpecValid       = "SpecValid"
+	ReasonWithoutEffect   = "WithoutEffect"
+	ReasonServerActive    = "ServerActive"
+	ReasonNodeReady       = "NodeReady"
+	ReasonNodeNotReady    = "NodeNotReady"
+	ReasonNodeStarting    = "NodeStarting"
+	ReasonMachineDeleting = "MachineDeleting"
+
+	ReasonKindBeingDeleted = "KindBeingDeleted"
+	ReasonKindUnknown      = "KindUnknown"
+)
+
+// Decision is a step and its reason.
+type Decision struct {
+	Step   Step
+	Reason string
+}
+
+// Next returns the next step of a Machine: the first row whose condition holds.
+func Next(f *Facts) Decision {
+	switch {
+	case f.Paused:
+		return Decision{Rest, ReasonPaused}
+	case f.Deleting:
+		return nextOfDeletion(f)
+	case f.OtherController:
+		return Decision{Rest, ReasonOtherController}
+	case f.lacksFinalizers():
+		return Decision{AddFinalizers, ReasonCreating}
+	case f.CloudErr != nil && f.Joined && f.Node != nil && !f.Synced:
+		return Decision{SyncNode, ReasonJoined}
+	case f.CloudErr != nil:
+		return Decision{Fail, string(f.CloudErr.Code)}
+	case !f.Cloud.Synced:
+		return Decision{Wait, ReasonNotSynced}
+	case f.Cloud.Foreign != "":
+		return Decision{Wait, ReasonForeign}
+	case f.Cloud.Unknown != "":
+		return Decision{Wait, ReasonServerUnknown}
+	case f.Cloud.Server != nil:
+		return nextOfServer(f)
+	case f.Named:
+		return nextOfAbsence(f)
+	}
+	return nextOfCreation(f)
+}
+
+// lacksFinalizers reports whether the finalizers are to be written now. They wait while the project of a Machine that never had a
+// server becomes known soon: nothing is made for it before, and they are one write with the record of the project.
+func (f *Facts) lacksFinalizers() bool {
+	placePending := f.CloudErr == nil && !f.Cloud.Synced && !f.HadServer
+	return !f.Finalizers && !placePending
+}
+
+// lostName reports whether another client has dropped spec.providerID of a Machine that has a server and a Node.
+func (f *Facts) lostName() bool {
+	return !f.Named && f.Cloud.Server != nil && f.Node != nil && f.ServerFinalizer
+}
+
+// nextOfAbsence: a server was recorded, and it is not there. Absence is not proof.
+func nextOfAbsence(f *Facts) Decision {
+	switch {
+	case f.Cloud.Held != "":
+		return Decision{Wait, ReasonHeld}
+	case f.Cloud.Gone:
+		return Decision{LoseServer, ReasonServerGone}
+	}
+	return Decision{Wait, ReasonServerUnknown}
+}
+
+// nextOfCreation: there is no server, and none was recorded.
+func nextOfCreation(f *Facts) Decision {
+	switch {
+	case f.Initializing:
+		return Decision{Wait, ReasonInitializers}
+	case f.BackingOff:
+		return Decision{Wait, ReasonBackOff}
+	case f.Permission.Backoff != nil && !f.Permission.Allowed:
+		return Decision{Wait, ReasonGroupBackoff}
+	case !f.Permission.Allowed:
+		return Decision{Wait, ReasonJoinsFail}
+	case f.LeaseOld:
+		return Decision{Wait, ReasonLeaseOld}
+	case !f.Placed:
+		return Decision{RecordPlace, ReasonCreating}
+	case !f.UserData:
+		return Decision{MakeUserData, ReasonCreating}
+	case !f.Ports:
+		return Decision{EnsurePorts, ReasonCreating}
+	case !f.FloatingIP:
+		return Decision{EnsureFloatingIP, ReasonCreating}
+	}
+	return Decision{EnsureServer, ReasonCreating}
+}
+
+// nextOfServer: there is a server.
+func nextOfServer(f *Facts) Decision {
+	state := f.Cloud.Server.State
+	switch {
+	case f.Mismatched && f.Joined:
+		return Decision{LoseServer, ReasonServerGone}
+	case state == cloud.ServerError && !f.Joined && f.Node == nil:
+		return Decision{ReplaceServer, ReasonServerError}
+	case state == cloud.ServerDeleting:
+		return Decision{Wait, ReasonServerDeleting}
+	case !f.Named || f.Mismatched:
+		return Decision{RecordServer, ReasonServerBuilding}
+	case f.Node != nil:
+		return nextOfNode(f)
+	case f.Joined:
+		return Decision{Wait, ReasonNodeMissing}
+	}
+	return nextOfJoin(f)
+}
+
+// nextOfNode: the server's node is there.
+func nextOfNode(f *Facts) Decision {
+	switch {
+	case !f.Joined || f.Reregistered:
+		return Decision{JoinNode, ReasonJoined}
+	case !f.Synced:
+		return Decision{SyncNode, ReasonJoined}
+	}
+	return Decision{Rest, ReasonJoined}
+}
+
+// nextOfJoin: the server is recorded, and no node has come.
+func nextOfJoin(f *Facts) Decision {
+	switch {
+	case f.Late:
+		return Decision{GiveUp, ReasonJoinTimeout}
+	case f.Taken != "":
+		return Decision{AwaitNode, ReasonNodeTaken}
+	case f.Cloud.Server.State == cloud.ServerBuilding:
+		return Decision{AwaitNode, ReasonServerBuilding}
+	}
+	return Decision{AwaitNode, ReasonWaitingForNode}
+}
+
+// nextOfDeletion: the Machine is going. Drain, volumes, server, its ports and floating IP, Node, token, finalizers: in
+// that order.
+func nextOfDeletion(f *Facts) Decision {
+	switch {
+	case !f.AnyFinalizer:
+		return Decision{Rest, ReasonDone}
+	case f.Withheld != "":
+		return Decision{Hold, f.Withheld}
+	case f.lostName():
+		return Decision{RecordServer, ReasonDeletingServer}
+	case f.DrainDue && !f.Drained:
+		return Decision{DrainNode, ReasonDraining}
+	case f.DrainDue && f.Attached && !f.DetachOver:
+		return Decision{AwaitDetach, ReasonDetaching}
+	case !f.CloudFinalizer || f.Released:
+		return nextAfterCloud(f)
+	case f.Force && f.cloudUnresponsive():
+		return Decision{LetGo, ReasonForced}
+	}
+	return nextInCloud(f)
+}
+
+// cloudUnresponsive reports whether the cloud does not show what there is, or does not do what it is asked for.
+func (f *Facts) cloudUnresponsive() bool {
+	switch server := f.Cloud.Server; {
+	case f.CloudErr != nil, !f.Cloud.Synced, f.CloudRefused:
+		return true
+	case server != nil:
+		return server.State == cloud.ServerDeleting
+	case f.Cloud.Unknown != "":
+		return true
+	case f.Cloud.Foreign != "":
+		return false
+	}
+	return f.Named && !f.Cloud.Gone
+}
+
+// nextInCloud: the node is empty, and something of the Machine may be left in the cloud.
+func nextInCloud(f *Facts) Decision {
+	switch {
+	case f.CloudErr != nil && f.SpecUnreadable && !f.HadServer:
+		return Decision{LetGo, ReasonNothingWasMade}
+	case f.CloudErr != nil:
+		return Decision{Fail, ReasonCloudUnusable}
+	case !f.Cloud.Synced:
+		return Decision{Wait, ReasonNotSynced}
+	case f.Cloud.Server != nil && !f.ServerFinalizer:
+		return Decision{LetGo, ReasonServerLeft}
+	case f.Cloud.Server != nil:
+		return Decision{DeleteServer, ReasonDeletingServer}
+	case f.Cloud.Held != "":
+		return Decision{Wait, ReasonHeld}
+	case f.Cloud.Unknown != "":
+		return Decision{Wait, ReasonServerUnknown}
+	case f.Cloud.Foreign != "":
+		return Decision{Release, ReasonServerLeft}
+	case f.ServerFinalizer && f.Named && !f.Cloud.Gone:
+		return Decision{Wait, ReasonServerUnknown}
+	}
+	return Decision{Release, ReasonReleasing}
+}
+
+// nextAfterCloud: nothing of the Machine is left in the cloud, or nothing there is ours to remove.
+func nextAfterCloud(f *Facts) Decision {
+	switch {
+	case f.Unreachable && f.serverGone() && !f.NodeGone && !f.OutOfService:
+		return Decision{OutOfService, ReasonDeletingNode}
+	case !f.NodeGone:
+		return Decision{DeleteNode, ReasonDeletingNode}
+	case !f.TokenGone:
+		return Decision{DeleteToken, ReasonDeletingNode}
+	}
+	return Decision{RemoveFinalizers, ReasonDone}
+}

@@ -1,0 +1,153 @@
+package nodes
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-project/drover/machines/api/providerid"
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/machine/record"
+)
+
+// clockDifference is how far the clock of the cloud may be ahead of the API server's. A Node cannot register before its
+// server is created, but the two times come from two clocks. A cloud whose clock differs by more breaks the default join
+// timeout, which is as long.
+const clockDifference = 10 * time.Minute
+
+// Matcher decides which Node is a Machine's.
+type Matcher struct {
+	Machine *v1alpha1.Machine
+	// Server is the ID of the Machine's server; empty while none is known.
+	Server string
+	// Name is the server's name in the cloud, and Created is when it was created. Both are empty when only the ID is known.
+	Name    string
+	Created time.Time
+	// Adopted: an operator lets the Machine take over this server, which is older than the Machine.
+	Adopted bool
+}
+
+// NewMatcher returns the matcher for the server that the cloud shows as the Machine's, or has shown. What spec.providerID
+// names makes no Node the Machine's.
+func NewMatcher(m *v1alpha1.Machine, f *cloud.Facts) Matcher {
+	s := Matcher{Machine: m, Server: f.Had}
+	if server := f.Server; server != nil {
+		s.Server, s.Name, s.Created, s.Adopted = server.ID, server.Name, server.Created, server.Adopted
+	}
+	return s
+}
+
+// Match returns the Machine's Node among the candidates, and nil when there is none. A Node with the server's provider ID
+// comes before one with the Machine's owner label, and that before one with the server's name. taken says why the Node of
+// the server's provider ID or name is not the Machine's; it is empty when there is no such Node or no server is known
+// (MC-52, MCM-41). The Node with the server's name comes before all others of its kind.
+func (s Matcher) Match(candidates []*corev1.Node) (node *corev1.Node, taken string) {
+	// A kubelet chooses its label and provider ID when it registers, but not its name.
+	slices.SortStableFunc(candidates, func(a, b *corev1.Node) int {
+		switch {
+		case s.Named(a) == s.Named(b):
+			return 0
+		case s.Named(a):
+			return -1
+		}
+		return 1
+	})
+	for _, fits := range []func(*corev1.Node) bool{s.hasServer, s.Owned, s.Named} {
+		for _, n := range candidates {
+			if !fits(n) {
+				continue
+			}
+			why := s.refuses(n)
+			if why == "" {
+				return n, ""
+			}
+			if s.Server != "" && (s.hasServer(n) || s.Named(n)) {
+				taken = cmp.Or(taken, why)
+			}
+		}
+	}
+	return nil, taken
+}
+
+// Is reports whether one Node is the Machine's.
+func (s Matcher) Is(n *corev1.Node) bool {
+	found, _ := s.Match([]*corev1.Node{n})
+	return found != nil
+}
+
+// hasServer reports whether the Node has the provider ID of the Machine's server.
+func (s Matcher) hasServer(n *corev1.Node) bool {
+	return s.Server != "" && providerid.Server(n.Spec.ProviderID) == strings.ToLower(s.Server)
+}
+
+// Owned reports whether the Node has the Machine's owner label.
+func (s Matcher) Owned(n *corev1.Node) bool {
+	return n.Labels[v1alpha1.LabelOwnedBy] == string(s.Machine.UID)
+}
+
+// Named reports whether the Node has the name of the Machine's server.
+func (s Matcher) Named(n *corev1.Node) bool { return n.Name == s.Machine.ServerName() }
+
+// refuses returns why the Node is not the Machine's; an empty string when it is.
+func (s Matcher) refuses(n *corev1.Node) string {
+	if s.Owned(n) {
+		return s.refusesOwned(n)
+	}
+	owner := n.Labels[v1alpha1.LabelOwnedBy]
+	switch {
+	case s.Server == "":
+		return "no server is known"
+	case n.Spec.ProviderID != "" && !s.hasServer(n):
+		return fmt.Sprintf("node %s has the provider ID %s, which is not that of server %s", n.Name, n.Spec.ProviderID, s.Server)
+	case !s.Named(n):
+		return fmt.Sprintf("node %s has the provider ID of server %s, but the name of that server's Node must be %s", n.Name, s.Server, s.Machine.ServerName())
+	case s.Name != "" && s.Name != n.Name:
+		return fmt.Sprintf("server %s is named %s in the cloud, which is not the name of node %s", s.Server, s.Name, n.Name)
+	case owner != "" && !s.hasServer(n):
+		return fmt.Sprintf("node %s belongs to the Machine with UID %s: its label %s says so", n.Name, owner, v1alpha1.LabelOwnedBy)
+	case roleOf(n) != "":
+		return fmt.Sprintf("node %s belongs to the control plane: it has %s", n.Name, roleOf(n))
+	}
+	return s.older(n)
+}
+
+// refusesOwned returns why a Node with the Machine's owner label is not the Machine's all the same; an empty string when it
+// is. A kubelet can put that label on its own Node, so the provider ID must not be another server's, and a Node of another
+// name needs the Machine's record: the kubelet chooses its provider ID too. A Node of the control plane must fit in everything.
+func (s Matcher) refusesOwned(n *corev1.Node) string {
+	known := cmp.Or(strings.ToLower(s.Server), record.ServerID(s.Machine))
+	ref := s.Machine.Status.NodeRef
+	recorded := ref != nil && ref.Name == n.Name
+	switch {
+	case n.Spec.ProviderID != "" && known != "" && providerid.Server(n.Spec.ProviderID) != known:
+		return fmt.Sprintf("node %s has the provider ID %s, which is not that of server %s", n.Name, n.Spec.ProviderID, known)
+	case !s.Named(n) && !recorded:
+		return fmt.Sprintf("node %s has the label of this Machine, but neither its server's name nor the Machine's record", n.Name)
+	case roleOf(n) != "" && (known == "" || n.Spec.ProviderID == "" || !s.Named(n) || s.older(n) != ""):
+		return fmt.Sprintf("node %s belongs to the control plane: it has %s", n.Name, roleOf(n))
+	}
+	return ""
+}
+
+// older says that the Node existed before the Machine or its server; an empty string when it did not. The server that an
+// operator lets the Machine adopt may be older, with its Node. Only times that are known are compared.
+func (s Matcher) older(n *corev1.Node) string {
+	registered := n.CreationTimestamp
+	switch {
+	case s.Adopted || registered.IsZero():
+		return ""
+	case registered.Before(&s.Machine.CreationTimestamp):
+		return fmt.Sprintf("node %s existed before the Machine, and does not have its label %s", n.Name, v1alpha1.LabelOwnedBy)
+	case !s.Created.IsZero() && registered.Add(clockDifference).Before(s.Created):
+		return fmt.Sprintf("node %s existed before server %s was created", n.Name, s.Server)
+	}
+	return ""
+}
+
+// roleOf names what makes the Node one of the control plane; an empty string when nothing does.
+func roleOf(n *corev1.Node) string { return v1alpha1.ControlPlaneRole(n.Labels, n.Spec.Taints) }

@@ -1,0 +1,145 @@
+package nodes
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/bootstrap"
+)
+
+// startTaints are the keys of the taints that Kubernetes itself puts on a Node that cannot take pods yet.
+var startTaints = []string{
+	v1alpha1.TaintUninitialized,
+	corev1.TaintNodeNotReady,
+	corev1.TaintNodeUnreachable,
+	corev1.TaintNodeNetworkUnavailable,
+}
+
+// StartRules are what a Node must have before its first start is complete, beside being Ready and without the start-up taints
+// of Kubernetes itself.
+type StartRules struct {
+	// Taint is the key of the taint (NoSchedule) that drover removes when the first start is complete; empty: none.
+	Taint string
+	// Conditions must be True on the Node.
+	Conditions []corev1.NodeConditionType
+	// DaemonSets must have a Ready pod on the Node.
+	DaemonSets []types.NamespacedName
+	// OtherTaints are keys of taints (NoSchedule or NoExecute) that other programs must have removed from the Node.
+	OtherTaints []string
+}
+
+// HasStarted reports whether the first start of the Node was completed before this pass: the Machine's status records that,
+// or the Machine was Ready or Running with this very Node although nothing is recorded, as machine-controller and older
+// versions of drover leave it. A Node that was deleted and has registered again starts again.
+func (r StartRules) HasStarted(m *v1alpha1.Machine, node *corev1.Node) bool {
+	ref := m.Status.NodeRef
+	switch {
+	case ref == nil || ref.UID != "" && ref.UID != node.UID:
+		return false
+	case MarksOf(m).Started:
+		return true
+	case r.hasStartupTaint(node):
+		return false
+	}
+	return ptr.Deref(m.Status.Phase, "") == v1alpha1.PhaseRunning || isReady(m)
+}
+
+// isReady reports whether the Machine's status says that it is Ready.
+func isReady(m *v1alpha1.Machine) bool {
+	return slices.ContainsFunc(m.Status.Conditions, func(c v1alpha1.MachineCondition) bool {
+		return c.Type == v1alpha1.ConditionReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func (r StartRules) hasStartupTaint(node *corev1.Node) bool {
+	taint := corev1.Taint{Key: r.Taint, Effect: corev1.TaintEffectNoSchedule}
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) })
+}
+
+// Missing returns what the Node itself shows to be missing before it can take pods, one sentence each.
+func (r StartRules) Missing(node *corev1.Node) []string {
+	var out []string
+	if keepsPodsAway(node, v1alpha1.TaintUninitialized) {
+		out = append(out, "the cloud-controller-manager has not initialized the Node (taint "+v1alpha1.TaintUninitialized+
+			"); in a cluster without one, set the annotation "+bootstrap.AnnotationExternalCloudProvider+
+			`: "false" in spec.template.metadata of the MachineDeployment`)
+	}
+	ready := Ready(node)
+	switch {
+	case ready == nil:
+		out = append(out, "the Node reports no Ready condition")
+	case ready.Status != corev1.ConditionTrue:
+		out = append(out, "the Node is not Ready: "+ready.Reason+": "+ready.Message)
+	}
+	for _, name := range r.Conditions {
+		if !isTrue(node, name) {
+			out = append(out, fmt.Sprintf("the Node's condition %s is not True", name))
+		}
+	}
+	for _, key := range slices.Concat(startTaints, r.OtherTaints) {
+		// A Node that is not Ready has the taint for that, too.
+		implied := key == v1alpha1.TaintUninitialized || len(out) > 0 && (key == corev1.TaintNodeNotReady || key == corev1.TaintNodeUnreachable)
+		if !implied && keepsPodsAway(node, key) {
+			out = append(out, "the Node has the taint "+key)
+		}
+	}
+	return out
+}
+
+// keepsPodsAway reports whether the Node has a taint of that key which keeps ordinary pods away. PreferNoSchedule does
+// not; nor do not-ready and unreachable with the effect NoExecute, which every pod tolerates for five minutes
+// (admission plug-in DefaultTolerationSeconds).
+func keepsPodsAway(node *corev1.Node, key string) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		if t.Key != key {
+			return false
+		}
+		tolerated := key == corev1.TaintNodeNotReady || key == corev1.TaintNodeUnreachable
+		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute && !tolerated
+	})
+}
+
+// IsReadyPodOf reports whether a pod belongs to the DaemonSet and is Ready.
+func IsReadyPodOf(pod *corev1.Pod, set types.NamespacedName) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && owner.Kind == "DaemonSet" && owner.Name == set.Name && pod.Namespace == set.Namespace &&
+		slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
+}
+
+// unreachableAfter is how long a Node must not have been Ready for its kubelet to count as gone.
+const unreachableAfter = 5 * time.Minute
+
+// Unreachable reports whether the Node has not been Ready for so long that its kubelet will not end any pod.
+func Unreachable(node *corev1.Node, now time.Time) bool {
+	c := Ready(node)
+	return c != nil && c.Status != corev1.ConditionTrue && now.Sub(c.LastTransitionTime.Time) >= unreachableAfter
+}
+
+// Runs reports whether the Node has a kubelet that is ready, and so runs on a server that was started. A nil Node has none.
+func Runs(node *corev1.Node) bool { return node != nil && isTrue(node, corev1.NodeReady) }
+
+// Ready returns the Node's condition Ready; nil when it reports none.
+func Ready(node *corev1.Node) *corev1.NodeCondition { return condition(node, corev1.NodeReady) }
+
+func condition(node *corev1.Node, name corev1.NodeConditionType) *corev1.NodeCondition {
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == name {
+			return &node.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func isTrue(node *corev1.Node, name corev1.NodeConditionType) bool {
+	c := condition(node, name)
+	return c != nil && c.Status == corev1.ConditionTrue
+}

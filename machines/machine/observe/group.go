@@ -1,0 +1,74 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
+	"github.com/drover-project/drover/machines/machine/scope"
+)
+
+// groupOf reads the Machine's group from the caches. An owner that is deleted or has another UID does not count.
+func (o *Observer) groupOf(ctx context.Context, m *v1alpha1.Machine) (scope.Group, error) {
+	g := scope.Group{Holder: m}
+	var set v1alpha1.MachineSet
+	found, err := o.owner(ctx, m, v1alpha1.MachineSetKind.Kind, &set)
+	if err != nil || !found {
+		return g, err
+	}
+	g.Holder, g.Set = &set, set.UID
+	// A set without a readable revision counts as the oldest.
+	g.Revision, _ = strconv.ParseInt(set.Annotations[v1alpha1.AnnotationRevision], 10, 64)
+	var d v1alpha1.MachineDeployment
+	if found, err = o.owner(ctx, &set, v1alpha1.MachineDeploymentKind.Kind, &d); err == nil && found {
+		g.Holder = &d
+	}
+	return g, err
+}
+
+// owner reads the object's controller, when it is of that kind.
+func (o *Observer) owner(ctx context.Context, of client.Object, kind string, into client.Object) (bool, error) {
+	ref := metav1.GetControllerOf(of)
+	if ref == nil || ref.Kind != kind {
+		return false, nil
+	}
+	err := o.Control.Get(ctx, client.ObjectKey{Namespace: of.GetNamespace(), Name: ref.Name}, into)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %s %s: %w", kind, ref.Name, err)
+	}
+	return into.GetUID() == ref.UID, nil
+}
+
+// timeoutsOf returns the timeouts that the annotations of the Machine set, else those of its group's holder, else the default
+// ones. It skips an annotation that cannot be parsed and describes it in wrong. It is called in each reconcile, so that a running
+// drain can be shortened.
+func (o *Observer) timeoutsOf(m *v1alpha1.Machine, g scope.Group) (t lifecycle.Timeouts, wrong []string) {
+	t = o.Timeouts
+	for key, into := range map[string]*time.Duration{
+		v1alpha1.AnnotationDrainTimeout: &t.Drain, v1alpha1.AnnotationVolumeDetachTimeout: &t.Volumes, v1alpha1.AnnotationJoinTimeout: &t.Join,
+	} {
+		for _, o := range []client.Object{m, g.Holder} {
+			text, ok := o.GetAnnotations()[key]
+			if !ok {
+				continue
+			}
+			d, err := time.ParseDuration(text)
+			if err == nil && d >= 0 {
+				*into = d
+				break
+			}
+			wrong = append(wrong, fmt.Sprintf("annotation %s: %q is no duration such as 30m", key, text))
+		}
+	}
+	return t, wrong
+}

@@ -1,0 +1,38 @@
+package observe
+
+import (
+	"context"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
+	"github.com/drover-project/drover/machines/machine/scope"
+)
+
+// Kinds knows whether drover's own CustomResourceDefinitions are in place. When one is deleted, Machines are deleted that
+// nobody wanted to delete.
+type Kinds interface {
+	// Withheld returns why the deletion of a Machine must wait, as a condition's reason and message; both are empty when it
+	// may go on. The answer is no older than the call, unless begun says that the deletion was allowed to begin before.
+	Withheld(ctx context.Context, m *v1alpha1.Machine, begun bool) (reason, message string)
+}
+
+// observeKinds asks whether a deletion may go on. It comes last, right before the steps.
+func (o *Observer) observeKinds(ctx context.Context, s *scope.Scope) {
+	if o.Kinds == nil || !s.Observed.Deleting {
+		return
+	}
+	s.Policy.Withheld, s.Policy.WithheldMessage = o.Kinds.Withheld(ctx, s.Machine, deletionBegun(s.Base) || s.DeletionBegun())
+	s.AllowDeletion(s.Policy.Withheld == "")
+}
+
+// deletionBegun reports whether an earlier reconcile was allowed to begin the Machine's deletion. A condition that is older than
+// the deletion came with the manifest of a Machine that was restored.
+func deletionBegun(m *v1alpha1.Machine) bool {
+	for _, c := range m.Status.Conditions {
+		if c.Type == v1alpha1.ConditionDeleting {
+			held := c.Reason == lifecycle.ReasonKindBeingDeleted || c.Reason == lifecycle.ReasonKindUnknown
+			return !held && c.LastTransitionTime != nil && !c.LastTransitionTime.Before(m.DeletionTimestamp)
+		}
+	}
+	return false
+}

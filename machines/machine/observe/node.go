@@ -1,0 +1,110 @@
+package observe
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/machine/indexes"
+	"github.com/drover-project/drover/machines/machine/nodes"
+	"github.com/drover-project/drover/machines/machine/scope"
+)
+
+// observeNode looks for the Node of the Machine's server: the one that the cloud shows as the Machine's, or has shown. What
+// spec.providerID names makes no Node the Machine's; without a server only one with the Machine's owner label is.
+func (o *Observer) observeNode(ctx context.Context, s *scope.Scope) error {
+	seen := &s.Observed
+	if seen.Cloud.Server == nil && seen.Cloud.Foreign != "" {
+		return nil
+	}
+	matcher := nodes.NewMatcher(s.Machine, &seen.Cloud)
+	candidates, err := o.candidates(ctx, matcher)
+	if err != nil {
+		return err
+	}
+	node, taken := matcher.Match(candidates)
+	if node != nil && !matcher.Owned(node) {
+		taken, err = o.ownedByOther(ctx, s.Machine, node)
+		if err != nil {
+			return err
+		}
+	}
+	seen.Taken = taken
+	if node == nil || taken != "" {
+		return nil
+	}
+	if s.CacheOld(node) {
+		return ErrCacheOld
+	}
+	seen.Node = node
+	seen.StartRecorded = o.Start.HasStarted(s.Base, node)
+	s.Policy.Unreachable = nodes.Unreachable(node, s.Now())
+	return nil
+}
+
+// candidates returns the Nodes that may be the Machine's: by the server's provider ID, and unless one of them has the server's
+// name also by the owner label and by that name. A Node may be in the list twice.
+func (o *Observer) candidates(ctx context.Context, matcher nodes.Matcher) ([]*corev1.Node, error) {
+	out, err := o.nodesBy(ctx, indexes.NodeServer, strings.ToLower(matcher.Server))
+	if err != nil || slices.ContainsFunc(out, matcher.Named) {
+		return out, err
+	}
+	owned, err := o.nodesBy(ctx, indexes.NodeOwner, string(matcher.Machine.UID))
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, owned...)
+	var byName corev1.Node
+	err = o.Target.Get(ctx, types.NamespacedName{Name: matcher.Machine.ServerName()}, &byName)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading node %s: %w", matcher.Machine.ServerName(), err)
+	}
+	if err == nil {
+		out = append(out, &byName)
+	}
+	return out, nil
+}
+
+func (o *Observer) nodesBy(ctx context.Context, index, key string) ([]*corev1.Node, error) {
+	if key == "" {
+		return nil, nil
+	}
+	var list corev1.NodeList
+	if err := o.Target.List(ctx, &list, client.MatchingFields{index: key}); err != nil {
+		return nil, fmt.Errorf("listing nodes by %s: %w", index, err)
+	}
+	var out []*corev1.Node
+	for i := range list.Items {
+		out = append(out, &list.Items[i])
+	}
+	return out, nil
+}
+
+// retryLook is how soon to look again for a Node that the API server has and the cache does not.
+const retryLook = 5 * time.Second
+
+// MissingNode looks live for a Node that the cache does not have although its server lives. Its absence is a finding of
+// health, which shows in the Ready condition; nothing follows from it here.
+func (o *Observer) MissingNode(ctx context.Context, s *scope.Scope) error {
+	var node corev1.Node
+	err := o.Live.Get(ctx, types.NamespacedName{Name: s.Machine.Status.NodeRef.Name}, &node)
+	switch {
+	case err == nil && nodes.NewMatcher(s.Machine, &s.Observed.Cloud).Is(&node):
+		s.Unsynced = true
+		s.RequeueWithin(retryLook)
+	case err == nil:
+		s.Detail = cmp.Or(s.Observed.Taken, "node "+node.Name+" does not belong to this Machine's server")
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("reading node %s: %w", s.Machine.Status.NodeRef.Name, err)
+	default:
+		s.Detail = fmt.Sprintf("the Node is not there, though server %s is %s", s.Observed.Cloud.Server.ID, s.Observed.Cloud.Server.Status)
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+// Package observe gathers the facts of a reconcile: the Machine, its server, its Node, its group, and what follows from them
+// and the clock. It reads the caches and the cloud's inventory, and writes nothing anywhere: its clients cannot.
+package observe
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/machine/indexes"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
+	"github.com/drover-project/drover/machines/machine/nodes"
+	"github.com/drover-project/drover/machines/machine/retry"
+	"github.com/drover-project/drover/machines/machine/scope"
+)
+
+// ErrCacheOld ends a reconcile whose cache shows the Machine's Node from before this process's own last write of it. A write
+// that follows from it would be refused, or repeat what is done already.
+var ErrCacheOld = errors.New("the cache is older than the last write")
+
+// Options make an [Observer].
+type Options struct {
+	// Control reads Machines and their owners, Target reads Nodes, both from caches. Live reads Nodes from the API server.
+	Control, Target, Live client.Reader
+	Cloud                 cloud.Cloud
+	Retries               *retry.Retries
+	// Kinds is asked whether a deletion may go on. nil: it always may.
+	Kinds Kinds
+	Start nodes.StartRules
+	// Timeouts are those of a Machine whose annotations, and those of its group, set none.
+	Timeouts lifecycle.Timeouts
+}
+
+// Observer gathers the facts of a reconcile.
+type Observer struct {
+	Options
+	targets targets
+}
+
+// New returns an Observer.
+func New(o Options) *Observer {
+	return &Observer{Options: o, targets: targets{machines: o.Control, cluster: o.Target}}
+}
+
+// Observe gathers the facts. It looks up nothing for a Machine that is left alone.
+func (o *Observer) Observe(ctx context.Context, s *scope.Scope) error {
+	s.ReadMachine()
+	if s.Observed.LeftAlone() {
+		return nil
+	}
+	o.observeCloud(ctx, s)
+	if err := o.observeDuplicates(ctx, &s.Observed); err != nil {
+		return err
+	}
+	if err := o.observeNode(ctx, s); err != nil {
+		return err
+	}
+	s.ReadMachine()
+	if err := o.observeGroup(ctx, s); err != nil {
+		return err
+	}
+	o.observeKinds(ctx, s)
+	return nil
+}
+
+func (o *Observer) observeCloud(ctx context.Context, s *scope.Scope) {
+	seen := &s.Observed
+	instance, err := o.Cloud.Instance(ctx, s.Machine)
+	if err != nil {
+		seen.CloudErr = fault.Of(err)
+		seen.SpecUnreadable = seen.CloudErr.Class == fault.Invalid
+		return
+	}
+	s.Instance = instance
+	s.Warnings = slices.Concat(instance.Warnings(), bootstrap.Warnings(instance.Config()))
+	if seen.Cloud, err = instance.Observe(ctx); err != nil {
+		seen.CloudErr = fault.Of(err)
+	}
+}
+
+// observeDuplicates chooses among several servers of a Machine that names none yet: the one whose Node is there stays, since it
+// works already and its name is taken. The cloud's own choice holds otherwise.
+func (o *Observer) observeDuplicates(ctx context.Context, seen *lifecycle.Observed) error {
+	if seen.Named || seen.Cloud.Server == nil || len(seen.Cloud.Twins) == 0 {
+		return nil
+	}
+	for _, server := range append([]*cloud.Server{seen.Cloud.Server}, seen.Cloud.Twins...) {
+		found, err := o.nodesBy(ctx, indexes.NodeServer, strings.ToLower(server.ID))
+		if err != nil {
+			return err
+		}
+		if len(found) > 0 && server.State == cloud.ServerActive {
+			seen.Cloud.Server = server
+			return nil
+		}
+	}
+	return nil
+}
+
+// observeGroup reads the timeouts, and asks the group whether a server may be made, where that matters.
+func (o *Observer) observeGroup(ctx context.Context, s *scope.Scope) error {
+	seen, policy := &s.Observed, &s.Policy
+	if seen.Joined && !seen.Deleting {
+		return nil
+	}
+	var err error
+	if s.Group, err = o.groupOf(ctx, s.Machine); err != nil {
+		return err
+	}
+	var unreadable []string
+	policy.Timeouts, unreadable = o.timeoutsOf(s.Machine, s.Group)
+	s.Warnings = append(s.Warnings, unreadable...)
+	policy.BackingOff = o.Retries.BackingOff(s)
+	creates := seen.CloudErr == nil && seen.Cloud.Synced && seen.Cloud.Server == nil && !seen.Named && !seen.Deleting
+	if creates && !seen.Initializing && !policy.BackingOff {
+		if policy.Permission, err = o.Retries.MayCreate(ctx, s); err != nil {
+			return err
+		}
+	}
+	if server := seen.Cloud.Server; server != nil && policy.Timeouts.Join > 0 && !server.Created.IsZero() {
+		policy.Late = !s.Now().Before(server.Created.Add(policy.Timeouts.Join))
+	}
+	return o.observeDrain(ctx, s)
+}
+
+// observeDrain decides whether the pods of a Machine that is being deleted are evicted first.
+func (o *Observer) observeDrain(ctx context.Context, s *scope.Scope) error {
+	seen, policy := &s.Observed, &s.Policy
+	if !seen.Deleting || seen.Node == nil {
+		return nil
+	}
+	_, skip := seen.Node.Annotations[v1alpha1.AnnotationSkipEviction]
+	policy.DrainTimedOut = !s.Now().Before(s.Machine.DeletionTimestamp.Add(policy.Timeouts.Drain))
+	alive := !seen.Cloud.Gone && (seen.Cloud.Server == nil || seen.Cloud.Server.State != cloud.ServerDeleting)
+	if skip || policy.DrainTimedOut || !alive || policy.Timeouts.Drain <= 0 {
+		return nil
+	}
+	var err error
+	policy.DrainDue, err = o.targets.other(ctx, seen.Node, s.Now())
+	return err
+}

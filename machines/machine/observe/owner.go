@@ -1,0 +1,91 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/providerid"
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/machine/indexes"
+	"github.com/drover-project/drover/machines/machine/record"
+)
+
+// ownedByOther returns why a Node without the Machine's owner label belongs to another Machine: one that exists and that the
+// Node's owner label names, or an older one that the Node may as well belong to. It is empty when there is none.
+func (o *Observer) ownedByOther(ctx context.Context, m *v1alpha1.Machine, n *corev1.Node) (string, error) {
+	owner := n.Labels[v1alpha1.LabelOwnedBy]
+	exists, err := o.machineExists(ctx, m, owner)
+	switch {
+	case err != nil:
+		return "", err
+	case exists:
+		return fmt.Sprintf("node %s belongs to another Machine: its label %s has that Machine's UID %s", n.Name, v1alpha1.LabelOwnedBy, owner), nil
+	}
+	return o.contested(ctx, m, n)
+}
+
+// machineExists reports whether there is another Machine with the UID; false when the UID is empty.
+func (o *Observer) machineExists(ctx context.Context, m *v1alpha1.Machine, uid string) (bool, error) {
+	if uid == "" || uid == string(m.UID) {
+		return false, nil
+	}
+	var list v1alpha1.MachineList
+	if err := o.Control.List(ctx, &list, client.MatchingFields{indexes.MachineUID: uid}); err != nil {
+		return false, fmt.Errorf("looking for the Machine with UID %s: %w", uid, err)
+	}
+	return len(list.Items) > 0, nil
+}
+
+// contested names the other Machine a Node belongs to that has no Machine's label yet; an empty string when there is no
+// such Machine. Two Machines can name one Node: both have servers of that name, or one of them signs in to a cloud that
+// lists other people's servers. The older Machine has the Node then, because nobody can make a Machine for a Node before
+// that Node's own Machine exists.
+func (o *Observer) contested(ctx context.Context, m *v1alpha1.Machine, n *corev1.Node) (string, error) {
+	index := client.MatchingFields{indexes.MachineName: n.Name}
+	if id := providerid.Server(n.Spec.ProviderID); id != "" {
+		index = client.MatchingFields{indexes.MachineServer: id}
+	}
+	var list v1alpha1.MachineList
+	if err := o.Control.List(ctx, &list, index); err != nil {
+		return "", fmt.Errorf("listing the Machines that node %s may belong to: %w", n.Name, err)
+	}
+	for i := range list.Items {
+		rival := &list.Items[i]
+		// A Node without an owner label is never that of a Machine whose server has another name.
+		if rival.UID != m.UID && rival.ServerName() == n.Name && isOlder(rival, m) && o.mayHave(ctx, rival, n) {
+			return fmt.Sprintf("node %s belongs to the older Machine %s/%s, which has the same server or a server of the same name", n.Name, rival.Namespace, rival.Name), nil
+		}
+	}
+	return "", nil
+}
+
+// isOlder reports whether a Machine was created before another. Of two that were created in the same second the one with
+// the smaller UID counts as older.
+func isOlder(a, b *v1alpha1.Machine) bool {
+	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.UID < b.UID
+	}
+	return a.CreationTimestamp.Before(&b.CreationTimestamp)
+}
+
+// mayHave reports whether the cloud shows a server of the Machine that a Node may be of. What spec.providerID says is no
+// reason, but while the cloud cannot be asked the Machine must be assumed to have that server.
+func (o *Observer) mayHave(ctx context.Context, m *v1alpha1.Machine, n *corev1.Node) bool {
+	if record.ServerID(m) == "" {
+		return false
+	}
+	instance, err := o.Cloud.Instance(ctx, m)
+	if err != nil {
+		return true
+	}
+	shown, err := instance.Observe(ctx)
+	if err != nil || !shown.Synced {
+		return true
+	}
+	id := providerid.Server(n.Spec.ProviderID)
+	return shown.Server != nil && (id == "" || id == strings.ToLower(shown.Server.ID))
+}

@@ -1,0 +1,75 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// targetsLife is how long what is known of places for pods is used again, so that many drains cost one look.
+const targetsLife = 5 * time.Second
+
+// targets holds what is known of places for evicted pods.
+type targets struct {
+	// machines reads Machines, and cluster reads Nodes.
+	machines, cluster client.Reader
+
+	mu   sync.Mutex
+	read time.Time
+	// nodes is how many take pods, and one of their names: enough to know whether there is another.
+	nodes int
+	one   string
+	// coming: a Machine is about to become a node.
+	coming bool
+}
+
+// other reports whether the pods of a Node could go to another one. Without another Node, present or to come, an eviction only
+// ends them (MC-60).
+func (t *targets) other(ctx context.Context, node *corev1.Node, now time.Time) (bool, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.read.IsZero() || now.Sub(t.read) >= targetsLife {
+		if err := t.look(ctx); err != nil {
+			return false, err
+		}
+		t.read = now
+	}
+	others := t.nodes
+	if t.one == node.Name {
+		others--
+	}
+	return others > 0 || t.coming, nil
+}
+
+// look reads the Nodes, and the Machines when that is not enough. The caller holds the lock.
+func (t *targets) look(ctx context.Context) error {
+	var nodes corev1.NodeList
+	if err := t.cluster.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing nodes: %w", err)
+	}
+	t.nodes, t.one, t.coming = 0, "", false
+	for i := range nodes.Items {
+		if n := &nodes.Items[i]; !n.Spec.Unschedulable {
+			t.nodes, t.one = t.nodes+1, n.Name
+		}
+	}
+	if t.nodes > 1 {
+		return nil
+	}
+	var machines v1alpha1.MachineList
+	if err := t.machines.List(ctx, &machines, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing Machines: %w", err)
+	}
+	for i := range machines.Items {
+		if m := &machines.Items[i]; m.Status.NodeRef == nil && m.DeletionTimestamp == nil {
+			t.coming = true
+		}
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
+	"github.com/drover-project/drover/machines/machine/nodes"
+	"github.com/drover-project/drover/machines/machine/scope"
+	"github.com/drover-project/drover/machines/machine/steps"
+)
+
+// retryLease is how soon to look at the lease again: it is renewed every few seconds.
+const retryLease = time.Second
+
+// maxSteps bounds a reconcile: no life has more steps between two waits.
+const maxSteps = 16
+
+// action takes a step. It returns true when the table is to be asked again.
+type action func(ctx context.Context, s *scope.Scope) (bool, error)
+
+// newActions returns what carries out each step but those that only end a reconcile (Rest and Wait).
+func (r *Reconciler) newActions(o *Options, start nodes.StartRules) map[lifecycle.Step]action {
+	marks := &steps.Marks{Bootstrap: o.Bootstrap, OtherStartupTaints: o.OtherStartupTaints}
+	creation := &steps.Creation{Bootstrap: o.Bootstrap, Retries: r.retries, Marks: marks}
+	join := &steps.Join{Machines: o.Control.GetClient(), Bootstrap: o.Bootstrap, Retries: r.retries}
+	node := &steps.NodeSync{Nodes: o.Target.GetClient(), FieldOwner: fieldOwner, Pods: o.Target.GetAPIReader(), Start: start, Marks: marks}
+	deletion := &steps.Deletion{Nodes: o.Target.GetClient(), Crew: r.crew, Tokens: o.Bootstrap.Tokens, Retries: r.retries, ClusterID: o.ClusterID}
+	return map[lifecycle.Step]action{
+		lifecycle.Fail: r.fail,
+
+		lifecycle.AddFinalizers:    creation.AddFinalizers,
+		lifecycle.RecordPlace:      creation.RecordPlace,
+		lifecycle.MakeUserData:     creation.MakeUserData,
+		lifecycle.EnsurePorts:      creation.EnsurePorts,
+		lifecycle.EnsureFloatingIP: creation.EnsureFloatingIP,
+		lifecycle.EnsureServer:     creation.EnsureServer,
+		lifecycle.ReplaceServer:    creation.ReplaceServer,
+		lifecycle.RecordServer:     creation.RecordServer,
+
+		lifecycle.AwaitNode:  join.AwaitNode,
+		lifecycle.GiveUp:     join.GiveUp,
+		lifecycle.JoinNode:   join.JoinNode,
+		lifecycle.LoseServer: join.LoseServer,
+
+		lifecycle.SyncNode: node.Sync,
+
+		lifecycle.Hold:             deletion.Hold,
+		lifecycle.DrainNode:        deletion.DrainNode,
+		lifecycle.AwaitDetach:      deletion.AwaitDetach,
+		lifecycle.DeleteServer:     deletion.DeleteServer,
+		lifecycle.Release:          deletion.Release,
+		lifecycle.OutOfService:     deletion.TakeOutOfService,
+		lifecycle.DeleteNode:       deletion.DeleteNode,
+		lifecycle.DeleteToken:      deletion.DeleteToken,
+		lifecycle.LetGo:            deletion.LetGo,
+		lifecycle.RemoveFinalizers: deletion.RemoveFinalizers,
+	}
+}
+
+// reconcile observes, takes steps, and writes the Machine once at the end. What is written before that, and why, is listed at
+// [scope.Ahead].
+func (r *Reconciler) reconcile(ctx context.Context, s *scope.Scope) error {
+	if r.leaseOld() {
+		standBack(ctx, s)
+		return nil
+	}
+	if err := s.PutBack(ctx); err != nil {
+		return err
+	}
+	if err := r.observer.Observe(ctx, s); err != nil {
+		return err
+	}
+	err := r.takeSteps(ctx, s)
+	if s.Gone {
+		return err
+	}
+	if s.Last.Reason == lifecycle.ReasonLeaseOld || r.leaseOld() {
+		standBack(ctx, s)
+		return err
+	}
+	if s.Last.Reason == lifecycle.ReasonNodeMissing {
+		err = errors.Join(err, r.observer.MissingNode(ctx, s))
+	}
+	err = errors.Join(err, r.retries.ServerWorks(ctx, s))
+	if step := s.Last.Step; (step == lifecycle.Wait || step == lifecycle.Rest) && !r.retries.Wait(s) {
+		requeue(s)
+	}
+	if s.WaitsForTurn && s.Observed.CloudErr != nil {
+		// Nothing was learned of the cloud.
+		return err
+	}
+	// What was reached before an error is written all the same; what failed is tried again.
+	return errors.Join(err, s.Finish(ctx))
+}
+
+// takeSteps takes steps until one must wait.
+func (r *Reconciler) takeSteps(ctx context.Context, s *scope.Scope) error {
+	for range maxSteps {
+		s.Policy.LeaseOld = r.leaseOld()
+		s.Last = lifecycle.Next(&s.Facts)
+		act, ok := r.actions[s.Last.Step]
+		if !ok {
+			return nil
+		}
+		again, err := act(ctx, s)
+		if err != nil || !again {
+			return err
+		}
+	}
+	return fmt.Errorf("walking through the life of Machine %s: no end after %d steps, the last being %s", s.Machine.Name, maxSteps, s.Last.Step)
+}
+
+// fail ends a reconcile in which the cloud could not be asked.
+func (r *Reconciler) fail(ctx context.Context, s *scope.Scope) (bool, error) {
+	r.retries.Failed(ctx, s, s.Observed.CloudErr)
+	return false, nil
+}
+
+// requeue sets when to look again after a reconcile that only waited, for what is not a back-off. Most waits end with a change
+// that is watched.
+func requeue(s *scope.Scope) {
+	seen := &s.Observed.Cloud
+	switch s.Last.Reason {
+	case lifecycle.ReasonNotSynced:
+		s.RequeueWithin(time.Second)
+	case lifecycle.ReasonServerUnknown, lifecycle.ReasonServerDeleting:
+		s.Detail = seen.Unknown
+		s.RequeueWithin(scope.PollCloud)
+	case lifecycle.ReasonHeld:
+		s.Detail = seen.Held
+		s.RequeueWithin(time.Minute)
+	case lifecycle.ReasonForeign:
+		s.Failure = fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s; remove this Machine, and that server is left alone", seen.Foreign)
+		// An operator may allow the adoption meanwhile, or the policies that guard it come into force.
+		s.RequeueWithin(scope.PollCloud)
+	}
+}
+
+func (r *Reconciler) leaseOld() bool { return r.lease != nil && !r.lease.Fresh(r.clock.Now()) }
+
+// standBack ends a reconcile under a lease that may be another process's by now. The Machine is not written: the leader
+// reports its state, and would write it again at once.
+func standBack(ctx context.Context, s *scope.Scope) {
+	s.RequeueWithin(retryLease)
+	// The election logs it once; for each Machine it would be a line a second.
+	ctrl.LoggerFrom(ctx).V(1).Info("Nothing is done: the lease was not renewed in time")
+}

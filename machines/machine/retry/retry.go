@@ -1,0 +1,245 @@
+package retry
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/backoff"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/machine/indexes"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
+	"github.com/drover-project/drover/machines/machine/scope"
+)
+
+// Retries holds the back-offs of Machines and their groups.
+type Retries struct {
+	client     client.Client
+	fieldOwner client.FieldOwner
+	machines   *backoff.Machines
+	groups     *backoff.Groups
+}
+
+// New returns Retries that hold nothing yet. The client is for the cluster of the Machines, and fieldOwner the manager of what
+// is written. wake is called for each Machine that was told to wait and may ask again.
+func New(c client.Client, fieldOwner client.FieldOwner, wake func(types.NamespacedName)) *Retries {
+	return &Retries{client: c, fieldOwner: fieldOwner, machines: backoff.NewMachines(), groups: backoff.NewGroups(wake)}
+}
+
+// BackingOff reports whether an earlier failure of the Machine's own forbids another attempt yet.
+func (r *Retries) BackingOff(s *scope.Scope) bool {
+	now := s.Now()
+	return r.machines.Until(s.Machine, now).After(now)
+}
+
+// MayCreate reports whether the Machine's group lets it ask the cloud for a server now.
+func (r *Retries) MayCreate(ctx context.Context, s *scope.Scope) (backoff.Permission, error) {
+	allowed := r.groups.Allow(s.Group.Holder, attempt(s), s.Observed.Cloud.QuotaRaised, s.Now())
+	if !allowed.Allowed || !allowed.JoinsFail || s.Group.Set == "" {
+		return allowed, nil
+	}
+	// A server that a former leader ordered is the one that is tried.
+	peers, err := r.peers(ctx, s.Machine, s.Group.Set)
+	for i := range peers {
+		if peer := &peers[i]; peer.Spec.ProviderID != nil && peer.Status.NodeRef == nil && peer.DeletionTimestamp == nil {
+			allowed.Allowed = false
+		}
+	}
+	return allowed, err
+}
+
+// peers returns the other Machines of the set.
+func (r *Retries) peers(ctx context.Context, m *v1alpha1.Machine, set types.UID) ([]v1alpha1.Machine, error) {
+	var list v1alpha1.MachineList
+	err := r.client.List(ctx, &list, client.InNamespace(m.Namespace), client.MatchingFields{indexes.MachineSet: string(set)})
+	if err != nil {
+		return nil, fmt.Errorf("listing the Machines of a set: %w", err)
+	}
+	var out []v1alpha1.Machine
+	for i := range list.Items {
+		if list.Items[i].UID != m.UID {
+			out = append(out, list.Items[i])
+		}
+	}
+	return out, nil
+}
+
+// attempt returns what the Machine asks the cloud for.
+func attempt(s *scope.Scope) backoff.Attempt {
+	a := backoff.Attempt{Machine: client.ObjectKeyFromObject(s.Machine), UID: s.Machine.UID, Revision: s.Group.Revision}
+	if s.Instance != nil {
+		place := s.Instance.Place()
+		a.Flavor, a.Zone = place.Flavor, place.Zone
+	}
+	return a
+}
+
+// Failed records a failure that keeps back this Machine only, and when to try again. A call that waits for other calls of
+// drover's own was refused by nobody: the Machine is woken when its turn comes, and the time in the error is only in case that
+// is missed.
+func (r *Retries) Failed(ctx context.Context, s *scope.Scope, err error) {
+	cause := fault.Of(err)
+	if cause.Code == fault.CodeWaitingForTurn {
+		s.WaitsForTurn = true
+		s.Detail = cmp.Or(s.Detail, "other calls of drover to the cloud come first")
+		s.RequeueWithin(max(cause.RetryAfter, fault.PolicyOf(cause.Class).Retry))
+		return
+	}
+	s.Failure = cause
+	r.groups.Release(s.Machine.UID)
+	s.RequeueAfter = r.machines.Failed(s.Machine.UID, cause, s.Now())
+	logFailure(ctx, s)
+}
+
+func logFailure(ctx context.Context, s *scope.Scope) {
+	ctrl.LoggerFrom(ctx).Info("Step failed", "step", s.Last.Step, "class", s.Failure.Class, "code", s.Failure.Code,
+		"message", s.Failure.Message, "retryAfter", s.RequeueAfter.String())
+}
+
+// FailedInCloud records what the cloud refused. A failure that other Machines of the group would meet as well opens the
+// group's back-off; any other keeps back this Machine only.
+func (r *Retries) FailedInCloud(ctx context.Context, s *scope.Scope, err error) error {
+	cause := fault.Of(err)
+	if !fault.PolicyOf(cause.Class).OpensBackoff {
+		r.Failed(ctx, s, err)
+		return nil
+	}
+	s.Failure = cause
+	e := r.groups.Failed(s.Group.Holder, attempt(s), cause, s.Now())
+	if e != nil {
+		s.RequeueWithin(e.Until.Sub(s.Now()))
+	}
+	logFailure(ctx, s)
+	return r.writeGroup(ctx, s)
+}
+
+// ServerFailed records that the server has gone to ERROR. The first one in a row keeps back its own Machine only. The second,
+// when no other server of the group has become ACTIVE in between, keeps the group back and is shown on all of its Machines
+// (fault.GroupWait).
+func (r *Retries) ServerFailed(ctx context.Context, s *scope.Scope, cause *fault.Error) error {
+	if fault.PolicyOf(cause.Class).OpensBackoff {
+		return r.FailedInCloud(ctx, s, cause)
+	}
+	attempt := attempt(s)
+	attempt.Server = s.Observed.Cloud.Server.ID
+	r.groups.Failed(s.Group.Holder, attempt, cause, s.Now())
+	r.Failed(ctx, s, cause)
+	return r.writeGroup(ctx, s)
+}
+
+// ServerWorks records that the server works, once, when it has become ACTIVE or its node has joined: it disproves the group's
+// back-offs from before.
+func (r *Retries) ServerWorks(ctx context.Context, s *scope.Scope) error {
+	server := s.Observed.Cloud.Server
+	works := server != nil && (server.State == cloud.ServerActive || s.Observed.Joined)
+	if !works || s.Observed.Deleting || s.Group.Holder == nil {
+		return nil
+	}
+	r.machines.Forget(s.Machine.UID)
+	for _, c := range s.Base.Status.Conditions {
+		if c.Type == v1alpha1.ConditionServerReady && c.Status == corev1.ConditionTrue {
+			return nil
+		}
+	}
+	if !r.groups.Succeeded(s.Group.Holder, attempt(s), s.Now()) {
+		return nil
+	}
+	return r.writeGroup(ctx, s)
+}
+
+// JoinEnded records how the wait for a node has ended.
+func (r *Retries) JoinEnded(ctx context.Context, s *scope.Scope, ok bool) error {
+	if s.Group.Holder == nil || s.Group.Set == "" {
+		return nil
+	}
+	nodes := 0
+	if !ok {
+		peers, err := r.peers(ctx, s.Machine, s.Group.Set)
+		if err != nil {
+			return err
+		}
+		for i := range peers {
+			if peers[i].Status.NodeRef != nil {
+				nodes++
+			}
+		}
+	}
+	if !r.groups.Joined(s.Group.Holder, s.Machine.UID, ok, nodes) {
+		return nil
+	}
+	return r.writeGroup(ctx, s)
+}
+
+// Ordered records that the cloud has accepted the order for a server.
+func (r *Retries) Ordered(s *scope.Scope) { r.groups.Ordered(s.Group.Holder, s.Machine.UID, s.Now()) }
+
+// Leave lets another Machine try for the group, because this one is being deleted.
+func (r *Retries) Leave(machine types.UID) { r.groups.Forget(machine) }
+
+// Forget drops all that is held of a Machine that is gone.
+func (r *Retries) Forget(machine types.UID) {
+	r.machines.Forget(machine)
+	r.groups.Forget(machine)
+}
+
+// Wait says what a Machine that waits for a back-off waits for, and until when. It reports whether the reconcile ended with
+// such a wait.
+func (r *Retries) Wait(s *scope.Scope) bool {
+	now := s.Now()
+	switch s.Last.Reason {
+	case lifecycle.ReasonBackOff:
+		s.Failure = r.machines.Unwritten(s.Machine)
+		s.RequeueWithin(max(r.machines.Until(s.Machine, now).Sub(now), time.Second))
+	case lifecycle.ReasonGroupBackoff:
+		s.Failure = backoff.FailureFor(s.Policy.Permission.Backoff, s.Machine.Name)
+		s.RequeueWithin(max(s.Policy.Permission.RetryAt.Sub(now), time.Second))
+	case lifecycle.ReasonJoinsFail:
+		s.Detail = "at least half of the group's last servers did not become nodes: one at a time is tried"
+		s.RequeueWithin(max(s.Policy.Permission.RetryAt.Sub(now), scope.PollCloud))
+	default:
+		return false
+	}
+	return true
+}
+
+// writeGroup writes the group's back-offs and joins to the status of its deployment or set. Those of a Machine that is alone
+// go with the next write of the Machine.
+func (r *Retries) writeGroup(ctx context.Context, s *scope.Scope) error {
+	status, unwritten := r.groups.Status(s.Group.Holder)
+	kind := v1alpha1.MachineDeploymentKind.Kind
+	switch s.Group.Holder.(type) {
+	case *v1alpha1.Machine:
+		s.Machine.Status.Backoffs = status.Backoffs
+		return nil
+	case *v1alpha1.MachineSet:
+		kind = v1alpha1.MachineSetKind.Kind
+	}
+	if !unwritten {
+		return nil
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
+	if err != nil {
+		return fmt.Errorf("encoding the back-offs: %w", err)
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": kind,
+		"metadata": map[string]any{"namespace": s.Group.Holder.GetNamespace(), "name": s.Group.Holder.GetName(), "uid": string(s.Group.Holder.GetUID())},
+		"status":   fields,
+	}}
+	err = r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), r.fieldOwner, client.ForceOwnership)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing the back-offs of %s %s: %w", kind, s.Group.Holder.GetName(), err)
+	}
+	r.groups.Written(s.Group.Holder, status)
+	return nil
+}

@@ -1,0 +1,135 @@
+package scope
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/machine/status"
+)
+
+// longestLag is how long a cache may stay behind an own write before it is believed all the same: after a restored backup of
+// etcd its versions are older than those of before.
+const longestLag = time.Minute
+
+// memory holds, for each Machine, what this process wrote last, and since when a change waits to be written.
+type memory struct {
+	mu       sync.Mutex
+	machines map[types.NamespacedName]*written
+}
+
+// written is what is remembered of one Machine.
+type written struct {
+	uid           types.UID
+	machine, node ownWrite
+	// unwritten is since when a change that is not urgent waits; zero: none does.
+	unwritten time.Time
+	// begun: this process was allowed to begin the deletion.
+	begun bool
+	// seen is what was last seen or written of it.
+	seen seen
+	// ended is when this process removed the last finalizer; zero: it did not. The answer to that write has no new version.
+	ended time.Time
+}
+
+// ownWrite is the version that an object had after a write, and when that was.
+type ownWrite struct {
+	uid     types.UID
+	version string
+	at      time.Time
+}
+
+func newMemory() *memory { return &memory{machines: map[types.NamespacedName]*written{}} }
+
+// of returns what is remembered of a Machine; mu must be held. A Machine of the same name that came later starts empty.
+func (mem *memory) of(m *v1alpha1.Machine) *written {
+	key := client.ObjectKeyFromObject(m)
+	e := mem.machines[key]
+	if e == nil || e.uid != m.UID {
+		e = &written{uid: m.UID}
+		mem.machines[key] = e
+	}
+	return e
+}
+
+// newer reports whether the write is later than the object that the cache shows. Versions of one resource are numbers that
+// grow: Kubernetes promises that since 1.35, and older API servers hand out etcd's revisions, for which it holds too.
+func (o ownWrite) newer(cached client.Object, now time.Time) bool {
+	if o.uid != cached.GetUID() || now.Sub(o.at) > longestLag {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(o.version, cached.GetResourceVersion())
+	return err == nil && order > 0
+}
+
+// wroteMachine notes a write of a Machine, which must not be changed any more; nothing of it waits.
+func (mem *memory) wroteMachine(m *v1alpha1.Machine, now time.Time) {
+	mem.mu.Lock()
+	defer mem.mu.Unlock()
+	e := mem.of(m)
+	e.machine, e.unwritten, e.seen = ownWrite{m.UID, m.ResourceVersion, now}, time.Time{}, seenIn(m)
+	if m.DeletionTimestamp != nil && len(m.Finalizers) == 0 {
+		e.ended = now
+	}
+}
+
+// wroteNode notes a write of a Machine's Node.
+func (mem *memory) wroteNode(m *v1alpha1.Machine, node *corev1.Node, now time.Time) {
+	mem.mu.Lock()
+	defer mem.mu.Unlock()
+	mem.of(m).node = ownWrite{node.UID, node.ResourceVersion, now}
+}
+
+// cacheOld reports whether the cache shows the Machine, or its Node unless that is nil, from before the own last write, or a
+// Machine that is gone since that write.
+func (mem *memory) cacheOld(m *v1alpha1.Machine, node *corev1.Node, now time.Time) bool {
+	mem.mu.Lock()
+	defer mem.mu.Unlock()
+	e := mem.of(m)
+	ended := !e.ended.IsZero() && now.Sub(e.ended) <= longestLag
+	return ended || e.machine.newer(m, now) || node != nil && e.node.newer(node, now)
+}
+
+// nothingWaits notes that the Machine is stored as it is.
+func (mem *memory) nothingWaits(m *v1alpha1.Machine) {
+	mem.mu.Lock()
+	defer mem.mu.Unlock()
+	mem.of(m).unwritten = time.Time{}
+}
+
+// mayWait returns how long a change that is not urgent may still wait; 0: it is to be written.
+func (mem *memory) mayWait(m *v1alpha1.Machine, now time.Time) time.Duration {
+	mem.mu.Lock()
+	defer mem.mu.Unlock()
+	e := mem.of(m)
+	if e.unwritten.IsZero() {
+		e.unwritten = now
+	}
+	return max(0, status.MaxDelay(m)-now.Sub(e.unwritten))
+}
+
+// hasBegun reports whether this process was allowed to begin the Machine's deletion.
+func (mem *memory) hasBegun(m *v1alpha1.Machine) bool {
+	mem.mu.Lock()
+	defer mem.mu.Unlock()
+	return mem.of(m).begun
+}
+
+// allowed notes whether the Machine's deletion may go on.
+func (mem *memory) allowed(m *v1alpha1.Machine, may bool) {
+	mem.mu.Lock()
+	defer mem.mu.Unlock()
+	mem.of(m).begun = may
+}
+
+// forget drops what is remembered of a Machine that is gone.
+func (mem *memory) forget(machine types.NamespacedName) {
+	mem.mu.Lock()
+	defer mem.mu.Unlock()
+	delete(mem.machines, machine)
+}

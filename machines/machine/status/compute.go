@@ -1,0 +1,168 @@
+package status
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
+	"github.com/drover-project/drover/machines/machine/nodes"
+	"github.com/drover-project/drover/machines/machine/record"
+)
+
+// maxWarnings bounds the text of the warnings, in bytes.
+const maxWarnings = 4096
+
+// Result is what the steps of a reconcile report to people.
+type Result struct {
+	// Last is the step that ended the reconcile.
+	Last lifecycle.Decision
+	// Failure is what went wrong with the cloud or the Machine's spec; nil when nothing did.
+	Failure *fault.Error
+	// Detail is what people should know about the last step.
+	Detail string
+	// Awaited is what the Node lacks to complete its first start, one sentence each.
+	Awaited []string
+	// Unsynced: what belongs on the Node could not be written, so its Machine is not shown as Ready yet.
+	Unsynced bool
+	// Warnings name what of the spec and the annotations has no effect or cannot be read, one sentence each.
+	Warnings []string
+}
+
+// Input is what the status of a Machine is computed from.
+type Input struct {
+	// Machine gets the status. Base is the Machine as it is stored.
+	Machine, Base *v1alpha1.Machine
+	Facts         *lifecycle.Facts
+	Result
+	Start nodes.StartRules
+	Now   metav1.Time
+}
+
+// Compute writes the whole status of the Machine. It changes nothing when the Machine is left alone.
+func Compute(in *Input) {
+	f, m := in.Facts, in.Machine
+	if f.LeftAlone() {
+		return
+	}
+	in.setError()
+	record.WriteServer(m, f.Cloud.Server)
+	in.set(v1alpha1.ConditionServerReady, in.serverReady())
+	if v, known := in.specValid(); known {
+		in.set(v1alpha1.ConditionSpecValid, v)
+	}
+	if starting := f.Node != nil && !f.HasStarted(); starting || !in.Unsynced {
+		in.set(v1alpha1.ConditionReady, in.nodeReady())
+	}
+	in.setWarnings()
+	if f.Deleting {
+		in.set(v1alpha1.ConditionDeleting, Verdict{corev1.ConditionTrue, in.Last.Reason, in.message()})
+	}
+	if n := f.Node; n != nil && !f.Deleting {
+		m.Status.Versions = &v1alpha1.MachineVersionInfo{Kubelet: n.Status.NodeInfo.KubeletVersion}
+	}
+	m.Status.Phase = ptr.To(in.phase())
+	in.setOperation()
+}
+
+func (in *Input) set(name string, v Verdict) { SetCondition(in.Machine, name, v, in.Now) }
+
+// message returns the message of the step that the reconcile ended with.
+func (in *Input) message() string {
+	if in.Failure != nil {
+		return fault.Line(in.Failure.Message)
+	}
+	return in.Detail
+}
+
+// setError shows the failure. It stays until there is a server (or, in deletion, until a reconcile without failure), so
+// that the reason does not flicker while a back-off runs. That the cloud asks for patience is not shown.
+func (in *Input) setError() {
+	s := &in.Machine.Status
+	switch {
+	case in.showsFailure():
+		s.ErrorReason = ptr.To(string(in.Failure.Code))
+		s.ErrorMessage = ptr.To(fault.Line(in.Failure.Message))
+	case stays(in.Facts.Cloud.Server), in.Facts.Deleting && in.Failure == nil:
+		s.ErrorReason, s.ErrorMessage = nil, nil
+	}
+}
+
+// showsFailure reports whether there is a failure for the error fields: not that the cloud asks for patience, nor that it
+// cannot be asked about a server that lives.
+func (in *Input) showsFailure() bool {
+	f := in.Facts
+	lives := in.Last.Step == lifecycle.Fail && f.HadServer && !f.Deleting
+	return in.Failure != nil && in.Failure.Class != fault.RateLimited && !lives
+}
+
+// stays reports whether there is a server that has not failed and is not being deleted.
+func stays(s *cloud.Server) bool {
+	return s != nil && s.State != cloud.ServerError && s.State != cloud.ServerDeleting
+}
+
+// specValid is known once a spec was refused, or was good enough for a server.
+func (in *Input) specValid() (Verdict, bool) {
+	switch {
+	case in.Failure != nil && in.Failure.Class == fault.Invalid && in.Last.Reason != lifecycle.ReasonJoinTimeout:
+		return Verdict{corev1.ConditionFalse, string(in.Failure.Code), fault.Line(in.Failure.Message)}, true
+	case in.Facts.Cloud.Server != nil:
+		return Verdict{corev1.ConditionTrue, lifecycle.ReasonSpecValid, ""}, true
+	}
+	return Verdict{}, false
+}
+
+// setWarnings names what of spec and annotations is accepted without effect. Most Machines have no such condition.
+func (in *Input) setWarnings() {
+	warnings := slices.Concat(in.Warnings, withoutEffect(&in.Machine.Spec))
+	slices.Sort(warnings)
+	text := strings.Join(slices.Compact(warnings), "; ")
+	switch {
+	case text != "":
+		in.set(v1alpha1.ConditionWarnings, Verdict{corev1.ConditionTrue, lifecycle.ReasonWithoutEffect, fault.Cut(text, maxWarnings)})
+	case ReasonOf(in.Machine, v1alpha1.ConditionWarnings) != "" && in.Facts.CloudErr == nil:
+		in.set(v1alpha1.ConditionWarnings, Verdict{corev1.ConditionFalse, lifecycle.ReasonSpecValid, ""})
+	}
+}
+
+// withoutEffect names the fields of a Machine's own spec that are given and that drover does not use.
+func withoutEffect(spec *v1alpha1.MachineSpec) (names []string) {
+	if spec.ConfigSource != nil {
+		names = append(names, "configSource: has no effect; it may be removed")
+	}
+	if spec.Versions.ControlPlane != "" {
+		names = append(names, "versions.controlPlane: has no effect; it may be removed")
+	}
+	return names
+}
+
+func (in *Input) phase() v1alpha1.MachinePhase {
+	f := in.Facts
+	was := ptr.Deref(in.Base.Status.Phase, "")
+	switch {
+	case f.Deleting:
+		return v1alpha1.PhaseDeleting
+	case in.showsFailure() && terminal(in.Failure):
+		return v1alpha1.PhaseFailed
+	case f.Joined && (f.HasStarted() || f.Node == nil && was == v1alpha1.PhaseRunning):
+		return v1alpha1.PhaseRunning
+	case f.Joined:
+		return v1alpha1.PhaseJoined
+	case stays(f.Cloud.Server):
+		return v1alpha1.PhaseProvisioning
+	case was == v1alpha1.PhaseFailed && in.Machine.Status.ErrorReason != nil:
+		return v1alpha1.PhaseFailed
+	}
+	return v1alpha1.PhasePending
+}
+
+// terminal reports whether waiting alone will not cure the failure: the spec is wrong, or what it made is gone.
+func terminal(f *fault.Error) bool {
+	return f != nil && (f.Class == fault.Invalid || f.Class == fault.NotFound)
+}

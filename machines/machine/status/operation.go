@@ -1,0 +1,53 @@
+package status
+
+import (
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
+)
+
+// States of the last operation, beside [v1alpha1.OperationFailed].
+const (
+	stateProcessing = "Processing"
+	stateSuccessful = "Successful"
+)
+
+// setOperation writes the last operation. Its time is when that began: it changes with kind, state or text, never because
+// the Machine was looked at again.
+func (in *Input) setOperation() {
+	kind, state, text := in.operation()
+	old := in.Machine.Status.LastOperation
+	same := old != nil && ptr.Deref(old.Type, "") == kind && ptr.Deref(old.State, "") == state
+	if same && ptr.Deref(old.Description, "") == text {
+		return
+	}
+	in.Machine.Status.LastOperation = &v1alpha1.LastOperation{Type: ptr.To(kind), State: ptr.To(state), Description: ptr.To(text), LastUpdated: &in.Now}
+}
+
+func (in *Input) operation() (kind, state, text string) {
+	f := in.Facts
+	switch {
+	case f.Deleting && in.Last.Step == lifecycle.DrainNode:
+		kind = "Drain"
+	case f.Deleting:
+		kind = "Delete"
+	case f.Joined:
+		kind = "Join"
+	default:
+		kind = "Create"
+	}
+	if f.Deleting {
+		text = in.Last.Reason
+	}
+	switch {
+	case in.Failure != nil && in.Failure.Class != fault.RateLimited:
+		return kind, v1alpha1.OperationFailed, ptr.Deref(in.Machine.Status.ErrorMessage, fault.Line(in.Failure.Message))
+	case in.Failure == nil && in.Last.Reason == lifecycle.ReasonBackOff && in.Machine.Status.ErrorMessage != nil:
+		return kind, v1alpha1.OperationFailed, *in.Machine.Status.ErrorMessage
+	case f.Joined && !f.Deleting:
+		return kind, stateSuccessful, text
+	}
+	return kind, stateProcessing, text
+}

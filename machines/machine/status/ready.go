@@ -1,0 +1,100 @@
+package status
+
+import (
+	"cmp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
+	"github.com/drover-project/drover/machines/machine/nodes"
+)
+
+// serverReady returns condition ServerReady.
+func (in *Input) serverReady() Verdict {
+	server := in.Facts.Cloud.Server
+	if server == nil {
+		return in.serverAbsent()
+	}
+	switch server.State {
+	case cloud.ServerActive:
+		return Verdict{corev1.ConditionTrue, lifecycle.ReasonServerActive, ""}
+	case cloud.ServerBuilding:
+		if nodes.Runs(in.Facts.Node) {
+			// The last list is older than the Node. Showing it would cost a write of its own with the next list.
+			return Verdict{corev1.ConditionTrue, lifecycle.ReasonServerActive, ""}
+		}
+		return Verdict{corev1.ConditionFalse, lifecycle.ReasonServerBuilding, ""}
+	case cloud.ServerDeleting:
+		return Verdict{corev1.ConditionFalse, lifecycle.ReasonServerDeleting, ""}
+	case cloud.ServerError:
+		message := "server " + server.ID + " is in ERROR"
+		if server.Fault != nil {
+			message = fault.Line(server.Fault.Message)
+		}
+		return Verdict{corev1.ConditionFalse, lifecycle.ReasonServerError, message}
+	}
+	return Verdict{corev1.ConditionUnknown, lifecycle.ReasonServerStopped, "the cloud calls its state " + server.Status}
+}
+
+// serverAbsent says what it means that no server is known.
+func (in *Input) serverAbsent() Verdict {
+	f := in.Facts
+	switch {
+	case f.Cloud.Foreign != "":
+		return Verdict{corev1.ConditionFalse, lifecycle.ReasonForeign, f.Cloud.Foreign}
+	case f.Cloud.Unknown != "":
+		return Verdict{corev1.ConditionUnknown, lifecycle.ReasonServerUnknown, f.Cloud.Unknown}
+	case f.Cloud.Gone:
+		return Verdict{corev1.ConditionFalse, lifecycle.ReasonServerGone, in.message()}
+	case f.Cloud.Held != "":
+		return Verdict{corev1.ConditionUnknown, lifecycle.ReasonHeld, f.Cloud.Held}
+	case in.Last.Step == lifecycle.Fail && f.HadServer:
+		return Verdict{corev1.ConditionUnknown, string(in.Failure.Code), fault.Line(in.Failure.Message)}
+	case f.Named && !f.Deleting:
+		return Verdict{corev1.ConditionUnknown, lifecycle.ReasonServerUnknown, "the cloud shows no such server, which is no proof that it is gone"}
+	}
+	return Verdict{corev1.ConditionFalse, ptr.Deref(in.Machine.Status.ErrorReason, lifecycle.ReasonNoServer), ptr.Deref(in.Machine.Status.ErrorMessage, in.Detail)}
+}
+
+// nodeReady is False until the first start of the Node is complete. Then it follows the Node's Ready condition, also when
+// that is taken back (MC-59).
+func (in *Input) nodeReady() Verdict {
+	f := in.Facts
+	if f.Node == nil {
+		switch {
+		case f.Deleting:
+			return Verdict{corev1.ConditionFalse, lifecycle.ReasonMachineDeleting, ""}
+		case f.Joined:
+			return Verdict{corev1.ConditionUnknown, lifecycle.ReasonNodeMissing, in.Detail}
+		}
+		if f.Cloud.Server == nil {
+			return Verdict{corev1.ConditionFalse, lifecycle.ReasonNoServer, ptr.Deref(in.Machine.Status.ErrorMessage, in.Detail)}
+		}
+		return Verdict{corev1.ConditionFalse, in.Last.Reason, in.message()}
+	}
+	if !f.HasStarted() {
+		return Verdict{corev1.ConditionFalse, lifecycle.ReasonNodeStarting, in.startMessage()}
+	}
+	ready := nodes.Ready(f.Node)
+	switch {
+	case ready == nil:
+		return Verdict{corev1.ConditionUnknown, lifecycle.ReasonNodeNotReady, "the Node reports no Ready condition"}
+	case ready.Status == corev1.ConditionTrue:
+		return Verdict{corev1.ConditionTrue, lifecycle.ReasonNodeReady, ""}
+	}
+	return Verdict{ready.Status, lifecycle.ReasonNodeNotReady, ready.Reason + ": " + ready.Message}
+}
+
+// startMessage names what the Node lacks to complete its first start. In a reconcile that did not come to the Node, that is
+// what the Node itself shows.
+func (in *Input) startMessage() string {
+	awaited := in.Awaited
+	if len(awaited) == 0 {
+		awaited = in.Start.Missing(in.Facts.Node)
+	}
+	return cmp.Or(strings.Join(awaited, "; "), "the labels and taints of the Node have not been written yet")
+}

@@ -1,0 +1,165 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
+	"github.com/drover-project/drover/machines/machine/scope"
+	"github.com/drover-project/drover/machines/machine/status"
+)
+
+const (
+	// consoleBytes is how much of a console is kept.
+	consoleBytes = 4096
+	// consoleInEvent is how much of it fits into an Event.
+	consoleInEvent = 800
+)
+
+// keepConsole puts the end of the server's console into a condition when the join deadline has passed, once for each
+// server (CAPI-25). It reports whether this was the first time.
+func (j *Join) keepConsole(ctx context.Context, s *scope.Scope) bool {
+	server := s.Observed.Cloud.Server
+	if consoleIs(s, lifecycle.ReasonJoinTimeout) {
+		return false
+	}
+	text := j.readConsole(ctx, s)
+	setConsole(s, status.Verdict{Status: corev1.ConditionTrue, Reason: lifecycle.ReasonJoinTimeout, Message: consoleIntro(server) + text})
+	s.Warn(lifecycle.ReasonJoinTimeout, consoleIntro(server)+"its console ends with: "+tail(text, consoleInEvent))
+	ctrl.LoggerFrom(ctx).Info("Server has not become a node", "server", server.ID, "console", tail(text, consoleInEvent))
+	return true
+}
+
+// consoleIntro begins the condition's message, and names the server that it is about.
+func consoleIntro(s *cloud.Server) string { return fmt.Sprintf("server %s: ", s.ID) }
+
+// consoleIs reports whether the condition is about the present server and has that reason.
+func consoleIs(s *scope.Scope, reason string) bool {
+	return status.ReasonOf(s.Base, v1alpha1.ConditionConsole) == reason &&
+		strings.HasPrefix(status.MessageOf(s.Base, v1alpha1.ConditionConsole), consoleIntro(s.Observed.Cloud.Server))
+}
+
+// clearConsole takes back what the condition says of a server that has become a node after all.
+func clearConsole(s *scope.Scope) {
+	if status.ConditionOf(s.Machine, v1alpha1.ConditionConsole).Status == corev1.ConditionTrue {
+		s.SetCondition(v1alpha1.ConditionConsole, status.Verdict{Status: corev1.ConditionFalse, Reason: lifecycle.ReasonJoined})
+	}
+}
+
+// consoleLooks are the parts of the join timeout after which the console of an ACTIVE server without a node is looked at.
+var consoleLooks = []float64{0.5, 0.75}
+
+// nextLook returns when the console is to be looked at after a time, given when the server was made; false: not any more
+// before the deadline.
+func nextLook(created, after time.Time, timeout time.Duration) (time.Time, bool) {
+	for _, part := range consoleLooks {
+		if at := created.Add(time.Duration(part * float64(timeout))); at.After(after) {
+			return at, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// watchConsole looks at the console of an ACTIVE server that has not become a node when half and three quarters of its time
+// are over, and shows in the condition what looks like a failure. The condition's heartbeat is the time of the last look,
+// so that a restart does not repeat it.
+func (j *Join) watchConsole(ctx context.Context, s *scope.Scope) {
+	server, now := s.Observed.Cloud.Server, s.Now()
+	if s.Policy.Timeouts.Join <= 0 || server.State != cloud.ServerActive || server.Created.IsZero() {
+		return
+	}
+	last := server.Created
+	if consoleIs(s, lifecycle.ReasonWaitingForNode) {
+		if c := status.ConditionOf(s.Base, v1alpha1.ConditionConsole); c.LastHeartbeatTime != nil {
+			last = c.LastHeartbeatTime.Time
+		}
+	}
+	at, due := nextLook(server.Created, last, s.Policy.Timeouts.Join)
+	if due && !at.After(now) {
+		text := j.readConsole(ctx, s)
+		v := status.Verdict{Status: corev1.ConditionFalse, Reason: lifecycle.ReasonWaitingForNode, Message: consoleIntro(server) + "its console shows no failure yet"}
+		if failureIn(text) != "" {
+			v.Status, v.Message = corev1.ConditionTrue, consoleIntro(server)+text
+		}
+		setConsole(s, v)
+		at, due = nextLook(server.Created, now, s.Policy.Timeouts.Join)
+	}
+	if due {
+		s.RequeueWithin(at.Sub(now))
+	}
+}
+
+// readConsole returns the end of the server's console without secrets, or why it cannot be read.
+func (j *Join) readConsole(ctx context.Context, s *scope.Scope) string {
+	text, err := s.Instance.ConsoleOutput(ctx, consoleBytes)
+	if err == nil {
+		text, err = j.Bootstrap.Redact(ctx, s.Machine, s.Instance.Config(), text)
+		text = printable(text)
+	}
+	if err != nil {
+		return "the console could not be read: " + err.Error()
+	}
+	return text
+}
+
+// setConsole writes the condition and the time of the look.
+func setConsole(s *scope.Scope, v status.Verdict) {
+	s.SetCondition(v1alpha1.ConditionConsole, v)
+	status.ConditionOf(s.Machine, v1alpha1.ConditionConsole).LastHeartbeatTime = ptr.To(metav1.NewTime(s.Now()))
+}
+
+// What a line of a console must have to name a failure: a program that makes the node, and a word for what went wrong.
+// Kernels print many harmless errors. Lines of aside repeat that something failed, without saying why.
+var (
+	nodeMakers   = regexp.MustCompile(`(?i)drover-setup|drover-report|cloud-init|ignition|kubelet|containerd|kernel panic|emergency`)
+	failureWords = regexp.MustCompile(`(?i)\b(fail(ed|ure|s|ing)?|errors?|fatal|panic|emergency|cannot|could not|unable|denied|refused|unauthorized|forbidden|timed out|no route|no space|needs)\b`)
+	aside        = regexp.MustCompile(`(?i)See 'systemctl|\[FAILED\] |its last lines`)
+)
+
+// failureIn returns the last line of a console that names a failure; empty when none does.
+func failureIn(console string) string {
+	last := ""
+	for line := range strings.Lines(console) {
+		if nodeMakers.MatchString(line) && failureWords.MatchString(line) && !aside.MatchString(line) {
+			last = strings.TrimSpace(line)
+		}
+	}
+	return last
+}
+
+// printable leaves out what a terminal would obey, and the first line, which is cut somewhere.
+func printable(text string) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\r\n", "\n")
+	if _, rest, ok := strings.Cut(text, "\n"); ok && len(text) >= consoleBytes {
+		text = rest
+	}
+	return strings.TrimSpace(strings.Map(func(c rune) rune {
+		if c == '\n' || unicode.IsPrint(c) {
+			return c
+		}
+		return -1
+	}, text))
+}
+
+// tail returns the end of a text, at most so many bytes, beginning at a line.
+func tail(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	text = strings.ToValidUTF8(text[len(text)-most:], "")
+	if _, rest, ok := strings.Cut(text, "\n"); ok {
+		return rest
+	}
+	return text
+}

@@ -1,0 +1,145 @@
+package steps
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/machine/nodes"
+	"github.com/drover-project/drover/machines/machine/record"
+	"github.com/drover-project/drover/machines/machine/retry"
+	"github.com/drover-project/drover/machines/machine/scope"
+)
+
+// Creation takes a Machine from nothing to a server that it names, and replaces a server that failed.
+type Creation struct {
+	Bootstrap *bootstrap.Source
+	Retries   *retry.Retries
+	Marks     *Marks
+}
+
+// AddFinalizers writes the finalizers before anything outside is made, so that nothing can be made and forgotten (MC-39). The
+// same write records where it will be made, as far as that is known.
+func (c *Creation) AddFinalizers(ctx context.Context, s *scope.Scope) (bool, error) {
+	controllerutil.AddFinalizer(s.Machine, v1alpha1.FinalizerServer)
+	controllerutil.AddFinalizer(s.Machine, v1alpha1.FinalizerNode)
+	if !s.Observed.HadServer {
+		record.WritePlace(s.Machine, &s.Observed.Cloud)
+	}
+	if err := s.WriteAhead(ctx, scope.BeforeCreating); err != nil {
+		return false, err
+	}
+	s.ReadMachine()
+	return true, nil
+}
+
+// RecordPlace writes where the Machine's resources will be made when that was not known with its finalizers, or when its
+// credentials are for another project by now. Nothing is made before.
+func (c *Creation) RecordPlace(ctx context.Context, s *scope.Scope) (bool, error) {
+	record.WritePlace(s.Machine, &s.Observed.Cloud)
+	s.ReadMachine()
+	return true, s.WriteAhead(ctx, scope.BeforeCreating)
+}
+
+// MakeUserData makes the join token and the user data. A Machine that cannot have any (a kubelet outside the version
+// skew, an unknown operating system) gets no server and shows why; so does one that must wait for another program.
+func (c *Creation) MakeUserData(ctx context.Context, s *scope.Scope) (bool, error) {
+	err := c.Bootstrap.Check(ctx, s.Machine)
+	if err == nil {
+		s.UserData, err = c.Bootstrap.UserData(ctx, s.Machine, s.Instance.Config())
+	}
+	var problem *bootstrap.Problem
+	if errors.As(err, &problem) {
+		c.Retries.Failed(ctx, s, fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s", problem.Message))
+		return false, nil
+	}
+	var waiting *bootstrap.Waiting
+	if errors.As(err, &waiting) {
+		class, code := fault.Transient, fault.CodeBootstrapPending
+		if waiting.Forbidden {
+			class, code = fault.Auth, fault.CodeReferenceForbidden
+		}
+		c.Retries.Failed(ctx, s, fault.New(class, code, "%s", waiting.Message))
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	s.Progress.UserData = true
+	return true, nil
+}
+
+// EnsurePorts makes the server's ports, which must be there before it.
+func (c *Creation) EnsurePorts(ctx context.Context, s *scope.Scope) (bool, error) {
+	if err := s.Instance.EnsurePorts(ctx); err != nil {
+		return false, c.Retries.FailedInCloud(ctx, s, err)
+	}
+	s.Progress.Ports = true
+	return true, nil
+}
+
+// EnsureFloatingIP makes the floating IP, when the spec asks for one, on a port that is there already: so it never
+// exists without belonging to something.
+func (c *Creation) EnsureFloatingIP(ctx context.Context, s *scope.Scope) (bool, error) {
+	if err := s.Instance.EnsureFloatingIP(ctx); err != nil {
+		return false, c.Retries.FailedInCloud(ctx, s, err)
+	}
+	s.Progress.FloatingIP = true
+	return true, nil
+}
+
+// EnsureServer makes the server, or finds the one that a predecessor made.
+func (c *Creation) EnsureServer(ctx context.Context, s *scope.Scope) (bool, error) {
+	server, err := s.Instance.EnsureServer(ctx, s.UserData)
+	if err != nil {
+		return false, c.Retries.FailedInCloud(ctx, s, err)
+	}
+	c.Retries.Ordered(s)
+	s.Observed.Cloud.Server = server
+	ctrl.LoggerFrom(ctx).Info("Server made", "server", server.ID)
+	return true, nil
+}
+
+// RecordServer writes down which server is the Machine's, with the status at the end of the reconcile. Until then the server's own
+// metadata says so. The same write records what its Node will have, before that Node registers.
+func (c *Creation) RecordServer(ctx context.Context, s *scope.Scope) (bool, error) {
+	s.Machine.Spec.ProviderID = ptr.To(s.Observed.Cloud.Server.ProviderID)
+	s.ReadMachine()
+	want, err := c.Marks.wanted(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	s.Machine.Status.NodeMarks = nodes.RecordAhead(nodes.MarksOf(s.Machine), want)
+	return true, nil
+}
+
+// ReplaceServer shows why a server has failed, and deletes it. Another one is made once it is gone and the back-off is over.
+// That the Machine names no server any more is written before the deletion: otherwise a successor would take drover's own
+// deletion for a loss.
+func (c *Creation) ReplaceServer(ctx context.Context, s *scope.Scope) (bool, error) {
+	server := s.Observed.Cloud.Server
+	cause := server.Fault
+	if cause == nil {
+		cause = fault.New(fault.Unknown, fault.CodeServerError, "server %s is in ERROR; the cloud gave no reason", server.ID)
+	}
+	if err := c.Retries.ServerFailed(ctx, s, cause); err != nil {
+		return false, err
+	}
+	s.Machine.Spec.ProviderID = nil
+	s.ReadMachine()
+	s.ComputeStatus()
+	if err := s.WriteAhead(ctx, scope.BeforeReplacing); err != nil {
+		return false, err
+	}
+	s.RequeueWithin(scope.PollCloud)
+	if err := s.Instance.DeleteFailed(ctx); err != nil {
+		ctrl.LoggerFrom(ctx).Info("Deleting a failed server did not work yet", "server", server.ID, "cause", err.Error())
+	}
+	return false, nil
+}

@@ -1,0 +1,171 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/machines/drain"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
+	"github.com/drover-project/drover/machines/machine/record"
+	"github.com/drover-project/drover/machines/machine/retry"
+	"github.com/drover-project/drover/machines/machine/scope"
+	"github.com/drover-project/drover/machines/machine/status"
+)
+
+// Deletion takes a Machine away: pods, volumes, server, what belonged to it, Node, join token and finalizers, in that order.
+type Deletion struct {
+	// Nodes reads and writes Nodes.
+	Nodes   client.Client
+	Crew    *drain.Crew
+	Tokens  *bootstrap.Tokens
+	Retries *retry.Retries
+	// ClusterID is in the owner tags of cloud resources; it is named when something may be left behind.
+	ClusterID string
+}
+
+// retryHeld is how soon a deletion that is withheld is looked at again. Nothing that is watched ends the wait.
+const retryHeld = 15 * time.Second
+
+// Hold leaves the Machine's pods, server and Node as they are although it is being deleted, and shows why.
+func (d *Deletion) Hold(ctx context.Context, s *scope.Scope) (bool, error) {
+	d.Crew.Forget(s.Machine.UID)
+	s.Detail = s.Policy.WithheldMessage
+	s.RequeueWithin(retryHeld)
+	if status.ReasonOf(s.Base, v1alpha1.ConditionDeleting) != s.Last.Reason {
+		s.Warn(s.Last.Reason, s.Policy.WithheldMessage)
+		ctrl.LoggerFrom(ctx).Info("Deletion withheld", "reason", s.Last.Reason, "cause", s.Policy.WithheldMessage)
+	}
+	return false, nil
+}
+
+// DeleteServer asks for the server's deletion and waits until the cloud reports that it is gone.
+func (d *Deletion) DeleteServer(ctx context.Context, s *scope.Scope) (bool, error) {
+	server := s.Observed.Cloud.Server
+	if status.ReasonOf(s.Base, v1alpha1.ConditionDeleting) != lifecycle.ReasonDeletingServer {
+		drainCutOff(ctx, s)
+		ctrl.LoggerFrom(ctx).Info("Deleting server", "server", server.ID)
+	}
+	if err := recordServer(ctx, s); err != nil {
+		return false, err
+	}
+	s.Detail = fmt.Sprintf("server %s is to go; the cloud calls it %s", server.ID, server.Status)
+	if err := s.Instance.DeleteServer(ctx); err != nil {
+		return d.refusedInDeletion(ctx, s, err)
+	}
+	s.RequeueWithin(scope.PollCloud)
+	return false, nil
+}
+
+// recordServer records what goes with the server, and where it is, before the server is deleted: afterwards the cloud does not
+// show it any more. It writes nothing when that is recorded already.
+func recordServer(ctx context.Context, s *scope.Scope) error {
+	record.WriteServer(s.Machine, s.Observed.Cloud.Server)
+	before, now := record.Of(s.Base), record.Of(s.Machine)
+	if before.FloatingIPID == now.FloatingIPID && equality.Semantic.DeepEqual(before.ProviderStatus, now.ProviderStatus) {
+		return nil
+	}
+	return s.WriteAhead(ctx, scope.BeforeDeletingServer)
+}
+
+// refusedInDeletion shows what the cloud would not do. A forced deletion does not wait for it, but for its turn.
+func (d *Deletion) refusedInDeletion(ctx context.Context, s *scope.Scope, err error) (bool, error) {
+	d.Retries.Failed(ctx, s, err)
+	s.Progress.CloudRefused = !s.WaitsForTurn
+	return s.Progress.CloudRefused && s.Observed.Force, nil
+}
+
+// Release removes what belonged to the server, now that it is gone.
+func (d *Deletion) Release(ctx context.Context, s *scope.Scope) (bool, error) {
+	released, err := s.Instance.Release(ctx)
+	if err != nil {
+		return d.refusedInDeletion(ctx, s, err)
+	}
+	s.Progress.Released = released.Done
+	if len(released.Left) > 0 {
+		s.LeftBehind, s.LeftReason = strings.Join(released.Left, "; "), lifecycle.ReasonLeftAlone
+	}
+	if !released.Done {
+		s.Detail = "ports, floating IP and volumes are being deleted"
+		s.RequeueWithin(scope.PollCloud)
+	}
+	return released.Done, nil
+}
+
+// DeleteNode removes the Node, which must not be done before the server is gone. One that is not there is no error.
+func (d *Deletion) DeleteNode(ctx context.Context, s *scope.Scope) (bool, error) {
+	s.Progress.NodeGone = true
+	node := s.Observed.Node
+	if node == nil {
+		return true, nil
+	}
+	uid := node.UID
+	target := &corev1.Node{ObjectMeta: node.ObjectMeta}
+	if err := d.Nodes.Delete(ctx, target, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("deleting node %s: %w", node.Name, err)
+	}
+	return true, nil
+}
+
+// DeleteToken removes the join token of a Machine that is deleted before it has joined.
+func (d *Deletion) DeleteToken(ctx context.Context, s *scope.Scope) (bool, error) {
+	s.Progress.TokenGone = true
+	if s.Observed.Joined {
+		return true, nil
+	}
+	return true, d.Tokens.Delete(ctx, s.Machine)
+}
+
+// LetGo ends the deletion in the cloud although the cloud has not confirmed it: nothing was ever made, the server is not
+// drover's, or a person forced it. In the last case an Event names what may be left, once the Machine is gone.
+func (d *Deletion) LetGo(_ context.Context, s *scope.Scope) (bool, error) {
+	s.Progress.Released = true
+	if s.Last.Reason == lifecycle.ReasonForced {
+		s.LeftBehind, s.LeftReason = d.mayBeLeft(s.Machine), lifecycle.ReasonForced
+	}
+	return true, nil
+}
+
+// mayBeLeft names what the cloud may still hold of a Machine.
+func (d *Deletion) mayBeLeft(m *v1alpha1.Machine) string {
+	known, server := record.Of(m), m.ServerName()
+	if known.ServerID != "" {
+		server += " (" + known.ServerID + ")"
+	}
+	text := fmt.Sprintf("let go without the cloud's word: server %s, and ports and floating IPs whose description begins with %q, may be left",
+		server, fmt.Sprintf("drover %s %s", d.ClusterID, m.UID))
+	if known.ProjectID != "" {
+		text += fmt.Sprintf(" in project %s, region %q", known.ProjectID, known.Region)
+	}
+	if ids := slices.Concat(known.PortIDs, strings.Fields(known.FloatingIPID)); len(ids) > 0 {
+		text += "; by the last record " + strings.Join(ids, ", ")
+	}
+	if len(known.VolumeIDs) > 0 {
+		text += "; volumes " + strings.Join(known.VolumeIDs, ", ") + " too"
+	}
+	return text
+}
+
+// RemoveFinalizers ends the Machine: nothing of it is left.
+func (d *Deletion) RemoveFinalizers(ctx context.Context, s *scope.Scope) (bool, error) {
+	s.Machine.Finalizers = slices.DeleteFunc(s.Machine.Finalizers, func(name string) bool { return slices.Contains(lifecycle.OwnFinalizers, name) })
+	if err := s.WriteAhead(ctx, scope.BeforeForgetting); client.IgnoreNotFound(err) != nil {
+		return false, err
+	}
+	s.Gone = true
+	d.Retries.Forget(s.Machine.UID)
+	d.Crew.Forget(s.Machine.UID)
+	if s.LeftBehind != "" {
+		s.Warn(s.LeftReason, s.LeftBehind)
+	}
+	return false, nil
+}

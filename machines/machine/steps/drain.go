@@ -1,0 +1,177 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/drain"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
+	"github.com/drover-project/drover/machines/machine/scope"
+	"github.com/drover-project/drover/machines/machine/status"
+)
+
+// How soon a drain is looked at again: pods that are ending end soon, and volumes follow; budgets take their time (MC-60).
+const (
+	retryEnding      = 2 * time.Second
+	retryDetaching   = 5 * time.Second
+	retryBlocked     = 10 * time.Second
+	retryBlockedLong = 30 * time.Second
+	blockedLongAfter = 5 * time.Minute
+	maxListed        = 5
+)
+
+// DrainNode keeps new pods off the node and has those on it asked to go. It waits neither for them nor for the asking.
+func (d *Deletion) DrainNode(ctx context.Context, s *scope.Scope) (bool, error) {
+	node, err := drain.Cordon(ctx, d.Nodes, s.Observed.Node)
+	if err != nil {
+		return false, err
+	}
+	s.WroteNode(node)
+	retry := retryDrain(s)
+	result, known, err := d.Crew.Look(ctx, drain.Errand{
+		Machine: client.ObjectKeyFromObject(s.Machine), UID: s.Machine.UID, Every: retry,
+		Order: drain.Order{Node: s.Observed.Node.Name, Mode: drain.Mode{Abrupt: s.Policy.Unreachable || s.Observed.Force}, VolumeTimeout: s.Policy.Timeouts.Volumes},
+	})
+	if err != nil && len(result.Blocked) == 0 {
+		return false, err
+	}
+	if err != nil {
+		// The evictions that got no answer are repeated like those that were refused, at the same interval.
+		ctrl.LoggerFrom(ctx).Error(err, "Evictions got no answer")
+	}
+	s.Detail = "pods are asked to go"
+	switch {
+	case known:
+		s.Detail = drainText(result)
+		warnBlocked(s, blockedText(result.Blocked))
+	case status.ReasonOf(s.Base, v1alpha1.ConditionDeleting) == lifecycle.ReasonDraining:
+		s.Detail = status.MessageOf(s.Base, v1alpha1.ConditionDeleting)
+	}
+	if known && result.Done {
+		s.Progress.Drained = true
+		s.Progress.Attached = len(result.Detaching) > 0 && !s.Policy.Unreachable && !s.Observed.Force && s.Policy.Timeouts.Volumes > 0
+		s.Progress.DetachOver = s.Progress.Attached && detachOver(s)
+		return true, nil
+	}
+	s.RequeueWithin(retry)
+	s.RequeueWithin(s.Machine.DeletionTimestamp.Add(s.Policy.Timeouts.Drain).Sub(s.Now()))
+	return false, nil
+}
+
+// retryDrain returns how soon to look again, given what the last look has found.
+func retryDrain(s *scope.Scope) time.Duration {
+	blocked := strings.HasPrefix(status.MessageOf(s.Base, v1alpha1.ConditionDeleting), status.BlockedPrefix)
+	switch {
+	case !blocked:
+		return retryEnding
+	case s.Now().Sub(s.Machine.DeletionTimestamp.Time) < blockedLongAfter:
+		return retryBlocked
+	}
+	return retryBlockedLong
+}
+
+// AwaitDetach waits until the volumes of the pods that have gone are detached: a server that is deleted under them takes
+// its time to let them go (MC-61).
+func (d *Deletion) AwaitDetach(_ context.Context, s *scope.Scope) (bool, error) {
+	s.RequeueWithin(retryDetaching)
+	return false, nil
+}
+
+// detachOver reports whether the volumes have had their time, which began with the last operation.
+func detachOver(s *scope.Scope) bool {
+	last := s.Base.Status.LastOperation
+	if last == nil || ptr.Deref(last.Description, "") != lifecycle.ReasonDetaching || last.LastUpdated == nil {
+		return false
+	}
+	return !s.Now().Before(last.LastUpdated.Add(s.Policy.Timeouts.Volumes))
+}
+
+// The parts of the text of a drain.
+const (
+	detachingPrefix = "volumes are being detached: "
+	detailSeparator = "; "
+)
+
+// drainText names what holds the drain up. It changes only when that changes, so that it is not written at each look.
+func drainText(result drain.Result) string {
+	var parts []string
+	switch {
+	case len(result.Blocked) > 0:
+		parts = append(parts, blockedText(result.Blocked))
+	case result.Remaining > 0:
+		parts = append(parts, "pods are ending")
+	}
+	if len(result.Detaching) > 0 {
+		parts = append(parts, detachingPrefix+strings.Join(result.Detaching[:min(len(result.Detaching), maxListed)], ", "))
+	}
+	return strings.Join(parts, detailSeparator)
+}
+
+// blockedText names the pods whose eviction is refused, with the words of the refusal; empty when there are none.
+func blockedText(blocked []drain.Blocked) string {
+	if len(blocked) == 0 {
+		return ""
+	}
+	return status.BlockedPrefix + listed(blocked)
+}
+
+// warnBlocked records one Event when evictions are refused for the first time, and again when other pods or other reasons
+// hold the drain up: not at each retry. The Event follows the write of the condition that has the same text.
+func warnBlocked(s *scope.Scope, blocked string) {
+	before := status.MessageOf(s.Base, v1alpha1.ConditionDeleting)
+	if blocked == "" || before == blocked || strings.HasPrefix(before, blocked+detailSeparator+detachingPrefix) {
+		return
+	}
+	s.WarnOnWrite("DrainBlocked", fmt.Sprintf("node %s: %s", s.Observed.Node.Name, blocked))
+}
+
+func listed(blocked []drain.Blocked) string {
+	var parts []string
+	for _, b := range blocked[:min(len(blocked), maxListed)] {
+		parts = append(parts, fmt.Sprintf("%s: %s", b.Pod, b.Reason))
+	}
+	if more := len(blocked) - maxListed; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// drainCutOff reports to people, once, that a drain was ended by its deadline and not by success (MCM-66).
+func drainCutOff(ctx context.Context, s *scope.Scope) {
+	if !s.Policy.DrainTimedOut || status.ReasonOf(s.Base, v1alpha1.ConditionDeleting) != lifecycle.ReasonDraining {
+		return
+	}
+	text := fmt.Sprintf("after %v the server goes with pods on it: %s", s.Policy.Timeouts.Drain, status.MessageOf(s.Base, v1alpha1.ConditionDeleting))
+	s.Urgent = true
+	s.Warn("DrainTimedOut", text)
+	ctrl.LoggerFrom(ctx).Info("Drain cut off", "after", s.Policy.Timeouts.Drain.String(), "blocked", status.MessageOf(s.Base, v1alpha1.ConditionDeleting))
+}
+
+// TakeOutOfService lets Kubernetes end the pods and detach the volumes of a node whose kubelet does not answer any more, now
+// that its server is proven gone, and waits for the volumes as long as they may take.
+func (d *Deletion) TakeOutOfService(ctx context.Context, s *scope.Scope) (bool, error) {
+	node, err := drain.OutOfService(ctx, d.Nodes, s.Observed.Node)
+	if err != nil {
+		return false, err
+	}
+	s.WroteNode(node)
+	attached, err := d.Crew.Drainer.Attached(ctx, s.Observed.Node.Name)
+	if err != nil {
+		return false, err
+	}
+	if len(attached) > 0 && !detachOver(s) {
+		s.Last.Reason = lifecycle.ReasonDetaching
+		s.Detail = drainText(drain.Result{Detaching: attached})
+		s.RequeueWithin(retryDetaching)
+		return false, nil
+	}
+	s.Progress.OutOfService = true
+	return true, nil
+}

@@ -1,0 +1,124 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
+	"github.com/drover-project/drover/machines/machine/record"
+	"github.com/drover-project/drover/machines/machine/retry"
+	"github.com/drover-project/drover/machines/machine/scope"
+	"github.com/drover-project/drover/machines/machine/status"
+)
+
+// Join waits for the Node of a server, takes it as the Machine's, and gives a Machine up whose server is lost or does not join.
+type Join struct {
+	// Machines deletes the Machines that are given up.
+	Machines  client.Writer
+	Bootstrap *bootstrap.Source
+	Retries   *retry.Retries
+}
+
+// AwaitNode keeps the join token good while the server boots, and shows what is waited for.
+func (j *Join) AwaitNode(ctx context.Context, s *scope.Scope) (bool, error) {
+	s.Detail = s.Observed.Taken
+	if s.Last.Reason == lifecycle.ReasonWaitingForNode {
+		j.watchConsole(ctx, s)
+		s.Detail = awaited(s)
+	}
+	// Looked at twice in a token's half life, so that it never runs out between two looks.
+	s.RequeueWithin(bootstrap.TokenLife / 4)
+	if s.Policy.Timeouts.Join > 0 {
+		s.RequeueWithin(s.Observed.Cloud.Server.Created.Add(s.Policy.Timeouts.Join).Sub(s.Now()))
+	}
+	return false, j.Bootstrap.Tokens.Prolong(ctx, s.Machine)
+}
+
+// awaited describes what a Machine without a node waits for: since when, until when, where to look, and the failure that
+// the server's console names, if one was seen there.
+func awaited(s *scope.Scope) string {
+	server, name := s.Observed.Cloud.Server, s.Machine.ServerName()
+	until := "without a deadline"
+	if s.Policy.Timeouts.Join > 0 {
+		until = "until " + server.Created.Add(s.Policy.Timeouts.Join).UTC().Format(time.RFC3339)
+	}
+	text := fmt.Sprintf("waiting for node %s to register since its server %s was made at %s, %s; look at the console of the server and at the CertificateSigningRequests of system:node:%s",
+		name, server.ID, server.Created.UTC().Format(time.RFC3339), until, name)
+	if c := status.ConditionOf(s.Machine, v1alpha1.ConditionConsole); c.Status == corev1.ConditionTrue && strings.HasPrefix(c.Message, consoleIntro(server)) {
+		if line := failureIn(strings.TrimPrefix(c.Message, consoleIntro(server))); line != "" {
+			text += "; the console says: " + fault.Line(line)
+		}
+	}
+	return text
+}
+
+// JoinNode takes the Node as the Machine's and ends its token. A Node that was deleted and has registered again is taken
+// again.
+func (j *Join) JoinNode(ctx context.Context, s *scope.Scope) (bool, error) {
+	if !s.Observed.Joined {
+		if err := j.Bootstrap.Tokens.Delete(ctx, s.Machine); err != nil {
+			return false, err
+		}
+		if err := j.Retries.JoinEnded(ctx, s, true); err != nil {
+			return false, err
+		}
+	}
+	clearConsole(s)
+	node := s.Observed.Node
+	s.Machine.Status.NodeRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
+	if marks := s.Machine.Status.NodeMarks; marks != nil && s.Observed.Reregistered {
+		marks.Started = false
+	}
+	s.ReadMachine()
+	ctrl.LoggerFrom(ctx).Info("Node joined", "node", node.Name)
+	return true, nil
+}
+
+// LoseServer follows the proof that somebody has deleted the server. The Machine of a set is deleted, and its set makes a new
+// one (MC-66). One without a set stays and shows the loss.
+func (j *Join) LoseServer(ctx context.Context, s *scope.Scope) (bool, error) {
+	s.Failure = fault.New(fault.NotFound, fault.CodeResourceNotFound, "server %s was deleted in the cloud", record.ServerID(s.Machine))
+	return false, j.abandon(ctx, s)
+}
+
+// GiveUp ends the wait for a server that has not become a node in time. The Machine is deleted, for its set to replace. One
+// without an owner stays, marked Failed: nobody would make another (MC-57).
+func (j *Join) GiveUp(ctx context.Context, s *scope.Scope) (bool, error) {
+	s.Failure = fault.New(fault.Invalid, fault.CodeJoinTimeout, "server %s has not become a node within %v", s.Observed.Cloud.Server.ID, s.Policy.Timeouts.Join)
+	if j.keepConsole(ctx, s) {
+		if err := j.Retries.JoinEnded(ctx, s, false); err != nil {
+			return false, err
+		}
+	}
+	return false, j.abandon(ctx, s)
+}
+
+// abandon deletes the Machine so that its set makes another. Without an owner it does nothing.
+func (j *Join) abandon(ctx context.Context, s *scope.Scope) error {
+	if !s.Observed.Owned {
+		return nil
+	}
+	s.ComputeStatus()
+	if err := s.WriteAhead(ctx, scope.BeforeDeletingMachine); err != nil {
+		return err
+	}
+	uid, version := s.Machine.UID, s.Machine.ResourceVersion
+	err := j.Machines.Delete(ctx, s.Machine, client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting Machine %s, which its set replaces: %w", s.Machine.Name, err)
+	}
+	s.Gone = true
+	j.Retries.Leave(uid)
+	ctrl.LoggerFrom(ctx).Info("Machine deleted for its set to replace", "reason", s.Last.Reason, "cause", s.Failure.Message)
+	return nil
+}

@@ -1,0 +1,43 @@
+package steps
+
+import (
+	"context"
+	"slices"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/machines/machine/nodes"
+	"github.com/drover-project/drover/machines/machine/record"
+	"github.com/drover-project/drover/machines/machine/scope"
+)
+
+// Marks computes the labels, annotations and taints that Nodes are to have.
+type Marks struct {
+	Bootstrap *bootstrap.Source
+	// OtherStartupTaints are keys of start-up taints that other programs remove.
+	OtherStartupTaints []string
+}
+
+// wanted returns the labels, annotations and taints that the Machine's Node is to have. A start-up taint of another
+// program is not among them: the kubelet registers with it, and that program removes it.
+func (k *Marks) wanted(ctx context.Context, s *scope.Scope) (v1alpha1.NodeMarks, error) {
+	labels, err := k.Bootstrap.NodeLabels(ctx, s.Machine)
+	if err != nil {
+		return v1alpha1.NodeMarks{}, err
+	}
+	w := nodes.Wanted(s.Machine, labels, hostOf(s))
+	for _, t := range s.Machine.Spec.Taints {
+		if slices.Contains(k.OtherStartupTaints, t.Key) {
+			delete(w.Taints, nodes.TaintKey(t))
+		}
+	}
+	return w, nil
+}
+
+// hostOf returns the ID of the physical host, as the cloud reports it now, else as the status records it.
+func hostOf(s *scope.Scope) string {
+	if server := s.Observed.Cloud.Server; server != nil && server.HostID != "" {
+		return server.HostID
+	}
+	return record.Of(s.Machine).HostID
+}

@@ -1,0 +1,108 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/machine/nodes"
+	"github.com/drover-project/drover/machines/machine/scope"
+	"github.com/drover-project/drover/machines/machine/status"
+)
+
+// NodeSync brings a Machine's Node to what the Machine's template wants, and completes the Node's first start.
+type NodeSync struct {
+	// Nodes writes Nodes, as FieldOwner. Pods reads pods from the API server.
+	Nodes      client.Writer
+	FieldOwner client.FieldOwner
+	Pods       client.Reader
+	Start      nodes.StartRules
+	Marks      *Marks
+}
+
+// retryStart is how soon to look again for the DaemonSet pods that a node is waiting for: pods are not watched.
+const retryStart = 5 * time.Second
+
+// Sync brings labels, annotations and taints to the Node, and removes the startup taint when the first start of the
+// Node is complete. It writes the Node with one patch, and only when something differs. What no pod needs goes with the
+// patch that ends the first start, unless that takes longer than [status.LongestUnwritten].
+func (n *NodeSync) Sync(ctx context.Context, s *scope.Scope) (bool, error) {
+	want, err := n.Marks.wanted(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	if err := n.awaitStart(ctx, s); err != nil {
+		return false, err
+	}
+	s.Progress.Synced = true
+	started := s.HasStarted() || len(s.Awaited) == 0
+	had, startup := nodes.MarksOf(s.Machine), ""
+	if started && !had.Started {
+		startup = n.Start.Taint
+	}
+	node := s.Observed.Node.DeepCopy()
+	changed := nodes.Mark(node, want, had, startup)
+	left := status.LongestUnwritten - s.Now().Sub(node.CreationTimestamp.Time)
+	if changed && !started && left > 0 && nodes.OnlyLacksOwn(s.Observed.Node, node) {
+		s.RequeueWithin(left)
+		changed = false
+	}
+	if changed {
+		if err := n.patchMarks(ctx, s, node, want); err != nil {
+			return false, err
+		}
+		ctrl.LoggerFrom(ctx).V(1).Info("Node synced", "node", node.Name, "started", started)
+	}
+	s.Machine.Status.NodeMarks = nodes.Recorded(want)
+	s.Machine.Status.NodeMarks.Started = started
+	s.Progress.Started = started
+	return true, nil
+}
+
+// patchMarks writes the Node. When drover is to put keys on it that the Machine's status does not record, the status is
+// written first: a key without a record would never be removed.
+func (n *NodeSync) patchMarks(ctx context.Context, s *scope.Scope, node *corev1.Node, want v1alpha1.NodeMarks) error {
+	s.Machine.Status.NodeMarks = nodes.RecordAhead(nodes.MarksOf(s.Machine), want)
+	if !nodes.RecordsKeys(nodes.MarksOf(s.Base), want) {
+		if err := s.WriteAhead(ctx, scope.BeforeChangingNode); err != nil {
+			s.Unsynced = true
+			return err
+		}
+	}
+	// The list of taints is replaced as a whole, so it must be the one that was read.
+	patch := client.MergeFromWithOptions(s.Observed.Node, client.MergeFromWithOptimisticLock{})
+	if err := n.Nodes.Patch(ctx, node, patch, n.FieldOwner); err != nil {
+		s.Unsynced = true
+		return fmt.Errorf("patching node %s: %w", node.Name, err)
+	}
+	s.WroteNode(node)
+	return nil
+}
+
+// awaitStart notes what the Node lacks to complete its first start. It looks at pods only when nothing else is missing.
+func (n *NodeSync) awaitStart(ctx context.Context, s *scope.Scope) error {
+	if s.HasStarted() {
+		return nil
+	}
+	s.Awaited = n.Start.Missing(s.Observed.Node)
+	if len(s.Awaited) > 0 || len(n.Start.DaemonSets) == 0 {
+		return nil
+	}
+	var pods corev1.PodList
+	if err := n.Pods.List(ctx, &pods, client.MatchingFields{"spec.nodeName": s.Observed.Node.Name}); err != nil {
+		return fmt.Errorf("listing the pods of node %s: %w", s.Observed.Node.Name, err)
+	}
+	for _, set := range n.Start.DaemonSets {
+		if !slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return nodes.IsReadyPodOf(&pod, set) }) {
+			s.Awaited = append(s.Awaited, fmt.Sprintf("DaemonSet %s has no Ready pod on the Node yet", set))
+			s.RequeueWithin(retryStart)
+		}
+	}
+	return nil
+}
