@@ -123,6 +123,18 @@ func TestTakeover(t *testing.T) {
 			t.Errorf("provider ID %v, %d calls", m.Spec.ProviderID, b.cloud.count("EnsureServer"))
 		}
 	})
+	t.Run("a Machine that names a server which is gone takes its other one in one pass (MCM-40)", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.pass()
+		made := *b.read().Spec.ProviderID
+		m := b.read()
+		m.Spec.ProviderID = ptr.To("openstack:///00000000-0000-4000-8000-00000000dead")
+		b.update(m)
+		b.pass()
+		if got := *b.read().Spec.ProviderID; got != made {
+			t.Errorf("got provider ID %s, want %s", got, made)
+		}
+	})
 	t.Run("nothing is made while the inventory is incomplete", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.cloud.unsynced = true

@@ -75,7 +75,6 @@ const (
 	ReasonNothingWasMade  = "NothingWasMade"
 	ReasonServerLeft      = "ServerLeftAlone"
 	ReasonCloudUnusable   = "CloudNotUsable"
-	ReasonSpecInvalid     = "SpecInvalid"
 	ReasonSpecValid       = "SpecValid"
 	ReasonWithoutEffect   = "WithoutEffect"
 	ReasonServerActive    = "ServerActive"
