@@ -112,7 +112,7 @@ func New(o Options) *Reconciler {
 	})
 	r.observer = observe.New(observe.Options{
 		Control: o.Control.GetClient(), Target: o.Target.GetClient(), Live: o.Target.GetAPIReader(),
-		Cloud: o.Cloud, Retries: r.retries, Kinds: o.Kinds, Start: start,
+		Cloud: o.Cloud, Backoffs: r.retries, Kinds: o.Kinds, Start: start,
 		Timeouts: lifecycle.Timeouts{Drain: o.DrainTimeout, Volumes: o.VolumeDetachTimeout, Join: o.JoinTimeout},
 	})
 	r.crew = drain.NewCrew(drain.CrewOptions{

@@ -103,7 +103,7 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope.Scope) error {
 func (r *Reconciler) takeSteps(ctx context.Context, s *scope.Scope) error {
 	for range maxSteps {
 		s.Policy.LeaseOld = r.leaseOld()
-		s.Last = lifecycle.Next(&s.Facts)
+		s.Last = lifecycle.Next(s.Facts())
 		act, ok := r.actions[s.Last.Step]
 		if !ok {
 			return nil

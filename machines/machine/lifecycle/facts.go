@@ -18,9 +18,9 @@ import (
 
 // Facts are what [Next] decides by, grouped by how long they hold.
 type Facts struct {
-	Observed
-	Policy
-	Progress
+	*Observed
+	*Policy
+	*Progress
 }
 
 // Observed is what was seen when the reconcile began: the Machine, its server and its Node. A step that writes the Machine or

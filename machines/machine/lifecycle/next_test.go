@@ -14,12 +14,13 @@ import (
 // healthy are the facts of a joined Machine with an ACTIVE server; a row of the table changes some.
 func healthy() Facts {
 	return Facts{
-		Observed: Observed{
+		Observed: &Observed{
 			Finalizers: true, AnyFinalizer: true, ServerFinalizer: true, CloudFinalizer: true, Named: true, HadServer: true, Placed: true, Joined: true,
 			Node:  &corev1.Node{},
 			Cloud: cloud.Facts{Synced: true, Server: &cloud.Server{ID: "s", State: cloud.ServerActive}},
 		},
-		Progress: Progress{Synced: true},
+		Policy:   &Policy{},
+		Progress: &Progress{Synced: true},
 	}
 }
 

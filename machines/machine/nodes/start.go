@@ -35,7 +35,7 @@ type StartRules struct {
 	OtherTaints []string
 }
 
-// HasStarted reports whether the first start of the Node was completed before this pass: the Machine's status records that,
+// HasStarted reports whether the first start of the Node was completed before this reconcile: the Machine's status records that,
 // or the Machine was Ready or Running with this very Node although nothing is recorded, as machine-controller and older
 // versions of drover leave it. A Node that was deleted and has registered again starts again.
 func (r StartRules) HasStarted(m *v1alpha1.Machine, node *corev1.Node) bool {

@@ -1,5 +1,6 @@
 // Package observe gathers the facts of a reconcile: the Machine, its server, its Node, its group, and what follows from them
-// and the clock. It reads the caches and the cloud's inventory, and writes nothing anywhere: its clients cannot.
+// and the clock. It reads the caches and the cloud's inventory, with clients that
+// cannot write, and takes no step.
 package observe
 
 import (
@@ -11,13 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/backoff"
 	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/machine/indexes"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 	"github.com/drover-project/drover/machines/machine/nodes"
-	"github.com/drover-project/drover/machines/machine/retry"
 	"github.com/drover-project/drover/machines/machine/scope"
 )
 
@@ -30,12 +31,20 @@ type Options struct {
 	// Control reads Machines and their owners, Target reads Nodes, both from caches. Live reads Nodes from the API server.
 	Control, Target, Live client.Reader
 	Cloud                 cloud.Cloud
-	Retries               *retry.Retries
+	Backoffs              Backoffs
 	// Kinds is asked whether a deletion may go on. nil: it always may.
 	Kinds Kinds
 	Start nodes.StartRules
 	// Timeouts are those of a Machine whose annotations, and those of its group, set none.
 	Timeouts lifecycle.Timeouts
+}
+
+// Backoffs reports whether a Machine may ask the cloud for a server again after a failure.
+type Backoffs interface {
+	// BackingOff reports whether an earlier failure of the Machine's own forbids another attempt yet.
+	BackingOff(s *scope.Scope) bool
+	// MayCreate returns what the Machine's group allows.
+	MayCreate(ctx context.Context, s *scope.Scope) (backoff.Permission, error)
 }
 
 // Observer gathers the facts of a reconcile.
@@ -117,10 +126,10 @@ func (o *Observer) observeGroup(ctx context.Context, s *scope.Scope) error {
 	var unreadable []string
 	policy.Timeouts, unreadable = o.timeoutsOf(s.Machine, s.Group)
 	s.Warnings = append(s.Warnings, unreadable...)
-	policy.BackingOff = o.Retries.BackingOff(s)
+	policy.BackingOff = o.Backoffs.BackingOff(s)
 	creates := seen.CloudErr == nil && seen.Cloud.Synced && seen.Cloud.Server == nil && !seen.Named && !seen.Deleting
 	if creates && !seen.Initializing && !policy.BackingOff {
-		if policy.Permission, err = o.Retries.MayCreate(ctx, s); err != nil {
+		if policy.Permission, err = o.Backoffs.MayCreate(ctx, s); err != nil {
 			return err
 		}
 	}

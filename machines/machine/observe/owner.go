@@ -72,8 +72,8 @@ func isOlder(a, b *v1alpha1.Machine) bool {
 	return a.CreationTimestamp.Before(&b.CreationTimestamp)
 }
 
-// mayHave reports whether the cloud shows a server of the Machine that a Node may be of. What spec.providerID says is no
-// reason, but while the cloud cannot be asked the Machine must be assumed to have that server.
+// mayHave reports whether the cloud shows a server of the Machine that a Node may be of. What spec.providerID
+// names does not count, but while the cloud cannot be asked the Machine must be assumed to have that server.
 func (o *Observer) mayHave(ctx context.Context, m *v1alpha1.Machine, n *corev1.Node) bool {
 	if record.ServerID(m) == "" {
 		return false

@@ -24,7 +24,10 @@ const PollCloud = 15 * time.Second
 type Scope struct {
 	// Machine is worked on. Base is the Machine as it is stored, and must not be changed.
 	Machine, Base *v1alpha1.Machine
-	lifecycle.Facts
+	// The facts. An observer fills Observed and Policy, steps change Progress.
+	Observed lifecycle.Observed
+	Policy   lifecycle.Policy
+	Progress lifecycle.Progress
 	status.Result
 	// Instance is the Machine's side of the cloud; nil when its spec or credentials cannot be read.
 	Instance cloud.Instance
@@ -64,6 +67,11 @@ type warning struct{ reason, message string }
 // Now returns the time.
 func (s *Scope) Now() time.Time { return s.store.Clock.Now() }
 
+// Facts returns the facts, as [lifecycle.Next] takes them.
+func (s *Scope) Facts() *lifecycle.Facts {
+	return &lifecycle.Facts{Observed: &s.Observed, Policy: &s.Policy, Progress: &s.Progress}
+}
+
 // ReadMachine brings the observed facts up to date with the Machine, after a step has changed it.
 func (s *Scope) ReadMachine() { s.Observed.ReadMachine(s.Machine, s.store.Controller) }
 
@@ -93,7 +101,7 @@ func (s *Scope) SetCondition(name string, v status.Verdict) {
 // ComputeStatus writes the whole status from the facts and the result.
 func (s *Scope) ComputeStatus() {
 	status.Compute(&status.Input{
-		Machine: s.Machine, Base: s.Base, Facts: &s.Facts, Result: s.Result, Start: s.store.Start, Now: metav1.NewTime(s.Now()),
+		Machine: s.Machine, Base: s.Base, Facts: s.Facts(), Result: s.Result, Start: s.store.Start, Now: metav1.NewTime(s.Now()),
 	})
 }
 

@@ -12,11 +12,11 @@ import (
 	"github.com/drover-project/drover/machines/machine/status"
 )
 
-// A reconcile writes its Machine once, at its end: [Scope.Finish]. Ahead lists the exceptions: what must not happen before the
-// Machine is written.
+// Ahead is what must not happen before the Machine is written. A reconcile writes its Machine once, at its end: [Scope.Finish].
+// The values of Ahead are the exceptions.
 type Ahead string
 
-// The exceptions. In each a successor of this process would do harm if it saw the Machine as it was before.
+// The exceptions. In each, a successor of this process would do harm if it saw the Machine as it was before.
 const (
 	// BeforeObserving: another client has dropped fields that only drover writes. Facts that are read without them are wrong.
 	BeforeObserving Ahead = "observing the Machine"

@@ -37,7 +37,7 @@ func MaxDelay(m *v1alpha1.Machine) time.Duration {
 // Urgent reports whether a Machine as it is now must be written at once, given how it is stored. What is not urgent goes
 // with the next write that is due, and is written by itself after [MaxDelay].
 //
-// Every difference is urgent but those that only people read, and that a later pass finds again in the cloud or at the Node:
+// Every difference is urgent but those that only people read, and that a later reconcile finds again in the cloud or at the Node:
 // zone, host, ports, floating IP, the kubelet's version, that the server became ACTIVE, warnings, and the steps of a
 // deletion that has nothing to remember. So the finalizers, spec.providerID, status.nodeRef, errors, volumes, group
 // back-offs, the console and a change of the status of condition Ready are urgent: a successor of this process, other
@@ -100,8 +100,8 @@ func urgentCondition(was, is *v1alpha1.MachineCondition, m *v1alpha1.Machine) bo
 	deleting := m.DeletionTimestamp != nil
 	switch is.Type {
 	case v1alpha1.ConditionReady:
-		passes := was.Reason == is.Reason || slices.Contains(passingReadyReasons, is.Reason)
-		return !deleting && (was.Status != is.Status || !passes)
+		passing := was.Reason == is.Reason || slices.Contains(passingReadyReasons, is.Reason)
+		return !deleting && (was.Status != is.Status || !passing)
 	case v1alpha1.ConditionServerReady:
 		return !deleting && !slices.Contains(passingServerStates, is.Reason)
 	case v1alpha1.ConditionSpecValid:

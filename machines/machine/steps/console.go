@@ -138,7 +138,7 @@ func failureIn(console string) string {
 	return last
 }
 
-// printable leaves out what a terminal would obey, and the first line, which is cut somewhere.
+// printable removes control characters, and the first line, of which the beginning is missing.
 func printable(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\r\n", "\n")
 	if _, rest, ok := strings.Cut(text, "\n"); ok && len(text) >= consoleBytes {

@@ -55,7 +55,7 @@ func (d *Deletion) DeleteServer(ctx context.Context, s *scope.Scope) (bool, erro
 		drainCutOff(ctx, s)
 		ctrl.LoggerFrom(ctx).Info("Deleting server", "server", server.ID)
 	}
-	if err := recordServer(ctx, s); err != nil {
+	if err := recordBelongings(ctx, s); err != nil {
 		return false, err
 	}
 	s.Detail = fmt.Sprintf("server %s is to go; the cloud calls it %s", server.ID, server.Status)
@@ -66,9 +66,9 @@ func (d *Deletion) DeleteServer(ctx context.Context, s *scope.Scope) (bool, erro
 	return false, nil
 }
 
-// recordServer records what goes with the server, and where it is, before the server is deleted: afterwards the cloud does not
+// recordBelongings records what goes with the server, and where it is, before the server is deleted: afterwards the cloud does not
 // show it any more. It writes nothing when that is recorded already.
-func recordServer(ctx context.Context, s *scope.Scope) error {
+func recordBelongings(ctx context.Context, s *scope.Scope) error {
 	record.WriteServer(s.Machine, s.Observed.Cloud.Server)
 	before, now := record.Of(s.Base), record.Of(s.Machine)
 	if before.FloatingIPID == now.FloatingIPID && equality.Semantic.DeepEqual(before.ProviderStatus, now.ProviderStatus) {
@@ -77,7 +77,8 @@ func recordServer(ctx context.Context, s *scope.Scope) error {
 	return s.WriteAhead(ctx, scope.BeforeDeletingServer)
 }
 
-// refusedInDeletion shows what the cloud would not do. A forced deletion does not wait for it, but for its turn.
+// refusedInDeletion records what the cloud refused. A forced deletion goes on without it, unless the call only waits for other
+// calls of drover's own.
 func (d *Deletion) refusedInDeletion(ctx context.Context, s *scope.Scope, err error) (bool, error) {
 	d.Retries.Failed(ctx, s, err)
 	s.Progress.CloudRefused = !s.WaitsForTurn

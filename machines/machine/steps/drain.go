@@ -27,7 +27,7 @@ const (
 	maxListed        = 5
 )
 
-// DrainNode keeps new pods off the node and has those on it asked to go. It waits neither for them nor for the asking.
+// DrainNode cordons the Node and has its pods evicted. It waits neither for the pods nor for the evictions.
 func (d *Deletion) DrainNode(ctx context.Context, s *scope.Scope) (bool, error) {
 	node, err := drain.Cordon(ctx, d.Nodes, s.Observed.Node)
 	if err != nil {
@@ -78,7 +78,7 @@ func retryDrain(s *scope.Scope) time.Duration {
 }
 
 // AwaitDetach waits until the volumes of the pods that have gone are detached: a server that is deleted under them takes
-// its time to let them go (MC-61).
+// its time to detach them (MC-61).
 func (d *Deletion) AwaitDetach(_ context.Context, s *scope.Scope) (bool, error) {
 	s.RequeueWithin(retryDetaching)
 	return false, nil

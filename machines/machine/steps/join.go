@@ -84,7 +84,7 @@ func (j *Join) JoinNode(ctx context.Context, s *scope.Scope) (bool, error) {
 	return true, nil
 }
 
-// LoseServer follows the proof that somebody has deleted the server. The Machine of a set is deleted, and its set makes a new
+// LoseServer acts on the proof that the server was deleted in the cloud. The Machine of a set is deleted, and its set makes a new
 // one (MC-66). One without a set stays and shows the loss.
 func (j *Join) LoseServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	s.Failure = fault.New(fault.NotFound, fault.CodeResourceNotFound, "server %s was deleted in the cloud", record.ServerID(s.Machine))
@@ -92,7 +92,7 @@ func (j *Join) LoseServer(ctx context.Context, s *scope.Scope) (bool, error) {
 }
 
 // GiveUp ends the wait for a server that has not become a node in time. The Machine is deleted, for its set to replace. One
-// without an owner stays, marked Failed: nobody would make another (MC-57).
+// without an owner stays, marked Failed: no controller would make another (MC-57).
 func (j *Join) GiveUp(ctx context.Context, s *scope.Scope) (bool, error) {
 	s.Failure = fault.New(fault.Invalid, fault.CodeJoinTimeout, "server %s has not become a node within %v", s.Observed.Cloud.Server.ID, s.Policy.Timeouts.Join)
 	if j.keepConsole(ctx, s) {

@@ -41,7 +41,7 @@ func (n *NodeSync) Sync(ctx context.Context, s *scope.Scope) (bool, error) {
 		return false, err
 	}
 	s.Progress.Synced = true
-	started := s.HasStarted() || len(s.Awaited) == 0
+	started := s.Facts().HasStarted() || len(s.Awaited) == 0
 	had, startup := nodes.MarksOf(s.Machine), ""
 	if started && !had.Started {
 		startup = n.Start.Taint
@@ -87,7 +87,7 @@ func (n *NodeSync) patchMarks(ctx context.Context, s *scope.Scope, node *corev1.
 
 // awaitStart notes what the Node lacks to complete its first start. It looks at pods only when nothing else is missing.
 func (n *NodeSync) awaitStart(ctx context.Context, s *scope.Scope) error {
-	if s.HasStarted() {
+	if s.Facts().HasStarted() {
 		return nil
 	}
 	s.Awaited = n.Start.Missing(s.Observed.Node)
