@@ -7,8 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +19,7 @@ import (
 	"github.com/drover-project/drover/machines/machine/indexes"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 	"github.com/drover-project/drover/machines/machine/scope"
+	"github.com/drover-project/drover/machines/patch"
 )
 
 // Retries holds the back-offs of Machines and their groups.
@@ -215,31 +215,26 @@ func (r *Retries) Wait(s *scope.Scope) bool {
 // writeGroup writes the group's back-offs and joins to the status of its deployment or set. Those of a Machine that is alone
 // go with the next write of the Machine.
 func (r *Retries) writeGroup(ctx context.Context, s *scope.Scope) error {
-	status, unwritten := r.groups.Status(s.Group.Holder)
-	kind := v1alpha1.MachineDeploymentKind.Kind
-	switch s.Group.Holder.(type) {
-	case *v1alpha1.Machine:
+	holder := s.Group.Holder
+	status, unwritten := r.groups.Status(holder)
+	if _, alone := holder.(*v1alpha1.Machine); alone {
 		s.Machine.Status.Backoffs = status.Backoffs
 		return nil
-	case *v1alpha1.MachineSet:
-		kind = v1alpha1.MachineSetKind.Kind
 	}
 	if !unwritten {
 		return nil
 	}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
+	writer := patch.Writer{Client: r.client, FieldManager: r.fieldOwner}
+	err := writer.ApplyStatus(ctx, holder, &status)
+	if len(status.JoinOutcomes) > 0 && apierrors.IsInternalError(err) {
+		// The CRD may be that of a release without the field: then the API server answers 500 and stores nothing.
+		older := status
+		older.JoinOutcomes = nil
+		err = writer.ApplyStatus(ctx, holder, &older)
+	}
 	if err != nil {
-		return fmt.Errorf("encoding the back-offs: %w", err)
+		return fmt.Errorf("writing the back-offs of the group of Machine %s: %w", s.Machine.Name, err)
 	}
-	u := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": v1alpha1.GroupVersion.String(), "kind": kind,
-		"metadata": map[string]any{"namespace": s.Group.Holder.GetNamespace(), "name": s.Group.Holder.GetName(), "uid": string(s.Group.Holder.GetUID())},
-		"status":   fields,
-	}}
-	err = r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), r.fieldOwner, client.ForceOwnership)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("writing the back-offs of %s %s: %w", kind, s.Group.Holder.GetName(), err)
-	}
-	r.groups.Written(s.Group.Holder, status)
+	r.groups.Written(holder, status)
 	return nil
 }
