@@ -197,7 +197,11 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 		return err
 	case <-ctx.Done():
 		s.stop()
-		return <-ended
+		// Serve says so when ctx ended before it began.
+		if err := <-ended; !errors.Is(err, grpc.ErrServerStopped) {
+			return err
+		}
+		return nil
 	}
 }
 
