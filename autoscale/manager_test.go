@@ -17,7 +17,9 @@ import (
 
 	"github.com/drover-project/drover/deploy"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/openstack/provider"
 	"github.com/drover-project/drover/nodegroup"
+	"github.com/drover-project/drover/nodegroup/model"
 	"github.com/drover-project/drover/proto"
 	"github.com/drover-project/drover/test/kube"
 )
@@ -76,7 +78,7 @@ func managed(t *testing.T, control *kube.Cluster, scheme *runtime.Scheme) *Serve
 	if err != nil {
 		t.Fatal(err)
 	}
-	groups := nodegroup.New(nodegroup.Options{Control: mgr, Target: mgr})
+	groups := nodegroup.New(nodegroup.Options{Control: mgr, Target: mgr, Discovery: model.Discovery{Cloud: provider.Provider{}}})
 	server, err := New(Options{Groups: groups, Ready: groups.Synced(), Insecure: true, Address: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)

@@ -73,7 +73,7 @@ func newSite(t testing.TB) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.groups = New(Options{Control: handle, Target: handle})
+	s.groups = New(Options{Control: handle, Target: handle, Discovery: model.Discovery{Cloud: pools.OpenStack}})
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {

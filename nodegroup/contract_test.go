@@ -25,6 +25,7 @@ import (
 	"github.com/drover-project/drover/deploy"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/deployment"
+	"github.com/drover-project/drover/machines/openstack/provider"
 	"github.com/drover-project/drover/machines/set"
 	"github.com/drover-project/drover/nodegroup"
 	"github.com/drover-project/drover/nodegroup/model"
@@ -58,7 +59,7 @@ func newHouse(t *testing.T) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, client: c, groups: nodegroup.New(nodegroup.Options{Control: mgr, Target: mgr})}
+	h := &house{t: t, client: c, groups: nodegroup.New(nodegroup.Options{Control: mgr, Target: mgr, Discovery: model.Discovery{Cloud: provider.Provider{}}})}
 	if err := errors.Join(
 		mgr.Add(h.groups),
 		set.New(set.Options{Control: mgr, Clock: clock.RealClock{}, Suffix: func() string { return rand.String(5) }}).SetupWithManager(mgr),

@@ -110,7 +110,7 @@ func newGroups(p parts) *Groups {
 	sizes := &sizes{live: p.live, clock: o.Clock, store: store, freshness: fresh, bareSets: o.Discovery.BareSets, turn: make(chan struct{}, 1)}
 	return &Groups{
 		options: o, source: p.source, store: store, freshness: fresh, sizes: sizes,
-		live: liveReader{control: p.live, target: p.nodes, startupTaint: o.StartupTaint},
+		live: liveReader{control: p.live, target: p.nodes, startupTaint: o.StartupTaint, cloud: o.Discovery.Cloud},
 		writer: &writer{
 			client: p.writer, live: p.live, clock: o.Clock, recorder: p.recorder, metrics: metrics,
 			store: store, freshness: fresh, sizes: sizes,

@@ -64,7 +64,7 @@ func newBench(t testing.TB, w *pools.World, options ...Options) *bench {
 	b.client = fakeclient.NewClientBuilder().WithScheme(scheme(t)).WithObjects(w.Objects()...).
 		WithReturnManagedFields().
 		WithInterceptorFuncs(interceptor.Funcs{Patch: b.patch, Get: b.get}).Build()
-	b.options.Clock = b.clock
+	b.options.Clock, b.options.Discovery.Cloud = b.clock, pools.OpenStack
 	b.groups = newGroups(parts{source: b, live: listing{b.client, b}, nodes: b.client, writer: b.client, recorder: b.recorder, options: b.options})
 	b.groups.freshness.reached()
 	// Somebody has just asked this replica.

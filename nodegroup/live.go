@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/nodegroup/model"
 	"github.com/drover-project/drover/nodegroup/model/membership"
 	"github.com/drover-project/drover/nodegroup/model/resize"
@@ -21,6 +22,8 @@ type liveReader struct {
 	// control is the cluster of the Machines, target that of the Nodes.
 	control, target client.Reader
 	startupTaint    string
+	// cloud reads the Machines' provider specs.
+	cloud cloud.Provider
 }
 
 // read reads what became of Machines that the autoscaler takes for never registered although they name a Node. When the watch
@@ -67,7 +70,7 @@ func (l liveReader) hasStarted(ctx context.Context, m *membership.Member) (bool,
 		return false, client.IgnoreNotFound(err)
 	}
 	takesPods := nodeReady(node) && !membership.Tainted(node, l.startupTaint)
-	return takesPods || !membership.NewMember(machine).WithNode(node, m.ProviderID).Starting(), nil
+	return takesPods || !membership.NewMember(l.cloud, machine).WithNode(node, m.ProviderID).Starting(), nil
 }
 
 func nodeReady(n *corev1.Node) bool {

@@ -227,7 +227,7 @@ func TestTheLifeOfAMachineAsItIsShown(t *testing.T) {
 			if stage.node {
 				events = append(events, membership.Event{Object: n})
 			}
-			anew := model.Empty(model.Rules{}).Apply(slices.Concat([]membership.Event{{Object: p.Deployment}, {Object: p.Set}}, events), pools.Noon)
+			anew := model.Empty(model.Rules{Discovery: b.options.Discovery}).Apply(slices.Concat([]membership.Event{{Object: p.Deployment}, {Object: p.Set}}, events), pools.Noon)
 			for _, e := range events {
 				b.groups.store.inbox.put(e)
 			}

@@ -38,14 +38,9 @@ func (i observedInstance) notMade(verb string) error {
 	return fault.New(fault.Transient, fault.CodeUnsettled, "drover only observes (--observe): no server is made")
 }
 
-// EnsurePorts changes nothing.
-func (i observedInstance) EnsurePorts(context.Context) error {
+// Prepare changes nothing.
+func (i observedInstance) Prepare(context.Context) error {
 	return i.notMade("make ports, floating IP and server")
-}
-
-// EnsureFloatingIP changes nothing.
-func (i observedInstance) EnsureFloatingIP(context.Context) error {
-	return i.notMade("make floating IP")
 }
 
 // EnsureServer changes nothing.

@@ -18,6 +18,7 @@ import (
 	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/capacity"
 	"github.com/drover-project/drover/machines/classprotection"
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/csr"
 	"github.com/drover-project/drover/machines/deployment"
 	"github.com/drover-project/drover/machines/kinds"
@@ -28,8 +29,8 @@ import (
 	"github.com/drover-project/drover/nodegroup"
 )
 
-// run serves until ctx ends.
-func run(ctx context.Context, o *options, credentials client.Credentials) error {
+// run serves until ctx ends. more are clouds beside OpenStack.
+func run(ctx context.Context, o *options, credentials client.Credentials, more ...namedCloud) error {
 	if o.pprofAddress == "" {
 		// Nobody can ask for a profile of the heap, so none is kept.
 		runtime.MemProfileRate = 0
@@ -63,10 +64,18 @@ func run(ctx context.Context, o *options, credentials client.Credentials) error 
 	if w.guarded, err = newGuarded(w.controllers); err != nil {
 		return err
 	}
-	if err := addControllers(w, o, id, credentials); err != nil {
+	openStack, err := newOpenStack(w, o, id, credentials, more)
+	if err != nil {
+		return fmt.Errorf("making the cloud: %w", err)
+	}
+	registry, err := newClouds(w.controllers, append([]namedCloud{{openstack.Name, openStack}}, more...))
+	if err != nil {
 		return err
 	}
-	server, err := addAutoscale(w.groups, o)
+	if err := addControllers(w, o, registry); err != nil {
+		return err
+	}
+	server, err := addAutoscale(w.groups, o, registry)
 	if err != nil {
 		return err
 	}
@@ -80,27 +89,31 @@ func run(ctx context.Context, o *options, credentials client.Credentials) error 
 	return nil
 }
 
-// addControllers wires what needs the lease: everything that writes to the cloud or decides about Machines.
-func addControllers(w wiring, o *options, id string, credentials client.Credentials) error {
-	mgr, now := w.controllers, clock.RealClock{}
+// newOpenStack makes the OpenStack cloud. more are the other clouds.
+func newOpenStack(w wiring, o *options, id string, credentials client.Credentials, more []namedCloud) (*openstack.Cloud, error) {
+	mgr := w.controllers
 	var kept openstack.Holds
 	if !o.observe {
 		kept = holds{client: mgr.GetClient(), namespace: o.namespace}
 	}
-	os, err := openstack.New(openstack.Options{
-		Clock: now, Reader: mgr.GetClient(), ClusterID: id, Configured: credentials,
+	names := []string{openstack.Name}
+	for _, n := range more {
+		names = append(names, n.name)
+	}
+	return openstack.New(openstack.Options{
+		Clock: clock.RealClock{}, Reader: mgr.GetClient(), ClusterID: id, Configured: credentials,
 		AllowedEndpoints: o.compute.allowedEndpoints, OwnNamespace: o.namespace, IdentityOverride: o.compute.identityOverride,
 		Registry: metrics.Registry, AllowedNamespaces: o.secretNamespaces, ServiceAccount: o.serviceAccount(), ProviderIDRegion: o.nodes.providerIDRegion,
 		Collect: mayCollect(mgr.GetClient(), o.namespace), SharedServerGroup: o.compute.serverGroup == sharedServerGroup,
 		ReadOnly: o.observe, Lease: w.lease, Holds: kept, Guarded: w.guarded.InForce,
+		GPUTypes: o.groups.gpuTypes, CloudProviders: names,
 	})
-	if err != nil {
-		return fmt.Errorf("making the cloud: %w", err)
-	}
-	if err := mgr.Add(os); err != nil {
-		return fmt.Errorf("adding the cloud: %w", err)
-	}
-	source, err := newSource(mgr, o)
+}
+
+// addControllers wires what needs the lease: everything that writes to the cloud or decides about Machines.
+func addControllers(w wiring, o *options, registry *clouds) error {
+	mgr, now := w.controllers, clock.RealClock{}
+	source, err := newSource(mgr, o, registry)
 	if err != nil {
 		return err
 	}
@@ -119,21 +132,21 @@ func addControllers(w wiring, o *options, id string, credentials client.Credenti
 	if err != nil {
 		return fmt.Errorf("making the keeper of the kinds: %w", err)
 	}
-	machines := machine.Options{Control: mgr, Target: mgr, Cloud: w.cloud(os), Bootstrap: source, Clock: now, ClusterID: id, Lease: w.lease, Kinds: keeper}
+	machines := machine.Options{Control: mgr, Target: mgr, Cloud: w.cloud(registry), Bootstrap: source, Clock: now, Lease: w.lease, Kinds: keeper}
 	o.machinesInto(&machines)
 	for _, controller := range []interface {
 		SetupWithManager(manager.Manager) error
 	}{
 		machine.New(machines),
 		set.New(set.Options{
-			Control: mgr, Clock: now, PlaceRecord: os.PlaceRecord, Lease: w.lease, Suffix: func() string { return utilrand.String(5) },
+			Control: mgr, Clock: now, PlaceRecord: registry.PlaceRecord, Lease: w.lease, Suffix: func() string { return utilrand.String(5) },
 		}),
 		classprotection.New(classprotection.Options{Control: mgr, AllowedNamespaces: o.secretNamespaces}),
 		deployments,
-		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now, Servers: os, Network: o.nodes.network(mgr.GetConfig().Host)}),
+		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now, Servers: registry, Network: o.nodes.network(mgr.GetConfig().Host)}),
 		capacity.New(capacity.Options{
-			Control: mgr, Target: mgr, Cloud: os, Clock: now, StartupTaint: o.startupTaint, OtherStartupTaints: o.machines.otherStartupTaints, BareSets: o.groups.bareSets,
-			KernelMemory: &o.groups.kernelMemory, GPUTypes: o.groups.gpuTypes, GPUResource: corev1.ResourceName(o.groups.gpuResource),
+			Control: mgr, Target: mgr, Cloud: registry, Clock: now, StartupTaint: o.startupTaint, OtherStartupTaints: o.machines.otherStartupTaints, BareSets: o.groups.bareSets,
+			KernelMemory: &o.groups.kernelMemory, GPUResource: corev1.ResourceName(o.groups.gpuResource),
 		}),
 	} {
 		if err := controller.SetupWithManager(mgr); err != nil {
@@ -144,7 +157,7 @@ func addControllers(w wiring, o *options, id string, credentials client.Credenti
 }
 
 // newSource wires the making of user data, and the collection of what is left of it.
-func newSource(mgr manager.Manager, o *options) (*bootstrap.Source, error) {
+func newSource(mgr manager.Manager, o *options, ids bootstrap.ProviderIDs) (*bootstrap.Source, error) {
 	site, err := o.nodes.readSite()
 	if err != nil {
 		return nil, err
@@ -153,19 +166,20 @@ func newSource(mgr manager.Manager, o *options) (*bootstrap.Source, error) {
 	source := bootstrap.New(bootstrap.Options{
 		Control: mgr, Target: mgr, Clock: now, Rand: rand.Reader,
 		APIServer: o.nodes.apiServer, InPod: o.kubeconfig == "", ClusterDNS: o.nodes.clusterDNS, ClusterDomain: o.nodes.clusterDomain,
-		StartupTaint: o.startupTaint, ProviderIDRegion: o.nodes.providerIDRegion, AllowedNamespaces: o.secretNamespaces,
+		StartupTaint: o.startupTaint, ProviderIDs: ids, AllowedNamespaces: o.secretNamespaces,
 		ServiceAccount: o.serviceAccount(), Site: site,
 	})
 	return source, mgr.Add(&bootstrap.Collector{Source: source, Clock: now})
 }
 
 // addAutoscale wires what every replica runs: the node groups and the service that shows them.
-func addAutoscale(mgr manager.Manager, o *options) (*autoscale.Server, error) {
+func addAutoscale(mgr manager.Manager, o *options, names cloud.Provider) (*autoscale.Server, error) {
 	of, err := o.nodeGroups()
 	if err != nil {
 		return nil, err
 	}
 	of.Control, of.Target, of.Elected, of.Registry = mgr, mgr, mgr.Elected(), metrics.Registry
+	of.Discovery.Cloud = names
 	groups := nodegroup.New(of)
 	serving := o.serving()
 	serving.Groups, serving.Ready, serving.Registry = groups, groups.Synced(), metrics.Registry

@@ -4,7 +4,7 @@
 // The circle of a package is its largest set of files that use each other in a loop. Test files, generated files and
 // files without a declaration are left out. It exits with 1 when a package is beyond a limit.
 //
-//	go run ./hack/rooms            # all packages
+//	go run ./hack/rooms                     # all packages
 //	go run ./hack/rooms -v ./nodegroup/...   # with the files of the circle and the edges
 package main
 
@@ -26,7 +26,7 @@ func main() {
 	}
 	packages, err := load(patterns)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "rooms:", err)
+		_, _ = fmt.Fprintln(os.Stderr, "rooms:", err)
 		os.Exit(1)
 	}
 	if !report(packages, *maxCircle, *maxEdges, *verbose) {
@@ -39,7 +39,7 @@ func report(packages []*room, maxCircle int, maxEdges float64, verbose bool) boo
 	within := true
 	var all lengths
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, "package\tfiles\tlines\tedges\tper file\tcircle\tlongest function\t")
+	_, _ = fmt.Fprintln(out, "package\tfiles\tlines\tedges\tper file\tcircle\tlongest function\t")
 	for _, p := range packages {
 		circle := largestCircle(p.edges)
 		note := ""
@@ -47,7 +47,7 @@ func report(packages []*room, maxCircle int, maxEdges float64, verbose bool) boo
 			note, within = "beyond the limit", false
 		}
 		longest := p.functions.longest()
-		fmt.Fprintf(out, "%s\t%d\t%d\t%d\t%.1f\t%d\t%d %s\t%s\n", p.path, len(p.files), p.lines, p.edgeCount(), p.perFile(),
+		_, _ = fmt.Fprintf(out, "%s\t%d\t%d\t%d\t%.1f\t%d\t%d %s\t%s\n", p.path, len(p.files), p.lines, p.edgeCount(), p.perFile(),
 			len(circle), longest.lines, longest.name, note)
 		all = append(all, p.functions...)
 	}

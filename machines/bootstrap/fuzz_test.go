@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/openstack/provider"
 	"github.com/drover-project/drover/test/kubelet"
 )
 
@@ -66,7 +67,9 @@ var fields = []struct {
 	{"package", func(in *Input, s string) { in.Site.Packages = []string{s} }},
 	{"pause image", func(in *Input, s string) { in.Site.PauseImage = s }},
 	{"containerd's version", func(in *Input, s string) { in.Site.ContainerdVersion = s }},
-	{"provider ID", func(in *Input, s string) { in.ProviderIDPrefix = "openstack://" + regionOf(regionConfig(s)) + "/" }},
+	{"provider ID", func(in *Input, s string) {
+		in.ProviderIDPrefix = provider.Provider{Region: true}.KubeletIDPrefix(regionConfig(s), nil)
+	}},
 }
 
 func checkContained(t *testing.T, system string, field struct {

@@ -36,9 +36,8 @@ type Options struct {
 	ClusterDomain string
 	// StartupTaint is the key of the taint (NoSchedule) that a node registers with; empty: none.
 	StartupTaint string
-	// ProviderIDRegion: while the cluster has no nodes, a node's provider ID holds its region
-	// (openstack://<region>/<uuid>). Once there are nodes, their form is taken.
-	ProviderIDRegion bool
+	// ProviderIDs knows the provider IDs of Nodes. Default: the kubelet writes none.
+	ProviderIDs ProviderIDs
 	// InPod: drover's own connection is that of a pod, at an address that no server can reach before it is a node.
 	InPod bool
 	// AllowedNamespaces are those that a MachineClass and its Secrets may be in, beside the Machine's own.
@@ -49,6 +48,21 @@ type Options struct {
 	// Site is what the operator sets for every node.
 	Site Site
 }
+
+// ProviderIDs knows the forms of provider IDs. See cloud.Provider.
+type ProviderIDs interface {
+	// IDPrefix returns what stands before the server's own part in a provider ID; empty when nothing does.
+	IDPrefix(providerID string) string
+	// KubeletIDPrefix returns what a kubelet is to write before its server's own part; empty: it writes no provider ID.
+	// existing has the prefixes of the Nodes that there are, each with their number.
+	KubeletIDPrefix(config *v1alpha1.ProviderConfig, existing map[string]int) string
+}
+
+// noProviderIDs leaves provider IDs to the cloud-controller-manager.
+type noProviderIDs struct{}
+
+func (noProviderIDs) IDPrefix(string) string                                          { return "" }
+func (noProviderIDs) KubeletIDPrefix(*v1alpha1.ProviderConfig, map[string]int) string { return "" }
 
 // Source makes user data for Machines from what the cluster says.
 type Source struct {
@@ -65,15 +79,18 @@ type clusterFacts struct {
 	endpoint
 	dns     []string
 	version string
-	// forms are those of the nodes' provider IDs, with how often each is there.
-	forms map[string]int
-	read  time.Time
+	// prefixes are those of the Nodes' provider IDs, each with the number of Nodes.
+	prefixes map[string]int
+	read     time.Time
 }
 
 // New makes a Source. It reads nothing yet.
 func New(o Options) *Source {
 	if o.ClusterDomain == "" {
 		o.ClusterDomain = "cluster.local"
+	}
+	if o.ProviderIDs == nil {
+		o.ProviderIDs = noProviderIDs{}
 	}
 	return &Source{options: o, Tokens: &Tokens{
 		Client: o.Target.GetClient(), Reader: o.Target.GetAPIReader(), Clock: o.Clock, Rand: o.Rand,
@@ -151,7 +168,7 @@ func (s *Source) input(ctx context.Context, m *v1alpha1.Machine, owners Owners, 
 		Name: m.ServerName(), Provider: config, KubeletVersion: m.Spec.Versions.Kubelet, Kubelet: settings,
 		Server: facts.server, CA: facts.ca, ClusterDNS: facts.dns, ClusterDomain: o.ClusterDomain,
 		Labels: labels, Taints: registrationTaints(m.Spec.Taints, o.StartupTaint),
-		ProviderIDPrefix: providerIDPrefix(facts.forms, regionOf(config), o.ProviderIDRegion),
+		ProviderIDPrefix: o.ProviderIDs.KubeletIDPrefix(config, facts.prefixes),
 		Site:             o.Site,
 	}, nil
 }
@@ -220,7 +237,18 @@ func (s *Source) readCluster(ctx context.Context) (clusterFacts, error) {
 	if err := o.Target.GetClient().List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return clusterFacts{}, fmt.Errorf("listing nodes for the form of their provider IDs: %w", err)
 	}
-	return clusterFacts{endpoint: point, dns: dns, version: version, forms: providerForms(nodes.Items), read: now}, nil
+	return clusterFacts{endpoint: point, dns: dns, version: version, prefixes: prefixesOf(nodes.Items, o.ProviderIDs), read: now}, nil
+}
+
+// prefixesOf counts the prefixes of the Nodes' provider IDs.
+func prefixesOf(nodes []corev1.Node, ids ProviderIDs) map[string]int {
+	out := map[string]int{}
+	for i := range nodes {
+		if prefix := ids.IDPrefix(nodes[i].Spec.ProviderID); prefix != "" {
+			out[prefix]++
+		}
+	}
+	return out
 }
 
 func serverVersion(target cluster.Cluster) (string, error) {

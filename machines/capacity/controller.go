@@ -46,8 +46,6 @@ type Options struct {
 	OtherStartupTaints []string
 	// KernelMemory is the share of a flavor's memory that firmware and kernel keep, in percent. Nil: DefaultKernelMemory.
 	KernelMemory *float64
-	// GPUTypes are the PCI aliases of flavors that are GPUs, beside those whose name says so.
-	GPUTypes []string
 	// GPUResource is what a flavor's GPUs are on its nodes. Default: DefaultGPUResource.
 	GPUResource corev1.ResourceName
 	// BareSets: MachineSets without a MachineDeployment have templates too.
@@ -80,7 +78,7 @@ func New(o Options) *Reconciler {
 func newReconciler(o Options, c client.Client, recorder events.EventRecorder) *Reconciler {
 	r := &Reconciler{
 		client: c, nodes: c, cloud: o.Cloud, clock: o.Clock, recorder: recorder, bareSets: o.BareSets,
-		rules: Rules{StartupTaint: o.StartupTaint, OtherStartupTaints: o.OtherStartupTaints, KernelMemory: DefaultKernelMemory, GPUTypes: o.GPUTypes, GPUResource: o.GPUResource},
+		rules: Rules{StartupTaint: o.StartupTaint, OtherStartupTaints: o.OtherStartupTaints, KernelMemory: DefaultKernelMemory, GPUResource: o.GPUResource},
 	}
 	if r.clock == nil {
 		r.clock = clock.RealClock{}

@@ -176,7 +176,7 @@ func TestAClassSaysMoreThanItsFlavor(t *testing.T) {
 	}
 	for key, want := range map[string]string{
 		corev1.LabelInstanceTypeStable: "big", corev1.LabelTopologyRegion: "there", corev1.LabelTopologyZone: "z9",
-		labelCinderZone: "z9", corev1.LabelArchStable: "amd64",
+		zoneLabel: "z9", corev1.LabelArchStable: "amd64",
 	} {
 		if got.Labels[key] != want {
 			t.Errorf("CA-C101 label %s is %q, want %q", key, got.Labels[key], want)
@@ -194,29 +194,13 @@ func TestAClassSaysMoreThanItsFlavor(t *testing.T) {
 }
 
 func TestGPUs(t *testing.T) {
-	for _, tc := range []struct {
-		name  string
-		specs map[string]string
-		want  int64
-	}{
-		{"none", nil, 0},
-		{"a type that the operator names", map[string]string{"pci_passthrough:alias": "a100:2"}, 2},
-		{"an alias that says so itself", map[string]string{"pci_passthrough:alias": "Nvidia-T4:1,mellanox:1"}, 1},
-		{"an alias without a number", map[string]string{"pci_passthrough:alias": "a100"}, 1},
-		{"a network card is none", map[string]string{"pci_passthrough:alias": "mellanox:4"}, 0},
-		{"a virtual one", map[string]string{"resources:VGPU": "1"}, 1},
-		{"in a numbered group", map[string]string{"resources2:VGPU": "1", "resources:PGPU": "1", "resources:VCPU": "8"}, 2},
-		{"senseless numbers count for nothing", map[string]string{"resources:VGPU": "many", "pci_passthrough:alias": "a100:-3"}, 0},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			of := shape()
-			of.ExtraSpecs = tc.specs
-			template := resolve(t, deployment(), of)
-			got := template.Allocatable[DefaultGPUResource]
-			if got.Value() != tc.want {
-				t.Errorf("%s GPUs, want %d", got.String(), tc.want)
-			}
-		})
+	for _, want := range []int64{0, 2} {
+		of := shape()
+		of.GPUs = want
+		got := resolve(t, deployment(), of).Allocatable[DefaultGPUResource]
+		if got.Value() != want {
+			t.Errorf("%s GPUs, want %d", got.String(), want)
+		}
 	}
 }
 

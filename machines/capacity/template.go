@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -13,8 +14,8 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// labelCinderZone is what Cinder's CSI driver puts on a node, so that volumes find their zone.
-const labelCinderZone = "topology.cinder.csi.openstack.org/zone"
+// DefaultGPUResource is what a flavor's GPUs are on its nodes when nothing else is said.
+const DefaultGPUResource corev1.ResourceName = "nvidia.com/gpu"
 
 // Rules are what holds for all templates.
 type Rules struct {
@@ -24,8 +25,7 @@ type Rules struct {
 	OtherStartupTaints []string
 	// KernelMemory is the share of a flavor's memory that firmware and kernel keep, in percent.
 	KernelMemory float64
-	// GPUTypes are the PCI aliases that are GPUs; GPUResource is what a GPU is on its node.
-	GPUTypes    []string
+	// GPUResource is what a GPU is on its node.
 	GPUResource corev1.ResourceName
 }
 
@@ -69,7 +69,7 @@ func (r Rules) template(s *subject, shape cloud.Shape, class *v1alpha1.ClassNode
 		Labels:      labels(s, shape),
 		Taints:      r.taints(s.template.Spec.Taints),
 	}}
-	addGPUs([]corev1.ResourceList{out.Capacity, out.Allocatable}, r.GPUResource, gpusOf(shape.ExtraSpecs, r.GPUTypes))
+	addGPUs([]corev1.ResourceList{out.Capacity, out.Allocatable}, r.GPUResource, shape.GPUs)
 	beyond(class, out.NodeTemplate)
 	over.extend(out.NodeTemplate)
 	if out.ResolvedFor, err = hashOf(s.template); err != nil {
@@ -107,7 +107,7 @@ func labels(s *subject, shape cloud.Shape) map[string]string {
 	set(out, "linux", corev1.LabelOSStable, "beta.kubernetes.io/os")
 	set(out, arch, corev1.LabelArchStable, "beta.kubernetes.io/arch")
 	set(out, shape.Flavor, corev1.LabelInstanceTypeStable, corev1.LabelInstanceType)
-	set(out, shape.Zone, corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone, labelCinderZone)
+	set(out, shape.Zone, append([]string{corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone}, shape.ZoneLabels...)...)
 	set(out, shape.Region, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaRegion)
 	return out
 }
@@ -142,4 +142,14 @@ func (r Rules) taints(of []corev1.Taint) []corev1.Taint {
 		out = append(out, t)
 	}
 	return out
+}
+
+// addGPUs puts GPUs into a list of resources.
+func addGPUs(lists []corev1.ResourceList, name corev1.ResourceName, n int64) {
+	if n == 0 {
+		return
+	}
+	for _, list := range lists {
+		list[name] = *resource.NewQuantity(n, resource.DecimalSI)
+	}
 }

@@ -15,14 +15,17 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
+// zoneLabel is a label that a driver of the cloud puts on its nodes.
+const zoneLabel = "topology.cinder.csi.openstack.org/zone"
+
 func shape() cloud.Shape {
 	return cloud.Shape{
 		Flavor: "m1.small", CPU: resource.MustParse("2"), Memory: resource.MustParse("4Gi"), Disk: resource.MustParse("50Gi"),
-		Zone: "nova", Region: "RegionOne", Architecture: "arm64",
+		Zone: "nova", ZoneLabels: []string{zoneLabel}, Region: "RegionOne", Architecture: "arm64",
 	}
 }
 
-var rules = Rules{StartupTaint: v1alpha1.DefaultStartupTaint, KernelMemory: DefaultKernelMemory, GPUTypes: []string{"a100"}, GPUResource: DefaultGPUResource}
+var rules = Rules{StartupTaint: v1alpha1.DefaultStartupTaint, KernelMemory: DefaultKernelMemory, GPUResource: DefaultGPUResource}
 
 func deployment() *v1alpha1.MachineDeployment {
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "a", UID: "1", Generation: 3}}

@@ -1,5 +1,6 @@
-// Package cloud is the seam between the Machine controller and a provider: the interface that a cloud must satisfy, and
-// the facts that pass through it. It holds no logic.
+// Package cloud is the seam between drover and a provider: the interfaces that a cloud must satisfy, and what passes through
+// them. What is a provider's own is opaque here: it can be compared and stored, and has no other meaning to anybody else. The
+// package holds no logic and knows no provider.
 package cloud
 
 import (
@@ -8,17 +9,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Cloud gives each Machine its cloud side.
+// Cloud returns the cloud side of each Machine.
 //
 // Every error of this package's interfaces is, or wraps, a *[fault.Error].
 type Cloud interface {
-	// Instance reads the Machine's provider spec and credentials (Secret, Cluster, class, configured cloud) and gives
+	Provider
+
+	// Instance reads the Machine's provider spec and credentials (Secret, Cluster, class, configured cloud) and returns
 	// its cloud side. It makes no call to the cloud. Errors: Invalid for a spec that cannot be read, Auth for
 	// credentials that are missing.
 	//
@@ -31,13 +35,21 @@ type Cloud interface {
 	// catalog's cache; the first use of a name costs a call.
 	Shape(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) (Shape, error)
 
-	// Changes gives the key of each Machine whose server changed. One consumer; never closed.
+	// ServerOf returns the living server whose own owner tag names the Machine, with the addresses that the cloud has for it;
+	// nil when there is none. It makes no call. The error says why the cloud's inventory cannot say.
+	ServerOf(ctx context.Context, m *v1alpha1.Machine) (*Server, error)
+
+	// PlaceRecord returns what status.providerStatus of a new Machine of a template holds: where its resources will be made. It
+	// makes no call; nil when that is not known yet, or there is nothing to remember.
+	PlaceRecord(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension
+
+	// Changes returns a channel with the key of each Machine whose server changed. One consumer; never closed.
 	Changes() <-chan types.NamespacedName
 }
 
-// Lease says whether this process may still be the only one that acts.
+// Lease reports whether this process may still be the only one that acts.
 type Lease interface {
-	// Fresh tells whether the lease was renewed so lately that nobody else can hold it before a call that begins now has
+	// Fresh reports whether the lease was renewed so lately that no other process can hold it before a call that begins now has
 	// ended. It makes no call itself.
 	Fresh(now time.Time) bool
 }
@@ -47,8 +59,9 @@ type Lease interface {
 type Instance interface {
 	// Config is the provider config after class, Cluster and configured cloud have filled what the Machine left empty.
 	Config() *v1alpha1.ProviderConfig
-	// Place says what a shortage would be about.
-	Place() Place
+	// Placement returns what the Machine asks of the cloud, as far as a shortage of it concerns others; zero while the provider
+	// spec cannot be read.
+	Placement() Placement
 	// Warnings say what of the provider spec is accepted and has no effect: one sentence each, sorted, for a condition.
 	Warnings() []string
 
@@ -56,22 +69,21 @@ type Instance interface {
 	// GET by ID, and only to prove that a server is gone or to learn why it is in ERROR.
 	Observe(ctx context.Context) (Facts, error)
 
-	// EnsurePorts makes one marked port per network.
-	EnsurePorts(ctx context.Context) error
-	// EnsureFloatingIP makes a marked floating IP on the first port, when the spec asks for one.
-	EnsureFloatingIP(ctx context.Context) error
-	// EnsureServer makes the server with the ports made before, or adopts the one that bears the Machine's mark.
+	// Prepare creates what must exist before the server, such as its ports, each with the owner tag of the Machine. What exists
+	// already is not created again.
+	Prepare(ctx context.Context) error
+	// EnsureServer creates the server with what Prepare has made, or adopts the one that has the Machine's owner tag.
 	EnsureServer(ctx context.Context, userData []byte) (*Server, error)
 
 	// DeleteServer asks for every server of this Machine to be deleted; asking again within the back-off is no call.
 	DeleteServer(ctx context.Context) error
 	// DeleteFailed is DeleteServer for those servers of the Machine only whose State is ServerError: another may work.
 	DeleteFailed(ctx context.Context) error
-	// Release deletes floating IP, ports and recorded volumes. Called once Observe shows no server, and again until it is
-	// done.
+	// Release deletes what Prepare has made, and what belonged to the server and has outlived it. It is called once Observe
+	// shows no server, and again until it is done.
 	Release(ctx context.Context) (Released, error)
 
-	// ConsoleOutput gives the last bytes of the server's console.
+	// ConsoleOutput returns the last bytes of the server's console.
 	ConsoleOutput(ctx context.Context, bytes int) (string, error)
 }
 
@@ -79,6 +91,8 @@ type Instance interface {
 type Released struct {
 	// Done: nothing that belongs to the Machine is left.
 	Done bool
+	// Waiting says, for people, what is still being deleted while Done is false.
+	Waiting string
 	// Left names what the Machine names as its own and the cloud does not show to be: it exists and was left alone. One
 	// sentence each.
 	Left []string
@@ -98,36 +112,25 @@ type Facts struct {
 	// region than the one that its server was made in, or no record says where that was. Nothing is concluded from an
 	// absence then, and nothing made. Empty otherwise.
 	Unknown string
-	// Had is the ID of the server of the Machine that is gone, when the cloud has shown that it was the Machine's.
-	Had string
-	// Twins are other servers that bear the Machine's mark: an order with an unknown outcome has been carried out after all.
+	// Had is the server of the Machine that is gone, when the cloud has shown that it was the Machine's.
+	Had ServerID
+	// Twins are other servers with the Machine's owner tag: an order with an unknown outcome has been carried out after all.
 	Twins []*Server
 	// Gone: the server that the Machine names was shown DELETED, or a GET by its ID answered 404, in the project and region
 	// that it was made in. Absence alone is no proof.
 	Gone bool
-	// Leftovers: ports, floating IPs or volumes of this Machine are known to exist.
+	// Leftovers: resources of this Machine other than its server are known to exist.
 	Leftovers bool
 	// Held: so many servers of the project are gone at once that nothing is to be cleaned up before a person has said so
-	// (design §2.4); a sentence for people. While it is set, Gone stays false for the servers in question. Empty: all is
+	// ; a sentence for people. While it is set, Gone stays false for the servers in question. Empty: all is
 	// well.
 	Held string
-	// ProjectID and Region are where the Machine's resources are made, to be kept as [ProviderStatus] before the first one is.
-	// Empty while Synced is false because nothing is known of the project yet.
-	ProjectID, Region string
+	// Place is where the Machine's resources are made, to be remembered before the first one is. nil: there is nothing to
+	// remember, or, while Synced is false, it is not known yet.
+	Place Record
 	// QuotaRaised is when there was last seen to be room again after a quota had been hit: a failure of class Quota from
 	// before is no reason to wait any longer. Zero: never.
 	QuotaRaised time.Time
-}
-
-// ProviderStatus is what a provider wants remembered in a Machine's status.providerStatus while its server lives; it
-// reads it again from there when the server goes.
-type ProviderStatus struct {
-	// VolumeIDs are those of [Server.VolumeIDs]; a volume that no status names is never touched.
-	VolumeIDs []string `json:"volumeIDs,omitempty"`
-	// ProjectID and Region are where the Machine's resources are, or are to be made: they are recorded before the first one is
-	// made. Only there an absence can prove that a resource is gone.
-	ProjectID string `json:"projectID,omitempty"`
-	Region    string `json:"region,omitempty"`
 }
 
 // ServerState is where a server is in its life.
@@ -145,16 +148,18 @@ const (
 
 // Server is a cloud server as the Machine controller needs to know it.
 type Server struct {
+	// ID is the server's ID as the cloud writes it, for people. Key is what it is found and compared by.
 	ID    string
+	Key   ServerID
 	Name  string
 	State ServerState
 	// Status is the cloud's own word.
 	Status string
 	// Fault says why State is ServerError; nil otherwise.
 	Fault *fault.Error
-	// ProviderID is the identity that the Node will bear.
+	// ProviderID is that of the server's Node.
 	ProviderID string
-	// Owner is the UID of the Machine whose mark it bears; empty: it bears none.
+	// Owner is the UID of the Machine whose owner tag the server has; empty: it has none.
 	Owner types.UID
 	// Configured: the server is in the project of the configured cloud, which an operator vouches for.
 	Configured bool
@@ -162,30 +167,24 @@ type Server struct {
 	Adopted   bool
 	Addresses []corev1.NodeAddress
 	Created   time.Time
-	// Zone is the availability zone that the server is in; empty until known.
-	Zone string
 	// HostID identifies the physical host within the project; empty until known.
 	HostID string
-	// PortIDs are those of the Machine's ports, in the order of the networks. FloatingIPID is that of its floating IP; empty
-	// when there is none, or it is not known yet.
-	PortIDs      []string
-	FloatingIPID string
-	// VolumeIDs are the volumes that end with the server (its boot volume), sorted; to be kept in the Machine's
-	// status.providerStatus as [ProviderStatus], so that Release can see them gone.
-	VolumeIDs []string
-	// ProjectID and Region are where the server is; to be kept like VolumeIDs.
-	ProjectID string
-	Region    string
+	// Record is to be remembered while the server lives.
+	Record Record
 }
 
 // Shape is what a template resolves to.
 type Shape struct {
-	Flavor       string
-	CPU          resource.Quantity
-	Memory       resource.Quantity
-	Disk         resource.Quantity
-	ExtraSpecs   map[string]string
-	Zone         string
+	Flavor string
+	CPU    resource.Quantity
+	Memory resource.Quantity
+	Disk   resource.Quantity
+	// GPUs is how many of them a server has.
+	GPUs int64
+	Zone string
+	// ZoneLabels are the keys of the labels that drivers of this cloud put on its nodes with the zone as value, beside those of
+	// Kubernetes.
+	ZoneLabels   []string
 	Region       string
 	Architecture string
 }

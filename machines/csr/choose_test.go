@@ -17,9 +17,9 @@ func TestChoose(t *testing.T) {
 		return m
 	}
 	none := machine("none", func(*Machine) {})
-	first := machine("first", func(m *Machine) { m.Server = &cloud.Server{ID: "s-1", Name: "n"} })
-	second := machine("second", func(m *Machine) { m.Server = &cloud.Server{ID: "s-2", Name: "n"} })
-	renamed := machine("renamed", func(m *Machine) { m.Server = &cloud.Server{ID: "s-3", Name: "other"} })
+	first := machine("first", func(m *Machine) { m.Server = &cloud.Server{ID: "s-1", Key: "s-1", Name: "n"} })
+	second := machine("second", func(m *Machine) { m.Server = &cloud.Server{ID: "s-2", Key: "s-2", Name: "n"} })
+	renamed := machine("renamed", func(m *Machine) { m.Server = &cloud.Server{ID: "s-3", Key: "s-3", Name: "other"} })
 	recorded := machine("recorded", func(m *Machine) { m.Recorded, m.Unknown = "s-4", "not listed" })
 	forged := machine("forged", func(m *Machine) { m.Recorded, m.Unknown = "s-1", "not listed" })
 	paused := machine("paused", func(m *Machine) { m.Recorded, m.Unknown, m.Paused = "s-1", "not listed", true })
@@ -27,7 +27,7 @@ func TestChoose(t *testing.T) {
 	// The cloud of an author lists the ID of a server that another cloud has.
 	registered := time.Unix(1700000000, 0)
 	liar := machine("liar", func(m *Machine) {
-		m.Server, m.Created = &cloud.Server{ID: "s-2", Name: "n"}, registered.Add(time.Hour)
+		m.Server, m.Created = &cloud.Server{ID: "s-2", Key: "s-2", Name: "n"}, registered.Add(time.Hour)
 	})
 	for _, tt := range []struct {
 		name     string

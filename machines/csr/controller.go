@@ -42,6 +42,8 @@ type Servers interface {
 	// ServerOf returns the living server whose own mark names the Machine, with the addresses that the cloud has for it;
 	// nil when there is none. An error means that the inventory cannot say. It makes no call to the cloud.
 	ServerOf(ctx context.Context, m *v1alpha1.Machine) (*cloud.Server, error)
+	// ServerID returns the server that a provider ID names; empty when it names none.
+	ServerID(providerID string) cloud.ServerID
 }
 
 // Options configure a [Reconciler].

@@ -29,7 +29,7 @@ func first() question {
 		},
 		&Facts{
 			Group: bootstrap.Group,
-			Machine: &Machine{ServerName: "m", Recorded: "abc", Server: &cloud.Server{ID: "ABC", Name: "m", Addresses: []corev1.NodeAddress{
+			Machine: &Machine{ServerName: "m", Recorded: "abc", Server: &cloud.Server{ID: "ABC", Key: "abc", Name: "m", Addresses: []corev1.NodeAddress{
 				{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}, {Type: corev1.NodeInternalIP, Address: "fd00::1"},
 				{Type: corev1.NodeExternalIP, Address: "198.51.100.7"}, {Type: corev1.NodeHostName, Address: "10.0.0.77"},
 			}}},

@@ -1,18 +1,15 @@
 package csr
 
 import (
-	"cmp"
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/cloud"
 )
 
@@ -65,8 +62,8 @@ type Machine struct {
 	Created time.Time
 	// Joined is true when the Machine's Node is recorded.
 	Joined bool
-	// Recorded is the server ID in spec.providerID, in lower case; empty when there is none.
-	Recorded string
+	// Recorded is the server that spec.providerID names; empty when it names none.
+	Recorded cloud.ServerID
 	// Server is the server whose own mark names this Machine, from the cloud's inventory; nil when there is none or when
 	// the inventory cannot say.
 	Server *cloud.Server
@@ -76,28 +73,24 @@ type Machine struct {
 
 // Node is the Node with a Machine's server name.
 type Node struct {
-	// Server is the server ID in the Node's provider ID, in lower case; empty when it has none.
-	Server string
+	// Server is the server that the Node's provider ID names; empty while the Node has no provider ID.
+	Server cloud.ServerID
 	// Created is when the Node registered.
 	Created time.Time
 }
 
-// serverID returns the ID of the Machine's server: the marked one, else the recorded one while the cloud's view is
+// serverID returns the Machine's server: the marked one, else the recorded one while the cloud's view is
 // missing. It is empty when there is neither. The record of a paused Machine does not count: drover did not write it, or
 // does not look after it.
-func (m *Machine) serverID() string {
+func (m *Machine) serverID() cloud.ServerID {
 	switch {
 	case m.Server != nil:
-		return strings.ToLower(m.Server.ID)
+		return m.Server.Key
 	case m.Unknown != "" && !m.Paused:
 		return m.Recorded
 	}
 	return ""
 }
-
-// serverOf returns the ID of the server that a provider ID names. One of another form is returned as it is: it equals no
-// server's ID, and is not taken for a Node that has none yet.
-func serverOf(providerID string) string { return cmp.Or(providerid.Server(providerID), providerID) }
 
 // hasAddress reports whether the server has the address.
 func hasAddress(s *cloud.Server, address netip.Addr) bool {

@@ -1,6 +1,7 @@
 package csr
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -12,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/machines/cloud"
 )
 
 // gather collects what a request is compared with, and who wants its node name.
@@ -145,7 +146,13 @@ func (r *Reconciler) node(ctx context.Context, name string) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading node %s: %w", name, err)
 	}
-	return &Node{Server: serverOf(node.Spec.ProviderID), Created: node.CreationTimestamp.Time}, nil
+	return &Node{Server: r.serverOf(node.Spec.ProviderID), Created: node.CreationTimestamp.Time}, nil
+}
+
+// serverOf returns the server that the provider ID of a Node names. One of another form is returned as it is: it equals no
+// server of a Machine, and is not taken for that of a Node that has none yet.
+func (r *Reconciler) serverOf(providerID string) cloud.ServerID {
+	return cmp.Or(r.Servers.ServerID(providerID), cloud.ServerID(providerID))
 }
 
 // describe returns what the object and the cloud's inventory say of a Machine.
@@ -156,7 +163,7 @@ func (r *Reconciler) describe(ctx context.Context, m *v1alpha1.Machine) *Machine
 		Joined: m.Status.NodeRef != nil && m.Status.NodeRef.Name == m.ServerName(),
 	}
 	if m.Spec.ProviderID != nil {
-		out.Recorded = providerid.Server(*m.Spec.ProviderID)
+		out.Recorded = r.Servers.ServerID(*m.Spec.ProviderID)
 	}
 	var err error
 	if out.Server, err = r.Servers.ServerOf(ctx, m); err != nil {

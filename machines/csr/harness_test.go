@@ -33,6 +33,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/openstack/provider"
 )
 
 const (
@@ -44,6 +45,7 @@ const (
 
 // servers is a cloud inventory in memory.
 type servers struct {
+	provider.Provider
 	mu sync.Mutex
 	// marked are the servers by the UID in their own mark.
 	marked map[types.UID]*cloud.Server
@@ -68,7 +70,7 @@ func (s *servers) ServerOf(_ context.Context, m *v1alpha1.Machine) (*cloud.Serve
 func (s *servers) add(m *v1alpha1.Machine, id string, addresses ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	server := &cloud.Server{ID: id, Name: m.ServerName(), Owner: m.UID, State: cloud.ServerActive}
+	server := &cloud.Server{ID: id, Key: s.ServerID(id), Name: m.ServerName(), Owner: m.UID, State: cloud.ServerActive}
 	for _, a := range addresses {
 		server.Addresses = append(server.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a})
 	}

@@ -34,6 +34,7 @@ import (
 	"github.com/drover-project/drover/deploy"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/machines/openstack/provider"
 	"github.com/drover-project/drover/test/kube"
 	"github.com/drover-project/drover/test/kubelet"
 )
@@ -69,7 +70,7 @@ func newPlane(t *testing.T) *plane {
 		Scheme: scheme, Logger: log, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	p.must(err)
-	p.source = bootstrap.New(bootstrap.Options{Control: p.mgr, Target: p.mgr, Clock: clock.RealClock{}, Rand: rand.Reader, StartupTaint: v1alpha1.DefaultStartupTaint})
+	p.source = bootstrap.New(bootstrap.Options{Control: p.mgr, Target: p.mgr, ProviderIDs: provider.Provider{}, Clock: clock.RealClock{}, Rand: rand.Reader, StartupTaint: v1alpha1.DefaultStartupTaint})
 	p.must(New(Options{Control: p.mgr, Target: p.mgr, Clock: clock.RealClock{}, Servers: p.servers, Network: Network{ServiceDomain: "cluster.local"}}).SetupWithManager(p.mgr))
 	ended := make(chan error, 1)
 	go func() { ended <- p.mgr.Start(ctx) }()

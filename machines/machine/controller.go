@@ -40,8 +40,6 @@ type Options struct {
 	Cloud           cloud.Cloud
 	Bootstrap       *bootstrap.Source
 	Clock           clock.PassiveClock
-	// ClusterID is in the mark of cloud resources; it is named when something may be left behind.
-	ClusterID string
 	// Name is the value that the label machine.k8s.io/controller of a Machine must have. A Machine with another one is left
 	// alone until it is deleted.
 	Name string
@@ -108,7 +106,7 @@ func New(o Options) *Reconciler {
 	r.retries = retry.New(o.Control.GetClient(), fieldOwner, r.wake.wake)
 	r.store = scope.NewStore(scope.Options{
 		Client: o.Control.GetClient(), FieldOwner: fieldOwner, Recorder: o.Control.GetEventRecorder(name),
-		Clock: o.Clock, Controller: o.Name, Start: start,
+		Clock: o.Clock, Provider: o.Cloud, Controller: o.Name, Start: start,
 	})
 	r.observer = observe.New(observe.Options{
 		Control: o.Control.GetClient(), Target: o.Target.GetClient(), Live: o.Target.GetAPIReader(),

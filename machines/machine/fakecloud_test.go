@@ -8,16 +8,19 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/provider"
 	"github.com/drover-project/drover/test/kubelet"
 )
 
 // fakeCloud is a cloud in memory. A server is Building until the test says otherwise.
 type fakeCloud struct {
+	provider.Provider
 	mu      sync.Mutex
 	changes chan types.NamespacedName
 	servers map[types.UID]*fakeServer
@@ -30,7 +33,7 @@ type fakeCloud struct {
 	unsynced bool
 	// refuse is what Instance answers, by the Machine's name.
 	refuse map[string]*fault.Error
-	// full is what EnsureServer answers, line what EnsurePorts answers.
+	// full is what EnsureServer answers, line what Prepare answers.
 	full, line *fault.Error
 	// refusal is what DeleteServer answers; held is what Observe says while servers are gone.
 	refusal *fault.Error
@@ -62,6 +65,8 @@ type fakeCloud struct {
 
 type fakeServer struct {
 	cloud.Server
+	// record is what the cloud wants remembered of the server, but for its ID and host.
+	record    provider.Record
 	key       types.NamespacedName
 	exists    bool
 	leftovers bool
@@ -95,8 +100,11 @@ func (c *fakeCloud) ServerOf(_ context.Context, m *v1alpha1.Machine) (*cloud.Ser
 	if s == nil || !s.exists || s.Owner != m.UID {
 		return nil, nil
 	}
-	server := s.Server
-	return &server, nil
+	return c.seen(s), nil
+}
+
+func (c *fakeCloud) PlaceRecord(context.Context, string, *v1alpha1.MachineTemplateSpec) *runtime.RawExtension {
+	return nil
 }
 
 func (c *fakeCloud) Changes() <-chan types.NamespacedName { return c.changes }
@@ -120,7 +128,7 @@ func (c *fakeCloud) existing() []kubelet.Server {
 	out := []kubelet.Server{{ID: nobodysServer, Name: "nobodys"}}
 	for _, s := range c.servers {
 		if s.exists {
-			out = append(out, kubelet.Server{ID: s.ID, Name: s.Name, Zone: s.Zone, Addresses: s.Addresses})
+			out = append(out, kubelet.Server{ID: s.ID, Name: s.Name, Zone: s.record.Zone, Addresses: s.Addresses})
 		}
 	}
 	return out
@@ -134,7 +142,7 @@ func (c *fakeCloud) share(with, of types.UID) {
 }
 
 func (c *fakeCloud) active(s *fakeServer) {
-	s.State, s.Status, s.Zone, s.HostID = cloud.ServerActive, "ACTIVE", "zone-a", "host-1"
+	s.State, s.Status, s.record.Zone, s.HostID = cloud.ServerActive, "ACTIVE", "zone-a", "host-1"
 	s.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}, {Type: corev1.NodeHostName, Address: s.Name}}
 }
 
@@ -162,7 +170,7 @@ func (i *fakeInstance) Config() *v1alpha1.ProviderConfig {
 	return &v1alpha1.ProviderConfig{OperatingSystem: cmp.Or(i.cloud.system, "ubuntu")}
 }
 
-func (i *fakeInstance) Place() cloud.Place { return cloud.Place{Flavor: "m1", Zone: "a"} }
+func (i *fakeInstance) Placement() cloud.Placement { return cloud.Placement{Flavor: "m1", Zone: "a"} }
 
 func (i *fakeInstance) Warnings() []string { return nil }
 
@@ -172,7 +180,10 @@ func (i *fakeInstance) Observe(context.Context) (cloud.Facts, error) {
 	if i.cloud.unsynced {
 		return cloud.Facts{}, nil
 	}
-	f := cloud.Facts{Synced: true, ProjectID: i.cloud.project, Held: i.cloud.held, Twins: i.cloud.twins[i.machine.UID]}
+	f := cloud.Facts{Synced: true, Held: i.cloud.held, Twins: i.cloud.twins[i.machine.UID]}
+	if i.cloud.project != "" {
+		f.Place = &provider.Record{ProjectID: i.cloud.project}
+	}
 	s := i.cloud.servers[i.machine.UID]
 	switch {
 	case s == nil:
@@ -180,11 +191,9 @@ func (i *fakeInstance) Observe(context.Context) (cloud.Facts, error) {
 		f.Foreign = "server " + s.ID + " belongs to the Machine with UID " + string(s.Owner)
 		return f, nil
 	case s.exists:
-		server := s.Server
-		server.ProjectID = cmp.Or(server.ProjectID, i.cloud.project)
-		f.Server = &server
+		f.Server = i.cloud.seen(s)
 	default:
-		f.Had = s.ID
+		f.Had = i.cloud.ServerID(s.ID)
 	}
 	if f.Unknown = i.cloud.unknown; f.Unknown != "" {
 		f.Server, f.Had = nil, ""
@@ -196,22 +205,14 @@ func (i *fakeInstance) Observe(context.Context) (cloud.Facts, error) {
 	return f, nil
 }
 
-func (i *fakeInstance) EnsurePorts(context.Context) error {
-	i.makes("EnsurePorts")
+func (i *fakeInstance) Prepare(context.Context) error {
+	i.makes("Prepare")
 	i.cloud.mu.Lock()
 	defer i.cloud.mu.Unlock()
-	i.called("EnsurePorts")
+	i.called("Prepare")
 	if i.cloud.line != nil {
 		return i.cloud.line
 	}
-	return nil
-}
-
-func (i *fakeInstance) EnsureFloatingIP(context.Context) error {
-	i.makes("EnsureFloatingIP")
-	i.cloud.mu.Lock()
-	defer i.cloud.mu.Unlock()
-	i.called("EnsureFloatingIP")
 	return nil
 }
 
@@ -224,19 +225,27 @@ func (i *fakeInstance) EnsureServer(_ context.Context, userData []byte) (*cloud.
 		return nil, i.cloud.full
 	}
 	if s := i.cloud.servers[i.machine.UID]; s != nil && s.exists {
-		server := s.Server
-		return &server, nil
+		return i.cloud.seen(s), nil
 	}
 	i.cloud.made++
 	id := fmt.Sprintf("00000000-0000-4000-8000-%012d", i.cloud.made)
-	s := &fakeServer{exists: true, leftovers: true, key: types.NamespacedName{Namespace: i.machine.Namespace, Name: i.machine.Name}, Server: cloud.Server{
+	record := provider.Record{PortIDs: []string{"port-" + i.machine.Name}, FloatingIPID: "address-" + i.machine.Name}
+	s := &fakeServer{exists: true, leftovers: true, record: record, key: types.NamespacedName{Namespace: i.machine.Namespace, Name: i.machine.Name}, Server: cloud.Server{
 		ID: id, Name: i.machine.ServerName(), Owner: i.machine.UID, State: cloud.ServerBuilding, Status: "BUILD", ProviderID: "openstack:///" + id, Created: i.cloud.created(),
-		PortIDs: []string{"port-" + i.machine.Name}, FloatingIPID: "address-" + i.machine.Name,
 	}}
 	i.cloud.servers[i.machine.UID] = s
 	i.cloud.onServer(id, s.Name, userData)
-	server := s.Server
-	return &server, nil
+	return i.cloud.seen(s), nil
+}
+
+// seen returns a server as the cloud shows it; the mutex is held.
+func (c *fakeCloud) seen(s *fakeServer) *cloud.Server {
+	server, record := s.Server, s.record
+	server.Key = c.ServerID(s.ID)
+	record.ServerID, record.HostID = s.ID, s.HostID
+	record.ProjectID = cmp.Or(record.ProjectID, c.project)
+	server.Record = &record
+	return &server
 }
 
 func (i *fakeInstance) DeleteServer(context.Context) error {
@@ -262,7 +271,7 @@ func (i *fakeInstance) Release(context.Context) (cloud.Released, error) {
 	defer i.cloud.mu.Unlock()
 	i.called("Release")
 	if i.cloud.unreleased {
-		return cloud.Released{}, nil
+		return cloud.Released{Waiting: "ports are being deleted"}, nil
 	}
 	if s := i.cloud.servers[i.machine.UID]; s != nil {
 		s.leftovers = false

@@ -36,7 +36,7 @@ func TestSeveralServersOfOneMachine(t *testing.T) {
 			if _, err := instance.EnsureServer(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
-			b.cloud.twins = map[types.UID][]*cloud.Server{"u": {{ID: late, Name: "m", Owner: "u", State: tt.state, ProviderID: "openstack:///" + late}}}
+			b.cloud.twins = map[types.UID][]*cloud.Server{"u": {{ID: late, Key: late, Name: "m", Owner: "u", State: tt.state, ProviderID: "openstack:///" + late}}}
 			if tt.of != "" {
 				b.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m"}, Spec: corev1.NodeSpec{ProviderID: "openstack:///" + tt.of}})
 			}
@@ -55,7 +55,7 @@ func TestWhatTheCloudHoldsIsRecorded(t *testing.T) {
 		if got := string(b.read().Status.ProviderStatus.Raw); !strings.Contains(got, `"portIDs":["port-m"]`) || !strings.Contains(got, `"floatingIPID":"address-m"`) || b.patches.count["*v1alpha1.Machine"] != 2 {
 			t.Errorf("%s, %v", got, b.patches.count)
 		}
-		b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s); s.PortIDs, s.FloatingIPID = nil, "" })
+		b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s); s.record.PortIDs, s.record.FloatingIPID = nil, "" })
 		b.shown()
 		if got := string(b.read().Status.ProviderStatus.Raw); !strings.Contains(got, `"hostID":"host-1"`) || !strings.Contains(got, "port-m") || !strings.Contains(got, "address-m") {
 			t.Errorf("%s", got)

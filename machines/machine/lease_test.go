@@ -35,7 +35,7 @@ func TestTheLeaseIsLookedAtBeforeEachCreate(t *testing.T) {
 		if err := b.memory.client.List(t.Context(), &tokens); err != nil {
 			t.Fatal(err)
 		}
-		if n := b.cloud.count("EnsurePorts") + b.cloud.count("EnsureServer") + len(tokens.Items); n != 0 || result.RequeueAfter != time.Second || b.read().ResourceVersion != before {
+		if n := b.cloud.count("Prepare") + b.cloud.count("EnsureServer") + len(tokens.Items); n != 0 || result.RequeueAfter != time.Second || b.read().ResourceVersion != before {
 			t.Errorf("%d things made, result %v, %+v", n, result, b.read())
 		}
 	})
@@ -43,8 +43,7 @@ func TestTheLeaseIsLookedAtBeforeEachCreate(t *testing.T) {
 		call  string
 		after map[string]int
 	}{
-		{"EnsurePorts", map[string]int{"EnsurePorts": 1}},
-		{"EnsureFloatingIP", map[string]int{"EnsurePorts": 1, "EnsureFloatingIP": 1}},
+		{"Prepare", map[string]int{"Prepare": 1}},
 	} {
 		t.Run("one that ages in the middle of a pass ends it after "+tt.call, func(t *testing.T) {
 			b := newBench(t, nil)
@@ -56,7 +55,7 @@ func TestTheLeaseIsLookedAtBeforeEachCreate(t *testing.T) {
 				}
 			}
 			b.pass()
-			for _, call := range []string{"EnsurePorts", "EnsureFloatingIP", "EnsureServer"} {
+			for _, call := range []string{"Prepare", "EnsureServer"} {
 				if n := b.cloud.count(call); n != tt.after[call] {
 					t.Errorf("%d calls of %s", n, call)
 				}
@@ -108,7 +107,7 @@ func TestTheLeaseIsLookedAtBeforeEachCreate(t *testing.T) {
 
 func TestTheLeaseIsLostInACreate(t *testing.T) {
 	for _, tt := range []struct{ name, call string }{
-		{"MCM-109 while the port is made", "EnsurePorts"},
+		{"MCM-109 while the port is made", "Prepare"},
 		{"MCM-109 while the server is made", "EnsureServer"},
 	} {
 		t.Run(tt.name+": the successor finds what there is, and there is one server", func(t *testing.T) {

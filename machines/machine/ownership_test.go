@@ -112,7 +112,7 @@ func TestWhatGoesWithAServer(t *testing.T) {
 		b := joined(t, nil)
 		const volume, address = "11111111-0000-4000-8000-000000000001", "11111111-0000-4000-8000-000000000002"
 		b.cloud.change("u", func(s *fakeServer) {
-			s.VolumeIDs, s.FloatingIPID, s.ProjectID, s.Region = []string{volume}, address, "p1", "west"
+			s.record.VolumeIDs, s.record.FloatingIPID, s.record.ProjectID, s.record.Region = []string{volume}, address, "p1", "west"
 		})
 		recorded := ""
 		b.cloud.onDelete = func() { recorded = string(b.read().Status.ProviderStatus.Raw) }

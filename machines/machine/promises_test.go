@@ -19,7 +19,7 @@ import (
 
 // asked is how often the cloud was asked to make or delete something.
 func (b *bench) asked() (n int) {
-	for _, call := range []string{"EnsurePorts", "EnsureFloatingIP", "EnsureServer", "DeleteServer", "Release"} {
+	for _, call := range []string{"Prepare", "EnsureServer", "DeleteServer", "Release"} {
 		n += b.cloud.count(call)
 	}
 	return n
@@ -185,7 +185,7 @@ func TestADeletionThatLacksItsCredentials(t *testing.T) {
 }
 
 func TestADeleteInTheMiddleOfTheCreation(t *testing.T) {
-	for _, call := range []string{"EnsurePorts", "EnsureFloatingIP", "EnsureServer"} {
+	for _, call := range []string{"Prepare", "EnsureServer"} {
 		t.Run("MCM-55 during "+call+": nothing is left", func(t *testing.T) {
 			b := newBench(t, nil)
 			b.cloud.during = func(now string) {

@@ -29,6 +29,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/machine"
 	"github.com/drover-project/drover/machines/machine/indexes"
+	"github.com/drover-project/drover/machines/openstack/provider"
 	"github.com/drover-project/drover/machines/set"
 	"github.com/drover-project/drover/nodegroup"
 	"github.com/drover-project/drover/nodegroup/model"
@@ -62,11 +63,11 @@ func newPool(t *testing.T) *pool {
 	mgr, err := ctrl.NewManager(control.Config, manager.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)}})
 	must(t, err)
 	p := &pool{t: t, client: c, cloud: newFakeCloud(), clock: clocktesting.NewFakePassiveClock(time.Now().Truncate(time.Second)), names: map[string]bool{}}
-	p.groups = nodegroup.New(nodegroup.Options{Control: mgr, Target: mgr})
+	p.groups = nodegroup.New(nodegroup.Options{Control: mgr, Target: mgr, Discovery: model.Discovery{Cloud: provider.Provider{}}})
 	source := bootstrap.New(bootstrap.Options{Control: mgr, Target: mgr, Clock: p.clock, Rand: rand.Reader, APIServer: "https://127.0.0.1:1"})
 	p.options = machine.Options{Control: mgr, Target: mgr, Cloud: p.cloud, Bootstrap: source, Clock: p.clock}
 	p.machine = machine.New(p.options)
-	for _, i := range indexes.All {
+	for _, i := range indexes.All(p.cloud) {
 		must(t, mgr.GetFieldIndexer().IndexField(t.Context(), i.Object, i.Field, i.Keys))
 	}
 	must(t, errors.Join(
@@ -170,7 +171,7 @@ func TestAGroupAtItsMinimumUnderAStandingQuotaError(t *testing.T) {
 				return i.Error == nil || i.Error.Code != "QuotaExceeded" || !i.Error.OutOfResources
 			})
 		})
-		if n := p.cloud.count("EnsurePorts"); n != 1 {
+		if n := p.cloud.count("Prepare"); n != 1 {
 			t.Errorf("%d Machines asked for ports", n)
 		}
 	})

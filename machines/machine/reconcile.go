@@ -26,22 +26,21 @@ type action func(ctx context.Context, s *scope.Scope) (bool, error)
 
 // newActions returns what carries out each step but those that only end a reconcile (Rest and Wait).
 func (r *Reconciler) newActions(o *Options, start nodes.StartRules) map[lifecycle.Step]action {
-	marks := &steps.Marks{Bootstrap: o.Bootstrap, OtherStartupTaints: o.OtherStartupTaints}
+	marks := &steps.Marks{Provider: o.Cloud, Bootstrap: o.Bootstrap, OtherStartupTaints: o.OtherStartupTaints}
 	creation := &steps.Creation{Bootstrap: o.Bootstrap, Retries: r.retries, Marks: marks}
-	join := &steps.Join{Machines: o.Control.GetClient(), Bootstrap: o.Bootstrap, Retries: r.retries}
+	join := &steps.Join{Machines: o.Control.GetClient(), Provider: o.Cloud, Bootstrap: o.Bootstrap, Retries: r.retries}
 	node := &steps.NodeSync{Nodes: o.Target.GetClient(), FieldOwner: fieldOwner, Pods: o.Target.GetAPIReader(), Start: start, Marks: marks}
-	deletion := &steps.Deletion{Nodes: o.Target.GetClient(), Crew: r.crew, Tokens: o.Bootstrap.Tokens, Retries: r.retries, ClusterID: o.ClusterID}
+	deletion := &steps.Deletion{Nodes: o.Target.GetClient(), Crew: r.crew, Tokens: o.Bootstrap.Tokens, Retries: r.retries, Provider: o.Cloud}
 	return map[lifecycle.Step]action{
 		lifecycle.Fail: r.fail,
 
-		lifecycle.AddFinalizers:    creation.AddFinalizers,
-		lifecycle.RecordPlace:      creation.RecordPlace,
-		lifecycle.MakeUserData:     creation.MakeUserData,
-		lifecycle.EnsurePorts:      creation.EnsurePorts,
-		lifecycle.EnsureFloatingIP: creation.EnsureFloatingIP,
-		lifecycle.EnsureServer:     creation.EnsureServer,
-		lifecycle.ReplaceServer:    creation.ReplaceServer,
-		lifecycle.RecordServer:     creation.RecordServer,
+		lifecycle.AddFinalizers: creation.AddFinalizers,
+		lifecycle.RecordPlace:   creation.RecordPlace,
+		lifecycle.MakeUserData:  creation.MakeUserData,
+		lifecycle.Prepare:       creation.Prepare,
+		lifecycle.EnsureServer:  creation.EnsureServer,
+		lifecycle.ReplaceServer: creation.ReplaceServer,
+		lifecycle.RecordServer:  creation.RecordServer,
 
 		lifecycle.AwaitNode:  join.AwaitNode,
 		lifecycle.GiveUp:     join.GiveUp,

@@ -56,7 +56,7 @@ func (b *bench) reachesReady() {
 	b.cloud.line = nil
 	for _, shows := range []func(*fakeServer){
 		func(*fakeServer) {},
-		func(s *fakeServer) { s.Zone = "zone-a" },
+		func(s *fakeServer) { s.record.Zone = "zone-a" },
 		func(s *fakeServer) { s.HostID = "host-1" },
 		b.cloud.active,
 	} {

@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/machine/indexes"
 )
@@ -55,7 +54,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 
 // index adds the field indexes to the caches.
 func (r *Reconciler) index(ctx context.Context) error {
-	for _, i := range indexes.All {
+	for _, i := range indexes.All(r.cloud) {
 		indexer := r.control.GetFieldIndexer()
 		if _, ours := i.Object.(*v1alpha1.Machine); !ours {
 			indexer = r.target.GetFieldIndexer()
@@ -74,7 +73,7 @@ func (r *Reconciler) machinesOf(ctx context.Context, node *corev1.Node) []reconc
 		found[types.NamespacedName{Namespace: namespace, Name: name}] = true
 	}
 	for _, fields := range []client.MatchingFields{
-		{indexes.MachineServer: providerid.Server(node.Spec.ProviderID)},
+		{indexes.MachineServer: string(r.cloud.ServerID(node.Spec.ProviderID))},
 		{indexes.MachineName: node.Name},
 	} {
 		var list v1alpha1.MachineList

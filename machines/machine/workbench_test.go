@@ -157,7 +157,7 @@ func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 	ofPool := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pool-1", UID: "p1", OwnerReferences: []metav1.OwnerReference{ownedBy("MachineDeployment", pool)}}}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(m, bare, pool, ofPool).
 		WithStatusSubresource(&v1alpha1.MachineSet{}, &v1alpha1.MachineDeployment{})
-	for _, i := range indexes.All {
+	for _, i := range indexes.All(newFakeCloud()) {
 		builder.WithIndex(i.Object, i.Field, i.Keys)
 	}
 	builder.WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })

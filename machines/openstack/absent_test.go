@@ -18,8 +18,8 @@ func TestCredentialsOfAnotherProject(t *testing.T) {
 		b.sim.AddUser(sim.User{Name: "other", Password: "other-secret", Projects: []string{"other"}})
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
-		if s.ProjectID == "" || s.Region != sim.MetaKubeRegion {
-			t.Fatalf("the server is said to be in project %q, region %q", s.ProjectID, s.Region)
+		if recordOf(s).ProjectID == "" || recordOf(s).Region != sim.MetaKubeRegion {
+			t.Fatalf("the server is said to be in project %q, region %q", recordOf(s).ProjectID, recordOf(s).Region)
 		}
 		b.records(m, s)
 		own := b.options.Configured
@@ -28,8 +28,8 @@ func TestCredentialsOfAnotherProject(t *testing.T) {
 		i := b.synced(m)
 		f := b.observe(i)
 		here := b.connectionOf(m.UID).attached().Site().Project
-		if f.Gone || f.Server != nil || !strings.Contains(f.Unknown, s.ProjectID) || !strings.Contains(f.Unknown, here) {
-			t.Errorf("it has %+v, want a sentence that names %s and %s", f, s.ProjectID, here)
+		if f.Gone || f.Server != nil || !strings.Contains(f.Unknown, recordOf(s).ProjectID) || !strings.Contains(f.Unknown, here) {
+			t.Errorf("it has %+v, want a sentence that names %s and %s", f, recordOf(s).ProjectID, here)
 		}
 		m.DeletionTimestamp = ptr.To(metav1.Now())
 		i = b.instance(m)

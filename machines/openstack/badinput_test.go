@@ -238,7 +238,7 @@ func TestAnUnknownKeyDoesNotStandInTheWayOfTheEnd(t *testing.T) {
 	if _, err := i.EnsureServer(b.ctx, nil); err != nil {
 		t.Fatalf("the server that is there is adopted: %v", err)
 	}
-	if err := i.EnsurePorts(b.ctx); !fault.Is(err, fault.Invalid) {
+	if err := i.ensurePorts(b.ctx); !fault.Is(err, fault.Invalid) {
 		t.Fatalf("nothing new may be made: %v", err)
 	}
 	b.remove(i)

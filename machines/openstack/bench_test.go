@@ -19,7 +19,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/openstack/client"
-	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/provider"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -165,17 +165,17 @@ func newMachine(t *testing.T, name string, spec fields) *v1alpha1.Machine {
 	}
 }
 
-func (b *bench) instance(m *v1alpha1.Machine) cloud.Instance {
+func (b *bench) instance(m *v1alpha1.Machine) *instance {
 	b.t.Helper()
 	i, err := b.cloud.Instance(b.ctx, m)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return i
+	return i.(*instance)
 }
 
 // synced gives the Machine's instance once absences may be believed.
-func (b *bench) synced(m *v1alpha1.Machine) cloud.Instance {
+func (b *bench) synced(m *v1alpha1.Machine) *instance {
 	b.t.Helper()
 	i := b.instance(m)
 	b.eventually("the project is listed", func() bool {
@@ -196,17 +196,14 @@ func (b *bench) observe(i cloud.Instance) cloud.Facts {
 
 // make takes the steps that make a server.
 func (b *bench) make(i cloud.Instance) (*cloud.Server, error) {
-	if err := i.EnsurePorts(b.ctx); err != nil {
-		return nil, err
-	}
-	if err := i.EnsureFloatingIP(b.ctx); err != nil {
+	if err := i.Prepare(b.ctx); err != nil {
 		return nil, err
 	}
 	return i.EnsureServer(b.ctx, []byte("#cloud-config\n"))
 }
 
 // active makes a server and waits until the shared list shows it ACTIVE.
-func (b *bench) active(m *v1alpha1.Machine) (cloud.Instance, *cloud.Server) {
+func (b *bench) active(m *v1alpha1.Machine) (*instance, *cloud.Server) {
 	b.t.Helper()
 	i := b.synced(m)
 	if _, err := b.make(i); err != nil {
@@ -229,14 +226,18 @@ func (b *bench) remove(i cloud.Instance) {
 func (b *bench) records(m *v1alpha1.Machine, s *cloud.Server) {
 	b.t.Helper()
 	m.Spec.ProviderID = ptr.To(s.ProviderID)
-	raw, err := json.Marshal(inventory.Record{
-		ServerID: s.ID, FloatingIPID: s.FloatingIPID,
-		ProviderStatus: cloud.ProviderStatus{VolumeIDs: s.VolumeIDs, ProjectID: s.ProjectID, Region: s.Region},
-	})
-	if err != nil {
-		b.t.Fatal(err)
+	m.Status.ProviderStatus = s.Record.Over(nil)
+}
+
+// recordOf returns what the driver wants remembered of a server.
+func recordOf(s *cloud.Server) provider.Record { return *s.Record.(*provider.Record) }
+
+// placeOf returns where the driver makes a Machine's resources.
+func placeOf(f cloud.Facts) provider.Record {
+	if f.Place == nil {
+		return provider.Record{}
 	}
-	m.Status.ProviderStatus = &runtime.RawExtension{Raw: raw}
+	return *f.Place.(*provider.Record)
 }
 
 // guarded makes the driver believe that the admission policies are in force, from the next start on.

@@ -19,8 +19,12 @@ import (
 	"github.com/drover-project/drover/machines/openstack/catalog"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/provider"
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
+
+// Name is the cloudProvider of the provider specs that a Cloud reads.
+const Name = spec.Name
 
 // Options are what a Cloud works with.
 type Options struct {
@@ -68,6 +72,11 @@ type Options struct {
 	SharedServerGroup bool
 	// ReadOnly: nothing is asked of the cloud but what it has, and tokens. Anything else is refused on the way out.
 	ReadOnly bool
+	// GPUTypes are the PCI aliases of flavors that are GPUs, beside those whose name says so.
+	GPUTypes []string
+	// CloudProviders are the names of all clouds that a provider spec may name, this one's among them. An error about any other
+	// has them. Default: Name.
+	CloudProviders []string
 	// Lease is looked at when a request is sent that changes something. nil: it is always fresh.
 	Lease cloud.Lease
 	// ProviderIDRegion: nodes bear openstack://<region>/<id> instead of openstack:///<id>, as some releases of the
@@ -87,6 +96,7 @@ type HoldsKey = inventory.HoldsKey
 // Cloud implements [cloud.Cloud] for OpenStack. It is a Runnable: while it runs it follows the servers of each project
 // that Machines have named, and nothing is known before.
 type Cloud struct {
+	provider.Provider
 	options  Options
 	client   *client.Client
 	specs    *spec.Reader
@@ -126,13 +136,15 @@ func New(o Options) (*Cloud, error) {
 		return nil, err
 	}
 	c := &Cloud{
-		options: o, client: calls,
+		Provider: provider.Provider{ClusterID: o.ClusterID, Region: o.ProviderIDRegion},
+		options:  o, client: calls,
 		changes: make(chan types.NamespacedName), machines: newRegistry(),
 		affected: affected, joining: workqueue.NewTyped[*connection](), began: o.Clock.Now(),
 		specs: spec.NewReader(spec.Options{
 			Objects: o.Reader, Configured: o.Configured, IdentityOverride: o.IdentityOverride, AllowedNamespaces: o.AllowedNamespaces,
 			OwnNamespace: o.OwnNamespace, ServiceAccount: o.ServiceAccount, SharedServerGroup: o.SharedServerGroup,
-			ReservedTags: []string{inventory.MetadataMachineUID, inventory.MetadataClusterID},
+			CloudProviders: o.CloudProviders,
+			ReservedTags:   []string{inventory.MetadataMachineUID, inventory.MetadataClusterID},
 		}),
 		connections: newConnections(),
 	}

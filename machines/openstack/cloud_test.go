@@ -184,7 +184,7 @@ func TestCredentialsThatStopWorkingAreReplacedByOthersOfTheProject(t *testing.T)
 	i, _ := b.active(newMachine(t, "a", seedFields()))
 	own := seedFields().with("applicationCredentialID", sim.MetaKubeAppCredentialID).with("applicationCredentialSecret", sim.MetaKubeAppCredentialSecret)
 	b.synced(newMachine(t, "b", own))
-	p := i.(*instance).connection.attached()
+	p := i.connection.attached()
 	b.sim.RevokeAppCredential(sim.MetaKubeAppCredentialID)
 	b.eventually("lists are made with the newest credentials, and fail", func() bool {
 		_, failure := p.Listed()

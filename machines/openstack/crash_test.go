@@ -25,8 +25,8 @@ func TestACrashAfterAnyStepMakesNothingTwice(t *testing.T) {
 				name string
 				do   func() error
 			}{
-				{"EnsurePorts", func() error { return i.EnsurePorts(b.ctx) }},
-				{"EnsureFloatingIP", func() error { return i.EnsureFloatingIP(b.ctx) }},
+				{"EnsurePorts", func() error { return i.ensurePorts(b.ctx) }},
+				{"EnsureFloatingIP", func() error { return i.ensureFloatingIP(b.ctx) }},
 				{"EnsureServer", func() error { _, err := i.EnsureServer(b.ctx, nil); return err }},
 			} {
 				if err := s.do(); err != nil {
@@ -75,7 +75,7 @@ func TestACrashBesideListsThatLagMakesNothingTwice(t *testing.T) {
 func TestAPortWithoutAServerIsLookedAtForAWhileAfterAStart(t *testing.T) {
 	b := newBench(t)
 	m, other := newMachine(t, "a", seedFields()), newMachine(t, "b", seedFields())
-	if err := b.synced(m).EnsurePorts(b.ctx); err != nil {
+	if err := b.synced(m).ensurePorts(b.ctx); err != nil {
 		t.Fatal(err)
 	}
 	b.restart()
@@ -103,7 +103,7 @@ func TestAPortWithoutAServerIsLookedAtForAWhileAfterAStart(t *testing.T) {
 func TestWhoWaitsForTheSecondLookIsToldWhenItWasTaken(t *testing.T) {
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields())
-	if err := b.synced(m).EnsurePorts(b.ctx); err != nil {
+	if err := b.synced(m).ensurePorts(b.ctx); err != nil {
 		t.Fatal(err)
 	}
 	b.stop()
@@ -139,7 +139,7 @@ func TestWhoWaitsForTheSecondLookIsToldWhenItWasTaken(t *testing.T) {
 func TestTheSecondLookIsTakenAgainWhenItFails(t *testing.T) {
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields())
-	if err := b.synced(m).EnsurePorts(b.ctx); err != nil {
+	if err := b.synced(m).ensurePorts(b.ctx); err != nil {
 		t.Fatal(err)
 	}
 	b.restart()

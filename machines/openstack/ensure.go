@@ -16,9 +16,17 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-// EnsurePorts makes the missing ports of the Machine, one for each network, and replaces those that an order for a server with an
+// Prepare creates the ports, then the floating IP, which so never exists without belonging to something.
+func (i *instance) Prepare(ctx context.Context) error {
+	if err := i.ensurePorts(ctx); err != nil {
+		return err
+	}
+	return i.ensureFloatingIP(ctx)
+}
+
+// ensurePorts makes the missing ports of the Machine, one for each network, and replaces those that an order for a server with an
 // unknown outcome may name.
-func (i *instance) EnsurePorts(ctx context.Context) error {
+func (i *instance) ensurePorts(ctx context.Context) error {
 	p, plan, end, err := i.beginMaking(ctx)
 	if err != nil {
 		return err
@@ -74,9 +82,9 @@ func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *c
 	return nil
 }
 
-// EnsureFloatingIP creates a floating IP with the owner tag on the first port, when the spec asks for one, and moves it there when
+// ensureFloatingIP creates a floating IP with the owner tag on the first port, when the spec asks for one, and moves it there when
 // that port was replaced. It never takes an address that it did not make (MC-50), and only the first network gets one (MC-51).
-func (i *instance) EnsureFloatingIP(ctx context.Context) error {
+func (i *instance) ensureFloatingIP(ctx context.Context) error {
 	if i.spec != nil && i.spec.FloatingIPPool == "" || i.machine.FloatingIPID != "" {
 		return nil
 	}

@@ -13,7 +13,7 @@ func TestNamesThatAreNewInTheCloud(t *testing.T) {
 	t.Run("an image that was uploaded again under its name is looked up again when the old one is refused (F-49)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
-		if err := i.EnsurePorts(b.ctx); err != nil {
+		if err := i.ensurePorts(b.ctx); err != nil {
 			t.Fatal(err)
 		}
 		clear := b.sim.Inject(sim.Fault{Call: "POST /servers", Status: http.StatusBadRequest, Times: 1,
@@ -36,7 +36,7 @@ func TestThePlanOfAMachine(t *testing.T) {
 	t.Run("is resolved once for its ports and its server", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
-		if err := i.EnsurePorts(b.ctx); err != nil {
+		if err := i.ensurePorts(b.ctx); err != nil {
 			t.Fatal(err)
 		}
 		b.clock.Step(11 * time.Minute) // the catalog's answers are too old by now

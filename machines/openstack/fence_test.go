@@ -116,7 +116,7 @@ func TestAFailureWhileAPortIsReplaced(t *testing.T) {
 				b := newBench(t)
 				m := newMachine(t, "a", fullFields())
 				i := b.synced(m)
-				if err := errors.Join(i.EnsurePorts(b.ctx), i.EnsureFloatingIP(b.ctx)); err != nil {
+				if err := errors.Join(i.ensurePorts(b.ctx), i.ensureFloatingIP(b.ctx)); err != nil {
 					t.Fatal(err)
 				}
 				b.restart()
@@ -146,7 +146,7 @@ func TestAPortThatAnotherProcessMade(t *testing.T) {
 	t.Run("is replaced by three calls before a server is ordered, and no other is (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
-		if err := b.synced(m).EnsurePorts(b.ctx); err != nil {
+		if err := b.synced(m).ensurePorts(b.ctx); err != nil {
 			t.Fatal(err)
 		}
 		before := b.onePort()

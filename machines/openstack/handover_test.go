@@ -32,7 +32,7 @@ func TestUnderALeaseThatIsTooOldNothingIsSentThatChangesAnything(t *testing.T) {
 	b.restart()
 	b.sim.ForgetCalls()
 	i := b.synced(other)
-	for what, err := range map[string]error{"a port": i.EnsurePorts(b.ctx), "a deletion": b.synced(m).DeleteServer(b.ctx)} {
+	for what, err := range map[string]error{"a port": i.ensurePorts(b.ctx), "a deletion": b.synced(m).DeleteServer(b.ctx)} {
 		if !fault.Is(err, fault.RateLimited) || fault.Of(err).RetryAfter == 0 || client.UnknownOutcome(err) {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -56,8 +56,8 @@ func TestSeveralServersOfAMachineThatNamesNone(t *testing.T) {
 		if f.Server.ID != s.ID || len(f.Twins) != 1 || f.Twins[0].ID != late {
 			t.Errorf("got %+v, want %s and %s", f, s.ID, late)
 		}
-		if left := b.sim.Leftovers(); len(f.Server.PortIDs) == 0 || !slices.Contains(left.Ports, f.Server.PortIDs[0]) || !slices.Contains(left.FloatingIPs, f.Server.FloatingIPID) {
-			t.Errorf("ports %v, floating IP %q; there are %+v", f.Server.PortIDs, f.Server.FloatingIPID, left)
+		if left := b.sim.Leftovers(); len(recordOf(f.Server).PortIDs) == 0 || !slices.Contains(left.Ports, recordOf(f.Server).PortIDs[0]) || !slices.Contains(left.FloatingIPs, recordOf(f.Server).FloatingIPID) {
+			t.Errorf("ports %v, floating IP %q; there are %+v", recordOf(f.Server).PortIDs, recordOf(f.Server).FloatingIPID, left)
 		}
 	})
 }
@@ -94,13 +94,13 @@ func TestTheDefaultSecurityGroupOfTwoReplicas(t *testing.T) {
 		spec := seedFields().with("securityGroups", nil)
 		one := b.synced(newMachine(t, "a", spec))
 		made := make(chan error, 1)
-		go func() { made <- one.EnsurePorts(b.ctx) }()
+		go func() { made <- one.ensurePorts(b.ctx) }()
 		<-road.sent
 		t.Cleanup(b.stop)
 		b.options.HTTP = nil
 		b.start()
 		other := b.synced(newMachine(t, "b", spec))
-		if err := other.EnsurePorts(b.ctx); err != nil {
+		if err := other.ensurePorts(b.ctx); err != nil {
 			t.Fatal(err)
 		}
 		b.clock.Step(time.Second)
@@ -200,7 +200,7 @@ func (b *bench) leftOnItsWay(m *v1alpha1.Machine) *slowRoad {
 	b.options.HTTP = road
 	b.restart()
 	predecessor := b.synced(m)
-	if err := predecessor.EnsurePorts(b.ctx); err != nil {
+	if err := predecessor.ensurePorts(b.ctx); err != nil {
 		b.t.Fatal(err)
 	}
 	// Whatever it is told, nobody is there any more to hear it.
@@ -247,7 +247,7 @@ func TestAPortThatArrivesLateDoesNotTakeThePlaceOfTheOneInUse(t *testing.T) {
 	b.restart()
 	m := newMachine(t, "a", fullFields())
 	predecessor := b.synced(m)
-	go func() { _ = predecessor.EnsurePorts(b.ctx) }()
+	go func() { _ = predecessor.ensurePorts(b.ctx) }()
 	<-road.sent
 	t.Cleanup(b.stop)
 	b.options.HTTP = nil
@@ -263,8 +263,8 @@ func TestAPortThatArrivesLateDoesNotTakeThePlaceOfTheOneInUse(t *testing.T) {
 	b.pass(inventory.OwnedPeriod + 2*time.Minute)
 	b.restart()
 	after := b.observe(b.synced(m)).Server
-	if b.calls("GET /ports") < lists+2 || !slices.Equal(after.PortIDs, before.PortIDs) || !slices.Equal(after.Addresses, before.Addresses) {
-		t.Errorf("it had %v with %v, and has %v with %v", before.PortIDs, before.Addresses, after.PortIDs, after.Addresses)
+	if b.calls("GET /ports") < lists+2 || !slices.Equal(recordOf(after).PortIDs, recordOf(before).PortIDs) || !slices.Equal(after.Addresses, before.Addresses) {
+		t.Errorf("it had %v with %v, and has %v with %v", recordOf(before).PortIDs, before.Addresses, recordOf(after).PortIDs, after.Addresses)
 	}
 	b.remove(b.synced(m))
 	b.restart()
@@ -281,10 +281,10 @@ func TestAnAddressThatArrivesLateIsFound(t *testing.T) {
 	b.restart()
 	m := newMachine(t, "a", fullFields())
 	predecessor := b.synced(m)
-	if err := predecessor.EnsurePorts(b.ctx); err != nil {
+	if err := predecessor.ensurePorts(b.ctx); err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = predecessor.EnsureFloatingIP(b.ctx) }()
+	go func() { _ = predecessor.ensureFloatingIP(b.ctx) }()
 	<-road.sent
 	t.Cleanup(b.stop)
 	b.options.HTTP = nil
@@ -321,7 +321,7 @@ func TestAServerThatIsDeletedBeforeTheAnswerToItsOrderComes(t *testing.T) {
 	b.restart()
 	m := newMachine(t, "a", seedFields())
 	i := b.synced(m)
-	if err := i.EnsurePorts(b.ctx); err != nil {
+	if err := i.ensurePorts(b.ctx); err != nil {
 		t.Fatal(err)
 	}
 	type answer struct {

@@ -119,7 +119,7 @@ func (s *slow) create(ctx context.Context, m *v1alpha1.Machine) (bool, error) {
 	if f, err := i.Observe(ctx); err != nil || !f.Synced || f.Server != nil {
 		return f.Server != nil, err
 	}
-	if err := i.EnsurePorts(ctx); err != nil {
+	if err := i.(*instance).ensurePorts(ctx); err != nil {
 		return false, err
 	}
 	_, err = i.EnsureServer(ctx, []byte("#cloud-config\n"))

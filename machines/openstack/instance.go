@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/catalog"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/providerid"
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
 

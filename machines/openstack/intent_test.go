@@ -1,14 +1,12 @@
 package openstack
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/provider"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -52,11 +51,10 @@ func (b *bench) withReferenced(t *testing.T, objects map[string]ctrlclient.Objec
 // places writes into the Machine what the Machine controller does before the first create.
 func (b *bench) places(t *testing.T, m *v1alpha1.Machine, f cloud.Facts) {
 	t.Helper()
-	raw, err := json.Marshal(cloud.ProviderStatus{ProjectID: f.ProjectID, Region: f.Region})
-	if err != nil || f.ProjectID == "" {
-		t.Fatalf("project %q, %v", f.ProjectID, err)
+	if placeOf(f).ProjectID == "" {
+		t.Fatalf("%+v names no project", f)
 	}
-	m.Status.ProviderStatus = &runtime.RawExtension{Raw: raw}
+	m.Status.ProviderStatus = f.Place.Over(nil)
 }
 
 // leaves marks the Machine as being deleted.
@@ -107,7 +105,7 @@ func TestASpecWhoseReferencesGoWithTheMachine(t *testing.T) {
 		api := b.withReferenced(t, objects)
 		i := b.synced(m)
 		b.places(t, m, b.observe(i))
-		if err := i.EnsurePorts(b.ctx); err != nil {
+		if err := i.ensurePorts(b.ctx); err != nil {
 			t.Fatal(err)
 		}
 		if err := api.Delete(b.ctx, objects["Secret"]); err != nil {
@@ -166,7 +164,7 @@ func TestAMachineThatMayHaveSomethingInAnUnknownProject(t *testing.T) {
 	leaves(m)
 	t.Run("is not let go while its recorded project is not known, and the error says what to do (F-17)", func(t *testing.T) {
 		own := m.DeepCopy()
-		b.places(t, own, cloud.Facts{ProjectID: "0123456789abcdef0123456789abcdef", Region: "west"})
+		b.places(t, own, cloud.Facts{Place: &provider.Record{ProjectID: "0123456789abcdef0123456789abcdef", Region: "west"}})
 		b.pass(2 * startGrace)
 		_, err := b.cloud.Instance(b.ctx, own)
 		if !fault.Is(err, fault.Auth) || fault.Is(err, fault.Invalid) {
@@ -221,8 +219,8 @@ func TestTheRecordOfANewMachinesProject(t *testing.T) {
 		f := b.observe(b.synced(m))
 		recorded := m.DeepCopy()
 		recorded.Status.ProviderStatus = b.cloud.PlaceRecord(b.ctx, "kube-system", templateOf(m))
-		if got := inventory.RecordOf(recorded); got.ProjectID != f.ProjectID || got.Region != f.Region {
-			t.Errorf("recorded %+v, want %s in %s", got, f.ProjectID, f.Region)
+		if got := inventory.RecordOf(recorded); got.ProjectID != placeOf(f).ProjectID || got.Region != placeOf(f).Region {
+			t.Errorf("recorded %+v, want %s in %s", got, placeOf(f).ProjectID, placeOf(f).Region)
 		}
 	})
 	t.Run("is nothing when a reference cannot be read (F-17)", func(t *testing.T) {
@@ -244,12 +242,12 @@ func TestCredentialsThatMoveToAnotherProject(t *testing.T) {
 		moved.Spec.ProviderSpec.Value = providerValue(t, there)
 		b.synced(moved)
 		f := b.observe(b.instance(moved))
-		if before := inventory.RecordOf(m); f.Unknown != "" || f.ProjectID == before.ProjectID || f.ProjectID == "" {
+		if before := inventory.RecordOf(m); f.Unknown != "" || placeOf(f).ProjectID == before.ProjectID || placeOf(f).ProjectID == "" {
 			t.Errorf("got %+v", f)
 		}
 	})
 	t.Run("a Machine that has a port waits for the credentials that made it (F-17)", func(t *testing.T) {
-		if err := b.instance(m).EnsurePorts(b.ctx); err != nil {
+		if err := b.instance(m).ensurePorts(b.ctx); err != nil {
 			t.Fatal(err)
 		}
 		moved := m.DeepCopy()

@@ -42,12 +42,12 @@ func TestKeptPorts(t *testing.T) {
 		for _, name := range []string{"a", "b"} {
 			m := newMachine(t, name, seedFields())
 			i := b.synced(m)
-			if err := i.EnsurePorts(b.ctx); err != nil {
+			if err := i.ensurePorts(b.ctx); err != nil {
 				t.Fatal(err)
 			}
 			kept[b.connectionOf(m.UID).attached().PortsOf(m.UID)[0].ID] = i
 		}
-		if err := b.synced(newMachine(t, "c", seedFields())).EnsurePorts(b.ctx); !fault.Is(err, fault.Quota) {
+		if err := b.synced(newMachine(t, "c", seedFields())).ensurePorts(b.ctx); !fault.Is(err, fault.Quota) {
 			t.Fatalf("the quota is not exhausted: %v", err)
 		}
 		b.eventually("the first port is being released", func() bool {

@@ -50,7 +50,7 @@ func TestAProxyIsNotTheCloud(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.ProxyPage("POST /ports", http.StatusBadGateway))
-		err := i.EnsurePorts(b.ctx)
+		err := i.ensurePorts(b.ctx)
 		if err == nil || strings.Contains(err.Error(), "default backend") || !strings.Contains(err.Error(), "answered 502 with text/html that is not OpenStack's") {
 			t.Errorf("got %v", err)
 		}

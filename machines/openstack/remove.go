@@ -9,12 +9,12 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 
-	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/providerid"
 )
 
 // DeleteServer asks for every server that belongs to the Machine to be deleted, each at most once per back-off (30 s, doubling to
@@ -69,7 +69,7 @@ func (i *instance) deleteServer(ctx context.Context, t inventory.Deletion) error
 // is not settled is looked for, and waited for. Nothing is touched while the mass guard holds the Machine's server, or while
 // nothing is known of it.
 func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
-	var none cloud.Released
+	none := cloud.Released{Waiting: "ports, floating IP and volumes are being deleted"}
 	p, err := i.ready()
 	if err != nil {
 		return none, err

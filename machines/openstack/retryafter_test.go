@@ -16,16 +16,16 @@ func TestARetryAfterOfADay(t *testing.T) {
 		b.sim.Inject(sim.Fault{Call: "POST /ports", Times: 2, Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"86400"}}})
 		b.sim.ForgetCalls()
 		for probes := 1; probes <= 2; probes++ {
-			err := i.EnsurePorts(b.ctx)
+			err := i.ensurePorts(b.ctx)
 			if e := fault.Of(err); e == nil || e.Class != fault.RateLimited || e.RetryAfter > 5*time.Minute || e.RetryAfter < 4*time.Minute {
 				t.Fatalf("got %v, to come back after %s", err, fault.Of(err).RetryAfter)
 			}
-			if err := i.EnsurePorts(b.ctx); !fault.Is(err, fault.RateLimited) || b.calls("POST /ports") != probes {
+			if err := i.ensurePorts(b.ctx); !fault.Is(err, fault.RateLimited) || b.calls("POST /ports") != probes {
 				t.Errorf("got %v after %d calls, want %d", err, b.calls("POST /ports"), probes)
 			}
 			b.clock.Step(5 * time.Minute)
 		}
-		if err := i.EnsurePorts(b.ctx); err != nil {
+		if err := i.ensurePorts(b.ctx); err != nil {
 			t.Errorf("after the second five minutes: %v", err)
 		}
 	})

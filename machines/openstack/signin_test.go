@@ -117,7 +117,7 @@ func TestCredentialsThatAreRevokedLaterNameTheirSourceToo(t *testing.T) {
 	i := b.synced(newMachine(t, "a", seedFields()))
 	b.sim.Inject(sim.Fault{Call: "POST /auth/tokens", Status: http.StatusUnauthorized})
 	b.sim.Inject(sim.Fault{Service: "compute", Status: http.StatusUnauthorized})
-	err := i.EnsurePorts(b.ctx)
+	err := i.ensurePorts(b.ctx)
 	if !fault.Is(err, fault.Auth) || !strings.HasPrefix(err.Error(), "Machine kube-system/a: the configured cloud") || strings.Contains(err.Error(), ".flavor") {
 		t.Errorf("got %v", err)
 	}
@@ -127,11 +127,7 @@ func TestARenewalThatFailsStandsForABackOff(t *testing.T) {
 	b := newBench(t)
 	var machines []*instance
 	for n := range 9 {
-		i, ok := b.synced(newMachine(t, fmt.Sprintf("m-%d", n), seedFields())).(*instance)
-		if !ok {
-			t.Fatal("not an instance of the driver")
-		}
-		machines = append(machines, i)
+		machines = append(machines, b.synced(newMachine(t, fmt.Sprintf("m-%d", n), seedFields())))
 	}
 	b.sim.RevokeTokens()
 	refusal := b.sim.Inject(sim.Fault{Call: "POST /auth/tokens", Status: http.StatusUnauthorized})
@@ -139,7 +135,7 @@ func TestARenewalThatFailsStandsForABackOff(t *testing.T) {
 	fail := func(t *testing.T) {
 		t.Helper()
 		for _, i := range machines {
-			if err := i.EnsurePorts(b.ctx); !fault.Is(err, fault.Auth) || fault.Of(err).Code != fault.CodeUnauthorized {
+			if err := i.ensurePorts(b.ctx); !fault.Is(err, fault.Auth) || fault.Of(err).Code != fault.CodeUnauthorized {
 				t.Fatalf("got %v", err)
 			}
 		}
@@ -163,7 +159,7 @@ func TestARenewalThatFailsStandsForABackOff(t *testing.T) {
 	t.Run("and ends with it (F-23)", func(*testing.T) {
 		refusal()
 		b.clock.Step(client.SignInAgain)
-		b.eventually("the calls succeed", func() bool { return machines[0].EnsurePorts(b.ctx) == nil })
+		b.eventually("the calls succeed", func() bool { return machines[0].ensurePorts(b.ctx) == nil })
 	})
 }
 
@@ -175,7 +171,7 @@ func TestARenewalAheadOfTimeThatFails(t *testing.T) {
 		b.sim.ForgetCalls()
 		b.clock.Step(55 * time.Minute)
 		for range 5 {
-			if err := i.EnsurePorts(b.ctx); err != nil {
+			if err := i.ensurePorts(b.ctx); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -46,10 +46,7 @@ func (b *bench) raw(s client.Service, method, path string, body, into any) {
 // plan resolves a spec as the driver would.
 func (b *bench) plan(m *v1alpha1.Machine) *catalog.Plan {
 	b.t.Helper()
-	i, ok := b.instance(m).(*instance)
-	if !ok {
-		b.t.Fatal("no instance of ours")
-	}
+	i := b.instance(m)
 	p, err := i.connection.catalog.Resolve(b.ctx, i.spec)
 	if err != nil {
 		b.t.Fatal(err)
@@ -182,7 +179,7 @@ func TestFloatingIPsThatMachineControllerMade(t *testing.T) {
 		b := newBench(t)
 		m, _, a := takeover(b)
 		i := b.synced(m)
-		b.eventually("the record names it", func() bool { s := b.observe(i).Server; return s != nil && s.FloatingIPID == a.own })
+		b.eventually("the record names it", func() bool { s := b.observe(i).Server; return s != nil && recordOf(s).FloatingIPID == a.own })
 		b.sim.ForgetCalls()
 		b.remove(i)
 		if there(b, a.own) || !there(b, a.foreign) || b.calls("POST /floatingips") != 0 {
@@ -428,7 +425,7 @@ func TestADuplicateGoesAndTheNamedOneStays(t *testing.T) {
 func TestAPortThatAListOmitsIsNotMadeTwice(t *testing.T) {
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", seedFields()))
-	if err := i.EnsurePorts(b.ctx); err != nil {
+	if err := i.ensurePorts(b.ctx); err != nil {
 		t.Fatal(err)
 	}
 	b.sim.Inject(sim.Fault{Call: "GET /ports", Status: 200, Body: `{"ports":[]}`, Times: 1})
@@ -437,7 +434,7 @@ func TestAPortThatAListOmitsIsNotMadeTwice(t *testing.T) {
 	if b.calls("GET /ports") == lists {
 		t.Fatal("ports were not listed again")
 	}
-	if err := i.EnsurePorts(b.ctx); err != nil {
+	if err := i.ensurePorts(b.ctx); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.calls("POST /ports"); got != 1 {

@@ -2,7 +2,6 @@ package openstack
 
 import (
 	"context"
-	"encoding/json"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -10,6 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/openstack/catalog"
+	"github.com/drover-project/drover/machines/openstack/provider"
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
@@ -42,7 +42,7 @@ func (c *Cloud) Shape(ctx context.Context, namespace string, t *v1alpha1.Machine
 	if err != nil {
 		return cloud.Shape{}, with.WithOrigin(err)
 	}
-	return shapeOf(wanted, plan, scope.Region), nil
+	return shapeOf(wanted, plan, scope.Region, c.options.GPUTypes), nil
 }
 
 // templateIn returns a template as the reader of provider specs takes it.
@@ -55,8 +55,11 @@ const (
 	gibi = 1 << 30
 )
 
+// zoneLabels are the labels that Cinder's CSI driver puts on a node, so that volumes find their zone.
+var zoneLabels = []string{"topology.cinder.csi.openstack.org/zone"}
+
 // shapeOf returns what a server of this flavor and image has. The boot volume takes the place of the flavor's disk.
-func shapeOf(s *spec.Spec, p *catalog.Plan, region string) cloud.Shape {
+func shapeOf(s *spec.Spec, p *catalog.Plan, region string, gpuTypes []string) cloud.Shape {
 	disk := p.Flavor.Disk
 	if s.RootDiskSizeGB > 0 {
 		disk = s.RootDiskSizeGB
@@ -66,8 +69,9 @@ func shapeOf(s *spec.Spec, p *catalog.Plan, region string) cloud.Shape {
 		CPU:          *resource.NewQuantity(int64(p.Flavor.VCPUs), resource.DecimalSI),
 		Memory:       *resource.NewQuantity(int64(p.Flavor.RAM)*mebi, resource.BinarySI),
 		Disk:         *resource.NewQuantity(int64(disk)*gibi, resource.BinarySI),
-		ExtraSpecs:   p.Flavor.ExtraSpecs,
+		GPUs:         gpusOf(p.Flavor.ExtraSpecs, gpuTypes),
 		Zone:         s.AvailabilityZone,
+		ZoneLabels:   zoneLabels,
 		Region:       region,
 		Architecture: architecture(p.Image.Architecture),
 	}
@@ -103,9 +107,5 @@ func (c *Cloud) PlaceRecord(ctx context.Context, namespace string, t *v1alpha1.M
 	if scope == nil || refused != nil || with.Wanted.Check(scope) != nil {
 		return nil
 	}
-	raw, err := json.Marshal(cloud.ProviderStatus{ProjectID: scope.ProjectID, Region: scope.Region})
-	if err != nil {
-		return nil
-	}
-	return &runtime.RawExtension{Raw: raw}
+	return (&provider.Record{ProjectID: scope.ProjectID, Region: scope.Region}).Over(nil)
 }

@@ -131,7 +131,7 @@ func TestAbsenceIsNoProof(t *testing.T) {
 		if f, err := i.Observe(b.ctx); f.Synced || err == nil {
 			t.Errorf("got %+v, %v", f, err)
 		}
-		if err := i.EnsurePorts(b.ctx); err == nil {
+		if err := i.ensurePorts(b.ctx); err == nil {
 			t.Error("a port was made")
 		}
 		b.nothingLeft()
@@ -202,7 +202,7 @@ func TestRetryAfterIsForThatEndpointOnly(t *testing.T) {
 			t.Fatalf("MC-47: got %+v", e)
 		}
 		for range 10 {
-			if err := i.EnsurePorts(b.ctx); !fault.Is(err, fault.RateLimited) {
+			if err := i.ensurePorts(b.ctx); !fault.Is(err, fault.RateLimited) {
 				t.Fatalf("CAPI-16: got %v", err)
 			}
 		}
@@ -241,7 +241,7 @@ func TestTokens(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /ports", Status: http.StatusUnauthorized, Times: 1})
-		if err := i.EnsurePorts(b.ctx); err != nil {
+		if err := i.ensurePorts(b.ctx); err != nil {
 			t.Fatal(err)
 		}
 		if got := b.calls("POST /auth/tokens"); got != 2 {
@@ -252,7 +252,7 @@ func TestTokens(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /ports", Status: http.StatusUnauthorized})
-		if err := i.EnsurePorts(b.ctx); !fault.Is(err, fault.Auth) {
+		if err := i.ensurePorts(b.ctx); !fault.Is(err, fault.Auth) {
 			t.Fatalf("got %v", err)
 		}
 	})
@@ -286,10 +286,10 @@ func TestADefaultSecurityGroupWithoutItsRulesIsCompleted(t *testing.T) {
 			b := newBench(t)
 			i := b.synced(newMachine(t, "a", seedFields().with("securityGroups", nil)))
 			b.sim.Inject(f)
-			if err := i.EnsurePorts(b.ctx); err == nil {
+			if err := i.ensurePorts(b.ctx); err == nil {
 				t.Fatal("nothing went wrong")
 			}
-			if err := i.EnsurePorts(b.ctx); err != nil {
+			if err := i.ensurePorts(b.ctx); err != nil {
 				t.Fatal(err)
 			}
 			all := b.defaultGroups()
@@ -312,10 +312,10 @@ func TestADefaultSecurityGroupWithoutItsRulesIsCompleted(t *testing.T) {
 func TestAPortThatVanishedIsMadeAgain(t *testing.T) {
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", seedFields()))
-	if err := i.EnsurePorts(b.ctx); err != nil {
+	if err := i.ensurePorts(b.ctx); err != nil {
 		t.Fatal(err)
 	}
-	somebody := i.(*instance).connection.session
+	somebody := i.connection.session
 	err := somebody.Do(b.ctx, client.Call{Service: client.Network}, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return ports.Delete(ctx, api, b.sim.Leftovers().Ports[0]).ExtractErr()
 	})

@@ -7,10 +7,10 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 
-	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/providerid"
 )
 
 // volume is a volume as Cinder returns it.

@@ -18,8 +18,9 @@ import (
 // recordsVolumes is records with these volumes, whatever the server had.
 func (b *bench) recordsVolumes(m *v1alpha1.Machine, s *cloud.Server, ids ...string) {
 	b.t.Helper()
-	with := *s
-	with.VolumeIDs = ids
+	with, record := *s, recordOf(s)
+	record.VolumeIDs = ids
+	with.Record = &record
 	b.records(m, &with)
 }
 
@@ -84,8 +85,8 @@ func TestTheBootVolumeIsSeenGone(t *testing.T) {
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields().with("rootDiskSizeGB", 20))
 	_, s := b.active(m)
-	if len(s.VolumeIDs) != 1 {
-		t.Fatalf("got %v", s.VolumeIDs)
+	if len(recordOf(s).VolumeIDs) != 1 {
+		t.Fatalf("got %v", recordOf(s).VolumeIDs)
 	}
 	b.records(m, s)
 	i := b.instance(m)
@@ -140,7 +141,7 @@ func TestVolumesThatNovaLeftBehind(t *testing.T) {
 		i, s := b.active(m)
 		own := b.newVolume()
 		shown.id.Store(own)
-		b.eventually("the volume is seen", func() bool { return slices.Contains(b.observe(i).Server.VolumeIDs, own) })
+		b.eventually("the volume is seen", func() bool { return slices.Contains(recordOf(b.observe(i).Server).VolumeIDs, own) })
 		left, released := deleted(b, m, s, own, false)
 		if len(left) != 0 || len(released.Left) != 0 {
 			t.Errorf("left %v, named %v", left, released.Left)
@@ -170,7 +171,7 @@ func TestAVolumeThatServesAnotherServerIsLeftAlone(t *testing.T) {
 	_, other := b.active(newMachine(t, "other", seedFields().with("rootDiskSizeGB", 20)))
 	m := newMachine(t, "a", seedFields())
 	_, s := b.active(m)
-	b.recordsVolumes(m, s, other.VolumeIDs...)
+	b.recordsVolumes(m, s, recordOf(other).VolumeIDs...)
 	b.remove(b.instance(m))
 	if left := b.sim.Leftovers(); len(left.Volumes) != 1 || len(left.Servers) != 1 {
 		t.Errorf("left %+v", left)

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/rollout"
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
@@ -18,6 +19,8 @@ type Discovery struct {
 	Selector labels.Selector
 	// BareSets makes a MachineSet with bounds and without a MachineDeployment a node group too. Default: false.
 	BareSets bool
+	// Cloud reads provider IDs and provider specs. Required.
+	Cloud cloud.Provider
 }
 
 // refuses returns why an object is not a node group, given its bounds or the error of reading them; empty when it is one

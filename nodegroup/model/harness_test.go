@@ -10,12 +10,13 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// build returns the snapshot of a cluster.
+// build returns the snapshot of a cluster on OpenStack.
 func build(w *pools.World, d Discovery) *Snapshot {
 	var events []membership.Event
 	for _, o := range w.Objects() {
 		events = append(events, membership.Event{Object: o})
 	}
+	d.Cloud = pools.OpenStack
 	return Empty(Rules{Discovery: d}).Apply(events, pools.Noon)
 }
 

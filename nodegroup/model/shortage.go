@@ -20,7 +20,7 @@ func (g *Group) shortage(m *membership.Member) (*InstanceError, time.Time) {
 	var last *v1alpha1.GroupBackoff
 	for i := range g.Owner.Backoffs {
 		b := &g.Owner.Backoffs[i]
-		if backoff.WaitOf(b) == 0 || !m.Machine.CreationTimestamp.Before(&b.Until) || !m.Place().Concerns(b.Flavor, b.Zone) {
+		if backoff.WaitOf(b) == 0 || !m.Machine.CreationTimestamp.Before(&b.Until) || !concerns(b, m) {
 			continue
 		}
 		if last == nil || last.Until.Before(&b.Until) {
@@ -34,3 +34,12 @@ func (g *Group) shortage(m *membership.Member) (*InstanceError, time.Time) {
 	return &InstanceError{Code: last.Code, Message: fault.Short(last.MessageFor(m.Machine.Name)), OutOfResources: policy.OutOfResources},
 		last.Until.Add(-backoff.WaitOf(last))
 }
+
+// concerns reports whether a Machine may request what is short. One whose placement is not known may request anything.
+func concerns(b *v1alpha1.GroupBackoff, m *membership.Member) bool {
+	p, known := m.Placement()
+	return !known || alike(b.Flavor, p.Flavor) && alike(b.Zone, p.Zone)
+}
+
+// alike reports whether a value may be the short one; an empty value may be any.
+func alike(short, value string) bool { return short == "" || value == "" || short == value }

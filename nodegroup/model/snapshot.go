@@ -42,7 +42,7 @@ type Snapshot struct {
 
 // Empty returns a snapshot of nothing.
 func Empty(r Rules) *Snapshot {
-	return &Snapshot{Index: membership.NewIndex(r.Discovery.BareSets), rules: r, Groups: map[string]*Group{}}
+	return &Snapshot{Index: membership.NewIndex(r.Discovery.Cloud, r.Discovery.BareSets), rules: r, Groups: map[string]*Group{}}
 }
 
 // Apply returns the snapshot after the events, at a time that may be later. The groups that the events change, and those for

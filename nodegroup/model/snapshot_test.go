@@ -181,7 +181,7 @@ func TestEventsOneByOneGiveWhatAllAtOnceGive(t *testing.T) {
 	t.Run("CA-C115 in any order, with late and lost ones", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			c := &churn{T: r, objects: map[string]client.Object{}, now: pools.Noon}
-			discovery := Discovery{BareSets: rapid.Bool().Draw(r, "bare sets")}
+			discovery := Discovery{Cloud: pools.OpenStack, BareSets: rapid.Bool().Draw(r, "bare sets")}
 			s := Empty(Rules{Discovery: discovery})
 			// Where the clock goes back, what was shown in its time stays until the next event about it.
 			earliest := rapid.IntRange(-1, 0).Draw(r, "the clock may go back by")

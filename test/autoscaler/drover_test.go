@@ -30,8 +30,10 @@ import (
 
 	"github.com/drover-project/drover/autoscale"
 	"github.com/drover-project/drover/machines/deployment"
+	openstack "github.com/drover-project/drover/machines/openstack/provider"
 	"github.com/drover-project/drover/machines/set"
 	"github.com/drover-project/drover/nodegroup"
+	"github.com/drover-project/drover/nodegroup/model"
 )
 
 // drover is one replica: node groups, and as the leader also the deployment and set controllers.
@@ -64,7 +66,7 @@ func (w *world) startDrover(o droverOptions) *drover {
 	w.must(err)
 	groups := nodegroup.New(nodegroup.Options{
 		Control: mgr, Target: mgr, RestartGuard: o.guard, Prices: o.prices, ZeroOrMax: o.zeroOrMax, StartupTaint: startupTaint,
-		Clock: unhurried{},
+		Clock: unhurried{}, Discovery: model.Discovery{Cloud: openstack.Provider{}},
 	})
 	server, err := autoscale.New(autoscale.Options{Groups: groups, Insecure: true})
 	w.must(err)

@@ -149,10 +149,7 @@ func (s *site) step(ctx context.Context, m *v1alpha1.Machine) (time.Duration, bo
 	case f.Server != nil:
 		return 0, true, nil
 	}
-	err = i.EnsurePorts(ctx)
-	if err == nil {
-		err = i.EnsureFloatingIP(ctx)
-	}
+	err = i.Prepare(ctx)
 	if err == nil {
 		_, err = i.EnsureServer(ctx, []byte("#cloud-config\n"))
 	}

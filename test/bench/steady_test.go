@@ -21,7 +21,9 @@ import (
 	eventrecorder "sigs.k8s.io/controller-runtime/pkg/recorder"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/openstack/provider"
 	"github.com/drover-project/drover/nodegroup"
+	"github.com/drover-project/drover/nodegroup/model"
 )
 
 // still is a cluster in which nothing happens: its caches hold these objects, and its API server has nothing newer.
@@ -89,7 +91,7 @@ func steady(t testing.TB, nodes, groups int) (*nodegroup.Groups, []*corev1.Node)
 // groups gives the node groups of the cluster, until the test ends.
 func (s still) groups(t testing.TB) *nodegroup.Groups {
 	t.Helper()
-	steady := nodegroup.New(nodegroup.Options{Control: s, Target: s})
+	steady := nodegroup.New(nodegroup.Options{Control: s, Target: s, Discovery: model.Discovery{Cloud: provider.Provider{}}})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- steady.Start(ctx) }()

@@ -97,13 +97,13 @@ func (w *World) run(ctx context.Context, p *process) error {
 		return fmt.Errorf("adding the cloud: %w", err)
 	}
 	source := bootstrap.New(bootstrap.Options{
-		Control: mgr, Target: mgr, Clock: now, Rand: w.bytes, StartupTaint: v1alpha1.DefaultStartupTaint,
+		Control: mgr, Target: mgr, ProviderIDs: os, Clock: now, Rand: w.bytes, StartupTaint: v1alpha1.DefaultStartupTaint,
 	})
 	for _, controller := range []interface {
 		SetupWithManager(manager.Manager) error
 	}{
 		machine.New(machine.Options{
-			Control: mgr, Target: mgr, Cloud: os, Bootstrap: source, Clock: now, ClusterID: clusterID,
+			Control: mgr, Target: mgr, Cloud: os, Bootstrap: source, Clock: now,
 			StartupTaint: v1alpha1.DefaultStartupTaint, JoinTimeout: 10 * time.Minute, Workers: w.workers, Lease: &l.lease,
 		}),
 		set.New(set.Options{Control: mgr, Clock: now, PlaceRecord: os.PlaceRecord, Suffix: w.suffix, Lease: &l.lease}),

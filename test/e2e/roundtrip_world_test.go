@@ -23,8 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/openstack/providerid"
 	"github.com/drover-project/drover/proto"
 	"github.com/drover-project/drover/test/fixtures"
 	"github.com/drover-project/drover/test/machinecontroller"

@@ -20,9 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/deploy"
-	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/kinds"
+	"github.com/drover-project/drover/machines/openstack/providerid"
 	"github.com/drover-project/drover/test/openstack"
 	"github.com/drover-project/drover/test/sandbox"
 	"github.com/drover-project/drover/test/sandbox/scenario"

@@ -16,6 +16,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/provider"
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
@@ -24,6 +25,9 @@ var Noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 // Namespace is that of every pool.
 const Namespace = "kube-system"
+
+// OpenStack is the cloud of the Machines.
+var OpenStack = provider.Provider{}
 
 // World is a cluster as a test describes it.
 type World struct {

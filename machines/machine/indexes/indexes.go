@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/drain"
 	"github.com/drover-project/drover/machines/machine/record"
 )
@@ -34,16 +34,18 @@ type Index struct {
 	key    func(client.Object) string
 }
 
-// All are the indexes that the caches must have.
-var All = []Index{
-	{&corev1.Node{}, NodeServer, nodeServer},
-	{&corev1.Node{}, NodeOwner, func(o client.Object) string { return o.GetLabels()[v1alpha1.LabelOwnedBy] }},
-	{&storagev1.VolumeAttachment{}, drain.IndexNode, drain.AttachmentNode},
-	{&storagev1.VolumeAttachment{}, drain.IndexVolume, drain.AttachmentVolume},
-	{&v1alpha1.Machine{}, MachineServer, machineServer},
-	{&v1alpha1.Machine{}, MachineName, machineName},
-	{&v1alpha1.Machine{}, MachineUID, func(o client.Object) string { return string(o.GetUID()) }},
-	{&v1alpha1.Machine{}, MachineSet, machineSet},
+// All returns the indexes that the caches must have. The provider reads provider IDs.
+func All(provider cloud.Provider) []Index {
+	return []Index{
+		{&corev1.Node{}, NodeServer, nodeServer(provider)},
+		{&corev1.Node{}, NodeOwner, func(o client.Object) string { return o.GetLabels()[v1alpha1.LabelOwnedBy] }},
+		{&storagev1.VolumeAttachment{}, drain.IndexNode, drain.AttachmentNode},
+		{&storagev1.VolumeAttachment{}, drain.IndexVolume, drain.AttachmentVolume},
+		{&v1alpha1.Machine{}, MachineServer, machineServer(provider)},
+		{&v1alpha1.Machine{}, MachineName, machineName},
+		{&v1alpha1.Machine{}, MachineUID, func(o client.Object) string { return string(o.GetUID()) }},
+		{&v1alpha1.Machine{}, MachineSet, machineSet},
+	}
 }
 
 // Keys returns what the object is found by; nothing when the field is empty.
@@ -54,11 +56,13 @@ func (i Index) Keys(o client.Object) []string {
 	return nil
 }
 
-func nodeServer(o client.Object) string {
-	if n, ok := o.(*corev1.Node); ok {
-		return providerid.Server(n.Spec.ProviderID)
+func nodeServer(provider cloud.Provider) func(client.Object) string {
+	return func(o client.Object) string {
+		if n, ok := o.(*corev1.Node); ok {
+			return string(provider.ServerID(n.Spec.ProviderID))
+		}
+		return ""
 	}
-	return ""
 }
 
 // machineSet returns the UID of a Machine's set.
@@ -69,11 +73,13 @@ func machineSet(o client.Object) string {
 	return ""
 }
 
-func machineServer(o client.Object) string {
-	if m, ok := o.(*v1alpha1.Machine); ok {
-		return record.ServerID(m)
+func machineServer(provider cloud.Provider) func(client.Object) string {
+	return func(o client.Object) string {
+		if m, ok := o.(*v1alpha1.Machine); ok {
+			return string(record.ServerID(provider, m))
+		}
+		return ""
 	}
-	return ""
 }
 
 func machineName(o client.Object) string {

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -80,7 +79,8 @@ type Timeouts struct{ Drain, Volumes, Join time.Duration }
 
 // Progress is what this reconcile has done. It is lost with the end of the reconcile.
 type Progress struct {
-	UserData, Ports, FloatingIP bool
+	// UserData: the user data is made. Prepared: what the server needs in the cloud exists.
+	UserData, Prepared bool
 	// Synced: the Node has the labels, annotations and taints that it is to have. Started: its first start is complete.
 	Synced, Started bool
 	// Drained: no pod that must be evicted is left. Attached: volumes are still attached to the empty Node; DetachOver: they
@@ -96,8 +96,8 @@ type Progress struct {
 var OwnFinalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode, v1alpha1.FinalizerFloatingIP}
 
 // ReadMachine reads what stands in the Machine, and compares it with the server and the Node as far as these were observed. A
-// step that changes the Machine has it read again. controller is the controller name that drover looks after.
-func (o *Observed) ReadMachine(m *v1alpha1.Machine, controller string) {
+// step that changes the Machine has it read again. controller is the controller name that drover looks after, and provider reads what is the provider's own.
+func (o *Observed) ReadMachine(m *v1alpha1.Machine, controller string, provider cloud.Provider) {
 	has := func(name string) bool { return slices.Contains(m.Finalizers, name) }
 	o.Paused = v1alpha1.Paused(m.Annotations)
 	o.Deleting = m.DeletionTimestamp != nil
@@ -109,12 +109,12 @@ func (o *Observed) ReadMachine(m *v1alpha1.Machine, controller string) {
 	o.ServerFinalizer = has(v1alpha1.FinalizerServer)
 	o.CloudFinalizer = has(v1alpha1.FinalizerServer) || has(v1alpha1.FinalizerFloatingIP)
 	o.Owned = metav1.GetControllerOf(m) != nil
-	named := record.ServerID(m)
+	named := record.ServerID(provider, m)
 	o.Named = named != ""
 	o.Joined = m.Status.NodeRef != nil
-	o.HadServer = ptr.Deref(m.Spec.ProviderID, "") != "" || o.Joined || record.HasServer(m)
+	o.HadServer = ptr.Deref(m.Spec.ProviderID, "") != "" || o.Joined || provider.Remembered(m).Server
 	o.Placed = record.HasPlace(m, &o.Cloud)
-	o.Mismatched = o.Named && o.Cloud.Server != nil && named != strings.ToLower(o.Cloud.Server.ID)
+	o.Mismatched = o.Named && o.Cloud.Server != nil && named != o.Cloud.Server.Key
 	ref := m.Status.NodeRef
 	o.Reregistered = ref != nil && o.Node != nil && ref.UID != "" && ref.UID != o.Node.UID
 }

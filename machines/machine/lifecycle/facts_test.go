@@ -11,6 +11,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
+	openstack "github.com/drover-project/drover/machines/openstack/provider"
 )
 
 const (
@@ -34,8 +35,19 @@ func withRecord(record string) *v1alpha1.Machine {
 	return &v1alpha1.Machine{Status: v1alpha1.MachineStatus{ProviderStatus: &runtime.RawExtension{Raw: []byte(record)}}}
 }
 
+// place is a record that is stored as its own text.
+type place string
+
+func (p place) Over(stored *runtime.RawExtension) *runtime.RawExtension {
+	if stored != nil && string(stored.Raw) == string(p) {
+		return stored
+	}
+	return &runtime.RawExtension{Raw: []byte(p)}
+}
+
 func TestReadMachine(t *testing.T) {
-	server := cloud.Facts{Server: &cloud.Server{ID: ownServer}}
+	provider := openstack.Provider{}
+	server := cloud.Facts{Server: &cloud.Server{ID: ownServer, Key: provider.ServerID("openstack:///" + ownServer)}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m", UID: "now"}}
 	for _, tt := range []struct {
 		name    string
@@ -50,9 +62,9 @@ func TestReadMachine(t *testing.T) {
 		{"a provider ID that is not readable shows that there was one", &v1alpha1.Machine{Spec: v1alpha1.MachineSpec{ProviderID: ptr.To("?")}}, Observed{}, func(o *Observed) bool { return o.HadServer }, true},
 		{"a record of the project alone shows no server", withRecord(`{"projectID":"p","region":"r"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, false},
 		{"a record of a server shows one", withRecord(`{"serverID":"s"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
-		{"the recorded project is the cloud's", withRecord(`{"projectID":"p"}`), Observed{Cloud: cloud.Facts{ProjectID: "p"}}, func(o *Observed) bool { return o.Placed }, true},
-		{"the recorded project is another one", withRecord(`{"projectID":"p"}`), Observed{Cloud: cloud.Facts{ProjectID: "q"}}, func(o *Observed) bool { return o.Placed }, false},
-		{"a cloud without projects needs no record", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Placed }, true},
+		{"the recorded place is the cloud's", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("p")}}, func(o *Observed) bool { return o.Placed }, true},
+		{"the recorded place is another one", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("q")}}, func(o *Observed) bool { return o.Placed }, false},
+		{"a cloud with a single place needs no record", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Placed }, true},
 		{"the Machine names its server", naming(ownServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, false},
 		{"the Machine names another server", naming(otherServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, true},
 		{"once it names its server a mismatch is over (MCM-40)", naming(ownServer), Observed{Cloud: server, Mismatched: true}, func(o *Observed) bool { return o.Mismatched }, false},
@@ -62,7 +74,7 @@ func TestReadMachine(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := tt.seen
-			o.ReadMachine(tt.machine, "")
+			o.ReadMachine(tt.machine, "", provider)
 			if got := tt.fact(&o); got != tt.want {
 				t.Errorf("got %v, want %v; facts %+v", got, tt.want, o)
 			}
@@ -71,10 +83,10 @@ func TestReadMachine(t *testing.T) {
 	t.Run("MC-79 the label of another controller is noticed", func(t *testing.T) {
 		m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelController: "theirs"}}}
 		var o Observed
-		if o.ReadMachine(m, "ours"); !o.OtherController || !o.LeftAlone() {
+		if o.ReadMachine(m, "ours", provider); !o.OtherController || !o.LeftAlone() {
 			t.Errorf("got %+v, want a Machine of another controller", o)
 		}
-		if o.ReadMachine(m, "theirs"); o.OtherController || o.LeftAlone() {
+		if o.ReadMachine(m, "theirs", provider); o.OtherController || o.LeftAlone() {
 			t.Errorf("got %+v, want a Machine of this controller", o)
 		}
 	})

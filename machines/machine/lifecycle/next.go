@@ -12,20 +12,19 @@ const (
 	// Wait: something else must happen first, which the reason names.
 	Wait Step = "Wait"
 
-	AddFinalizers    Step = "AddFinalizers"
-	RecordPlace      Step = "RecordPlace"
-	Fail             Step = "Fail"
-	MakeUserData     Step = "MakeUserData"
-	EnsurePorts      Step = "EnsurePorts"
-	EnsureFloatingIP Step = "EnsureFloatingIP"
-	EnsureServer     Step = "EnsureServer"
-	ReplaceServer    Step = "ReplaceServer"
-	RecordServer     Step = "RecordServer"
-	AwaitNode        Step = "AwaitNode"
-	GiveUp           Step = "GiveUp"
-	JoinNode         Step = "JoinNode"
-	SyncNode         Step = "SyncNode"
-	LoseServer       Step = "LoseServer"
+	AddFinalizers Step = "AddFinalizers"
+	RecordPlace   Step = "RecordPlace"
+	Fail          Step = "Fail"
+	MakeUserData  Step = "MakeUserData"
+	Prepare       Step = "Prepare"
+	EnsureServer  Step = "EnsureServer"
+	ReplaceServer Step = "ReplaceServer"
+	RecordServer  Step = "RecordServer"
+	AwaitNode     Step = "AwaitNode"
+	GiveUp        Step = "GiveUp"
+	JoinNode      Step = "JoinNode"
+	SyncNode      Step = "SyncNode"
+	LoseServer    Step = "LoseServer"
 
 	Hold             Step = "Hold"
 	DrainNode        Step = "DrainNode"
@@ -162,10 +161,8 @@ func nextOfCreation(f *Facts) Decision {
 		return Decision{RecordPlace, ReasonCreating}
 	case !f.UserData:
 		return Decision{MakeUserData, ReasonCreating}
-	case !f.Ports:
-		return Decision{EnsurePorts, ReasonCreating}
-	case !f.FloatingIP:
-		return Decision{EnsureFloatingIP, ReasonCreating}
+	case !f.Prepared:
+		return Decision{Prepare, ReasonCreating}
 	}
 	return Decision{EnsureServer, ReasonCreating}
 }
@@ -214,8 +211,8 @@ func nextOfJoin(f *Facts) Decision {
 	return Decision{AwaitNode, ReasonWaitingForNode}
 }
 
-// nextOfDeletion: the Machine is going. Drain, volumes, server, its ports and floating IP, Node, token, finalizers: in
-// that order.
+// nextOfDeletion: the Machine is going. Drain, volumes, server, what was prepared for it, Node, token, finalizers: in that
+// order.
 func nextOfDeletion(f *Facts) Decision {
 	switch {
 	case !f.AnyFinalizer:

@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/machine/record"
@@ -22,9 +20,11 @@ const clockDifference = 10 * time.Minute
 
 // Matcher decides which Node is a Machine's.
 type Matcher struct {
-	Machine *v1alpha1.Machine
-	// Server is the ID of the Machine's server; empty while none is known.
-	Server string
+	// Provider reads provider IDs.
+	Provider cloud.Provider
+	Machine  *v1alpha1.Machine
+	// Server is the Machine's server; empty while none is known.
+	Server cloud.ServerID
 	// Name is the server's name in the cloud, and Created is when it was created. Both are empty when only the ID is known.
 	Name    string
 	Created time.Time
@@ -34,10 +34,10 @@ type Matcher struct {
 
 // NewMatcher returns the matcher for the server that the cloud shows as the Machine's, or has shown. What spec.providerID
 // names makes no Node the Machine's.
-func NewMatcher(m *v1alpha1.Machine, f *cloud.Facts) Matcher {
-	s := Matcher{Machine: m, Server: f.Had}
+func NewMatcher(provider cloud.Provider, m *v1alpha1.Machine, f *cloud.Facts) Matcher {
+	s := Matcher{Provider: provider, Machine: m, Server: f.Had}
 	if server := f.Server; server != nil {
-		s.Server, s.Name, s.Created, s.Adopted = server.ID, server.Name, server.Created, server.Adopted
+		s.Server, s.Name, s.Created, s.Adopted = server.Key, server.Name, server.Created, server.Adopted
 	}
 	return s
 }
@@ -82,7 +82,7 @@ func (s Matcher) Is(n *corev1.Node) bool {
 
 // hasServer reports whether the Node has the provider ID of the Machine's server.
 func (s Matcher) hasServer(n *corev1.Node) bool {
-	return s.Server != "" && providerid.Server(n.Spec.ProviderID) == strings.ToLower(s.Server)
+	return s.Server != "" && s.Provider.ServerID(n.Spec.ProviderID) == s.Server
 }
 
 // Owned reports whether the Node has the Machine's owner label.
@@ -120,11 +120,11 @@ func (s Matcher) refuses(n *corev1.Node) string {
 // is. A kubelet can put that label on its own Node, so the provider ID must not be another server's, and a Node of another
 // name needs the Machine's record: the kubelet chooses its provider ID too. A Node of the control plane must fit in everything.
 func (s Matcher) refusesOwned(n *corev1.Node) string {
-	known := cmp.Or(strings.ToLower(s.Server), record.ServerID(s.Machine))
+	known := cmp.Or(s.Server, record.ServerID(s.Provider, s.Machine))
 	ref := s.Machine.Status.NodeRef
 	recorded := ref != nil && ref.Name == n.Name
 	switch {
-	case n.Spec.ProviderID != "" && known != "" && providerid.Server(n.Spec.ProviderID) != known:
+	case n.Spec.ProviderID != "" && known != "" && s.Provider.ServerID(n.Spec.ProviderID) != known:
 		return fmt.Sprintf("node %s has the provider ID %s, which is not that of server %s", n.Name, n.Spec.ProviderID, known)
 	case !s.Named(n) && !recorded:
 		return fmt.Sprintf("node %s has the label of this Machine, but neither its server's name nor the Machine's record", n.Name)

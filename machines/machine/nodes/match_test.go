@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	openstack "github.com/drover-project/drover/machines/openstack/provider"
 )
 
 // The IDs of the Machine's server and of another one.
@@ -52,7 +53,8 @@ func registeredAfter(d time.Duration) func(*corev1.Node) {
 func matcher(server string) Matcher {
 	m := machineWith(nil)
 	m.CreationTimestamp = metav1.NewTime(madeAt)
-	s := Matcher{Machine: m, Server: server}
+	provider := openstack.Provider{}
+	s := Matcher{Provider: provider, Machine: m, Server: provider.ServerID(server)}
 	if server != "" {
 		s.Name, s.Created = "m", madeAt.Add(time.Minute)
 	}

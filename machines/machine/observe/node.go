@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +23,7 @@ func (o *Observer) observeNode(ctx context.Context, s *scope.Scope) error {
 	if seen.Cloud.Server == nil && seen.Cloud.Foreign != "" {
 		return nil
 	}
-	matcher := nodes.NewMatcher(s.Machine, &seen.Cloud)
+	matcher := nodes.NewMatcher(o.Cloud, s.Machine, &seen.Cloud)
 	candidates, err := o.candidates(ctx, matcher)
 	if err != nil {
 		return err
@@ -52,7 +51,7 @@ func (o *Observer) observeNode(ctx context.Context, s *scope.Scope) error {
 // candidates returns the Nodes that may be the Machine's: by the server's provider ID, and unless one of them has the server's
 // name also by the owner label and by that name. A Node may be in the list twice.
 func (o *Observer) candidates(ctx context.Context, matcher nodes.Matcher) ([]*corev1.Node, error) {
-	out, err := o.nodesBy(ctx, indexes.NodeServer, strings.ToLower(matcher.Server))
+	out, err := o.nodesBy(ctx, indexes.NodeServer, string(matcher.Server))
 	if err != nil || slices.ContainsFunc(out, matcher.Named) {
 		return out, err
 	}
@@ -96,7 +95,7 @@ func (o *Observer) MissingNode(ctx context.Context, s *scope.Scope) error {
 	var node corev1.Node
 	err := o.Live.Get(ctx, types.NamespacedName{Name: s.Machine.Status.NodeRef.Name}, &node)
 	switch {
-	case err == nil && nodes.NewMatcher(s.Machine, &s.Observed.Cloud).Is(&node):
+	case err == nil && nodes.NewMatcher(o.Cloud, s.Machine, &s.Observed.Cloud).Is(&node):
 		s.Unsynced = true
 		s.RequeueWithin(retryLook)
 	case err == nil:

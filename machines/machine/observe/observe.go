@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -101,7 +100,7 @@ func (o *Observer) observeDuplicates(ctx context.Context, seen *lifecycle.Observ
 		return nil
 	}
 	for _, server := range append([]*cloud.Server{seen.Cloud.Server}, seen.Cloud.Twins...) {
-		found, err := o.nodesBy(ctx, indexes.NodeServer, strings.ToLower(server.ID))
+		found, err := o.nodesBy(ctx, indexes.NodeServer, string(server.Key))
 		if err != nil {
 			return err
 		}

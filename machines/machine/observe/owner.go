@@ -3,12 +3,10 @@ package observe
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/machine/indexes"
 	"github.com/drover-project/drover/machines/machine/record"
@@ -46,8 +44,8 @@ func (o *Observer) machineExists(ctx context.Context, m *v1alpha1.Machine, uid s
 // that Node's own Machine exists.
 func (o *Observer) contested(ctx context.Context, m *v1alpha1.Machine, n *corev1.Node) (string, error) {
 	index := client.MatchingFields{indexes.MachineName: n.Name}
-	if id := providerid.Server(n.Spec.ProviderID); id != "" {
-		index = client.MatchingFields{indexes.MachineServer: id}
+	if id := o.Cloud.ServerID(n.Spec.ProviderID); id != "" {
+		index = client.MatchingFields{indexes.MachineServer: string(id)}
 	}
 	var list v1alpha1.MachineList
 	if err := o.Control.List(ctx, &list, index); err != nil {
@@ -75,7 +73,7 @@ func isOlder(a, b *v1alpha1.Machine) bool {
 // mayHave reports whether the cloud shows a server of the Machine that a Node may be of. What spec.providerID
 // names does not count, but while the cloud cannot be asked the Machine must be assumed to have that server.
 func (o *Observer) mayHave(ctx context.Context, m *v1alpha1.Machine, n *corev1.Node) bool {
-	if record.ServerID(m) == "" {
+	if record.ServerID(o.Cloud, m) == "" {
 		return false
 	}
 	instance, err := o.Cloud.Instance(ctx, m)
@@ -86,6 +84,6 @@ func (o *Observer) mayHave(ctx context.Context, m *v1alpha1.Machine, n *corev1.N
 	if err != nil || !shown.Synced {
 		return true
 	}
-	id := providerid.Server(n.Spec.ProviderID)
-	return shown.Server != nil && (id == "" || id == strings.ToLower(shown.Server.ID))
+	id := o.Cloud.ServerID(n.Spec.ProviderID)
+	return shown.Server != nil && (id == "" || id == shown.Server.Key)
 }

@@ -78,8 +78,8 @@ func (r *Retries) peers(ctx context.Context, m *v1alpha1.Machine, set types.UID)
 func attempt(s *scope.Scope) backoff.Attempt {
 	a := backoff.Attempt{Machine: client.ObjectKeyFromObject(s.Machine), UID: s.Machine.UID, Revision: s.Group.Revision}
 	if s.Instance != nil {
-		place := s.Instance.Place()
-		a.Flavor, a.Zone = place.Flavor, place.Zone
+		placement := s.Instance.Placement()
+		a.Flavor, a.Zone = placement.Flavor, placement.Zone
 	}
 	return a
 }

@@ -73,7 +73,9 @@ func (s *Scope) Facts() *lifecycle.Facts {
 }
 
 // ReadMachine brings the observed facts up to date with the Machine, after a step has changed it.
-func (s *Scope) ReadMachine() { s.Observed.ReadMachine(s.Machine, s.store.Controller) }
+func (s *Scope) ReadMachine() {
+	s.Observed.ReadMachine(s.Machine, s.store.Controller, s.store.Provider)
+}
 
 // RequeueWithin has the Machine looked at again after that time at the latest. A time of zero or less changes nothing.
 func (s *Scope) RequeueWithin(after time.Duration) {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	openstack "github.com/drover-project/drover/machines/openstack/provider"
 )
 
 // harness is a store with one Machine behind it.
@@ -46,7 +47,7 @@ func newHarness(t *testing.T) *harness {
 			return c.Patch(ctx, o, p, options...)
 		},
 	}).Build()
-	h.store = NewStore(Options{Client: h.client, FieldOwner: "test", Recorder: h.events, Clock: h.clock})
+	h.store = NewStore(Options{Client: h.client, FieldOwner: "test", Recorder: h.events, Clock: h.clock, Provider: openstack.Provider{}})
 	return h
 }
 

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/machine/nodes"
 )
 
@@ -23,6 +24,8 @@ type Options struct {
 	FieldOwner client.FieldOwner
 	Recorder   events.EventRecorder
 	Clock      clock.PassiveClock
+	// Provider reads what of the Machine is the provider's own.
+	Provider cloud.Provider
 	// Controller is the controller name that a Machine's label must have.
 	Controller string
 	Start      nodes.StartRules

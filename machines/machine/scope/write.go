@@ -20,7 +20,7 @@ type Ahead string
 const (
 	// BeforeObserving: another client has dropped fields that only drover writes. Facts that are read without them are wrong.
 	BeforeObserving Ahead = "observing the Machine"
-	// BeforeCreating: the finalizers, and the project that resources are made in. Without them what is made can be forgotten.
+	// BeforeCreating: the finalizers, and where resources are made. Without them what is made can be forgotten.
 	BeforeCreating Ahead = "creating resources"
 	// BeforeReplacing: the Machine does not name its failed server any more. Else its deletion would look like a loss.
 	BeforeReplacing Ahead = "deleting a failed server"
@@ -46,7 +46,7 @@ func (s *Scope) WriteAhead(ctx context.Context, why Ahead) error {
 // for a write that is.
 func (s *Scope) Finish(ctx context.Context) error {
 	s.ComputeStatus()
-	if !s.Urgent && !status.Urgent(s.Base, s.Machine) && !equality.Semantic.DeepEqual(s.Base, s.Machine) {
+	if !s.Urgent && !status.Urgent(s.store.Provider, s.Base, s.Machine) && !equality.Semantic.DeepEqual(s.Base, s.Machine) {
 		if left := s.store.memory.mayWait(s.Machine, s.Now()); left > 0 {
 			s.RequeueWithin(left)
 			return nil

@@ -31,7 +31,7 @@ func (in *Input) serverReady() Verdict {
 	case cloud.ServerDeleting:
 		return Verdict{corev1.ConditionFalse, lifecycle.ReasonServerDeleting, ""}
 	case cloud.ServerError:
-		message := "server " + server.ID + " is in ERROR"
+		message := "server " + server.ID + " is in " + server.Status
 		if server.Fault != nil {
 			message = fault.Line(server.Fault.Message)
 		}

@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
-	"github.com/drover-project/drover/machines/machine/record"
 )
 
 // BlockedPrefix begins the message of condition Deleting while evictions are refused.
@@ -43,7 +43,7 @@ func MaxDelay(m *v1alpha1.Machine) time.Duration {
 // back-offs, the console and a change of the status of condition Ready are urgent: a successor of this process, other
 // controllers, the approver of certificates and the node groups read them. Addresses are urgent once there is a Node,
 // because the approver compares its serving certificate with them.
-func Urgent(stored, now *v1alpha1.Machine) bool {
+func Urgent(provider cloud.Provider, stored, now *v1alpha1.Machine) bool {
 	rest := now.DeepCopy()
 	s, was := &rest.Status, &stored.Status
 	s.Versions = was.Versions
@@ -57,7 +57,7 @@ func Urgent(stored, now *v1alpha1.Machine) bool {
 	if !urgentOperation(s.LastOperation) {
 		s.LastOperation = was.LastOperation
 	}
-	if slices.Equal(record.Volumes(s.ProviderStatus), record.Volumes(was.ProviderStatus)) {
+	if provider.Remembered(rest).AtOnce == provider.Remembered(stored).AtOnce {
 		s.ProviderStatus = was.ProviderStatus
 	}
 	return !equality.Semantic.DeepEqual(stored, rest)

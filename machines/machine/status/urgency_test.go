@@ -11,6 +11,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
+	openstack "github.com/drover-project/drover/machines/openstack/provider"
 )
 
 // showing returns a change of one condition.
@@ -106,7 +107,7 @@ func TestUrgent(t *testing.T) {
 			}
 			now := stored.DeepCopy()
 			tt.now(now)
-			if got := Urgent(stored, now); got != tt.urgent {
+			if got := Urgent(openstack.Provider{}, stored, now); got != tt.urgent {
 				t.Errorf("urgent %v, want %v", got, tt.urgent)
 			}
 		})
@@ -116,7 +117,7 @@ func TestUrgent(t *testing.T) {
 		addressed(now)
 		provider(`{"serverID":"s","zone":"z","volumeIDs":["v"]}`)(now)
 		registered(now)
-		if !Urgent(stored, now) {
+		if !Urgent(openstack.Provider{}, stored, now) {
 			t.Error("the Node's registration is not urgent")
 		}
 	})

@@ -75,22 +75,12 @@ func (c *Creation) MakeUserData(ctx context.Context, s *scope.Scope) (bool, erro
 	return true, nil
 }
 
-// EnsurePorts makes the server's ports, which must be there before it.
-func (c *Creation) EnsurePorts(ctx context.Context, s *scope.Scope) (bool, error) {
-	if err := s.Instance.EnsurePorts(ctx); err != nil {
+// Prepare makes what must exist before the server, such as its ports.
+func (c *Creation) Prepare(ctx context.Context, s *scope.Scope) (bool, error) {
+	if err := s.Instance.Prepare(ctx); err != nil {
 		return false, c.Retries.FailedInCloud(ctx, s, err)
 	}
-	s.Progress.Ports = true
-	return true, nil
-}
-
-// EnsureFloatingIP makes the floating IP, when the spec asks for one, on a port that is there already: so it never
-// exists without belonging to something.
-func (c *Creation) EnsureFloatingIP(ctx context.Context, s *scope.Scope) (bool, error) {
-	if err := s.Instance.EnsureFloatingIP(ctx); err != nil {
-		return false, c.Retries.FailedInCloud(ctx, s, err)
-	}
-	s.Progress.FloatingIP = true
+	s.Progress.Prepared = true
 	return true, nil
 }
 
@@ -126,7 +116,7 @@ func (c *Creation) ReplaceServer(ctx context.Context, s *scope.Scope) (bool, err
 	server := s.Observed.Cloud.Server
 	cause := server.Fault
 	if cause == nil {
-		cause = fault.New(fault.Unknown, fault.CodeServerError, "server %s is in ERROR; the cloud gave no reason", server.ID)
+		cause = fault.New(fault.Unknown, fault.CodeServerError, "server %s is in %s; the cloud gave no reason", server.ID, server.Status)
 	}
 	if err := c.Retries.ServerFailed(ctx, s, cause); err != nil {
 		return false, err

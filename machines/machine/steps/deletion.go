@@ -8,12 +8,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/drain"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 	"github.com/drover-project/drover/machines/machine/record"
@@ -29,8 +29,8 @@ type Deletion struct {
 	Crew    *drain.Crew
 	Tokens  *bootstrap.Tokens
 	Retries *retry.Retries
-	// ClusterID is in the owner tags of cloud resources; it is named when something may be left behind.
-	ClusterID string
+	// Provider reads what was recorded, and names what may be left behind.
+	Provider cloud.Provider
 }
 
 // retryHeld is how soon a deletion that is withheld is looked at again. Nothing that is watched ends the wait.
@@ -55,7 +55,7 @@ func (d *Deletion) DeleteServer(ctx context.Context, s *scope.Scope) (bool, erro
 		drainCutOff(ctx, s)
 		ctrl.LoggerFrom(ctx).Info("Deleting server", "server", server.ID)
 	}
-	if err := recordBelongings(ctx, s); err != nil {
+	if err := d.recordBelongings(ctx, s); err != nil {
 		return false, err
 	}
 	s.Detail = fmt.Sprintf("server %s is to go; the cloud calls it %s", server.ID, server.Status)
@@ -68,10 +68,9 @@ func (d *Deletion) DeleteServer(ctx context.Context, s *scope.Scope) (bool, erro
 
 // recordBelongings records what goes with the server, and where it is, before the server is deleted: afterwards the cloud does not
 // show it any more. It writes nothing when that is recorded already.
-func recordBelongings(ctx context.Context, s *scope.Scope) error {
+func (d *Deletion) recordBelongings(ctx context.Context, s *scope.Scope) error {
 	record.WriteServer(s.Machine, s.Observed.Cloud.Server)
-	before, now := record.Of(s.Base), record.Of(s.Machine)
-	if before.FloatingIPID == now.FloatingIPID && equality.Semantic.DeepEqual(before.ProviderStatus, now.ProviderStatus) {
+	if d.Provider.Remembered(s.Base).BeforeDeletion == d.Provider.Remembered(s.Machine).BeforeDeletion {
 		return nil
 	}
 	return s.WriteAhead(ctx, scope.BeforeDeletingServer)
@@ -96,7 +95,7 @@ func (d *Deletion) Release(ctx context.Context, s *scope.Scope) (bool, error) {
 		s.LeftBehind, s.LeftReason = strings.Join(released.Left, "; "), lifecycle.ReasonLeftAlone
 	}
 	if !released.Done {
-		s.Detail = "ports, floating IP and volumes are being deleted"
+		s.Detail = released.Waiting
 		s.RequeueWithin(scope.PollCloud)
 	}
 	return released.Done, nil
@@ -131,29 +130,9 @@ func (d *Deletion) DeleteToken(ctx context.Context, s *scope.Scope) (bool, error
 func (d *Deletion) LetGo(_ context.Context, s *scope.Scope) (bool, error) {
 	s.Progress.Released = true
 	if s.Last.Reason == lifecycle.ReasonForced {
-		s.LeftBehind, s.LeftReason = d.mayBeLeft(s.Machine), lifecycle.ReasonForced
+		s.LeftBehind, s.LeftReason = "let go without the cloud's word: "+d.Provider.MayBeLeft(s.Machine), lifecycle.ReasonForced
 	}
 	return true, nil
-}
-
-// mayBeLeft names what the cloud may still hold of a Machine.
-func (d *Deletion) mayBeLeft(m *v1alpha1.Machine) string {
-	known, server := record.Of(m), m.ServerName()
-	if known.ServerID != "" {
-		server += " (" + known.ServerID + ")"
-	}
-	text := fmt.Sprintf("let go without the cloud's word: server %s, and ports and floating IPs whose description begins with %q, may be left",
-		server, fmt.Sprintf("drover %s %s", d.ClusterID, m.UID))
-	if known.ProjectID != "" {
-		text += fmt.Sprintf(" in project %s, region %q", known.ProjectID, known.Region)
-	}
-	if ids := slices.Concat(known.PortIDs, strings.Fields(known.FloatingIPID)); len(ids) > 0 {
-		text += "; by the last record " + strings.Join(ids, ", ")
-	}
-	if len(known.VolumeIDs) > 0 {
-		text += "; volumes " + strings.Join(known.VolumeIDs, ", ") + " too"
-	}
-	return text
 }
 
 // RemoveFinalizers ends the Machine: nothing of it is left.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 	"github.com/drover-project/drover/machines/machine/record"
@@ -25,6 +26,7 @@ import (
 type Join struct {
 	// Machines deletes the Machines that are given up.
 	Machines  client.Writer
+	Provider  cloud.Provider
 	Bootstrap *bootstrap.Source
 	Retries   *retry.Retries
 }
@@ -87,7 +89,7 @@ func (j *Join) JoinNode(ctx context.Context, s *scope.Scope) (bool, error) {
 // LoseServer acts on the proof that the server was deleted in the cloud. The Machine of a set is deleted, and its set makes a new
 // one (MC-66). One without a set stays and shows the loss.
 func (j *Join) LoseServer(ctx context.Context, s *scope.Scope) (bool, error) {
-	s.Failure = fault.New(fault.NotFound, fault.CodeResourceNotFound, "server %s was deleted in the cloud", record.ServerID(s.Machine))
+	s.Failure = fault.New(fault.NotFound, fault.CodeResourceNotFound, "server %s was deleted in the cloud", record.ServerID(j.Provider, s.Machine))
 	return false, j.abandon(ctx, s)
 }
 

@@ -6,13 +6,14 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/machine/nodes"
-	"github.com/drover-project/drover/machines/machine/record"
 	"github.com/drover-project/drover/machines/machine/scope"
 )
 
 // Marks computes the labels, annotations and taints that Nodes are to have.
 type Marks struct {
+	Provider  cloud.Provider
 	Bootstrap *bootstrap.Source
 	// OtherStartupTaints are keys of start-up taints that other programs remove.
 	OtherStartupTaints []string
@@ -25,7 +26,7 @@ func (k *Marks) wanted(ctx context.Context, s *scope.Scope) (v1alpha1.NodeMarks,
 	if err != nil {
 		return v1alpha1.NodeMarks{}, err
 	}
-	w := nodes.Wanted(s.Machine, labels, hostOf(s))
+	w := nodes.Wanted(s.Machine, labels, k.hostOf(s))
 	for _, t := range s.Machine.Spec.Taints {
 		if slices.Contains(k.OtherStartupTaints, t.Key) {
 			delete(w.Taints, nodes.TaintKey(t))
@@ -35,9 +36,9 @@ func (k *Marks) wanted(ctx context.Context, s *scope.Scope) (v1alpha1.NodeMarks,
 }
 
 // hostOf returns the ID of the physical host, as the cloud reports it now, else as the status records it.
-func hostOf(s *scope.Scope) string {
+func (k *Marks) hostOf(s *scope.Scope) string {
 	if server := s.Observed.Cloud.Server; server != nil && server.HostID != "" {
 		return server.HostID
 	}
-	return record.Of(s.Machine).HostID
+	return k.Provider.Remembered(s.Machine).HostID
 }

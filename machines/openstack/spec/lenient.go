@@ -10,21 +10,22 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// supportedProvider is the cloudProvider of the specs that drover reads.
-const supportedProvider = "openstack"
+// Name is the cloudProvider of the provider specs of this package.
+const Name = "openstack"
 
 // checkProvider refuses the document of another cloud before anything else in it is read: each of its keys would be an
-// unknown one. The cloudProvider of a higher source counts. A Machine with an OpenStack server is
-// accepted: its resources are still to be deleted.
+// unknown one. The cloudProvider of a higher source counts. A Machine with an OpenStack server is accepted:
+// its resources are still to be deleted.
 func (s *Sources) checkProvider(path string, raw []byte) error {
 	provider := s.Config.CloudProvider
 	if provider == "" {
 		provider = textOf(raw, "cloudProvider")
 	}
-	if provider == "" || provider == supportedProvider {
+	if provider == "" || provider == Name {
 		return nil
 	}
-	text := fmt.Sprintf("%s: cloudProvider %s is not supported by drover; supported: %s", path, provider, supportedProvider)
+	text := fmt.Sprintf("%s: cloudProvider %s is not supported by drover; supported: %s", path, provider,
+		strings.Join(s.reader.options.CloudProviders, ", "))
 	if s.hasServer {
 		s.note(text)
 		return nil

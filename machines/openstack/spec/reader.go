@@ -27,6 +27,8 @@ type Options struct {
 	ServiceAccount string
 	// SharedServerGroup puts servers whose spec names no server group into the one of the cluster.
 	SharedServerGroup bool
+	// CloudProviders are the names of all clouds that a provider spec may name, for the error about any other. Default: Name.
+	CloudProviders []string
 	// ReservedTags are the keys of server metadata that a spec may not set.
 	ReservedTags []string
 }
@@ -44,6 +46,9 @@ func NewReader(o Options) *Reader {
 	trusted := slices.Clone(o.AllowedNamespaces)
 	if o.OwnNamespace != "" {
 		trusted = append(trusted, o.OwnNamespace)
+	}
+	if len(o.CloudProviders) == 0 {
+		o.CloudProviders = []string{Name}
 	}
 	r := &Reader{options: o, configured: configuredLayer(&o.Configured)}
 	r.rules = credentialRules{configured: &r.options.Configured, trusted: trusted, override: o.IdentityOverride}

@@ -15,13 +15,13 @@ func (ix *Index) Find(asked Node) *Member {
 	if m := ix.match(n); m != nil {
 		return m
 	}
-	if m := ix.members.Get(ix.nodes.Get(n.Name).machine); m != nil && !contradicts(m, n.ProviderID) {
+	if m := ix.members.Get(ix.nodes.Get(n.Name).machine); m != nil && !ix.contradicts(m, n.ProviderID) {
 		return m
 	}
 	if n.ProviderID == "" {
 		return nil
 	}
-	for _, name := range ix.nodeClaims.servers.Get(nodeServer(n.ProviderID)) {
+	for _, name := range ix.nodeClaims.servers.Get(ix.nodeServer(n.ProviderID)) {
 		if m := ix.members.Get(ix.nodes.Get(name).machine); m != nil {
 			return m
 		}
@@ -61,10 +61,10 @@ func (ix *Index) completed(asked Node) nodeFacts {
 // known returns the Node of that name, unless it has another server, else the first Node with that server; nil for none.
 func (ix *Index) known(n Node) *corev1.Node {
 	named := ix.nodes.Get(n.Name).node
-	if n.ProviderID == "" || named != nil && nodeServer(named.Spec.ProviderID) == nodeServer(n.ProviderID) {
+	if n.ProviderID == "" || named != nil && ix.nodeServer(named.Spec.ProviderID) == ix.nodeServer(n.ProviderID) {
 		return named
 	}
-	for _, name := range ix.nodeClaims.servers.Get(nodeServer(n.ProviderID)) {
+	for _, name := range ix.nodeClaims.servers.Get(ix.nodeServer(n.ProviderID)) {
 		return ix.nodes.Get(name).node
 	}
 	return nil

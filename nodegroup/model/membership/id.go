@@ -3,8 +3,6 @@ package membership
 import (
 	"strconv"
 	"strings"
-
-	"github.com/drover-project/drover/machines/api/providerid"
 )
 
 const (
@@ -86,13 +84,4 @@ func (p Placeholder) namespace() string {
 	_, key := splitID(p.Group)
 	namespace, _, _ := strings.Cut(key, "/")
 	return namespace
-}
-
-// nodeServer returns what the Nodes of one server have in common: the server's ID, else the whole provider ID in lower case,
-// which is that of no Machine.
-func nodeServer(providerID string) string {
-	if server := providerid.Server(providerID); server != "" {
-		return server
-	}
-	return strings.ToLower(providerID)
 }

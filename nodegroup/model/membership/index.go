@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/nodegroup/model/persistent"
 )
 
@@ -14,6 +15,7 @@ import (
 // Its answers follow from the objects alone, not from the order in which they came: of several objects that claim the same,
 // one is chosen by what stands in them.
 type Index struct {
+	identities
 	// deployments and sets are by namespace/name; the ids of the deployments' groups and the sets also by UID.
 	deployments persistent.Map[*v1alpha1.MachineDeployment]
 	sets        persistent.Map[*v1alpha1.MachineSet]
@@ -35,8 +37,10 @@ type Index struct {
 	bareSets bool
 }
 
-// NewIndex returns the index of nothing.
-func NewIndex(bareSets bool) *Index { return &Index{bareSets: bareSets} }
+// NewIndex returns the index of nothing. The provider reads provider IDs and provider specs.
+func NewIndex(provider cloud.Provider, bareSets bool) *Index {
+	return &Index{identities: identities{provider}, bareSets: bareSets}
+}
 
 // joined is a Node, and the UID of the Machine that it belongs to; empty for a foreign one.
 type joined struct {

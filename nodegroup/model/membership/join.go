@@ -29,7 +29,7 @@ func (u *update) matchNodes() {
 		persistent.Unlink(&u.nodesOf, j.machine, name)
 		persistent.Link(&u.nodesOf, machine, name)
 		u.nodes.Set(name, joined{node: j.node, machine: machine})
-		moved = append(moved, nodeServer(j.node.Spec.ProviderID))
+		moved = append(moved, u.nodeServer(j.node.Spec.ProviderID))
 	}
 	for _, server := range moved {
 		for _, name := range u.nodeClaims.servers.Get(server) {
@@ -81,7 +81,7 @@ func (u *update) providerIDOf(uid string, node *corev1.Node) string {
 	if _, ours := parsePlaceholder(node.Spec.ProviderID); ours {
 		return ""
 	}
-	for _, name := range u.nodeClaims.servers.Get(nodeServer(node.Spec.ProviderID)) {
+	for _, name := range u.nodeClaims.servers.Get(u.nodeServer(node.Spec.ProviderID)) {
 		other := u.nodes.Get(name)
 		if other.machine != "" && other.machine < uid {
 			return ""

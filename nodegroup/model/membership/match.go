@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/drover-project/drover/machines/api/providerid"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/nodegroup/model/persistent"
 )
@@ -31,28 +30,22 @@ func factsOf(n *corev1.Node) nodeFacts {
 // it is known; the Machine's label, annotation and name count only where they do not contradict it (CA-C25, C26).
 func (ix *Index) match(n nodeFacts) *Member {
 	if n.ProviderID != "" {
-		if m := ix.choose(ix.machineClaims.servers.Get(providerid.Server(n.ProviderID)), n); m != nil {
+		if m := ix.choose(ix.machineClaims.servers.Get(ix.server(n.ProviderID)), n); m != nil {
 			return m
 		}
 	}
-	if m := ix.members.Get(n.Labels[v1alpha1.LabelOwnedBy]); m != nil && mayOwn(m, n) && !contradicts(m, n.ProviderID) {
+	if m := ix.members.Get(n.Labels[v1alpha1.LabelOwnedBy]); m != nil && mayOwn(m, n) && !ix.contradicts(m, n.ProviderID) {
 		return m
 	}
 	for _, uids := range []persistent.Names{
 		ix.machineClaims.keys.Get(n.Annotations[v1alpha1.AnnotationNodeMachine]),
 		ix.machineClaims.names.Get(n.Name),
 	} {
-		if m := ix.choose(uids, n); m != nil && !contradicts(m, n.ProviderID) {
+		if m := ix.choose(uids, n); m != nil && !ix.contradicts(m, n.ProviderID) {
 			return m
 		}
 	}
 	return nil
-}
-
-// contradicts reports whether a provider ID names another server than the Machine's, or cannot be that of a server.
-func contradicts(m *Member, providerID string) bool {
-	known := m.Machine.Spec.ProviderID
-	return providerID != "" && known != nil && *known != "" && nodeServer(*known) != nodeServer(providerID)
 }
 
 // choose returns the owner of a node among Machines that all name it: the one that the node's owner label names, else one

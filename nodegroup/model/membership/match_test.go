@@ -73,7 +73,7 @@ func index(w *pools.World) *membership.Index {
 	for _, o := range w.Objects() {
 		events = append(events, membership.Event{Object: o})
 	}
-	ix, _ := membership.NewIndex(false).Apply(events)
+	ix, _ := membership.NewIndex(pools.OpenStack, false).Apply(events)
 	return ix
 }
 

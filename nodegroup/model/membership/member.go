@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/rollout"
 )
 
@@ -23,15 +24,15 @@ type Member struct {
 	set types.UID
 	// known are the facts for package rollout.
 	known rollout.MachineFacts
-	// requested returns what the Machine's spec requests from the cloud; it is read once.
-	requested func() Place
+	// placement is Placement; the spec is read once.
+	placement func() (cloud.Placement, bool)
 }
 
-// NewMember returns the member of a Machine without a Node.
-func NewMember(m *v1alpha1.Machine) *Member {
+// NewMember returns the member of a Machine without a Node. The provider reads the Machine's provider spec.
+func NewMember(provider cloud.Provider, m *v1alpha1.Machine) *Member {
 	return &Member{
 		Machine: m, set: parentOf(m), known: rollout.Facts(m, 0, m.CreationTimestamp.Time),
-		requested: sync.OnceValue(func() Place { return placeOf(m) }),
+		placement: sync.OnceValues(func() (cloud.Placement, bool) { return provider.Placement(&m.Spec) }),
 	}
 }
 
@@ -49,8 +50,8 @@ func (m *Member) UID() types.UID { return m.Machine.UID }
 // Facts returns what package rollout decides on.
 func (m *Member) Facts() rollout.MachineFacts { return m.known }
 
-// Place returns what the Machine's spec requests from the cloud.
-func (m *Member) Place() Place { return m.requested() }
+// Placement returns what the Machine's spec requests from the cloud; false when the spec does not show it.
+func (m *Member) Placement() (cloud.Placement, bool) { return m.placement() }
 
 // In reports whether the Machine belongs to that MachineSet; nil is no set.
 func (m *Member) In(s *v1alpha1.MachineSet) bool { return s != nil && m.set == s.UID }

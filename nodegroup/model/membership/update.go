@@ -112,7 +112,7 @@ func (u *update) takeMachine(m *v1alpha1.Machine, gone bool) {
 	}
 	var next *Member
 	if !gone {
-		next = NewMember(m)
+		next = NewMember(u.cloud, m)
 		if old != nil {
 			next = next.WithNode(old.Node, old.ProviderID)
 		}
@@ -138,15 +138,15 @@ func (u *update) put(m *Member) {
 // claimMachine puts the claims of the next version of a Machine in the place of those of the old one; either may be nil.
 // Where nothing has changed by which Nodes are found, no Node is matched again.
 func (u *update) claimMachine(old, next *Member) {
-	if old != nil && next != nil && sameClaims(old.Machine, next.Machine) && old.set == next.set {
+	if old != nil && next != nil && u.sameClaims(old.Machine, next.Machine) && old.set == next.set {
 		return
 	}
 	if old != nil {
-		u.machineClaims.change(old.Machine, persistent.Unlink)
+		u.machineClaims.change(old.Machine, u.claimedServer(old.Machine), persistent.Unlink)
 		u.rematchNodesOf(old.Machine)
 	}
 	if next != nil {
-		u.machineClaims.change(next.Machine, persistent.Link)
+		u.machineClaims.change(next.Machine, u.claimedServer(next.Machine), persistent.Link)
 		u.rematchNodesOf(next.Machine)
 	}
 }
@@ -155,7 +155,7 @@ func (u *update) claimMachine(old, next *Member) {
 func (u *update) rematchNodesOf(m *v1alpha1.Machine) {
 	u.rematch(u.nodeClaims.owners.Get(string(m.UID)))
 	u.rematch(u.nodeClaims.keys.Get(keyOf(m)))
-	u.rematch(u.nodeClaims.servers.Get(claimedServer(m)))
+	u.rematch(u.nodeClaims.servers.Get(u.claimedServer(m)))
 	for _, name := range []string{m.ServerName(), nodeRefName(m)} {
 		if u.nodes.Get(name).node != nil {
 			u.matching[name] = true
@@ -190,6 +190,7 @@ func (u *update) takeNode(n *corev1.Node, gone bool) {
 // claimNode adds or removes what a Node is found by. Nodes of the same server are matched again too: only one of their
 // Machines is shown with the provider ID.
 func (u *update) claimNode(n *corev1.Node, do linking) {
-	u.nodeClaims.change(n, do)
-	u.rematch(u.nodeClaims.servers.Get(nodeServer(n.Spec.ProviderID)))
+	server := u.nodeServer(n.Spec.ProviderID)
+	u.nodeClaims.change(n, server, do)
+	u.rematch(u.nodeClaims.servers.Get(server))
 }

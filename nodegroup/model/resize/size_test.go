@@ -18,7 +18,7 @@ func groupOf(w *pools.World, p *pools.Pool) *model.Group {
 	for _, o := range w.Objects() {
 		events = append(events, membership.Event{Object: o})
 	}
-	return model.Empty(model.Rules{}).Apply(events, pools.Noon).Groups[p.ID()]
+	return model.Empty(model.Rules{Discovery: model.Discovery{Cloud: pools.OpenStack}}).Apply(events, pools.Noon).Groups[p.ID()]
 }
 
 // FuzzSizes resizes a group with any size and bounds by any number: nothing panics, and no size is outside of the bounds
@@ -74,7 +74,7 @@ func TestPatchOfAChange(t *testing.T) {
 	t.Run("is refused when the list of removals would be too long", func(t *testing.T) {
 		p.Deployment.Spec.Removals = make([]v1alpha1.Removal, v1alpha1.MaxRemovals)
 		full := groupOf(w, p)
-		_, err := Change{Group: full, Replicas: 1, Remove: []*membership.Member{membership.NewMember(m)}}.Patch(pools.Noon)
+		_, err := Change{Group: full, Replicas: 1, Remove: []*membership.Member{membership.NewMember(pools.OpenStack, m)}}.Patch(pools.Noon)
 		if model.KindOf(err) != model.ResourceExhausted {
 			t.Errorf("got error %v, want kind %s", err, model.ResourceExhausted)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 	driver "github.com/drover-project/drover/machines/openstack"
 	openstackclient "github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/provider"
 )
 
 // drover runs the driver with these credentials as the configured cloud, until the row ends or the function is called.
@@ -92,10 +93,7 @@ func (b *bench) instance(d *driver.Cloud, m *v1alpha1.Machine) cloud.Instance {
 
 // bring takes the steps that make a server.
 func bring(ctx context.Context, i cloud.Instance) error {
-	if err := i.EnsurePorts(ctx); err != nil {
-		return err
-	}
-	if err := i.EnsureFloatingIP(ctx); err != nil {
+	if err := i.Prepare(ctx); err != nil {
 		return err
 	}
 	_, err := i.EnsureServer(ctx, []byte("#cloud-config\n"))
@@ -184,7 +182,7 @@ var driverRows = []row{
 			kinds[a.Type]++
 		}
 		b.same("addresses", kinds, "map[ExternalIP:1 Hostname:1 InternalIP:1]")
-		b.same("zone", s.Zone, b.zone)
+		b.same("zone", s.Record.(*provider.Record).Zone, b.zone)
 		a := b.want(b.user.get(compute, "/servers/"+s.ID, at("2.67")), http.StatusOK)
 		b.same("metadata", a.word("server.metadata.k"), "v")
 		b.same("tags", a.at("server.tags"), "[plain]")
@@ -211,7 +209,7 @@ var driverRows = []row{
 		m := b.machine(b.fields(doc{"floatingIpPool": b.pool}))
 		d, stop := b.drover(b.credentials)
 		i := b.instance(d, m)
-		if err := i.EnsurePorts(b.Context()); err != nil {
+		if err := i.Prepare(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 		stop()
@@ -234,10 +232,10 @@ var driverRows = []row{
 		d, _ := b.drover(b.faulty)
 		i := b.instance(d, b.machine(b.fields(nil)))
 		b.misfortune(b.T).answer(b.T, failure{service: network, method: http.MethodPost, path: "/ports", times: 1})
-		if err := i.EnsurePorts(b.Context()); !fault.Is(err, fault.Transient) {
+		if err := i.Prepare(b.Context()); !fault.Is(err, fault.Transient) {
 			b.Fatalf("a lost answer to POST /ports is %v", err)
 		}
-		b.until("the port is found", func() bool { return i.EnsurePorts(b.Context()) == nil })
+		b.until("the port is found", func() bool { return i.Prepare(b.Context()) == nil })
 		b.misfortune(b.T).answer(b.T, failure{service: compute, method: http.MethodPost, path: "/servers", times: 1})
 		if err := bring(b.Context(), i); !fault.Is(err, fault.Transient) {
 			b.Fatalf("a lost answer to POST /servers is %v", err)

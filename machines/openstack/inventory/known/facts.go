@@ -1,10 +1,13 @@
 package known
 
 import (
+	"strings"
+
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
+	"github.com/drover-project/drover/machines/openstack/provider"
 )
 
 // Facts returns what is known of a Machine's cloud side. Servers have no ProviderID, and Leftovers does not count the volumes that
@@ -16,8 +19,7 @@ func (p *Project) Facts(m *owner.Machine) cloud.Facts {
 		Held:        p.Guard.Reason(),
 		QuotaRaised: p.Quota.Raised(),
 		Foreign:     p.foreign(m),
-		ProjectID:   p.site.Project,
-		Region:      p.site.Region,
+		Place:       &provider.Record{ProjectID: p.site.Project, Region: p.site.Region},
 	}
 	chosen := servers.Choose(living, m.ServerID)
 	for _, k := range living {
@@ -29,7 +31,7 @@ func (p *Project) Facts(m *owner.Machine) cloud.Facts {
 	}
 	switch {
 	case f.Server == nil:
-		f.Had = had(m, gone)
+		f.Had = keyOf(had(m, gone))
 		f.Gone, f.Unknown = p.absent(m, gone)
 	case m.ServerID != "" && m.ServerID != f.Server.ID && m.Recorded != owner.Site{}:
 		_, f.Unknown = p.absent(m, gone)
@@ -52,14 +54,16 @@ func (p *Project) ServerOf(m *owner.Machine) *cloud.Server {
 // moment they are known: Nova learns of a floating IP late, and lists of changes never show it.
 func (p *Project) server(m *owner.Machine, k *servers.Known) *cloud.Server {
 	ip, _ := p.Addresses.FloatingIP(m.UID)
-	s := &cloud.Server{
-		ID: k.ID, Name: k.Name, Status: k.Status, State: k.State(), Owner: k.Machine(),
-		Created: k.Created, Zone: k.Zone, HostID: k.HostID, Addresses: k.NodeAddresses(p.Addresses.Internal(m.UID), ip.Address),
-		VolumeIDs: k.Ending, FloatingIPID: ip.ID, PortIDs: p.Addresses.PortIDs(m.UID), ProjectID: p.site.Project, Region: p.site.Region,
-		Adopted: m.Adopts == k.ID,
+	record := &provider.Record{
+		ServerID: k.ID, Zone: k.Zone, HostID: k.HostID, VolumeIDs: k.Ending, FloatingIPID: ip.ID, PortIDs: p.Addresses.PortIDs(m.UID),
+		ProjectID: p.site.Project, Region: p.site.Region,
 	}
-	if s.FloatingIPID == "" && p.Addresses.PlaceOf(m.FloatingIPID).ServerID == k.ID {
-		s.FloatingIPID = m.FloatingIPID
+	if record.FloatingIPID == "" && p.Addresses.PlaceOf(m.FloatingIPID).ServerID == k.ID {
+		record.FloatingIPID = m.FloatingIPID
+	}
+	s := &cloud.Server{
+		ID: k.ID, Key: keyOf(k.ID), Name: k.Name, Status: k.Status, State: k.State(), Owner: k.Machine(), Created: k.Created, HostID: k.HostID,
+		Addresses: k.NodeAddresses(p.Addresses.Internal(m.UID), ip.Address), Record: record, Adopted: m.Adopts == k.ID,
 	}
 	switch {
 	case s.State == cloud.ServerError:
@@ -69,3 +73,6 @@ func (p *Project) server(m *owner.Machine, k *servers.Known) *cloud.Server {
 	}
 	return s
 }
+
+// keyOf returns what a server is found and compared by: its ID in the form in which a provider ID is read.
+func keyOf(id string) cloud.ServerID { return cloud.ServerID(strings.ToLower(id)) }

@@ -1,18 +1,12 @@
-package capacity
+package openstack
 
 import (
 	"slices"
 	"strconv"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// DefaultGPUResource is what a flavor's GPUs are on its nodes when nothing else is said.
-const DefaultGPUResource corev1.ResourceName = "nvidia.com/gpu"
-
-// gpusOf counts the GPUs that a flavor's extra specs promise: virtual and physical ones that placement knows
+// gpusOf returns the number of GPUs that a flavor's extra specs promise: virtual and physical ones that placement knows
 // (resources:VGPU, resources:PGPU), and devices passed through under a PCI alias (pci_passthrough:alias = name:count,…).
 // An alias may be anything, a network card too: it counts as a GPU when it is one of the named types, or says so itself.
 func gpusOf(specs map[string]string, types []string) int64 {
@@ -53,14 +47,4 @@ func countOf(value string) int64 {
 		return 0
 	}
 	return n
-}
-
-// addGPUs puts GPUs into a list of resources.
-func addGPUs(lists []corev1.ResourceList, name corev1.ResourceName, n int64) {
-	if n == 0 {
-		return
-	}
-	for _, list := range lists {
-		list[name] = *resource.NewQuantity(n, resource.DecimalSI)
-	}
 }

@@ -1,9 +1,8 @@
-package bootstrap
+package provider
 
 import (
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -27,11 +26,13 @@ func TestANodesProviderIDHasTheFormOfTheOthers(t *testing.T) {
 		{"most nodes decide", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "openstack:///0a1b2c3d-0000-4000-8000-00000000000b", "openstack:///0a1b2c3d-0000-4000-8000-00000000000c"}, "east", false, "openstack:///"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var nodes []corev1.Node
+			existing := map[string]int{"memory://": 9}
+			o := Provider{Region: tt.wantRegion}
 			for _, id := range tt.nodes {
-				nodes = append(nodes, corev1.Node{Spec: corev1.NodeSpec{ProviderID: id}})
+				existing[o.IDPrefix(id)]++
 			}
-			if got := providerIDPrefix(providerForms(nodes), tt.region, tt.wantRegion); got != tt.want {
+			config := &v1alpha1.ProviderConfig{CloudProviderSpec: runtime.RawExtension{Raw: []byte(`{"region":"` + tt.region + `"}`)}}
+			if got := o.KubeletIDPrefix(config, existing); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+)
+
+// namedCloud is a cloud, and the cloudProvider under which provider specs name it.
+type namedCloud struct {
+	name string
+	cloud.Cloud
+}
+
+// clouds is the registry of clouds. It implements [cloud.Cloud]: each call goes to the cloud that the Machine's own provider ID
+// names, else to the one that its provider spec or its MachineClass names. The first cloud is the default. It also answers
+// for names that nobody knows, and refuses them: it reads the documents, so it can tell which one has the name.
+type clouds struct {
+	list []namedCloud
+	// reader reads MachineClasses.
+	reader  client.Reader
+	changes chan types.NamespacedName
+}
+
+var _ cloud.Cloud = (*clouds)(nil)
+
+// newClouds adds the clouds that run in the background to the manager.
+func newClouds(mgr manager.Manager, list []namedCloud) (*clouds, error) {
+	c := &clouds{list: list, reader: mgr.GetClient(), changes: make(chan types.NamespacedName)}
+	for _, n := range list {
+		if r, ok := n.Cloud.(manager.Runnable); ok {
+			if err := mgr.Add(r); err != nil {
+				return nil, fmt.Errorf("adding cloud %s: %w", n.name, err)
+			}
+		}
+	}
+	if err := mgr.Add(c); err != nil {
+		return nil, fmt.Errorf("adding the registry of clouds: %w", err)
+	}
+	return c, nil
+}
+
+// named returns the cloud of that name; the default when there is none.
+func (c *clouds) named(name string) cloud.Cloud {
+	for _, n := range c.list {
+		if n.name == name {
+			return n.Cloud
+		}
+	}
+	return c.list[0].Cloud
+}
+
+// owning returns the cloud whose server a provider ID names; nil when it is none of theirs.
+func (c *clouds) owning(providerID string) cloud.Cloud {
+	for _, n := range c.list {
+		if n.ServerID(providerID) != "" {
+			return n.Cloud
+		}
+	}
+	return nil
+}
+
+// shown returns the cloud of a Machine as far as the Machine itself shows it.
+func (c *clouds) shown(m *v1alpha1.Machine) cloud.Cloud {
+	if owner := c.owning(ptr.Deref(m.Spec.ProviderID, "")); owner != nil {
+		return owner
+	}
+	return c.named(nameIn(m.Spec.ProviderSpec.Value))
+}
+
+// of returns the cloud of a Machine.
+func (c *clouds) of(ctx context.Context, m *v1alpha1.Machine) cloud.Cloud {
+	if owner := c.owning(ptr.Deref(m.Spec.ProviderID, "")); owner != nil {
+		return owner
+	}
+	return c.ofSpec(ctx, m.Namespace, &m.Spec)
+}
+
+// ofSpec returns the cloud that a spec names, or its MachineClass. A class that cannot be read names none: the default reports
+// what is wrong with it.
+func (c *clouds) ofSpec(ctx context.Context, namespace string, spec *v1alpha1.MachineSpec) cloud.Cloud {
+	source, err := spec.Provider()
+	if err != nil {
+		return c.list[0].Cloud
+	}
+	if name := nameIn(source.Value); name != "" {
+		return c.named(name)
+	}
+	if source.ValueFrom == nil || source.ValueFrom.MachineClass == nil {
+		return c.list[0].Cloud
+	}
+	key := types.NamespacedName{Namespace: source.ValueFrom.MachineClass.Namespace, Name: source.ValueFrom.MachineClass.Name}
+	if key.Namespace == "" {
+		key.Namespace = namespace
+	}
+	var class v1alpha1.MachineClass
+	if c.reader.Get(ctx, key, &class) != nil {
+		return c.list[0].Cloud
+	}
+	if class.Provider != "" {
+		return c.named(class.Provider)
+	}
+	return c.named(nameIn(class.ProviderSpec))
+}
+
+// nameIn returns the cloudProvider in a provider spec; empty when it names none.
+func nameIn(document *runtime.RawExtension) string {
+	var fields struct {
+		CloudProvider any `json:"cloudProvider"`
+	}
+	if document == nil || json.Unmarshal(document.Raw, &fields) != nil {
+		return ""
+	}
+	name, _ := fields.CloudProvider.(string)
+	return name
+}
+
+// ServerID returns the server that a provider ID names, of whatever cloud.
+func (c *clouds) ServerID(providerID string) cloud.ServerID {
+	if owner := c.owning(providerID); owner != nil {
+		return owner.ServerID(providerID)
+	}
+	return ""
+}
+
+// IDPrefix returns what stands before the server's own part in a provider ID of whatever cloud.
+func (c *clouds) IDPrefix(providerID string) string {
+	if owner := c.owning(providerID); owner != nil {
+		return owner.IDPrefix(providerID)
+	}
+	return ""
+}
+
+// KubeletIDPrefix asks the cloud that the provider config names.
+func (c *clouds) KubeletIDPrefix(config *v1alpha1.ProviderConfig, existing map[string]int) string {
+	return c.named(config.CloudProvider).KubeletIDPrefix(config, existing)
+}
+
+// Placement asks the cloud that the spec itself names.
+func (c *clouds) Placement(spec *v1alpha1.MachineSpec) (cloud.Placement, bool) {
+	return c.named(nameIn(spec.ProviderSpec.Value)).Placement(spec)
+}
+
+// Remembered asks the Machine's cloud.
+func (c *clouds) Remembered(m *v1alpha1.Machine) cloud.Remembered { return c.shown(m).Remembered(m) }
+
+// MayBeLeft asks the Machine's cloud.
+func (c *clouds) MayBeLeft(m *v1alpha1.Machine) string { return c.shown(m).MayBeLeft(m) }
+
+// Instance asks the Machine's cloud.
+func (c *clouds) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instance, error) {
+	return c.of(ctx, m).Instance(ctx, m)
+}
+
+// ServerOf asks the Machine's cloud.
+func (c *clouds) ServerOf(ctx context.Context, m *v1alpha1.Machine) (*cloud.Server, error) {
+	return c.of(ctx, m).ServerOf(ctx, m)
+}
+
+// Shape asks the template's cloud.
+func (c *clouds) Shape(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) (cloud.Shape, error) {
+	return c.ofSpec(ctx, namespace, &t.Spec).Shape(ctx, namespace, t)
+}
+
+// PlaceRecord asks the template's cloud.
+func (c *clouds) PlaceRecord(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension {
+	return c.ofSpec(ctx, namespace, &t.Spec).PlaceRecord(ctx, namespace, t)
+}
+
+// Changes returns a channel with the changes of all clouds.
+func (c *clouds) Changes() <-chan types.NamespacedName { return c.changes }
+
+// NeedLeaderElection is true: the clouds have a single consumer of their changes, which is the leader's.
+func (c *clouds) NeedLeaderElection() bool { return true }
+
+// Start hands on the changes of all clouds until ctx ends.
+func (c *clouds) Start(ctx context.Context) error {
+	var wg sync.WaitGroup
+	for _, n := range c.list {
+		wg.Go(func() { forward(ctx, n.Changes(), c.changes) })
+	}
+	wg.Wait()
+	return nil
+}
+
+func forward(ctx context.Context, from <-chan types.NamespacedName, to chan<- types.NamespacedName) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case key := <-from:
+			select {
+			case to <- key:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}

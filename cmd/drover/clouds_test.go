@@ -1,0 +1,69 @@
+package main
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/openstack"
+	"github.com/drover-project/drover/test/memorycloud"
+)
+
+func TestWhichCloudAnswers(t *testing.T) {
+	kinds := runtime.NewScheme()
+	must(t, v1alpha1.AddToScheme(kinds))
+	class := &v1alpha1.MachineClass{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "boxes"}, Provider: "memory"}
+	document := &v1alpha1.MachineClass{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "document"}, ProviderSpec: &runtime.RawExtension{Raw: []byte(`{"cloudProvider":"memory"}`)}}
+	first, second := &openstack.Cloud{}, memorycloud.New(0)
+	c := &clouds{
+		list:   []namedCloud{{openstack.Name, first}, {memorycloud.Name, second}},
+		reader: fake.NewClientBuilder().WithScheme(kinds).WithObjects(class, document).Build(),
+	}
+	const server = "openstack:///0a1b2c3d-0000-4000-8000-00000000abcd"
+	for name, tc := range map[string]struct {
+		value, class, namespace, providerID string
+		want                                cloud.Cloud
+	}{
+		"nothing: the default":                           {want: first},
+		"the Machine's own document":                     {value: `{"cloudProvider":"memory"}`, want: second},
+		"a key in other letters":                         {value: `{"CloudProvider":"memory"}`, want: second},
+		"its class":                                      {class: "boxes", want: second},
+		"the document of a class of another namespace":   {class: "document", namespace: "other", want: second},
+		"a class that is not there: the default":         {class: "gone", want: first},
+		"a name that nobody knows: the default":          {value: `{"cloudProvider":"aws"}`, want: first},
+		"a value that is not text: the default":          {value: `{"cloudProvider":{"value":"memory"}}`, want: first},
+		"the server that a Machine has before its spec":  {value: `{"cloudProvider":"memory"}`, providerID: server, want: first},
+		"the box that a Machine has before its spec":     {value: `{"cloudProvider":"openstack"}`, providerID: "memory://cellar#7", want: second},
+		"a provider ID that nobody knows: the spec says": {value: `{"cloudProvider":"memory"}`, providerID: "aws:///z/i-1", want: second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"}}
+			if tc.value != "" {
+				m.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(tc.value)}
+			}
+			if tc.class != "" {
+				m.Spec.ProviderSpec.ValueFrom = &v1alpha1.ProviderSpecSource{MachineClass: &v1alpha1.MachineClassRef{
+					ObjectReference: corev1.ObjectReference{Namespace: tc.namespace, Name: tc.class},
+				}}
+			}
+			if tc.providerID != "" {
+				m.Spec.ProviderID = ptr.To(tc.providerID)
+			}
+			if got := c.of(t.Context(), m); got != tc.want {
+				t.Errorf("%T answers", got)
+			}
+		})
+	}
+	if first, second := c.ServerID(server), c.ServerID("memory://attic#7"); first != "0a1b2c3d-0000-4000-8000-00000000abcd" || second != "box-7" || c.ServerID("aws:///z/i-1") != "" {
+		t.Errorf("the servers are %q and %q", first, second)
+	}
+	if c.IDPrefix(server) != "openstack:///" || c.IDPrefix("memory://attic#7") != "memory://attic#" || c.IDPrefix("aws:///z/i-1") != "" {
+		t.Error("a prefix is that of another cloud")
+	}
+}

@@ -1,0 +1,26 @@
+package openstack
+
+import "testing"
+
+func TestGPUsOfAFlavor(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		specs map[string]string
+		want  int64
+	}{
+		{"none", nil, 0},
+		{"a type that the operator names", map[string]string{"pci_passthrough:alias": "a100:2"}, 2},
+		{"an alias that says so itself", map[string]string{"pci_passthrough:alias": "Nvidia-T4:1,mellanox:1"}, 1},
+		{"an alias without a number", map[string]string{"pci_passthrough:alias": "a100"}, 1},
+		{"a network card is none", map[string]string{"pci_passthrough:alias": "mellanox:4"}, 0},
+		{"a virtual one", map[string]string{"resources:VGPU": "1"}, 1},
+		{"in a numbered group", map[string]string{"resources2:VGPU": "1", "resources:PGPU": "1", "resources:VCPU": "8"}, 2},
+		{"senseless numbers count for nothing", map[string]string{"resources:VGPU": "many", "pci_passthrough:alias": "a100:-3"}, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := gpusOf(tc.specs, []string{"a100"}); got != tc.want {
+				t.Errorf("%d GPUs, want %d", got, tc.want)
+			}
+		})
+	}
+}

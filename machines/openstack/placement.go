@@ -1,0 +1,11 @@
+package openstack
+
+import "github.com/drover-project/drover/machines/cloud"
+
+// Placement returns the flavor and the zone that are asked for; zero while the spec cannot be read.
+func (i *instance) Placement() cloud.Placement {
+	if i.spec == nil {
+		return cloud.Placement{}
+	}
+	return cloud.Placement{Flavor: i.spec.Flavor, Zone: i.spec.AvailabilityZone}
+}

@@ -1,0 +1,93 @@
+package provider
+
+import (
+	"encoding/json"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+)
+
+func stored(text string) *runtime.RawExtension {
+	if text == "" {
+		return nil
+	}
+	return &runtime.RawExtension{Raw: []byte(text)}
+}
+
+func TestOver(t *testing.T) {
+	server := &Record{
+		HostID: "h", ServerID: "s", Zone: "z", PortIDs: []string{"p1", "p2"}, FloatingIPID: "f", VolumeIDs: []string{"v"}, ProjectID: "p", Region: "r",
+	}
+	const all = `{"hostID":"h","serverID":"s","zone":"z","portIDs":["p1","p2"],"floatingIPID":"f","volumeIDs":["v"],"projectID":"p","region":"r"}`
+	for name, tc := range map[string]struct {
+		stored string
+		record *Record
+		want   string
+	}{
+		"a first record": {"", server, all},
+		"a record that cannot be read is replaced": {`[]`, server, all},
+		"a place alone":                                         {"", &Record{ProjectID: "p", Region: "r"}, `{"projectID":"p","region":"r"}`},
+		"a place leaves the rest as it is":                      {all, &Record{ProjectID: "q"}, `{"hostID":"h","serverID":"s","zone":"z","portIDs":["p1","p2"],"floatingIPID":"f","volumeIDs":["v"],"projectID":"q"}`},
+		"volumes of an earlier server stay":                     {`{"serverID":"t","volumeIDs":["u"]}`, &Record{ServerID: "s", VolumeIDs: []string{"v"}}, `{"serverID":"s","volumeIDs":["u","v"]}`},
+		"ports and floating IP stay while no others are known":  {`{"serverID":"s","portIDs":["p"],"floatingIPID":"f"}`, &Record{ServerID: "s", Zone: "z"}, `{"serverID":"s","zone":"z","portIDs":["p"],"floatingIPID":"f"}`},
+		"zone and host of another server do not stay":           {`{"serverID":"t","zone":"z","hostID":"h"}`, &Record{ServerID: "s"}, `{"serverID":"s"}`},
+		"a record that says the same stays, whatever its order": {`{"zone":"z","serverID":"s"}`, &Record{ServerID: "s", Zone: "z"}, `{"zone":"z","serverID":"s"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := stored(tc.stored)
+			got := tc.record.Over(before)
+			if string(got.Raw) != tc.want || (tc.stored == tc.want) != (got == before) {
+				t.Errorf("got %s, want %s", got.Raw, tc.want)
+			}
+		})
+	}
+}
+
+// formerRecord is the record of releases before the seam had records of its own.
+type formerRecord struct {
+	HostID       string   `json:"hostID,omitempty"`
+	ServerID     string   `json:"serverID,omitempty"`
+	Zone         string   `json:"zone,omitempty"`
+	PortIDs      []string `json:"portIDs,omitempty"`
+	FloatingIPID string   `json:"floatingIPID,omitempty"`
+	formerPlace
+}
+
+type formerPlace struct {
+	VolumeIDs []string `json:"volumeIDs,omitempty"`
+	ProjectID string   `json:"projectID,omitempty"`
+	Region    string   `json:"region,omitempty"`
+}
+
+func TestTheRecordIsThatOfFormerReleases(t *testing.T) {
+	former := formerRecord{"h", "s", "z", []string{"p"}, "f", formerPlace{[]string{"v"}, "p", "r"}}
+	raw, err := json.Marshal(former)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := RecordOf(&v1alpha1.Machine{Status: v1alpha1.MachineStatus{ProviderStatus: &runtime.RawExtension{Raw: raw}}})
+	if got := record.Over(nil).Raw; string(got) != string(raw) {
+		t.Errorf("it is %s, and was %s", got, raw)
+	}
+}
+
+func TestRemembered(t *testing.T) {
+	for text, want := range map[string]cloud.Remembered{
+		"":                               {},
+		`{"projectID":"p","region":"r"}`: {BeforeDeletion: "\n\np\nr"},
+		`{"serverID":"s","hostID":"h"}`:  {Server: true, HostID: "h", BeforeDeletion: "\n\n\n"},
+		`{"volumeIDs":["v","w"],"floatingIPID":"f"}`: {Server: true, AtOnce: "v w", BeforeDeletion: "f\nv w\n\n"},
+		`[]`:          {Server: true, BeforeDeletion: "\n\n\n"},
+		`{"other":1}`: {Server: true, BeforeDeletion: "\n\n\n"},
+	} {
+		t.Run(text, func(t *testing.T) {
+			m := &v1alpha1.Machine{Status: v1alpha1.MachineStatus{ProviderStatus: stored(text)}}
+			if got := (Provider{}).Remembered(m); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,42 @@
+package membership
+
+import (
+	"strings"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+)
+
+// identities read provider IDs.
+type identities struct{ cloud cloud.Provider }
+
+// server returns the server that a provider ID names; empty when it names none.
+func (i identities) server(providerID string) string { return string(i.cloud.ServerID(providerID)) }
+
+// nodeServer returns what the Nodes of one server have in common: the server, else the whole provider ID in lower case, which
+// is that of no Machine.
+func (i identities) nodeServer(providerID string) string {
+	if server := i.server(providerID); server != "" {
+		return server
+	}
+	return strings.ToLower(providerID)
+}
+
+// claimedServer returns the server that spec.providerID of a Machine names; empty when it names none.
+func (i identities) claimedServer(m *v1alpha1.Machine) string {
+	return i.server(ptr.Deref(m.Spec.ProviderID, ""))
+}
+
+// sameClaims reports whether two versions of a Machine are found by the same, and are chosen alike among several.
+func (i identities) sameClaims(a, b *v1alpha1.Machine) bool {
+	return i.claimedServer(a) == i.claimedServer(b) && nodeRefName(a) == nodeRefName(b) && a.ServerName() == b.ServerName() &&
+		a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() && a.CreationTimestamp.Equal(&b.CreationTimestamp)
+}
+
+// contradicts reports whether a provider ID names another server than the Machine's, or cannot be that of a server.
+func (i identities) contradicts(m *Member, providerID string) bool {
+	known := ptr.Deref(m.Machine.Spec.ProviderID, "")
+	return providerID != "" && known != "" && i.nodeServer(known) != i.nodeServer(providerID)
+}

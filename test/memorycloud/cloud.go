@@ -1,0 +1,158 @@
+package memorycloud
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// sizes are CPUs and GiB of memory.
+var sizes = map[string]struct{ cpu, memory int64 }{"small": {2, 4}, "large": {4, 8}}
+
+// Box is a server.
+type Box struct {
+	Number int
+	Name   string
+	Room   string
+	Size   string
+	// Owner is the UID of the Machine that it was built for.
+	Owner types.UID
+	Built time.Time
+	// Running is true once it has booted.
+	Running bool
+
+	key types.NamespacedName
+}
+
+// ProviderID returns the provider ID of the box's Node.
+func (b *Box) ProviderID() string { return providerID(b.Room, b.Number) }
+
+// Cloud implements [cloud.Cloud].
+type Cloud struct {
+	pure
+	boot    time.Duration
+	changes chan types.NamespacedName
+
+	mu    sync.Mutex
+	last  int
+	boxes map[types.UID]*Box
+	// gone are the boxes that were scrapped, with the UID of the Machine that each was built for.
+	gone map[int]types.UID
+	// cables are by UID of the Machine.
+	cables map[types.UID]bool
+	calls  map[string]int
+}
+
+var _ cloud.Cloud = (*Cloud)(nil)
+
+// mostChanges is how many changes may wait for their consumer.
+const mostChanges = 10_000
+
+// New returns a cloud whose boxes take some time to boot.
+func New(boot time.Duration) *Cloud {
+	return &Cloud{
+		boot: boot, changes: make(chan types.NamespacedName, mostChanges),
+		boxes: map[types.UID]*Box{}, gone: map[int]types.UID{}, cables: map[types.UID]bool{}, calls: map[string]int{},
+	}
+}
+
+// Boxes returns a copy of all boxes.
+func (c *Cloud) Boxes() []Box {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []Box
+	for _, b := range c.boxes {
+		out = append(out, *b)
+	}
+	slices.SortFunc(out, func(a, b Box) int { return a.Number - b.Number })
+	return out
+}
+
+// Calls returns how often each kind of change was made.
+func (c *Cloud) Calls() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.calls)
+}
+
+// Leftovers returns how many boxes and cables there are.
+func (c *Cloud) Leftovers() (boxes, cables int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.boxes), len(c.cables)
+}
+
+// Instance reads the Machine's provider spec. One that is being deleted needs none.
+func (c *Cloud) Instance(_ context.Context, m *v1alpha1.Machine) (cloud.Instance, error) {
+	s, config, err := readSpec(&m.Spec)
+	if err != nil && m.DeletionTimestamp.IsZero() {
+		return nil, fault.New(fault.Invalid, fault.CodeInvalidSpec, "Machine %s/%s: %v", m.Namespace, m.Name, err)
+	}
+	if err != nil {
+		s, config = spec{Room: recordOf(m.Status.ProviderStatus).Room}, &v1alpha1.ProviderConfig{}
+	}
+	return &instance{cloud: c, machine: m, spec: s, config: config}, nil
+}
+
+// ServerOf returns the Machine's box.
+func (c *Cloud) ServerOf(_ context.Context, m *v1alpha1.Machine) (*cloud.Server, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.server(m.UID), nil
+}
+
+// Shape returns what a box of the template's size has.
+func (c *Cloud) Shape(_ context.Context, _ string, t *v1alpha1.MachineTemplateSpec) (cloud.Shape, error) {
+	s, _, err := readSpec(&t.Spec)
+	if err != nil {
+		return cloud.Shape{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "%v", err)
+	}
+	size := sizes[s.Size]
+	return cloud.Shape{
+		Flavor: s.Size, Zone: s.Room, Architecture: "amd64",
+		CPU:    *resource.NewQuantity(size.cpu, resource.DecimalSI),
+		Memory: *resource.NewQuantity(size.memory<<30, resource.BinarySI),
+		Disk:   *resource.NewQuantity(50<<30, resource.BinarySI),
+	}, nil
+}
+
+// PlaceRecord returns the record of the template's room.
+func (c *Cloud) PlaceRecord(_ context.Context, _ string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension {
+	s, _, err := readSpec(&t.Spec)
+	if err != nil {
+		return nil
+	}
+	return record{Room: s.Room}.Over(nil)
+}
+
+// Changes returns a channel with the Machines whose boxes have booted or were scrapped.
+func (c *Cloud) Changes() <-chan types.NamespacedName { return c.changes }
+
+// server describes a Machine's box; nil when there is none. The mutex is held.
+func (c *Cloud) server(of types.UID) *cloud.Server {
+	b := c.boxes[of]
+	if b == nil {
+		return nil
+	}
+	return b.describe()
+}
+
+// booted makes a box run, if it is still there.
+func (c *Cloud) booted(b *Box) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.boxes[b.Owner] == b {
+		b.Running = true
+		c.changes <- b.key
+	}
+}

@@ -1,0 +1,132 @@
+package memorycloud
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+)
+
+// Name is the cloudProvider of this cloud's provider specs.
+const Name = "memory"
+
+const scheme = "memory://"
+
+// providerID returns the provider ID of a box: memory://ROOM#NUMBER.
+func providerID(room string, box int) string { return fmt.Sprintf("%s%s#%d", scheme, room, box) }
+
+// boxIn returns the number of the box that a provider ID names; 0 when it names none.
+func boxIn(providerID string) int {
+	rest, found := strings.CutPrefix(providerID, scheme)
+	_, number, hasNumber := strings.Cut(rest, "#")
+	box, err := strconv.Atoi(number)
+	if !found || !hasNumber || err != nil || box < 1 {
+		return 0
+	}
+	return box
+}
+
+// keyOf returns what a box is found by. The room is not part of it.
+func keyOf(box int) cloud.ServerID { return cloud.ServerID("box-" + strconv.Itoa(box)) }
+
+// pure implements [cloud.Provider].
+type pure struct{}
+
+// ServerID returns the box that a provider ID names; empty when it names none.
+func (pure) ServerID(providerID string) cloud.ServerID {
+	if box := boxIn(providerID); box > 0 {
+		return keyOf(box)
+	}
+	return ""
+}
+
+// Placement returns the size and the room that the spec names.
+func (pure) Placement(spec *v1alpha1.MachineSpec) (cloud.Placement, bool) {
+	s, _, err := readSpec(spec)
+	return cloud.Placement{Flavor: s.Size, Zone: s.Room}, err == nil
+}
+
+// IDPrefix returns memory://ROOM#.
+func (pure) IDPrefix(providerID string) string {
+	if boxIn(providerID) == 0 {
+		return ""
+	}
+	room, _, _ := strings.Cut(providerID, "#")
+	return room + "#"
+}
+
+// KubeletIDPrefix is empty: a box does not know its number.
+func (pure) KubeletIDPrefix(*v1alpha1.ProviderConfig, map[string]int) string { return "" }
+
+// Remembered reads the record.
+func (pure) Remembered(m *v1alpha1.Machine) cloud.Remembered {
+	r := recordOf(m.Status.ProviderStatus)
+	return cloud.Remembered{Server: r.Box > 0, BeforeDeletion: r.Room}
+}
+
+// MayBeLeft names the box and the cable.
+func (pure) MayBeLeft(m *v1alpha1.Machine) string {
+	r := recordOf(m.Status.ProviderStatus)
+	return fmt.Sprintf("box %d and the cable of Machine %s may be left in room %q", r.Box, m.UID, r.Room)
+}
+
+// record is what status.providerStatus holds.
+type record struct {
+	Room string `json:"room"`
+	Box  int    `json:"box,omitempty"`
+}
+
+func recordOf(stored *runtime.RawExtension) (r record) {
+	if stored == nil || json.Unmarshal(stored.Raw, &r) != nil {
+		return record{}
+	}
+	return r
+}
+
+// Over sets the room, and the box once there is one.
+func (r record) Over(stored *runtime.RawExtension) *runtime.RawExtension {
+	old := recordOf(stored)
+	if r.Box == 0 {
+		r.Box = old.Box
+	}
+	if r == old {
+		return stored
+	}
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return stored
+	}
+	return &runtime.RawExtension{Raw: raw}
+}
+
+// spec is a cloudProviderSpec of this cloud.
+type spec struct {
+	// Size is small or large. Room is where the box stands.
+	Size, Room string
+}
+
+// readSpec reads the provider spec of a Machine or template.
+func readSpec(of *v1alpha1.MachineSpec) (s spec, config *v1alpha1.ProviderConfig, err error) {
+	source, err := of.Provider()
+	if err != nil {
+		return s, nil, err
+	}
+	if source.Value == nil {
+		return s, nil, fmt.Errorf("spec.providerSpec.value is missing")
+	}
+	if config, err = v1alpha1.ParseProviderConfig("spec.providerSpec.value", source.Value.Raw); err != nil {
+		return s, nil, err
+	}
+	if err := json.Unmarshal(config.CloudProviderSpec.Raw, &s); err != nil {
+		return s, nil, fmt.Errorf("cloudProviderSpec: %w", err)
+	}
+	if _, known := sizes[s.Size]; !known || s.Room == "" {
+		return s, nil, fmt.Errorf("cloudProviderSpec: give a size, small or large, and a room")
+	}
+	return s, config, nil
+}
