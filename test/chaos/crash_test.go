@@ -18,15 +18,16 @@ import (
 
 	"github.com/drover-project/drover/deploy"
 	"github.com/drover-project/drover/test/chaos"
+	"github.com/drover-project/drover/test/chaos/process"
 	"github.com/drover-project/drover/test/kube/memory"
 )
 
 var (
-	seeds  = flag.Uint64("seeds", 1, "how many worlds every crash point is tried in")
-	stride = flag.Int("stride", 7, "of the longer stories try every nth crash point, of the first every fifth part of that")
-	seed   = flag.Int64("seed", -1, "try this world alone")
-	story  = flag.Int("story", -1, "try this story alone")
-	crash  = flag.Int("crash", -1, "try this crash point alone (as a failure names it)")
+	seeds    = flag.Uint64("seeds", 1, "how many worlds every crash point is tried in")
+	stride   = flag.Int("stride", 7, "of the longer scenarios try every nth crash point, of the first every fifth part of that")
+	seed     = flag.Int64("seed", -1, "try this world alone")
+	scenario = flag.Int("scenario", -1, "try this scenario alone")
+	crash    = flag.Int("crash", -1, "try this crash point alone (as a failure names it)")
 )
 
 // catalog is shared by all worlds.
@@ -49,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// worlds are the seeds to try.
+// worlds returns the seeds to try.
 func worlds() []uint64 {
 	if *seed >= 0 {
 		return []uint64{uint64(*seed)}
@@ -75,25 +76,25 @@ const tries = 6
 
 func TestTheSameSeedGivesTheSameRun(t *testing.T) {
 	for _, s := range worlds() {
-		for _, story := range chaos.Stories() {
+		for _, scenario := range chaos.Scenarios() {
 			seen := map[string]int{}
 			for range tries {
-				out, err := play(t, chaos.Run{Seed: s, Story: story})
+				out, err := play(t, chaos.Run{Seed: s, Scenario: scenario})
 				if err != nil {
-					t.Fatalf("%s, seed %d: %v", story.Name, s, err)
+					t.Fatalf("%s, seed %d: %v", scenario.Name, s, err)
 				}
 				seen[fmt.Sprint(out.Calls)]++
 			}
 			if most := slices.Max(slices.Collect(maps.Values(seen))); most <= tries/2 {
-				t.Errorf("%s, seed %d: of %d runs no more than %d are the same", story.Name, s, tries, most)
+				t.Errorf("%s, seed %d: of %d runs no more than %d are the same", scenario.Name, s, tries, most)
 			}
 		}
 	}
 }
 
-// points are all moments at which a process that makes these calls can die.
-func points(calls []chaos.Point) []chaos.Point {
-	var out []chaos.Point
+// points returns all fault points of a process that makes these calls.
+func points(calls []process.Point) []process.Point {
+	var out []process.Point
 	for _, c := range calls {
 		after := c
 		after.After = true
@@ -106,13 +107,13 @@ func TestAfterACrashAtAnyCall(t *testing.T) {
 	var runs atomic.Int64
 	begin := time.Now()
 	t.Cleanup(func() { t.Logf("%d runs in %v", runs.Load(), time.Since(begin).Round(time.Millisecond)) })
-	for i, s := range chaos.Stories() {
-		if *story >= 0 && *story != i {
+	for i, s := range chaos.Scenarios() {
+		if *scenario >= 0 && *scenario != i {
 			continue
 		}
 		t.Run("CA-C79 CAPI-18 CAPI-19 MCM-36 there are as many servers as Machines, and in the end none: "+s.Name, func(t *testing.T) {
 			for _, seed := range worlds() {
-				c := crashes{story: s, number: i, seed: seed, every: *stride, runs: &runs}
+				c := crashes{scenario: s, number: i, seed: seed, every: *stride, runs: &runs}
 				if i == 0 {
 					c.every = max(1, *stride/5)
 				}
@@ -122,23 +123,23 @@ func TestAfterACrashAtAnyCall(t *testing.T) {
 	}
 }
 
-// crashes are the crash points of one story in one world.
+// crashes are the crash points of one scenario in one world.
 type crashes struct {
-	story  chaos.Story
-	number int
-	seed   uint64
-	every  int
-	runs   *atomic.Int64
+	scenario chaos.Scenario
+	number   int
+	seed     uint64
+	every    int
+	runs     *atomic.Int64
 }
 
 func (c crashes) test(t *testing.T) {
 	t.Parallel()
 	all := points(c.clean(t))
-	special := c.story.Special(all)
+	focus := c.scenario.FocusPoints(all)
 	for i, p := range all {
 		due := (i+int(c.seed))%c.every == 0
-		if len(special) > 0 {
-			due = slices.Contains(special, p)
+		if len(focus) > 0 {
+			due = slices.Contains(focus, p)
 		}
 		if *crash == i || *crash < 0 && due {
 			t.Run(fmt.Sprintf("crash %d %s", i, p), func(t *testing.T) { c.one(t, i, p) })
@@ -146,13 +147,13 @@ func (c crashes) test(t *testing.T) {
 	}
 }
 
-// clean gives the calls of a run without a crash. Two must be the same: the points of one that does not come again would
-// be waited for in vain.
-func (c crashes) clean(t *testing.T) []chaos.Point {
+// clean returns the calls of a run without a crash. Two runs must be the same: the fault points of one that does not come again
+// would never be reached.
+func (c crashes) clean(t *testing.T) []process.Point {
 	t.Helper()
 	seen := map[string]bool{}
 	for range tries {
-		out, err := play(t, chaos.Run{Seed: c.seed, Story: c.story})
+		out, err := play(t, chaos.Run{Seed: c.seed, Scenario: c.scenario})
 		if err != nil {
 			t.Fatalf("without any crash: %v", err)
 		}
@@ -166,12 +167,12 @@ func (c crashes) clean(t *testing.T) []chaos.Point {
 	return nil
 }
 
-func (c crashes) one(t *testing.T, i int, p chaos.Point) {
+func (c crashes) one(t *testing.T, i int, p process.Point) {
 	t.Parallel()
 	c.runs.Add(1)
-	repeat := fmt.Sprintf("go test ./test/chaos -run AfterACrash -story=%d -seed=%d -crash=%d", c.number, c.seed, i)
+	repeat := fmt.Sprintf("go test ./test/chaos -run AfterACrash -scenario=%d -seed=%d -crash=%d", c.number, c.seed, i)
 	for range tries {
-		out, err := play(t, chaos.Run{Seed: c.seed, Story: c.story, Crash: &p, Again: again(c.seed, i)})
+		out, err := play(t, chaos.Run{Seed: c.seed, Scenario: c.scenario, Crash: &p, Again: again(c.seed, i)})
 		if err != nil {
 			t.Fatalf("%v\nrepeat it with: %s", err, repeat)
 		}

@@ -1,7 +1,12 @@
-// Package chaos runs drover's real controllers against a whole simulated world in one process and in virtual time, kills
-// them at a chosen call, starts fresh ones, and judges what is left in the end.
+// Package chaos plays scenarios with drover's real controllers in one process and in virtual time, makes trouble at a chosen
+// call, and checks what is left in the end.
 //
-// The world is test/kube/memory for Kubernetes, the in-process door of test/openstack for the cloud, and a tiny kubelet
-// for every server that boots. Every call that anybody makes to either door waits for its turn, which is given to one
-// call at a time once everything else is at rest: so a run follows from its seed, and what happened once happens again.
+//	chaos     scenarios, and the run that plays one
+//	process   drover's controllers, whose calls are counted, killed and failed
+//	world     cluster, cloud, kubelets, resources of others, invariants
+//	schedule  one call at a time, in an order that follows from the seed
+//	calls     names of calls
+//
+// Every call to cloud and cluster waits for its turn, which is given to one call at a time once everything else is at rest. So
+// a run follows from its seed, and a failure comes again when it is repeated.
 package chaos

@@ -1,4 +1,4 @@
-package chaos
+package world
 
 import (
 	"context"
@@ -20,22 +20,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/drover-project/drover/test/chaos/calls"
+	"github.com/drover-project/drover/test/chaos/schedule"
 	"github.com/drover-project/drover/test/kubelet"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// lookEvery is how often the kubelet looks at what it waits for.
+// lookEvery is how often a kubelet looks at what it waits for.
 const lookEvery = 2 * time.Second
 
-// runKubelet is a server's kubelet, as small as can be: it joins with what its user data holds, reports a Ready node
-// with one pod on it, and ends pods that are asked to go. It lives as long as its server.
+// runKubelet is a server's kubelet, as small as can be: it joins with what its user data holds, registers a Ready Node with one
+// pod on it, and ends pods that are being deleted. It lives as long as its server.
 func (w *World) runKubelet(ctx context.Context, server sim.Server) {
 	k := &smallKubelet{world: w, server: server}
 	for {
 		if err := k.join(ctx); err == nil {
 			break
 		}
-		if !sleep(ctx, lookEvery) {
+		if !schedule.Sleep(ctx, lookEvery) {
 			return
 		}
 	}
@@ -48,28 +50,19 @@ type smallKubelet struct {
 	world  *World
 	server sim.Server
 	node   client.Client
-	// seen is how the cluster was when it last looked.
+	// seen is the cluster's revision when it last looked.
 	seen uint64
 }
 
-// change waits until something in the cluster is not as it was when it last looked; false: ctx ended.
+// change waits until something in the cluster has changed since it last looked. It returns false when ctx ended first.
 func (k *smallKubelet) change(ctx context.Context) bool {
-	for sleep(ctx, lookEvery) {
+	for schedule.Sleep(ctx, lookEvery) {
 		if now := k.world.Kube.Revision(); now != k.seen {
 			k.seen = now
 			return true
 		}
 	}
 	return false
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }
 
 // join gets a certificate with the bootstrap token and registers the node.
@@ -82,25 +75,25 @@ func (k *smallKubelet) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config := k.world.Kube.ConfigOver(door{nil, k.world, k.world.Kube.RoundTripper(""), kubeletCall})
+	config := k.world.Kube.ConfigOver(inTurn{k.world, k.world.Kube.RoundTripper(""), calls.Kubelet})
 	for _, user := range kubeconfig.AuthInfos {
 		config.BearerToken = user.Token
 	}
-	first, err := client.New(config, client.Options{Scheme: kinds, Mapper: mapper})
+	first, err := client.New(config, client.Options{Scheme: Kinds, Mapper: mapper})
 	if err != nil {
 		return err
 	}
 	if err := k.certify(ctx, first); err != nil {
 		return err
 	}
-	config = k.world.Kube.ConfigOver(door{nil, k.world, k.world.Kube.RoundTripper("system:node:"+k.server.Name, "system:nodes"), kubeletCall})
-	if k.node, err = client.New(config, client.Options{Scheme: kinds, Mapper: mapper}); err != nil {
+	config = k.world.Kube.ConfigOver(inTurn{k.world, k.world.Kube.RoundTripper("system:node:"+k.server.Name, "system:nodes"), calls.Kubelet})
+	if k.node, err = client.New(config, client.Options{Scheme: Kinds, Mapper: mapper}); err != nil {
 		return err
 	}
 	return k.register(ctx, boot)
 }
 
-// certify asks for a client certificate and waits until somebody has approved it.
+// certify requests a client certificate and waits until it is approved.
 func (k *smallKubelet) certify(ctx context.Context, c client.Client) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -134,7 +127,7 @@ func (k *smallKubelet) certify(ctx context.Context, c client.Client) error {
 	return ctx.Err()
 }
 
-// register makes the node, with the taints that its configuration says, and a pod on it.
+// register makes the Node, with the taints of its configuration, and a pod on it.
 func (k *smallKubelet) register(ctx context.Context, boot *kubelet.Boot) error {
 	var settings struct {
 		Taints []corev1.Taint `json:"registerWithTaints"`
@@ -159,7 +152,7 @@ func (k *smallKubelet) register(ctx context.Context, boot *kubelet.Boot) error {
 	return k.runPod(ctx)
 }
 
-// runPod makes the pod that is on the node, and runs it.
+// runPod makes the pod that is on the Node, and runs it.
 func (k *smallKubelet) runPod(ctx context.Context) error {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -168,19 +161,19 @@ func (k *smallKubelet) runPod(ctx context.Context) error {
 		},
 		Spec: corev1.PodSpec{NodeName: k.server.Name, Containers: []corev1.Container{{Name: "work", Image: "work"}}},
 	}
-	if k.world.volume {
+	if k.world.PodVolume {
 		claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: volumeName}
 		pod.Spec.Volumes = []corev1.Volume{{Name: volumeName, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim}}}
 	}
-	if err := k.world.admin.Create(ctx, pod); err != nil {
+	if err := k.world.Admin.Create(ctx, pod); err != nil {
 		return err
 	}
 	pod.Status.Phase = corev1.PodRunning
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-	return k.world.admin.Status().Update(ctx, pod)
+	return k.world.Admin.Status().Update(ctx, pod)
 }
 
-// endPods is what a kubelet does with pods that were asked to go: they go.
+// endPods removes the pods that are being deleted.
 func (k *smallKubelet) endPods(ctx context.Context) {
 	var pods corev1.PodList
 	if err := k.node.List(ctx, &pods, client.MatchingFields{"spec.nodeName": k.server.Name}); err != nil {

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/test/chaos/world"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
@@ -17,14 +18,14 @@ import (
 const withoutReferences = 5 * time.Minute
 
 // loseServerAnswer carries the first create of a server out and cuts the connection instead of answering.
-func loseServerAnswer(p *play) error {
-	p.Cloud.Inject(sim.Fault{Call: "POST /servers", Drop: true, Times: 1})
+func loseServerAnswer(h *harness) error {
+	h.Cloud.Inject(sim.Fault{Call: "POST /servers", Drop: true, Times: 1})
 	return nil
 }
 
 // references returns what the Machine's spec needs: a ConfigMap that names the project, and the Cluster of the Machine's label.
 func references() []client.Object {
-	meta := metav1.ObjectMeta{Name: "project", Namespace: namespace}
+	meta := metav1.ObjectMeta{Name: "project", Namespace: world.Namespace}
 	return []client.Object{
 		&corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"name": sim.MetaKubeProject}},
 		&v1alpha1.Cluster{ObjectMeta: meta},
@@ -32,9 +33,9 @@ func references() []client.Object {
 }
 
 // refer makes the references.
-func (p *play) refer() error {
+func (h *harness) refer() error {
 	for _, o := range references() {
-		if err := p.admin.Create(p.ctx, o); err != nil {
+		if err := h.Admin.Create(h.Context, o); err != nil {
 			return fmt.Errorf("creating what the spec refers to: %w", err)
 		}
 	}
@@ -42,46 +43,46 @@ func (p *play) refer() error {
 }
 
 // referring makes a Machine whose spec needs the references.
-func (p *play) referring() (*v1alpha1.Machine, error) {
-	if err := p.refer(); err != nil {
+func (h *harness) referring() (*v1alpha1.Machine, error) {
+	if err := h.refer(); err != nil {
 		return nil, err
 	}
-	m, err := p.newMachine()
+	m, err := h.NewMachine()
 	if err != nil {
 		return nil, err
 	}
 	m.Labels = map[string]string{v1alpha1.ClusterNameLabel: "project"}
 	value := m.Spec.ProviderSpec.Value
 	value.Raw = []byte(strings.Replace(string(value.Raw), fmt.Sprintf(`"projectName":%q`, sim.MetaKubeProject),
-		fmt.Sprintf(`"projectName":{"configMapKeyRef":{"namespace":%q,"name":"project","key":"name"}}`, namespace), 1))
-	return m, p.admin.Create(p.ctx, m)
+		fmt.Sprintf(`"projectName":{"configMapKeyRef":{"namespace":%q,"name":"project","key":"name"}}`, world.Namespace), 1))
+	return m, h.Admin.Create(h.Context, m)
 }
 
 // referencesGo deletes a Machine together with what its spec needs once its server exists, of which drover may not know yet. The
 // references come back later: a drover that was started without them knows no credentials for the project.
-func (p *play) referencesGo() error {
-	m, err := p.referring()
+func (h *harness) referencesGo() error {
+	m, err := h.referring()
 	if err != nil {
 		return fmt.Errorf("creating the Machine: %w", err)
 	}
-	if err := p.until("the server exists", func() (bool, error) { return len(p.ours().Servers) > 0, nil }); err != nil {
+	if err := h.until("the server exists", func() (bool, error) { return len(h.Ours().Servers) > 0, nil }); err != nil {
 		return err
 	}
-	p.leave()
+	h.Leave()
 	for _, o := range append(references(), m) {
-		if err := p.admin.Delete(p.ctx, o); err != nil {
+		if err := h.Admin.Delete(h.Context, o); err != nil {
 			return fmt.Errorf("deleting the Machine with what its spec refers to: %w", err)
 		}
 	}
 	since := time.Now()
-	if err := p.until("the Machine is gone, or its references have been away for long", func() (bool, error) {
-		machines, err := p.machines()
+	if err := h.until("the Machine is gone, or its references have been away for long", func() (bool, error) {
+		machines, err := h.Machines()
 		return len(machines) == 0 || time.Since(since) > withoutReferences, err
 	}); err != nil {
 		return err
 	}
-	if err := p.refer(); err != nil {
+	if err := h.refer(); err != nil {
 		return err
 	}
-	return p.ended(1, 0)
+	return h.ended(1, 0)
 }

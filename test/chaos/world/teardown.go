@@ -1,4 +1,4 @@
-package chaos
+package world
 
 import (
 	"errors"
@@ -15,32 +15,33 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/test/chaos/calls"
 )
 
-// order holds that a Machine is taken down in order (design §3), whoever does it: its pods and volumes leave the node
-// before the server goes, floating IP, port and Node go once the server is gone, and the Machine goes last.
-type order struct {
+// teardown keeps each violation of the order in which a Machine is deleted: its pods and volumes leave the Node before the server
+// is deleted, floating IP, port and Node go once the server is gone, and the Machine goes last.
+type teardown struct {
 	mu     sync.Mutex
 	broken []error
 }
 
-func (o *order) note(err error) {
+func (t *teardown) note(err error) {
 	if err != nil {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.broken = append(o.broken, err)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.broken = append(t.broken, err)
 	}
 }
 
-// err is what was done out of order.
-func (o *order) err() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return errors.Join(o.broken...)
+// err returns what was done out of order.
+func (t *teardown) err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return errors.Join(t.broken...)
 }
 
-// before looks at a call of drover's that is about to be carried out.
-func (w *World) before(r *http.Request, name string) {
+// BeforeCall checks a call of drover's that is about to be carried out.
+func (w *World) BeforeCall(r *http.Request, name string) {
 	if r.Method != http.MethodDelete {
 		return
 	}
@@ -56,21 +57,21 @@ func (w *World) before(r *http.Request, name string) {
 			}
 		}
 	case strings.HasSuffix(name, "/floatingips/{id}"):
-		if o := w.ours(); len(o.Servers) > 0 && len(o.FloatingIPs) <= len(o.Servers) {
+		if o := w.Ours(); len(o.Servers) > 0 && len(o.FloatingIPs) <= len(o.Servers) {
 			err = fmt.Errorf("there are %d floating IPs, and still %d servers", len(o.FloatingIPs), len(o.Servers))
 		}
 	case name == "kube DELETE nodes":
 		err = w.serverless(id)
 	}
 	if err != nil {
-		w.order.note(fmt.Errorf("%s: %w", name, err))
+		w.teardown.note(fmt.Errorf("%s: %w", name, err))
 	}
 }
 
-// emptied: no pod is on a server's node and no volume is attached to it.
+// emptied returns an error while a pod is on a server's Node or a volume is attached to it.
 func (w *World) emptied(server string) error {
 	var nodes corev1.NodeList
-	if err := w.admin.List(w.ctx, &nodes); err != nil {
+	if err := w.Admin.List(w.Context, &nodes); err != nil {
 		return err
 	}
 	at := slices.IndexFunc(nodes.Items, func(n corev1.Node) bool { return strings.HasSuffix(n.Spec.ProviderID, "/"+server) })
@@ -80,7 +81,7 @@ func (w *World) emptied(server string) error {
 	node := nodes.Items[at].Name
 	var pods corev1.PodList
 	var attachments storagev1.VolumeAttachmentList
-	if err := errors.Join(w.admin.List(w.ctx, &pods), w.admin.List(w.ctx, &attachments)); err != nil {
+	if err := errors.Join(w.Admin.List(w.Context, &pods), w.Admin.List(w.Context, &attachments)); err != nil {
 		return err
 	}
 	for i := range pods.Items {
@@ -96,10 +97,10 @@ func (w *World) emptied(server string) error {
 	return nil
 }
 
-// serverless: the server of a Node is gone.
+// serverless returns an error while the server of a Node exists.
 func (w *World) serverless(name string) error {
 	var node corev1.Node
-	if err := w.admin.Get(w.ctx, types.NamespacedName{Name: name}, &node); err != nil {
+	if err := w.Admin.Get(w.Context, types.NamespacedName{Name: name}, &node); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if id := path.Base(node.Spec.ProviderID); w.known(id) {
@@ -113,26 +114,26 @@ func (w *World) known(server string) bool {
 	return there
 }
 
-// after looks at what a call of drover's has left: a Machine goes with the last of its finalizers.
-func (w *World) after(r *http.Request, name string) {
-	if name == "kube PATCH machines" && strings.Contains(content(r), `"finalizers"`) {
-		if err := w.nobodysLeft(); err != nil {
-			w.order.note(fmt.Errorf("%s: %w", name, err))
+// AfterCall checks what a call of drover's has left: a Machine is gone with the last of its finalizers.
+func (w *World) AfterCall(r *http.Request, name string) {
+	if name == "kube PATCH machines" && strings.Contains(calls.Content(r), `"finalizers"`) {
+		if err := w.checkOwners(); err != nil {
+			w.teardown.note(fmt.Errorf("%s: %w", name, err))
 		}
 	}
 }
 
-// nobodysLeft: a Machine that has just gone has left nothing.
-func (w *World) nobodysLeft() error {
+// checkOwners returns an error when a Machine that is gone has left something.
+func (w *World) checkOwners() error {
 	var machines v1alpha1.MachineList
 	var nodes corev1.NodeList
-	if err := errors.Join(w.admin.List(w.ctx, &machines), w.admin.List(w.ctx, &nodes)); err != nil {
+	if err := errors.Join(w.Admin.List(w.Context, &machines), w.Admin.List(w.Context, &nodes)); err != nil {
 		return err
 	}
 	has := func(is func(*v1alpha1.Machine) bool) bool {
 		return slices.ContainsFunc(machines.Items, func(m v1alpha1.Machine) bool { return is(&m) })
 	}
-	left := w.ours()
+	left := w.Ours()
 	for _, id := range left.Servers {
 		s, _ := w.Cloud.Server(id)
 		if !has(func(m *v1alpha1.Machine) bool { return string(m.UID) == s.Metadata["machine-uid"] }) {
@@ -140,11 +141,11 @@ func (w *World) nobodysLeft() error {
 		}
 	}
 	for i := range nodes.Items {
-		if name := nodes.Items[i].Name; name != othersNode && !has(func(m *v1alpha1.Machine) bool { return m.Name == name }) {
+		if name := nodes.Items[i].Name; name != unrelatedNode && !has(func(m *v1alpha1.Machine) bool { return m.Name == name }) {
 			return fmt.Errorf("the Machine of Node %s has gone before it", name)
 		}
 	}
-	if len(machines.Items) == 0 && !w.are(left, 0) {
+	if len(machines.Items) == 0 && !w.isComplete(left, 0) {
 		return fmt.Errorf("the last Machine has gone before %+v", left)
 	}
 	return nil

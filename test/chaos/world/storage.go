@@ -1,8 +1,9 @@
-package chaos
+package world
 
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,20 +12,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/test/chaos/calls"
+	"github.com/drover-project/drover/test/chaos/schedule"
 )
 
 const (
-	// volumeName is a persistent volume, its claim, and who attaches it.
+	// volumeName is the name of a persistent volume, its claim, its attachment and the pods' budget.
 	volumeName = "data"
 	// detachTime is how long after its pod a volume leaves its node.
 	detachTime = 7 * time.Second
-	// busyTime is how long after a Machine was asked to go its pod may not be evicted.
+	// busyTime is how long after Leave pods may not be evicted.
 	busyTime = 45 * time.Second
 )
 
-// addVolume gives the pods a volume, and a budget that forbids to evict them at first.
+// addVolume makes the pods' volume, and a budget that forbids their eviction at first.
 func (w *World) addVolume() error {
-	w.volume = true
 	driver := corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "example.org", VolumeHandle: volumeName}}
 	for _, o := range []client.Object{
 		&corev1.PersistentVolume{
@@ -46,53 +49,64 @@ func (w *World) addVolume() error {
 			},
 		},
 	} {
-		if err := w.admin.Create(w.ctx, o); err != nil {
+		if err := w.Admin.Create(w.Context, o); err != nil {
 			return fmt.Errorf("furnishing the cluster with a volume: %w", err)
 		}
 	}
-	controllers, err := client.New(w.Kube.ConfigOver(door{nil, w, w.Kube.RoundTripper("controllers"), controllersCall}), client.Options{Scheme: kinds, Mapper: mapper})
+	config := w.Kube.ConfigOver(inTurn{w, w.Kube.RoundTripper("controllers"), calls.Controllers})
+	controllers, err := client.New(config, client.Options{Scheme: Kinds, Mapper: mapper})
 	if err != nil {
 		return err
 	}
-	w.all.Go(func() {
-		for sleep(w.ctx, time.Second) {
-			w.note(w.count(w.ctx, controllers))
-			w.note(w.attach(w.ctx, controllers))
+	w.Go(func() {
+		for schedule.Sleep(w.Context, time.Second) {
+			w.note(w.countDisruptions(w.Context, controllers))
+			w.note(w.attach(w.Context, controllers))
 		}
 	})
 	return nil
 }
 
-// leave notes that a Machine is asked to go; left tells when the first was.
-func (w *World) leave() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.leaving.IsZero() {
-		w.leaving = time.Now()
+// storage is what the cluster's own controllers remember.
+type storage struct {
+	mu sync.Mutex
+	// leaving is when the first Machine was deleted.
+	leaving time.Time
+	// used is when a pod last used the volume.
+	used time.Time
+}
+
+// Leave notes that a Machine is about to be deleted.
+func (w *World) Leave() {
+	w.storage.mu.Lock()
+	defer w.storage.mu.Unlock()
+	if w.storage.leaving.IsZero() {
+		w.storage.leaving = time.Now()
 	}
 }
 
-func (w *World) left() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.leaving
+// busy reports whether the pod may not be evicted yet.
+func (s *storage) busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leaving.IsZero() || time.Since(s.leaving) <= busyTime
 }
 
-// note keeps what went wrong with the world itself.
+// note keeps a failure of the world itself.
 func (w *World) note(err error) {
-	if w.ctx.Err() == nil {
-		w.order.note(err)
+	if w.Context.Err() == nil {
+		w.teardown.note(err)
 	}
 }
 
-// count is the cluster's disruption controller: it says how many pods may go.
-func (w *World) count(ctx context.Context, c client.Client) error {
+// countDisruptions is the cluster's disruption controller: it writes how many pods may be evicted.
+func (w *World) countDisruptions(ctx context.Context, c client.Client) error {
 	var budget policyv1.PodDisruptionBudget
 	if err := c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: volumeName}, &budget); err != nil {
 		return err
 	}
 	allowed := int32(0)
-	if since := w.left(); !since.IsZero() && time.Since(since) > busyTime {
+	if !w.storage.busy() {
 		allowed = 1
 	}
 	if budget.Status.ObservedGeneration == budget.Generation && budget.Status.DisruptionsAllowed == allowed {
@@ -104,8 +118,8 @@ func (w *World) count(ctx context.Context, c client.Client) error {
 	return client.IgnoreNotFound(c.Status().Update(ctx, &budget))
 }
 
-// attach is the cluster's controller of attachments: a volume is attached where its pod is, and leaves the node some
-// time after the pod.
+// attach is the cluster's controller of volume attachments: a volume is attached to its pod's Node, and is detached some time
+// after the pod is gone.
 func (w *World) attach(ctx context.Context, c client.Client) error {
 	var pods corev1.PodList
 	if err := c.List(ctx, &pods, client.InNamespace(metav1.NamespaceDefault)); err != nil {
@@ -117,7 +131,7 @@ func (w *World) attach(ctx context.Context, c client.Client) error {
 	case client.IgnoreNotFound(err) != nil:
 		return err
 	case len(pods.Items) > 0:
-		w.used = time.Now()
+		w.storage.used = time.Now()
 		if there {
 			return nil
 		}
@@ -125,7 +139,7 @@ func (w *World) attach(ctx context.Context, c client.Client) error {
 			Attacher: "example.org", NodeName: pods.Items[0].Spec.NodeName, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new(volumeName)},
 		}
 		return c.Create(ctx, attachment)
-	case there && time.Since(w.used) > detachTime:
+	case there && time.Since(w.storage.used) > detachTime:
 		return client.IgnoreNotFound(c.Delete(ctx, attachment))
 	}
 	return nil

@@ -1,0 +1,102 @@
+// Package calls names the HTTP calls of a run: what is called, without what differs from run to run, such as IDs. It holds no
+// state and makes no calls.
+package calls
+
+import (
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const (
+	// watch begins the name of a watch.
+	watch = "kube WATCH "
+	// kubernetesHost is the host of the API server in memory.
+	kubernetesHost = "kubernetes.invalid"
+)
+
+// identifier matches a part of a path that names one object and not a kind of objects.
+var identifier = regexp.MustCompile(`^([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32})$`)
+
+// Cloud returns the name of a call to the cloud: method, path without identifiers, and whether a list shows changes only.
+func Cloud(r *http.Request) string {
+	parts := strings.Split(r.URL.Path, "/")
+	for i := range parts {
+		if identifier.MatchString(parts[i]) {
+			parts[i] = "{id}"
+		}
+	}
+	name := r.Method + " " + strings.Join(parts, "/")
+	if r.URL.Query().Has("changes-since") {
+		name += "?changes-since"
+	}
+	return "cloud " + name
+}
+
+// Kube returns the name of drover's call to Kubernetes: verb, resource and subresource.
+func Kube(r *http.Request) string {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	switch {
+	case parts[0] == "api" && len(parts) > 2:
+		parts = parts[2:]
+	case parts[0] == "apis" && len(parts) > 3:
+		parts = parts[3:]
+	default:
+		return "kube " + r.Method + " /" + strings.Join(parts, "/")
+	}
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		parts = parts[2:]
+	}
+	verb := r.Method
+	if r.URL.Query().Has("watch") {
+		return watch + parts[0]
+	}
+	if verb == http.MethodGet && len(parts) == 1 {
+		verb = "LIST"
+	}
+	if len(parts) > 2 {
+		return "kube " + verb + " " + parts[0] + "/" + parts[2]
+	}
+	return "kube " + verb + " " + parts[0]
+}
+
+// Kubelet returns the name of a kubelet's call.
+func Kubelet(r *http.Request) string { return "kubelet" + Kube(r) }
+
+// Controllers returns the name of a call of the cluster's own controllers.
+func Controllers(r *http.Request) string { return "controllers" + Kube(r) }
+
+// IsKube reports whether drover's call of that name goes to Kubernetes.
+func IsKube(name string) bool { return strings.HasPrefix(name, "kube ") }
+
+// IsWatch reports whether the call of that name is a watch.
+func IsWatch(name string) bool { return strings.HasPrefix(name, watch) }
+
+// IsCreate reports whether the call of that name makes a server, a port or a floating IP.
+func IsCreate(name string) bool {
+	return strings.HasPrefix(name, "cloud POST ") && slices.ContainsFunc([]string{"/servers", "/ports", "/floatingips"}, func(kind string) bool {
+		return strings.HasSuffix(name, kind)
+	})
+}
+
+// IsDiscovery reports whether a call asks what the API server serves.
+func IsDiscovery(r *http.Request) bool {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	return r.URL.Host == kubernetesHost && (parts[0] == "api" && len(parts) <= 2 || parts[0] == "apis" && len(parts) <= 3)
+}
+
+// Content returns the URL and the body of a call.
+func Content(r *http.Request) string {
+	text := r.URL.String()
+	if r.GetBody == nil {
+		return text
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return text
+	}
+	raw, _ := io.ReadAll(body)
+	return text + string(raw)
+}

@@ -1,0 +1,147 @@
+package process
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/drover-project/drover/test/chaos/calls"
+	"github.com/drover-project/drover/test/chaos/schedule"
+)
+
+// transport carries a process's calls to cloud or cluster.
+type transport struct {
+	process *Process
+	next    http.RoundTripper
+	// name returns a call's name.
+	name func(*http.Request) string
+}
+
+// RoundTrip makes a call when its turn comes and the process lives.
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	name := t.name(r)
+	if calls.IsWatch(name) {
+		r = shortWatch(r)
+	}
+	// Discovery takes no turn: the cache of controller-runtime makes such calls under a lock, and a goroutine that waits for a lock
+	// is not at rest for testing/synctest.
+	if !calls.IsDiscovery(r) {
+		if err := t.process.world.Scheduler.Await(r.Context(), name, func() string { return calls.Content(r) }); err != nil {
+			return nil, err
+		}
+	}
+	resp, err := t.call(r, name)
+	if err == nil && calls.IsWatch(name) && resp.StatusCode == http.StatusOK {
+		resp.Body = &events{ReadCloser: resp.Body, process: t.process, request: r, name: "news " + name}
+	}
+	return resp, err
+}
+
+// call makes a call that counts. A dead process makes none, but for reading from Kubernetes, which changes nothing: a manager of
+// controller-runtime that is stopped before its caches have been filled never returns.
+func (t transport) call(r *http.Request, name string) (*http.Response, error) {
+	reading := r.Method == http.MethodGet && calls.IsKube(name)
+	life := t.process.life
+	p, err := life.begin(name)
+	if err != nil {
+		if reading {
+			return t.next.RoundTrip(r)
+		}
+		if life.diedAt(p) {
+			t.holdBack(r, name)
+		}
+		return nil, err
+	}
+	if err := t.wait(r); err != nil {
+		return nil, err
+	}
+	resp, err := t.carryOut(r, name)
+	gone := life.finish(p)
+	if late := t.wait(r); gone == nil {
+		gone = late
+	}
+	if gone != nil {
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return nil, gone
+	}
+	return resp, err
+}
+
+// carryOut hands a call on.
+func (t transport) carryOut(r *http.Request, name string) (*http.Response, error) {
+	t.process.world.BeforeCall(r, name)
+	resp, err := t.next.RoundTrip(r)
+	t.process.world.AfterCall(r, name)
+	return resp, err
+}
+
+// wait waits while the process stands still.
+func (t transport) wait(r *http.Request) error {
+	if calls.IsDiscovery(r) {
+		return nil
+	}
+	return t.process.life.lease.wait(r.Context())
+}
+
+// holdBack lets a create arrive after the process that sent it has died, as a network may. Only creates of servers, ports and
+// floating IPs are held back.
+func (t transport) holdBack(r *http.Request, name string) {
+	p := t.process
+	if p.options.HoldBack == 0 || !calls.IsCreate(name) {
+		return
+	}
+	late := r.Clone(context.WithoutCancel(r.Context()))
+	if r.GetBody != nil {
+		body, err := r.GetBody()
+		if err != nil {
+			return
+		}
+		late.Body = body
+	}
+	p.heldBack.Store(true)
+	p.world.Go(func() {
+		if !schedule.Sleep(p.world.Context, p.options.HoldBack) ||
+			p.world.Scheduler.Await(p.world.Context, "late "+name, func() string { return calls.Content(late) }) != nil {
+			return
+		}
+		if resp, err := t.next.RoundTrip(late); err == nil {
+			_ = resp.Body.Close()
+		}
+	})
+}
+
+// shortWatch sets the end of a watch, which its client draws at random.
+func shortWatch(r *http.Request) *http.Request {
+	query := r.URL.Query()
+	query.Set("timeoutSeconds", strconv.Itoa(300+len(r.URL.Path)))
+	r = r.Clone(r.Context())
+	r.URL.RawQuery = query.Encode()
+	return r
+}
+
+// events is the body of a watch: each event waits for its turn like a call, so that a change is not seen while the client that made
+// it is still at work.
+type events struct {
+	io.ReadCloser
+	process *Process
+	request *http.Request
+	name    string
+}
+
+// Read returns what has come, when its turn comes.
+func (e *events) Read(p []byte) (int, error) {
+	got, err := e.ReadCloser.Read(p)
+	if got == 0 {
+		return got, err
+	}
+	if late := e.process.life.lease.wait(e.request.Context()); late != nil {
+		return 0, late
+	}
+	if late := e.process.world.Scheduler.Await(e.request.Context(), e.name, func() string { return e.request.URL.Path }); late != nil {
+		return 0, late
+	}
+	return got, err
+}

@@ -1,0 +1,75 @@
+package chaos
+
+import (
+	"slices"
+	"time"
+
+	"github.com/drover-project/drover/test/chaos/calls"
+	"github.com/drover-project/drover/test/chaos/process"
+	"github.com/drover-project/drover/test/chaos/world"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+// Scenario is what happens in a run besides the fault.
+type Scenario struct {
+	Name string
+	// world says what is special about the world; before is called before drover starts, and each every second.
+	world  world.Options
+	before func(*harness) error
+	each   func(*harness)
+	// stale: the first process does not die at the fault point.
+	stale *process.StaleLeader
+	// holdBack is how long the network holds back a create before which the process dies; 0: it never left the process.
+	holdBack time.Duration
+	play     func(*harness) error
+}
+
+// Scenarios returns all scenarios of the crash test. The first is the plain life of one Machine.
+func Scenarios() []Scenario {
+	return []Scenario{
+		{Name: "a Machine is made and deleted", play: (*harness).oneMachine},
+		{Name: "answers of the cloud get lost", before: loseAnswers, play: (*harness).oneMachine},
+		{Name: "the first server fails", each: failFirst, play: (*harness).oneMachine},
+		{Name: "a set grows, loses a server, shrinks and is deleted", play: (*harness).oneSet},
+		{Name: "lists lag", before: lagLists, play: (*harness).oneMachine},
+		{Name: "a budget forbids the eviction, and then the volume is detached late", world: world.Options{PodVolume: true}, play: (*harness).oneMachine},
+		{Name: "the old process goes on without its lease", stale: &process.StaleLeader{}, play: (*harness).oneMachine},
+		{Name: "the old process stands still and goes on", stale: &process.StaleLeader{Pause: 20 * time.Second}, world: world.Options{LateCreates: true}, play: (*harness).oneMachine},
+		{Name: "a set, and the old process goes on", stale: &process.StaleLeader{}, play: (*harness).oneSet},
+		{Name: "the network holds a create back (F-21)", holdBack: 23 * time.Second, world: world.Options{LateCreates: true}, play: (*harness).oneMachine},
+		{Name: "the ConfigMap and the Cluster that the spec needs are deleted with the Machine, and the answer to a create is lost (F-17)", before: loseServerAnswer, play: (*harness).referencesGo},
+	}
+}
+
+// FocusPoints returns the fault points that a scenario is about; nil: all alike.
+func (s Scenario) FocusPoints(points []process.Point) []process.Point {
+	if s.holdBack == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(points), func(p process.Point) bool { return p.After || !calls.IsCreate(p.Call) })
+}
+
+// loseAnswers carries the first create of each kind out and cuts the connection instead of answering.
+func loseAnswers(h *harness) error {
+	for _, call := range []string{"POST /ports", "POST /floatingips", "POST /servers"} {
+		h.Cloud.Inject(sim.Fault{Call: call, Drop: true, Times: 1})
+	}
+	return nil
+}
+
+// lagLists makes lists of servers show what was there five seconds ago.
+func lagLists(h *harness) error {
+	h.Cloud.SetListLag(5 * time.Second)
+	return nil
+}
+
+// failFirst puts the first server of ours that is seen building into ERROR.
+func failFirst(h *harness) {
+	servers := h.Ours().Servers
+	if h.failed != "" || len(servers) == 0 {
+		return
+	}
+	if s, _ := h.Cloud.Server(servers[0]); s.Status == "BUILD" && h.Cloud.FailServer(servers[0], "No valid host was found. There are not enough hosts available.") {
+		h.failed = servers[0]
+	}
+}

@@ -1,0 +1,84 @@
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/test/chaos/world"
+)
+
+// oneSet makes a set of two, has one server deleted behind drover's back, shrinks the set, and deletes it.
+func (h *harness) oneSet() error {
+	m, err := h.NewMachine()
+	if err != nil {
+		return err
+	}
+	set, err := h.setOfTwo(m)
+	if err != nil {
+		return err
+	}
+	if err := h.running(2); err != nil {
+		return err
+	}
+	if err := h.loseOneOfTwo(); err != nil {
+		return err
+	}
+	if err := h.scale(set, 1); err != nil {
+		return err
+	}
+	if err := h.running(1); err != nil {
+		return err
+	}
+	if err := h.Admin.Delete(h.Context, set); err != nil {
+		return fmt.Errorf("deleting the set: %w", err)
+	}
+	return h.ended(3, 1)
+}
+
+// loseOneOfTwo deletes a server behind drover's back, and waits until it is replaced.
+func (h *harness) loseOneOfTwo() error {
+	// Names follow from the seed, IDs do not.
+	lost := slices.MinFunc(h.Ours().Servers, func(a, b string) int { return cmp.Compare(h.serverName(a), h.serverName(b)) })
+	if !h.Cloud.DeleteServer(lost) {
+		return fmt.Errorf("server %s could not be deleted", lost)
+	}
+	if err := h.until("the lost server is replaced", func() (bool, error) {
+		return !slices.Contains(h.Ours().Servers, lost) && len(h.Ours().Servers) == 2, nil
+	}); err != nil {
+		return err
+	}
+	return h.running(2)
+}
+
+// setOfTwo makes a set of two Machines like m.
+func (h *harness) setOfTwo(m *v1alpha1.Machine) (*v1alpha1.MachineSet, error) {
+	labels := map[string]string{"set": "workers"}
+	set := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "workers", Namespace: world.Namespace}}
+	set.Spec.Replicas = new(int32(2))
+	set.Spec.Selector = metav1.LabelSelector{MatchLabels: labels}
+	set.Spec.Template.Metadata.Labels = labels
+	set.Spec.Template.Spec = m.Spec
+	if err := h.Admin.Create(h.Context, set); err != nil {
+		return nil, fmt.Errorf("creating the set: %w", err)
+	}
+	return set, nil
+}
+
+func (h *harness) serverName(id string) string {
+	s, _ := h.Cloud.Server(id)
+	return s.Name
+}
+
+func (h *harness) scale(set *v1alpha1.MachineSet, n int32) error {
+	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n)
+	if err := h.Admin.Patch(h.Context, set, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return fmt.Errorf("scaling the set: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+// Package schedule lets the calls of a run through one at a time, in an order that depends on the calls and the seed alone. It
+// holds no knowledge of what is called.
+package schedule
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing/synctest"
+	"time"
+)
+
+// longestTravel bounds how long a call is under way once its turn has come. Each call takes a time of its own, so that no two
+// events fall on the same instant, where their order would be open.
+const longestTravel = time.Millisecond
+
+// Scheduler gives turns: a call waits until everything else in the bubble of testing/synctest is at rest, and then one of
+// the waiting calls is drawn.
+type Scheduler struct {
+	random *rand.Rand
+	bell   chan struct{}
+
+	mu      sync.Mutex
+	waiting []*turn
+}
+
+type turn struct {
+	name string
+	// detail tells calls of one name apart; it is called only where there are two.
+	detail func() string
+	leave  chan struct{}
+	travel time.Duration
+}
+
+// New returns a Scheduler that draws from random. Run must be called for it to give turns.
+func New(random *rand.Rand) *Scheduler {
+	return &Scheduler{random: random, bell: make(chan struct{}, 1)}
+}
+
+// Await waits for the turn of a call of that name; detail tells calls of one name apart. It returns an error when ctx ends first.
+func (s *Scheduler) Await(ctx context.Context, name string, detail func() string) error {
+	own := &turn{name: name, detail: sync.OnceValue(detail), leave: make(chan struct{})}
+	s.mu.Lock()
+	s.waiting = append(s.waiting, own)
+	s.mu.Unlock()
+	s.ring()
+	select {
+	case <-own.leave:
+		if !Sleep(ctx, own.travel) {
+			return ctx.Err()
+		}
+		return nil
+	case <-ctx.Done():
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.waiting = slices.DeleteFunc(s.waiting, func(w *turn) bool { return w == own })
+		return ctx.Err()
+	}
+}
+
+func (s *Scheduler) ring() {
+	select {
+	case s.bell <- struct{}{}:
+	default:
+	}
+}
+
+// Run gives turns until ctx ends.
+func (s *Scheduler) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.bell:
+		}
+		synctest.Wait()
+		if s.next() {
+			s.ring()
+		}
+	}
+}
+
+// next lets one call go, and reports whether more are waiting.
+func (s *Scheduler) next() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) == 0 {
+		return false
+	}
+	slices.SortStableFunc(s.waiting, compare)
+	i := s.random.IntN(len(s.waiting))
+	s.waiting[i].travel = time.Duration(1+s.random.IntN(int(longestTravel))) * time.Nanosecond
+	close(s.waiting[i].leave)
+	s.waiting = slices.Delete(s.waiting, i, i+1)
+	return len(s.waiting) > 0
+}
+
+func compare(a, b *turn) int {
+	if by := cmp.Compare(a.name, b.name); by != 0 {
+		return by
+	}
+	return cmp.Compare(a.detail(), b.detail())
+}
+
+// Alone is the detail of a call of whose name only one can wait at a time.
+func Alone() string { return "" }
+
+// Sleep waits for d, and reports whether ctx lasted that long.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

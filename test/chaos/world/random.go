@@ -1,0 +1,44 @@
+package world
+
+import (
+	"encoding/hex"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// random is what IDs, names and secrets of a world are drawn from: the same in each run of a seed.
+type random struct {
+	mu     sync.Mutex
+	source *rand.ChaCha8
+}
+
+func newRandom(seed uint64) *random {
+	return &random{source: rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16), byte(seed >> 24)})}
+}
+
+// Read fills p.
+func (r *random) Read(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.source.Read(p)
+}
+
+// Suffix returns the end of a new Machine's name.
+func (w *World) Suffix() string {
+	var p [3]byte
+	_, _ = w.Random.Read(p[:])
+	return hex.EncodeToString(p[:])[:5]
+}
+
+// lagOf returns how late the watches of a seed's world are: up to a second, the same for all of one resource. In every third
+// world they are not late.
+func lagOf(random *rand.Rand) func(user, resource string) time.Duration {
+	base := time.Duration(random.IntN(3)) * 400 * time.Millisecond
+	return func(user, resource string) time.Duration {
+		if user != "drover" {
+			return 0
+		}
+		return base * time.Duration(len(resource)%4) / 3
+	}
+}

@@ -1,0 +1,116 @@
+package world
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/test/chaos/schedule"
+	sim "github.com/drover-project/drover/test/openstack"
+	"github.com/drover-project/drover/test/openstack/member"
+)
+
+// unrelatedNode is a Node that drover has nothing to do with.
+const unrelatedNode = "other"
+
+// unrelated holds the resources that drover must not touch, as they were when they were made.
+type unrelated struct {
+	session *member.Session
+	// ids are all resources in the cloud; rows is what the cloud shows of each.
+	ids  map[string]bool
+	rows map[string]string
+	// kube are resource versions of objects in the cluster.
+	kube map[string]string
+}
+
+func (u *unrelated) has(id string) bool { return u.ids[id] }
+
+// unrelatedResources returns the resources of others, by the path that makes them. Some look much like drover's: the name of the
+// Machine's server, the owner tag of another cluster, a Machine's UID that nobody has.
+func unrelatedResources(w *World) []struct{ path, key, body string } {
+	session := w.others.session
+	network := session.Find(w.Context, "network", "networks", sim.MetaKubeNetwork)
+	pool := session.Find(w.Context, "network", "networks", sim.MetaKubePool)
+	flavor := session.Find(w.Context, "compute", "flavors", sim.MetaKubeFlavor)
+	image := session.Find(w.Context, "image", "images", sim.MetaKubeImage)
+	server := func(name, metadata string) string {
+		return fmt.Sprintf(`{"server":{"name":%q,"flavorRef":%q,"imageRef":%q,"networks":[{"uuid":%q}],"metadata":%s}}`, name, flavor, image, network, metadata)
+	}
+	port := func(description string) string {
+		return fmt.Sprintf(`{"port":{"network_id":%q,"description":%q,"name":%q}}`, network, description, MachineName)
+	}
+	address := func(description string) string {
+		return fmt.Sprintf(`{"floatingip":{"floating_network_id":%q,"description":%q}}`, pool, description)
+	}
+	return []struct{ path, key, body string }{
+		{"compute /servers", "server", server(MachineName, `{}`)},
+		{"compute /servers", "server", server("other", `{"machine-uid":"11111111-0000-4000-8000-000000000001","drover-cluster-id":"other"}`)},
+		{"network /ports", "port", port("")},
+		{"network /ports", "port", port("drover other 11111111-0000-4000-8000-000000000001 0")},
+		{"network /floatingips", "floatingip", address("")},
+		{"network /floatingips", "floatingip", address("drover other 11111111-0000-4000-8000-000000000001 0")},
+		{"volume /volumes", "volume", fmt.Sprintf(`{"volume":{"size":10,"name":%q,"volume_type":%q}}`, MachineName, sim.MetaKubeVolumeType)},
+	}
+}
+
+// placeUnrelated makes what belongs to others and remembers how it looks.
+func placeUnrelated(w *World) (unrelated, error) {
+	u := unrelated{ids: nil, kube: map[string]string{}}
+	session, err := member.SignIn(w.Context, w.Cloud, w.Cloud.RoundTripper())
+	if err != nil {
+		return u, err
+	}
+	u.session = session
+	w.others.session = session
+	for _, f := range unrelatedResources(w) {
+		if _, err := session.Ask(w.Context, http.MethodPost, f.path, f.body); err != nil {
+			return u, fmt.Errorf("making an unrelated %s: %w", f.key, err)
+		}
+	}
+	if !schedule.Sleep(w.Context, 2*BootMargin) {
+		return u, w.Context.Err()
+	}
+	if u.rows, err = session.Inventory(w.Context); err != nil {
+		return u, err
+	}
+	u.ids = map[string]bool{}
+	for id := range u.rows {
+		u.ids[id] = true
+	}
+	for _, o := range []client.Object{
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: unrelatedNode}, Spec: corev1.NodeSpec{ProviderID: "openstack:///" + slices.Min(slices.Collect(maps.Keys(u.ids)))}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-abcdef", Namespace: metav1.NamespaceSystem}, Type: "bootstrap.kubernetes.io/token"},
+	} {
+		if err := w.Admin.Create(w.Context, o); err != nil {
+			return u, err
+		}
+		u.kube[fmt.Sprintf("%T %s", o, o.GetName())] = o.GetResourceVersion()
+	}
+	return u, nil
+}
+
+// changed returns how the resources of others differ from what they were; empty: not at all.
+func (w *World) changed() (string, error) {
+	rows, err := w.others.session.Inventory(w.Context)
+	if err != nil {
+		return "", err
+	}
+	maps.DeleteFunc(rows, func(id string, _ string) bool { return !w.others.has(id) })
+	kube := map[string]string{}
+	for _, o := range []client.Object{
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: unrelatedNode}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-abcdef", Namespace: metav1.NamespaceSystem}},
+	} {
+		if err := w.Admin.Get(w.Context, client.ObjectKeyFromObject(o), o); err != nil {
+			return "", err
+		}
+		kube[fmt.Sprintf("%T %s", o, o.GetName())] = o.GetResourceVersion()
+	}
+	return cmp.Diff(w.others.rows, rows) + cmp.Diff(w.others.kube, kube), nil
+}

@@ -1,0 +1,152 @@
+package world
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/test/chaos/calls"
+	"github.com/drover-project/drover/test/chaos/schedule"
+	"github.com/drover-project/drover/test/kube/memory"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+// BootMargin is longer than a server takes to boot.
+const BootMargin = 30 * time.Second
+
+// Options say how a world is. Catalog is required.
+type Options struct {
+	Catalog *memory.Catalog
+	Seed    uint64
+	// LateCreates: a create may arrive long after it was sent, when another process has made its own.
+	LateCreates bool
+	// SilentServers: no server's kubelet ever starts.
+	SilentServers bool
+	// PodVolume: pods have a volume, and a budget forbids their eviction until 45 s after Leave.
+	PodVolume bool
+}
+
+// World is everything that a run happens in. It must be made and used inside a bubble of testing/synctest.
+type World struct {
+	Options
+	Kube  *memory.Server
+	Cloud *sim.Cloud
+	// Admin is a client that no fault touches.
+	Admin     client.Client
+	Scheduler *schedule.Scheduler
+	Random    io.Reader
+	// Workers is how many Machines a process works on at a time: two, three or one.
+	Workers int
+	// Context ends with the world.
+	Context context.Context
+
+	stop     context.CancelFunc
+	all      sync.WaitGroup
+	replicas *appsv1.ReplicaSet
+	others   unrelated
+	teardown teardown
+	storage  storage
+
+	mu       sync.Mutex
+	kubelets map[string]context.CancelFunc
+}
+
+// New makes a cluster and a cloud with what is needed to make servers, and with what belongs to others.
+func New(options Options) (*World, error) {
+	seed := options.Seed
+	source := rand.New(rand.NewPCG(seed, 1))
+	kube, err := memory.New(memory.Options{Catalog: options.Catalog, Lag: lagOf(source), NodesUntainted: true})
+	if err != nil {
+		return nil, err
+	}
+	drawn := newRandom(seed)
+	w := &World{
+		Options: options, Kube: kube, Random: drawn, Workers: 1 + int(seed+1)%3, Scheduler: schedule.New(source),
+		kubelets: map[string]context.CancelFunc{},
+		Cloud: sim.New(sim.Config{
+			Seed: sim.SeedMetaKube, Random: drawn, BootTime: 20 * time.Second, DeleteTime: 5 * time.Second,
+			Latency: []time.Duration{0, 50 * time.Millisecond, time.Second}[seed%3],
+		}),
+	}
+	w.Context, w.stop = context.WithCancel(context.Background())
+	w.Go(func() { w.Scheduler.Run(w.Context) })
+	w.Cloud.OnBoot(w.booted)
+	w.Cloud.OnGone(w.gone)
+	if w.Admin, err = client.New(kube.Config("admin", "system:masters"), client.Options{Scheme: Kinds, Mapper: mapper}); err != nil {
+		return nil, err
+	}
+	if err := w.fill(); err != nil {
+		w.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *World) fill() error {
+	if err := w.furnish(); err != nil {
+		return err
+	}
+	var err error
+	if w.others, err = placeUnrelated(w); err != nil || !w.PodVolume {
+		return err
+	}
+	return w.addVolume()
+}
+
+// Go runs f in a goroutine that Close waits for.
+func (w *World) Go(f func()) { w.all.Go(f) }
+
+// Close ends everything in the world and waits for it.
+func (w *World) Close() {
+	w.mu.Lock()
+	for _, stop := range w.kubelets {
+		stop()
+	}
+	w.mu.Unlock()
+	w.stop()
+	w.Cloud.Close()
+	w.all.Wait()
+}
+
+// booted starts a server's kubelet, unless the server has no network; gone ends it.
+func (w *World) booted(s sim.Server) {
+	if w.SilentServers || w.others.has(s.ID) || w.others.ids == nil || len(s.Ports) == 0 {
+		return
+	}
+	ctx, stop := context.WithCancel(w.Context)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kubelets[s.ID] = stop
+	w.Go(func() { w.runKubelet(ctx, s) })
+}
+
+func (w *World) gone(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if stop := w.kubelets[id]; stop != nil {
+		stop()
+	}
+}
+
+// inTurn makes each call when its turn comes. name returns a call's name.
+type inTurn struct {
+	world *World
+	next  http.RoundTripper
+	name  func(*http.Request) string
+}
+
+// RoundTrip makes a call.
+func (t inTurn) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !calls.IsDiscovery(r) {
+		if err := t.world.Scheduler.Await(r.Context(), t.name(r), func() string { return calls.Content(r) }); err != nil {
+			return nil, err
+		}
+	}
+	return t.next.RoundTrip(r)
+}
