@@ -134,7 +134,7 @@ type crashes struct {
 
 func (c crashes) test(t *testing.T) {
 	t.Parallel()
-	all := points(c.clean(t))
+	all := points(cleanRun(t, chaos.Run{Seed: c.seed, Scenario: c.scenario}).Calls)
 	focus := c.scenario.FocusPoints(all)
 	for i, p := range all {
 		due := (i+int(c.seed))%c.every == 0
@@ -147,24 +147,24 @@ func (c crashes) test(t *testing.T) {
 	}
 }
 
-// clean returns the calls of a run without a crash. Two runs must be the same: the fault points of one that does not come again
-// would never be reached.
-func (c crashes) clean(t *testing.T) []process.Point {
+// cleanRun returns the outcome of a run without any fault. Two runs must be the same: the fault points of one that does not come
+// again would never be reached.
+func cleanRun(t *testing.T, r chaos.Run) chaos.Outcome {
 	t.Helper()
 	seen := map[string]bool{}
 	for range tries {
-		out, err := play(t, chaos.Run{Seed: c.seed, Scenario: c.scenario})
+		out, err := play(t, r)
 		if err != nil {
-			t.Fatalf("without any crash: %v", err)
+			t.Fatalf("without any fault: %v", err)
 		}
 		calls := fmt.Sprint(out.Calls)
 		if seen[calls] {
-			return out.Calls
+			return out
 		}
 		seen[calls] = true
 	}
-	t.Fatalf("no two of %d runs without any crash are the same", tries)
-	return nil
+	t.Fatalf("no two of %d runs without any fault are the same", tries)
+	return chaos.Outcome{}
 }
 
 func (c crashes) one(t *testing.T, i int, p process.Point) {

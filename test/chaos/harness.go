@@ -28,6 +28,8 @@ const (
 	mostCalls = 2000
 	// staleLife is how long a process goes on that has lost its lease and does not know it.
 	staleLife = time.Minute
+	// mostStarts is how often a process may be started again that ended by itself.
+	mostStarts = 10
 )
 
 // harness is a run while it is played: the world, and the process that does drover's work now.
@@ -43,6 +45,13 @@ type harness struct {
 	failed string
 	// heldBack: a create arrives, or arrived, after its process's death.
 	heldBack bool
+	// deleting is how many calls had been made when the first Machine was deleted, end when the run ended.
+	deleting int
+	end      time.Time
+	// healed: a lasting failure was ended.
+	healed bool
+	// forced: no lasting failure is ended any more, since a forced deletion does not wait for that.
+	forced bool
 }
 
 // running waits until n Machines run, and checks the invariants.
@@ -85,17 +94,15 @@ func (h *harness) ended(made, spare int) error {
 
 // until lets time pass until a goal is reached, and has a dead process followed by a fresh one.
 func (h *harness) until(goal string, reached func() (bool, error)) error {
-	deadline := time.Now().Add(patience)
+	start := time.Now()
 	seen := uint64(0)
 	for looks := 0; ; looks++ {
 		// A look takes its turn like any call, so that it sees the same in every repetition.
 		if err := h.Scheduler.Await(h.Context, "judge", schedule.Alone); err != nil {
 			return err
 		}
-		if over, err := h.process.Over(); err != nil {
+		if err := h.attend(); err != nil {
 			return err
-		} else if over {
-			h.replace()
 		}
 		if h.run.Scenario.each != nil {
 			h.run.Scenario.each(h)
@@ -109,10 +116,34 @@ func (h *harness) until(goal string, reached func() (bool, error)) error {
 		if n := len(h.process.Calls()); n > mostCalls {
 			return fmt.Errorf("%d calls were made for: %s\n%s", n, goal, h.describe())
 		}
-		if time.Now().After(deadline) {
+		if err := h.healStuck(start); err != nil {
+			return fmt.Errorf("waiting until %s: %w", goal, err)
+		}
+		if time.Since(start) > patience {
 			return fmt.Errorf("not reached within %v: %s\n%s", patience, goal, h.describe())
 		}
 		time.Sleep(time.Second)
+	}
+}
+
+// attend replaces a process that is over. One that ended by itself, because a call failed while it started, is started again.
+func (h *harness) attend() error {
+	over, err := h.process.Over()
+	if !over {
+		return nil
+	}
+	if err != nil && (h.run.Failing == nil || h.crashes >= mostStarts) {
+		return err
+	}
+	h.replace()
+	return nil
+}
+
+// leave notes that a Machine is about to be deleted.
+func (h *harness) leave() {
+	h.Leave()
+	if h.deleting == 0 {
+		h.deleting = len(h.process.Calls())
 	}
 }
 
@@ -129,7 +160,7 @@ func (h *harness) replace() {
 	h.crashes++
 	h.keepCalls()
 	h.heldBack = h.heldBack || h.process.HeldBack()
-	if old := h.process; old.Dead() {
+	if old := h.process; old.Dead() || old.Ended() {
 		old.Stop()
 		alone := []time.Duration{0, 3 * time.Second, 2 * time.Minute}[h.random.IntN(3)]
 		if h.heldBack {
@@ -144,7 +175,7 @@ func (h *harness) replace() {
 		})
 		time.Sleep(time.Until(old.LeaseEnds()))
 	}
-	var next process.Options
+	next := process.Options{Failing: h.run.Failing}
 	if h.crashes == 1 {
 		next.Calls = h.run.Again
 	}

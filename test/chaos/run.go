@@ -3,6 +3,7 @@ package chaos
 import (
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/drover-project/drover/test/chaos/process"
 	"github.com/drover-project/drover/test/chaos/world"
@@ -16,6 +17,8 @@ type Run struct {
 	Seed     uint64
 	// Crash is where the first process dies; nil: nowhere.
 	Crash *process.Point
+	// Failing has calls fail, while the process goes on; nil: none.
+	Failing *process.Failing
 	// Again is after how many calls the second process dies too; 0: it does not.
 	Again int
 }
@@ -26,6 +29,12 @@ type Outcome struct {
 	Calls []process.Point
 	// Crashed: the fault point was reached.
 	Crashed bool
+	// Took is how long the run took, in virtual time.
+	Took time.Duration
+	// Deleting is how many calls had been made when the first Machine was deleted.
+	Deleting int
+	// Healed: a lasting failure had to be ended for the run to go on.
+	Healed bool
 }
 
 // Do plays the run. An error says which invariant does not hold. It must be called inside a bubble of testing/synctest.
@@ -43,12 +52,15 @@ func (r Run) Do() (out Outcome, err error) {
 			return out, err
 		}
 	}
-	h.process = process.Start(w, process.Options{Crash: r.Crash, Stale: r.Scenario.stale, HoldBack: r.Scenario.holdBack})
+	h.process = process.Start(w, process.Options{Crash: r.Crash, Stale: r.Scenario.stale, HoldBack: r.Scenario.holdBack, Failing: r.Failing})
+	start := time.Now()
 	defer func() {
 		h.process.Stop()
 		h.keepCalls()
-		out = Outcome{Calls: h.calls, Crashed: h.crashes > 0}
+		out = Outcome{Calls: h.calls, Crashed: h.crashes > 0, Took: h.end.Sub(start), Deleting: h.deleting, Healed: h.healed}
 		w.Close()
 	}()
-	return out, r.Scenario.play(h)
+	err = r.Scenario.play(h)
+	h.end = time.Now()
+	return out, err
 }

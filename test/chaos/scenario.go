@@ -41,6 +41,15 @@ func Scenarios() []Scenario {
 	}
 }
 
+// FailureScenarios returns the scenarios in which calls fail: those without a stale leader and without a create that is held back,
+// which are about crashes.
+func FailureScenarios() []Scenario {
+	return slices.DeleteFunc(Scenarios(), func(s Scenario) bool { return s.stale != nil || s.holdBack > 0 })
+}
+
+// OnlyDeletion reports whether a scenario is about calls that fail once a Machine is being deleted.
+func (s Scenario) OnlyDeletion() bool { return false }
+
 // FocusPoints returns the fault points that a scenario is about; nil: all alike.
 func (s Scenario) FocusPoints(points []process.Point) []process.Point {
 	if s.holdBack == 0 {

@@ -26,7 +26,7 @@ func (h *harness) oneMachine() error {
 			return err
 		}
 	}
-	h.Leave()
+	h.leave()
 	if err := h.Admin.Delete(h.Context, m); err != nil {
 		return fmt.Errorf("deleting the Machine: %w", err)
 	}

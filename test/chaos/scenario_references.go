@@ -68,7 +68,7 @@ func (h *harness) referencesGo() error {
 	if err := h.until("the server exists", func() (bool, error) { return len(h.Ours().Servers) > 0, nil }); err != nil {
 		return err
 	}
-	h.Leave()
+	h.leave()
 	for _, o := range append(references(), m) {
 		if err := h.Admin.Delete(h.Context, o); err != nil {
 			return fmt.Errorf("deleting the Machine with what its spec refers to: %w", err)

@@ -29,6 +29,7 @@ func (h *harness) oneSet() error {
 	if err := h.loseOneOfTwo(); err != nil {
 		return err
 	}
+	h.leave()
 	if err := h.scale(set, 1); err != nil {
 		return err
 	}

@@ -39,6 +39,8 @@ type Options struct {
 	Stale *StaleLeader
 	// HoldBack is how long the network holds back a create before which the process dies; 0: it never left the process.
 	HoldBack time.Duration
+	// Failing has calls fail; nil: none.
+	Failing *Failing
 }
 
 // Process is one drover: a manager with its controllers.
@@ -92,6 +94,16 @@ func (p *Process) Over() (bool, error) {
 
 // Dead reports whether the process does nothing any more. One that has only lost its lease goes on.
 func (p *Process) Dead() bool { return p.life.ended() }
+
+// Ended reports whether nothing of the process runs any more.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
 
 // LeaseEnds returns when another process may hold the lease of one that has lost it.
 func (p *Process) LeaseEnds() time.Time { return p.life.lease.ends() }

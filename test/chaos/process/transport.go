@@ -56,7 +56,7 @@ func (t transport) call(r *http.Request, name string) (*http.Response, error) {
 	if err := t.wait(r); err != nil {
 		return nil, err
 	}
-	resp, err := t.carryOut(r, name)
+	resp, err := t.answer(p, call{request: r, name: name, carryOut: func() (*http.Response, error) { return t.carryOut(r, name) }})
 	gone := life.finish(p)
 	if late := t.wait(r); gone == nil {
 		gone = late
@@ -68,6 +68,14 @@ func (t transport) call(r *http.Request, name string) (*http.Response, error) {
 		return nil, gone
 	}
 	return resp, err
+}
+
+// answer carries a call out, or has it fail.
+func (t transport) answer(p Point, c call) (*http.Response, error) {
+	if failed, ok := t.process.options.Failing.answer(p, c); ok {
+		return failed()
+	}
+	return c.carryOut()
 }
 
 // carryOut hands a call on.

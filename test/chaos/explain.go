@@ -1,0 +1,76 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	eventsv1 "k8s.io/api/events/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// stuckAfter is how long a goal is waited for while a failure lasts before the failure is ended.
+const stuckAfter = 6 * time.Minute
+
+// healStuck ends a lasting failure that has kept a goal from being reached since start. It returns an error when nothing tells
+// people what the cause is.
+func (h *harness) healStuck(start time.Time) error {
+	failing := h.run.Failing
+	if failing == nil || !failing.How.Lasting || h.forced {
+		return nil
+	}
+	begun := failing.Begun()
+	if begun.IsZero() || time.Since(begun) < stuckAfter || time.Since(start) < stuckAfter || !failing.Heal() {
+		return nil
+	}
+	h.healed = true
+	return h.explained(failing.How.Cause)
+}
+
+// operation matches what drover was doing when a call failed, in its own words.
+var operation = regexp.MustCompile(`\b(creating|deleting|looking up|listing|signing in|reading|asking|adopting)\b`)
+
+// explained returns an error unless a condition or an Event names the operation that fails, and matches the cause.
+func (h *harness) explained(cause string) error {
+	if cause == "" {
+		return nil
+	}
+	texts, err := h.texts()
+	if err != nil {
+		return err
+	}
+	match := regexp.MustCompile(cause)
+	for _, text := range texts {
+		if match.MatchString(text) && operation.MatchString(text) {
+			return nil
+		}
+	}
+	return fmt.Errorf("no condition and no Event has a text with the operation and the cause (%s):\n%s", cause, strings.Join(texts, "\n"))
+}
+
+// texts returns the messages of all conditions and Events.
+func (h *harness) texts() (texts []string, err error) {
+	var sets v1alpha1.MachineSetList
+	var events eventsv1.EventList
+	machines, err := h.Machines()
+	if err := errors.Join(err, h.Admin.List(h.Context, &sets), h.Admin.List(h.Context, &events)); err != nil {
+		return nil, err
+	}
+	for i := range machines {
+		for _, c := range machines[i].Status.Conditions {
+			texts = append(texts, fmt.Sprintf("Machine %s: %s=%s %s: %s", machines[i].Name, c.Type, c.Status, c.Reason, c.Message))
+		}
+	}
+	for i := range sets.Items {
+		for _, c := range sets.Items[i].Status.Conditions {
+			texts = append(texts, fmt.Sprintf("MachineSet %s: %s=%s %s: %s", sets.Items[i].Name, c.Type, c.Status, c.Reason, c.Message))
+		}
+	}
+	for i := range events.Items {
+		texts = append(texts, fmt.Sprintf("Event %s: %s", events.Items[i].Reason, events.Items[i].Note))
+	}
+	return texts, nil
+}

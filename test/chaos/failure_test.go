@@ -1,0 +1,91 @@
+package chaos_test
+
+import (
+	"flag"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/test/chaos"
+	"github.com/drover-project/drover/test/chaos/process"
+)
+
+var (
+	failureStride = flag.Int("failure-stride", 60, "of the failed calls try every nth")
+	failure       = flag.Int("failure", -1, "try this failed call alone (as a failure of the test names it)")
+)
+
+func TestAfterACallThatFails(t *testing.T) {
+	var runs atomic.Int64
+	begin := time.Now()
+	t.Cleanup(func() { t.Logf("%d runs in %v", runs.Load(), time.Since(begin).Round(time.Millisecond)) })
+	for i, s := range chaos.FailureScenarios() {
+		if *scenario >= 0 && *scenario != i {
+			continue
+		}
+		t.Run(s.Name, func(t *testing.T) {
+			for _, seed := range worlds() {
+				f := failures{scenario: s, number: i, seed: seed, runs: &runs}
+				t.Run(fmt.Sprintf("seed %d", seed), f.test)
+			}
+		})
+	}
+}
+
+// failures are the ways in which the calls of one scenario fail in one world.
+type failures struct {
+	scenario chaos.Scenario
+	number   int
+	seed     uint64
+	runs     *atomic.Int64
+}
+
+func (f failures) test(t *testing.T) {
+	t.Parallel()
+	clean := cleanRun(t, chaos.Run{Seed: f.seed, Scenario: f.scenario})
+	n := 0
+	for at, p := range clean.Calls {
+		for _, how := range process.Failures() {
+			if !how.Fits(p.Call) || f.scenario.OnlyDeletion() && at < clean.Deleting {
+				continue
+			}
+			i := n
+			n++
+			if *failure == i || *failure < 0 && (i+int(f.seed))%*failureStride == 0 {
+				t.Run(fmt.Sprintf("failure %d %s #%d %s", i, p.Call, p.Nth, how.Name), func(t *testing.T) { f.one(t, i, p, how, clean) })
+			}
+		}
+	}
+	t.Logf("%d ways to fail, %d calls, %v", n, len(clean.Calls), clean.Took)
+}
+
+func (f failures) one(t *testing.T, i int, p process.Point, how process.Failure, clean chaos.Outcome) {
+	t.Parallel()
+	f.runs.Add(1)
+	repeat := fmt.Sprintf("go test ./test/chaos -run ACallThatFails -scenario=%d -seed=%d -failure=%d", f.number, f.seed, i)
+	for range tries {
+		failing := &process.Failing{At: p, How: how}
+		out, err := play(t, chaos.Run{Seed: f.seed, Scenario: f.scenario, Failing: failing})
+		if err != nil {
+			t.Fatalf("%v\nrepeat it with: %s", err, repeat)
+		}
+		if failing.Begun().IsZero() {
+			continue
+		}
+		late := out.Took - clean.Took - how.Rest
+		if limit := allowance(out); late > limit {
+			t.Errorf("the run took %v, which is %v longer than without the failure (%v), not %v\nrepeat it with: %s", out.Took, late, clean.Took, limit, repeat)
+		}
+		return
+	}
+	t.Errorf("the call never came in %d runs\nrepeat it with: %s", tries, repeat)
+}
+
+// allowance returns how much longer than without a failure a run may take.
+func allowance(out chaos.Outcome) time.Duration {
+	if out.Healed {
+		return 12 * time.Minute
+	}
+	return 3 * time.Minute
+}

@@ -1,0 +1,83 @@
+package process
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/drover-project/drover/test/chaos/calls"
+)
+
+// Failing has calls of a process fail, and the process goes on. It may outlive the process that it is given to first.
+type Failing struct {
+	// At is the first call that fails. After means nothing.
+	At Point
+	// How is the way in which it fails.
+	How Failure
+
+	mu    sync.Mutex
+	begun time.Time
+	over  bool
+	hits  int
+}
+
+// answer returns what a call is answered with; ok is false for one that does not fail.
+func (f *Failing) answer(p Point, c call) (answered func() (*http.Response, error), ok bool) {
+	if f == nil {
+		return nil, false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.over:
+		return nil, false
+	case f.begun.IsZero():
+		if p != f.At {
+			return nil, false
+		}
+		f.begun = time.Now()
+	case !f.How.Lasting || !f.concerns(p.Call):
+		return nil, false
+	}
+	f.hits++
+	return func() (*http.Response, error) { return f.How.answer(c) }, true
+}
+
+// concerns reports whether a lasting failure has a call fail as well.
+func (f *Failing) concerns(name string) bool {
+	switch f.How.scope {
+	case wholeCloud:
+		return !calls.IsKube(name)
+	case sameService:
+		return service(name) == service(f.At.Call)
+	}
+	return name == f.At.Call
+}
+
+// service returns the part of a call's name that says which API it goes to.
+func service(name string) string {
+	target, rest, _ := strings.Cut(name, " ")
+	if calls.IsKube(name) {
+		return target
+	}
+	_, path, _ := strings.Cut(rest, " /")
+	first, _, _ := strings.Cut(path, "/")
+	return target + " " + first
+}
+
+// Begun returns when the first call failed; zero: none has.
+func (f *Failing) Begun() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.begun
+}
+
+// Heal ends a lasting failure. It reports whether there was one to end.
+func (f *Failing) Heal() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	healed := f.How.Lasting && !f.over && !f.begun.IsZero()
+	f.over = true
+	return healed
+}
