@@ -3,6 +3,7 @@ package bootstrap
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"maps"
 	"testing"
 	"time"
@@ -228,4 +229,33 @@ func TestAnotherMachinesTokenIsNeverTakenForOnesOwn(t *testing.T) {
 	if err := c.List(t.Context(), &left); err != nil || len(left.Items) != 1 || left.Items[0].Name != other.Name {
 		t.Errorf("left %v, error %v; want the other's alone", left.Items, err)
 	}
+}
+
+func TestATokenWhoseDeletionIsAConflict(t *testing.T) {
+	t.Run("is deleted by the next attempt", func(t *testing.T) {
+		refused := 0
+		c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+				if refused++; refused == 1 {
+					return apierrors.NewConflict(corev1.Resource("secrets"), o.GetName(), errors.New("the object has been modified"))
+				}
+				return c.Delete(ctx, o, opts...)
+			},
+		})
+		tokens := &Tokens{Client: c, Reader: c, Clock: clocktesting.NewFakePassiveClock(time.Now()), Rand: rand.Reader}
+		m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
+		if _, err := tokens.Ensure(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		if err := tokens.Delete(t.Context(), m); !apierrors.IsConflict(err) {
+			t.Errorf("got %v, want the conflict", err)
+		}
+		if err := tokens.Delete(t.Context(), m); err != nil {
+			t.Error(err)
+		}
+		var left corev1.SecretList
+		if err := c.List(t.Context(), &left); err != nil || len(left.Items) != 0 {
+			t.Errorf("left %v, error %v", left.Items, err)
+		}
+	})
 }

@@ -145,8 +145,11 @@ func (t *Tokens) Delete(ctx context.Context, m *v1alpha1.Machine) error {
 	}
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: known.name}}
 	err := t.Client.Delete(ctx, s, client.Preconditions{UID: &known.uid})
-	// A conflict says that another Secret bears that name now.
-	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+	if apierrors.IsConflict(err) {
+		// Another Secret may have the name now: the next attempt looks for the Machine's.
+		t.forget(m.UID)
+	}
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting bootstrap token %s: %w", known.name, err)
 	}
 	t.forget(m.UID)
