@@ -36,7 +36,8 @@ func (a answer) isForeign() bool {
 	switch {
 	case a.status == http.StatusNotFound, a.status == http.StatusGone:
 		return !a.proof
-	case a.status >= 300 && a.status < 400:
+	case a.status < 400:
+		// A redirect; or a success that is not the one with which the service answers this call, such as a sign-in page.
 		return true
 	}
 	return !a.own && slices.Contains(proxyStatuses, a.status)

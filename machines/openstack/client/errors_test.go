@@ -54,6 +54,7 @@ func TestClassify(t *testing.T) {
 		"a 503 that says when":              {Network, refuse(503, ``, "5"), fault.RateLimited, fault.CodeRateLimited, "", 5 * time.Second},
 		"a 503 that does not":               {Network, refuse(503, `<html><head><title>503</title></head><body>No server is available</body></html>`), fault.Transient, fault.CodeCloudUnavailable, "answered 503 with a text of no known type that is not OpenStack's", 0},
 		"500":                               {Compute, refuse(500, `{"computeFault":{"message":"Unexpected API Error."}}`), fault.Transient, fault.CodeServerError, "", 0},
+		"a sign-in page":                    {Network, refuse(200, `<html>Please sign in</html>`), fault.Transient, fault.CodeForeignAnswer, "something else than the network service answered", 0},
 		"an odd status":                     {Compute, refuse(418, ``), fault.Unknown, fault.CodeUnknown, "teapot", 0},
 		"a 401 after a new token":           {Compute, &gophercloud.ErrErrorAfterReauthentication{ErrOriginal: refuse(401, ``)}, fault.Auth, fault.CodeUnauthorized, "", 0},
 		"a token that cannot be renewed":    {Compute, &gophercloud.ErrUnableToReauthenticate{ErrOriginal: refuse(401, ``), ErrReauth: refuse(401, ``)}, fault.Auth, fault.CodeUnauthorized, "", 0},
