@@ -57,7 +57,7 @@ func newSession(creds Credentials, client http.Client, v *versions, c clock.Cloc
 // stands for SignInAgain.
 func (s *Session) Scope(ctx context.Context) (*Scope, error) {
 	s.mu.Lock()
-	scope, refusal := s.scope, s.failed
+	scope, refusal := s.scope, s.standing()
 	usable := scope != nil && !s.refused
 	waiting := refusal != nil && s.clock.Now().Before(s.retryAt)
 	s.mu.Unlock()
@@ -88,9 +88,21 @@ func (s *Session) Known() (*Scope, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.scope == nil || s.refused {
-		return s.scope, s.failed
+		return s.scope, s.standing()
 	}
 	return s.scope, nil
+}
+
+// standing returns why the last sign-in failed; nil when it did not. When Keystone asked for patience, the error says how much of
+// it is left. The lock is held.
+func (s *Session) standing() error {
+	e := fault.Of(s.failed)
+	if e == nil || e.RetryAfter == 0 {
+		return s.failed
+	}
+	left := *e
+	left.RetryAfter = max(s.retryAt.Sub(s.clock.Now()), 0)
+	return &left
 }
 
 func (s *Session) signIn(ctx context.Context) (*Scope, error) {
@@ -159,7 +171,7 @@ func (s *Session) authenticate(ctx context.Context, started time.Time) (*Scope, 
 // asks for a token with these credentials.
 func (s *Session) reauthenticate(ctx context.Context, again func(context.Context) error) error {
 	s.mu.Lock()
-	failed, waiting := s.failed, s.clock.Now().Before(s.retryAt)
+	failed, waiting := s.standing(), s.clock.Now().Before(s.retryAt)
 	s.mu.Unlock()
 	if failed != nil && waiting {
 		return failed
