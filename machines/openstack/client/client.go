@@ -55,7 +55,7 @@ func New(o Options) (*Client, error) {
 	if o.HTTP == nil {
 		o.HTTP = newDialer(o.Configured, o.Allowed).transport()
 	}
-	c := &Client{options: o, limits: newLimits(o.Clock, o.Wake), versions: newVersions()}
+	c := &Client{options: o, limits: newLimits(o.Clock, o.Wake), versions: newVersions(o.Clock)}
 	var err error
 	if c.metrics, err = newMetrics(o.Registry, c.limits); err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)

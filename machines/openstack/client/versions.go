@@ -7,9 +7,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"golang.org/x/sync/singleflight"
+	"k8s.io/utils/clock"
 
 	"github.com/drover-project/drover/machines/fault"
 )
@@ -55,14 +57,17 @@ func CreateVersion(f CreateFeatures) Version {
 // WithoutLoss reports whether a microversion has all that the call wants.
 func (v Version) WithoutLoss(microversion string) bool { return minor(microversion) >= minor(v.wanted) }
 
-// settle gives the version to send to an endpoint that knows them up to newest: what is wanted, else the least. Invalid
-// when the endpoint does not even have that.
+// settle returns the version to send to an endpoint that knows them up to newest: what is wanted, else the least. The error is
+// Invalid: the endpoint does not even have that.
 func (v Version) settle(newest string) (string, error) {
 	switch {
 	case minor(v.wanted) <= minor(newest):
 		return v.wanted, nil
 	case minor(v.least) <= minor(newest):
 		return v.least, nil
+	}
+	if newest == "" {
+		return "", fault.New(fault.Invalid, fault.CodeInvalidSpec, "the cloud's compute service shows no microversions (GET of its URL is refused); %s needs %s", v.lost, v.least)
 	}
 	return "", fault.New(fault.Invalid, fault.CodeInvalidSpec, "the cloud's compute service knows microversions up to %s only; %s needs %s", newest, v.lost, v.least)
 }
@@ -84,24 +89,37 @@ func minor(version string) int {
 	return n
 }
 
+// hiddenFor is how long an endpoint that refuses to show its version document is not asked again: a proxy may have answered in its
+// place.
+const hiddenFor = time.Minute
+
 // versions remember the newest microversion of each compute endpoint, for all credentials.
 type versions struct {
+	clock  clock.PassiveClock
 	flight singleflight.Group
 	mu     sync.Mutex
-	newest map[string]string
+	newest map[string]shown
 }
 
-func newVersions() *versions { return &versions{newest: map[string]string{}} }
+// shown is what an endpoint has shown of its microversions; newest is empty when it refused to show any.
+type shown struct {
+	newest string
+	at     time.Time
+}
+
+func newVersions(c clock.PassiveClock) *versions {
+	return &versions{clock: c, newest: map[string]shown{}}
+}
 
 func (v *versions) known(endpoint string) (string, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	newest, ok := v.newest[endpoint]
-	return newest, ok
+	s, ok := v.newest[endpoint]
+	return s.newest, ok && (s.newest != "" || v.clock.Since(s.at) < hiddenFor)
 }
 
-// of asks an endpoint once. One that shows no version document is
-// taken to know the base only.
+// of returns the newest microversion of an endpoint, which is asked once. One that refuses to show its version document is taken to
+// know the base only, and is asked again after hiddenFor.
 func (v *versions) of(ctx context.Context, client *gophercloud.ServiceClient) (string, error) {
 	if newest, ok := v.known(client.Endpoint); ok {
 		return newest, nil
@@ -113,7 +131,7 @@ func (v *versions) of(ctx context.Context, client *gophercloud.ServiceClient) (s
 		newest, err := newestOf(ctx, client)
 		if err == nil {
 			v.mu.Lock()
-			v.newest[client.Endpoint] = newest
+			v.newest[client.Endpoint] = shown{newest, v.clock.Now()}
 			v.mu.Unlock()
 		}
 		return newest, err

@@ -1,6 +1,41 @@
 package client
 
-import "testing"
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+func TestAVersionDocumentThatIsNotShown(t *testing.T) {
+	t.Run("is asked for again after a minute: a proxy may have answered in its place", func(t *testing.T) {
+		asked := 0
+		cloud := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/": func(w http.ResponseWriter, r *http.Request) {
+			if asked++; asked == 1 {
+				http.NotFound(w, r)
+				return
+			}
+			_, _ = w.Write([]byte(`{"version":{"version":"2.93"}}`))
+		}})
+		now := clocktesting.NewFakeClock(time.Now())
+		s := newTestSession(t, Options{Configured: cloud.URL + "/v3", Clock: now}, cloud.URL+"/v3")
+		create := func() error {
+			return s.Do(t.Context(), Call{Service: Compute, Doing: "creating", Version: VersionVolumeType}, func(context.Context, *gophercloud.ServiceClient) error { return nil })
+		}
+		for range 2 {
+			if err := create(); err == nil || asked != 1 {
+				t.Fatalf("got %v after %d questions, want an error after one", err, asked)
+			}
+		}
+		now.Step(time.Minute)
+		if err := create(); err != nil || asked != 2 {
+			t.Errorf("got %v after %d questions, want success after two", err, asked)
+		}
+	})
+}
 
 func TestCreateVersion(t *testing.T) {
 	for name, tc := range map[string]struct {
