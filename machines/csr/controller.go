@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -74,6 +76,12 @@ func New(o Options) *Reconciler {
 	}
 }
 
+// retries returns the back-off of requests whose reconciliation returned an error: 5 ms, doubled each time, at most a minute. The
+// default of controller-runtime grows to 17 minutes, which would go on long after the API server works again.
+func retries() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, time.Minute)
+}
+
 // SetupWithManager adds the controller to the manager; it reconciles certificate requests.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	err := r.Control.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.Machine{}, indexNode, func(o client.Object) []string {
@@ -85,7 +93,10 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("indexing Machines by node: %w", err)
 	}
-	c, err := controller.New(name, mgr, controller.Options{Reconciler: r, MaxConcurrentReconciles: 4})
+	c, err := controller.New(name, mgr, controller.Options{
+		Reconciler: r, MaxConcurrentReconciles: 4,
+		RateLimiter: retries(),
+	})
 	if err != nil {
 		return fmt.Errorf("making the approver: %w", err)
 	}

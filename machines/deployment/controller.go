@@ -110,7 +110,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(source.Kind(cache, &v1alpha1.MachineDeployment{}, r.deploymentEvents())).
 		WatchesRawSource(source.Kind(cache, &v1alpha1.MachineSet{}, r.setEvents())).
 		WatchesRawSource(source.Kind(cache, &v1alpha1.Machine{}, r.machineEvents())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.options.Concurrent}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: r.options.Concurrent,
+			RateLimiter:             ownership.Retries(),
+		}).
 		Complete(r)
 }
 

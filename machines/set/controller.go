@@ -93,7 +93,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("machineset").
 		WatchesRawSource(source.Kind(cache, &v1alpha1.MachineSet{}, r.setEvents())).
 		WatchesRawSource(source.Kind(cache, &v1alpha1.Machine{}, r.machineEvents())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.options.Concurrent}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: r.options.Concurrent,
+			RateLimiter:             ownership.Retries(),
+		}).
 		Complete(r)
 }
 

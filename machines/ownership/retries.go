@@ -1,0 +1,14 @@
+package ownership
+
+import (
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Retries returns the back-off of objects whose reconciliation returned an error: 5 ms, doubled each time, at most a minute. The
+// default of controller-runtime grows to 17 minutes, which would go on long after the API server works again.
+func Retries() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, time.Minute)
+}
