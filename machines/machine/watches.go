@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -26,13 +27,22 @@ import (
 	"github.com/drover-project/drover/machines/machine/indexes"
 )
 
+// retries returns the back-off of Machines whose reconciliation returned an error: 5 ms, doubled each time, at most a minute. The
+// default of controller-runtime grows to 17 minutes, which would go on long after the API server works again.
+func retries() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, time.Minute)
+}
+
 // SetupWithManager makes the manager run the controller: on changes of Machines, of their Nodes, of their servers, and of
 // the deadlines that they take from their owners.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	if err := r.index(context.Background()); err != nil {
 		return err
 	}
-	c, err := controller.New(name, mgr, controller.Options{Reconciler: r, MaxConcurrentReconciles: r.workers})
+	c, err := controller.New(name, mgr, controller.Options{
+		Reconciler: r, MaxConcurrentReconciles: r.workers,
+		RateLimiter: retries(),
+	})
 	if err != nil {
 		return fmt.Errorf("making the Machine controller: %w", err)
 	}
