@@ -112,6 +112,9 @@ type Facts struct {
 	// region than the one that its server was made in, or no record says where that was. Nothing is concluded from an
 	// absence then, and nothing made. Empty otherwise.
 	Unknown string
+	// Outdated says, for people, why the provider has not been able to look for some minutes: what is known is older than that.
+	// Empty: it can.
+	Outdated string
 	// Had is the server of the Machine that is gone, when the cloud has shown that it was the Machine's.
 	Had ServerID
 	// Twins are other servers with the Machine's owner tag: an order with an unknown outcome has been carried out after all.

@@ -62,7 +62,7 @@ func Compute(in *Input) {
 	}
 	in.setWarnings()
 	if f.Deleting {
-		in.set(v1alpha1.ConditionDeleting, Verdict{corev1.ConditionTrue, in.Last.Reason, in.message()})
+		in.set(v1alpha1.ConditionDeleting, Verdict{corev1.ConditionTrue, in.Last.Reason, in.withOutdated(in.message())})
 	}
 	if n := f.Node; n != nil && !f.Deleting {
 		m.Status.Versions = &v1alpha1.MachineVersionInfo{Kubelet: n.Status.NodeInfo.KubeletVersion}

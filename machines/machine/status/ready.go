@@ -13,8 +13,29 @@ import (
 	"github.com/drover-project/drover/machines/machine/nodes"
 )
 
-// serverReady returns condition ServerReady.
+// serverReady returns condition ServerReady. A state that must change for the Machine to come on shows why nothing new is known of it.
 func (in *Input) serverReady() Verdict {
+	v := in.serverState()
+	if v.Status != corev1.ConditionTrue {
+		v.Message = in.withOutdated(v.Message)
+	}
+	return v
+}
+
+// withOutdated adds to a message why nothing new is known of the cloud.
+func (in *Input) withOutdated(message string) string {
+	switch outdated := in.Facts.Cloud.Outdated; {
+	case outdated == "":
+		return message
+	case message == "":
+		return fault.Line(outdated)
+	default:
+		return fault.Line(message + "; " + outdated)
+	}
+}
+
+// serverState returns what the last lists of the cloud showed of the server.
+func (in *Input) serverState() Verdict {
 	server := in.Facts.Cloud.Server
 	if server == nil {
 		return in.serverAbsent()

@@ -129,16 +129,20 @@ func (p *Project) apply(ctx context.Context, a known.Answers) (time.Duration, Ch
 	return next, news
 }
 
-// failed notes that lists failed, and returns the time until the next try. Credentials that are refused are replaced by others.
+// failed records that lists failed, and returns the time until the next try. Credentials that are refused are replaced by others.
+// When lists have failed for long, the Machines are reconciled, so that they show it.
 func (p *Project) failed(ctx context.Context, s *client.Session, err error) time.Duration {
 	if other := p.other(p, s); other != nil && fault.Is(err, fault.Auth) {
 		p.Use(other)
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	next, first := p.known.Failed(err)
-	if first {
+	f := p.known.Failed(err, p.clock.Now())
+	p.mu.Unlock()
+	if f.First {
 		log.FromContext(ctx).Info("the servers of a project cannot be listed; what is known stays", "error", err.Error())
 	}
-	return next
+	if f.Outdated {
+		p.changed(ctx, p, Change{All: true})
+	}
+	return f.Next
 }

@@ -1,9 +1,12 @@
 package known
 
 import (
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
@@ -20,6 +23,9 @@ func (p *Project) Facts(m *owner.Machine) cloud.Facts {
 		QuotaRaised: p.Quota.Raised(),
 		Foreign:     p.foreign(m),
 		Place:       &provider.Record{ProjectID: p.site.Project, Region: p.site.Region},
+	}
+	if p.outdated {
+		f.Outdated = fmt.Sprintf("nothing new is known since %s: %s", p.failingSince.UTC().Format(time.RFC3339), fault.Of(p.failure).Message)
 	}
 	chosen := servers.Choose(living, m.ServerID)
 	for _, k := range living {

@@ -70,7 +70,7 @@ type Change struct {
 func (p *Project) Apply(a Answers) (next time.Duration, news Change, resumed bool) {
 	before, held := p.IsSynced(), p.Guard.Held() > 0
 	resumed = !before || p.failure != nil
-	p.failures, p.failure, p.lastList = 0, nil, a.Started
+	p.failures, p.failure, p.outdated, p.lastList = 0, nil, false, a.Started
 	if !a.Date.IsZero() {
 		p.stamp = a.Date
 	}
@@ -101,17 +101,33 @@ func (p *Project) untilNext(now time.Time) time.Duration {
 	return next
 }
 
-// Failed notes that lists failed. It returns the time until the next try, which grows, and whether this is the first failure in a row.
-// What is known stays.
-func (p *Project) Failed(err error) (next time.Duration, first bool) {
-	first = p.failures == 0
+// OutdatedAfter is how long lists fail before Machines show it.
+const OutdatedAfter = 2 * time.Minute
+
+// Failure is what follows from lists that failed.
+type Failure struct {
+	// Next is the time until the next try, which grows.
+	Next time.Duration
+	// First: it is the first failure in a row. Outdated: lists have failed for OutdatedAfter with this one, so that Machines show it
+	// from now on.
+	First, Outdated bool
+}
+
+// Failed records that lists failed. What is known stays.
+func (p *Project) Failed(err error, now time.Time) Failure {
+	f := Failure{First: p.failures == 0, Next: servers.FastPeriod}
+	if f.First {
+		p.failingSince = now
+	}
 	p.failures++
 	p.failure = err
-	wait := servers.FastPeriod
+	f.Outdated = !p.outdated && now.Sub(p.failingSince) >= OutdatedAfter
+	p.outdated = p.outdated || f.Outdated
 	for range min(p.failures, 6) - 1 {
-		wait *= 2
+		f.Next *= 2
 	}
-	return max(min(wait, servers.RestPeriod), fault.Of(err).RetryAfter), first
+	f.Next = max(min(f.Next, servers.RestPeriod), fault.Of(err).RetryAfter)
+	return f
 }
 
 // ApplyAddresses stores the ports and floating IPs with an owner tag of our cluster: at the start, so that finding what was made before

@@ -96,22 +96,52 @@ func TestFailedLists(t *testing.T) {
 	p.list(noon, addresses.Lists{})
 	lost := errors.New("no answer")
 	for n, want := range []time.Duration{servers.FastPeriod, 2 * servers.FastPeriod, 4 * servers.FastPeriod} {
-		if next, first := p.Failed(lost); next != want || first != (n == 0) {
-			t.Errorf("failure %d: next try in %s, first %v; want %s", n, next, first, want)
+		if got := p.Failed(lost, noon); got != (Failure{Next: want, First: n == 0}) {
+			t.Errorf("failure %d: got %+v, want the next try in %s", n, got, want)
 		}
 	}
 	for range 20 {
-		p.Failed(lost)
+		p.Failed(lost, noon)
 	}
-	if next, _ := p.Failed(lost); next != servers.RestPeriod {
+	if next := p.Failed(lost, noon).Next; next != servers.RestPeriod {
 		t.Errorf("after many failures: next try in %s, want %s", next, servers.RestPeriod)
 	}
 	slow := fault.New(fault.RateLimited, fault.CodeUnknown, "slow down")
 	slow.RetryAfter = 2 * time.Minute
-	if next, _ := p.Failed(slow); next != slow.RetryAfter {
+	if next := p.Failed(slow, noon).Next; next != slow.RetryAfter {
 		t.Errorf("next try in %s, want what the cloud says", next)
 	}
 	if _, news := p.list(noon.Add(time.Minute), addresses.Lists{}); !news.All || p.Failure() != nil {
 		t.Errorf("when lists succeed again: %+v, %v", news, p.Failure())
 	}
+}
+
+func TestListsThatFailForLong(t *testing.T) {
+	p := newProject()
+	p.list(noon, addresses.Lists{})
+	refused := fault.New(fault.Transient, fault.CodeCloudUnavailable, "listing servers: connection refused")
+	outdated := func() string { return p.Facts(&owner.Machine{UID: "u1"}).Outdated }
+	t.Run("for a moment are not shown", func(t *testing.T) {
+		for _, after := range []time.Duration{0, time.Minute} {
+			if p.Failed(refused, noon.Add(after)).Outdated || outdated() != "" {
+				t.Errorf("after %s: %q", after, outdated())
+			}
+		}
+	})
+	t.Run("for two minutes are shown, and Machines are reconciled once for that (F-28)", func(t *testing.T) {
+		p := newProject()
+		p.list(noon, addresses.Lists{})
+		p.Failed(refused, noon)
+		if !p.Failed(refused, noon.Add(OutdatedAfter)).Outdated || p.Failed(refused, noon.Add(2*OutdatedAfter)).Outdated {
+			t.Error("Machines are not reconciled exactly once")
+		}
+		want := "nothing new is known since " + noon.UTC().Format(time.RFC3339) + ": listing servers: connection refused"
+		if got := p.Facts(&owner.Machine{UID: "u1"}).Outdated; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		p.list(noon.Add(3*OutdatedAfter), addresses.Lists{})
+		if got := p.Facts(&owner.Machine{UID: "u1"}).Outdated; got != "" {
+			t.Errorf("after a list: %q", got)
+		}
+	})
 }

@@ -50,9 +50,11 @@ type Project struct {
 	fulls              int
 	// listedAddresses is when ports and floating IPs were listed last; zero: never.
 	listedAddresses time.Time
-	// failures in a row of listing, and the last of them.
-	failures int
-	failure  error
+	// failures in a row of listing, the last of them, and since when. outdated: that is for so long that Machines show it.
+	failures     int
+	failure      error
+	failingSince time.Time
+	outdated     bool
 }
 
 // use is what a call under way does with the ports and floating IPs of a Machine.

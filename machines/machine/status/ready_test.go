@@ -1,0 +1,35 @@
+package status
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
+)
+
+func TestServerReadyWhenTheCloudCannotBeAsked(t *testing.T) {
+	for name, tc := range map[string]struct {
+		server *cloud.Server
+		want   Verdict
+	}{
+		"is shown while the server is built (F-28)": {&cloud.Server{State: cloud.ServerBuilding}, Verdict{corev1.ConditionFalse, lifecycle.ReasonServerBuilding, "listing servers: refused"}},
+		"is not shown of a server that runs":        {&cloud.Server{State: cloud.ServerActive}, Verdict{corev1.ConditionTrue, lifecycle.ReasonServerActive, ""}},
+		"is shown behind what is known": {&cloud.Server{ID: "s1", State: cloud.ServerError, Status: "ERROR"},
+			Verdict{corev1.ConditionFalse, lifecycle.ReasonServerError, "server s1 is in ERROR; listing servers: refused"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts := &lifecycle.Facts{
+				Observed: &lifecycle.Observed{Cloud: cloud.Facts{Synced: true, Server: tc.server, Outdated: "listing servers: refused"}},
+				Policy:   &lifecycle.Policy{}, Progress: &lifecycle.Progress{},
+			}
+			got := (&Input{Machine: &v1alpha1.Machine{}, Facts: facts}).serverReady()
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("serverReady (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
