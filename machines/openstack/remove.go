@@ -93,12 +93,12 @@ func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
 			return none, err
 		}
 	}
-	volumesGone, volumesLeft, err := i.releaseVolumes(ctx, p)
-	if err != nil || !volumesGone || len(p.OpenAttempts(i.subject.uid)) > 0 {
-		return none, err
+	volumes, err := i.releaseVolumes(ctx, p)
+	if err != nil || !volumes.Done || len(p.OpenAttempts(i.subject.uid)) > 0 {
+		return cloud.Released{Waiting: none.Waiting, Waits: volumes.Waits}, err
 	}
 	i.cloud.machines.forget(i.subject.uid)
-	return cloud.Released{Done: true, Left: append(left, volumesLeft...)}, nil
+	return cloud.Released{Done: true, Left: append(left, volumes.Left...)}, nil
 }
 
 // releaseAddresses deletes the floating IP that has the Machine's owner tag, and the one that an annotation names when that was the

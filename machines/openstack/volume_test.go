@@ -101,6 +101,25 @@ func TestTheBootVolumeIsSeenGone(t *testing.T) {
 	}
 }
 
+func TestAVolumeThatCinderDoesNotFree(t *testing.T) {
+	t.Run("is named with its state (F-25)", func(t *testing.T) {
+		b := newBench(t)
+		m := newMachine(t, "a", seedFields().with("rootDiskSizeGB", 20))
+		_, s := b.active(m)
+		b.records(m, s)
+		i := b.instance(m)
+		b.sim.Inject(sim.Fault{Call: "GET /volumes/{id}", Status: http.StatusOK, Body: `{"volume":{"status":"detaching"}}`})
+		want := "volume " + recordOf(s).VolumeIDs[0] + ` is "detaching"`
+		b.eventually("the volume is named", func() bool {
+			if b.observe(i).Server != nil {
+				return i.DeleteServer(b.ctx) != nil
+			}
+			released, err := i.Release(b.ctx)
+			return err == nil && !released.Done && slices.Equal(released.Waits, []string{want})
+		})
+	})
+}
+
 func TestVolumesThatNovaLeftBehind(t *testing.T) {
 	// deleted returns what is left after the server went without its volume, as when Nova fails to delete it.
 	deleted := func(b *bench, m *v1alpha1.Machine, s *cloud.Server, volume string, guarded bool) (volumes []string, released cloud.Released) {

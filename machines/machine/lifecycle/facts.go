@@ -69,9 +69,19 @@ type Policy struct {
 	Unreachable bool
 	// DrainDue: the Node's pods are to be evicted before the server is deleted. DrainTimedOut: the time for that is over.
 	DrainDue, DrainTimedOut bool
+	// Undrainable: the deletion is forced, and the Node's pods could not be seen or evicted for ForcedDrain. Overdue: it is forced and
+	// was not carried out for ForcedDeletion.
+	Undrainable, Overdue bool
 	// Withheld is the reason why the deletion must not go on; empty when it may. WithheldMessage explains it to people.
 	Withheld, WithheldMessage string
 }
+
+const (
+	// ForcedDrain is how long a forced deletion waits for pods that cannot be listed, and ForcedDeletion how long it waits for
+	// everything: it ends within 5 minutes, whatever the cloud and the eviction API answer.
+	ForcedDrain    = 90 * time.Second
+	ForcedDeletion = 4 * time.Minute
+)
 
 // Timeouts are how long the steps of one Machine may take. Zero or less: pods are not evicted, volumes not waited for, a
 // server may take for ever to join.

@@ -221,13 +221,13 @@ func nextOfDeletion(f *Facts) Decision {
 		return Decision{Hold, f.Withheld}
 	case f.lostName():
 		return Decision{RecordServer, ReasonDeletingServer}
-	case f.DrainDue && !f.Drained:
+	case f.DrainDue && !f.Drained && !f.Undrainable:
 		return Decision{DrainNode, ReasonDraining}
 	case f.DrainDue && f.Attached && !f.DetachOver:
 		return Decision{AwaitDetach, ReasonDetaching}
 	case !f.CloudFinalizer || f.Released:
 		return nextAfterCloud(f)
-	case f.Force && f.cloudUnresponsive():
+	case f.Force && (f.cloudUnresponsive() || f.Overdue):
 		return Decision{LetGo, ReasonForced}
 	}
 	return nextInCloud(f)
@@ -276,7 +276,7 @@ func nextInCloud(f *Facts) Decision {
 // nextAfterCloud: nothing of the Machine is left in the cloud, or nothing there is ours to remove.
 func nextAfterCloud(f *Facts) Decision {
 	switch {
-	case f.Unreachable && f.serverGone() && !f.NodeGone && !f.OutOfService:
+	case f.Unreachable && f.serverGone() && !f.NodeGone && !f.OutOfService && !f.Overdue:
 		return Decision{OutOfService, ReasonDeletingNode}
 	case !f.NodeGone:
 		return Decision{DeleteNode, ReasonDeletingNode}

@@ -150,6 +150,9 @@ func TestNext(t *testing.T) {
 		{"while too many servers are gone at once nothing is cleaned up", going, func(f *Facts) {
 			f.DrainDue, f.Cloud.Server, f.Cloud.Gone, f.Cloud.Held = false, nil, true, "5 of 9"
 		}, Decision{Wait, ReasonHeld}},
+		{"force waits for pods that are not seen", going, func(f *Facts) { f.Force = true }, Decision{DrainNode, ReasonDraining}},
+		{"but not for long, and then asks for the server's end (F-28)", going, func(f *Facts) { f.Force, f.Undrainable = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"force lets go of a server that the cloud does not delete (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.Overdue = true, true, true }, Decision{LetGo, ReasonForced}},
 		{"MC-65 force asks for the server's end first", going, func(f *Facts) { f.Drained, f.Force = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 		{"MC-65 force does not wait for it", going, func(f *Facts) { f.Drained, f.Force, f.Cloud.Server.State = true, true, cloud.ServerDeleting }, Decision{LetGo, ReasonForced}},
 		{"MC-65 force lets go when the cloud refuses", going, func(f *Facts) { f.Drained, f.Force, f.CloudRefused = true, true, true }, Decision{LetGo, ReasonForced}},

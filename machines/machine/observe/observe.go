@@ -75,7 +75,17 @@ func (o *Observer) Observe(ctx context.Context, s *scope.Scope) error {
 		return err
 	}
 	o.observeKinds(ctx, s)
+	observeForce(s)
 	return nil
+}
+
+// observeForce decides for what a forced deletion waits no more.
+func observeForce(s *scope.Scope) {
+	if !s.Observed.Deleting || !s.Observed.Force {
+		return
+	}
+	forced := s.ForcedFor()
+	s.Policy.Undrainable, s.Policy.Overdue = forced >= lifecycle.ForcedDrain, forced >= lifecycle.ForcedDeletion
 }
 
 func (o *Observer) observeCloud(ctx context.Context, s *scope.Scope) {

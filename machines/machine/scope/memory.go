@@ -31,6 +31,8 @@ type written struct {
 	unwritten time.Time
 	// begun: this process was allowed to begin the deletion.
 	begun bool
+	// forced is when this process first saw that the deletion is forced; zero: it is not.
+	forced time.Time
 	// seen is what was last seen or written of it.
 	seen seen
 	// ended is when this process removed the last finalizer; zero: it did not. The answer to that write has no new version.
@@ -111,6 +113,17 @@ func (mem *memory) mayWait(m *v1alpha1.Machine, now time.Time) time.Duration {
 		e.unwritten = now
 	}
 	return max(0, status.MaxDelay(m)-now.Sub(e.unwritten))
+}
+
+// forcedFor returns how long this process has known that the Machine's deletion is forced.
+func (mem *memory) forcedFor(m *v1alpha1.Machine, now time.Time) time.Duration {
+	mem.mu.Lock()
+	defer mem.mu.Unlock()
+	e := mem.of(m)
+	if e.forced.IsZero() {
+		e.forced = now
+	}
+	return now.Sub(e.forced)
 }
 
 // hasBegun reports whether this process was allowed to begin the Machine's deletion.

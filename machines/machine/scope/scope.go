@@ -118,6 +118,9 @@ func (s *Scope) CacheOld(node *corev1.Node) bool {
 	return s.store.memory.cacheOld(s.Machine, node, s.Now())
 }
 
+// ForcedFor returns how long this process has known that the Machine's deletion is forced.
+func (s *Scope) ForcedFor() time.Duration { return s.store.memory.forcedFor(s.Machine, s.Now()) }
+
 // DeletionBegun reports whether this process was allowed to begin the Machine's deletion.
 func (s *Scope) DeletionBegun() bool { return s.store.memory.hasBegun(s.Machine) }
 

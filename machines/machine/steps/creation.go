@@ -129,6 +129,10 @@ func (c *Creation) ReplaceServer(ctx context.Context, s *scope.Scope) (bool, err
 	}
 	s.RequeueWithin(scope.PollCloud)
 	if err := s.Instance.DeleteFailed(ctx); err != nil {
+		// It is tried once per back-off, so that there are few of these Events.
+		if cause := fault.Of(err); cause.Class != fault.RateLimited {
+			s.Warn(string(cause.Code), fault.Line(cause.Message))
+		}
 		ctrl.LoggerFrom(ctx).Info("Deleting a failed server did not work yet", "server", server.ID, "cause", err.Error())
 	}
 	return false, nil

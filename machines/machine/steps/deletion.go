@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,6 +36,9 @@ type Deletion struct {
 
 // retryHeld is how soon a deletion that is withheld is looked at again. Nothing that is watched ends the wait.
 const retryHeld = 15 * time.Second
+
+// slowDeletion is after how long a deletion shows each resource that it waits for. Most are gone sooner, and cost no write.
+const slowDeletion = 2 * time.Minute
 
 // Hold leaves the Machine's pods, server and Node as they are although it is being deleted, and shows why.
 func (d *Deletion) Hold(ctx context.Context, s *scope.Scope) (bool, error) {
@@ -96,6 +100,9 @@ func (d *Deletion) Release(ctx context.Context, s *scope.Scope) (bool, error) {
 	}
 	if !released.Done {
 		s.Detail = released.Waiting
+		if s.Now().Sub(s.Machine.DeletionTimestamp.Time) >= slowDeletion {
+			s.Detail = strings.Join(append([]string{s.Detail}, released.Waits...), "; ")
+		}
 		s.RequeueWithin(scope.PollCloud)
 	}
 	return released.Done, nil
@@ -135,17 +142,25 @@ func (d *Deletion) LetGo(_ context.Context, s *scope.Scope) (bool, error) {
 	return true, nil
 }
 
-// RemoveFinalizers ends the Machine: nothing of it is left.
+// RemoveFinalizers ends the Machine: nothing of it is left, or an Event says what may be. The Event comes first, and everything
+// that is remembered of the Machine is dropped first: when the answer to the write gets lost, no other reconcile follows.
 func (d *Deletion) RemoveFinalizers(ctx context.Context, s *scope.Scope) (bool, error) {
-	s.Machine.Finalizers = slices.DeleteFunc(s.Machine.Finalizers, func(name string) bool { return slices.Contains(lifecycle.OwnFinalizers, name) })
-	if err := s.WriteAhead(ctx, scope.BeforeForgetting); client.IgnoreNotFound(err) != nil {
-		return false, err
-	}
-	s.Gone = true
-	d.Retries.Forget(s.Machine.UID)
-	d.Crew.Forget(s.Machine.UID)
 	if s.LeftBehind != "" {
 		s.Warn(s.LeftReason, s.LeftBehind)
 	}
+	d.Retries.Forget(s.Machine.UID)
+	d.Crew.Forget(s.Machine.UID)
+	before := s.Machine.Finalizers
+	s.Machine.Finalizers = slices.DeleteFunc(slices.Clone(before), func(name string) bool { return slices.Contains(lifecycle.OwnFinalizers, name) })
+	err := s.WriteAhead(ctx, scope.BeforeForgetting)
+	if apierrors.IsNotFound(err) {
+		// It is gone, or the API server does not serve Machines just now.
+		s.RequeueWithin(scope.PollCloud)
+	} else if err != nil {
+		// The write at the end of the reconcile must not remove them.
+		s.Machine.Finalizers = before
+		return false, err
+	}
+	s.Gone = true
 	return false, nil
 }

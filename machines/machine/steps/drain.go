@@ -2,16 +2,19 @@ package steps
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/drain"
+	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 	"github.com/drover-project/drover/machines/machine/scope"
 	"github.com/drover-project/drover/machines/machine/status"
@@ -40,6 +43,10 @@ func (d *Deletion) DrainNode(ctx context.Context, s *scope.Scope) (bool, error) 
 		Order: drain.Order{Node: s.Observed.Node.Name, Mode: drain.Mode{Abrupt: s.Policy.Unreachable || s.Observed.Force}, VolumeTimeout: s.Policy.Timeouts.Volumes},
 	})
 	if err != nil && len(result.Blocked) == 0 {
+		var answer apierrors.APIStatus
+		if errors.As(err, &answer) {
+			s.Detail = fault.Line(err.Error())
+		}
 		return false, err
 	}
 	if err != nil {
