@@ -8,7 +8,7 @@ BUILD_FLAGS := -tags grpcnotrace
 RACE := ./machines/... ./nodegroup/... ./autoscale/... ./test/openstack/...
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo trials test test-race test-extra test-openstack bench bench-scale bench-openstack lint generate check-generated check-tidy clean
+.PHONY: help build demo trials test test-race test-failures test-extra test-openstack bench bench-scale bench-openstack lint generate check-generated check-tidy clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ test: ## unit tests, and integration tests on a real control plane (built once, 
 test-race: ## the packages with goroutines, under the race detector
 	go run ./test/kube/prepare
 	go test -race $(GO_TEST_FLAGS) $(RACE)
+
+test-failures: ## every call of the crash test's scenarios fails once in each way, some for good: some 8000 runs
+	go test ./test/chaos -count=1 -timeout 60m -run ACallThatFails -failure-stride=1
 
 test-openstack: ## the contract with OpenStack and drover's driver, against a real cloud (OS_CLIENT_CONFIG_FILE, OS_CLOUD)
 	go test $(GO_TEST_FLAGS) -tags openstack -count=1 -timeout 60m -v -run '^TestRealCloud$$' ./test/openstack/contract

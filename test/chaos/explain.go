@@ -4,16 +4,24 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// stuckAfter is how long a goal is waited for while a failure lasts before the failure is ended.
-const stuckAfter = 6 * time.Minute
+const (
+	// stuckAfter is how long a goal is waited for while a failure lasts before the failure is ended.
+	stuckAfter = 6 * time.Minute
+	// afterOnce is how much longer a run may take in which a call fails once. afterLasting is how much longer it may take once a
+	// lasting failure is over: the longest back-off, and some.
+	afterOnce    = 3 * time.Minute
+	afterLasting = 6 * time.Minute
+)
 
 // healStuck ends a lasting failure that has kept a goal from being reached since start. It returns an error when nothing tells
 // people what the cause is.
@@ -26,16 +34,39 @@ func (h *harness) healStuck(start time.Time) error {
 	if begun.IsZero() || time.Since(begun) < stuckAfter || time.Since(start) < stuckAfter || !failing.Heal() {
 		return nil
 	}
-	h.healed = true
+	h.healed = time.Now()
 	return h.explained(failing.How.Cause)
 }
 
-// operation matches what drover was doing when a call failed, in its own words.
-var operation = regexp.MustCompile(`\b(creating|deleting|looking up|listing|signing in|reading|asking|adopting)\b`)
+// limit returns how long the run may take; 0: no limit.
+func (h *harness) limit() time.Duration {
+	switch {
+	case h.run.Failing == nil || h.run.Usual == 0:
+		return 0
+	case !h.healed.IsZero():
+		return h.healed.Sub(h.start) + h.run.Usual + h.run.Scenario.slack + afterLasting
+	case h.run.Failing.How.Lasting:
+		return 0
+	}
+	return h.run.Usual + h.run.Failing.How.Rest + h.run.Scenario.slack + afterOnce
+}
 
-// explained returns an error unless a condition or an Event names the operation that fails, and matches the cause.
+// operation matches what drover was doing when a call failed, in its own words.
+var operation = regexp.MustCompile(`\b(creating|deleting|looking up|listing|signing in|reading|asking|adopting|evictions|are being deleted)\b`)
+
+// explained returns an error unless a condition or an Event names the operation that fails, and matches the cause. While every
+// Machine runs, nobody waits for the cloud, and only the metrics show that it cannot be asked.
 func (h *harness) explained(cause string) error {
 	if cause == "" {
+		return nil
+	}
+	machines, err := h.Machines()
+	if err != nil {
+		return err
+	}
+	if waits := slices.ContainsFunc(machines, func(m v1alpha1.Machine) bool {
+		return m.DeletionTimestamp != nil || ptr.Deref(m.Status.Phase, "") != v1alpha1.PhaseRunning
+	}); !waits {
 		return nil
 	}
 	texts, err := h.texts()

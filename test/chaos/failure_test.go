@@ -3,6 +3,7 @@ package chaos_test
 import (
 	"flag"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,7 +13,7 @@ import (
 )
 
 var (
-	failureStride = flag.Int("failure-stride", 60, "of the failed calls try every nth")
+	failureStride = flag.Int("failure-stride", 29, "of the failed calls try every nth")
 	failure       = flag.Int("failure", -1, "try this failed call alone (as a failure of the test names it)")
 )
 
@@ -47,7 +48,7 @@ func (f failures) test(t *testing.T) {
 	n := 0
 	for at, p := range clean.Calls {
 		for _, how := range process.Failures() {
-			if !how.Fits(p.Call) || f.scenario.OnlyDeletion() && at < clean.Deleting {
+			if !how.Fits(p.Call) || f.scenario.OnlyDeletion() && (at < clean.Deleting || !promised(p.Call, how)) {
 				continue
 			}
 			i := n
@@ -60,32 +61,26 @@ func (f failures) test(t *testing.T) {
 	t.Logf("%d ways to fail, %d calls, %v", n, len(clean.Calls), clean.Took)
 }
 
+// promised reports whether a forced deletion ends in time although that call fails: while Kubernetes lets nobody write the Machine,
+// it cannot.
+func promised(call string, how process.Failure) bool {
+	return !how.Lasting || !strings.HasPrefix(call, "kube ") || strings.HasPrefix(call, "kube POST pods") || call == "kube LIST pods"
+}
+
 func (f failures) one(t *testing.T, i int, p process.Point, how process.Failure, clean chaos.Outcome) {
 	t.Parallel()
 	f.runs.Add(1)
 	repeat := fmt.Sprintf("go test ./test/chaos -run ACallThatFails -scenario=%d -seed=%d -failure=%d", f.number, f.seed, i)
 	for range tries {
 		failing := &process.Failing{At: p, How: how}
-		out, err := play(t, chaos.Run{Seed: f.seed, Scenario: f.scenario, Failing: failing})
+		_, err := play(t, chaos.Run{Seed: f.seed, Scenario: f.scenario, Failing: failing, Usual: clean.Took})
 		if err != nil {
 			t.Fatalf("%v\nrepeat it with: %s", err, repeat)
 		}
 		if failing.Begun().IsZero() {
 			continue
 		}
-		late := out.Took - clean.Took - how.Rest
-		if limit := allowance(out); late > limit {
-			t.Errorf("the run took %v, which is %v longer than without the failure (%v), not %v\nrepeat it with: %s", out.Took, late, clean.Took, limit, repeat)
-		}
 		return
 	}
 	t.Errorf("the call never came in %d runs\nrepeat it with: %s", tries, repeat)
-}
-
-// allowance returns how much longer than without a failure a run may take.
-func allowance(out chaos.Outcome) time.Duration {
-	if out.Healed {
-		return 12 * time.Minute
-	}
-	return 3 * time.Minute
 }

@@ -46,10 +46,10 @@ type harness struct {
 	// heldBack: a create arrives, or arrived, after its process's death.
 	heldBack bool
 	// deleting is how many calls had been made when the first Machine was deleted, end when the run ended.
-	deleting int
-	end      time.Time
-	// healed: a lasting failure was ended.
-	healed bool
+	deleting   int
+	start, end time.Time
+	// healed is when a lasting failure was ended; zero: none was.
+	healed time.Time
 	// forced: no lasting failure is ended any more, since a forced deletion does not wait for that.
 	forced bool
 }
@@ -118,6 +118,9 @@ func (h *harness) until(goal string, reached func() (bool, error)) error {
 		}
 		if err := h.healStuck(start); err != nil {
 			return fmt.Errorf("waiting until %s: %w", goal, err)
+		}
+		if limit := h.limit(); limit > 0 && time.Since(h.start) > limit {
+			return fmt.Errorf("not healed %v after the start: %s\n%s", limit, goal, h.describe())
 		}
 		if time.Since(start) > patience {
 			return fmt.Errorf("not reached within %v: %s\n%s", patience, goal, h.describe())

@@ -19,6 +19,8 @@ type Run struct {
 	Crash *process.Point
 	// Failing has calls fail, while the process goes on; nil: none.
 	Failing *process.Failing
+	// Usual is how long the run takes without a failure; 0: not known. With Failing, a run that takes much longer is an error.
+	Usual time.Duration
 	// Again is after how many calls the second process dies too; 0: it does not.
 	Again int
 }
@@ -33,8 +35,6 @@ type Outcome struct {
 	Took time.Duration
 	// Deleting is how many calls had been made when the first Machine was deleted.
 	Deleting int
-	// Healed: a lasting failure had to be ended for the run to go on.
-	Healed bool
 }
 
 // Do plays the run. An error says which invariant does not hold. It must be called inside a bubble of testing/synctest.
@@ -53,11 +53,11 @@ func (r Run) Do() (out Outcome, err error) {
 		}
 	}
 	h.process = process.Start(w, process.Options{Crash: r.Crash, Stale: r.Scenario.stale, HoldBack: r.Scenario.holdBack, Failing: r.Failing})
-	start := time.Now()
+	h.start = time.Now()
 	defer func() {
 		h.process.Stop()
 		h.keepCalls()
-		out = Outcome{Calls: h.calls, Crashed: h.crashes > 0, Took: h.end.Sub(start), Deleting: h.deleting, Healed: h.healed}
+		out = Outcome{Calls: h.calls, Crashed: h.crashes > 0, Took: h.end.Sub(h.start), Deleting: h.deleting}
 		w.Close()
 	}()
 	err = r.Scenario.play(h)

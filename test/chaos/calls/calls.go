@@ -87,6 +87,9 @@ func IsDiscovery(r *http.Request) bool {
 	return r.URL.Host == kubernetesHost && (parts[0] == "api" && len(parts) <= 2 || parts[0] == "apis" && len(parts) <= 3)
 }
 
+// IsDiscoveryName reports whether drover's call of that name asks what the API server serves.
+func IsDiscoveryName(name string) bool { return strings.HasPrefix(name, "kube GET /") }
+
 // Content returns the URL and the body of a call.
 func Content(r *http.Request) string {
 	text := r.URL.String()

@@ -47,6 +47,9 @@ func cloudFailures() []Failure {
 		{Name: "a proxy's 404 page for good", answer: htmlPage(http.StatusNotFound), Cause: `answered 404 with text/html`},
 		{Name: "500 for good", answer: reply(http.StatusInternalServerError, ""), Cause: `HTTP 500`},
 		{Name: "409 for good", answer: cloudError(http.StatusConflict), Cause: `HTTP 409`},
+		{Name: "hangs for good", answer: hang, scope: wholeCloud, Cause: `no answer in time`},
+		{Name: "429 for good", answer: cloudError(http.StatusTooManyRequests, "Retry-After", "86400"), scope: wholeCloud},
+		{Name: "the volume never goes", answer: reply(http.StatusOK, `{"volume":{"status":"deleting","attachments":[]}}`, "Content-Type", jsonType), fits: readsVolume, Cause: `volume \S+ is "deleting"`},
 	}
 	for i := range lasting {
 		lasting[i].Lasting = true
@@ -57,21 +60,22 @@ func cloudFailures() []Failure {
 func kubeFailures() []Failure {
 	once := []Failure{
 		{Name: "refused", answer: refuse},
-		{Name: "reset before it was carried out", answer: reset},
+		{Name: "reset before it was carried out", answer: reset, fits: takesTurns},
 		{Name: "carried out, answer lost", answer: carriedOut(reset), fits: writes},
 		{Name: "409", answer: kubeError(http.StatusConflict, "Conflict"), fits: writes},
-		{Name: "429 for 5 s", answer: kubeError(http.StatusTooManyRequests, "TooManyRequests", "Retry-After", "5")},
+		{Name: "429 for 5 s", answer: kubeError(http.StatusTooManyRequests, "TooManyRequests", "Retry-After", "5"), fits: takesTurns},
 		{Name: "500", answer: kubeError(http.StatusInternalServerError, "InternalError")},
 		{Name: "500 without a reason", answer: kubeError(http.StatusInternalServerError, "")},
 		{Name: "503", answer: kubeError(http.StatusServiceUnavailable, "ServiceUnavailable")},
 		{Name: "carried out, 504", answer: carriedOut(kubeError(http.StatusGatewayTimeout, "Timeout")), fits: writes},
 		{Name: "403 once", answer: kubeError(http.StatusForbidden, "Forbidden")},
-		{Name: "404 once", answer: kubeError(http.StatusNotFound, "NotFound")},
-		{Name: "hangs", answer: pinged, Rest: time.Minute},
+		{Name: "404 once", answer: kubeError(http.StatusNotFound, "NotFound"), fits: mayBeUnserved},
+		{Name: "hangs", answer: pinged, Rest: time.Minute, fits: takesTurns},
 	}
 	lasting := []Failure{
 		{Name: "403 for good", answer: kubeError(http.StatusForbidden, "Forbidden")},
 		{Name: "500 without a reason for good", answer: kubeError(http.StatusInternalServerError, "")},
+		{Name: "two budgets for good", answer: twoBudgets, fits: evicts, Cause: `more than one PodDisruptionBudget`},
 	}
 	for i := range lasting {
 		lasting[i].Lasting = true
@@ -97,6 +101,28 @@ func fitting(fits func(string) bool, failures []Failure) []Failure {
 		failures[i].fits = func(name string) bool { return fits(name) && (f.fits == nil || f.fits(name)) }
 	}
 	return failures
+}
+
+// readsVolume and evicts report whether the call of that name reads a volume, or evicts a pod.
+func readsVolume(name string) bool {
+	return strings.HasPrefix(name, "cloud GET /volume/") && strings.HasSuffix(name, "/volumes/{id}")
+}
+
+func evicts(name string) bool { return name == "kube POST pods/eviction" }
+
+// twoBudgets is what the API server answers about a pod that two disruption budgets select.
+func twoBudgets(c call) (*http.Response, error) {
+	return reply(http.StatusInternalServerError, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":500,`+
+		`"message":"This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}`, "Content-Type", jsonType)(c)
+}
+
+// takesTurns reports whether time may pass in a call: discovery is made under a lock.
+func takesTurns(name string) bool { return !calls.IsDiscoveryName(name) }
+
+// mayBeUnserved reports whether the API server may say of the call of that name that it finds nothing, though there is something: while
+// it starts it does not serve the custom resources yet.
+func mayBeUnserved(name string) bool {
+	return strings.Contains(name, " machine") || strings.HasSuffix(name, " clusters")
 }
 
 func writes(name string) bool {

@@ -47,7 +47,7 @@ func (w *World) CheckServers(n int) error {
 	if !w.isComplete(o, n) {
 		return errors.Join(fmt.Errorf("there must be %d servers, ports, floating IPs and volumes each, not %+v", n, o), w.teardown.err())
 	}
-	return errors.Join(w.checkConnected(o.Servers), w.teardown.err(), w.checkUnrelated())
+	return errors.Join(w.checkConnected(o.Servers), w.teardown.err(), w.CheckUnrelated())
 }
 
 // checkConnected returns an error unless the port of every ACTIVE server is bound to it, and its floating IP is on that port.
@@ -63,7 +63,7 @@ func (w *World) checkConnected(servers []string) error {
 // CheckEnd returns an error when cloud or cluster still holds anything of a Machine, when something was torn down out of order, or
 // when the resources of others have changed.
 func (w *World) CheckEnd() error {
-	return errors.Join(w.checkNothingLeft(), w.teardown.err(), w.checkUnrelated())
+	return errors.Join(w.checkNothingLeft(), w.teardown.err(), w.CheckUnrelated())
 }
 
 func (w *World) checkNothingLeft() error {
@@ -87,7 +87,8 @@ func (w *World) checkNothingLeft() error {
 	return nil
 }
 
-func (w *World) checkUnrelated() error {
+// CheckUnrelated returns an error when the resources of others have changed.
+func (w *World) CheckUnrelated() error {
 	diff, err := w.changed()
 	if err != nil {
 		return err

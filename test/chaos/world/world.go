@@ -30,6 +30,8 @@ type Options struct {
 	SilentServers bool
 	// PodVolume: pods have a volume, and a budget forbids their eviction until 45 s after Leave.
 	PodVolume bool
+	// Forced: deletions are forced, so that their order does not hold, and something may be left in the cloud.
+	Forced bool
 }
 
 // World is everything that a run happens in. It must be made and used inside a bubble of testing/synctest.
