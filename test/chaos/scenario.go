@@ -47,7 +47,9 @@ func Scenarios() []Scenario {
 // which are about crashes.
 func FailureScenarios() []Scenario {
 	scenarios := slices.DeleteFunc(Scenarios(), func(s Scenario) bool { return s.stale != nil || s.holdBack > 0 })
-	return append(scenarios, Scenario{Name: "a deletion is forced (F-25)", world: world.Options{Forced: true}, play: (*harness).forcedDeletion})
+	return append(scenarios,
+		Scenario{Name: "a deletion is forced (F-25)", world: world.Options{Forced: true}, play: (*harness).forcedDeletion},
+		Scenario{Name: "the first server of a set fails (F-24)", each: failFirst, play: (*harness).setWithFailure})
 }
 
 // OnlyDeletion reports whether a scenario is about calls that fail once a Machine is being deleted.

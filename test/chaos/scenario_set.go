@@ -42,6 +42,26 @@ func (h *harness) oneSet() error {
 	return h.ended(3, 1)
 }
 
+// setWithFailure makes a set of two, the first server of which fails, and deletes it.
+func (h *harness) setWithFailure() error {
+	m, err := h.NewMachine()
+	if err != nil {
+		return err
+	}
+	set, err := h.setOfTwo(m)
+	if err != nil {
+		return err
+	}
+	if err := h.running(2); err != nil {
+		return err
+	}
+	h.leave()
+	if err := h.Admin.Delete(h.Context, set); err != nil {
+		return fmt.Errorf("deleting the set: %w", err)
+	}
+	return h.ended(3, 1)
+}
+
 // loseOneOfTwo deletes a server behind drover's back, and waits until it is replaced.
 func (h *harness) loseOneOfTwo() error {
 	// Names follow from the seed, IDs do not.
