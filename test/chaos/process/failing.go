@@ -47,12 +47,14 @@ func (f *Failing) answer(p Point, c call) (answered func() (*http.Response, erro
 // concerns reports whether a lasting failure has a call fail as well.
 func (f *Failing) concerns(name string) bool {
 	switch f.How.scope {
+	case sameCall:
+		return name == f.At.Call
 	case wholeCloud:
 		return !calls.IsKube(name)
 	case sameService:
 		return service(name) == service(f.At.Call)
 	}
-	return name == f.At.Call
+	return false
 }
 
 // service returns the part of a call's name that says which API it goes to.
