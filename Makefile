@@ -30,7 +30,7 @@ test-race: ## the packages with goroutines, under the race detector
 	go run ./test/kube/prepare
 	go test -race $(GO_TEST_FLAGS) $(RACE)
 
-test-failures: ## every call of the crash test's scenarios fails once in each way, some for good: some 8000 runs
+test-failures: ## every call of the crash test's scenarios fails once in each way, some for good: some 9900 runs
 	go test ./test/chaos -count=1 -timeout 60m -run ACallThatFails -failure-stride=1
 
 test-openstack: ## the contract with OpenStack and drover's driver, against a real cloud (OS_CLIENT_CONFIG_FILE, OS_CLOUD)
