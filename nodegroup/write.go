@@ -37,7 +37,8 @@ type request struct {
 
 // decision says what to write, given what is known now. It is asked again after a conflict.
 type decision interface {
-	Decide(s *model.Snapshot, g *model.Group) (resize.Change, error)
+	// Decide decides on the group with that id in the snapshot, so that group and Machines are of the same version.
+	Decide(s *model.Snapshot, id string) (resize.Change, error)
 }
 
 // writer changes the objects of groups: one call per group at a time, each with one conditional write.
@@ -121,11 +122,12 @@ func (w *writer) carryOut(ctx context.Context, id string, r request) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeDeadline)
 	defer cancel()
 	for range conflicts {
-		g := w.store.published().Groups[id]
+		s := w.store.published()
+		g := s.Groups[id]
 		if g == nil {
 			return model.Refusef(model.FailedPrecondition, "changing %s: its object is gone", id)
 		}
-		err := w.attempt(ctx, g, r)
+		err := w.attempt(ctx, s, g, r)
 		if !errors.Is(err, errConflict) {
 			return err
 		}
@@ -136,12 +138,12 @@ func (w *writer) carryOut(ctx context.Context, id string, r request) error {
 	return model.Refusef(model.Unavailable, "changing %s: others changed it %d times in a row, nothing was changed", id, conflicts)
 }
 
-// attempt decides on the newest version that is known and writes it if nobody has changed it since.
-func (w *writer) attempt(ctx context.Context, g *model.Group, r request) error {
+// attempt decides on one version of the group, which the snapshot holds, and writes it if nobody has changed it since.
+func (w *writer) attempt(ctx context.Context, s *model.Snapshot, g *model.Group, r request) error {
 	if err := rollout.CheckSize(g.Owner.Replicas); err != nil {
 		return model.Refusef(model.FailedPrecondition, "changing %s: %v", g.ID, err)
 	}
-	c, err := r.decision.Decide(w.store.published(), g)
+	c, err := r.decision.Decide(s, g.ID)
 	if err != nil {
 		return err
 	}

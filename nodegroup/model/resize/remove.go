@@ -29,7 +29,8 @@ type Live struct {
 // (CA-C65 … C76).
 //
 // Errors: FailedPrecondition; nothing is removed then.
-func (r Removal) Decide(s *model.Snapshot, g *model.Group) (Change, error) {
+func (r Removal) Decide(s *model.Snapshot, id string) (Change, error) {
+	g := s.Groups[id]
 	sel, err := selectNodes(s, g, r)
 	if err != nil {
 		return Change{}, err

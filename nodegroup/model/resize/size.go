@@ -11,7 +11,8 @@ type Increase struct{ Delta int32 }
 // (CA-C57).
 //
 // Errors: FailedPrecondition.
-func (r Increase) Decide(_ *model.Snapshot, g *model.Group) (Change, error) {
+func (r Increase) Decide(s *model.Snapshot, id string) (Change, error) {
+	g := s.Groups[id]
 	if g.Refusal != "" {
 		return Change{}, model.Refusef(model.FailedPrecondition, "increasing %s: %s", g.ID, g.Refusal)
 	}
@@ -32,7 +33,8 @@ type Decrease struct{ Delta int32 }
 // never takes a Machine whose node is registered, never refuses, and stops at the minimum (CA-C84 … C87). Units that a
 // rollout or a freeze holds open are not taken back: their placeholders are renamed, so that the autoscaler's clock for them
 // starts again.
-func (r Decrease) Decide(_ *model.Snapshot, g *model.Group) (Change, error) {
+func (r Decrease) Decide(s *model.Snapshot, id string) (Change, error) {
+	g := s.Groups[id]
 	want := -int64(r.Delta)
 	c := Change{Group: g, Replicas: g.Target, Asked: want}
 	if g.Gap > 0 {

@@ -35,10 +35,10 @@ func FuzzSizes(f *testing.F) {
 		p.Machine("a-1")
 		g := groupOf(w, p)
 		delta = max(delta, 1)
-		if c, err := (Increase{Delta: delta}).Decide(nil, g); err == nil && (c.Replicas > g.Max || c.Replicas <= g.Target) {
+		if c, err := (Increase{Delta: delta}).Decide(holding(g), g.ID); err == nil && (c.Replicas > g.Max || c.Replicas <= g.Target) {
 			t.Errorf("increasing %d of at most %d by %d makes it %d", g.Target, g.Max, delta, c.Replicas)
 		}
-		c, err := (Decrease{Delta: -delta}).Decide(nil, g)
+		c, err := (Decrease{Delta: -delta}).Decide(holding(g), g.ID)
 		if err != nil || c.Replicas > g.Target || c.Replicas < min(g.Min, g.Target) {
 			t.Errorf("taking %d back from %d of at least %d makes it %d, error %v", delta, g.Target, g.Min, c.Replicas, err)
 		}
@@ -49,10 +49,10 @@ func TestIncreaseBeyondTheMaximum(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 3, 0, 5)
 	g := groupOf(w, p)
-	if _, err := (Increase{Delta: 3}).Decide(nil, g); model.KindOf(err) != model.FailedPrecondition {
+	if _, err := (Increase{Delta: 3}).Decide(holding(g), g.ID); model.KindOf(err) != model.FailedPrecondition {
 		t.Errorf("CA-C57 got error %v, want kind %s", err, model.FailedPrecondition)
 	}
-	if c, err := (Increase{Delta: 2}).Decide(nil, g); err != nil || c.Replicas != 5 {
+	if c, err := (Increase{Delta: 2}).Decide(holding(g), g.ID); err != nil || c.Replicas != 5 {
 		t.Errorf("CA-C57 got size %d and error %v, want 5", c.Replicas, err)
 	}
 }
@@ -86,4 +86,9 @@ func TestPatchOfAChange(t *testing.T) {
 			t.Errorf("got %s, error %v, want %s", got, err, want)
 		}
 	})
+}
+
+// holding returns a snapshot with that group alone.
+func holding(g *model.Group) *model.Snapshot {
+	return &model.Snapshot{Groups: map[string]*model.Group{g.ID: g}}
 }
