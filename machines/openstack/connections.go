@@ -67,30 +67,33 @@ func (c *connections) projects() []*inventory.Project {
 // to returns the connection to a project that was used last and whose credentials are not refused; nil when there is none. Any
 // Keystone can claim to have a project of that ID: of several the one at the own endpoint counts, else none.
 func (c *connections) to(at inventory.Site, own string) *connection {
+	// The connections are read first: a project stands here before a connection is attached to it, so that each Keystone with
+	// a connection below is counted.
+	all := c.all()
 	endpoints := map[string]bool{}
 	for _, p := range c.projects() {
 		if p.Site() == at {
 			endpoints[p.Endpoint()] = true
 		}
 	}
-	return c.lastUsed(func(p *inventory.Project) bool {
-		return p.Site() == at && (len(endpoints) == 1 || p.Endpoint() == own)
+	return lastUsed(all, func(p *inventory.Project) bool {
+		return p.Site() == at && (endpoints[p.Endpoint()] && len(endpoints) == 1 || p.Endpoint() == own)
 	})
 }
 
 // knowing returns a connection to a project that has something with the Machine's owner tag: the server with that ID, or when that is
 // empty any server, port or floating IP, or a create with an unknown outcome. nil: there is none.
 func (c *connections) knowing(machine types.UID, serverID string) *connection {
-	return c.lastUsed(func(p *inventory.Project) bool {
+	return lastUsed(c.all(), func(p *inventory.Project) bool {
 		return p.HasServer(machine, serverID) || serverID == "" && p.HasAddresses(machine)
 	})
 }
 
-// lastUsed returns, of the connections to projects for which wanted is true, the one that was used last and whose credentials are not
+// lastUsed returns, of these connections to projects for which wanted is true, the one that was used last and whose credentials are not
 // refused; nil when there is none.
-func (c *connections) lastUsed(wanted func(*inventory.Project) bool) (best *connection) {
+func lastUsed(all []*connection, wanted func(*inventory.Project) bool) (best *connection) {
 	var latest time.Time
-	for _, conn := range c.all() {
+	for _, conn := range all {
 		p := conn.attached()
 		if p == nil || !wanted(p) {
 			continue

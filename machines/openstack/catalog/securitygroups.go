@@ -45,7 +45,8 @@ const defaultGroupDescription = "nodes of a Kubernetes cluster reach each other;
 // defaultGroup finds the group, or makes it once. When two have been made, by two programs at the same time, the oldest
 // counts for everybody. One that drover made without getting to its rules is completed.
 func (c *Catalog) defaultGroup(ctx context.Context) (securityGroup, error) {
-	return lookup(c.cache, securityGroupKind.key(defaultSecurityGroup), func() (securityGroup, error) {
+	// The key is not that of a spec which names the group: such a name may mean a group of another project.
+	return lookup(c.cache, "default security group", func() (securityGroup, error) {
 		all, err := c.defaultGroups(ctx)
 		if err != nil {
 			return securityGroup{}, err

@@ -12,18 +12,35 @@ func TestDefaultSecurityGroup(t *testing.T) {
 		b := newBench(t)
 		theirs := b.plan(withoutGroups()).SecurityGroups
 
-		b.sim.AddProject("other", sim.MetaKubeDomain)
-		b.sim.AddUser(sim.User{Name: "admin", Password: "p", Domain: sim.MetaKubeDomain, Projects: []string{"other"}, Roles: []string{"admin"}})
-		admin := b.catalogOf(client.Credentials{
-			IdentityEndpoint: b.sim.AuthURL(), Region: sim.MetaKubeRegion, Username: "admin", Password: "p",
-			DomainName: sim.MetaKubeDomain, ProjectName: "other",
-		})
-		own, err := admin.defaultGroup(t.Context())
+		own, err := b.adminOf("other").defaultGroup(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if own.ID == theirs[0] {
 			t.Errorf("group %s of another project is used", own.ID)
 		}
+	})
+	t.Run("a spec that names the group of another project changes nothing for those that name none (F-14)", func(t *testing.T) {
+		b := newBench(t)
+		theirs := b.plan(withoutGroups()).SecurityGroups
+		admin := b.adminOf("other")
+		named, err := admin.securityGroup(t.Context(), defaultSecurityGroup)
+		if err != nil || named.ID != theirs[0] {
+			t.Fatalf("got group %q, error %v; want %s", named.ID, err, theirs[0])
+		}
+		if own, err := admin.defaultGroup(t.Context()); err != nil || own.ID == theirs[0] {
+			t.Errorf("got group %q, error %v; want one of the own project", own.ID, err)
+		}
+	})
+}
+
+// adminOf returns the catalog that an administrator sees from a new project.
+func (b *bench) adminOf(project string) *Catalog {
+	b.t.Helper()
+	b.sim.AddProject(project, sim.MetaKubeDomain)
+	b.sim.AddUser(sim.User{Name: "admin", Password: "p", Domain: sim.MetaKubeDomain, Projects: []string{project}, Roles: []string{"admin"}})
+	return b.catalogOf(client.Credentials{
+		IdentityEndpoint: b.sim.AuthURL(), Region: sim.MetaKubeRegion, Username: "admin", Password: "p",
+		DomainName: sim.MetaKubeDomain, ProjectName: project,
 	})
 }
