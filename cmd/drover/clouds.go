@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
 )
 
 // namedCloud is a cloud, and the cloudProvider under which provider specs name it.
@@ -70,47 +72,51 @@ func (c *clouds) owning(providerID string) cloud.Cloud {
 	return nil
 }
 
-// shown returns the cloud of a Machine as far as the Machine itself shows it.
+// shown is of for calls that cannot fail: where a class cannot be read, the default answers. Classes are read from the informer
+// cache, so that nothing is waited for.
 func (c *clouds) shown(m *v1alpha1.Machine) cloud.Cloud {
-	if owner := c.owning(ptr.Deref(m.Spec.ProviderID, "")); owner != nil {
-		return owner
+	if its, err := c.of(context.Background(), m); err == nil {
+		return its
 	}
-	return c.named(nameIn(m.Spec.ProviderSpec.Value))
+	return c.list[0].Cloud
 }
 
-// of returns the cloud of a Machine.
-func (c *clouds) of(ctx context.Context, m *v1alpha1.Machine) cloud.Cloud {
+// of returns the cloud of a Machine. Errors: Transient when its class cannot be read.
+func (c *clouds) of(ctx context.Context, m *v1alpha1.Machine) (cloud.Cloud, error) {
 	if owner := c.owning(ptr.Deref(m.Spec.ProviderID, "")); owner != nil {
-		return owner
+		return owner, nil
 	}
 	return c.ofSpec(ctx, m.Namespace, &m.Spec)
 }
 
-// ofSpec returns the cloud that a spec names, or its MachineClass. A class that cannot be read names none: the default reports
-// what is wrong with it.
-func (c *clouds) ofSpec(ctx context.Context, namespace string, spec *v1alpha1.MachineSpec) cloud.Cloud {
+// ofSpec returns the cloud that a spec names, or its MachineClass. A class that does not exist names none: the default reports
+// it. Errors: Transient when the class cannot be read.
+func (c *clouds) ofSpec(ctx context.Context, namespace string, spec *v1alpha1.MachineSpec) (cloud.Cloud, error) {
 	source, err := spec.Provider()
 	if err != nil {
-		return c.list[0].Cloud
+		return c.list[0].Cloud, nil
 	}
 	if name := nameIn(source.Value); name != "" {
-		return c.named(name)
+		return c.named(name), nil
 	}
 	if source.ValueFrom == nil || source.ValueFrom.MachineClass == nil {
-		return c.list[0].Cloud
+		return c.list[0].Cloud, nil
 	}
 	key := types.NamespacedName{Namespace: source.ValueFrom.MachineClass.Namespace, Name: source.ValueFrom.MachineClass.Name}
 	if key.Namespace == "" {
 		key.Namespace = namespace
 	}
 	var class v1alpha1.MachineClass
-	if c.reader.Get(ctx, key, &class) != nil {
-		return c.list[0].Cloud
+	switch err := c.reader.Get(ctx, key, &class); {
+	case apierrors.IsNotFound(err):
+		return c.list[0].Cloud, nil
+	case err != nil:
+		return nil, fault.New(fault.Transient, fault.CodeUnknown, "reading MachineClass %s, which names the cloud: %v", key, err)
 	}
 	if class.Provider != "" {
-		return c.named(class.Provider)
+		return c.named(class.Provider), nil
 	}
-	return c.named(nameIn(class.ProviderSpec))
+	return c.named(nameIn(class.ProviderSpec)), nil
 }
 
 // nameIn returns the cloudProvider in a provider spec; empty when it names none.
@@ -159,22 +165,38 @@ func (c *clouds) MayBeLeft(m *v1alpha1.Machine) string { return c.shown(m).MayBe
 
 // Instance asks the Machine's cloud.
 func (c *clouds) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instance, error) {
-	return c.of(ctx, m).Instance(ctx, m)
+	its, err := c.of(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	return its.Instance(ctx, m)
 }
 
 // ServerOf asks the Machine's cloud.
 func (c *clouds) ServerOf(ctx context.Context, m *v1alpha1.Machine) (*cloud.Server, error) {
-	return c.of(ctx, m).ServerOf(ctx, m)
+	its, err := c.of(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	return its.ServerOf(ctx, m)
 }
 
 // Shape asks the template's cloud.
 func (c *clouds) Shape(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) (cloud.Shape, error) {
-	return c.ofSpec(ctx, namespace, &t.Spec).Shape(ctx, namespace, t)
+	its, err := c.ofSpec(ctx, namespace, &t.Spec)
+	if err != nil {
+		return cloud.Shape{}, err
+	}
+	return its.Shape(ctx, namespace, t)
 }
 
-// PlaceRecord asks the template's cloud.
+// PlaceRecord asks the template's cloud. While a class cannot be read there is no record: the Machine controller writes it later.
 func (c *clouds) PlaceRecord(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension {
-	return c.ofSpec(ctx, namespace, &t.Spec).PlaceRecord(ctx, namespace, t)
+	its, err := c.ofSpec(ctx, namespace, &t.Spec)
+	if err != nil {
+		return nil
+	}
+	return its.PlaceRecord(ctx, namespace, t)
 }
 
 // Changes returns a channel with the changes of all clouds.

@@ -1,16 +1,21 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack"
 	"github.com/drover-project/drover/test/memorycloud"
 )
@@ -55,11 +60,25 @@ func TestWhichCloudAnswers(t *testing.T) {
 			if tc.providerID != "" {
 				m.Spec.ProviderID = ptr.To(tc.providerID)
 			}
-			if got := c.of(t.Context(), m); got != tc.want {
-				t.Errorf("%T answers", got)
+			if got, err := c.of(t.Context(), m); err != nil || got != tc.want {
+				t.Errorf("%T answers, error %v", got, err)
+			}
+			if got := c.shown(m); got != tc.want {
+				t.Errorf("%T answers for what the Machine remembers", got)
 			}
 		})
 	}
+	t.Run("a class that cannot be read is an error, so that no other cloud decides about the Machine", func(t *testing.T) {
+		unreadable := &clouds{list: c.list, reader: interceptor.NewClient(fake.NewClientBuilder().WithScheme(kinds).Build(), interceptor.Funcs{
+			Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+				return errors.New("the cache has not started")
+			},
+		})}
+		m := &v1alpha1.Machine{Spec: v1alpha1.MachineSpec{ProviderSpec: v1alpha1.ProviderSpec{ValueFrom: &v1alpha1.ProviderSpecSource{MachineClass: &v1alpha1.MachineClassRef{}}}}}
+		if _, err := unreadable.Instance(t.Context(), m); !fault.Is(err, fault.Transient) {
+			t.Errorf("got %v, want an error of class Transient", err)
+		}
+	})
 	if first, second := c.ServerID(server), c.ServerID("memory://attic#7"); first != "0a1b2c3d-0000-4000-8000-00000000abcd" || second != "box-7" || c.ServerID("aws:///z/i-1") != "" {
 		t.Errorf("the servers are %q and %q", first, second)
 	}

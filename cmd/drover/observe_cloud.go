@@ -63,7 +63,7 @@ func (i observedInstance) DeleteFailed(context.Context) error {
 // Release changes nothing, and is never done.
 func (i observedInstance) Release(context.Context) (cloud.Released, error) {
 	i.note("release ports, floating IP and volumes")
-	return cloud.Released{}, nil
+	return cloud.Released{Waiting: "--observe releases nothing"}, nil
 }
 
 // ConsoleOutput is left out: Nova is asked for it like for an action.
