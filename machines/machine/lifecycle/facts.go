@@ -76,10 +76,11 @@ type Policy struct {
 	Withheld, WithheldMessage string
 }
 
+// A forced deletion ends within 5 minutes, whatever the cloud and the eviction API answer.
 const (
-	// ForcedDrain is how long a forced deletion waits for pods that cannot be listed, and ForcedDeletion how long it waits for
-	// everything: it ends within 5 minutes, whatever the cloud and the eviction API answer.
-	ForcedDrain    = 90 * time.Second
+	// ForcedDrain is how long it waits for pods that cannot be listed.
+	ForcedDrain = 90 * time.Second
+	// ForcedDeletion is how long it waits for everything.
 	ForcedDeletion = 4 * time.Minute
 )
 

@@ -62,7 +62,7 @@ func Compute(in *Input) {
 	}
 	in.setWarnings()
 	if f.Deleting {
-		in.set(v1alpha1.ConditionDeleting, Verdict{corev1.ConditionTrue, in.Last.Reason, in.withOutdated(in.message())})
+		in.set(v1alpha1.ConditionDeleting, Verdict{corev1.ConditionTrue, in.Last.Reason, in.deletionMessage()})
 	}
 	if n := f.Node; n != nil && !f.Deleting {
 		m.Status.Versions = &v1alpha1.MachineVersionInfo{Kubelet: n.Status.NodeInfo.KubeletVersion}
@@ -72,6 +72,15 @@ func Compute(in *Input) {
 }
 
 func (in *Input) set(name string, v Verdict) { SetCondition(in.Machine, name, v, in.Now) }
+
+// deletionMessage returns what the deletion waits for. A drain does not wait for the cloud: what is shown of it is compared with
+// the next result, and must not change while pods and budgets do not.
+func (in *Input) deletionMessage() string {
+	if step := in.Last.Step; step == lifecycle.DrainNode || step == lifecycle.AwaitDetach {
+		return in.message()
+	}
+	return in.withOutdated(in.message())
+}
 
 // message returns the message of the step that the reconcile ended with.
 func (in *Input) message() string {
