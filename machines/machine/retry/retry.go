@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,7 +18,6 @@ import (
 	"github.com/drover-project/drover/machines/machine/indexes"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 	"github.com/drover-project/drover/machines/machine/scope"
-	"github.com/drover-project/drover/machines/patch"
 )
 
 // Retries holds the back-offs of Machines and their groups.
@@ -28,12 +26,13 @@ type Retries struct {
 	fieldOwner client.FieldOwner
 	machines   *backoff.Machines
 	groups     *backoff.Groups
+	writes     *groupWrites
 }
 
 // New returns Retries that hold nothing yet. The client is for the cluster of the Machines, and fieldOwner the manager of what
 // is written. wake is called for each Machine that was told to wait and may ask again.
 func New(c client.Client, fieldOwner client.FieldOwner, wake func(types.NamespacedName)) *Retries {
-	return &Retries{client: c, fieldOwner: fieldOwner, machines: backoff.NewMachines(), groups: backoff.NewGroups(wake)}
+	return &Retries{client: c, fieldOwner: fieldOwner, machines: backoff.NewMachines(), groups: backoff.NewGroups(wake), writes: newGroupWrites()}
 }
 
 // BackingOff reports whether an earlier failure of the Machine's own forbids another attempt yet.
@@ -108,11 +107,11 @@ func logFailure(ctx context.Context, s *scope.Scope) {
 
 // FailedInCloud records what the cloud refused. A failure that other Machines of the group would meet as well opens the
 // group's back-off; any other keeps back this Machine only.
-func (r *Retries) FailedInCloud(ctx context.Context, s *scope.Scope, err error) error {
+func (r *Retries) FailedInCloud(ctx context.Context, s *scope.Scope, err error) {
 	cause := fault.Of(err)
 	if !fault.PolicyOf(cause.Class).OpensBackoff {
 		r.Failed(ctx, s, err)
-		return nil
+		return
 	}
 	s.Failure = cause
 	e := r.groups.Failed(s.Group.Holder, attempt(s), cause, s.Now())
@@ -120,41 +119,41 @@ func (r *Retries) FailedInCloud(ctx context.Context, s *scope.Scope, err error) 
 		s.RequeueWithin(e.Until.Sub(s.Now()))
 	}
 	logFailure(ctx, s)
-	return r.writeGroup(ctx, s)
+	r.writeGroup(ctx, s)
 }
 
 // ServerFailed records that the server has gone to ERROR. The first one in a row keeps back its own Machine only. The second,
 // when no other server of the group has become ACTIVE in between, keeps the group back and is shown on all of its Machines
 // (fault.GroupWait).
-func (r *Retries) ServerFailed(ctx context.Context, s *scope.Scope, cause *fault.Error) error {
+func (r *Retries) ServerFailed(ctx context.Context, s *scope.Scope, cause *fault.Error) {
 	if fault.PolicyOf(cause.Class).OpensBackoff {
-		return r.FailedInCloud(ctx, s, cause)
+		r.FailedInCloud(ctx, s, cause)
+		return
 	}
 	attempt := attempt(s)
 	attempt.Server = s.Observed.Cloud.Server.ID
 	r.groups.Failed(s.Group.Holder, attempt, cause, s.Now())
 	r.Failed(ctx, s, cause)
-	return r.writeGroup(ctx, s)
+	r.writeGroup(ctx, s)
 }
 
 // ServerWorks records that the server works, once, when it has become ACTIVE or its node has joined: it disproves the group's
 // back-offs from before.
-func (r *Retries) ServerWorks(ctx context.Context, s *scope.Scope) error {
+func (r *Retries) ServerWorks(ctx context.Context, s *scope.Scope) {
 	server := s.Observed.Cloud.Server
 	works := server != nil && (server.State == cloud.ServerActive || s.Observed.Joined)
 	if !works || s.Observed.Deleting || s.Group.Holder == nil {
-		return nil
+		return
 	}
 	r.machines.Forget(s.Machine.UID)
 	for _, c := range s.Base.Status.Conditions {
 		if c.Type == v1alpha1.ConditionServerReady && c.Status == corev1.ConditionTrue {
-			return nil
+			return
 		}
 	}
-	if !r.groups.Succeeded(s.Group.Holder, attempt(s), s.Now()) {
-		return nil
+	if r.groups.Succeeded(s.Group.Holder, attempt(s), s.Now()) {
+		r.writeGroup(ctx, s)
 	}
-	return r.writeGroup(ctx, s)
 }
 
 // JoinEnded records how the wait for a node has ended.
@@ -174,10 +173,10 @@ func (r *Retries) JoinEnded(ctx context.Context, s *scope.Scope, ok bool) error 
 			}
 		}
 	}
-	if !r.groups.Joined(s.Group.Holder, s.Machine.UID, ok, nodes) {
-		return nil
+	if r.groups.Joined(s.Group.Holder, s.Machine.UID, ok, nodes) {
+		r.writeGroup(ctx, s)
 	}
-	return r.writeGroup(ctx, s)
+	return nil
 }
 
 // Ordered records that the cloud has accepted the order for a server.
@@ -212,29 +211,13 @@ func (r *Retries) Wait(s *scope.Scope) bool {
 	return true
 }
 
-// writeGroup writes the group's back-offs and joins to the status of its deployment or set. Those of a Machine that is alone
-// go with the next write of the Machine.
-func (r *Retries) writeGroup(ctx context.Context, s *scope.Scope) error {
-	holder := s.Group.Holder
-	status, unwritten := r.groups.Status(holder)
-	if _, alone := holder.(*v1alpha1.Machine); alone {
+// writeGroup writes the group's back-offs and joins to the status of its deployment or set; see writeHolder. Those of a Machine
+// that is alone go with the next write of the Machine.
+func (r *Retries) writeGroup(ctx context.Context, s *scope.Scope) {
+	if _, alone := s.Group.Holder.(*v1alpha1.Machine); alone {
+		status, _ := r.groups.Status(s.Group.Holder)
 		s.Machine.Status.Backoffs = status.Backoffs
-		return nil
+		return
 	}
-	if !unwritten {
-		return nil
-	}
-	writer := patch.Writer{Client: r.client, FieldManager: r.fieldOwner}
-	err := writer.ApplyStatus(ctx, holder, &status)
-	if len(status.JoinOutcomes) > 0 && apierrors.IsInternalError(err) {
-		// The CRD may be that of a release without the field: then the API server answers 500 and stores nothing.
-		older := status
-		older.JoinOutcomes = nil
-		err = writer.ApplyStatus(ctx, holder, &older)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the back-offs of the group of Machine %s: %w", s.Machine.Name, err)
-	}
-	r.groups.Written(holder, status)
-	return nil
+	r.writeHolder(ctx, s.Group.Holder)
 }

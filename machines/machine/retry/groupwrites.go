@@ -1,0 +1,148 @@
+package retry
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/patch"
+)
+
+const (
+	// firstRepeat is how soon a failed write of a group is repeated; the wait doubles up to longestRepeat.
+	firstRepeat   = 2 * time.Second
+	longestRepeat = time.Minute
+	// groupWriteTimeout bounds one write of a group.
+	groupWriteTimeout = 30 * time.Second
+)
+
+// groupWrites knows which groups are being written, and which writes have failed and are to be repeated. One goroutine at a time
+// writes a group, so that an older status never replaces a newer one.
+type groupWrites struct {
+	mu sync.Mutex
+	// writing has the groups that are being written; the value is true when the group has changed since.
+	writing map[types.UID]bool
+	// failed has the holders of the groups whose last write failed.
+	failed map[types.UID]client.Object
+	// signal has an element when a write has failed.
+	signal chan struct{}
+}
+
+func newGroupWrites() *groupWrites {
+	return &groupWrites{writing: map[types.UID]bool{}, failed: map[types.UID]client.Object{}, signal: make(chan struct{}, 1)}
+}
+
+// begin reports whether the caller is to write the group. It is not when another goroutine does so already, which then writes the
+// latest change too.
+func (w *groupWrites) begin(group types.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, busy := w.writing[group]; busy {
+		w.writing[group] = true
+		return false
+	}
+	w.writing[group] = false
+	return true
+}
+
+// end notes the end of a write that begin allowed. It reports whether the group must be written again at once, by the same caller,
+// because it has changed meanwhile.
+func (w *groupWrites) end(holder client.Object, err error) (again bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	group := holder.GetUID()
+	if err != nil {
+		delete(w.writing, group)
+		w.failed[group] = holder
+		select {
+		case w.signal <- struct{}{}:
+		default:
+		}
+		return false
+	}
+	delete(w.failed, group)
+	if w.writing[group] {
+		w.writing[group] = false
+		return true
+	}
+	delete(w.writing, group)
+	return false
+}
+
+// toRepeat returns the holders of the groups whose last write failed.
+func (w *groupWrites) toRepeat() []client.Object {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Values(w.failed))
+}
+
+// Start repeats failed writes of groups until ctx ends. The Machine whose event caused the write may be gone by then, and the
+// group may have no other event.
+func (r *Retries) Start(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.writes.signal:
+		}
+		for wait := firstRepeat; len(r.writes.toRepeat()) > 0; wait = min(2*wait, longestRepeat) {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(wait):
+			}
+			for _, holder := range r.writes.toRepeat() {
+				r.writeHolder(ctx, holder)
+			}
+		}
+	}
+}
+
+// NeedLeaderElection is true: only the leader writes groups.
+func (r *Retries) NeedLeaderElection() bool { return true }
+
+// writeHolder writes the group's back-offs and joins to the status of its deployment or set. A write that fails is logged, and
+// repeated by Start.
+func (r *Retries) writeHolder(ctx context.Context, holder client.Object) {
+	if !r.writes.begin(holder.GetUID()) {
+		return
+	}
+	for {
+		err := r.applyHolder(ctx, holder)
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "The back-offs of a group could not be written; the write is repeated", "group", client.ObjectKeyFromObject(holder))
+		}
+		if !r.writes.end(holder, err) {
+			return
+		}
+	}
+}
+
+// applyHolder writes once, unless nothing differs from what is stored.
+func (r *Retries) applyHolder(ctx context.Context, holder client.Object) error {
+	status, unwritten := r.groups.Status(holder)
+	if !unwritten {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, groupWriteTimeout)
+	defer cancel()
+	writer := patch.Writer{Client: r.client, FieldManager: r.fieldOwner}
+	err := writer.ApplyStatus(ctx, holder, &status)
+	if len(status.JoinOutcomes) > 0 && apierrors.IsInternalError(err) {
+		// The CRD may be that of a release without the field: then the API server answers 500 and stores nothing.
+		older := status
+		older.JoinOutcomes = nil
+		err = writer.ApplyStatus(ctx, holder, &older)
+	}
+	if err == nil {
+		r.groups.Written(holder, status)
+	}
+	return err
+}

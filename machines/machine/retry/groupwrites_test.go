@@ -1,0 +1,225 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/machine/scope"
+)
+
+// bench is the back-offs of one group, in an API server that refuses some writes of its status.
+type bench struct {
+	t       *testing.T
+	client  client.Client
+	pool    *v1alpha1.MachineDeployment
+	retries *Retries
+	stop    context.CancelFunc
+	// answers are the API server's refusals of the next writes of the status; nil: it accepts. writes counts them all.
+	answers []error
+	writes  int
+	// during, unless nil, is called while a write is under way.
+	during func()
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, pool: &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pool", UID: "p"}}}
+	b.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(b.pool).WithStatusSubresource(b.pool).
+		WithInterceptorFuncs(interceptor.Funcs{SubResourceApply: b.apply}).Build()
+	b.start()
+	t.Cleanup(func() { b.stop() })
+	return b
+}
+
+func (b *bench) apply(ctx context.Context, c client.Client, sub string, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+	b.writes++
+	if during := b.during; during != nil {
+		b.during = nil
+		during()
+	}
+	if len(b.answers) > 0 {
+		answer := b.answers[0]
+		b.answers = b.answers[1:]
+		if answer != nil {
+			return answer
+		}
+	}
+	return c.SubResource(sub).Apply(ctx, o, opts...)
+}
+
+// start begins a process that remembers nothing; it ends with stop.
+func (b *bench) start() {
+	ctx, cancel := context.WithCancel(b.t.Context())
+	b.retries = New(b.client, "test", func(types.NamespacedName) {})
+	ended := make(chan error, 1)
+	go func() { ended <- b.retries.Start(ctx) }()
+	b.stop = func() { cancel(); <-ended }
+}
+
+// scope returns a reconcile of a Machine of the group; a server makes it one whose server works.
+func (b *bench) scope(server *cloud.Server) *scope.Scope {
+	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
+	s := scope.NewStore(scope.Options{Clock: clock.RealClock{}}).Open(m)
+	s.Group.Holder, s.Observed.Cloud.Server = b.stored(), server
+	return s
+}
+
+func (b *bench) stored() *v1alpha1.MachineDeployment {
+	b.t.Helper()
+	var pool v1alpha1.MachineDeployment
+	if err := b.client.Get(b.t.Context(), client.ObjectKeyFromObject(b.pool), &pool); err != nil {
+		b.t.Fatal(err)
+	}
+	return &pool
+}
+
+// full records that the cloud has no room.
+func (b *bench) full() {
+	b.retries.FailedInCloud(b.t.Context(), b.scope(nil), fault.New(fault.Quota, fault.CodeQuotaExceeded, "no more cores"))
+}
+
+// works records that a server works, after the wait is over.
+func (b *bench) works() {
+	time.Sleep(10 * time.Minute)
+	b.retries.ServerWorks(b.t.Context(), b.scope(&cloud.Server{State: cloud.ServerActive}))
+}
+
+// shows fails the test unless the group's status has that many back-offs.
+func (b *bench) shows(want int) {
+	b.t.Helper()
+	synctest.Wait()
+	if got := b.stored().Status.Backoffs; len(got) != want {
+		b.t.Errorf("the status has %d back-offs, want %d: %+v", len(got), want, got)
+	}
+}
+
+// later lets time pass without any event of the group.
+func (b *bench) later() {
+	time.Sleep(5 * time.Minute)
+	synctest.Wait()
+}
+
+func conflict() error {
+	return apierrors.NewConflict(schema.GroupResource{Resource: "machinedeployments"}, "pool", errors.New("the object has been modified"))
+}
+
+// refusals are what may happen to the write of a group's status.
+var refusals = map[string][]error{
+	"once":                  {errors.New("EOF")},
+	"three times":           {errors.New("EOF"), apierrors.NewInternalError(errors.New("etcd")), errors.New("EOF")},
+	"because of a conflict": {conflict()},
+}
+
+func TestAFailedWriteOfBackoffsIsRepeated(t *testing.T) {
+	for name, answers := range refusals {
+		t.Run("although the group has no other event: the begin of a back-off, refused "+name+" (F-24)", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				b.answers = answers
+				b.full()
+				b.shows(0)
+				b.later()
+				b.shows(1)
+				if want := len(answers) + 1; b.writes != want {
+					t.Errorf("%d writes, want %d", b.writes, want)
+				}
+			})
+		})
+		t.Run("although the group has no other event: the end of a back-off, refused "+name+" (F-24)", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				b.full()
+				b.shows(1)
+				b.answers = answers
+				b.works()
+				b.shows(1)
+				b.later()
+				b.shows(0)
+			})
+		})
+		t.Run("the end of a back-off whose begin was refused "+name+" leaves nothing (F-24)", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				b.answers = answers
+				b.full()
+				b.works()
+				b.later()
+				b.shows(0)
+			})
+		})
+	}
+	t.Run("it is not repeated for ever once the group is gone (F-24)", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t)
+			b.answers = []error{errors.New("EOF"), apierrors.NewNotFound(schema.GroupResource{}, "pool")}
+			b.full()
+			b.later()
+			before := b.writes
+			b.later()
+			if b.writes != before || before != 2 {
+				t.Errorf("%d writes, then %d", before, b.writes-before)
+			}
+		})
+	})
+}
+
+func TestAProcessThatChangesBeforeBackoffsAreWritten(t *testing.T) {
+	t.Run("the next attempt of the group tells of the shortage (F-24)", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t)
+			b.answers = []error{errors.New("EOF")}
+			b.full()
+			b.stop()
+			b.start()
+			b.full()
+			b.shows(1)
+		})
+	})
+	t.Run("the next server that works ends the back-off (F-24)", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t)
+			b.full()
+			b.answers = []error{errors.New("EOF")}
+			b.works()
+			b.stop()
+			b.start()
+			b.shows(1)
+			b.works()
+			b.shows(0)
+		})
+	})
+}
+
+func TestAGroupThatChangesWhileItIsWritten(t *testing.T) {
+	t.Run("is written again by the same writer, so that no older status comes last (F-24)", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t)
+			b.during = b.works
+			b.full()
+			b.shows(0)
+			if b.writes != 2 {
+				t.Errorf("%d writes, want 2", b.writes)
+			}
+		})
+	})
+}
