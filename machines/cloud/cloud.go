@@ -96,8 +96,6 @@ type Released struct {
 	// Left names what the Machine names as its own and the cloud does not show to be: it exists and was left alone. One
 	// sentence each.
 	Left []string
-	// Waits names what is not gone yet, and its state in the cloud's words. One sentence each.
-	Waits []string
 }
 
 // Facts are what is known of a Machine's resources.

@@ -33,6 +33,9 @@ const fieldOwner = client.FieldOwner(name)
 // retryConflict is how soon a reconcile is repeated that lost against the write of another client.
 const retryConflict = 200 * time.Millisecond
 
+// retryForced is how soon a forced deletion is looked at again after an error.
+const retryForced = 5 * time.Second
+
 // Options make a [Reconciler].
 type Options struct {
 	// Control is where the Machines live, Target where their Nodes live.
@@ -143,8 +146,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: scope.RetryCache}, nil
 	case apierrors.IsConflict(err):
 		return ctrl.Result{RequeueAfter: retryConflict}, nil
+	case err != nil && s.Forced():
+		// The queue's own back-off grows to a quarter of an hour.
+		ctrl.LoggerFrom(ctx).Error(err, "A step of a forced deletion is repeated")
+		return ctrl.Result{RequeueAfter: retryForced}, nil
 	case err != nil:
 		return ctrl.Result{}, err
+	}
+	if !s.Gone {
+		s.RequeueForced()
 	}
 	return ctrl.Result{RequeueAfter: s.RequeueAfter}, nil
 }

@@ -31,6 +31,8 @@ type fakeCloud struct {
 	twins map[types.UID][]*cloud.Server
 	// unsynced: the inventory has not seen a list yet.
 	unsynced bool
+	// failing, unless nil, returns the error of a call: Instance, Observe, DeleteServer or Release.
+	failing func(call string) error
 	// refuse is what Instance answers, by the Machine's name.
 	refuse map[string]*fault.Error
 	// full is what EnsureServer answers, line what Prepare answers.
@@ -85,7 +87,8 @@ func (c *fakeCloud) Instance(_ context.Context, m *v1alpha1.Machine) (cloud.Inst
 	if err := c.refuse[m.Name]; err != nil {
 		return nil, err
 	}
-	return &fakeInstance{cloud: c, machine: m}, nil
+	i := &fakeInstance{cloud: c, machine: m}
+	return i, i.fails("Instance")
 }
 
 func (c *fakeCloud) Shape(context.Context, string, *v1alpha1.MachineTemplateSpec) (cloud.Shape, error) {
@@ -157,6 +160,14 @@ type fakeInstance struct {
 	machine *v1alpha1.Machine
 }
 
+// fails returns the error of a call that fails; the mutex is held.
+func (i *fakeInstance) fails(call string) error {
+	if i.cloud.failing == nil {
+		return nil
+	}
+	return i.cloud.failing(call)
+}
+
 func (i *fakeInstance) called(name string) { i.cloud.calls[name]++ }
 
 // makes tells that a call has come which makes something.
@@ -177,6 +188,9 @@ func (i *fakeInstance) Warnings() []string { return nil }
 func (i *fakeInstance) Observe(context.Context) (cloud.Facts, error) {
 	i.cloud.mu.Lock()
 	defer i.cloud.mu.Unlock()
+	if err := i.fails("Observe"); err != nil {
+		return cloud.Facts{}, err
+	}
 	if i.cloud.unsynced {
 		return cloud.Facts{}, nil
 	}
@@ -253,6 +267,9 @@ func (i *fakeInstance) DeleteServer(context.Context) error {
 	defer i.cloud.mu.Unlock()
 	i.called("DeleteServer")
 	i.cloud.onDelete()
+	if err := i.fails("DeleteServer"); err != nil {
+		return err
+	}
 	if i.cloud.refusal != nil {
 		return i.cloud.refusal
 	}
@@ -270,6 +287,9 @@ func (i *fakeInstance) Release(context.Context) (cloud.Released, error) {
 	i.cloud.mu.Lock()
 	defer i.cloud.mu.Unlock()
 	i.called("Release")
+	if err := i.fails("Release"); err != nil {
+		return cloud.Released{}, err
+	}
 	if i.cloud.unreleased {
 		return cloud.Released{Waiting: "ports are being deleted"}, nil
 	}

@@ -218,7 +218,7 @@ func (b *bench) noTokens() {
 }
 
 func TestEachStepOfADeletionMayBeRepeated(t *testing.T) {
-	t.Run("MCM-52 by a fresh process at each look: drain, volumes, server, its ports, Node, finalizers, in that order", func(t *testing.T) {
+	t.Run("by a fresh process at each look: drain, volumes, server, Node, ports, finalizers, in that order (MCM-52)", func(t *testing.T) {
 		b := joined(t, nil)
 		pod, volume := stubborn("p"), b.attach("pv-1")
 		b.create(pod)
@@ -252,7 +252,7 @@ func TestEachStepOfADeletionMayBeRepeated(t *testing.T) {
 		b.cloud.slow, b.cloud.unreleased = false, true
 		b.cloud.change("u", func(s *fakeServer) { s.exists = false })
 		again("its ports", func() bool {
-			return b.deleting().Reason == "ReleasingResources" && b.node().Name != "" && len(b.read().Finalizers) == 2
+			return b.deleting().Reason == "ReleasingResources" && b.node().Name == "" && len(b.read().Finalizers) == 2
 		})
 		b.cloud.unreleased = false
 		b.restart()

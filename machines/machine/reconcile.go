@@ -86,11 +86,10 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope.Scope) error {
 	if s.Last.Reason == lifecycle.ReasonNodeMissing {
 		err = errors.Join(err, r.observer.MissingNode(ctx, s))
 	}
-	err = errors.Join(err, r.retries.ServerWorks(ctx, s))
+	r.retries.ServerWorks(ctx, s)
 	if step := s.Last.Step; (step == lifecycle.Wait || step == lifecycle.Rest) && !r.retries.Wait(s) {
 		requeue(s)
 	}
-	requeueForced(s)
 	if s.WaitsForTurn && s.Observed.CloudErr != nil {
 		// Nothing was learned of the cloud.
 		return err
@@ -140,18 +139,6 @@ func requeue(s *scope.Scope) {
 		// An operator may allow the adoption meanwhile, or the policies that guard it come into force.
 		s.RequeueWithin(scope.PollCloud)
 	}
-}
-
-// requeueForced has the Machine looked at again when the time of a forced deletion is over.
-func requeueForced(s *scope.Scope) {
-	if !s.Observed.Deleting || !s.Observed.Force || s.Policy.Overdue {
-		return
-	}
-	forced := s.ForcedFor()
-	if !s.Policy.Undrainable {
-		s.RequeueWithin(lifecycle.ForcedDrain - forced)
-	}
-	s.RequeueWithin(lifecycle.ForcedDeletion - forced)
 }
 
 func (r *Reconciler) leaseOld() bool { return r.lease != nil && !r.lease.Fresh(r.clock.Now()) }

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -59,7 +60,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 			return fmt.Errorf("watching for the Machine controller: %w", err)
 		}
 	}
-	return mgr.Add(r.crew)
+	return errors.Join(mgr.Add(r.crew), mgr.Add(r.retries))
 }
 
 // index adds the field indexes to the caches.

@@ -75,6 +75,8 @@ type bench struct {
 	kinds observe.Kinds
 	// undeletable is what the API server answers to every deletion.
 	undeletable error
+	// failing, unless nil, returns the error of a call of the controller: LIST, PATCH or DELETE, a space and the Go type.
+	failing func(call string) error
 	// evicting, unless nil, returns the API server's refusal of an eviction; an eviction without one goes to the store.
 	evicting func(pod string) error
 }
@@ -88,7 +90,32 @@ func (b *bench) createSubResource(ctx context.Context, c client.Client, name str
 	return c.SubResource(name).Create(ctx, o, sub, opts...)
 }
 
+// fails returns the error of a call that the controller makes.
+func (b *bench) fails(verb string, o runtime.Object) error {
+	if b.failing == nil || !b.written.counting {
+		return nil
+	}
+	return b.failing(fmt.Sprintf("%s %T", verb, o))
+}
+
+func (b *bench) list(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	if err := b.fails("LIST", list); err != nil {
+		return err
+	}
+	return c.List(ctx, list, opts...)
+}
+
+func (b *bench) patch(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	if err := b.fails("PATCH", o); err != nil {
+		return err
+	}
+	return b.patches.patch(ctx, c, o, patch, opts...)
+}
+
 func (b *bench) delete(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+	if err := b.fails("DELETE", o); err != nil {
+		return err
+	}
 	if b.undeletable != nil {
 		return b.undeletable
 	}
@@ -164,7 +191,7 @@ func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 	b := &bench{t: t, cloud: newFakeCloud(), clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), key: client.ObjectKeyFromObject(m)}
 	b.cloud.created = b.clock.Now
 	builder.WithInterceptorFuncs(b.written.count(interceptor.Funcs{
-		Get: b.get, Create: b.createObject, Patch: b.patches.patch, Delete: b.delete, SubResourceCreate: b.createSubResource,
+		Get: b.get, List: b.list, Create: b.createObject, Patch: b.patch, Delete: b.delete, SubResourceCreate: b.createSubResource,
 	}))
 	b.memory = &memory{client: builder.Build(), events: events.NewFakeRecorder(1000), config: &rest.Config{Host: api.URL, TLSClientConfig: rest.TLSClientConfig{CAData: []byte("ca")}}}
 	b.restart()

@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
@@ -69,7 +70,7 @@ func (i *instance) deleteServer(ctx context.Context, t inventory.Deletion) error
 // is not settled is looked for, and waited for. Nothing is touched while the mass guard holds the Machine's server, or while
 // nothing is known of it.
 func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
-	none := cloud.Released{Waiting: "ports, floating IP and volumes are being deleted"}
+	none := cloud.Released{Waiting: "ports and floating IP are being deleted"}
 	p, err := i.ready()
 	if err != nil {
 		return none, err
@@ -93,12 +94,15 @@ func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
 			return none, err
 		}
 	}
-	volumes, err := i.releaseVolumes(ctx, p)
-	if err != nil || !volumes.Done || len(p.OpenAttempts(i.subject.uid)) > 0 {
-		return cloud.Released{Waiting: none.Waiting, Waits: volumes.Waits}, err
+	volumes, volumesLeft, err := i.releaseVolumes(ctx, p)
+	if len(volumes) > 0 {
+		none.Waiting = "waiting until Cinder has deleted what is left of the server: " + strings.Join(volumes, "; ")
+	}
+	if err != nil || len(volumes) > 0 || len(p.OpenAttempts(i.subject.uid)) > 0 {
+		return none, err
 	}
 	i.cloud.machines.forget(i.subject.uid)
-	return cloud.Released{Done: true, Left: append(left, volumes.Left...)}, nil
+	return cloud.Released{Done: true, Left: append(left, volumesLeft...)}, nil
 }
 
 // releaseAddresses deletes the floating IP that has the Machine's owner tag, and the one that an annotation names when that was the

@@ -7,7 +7,6 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 
-	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
@@ -16,6 +15,7 @@ import (
 
 // volume is a volume as Cinder returns it.
 type volume struct {
+	Name        string `json:"name"`
 	Status      string `json:"status"`
 	Attachments []struct {
 		ServerID string `json:"server_id"`
@@ -23,37 +23,52 @@ type volume struct {
 }
 
 // releaseVolumes sees the volumes gone that the Machine's status names. Nova deletes them with their server; one that it
-// has left behind is deleted here when it was the Machine's, and named in Left otherwise. Done when each of the Machine's
-// answers 404; the others are named in Waits. A volume that has found another server is not the Machine's any more.
-func (i *instance) releaseVolumes(ctx context.Context, p *inventory.Project) (released cloud.Released, err error) {
+// has left behind is deleted here when it was the Machine's, and named in left otherwise. Done when each of the Machine's
+// answers 404; until then waiting names those that are left, each with its state. A volume that has found another server is not
+// the Machine's any more.
+func (i *instance) releaseVolumes(ctx context.Context, p *inventory.Project) (waiting, left []string, err error) {
 	servers, own := i.past(p)
 	for _, id := range i.recorded.VolumeIDs {
 		if !providerid.IsUUID(id) {
-			released.Left = append(released.Left, fmt.Sprintf("status.providerStatus.volumeIDs: %.64q is not the ID of a volume", id))
+			left = append(left, fmt.Sprintf("status.providerStatus.volumeIDs: %.64q is not the ID of a volume", id))
 			continue
 		}
-		fate, state, err := i.volumeFate(ctx, id, servers)
+		fate, seen, err := i.volumeFate(ctx, id, servers)
 		if err != nil {
-			return cloud.Released{}, err
+			return nil, nil, err
 		}
 		switch {
 		case fate == volumeGone || fate == volumeForeign:
 		case !own[id] && !i.trusted:
-			released.Left = append(released.Left, fmt.Sprintf("volume %s exists and was left alone: the Machine's status names it, and nothing in the cloud shows that it was of this Machine's server", id))
+			left = append(left, fmt.Sprintf("volume %s exists and was left alone: the Machine's status names it, and nothing in the cloud shows that it was of this Machine's server", id))
 		case fate == volumeGoing:
-			released.Waits = append(released.Waits, fmt.Sprintf("volume %s is %s", id, state))
+			waiting = append(waiting, seen.describe(id))
 		default:
 			gone, err := i.deleteVolume(ctx, id)
 			if err != nil {
-				return cloud.Released{}, err
+				refused := *fault.Of(err)
+				refused.Message = seen.describe(id) + "; " + refused.Message
+				return nil, nil, &refused
 			}
 			if !gone {
-				released.Waits = append(released.Waits, fmt.Sprintf("volume %s was %s and is deleted", id, state))
+				waiting = append(waiting, seen.describe(id))
 			}
 		}
 	}
-	released.Done = len(released.Waits) == 0
-	return released, nil
+	return waiting, left, nil
+}
+
+// describe names the volume of that ID and its state for people.
+func (v *volume) describe(id string) string {
+	name := id
+	if v.Name != "" {
+		name = fmt.Sprintf("%.64q (%s)", v.Name, id)
+	}
+	text := fmt.Sprintf("volume %s is %.64q in Cinder", name, v.Status)
+	for _, a := range v.Attachments {
+		text += ", attached to server " + a.ServerID
+	}
+	return text
 }
 
 // past returns the IDs of the servers that the Machine had, and the volumes that were seen on them and end with them. A server
@@ -66,23 +81,23 @@ func (i *instance) past(p *inventory.Project) (servers []string, volumes map[str
 	return servers, volumes
 }
 
-// volumeFate looks a volume up and decides what is to be done about it. It also returns the volume's state.
-func (i *instance) volumeFate(ctx context.Context, id string, servers []string) (fate volumeFate, state string, err error) {
+// volumeFate looks a volume up and decides what is to be done about it.
+func (i *instance) volumeFate(ctx context.Context, id string, servers []string) (volumeFate, *volume, error) {
 	var body struct {
 		Volume volume `json:"volume"`
 	}
 	looking := client.Call{Service: client.Volume, Doing: fmt.Sprintf("looking up volume %s of server %s", id, i.subject.server)}
-	err = i.do(ctx, looking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+	err := i.do(ctx, looking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		_, err := api.Get(ctx, api.ServiceURL("volumes", id), &body, nil)
 		return err
 	})
 	switch {
 	case fault.Is(err, fault.NotFound):
-		return volumeGone, "", nil
+		return volumeGone, nil, nil
 	case err != nil:
-		return volumeGoing, "", err
+		return volumeGoing, nil, err
 	}
-	return judgeVolume(&body.Volume, servers), fmt.Sprintf("%.32q", body.Volume.Status), nil
+	return judgeVolume(&body.Volume, servers), &body.Volume, nil
 }
 
 // deleteVolume asks for the deletion of a volume. It reports whether the volume is gone already.

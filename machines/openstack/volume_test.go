@@ -102,22 +102,49 @@ func TestTheBootVolumeIsSeenGone(t *testing.T) {
 }
 
 func TestAVolumeThatCinderDoesNotFree(t *testing.T) {
-	t.Run("is named with its state (F-25)", func(t *testing.T) {
+	waiting := func(t *testing.T, body string, deletion sim.Fault) string {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields().with("rootDiskSizeGB", 20))
 		_, s := b.active(m)
 		b.records(m, s)
 		i := b.instance(m)
-		b.sim.Inject(sim.Fault{Call: "GET /volumes/{id}", Status: http.StatusOK, Body: `{"volume":{"status":"detaching"}}`})
-		want := "volume " + recordOf(s).VolumeIDs[0] + ` is "detaching"`
-		b.eventually("the volume is named", func() bool {
+		id := recordOf(s).VolumeIDs[0]
+		b.sim.Inject(sim.Fault{Call: "GET /volumes/{id}", Status: http.StatusOK, Body: strings.ReplaceAll(body, "SERVER", s.ID)})
+		if deletion.Call != "" {
+			b.sim.Inject(deletion)
+		}
+		said := ""
+		b.eventually("the volume is waited for", func() bool {
 			if b.observe(i).Server != nil {
 				return i.DeleteServer(b.ctx) != nil
 			}
 			released, err := i.Release(b.ctx)
-			return err == nil && !released.Done && slices.Equal(released.Waits, []string{want})
+			if said = released.Waiting; err != nil {
+				said = err.Error()
+			}
+			if released.Done {
+				t.Fatal("the volume counts as released")
+			}
+			return strings.Contains(said, "olume")
 		})
-	})
+		return strings.ReplaceAll(strings.ReplaceAll(said, id, "VOLUME"), s.ID, "SERVER")
+	}
+	for _, tt := range []struct {
+		name, body string
+		deletion   sim.Fault
+		want       string
+	}{
+		{"is named with its state and its server", `{"volume":{"status":"detaching","attachments":[{"server_id":"SERVER"}]}}`, sim.Fault{}, `volume VOLUME is "detaching" in Cinder, attached to server SERVER`},
+		{"is named with its own name, too", `{"volume":{"name":"root","status":"deleting"}}`, sim.Fault{}, `volume "root" (VOLUME) is "deleting" in Cinder`},
+		{"is named while its deletion is accepted and not done", `{"volume":{"status":"error_deleting"}}`, sim.Fault{Call: "DELETE /volumes/{id}", Status: http.StatusAccepted}, `volume VOLUME is "error_deleting" in Cinder`},
+		{"is named while its deletion is refused", `{"volume":{"status":"error"}}`, sim.Fault{Call: "DELETE /volumes/{id}", Status: http.StatusInternalServerError}, `volume VOLUME is "error" in Cinder; deleting volume VOLUME of server a`},
+	} {
+		t.Run(tt.name+" (F-25)", func(t *testing.T) {
+			if got := waiting(t, tt.body, tt.deletion); !strings.Contains(got, tt.want) {
+				t.Errorf("got %q, want %q in it", got, tt.want)
+			}
+		})
+	}
 }
 
 func TestVolumesThatNovaLeftBehind(t *testing.T) {

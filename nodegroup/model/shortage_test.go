@@ -103,3 +103,33 @@ func TestAShortageShowsAtOnce(t *testing.T) {
 		}
 	})
 }
+
+func TestAShortageThatAnotherMachineReported(t *testing.T) {
+	w := pools.NewWorld()
+	p := w.Pool("a", 2, 0, 5)
+	p.Machine("a-1")
+	p.Machine("a-2")
+	p.Deployment.Status.Backoffs = []v1alpha1.GroupBackoff{{
+		Class: string(fault.Quota), Code: string(fault.CodeQuotaExceeded), Machine: "a-1", Message: "creating server a-1: no cores left",
+		Until: metav1.NewTime(pools.Noon.Add(time.Minute)), Step: 1,
+	}}
+	for _, gone := range []bool{false, true} {
+		name := "is shown as another's (F-27)"
+		if gone {
+			name = "is shown as another's when that one is gone by now (F-27)"
+			p.Deployment.Status.Backoffs[0].Machine = "a-0"
+		}
+		t.Run(name, func(t *testing.T) {
+			reporter := p.Deployment.Status.Backoffs[0].Machine
+			for _, i := range snapshotOf(t, w).Groups[p.ID()].instances {
+				want := "Machine " + reporter + " of the same group reported: creating server a-1: no cores left"
+				if i.ID == pools.MachineID(p, reporter) {
+					want = "creating server a-1: no cores left"
+				}
+				if i.Error == nil || i.Error.Message != want {
+					t.Errorf("%s shows %+v, want %q", i.ID, i.Error, want)
+				}
+			}
+		})
+	}
+}

@@ -69,20 +69,12 @@ type Policy struct {
 	Unreachable bool
 	// DrainDue: the Node's pods are to be evicted before the server is deleted. DrainTimedOut: the time for that is over.
 	DrainDue, DrainTimedOut bool
-	// Undrainable: the deletion is forced, and the Node's pods could not be seen or evicted for ForcedDrain. Overdue: it is forced and
-	// was not carried out for ForcedDeletion.
-	Undrainable, Overdue bool
+	// ForcedDrainOver: the deletion is forced, and the time is over that the pods have then. ForceOver: so is that of the cloud and
+	// the volumes.
+	ForcedDrainOver, ForceOver bool
 	// Withheld is the reason why the deletion must not go on; empty when it may. WithheldMessage explains it to people.
 	Withheld, WithheldMessage string
 }
-
-// A forced deletion ends within 5 minutes, whatever the cloud and the eviction API answer.
-const (
-	// ForcedDrain is how long it waits for pods that cannot be listed.
-	ForcedDrain = 90 * time.Second
-	// ForcedDeletion is how long it waits for everything.
-	ForcedDeletion = 4 * time.Minute
-)
 
 // Timeouts are how long the steps of one Machine may take. Zero or less: pods are not evicted, volumes not waited for, a
 // server may take for ever to join.
@@ -97,8 +89,10 @@ type Progress struct {
 	// Drained: no pod that must be evicted is left. Attached: volumes are still attached to the empty Node; DetachOver: they
 	// have had their time.
 	Drained, Attached, DetachOver bool
-	// CloudRefused: what the deletion asked of the cloud failed.
+	// CloudRefused: what the deletion asked of the cloud failed, or was not done within the time of a forced deletion.
 	CloudRefused bool
+	// Unreleased: what belonged to the server was asked to go, and is still there.
+	Unreleased bool
 	// Released: nothing in the cloud is left to remove.
 	Released, OutOfService, NodeGone, TokenGone bool
 }
@@ -139,6 +133,11 @@ func (o *Observed) LeftAlone() bool {
 func (o *Observed) serverGone() bool {
 	known := o.CloudErr == nil && o.Cloud.Synced && o.Cloud.Held == "" && o.Cloud.Unknown == ""
 	return known && o.Cloud.Server == nil && (o.Cloud.Gone || !o.Named)
+}
+
+// nodeOutlivesServer reports whether the Machine's Node is still there although the cloud has proven that its server is gone.
+func (f *Facts) nodeOutlivesServer() bool {
+	return f.Node != nil && f.Node.DeletionTimestamp == nil && !f.NodeGone && f.Cloud.Gone && f.serverGone()
 }
 
 // HasStarted reports whether the first start of the Node is complete.

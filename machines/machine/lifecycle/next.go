@@ -1,6 +1,9 @@
 package lifecycle
 
-import "github.com/drover-project/drover/machines/cloud"
+import (
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+)
 
 // Step is the next thing to do for a Machine.
 type Step string
@@ -212,34 +215,45 @@ func nextOfJoin(f *Facts) Decision {
 }
 
 // nextOfDeletion: the Machine is going. Drain, volumes, server, what was prepared for it, Node, token, finalizers: in that
-// order.
+// order. What was prepared may take its time, as volumes do: the Node of a server that is proven gone does not wait for it.
 func nextOfDeletion(f *Facts) Decision {
 	switch {
 	case !f.AnyFinalizer:
 		return Decision{Rest, ReasonDone}
 	case f.Withheld != "":
 		return Decision{Hold, f.Withheld}
-	case f.lostName():
+	case f.lostName() && !f.ForceOver:
 		return Decision{RecordServer, ReasonDeletingServer}
-	case f.DrainDue && !f.Drained && !f.Undrainable:
+	case f.DrainDue && !f.Drained:
 		return Decision{DrainNode, ReasonDraining}
 	case f.DrainDue && f.Attached && !f.DetachOver:
 		return Decision{AwaitDetach, ReasonDetaching}
 	case !f.CloudFinalizer || f.Released:
 		return nextAfterCloud(f)
-	case f.Force && (f.cloudUnresponsive() || f.Overdue):
+	case f.Force && f.cloudUnresponsive():
 		return Decision{LetGo, ReasonForced}
+	case f.Unreleased && f.nodeOutlivesServer():
+		return nextOfNodeInDeletion(f)
+	case f.Unreleased:
+		return Decision{Wait, ReasonReleasing}
 	}
 	return nextInCloud(f)
 }
 
-// cloudUnresponsive reports whether the cloud does not show what there is, or does not do what it is asked for.
+// cloudUnresponsive reports whether the cloud does not show what there is, or does not do what it is asked for. What drover itself
+// has not asked yet, since it has just begun or other calls come first, has the time of a forced deletion.
 func (f *Facts) cloudUnresponsive() bool {
 	switch server := f.Cloud.Server; {
-	case f.CloudErr != nil, !f.Cloud.Synced, f.CloudRefused:
+	case f.CloudRefused:
 		return true
+	case f.CloudErr != nil && f.CloudErr.Code != fault.CodeWaitingForTurn && f.CloudErr.Code != fault.CodeUnsettled:
+		return true
+	case f.CloudErr != nil, !f.Cloud.Synced:
+		return f.ForceOver
 	case server != nil:
 		return server.State == cloud.ServerDeleting
+	case f.ForceOver && f.Cloud.Held != "":
+		return true
 	case f.Cloud.Unknown != "":
 		return true
 	case f.Cloud.Foreign != "":
@@ -276,12 +290,18 @@ func nextInCloud(f *Facts) Decision {
 // nextAfterCloud: nothing of the Machine is left in the cloud, or nothing there is ours to remove.
 func nextAfterCloud(f *Facts) Decision {
 	switch {
-	case f.Unreachable && f.serverGone() && !f.NodeGone && !f.OutOfService && !f.Overdue:
-		return Decision{OutOfService, ReasonDeletingNode}
 	case !f.NodeGone:
-		return Decision{DeleteNode, ReasonDeletingNode}
+		return nextOfNodeInDeletion(f)
 	case !f.TokenGone:
 		return Decision{DeleteToken, ReasonDeletingNode}
 	}
 	return Decision{RemoveFinalizers, ReasonDone}
+}
+
+// nextOfNodeInDeletion: the Machine's Node is to go.
+func nextOfNodeInDeletion(f *Facts) Decision {
+	if f.Unreachable && f.serverGone() && !f.OutOfService && !f.ForceOver {
+		return Decision{OutOfService, ReasonDeletingNode}
+	}
+	return Decision{DeleteNode, ReasonDeletingNode}
 }

@@ -150,14 +150,19 @@ func TestNext(t *testing.T) {
 		{"while too many servers are gone at once nothing is cleaned up", going, func(f *Facts) {
 			f.DrainDue, f.Cloud.Server, f.Cloud.Gone, f.Cloud.Held = false, nil, true, "5 of 9"
 		}, Decision{Wait, ReasonHeld}},
-		{"force waits for pods that are not seen", going, func(f *Facts) { f.Force = true }, Decision{DrainNode, ReasonDraining}},
-		{"but not for long, and then asks for the server's end (F-28)", going, func(f *Facts) { f.Force, f.Undrainable = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
-		{"force lets go of a server that the cloud does not delete (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.Overdue = true, true, true }, Decision{LetGo, ReasonForced}},
 		{"MC-65 force asks for the server's end first", going, func(f *Facts) { f.Drained, f.Force = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 		{"MC-65 force does not wait for it", going, func(f *Facts) { f.Drained, f.Force, f.Cloud.Server.State = true, true, cloud.ServerDeleting }, Decision{LetGo, ReasonForced}},
 		{"MC-65 force lets go when the cloud refuses", going, func(f *Facts) { f.Drained, f.Force, f.CloudRefused = true, true, true }, Decision{LetGo, ReasonForced}},
 		{"MC-65 force lets go when the cloud cannot be asked", going, func(f *Facts) {
 			f.Drained, f.Force, f.CloudErr = true, true, fault.New(fault.Auth, fault.CodeCredentialsMissing, "")
+		}, Decision{LetGo, ReasonForced}},
+		{"force does not let go of what drover has not listed yet (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.Cloud = true, true, cloud.Facts{} }, Decision{Wait, ReasonNotSynced}},
+		{"unless that takes too long (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.ForceOver, f.Cloud = true, true, true, cloud.Facts{} }, Decision{LetGo, ReasonForced}},
+		{"force waits for other calls of drover (F-28)", going, func(f *Facts) {
+			f.Drained, f.Force, f.CloudErr = true, true, fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "")
+		}, Decision{Fail, ReasonCloudUnusable}},
+		{"but not for long (F-28)", going, func(f *Facts) {
+			f.Drained, f.Force, f.ForceOver, f.CloudErr = true, true, true, fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "")
 		}, Decision{LetGo, ReasonForced}},
 		{"MC-65 force lets go of a server that nobody can prove gone", going, func(f *Facts) { f.DrainDue, f.Force, f.Cloud.Server = false, true, nil }, Decision{LetGo, ReasonForced}},
 		{"CAPI-43 force still releases what a server that is gone has left", going, func(f *Facts) {
@@ -167,6 +172,27 @@ func TestNext(t *testing.T) {
 			f.DrainDue, f.Released, f.Unreachable = false, true, true
 			f.Cloud.Server, f.Cloud.Gone = nil, true
 		}, Decision{OutOfService, ReasonDeletingNode}},
+		{"the Node of a server that is proven gone does not wait for what is left of the server (F-25)", going, func(f *Facts) {
+			f.DrainDue, f.Unreleased, f.Cloud.Server, f.Cloud.Gone = false, true, nil, true
+		}, Decision{DeleteNode, ReasonDeletingNode}},
+		{"a dead one is out of service first (F-25)", going, func(f *Facts) {
+			f.DrainDue, f.Unreleased, f.Unreachable, f.Cloud.Server, f.Cloud.Gone = false, true, true, nil, true
+		}, Decision{OutOfService, ReasonDeletingNode}},
+		{"then what is left is waited for (F-25)", going, func(f *Facts) {
+			f.DrainDue, f.Unreleased, f.NodeGone, f.Cloud.Server, f.Cloud.Gone = false, true, true, nil, true
+		}, Decision{Wait, ReasonReleasing}},
+		{"the Node stays while the end of the server is not proven (F-25)", going, func(f *Facts) {
+			f.DrainDue, f.Unreleased, f.Named, f.Cloud.Server = false, true, false, nil
+		}, Decision{Wait, ReasonReleasing}},
+		{"force lets go of what is not released in time (F-25)", going, func(f *Facts) {
+			f.DrainDue, f.Unreleased, f.CloudRefused, f.Force, f.ForceOver, f.Cloud.Server, f.Cloud.Gone = false, true, true, true, true, nil, true
+		}, Decision{LetGo, ReasonForced}},
+		{"force lets go of a server whose end the mass guard holds back, once its time is over (F-28)", going, func(f *Facts) {
+			f.DrainDue, f.Force, f.ForceOver, f.Named, f.Cloud.Server, f.Cloud.Held = false, true, true, false, nil, "5 of 9"
+		}, Decision{LetGo, ReasonForced}},
+		{"a dead node is not put out of service once the time of a forced deletion is over (F-28)", going, func(f *Facts) {
+			f.DrainDue, f.Released, f.Unreachable, f.ForceOver, f.Cloud.Server, f.Cloud.Gone = false, true, true, true, nil, true
+		}, Decision{DeleteNode, ReasonDeletingNode}},
 		{"MCM-56 but not while its server may live", going, func(f *Facts) { f.DrainDue, f.Released, f.Unreachable = false, true, true }, Decision{DeleteNode, ReasonDeletingNode}},
 		{"MC-67 without the server's finalizer the server is left alone", going, func(f *Facts) { f.Drained, f.ServerFinalizer = true, false }, Decision{LetGo, ReasonServerLeft}},
 		{"MC-67 without any cloud finalizer only the Node goes", going, func(f *Facts) { f.Drained, f.ServerFinalizer, f.CloudFinalizer = true, false, false }, Decision{DeleteNode, ReasonDeletingNode}},

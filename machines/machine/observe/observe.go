@@ -71,21 +71,13 @@ func (o *Observer) Observe(ctx context.Context, s *scope.Scope) error {
 		return err
 	}
 	s.ReadMachine()
+	forced := s.ForcedFor()
+	s.Policy.ForcedDrainOver, s.Policy.ForceOver = forced >= scope.ForcedDrain, forced >= scope.ForcedDeletion
 	if err := o.observeGroup(ctx, s); err != nil {
 		return err
 	}
 	o.observeKinds(ctx, s)
-	observeForce(s)
 	return nil
-}
-
-// observeForce decides for what a forced deletion waits no more.
-func observeForce(s *scope.Scope) {
-	if !s.Observed.Deleting || !s.Observed.Force {
-		return
-	}
-	forced := s.ForcedFor()
-	s.Policy.Undrainable, s.Policy.Overdue = forced >= lifecycle.ForcedDrain, forced >= lifecycle.ForcedDeletion
 }
 
 func (o *Observer) observeCloud(ctx context.Context, s *scope.Scope) {
@@ -157,7 +149,7 @@ func (o *Observer) observeDrain(ctx context.Context, s *scope.Scope) error {
 	_, skip := seen.Node.Annotations[v1alpha1.AnnotationSkipEviction]
 	policy.DrainTimedOut = !s.Now().Before(s.Machine.DeletionTimestamp.Add(policy.Timeouts.Drain))
 	alive := !seen.Cloud.Gone && (seen.Cloud.Server == nil || seen.Cloud.Server.State != cloud.ServerDeleting)
-	if skip || policy.DrainTimedOut || !alive || policy.Timeouts.Drain <= 0 {
+	if skip || policy.DrainTimedOut || policy.ForcedDrainOver || !alive || policy.Timeouts.Drain <= 0 {
 		return nil
 	}
 	var err error

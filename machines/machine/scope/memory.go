@@ -29,10 +29,10 @@ type written struct {
 	machine, node ownWrite
 	// unwritten is since when a change that is not urgent waits; zero: none does.
 	unwritten time.Time
-	// begun: this process was allowed to begin the deletion.
-	begun bool
 	// forced is when this process first saw that the deletion is forced; zero: it is not.
 	forced time.Time
+	// begun: this process was allowed to begin the deletion.
+	begun bool
 	// seen is what was last seen or written of it.
 	seen seen
 	// ended is when this process removed the last finalizer; zero: it did not. The answer to that write has no new version.
@@ -115,17 +115,6 @@ func (mem *memory) mayWait(m *v1alpha1.Machine, now time.Time) time.Duration {
 	return max(0, status.MaxDelay(m)-now.Sub(e.unwritten))
 }
 
-// forcedFor returns how long this process has known that the Machine's deletion is forced.
-func (mem *memory) forcedFor(m *v1alpha1.Machine, now time.Time) time.Duration {
-	mem.mu.Lock()
-	defer mem.mu.Unlock()
-	e := mem.of(m)
-	if e.forced.IsZero() {
-		e.forced = now
-	}
-	return now.Sub(e.forced)
-}
-
 // hasBegun reports whether this process was allowed to begin the Machine's deletion.
 func (mem *memory) hasBegun(m *v1alpha1.Machine) bool {
 	mem.mu.Lock()
@@ -138,6 +127,24 @@ func (mem *memory) allowed(m *v1alpha1.Machine, may bool) {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
 	mem.of(m).begun = may
+}
+
+// forcedSince returns when this process first saw that the Machine's deletion is forced.
+func (mem *memory) forcedSince(m *v1alpha1.Machine, now time.Time) time.Time {
+	mem.mu.Lock()
+	defer mem.mu.Unlock()
+	e := mem.of(m)
+	if e.forced.IsZero() {
+		e.forced = now
+	}
+	return e.forced
+}
+
+// notForced notes that the Machine's deletion is not forced.
+func (mem *memory) notForced(m *v1alpha1.Machine) {
+	mem.mu.Lock()
+	defer mem.mu.Unlock()
+	mem.of(m).forced = time.Time{}
 }
 
 // forget drops what is remembered of a Machine that is gone.

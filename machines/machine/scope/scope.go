@@ -20,6 +20,13 @@ import (
 // PollCloud is how soon to look again at what the cloud was asked for, if it reports no change before.
 const PollCloud = 15 * time.Second
 
+// A forced deletion waits for its pods no longer than ForcedDrain, and for anything no longer than ForcedDeletion, each from when this
+// process first saw that it is forced. A call to the cloud may take a minute, and the Machine is gone within five.
+const (
+	ForcedDrain    = time.Minute
+	ForcedDeletion = 3 * time.Minute
+)
+
 // Scope is one reconcile of one Machine.
 type Scope struct {
 	// Machine is worked on. Base is the Machine as it is stored, and must not be changed.
@@ -118,11 +125,33 @@ func (s *Scope) CacheOld(node *corev1.Node) bool {
 	return s.store.memory.cacheOld(s.Machine, node, s.Now())
 }
 
-// ForcedFor returns how long this process has known that the Machine's deletion is forced.
-func (s *Scope) ForcedFor() time.Duration { return s.store.memory.forcedFor(s.Machine, s.Now()) }
-
 // DeletionBegun reports whether this process was allowed to begin the Machine's deletion.
 func (s *Scope) DeletionBegun() bool { return s.store.memory.hasBegun(s.Machine) }
 
 // AllowDeletion remembers whether the Machine's deletion may go on.
 func (s *Scope) AllowDeletion(allowed bool) { s.store.memory.allowed(s.Machine, allowed) }
+
+// Forced reports whether the Machine is being deleted by force.
+func (s *Scope) Forced() bool {
+	return s.Machine.DeletionTimestamp != nil && s.Machine.Annotations[v1alpha1.AnnotationForceDelete] == "true"
+}
+
+// ForcedFor returns how long this process has known that the Machine's deletion is forced; 0 when it is not.
+func (s *Scope) ForcedFor() time.Duration {
+	if !s.Forced() {
+		s.store.memory.notForced(s.Machine)
+		return 0
+	}
+	now := s.Now()
+	return now.Sub(s.store.memory.forcedSince(s.Machine, now))
+}
+
+// RequeueForced has a Machine whose deletion is forced looked at again when the time of the next wait is over.
+func (s *Scope) RequeueForced() {
+	if !s.Forced() {
+		return
+	}
+	forced := s.ForcedFor()
+	s.RequeueWithin(ForcedDrain - forced)
+	s.RequeueWithin(max(ForcedDeletion-forced, time.Second))
+}

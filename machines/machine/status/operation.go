@@ -42,6 +42,9 @@ func (in *Input) operation() (kind, state, text string) {
 		text = in.Last.Reason
 	}
 	switch {
+	case in.Last.Reason == lifecycle.ReasonDetaching:
+		// Its time ends the wait, whatever fails meanwhile.
+		return kind, stateProcessing, text
 	case in.Failure != nil && in.Failure.Class != fault.RateLimited:
 		return kind, v1alpha1.OperationFailed, ptr.Deref(in.Machine.Status.ErrorMessage, fault.Line(in.Failure.Message))
 	case in.Failure == nil && in.Last.Reason == lifecycle.ReasonBackOff && in.Machine.Status.ErrorMessage != nil:

@@ -78,7 +78,8 @@ func (c *Creation) MakeUserData(ctx context.Context, s *scope.Scope) (bool, erro
 // Prepare makes what must exist before the server, such as its ports.
 func (c *Creation) Prepare(ctx context.Context, s *scope.Scope) (bool, error) {
 	if err := s.Instance.Prepare(ctx); err != nil {
-		return false, c.Retries.FailedInCloud(ctx, s, err)
+		c.Retries.FailedInCloud(ctx, s, err)
+		return false, nil
 	}
 	s.Progress.Prepared = true
 	return true, nil
@@ -88,7 +89,8 @@ func (c *Creation) Prepare(ctx context.Context, s *scope.Scope) (bool, error) {
 func (c *Creation) EnsureServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	server, err := s.Instance.EnsureServer(ctx, s.UserData)
 	if err != nil {
-		return false, c.Retries.FailedInCloud(ctx, s, err)
+		c.Retries.FailedInCloud(ctx, s, err)
+		return false, nil
 	}
 	c.Retries.Ordered(s)
 	s.Observed.Cloud.Server = server
@@ -118,9 +120,7 @@ func (c *Creation) ReplaceServer(ctx context.Context, s *scope.Scope) (bool, err
 	if cause == nil {
 		cause = fault.New(fault.Unknown, fault.CodeServerError, "server %s is in %s; the cloud gave no reason", server.ID, server.Status)
 	}
-	if err := c.Retries.ServerFailed(ctx, s, cause); err != nil {
-		return false, err
-	}
+	c.Retries.ServerFailed(ctx, s, cause)
 	s.Machine.Spec.ProviderID = nil
 	s.ReadMachine()
 	s.ComputeStatus()

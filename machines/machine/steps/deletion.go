@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/drain"
+	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 	"github.com/drover-project/drover/machines/machine/record"
 	"github.com/drover-project/drover/machines/machine/retry"
@@ -36,9 +37,6 @@ type Deletion struct {
 
 // retryHeld is how soon a deletion that is withheld is looked at again. Nothing that is watched ends the wait.
 const retryHeld = 15 * time.Second
-
-// slowDeletion is after how long a deletion shows each resource that it waits for. Most are gone sooner, and cost no write.
-const slowDeletion = 2 * time.Minute
 
 // Hold leaves the Machine's pods, server and Node as they are although it is being deleted, and shows why.
 func (d *Deletion) Hold(ctx context.Context, s *scope.Scope) (bool, error) {
@@ -67,7 +65,8 @@ func (d *Deletion) DeleteServer(ctx context.Context, s *scope.Scope) (bool, erro
 		return d.refusedInDeletion(ctx, s, err)
 	}
 	s.RequeueWithin(scope.PollCloud)
-	return false, nil
+	s.Progress.CloudRefused = s.Policy.ForceOver
+	return s.Policy.ForceOver, nil
 }
 
 // recordBelongings records what goes with the server, and where it is, before the server is deleted: afterwards the cloud does not
@@ -81,34 +80,34 @@ func (d *Deletion) recordBelongings(ctx context.Context, s *scope.Scope) error {
 }
 
 // refusedInDeletion records what the cloud refused. A forced deletion goes on without it, unless the call only waits for other
-// calls of drover's own.
+// calls of drover's own and has time left.
 func (d *Deletion) refusedInDeletion(ctx context.Context, s *scope.Scope, err error) (bool, error) {
 	d.Retries.Failed(ctx, s, err)
-	s.Progress.CloudRefused = !s.WaitsForTurn
+	s.Progress.CloudRefused = !s.WaitsForTurn || s.Policy.ForceOver
 	return s.Progress.CloudRefused && s.Observed.Force, nil
 }
 
-// Release removes what belonged to the server, now that it is gone.
+// Release removes what belonged to the server, now that it is gone. Its Node does not wait for what takes its time.
 func (d *Deletion) Release(ctx context.Context, s *scope.Scope) (bool, error) {
 	released, err := s.Instance.Release(ctx)
+	s.Progress.Released, s.Progress.Unreleased = released.Done, !released.Done
 	if err != nil {
-		return d.refusedInDeletion(ctx, s, err)
+		_, err = d.refusedInDeletion(ctx, s, err)
+		return true, err
 	}
-	s.Progress.Released = released.Done
 	if len(released.Left) > 0 {
 		s.LeftBehind, s.LeftReason = strings.Join(released.Left, "; "), lifecycle.ReasonLeftAlone
 	}
 	if !released.Done {
 		s.Detail = released.Waiting
-		if s.Now().Sub(s.Machine.DeletionTimestamp.Time) >= slowDeletion {
-			s.Detail = strings.Join(append([]string{s.Detail}, released.Waits...), "; ")
-		}
 		s.RequeueWithin(scope.PollCloud)
+		s.Progress.CloudRefused = s.Policy.ForceOver
 	}
-	return released.Done, nil
+	return true, nil
 }
 
-// DeleteNode removes the Node, which must not be done before the server is gone. One that is not there is no error.
+// DeleteNode removes the Node, which must not be done before the server is gone. One that is not there is no error. A forced
+// deletion whose time is over leaves behind a Node that cannot be deleted.
 func (d *Deletion) DeleteNode(ctx context.Context, s *scope.Scope) (bool, error) {
 	s.Progress.NodeGone = true
 	node := s.Observed.Node
@@ -118,7 +117,7 @@ func (d *Deletion) DeleteNode(ctx context.Context, s *scope.Scope) (bool, error)
 	uid := node.UID
 	target := &corev1.Node{ObjectMeta: node.ObjectMeta}
 	if err := d.Nodes.Delete(ctx, target, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("deleting node %s: %w", node.Name, err)
+		return leftByForce(ctx, s, fmt.Errorf("deleting node %s: %w", node.Name, err))
 	}
 	return true, nil
 }
@@ -129,7 +128,21 @@ func (d *Deletion) DeleteToken(ctx context.Context, s *scope.Scope) (bool, error
 	if s.Observed.Joined {
 		return true, nil
 	}
-	return true, d.Tokens.Delete(ctx, s.Machine)
+	if err := d.Tokens.Delete(ctx, s.Machine); err != nil {
+		return leftByForce(ctx, s, err)
+	}
+	return true, nil
+}
+
+// leftByForce returns the error, unless the time of a forced deletion is over: then what could not be deleted is named and left.
+func leftByForce(ctx context.Context, s *scope.Scope, err error) (bool, error) {
+	if !s.Policy.ForceOver {
+		return false, err
+	}
+	ctrl.LoggerFrom(ctx).Error(err, "Left behind by a forced deletion")
+	s.LeftReason = lifecycle.ReasonForced
+	s.LeftBehind = strings.TrimPrefix(s.LeftBehind+"; "+fault.Line(err.Error()), "; ")
+	return true, nil
 }
 
 // LetGo ends the deletion in the cloud although the cloud has not confirmed it: nothing was ever made, the server is not
@@ -137,30 +150,56 @@ func (d *Deletion) DeleteToken(ctx context.Context, s *scope.Scope) (bool, error
 func (d *Deletion) LetGo(_ context.Context, s *scope.Scope) (bool, error) {
 	s.Progress.Released = true
 	if s.Last.Reason == lifecycle.ReasonForced {
-		s.LeftBehind, s.LeftReason = "let go without the cloud's word: "+d.Provider.MayBeLeft(s.Machine), lifecycle.ReasonForced
+		s.LeftBehind, s.LeftReason = "let go without the cloud's word: "+d.Provider.MayBeLeft(s.Machine)+lastKnown(s), lifecycle.ReasonForced
 	}
 	return true, nil
 }
 
-// RemoveFinalizers ends the Machine: nothing of it is left, or an Event says what may be. The Event comes first, and everything
-// that is remembered of the Machine is dropped first: when the answer to the write gets lost, no other reconcile follows.
+// lastKnown describes what was last known of what is left behind: the server's state, and what the deletion waited for.
+func lastKnown(s *scope.Scope) string {
+	var parts []string
+	if server := s.Observed.Cloud.Server; server != nil {
+		parts = append(parts, "the cloud calls the server "+server.Status)
+	}
+	waited := s.Detail
+	switch {
+	case s.Failure != nil:
+		waited = s.Failure.Message
+	case s.Observed.CloudErr != nil:
+		waited = s.Observed.CloudErr.Message
+	case s.Observed.Cloud.Server != nil:
+		waited = ""
+	case waited == "":
+		waited = status.MessageOf(s.Base, v1alpha1.ConditionDeleting)
+	}
+	if waited != "" {
+		parts = append(parts, fault.Line(waited))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "; last known: " + strings.Join(parts, "; ")
+}
+
+// RemoveFinalizers ends the Machine: nothing of it is left, or an Event lists what may be. The Event comes before the write: when
+// the answer to the write is lost, no other reconcile follows.
 func (d *Deletion) RemoveFinalizers(ctx context.Context, s *scope.Scope) (bool, error) {
 	if s.LeftBehind != "" {
 		s.Warn(s.LeftReason, s.LeftBehind)
 	}
-	d.Retries.Forget(s.Machine.UID)
-	d.Crew.Forget(s.Machine.UID)
-	before := s.Machine.Finalizers
-	s.Machine.Finalizers = slices.DeleteFunc(slices.Clone(before), func(name string) bool { return slices.Contains(lifecycle.OwnFinalizers, name) })
+	kept := s.Machine.Finalizers
+	s.Machine.Finalizers = slices.DeleteFunc(slices.Clone(kept), func(name string) bool { return slices.Contains(lifecycle.OwnFinalizers, name) })
 	err := s.WriteAhead(ctx, scope.BeforeForgetting)
 	if apierrors.IsNotFound(err) {
-		// It is gone, or the API server does not serve Machines just now.
+		// The Machine is gone, or the API server does not serve Machines just now.
 		s.RequeueWithin(scope.PollCloud)
 	} else if err != nil {
-		// The write at the end of the reconcile must not remove them.
-		s.Machine.Finalizers = before
+		// The write at the end of the reconcile must not remove them: it would not drop what is remembered of the Machine.
+		s.Machine.Finalizers = kept
 		return false, err
 	}
 	s.Gone = true
+	d.Retries.Forget(s.Machine.UID)
+	d.Crew.Forget(s.Machine.UID)
 	return false, nil
 }
