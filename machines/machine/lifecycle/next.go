@@ -232,10 +232,8 @@ func nextOfDeletion(f *Facts) Decision {
 		return nextAfterCloud(f)
 	case f.Force && f.cloudUnresponsive():
 		return Decision{LetGo, ReasonForced}
-	case f.Unreleased && f.nodeOutlivesServer():
-		return nextOfNodeInDeletion(f)
 	case f.Unreleased:
-		return Decision{Wait, ReasonReleasing}
+		return nextWhileReleasing(f)
 	}
 	return nextInCloud(f)
 }
@@ -296,6 +294,14 @@ func nextAfterCloud(f *Facts) Decision {
 		return Decision{DeleteToken, ReasonDeletingNode}
 	}
 	return Decision{RemoveFinalizers, ReasonDone}
+}
+
+// nextWhileReleasing: something of the Machine is still being deleted in the cloud.
+func nextWhileReleasing(f *Facts) Decision {
+	if f.nodeOutlivesServer() {
+		return nextOfNodeInDeletion(f)
+	}
+	return Decision{Wait, ReasonReleasing}
 }
 
 // nextOfNodeInDeletion: the Machine's Node is to go.

@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,9 +17,8 @@ import (
 )
 
 const (
-	// firstRepeat is how soon a failed write of a group is repeated; the wait doubles up to longestRepeat.
-	firstRepeat   = 2 * time.Second
-	longestRepeat = time.Minute
+	// repeatEvery is how often a failed write of a group is repeated.
+	repeatEvery = 5 * time.Second
 	// groupWriteTimeout bounds one write of a group.
 	groupWriteTimeout = 30 * time.Second
 )
@@ -92,17 +92,17 @@ func (r *Retries) Start(ctx context.Context) error {
 			return nil
 		case <-r.writes.signal:
 		}
-		for wait := firstRepeat; len(r.writes.toRepeat()) > 0; wait = min(2*wait, longestRepeat) {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(wait):
-			}
-			for _, holder := range r.writes.toRepeat() {
-				r.writeHolder(ctx, holder)
-			}
-		}
+		// The only error is that ctx has ended.
+		_ = wait.PollUntilContextCancel(ctx, repeatEvery, false, r.repeatWrites)
 	}
+}
+
+// repeatWrites repeats each write that has failed. It reports whether all have succeeded.
+func (r *Retries) repeatWrites(ctx context.Context) (done bool, err error) {
+	for _, holder := range r.writes.toRepeat() {
+		r.writeHolder(ctx, holder)
+	}
+	return len(r.writes.toRepeat()) == 0, nil
 }
 
 // NeedLeaderElection is true: only the leader writes groups.

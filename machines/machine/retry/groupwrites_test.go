@@ -3,6 +3,7 @@ package retry
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,7 +74,12 @@ func (b *bench) start() {
 	b.retries = New(b.client, "test", func(types.NamespacedName) {})
 	ended := make(chan error, 1)
 	go func() { ended <- b.retries.Start(ctx) }()
-	b.stop = func() { cancel(); <-ended }
+	b.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			b.t.Error(err)
+		}
+	})
 }
 
 // scope returns a reconcile of a Machine of the group; a server makes it one whose server works.
