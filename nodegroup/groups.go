@@ -188,7 +188,7 @@ func (g *Groups) follow(ctx context.Context) {
 	}
 }
 
-// probe reads, once in probeEvery, what the watches do not bring.
+// probe reads, once in probeEvery, what the watches do not bring, and drops the metrics of groups that are gone.
 func (g *Groups) probe(ctx context.Context) {
 	tick := g.options.Clock.NewTicker(probeEvery)
 	defer tick.Stop()
@@ -207,4 +207,5 @@ func (g *Groups) probeOnce(ctx context.Context) {
 	defer cancel()
 	g.freshness.probe(ctx)
 	g.prices.read(ctx)
+	g.metrics.sweep(g.store.published().Groups, g.options.Clock.Now())
 }

@@ -1,6 +1,8 @@
 package nodegroup
 
 import (
+	"maps"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,7 +17,14 @@ type metrics struct {
 	changes *prometheus.CounterVec
 	refused *prometheus.CounterVec
 	moved   *prometheus.CounterVec
+
+	mu sync.Mutex
+	// counted are the groups that changes were counted for, each with the time of the last one.
+	counted map[string]time.Time
 }
+
+// keepSeries is how long after its last change the counters of a group stay that does not exist any more.
+const keepSeries = 30 * time.Minute
 
 var (
 	descSize = prometheus.NewDesc("drover_nodegroup_size", "Machines wanted in a node group, as the autoscaler is told.", []string{"group"}, nil)
@@ -27,6 +36,7 @@ var (
 
 func newMetrics() *metrics {
 	return &metrics{
+		counted: map[string]time.Time{},
 		build: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "drover_nodegroup_snapshot_seconds", Help: "Time to bring the snapshot of the node groups up to date.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 14),
@@ -56,13 +66,31 @@ func (m *metrics) register(registry prometheus.Registerer, s *store) {
 func (m *metrics) built(took time.Duration) { m.build.Observe(took.Seconds()) }
 
 // changed counts a write that took a group from one size to another.
-func (m *metrics) changed(group, call string, before, after int32) {
+func (m *metrics) changed(group, call string, before, after int32, now time.Time) {
+	m.mu.Lock()
+	m.counted[group] = now
+	m.mu.Unlock()
 	m.changes.WithLabelValues(group, call).Inc()
 	if after > before {
 		m.moved.WithLabelValues(group, "up").Add(float64(after - before))
 	} else if before > after {
 		m.moved.WithLabelValues(group, "down").Add(float64(before - after))
 	}
+}
+
+// sweep drops the counters of groups that do not exist any more and were not changed for keepSeries.
+func (m *metrics) sweep(living map[string]*model.Group, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.counted, func(group string, last time.Time) bool {
+		if living[group] != nil || now.Sub(last) < keepSeries {
+			return false
+		}
+		for _, series := range []*prometheus.CounterVec{m.changes, m.moved} {
+			series.DeletePartialMatch(prometheus.Labels{"group": group})
+		}
+		return true
+	})
 }
 
 func (m *metrics) failed(call string, err error) {

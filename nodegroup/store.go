@@ -1,6 +1,7 @@
 package nodegroup
 
 import (
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -76,6 +77,7 @@ func (s *store) advance(events []membership.Event, relist bool) error {
 		s.unsound.Inc()
 		return model.Unavailablef(err, "the node groups do not add up, the last sound answers stay")
 	}
+	maps.DeleteFunc(s.guarded, func(id string, _ *guard) bool { return s.newest.Groups[id] == nil })
 	if relist {
 		s.view.Store(model.NewView(s.newest, now, s.guards(now)))
 		return nil

@@ -54,18 +54,52 @@ type writer struct {
 	locks     locks
 }
 
-// locks are one lock per group, by its id: send to take it, receive to release it.
-type locks struct{ byID sync.Map }
+// locks are one lock per group that a call holds or waits for, by the group's id. The zero value is ready for use.
+type locks struct {
+	mu   sync.Mutex
+	byID map[string]*lock
+}
+
+// lock is the lock of one group.
+type lock struct {
+	// turn: send to take the lock, receive to release it.
+	turn chan struct{}
+	// calls are those that hold the lock or wait for it.
+	calls int
+}
 
 // take waits for the lock of a group until the caller's context ends.
 func (l *locks) take(ctx context.Context, id string) (release func(), err error) {
-	slot, _ := l.byID.LoadOrStore(id, make(chan struct{}, 1))
-	lock := slot.(chan struct{})
+	of := l.enter(id)
 	select {
-	case lock <- struct{}{}:
-		return func() { <-lock }, nil
+	case of.turn <- struct{}{}:
+		return func() { <-of.turn; l.leave(id) }, nil
 	case <-ctx.Done():
+		l.leave(id)
 		return nil, model.Unavailablef(ctx.Err(), "waiting for other calls on %s, nothing was changed", id)
+	}
+}
+
+// enter returns the lock of a group, for one more call.
+func (l *locks) enter(id string) *lock {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byID == nil {
+		l.byID = map[string]*lock{}
+	}
+	if l.byID[id] == nil {
+		l.byID[id] = &lock{turn: make(chan struct{}, 1)}
+	}
+	l.byID[id].calls++
+	return l.byID[id]
+}
+
+// leave ends the part of one call in the lock of a group. The last call drops it.
+func (l *locks) leave(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byID[id].calls--; l.byID[id].calls == 0 {
+		delete(l.byID, id)
 	}
 }
 
@@ -163,7 +197,7 @@ func (w *writer) attempt(ctx context.Context, s *model.Snapshot, g *model.Group,
 	}
 	w.freshness.reached()
 	w.store.adopt(after, c.Kept...)
-	w.metrics.changed(g.ID, r.reason, g.Target, c.Replicas)
+	w.metrics.changed(g.ID, r.reason, g.Target, c.Replicas, w.clock.Now())
 	w.recorder.Eventf(after, nil, corev1.EventTypeNormal, r.reason, "Scale", "Size %d -> %d for the autoscaler%s", g.Target, c.Replicas, c.Naming())
 	log.Info("changed a node group", "before", g.Target, "after", c.Replicas, "removed", len(c.Remove))
 	return nil

@@ -18,7 +18,7 @@ import (
 const probeTimeout = 5 * time.Minute
 
 // keepUnused is how long a group is held after its last use. By then its waits are over, and the rest is in its status.
-const keepUnused = time.Hour
+const keepUnused = 40 * time.Minute
 
 // Groups holds, for each group, its capacity back-offs and the outcomes of its joins, as in the group's status, and which
 // Machine is the half-open probe. A group is named by its holder: a *v1alpha1.MachineDeployment, a *v1alpha1.MachineSet, or
@@ -188,6 +188,19 @@ func (s *Groups) Forget(machine types.UID) {
 	}
 }
 
+// Sweep drops the groups that are no longer used.
+func (s *Groups) Sweep(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = now
+	maps.DeleteFunc(s.groups, func(_ types.UID, g *group) bool {
+		if g.lastUsed.IsZero() { // first used by a call without a time
+			g.lastUsed = now
+		}
+		return now.Sub(g.lastUsed) > keepUnused
+	})
+}
+
 // Status returns what is held of a group, and reports whether its holder's status differs.
 func (s *Groups) Status(holder metav1.Object) (status Status, unwritten bool) {
 	s.mu.Lock()
@@ -210,18 +223,12 @@ func (s *Groups) at(now time.Time, holder metav1.Object) *group {
 	return s.of(holder)
 }
 
-// of returns the group of a holder. A group that is new to the store makes it drop those that are no longer used (F-12).
+// of returns the group of a holder.
 func (s *Groups) of(holder metav1.Object) *group {
 	if g, ok := s.groups[holder.GetUID()]; ok {
 		g.lastUsed = s.now
 		return g
 	}
-	maps.DeleteFunc(s.groups, func(_ types.UID, g *group) bool {
-		if g.lastUsed.IsZero() { // first used by a call without a time
-			g.lastUsed = s.now
-		}
-		return s.now.Sub(g.lastUsed) > keepUnused
-	})
 	stored := statusIn(holder)
 	g := &group{
 		backoffs: stored.Backoffs, joins: outcomesIn(stored.RecentJoins, stored.JoinOutcomes), stored: stored, lastUsed: s.now,

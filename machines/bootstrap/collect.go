@@ -29,11 +29,13 @@ type Collector struct {
 // NeedLeaderElection says that only the leader deletes.
 func (c *Collector) NeedLeaderElection() bool { return true }
 
-// Start collects now and then until ctx ends.
+// Start collects now and then until ctx ends, and drops what this process remembers of tokens and user data.
 func (c *Collector) Start(ctx context.Context) error {
 	ticker := c.Clock.NewTicker(collectEvery)
 	defer ticker.Stop()
 	for {
+		c.Source.Tokens.sweep()
+		texts.Clear()
 		if n, err := c.Source.Collect(ctx); ctx.Err() == nil && (err != nil || n > 0) {
 			ctrl.LoggerFrom(ctx).Info("Leftover bootstrap tokens collected", "deleted", n, "error", err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"sync"
 	"time"
 
@@ -211,6 +212,14 @@ func (t *Tokens) remember(s *corev1.Secret) {
 		t.known = map[types.UID]knownToken{}
 	}
 	t.known[types.UID(s.Labels[v1alpha1.LabelTokenMachine])] = knownToken{tokenOf(s), s.Name, s.UID, expiryOf(s)}
+}
+
+// sweep drops the tokens that have expired: somebody else may have deleted them.
+func (t *Tokens) sweep() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.Clock.Now()
+	maps.DeleteFunc(t.known, func(_ types.UID, known knownToken) bool { return !now.Before(known.expiry) })
 }
 
 func (t *Tokens) forget(uid types.UID) {

@@ -52,7 +52,7 @@ type Servers interface {
 type Options struct {
 	// Control is where the Machines live, Target where their Nodes live and request certificates.
 	Control, Target cluster.Cluster
-	Clock           clock.PassiveClock
+	Clock           clock.WithTicker
 	// Servers is required.
 	Servers Servers
 	// Network is what the operator says about addresses that no node may have a certificate for. Default: nothing; what
@@ -105,7 +105,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	if err := c.Watch(requests); err != nil {
 		return fmt.Errorf("watching certificate requests: %w", err)
 	}
-	return nil
+	return mgr.Add(manager.RunnableFunc(r.sweep))
 }
 
 // Reconcile decides one request.

@@ -104,7 +104,7 @@ type fakeCluster struct {
 	client   client.Client
 	events   *eventLog
 	servers  *servers
-	clock    *clocktesting.FakePassiveClock
+	clock    *clocktesting.FakeClock
 	approver *Reconciler
 	requests int
 }
@@ -121,7 +121,7 @@ func newFakeCluster(t *testing.T, objects ...client.Object) *fakeCluster {
 			t.Fatal(err)
 		}
 	}
-	c := &fakeCluster{T: t, events: &eventLog{}, servers: newServers(), clock: clocktesting.NewFakePassiveClock(time.Unix(1700000001, 0))}
+	c := &fakeCluster{T: t, events: &eventLog{}, servers: newServers(), clock: clocktesting.NewFakeClock(time.Unix(1700000001, 0))}
 	c.client = fake.NewClientBuilder().WithScheme(scheme).WithIndex(&v1alpha1.Machine{}, indexNode, func(o client.Object) []string {
 		return []string{o.(*v1alpha1.Machine).ServerName()}
 	}).WithObjects(objects...).WithStatusSubresource(&certificatesv1.CertificateSigningRequest{}).Build()

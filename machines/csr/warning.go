@@ -1,6 +1,8 @@
 package csr
 
 import (
+	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -20,7 +22,7 @@ const (
 // warnEvery is the least time between two Events about the same Machine.
 const warnEvery = 10 * time.Minute
 
-// warned holds when each Machine was warned last. Entries older than warnEvery are removed.
+// warned holds when each Machine was warned last.
 type warned struct {
 	mu   sync.Mutex
 	last map[types.UID]time.Time
@@ -30,16 +32,32 @@ type warned struct {
 func (w *warned) due(uid types.UID, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for other, at := range w.last {
-		if now.Sub(at) >= warnEvery {
-			delete(w.last, other)
-		}
-	}
-	if _, ok := w.last[uid]; ok {
+	if last, ok := w.last[uid]; ok && now.Sub(last) < warnEvery {
 		return false
 	}
 	w.last[uid] = now
 	return true
+}
+
+// sweep removes the entries that count no more.
+func (w *warned) sweep(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.last, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= warnEvery })
+}
+
+// sweep removes, once in warnEvery, what is held of Machines that were warned, until ctx ends.
+func (r *Reconciler) sweep(ctx context.Context) error {
+	ticker := r.Clock.NewTicker(warnEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+			r.warned.sweep(r.Clock.Now())
+		}
+	}
 }
 
 // warn records an Event on each Machine that gets no certificate because another one has its node name.

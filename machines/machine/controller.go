@@ -42,7 +42,7 @@ type Options struct {
 	Control, Target cluster.Cluster
 	Cloud           cloud.Cloud
 	Bootstrap       *bootstrap.Source
-	Clock           clock.PassiveClock
+	Clock           clock.WithTicker
 	// Name is the value that the label machine.k8s.io/controller of a Machine must have. A Machine with another one is left
 	// alone until it is deleted.
 	Name string
@@ -80,7 +80,7 @@ type Reconciler struct {
 	control  cluster.Cluster
 	target   cluster.Cluster
 	cloud    cloud.Cloud
-	clock    clock.PassiveClock
+	clock    clock.WithTicker
 	lease    cloud.Lease
 	workers  int
 	store    *scope.Store
@@ -109,7 +109,7 @@ func New(o Options) *Reconciler {
 	r.retries = retry.New(o.Control.GetClient(), fieldOwner, r.wake.wake)
 	r.store = scope.NewStore(scope.Options{
 		Client: o.Control.GetClient(), FieldOwner: fieldOwner, Recorder: o.Control.GetEventRecorder(name),
-		Clock: o.Clock, Provider: o.Cloud, Controller: o.Name, Start: start,
+		Clock: o.Clock, Provider: o.Cloud, Controller: o.Name, Start: start, Gone: r.forget,
 	})
 	r.observer = observe.New(observe.Options{
 		Control: o.Control.GetClient(), Target: o.Target.GetClient(), Live: o.Target.GetAPIReader(),
@@ -157,4 +157,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		s.RequeueForced()
 	}
 	return ctrl.Result{RequeueAfter: s.RequeueAfter}, nil
+}
+
+// forget drops what is held of a Machine that is gone, and that its deletion did not drop: its finalizers were removed by hand.
+func (r *Reconciler) forget(machine types.UID) {
+	r.retries.Forget(machine)
+	r.crew.Forget(machine)
+}
+
+// sweepEvery is how often what is held of groups that are no longer used is looked for.
+const sweepEvery = 10 * time.Minute
+
+// sweep drops it now and then until ctx ends.
+func (r *Reconciler) sweep(ctx context.Context) error {
+	ticker := r.clock.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+			r.retries.Sweep(r.clock.Now())
+		}
+	}
 }

@@ -44,7 +44,7 @@ type pool struct {
 	client  client.Client
 	groups  *nodegroup.Groups
 	cloud   *fakeCloud
-	clock   *clocktesting.FakePassiveClock
+	clock   *clocktesting.FakeClock
 	options machine.Options
 	machine *machine.Reconciler
 	names   map[string]bool
@@ -62,7 +62,7 @@ func newPool(t *testing.T) *pool {
 	must(t, deploy.Apply(t.Context(), c, "crds"))
 	mgr, err := ctrl.NewManager(control.Config, manager.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)}})
 	must(t, err)
-	p := &pool{t: t, client: c, cloud: newFakeCloud(), clock: clocktesting.NewFakePassiveClock(time.Now().Truncate(time.Second)), names: map[string]bool{}}
+	p := &pool{t: t, client: c, cloud: newFakeCloud(), clock: clocktesting.NewFakeClock(time.Now().Truncate(time.Second)), names: map[string]bool{}}
 	p.groups = nodegroup.New(nodegroup.Options{Control: mgr, Target: mgr, Discovery: model.Discovery{Cloud: provider.Provider{}}})
 	source := bootstrap.New(bootstrap.Options{Control: mgr, Target: mgr, Clock: p.clock, Rand: rand.Reader, APIServer: "https://127.0.0.1:1"})
 	p.options = machine.Options{Control: mgr, Target: mgr, Cloud: p.cloud, Bootstrap: source, Clock: p.clock}

@@ -63,7 +63,7 @@ type bench struct {
 	t       *testing.T
 	memory  *memory
 	cloud   *fakeCloud
-	clock   *clocktesting.FakePassiveClock
+	clock   *clocktesting.FakeClock
 	options machine.Options
 	machine *machine.Reconciler
 	key     client.ObjectKey
@@ -188,7 +188,7 @@ func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 		builder.WithIndex(i.Object, i.Field, i.Keys)
 	}
 	builder.WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })
-	b := &bench{t: t, cloud: newFakeCloud(), clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), key: client.ObjectKeyFromObject(m)}
+	b := &bench{t: t, cloud: newFakeCloud(), clock: clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), key: client.ObjectKeyFromObject(m)}
 	b.cloud.created = b.clock.Now
 	builder.WithInterceptorFuncs(b.written.count(interceptor.Funcs{
 		Get: b.get, List: b.list, Create: b.createObject, Patch: b.patch, Delete: b.delete, SubResourceCreate: b.createSubResource,

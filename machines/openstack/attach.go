@@ -47,19 +47,20 @@ func (c *Cloud) attach(ctx context.Context, conn *connection, wg *sync.WaitGroup
 func (c *Cloud) join(ctx context.Context, conn *connection, id *client.Scope, wg *sync.WaitGroup) {
 	endpoint := client.NormalEndpoint(conn.session.IdentityEndpoint())
 	key := strings.Join([]string{endpoint, id.Region, id.ProjectID}, " ")
-	p, isNew := c.connections.project(key, func() *inventory.Project {
-		return inventory.New(inventory.Options{
+	following, stop := context.WithCancel(ctx)
+	p, isNew := c.connections.attach(conn, key, func() followed {
+		return followed{stop: stop, Project: inventory.New(inventory.Options{
 			Clock: c.options.Clock, Session: conn.session, Endpoint: endpoint, Site: inventory.Site{Project: id.ProjectID, Region: id.Region},
 			ClusterID: c.options.ClusterID,
 			Machines:  c.machines, Reader: c.options.Reader, Holds: c.options.Holds, Collect: c.options.Collect,
 			Changed: c.changed, Other: c.connections.other,
-		})
+		})}
 	})
 	p.Use(conn.session)
-	conn.attach(p)
 	if isNew {
-		wg.Go(func() { p.Run(ctx) })
+		wg.Go(func() { p.Run(following) })
 		return
 	}
+	stop()
 	c.notify(func(i interest) bool { return i.connection == conn })
 }

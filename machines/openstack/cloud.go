@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
@@ -146,7 +145,7 @@ func New(o Options) (*Cloud, error) {
 			CloudProviders: o.CloudProviders,
 			ReservedTags:   []string{inventory.MetadataMachineUID, inventory.MetadataClusterID},
 		}),
-		connections: newConnections(),
+		connections: newConnections(o.Clock),
 	}
 	c.machines.dropped = calls.Forget
 	if o.Registry != nil {
@@ -169,6 +168,7 @@ func (c *Cloud) Start(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.sendAll(ctx) })
 	wg.Go(func() { c.signInEarly(ctx) })
+	wg.Go(func() { c.sweepAll(ctx) })
 	wg.Go(func() {
 		for {
 			conn, down := c.joining.Get()
@@ -217,10 +217,10 @@ func (c *Cloud) connect(ctx context.Context, with *spec.Access, m *v1alpha1.Mach
 }
 
 // register remembers the Machine that asked, so that changes find it, and has its connection attached.
-func (c *Cloud) register(key types.NamespacedName, m inventory.Machine, conn *connection) {
+func (c *Cloud) register(i *instance) {
 	now := c.options.Clock.Now()
-	c.machines.put(m.UID, interest{key: key, connection: conn, machine: m, asked: now})
-	c.follow(conn, now)
+	c.machines.put(i.machine.UID, interest{key: i.key, group: i.group, connection: i.connection, machine: i.machine, asked: now})
+	c.follow(i.connection, now)
 }
 
 // notify queues the Machines for which affected is true.
@@ -232,14 +232,8 @@ func (c *Cloud) notify(affected func(interest) bool) {
 	})
 }
 
-// changed queues the Machines that a change in their project is about. With a full list it forgets the Machines that do not exist any
-// more.
-func (c *Cloud) changed(ctx context.Context, p *inventory.Project, change inventory.Change) {
-	if change.Full && c.options.Reader != nil {
-		if err := c.machines.prune(ctx, c.options.Reader, c.options.Clock.Now()); err != nil {
-			log.FromContext(ctx).Info("Machines that are no more cannot be told from others", "error", err.Error())
-		}
-	}
+// changed queues the Machines that a change in their project is about.
+func (c *Cloud) changed(_ context.Context, p *inventory.Project, change inventory.Change) {
 	if change.All {
 		c.notify(func(i interest) bool { return i.connection.attached() == p })
 		return

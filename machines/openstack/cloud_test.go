@@ -143,10 +143,10 @@ func TestMetricsOfProjectsWithTheSameID(t *testing.T) {
 	b.restart()
 	b.active(newMachine(t, "a", seedFields()))
 	for _, endpoint := range []string{b.sim.AuthURL(), other.sim.AuthURL()} {
-		b.cloud.connections.project(endpoint, func() *inventory.Project {
-			return inventory.New(inventory.Options{
+		b.cloud.connections.attach(&connection{}, endpoint, func() followed {
+			return followed{Project: inventory.New(inventory.Options{
 				Clock: b.clock, Endpoint: endpoint, Site: inventory.Site{Project: "p", Region: "r"}, ClusterID: testCluster, Machines: newRegistry(),
-			})
+			})}
 		})
 	}
 	t.Run("are gauges of their own (F-15)", func(t *testing.T) {

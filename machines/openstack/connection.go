@@ -13,6 +13,8 @@ import (
 type connection struct {
 	session *client.Session
 	catalog *catalog.Catalog
+	// key is that of the credentials.
+	key string
 
 	mu sync.Mutex
 	// project is nil until the first sign-in.
@@ -20,6 +22,8 @@ type connection struct {
 	// queued is true while the connection is being attached to its project. used is when a Machine asked for it last.
 	queued bool
 	used   time.Time
+	// kept is when the connection was last looked up, for a Machine or a template.
+	kept time.Time
 }
 
 // attached returns the project; nil before the first sign-in.
@@ -57,6 +61,20 @@ func (c *connection) use(now time.Time) (attach bool) {
 	attach = c.project == nil && !c.queued
 	c.queued = c.queued || attach
 	return attach
+}
+
+// keep notes that the connection was looked up.
+func (c *connection) keep(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kept = now
+}
+
+// isUnused reports whether nothing has used the connection since a time.
+func (c *connection) isUnused(since time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.queued && c.used.Before(since) && c.kept.Before(since)
 }
 
 // attach ends the attempts to sign in with the project that the connection is for.

@@ -1,12 +1,14 @@
 package openstack
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory"
@@ -14,40 +16,61 @@ import (
 
 // connections holds the connections of a Cloud, one for each set of credentials, and the projects that they are for.
 type connections struct {
+	clock         clock.PassiveClock
 	mu            sync.Mutex
 	byCredentials map[string]*connection
-	byProject     map[string]*inventory.Project
+	byProject     map[string]followed
 }
 
-func newConnections() *connections {
-	return &connections{byCredentials: map[string]*connection{}, byProject: map[string]*inventory.Project{}}
+// followed is a project, and what ends following it.
+type followed struct {
+	*inventory.Project
+	stop context.CancelFunc
+}
+
+func newConnections(c clock.PassiveClock) *connections {
+	return &connections{clock: c, byCredentials: map[string]*connection{}, byProject: map[string]followed{}}
 }
 
 // get returns the connection of some credentials, which are known by their key. It is made when there is none.
 func (c *connections) get(key string, create func() (*connection, error)) (*connection, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known, ok := c.byCredentials[key]; ok {
-		return known, nil
+	conn, ok := c.byCredentials[key]
+	if !ok {
+		var err error
+		if conn, err = create(); err != nil {
+			return nil, err
+		}
+		conn.key = key
+		c.byCredentials[key] = conn
 	}
-	made, err := create()
-	if err != nil {
-		return nil, err
-	}
-	c.byCredentials[key] = made
-	return made, nil
+	conn.keep(c.clock.Now())
+	return conn, nil
 }
 
-// project returns the project with that key, and reports whether it was made now.
-func (c *connections) project(key string, create func() *inventory.Project) (p *inventory.Project, isNew bool) {
+// keep returns the connection, which is in use now; nil when it was dropped meanwhile.
+func (c *connections) keep(conn *connection) *connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known, ok := c.byProject[key]; ok {
-		return known, false
+	if conn == nil || c.byCredentials[conn.key] != conn {
+		return nil
 	}
-	p = create()
-	c.byProject[key] = p
-	return p, true
+	conn.keep(c.clock.Now())
+	return conn
+}
+
+// attach puts a connection on the project with that key, and reports whether the project was made now.
+func (c *connections) attach(conn *connection, key string, create func() followed) (p *inventory.Project, isNew bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, ok := c.byProject[key]
+	if !ok {
+		known = create()
+		c.byProject[key] = known
+	}
+	conn.attach(known.Project)
+	return known.Project, !ok
 }
 
 // all returns the connections in no order.
@@ -58,10 +81,13 @@ func (c *connections) all() []*connection {
 }
 
 // projects returns the projects in no order.
-func (c *connections) projects() []*inventory.Project {
+func (c *connections) projects() (all []*inventory.Project) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Collect(maps.Values(c.byProject))
+	for _, f := range c.byProject {
+		all = append(all, f.Project)
+	}
+	return all
 }
 
 // to returns the connection to a project that was used last and whose credentials are not refused; nil when there is none. Any
@@ -76,17 +102,17 @@ func (c *connections) to(at inventory.Site, own string) *connection {
 			endpoints[p.Endpoint()] = true
 		}
 	}
-	return lastUsed(all, func(p *inventory.Project) bool {
+	return c.keep(lastUsed(all, func(p *inventory.Project) bool {
 		return p.Site() == at && (endpoints[p.Endpoint()] && len(endpoints) == 1 || p.Endpoint() == own)
-	})
+	}))
 }
 
 // knowing returns a connection to a project that has something with the Machine's owner tag: the server with that ID, or when that is
 // empty any server, port or floating IP, or a create with an unknown outcome. nil: there is none.
 func (c *connections) knowing(machine types.UID, serverID string) *connection {
-	return lastUsed(c.all(), func(p *inventory.Project) bool {
+	return c.keep(lastUsed(c.all(), func(p *inventory.Project) bool {
 		return p.HasServer(machine, serverID) || serverID == "" && p.HasAddresses(machine)
-	})
+	}))
 }
 
 // lastUsed returns, of these connections to projects for which wanted is true, the one that was used last and whose credentials are not

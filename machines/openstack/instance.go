@@ -70,7 +70,7 @@ func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instan
 		return nil, err
 	}
 	i.moveProject()
-	c.register(i.key, i.machine, i.connection)
+	c.register(i)
 	return i, nil
 }
 
@@ -94,7 +94,7 @@ func (i *instance) read(ctx context.Context, m *v1alpha1.Machine) error {
 	i.warnings = append(i.warnings, s.Warnings()...)
 	if i.unreadable != nil && i.machine.Leaving && i.machine.ServerID == "" {
 		// The credentials may be those of another project, which is looked at like all known ones.
-		i.cloud.register(i.key, i.machine, i.connection)
+		i.cloud.register(i)
 		return i.unreadable
 	}
 	return nil

@@ -266,8 +266,8 @@ func TestAProjectThatTwoKeystonesClaimToHave(t *testing.T) {
 	at := inventory.Site{Project: "p", Region: "r"}
 	claims := func(endpoint string, s *client.Session) *connection {
 		p := inventory.New(inventory.Options{Clock: b.clock, Session: s, Endpoint: endpoint, Site: at, ClusterID: testCluster, Machines: newRegistry()})
-		conn := &connection{session: s, project: p}
-		b.cloud.connections.project(endpoint, func() *inventory.Project { return p })
+		conn := &connection{session: s}
+		b.cloud.connections.attach(conn, endpoint, func() followed { return followed{Project: p} })
 		conn, err := b.cloud.connections.get(endpoint, func() (*connection, error) { return conn, nil })
 		if err != nil {
 			t.Fatal(err)

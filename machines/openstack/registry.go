@@ -15,7 +15,9 @@ import (
 
 // interest records a Machine for which Cloud.Instance was called.
 type interest struct {
-	key        types.NamespacedName
+	key types.NamespacedName
+	// group is the node group whose share of the requests it takes.
+	group      string
 	connection *connection
 	// machine is what the inventory needs to know of it.
 	machine inventory.Machine
@@ -102,6 +104,23 @@ func (r *registry) each(f func(interest)) {
 	for _, i := range r.machines {
 		f(i)
 	}
+}
+
+// uses are what the Machines that asked use.
+type uses struct {
+	connections map[*connection]bool
+	groups      map[string]bool
+	// recorded are the projects that their resources are recorded in.
+	recorded map[inventory.Site]bool
+}
+
+// uses returns what the Machines that asked use.
+func (r *registry) uses() uses {
+	u := uses{connections: map[*connection]bool{}, groups: map[string]bool{}, recorded: map[inventory.Site]bool{}}
+	r.each(func(i interest) {
+		u.connections[i.connection], u.groups[i.group], u.recorded[i.machine.Recorded] = true, true, true
+	})
+	return u
 }
 
 // prune drops the Machines that are no more, as those that were let go by force. Machines that asked not long ago stay:

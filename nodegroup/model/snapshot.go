@@ -197,7 +197,9 @@ func (s *Snapshot) WithSeen(g *Group, members []*membership.Member) *Snapshot {
 		next.seen = map[types.UID]time.Time{}
 	}
 	for _, m := range members {
-		next.seen[m.UID()] = g.lastFailure(m)
+		if s.Index.Member(m.UID()) != nil { // else nothing would remove it again
+			next.seen[m.UID()] = g.lastFailure(m)
+		}
 	}
 	return &next
 }

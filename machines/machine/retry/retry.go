@@ -191,6 +191,9 @@ func (r *Retries) Forget(machine types.UID) {
 	r.groups.Forget(machine)
 }
 
+// Sweep drops what is held of groups that are no longer used.
+func (r *Retries) Sweep(now time.Time) { r.groups.Sweep(now) }
+
 // Wait says what a Machine that waits for a back-off waits for, and until when. It reports whether the reconcile ended with
 // such a wait.
 func (r *Retries) Wait(s *scope.Scope) bool {

@@ -19,6 +19,8 @@ const longestLag = time.Minute
 
 // memory holds, for each Machine, what this process wrote last, and since when a change waits to be written.
 type memory struct {
+	// gone is called with the UID of each Machine that is forgotten.
+	gone     func(types.UID)
 	mu       sync.Mutex
 	machines map[types.NamespacedName]*written
 }
@@ -46,13 +48,16 @@ type ownWrite struct {
 	at      time.Time
 }
 
-func newMemory() *memory { return &memory{machines: map[types.NamespacedName]*written{}} }
+func newMemory(gone func(types.UID)) *memory {
+	return &memory{gone: gone, machines: map[types.NamespacedName]*written{}}
+}
 
 // of returns what is remembered of a Machine; mu must be held. A Machine of the same name that came later starts empty.
 func (mem *memory) of(m *v1alpha1.Machine) *written {
 	key := client.ObjectKeyFromObject(m)
 	e := mem.machines[key]
 	if e == nil || e.uid != m.UID {
+		mem.drop(key)
 		e = &written{uid: m.UID}
 		mem.machines[key] = e
 	}
@@ -151,5 +156,13 @@ func (mem *memory) notForced(m *v1alpha1.Machine) {
 func (mem *memory) forget(machine types.NamespacedName) {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
-	delete(mem.machines, machine)
+	mem.drop(machine)
+}
+
+// drop does so; mu must be held.
+func (mem *memory) drop(machine types.NamespacedName) {
+	if e := mem.machines[machine]; e != nil {
+		delete(mem.machines, machine)
+		mem.gone(e.uid)
+	}
 }

@@ -24,7 +24,7 @@ type harness struct {
 	t       *testing.T
 	store   *Store
 	client  client.WithWatch
-	clock   *clocktesting.FakePassiveClock
+	clock   *clocktesting.FakeClock
 	events  *events.FakeRecorder
 	patches int
 	refusal error
@@ -36,7 +36,7 @@ func newHarness(t *testing.T) *harness {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	h := &harness{t: t, clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), events: events.NewFakeRecorder(10)}
+	h := &harness{t: t, clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), events: events.NewFakeRecorder(10)}
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
 	h.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(m).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {

@@ -29,6 +29,9 @@ type Options struct {
 	// Controller is the controller name that a Machine's label must have.
 	Controller string
 	Start      nodes.StartRules
+	// Gone is called with the UID of each Machine that is forgotten: it is gone, maybe without the steps of a deletion, or
+	// another one has its name. It must not call the Store. Default: nobody is told.
+	Gone func(types.UID)
 }
 
 // Store opens a [Scope] for each reconcile, and remembers what this process wrote of each Machine. What it remembers is lost
@@ -39,7 +42,12 @@ type Store struct {
 }
 
 // NewStore returns a Store that remembers nothing yet.
-func NewStore(o Options) *Store { return &Store{Options: o, memory: newMemory()} }
+func NewStore(o Options) *Store {
+	if o.Gone == nil {
+		o.Gone = func(types.UID) {}
+	}
+	return &Store{Options: o, memory: newMemory(o.Gone)}
+}
 
 // Open returns the scope of a reconcile. cached is the cache's own object, which is not changed. It returns nil when the cache
 // is older than this process's own last write of the Machine: a write that follows from it would be refused, or repeat what is

@@ -30,7 +30,7 @@ func TestRetryOfADrain(t *testing.T) {
 			m := &v1alpha1.Machine{}
 			m.DeletionTimestamp = new(metav1.NewTime(now))
 			status.SetCondition(m, v1alpha1.ConditionDeleting, status.Verdict{Status: "True", Reason: lifecycle.ReasonDraining, Message: drainText(tt.result)}, metav1.NewTime(now))
-			store := scope.NewStore(scope.Options{Clock: clocktesting.NewFakePassiveClock(now.Add(tt.elapsed))})
+			store := scope.NewStore(scope.Options{Clock: clocktesting.NewFakeClock(now.Add(tt.elapsed))})
 			if got := retryDrain(store.Open(m)); got != tt.want {
 				t.Errorf("%v, want %v", got, tt.want)
 			}

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -91,6 +92,14 @@ func (c *cache) dropOlder(key string, than time.Time) bool {
 	}
 	delete(c.entries, key)
 	return true
+}
+
+// sweep drops the answers that are too old to be used.
+func (c *cache) sweep() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.clock.Now()
+	maps.DeleteFunc(c.entries, func(_ string, e cached) bool { return !now.Before(e.until) })
 }
 
 // drop makes the next lookups of these keys ask again.

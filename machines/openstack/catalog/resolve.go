@@ -56,6 +56,9 @@ func (c *Catalog) Forget(s *spec.Spec) {
 	c.cache.drop(allFlavors, flavorKind.key(s.Flavor), imageKind.key(s.Image))
 }
 
+// Sweep drops what is cached and too old to be used.
+func (c *Catalog) Sweep() { c.cache.sweep() }
+
 func (c *Catalog) run(ctx context.Context, s *spec.Spec, steps []step) (*Plan, error) {
 	p := &Plan{}
 	for _, next := range steps {

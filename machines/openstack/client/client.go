@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
@@ -65,6 +66,14 @@ func New(o Options) (*Client, error) {
 
 // Forget drops what a Machine still waits for.
 func (c *Client) Forget(machine types.UID) { c.limits.forget(machine) }
+
+// Sweep drops what was last used before a time: the pace and the queues of endpoints, their microversions, and the counters of
+// groups for which living is false.
+func (c *Client) Sweep(before time.Time, living func(group string) bool) {
+	c.limits.sweep(before)
+	c.versions.sweep(before)
+	c.metrics.sweep(before, living)
+}
 
 // Permits reports whether the URL of a Keystone is the configured cloud's or one of the allowed ones.
 func (c *Client) Permits(endpoint string) bool {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -40,6 +41,7 @@ func newLimits(c clock.WithDelayedExecution, wake func(types.NamespacedName)) *l
 	return &limits{clock: c, wake: wake, endpoints: map[endpointKey]*endpointLimiter{}}
 }
 
+// endpoint returns the limiter of an endpoint, which a request is sent to now.
 func (l *limits) endpoint(s Service, host string) *endpointLimiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,7 +51,17 @@ func (l *limits) endpoint(s Service, host string) *endpointLimiter {
 		e = &endpointLimiter{clock: l.clock, wake: l.wake, service: s, queues: map[requestKind]*queue{}}
 		l.endpoints[key] = e
 	}
+	e.lastUsed = l.clock.Now()
 	return e
+}
+
+// sweep drops the queues, and the limiters with what they have learned, that were last used before a time.
+func (l *limits) sweep(before time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.endpoints, func(_ endpointKey, e *endpointLimiter) bool {
+		return e.sweep(before) == 0 && e.lastUsed.Before(before)
+	})
 }
 
 // forget drops what a Machine still waits for.
@@ -67,6 +79,8 @@ type endpointLimiter struct {
 	clock   clock.WithDelayedExecution
 	wake    func(types.NamespacedName)
 	service Service
+	// lastUsed is when a request was last to be sent. It is guarded by the mutex of the limits.
+	lastUsed time.Time
 
 	mu     sync.Mutex
 	rate   lim.Rate

@@ -1,16 +1,27 @@
 package client
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // metrics count and time the requests to the cloud.
 type metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
+
+	mu sync.Mutex
+	// groups are those with a counter, and when each was last counted for.
+	groups map[string]time.Time
 }
 
 // newMetrics returns the metrics of requests, and registers them and the gauges of the limiter unless registry is nil.
 func newMetrics(registry prometheus.Registerer, limiter prometheus.Collector) (*metrics, error) {
 	m := &metrics{
+		groups: map[string]time.Time{},
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "drover_openstack_requests_total",
 			Help: "Requests to OpenStack, tokens and repeated ones included; code is the HTTP status, or error without one; group is the node group that it was made for, empty for what is for all.",
@@ -30,6 +41,27 @@ func newMetrics(registry prometheus.Registerer, limiter prometheus.Collector) (*
 		}
 	}
 	return m, nil
+}
+
+// count counts a request that was made for a group.
+func (m *metrics) count(s Service, verb, code, group string, now time.Time) {
+	m.mu.Lock()
+	m.groups[group] = now
+	m.mu.Unlock()
+	m.requests.WithLabelValues(string(s), verb, code, group).Inc()
+}
+
+// sweep drops the counters of groups that were last counted for before a time and are not living any more.
+func (m *metrics) sweep(before time.Time, living func(group string) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.groups, func(group string, lastUsed time.Time) bool {
+		if group == "" || !lastUsed.Before(before) || living(group) {
+			return false
+		}
+		m.requests.DeletePartialMatch(prometheus.Labels{"group": group})
+		return true
+	})
 }
 
 // The gauges of the limiter; they are read when somebody asks.

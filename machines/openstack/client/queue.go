@@ -1,6 +1,7 @@
 package client
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -30,6 +31,8 @@ const (
 // the place. So the endpoint never idles for longer than that while anybody wants to send something, and a Machine that
 // does not come, being deleted by now, does not hold up the others.
 type queue struct {
+	// lastUsed is when a request of the kind was last to be sent, or has ended.
+	lastUsed    time.Time
 	concurrency *lim.Concurrency
 	inFlight    int
 	line        lim.FairQueue[*waiter]
@@ -66,7 +69,19 @@ func (e *endpointLimiter) queue(kind requestKind) *queue {
 		q = &queue{concurrency: lim.NewConcurrency(mostConcurrent), parked: map[types.UID]*waiter{}}
 		e.queues[kind] = q
 	}
+	q.lastUsed = e.clock.Now()
 	return q
+}
+
+// sweep drops the queues that were last used before a time and hold nothing. It returns how many are left. Unlike the others it
+// takes the lock itself.
+func (e *endpointLimiter) sweep(before time.Time) (left int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	maps.DeleteFunc(e.queues, func(_ requestKind, q *queue) bool {
+		return q.inFlight == 0 && q.line.Len() == 0 && len(q.parked) == 0 && q.lastUsed.Before(before)
+	})
+	return len(e.queues)
 }
 
 // arrive returns the request that a Machine may send now; nil when it has to wait, which parks it.

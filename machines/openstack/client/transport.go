@@ -43,7 +43,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		r.rest = pauseAfter(resp.StatusCode, resp.Header)
 	}
 	endpoint.release(kind, turn, r)
-	t.metrics.requests.WithLabelValues(string(s), req.Method, code, by.group).Inc()
+	t.metrics.count(s, req.Method, code, by.group, t.clock.Now())
 	if err == nil {
 		err = bound(req, resp)
 	}

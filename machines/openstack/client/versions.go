@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -101,10 +102,11 @@ type versions struct {
 	newest map[string]shown
 }
 
-// shown is what an endpoint has shown of its microversions; newest is empty when it refused to show any.
+// shown is what an endpoint has shown of its microversions, and when; newest is empty when it refused to show any. lastUsed is when it
+// was last asked for.
 type shown struct {
-	newest string
-	at     time.Time
+	newest       string
+	at, lastUsed time.Time
 }
 
 func newVersions(c clock.PassiveClock) *versions {
@@ -115,7 +117,27 @@ func (v *versions) known(endpoint string) (string, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	s, ok := v.newest[endpoint]
-	return s.newest, ok && (s.newest != "" || v.clock.Since(s.at) < hiddenFor)
+	now := v.clock.Now()
+	if !ok || s.newest == "" && now.Sub(s.at) >= hiddenFor {
+		return "", false
+	}
+	s.lastUsed = now
+	v.newest[endpoint] = s
+	return s.newest, true
+}
+
+func (v *versions) remember(endpoint, newest string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	now := v.clock.Now()
+	v.newest[endpoint] = shown{newest, now, now}
+}
+
+// sweep drops what was last used before a time.
+func (v *versions) sweep(before time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	maps.DeleteFunc(v.newest, func(_ string, s shown) bool { return s.lastUsed.Before(before) })
 }
 
 // of returns the newest microversion of an endpoint, which is asked once. One that refuses to show its version document is taken to
@@ -130,9 +152,7 @@ func (v *versions) of(ctx context.Context, client *gophercloud.ServiceClient) (s
 		}
 		newest, err := newestOf(ctx, client)
 		if err == nil {
-			v.mu.Lock()
-			v.newest[client.Endpoint] = shown{newest, v.clock.Now()}
-			v.mu.Unlock()
+			v.remember(client.Endpoint, newest)
 		}
 		return newest, err
 	})

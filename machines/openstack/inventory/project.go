@@ -95,6 +95,15 @@ func (p *Project) Use(s *client.Session) {
 	p.session = s
 }
 
+// Replace has lists asked for with other credentials than those given, which are not used any more.
+func (p *Project) Replace(old, by *client.Session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.session == old {
+		p.session = by
+	}
+}
+
 // Kick asks for a list soon.
 func (p *Project) Kick() { signal(p.kicks) }
 

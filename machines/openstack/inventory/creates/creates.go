@@ -95,6 +95,11 @@ func (d *InDoubt) Settle(tag owner.Tag, now time.Time, fulls int) (reason string
 	return fmt.Sprintf(words, c.ended.UTC().Format("15:04:05"), tag.Kind)
 }
 
+// SettleIf drops the creates that made nothing by now, of Machines for which over is true.
+func (d *InDoubt) SettleIf(over func(machine types.UID) bool, now time.Time, fulls int) {
+	maps.DeleteFunc(d.byTag, func(tag owner.Tag, c create) bool { return over(tag.Machine) && c.settled(now, fulls) })
+}
+
 // Has reports whether a create of what has that tag is in doubt.
 func (d *InDoubt) Has(tag owner.Tag) bool {
 	_, ok := d.byTag[tag]

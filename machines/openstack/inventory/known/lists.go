@@ -57,8 +57,8 @@ type Answers struct {
 
 // Change is what is new in a project.
 type Change struct {
-	// All: every Machine of the project is affected. Full: it comes from a complete list.
-	All, Full bool
+	// All: every Machine of the project is affected.
+	All bool
 	// Machines are the UIDs of the Machines whose server changed. Servers are the IDs of the servers that changed: a Machine may
 	// name one of them.
 	Machines []types.UID
@@ -78,6 +78,7 @@ func (p *Project) Apply(a Answers) (next time.Duration, news Change, resumed boo
 	if a.Full {
 		p.lastFull = a.Started
 		p.fulls++
+		p.Creates.SettleIf(func(machine types.UID) bool { return !p.knows(machine) }, a.Now, p.fulls)
 	}
 	if !before {
 		p.inheritCreates()
@@ -85,7 +86,7 @@ func (p *Project) Apply(a Answers) (next time.Duration, news Change, resumed boo
 	p.Creates.CloseIf(func(tag owner.Tag) bool { return tag.Kind == owner.ServerKind && p.Servers.HasOf(tag.Machine) })
 	p.failedQuotas(ids, a.Now)
 	p.CountLosses(a.Now)
-	news = Change{Servers: ids, Machines: p.Servers.MachinesOf(ids), Full: a.Full, All: resumed || held != (p.Guard.Held() > 0)}
+	news = Change{Servers: ids, Machines: p.Servers.MachinesOf(ids), All: resumed || held != (p.Guard.Held() > 0)}
 	if a.Looked {
 		news.Machines = append(news.Machines, p.Creates.CloseInherited()...)
 	}

@@ -36,7 +36,7 @@ func TestRound(t *testing.T) {
 	if !first.Full || !first.Addresses || !first.First || !first.Since.IsZero() {
 		t.Errorf("the first round lists %+v, want everything", first)
 	}
-	if !news.All || !news.Full || !p.IsSynced() {
+	if !news.All || !p.IsSynced() {
 		t.Errorf("after the first round: change %+v, synced %v", news, p.IsSynced())
 	}
 	second, news := p.list(noon.Add(time.Minute), addresses.Lists{})

@@ -83,6 +83,7 @@ func New(o Options) *Project {
 		Remembered: func(k *servers.Known) bool {
 			return p.Guard.Holds(k.ID) || k.Machine() != "" && p.machines.Naming(k.ID) == k.Machine()
 		},
+		Awaited: func(k *servers.Known) bool { return p.knows(k.Machine()) },
 	})
 	return p
 }

@@ -63,7 +63,7 @@ type project struct {
 
 func newProject(stores bool) *project {
 	no := func(*servers.Known) bool { return false }
-	p := &project{New(stores), servers.New("c1", servers.Hooks{Leaving: no, Remembered: no})}
+	p := &project{New(stores), servers.New("c1", servers.Hooks{Leaving: no, Remembered: no, Awaited: no})}
 	for n := range 4 {
 		p.show(n, noon)
 	}

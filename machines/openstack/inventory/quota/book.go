@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -33,6 +34,9 @@ type reservation struct {
 	Amounts
 	at time.Time
 }
+
+// isOver reports whether the Machine has had the time to use the room.
+func (r reservation) isOver(now time.Time) bool { return now.Sub(r.at) > 2*Period }
 
 // watch follows one service's quota from the first refusal until no create has been refused for a period.
 type watch struct {
@@ -189,7 +193,7 @@ func (b *Book) Looked(s client.Service, free Amounts, now time.Time) bool {
 	}
 	w.due, w.room, w.known, w.doubts = now.Add(Period), free, true, 0
 	for machine, p := range b.reserved {
-		if now.Sub(p.at) > 2*Period {
+		if p.isOver(now) {
 			delete(b.reserved, machine)
 			continue
 		}
@@ -223,8 +227,12 @@ func (b *Book) reopen(s client.Service, w *watch, room bool, now time.Time) bool
 	return true
 }
 
-// Due returns the services whose limits are to be looked at now.
+// Due returns the services whose limits are to be looked at now. While none is followed, it drops what has been reserved for too
+// long, as Looked does otherwise.
 func (b *Book) Due(now time.Time) []client.Service {
+	if len(b.watches) == 0 {
+		maps.DeleteFunc(b.reserved, func(_ types.UID, r reservation) bool { return r.isOver(now) })
+	}
 	services, _ := b.due(now)
 	return services
 }

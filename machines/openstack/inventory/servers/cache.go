@@ -26,6 +26,8 @@ type Hooks struct {
 	Leaving func(*Known) bool
 	// Remembered reports whether a tombstone must stay whatever its age.
 	Remembered func(*Known) bool
+	// Awaited reports whether the Machine of a server that is missing exists, so that it is to be asked for by its ID.
+	Awaited func(*Known) bool
 }
 
 // New returns a Cache that holds nothing.
@@ -41,8 +43,12 @@ type List struct {
 	Started, Now time.Time
 }
 
-// tombstoneAge is how long it is remembered that a server is gone, at least.
-const tombstoneAge = time.Hour
+const (
+	// tombstoneAge is how long it is remembered that a server is gone, at least.
+	tombstoneAge = time.Hour
+	// missingAge is how long a server is remembered that complete lists do not have and no Machine asks for.
+	missingAge = 30 * time.Minute
+)
 
 // Apply merges a list, and returns the IDs of the servers that changed, sorted. A server that a full list does not have becomes
 // missing, never gone; one that we learned of after the list was begun is not even missing.
@@ -58,16 +64,27 @@ func (c *Cache) Apply(l List) []string {
 	}
 	for id, k := range c.byID {
 		switch {
-		case k.Gone && l.Now.Sub(k.GoneAt) > tombstoneAge && !c.hooks.Remembered(k):
+		case c.isOver(k, l.Now):
 			c.unindex(k)
 			delete(c.byID, id)
 		case l.Full && k.Present() && !present[id] && k.Since.Before(l.Started):
-			k.Missing, k.Wanted = true, c.endWanted(k)
+			k.Missing, k.missingSince, k.Wanted = true, l.Now, c.endWanted(k)
 			changed = append(changed, id)
 		}
 	}
 	slices.Sort(changed)
 	return changed
+}
+
+// isOver reports whether a server that is gone or missing may be forgotten.
+func (c *Cache) isOver(k *Known, now time.Time) bool {
+	switch {
+	case k.Present(), c.hooks.Remembered(k):
+		return false
+	case k.Missing:
+		return now.Sub(k.missingSince) > missingAge && !c.hooks.Awaited(k)
+	}
+	return now.Sub(k.GoneAt) > tombstoneAge
 }
 
 // revive opens the tombstone of a server that counts as gone by a 404 alone, when a complete list that was begun after that
@@ -78,7 +95,7 @@ func (c *Cache) revive(r *Row, l List) {
 	if k == nil || !k.Gone || !k.goneByGet || !l.Full || !l.Started.After(k.GoneAt) || r.Status == statusDeleted {
 		return
 	}
-	k.Gone, k.goneByGet, k.Missing = false, false, true
+	k.Gone, k.goneByGet, k.Missing, k.missingSince = false, false, true, l.Now
 }
 
 // Merge takes one row in, and reports whether it says something new. A row older than what is known says only that the server
@@ -130,7 +147,7 @@ func (c *Cache) Expect(id string, machine types.UID, now time.Time) {
 	if _, known := c.byID[id]; known {
 		return
 	}
-	k := &Known{Row: Row{ID: id}, expected: machine, Since: now, Missing: true}
+	k := &Known{Row: Row{ID: id}, expected: machine, Since: now, Missing: true, missingSince: now}
 	c.byID[id] = k
 	c.index(k)
 	k.Wanted = c.endWanted(k)

@@ -9,5 +9,5 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // newCache returns a Cache whose Machines all stay.
 func newCache() *Cache {
 	no := func(*Known) bool { return false }
-	return New(testCluster, Hooks{Leaving: no, Remembered: no})
+	return New(testCluster, Hooks{Leaving: no, Remembered: no, Awaited: no})
 }

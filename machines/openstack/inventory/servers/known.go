@@ -35,6 +35,8 @@ type Known struct {
 	// its tags are written; empty: none. expected is the Machine that names it, while the cloud has shown no row of it, which is no
 	// evidence that the server is that Machine's.
 	tagged, claimed, expected types.UID
+	// missingSince is when it became missing, while it is.
+	missingSince time.Time
 	// goneByGet: it is gone by the answer 404 alone. A complete list that is begun later brings it back.
 	goneByGet bool
 	// fluxSince is when it last began to change; zero at rest.
