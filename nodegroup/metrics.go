@@ -19,8 +19,14 @@ type metrics struct {
 	moved   *prometheus.CounterVec
 
 	mu sync.Mutex
-	// counted are the groups that changes were counted for, each with the time of the last one.
-	counted map[string]time.Time
+	// counted are the groups that changes were counted for.
+	counted map[string]*counted
+}
+
+// counted are the calls that have changed a group, and when the last one did.
+type counted struct {
+	calls map[string]bool
+	last  time.Time
 }
 
 // keepSeries is how long after its last change the counters of a group stay that does not exist any more.
@@ -36,7 +42,7 @@ var (
 
 func newMetrics() *metrics {
 	return &metrics{
-		counted: map[string]time.Time{},
+		counted: map[string]*counted{},
 		build: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "drover_nodegroup_snapshot_seconds", Help: "Time to bring the snapshot of the node groups up to date.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 14),
@@ -68,8 +74,11 @@ func (m *metrics) built(took time.Duration) { m.build.Observe(took.Seconds()) }
 // changed counts a write that took a group from one size to another.
 func (m *metrics) changed(group, call string, before, after int32, now time.Time) {
 	m.mu.Lock()
-	m.counted[group] = now
-	m.mu.Unlock()
+	defer m.mu.Unlock()
+	if m.counted[group] == nil {
+		m.counted[group] = &counted{calls: map[string]bool{}}
+	}
+	m.counted[group].calls[call], m.counted[group].last = true, now
 	m.changes.WithLabelValues(group, call).Inc()
 	if after > before {
 		m.moved.WithLabelValues(group, "up").Add(float64(after - before))
@@ -82,13 +91,15 @@ func (m *metrics) changed(group, call string, before, after int32, now time.Time
 func (m *metrics) sweep(living map[string]*model.Group, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.counted, func(group string, last time.Time) bool {
-		if living[group] != nil || now.Sub(last) < keepSeries {
+	maps.DeleteFunc(m.counted, func(group string, of *counted) bool {
+		if living[group] != nil || now.Sub(of.last) < keepSeries {
 			return false
 		}
-		for _, series := range []*prometheus.CounterVec{m.changes, m.moved} {
-			series.DeletePartialMatch(prometheus.Labels{"group": group})
+		for call := range of.calls {
+			m.changes.DeleteLabelValues(group, call)
 		}
+		m.moved.DeleteLabelValues(group, "up")
+		m.moved.DeleteLabelValues(group, "down")
 		return true
 	})
 }

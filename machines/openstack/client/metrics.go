@@ -14,14 +14,20 @@ type metrics struct {
 	duration *prometheus.HistogramVec
 
 	mu sync.Mutex
-	// groups are those with a counter, and when each was last counted for.
-	groups map[string]time.Time
+	// groups are the counters of each group.
+	groups map[string]*counters
+}
+
+// counters are the counters of one group: the values of their labels, and when one of them was last raised.
+type counters struct {
+	labels   map[[4]string]bool
+	lastUsed time.Time
 }
 
 // newMetrics returns the metrics of requests, and registers them and the gauges of the limiter unless registry is nil.
 func newMetrics(registry prometheus.Registerer, limiter prometheus.Collector) (*metrics, error) {
 	m := &metrics{
-		groups: map[string]time.Time{},
+		groups: map[string]*counters{},
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "drover_openstack_requests_total",
 			Help: "Requests to OpenStack, tokens and repeated ones included; code is the HTTP status, or error without one; group is the node group that it was made for, empty for what is for all.",
@@ -45,21 +51,29 @@ func newMetrics(registry prometheus.Registerer, limiter prometheus.Collector) (*
 
 // count counts a request that was made for a group.
 func (m *metrics) count(s Service, verb, code, group string, now time.Time) {
+	labels := [4]string{string(s), verb, code, group}
 	m.mu.Lock()
-	m.groups[group] = now
-	m.mu.Unlock()
-	m.requests.WithLabelValues(string(s), verb, code, group).Inc()
+	defer m.mu.Unlock()
+	of := m.groups[group]
+	if of == nil {
+		of = &counters{labels: map[[4]string]bool{}}
+		m.groups[group] = of
+	}
+	of.labels[labels], of.lastUsed = true, now
+	m.requests.WithLabelValues(labels[:]...).Inc()
 }
 
 // sweep drops the counters of groups that were last counted for before a time and are not living any more.
 func (m *metrics) sweep(before time.Time, living func(group string) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.groups, func(group string, lastUsed time.Time) bool {
-		if group == "" || !lastUsed.Before(before) || living(group) {
+	maps.DeleteFunc(m.groups, func(group string, of *counters) bool {
+		if group == "" || !of.lastUsed.Before(before) || living(group) {
 			return false
 		}
-		m.requests.DeletePartialMatch(prometheus.Labels{"group": group})
+		for labels := range of.labels {
+			m.requests.DeleteLabelValues(labels[:]...)
+		}
 		return true
 	})
 }
