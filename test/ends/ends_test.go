@@ -1,0 +1,198 @@
+package ends
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// machines is how many Machines come and go in each round.
+var machines = flag.Int("machines", 500, "how many Machines come and go in each of the two rounds")
+
+// Machines of a round come in waves, each of which has a project, a user and a Secret of its own and some deployments.
+const (
+	deploymentsOfWave     = 4
+	machinesOfDeployments = 50
+)
+
+// sampleEvery is how many bytes are allocated from one sample of the heap to the next.
+const sampleEvery = 512
+
+func TestMain(m *testing.M) {
+	runtime.MemProfileRate = sampleEvery
+	flag.Parse()
+	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
+	os.Exit(m.Run())
+}
+
+func TestNothingStaysOfMachinesThatCameAndWent(t *testing.T) {
+	t.Run("a round of Machines, deployments, projects, credentials and Secrets leaves the heap, goroutines and metrics as the one before (F-12)", func(t *testing.T) {
+		synctest.Test(t, testNothingStays)
+	})
+}
+
+func testNothingStays(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	<-w.groups.Synced()
+	w.round("first")
+	first := w.held()
+	t.Logf("after the first round of %d Machines: %+v", *machines, first)
+	w.round("second")
+	second := w.held()
+	t.Logf("after the second: %+v", second)
+	if second.goroutines != first.goroutines || second.series != first.series {
+		t.Errorf("goroutines and metrics have changed: %+v, then %+v", first, second)
+	}
+	if second.heap > first.heap*105/100 {
+		t.Errorf("drover's part of the heap has grown from %d to %d bytes\n%s", first.heap, second.heap, second.grown(first))
+	}
+}
+
+// round has Machines come and go, in waves, and lets what nobody uses end.
+func (w *world) round(name string) {
+	w.Helper()
+	left := *machines
+	for n := 0; left > 0; n++ {
+		size := min(left, deploymentsOfWave*machinesOfDeployments)
+		w.wave(fmt.Sprintf("%s-%d", name, n), size)
+		left -= size
+	}
+	w.cloud.ForgetCalls()
+	w.cloud.ArchiveDeleted()
+	time.Sleep(70 * time.Minute)
+}
+
+// wave has some deployments come, grow by a call of the autoscaler, and go.
+func (w *world) wave(name string, size int) {
+	w.Helper()
+	fields := w.tenant(name)
+	var all []*v1alpha1.MachineDeployment
+	for n := range min(deploymentsOfWave, size) {
+		replicas := size / deploymentsOfWave
+		if n < size%deploymentsOfWave {
+			replicas++
+		}
+		all = append(all, w.deployment(fmt.Sprintf("%s-%d", name, n), fields, replicas))
+	}
+	time.Sleep(5 * time.Second)
+	w.must(w.groups.Refresh(w.Context()))
+	for _, d := range all {
+		w.must(w.groups.IncreaseSize(w.Context(), "MachineDeployment/"+d.Namespace+"/"+d.Name, 1))
+	}
+	w.until(fmt.Sprintf("%s: %d servers", name, size), func() bool { return w.cloud.ServerCount() == size && w.provisioned() == size })
+	for _, d := range all {
+		w.must(w.admin.Delete(w.Context(), d, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	}
+	w.until(name+": no Machine and no server", func() bool { return w.cloud.ServerCount() == 0 && w.provisioned() < 0 })
+	w.must(w.admin.Delete(w.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
+}
+
+// provisioned returns how many Machines have a server; -1 when there is no Machine.
+func (w *world) provisioned() (n int) {
+	var list v1alpha1.MachineList
+	w.must(w.admin.List(w.Context(), &list))
+	if len(list.Items) == 0 {
+		return -1
+	}
+	for i := range list.Items {
+		if list.Items[i].Spec.ProviderID != nil {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) until(what string, reached func() bool) {
+	w.Helper()
+	for began := time.Now(); !reached(); time.Sleep(5 * time.Second) {
+		if time.Since(began) > time.Hour {
+			w.Fatalf("not reached within an hour: %s; %d servers, %d Machines with one", what, w.cloud.ServerCount(), w.provisioned())
+		}
+	}
+}
+
+// held is how much is held at rest.
+type held struct {
+	goroutines, series int
+	// heap is drover's part of the heap, in bytes.
+	heap int64
+	// places are the parts of the heap by where they were allocated.
+	places map[string]int64
+}
+
+// String leaves out the places.
+func (h held) String() string {
+	return fmt.Sprintf("%d bytes, %d goroutines, %d series", h.heap, h.goroutines, h.series)
+}
+
+// held measures. The memory of the simulations does not count.
+func (w *world) held() held {
+	w.Helper()
+	synctest.Wait()
+	h := held{goroutines: runtime.NumGoroutine(), places: map[string]int64{}}
+	families, err := w.registry.Gather()
+	w.must(err)
+	for _, f := range families {
+		h.series += len(f.GetMetric())
+	}
+	families = nil
+	// What a profile shows is as of the collection before the last.
+	for range 3 {
+		runtime.GC()
+	}
+	n, _ := runtime.MemProfile(nil, false)
+	records := make([]runtime.MemProfileRecord, n+1000)
+	n, ok := runtime.MemProfile(records, false)
+	if !ok {
+		w.Fatal("the profile has grown meanwhile")
+	}
+	for i := range records[:n] {
+		if place, ours := placeOf(&records[i]); ours {
+			h.heap += records[i].InUseBytes()
+			h.places[place] += records[i].InUseBytes()
+		}
+	}
+	return h
+}
+
+// placeOf returns where memory was allocated, and reports whether it is drover's.
+func placeOf(r *runtime.MemProfileRecord) (place string, ours bool) {
+	var b strings.Builder
+	frames := runtime.CallersFrames(r.Stack())
+	for more := true; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		if strings.Contains(f.Function, "drover/test/") {
+			return "", false
+		}
+		fmt.Fprintf(&b, "  %s:%d\n", f.Function, f.Line)
+	}
+	return b.String(), true
+}
+
+// grown names the places that have grown most.
+func (h held) grown(before held) string {
+	var b strings.Builder
+	for place, bytes := range h.places {
+		if more := bytes - before.places[place]; more > 16<<10 {
+			fmt.Fprintf(&b, "%d bytes more:\n%s", more, place)
+		}
+	}
+	return b.String()
+}
