@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"maps"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -256,6 +258,23 @@ func TestATokenWhoseDeletionIsAConflict(t *testing.T) {
 		var left corev1.SecretList
 		if err := c.List(t.Context(), &left); err != nil || len(left.Items) != 0 {
 			t.Errorf("left %v, error %v", left.Items, err)
+		}
+	})
+}
+
+func TestTokensThatOthersDelete(t *testing.T) {
+	t.Run("are forgotten when they have expired (F-12)", func(t *testing.T) {
+		clock := clocktesting.NewFakePassiveClock(time.Now())
+		tokens := &Tokens{Clock: clock, known: map[types.UID]knownToken{}}
+		for n := range 10_000 {
+			tokens.known[types.UID(fmt.Sprint(n))] = knownToken{expiry: clock.Now().Add(TokenLife)}
+		}
+		clock.SetTime(clock.Now().Add(TokenLife / 2))
+		tokens.known["young"] = knownToken{expiry: clock.Now().Add(TokenLife)}
+		clock.SetTime(clock.Now().Add(TokenLife / 2))
+		tokens.sweep()
+		if len(tokens.known) != 1 {
+			t.Errorf("%d tokens are known, want the young one", len(tokens.known))
 		}
 	})
 }

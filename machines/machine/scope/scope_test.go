@@ -3,11 +3,13 @@ package scope
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -143,4 +145,32 @@ func TestRequeueWithin(t *testing.T) {
 			t.Errorf("after %v: got %v, want %v", step.after, s.RequeueAfter, step.want)
 		}
 	}
+}
+
+func TestWhatIsRememberedOfAMachineEnds(t *testing.T) {
+	h := newHarness(t)
+	gone := map[types.UID]bool{}
+	h.store = NewStore(Options{Client: h.client, Clock: h.clock, Provider: openstack.Provider{}, Gone: func(uid types.UID) { gone[uid] = true }})
+	const many = 10_000
+	machine := func(name, uid string) *v1alpha1.Machine {
+		return &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(uid)}}
+	}
+	t.Run("when it is gone without a deletion by drover, and others are told (F-12)", func(t *testing.T) {
+		for n := range many {
+			m := machine(fmt.Sprint(n), fmt.Sprint("uid-", n))
+			h.store.Open(m)
+			h.store.Forget(client.ObjectKeyFromObject(m))
+		}
+		if len(gone) != many || len(h.store.memory.machines) != 0 {
+			t.Errorf("%d were told, %d are remembered; want all and none", len(gone), len(h.store.memory.machines))
+		}
+	})
+	t.Run("when another one has its name (F-12)", func(t *testing.T) {
+		clear(gone)
+		h.store.Open(machine("m", "first"))
+		h.store.Open(machine("m", "second"))
+		if !gone["first"] || gone["second"] || len(h.store.memory.machines) != 1 {
+			t.Errorf("told %v, %d are remembered", gone, len(h.store.memory.machines))
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package creates
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -65,6 +66,24 @@ func TestInheritedCreates(t *testing.T) {
 		}
 		if _, any := d.UntilSecondLook(noon); any || !d.HasOf("own") || d.HasOf("a") {
 			t.Errorf("inherited left: %v, own: %v, of a: %v", any, d.HasOf("own"), d.HasOf("a"))
+		}
+	})
+}
+
+func TestCreatesOfMachinesThatAreNoMore(t *testing.T) {
+	t.Run("are dropped when they are settled (F-12)", func(t *testing.T) {
+		d := New()
+		for n := range 10_000 {
+			d.Add(owner.Tag{Kind: owner.PortKind, Machine: types.UID(fmt.Sprint(n))}, noon, 0)
+		}
+		living := func(machine types.UID) bool { return machine != "0" }
+		d.SettleIf(living, noon.Add(SettleTime), 1)
+		if len(d.byTag) != 10_000 {
+			t.Fatalf("%d creates are in doubt after one list, want all", len(d.byTag))
+		}
+		d.SettleIf(living, noon.Add(SettleTime), settleLists)
+		if len(d.byTag) != 1 || !d.HasOf("0") {
+			t.Errorf("%d creates are in doubt, want that of the living Machine", len(d.byTag))
 		}
 	})
 }

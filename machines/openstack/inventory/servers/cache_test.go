@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -176,4 +177,31 @@ func TestChoose(t *testing.T) {
 	if Choose(nil, "") != nil {
 		t.Error("nothing is chosen from nothing")
 	}
+}
+
+func TestServersThatAreMissing(t *testing.T) {
+	const many = 10_000
+	row := func(n int) Row { return at(fmt.Sprint(n), StatusActive, 0) }
+	no := func(*Known) bool { return false }
+	c := New(testCluster, Hooks{Leaving: no, Remembered: no, Awaited: func(k *Known) bool { return k.ID == "0" }})
+	list := func(after time.Duration, rows ...Row) {
+		c.Apply(List{Full: true, Rows: rows, Started: noon.Add(after), Now: noon.Add(after)})
+	}
+	var all []Row
+	for n := range many {
+		all = append(all, row(n))
+	}
+	list(0, all...)
+	list(time.Minute)
+	t.Run("are known for half an hour", func(t *testing.T) {
+		if list(missingAge); len(c.byID) != many {
+			t.Errorf("%d servers are known, want all", len(c.byID))
+		}
+	})
+	t.Run("are forgotten then, unless their Machine exists (F-12)", func(t *testing.T) {
+		list(missingAge + 2*time.Minute)
+		if len(c.byID) != 1 || len(c.byMachine) != 1 || c.ByID("0") == nil {
+			t.Errorf("%d servers of %d Machines are known, want that of the living Machine", len(c.byID), len(c.byMachine))
+		}
+	})
 }
