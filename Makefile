@@ -8,7 +8,7 @@ BUILD_FLAGS := -tags grpcnotrace
 RACE := ./machines/... ./nodegroup/... ./autoscale/... ./test/openstack/...
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo trials test test-race test-failures test-extra test-openstack bench bench-scale bench-openstack lint generate check-generated check-tidy clean
+.PHONY: help build demo trials test test-race test-failures test-extra test-ends test-openstack bench bench-scale bench-openstack lint generate check-generated check-tidy clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ test-race: ## the packages with goroutines, under the race detector
 
 test-failures: ## every call of the crash test's scenarios fails once in each way, some for good: some 9900 runs
 	go test ./test/chaos -count=1 -timeout 60m -run ACallThatFails -failure-stride=1
+
+test-ends: ## 10 000 Machines of 200 deployments and 50 projects come and go, twice: nothing of them stays in drover
+	go test $(GO_TEST_FLAGS) -count=1 -timeout 60m -v ./test/ends -machines=10000
 
 test-openstack: ## the contract with OpenStack and drover's driver, against a real cloud (OS_CLIENT_CONFIG_FILE, OS_CLOUD)
 	go test $(GO_TEST_FLAGS) -tags openstack -count=1 -timeout 60m -v -run '^TestRealCloud$$' ./test/openstack/contract
