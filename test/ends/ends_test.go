@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -75,8 +76,6 @@ func (w *world) round(name string) {
 		w.wave(fmt.Sprintf("%s-%d", name, n), size)
 		left -= size
 	}
-	w.cloud.ForgetCalls()
-	w.cloud.ArchiveDeleted()
 	time.Sleep(70 * time.Minute)
 }
 
@@ -103,6 +102,12 @@ func (w *world) wave(name string, size int) {
 	}
 	w.until(name+": no Machine and no server", func() bool { return w.cloud.ServerCount() == 0 && w.provisioned() < 0 })
 	w.must(w.admin.Delete(w.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
+	time.Sleep(time.Minute)
+	w.must(w.admin.DeleteAllOf(w.Context(), &eventsv1.Event{}, client.InNamespace(namespace)))
+	// The simulations keep no history, or they would take most of the time.
+	w.kube.Forget()
+	w.cloud.ForgetCalls()
+	w.cloud.ArchiveDeleted()
 }
 
 // provisioned returns how many Machines have a server; -1 when there is no Machine.
