@@ -158,7 +158,6 @@ func (w *world) held() held {
 	for _, f := range families {
 		h.series += len(f.GetMetric())
 	}
-	families = nil
 	// What a profile shows is as of the collection before the last.
 	for range 3 {
 		runtime.GC()
