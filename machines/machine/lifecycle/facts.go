@@ -69,8 +69,8 @@ type Policy struct {
 	Unreachable bool
 	// DrainDue: the Node's pods are to be evicted before the server is deleted. DrainTimedOut: the time for that is over.
 	DrainDue, DrainTimedOut bool
-	// ForcedDrainOver: the deletion is forced, and the time is over that the pods have then. ForceOver: so is that of the cloud and
-	// the volumes.
+	// ForcedDrainOver: the deletion is forced, and the time is over that the pods, and the first lists of servers, have then. ForceOver:
+	// so is that of the cloud and the volumes.
 	ForcedDrainOver, ForceOver bool
 	// Withheld is the reason why the deletion must not go on; empty when it may. WithheldMessage explains it to people.
 	Withheld, WithheldMessage string

@@ -244,10 +244,13 @@ func (f *Facts) cloudUnresponsive() bool {
 	switch server := f.Cloud.Server; {
 	case f.CloudRefused:
 		return true
-	case f.CloudErr != nil && f.CloudErr.Code != fault.CodeWaitingForTurn && f.CloudErr.Code != fault.CodeUnsettled:
+	case f.CloudErr != nil && f.CloudErr.Code == fault.CodeWaitingForTurn:
+		return f.ForceOver
+	case f.CloudErr != nil && f.CloudErr.Code != fault.CodeUnsettled:
 		return true
 	case f.CloudErr != nil, !f.Cloud.Synced:
-		return f.ForceOver
+		// The servers are listed within seconds by a cloud that answers.
+		return f.ForcedDrainOver
 	case server != nil:
 		return server.State == cloud.ServerDeleting
 	case f.ForceOver && f.Cloud.Held != "":

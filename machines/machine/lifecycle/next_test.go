@@ -157,7 +157,7 @@ func TestNext(t *testing.T) {
 			f.Drained, f.Force, f.CloudErr = true, true, fault.New(fault.Auth, fault.CodeCredentialsMissing, "")
 		}, Decision{LetGo, ReasonForced}},
 		{"force does not let go of what drover has not listed yet (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.Cloud = true, true, cloud.Facts{} }, Decision{Wait, ReasonNotSynced}},
-		{"unless that takes too long (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.ForceOver, f.Cloud = true, true, true, cloud.Facts{} }, Decision{LetGo, ReasonForced}},
+		{"unless that takes too long (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.ForcedDrainOver, f.Cloud = true, true, true, cloud.Facts{} }, Decision{LetGo, ReasonForced}},
 		{"force waits for other calls of drover (F-28)", going, func(f *Facts) {
 			f.Drained, f.Force, f.CloudErr = true, true, fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "")
 		}, Decision{Fail, ReasonCloudUnusable}},

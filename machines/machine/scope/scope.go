@@ -20,7 +20,7 @@ import (
 // PollCloud is how soon to look again at what the cloud was asked for, if it reports no change before.
 const PollCloud = 15 * time.Second
 
-// A forced deletion waits for its pods no longer than ForcedDrain, and for anything no longer than ForcedDeletion, each from when this
+// A forced deletion waits for its pods, and for the first lists of servers, no longer than ForcedDrain, and for anything no longer than ForcedDeletion, each from when this
 // process first saw that it is forced. A call to the cloud may take a minute, and the Machine is gone within five.
 const (
 	ForcedDrain    = time.Minute
