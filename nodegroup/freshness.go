@@ -47,7 +47,7 @@ type freshness struct {
 	mu sync.Mutex
 	// suspects are objects of which the API server has shown a version that the watch has not brought, by kind.
 	suspects map[schema.GroupVersionKind]suspect
-	// round counts the samples.
+	// round is how many times the API server was compared with the informer caches.
 	round int
 	// leaseVersion is the resourceVersion of the lease that was last read.
 	leaseVersion string

@@ -130,7 +130,7 @@ func (s *store) latest() (*model.Snapshot, time.Time) {
 	return s.newest, oldest
 }
 
-// earlier returns the earlier of two times; a zero time is none.
+// earlier returns the earlier of two times. A zero time counts as not set: the other one is returned.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -62,9 +62,9 @@ type locks struct {
 
 // lock is the lock of one group.
 type lock struct {
-	// turn: send to take the lock, receive to release it.
+	// turn has room for one element: sending it locks, receiving it unlocks. Unlike a mutex it can be given up when a context ends.
 	turn chan struct{}
-	// calls are those that hold the lock or wait for it.
+	// calls is the number of calls that hold the lock or wait for it.
 	calls int
 }
 

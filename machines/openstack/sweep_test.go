@@ -100,7 +100,7 @@ func (w *tenants) machine(name, user, password, project string) *v1alpha1.Machin
 	return newMachine(w.T, name, f)
 }
 
-// held is how much the driver holds.
+// held is the number of things of each kind that the driver keeps in memory.
 type held struct{ connections, projects, machines, goroutines, series int }
 
 func (w *tenants) held() held {

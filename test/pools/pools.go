@@ -20,10 +20,10 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// Noon is when every test takes place.
+// Noon is the time at which every test starts.
 var Noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// Namespace is that of every pool.
+// Namespace holds the objects of every pool.
 const Namespace = "kube-system"
 
 // OpenStack is the cloud of the Machines.

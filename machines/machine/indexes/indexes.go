@@ -22,7 +22,7 @@ const (
 	// MachineServer is the server ID in a Machine's provider ID, and MachineName the name of its server.
 	MachineServer = "drover.machine.server"
 	MachineName   = "drover.machine.server-name"
-	// MachineUID is a Machine's UID, and MachineSet the UID of its set.
+	// MachineUID is the UID of a Machine, and MachineSet the UID of the MachineSet that controls it.
 	MachineUID = "drover.machine.uid"
 	MachineSet = "drover.machine.set"
 )

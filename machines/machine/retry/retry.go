@@ -122,8 +122,8 @@ func (r *Retries) FailedInCloud(ctx context.Context, s *scope.Scope, err error) 
 	r.writeGroup(ctx, s)
 }
 
-// ServerFailed records that the server has gone to ERROR. The first one in a row keeps back its own Machine only. The second,
-// when no other server of the group has become ACTIVE in between, keeps the group back and is shown on all of its Machines
+// ServerFailed records that the server has gone to ERROR. The first failure delays its own Machine only. A second failure, without
+// a server of the group that became ACTIVE in between, opens the back-off of the whole group, and all of its Machines show it
 // (fault.GroupWait).
 func (r *Retries) ServerFailed(ctx context.Context, s *scope.Scope, cause *fault.Error) {
 	if fault.PolicyOf(cause.Class).OpensBackoff {

@@ -73,8 +73,8 @@ func Compute(in *Input) {
 
 func (in *Input) set(name string, v Verdict) { SetCondition(in.Machine, name, v, in.Now) }
 
-// deletionMessage returns what the deletion waits for. A drain does not wait for the cloud: what is shown of it is compared with
-// the next result, and must not change while pods and budgets do not.
+// deletionMessage returns what the deletion waits for. The message of a drain is stored, and compared with the next result to find
+// out whether an Event is due. So the state of the cloud, for which a drain does not wait, is not added to it.
 func (in *Input) deletionMessage() string {
 	if step := in.Last.Step; step == lifecycle.DrainNode || step == lifecycle.AwaitDetach {
 		return in.message()

@@ -30,7 +30,7 @@ func splitID(id string) (kind, key string) {
 // time, also long after the Machine is gone (CA-C28).
 type Placeholder struct {
 	Group string
-	// Machine is the Machine's name; empty for a unit without a Machine.
+	// Machine is the name of the Machine that the instance stands for; empty when the unit has no Machine yet.
 	Machine string
 	// Series and Ordinal number the units without a Machine.
 	Series, Ordinal int32

@@ -77,7 +77,7 @@ func parentOf(o metav1.Object) types.UID {
 // Member returns the member with that UID of its Machine; nil for none.
 func (ix *Index) Member(uid types.UID) *Member { return ix.members.Get(string(uid)) }
 
-// GroupOf returns the id of the group that a member belongs to; empty for none.
+// GroupOf returns the ID of the node group that a Machine belongs to, or "" when it belongs to none.
 func (ix *Index) GroupOf(m *Member) string { return ix.groupOfSet(ix.setsByUID.Get(string(m.set))) }
 
 func (ix *Index) groupOfSet(s *v1alpha1.MachineSet) string {

@@ -77,7 +77,7 @@ func index(w *pools.World) *membership.Index {
 	return ix
 }
 
-// groupOf returns the id of the group that a node belongs to; empty for none.
+// groupOf returns the ID of the node group that a Node belongs to, or "" when it belongs to none.
 func groupOf(ix *membership.Index, n membership.Node) string {
 	if m := ix.Find(n); m != nil {
 		return ix.GroupOf(m)

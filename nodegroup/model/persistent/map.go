@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// mapParts is how many maps a map has: a change copies one of them.
+// mapParts is the number of Go maps that a Map spreads its keys over. A change copies only the one that has its key.
 const mapParts = 256
 
 // mapSeed spreads the keys over the parts; the order of keys does not follow from it.

@@ -26,7 +26,7 @@ import (
 	"github.com/drover-project/drover/test/chaos/world"
 )
 
-// clusterID is what drover's cloud resources are tagged with.
+// clusterID is the cluster ID in the owner tags of drover's cloud resources.
 const clusterID = "chaos"
 
 // Options say what happens to a process. The zero Options: nothing.

@@ -110,7 +110,7 @@ func (p *Project) isOurs(k *servers.Known) bool {
 // CountLosses counts the losses. It reports whether there is something new to be stored for the mass-deletion guard.
 func (p *Project) CountLosses(now time.Time) bool { return p.Guard.Count(now, p.Servers, p.isOurs) }
 
-// failedQuotas notes those of the servers that are ours and went to ERROR for a quota.
+// failedQuotas records the quotas because of which servers of this cluster, among these IDs, went to ERROR.
 func (p *Project) failedQuotas(ids []string, now time.Time) {
 	for _, id := range ids {
 		k := p.Servers.ByID(id)

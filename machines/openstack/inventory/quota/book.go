@@ -153,7 +153,7 @@ func (b *Book) Use(machine types.UID, part Amounts) {
 // of a server group which is full. After more of them the look counts as outdated.
 const mostDoubts = 3
 
-// Failed notes that a server of the Machine went to ERROR for a quota, as happens when the quota of volumes is hit.
+// Failed records that a Machine's server went to ERROR because a quota was exceeded. Nova finds that out late for volumes.
 func (b *Book) Failed(machine types.UID, err *fault.Error, now time.Time) {
 	want := Amounts{}
 	for _, n := range counted[ownerOf(err.Code)] {
