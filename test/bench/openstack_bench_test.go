@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -48,6 +49,16 @@ const (
 // inVirtualTime runs f in a bubble: time passes only when everybody waits, and a minute of it takes milliseconds.
 func inVirtualTime(b *testing.B, f func(t *testing.T)) {
 	b.Helper()
+	// The flags -run and -skip choose among benchmarks, not among what runs inside of one.
+	choose := func(name, value string) string {
+		chosen := flag.Lookup(name).Value.String()
+		if err := flag.Set(name, value); err != nil {
+			b.Fatal(err)
+		}
+		return chosen
+	}
+	run, skip := choose("test.run", ""), choose("test.skip", "")
+	defer func() { choose("test.run", run); choose("test.skip", skip) }()
 	all := func(string, string) (bool, error) { return true, nil }
 	bubble := testing.InternalTest{Name: b.Name(), F: func(t *testing.T) { synctest.Test(t, f) }}
 	if !testing.RunTests(all, []testing.InternalTest{bubble}) {
