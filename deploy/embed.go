@@ -22,9 +22,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Manifests holds the folders of this package that are applied as they are, in the order of [Dirs].
+// Manifests holds the folders of this package that are applied as they are: those of [Dirs], and the roles in control and target,
+// which take the place of rbac when Machines and Nodes have clusters of their own.
 //
-//go:embed crds/*.yaml policies/*.yaml rbac/*.yaml
+//go:embed crds/*.yaml policies/*.yaml rbac/*.yaml control/rbac.yaml target/rbac.yaml
 var Manifests embed.FS
 
 //go:embed deployment.yaml

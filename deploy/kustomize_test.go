@@ -33,6 +33,8 @@ func TestKustomizationsNameEveryManifest(t *testing.T) {
 	}{
 		{"kustomization.yaml", []string{"policies", "rbac"}, []string{"deployment.yaml", "networkpolicy.yaml", "service.yaml"}},
 		{"crds/kustomization.yaml", []string{"crds"}, nil},
+		{"control/kustomization.yaml", []string{"control"}, nil},
+		{"target/kustomization.yaml", []string{"target"}, nil},
 	} {
 		t.Run(tt.file+" (F-42)", func(t *testing.T) {
 			want := tt.more
@@ -59,13 +61,15 @@ func TestKustomizationsNameEveryManifest(t *testing.T) {
 	}
 }
 
-// Both kustomizations are accepted, strictly, and policies of the namespace let drover's pods in. They are applied by the
+// All kustomizations are accepted, strictly, and policies of the namespace let drover's pods in. They are applied by the
 // field manager that applied them before: CRDs say preserveUnknownFields: false, which the API server does not store, so
 // a second manager that applies the same conflicts with the first.
 func TestKustomizationsApply(t *testing.T) {
 	for dir, wanted := range map[string][]string{
-		".":    {"deployment.apps/drover", "service/drover"},
-		"crds": {"customresourcedefinition.apiextensions.k8s.io/machines.cluster.k8s.io", "validatingadmissionpolicybinding.admissionregistration.k8s.io/drover-crds"},
+		".":       {"deployment.apps/drover", "service/drover"},
+		"control": {"deployment.apps/drover", "rolebinding.rbac.authorization.k8s.io/drover:references"},
+		"target":  {"serviceaccount/drover", "rolebinding.rbac.authorization.k8s.io/drover:join"},
+		"crds":    {"customresourcedefinition.apiextensions.k8s.io/machines.cluster.k8s.io", "validatingadmissionpolicybinding.admissionregistration.k8s.io/drover-crds"},
 	} {
 		out := kubectl(t, "apply", "--server-side", "--field-manager="+deploy.FieldManager, "--validate=strict", "--dry-run=server", "-k", dir)
 		for _, want := range wanted {

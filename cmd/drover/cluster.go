@@ -21,9 +21,14 @@ func clusterConfig(kubeconfig string) (*rest.Config, error) {
 		}
 		return tuned(config), nil
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	return readKubeconfig("--kubeconfig", kubeconfig)
+}
+
+// readKubeconfig returns a client's configuration from a kubeconfig. Its errors name the flag.
+func readKubeconfig(flag, path string) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {
-		return nil, fmt.Errorf("reading --kubeconfig: %w", err)
+		return nil, fmt.Errorf("reading %s: %w", flag, err)
 	}
 	return tuned(config), nil
 }
@@ -39,7 +44,7 @@ func tuned(config *rest.Config) *rest.Config {
 	return config
 }
 
-// prepare checks that the cluster is one that drover works with, and gives its id.
+// prepare checks that the cluster with the Machines is one that drover works with, and returns its id.
 func prepare(ctx context.Context, config *rest.Config, o *options) (string, error) {
 	disco, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
@@ -19,6 +20,14 @@ type boundedEvents struct{ manager.Manager }
 // GetEventRecorder returns a recorder under a controller's name.
 func (m boundedEvents) GetEventRecorder(name string) recorder.EventRecorder {
 	return boundedRecorder{m.Manager.GetEventRecorder(name)}
+}
+
+// boundedTarget is a cluster beside the manager's whose recorders cut the notes of Events too.
+type boundedTarget struct{ cluster.Cluster }
+
+// GetEventRecorder returns a recorder under a controller's name.
+func (c boundedTarget) GetEventRecorder(name string) recorder.EventRecorder {
+	return boundedRecorder{c.Cluster.GetEventRecorder(name)}
 }
 
 type boundedRecorder struct{ recorder.EventRecorder }

@@ -6,15 +6,17 @@ import (
 	"net/http"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/drover-project/drover/autoscale"
 )
 
-// addHealth serves liveness, which depends on nothing but the process (MC-77), and readiness: the caches are synced and
-// the gRPC port is open, so that this replica can answer the autoscaler whether or not it holds the lease.
-func addHealth(mgr manager.Manager, server *autoscale.Server) error {
+// addHealth serves liveness, which depends on nothing but the process (MC-77), and readiness: the caches of both clusters are
+// synced and the gRPC port is open, so that this replica can answer the autoscaler whether or not it holds the lease.
+func addHealth(mgr manager.Manager, target cluster.Cluster, server *autoscale.Server) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return err
 	}
@@ -26,12 +28,20 @@ func addHealth(mgr manager.Manager, server *autoscale.Server) error {
 	}); err != nil {
 		return err
 	}
-	return mgr.AddReadyzCheck("caches", func(r *http.Request) error {
+	return errors.Join(
+		mgr.AddReadyzCheck("caches", synced(mgr.GetCache(), "the caches are not synced with the API server yet")),
+		mgr.AddReadyzCheck("target", synced(target.GetCache(), "the caches of the cluster with the Nodes are not synced yet")),
+	)
+}
+
+// synced returns a check that fails, with that text, until a cache is synced.
+func synced(c cache.Cache, otherwise string) healthz.Checker {
+	return func(r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 		defer cancel()
-		if !mgr.GetCache().WaitForCacheSync(ctx) {
-			return errors.New("the caches are not synced with the API server yet")
+		if !c.WaitForCacheSync(ctx) {
+			return errors.New(otherwise)
 		}
 		return nil
-	})
+	}
 }

@@ -21,11 +21,8 @@ import (
 
 // newManager makes the manager; a nil lock means that there is no leader election.
 func newManager(config *rest.Config, o *options, lock *lease) (manager.Manager, error) {
-	kinds := runtime.NewScheme()
-	utilruntime.Must(scheme.AddToScheme(kinds))
-	utilruntime.Must(v1alpha1.AddToScheme(kinds))
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                              kinds,
+		Scheme:                              knownKinds(),
 		Metrics:                             metricsserver.Options{BindAddress: o.metricsAddress},
 		HealthProbeBindAddress:              o.healthAddress,
 		PprofBindAddress:                    o.pprofAddress,
@@ -37,19 +34,35 @@ func newManager(config *rest.Config, o *options, lock *lease) (manager.Manager, 
 		RenewDeadline:                       new(leaseDeadline),
 		RetryPeriod:                         new(leaseRetry),
 		GracefulShutdownTimeout:             new(shutdownTimeout),
-		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: slimNode}},
-		},
-		Client: client.Options{Cache: &client.CacheOptions{
-			// Read one by one where needed, never held cluster-wide.
-			DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Pod{}},
-		}},
+		Cache:                               cacheOptions(),
+		Client:                              clientOptions(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the manager (metrics %s, health %s): %w", o.metricsAddress, o.healthAddress, err)
 	}
 	return mgr, nil
+}
+
+// knownKinds returns a scheme with the kinds of Kubernetes and drover's own.
+func knownKinds() *runtime.Scheme {
+	kinds := runtime.NewScheme()
+	utilruntime.Must(scheme.AddToScheme(kinds))
+	utilruntime.Must(v1alpha1.AddToScheme(kinds))
+	return kinds
+}
+
+// cacheOptions returns how informer caches hold objects, in either cluster.
+func cacheOptions() cache.Options {
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: slimNode}},
+	}
+}
+
+// clientOptions returns what clients read from the API server itself, in either cluster: what is read one by one where it is
+// needed, and never held cluster-wide.
+func clientOptions() client.Options {
+	return client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Pod{}}}}
 }
 
 // watchEarly watches from the start what else only the leader watches, from when it first reads it: kinds of which there are few

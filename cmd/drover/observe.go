@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/drover-project/drover/machines/cloud"
@@ -45,37 +46,52 @@ type observer struct {
 	decisions []decision
 }
 
-// wiring is what the parts are wired to: the manager itself, or one that writes nothing.
+// wiring is what the parts are wired to. With --observe, what it holds writes nothing.
 type wiring struct {
+	// controllers and groups are the manager, whose cluster has the Machines: the control cluster.
 	controllers, groups manager.Manager
-	observer            *observer
-	lease               *lease
+	// target is the cluster with the Nodes: the control cluster, unless a flag names another.
+	target   cluster.Cluster
+	observer *observer
+	lease    *lease
 	// guarded is asked before a guarded value is believed.
 	guarded guarded
 }
 
-// newObserver makes the configuration write nothing, when that is asked for; else it gives nil.
-func newObserver(config *rest.Config, o *options) *observer {
+// newObserver returns an observer when drover only observes, else nil.
+func newObserver(o *options) *observer {
 	if !o.observe {
 		return nil
 	}
-	w := &observer{clock: clock.RealClock{}, log: ctrl.Log.WithName("observe")}
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return refusing{next, w} })
-	return w
+	return &observer{clock: clock.RealClock{}, log: ctrl.Log.WithName("observe")}
 }
 
-// newWiring serves what is observed, when that is all that is done. The groups refuse then what they are asked for, since
-// nobody would carry it out.
-func newWiring(mgr manager.Manager, w *observer) (wiring, error) {
-	if w == nil {
-		bounded := boundedEvents{mgr}
-		return wiring{controllers: bounded, groups: bounded}, nil
+// refuseWrites makes clients of a configuration unable to write. Without an observer it changes nothing.
+func (o *observer) refuseWrites(config *rest.Config) {
+	if o != nil {
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return refusing{next, o} })
 	}
-	if err := mgr.AddMetricsServerExtraHandler("/observe", w); err != nil {
-		return wiring{}, fmt.Errorf("adding the page of what is observed: %w", err)
+}
+
+// newWiring wires the parts to the manager and, when there is one, to another cluster with the Nodes. With an observer, what it
+// notes is served, and the groups refuse what the autoscaler orders, since nobody would carry it out.
+func newWiring(mgr manager.Manager, target cluster.Cluster, w *observer) (wiring, error) {
+	out := wiring{controllers: boundedEvents{mgr}, groups: boundedEvents{mgr}, observer: w}
+	if w != nil {
+		if err := mgr.AddMetricsServerExtraHandler("/observe", w); err != nil {
+			return wiring{}, fmt.Errorf("adding the page of what is observed: %w", err)
+		}
+		out.controllers, out.groups = observing(out.controllers, w, nil), observing(out.groups, w, errObserving)
 	}
-	bounded := boundedEvents{mgr}
-	return wiring{controllers: observing(bounded, w, nil), groups: observing(bounded, w, errObserving), observer: w}, nil
+	switch {
+	case target == nil:
+		out.target = out.controllers
+	case w == nil:
+		out.target = boundedTarget{target}
+	default:
+		out.target = observedTarget{boundedTarget{target}, observedClient{target.GetClient(), w, nil}}
+	}
+	return out, nil
 }
 
 // cloud gives the cloud itself, or one that is only looked at.

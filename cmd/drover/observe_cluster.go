@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
@@ -39,6 +40,15 @@ func observing(mgr manager.Manager, o *observer, answer error) manager.Manager {
 
 // GetClient gives the client that writes nothing.
 func (m observedManager) GetClient() client.Client { return m.client }
+
+// observedTarget is a cluster beside the manager's whose clients write nothing.
+type observedTarget struct {
+	cluster.Cluster
+	client observedClient
+}
+
+// GetClient returns the client that writes nothing.
+func (t observedTarget) GetClient() client.Client { return t.client }
 
 // observedClient reads and does not write. Whoever writes is answered as if it had been done, so that what follows from
 // it is decided too.

@@ -17,10 +17,12 @@ import (
 // options are all that can be set from outside. Every flag is here, with its default.
 type options struct {
 	kubeconfig string
-	namespace  string
-	clusterID  string
-	leader     bool
-	verbosity  int
+	// targetKubeconfig is that of the cluster with the Nodes; empty: it is the cluster with the Machines.
+	targetKubeconfig string
+	namespace        string
+	clusterID        string
+	leader           bool
+	verbosity        int
 
 	metricsAddress string
 	healthAddress  string
@@ -70,7 +72,8 @@ func defaults() *options {
 }
 
 func (o *options) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "kubeconfig of the cluster; empty: the service account of the pod drover runs in")
+	f.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "kubeconfig of the cluster that has the Machines; empty: the service account of the pod drover runs in")
+	f.StringVar(&o.targetKubeconfig, "target-kubeconfig", o.targetKubeconfig, "kubeconfig of the cluster that the Machines' servers join as Nodes; empty: it is the cluster that has the Machines")
 	f.StringVar(&o.namespace, "namespace", o.namespace, "namespace of drover's own lease and of the ConfigMap with the cluster id")
 	f.StringVar(&o.clusterID, "cluster-id", o.clusterID, "name of the cluster on its cloud resources; empty: the UID of the namespace kube-system. Written once; a change is refused")
 	f.BoolVar(&o.leader, "leader-elect", o.leader, "take a lease before controllers run; every replica serves gRPC all the same")
@@ -126,7 +129,10 @@ func (o *options) validate() error {
 
 // general checks the names that the whole binary uses.
 func (o *options) general() error {
-	errs := []error{checkNamespaces("--namespace", o.namespace), checkNamespaces("--secret-namespaces", o.secretNamespaces...)}
+	errs := []error{
+		checkNamespaces("--namespace", o.namespace), checkNamespaces("--secret-namespaces", o.secretNamespaces...),
+		checkTarget(o.targetKubeconfig),
+	}
 	if o.clusterID != "" {
 		if err := openstack.CheckClusterID(o.clusterID); err != nil {
 			errs = append(errs, fmt.Errorf("--cluster-id: %w", err))

@@ -42,6 +42,7 @@ func TestOptionsSayWhatIsWrongWithThem(t *testing.T) {
 		{"an empty namespace of Secrets (F-13)", func(o *options) { o.secretNamespaces = []string{"a", ""} }, `--secret-namespaces "" is not the name of a namespace`},
 		{"a namespace of groups that is none (F-13)", func(o *options) { o.groups.namespaces = []string{"A"} }, `--namespaces "A" is not the name of a namespace`},
 		{"an own namespace that is none (F-13)", func(o *options) { o.namespace = "a/b" }, `--namespace "a/b" is not the name of a namespace`},
+		{"a kubeconfig of the target cluster that is not there (F-13)", func(o *options) { o.targetKubeconfig = "/not/there" }, "reading --target-kubeconfig: "},
 		{"metrics nowhere that can be listened (F-13)", func(o *options) { o.metricsAddress = "foo" }, `--metrics-address "foo" is neither host:port nor 0`},
 		{"no metrics and no health (F-13)", func(o *options) { o.metricsAddress, o.healthAddress = "0", "0" }, ""},
 		{"health at a port that is none (F-13)", func(o *options) { o.healthAddress = ":66000" }, `--health-address ":66000" is neither host:port nor 0`},

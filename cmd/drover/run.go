@@ -40,7 +40,8 @@ func run(ctx context.Context, o *options, credentials client.Credentials, more .
 	if err != nil {
 		return err
 	}
-	observer := newObserver(config, o)
+	observer := newObserver(o)
+	observer.refuseWrites(config)
 	id, err := prepare(ctx, config, o)
 	if err != nil {
 		return err
@@ -56,7 +57,11 @@ func run(ctx context.Context, o *options, credentials client.Credentials, more .
 	if err := watchEarly(ctx, mgr); err != nil {
 		return err
 	}
-	w, err := newWiring(mgr, observer)
+	target, err := addTarget(ctx, mgr, o, observer)
+	if err != nil {
+		return err
+	}
+	w, err := newWiring(mgr, target, observer)
 	if err != nil {
 		return err
 	}
@@ -75,11 +80,11 @@ func run(ctx context.Context, o *options, credentials client.Credentials, more .
 	if err := addControllers(w, o, registry); err != nil {
 		return err
 	}
-	server, err := addAutoscale(w.groups, o, registry)
+	server, err := addAutoscale(w, o, registry)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(addHealth(mgr, server), mgr.Add(newTrimmer(clock.RealClock{}))); err != nil {
+	if err := errors.Join(addHealth(mgr, w.target, server), mgr.Add(newTrimmer(clock.RealClock{}))); err != nil {
 		return fmt.Errorf("adding health checks and the trimming of memory: %w", err)
 	}
 	ctrl.Log.Info("starting", "clusterID", id, "grpc", o.grpcAddress, "leaderElection", o.leader)
@@ -113,18 +118,18 @@ func newOpenStack(w wiring, o *options, id string, credentials client.Credential
 // addControllers wires what needs the lease: everything that writes to the cloud or decides about Machines.
 func addControllers(w wiring, o *options, registry *clouds) error {
 	mgr, now := w.controllers, clock.RealClock{}
-	source, err := newSource(mgr, o, registry)
+	source, err := newSource(w, o, registry)
 	if err != nil {
 		return err
 	}
-	guard, err := csr.NewGuard(csr.GuardOptions{Control: mgr, Target: mgr, Clock: now, Registry: metrics.Registry})
+	guard, err := csr.NewGuard(csr.GuardOptions{Control: mgr, Target: w.target, Clock: now, Registry: metrics.Registry})
 	if err != nil {
 		return fmt.Errorf("making the guard of approvals: %w", err)
 	}
 	if err := mgr.Add(guard); err != nil {
 		return fmt.Errorf("adding the guard of approvals: %w", err)
 	}
-	deployments := deployment.New(deployment.Options{Control: mgr, Target: mgr, Clock: now, MaxReplacing: o.maxReplacing})
+	deployments := deployment.New(deployment.Options{Control: mgr, Target: w.target, Clock: now, MaxReplacing: o.maxReplacing})
 	if err := mgr.AddMetricsServerExtraHandler("/plans", deployments); err != nil {
 		return fmt.Errorf("adding the page of plans: %w", err)
 	}
@@ -132,7 +137,7 @@ func addControllers(w wiring, o *options, registry *clouds) error {
 	if err != nil {
 		return fmt.Errorf("making the keeper of the kinds: %w", err)
 	}
-	machines := machine.Options{Control: mgr, Target: mgr, Cloud: w.cloud(registry), Bootstrap: source, Clock: now, Lease: w.lease, Kinds: keeper}
+	machines := machine.Options{Control: mgr, Target: w.target, Cloud: w.cloud(registry), Bootstrap: source, Clock: now, Lease: w.lease, Kinds: keeper}
 	o.machinesInto(&machines)
 	for _, controller := range []interface {
 		SetupWithManager(manager.Manager) error
@@ -143,9 +148,9 @@ func addControllers(w wiring, o *options, registry *clouds) error {
 		}),
 		classprotection.New(classprotection.Options{Control: mgr, AllowedNamespaces: o.secretNamespaces}),
 		deployments,
-		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now, Servers: registry, Network: o.nodes.network(mgr.GetConfig().Host)}),
+		csr.New(csr.Options{Control: mgr, Target: w.target, Clock: now, Servers: registry, Network: o.nodes.network(w.target.GetConfig().Host)}),
 		capacity.New(capacity.Options{
-			Control: mgr, Target: mgr, Cloud: registry, Clock: now, StartupTaint: o.startupTaint, OtherStartupTaints: o.machines.otherStartupTaints, BareSets: o.groups.bareSets,
+			Control: mgr, Target: w.target, Cloud: registry, Clock: now, StartupTaint: o.startupTaint, OtherStartupTaints: o.machines.otherStartupTaints, BareSets: o.groups.bareSets,
 			KernelMemory: &o.groups.kernelMemory, GPUResource: corev1.ResourceName(o.groups.gpuResource),
 		}),
 	} {
@@ -157,28 +162,29 @@ func addControllers(w wiring, o *options, registry *clouds) error {
 }
 
 // newSource wires the making of user data, and the collection of what is left of it.
-func newSource(mgr manager.Manager, o *options, ids bootstrap.ProviderIDs) (*bootstrap.Source, error) {
+func newSource(w wiring, o *options, ids bootstrap.ProviderIDs) (*bootstrap.Source, error) {
 	site, err := o.nodes.readSite()
 	if err != nil {
 		return nil, err
 	}
 	now := clock.RealClock{}
 	source := bootstrap.New(bootstrap.Options{
-		Control: mgr, Target: mgr, Clock: now, Rand: rand.Reader,
-		APIServer: o.nodes.apiServer, InPod: o.kubeconfig == "", ClusterDNS: o.nodes.clusterDNS, ClusterDomain: o.nodes.clusterDomain,
+		Control: w.controllers, Target: w.target, Clock: now, Rand: rand.Reader,
+		APIServer: o.nodes.apiServer, InPod: o.kubeconfig == "" && o.targetKubeconfig == "", ClusterDNS: o.nodes.clusterDNS, ClusterDomain: o.nodes.clusterDomain,
 		StartupTaint: o.startupTaint, ProviderIDs: ids, AllowedNamespaces: o.secretNamespaces,
 		ServiceAccount: o.serviceAccount(), Site: site,
 	})
-	return source, mgr.Add(&bootstrap.Collector{Source: source, Clock: now})
+	return source, w.controllers.Add(&bootstrap.Collector{Source: source, Clock: now})
 }
 
 // addAutoscale wires what every replica runs: the node groups and the service that shows them.
-func addAutoscale(mgr manager.Manager, o *options, names cloud.Provider) (*autoscale.Server, error) {
+func addAutoscale(w wiring, o *options, names cloud.Provider) (*autoscale.Server, error) {
 	of, err := o.nodeGroups()
 	if err != nil {
 		return nil, err
 	}
-	of.Control, of.Target, of.Elected, of.Registry = mgr, mgr, mgr.Elected(), metrics.Registry
+	mgr := w.groups
+	of.Control, of.Target, of.Elected, of.Registry = mgr, w.target, mgr.Elected(), metrics.Registry
 	of.Discovery.Cloud = names
 	groups := nodegroup.New(of)
 	serving := o.serving()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/version"
+	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
 )
 
@@ -17,6 +18,11 @@ func checkServer(d discovery.ServerVersionInterface) error {
 	if err != nil {
 		return fmt.Errorf("asking the API server for its version: %w", err)
 	}
+	return checkVersion(info)
+}
+
+// checkVersion refuses versions of API servers that are too old, and those that cannot be read.
+func checkVersion(info *apiversion.Info) error {
 	v, err := version.ParseGeneric(info.GitVersion)
 	if err != nil {
 		return fmt.Errorf("reading the API server's version %q: %w", info.GitVersion, err)

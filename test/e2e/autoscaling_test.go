@@ -139,9 +139,9 @@ func load(t *testing.T, s *sandbox.Sandbox, pods int32) {
 			}}},
 		}},
 	}
-	err := s.Client.Create(t.Context(), work)
+	err := s.TargetClient.Create(t.Context(), work)
 	if client.IgnoreAlreadyExists(err) == nil && err != nil {
-		err = s.Client.Patch(t.Context(), work, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, pods)))
+		err = s.TargetClient.Patch(t.Context(), work, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, pods)))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -38,8 +38,10 @@ type Cluster struct {
 	ports       ports
 	authority   *authority
 	processes   []*process // in the order they were started, the core's first
-	release     func()     // gives up the folder
-	stop        sync.Once
+	// apiServerArgs are what kube-apiserver was started with.
+	apiServerArgs []string
+	release       func() // gives up the folder
+	stop          sync.Once
 }
 
 // EtcdURL returns where etcd serves its clients, without TLS, also over its JSON gateway.

@@ -63,7 +63,8 @@ func (c *Cluster) startCore(ctx context.Context, o Options) error {
 	if err := c.run(etcd, c.etcdFlags()); err != nil {
 		return err
 	}
-	if err := c.run(apiServer, c.apiServerFlags(o)); err != nil {
+	c.apiServerArgs = c.apiServerFlags(o)
+	if err := c.run(apiServer, c.apiServerArgs); err != nil {
 		return err
 	}
 	return c.await(ctx, apiServer, "be ready", c.apiServerReady())

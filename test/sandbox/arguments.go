@@ -40,7 +40,11 @@ func (s *Sandbox) arguments(r *replica) ([]string, error) {
 	if len(here) > 0 {
 		return nil, fmt.Errorf("starting drover as deployment.yaml does: it does not set %v", here)
 	}
-	return append(append(out, "--kubeconfig="+s.droverConfig()), s.options.DroverFlags...), nil
+	out = append(out, "--kubeconfig="+s.droverConfig())
+	if s.options.TwoClusters {
+		out = append(out, "--target-kubeconfig="+s.targetConfig())
+	}
+	return append(out, s.options.DroverFlags...), nil
 }
 
 // writeClouds writes a clouds.yaml with one cloud, from the variables that OpenStack's clients read.

@@ -52,7 +52,7 @@ type replica struct {
 
 // startDrovers runs drover's binary, as often as the options say, and returns once all are ready.
 func (s *Sandbox) startDrovers(ctx context.Context) error {
-	if err := droverKubeconfig(ctx, s.Cluster, s.droverConfig()); err != nil {
+	if err := s.writeKubeconfigs(ctx); err != nil {
 		return err
 	}
 	for n := range s.options.Replicas {
@@ -92,6 +92,16 @@ func anotherReplica(n int) (*replica, error) {
 }
 
 func (s *Sandbox) droverConfig() string { return filepath.Join(s.Dir, "drover.kubeconfig") }
+
+func (s *Sandbox) targetConfig() string { return filepath.Join(s.Dir, "drover-target.kubeconfig") }
+
+// writeKubeconfigs writes drover's kubeconfigs.
+func (s *Sandbox) writeKubeconfigs(ctx context.Context) error {
+	if err := droverKubeconfig(ctx, s.Cluster, s.droverConfig()); err != nil || !s.options.TwoClusters {
+		return err
+	}
+	return droverKubeconfig(ctx, s.Target, s.targetConfig())
+}
 
 // startReplica runs one drover and returns once it is ready.
 func (s *Sandbox) startReplica(ctx context.Context, r *replica) error {

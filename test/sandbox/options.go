@@ -21,6 +21,8 @@ type Options struct {
 	// Replicas is how many drovers run. Default: one. Of several, the autoscaler comes to the one that [Sandbox.FailOver]
 	// chose last, as through a Service.
 	Replicas int
+	// TwoClusters puts Machines and Nodes into clusters of their own.
+	TwoClusters bool
 	// GRPCAddress, MetricsAddress and HealthAddress are where drover listens; loopback only. Default: free ports.
 	GRPCAddress, MetricsAddress, HealthAddress string
 	// Password is drover's password for the cloud. Empty: the right one.

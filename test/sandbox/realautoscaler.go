@@ -24,7 +24,7 @@ func (s *Sandbox) runAutoscaler(cloudConfig string) error {
 	}
 	args := append(flagsOf(deploy.AutoscalerFlags), demoFlags...)
 	args = append(args, "--cloud-provider=externalgrpc", "--cloud-config="+cloudConfig,
-		"--kubeconfig="+s.Cluster.Kubeconfig, "--address="+address)
+		"--kubeconfig="+s.Target.Kubeconfig, "--address="+address)
 	args = append(args, s.options.AutoscalerFlags...)
 	env := []string{"HOME=" + s.Dir, "TMPDIR=" + s.Dir, "PATH=" + os.Getenv("PATH")}
 	p, err := startProcess(autoscalerName, s.LogFile("autoscaler"), env, s.options.Autoscaler, args...)

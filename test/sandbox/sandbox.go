@@ -28,11 +28,12 @@ const startupTaint = v1alpha1.DefaultStartupTaint
 // Sandbox is a running cloud and cluster.
 type Sandbox struct {
 	// Dir holds keys, logs and data.
-	Dir     string
-	Cluster *kube.Cluster
-	Cloud   *openstack.Cloud
-	// Client is the administrator's; it knows drover's kinds.
-	Client client.Client
+	Dir string
+	// Cluster has the Machines, Target the Nodes and pods: one cluster, unless the options say TwoClusters.
+	Cluster, Target *kube.Cluster
+	Cloud           *openstack.Cloud
+	// Client and TargetClient are the administrators'; they know drover's kinds.
+	Client, TargetClient client.Client
 
 	options  Options
 	release  func() // gives up the folder
@@ -125,20 +126,32 @@ func (s *Sandbox) build(ctx context.Context) (err error) {
 
 func (s *Sandbox) startCluster(ctx context.Context) error {
 	var err error
-	s.Cluster, err = kube.Start(ctx, kube.Options{
-		Dir: filepath.Join(s.Dir, "kube"), Components: kube.All(), Log: s.options.Log, Prepare: s.install,
-	})
+	if !s.options.TwoClusters {
+		s.Cluster, err = kube.Start(ctx, s.clusterOptions("kube", kube.All(), &s.Client))
+		s.Target, s.TargetClient = s.Cluster, s.Client
+		return err
+	}
+	s.Target, err = kube.Start(ctx, s.clusterOptions("target", kube.All(), &s.TargetClient, "target"))
+	if err != nil {
+		return err
+	}
+	components := []kube.Component{kube.ControllerManager}
+	s.Cluster, err = kube.Start(ctx, s.clusterOptions("kube", components, &s.Client, "crds", "control", "policies"))
 	return err
 }
 
-// install puts drover's kinds there before the control plane's controllers start, so that their garbage is collected from
-// the start.
-func (s *Sandbox) install(ctx context.Context, cluster *kube.Cluster) error {
-	var err error
-	if s.Client, err = client.New(cluster.Config, client.Options{Scheme: Scheme()}); err != nil {
-		return fmt.Errorf("making a client: %w", err)
+// clusterOptions are those of one cluster. Before its controllers start it gets the manifests of the folders named (none means
+// those of one cluster for all), so that the garbage of drover's kinds is collected from the start.
+func (s *Sandbox) clusterOptions(dir string, components []kube.Component, administrator *client.Client, manifests ...string) kube.Options {
+	install := func(ctx context.Context, cluster *kube.Cluster) error {
+		c, err := client.New(cluster.Config, client.Options{Scheme: Scheme()})
+		if err != nil {
+			return fmt.Errorf("making a client: %w", err)
+		}
+		*administrator = c
+		return deploy.Apply(ctx, c, manifests...)
 	}
-	return deploy.Apply(ctx, s.Client)
+	return kube.Options{Dir: filepath.Join(s.Dir, dir), Components: components, Log: s.options.Log, Prepare: install}
 }
 
 // Scheme knows Kubernetes' kinds and drover's.
@@ -167,7 +180,7 @@ func (s *Sandbox) startCloudController() {
 	s.work.Go(func() {
 		defer close(ended)
 		err := kubelet.RunCloudControllerManager(ctx, kubelet.CloudControllerOptions{
-			Config: s.Cluster.Config, Servers: serversOf(s.Cloud, region), Interval: s.options.CloudControllerInterval,
+			Config: s.Target.Config, Servers: serversOf(s.Cloud, region), Interval: s.options.CloudControllerInterval,
 		})
 		if err != nil {
 			s.failed(err)
@@ -195,7 +208,7 @@ func (s *Sandbox) Err() error {
 	for _, p := range s.processes() {
 		all = append(all, p.failure())
 	}
-	return errors.Join(append(all, s.Cluster.Err())...)
+	return errors.Join(append(all, s.Cluster.Err(), s.Target.Err())...)
 }
 
 // Stop ends everything and removes the folder. It may be called more than once.
@@ -218,8 +231,10 @@ func (s *Sandbox) Stop() {
 		if s.Cloud != nil {
 			s.Cloud.Close()
 		}
-		if s.Cluster != nil {
-			s.Cluster.Stop()
+		for _, cluster := range []*kube.Cluster{s.Cluster, s.Target} {
+			if cluster != nil {
+				cluster.Stop()
+			}
 		}
 		_ = os.RemoveAll(s.Dir)
 		s.release()

@@ -114,7 +114,7 @@ func (s *Sandbox) runStandIn() error {
 	if err != nil {
 		return err
 	}
-	client, err := kubernetes.NewForConfig(s.Cluster.Config)
+	client, err := kubernetes.NewForConfig(s.Target.Config)
 	if err != nil {
 		return fmt.Errorf("making the autoscaler's client: %w", err)
 	}

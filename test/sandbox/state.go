@@ -32,12 +32,14 @@ func (s *Sandbox) State(ctx context.Context) (State, error) {
 	var machines v1alpha1.MachineList
 	var nodes corev1.NodeList
 	for _, q := range []struct {
+		from    client.Client
 		list    client.ObjectList
 		options []client.ListOption
 	}{
-		{&pods, []client.ListOption{client.InNamespace(corev1.NamespaceDefault)}}, {&groups, nil}, {&machines, nil}, {&nodes, nil},
+		{s.TargetClient, &pods, []client.ListOption{client.InNamespace(corev1.NamespaceDefault)}}, {s.TargetClient, &nodes, nil},
+		{s.Client, &groups, nil}, {s.Client, &machines, nil},
 	} {
-		if err := s.Client.List(ctx, q.list, q.options...); err != nil {
+		if err := q.from.List(ctx, q.list, q.options...); err != nil {
 			return State{}, fmt.Errorf("listing %T: %w", q.list, err)
 		}
 	}

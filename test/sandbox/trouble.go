@@ -24,7 +24,7 @@ func (s *Sandbox) endDrover(n int, end func(*process)) {
 
 // ReviveDrover starts the nth drover anew, with a new token of its service account, and returns once it is ready.
 func (s *Sandbox) ReviveDrover(ctx context.Context, n int) error {
-	if err := droverKubeconfig(ctx, s.Cluster, s.droverConfig()); err != nil {
+	if err := s.writeKubeconfigs(ctx); err != nil {
 		return err
 	}
 	return s.startReplica(ctx, s.replicas[n])

@@ -43,7 +43,7 @@ func (s *Sandbox) WatchUsableNodes(ctx context.Context) *UsableNodes {
 	u := &UsableNodes{}
 	u.stop = Sample(ctx, func(ctx context.Context) {
 		var nodes corev1.NodeList
-		if err := s.Client.List(ctx, &nodes); err == nil {
+		if err := s.TargetClient.List(ctx, &nodes); err == nil {
 			u.see(nodes.Items)
 		}
 	})

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+const (
+	// targetTimeout is how long the start of drover waits for the target cluster's version.
+	targetTimeout = 5 * time.Second
+	// targetRetry is how often a target cluster that does not answer is asked again, and targetSays how often the log says that it
+	// is waited for.
+	targetRetry = 2 * time.Second
+	targetSays  = time.Minute
+)
+
+// targetKinds are the kinds of the target cluster that informers follow.
+var targetKinds = []struct {
+	object client.Object
+	kind   schema.GroupVersionKind
+	scope  meta.RESTScope
+}{
+	{&corev1.Node{}, corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot},
+	{&certificatesv1.CertificateSigningRequest{}, certificatesv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"), meta.RESTScopeRoot},
+	{&storagev1.VolumeAttachment{}, storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"), meta.RESTScopeRoot},
+	{&policyv1.PodDisruptionBudget{}, policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), meta.RESTScopeNamespace},
+}
+
+// checkTarget returns an error when there is a kubeconfig of the target cluster and it cannot be read.
+func checkTarget(kubeconfig string) error {
+	if kubeconfig == "" {
+		return nil
+	}
+	_, err := readKubeconfig("--target-kubeconfig", kubeconfig)
+	return err
+}
+
+// targetCluster is the cluster with the Nodes, where that is not the one with the Machines. The manager starts it among its caches
+// and starts nothing else until its caches are synced, neither controllers nor the gRPC service, and takes no lease before. So a
+// target cluster that does not answer at the start is waited for.
+type targetCluster struct {
+	cluster.Cluster
+	server discovery.ServerVersionInterface
+	clock  clock.Clock
+}
+
+// addTarget adds the target cluster that the flag names to the manager. It returns nil when the flag names none. A target cluster
+// that does not answer is no error; one that answers and is too old is.
+func addTarget(ctx context.Context, mgr manager.Manager, o *options, w *observer) (cluster.Cluster, error) {
+	if o.targetKubeconfig == "" {
+		return nil, nil
+	}
+	config, err := readKubeconfig("--target-kubeconfig", o.targetKubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	w.refuseWrites(config)
+	target, err := newTarget(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("making the clients of the target cluster: %w", err)
+	}
+	if info, err := target.server.ServerVersion(); err == nil {
+		if err := checkVersion(info); err != nil {
+			return nil, fmt.Errorf("--target-kubeconfig: %w", err)
+		}
+	}
+	return target, mgr.Add(target)
+}
+
+// newTarget makes the target cluster and its informers, without asking it anything.
+func newTarget(ctx context.Context, config *rest.Config) (*targetCluster, error) {
+	made, err := cluster.New(config, func(o *cluster.Options) {
+		o.Scheme, o.Cache, o.Client, o.MapperProvider = knownKinds(), cacheOptions(), clientOptions(), newTargetMapper
+	})
+	if err != nil {
+		return nil, err
+	}
+	// A new leader's controllers give up when an informer that they make does not sync. These are made here, so that they are
+	// synced before there is a leader.
+	for _, k := range targetKinds {
+		if _, err := made.GetCache().GetInformer(ctx, k.object, cache.BlockUntilSynced(false)); err != nil {
+			return nil, fmt.Errorf("watching %T: %w", k.object, err)
+		}
+	}
+	short := rest.CopyConfig(config)
+	short.Timeout = targetTimeout
+	server, err := discovery.NewDiscoveryClientForConfig(short)
+	if err != nil {
+		return nil, fmt.Errorf("making a discovery client: %w", err)
+	}
+	return &targetCluster{Cluster: made, server: server, clock: clock.RealClock{}}, nil
+}
+
+// Start waits until the API server answers with a version that drover works with, then fills the caches until ctx ends.
+func (t *targetCluster) Start(ctx context.Context) error {
+	if !t.await(ctx) {
+		return nil
+	}
+	return t.Cluster.Start(ctx)
+}
+
+// await returns true once the API server answers, and false when ctx has ended. The log says what is waited for.
+func (t *targetCluster) await(ctx context.Context) bool {
+	var said time.Time
+	for {
+		err := checkServer(t.server)
+		if err == nil {
+			return true
+		}
+		if now := t.clock.Now(); said.IsZero() || now.Sub(said) >= targetSays {
+			said = now
+			ctrl.LoggerFrom(ctx).Info("Waiting for the cluster with the Nodes: until it answers, no controller runs and the autoscaler is not served",
+				"server", t.GetConfig().Host, "cause", err.Error())
+		}
+		timer := t.clock.NewTimer(targetRetry)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		case <-timer.C():
+		}
+	}
+}
+
+// targetMapper maps the kinds that informers follow without asking the API server, so that informers and their indexes can be made
+// while it does not answer. It asks for every other kind.
+type targetMapper struct {
+	meta.RESTMapper
+	followed *meta.DefaultRESTMapper
+}
+
+func newTargetMapper(config *rest.Config, c *http.Client) (meta.RESTMapper, error) {
+	asking, err := apiutil.NewDynamicRESTMapper(config, c)
+	if err != nil {
+		return nil, err
+	}
+	m := targetMapper{asking, meta.NewDefaultRESTMapper(nil)}
+	for _, k := range targetKinds {
+		m.followed.Add(k.kind, k.scope)
+	}
+	return m, nil
+}
+
+// RESTMapping returns the resource and scope of a kind.
+func (m targetMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	if mapping, err := m.followed.RESTMapping(kind, versions...); err == nil {
+		return mapping, nil
+	}
+	return m.RESTMapper.RESTMapping(kind, versions...)
+}

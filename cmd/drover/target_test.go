@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+
+	"github.com/drover-project/drover/test/kube"
+)
+
+func TestATargetClusterThatIsAwayAtTheStart(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	target := kube.ForTest(t, kube.Options{})
+	target.StopAPIServer()
+	health := freePort(t)
+	drover := p.replica("drover", "--target-kubeconfig="+target.Kubeconfig, "--health-address="+health)
+	answers := func(page string, want int) func() bool {
+		return func() bool { return status(t, "http://"+health+page) == want }
+	}
+	t.Run("drover lives, is not ready and takes no lease", func(t *testing.T) {
+		p := p.in(t)
+		p.until("drover is alive", answers("/healthz", http.StatusOK))
+		p.until("drover says that it is not ready", answers("/readyz", http.StatusInternalServerError))
+		if p.lease().Spec.HolderIdentity != nil {
+			t.Error("it holds the lease")
+		}
+	})
+	t.Run("when the target cluster answers, drover is ready and takes the lease", func(t *testing.T) {
+		p := p.in(t)
+		must(t, target.StartAPIServer(t.Context()))
+		p.until("drover is ready", answers("/readyz", http.StatusOK))
+		p.until("drover leads", func() bool { return p.lease().Spec.HolderIdentity != nil })
+	})
+	t.Run("the log says what was waited for", func(t *testing.T) {
+		must(t, drover.Process.Signal(syscall.SIGTERM))
+		must(t, drover.Wait())
+		if log := fmt.Sprint(drover.Stdout); !strings.Contains(log, "Waiting for the cluster with the Nodes") || !strings.Contains(log, target.Config.Host) {
+			t.Errorf("it does not:\n%s", log)
+		}
+	})
+}
+
+func TestATargetClusterThatIsTooOld(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"gitVersion":"v1.29.14"}`))
+	}))
+	defer server.Close()
+	o := served()
+	o.targetKubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	must(t, kube.WriteKubeconfig(o.targetKubeconfig, &rest.Config{Host: server.URL}))
+	_, err := addTarget(t.Context(), nil, o, nil)
+	if err == nil || !strings.Contains(err.Error(), "--target-kubeconfig: the API server is Kubernetes v1.29.14; drover needs 1.30.0 or newer") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// laterVersion answers like an API server that is away, then too old, then new enough.
+type laterVersion struct{ asked int }
+
+func (l *laterVersion) ServerVersion() (*version.Info, error) {
+	l.asked++
+	switch l.asked {
+	case 1:
+		return nil, errors.New("connection refused")
+	case 2:
+		return &version.Info{GitVersion: "v1.29.0"}, nil
+	}
+	return &version.Info{GitVersion: "v1.37.1"}, nil
+}
+
+func TestTheTargetClusterIsAwaited(t *testing.T) {
+	t.Run("until it answers with a version that drover works with", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			server := &laterVersion{}
+			c, err := newTarget(t.Context(), &rest.Config{Host: "https://127.0.0.1:1"})
+			must(t, err)
+			c.server, c.clock = server, clock.RealClock{}
+			if !c.await(t.Context()) || server.asked != 3 {
+				t.Errorf("it was asked %d times", server.asked)
+			}
+		})
+	})
+	t.Run("until drover stops", func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		c, err := newTarget(t.Context(), &rest.Config{Host: "https://127.0.0.1:1"})
+		must(t, err)
+		if c.await(ctx) {
+			t.Error("it counts as there")
+		}
+	})
+}
+
+func TestTheKindsOfTheTargetCluster(t *testing.T) {
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer server.Close()
+	m, err := newTargetMapper(&rest.Config{Host: server.URL}, http.DefaultClient)
+	must(t, err)
+	t.Run("those that informers follow are known without a request", func(t *testing.T) {
+		for _, k := range targetKinds {
+			mapping, err := m.RESTMapping(k.kind.GroupKind(), k.kind.Version)
+			if err != nil || mapping.Scope != k.scope {
+				t.Errorf("%s: got %v, error %v", k.kind, mapping, err)
+			}
+		}
+		if n := asked.Load(); n != 0 {
+			t.Errorf("the API server was asked %d times", n)
+		}
+	})
+	t.Run("another one is not taken for one that is not served while the API server does not answer", func(t *testing.T) {
+		_, err := m.RESTMapping(schema.GroupKind{Group: "networking.k8s.io", Kind: "ServiceCIDR"}, "v1")
+		if err == nil || meta.IsNoMatchError(err) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestTheWiringOfTwoClusters(t *testing.T) {
+	o := served()
+	o.metricsAddress, o.healthAddress = "0", "0"
+	config := &rest.Config{Host: "https://127.0.0.1:1"}
+	mgr, err := newManager(config, o, nil)
+	must(t, err)
+	target, err := newTarget(t.Context(), config)
+	must(t, err)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	t.Run("without another cluster the Nodes are in the manager's", func(t *testing.T) {
+		w, err := newWiring(mgr, nil, nil)
+		must(t, err)
+		if w.target != cluster.Cluster(w.controllers) {
+			t.Error("they are in another one")
+		}
+	})
+	t.Run("with another cluster the Nodes are there", func(t *testing.T) {
+		w, err := newWiring(mgr, target, nil)
+		must(t, err)
+		if w.target.GetCache() != target.GetCache() || w.controllers.GetCache() != mgr.GetCache() {
+			t.Error("a handle is that of the wrong cluster")
+		}
+	})
+	t.Run("with --observe nothing is written to either", func(t *testing.T) {
+		observer := newObserver(&options{observe: true})
+		w, err := newWiring(mgr, target, observer)
+		must(t, err)
+		must(t, w.controllers.GetClient().Delete(t.Context(), node))
+		must(t, w.target.GetClient().Delete(t.Context(), node))
+		if len(observer.decisions) != 1 || observer.decisions[0].Count != 2 {
+			t.Errorf("noted %+v", observer.decisions)
+		}
+	})
+}
