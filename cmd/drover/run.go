@@ -36,44 +36,19 @@ func run(ctx context.Context, o *options, credentials client.Credentials, more .
 		runtime.MemProfileRate = 0
 	}
 	collectMore()
-	config, err := clusterConfig(o.kubeconfig)
+	w, id, err := connect(ctx, o)
 	if err != nil {
 		return err
 	}
-	observer := newObserver(o)
-	observer.refuseWrites(config)
-	id, err := prepare(ctx, config, o)
-	if err != nil {
-		return err
-	}
-	lock, err := newLease(config, o)
-	if err != nil {
-		return err
-	}
-	mgr, err := newManager(config, o, lock)
-	if err != nil {
-		return err
-	}
-	if err := watchEarly(ctx, mgr); err != nil {
-		return err
-	}
-	target, err := addTarget(ctx, mgr, o, observer)
-	if err != nil {
-		return err
-	}
-	w, err := newWiring(mgr, target, observer)
-	if err != nil {
-		return err
-	}
-	w.lease = lock
-	if w.guarded, err = newGuarded(w.controllers); err != nil {
+	mgr := w.controllers
+	if w.guarded, err = newGuarded(mgr); err != nil {
 		return err
 	}
 	openStack, err := newOpenStack(w, o, id, credentials, more)
 	if err != nil {
 		return fmt.Errorf("making the cloud: %w", err)
 	}
-	registry, err := newClouds(w.controllers, append([]namedCloud{{openstack.Name, openStack}}, more...))
+	registry, err := newClouds(mgr, append([]namedCloud{{openstack.Name, openStack}}, more...))
 	if err != nil {
 		return err
 	}
@@ -92,6 +67,39 @@ func run(ctx context.Context, o *options, credentials client.Credentials, more .
 		return fmt.Errorf("running: %w", err)
 	}
 	return nil
+}
+
+// connect makes the manager, for the cluster with the Machines, and adds the cluster with the Nodes to it, where that is another one.
+// It returns what the parts are wired to, and the cluster id.
+func connect(ctx context.Context, o *options) (wiring, string, error) {
+	config, err := clusterConfig(o.kubeconfig)
+	if err != nil {
+		return wiring{}, "", err
+	}
+	observer := newObserver(o)
+	observer.refuseWrites(config)
+	id, err := prepare(ctx, config, o)
+	if err != nil {
+		return wiring{}, "", err
+	}
+	lock, err := newLease(config, o)
+	if err != nil {
+		return wiring{}, "", err
+	}
+	mgr, err := newManager(config, o, lock)
+	if err != nil {
+		return wiring{}, "", err
+	}
+	if err := watchEarly(ctx, mgr); err != nil {
+		return wiring{}, "", err
+	}
+	target, err := addTarget(ctx, mgr, o, observer)
+	if err != nil {
+		return wiring{}, "", err
+	}
+	w, err := newWiring(mgr, target, observer)
+	w.lease = lock
+	return w, id, err
 }
 
 // newOpenStack makes the OpenStack cloud. more are the other clouds.

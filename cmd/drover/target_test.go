@@ -20,7 +20,10 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/drover-project/drover/test/kube"
 )
@@ -137,14 +140,24 @@ func TestTheKindsOfTheTargetCluster(t *testing.T) {
 	})
 }
 
+// controlOnly is a manager that runs nothing and has a cluster.
+type controlOnly struct {
+	manager.Manager
+	control cluster.Cluster
+}
+
+func (m controlOnly) GetClient() client.Client { return m.control.GetClient() }
+func (m controlOnly) GetCache() cache.Cache    { return m.control.GetCache() }
+
+func (m controlOnly) AddMetricsServerExtraHandler(string, http.Handler) error { return nil }
+
 func TestTheWiringOfTwoClusters(t *testing.T) {
-	o := served()
-	o.metricsAddress, o.healthAddress = "0", "0"
 	config := &rest.Config{Host: "https://127.0.0.1:1"}
-	mgr, err := newManager(config, o, nil)
+	control, err := newTarget(t.Context(), config)
 	must(t, err)
 	target, err := newTarget(t.Context(), config)
 	must(t, err)
+	mgr := controlOnly{control: control}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	t.Run("without another cluster the Nodes are in the manager's", func(t *testing.T) {
 		w, err := newWiring(mgr, nil, nil)

@@ -72,12 +72,6 @@ func TestMachinesInOneClusterAndNodesInAnother(t *testing.T) {
 	t.Run("while the control cluster's API server is away no server is made or deleted, and afterwards the group grows", func(t *testing.T) {
 		d := d.in(t)
 		d.loses(d.Cluster, func() {})
-		if d.Err() != nil {
-			// It could not renew its lease. In a cluster the kubelet starts it again.
-			if err := d.ReviveDrover(t.Context(), 0); err != nil {
-				t.Fatal(err)
-			}
-		}
 		d.increase()
 		d.awaitNodes(3)
 	})
@@ -107,6 +101,9 @@ func (d divided) nodes(ctx context.Context) (usable []corev1.Node, all int, err 
 func (d divided) awaitNodes(want int) {
 	d.Helper()
 	eventually(d.T, func(ctx context.Context) (string, error) {
+		if err := d.restart(ctx); err != nil {
+			return "", err
+		}
 		usable, all, err := d.nodes(ctx)
 		if err != nil {
 			return "", err
@@ -142,10 +139,23 @@ func (d divided) running(ctx context.Context) ([]corev1.Pod, error) {
 	return slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning }), err
 }
 
+// restart starts drover again when it has ended, as a kubelet does: it ends when it cannot renew its lease.
+func (d divided) restart(ctx context.Context) error {
+	ended := d.Err()
+	if ended == nil {
+		return nil
+	}
+	d.Logf("drover is started again: %v", ended)
+	return d.ReviveDrover(ctx, 0)
+}
+
 // increase orders a node as the autoscaler does. Until drover has its caches and its lease it refuses.
 func (d divided) increase() {
 	d.Helper()
 	eventually(d.T, func(ctx context.Context) (string, error) {
+		if err := d.restart(ctx); err != nil {
+			return "", err
+		}
 		if _, err := d.autoscaler.Refresh(ctx, &proto.RefreshRequest{}); err != nil {
 			return "a Refresh: " + err.Error(), nil
 		}

@@ -42,6 +42,26 @@ func TestStopLeavesNoProcessAndNoFolder(t *testing.T) {
 	}
 }
 
+func TestAnAPIServerThatIsAwayForAWhile(t *testing.T) {
+	c := kube.ForTest(t, kube.Options{})
+	if _, err := c.Kubectl(t.Context(), "create", "namespace", "kept"); err != nil {
+		t.Fatal(err)
+	}
+	c.StopAPIServer()
+	if out, err := c.Kubectl(t.Context(), "get", "namespace", "kept"); err == nil {
+		t.Errorf("it still answers: %s", out)
+	}
+	if err := c.StartAPIServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Kubectl(t.Context(), "get", "namespace", "kept"); err != nil {
+		t.Errorf("what was stored is not there: %v", err)
+	}
+	if err := c.Err(); err != nil {
+		t.Errorf("a component counts as ended: %v", err)
+	}
+}
+
 func TestAComponentThatDiesAtStartSaysWhyAndLeavesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
 	_, err := kube.Start(t.Context(), kube.Options{Dir: dir, APIServerFlags: []string{"--no-such-flag"}})
