@@ -48,7 +48,7 @@ func inFlip(t *testing.T, lag time.Duration, scenario func(w *world)) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		kube, err := memory.New(memory.Options{Catalog: catalog, Lag: func(_, resource string) time.Duration {
+		kube, err := memory.New(memory.Options{Catalog: catalog, Lag: func(_, resource string, _ time.Time) time.Duration {
 			return map[string]time.Duration{"machinedeployments": lag}[resource]
 		}})
 		if err != nil {

@@ -53,7 +53,7 @@ func inHandover(t *testing.T, late string, scenario func(h *handover)) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		kube, err := memory.New(memory.Options{Catalog: catalog, Lag: func(user, resource string) time.Duration {
+		kube, err := memory.New(memory.Options{Catalog: catalog, Lag: func(user, resource string, _ time.Time) time.Duration {
 			if user == "successor" && resource == late {
 				return lateBy
 			}

@@ -105,7 +105,7 @@ func (w *wire) counts() map[string]int {
 }
 
 // lag is how late a user's watches of a resource are.
-func (w *wire) lag(user, resource string) time.Duration {
+func (w *wire) lag(user, resource string, _ time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return max(w.lags[user], w.lags[user+" "+resource])

@@ -41,7 +41,11 @@ func (h *harness) healStuck(start time.Time) error {
 // limit returns how long the run may take; 0: no limit.
 func (h *harness) limit() time.Duration {
 	switch {
-	case h.run.Failing == nil || h.run.Usual == 0:
+	case h.run.Usual == 0:
+		return 0
+	case h.run.Trouble != nil:
+		return h.run.Usual + h.rest() + h.settle() + h.run.Scenario.slack + afterOnce
+	case h.run.Failing == nil:
 		return 0
 	case !h.healed.IsZero():
 		return h.healed.Sub(h.start) + h.run.Usual + h.run.Scenario.slack + afterLasting
@@ -49,6 +53,22 @@ func (h *harness) limit() time.Duration {
 		return 0
 	}
 	return h.run.Usual + h.run.Failing.How.Rest + h.run.Scenario.slack + afterOnce
+}
+
+// rest returns how much longer than usual the trouble of the watches may make what is waited for.
+func (h *harness) rest() time.Duration {
+	if h.run.Trouble == nil {
+		return 0
+	}
+	return h.run.Trouble.How.Rest
+}
+
+// settle returns how long after the last change every watch shows it.
+func (h *harness) settle() time.Duration {
+	if h.run.Trouble == nil {
+		return 0
+	}
+	return h.run.Trouble.How.Settle
 }
 
 // operation matches what drover was doing when a call failed, in its own words.

@@ -72,13 +72,14 @@ func (h *harness) ended(made, spare int) error {
 	err := h.until("no Machine is left", func() (bool, error) {
 		machines, err := h.Machines()
 		if err != nil || len(machines) > 0 {
+			since = time.Time{}
 			return false, err
 		}
 		if since.IsZero() {
 			since = time.Now()
 		}
-		// What is still done after the last Machine is part of the scenario.
-		return time.Since(since) >= lookAnyway*time.Second/2, nil
+		// What is still done after the last Machine is part of the scenario, also once the last watch shows it.
+		return time.Since(since) >= lookAnyway*time.Second/2+h.settle(), nil
 	})
 	if err != nil {
 		return err

@@ -52,6 +52,14 @@ func FailureScenarios() []Scenario {
 		Scenario{Name: "the first server of a set fails (F-24)", each: failFirst, play: (*harness).setWithFailure})
 }
 
+// WatchScenarios returns the scenarios in which watches are in trouble: those of failing calls, and rollouts.
+func WatchScenarios() []Scenario {
+	return append(FailureScenarios(),
+		Scenario{Name: "a Machine is deleted when its Node has just registered", play: (*harness).deletedAtOnce},
+		Scenario{Name: "a deployment rolls with a surge", play: (*harness).rollWithSurge},
+		Scenario{Name: "a deployment rolls without a surge, loses a named Machine and grows", play: (*harness).rollWithoutSurge})
+}
+
 // OnlyDeletion reports whether a scenario is about calls that fail once a Machine is being deleted.
 func (s Scenario) OnlyDeletion() bool { return s.world.Forced }
 

@@ -34,19 +34,19 @@ func (h *harness) forcedDeletion() error {
 	if err := errors.Join(h.Admin.Patch(h.Context, m, force), h.Admin.Delete(h.Context, m)); err != nil {
 		return fmt.Errorf("deleting the Machine by force: %w", err)
 	}
-	since := time.Now()
+	since, within := time.Now(), forcedWithin+h.rest()
 	var slow error
 	if err := h.until("no Machine is left", func() (bool, error) {
 		machines, err := h.Machines()
-		if err == nil && len(machines) > 0 && time.Since(since) > forcedWithin {
-			slow = fmt.Errorf("a forced deletion takes longer than %s\n%s", forcedWithin, h.describe())
+		if err == nil && len(machines) > 0 && time.Since(since) > within {
+			slow = fmt.Errorf("a forced deletion takes longer than %s\n%s", within, h.describe())
 		}
 		return len(machines) == 0 || slow != nil, err
 	}); err != nil || slow != nil {
 		return errors.Join(err, slow)
 	}
 	// The cloud carries out what it was asked for, and the Event is written.
-	if err := h.until("the cloud is done", func() (bool, error) { return time.Since(since) > forcedWithin+time.Minute, nil }); err != nil {
+	if err := h.until("the cloud is done", func() (bool, error) { return time.Since(since) > within+time.Minute, nil }); err != nil {
 		return err
 	}
 	h.keepCalls()

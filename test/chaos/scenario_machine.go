@@ -3,9 +3,35 @@ package chaos
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/drover-project/drover/test/chaos/schedule"
 	"github.com/drover-project/drover/test/chaos/world"
 )
+
+// deletedAtOnce deletes a Machine as soon as its Node has registered, of which drover may not know yet.
+func (h *harness) deletedAtOnce() error {
+	m, err := h.NewMachine()
+	if err != nil {
+		return err
+	}
+	if err := h.Admin.Create(h.Context, m); err != nil {
+		return fmt.Errorf("creating the Machine: %w", err)
+	}
+	if err := h.until("the Node has registered", func() (bool, error) {
+		err := h.Admin.Get(h.Context, types.NamespacedName{Name: m.Name}, &corev1.Node{})
+		return err == nil, client.IgnoreNotFound(err)
+	}); err != nil {
+		return err
+	}
+	h.leave()
+	if err := h.Admin.Delete(h.Context, m); err != nil {
+		return fmt.Errorf("deleting the Machine: %w", err)
+	}
+	return h.ended(1, 0)
+}
 
 // oneMachine makes a Machine without an owner, and deletes it when it runs.
 func (h *harness) oneMachine() error {

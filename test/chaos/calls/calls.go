@@ -74,6 +74,9 @@ func IsKube(name string) bool { return strings.HasPrefix(name, "kube ") }
 // IsWatch reports whether the call of that name is a watch.
 func IsWatch(name string) bool { return strings.HasPrefix(name, watch) }
 
+// Watched returns the plural name of the kind that the call of that name watches; ok is false when it is no watch.
+func Watched(name string) (kind string, ok bool) { return strings.CutPrefix(name, watch) }
+
 // IsCreate reports whether the call of that name makes a server, a port or a floating IP.
 func IsCreate(name string) bool {
 	return strings.HasPrefix(name, "cloud POST ") && slices.ContainsFunc([]string{"/servers", "/ports", "/floatingips"}, func(kind string) bool {

@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/csr"
+	"github.com/drover-project/drover/machines/deployment"
 	"github.com/drover-project/drover/machines/machine"
 	"github.com/drover-project/drover/machines/openstack"
 	"github.com/drover-project/drover/machines/set"
@@ -154,6 +155,7 @@ func (p *Process) run(ctx context.Context) error {
 			StartupTaint: v1alpha1.DefaultStartupTaint, JoinTimeout: 10 * time.Minute, Workers: w.Workers, Lease: lease,
 		}),
 		set.New(set.Options{Control: mgr, Clock: now, PlaceRecord: os.PlaceRecord, Suffix: w.Suffix, Lease: lease}),
+		deployment.New(deployment.Options{Control: mgr, Target: mgr, Clock: now}),
 		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now, Servers: os}),
 	} {
 		if err := controller.SetupWithManager(mgr); err != nil {

@@ -31,14 +31,11 @@ func (w *World) Suffix() string {
 	return hex.EncodeToString(p[:])[:5]
 }
 
-// lagOf returns how late the watches of a seed's world are: up to a second, the same for all of one resource. In every third
+// lagOf returns how late drover's watches of a seed's world are: up to a second, the same for all of one resource. In every third
 // world they are not late.
-func lagOf(random *rand.Rand) func(user, resource string) time.Duration {
+func lagOf(random *rand.Rand) func(resource string) time.Duration {
 	base := time.Duration(random.IntN(3)) * 400 * time.Millisecond
-	return func(user, resource string) time.Duration {
-		if user != "drover" {
-			return 0
-		}
+	return func(resource string) time.Duration {
 		return base * time.Duration(len(resource)%4) / 3
 	}
 }

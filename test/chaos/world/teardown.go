@@ -19,7 +19,8 @@ import (
 )
 
 // teardown keeps each violation of the order in which a Machine is deleted: its pods and volumes leave the Node before the server
-// is deleted, floating IP, port and Node go once the server is gone, and the Machine goes last.
+// is deleted, floating IP, port and Node go once the server is gone, and the Machine goes last. A healthy Machine that is needed is
+// not deleted, and none is made beyond a size.
 type teardown struct {
 	mu     sync.Mutex
 	broken []error
@@ -62,6 +63,8 @@ func (w *World) BeforeCall(r *http.Request, name string) {
 		}
 	case name == "kube DELETE nodes":
 		err = w.serverless(id)
+	case name == "kube DELETE machines":
+		err = w.mayGo(id)
 	}
 	if err != nil {
 		w.teardown.note(fmt.Errorf("%s: %w", name, err))
@@ -114,12 +117,20 @@ func (w *World) known(server string) bool {
 	return there
 }
 
-// AfterCall checks what a call of drover's has left: a Machine is gone with the last of its finalizers.
+// AfterCall checks what a call of drover's has left: a Machine is gone with the last of its finalizers, and nothing is made beyond
+// a size.
 func (w *World) AfterCall(r *http.Request, name string) {
-	if !w.Forced && name == "kube PATCH machines" && strings.Contains(calls.Content(r), `"finalizers"`) {
-		if err := w.checkOwners(); err != nil {
-			w.teardown.note(fmt.Errorf("%s: %w", name, err))
-		}
+	var err error
+	switch {
+	case name == "kube POST machines":
+		err = w.checkSizes()
+	case strings.HasPrefix(name, "cloud POST ") && strings.HasSuffix(name, "/servers"):
+		err = w.serversWithin()
+	case !w.Forced && name == "kube PATCH machines" && strings.Contains(calls.Content(r), `"finalizers"`):
+		err = w.checkOwners()
+	}
+	if err != nil {
+		w.teardown.note(fmt.Errorf("%s: %w", name, err))
 	}
 }
 

@@ -30,6 +30,8 @@ type Options struct {
 	SilentServers bool
 	// PodVolume: pods have a volume, and a budget forbids their eviction until 45 s after Leave.
 	PodVolume bool
+	// Trouble is what happens to drover's watches; nil: nothing.
+	Trouble *Trouble
 	// Forced: deletions are forced, so that their order does not hold, and something may be left in the cloud.
 	Forced bool
 }
@@ -54,6 +56,7 @@ type World struct {
 	others   unrelated
 	teardown teardown
 	storage  storage
+	watches  *watches
 
 	mu       sync.Mutex
 	kubelets map[string]context.CancelFunc
@@ -63,24 +66,34 @@ type World struct {
 func New(options Options) (*World, error) {
 	seed := options.Seed
 	source := rand.New(rand.NewPCG(seed, 1))
-	kube, err := memory.New(memory.Options{Catalog: options.Catalog, Lag: lagOf(source), NodesUntainted: true})
-	if err != nil {
-		return nil, err
-	}
+	usual := lagOf(source)
 	drawn := newRandom(seed)
 	w := &World{
-		Options: options, Kube: kube, Random: drawn, Workers: 1 + int(seed+1)%3, Scheduler: schedule.New(source),
+		Options: options, Random: drawn, Workers: 1 + int(seed+1)%3, Scheduler: schedule.New(source),
 		kubelets: map[string]context.CancelFunc{},
 		Cloud: sim.New(sim.Config{
 			Seed: sim.SeedMetaKube, Random: drawn, BootTime: 20 * time.Second, DeleteTime: 5 * time.Second,
 			Latency: []time.Duration{0, 50 * time.Millisecond, time.Second}[seed%3],
 		}),
 	}
+	w.watches = newWatches(w, options.Trouble)
+	lag := func(user, resource string, written time.Time) time.Duration {
+		if user != "drover" {
+			return 0
+		}
+		return usual(resource) + w.watches.lag(resource, written)
+	}
+	var err error
+	w.Kube, err = memory.New(memory.Options{Catalog: options.Catalog, Lag: lag, Changed: w.watches.changed, NodesUntainted: true})
+	if err != nil {
+		return nil, err
+	}
 	w.Context, w.stop = context.WithCancel(context.Background())
 	w.Go(func() { w.Scheduler.Run(w.Context) })
+	w.Go(w.watches.run)
 	w.Cloud.OnBoot(w.booted)
 	w.Cloud.OnGone(w.gone)
-	if w.Admin, err = client.New(kube.Config("admin", "system:masters"), client.Options{Scheme: Kinds, Mapper: mapper}); err != nil {
+	if w.Admin, err = client.New(w.Kube.Config("admin", "system:masters"), client.Options{Scheme: Kinds, Mapper: mapper}); err != nil {
 		return nil, err
 	}
 	if err := w.fill(); err != nil {

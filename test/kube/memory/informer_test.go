@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	listers "k8s.io/client-go/listers/core/v1"
@@ -80,7 +81,7 @@ func TestInformersInVirtualTime(t *testing.T) {
 		})
 	})
 	t.Run("a watch that lags shows it that much later", func(t *testing.T) {
-		lag := func(_, resource string) time.Duration {
+		lag := func(_, resource string, _ time.Time) time.Duration {
 			return map[string]time.Duration{"nodes": 3 * time.Second}[resource]
 		}
 		inWorld(t, memory.Options{Lag: lag}, func(t *testing.T, w *world) {
@@ -106,6 +107,74 @@ func TestInformersInVirtualTime(t *testing.T) {
 			time.Sleep(time.Minute)
 			if n := w.known(t); n != 2 {
 				t.Errorf("%d nodes are known", n)
+			}
+		})
+	})
+	t.Run("a watch that is held back until a time shows everything then", func(t *testing.T) {
+		var release time.Time
+		lag := func(_, _ string, written time.Time) time.Duration { return max(0, release.Sub(written)) }
+		inWorld(t, memory.Options{Lag: lag}, func(t *testing.T, w *world) {
+			release = time.Now().Add(10 * time.Second)
+			w.makeNode(t, "a")
+			time.Sleep(9 * time.Second)
+			w.makeNode(t, "b")
+			if n := w.known(t); n != 0 {
+				t.Errorf("%d nodes are known too early", n)
+			}
+			time.Sleep(time.Second)
+			if n := w.known(t); n != 2 {
+				t.Errorf("%d nodes are known", n)
+			}
+		})
+	})
+	t.Run("a watch that is held back ends when it is due all the same", func(t *testing.T) {
+		lag := func(_, _ string, _ time.Time) time.Duration { return time.Hour }
+		inWorld(t, memory.Options{Lag: lag}, func(t *testing.T, w *world) {
+			begin := time.Now()
+			short, err := w.client.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{ResourceVersion: "1", TimeoutSeconds: new(int64(60))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.makeNode(t, "a")
+			if _, more := <-short.ResultChan(); more || time.Since(begin) != time.Minute {
+				t.Errorf("after %v it shows a change: %v", time.Since(begin), more)
+			}
+		})
+	})
+	t.Run("watches are cut and histories are forgotten of one resource alone", func(t *testing.T) {
+		inWorld(t, memory.Options{}, func(t *testing.T, w *world) {
+			var watches []watch.Interface
+			for _, follow := range []func(context.Context, metav1.ListOptions) (watch.Interface, error){
+				w.client.CoreV1().Nodes().Watch, w.client.CoreV1().Pods("").Watch, w.client.CoreV1().Secrets("").Watch,
+			} {
+				one, err := follow(t.Context(), metav1.ListOptions{ResourceVersion: "1"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer one.Stop()
+				watches = append(watches, one)
+			}
+			w.makeNode(t, "a")
+			<-watches[0].ResultChan()
+			w.server.CutWatches("pods")
+			w.server.Forget("secrets")
+			if _, more := <-watches[1].ResultChan(); more {
+				t.Error("the watch of pods goes on")
+			}
+			if _, more := <-watches[2].ResultChan(); more {
+				t.Error("the watch of secrets goes on")
+			}
+			w.makeNode(t, "b")
+			if _, more := <-watches[0].ResultChan(); !more {
+				t.Error("the watch of nodes has ended")
+			}
+			old, err := w.client.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{ResourceVersion: "1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer old.Stop()
+			if e := <-old.ResultChan(); e.Type != watch.Added {
+				t.Errorf("the history of nodes is answered with %+v", e)
 			}
 		})
 	})

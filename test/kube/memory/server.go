@@ -25,8 +25,12 @@ type Options struct {
 	Catalog *Catalog
 	// Version is what the server says its version is, such as v1.37.1. Default: that.
 	Version string
-	// Lag, when set, is how long after a write a watch of that resource (its plural name) by that user shows it.
-	Lag func(user, resource string) time.Duration
+	// Lag, when set, is how long after a change that was written at that time a watch of that resource (its plural name) by that
+	// user shows it. It is asked again whenever the watch looks for changes, which are always shown in order.
+	Lag func(user, resource string, written time.Time) time.Duration
+	// Changed, when set, is called after each change with its resource and revision, before a watch shows it. It must not call the
+	// server.
+	Changed func(resource string, revision uint64)
 	// CollectAfter is how long the garbage collector takes to notice that an owner is gone. Default: not at all.
 	CollectAfter time.Duration
 	// NodesUntainted turns off the admission plug-in TaintNodesByCondition, for tests without a node lifecycle controller,
@@ -63,7 +67,7 @@ func New(o Options) (*Server, error) {
 			return nil, err
 		}
 	}
-	s := &Server{options: o, catalog: o.Catalog, store: store.New(o.Catalog.Kinds)}
+	s := &Server{options: o, catalog: o.Catalog, store: store.New(o.Catalog.Kinds, o.Changed)}
 	s.registry = registry.New(o.Catalog, s.store, registry.Rules{CollectAfter: o.CollectAfter, NodesUntainted: o.NodesUntainted})
 	namespaces := s.catalog.ByPath[catalog.Core("Namespace").GroupVersion().WithResource("namespaces")]
 	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, "kube-node-lease"} {
@@ -95,8 +99,13 @@ func (s *Server) Revision() (revision uint64) {
 	return revision
 }
 
-// CutWatches ends every watch that is open, as a restart of the server does.
-func (s *Server) CutWatches() { s.store.Do(s.store.CutAll) }
+// CutWatches ends the open watches of these resources (plural names); without any, all watches, as a restart of the server does.
+func (s *Server) CutWatches(resources ...string) {
+	s.store.Do(func() { s.store.CutWatches(resources) })
+}
 
-// Forget drops the history: a watch that wants to go on from an older revision is told that it has expired (410).
-func (s *Server) Forget() { s.store.Do(s.store.Forget) }
+// Forget drops the history of these resources (plural names), without any that of all, and ends their watches: one that wants to go
+// on from an older revision is told that it has expired (410).
+func (s *Server) Forget(resources ...string) {
+	s.store.Do(func() { s.store.Forget(resources) })
+}

@@ -130,18 +130,25 @@ func (w *watch) next(p []byte) (n int, due time.Time) {
 
 // gather turns the events that are due into frames.
 func (w *watch) gather() (due time.Time) {
-	var lag time.Duration
-	if w.server.options.Lag != nil {
-		lag = w.server.options.Lag(w.user, w.kind.Plural)
-	}
 	for _, e := range w.server.store.Since(w.kind, w.seen) {
-		if at := e.At.Add(lag); at.After(time.Now()) {
+		if at := e.At.Add(w.lag(e.At)); at.After(time.Now()) {
+			if !w.until.IsZero() && w.until.Before(at) {
+				return w.until
+			}
 			return at
 		}
 		w.seen = e.Record.Revision
 		w.tell(e)
 	}
 	return w.until
+}
+
+// lag returns how long after a change of that time the watch shows it.
+func (w *watch) lag(written time.Time) time.Duration {
+	if w.server.options.Lag == nil {
+		return 0
+	}
+	return w.server.options.Lag(w.user, w.kind.Plural, written)
 }
 
 // tell shows one event as it looks through the watch's selectors.

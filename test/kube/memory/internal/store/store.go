@@ -42,6 +42,7 @@ type Store struct {
 	serial   int
 	tables   map[*catalog.Kind]*table
 	watchers map[Watcher]bool
+	changed  func(resource string, revision uint64)
 }
 
 // table holds the objects of one kind.
@@ -64,9 +65,10 @@ type Watcher interface {
 	Cut()
 }
 
-// New returns an empty store for the kinds.
-func New(kinds []*catalog.Kind) *Store {
-	s := &Store{tables: map[*catalog.Kind]*table{}, watchers: map[Watcher]bool{}}
+// New returns an empty store for the kinds. changed, unless nil, is called after each change with its resource (plural name) and
+// revision, before a Watcher is told.
+func New(kinds []*catalog.Kind, changed func(resource string, revision uint64)) *Store {
+	s := &Store{tables: map[*catalog.Kind]*table{}, watchers: map[Watcher]bool{}, changed: changed}
 	for _, k := range kinds {
 		s.tables[k] = &table{records: map[string]*Record{}}
 	}
@@ -126,19 +128,28 @@ func (s *Store) Follow(w Watcher) { s.watchers[w] = true }
 // Unfollow ends that.
 func (s *Store) Unfollow(w Watcher) { delete(s.watchers, w) }
 
-// CutAll ends every watch.
-func (s *Store) CutAll() {
+// CutWatches ends the watches of these resources (plural names); none named: of all.
+func (s *Store) CutWatches(resources []string) {
 	for w := range s.watchers {
-		w.Cut()
+		if among(resources, w.Watched()) {
+			w.Cut()
+		}
 	}
 }
 
-// Forget drops the history and ends every watch.
-func (s *Store) Forget() {
-	for _, t := range s.tables {
-		t.events, t.floor = nil, s.revision
+// Forget drops the history of these resources (plural names) and ends their watches; none named: of all.
+func (s *Store) Forget(resources []string) {
+	for k, t := range s.tables {
+		if among(resources, k) {
+			t.events, t.floor = nil, s.revision
+		}
 	}
-	s.CutAll()
+	s.CutWatches(resources)
+}
+
+// among reports whether a kind is one of these resources; none named: every kind is.
+func among(resources []string, k *catalog.Kind) bool {
+	return len(resources) == 0 || slices.Contains(resources, k.Plural)
 }
 
 // Key returns the key of an object, by which lists are sorted.
@@ -171,6 +182,9 @@ func (s *Store) happen(k *catalog.Kind, o *catalog.Object, gone bool) (*Record, 
 		st.records[id] = r
 	}
 	st.events = append(st.events, e)
+	if s.changed != nil {
+		s.changed(k.Plural, s.revision)
+	}
 	for w := range s.watchers {
 		if w.Watched() == k {
 			w.Ring()

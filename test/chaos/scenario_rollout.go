@@ -1,0 +1,123 @@
+package chaos
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/test/chaos/world"
+)
+
+// newVersion is the kubelet's version of the template that is rolled out.
+const newVersion = "1.37.2"
+
+// rollWithSurge rolls a deployment of two, one Machine more at a time, and deletes it.
+func (h *harness) rollWithSurge() error {
+	d, err := h.rolled(1, 0)
+	if err != nil {
+		return err
+	}
+	return h.deleteDeployment(d, 4)
+}
+
+// rollWithoutSurge rolls a deployment of two, one Machine less at a time, has a Machine removed by name, grows the deployment, and
+// deletes it.
+func (h *harness) rollWithoutSurge() error {
+	d, err := h.rolled(0, 1)
+	if err != nil {
+		return err
+	}
+	machines, err := h.Machines()
+	if err != nil {
+		return err
+	}
+	goes, stays := machines[0], machines[1]
+	removal := v1alpha1.Removal{Name: goes.Name, UID: goes.UID, Time: metav1.Now()}
+	if err := h.patchDeployment(d, map[string]any{"replicas": 1, "removals": []v1alpha1.Removal{removal}}); err != nil {
+		return err
+	}
+	if err := h.running(1); err != nil {
+		return err
+	}
+	if machines, err = h.Machines(); err != nil || machines[0].UID != stays.UID {
+		return fmt.Errorf("Machine %s was named and %s should stay, not %s (%w)", goes.Name, stays.Name, machines[0].Name, err)
+	}
+	if err := h.patchDeployment(d, map[string]any{"replicas": 2}); err != nil {
+		return err
+	}
+	if err := h.running(2); err != nil {
+		return err
+	}
+	return h.deleteDeployment(d, 5)
+}
+
+// rolled makes a deployment of two with these limits, and rolls it once.
+func (h *harness) rolled(surge, unavailable int) (*v1alpha1.MachineDeployment, error) {
+	d, err := h.deploymentOfTwo(surge, unavailable)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.running(2); err != nil {
+		return nil, err
+	}
+	h.leave()
+	template := map[string]any{"template": map[string]any{"spec": map[string]any{"versions": map[string]any{"kubelet": newVersion}}}}
+	if err := h.patchDeployment(d, template); err != nil {
+		return nil, err
+	}
+	if err := h.until("both Machines are of the new template", func() (bool, error) {
+		machines, err := h.Machines()
+		old := slices.ContainsFunc(machines, func(m v1alpha1.Machine) bool { return m.Spec.Versions.Kubelet != newVersion })
+		return len(machines) == 2 && !old, err
+	}); err != nil {
+		return nil, err
+	}
+	return d, h.running(2)
+}
+
+// deploymentOfTwo makes a deployment of two Machines.
+func (h *harness) deploymentOfTwo(surge, unavailable int) (*v1alpha1.MachineDeployment, error) {
+	m, err := h.NewMachine()
+	if err != nil {
+		return nil, err
+	}
+	labels := map[string]string{"deployment": "workers"}
+	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: "workers", Namespace: world.Namespace}}
+	d.Spec.Replicas = new(int32(2))
+	d.Spec.Selector = metav1.LabelSelector{MatchLabels: labels}
+	d.Spec.Template.Metadata.Labels = labels
+	d.Spec.Template.Spec = m.Spec
+	d.Spec.Strategy = &v1alpha1.MachineDeploymentStrategy{RollingUpdate: &v1alpha1.MachineRollingUpdate{
+		MaxSurge: new(intstr.FromInt(surge)), MaxUnavailable: new(intstr.FromInt(unavailable)),
+	}}
+	if err := h.Admin.Create(h.Context, d); err != nil {
+		return nil, fmt.Errorf("creating the deployment: %w", err)
+	}
+	return d, nil
+}
+
+// patchDeployment changes a deployment's spec.
+func (h *harness) patchDeployment(d *v1alpha1.MachineDeployment, spec map[string]any) error {
+	raw, err := json.Marshal(map[string]any{"spec": spec})
+	if err != nil {
+		return err
+	}
+	if err := h.Admin.Patch(h.Context, d, client.RawPatch(types.MergePatchType, raw)); err != nil {
+		return fmt.Errorf("changing the deployment: %w", err)
+	}
+	return nil
+}
+
+// deleteDeployment deletes a deployment that has made so many servers in all.
+func (h *harness) deleteDeployment(d *v1alpha1.MachineDeployment, made int) error {
+	if err := h.Admin.Delete(h.Context, d); err != nil {
+		return fmt.Errorf("deleting the deployment: %w", err)
+	}
+	return h.ended(made, 1)
+}

@@ -1,0 +1,161 @@
+package world
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// sizes is what the API server shows of MachineSets and MachineDeployments and of their Machines.
+type sizes struct {
+	machines    []v1alpha1.Machine
+	sets        []v1alpha1.MachineSet
+	deployments []v1alpha1.MachineDeployment
+}
+
+func (w *World) sizes() (sizes, error) {
+	var machines v1alpha1.MachineList
+	var sets v1alpha1.MachineSetList
+	var deployments v1alpha1.MachineDeploymentList
+	err := errors.Join(w.Admin.List(w.Context, &machines), w.Admin.List(w.Context, &sets), w.Admin.List(w.Context, &deployments))
+	return sizes{machines.Items, sets.Items, deployments.Items}, err
+}
+
+// setOf returns the set of a Machine, and its deployment; each is nil when there is none, or when it is being deleted.
+func (s sizes) setOf(m *v1alpha1.Machine) (*v1alpha1.MachineSet, *v1alpha1.MachineDeployment) {
+	set := controller(m, s.sets, func(o *v1alpha1.MachineSet) client.Object { return o })
+	if set == nil {
+		return nil, nil
+	}
+	d := controller(set, s.deployments, func(o *v1alpha1.MachineDeployment) client.Object { return o })
+	return set, d
+}
+
+// controller returns the one of several objects that controls an object and is not being deleted; nil: none does.
+func controller[T any](of metav1.Object, all []T, meta func(*T) client.Object) *T {
+	ref := metav1.GetControllerOf(of)
+	for i := range all {
+		if o := meta(&all[i]); ref != nil && o.GetUID() == ref.UID && o.GetDeletionTimestamp() == nil {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// living returns the Machines that fit, are not being deleted, and that nobody has asked to remove.
+func (s sizes) living(fits func(*v1alpha1.Machine, *v1alpha1.MachineSet, *v1alpha1.MachineDeployment) bool) (names []string) {
+	for i := range s.machines {
+		m := &s.machines[i]
+		set, d := s.setOf(m)
+		if m.DeletionTimestamp == nil && set != nil && !named(m, set, d) && fits(m, set, d) {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+// named reports whether somebody has asked to remove a Machine by name.
+func named(m *v1alpha1.Machine, set *v1alpha1.MachineSet, d *v1alpha1.MachineDeployment) bool {
+	return lists(set.Spec.Removals, m) || lists(set.Spec.RolloutRemovals, m) || d != nil && lists(d.Spec.Removals, m)
+}
+
+func lists(removals []v1alpha1.Removal, m *v1alpha1.Machine) bool {
+	return slices.ContainsFunc(removals, func(r v1alpha1.Removal) bool { return r.UID == m.UID })
+}
+
+func healthy(m *v1alpha1.Machine) bool {
+	return m.DeletionTimestamp == nil && ptr.Deref(m.Status.Phase, "") == v1alpha1.PhaseRunning
+}
+
+// mayGo returns an error when a set is about to delete a healthy Machine that it needs, or a rollout one that must stay available.
+func (w *World) mayGo(name string) error {
+	var m v1alpha1.Machine
+	if err := w.Admin.Get(w.Context, types.NamespacedName{Namespace: Namespace, Name: name}, &m); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	s, err := w.sizes()
+	if err != nil {
+		return err
+	}
+	set, d := s.setOf(&m)
+	switch {
+	case set == nil || !healthy(&m):
+		return nil
+	case lists(set.Spec.Removals, &m) || d != nil && lists(d.Spec.Removals, &m):
+		return nil
+	case !lists(set.Spec.RolloutRemovals, &m):
+		left := s.living(func(_ *v1alpha1.Machine, its *v1alpha1.MachineSet, _ *v1alpha1.MachineDeployment) bool {
+			return its.UID == set.UID
+		})
+		if want := int(ptr.Deref(set.Spec.Replicas, 0)); len(left) <= want {
+			return fmt.Errorf("healthy Machine %s of set %s, which wants %d and has %v", name, set.Name, want, left)
+		}
+	}
+	if d == nil {
+		return nil
+	}
+	stay := s.living(func(other *v1alpha1.Machine, _ *v1alpha1.MachineSet, its *v1alpha1.MachineDeployment) bool {
+		return other.UID != m.UID && its != nil && its.UID == d.UID && healthy(other)
+	})
+	if floor := int(ptr.Deref(d.Spec.Replicas, 0)) - unavailable(d); len(stay) < floor {
+		return fmt.Errorf("healthy Machine %s of deployment %s, of which %d must stay available and only %v would", name, d.Name, floor, stay)
+	}
+	return nil
+}
+
+// checkSizes returns an error when a set, or a deployment with its surge, has more living Machines than it wants.
+func (w *World) checkSizes() error {
+	s, err := w.sizes()
+	if err != nil {
+		return err
+	}
+	ofSet, ofDeployment := map[types.UID]int{}, map[types.UID]int{}
+	s.living(func(_ *v1alpha1.Machine, set *v1alpha1.MachineSet, d *v1alpha1.MachineDeployment) bool {
+		ofSet[set.UID]++
+		if d != nil {
+			ofDeployment[d.UID]++
+		}
+		return true
+	})
+	for i := range s.sets {
+		if set := &s.sets[i]; ofSet[set.UID] > int(ptr.Deref(set.Spec.Replicas, 1)) {
+			return fmt.Errorf("set %s wants %d Machines and has %d", set.Name, ptr.Deref(set.Spec.Replicas, 1), ofSet[set.UID])
+		}
+	}
+	for i := range s.deployments {
+		if d := &s.deployments[i]; ofDeployment[d.UID] > int(ptr.Deref(d.Spec.Replicas, 1))+surge(d) {
+			return fmt.Errorf("deployment %s wants %d Machines with a surge of %d and has %d", d.Name, ptr.Deref(d.Spec.Replicas, 1), surge(d), ofDeployment[d.UID])
+		}
+	}
+	return nil
+}
+
+// surge and unavailable return the limits of a deployment's rollouts, which must be numbers here.
+func surge(d *v1alpha1.MachineDeployment) int {
+	return d.Spec.Strategy.RollingUpdate.MaxSurge.IntValue()
+}
+
+func unavailable(d *v1alpha1.MachineDeployment) int {
+	return d.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue()
+}
+
+// serversWithin returns an error when there are more servers of ours than a deployment may have with its surge. It counts only
+// where all servers are of one deployment.
+func (w *World) serversWithin() error {
+	s, err := w.sizes()
+	if err != nil || len(s.deployments) != 1 || s.deployments[0].DeletionTimestamp != nil {
+		return err
+	}
+	d := &s.deployments[0]
+	if most, n := int(ptr.Deref(d.Spec.Replicas, 1))+surge(d), len(w.Ours().Servers); n > most {
+		return fmt.Errorf("deployment %s has %d servers, and may have %d", d.Name, n, most)
+	}
+	return nil
+}
