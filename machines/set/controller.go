@@ -197,8 +197,8 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 	return ctrl.Result{RequeueAfter: ownership.Soonest(ownership.Soonest(wait, seen.availableIn), later)}, errors.Join(acted, err)
 }
 
-// plan decides what to do with a set. The first decision of this process to make Machines, or to choose Machines for
-// deletion, is made again when the API server shows something that the cache does not.
+// plan decides what to do with a set. Machines are made, or chosen for deletion, only while the cache shows the set's present
+// spec. The first such decision of this process is made again when the API server shows Machines otherwise than the cache.
 func (r *Reconciler) plan(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (seen, decision, error) {
 	wait, err := r.expected.verify(ctx, set, machines)
 	if err != nil {
@@ -210,7 +210,7 @@ func (r *Reconciler) plan(ctx context.Context, set *v1alpha1.MachineSet, machine
 	s := look()
 	d := decide(s)
 	if d.create > 0 || d.surplus > 0 {
-		news, err := r.expected.lookOnce(ctx, set, machines)
+		news, err := r.expected.look(ctx, set, machines)
 		if err != nil {
 			return seen{}, decision{}, err
 		}

@@ -212,21 +212,30 @@ func (x *expectations) lookUp(ctx context.Context, set *v1alpha1.MachineSet, nam
 // errCacheOld ends a reconcile whose cache shows another spec of the set than the API server, or a set that is gone.
 var errCacheOld = errors.New("the cache shows an older MachineSet")
 
-// lookOnce reads the set and its Machines from the API server before this process makes, or chooses for deletion, the first
-// Machine of the set: an earlier leader may have resized the set, and made and deleted Machines, and the cache does not show
-// it yet. lookOnce records those Machines as pending and reports whether there are any. It returns errCacheOld while the
-// cache shows another spec of the set, or a set that is gone.
-func (x *expectations) lookOnce(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (news bool, err error) {
-	if x.hasLooked(set) {
-		return false, nil
-	}
+// look reads the set from the API server before this process makes Machines of the set, or chooses some for deletion: by then
+// the set may be larger, smaller or deleted, and a late watch does not show it. It returns errCacheOld while the cache shows
+// another spec of the set, or a set that is being deleted or gone.
+//
+// Before the first of these decisions it reads the set's Machines too: an earlier leader may have made and deleted some, and the
+// cache does not show it yet. It records those Machines as pending and reports whether there are any.
+func (x *expectations) look(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (news bool, err error) {
 	var now v1alpha1.MachineSet
 	if err := x.live.Get(ctx, client.ObjectKeyFromObject(set), &now); client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("reading the MachineSet: %w", err)
 	}
+	// A deletion is a new generation as well.
 	if now.UID != set.UID || now.Generation != set.Generation {
 		return false, errCacheOld
 	}
+	if x.hasLooked(set) {
+		return false, nil
+	}
+	return x.lookAtMachines(ctx, set, machines)
+}
+
+// lookAtMachines reads the set's Machines from the API server. It records those that the cache shows otherwise as pending, and
+// reports whether there are any.
+func (x *expectations) lookAtMachines(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (news bool, err error) {
 	var list v1alpha1.MachineList
 	if err := x.live.List(ctx, &list, client.InNamespace(set.Namespace), client.MatchingLabels(set.Spec.Selector.MatchLabels)); err != nil {
 		return false, fmt.Errorf("listing Machines: %w", err)

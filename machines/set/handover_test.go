@@ -126,17 +126,33 @@ func (h *handover) write(replicas int) {
 	patch(h, h.admin, "handed", fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
 }
 
+// living returns the names of the set's living Machines, sorted.
+func (h *handover) living() (names []string) {
+	h.Helper()
+	for _, m := range machinesOf(h, h.admin, "handed") {
+		names = append(names, m.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// replaceOne has the successor take over and replace Machine a. From then on it knows the set's Machines.
+func (h *handover) replaceOne() {
+	h.Helper()
+	h.lead.Store(true)
+	h.must(h.admin.Delete(h.Context(), &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"}}))
+	time.Sleep(time.Minute)
+	if n := len(h.living()); n != 3 {
+		h.Fatalf("%d Machines live, want 3", n)
+	}
+}
+
 // stay fails the test unless exactly these Machines live a minute after the successor has taken over.
 func (h *handover) stay(want ...string) {
 	h.Helper()
 	h.lead.Store(true)
 	time.Sleep(time.Minute)
-	var living []string
-	for _, m := range machinesOf(h, h.admin, "handed") {
-		living = append(living, m.Name)
-	}
-	slices.Sort(living)
-	if !slices.Equal(living, want) {
+	if living := h.living(); !slices.Equal(living, want) {
 		h.Errorf("the Machines %v live, want %v", living, want)
 	}
 }
@@ -150,6 +166,28 @@ func TestANewLeaderWithALateWatch(t *testing.T) {
 			h.write(2)
 			h.must(h.admin.Delete(h.Context(), marked))
 			h.stay("a", "c")
+		})
+	})
+	t.Run("makes no Machine for a set that is being deleted", func(t *testing.T) {
+		inHandover(t, "machinesets", func(h *handover) {
+			h.replaceOne()
+			h.must(h.admin.Delete(h.Context(), get(h, h.admin, "handed")))
+			time.Sleep(time.Minute)
+			var all v1alpha1.MachineList
+			h.must(h.admin.List(h.Context(), &all))
+			if len(all.Items) != 4 {
+				h.Errorf("%d Machines were made, want 4", len(all.Items))
+			}
+		})
+	})
+	t.Run("deletes no Machine of a set that has its former size again", func(t *testing.T) {
+		inHandover(t, "machinesets", func(h *handover) {
+			h.replaceOne()
+			before := h.living()
+			h.write(2)
+			time.Sleep(time.Second)
+			h.write(3)
+			h.stay(before...)
 		})
 	})
 	t.Run("deletes no Machine that its predecessor made for a larger size (F-55)", func(t *testing.T) {
