@@ -28,6 +28,11 @@ func (o *Observer) observeNode(ctx context.Context, s *scope.Scope) error {
 	if err != nil {
 		return err
 	}
+	if len(candidates) == 0 && seen.Deleting && matcher.Server != "" {
+		if candidates, err = o.unseenNode(ctx, s.Machine.ServerName()); err != nil {
+			return err
+		}
+	}
 	node, taken := matcher.Match(candidates)
 	if node != nil && !matcher.Owned(node) {
 		taken, err = o.ownedByOther(ctx, s.Machine, node)
@@ -69,6 +74,19 @@ func (o *Observer) candidates(ctx context.Context, matcher nodes.Matcher) ([]*co
 		out = append(out, &byName)
 	}
 	return out, nil
+}
+
+// unseenNode reads from the API server the Node of a Machine that is being deleted and of which the cache shows no Node: while the
+// watch is late, a Node may have registered, and its pods must leave it before the server goes, and it must go with the Machine.
+func (o *Observer) unseenNode(ctx context.Context, name string) ([]*corev1.Node, error) {
+	node := &corev1.Node{}
+	if err := o.Live.Get(ctx, types.NamespacedName{Name: name}, node); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading node %s: %w", name, err)
+	}
+	return []*corev1.Node{node}, nil
 }
 
 func (o *Observer) nodesBy(ctx context.Context, index, key string) ([]*corev1.Node, error) {
