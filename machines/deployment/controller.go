@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,7 +53,12 @@ type Reconciler struct {
 	// named are the removals that deployments have named, rolled those of rollouts that their sets have named.
 	named, rolled ownership.Removals
 	options       Options
+	// conflicts has the waits of deployments that the cache shows as they were, or whose sets it does.
+	conflicts workqueue.TypedRateLimiter[ctrl.Request]
 }
+
+// errCacheOld ends a reconcile whose cache shows an older deployment, or fewer of its sets, than the API server.
+var errCacheOld = errors.New("the cache shows what was before")
 
 // New returns the controller.
 func New(o Options) *Reconciler {
@@ -79,7 +85,7 @@ type clients struct {
 func assemble(o Options, c clients) *Reconciler {
 	writer := patch.Writer{Client: c.control, FieldManager: fieldManager}
 	r := &Reconciler{
-		client: c.control, clock: o.Clock, options: o,
+		client: c.control, clock: o.Clock, options: o, conflicts: ownership.Conflicts(),
 		settling: newSettling(c.live, o.Clock),
 		writes:   writes{Writer: writer, live: c.live, events: c.events},
 		nodes:    rolledNodes{target: c.target},
@@ -122,6 +128,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	d := &v1alpha1.MachineDeployment{}
 	if err := r.client.Get(ctx, req.NamespacedName, d); err != nil {
+		r.conflicts.Forget(req)
 		return ctrl.Result{}, r.forget(ctx, req.NamespacedName, err)
 	}
 	if !d.DeletionTimestamp.IsZero() || v1alpha1.Paused(d.Annotations) {
@@ -132,10 +139,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: gather}, nil
 	}
 	wait, err := r.reconcile(ctx, d, named)
-	if apierrors.IsConflict(err) {
+	if apierrors.IsConflict(err) || errors.Is(err, errCacheOld) {
 		ctrl.LoggerFrom(ctx).V(1).Info("something changed meanwhile, looking again")
-		return ctrl.Result{RequeueAfter: gather}, nil
+		return ctrl.Result{RequeueAfter: r.conflicts.When(req)}, nil
 	}
+	r.conflicts.Forget(req)
 	return ctrl.Result{RequeueAfter: wait}, err
 }
 

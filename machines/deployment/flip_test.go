@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +34,14 @@ import (
 // inFlip runs a scenario on a deployment of three Machines that are available, in virtual time. The controllers' watch of
 // MachineDeployments is late by lag.
 func inFlip(t *testing.T, lag time.Duration, scenario func(w *world)) {
+	late := func(resource string) time.Duration {
+		return map[string]time.Duration{"machinedeployments": lag}[resource]
+	}
+	inFlipOver(t, late, func(next http.RoundTripper) http.RoundTripper { return next }, scenario)
+}
+
+// inFlipOver does so with watches that are late by what late returns for a resource, and calls that go through over.
+func inFlipOver(t *testing.T, late func(resource string) time.Duration, over func(http.RoundTripper) http.RoundTripper, scenario func(w *world)) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -49,12 +58,12 @@ func inFlip(t *testing.T, lag time.Duration, scenario func(w *world)) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		kube, err := memory.New(memory.Options{Catalog: catalog, Lag: func(_, resource string, _ time.Time) time.Duration {
-			return map[string]time.Duration{"machinedeployments": lag}[resource]
+			return late(resource)
 		}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		mgr, err := ctrl.NewManager(kube.Config("drover"), ctrl.Options{
+		mgr, err := ctrl.NewManager(kube.ConfigOver(over(kube.RoundTripper("drover"))), ctrl.Options{
 			Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 			Controller: config.Controller{SkipNameValidation: new(true)},
 		})

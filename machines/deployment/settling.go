@@ -53,8 +53,8 @@ func (t *settling) forget(deployment types.NamespacedName) {
 }
 
 // wait returns how long to wait before a plan may be carried out; 0: not at all. A plan for another template than before
-// waits until the template has not changed for a moment. Neither such a plan nor one that makes a set smaller is carried out
-// while the API server has a newer spec than the cache, which may hold the former template again.
+// waits until the template has not changed for a moment. wait returns errCacheOld for such a plan, and for one that makes a set
+// smaller, while the API server has a newer spec than the cache, which may hold the former template again.
 func (t *settling) wait(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(d)
 	changed := p.Revision != "" && d.Annotations[v1alpha1.AnnotationRevision] != ""
@@ -74,7 +74,7 @@ func (t *settling) wait(ctx context.Context, d *v1alpha1.MachineDeployment, p ro
 		return 0, fmt.Errorf("reading the MachineDeployment: %w", err)
 	}
 	if now.UID != d.UID || now.Generation != d.Generation {
-		return gather, nil
+		return 0, errCacheOld
 	}
 	return 0, nil
 }

@@ -89,8 +89,8 @@ func changedAnnotations(c *rollout.SetChange) map[string]any {
 	return changed
 }
 
-// createSet makes the set for the current template. When its name is taken by a set of ours with this very template,
-// the cache is behind and nothing is wrong; anything else asks for another name (MC-26, MCM-22).
+// createSet makes the set for the current template. It returns errCacheOld when a set of ours with this very template has its
+// name, which the cache does not show yet; anything else asks for another name (MC-26, MCM-22).
 func (w writes) createSet(ctx context.Context, d *v1alpha1.MachineDeployment, set *v1alpha1.MachineSet) (collided bool, err error) {
 	err = w.Client.Create(ctx, set.DeepCopy(), w.FieldManager)
 	if !apierrors.IsAlreadyExists(err) {
@@ -105,7 +105,10 @@ func (w writes) createSet(ctx context.Context, d *v1alpha1.MachineDeployment, se
 		return false, fmt.Errorf("looking at MachineSet %s, whose name is taken: %w", set.Name, err)
 	}
 	ours := metav1.IsControlledBy(&there, d) && there.DeletionTimestamp.IsZero()
-	return !ours || !rollout.TemplatesEqual(&there.Spec.Template, &d.Spec.Template), nil
+	if ours && rollout.TemplatesEqual(&there.Spec.Template, &d.Spec.Template) {
+		return false, errCacheOld
+	}
+	return true, nil
 }
 
 // ownSpec writes the fields of the deployment that the controller owns: the revision, and spec.removals without the entries that

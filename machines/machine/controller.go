@@ -9,10 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/bootstrap"
@@ -30,8 +32,12 @@ const name = "drover-machine"
 
 const fieldOwner = client.FieldOwner(name)
 
-// retryConflict is how soon a reconcile is repeated that lost against the write of another client.
-const retryConflict = 200 * time.Millisecond
+// A reconcile that lost against the write of another client is repeated after retryConflict, and after twice as long each time,
+// but at most after longestConflict: the watch that should show that write may be minutes late.
+const (
+	retryConflict   = 200 * time.Millisecond
+	longestConflict = 10 * time.Second
+)
 
 // retryForced is how soon a forced deletion is looked at again after an error.
 const retryForced = 5 * time.Second
@@ -89,6 +95,8 @@ type Reconciler struct {
 	actions  map[lifecycle.Step]action
 	crew     *drain.Crew
 	wake     waker
+	// conflicts has the waits of Machines whose writes conflict.
+	conflicts workqueue.TypedRateLimiter[reconcile.Request]
 }
 
 // New makes a Reconciler.
@@ -106,6 +114,7 @@ func New(o Options) *Reconciler {
 		Taint: o.StartupTaint, Conditions: o.StartupConditions, DaemonSets: o.StartupDaemonSets, OtherTaints: o.OtherStartupTaints,
 	}
 	r := &Reconciler{control: o.Control, target: o.Target, cloud: o.Cloud, clock: o.Clock, lease: o.Lease, workers: o.Workers}
+	r.conflicts = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryConflict, longestConflict)
 	r.retries = retry.New(o.Control.GetClient(), fieldOwner, r.wake.wake)
 	r.store = scope.NewStore(scope.Options{
 		Client: o.Control.GetClient(), FieldOwner: fieldOwner, Recorder: o.Control.GetEventRecorder(name),
@@ -132,6 +141,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.control.GetClient().Get(ctx, req.NamespacedName, &cached, client.UnsafeDisableDeepCopy); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.store.Forget(req.NamespacedName)
+			r.conflicts.Forget(req)
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, fmt.Errorf("reading Machine %s: %w", req, err)
@@ -141,11 +151,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: scope.RetryCache}, nil
 	}
 	err := r.reconcile(ctx, s)
+	if !apierrors.IsConflict(err) {
+		r.conflicts.Forget(req)
+	}
 	switch {
 	case errors.Is(err, observe.ErrCacheOld):
 		return ctrl.Result{RequeueAfter: scope.RetryCache}, nil
 	case apierrors.IsConflict(err):
-		return ctrl.Result{RequeueAfter: retryConflict}, nil
+		return ctrl.Result{RequeueAfter: r.conflicts.When(req)}, nil
 	case err != nil && s.Forced():
 		// The queue's own back-off grows to a quarter of an hour.
 		ctrl.LoggerFrom(ctx).Error(err, "A step of a forced deletion is repeated")

@@ -12,3 +12,9 @@ import (
 func Retries() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, time.Minute)
 }
+
+// Conflicts returns the back-off of objects whose cache is older than the API server: 200 ms, doubled each time, at most
+// 10 s. The watch brings what is missing as a rule before the first retry, but a watch may be minutes late.
+func Conflicts() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, 10*time.Second)
+}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,6 +56,8 @@ type Reconciler struct {
 	specs    *specs
 	statuses *statuses
 	options  Options
+	// conflicts has the waits of sets that the cache shows as they were.
+	conflicts workqueue.TypedRateLimiter[ctrl.Request]
 }
 
 // New returns the controller.
@@ -72,7 +75,7 @@ func assemble(o Options, c client.Client, live client.Reader, recorder events.Ev
 	ms := &machines{client: c, clock: o.Clock, lease: lease, expected: expected, suffix: o.Suffix, placeRecord: o.PlaceRecord}
 	ms.keepRefs(writer, live)
 	return &Reconciler{
-		client: c, events: recorder, clock: o.Clock, lease: lease, options: o, machines: ms, expected: expected,
+		client: c, events: recorder, clock: o.Clock, lease: lease, options: o, machines: ms, expected: expected, conflicts: ownership.Conflicts(),
 		specs:    &specs{writer: writer, clock: o.Clock, events: recorder, machines: ms},
 		statuses: &statuses{writer: writer, clock: o.Clock},
 	}
@@ -126,6 +129,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.client.Get(ctx, req.NamespacedName, set); err != nil {
 		r.expected.forget(req.NamespacedName)
 		r.statuses.pace.Forget(req.NamespacedName)
+		r.conflicts.Forget(req)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !set.DeletionTimestamp.IsZero() || v1alpha1.Paused(set.Annotations) {
@@ -140,8 +144,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	result, err := r.reconcile(ctx, set)
 	if apierrors.IsConflict(err) || errors.Is(err, errCacheOld) {
 		ctrl.LoggerFrom(ctx).V(1).Info("the set changed meanwhile, looking again")
-		return ctrl.Result{RequeueAfter: gather}, nil
+		return ctrl.Result{RequeueAfter: r.conflicts.When(req)}, nil
 	}
+	r.conflicts.Forget(req)
 	return result, err
 }
 
