@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	watchStride = flag.Int("watch-stride", 199, "of the disturbed watches try every nth")
+	watchStride = flag.Int("watch-stride", 127, "of the disturbed watches try every nth")
 	watch       = flag.Int("watch", -1, "try this disturbed watch alone (as a failure of the test names it)")
 )
 
