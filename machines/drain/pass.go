@@ -51,7 +51,9 @@ type Result struct {
 // Blocked is a pod that may not be evicted now.
 type Blocked struct{ Pod, Reason string }
 
-// Pass lists the node's pods, asks for the evictions that are due, and returns without waiting for any pod to end.
+// Pass lists the node's pods, asks for the evictions that are due, and returns without waiting for any pod to end. Volume
+// attachments are read from the cache, and once no pod is left from the API server if the cache has shown none although pods of
+// this drain have claims: its watch may be late.
 //
 // Errors: the pods or volumes cannot be read (the result is empty), or evictions got no answer (the result is that of all
 // pods; those without an answer are among the blocked ones). In abrupt mode only pods that cannot be listed are an error.
@@ -73,6 +75,11 @@ func (d *Drainer) pass(ctx context.Context, o Order, l *ledger, now time.Time) (
 		volumes.Detaching = l.detaching(unused, now, o.VolumeTimeout)
 	}
 	plan := MakePlan(pods, o.Mode, volumes)
+	if plan.Done() && l.doubtful() {
+		if unused, err = d.unseen(ctx, o.Node); err != nil {
+			return Result{}, err
+		}
+	}
 	if plan.Done() {
 		return Result{Done: true, Detaching: unused}, nil
 	}

@@ -41,7 +41,12 @@ type ledger struct {
 	volumes map[types.NamespacedName]claimed
 	// unused is since when a volume is attached that no pod uses.
 	unused map[string]time.Time
+	// claims: pods with claims were seen on the node. shown: the cache has shown a volume attached to it.
+	claims, shown bool
 }
+
+// doubtful reports whether the cache may not show yet what is attached: pods have claims, and no volume was ever shown.
+func (l *ledger) doubtful() bool { return l.claims && !l.shown }
 
 type claimed struct {
 	volume string
@@ -72,6 +77,8 @@ func (d *Drainer) Attached(ctx context.Context, node string) ([]string, error) {
 // file systems) is not waited for, nor what may be on several nodes at once.
 func (d *Drainer) volumesOf(ctx context.Context, node string, pods []corev1.Pod, l *ledger) (v Volumes, unused []string, err error) {
 	attached, err := d.Attached(ctx, node)
+	l.shown = l.shown || len(attached) > 0
+	l.claims = l.claims || slices.ContainsFunc(pods, func(p corev1.Pod) bool { return len(claimsOf(&p)) > 0 })
 	if err != nil || len(attached) == 0 {
 		return v, nil, err
 	}
@@ -103,6 +110,32 @@ func (d *Drainer) volumesOf(ctx context.Context, node string, pods []corev1.Pod,
 		}
 	}
 	return v, unused, nil
+}
+
+// unseen returns the names of the volumes that the API server shows as attached to a node and to no other, sorted.
+func (d *Drainer) unseen(ctx context.Context, node string) ([]string, error) {
+	var list storagev1.VolumeAttachmentList
+	if err := d.Reader.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("listing the volume attachments: %w", err)
+	}
+	nodes := map[string]map[string]bool{}
+	for i := range list.Items {
+		a := &list.Items[i]
+		if name := AttachmentVolume(a); name != "" {
+			if nodes[name] == nil {
+				nodes[name] = map[string]bool{}
+			}
+			nodes[name][a.Spec.NodeName] = true
+		}
+	}
+	var names []string
+	for name, at := range nodes {
+		if at[node] && len(at) == 1 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 // detaching leaves out those volumes that have been attached without use for the whole timeout.

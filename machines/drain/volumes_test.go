@@ -139,6 +139,33 @@ func TestVolumes(t *testing.T) {
 			t.Errorf("evicted %v", got)
 		}
 	})
+	t.Run("a volume is waited for whose attachment the watch does not show yet", func(t *testing.T) {
+		w, l := newWard(t, withVolume("db", corev1.ReadWriteOnce)...), newLedger()
+		late := interceptor.NewClient(w.client.(client.WithWatch), interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				if _, attachments := list.(*storagev1.VolumeAttachmentList); attachments {
+					return nil
+				}
+				return c.List(ctx, list, opts...)
+			},
+		})
+		look := func(after time.Duration) Result {
+			t.Helper()
+			result, err := (&Drainer{Client: late, Reader: w.client}).pass(t.Context(), order, l, noon.Add(after))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return result
+		}
+		look(0)
+		if r := look(time.Second); !r.Done || !slices.Equal(r.Detaching, []string{"pv-db"}) {
+			t.Errorf("while the volume is attached: %+v", r)
+		}
+		w.detach("pv-db")
+		if r := look(2 * time.Second); !r.Done || len(r.Detaching) != 0 {
+			t.Errorf("once it is detached: %+v", r)
+		}
+	})
 	t.Run("the volume of a pod that stays is not waited for", func(t *testing.T) {
 		objects := withVolume("agent", corev1.ReadWriteOnce)
 		objects[0].SetOwnerReferences([]metav1.OwnerReference{{Kind: "DaemonSet", Name: "agent", Controller: ptr.To(true)}})

@@ -21,7 +21,7 @@ const (
 	// volumeName is the name of a persistent volume, its claim, its attachment and the pods' budget.
 	volumeName = "data"
 	// detachTime is how long after its pod a volume leaves its node.
-	detachTime = 7 * time.Second
+	detachTime = 17 * time.Second
 	// busyTime is how long after Leave pods may not be evicted.
 	busyTime = 45 * time.Second
 )
