@@ -45,8 +45,11 @@ func (h *harness) rollWithoutSurge() error {
 	if err := h.running(1); err != nil {
 		return err
 	}
-	if machines, err = h.Machines(); err != nil || machines[0].UID != stays.UID {
-		return fmt.Errorf("Machine %s was named and %s should stay, not %s (%w)", goes.Name, stays.Name, machines[0].Name, err)
+	if machines, err = h.Machines(); err != nil {
+		return err
+	}
+	if machines[0].UID != stays.UID {
+		return fmt.Errorf("%s is left, but %s was named and %s should stay", machines[0].Name, goes.Name, stays.Name)
 	}
 	if err := h.patchDeployment(d, map[string]any{"replicas": 2}); err != nil {
 		return err
