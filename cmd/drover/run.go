@@ -61,6 +61,9 @@ func run(ctx context.Context, o *options, credentials client.Credentials, more .
 		return err
 	}
 	w.lease = lock
+	if err := addReach(&w, o); err != nil {
+		return err
+	}
 	if w.guarded, err = newGuarded(w.controllers); err != nil {
 		return err
 	}
@@ -75,7 +78,7 @@ func run(ctx context.Context, o *options, credentials client.Credentials, more .
 	if err := addControllers(w, o, registry); err != nil {
 		return err
 	}
-	server, err := addAutoscale(w.groups, o, registry)
+	server, err := addAutoscale(w, o, registry)
 	if err != nil {
 		return err
 	}
@@ -132,15 +135,20 @@ func addControllers(w wiring, o *options, registry *clouds) error {
 	if err != nil {
 		return fmt.Errorf("making the keeper of the kinds: %w", err)
 	}
-	machines := machine.Options{Control: mgr, Target: mgr, Cloud: w.cloud(registry), Bootstrap: source, Clock: now, Lease: w.lease, Kinds: keeper}
+	machines := machine.Options{Control: mgr, Target: mgr, Cloud: w.cloud(registry), Bootstrap: source, Clock: now, Lease: w.lease, Kinds: keeper, Reach: w.reach}
 	o.machinesInto(&machines)
+	freezes, err := newFreeze(mgr, o, w.lease)
+	if err != nil {
+		return err
+	}
 	for _, controller := range []interface {
 		SetupWithManager(manager.Manager) error
 	}{
 		machine.New(machines),
 		set.New(set.Options{
-			Control: mgr, Clock: now, PlaceRecord: registry.PlaceRecord, Lease: w.lease, Suffix: func() string { return utilrand.String(5) },
+			Control: mgr, Clock: now, PlaceRecord: registry.PlaceRecord, Lease: w.lease, Reach: w.reach, Suffix: func() string { return utilrand.String(5) },
 		}),
+		freezes,
 		classprotection.New(classprotection.Options{Control: mgr, AllowedNamespaces: o.secretNamespaces}),
 		deployments,
 		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now, Servers: registry, Network: o.nodes.network(mgr.GetConfig().Host)}),
@@ -173,13 +181,14 @@ func newSource(mgr manager.Manager, o *options, ids bootstrap.ProviderIDs) (*boo
 }
 
 // addAutoscale wires what every replica runs: the node groups and the service that shows them.
-func addAutoscale(mgr manager.Manager, o *options, names cloud.Provider) (*autoscale.Server, error) {
+func addAutoscale(w wiring, o *options, names cloud.Provider) (*autoscale.Server, error) {
+	mgr := w.groups
 	of, err := o.nodeGroups()
 	if err != nil {
 		return nil, err
 	}
 	of.Control, of.Target, of.Elected, of.Registry = mgr, mgr, mgr.Elected(), metrics.Registry
-	of.Discovery.Cloud = names
+	of.Discovery.Cloud, of.Reach = names, w.reach
 	groups := nodegroup.New(of)
 	serving := o.serving()
 	serving.Groups, serving.Ready, serving.Registry = groups, groups.Synced(), metrics.Registry
