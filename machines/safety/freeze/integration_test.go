@@ -34,7 +34,8 @@ import (
 // period is how long a group that a person has set free is not frozen again.
 const period = 4 * time.Second
 
-// world is a real control plane on which the controllers of deployments and sets run, and the one that freezes.
+// world is a real control plane on which the controllers of deployments and sets run, and the one that freezes, all with the
+// rights that deploy/rbac grants drover.
 type world struct {
 	*testing.T
 	client  client.Client
@@ -60,13 +61,16 @@ func newWorld(t *testing.T) *world {
 		if err != nil {
 			return err
 		}
-		return deploy.Apply(ctx, direct, "crds")
+		return deploy.Apply(ctx, direct, "crds", "rbac")
 	}})
 	rest := *cluster.Config
 	rest.QPS = -1
 	var err error
-	w.client, err = client.New(&rest, client.Options{Scheme: scheme})
+	direct := rest
+	w.client, err = client.New(&direct, client.Options{Scheme: scheme})
 	w.must(err)
+	// The controllers have drover's rights, and no more.
+	rest.Impersonate.UserName = "system:serviceaccount:drover:drover"
 	mgr, err := ctrl.NewManager(&rest, ctrl.Options{Scheme: scheme, Controller: config.Controller{SkipNameValidation: new(true)}, Metrics: server.Options{BindAddress: "0"}})
 	w.must(err)
 	freezes, err := freeze.New(freeze.Options{
