@@ -61,10 +61,7 @@ func run(ctx context.Context, o *options, credentials client.Credentials, more .
 		return err
 	}
 	w.lease = lock
-	if err := addReach(&w, o); err != nil {
-		return err
-	}
-	if w.guarded, err = newGuarded(w.controllers); err != nil {
+	if err := addGuards(&w, o); err != nil {
 		return err
 	}
 	openStack, err := newOpenStack(w, o, id, credentials, more)

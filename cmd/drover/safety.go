@@ -44,9 +44,13 @@ func (o *freezeOptions) validate() error {
 	return errors.Join(errs...)
 }
 
-// addReach wires what asks the API servers whether they answer, on every replica.
-func addReach(w *wiring, o *options) error {
+// addGuards wires what the other parts ask before they act: whether the guard policies are in force, and whether the API servers
+// answer. The latter runs on every replica.
+func addGuards(w *wiring, o *options) (err error) {
 	mgr := w.controllers
+	if w.guarded, err = newGuarded(mgr); err != nil {
+		return err
+	}
 	asked := reach.Options{Control: mgr.GetAPIReader(), Clock: clock.RealClock{}}
 	if o.leader {
 		asked.Lease = types.NamespacedName{Namespace: o.namespace, Name: leaseName}

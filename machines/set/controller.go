@@ -174,16 +174,9 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 	if err := r.specs.own(ctx, set, next, &wait, machines); err != nil {
 		return ctrl.Result{}, err
 	}
-	ceilinged, err := r.boundByCeiling(ctx, set, &next)
+	ceilinged, err := r.holdBack(ctx, set, &next, &wait)
 	if err != nil {
 		return ctrl.Result{}, err
-	}
-	if ceilinged != nil {
-		wait = ownership.Soonest(wait, ceilingAgain)
-	}
-	if next.create > 0 && r.options.Reach.State().Frozen {
-		// The cache may be old: Machines that it does not show may exist.
-		next.create, wait = 0, ownership.Soonest(wait, retryReach)
 	}
 	acted := r.act(ctx, set, next)
 	if errors.Is(acted, errLeaseOld) {
@@ -231,6 +224,20 @@ func (r *Reconciler) plan(ctx context.Context, set *v1alpha1.MachineSet, machine
 	}
 	s.settleIn = wait
 	return s, d, nil
+}
+
+// holdBack makes a decision create fewer Machines, or none, where that must be, and shortens wait to when that may have changed.
+// ceilinged is that of boundByCeiling.
+func (r *Reconciler) holdBack(ctx context.Context, set *v1alpha1.MachineSet, d *decision, wait *time.Duration) (ceilinged, err error) {
+	ceilinged, err = r.boundByCeiling(ctx, set, d)
+	if ceilinged != nil {
+		*wait = ownership.Soonest(*wait, ceilingAgain)
+	}
+	if d.create > 0 && r.options.Reach.State().Frozen {
+		// The cache may be old: Machines that it does not show may exist.
+		d.create, *wait = 0, ownership.Soonest(*wait, retryReach)
+	}
+	return ceilinged, err
 }
 
 // boundByCeiling keeps a decision below the set's ceiling; ceilinged describes what is not made; an Event

@@ -137,16 +137,23 @@ func (o *Observer) observeGroup(ctx context.Context, s *scope.Scope) error {
 			return err
 		}
 	}
-	if server := seen.Cloud.Server; server != nil && policy.Timeouts.Join > 0 && !server.Created.IsZero() {
-		began := server.Created
-		if recovered := o.Reach.State().Recovered; recovered.After(began) {
-			// Before that a Node could not register, or would not have been seen.
-			began = recovered
-		}
-		policy.JoinDeadline = began.Add(policy.Timeouts.Join)
-		policy.Late = !s.Now().Before(policy.JoinDeadline)
-	}
+	o.observeDeadline(s)
 	return o.observeDrain(ctx, s)
+}
+
+// observeDeadline decides until when the server has time to become a node.
+func (o *Observer) observeDeadline(s *scope.Scope) {
+	server, policy := s.Observed.Cloud.Server, &s.Policy
+	if server == nil || policy.Timeouts.Join <= 0 || server.Created.IsZero() {
+		return
+	}
+	began := server.Created
+	if recovered := o.Reach.State().Recovered; recovered.After(began) {
+		// Before that a Node could not register, or would not have been seen.
+		began = recovered
+	}
+	policy.JoinDeadline = began.Add(policy.Timeouts.Join)
+	policy.Late = !s.Now().Before(policy.JoinDeadline)
 }
 
 // observeDrain decides whether the pods of a Machine that is being deleted are evicted first.

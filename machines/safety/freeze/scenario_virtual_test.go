@@ -364,4 +364,3 @@ func TestTheEventOfAFreeze(t *testing.T) {
 		})
 	})
 }
-
