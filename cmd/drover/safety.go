@@ -56,6 +56,8 @@ func addGuards(w *wiring, o *options) (err error) {
 		asked.Lease = types.NamespacedName{Namespace: o.namespace, Name: leaseName}
 	}
 	w.reach = reach.New(asked)
+	// It has just answered what the start depends on.
+	w.reach.AnsweredControl()
 	if err := errors.Join(metrics.Registry.Register(w.reach), mgr.Add(w.reach)); err != nil {
 		return fmt.Errorf("adding what asks the API servers: %w", err)
 	}

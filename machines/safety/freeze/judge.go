@@ -111,7 +111,7 @@ func Judge(g *Group, l Limits, now time.Time) Verdict {
 		return Verdict{}
 	}
 	return Verdict{Frozen: true, Reason: ReasonOvershoot, Message: fmt.Sprintf(
-		"%d living Machines, and %d freeze it: no more are made until at most %d are left. Whatever made the others should be found first; the annotation %s lifts this once",
+		"%d living Machines, and %d freeze it: no more are made until at most %d are left. Find out what made the others; the annotation %s lifts the freeze once",
 		g.Living, high, low, v1alpha1.AnnotationUnfreeze)}
 }
 
