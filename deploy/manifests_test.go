@@ -228,6 +228,7 @@ func TestPrinterColumnsAndNames(t *testing.T) {
 		{"md", false, []string{"DESIRED", "READY", "UPDATED", "AVAILABLE", "STATUS", "ROLLOUT", "BACK-OFF", "KUBELET", "AGE", "22", "23", "24", "1.36.2"}},
 		{"md", true, []string{"MIN", "MAX", " 3 ", " 11 ", "FROZEN", "ZONE"}},
 		{"ms", false, []string{"DESIRED", "CURRENT", "READY", "AVAILABLE", "DEPLOYMENT", "KUBELET", "AGE", "1.36.2"}},
+		{"ms", true, []string{"FROZEN"}},
 		{"machineclasses", false, []string{"PROVIDER", "FLAVOR", "m1.small"}},
 		{"clusters.cluster.k8s.io", false, []string{"SERVICE-DOMAIN", "cluster.local"}},
 	} {

@@ -19,6 +19,7 @@ func TestWhatDroverMayDo(t *testing.T) {
 		{true, "create machines.cluster.k8s.io", "anywhere", account},
 		{true, "delete machinesets.cluster.k8s.io", "anywhere", account},
 		{true, "patch machinedeployments.cluster.k8s.io/status", "anywhere", account},
+		{true, "patch machinesets.cluster.k8s.io/status", "anywhere", account},
 		{true, "watch machineclasses.cluster.k8s.io", "anywhere", account},
 		{true, "patch machineclasses.cluster.k8s.io", "anywhere", account},
 		{true, "delete nodes", "", account},

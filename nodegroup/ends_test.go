@@ -44,12 +44,12 @@ func TestWhatIsHeldOfAGroupEnds(t *testing.T) {
 		}
 		b.catchUp()
 		wantKind(t, b.groups.Refresh(t.Context()), "")
-		b.groups.probeOnce(t.Context())
+		b.probeOnce(t.Context())
 		if got := seriesIn(t, registry); got < 4*many {
 			t.Errorf("%d series right after the last change, want the counters of all", got)
 		}
 		b.clock.Step(31 * time.Minute)
-		b.groups.probeOnce(t.Context())
+		b.probeOnce(t.Context())
 		// Of the group that is gone the five gauges go as well; two counters belong to the group that never was.
 		if got, want := seriesIn(t, registry), start-4-2; got != want {
 			t.Errorf("%d series an hour later, want %d", got, want)

@@ -7,41 +7,36 @@ import (
 	"sync/atomic"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/safety/reach"
 	"github.com/drover-project/drover/nodegroup/model"
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
 const (
-	// staleAfter is how long the API server may be out of reach, or a watch behind it, before Refresh and writes are
-	// refused (CA-C13, C113).
+	// staleAfter is how long a watch may be behind the API server before Refresh and writes are refused (CA-C13, C113).
 	staleAfter = 30 * time.Second
-	// probeEvery is how often the API server is probed.
+	// probeEvery is how often the watches are compared with the API server.
 	probeEvery = 5 * time.Second
 	// leaderlessAfter is how long the lease may be unheld before increases are refused.
 	leaderlessAfter = time.Minute
 )
 
-// freshness knows whether the snapshot can be trusted: when the API server last answered, since when the watches are known to be
-// behind it, and when the lease was last held.
+// freshness knows whether the snapshot can be trusted: whether the API servers answer, and since when the watches are known to be
+// behind them.
 type freshness struct {
 	// live reads the control cluster's API server, nodes that of the target cluster.
 	live, nodes client.Reader
 	clock       clock.PassiveClock
 	store       *store
-	// lease is that of the leader; without a name there is none.
-	lease types.NamespacedName
-	// answered, behind and led are times in nanoseconds; 0 is never.
-	answered, behind, led atomic.Int64
+	reach       *reach.Watch
+	// behind is a time in nanoseconds; 0 is never.
+	behind atomic.Int64
 
 	// mu guards what follows.
 	mu sync.Mutex
@@ -49,8 +44,6 @@ type freshness struct {
 	suspects map[schema.GroupVersionKind]suspect
 	// round is how many times the API server was compared with the informer caches.
 	round int
-	// leaseVersion is the resourceVersion of the lease that was last read.
-	leaseVersion string
 }
 
 // suspect is a version of an object as the API server has it, and when it was read; no object when that read found none.
@@ -61,24 +54,21 @@ type suspect struct {
 
 func newFreshness(p parts, s *store) *freshness {
 	return &freshness{
-		live: p.live, nodes: p.nodes, clock: p.options.Clock, store: s, lease: p.options.Lease,
+		live: p.live, nodes: p.nodes, clock: p.options.Clock, store: s, reach: p.options.Reach,
 		suspects: map[schema.GroupVersionKind]suspect{},
 	}
 }
 
-// reached notes that the API server has just answered.
-func (f *freshness) reached() { f.answered.Store(f.clock.Now().UnixNano()) }
+// reached notes that the API server of the control cluster has just answered.
+func (f *freshness) reached() { f.reach.AnsweredControl() }
 
-// check refuses when the snapshot may be wrong: the API server has been out of reach for too long, or a watch does not bring
-// what it has.
+// check refuses when the snapshot may be wrong: an API server has been out of reach for too long, or a watch does not bring what
+// it has.
 //
 // Errors: Unavailable.
 func (f *freshness) check() error {
-	if f.answered.Load() == 0 {
-		return model.Refusef(model.Unavailable, "the API server has not been reached yet")
-	}
-	if away := f.since(&f.answered); away >= staleAfter {
-		return model.Refusef(model.Unavailable, "the API server has been out of reach for %s", away.Truncate(time.Second))
+	if away := f.reach.Away(); away != "" {
+		return model.Refusef(model.Unavailable, "%s", away)
 	}
 	if behind := f.since(&f.behind); behind >= staleAfter {
 		return model.Refusef(model.Unavailable, "what the API server has is not what its watches have brought for %s", behind.Truncate(time.Second))
@@ -90,7 +80,7 @@ func (f *freshness) check() error {
 //
 // Errors: Unavailable.
 func (f *freshness) checkLeader() error {
-	if away := f.since(&f.led); away >= leaderlessAfter {
+	if away := f.reach.Leaderless(); away >= leaderlessAfter {
 		return model.Refusef(model.Unavailable, "no replica of drover has held the lease for %s: nobody would make the machines", away.Truncate(time.Second))
 	}
 	return nil
@@ -105,15 +95,10 @@ func (f *freshness) since(when *atomic.Int64) time.Duration {
 	return f.clock.Now().Sub(time.Unix(0, at))
 }
 
-// probe makes two reads: one tells whether the API server answers and who leads, the other whether the watches bring what the
-// API server has.
+// probe makes one read, to find out whether the watches bring what the API server has.
 func (f *freshness) probe(ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// The lease is on the same API server: where there is one, reading it is enough.
-	if f.readLease(ctx) || f.live.List(ctx, &v1alpha1.MachineDeploymentList{}, client.Limit(1)) == nil {
-		f.reached()
-	}
 	oldest := f.sample(ctx)
 	_, own := f.store.latest()
 	if oldest = earlier(oldest, own); oldest.IsZero() {
@@ -123,26 +108,6 @@ func (f *freshness) probe(ctx context.Context) {
 	if f.behind.Swap(oldest.UnixNano()) == 0 {
 		ctrl.LoggerFrom(ctx).V(1).Info("a watch has not brought yet what the API server has")
 	}
-}
-
-// readLease reads who holds the lease, and reports whether the API server answered. A lease that has a holder and is not renewed
-// counts as unheld: what counts is the change that we see, not a clock of another machine. The caller holds mu.
-func (f *freshness) readLease(ctx context.Context) bool {
-	if f.lease.Name == "" {
-		return false
-	}
-	now := f.clock.Now().UnixNano()
-	// From the first read on a minute passes before anything is concluded.
-	f.led.CompareAndSwap(0, now)
-	lease := &coordinationv1.Lease{}
-	if err := f.live.Get(ctx, f.lease, lease); err != nil {
-		return apierrors.IsNotFound(err)
-	}
-	if holder := lease.Spec.HolderIdentity; holder != nil && *holder != "" && f.leaseVersion != lease.ResourceVersion {
-		f.led.Store(now)
-		f.leaseVersion = lease.ResourceVersion
-	}
-	return true
 }
 
 // sample reads one object from the API server, of another kind each time, and returns the oldest time at which one was read

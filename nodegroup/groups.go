@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
+	"github.com/drover-project/drover/machines/safety/reach"
 	"github.com/drover-project/drover/nodegroup/model"
 	"github.com/drover-project/drover/nodegroup/model/resize"
 )
@@ -37,9 +38,10 @@ type Options struct {
 	Clock clock.WithTicker
 	// Discovery says which objects may be node groups.
 	Discovery model.Discovery
-	// Lease names the lease that a leader among the replicas holds: when nobody has held it for a minute, increases are
-	// refused, because nobody would carry them out. Default: there is no such lease.
-	Lease types.NamespacedName
+	// Reach knows whether the API servers answer, without which Refresh and changes are refused, and whether a replica leads: when
+	// none has for a minute, increases are refused, because nobody would carry them out. The caller runs it. Default: one without a
+	// lease, which Start runs.
+	Reach *reach.Watch
 	// Elected is closed once this replica leads: it alone records Events with warnings about an object. Default: it leads.
 	Elected <-chan struct{}
 	// Prices names a ConfigMap with prices. Default: there are none.
@@ -73,6 +75,8 @@ type Groups struct {
 	prices    *prices
 	metrics   *metrics
 	synced    chan struct{}
+	// reach is run together with the groups; nil when the caller runs it.
+	reach *reach.Watch
 }
 
 // parts are the parts of the outside world that Groups use.
@@ -90,7 +94,12 @@ func New(o Options) *Groups {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return newGroups(parts{
+	var own *reach.Watch
+	if o.Reach == nil {
+		own = reach.New(reach.Options{Control: o.Control.GetAPIReader(), Clock: o.Clock})
+		o.Reach = own
+	}
+	g := newGroups(parts{
 		source:   &caches{control: o.Control.GetCache(), target: o.Target.GetCache()},
 		live:     o.Control.GetAPIReader(),
 		nodes:    o.Target.GetAPIReader(),
@@ -98,6 +107,8 @@ func New(o Options) *Groups {
 		recorder: o.Control.GetEventRecorder(resize.Manager),
 		options:  o,
 	})
+	g.reach = own
+	return g
 }
 
 func newGroups(p parts) *Groups {
@@ -146,7 +157,8 @@ func (g *Groups) Start(ctx context.Context) error {
 	if err := g.source.start(ctx, g.store.inbox.put); err != nil {
 		return fmt.Errorf("watching node groups: %w", err)
 	}
-	g.freshness.reached()
+	g.options.Reach.AnsweredControl()
+	g.options.Reach.AnsweredTarget()
 	g.prices.read(ctx)
 	if err := g.store.renew(true); err != nil {
 		return err
@@ -155,6 +167,9 @@ func (g *Groups) Start(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { g.follow(ctx) })
 	running.Go(func() { g.probe(ctx) })
+	if g.reach != nil {
+		running.Go(func() { _ = g.reach.Start(ctx) })
+	}
 	running.Wait()
 	return nil
 }
@@ -188,7 +203,8 @@ func (g *Groups) follow(ctx context.Context) {
 	}
 }
 
-// probe reads, once in probeEvery, what the watches do not bring, and drops the metrics of groups that are gone.
+// probe looks, once in probeEvery, whether the watches bring what the API server has, reads the prices, and drops the metrics of
+// groups that are gone.
 func (g *Groups) probe(ctx context.Context) {
 	tick := g.options.Clock.NewTicker(probeEvery)
 	defer tick.Stop()

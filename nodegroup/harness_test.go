@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/safety/reach"
 	"github.com/drover-project/drover/nodegroup/model"
 	"github.com/drover-project/drover/nodegroup/model/membership"
 	"github.com/drover-project/drover/test/pools"
@@ -41,6 +43,8 @@ type bench struct {
 	// beforePatch may answer instead of the API server.
 	beforePatch func(n int32) error
 	options     Options
+	// lease names the lease of the leader; empty: there is none.
+	lease types.NamespacedName
 	// frozen: the watches bring nothing. sent is what they have brought, by kind and name.
 	frozen bool
 	sent   map[string]client.Object
@@ -57,7 +61,13 @@ func scheme(t testing.TB) *runtime.Scheme {
 
 func newBench(t testing.TB, w *pools.World, options ...Options) *bench {
 	t.Helper()
-	b := &bench{t: t, clock: clocktesting.NewFakeClock(pools.Noon), recorder: events.NewFakeRecorder(10_000)}
+	return newBenchWithLease(t, w, types.NamespacedName{}, options...)
+}
+
+// newBenchWithLease returns a bench whose leader holds a lease.
+func newBenchWithLease(t testing.TB, w *pools.World, lease types.NamespacedName, options ...Options) *bench {
+	t.Helper()
+	b := &bench{t: t, clock: clocktesting.NewFakeClock(pools.Noon), recorder: events.NewFakeRecorder(10_000), lease: lease}
 	for _, o := range options {
 		b.options = o
 	}
@@ -65,6 +75,7 @@ func newBench(t testing.TB, w *pools.World, options ...Options) *bench {
 		WithReturnManagedFields().
 		WithInterceptorFuncs(interceptor.Funcs{Patch: b.patch, Get: b.get}).Build()
 	b.options.Clock, b.options.Discovery.Cloud = b.clock, pools.OpenStack
+	b.options.Reach = b.reach()
 	b.groups = newGroups(parts{source: b, live: listing{b.client, b}, nodes: b.client, writer: b.client, recorder: b.recorder, options: b.options})
 	b.groups.freshness.reached()
 	// Somebody has just asked this replica.
@@ -74,6 +85,11 @@ func newBench(t testing.TB, w *pools.World, options ...Options) *bench {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// reach returns what asks the API server whether it answers.
+func (b *bench) reach() *reach.Watch {
+	return reach.New(reach.Options{Control: listing{b.client, b}, Clock: b.clock, Lease: b.lease})
 }
 
 // listing is the API server itself, read past the caches.
@@ -146,8 +162,14 @@ func (b *bench) watch() {
 // probeAll probes once for every kind of which a probe reads an object, in no time.
 func (b *bench) probeAll() {
 	for range membership.Kinds {
-		b.groups.probeOnce(b.t.Context())
+		b.probeOnce(b.t.Context())
 	}
+}
+
+// probeOnce asks the API server whether it answers, and whether the watches bring what it has.
+func (b *bench) probeOnce(ctx context.Context) {
+	b.groups.options.Reach.Probe(ctx)
+	b.groups.probeOnce(ctx)
 }
 
 // freeze makes the cache stand still from now on, as an informer that lags does.

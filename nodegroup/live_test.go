@@ -102,7 +102,7 @@ func (unreadable) Get(context.Context, client.ObjectKey, client.Object, ...clien
 func TestAWatchOfNodesThatBringsNoNewOnes(t *testing.T) {
 	pass := func(b *bench, d time.Duration) {
 		b.clock.Step(d)
-		b.groups.probeOnce(b.t.Context())
+		b.probeOnce(b.t.Context())
 	}
 	t.Run("CA-C13 is seen by the Machines that name theirs", func(t *testing.T) {
 		b, _, _ := unseen(t)

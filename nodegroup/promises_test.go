@@ -59,7 +59,7 @@ func TestNothingIsRememberedThatASuccessorCouldNotKnow(t *testing.T) {
 	t.Run("CA-C04 CA-C05 a server that has just started gives the same answers, without having been asked before", func(t *testing.T) {
 		b.catchUp()
 		successor := &bench{t: t, client: b.client, clock: b.clock, recorder: b.recorder}
-		successor.groups = newGroups(parts{source: successor, live: b.client, nodes: b.client, writer: b.client, recorder: b.recorder, options: Options{Clock: b.clock, Discovery: b.options.Discovery}})
+		successor.groups = newGroups(parts{source: successor, live: b.client, nodes: b.client, writer: b.client, recorder: b.recorder, options: Options{Clock: b.clock, Discovery: b.options.Discovery, Reach: b.reach()}})
 		successor.watch()
 		wantKind(t, successor.groups.store.renew(true), "")
 		if diff := cmp.Diff(answers(t, b.groups, nodes), answers(t, successor.groups, nodes)); diff != "" {

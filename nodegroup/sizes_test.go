@@ -24,7 +24,7 @@ func pair(t *testing.T, w *pools.World) (first, second *bench) {
 	second = &bench{t: t, client: first.client, clock: first.clock, recorder: first.recorder}
 	second.groups = newGroups(parts{
 		source: second, live: listing{first.client, second}, nodes: first.client, writer: first.client,
-		recorder: first.recorder, options: Options{Clock: first.clock, Discovery: first.options.Discovery},
+		recorder: first.recorder, options: Options{Clock: first.clock, Discovery: first.options.Discovery, Reach: second.reach()},
 	})
 	second.groups.freshness.reached()
 	second.watch()

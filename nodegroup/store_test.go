@@ -30,7 +30,7 @@ func TestWhatComesBackLaterThanTheWatch(t *testing.T) {
 		b.catchUp()
 		b.groups.store.adopt(answer)
 		b.clock.Step(staleAfter)
-		b.groups.probeOnce(t.Context())
+		b.probeOnce(t.Context())
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 		if list := b.groups.List(); len(list) != 0 {
 			t.Errorf("%s is still listed: %+v", p.ID(), list)
@@ -67,7 +67,7 @@ func TestWhatComesBackLaterThanTheWatch(t *testing.T) {
 		b.groups.store.inbox.put(membership.Event{Object: another})
 		wantKind(t, b.groups.store.renew(false), "")
 		b.clock.Step(staleAfter)
-		b.groups.probeOnce(t.Context())
+		b.probeOnce(t.Context())
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
 }

@@ -27,7 +27,7 @@ func TestOrdersNeedALeader(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 50)
 	_, n := p.Node("a-1")
-	b := newBench(t, w, Options{Lease: key})
+	b := newBenchWithLease(t, w, key)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	lease.Spec.HolderIdentity = ptr.To("one")
 	if err := b.client.Create(t.Context(), lease); err != nil {
@@ -45,7 +45,7 @@ func TestOrdersNeedALeader(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			b.groups.probeOnce(t.Context())
+			b.probeOnce(t.Context())
 		}
 	}
 	order := func() error { return b.groups.IncreaseSize(t.Context(), p.ID(), 1) }
@@ -84,9 +84,9 @@ func TestAWatchThatIsBehind(t *testing.T) {
 		b := newBench(t, w)
 		b.freeze()
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), "")
-		b.groups.probeOnce(t.Context())
+		b.probeOnce(t.Context())
 		b.clock.Step(staleAfter)
-		b.groups.probeOnce(t.Context())
+		b.probeOnce(t.Context())
 		wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), model.Unavailable)
 		b.expect(p, 3)
@@ -97,7 +97,7 @@ func TestAWatchThatIsBehind(t *testing.T) {
 		})
 		b.frozen = false
 		b.catchUp()
-		b.groups.probeOnce(t.Context())
+		b.probeOnce(t.Context())
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
 	t.Run("CA-C13 a change of somebody else does not come", func(t *testing.T) {
@@ -116,15 +116,15 @@ func TestAWatchThatIsBehind(t *testing.T) {
 		}
 		b.probeAll()
 		b.clock.Step(staleAfter - time.Second)
-		b.groups.probeOnce(t.Context())
+		b.probeOnce(t.Context())
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 		b.clock.Step(time.Second)
-		b.groups.probeOnce(t.Context())
+		b.probeOnce(t.Context())
 		wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
 		t.Run("and then does", func(t *testing.T) {
 			b.frozen = false
 			b.catchUp()
-			b.groups.probeOnce(t.Context())
+			b.probeOnce(t.Context())
 			wantKind(t, b.groups.Refresh(t.Context()), "")
 		})
 	})
@@ -134,31 +134,31 @@ func TestReadsAtRest(t *testing.T) {
 	key := types.NamespacedName{Namespace: "drover", Name: "drover"}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	lease.Spec.HolderIdentity = ptr.To("one")
-	minute := func(t *testing.T, o Options) (*bench, int32) {
+	minute := func(t *testing.T, key types.NamespacedName) (*bench, int32) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 0, 50)
 		for _, name := range []string{"a-1", "a-2", "a-3"} {
 			p.Node(name)
 		}
-		b := newBench(t, w, o)
+		b := newBenchWithLease(t, w, key)
 		if err := b.client.Create(t.Context(), lease.DeepCopy()); err != nil {
 			t.Fatal(err)
 		}
 		for range time.Minute / probeEvery {
 			b.clock.Step(probeEvery)
-			b.groups.probeOnce(t.Context())
+			b.probeOnce(t.Context())
 		}
 		return b, b.gets.Load() + b.firsts.Load()
 	}
 	t.Run("a replica makes two live reads in 5 s: the lease, and one object (F-58)", func(t *testing.T) {
-		b, got := minute(t, Options{Lease: key})
+		b, got := minute(t, key)
 		if want := int32(24); got != want {
 			t.Errorf("%d reads in a minute, want %d", got, want)
 		}
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
 	t.Run("without a lease it lists one object in the lease's place (F-58)", func(t *testing.T) {
-		b, got := minute(t, Options{})
+		b, got := minute(t, types.NamespacedName{})
 		if want := int32(24); got != want {
 			t.Errorf("%d reads in a minute, want %d", got, want)
 		}
@@ -172,12 +172,12 @@ func TestReadsAtRest(t *testing.T) {
 			b.freeze()
 			touchAll(t, b, list)
 			for range len(membership.Kinds) - 1 {
-				b.groups.probeOnce(t.Context())
+				b.probeOnce(t.Context())
 				b.clock.Step(probeEvery)
 			}
-			b.groups.probeOnce(t.Context())
+			b.probeOnce(t.Context())
 			b.clock.Step(staleAfter)
-			b.groups.probeOnce(t.Context())
+			b.probeOnce(t.Context())
 			wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
 		}
 	})
@@ -192,7 +192,7 @@ func TestReadsAtRest(t *testing.T) {
 		touchAll(t, b, &v1alpha1.MachineList{}, "a-19")
 		// Which Machine is read is drawn: in 400 draws of 20, one is left out once in a thousand million runs.
 		for range 400 * len(membership.Kinds) {
-			b.groups.probeOnce(t.Context())
+			b.probeOnce(t.Context())
 		}
 		if b.groups.freshness.behind.Load() == 0 {
 			t.Error("the one Machine of 20 that has changed was never read")

@@ -71,9 +71,6 @@ func (o *options) nodeGroups() (nodegroup.Options, error) {
 		Discovery:    model.Discovery{Namespaces: o.groups.namespaces, BareSets: o.groups.bareSets},
 		RestartGuard: o.groups.restartGuard, ZeroOrMax: o.groups.zeroOrMax, JoinTimeout: o.joinTimeout, StartupTaint: o.startupTaint, GPULabel: o.groups.gpuLabel,
 	}
-	if o.leader {
-		groups.Lease = types.NamespacedName{Namespace: o.namespace, Name: leaseName}
-	}
 	if o.groups.prices != "" {
 		groups.Prices = types.NamespacedName{Namespace: o.namespace, Name: o.groups.prices}
 	}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/safety/reach"
 )
 
 // mostDecisions bounds how many different decisions an observer keeps: the oldest go first.
@@ -54,6 +55,7 @@ type wiring struct {
 	target   cluster.Cluster
 	observer *observer
 	lease    *lease
+	reach    *reach.Watch
 	// guarded is asked before a guarded value is believed.
 	guarded guarded
 }

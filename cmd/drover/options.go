@@ -51,6 +51,7 @@ type options struct {
 	nodes        nodeOptions
 	compute      cloudOptions
 	groups       groupOptions
+	freeze       freezeOptions
 	maxReplacing int
 }
 
@@ -68,6 +69,7 @@ func defaults() *options {
 		machines:       defaultMachines(),
 		nodes:          nodeOptions{clusterDomain: "cluster.local", packages: []string{"nfs-common", "cifs-utils"}},
 		groups:         defaultGroups(),
+		freeze:         defaultFreeze(),
 	}
 }
 
@@ -105,13 +107,14 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	o.nodes.addFlags(f)
 	o.compute.addFlags(f)
 	o.groups.addFlags(f)
+	o.freeze.addFlags(f)
 	f.IntVar(&o.maxReplacing, "max-replacing", o.maxReplacing, "how many Machines rollouts may replace at once, over all deployments; 0: no cap but each deployment's own surge and unavailability")
 }
 
 // validate returns everything that is wrong with the flags and the files that they name, in one error, before anything is asked
 // of the cluster or written to it.
 func (o *options) validate() error {
-	errs := []error{o.general(), o.addresses(), o.machines.validate(), o.compute.validate(), o.nodes.validate(), o.groups.validate()}
+	errs := []error{o.general(), o.addresses(), o.machines.validate(), o.compute.validate(), o.nodes.validate(), o.groups.validate(), o.freeze.validate()}
 	if o.drainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("--drain-timeout %v is negative", o.drainTimeout))
 	}

@@ -41,7 +41,7 @@ func run(ctx context.Context, o *options, credentials client.Credentials, more .
 		return err
 	}
 	mgr := w.controllers
-	if w.guarded, err = newGuarded(mgr); err != nil {
+	if err := addGuards(&w, o); err != nil {
 		return err
 	}
 	openStack, err := newOpenStack(w, o, id, credentials, more)
@@ -145,15 +145,20 @@ func addControllers(w wiring, o *options, registry *clouds) error {
 	if err != nil {
 		return fmt.Errorf("making the keeper of the kinds: %w", err)
 	}
-	machines := machine.Options{Control: mgr, Target: w.target, Cloud: w.cloud(registry), Bootstrap: source, Clock: now, Lease: w.lease, Kinds: keeper}
+	machines := machine.Options{Control: mgr, Target: w.target, Cloud: w.cloud(registry), Bootstrap: source, Clock: now, Lease: w.lease, Kinds: keeper, Reach: w.reach}
 	o.machinesInto(&machines)
+	freezes, err := newFreeze(mgr, o, w.lease)
+	if err != nil {
+		return err
+	}
 	for _, controller := range []interface {
 		SetupWithManager(manager.Manager) error
 	}{
 		machine.New(machines),
 		set.New(set.Options{
-			Control: mgr, Clock: now, PlaceRecord: registry.PlaceRecord, Lease: w.lease, Suffix: func() string { return utilrand.String(5) },
+			Control: mgr, Clock: now, PlaceRecord: registry.PlaceRecord, Lease: w.lease, Reach: w.reach, Suffix: func() string { return utilrand.String(5) },
 		}),
+		freezes,
 		classprotection.New(classprotection.Options{Control: mgr, AllowedNamespaces: o.secretNamespaces}),
 		deployments,
 		csr.New(csr.Options{Control: mgr, Target: w.target, Clock: now, Servers: registry, Network: o.nodes.network(w.target.GetConfig().Host)}),
@@ -193,7 +198,7 @@ func addAutoscale(w wiring, o *options, names cloud.Provider) (*autoscale.Server
 	}
 	mgr := w.groups
 	of.Control, of.Target, of.Elected, of.Registry = mgr, w.target, mgr.Elected(), metrics.Registry
-	of.Discovery.Cloud = names
+	of.Discovery.Cloud, of.Reach = names, w.reach
 	groups := nodegroup.New(of)
 	serving := o.serving()
 	serving.Groups, serving.Ready, serving.Registry = groups, groups.Synced(), metrics.Registry

@@ -25,6 +25,7 @@ import (
 	"github.com/drover-project/drover/machines/machine/observe"
 	"github.com/drover-project/drover/machines/machine/retry"
 	"github.com/drover-project/drover/machines/machine/scope"
+	"github.com/drover-project/drover/machines/safety/reach"
 )
 
 // name is that of the controller, the reporter of its Events and its field manager.
@@ -54,6 +55,9 @@ type Options struct {
 	Name string
 	// Lease is looked at before each thing that is made in the cloud. nil: it is always fresh.
 	Lease cloud.Lease
+	// Reach reports whether the API servers answer: while they do not, nothing is made in the cloud, and no server is given up
+	// because its Node has not come. nil: they do.
+	Reach *reach.Watch
 	// Kinds is asked before a Machine that is being deleted is drained, and before each step after that. nil: it always may.
 	Kinds observe.Kinds
 	// StartupTaint is the key of the taint (NoSchedule) that a Node registers with and loses when its first start is
@@ -88,6 +92,7 @@ type Reconciler struct {
 	cloud    cloud.Cloud
 	clock    clock.WithTicker
 	lease    cloud.Lease
+	reach    *reach.Watch
 	workers  int
 	store    *scope.Store
 	observer *observe.Observer
@@ -113,7 +118,7 @@ func New(o Options) *Reconciler {
 	start := nodes.StartRules{
 		Taint: o.StartupTaint, Conditions: o.StartupConditions, DaemonSets: o.StartupDaemonSets, OtherTaints: o.OtherStartupTaints,
 	}
-	r := &Reconciler{control: o.Control, target: o.Target, cloud: o.Cloud, clock: o.Clock, lease: o.Lease, workers: o.Workers}
+	r := &Reconciler{control: o.Control, target: o.Target, cloud: o.Cloud, clock: o.Clock, lease: o.Lease, reach: o.Reach, workers: o.Workers}
 	r.conflicts = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryConflict, longestConflict)
 	r.retries = retry.New(o.Control.GetClient(), fieldOwner, r.wake.wake)
 	r.store = scope.NewStore(scope.Options{
@@ -122,7 +127,7 @@ func New(o Options) *Reconciler {
 	})
 	r.observer = observe.New(observe.Options{
 		Control: o.Control.GetClient(), Target: o.Target.GetClient(), Live: o.Target.GetAPIReader(),
-		Cloud: o.Cloud, Backoffs: r.retries, Kinds: o.Kinds, Start: start,
+		Cloud: o.Cloud, Backoffs: r.retries, Kinds: o.Kinds, Reach: o.Reach, Start: start,
 		Timeouts: lifecycle.Timeouts{Drain: o.DrainTimeout, Volumes: o.VolumeDetachTimeout, Join: o.JoinTimeout},
 	})
 	r.crew = drain.NewCrew(drain.CrewOptions{

@@ -18,6 +18,9 @@ import (
 // retryLease is how soon to look at the lease again: it is renewed every few seconds.
 const retryLease = time.Second
 
+// retryReach is how soon a Machine is looked at again for which nothing is made because an API server cannot be reached.
+const retryReach = 5 * time.Second
+
 // maxSteps bounds a reconcile: no life has more steps between two waits.
 const maxSteps = 16
 
@@ -88,7 +91,7 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope.Scope) error {
 	}
 	r.retries.ServerWorks(ctx, s)
 	if step := s.Last.Step; (step == lifecycle.Wait || step == lifecycle.Rest) && !r.retries.Wait(s) {
-		requeue(s)
+		r.requeue(s)
 	}
 	if s.WaitsForTurn && s.Observed.CloudErr != nil {
 		// Nothing was learned of the cloud.
@@ -102,6 +105,7 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope.Scope) error {
 func (r *Reconciler) takeSteps(ctx context.Context, s *scope.Scope) error {
 	for range maxSteps {
 		s.Policy.LeaseOld = r.leaseOld()
+		s.Policy.APIFrozen = r.reach.State().Frozen
 		s.Last = lifecycle.Next(s.Facts())
 		act, ok := r.actions[s.Last.Step]
 		if !ok {
@@ -123,7 +127,7 @@ func (r *Reconciler) fail(ctx context.Context, s *scope.Scope) (bool, error) {
 
 // requeue sets when to look again after a reconcile that only waited, for what is not a back-off. Most waits end with a change
 // that is watched.
-func requeue(s *scope.Scope) {
+func (r *Reconciler) requeue(s *scope.Scope) {
 	seen := &s.Observed.Cloud
 	switch s.Last.Reason {
 	case lifecycle.ReasonNotSynced:
@@ -134,6 +138,9 @@ func requeue(s *scope.Scope) {
 	case lifecycle.ReasonHeld:
 		s.Detail = seen.Held
 		s.RequeueWithin(time.Minute)
+	case lifecycle.ReasonAPIUnreachable:
+		s.Detail = r.reach.State().Message
+		s.RequeueWithin(retryReach)
 	case lifecycle.ReasonForeign:
 		s.Failure = fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s; remove this Machine, and that server is left alone", seen.Foreign)
 		// An operator may allow the adoption meanwhile, or the policies that guard it come into force.

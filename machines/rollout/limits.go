@@ -42,6 +42,23 @@ func limitsOf(d *v1alpha1.MachineDeployment, replicas int32) (limits, error) {
 	return limits{surge: up, unavailable: min(down, replicas)}, nil
 }
 
+// MostLiving returns how many living Machines a deployment has at most once its sets have followed its size: the size and its
+// surge. A surge that cannot be read counts as one of all Machines. known is false while the deployment has no size.
+func MostLiving(d *v1alpha1.MachineDeployment) (most int, known bool) {
+	size := d.Spec.Replicas
+	if size == nil {
+		size = d.Status.LastReplicas
+	}
+	if size == nil || *size < 0 {
+		return 0, false
+	}
+	l, err := limitsOf(d, *size)
+	if err != nil {
+		l.surge = max(1, *size)
+	}
+	return int(*size) + int(l.surge), true
+}
+
 // mostPercent is the percentage from which on any size but 0 exceeds [v1alpha1.MaxReplicas].
 const mostPercent = 100 * v1alpha1.MaxReplicas
 

@@ -126,6 +126,8 @@ var notCopied = map[string]bool{
 	v1alpha1.AnnotationPausedCAPI:      true,
 	v1alpha1.AnnotationRollbackTo:      true,
 	v1alpha1.AnnotationRolloutRecord:   true,
+	v1alpha1.AnnotationUnfreeze:        true,
+	v1alpha1.AnnotationUnfreezeMCM:     true,
 }
 
 // annotateRevision gives the current set the highest revision. A set that comes back keeps its former numbers in its

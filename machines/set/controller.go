@@ -24,7 +24,11 @@ import (
 	"github.com/drover-project/drover/machines/ownership"
 	"github.com/drover-project/drover/machines/patch"
 	"github.com/drover-project/drover/machines/rollout"
+	"github.com/drover-project/drover/machines/safety/reach"
 )
+
+// retryReach is how soon a set that lacks Machines is reconciled again while an API server cannot be reached.
+const retryReach = 5 * time.Second
 
 // ceilingAgain is how soon a set at its ceiling is reconciled again. The deletion of a released Machine enqueues no set.
 const ceilingAgain = time.Minute
@@ -38,6 +42,8 @@ type Options struct {
 	Suffix func() string
 	// Lease is looked at before each set and before each Machine that is made. nil: it is always fresh.
 	Lease Lease
+	// Reach reports whether the API servers answer: while they do not, no Machine is made. nil: they do.
+	Reach *reach.Watch
 	// PlaceRecord returns what the status of a new Machine of this template records beside its finalizers: where its resources
 	// will be made. nil, as a function or as its result: nothing is recorded.
 	PlaceRecord func(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension
@@ -173,12 +179,9 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 	if err := r.specs.own(ctx, set, next, &wait, machines); err != nil {
 		return ctrl.Result{}, err
 	}
-	ceilinged, err := r.boundByCeiling(ctx, set, &next)
+	ceilinged, err := r.holdBack(ctx, set, &next, &wait)
 	if err != nil {
 		return ctrl.Result{}, err
-	}
-	if ceilinged != nil {
-		wait = ownership.Soonest(wait, ceilingAgain)
 	}
 	acted := r.act(ctx, set, next)
 	if errors.Is(acted, errLeaseOld) {
@@ -226,6 +229,20 @@ func (r *Reconciler) plan(ctx context.Context, set *v1alpha1.MachineSet, machine
 	}
 	s.settleIn = wait
 	return s, d, nil
+}
+
+// holdBack makes a decision create fewer Machines, or none, where that must be, and shortens wait to when that may have changed.
+// ceilinged is that of boundByCeiling.
+func (r *Reconciler) holdBack(ctx context.Context, set *v1alpha1.MachineSet, d *decision, wait *time.Duration) (ceilinged, err error) {
+	ceilinged, err = r.boundByCeiling(ctx, set, d)
+	if ceilinged != nil {
+		*wait = ownership.Soonest(*wait, ceilingAgain)
+	}
+	if d.create > 0 && r.options.Reach.State().Frozen {
+		// The cache may be old: Machines that it does not show may exist.
+		d.create, *wait = 0, ownership.Soonest(*wait, retryReach)
+	}
+	return ceilinged, err
 }
 
 // boundByCeiling keeps a decision below the set's ceiling; ceilinged describes what is not made; an Event

@@ -86,12 +86,18 @@ func decide(s seen) decision {
 		order := rollout.DeletionOrder(living, s.set.Spec.DeletePolicy, nil)
 		d.surplus = min(surplus, len(order))
 		d.remove = append(d.remove, order[:d.surplus]...)
-	case surplus < 0 && s.set.Annotations[v1alpha1.AnnotationNoCreate] != "true":
+	case surplus < 0 && !makesNone(s.set):
 		d.create = -surplus
 	}
 	d.create = min(d.create, maxPerPass)
 	d.remove = d.remove[:min(len(d.remove), maxPerPass)]
 	return d
+}
+
+// makesNone reports whether a set makes no Machines although some are missing: it is an old one of an OnDelete deployment, or
+// frozen (package machines/safety/freeze).
+func makesNone(set *v1alpha1.MachineSet) bool {
+	return set.Annotations[v1alpha1.AnnotationNoCreate] == "true" || set.Labels[v1alpha1.LabelFreeze] == v1alpha1.Frozen
 }
 
 // wanted returns the size to follow. A size that no writer sets is the number of Machines, and 1 for a new set.

@@ -41,6 +41,10 @@ const (
 	// AnnotationRollbackTo, on a MachineDeployment, a revision (0: the one before the present): its template comes back.
 	// drover takes the annotation off in the same write.
 	AnnotationRollbackTo = Prefix + "rollback-to"
+	// AnnotationUnfreeze, on a MachineDeployment or a MachineSet, any value: a freeze of its group is lifted once. drover takes
+	// the annotation off in the same write. AnnotationUnfreezeMCM is machine-controller-manager's name for it.
+	AnnotationUnfreeze    = Prefix + "unfreeze"
+	AnnotationUnfreezeMCM = "safety.machine.sapcloud.io/unfreeze"
 	// AnnotationForceDelete, on a Machine, "true": it is let go even when the cloud cannot be asked.
 	AnnotationForceDelete = Prefix + "force-delete"
 	// AnnotationAdopt, on a Machine, the ID of a server: an operator allows drover to take that server over although its mark
@@ -100,6 +104,11 @@ const (
 	// AnnotationNodeGroup, on the template node that the autoscaler is shown, is the id of the node group. It is an
 	// annotation, because a label would make sister groups look different to the autoscaler (CA-C102).
 	AnnotationNodeGroup = Prefix + "node-group"
+	// LabelFreeze, on a MachineDeployment and its MachineSets, [Frozen]: the sets make no Machine (see [ConditionFrozen]). The
+	// key and the value are machine-controller-manager's.
+	LabelFreeze = "freeze"
+	// Frozen is the value of LabelFreeze. Any other means nothing.
+	Frozen = "True"
 	// LabelTemplateHash, on sets and Machines, tells the sets of a deployment apart.
 	LabelTemplateHash = "machine-template-hash"
 	// LabelOwnedBy, on a Node, is the UID of its Machine.
@@ -187,7 +196,7 @@ const (
 	ConditionBoundsValid = Prefix + "BoundsValid"
 	// ConditionTemplateResolved: the cloud knows what the template names; status.nodeTemplate is current.
 	ConditionTemplateResolved = Prefix + "TemplateResolved"
-	// ConditionFrozen: too much goes wrong; nothing new is ordered until it is lifted. The autoscaler's orders are
-	// refused; everything else works.
+	// ConditionFrozen, on a MachineDeployment and its MachineSets: the group has far more Machines than its size allows. Until
+	// it is lifted the sets make no Machine, and the autoscaler's orders are refused; everything else works.
 	ConditionFrozen = Prefix + "Frozen"
 )

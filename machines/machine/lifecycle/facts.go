@@ -60,11 +60,15 @@ type Policy struct {
 	Timeouts Timeouts
 	// LeaseOld: another process may be the leader by now. It is checked before each step.
 	LeaseOld bool
+	// APIFrozen: an API server cannot be reached, or has only just answered again, so that what was observed may be old.
+	APIFrozen bool
 	// BackingOff: an earlier failure of the Machine's own forbids another attempt yet. Permission is what its group allows.
 	BackingOff bool
 	Permission backoff.Permission
-	// Late: the server has had the whole join timeout.
-	Late bool
+	// JoinDeadline is when the server will have had the whole join timeout, during which the API servers could be reached; zero:
+	// never. Late: it is over.
+	JoinDeadline time.Time
+	Late         bool
 	// Unreachable: the kubelet of the Node does not answer.
 	Unreachable bool
 	// DrainDue: the Node's pods are to be evicted before the server is deleted. DrainTimedOut: the time for that is over.

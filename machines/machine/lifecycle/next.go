@@ -51,6 +51,7 @@ const (
 	ReasonHeld            = "TooManyServersGone"
 	ReasonForeign         = "ServerBelongsToAnother"
 	ReasonLeaseOld        = "LeaseTooOld"
+	ReasonAPIUnreachable  = "APIUnreachable"
 	ReasonBackOff         = "BackOff"
 	ReasonGroupBackoff    = "GroupBackOff"
 	ReasonJoinsFail       = "JoinsKeepFailing"
@@ -160,6 +161,8 @@ func nextOfCreation(f *Facts) Decision {
 		return Decision{Wait, ReasonJoinsFail}
 	case f.LeaseOld:
 		return Decision{Wait, ReasonLeaseOld}
+	case f.APIFrozen:
+		return Decision{Wait, ReasonAPIUnreachable}
 	case !f.Placed:
 		return Decision{RecordPlace, ReasonCreating}
 	case !f.UserData:
@@ -204,6 +207,8 @@ func nextOfNode(f *Facts) Decision {
 // nextOfJoin: the server is recorded, and no node has come.
 func nextOfJoin(f *Facts) Decision {
 	switch {
+	case f.Late && f.APIFrozen:
+		return Decision{Wait, ReasonAPIUnreachable}
 	case f.Late:
 		return Decision{GiveUp, ReasonJoinTimeout}
 	case f.Taken != "":

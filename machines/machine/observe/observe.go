@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 	"github.com/drover-project/drover/machines/machine/nodes"
 	"github.com/drover-project/drover/machines/machine/scope"
+	"github.com/drover-project/drover/machines/safety/reach"
 )
 
 // ErrCacheOld ends a reconcile whose cache shows the Machine's Node from before this process's own last write of it. A write
@@ -33,6 +34,8 @@ type Options struct {
 	Backoffs              Backoffs
 	// Kinds is asked whether a deletion may go on. nil: it always may.
 	Kinds Kinds
+	// Reach reports since when both API servers have answered again. nil: they always have.
+	Reach *reach.Watch
 	Start nodes.StartRules
 	// Timeouts are those of a Machine whose annotations, and those of its group, set none.
 	Timeouts lifecycle.Timeouts
@@ -134,10 +137,23 @@ func (o *Observer) observeGroup(ctx context.Context, s *scope.Scope) error {
 			return err
 		}
 	}
-	if server := seen.Cloud.Server; server != nil && policy.Timeouts.Join > 0 && !server.Created.IsZero() {
-		policy.Late = !s.Now().Before(server.Created.Add(policy.Timeouts.Join))
-	}
+	o.observeDeadline(s)
 	return o.observeDrain(ctx, s)
+}
+
+// observeDeadline decides until when the server has time to become a node.
+func (o *Observer) observeDeadline(s *scope.Scope) {
+	server, policy := s.Observed.Cloud.Server, &s.Policy
+	if server == nil || policy.Timeouts.Join <= 0 || server.Created.IsZero() {
+		return
+	}
+	began := server.Created
+	if recovered := o.Reach.State().Recovered; recovered.After(began) {
+		// Before that a Node could not register, or would not have been seen.
+		began = recovered
+	}
+	policy.JoinDeadline = began.Add(policy.Timeouts.Join)
+	policy.Late = !s.Now().Before(policy.JoinDeadline)
 }
 
 // observeDrain decides whether the pods of a Machine that is being deleted are evicted first.

@@ -40,8 +40,8 @@ func (j *Join) AwaitNode(ctx context.Context, s *scope.Scope) (bool, error) {
 	}
 	// Looked at twice in a token's half life, so that it never runs out between two looks.
 	s.RequeueWithin(bootstrap.TokenLife / 4)
-	if s.Policy.Timeouts.Join > 0 {
-		s.RequeueWithin(s.Observed.Cloud.Server.Created.Add(s.Policy.Timeouts.Join).Sub(s.Now()))
+	if deadline := s.Policy.JoinDeadline; !deadline.IsZero() {
+		s.RequeueWithin(deadline.Sub(s.Now()))
 	}
 	return false, j.Bootstrap.Tokens.Prolong(ctx, s.Machine)
 }
@@ -51,8 +51,8 @@ func (j *Join) AwaitNode(ctx context.Context, s *scope.Scope) (bool, error) {
 func awaited(s *scope.Scope) string {
 	server, name := s.Observed.Cloud.Server, s.Machine.ServerName()
 	until := "without a deadline"
-	if s.Policy.Timeouts.Join > 0 {
-		until = "until " + server.Created.Add(s.Policy.Timeouts.Join).UTC().Format(time.RFC3339)
+	if deadline := s.Policy.JoinDeadline; !deadline.IsZero() {
+		until = "until " + deadline.UTC().Format(time.RFC3339)
 	}
 	text := fmt.Sprintf("waiting for node %s to register since its server %s was made at %s, %s; look at the console of the server and at the CertificateSigningRequests of system:node:%s",
 		name, server.ID, server.Created.UTC().Format(time.RFC3339), until, name)

@@ -1,0 +1,148 @@
+package freeze
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/ownership"
+	"github.com/drover-project/drover/machines/patch"
+)
+
+const (
+	// fieldManager owns what this controller writes.
+	fieldManager = "drover-safety"
+	// gather is how long events are collected before their group is looked at.
+	gather = 200 * time.Millisecond
+	// again is how soon a group is looked at again of which the caches and the API server show different things.
+	again = 2 * time.Second
+	// retryLease is how soon to look at the lease again: it is renewed every few seconds.
+	retryLease = time.Second
+	// concurrent is how many groups are looked at at once: one whose writes fail does not hold up the others.
+	concurrent = 4
+)
+
+// Lease reports whether this process may still be the only one that acts.
+type Lease interface {
+	// Fresh reports whether it was renewed lately. It makes no call itself.
+	Fresh(now time.Time) bool
+}
+
+// Options are what the controller needs.
+type Options struct {
+	// Control is the cluster that holds the MachineDeployments, MachineSets and Machines.
+	Control cluster.Cluster
+	Clock   clock.PassiveClock
+	Limits  Limits
+	// Lease is looked at before each group. nil: it is always fresh.
+	Lease Lease
+	// Registry registers the metric. Default: it is registered nowhere.
+	Registry prometheus.Registerer
+}
+
+// Reconciler freezes groups and sets them free.
+type Reconciler struct {
+	options Options
+	reading reading
+	writes  writes
+	sizes   sizes
+	frozen  frozenGroups
+}
+
+// New returns the controller.
+//
+// Errors: the metric cannot be registered.
+func New(o Options) (*Reconciler, error) {
+	c := o.Control
+	r := &Reconciler{
+		options: o,
+		reading: reading{cache: c.GetClient(), live: c.GetAPIReader()},
+		writes:  writes{patch.Writer{Client: c.GetClient(), FieldManager: fieldManager}, c.GetEventRecorder(fieldManager)},
+	}
+	if o.Registry == nil {
+		return r, nil
+	}
+	return r, o.Registry.Register(&r.frozen)
+}
+
+// SetupWithManager makes the manager run the controller.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	cache := r.options.Control.GetCache()
+	for _, object := range []client.Object{&v1alpha1.Machine{}, &v1alpha1.MachineSet{}} {
+		if err := cache.IndexField(context.Background(), object, controllerIndex, ownership.ControllerOf); err != nil {
+			return err
+		}
+	}
+	return builder.TypedControllerManagedBy[key](mgr).
+		Named("freeze").
+		WatchesRawSource(source.TypedKind(cache, &v1alpha1.MachineDeployment{}, ownerEvents(r, keyOfDeployment))).
+		WatchesRawSource(source.TypedKind(cache, &v1alpha1.MachineSet{}, ownerEvents(r, keyOfSet))).
+		WatchesRawSource(source.TypedKind(cache, &v1alpha1.Machine{}, r.machineEvents())).
+		WithOptions(controller.TypedOptions[key]{
+			MaxConcurrentReconciles: concurrent,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[key](5*time.Millisecond, time.Minute),
+		}).
+		Complete(r)
+}
+
+// Reconcile judges one group and gives its objects the marks that follow. What the caches show must be confirmed by the API
+// server itself before anything is written.
+func (r *Reconciler) Reconcile(ctx context.Context, k key) (ctrl.Result, error) {
+	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("group", k.kind()+" "+k.String()))
+	g, err := r.reading.cached(ctx, k)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if g == nil {
+		r.frozen.set(k, nil, false)
+		r.sizes.forget(k)
+		return ctrl.Result{}, nil
+	}
+	now := r.options.Clock.Now()
+	if r.options.Lease != nil && !r.options.Lease.Fresh(now) {
+		return ctrl.Result{RequeueAfter: retryLease}, nil
+	}
+	g.Former = r.sizes.of(k, now)
+	v := Judge(g, r.options.Limits, now)
+	if len(converge(g, v, now)) == 0 {
+		r.frozen.set(k, g, v.Frozen)
+		return ctrl.Result{RequeueAfter: r.options.Limits.Period}, nil
+	}
+	return r.act(ctx, k, g.Former)
+}
+
+// act judges a group again as the API server has it, and writes what follows.
+func (r *Reconciler) act(ctx context.Context, k key, former int) (ctrl.Result, error) {
+	g, err := r.reading.current(ctx, k)
+	if g == nil || err != nil {
+		return ctrl.Result{}, err
+	}
+	g.Former = former
+	now := r.options.Clock.Now()
+	v := Judge(g, r.options.Limits, now)
+	r.frozen.set(k, g, v.Frozen)
+	changes := converge(g, v, now)
+	if len(changes) == 0 {
+		return ctrl.Result{RequeueAfter: again}, nil
+	}
+	var errs []error
+	for _, c := range changes {
+		errs = append(errs, r.writes.carryOut(ctx, c, v))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return ctrl.Result{}, fmt.Errorf("marking a group as frozen or free: %w", err)
+	}
+	return ctrl.Result{RequeueAfter: r.options.Limits.Period}, nil
+}

@@ -1,0 +1,63 @@
+package freeze
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// change is what is written to one object.
+type change struct {
+	object client.Object
+	// condition is the condition Frozen to write; nil leaves it as it is.
+	condition *metav1.Condition
+	// label, when it is set, adds the label freeze (true) or removes it.
+	label *bool
+	// remove are annotations to take off, in the same write as the label.
+	remove []string
+}
+
+// converge returns the writes that give all objects of a group the marks of a verdict, the owner first: its condition is what a
+// successor goes on from. Objects that are paused or being deleted are left alone.
+func converge(g *Group, v Verdict, now time.Time) (changes []change) {
+	if v.LeftAlone {
+		return nil
+	}
+	for _, o := range g.objects() {
+		if leftAlone(o) {
+			continue
+		}
+		c := change{object: o, remove: requests(o)}
+		if has := conditionOf(o); isTrue(has) != v.Frozen {
+			c.condition = newCondition(o, v, now)
+		}
+		if labelled := o.GetLabels()[v1alpha1.LabelFreeze] == v1alpha1.Frozen; labelled != v.Frozen {
+			c.label = &v.Frozen
+		}
+		if c.condition != nil || c.label != nil || len(c.remove) > 0 {
+			changes = append(changes, c)
+		}
+	}
+	return changes
+}
+
+func isTrue(c *metav1.Condition) bool { return c != nil && c.Status == metav1.ConditionTrue }
+
+// newCondition returns the condition Frozen of an object as a verdict wants it. A verdict without a reason only takes a mark
+// away that contradicts the owner's.
+func newCondition(o client.Object, v Verdict, now time.Time) *metav1.Condition {
+	c := &metav1.Condition{
+		Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionFalse, Reason: v.Reason, Message: v.Message,
+		ObservedGeneration: o.GetGeneration(), LastTransitionTime: metav1.NewTime(now),
+	}
+	if v.Frozen {
+		c.Status = metav1.ConditionTrue
+	}
+	if c.Reason == "" {
+		c.Reason, c.Message = ReasonWithin, "the group is not frozen"
+	}
+	return c
+}

@@ -1,0 +1,98 @@
+package freeze
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// queue is where groups wait to be looked at. It keeps the first time that a group was asked for.
+type queue = workqueue.TypedRateLimitingInterface[key]
+
+// ownerEvents returns the handler for deployments or sets. It remembers bounds that were lowered, and wakes the group when a set or
+// deployment comes, goes, or has other marks; when its spec changes only while it is frozen, because a larger size may free it.
+func ownerEvents[T client.Object](r *Reconciler, keyOf func(T) key) handler.TypedEventHandler[T, key] {
+	note := func(k key, bound int) {
+		if bound > 0 {
+			r.sizes.note(k, bound, r.options.Clock.Now())
+		}
+	}
+	return handler.TypedFuncs[T, key]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[T], q queue) {
+			k := keyOf(e.Object)
+			note(k, first(e.Object))
+			q.AddAfter(k, gather)
+		},
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[T], q queue) {
+			k := keyOf(e.ObjectNew)
+			note(k, lowered(e.ObjectOld, e.ObjectNew))
+			moved := keyOf(e.ObjectOld) != k
+			changed := e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() && r.frozen.has(k)
+			if moved || changed || marksOf(e.ObjectOld) != marksOf(e.ObjectNew) {
+				q.AddAfter(k, gather)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[T], q queue) { q.AddAfter(keyOf(e.Object), gather) },
+	}
+}
+
+// marks are what of a deployment or set a freeze depends on, beside its size.
+type marks struct {
+	label, condition            string
+	asked, paused, beingDeleted bool
+}
+
+func marksOf(o client.Object) marks {
+	m := marks{
+		label: o.GetLabels()[v1alpha1.LabelFreeze], asked: len(requests(o)) > 0,
+		paused: v1alpha1.Paused(o.GetAnnotations()), beingDeleted: !o.GetDeletionTimestamp().IsZero(),
+	}
+	if c := conditionOf(o); c != nil {
+		m.condition = string(c.Status)
+	}
+	return m
+}
+
+// machineEvents wakes the group of a Machine that was made; that of one that goes only while it is frozen.
+func (r *Reconciler) machineEvents() handler.TypedEventHandler[*v1alpha1.Machine, key] {
+	fewer := func(ctx context.Context, m *v1alpha1.Machine, q queue) {
+		if k, ok := r.groupOf(ctx, m); ok && r.frozen.has(k) {
+			q.AddAfter(k, gather)
+		}
+	}
+	return handler.TypedFuncs[*v1alpha1.Machine, key]{
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*v1alpha1.Machine], q queue) {
+			if k, ok := r.groupOf(ctx, e.Object); ok {
+				q.AddAfter(k, gather)
+			}
+		},
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*v1alpha1.Machine], q queue) {
+			if e.ObjectOld.DeletionTimestamp.IsZero() && !e.ObjectNew.DeletionTimestamp.IsZero() {
+				fewer(ctx, e.ObjectNew, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*v1alpha1.Machine], q queue) {
+			fewer(ctx, e.Object, q)
+		},
+	}
+}
+
+// groupOf returns the group of a Machine. ok is false for one that no set controls, or whose set the cache does not show yet: the
+// set wakes the group when it comes.
+func (r *Reconciler) groupOf(ctx context.Context, m *v1alpha1.Machine) (k key, ok bool) {
+	ref := metav1.GetControllerOfNoCopy(m)
+	if ref == nil || ref.Kind != v1alpha1.MachineSetKind.Kind {
+		return key{}, false
+	}
+	set := &v1alpha1.MachineSet{}
+	if err := r.reading.cache.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: ref.Name}, set, client.UnsafeDisableDeepCopy); err != nil {
+		return key{}, false
+	}
+	return keyOfSet(set), true
+}

@@ -1,0 +1,180 @@
+package freeze
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/rollout"
+)
+
+// Reasons of the condition Frozen.
+const (
+	ReasonOvershoot = "OverShootingReplicaCount"
+	ReasonWithin    = "WithinReplicaCount"
+	ReasonByHand    = "UnfrozenByHand"
+	ReasonOff       = "FreezeTurnedOff"
+)
+
+// Limits say when a group is frozen and when it is free again.
+type Limits struct {
+	// Up is how many living Machines beyond its bound freeze a group, Down how many fewer than these set it free again.
+	Up, Down int
+	// Period is how often each group is looked at, and for how long one that a person has set free is not frozen again. 0:
+	// nothing is frozen, and what is frozen is set free.
+	Period time.Duration
+}
+
+// Group is what was seen of a MachineDeployment with all its sets, or of a set without a deployment.
+type Group struct {
+	// Deployment is nil for a set without one, which is then the only one of Sets.
+	Deployment *v1alpha1.MachineDeployment
+	Sets       []*v1alpha1.MachineSet
+	// Living counts the Machines that the sets control and that are neither being deleted nor listed for removal.
+	Living int
+	// Former is the largest bound that the group had within the last minute: its sets may not have followed a smaller one yet.
+	Former int
+}
+
+// Verdict is what becomes of a group, and why.
+type Verdict struct {
+	// LeftAlone: the group keeps the marks that it has: it is paused, being deleted, or its size is not known.
+	LeftAlone bool
+	Frozen    bool
+	// Reason and Message are those of the condition.
+	Reason, Message string
+}
+
+// owner returns the object whose condition remembers the freeze.
+func (g *Group) owner() client.Object {
+	if g.Deployment != nil {
+		return g.Deployment
+	}
+	return g.Sets[0]
+}
+
+// objects returns the owner and the sets.
+func (g *Group) objects() []client.Object {
+	all := []client.Object{g.owner()}
+	for _, set := range g.Sets {
+		if client.Object(set) != all[0] {
+			all = append(all, set)
+		}
+	}
+	return all
+}
+
+// bound returns how many living Machines a group may have when nothing is wrong: a deployment its size and surge, a set without
+// a deployment twice its size. ok is false while the size is not known.
+func (g *Group) bound() (bound int, ok bool) {
+	if g.Deployment == nil {
+		return boundOfSet(g.Sets[0])
+	}
+	return rollout.MostLiving(g.Deployment)
+}
+
+func boundOfSet(set *v1alpha1.MachineSet) (int, bool) {
+	if n := set.Spec.Replicas; n != nil && *n >= 0 {
+		return 2 * int(*n), true
+	}
+	return 0, false
+}
+
+// Judge returns whether a group is frozen. It is at Up living Machines beyond its bound and more, and is not at Down fewer than
+// that and less; between the two it stays as it is. A person's annotation sets it free for one period.
+func Judge(g *Group, l Limits, now time.Time) Verdict {
+	bound, known := g.bound()
+	owner := g.owner()
+	frozen := conditionOf(owner)
+	was := frozen != nil && frozen.Status == metav1.ConditionTrue
+	high := bound + l.Up
+	low := high - l.Down
+	switch {
+	case leftAlone(owner):
+		return Verdict{LeftAlone: true, Frozen: was}
+	case l.Period <= 0:
+		return Verdict{Reason: ReasonOff, Message: "--machine-safety-overshooting-period is 0: nothing is frozen"}
+	case g.asked():
+		return Verdict{Reason: ReasonByHand, Message: fmt.Sprintf("set free by annotation, with %d living Machines; at %d or more it is frozen again after %s", g.Living, high, l.Period)}
+	case !known:
+		return Verdict{LeftAlone: true, Frozen: was}
+	case g.Living <= low:
+		return Verdict{Reason: ReasonWithin, Message: fmt.Sprintf("%d living Machines, and at most %d set it free", g.Living, low)}
+	case was:
+		return Verdict{Frozen: true, Reason: frozen.Reason, Message: frozen.Message}
+	case g.Living < max(bound, g.Former)+l.Up, setFreeLately(frozen, l, now):
+		return Verdict{}
+	}
+	return Verdict{Frozen: true, Reason: ReasonOvershoot, Message: fmt.Sprintf(
+		"%d living Machines, and %d freeze it: no more are made until at most %d are left. Find out what made the others; the annotation %s lifts the freeze once",
+		g.Living, high, low, v1alpha1.AnnotationUnfreeze)}
+}
+
+// setFreeLately reports whether a person set the group free within the last period.
+func setFreeLately(frozen *metav1.Condition, l Limits, now time.Time) bool {
+	return frozen != nil && frozen.Reason == ReasonByHand && now.Before(frozen.LastTransitionTime.Add(l.Period))
+}
+
+// asked reports whether an annotation asks to set the group free: on the deployment or on any set that is not left alone.
+func (g *Group) asked() bool {
+	for _, o := range g.objects() {
+		if len(requests(o)) > 0 && !leftAlone(o) {
+			return true
+		}
+	}
+	return false
+}
+
+// leftAlone reports whether nothing is written to an object: it is paused or being deleted.
+func leftAlone(o client.Object) bool {
+	return !o.GetDeletionTimestamp().IsZero() || v1alpha1.Paused(o.GetAnnotations())
+}
+
+// requests returns the annotations of an object that ask to set its group free.
+func requests(o client.Object) (keys []string) {
+	for _, key := range []string{v1alpha1.AnnotationUnfreeze, v1alpha1.AnnotationUnfreezeMCM} {
+		if _, ok := o.GetAnnotations()[key]; ok {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// conditionOf returns the condition Frozen of a deployment or set; nil when it has none.
+func conditionOf(o client.Object) *metav1.Condition {
+	switch o := o.(type) {
+	case *v1alpha1.MachineDeployment:
+		return meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionFrozen)
+	case *v1alpha1.MachineSet:
+		return meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionFrozen)
+	}
+	return nil
+}
+
+// living counts the Machines that are neither being deleted nor listed for removal.
+func living(d *v1alpha1.MachineDeployment, sets []*v1alpha1.MachineSet, machines []metav1.Object) (n int) {
+	listed := map[types.UID]bool{}
+	add := func(removals []v1alpha1.Removal) {
+		for _, r := range removals {
+			listed[r.UID] = true
+		}
+	}
+	if d != nil {
+		add(d.Spec.Removals)
+	}
+	for _, set := range sets {
+		add(set.Spec.Removals)
+		add(set.Spec.RolloutRemovals)
+	}
+	for _, m := range machines {
+		if m.GetDeletionTimestamp().IsZero() && !listed[m.GetUID()] {
+			n++
+		}
+	}
+	return n
+}

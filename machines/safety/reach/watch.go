@@ -1,0 +1,203 @@
+package reach
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// probeEvery is how often the API servers are asked, and how long they may take to answer.
+const probeEvery = 5 * time.Second
+
+// Options make a [Watch].
+type Options struct {
+	// Control reads from the API server of the cluster with the Machines, Target from that of the cluster with their Nodes, both
+	// past the caches. A nil Target is the same cluster.
+	Control, Target client.Reader
+	// Clock is the clock. Default: the real one.
+	Clock clock.WithTicker
+	// Lease names the lease that the leading replica renews, in the control cluster. Default: there is none.
+	Lease types.NamespacedName
+}
+
+// Watch knows whether the API servers answer, and collects that as a metric. A nil Watch reports that they do.
+type Watch struct {
+	options Options
+
+	mu sync.Mutex
+	// control and target are the histories of both API servers; target is nil when they are one.
+	control, target *history
+	leadership      leadership
+	// reported is whether the log says that drover stands still.
+	reported bool
+}
+
+// New returns a Watch. Until the first answer of each API server its state is frozen.
+func New(o Options) *Watch {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	w := &Watch{options: o, control: &history{name: "the API server", began: o.Clock.Now()}}
+	if o.Target != nil {
+		w.control.name = "the API server of the cluster with the Machines"
+		w.target = &history{name: "the API server of the cluster with the Nodes", began: o.Clock.Now()}
+	}
+	return w
+}
+
+// NeedLeaderElection reports that every replica asks, not only the leader.
+func (w *Watch) NeedLeaderElection() bool { return false }
+
+// Start asks the API servers every 5 s until ctx ends.
+func (w *Watch) Start(ctx context.Context) error {
+	tick := w.options.Clock.NewTicker(probeEvery)
+	defer tick.Stop()
+	for {
+		w.Probe(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C():
+		}
+	}
+}
+
+// Probe asks both API servers once, and returns when they have answered or 5 s have passed.
+func (w *Watch) Probe(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, probeEvery)
+	defer cancel()
+	var both sync.WaitGroup
+	both.Go(func() {
+		if w.askControl(ctx) {
+			w.AnsweredControl()
+		}
+	})
+	if w.options.Target != nil {
+		both.Go(func() {
+			if answers(w.options.Target.List(ctx, metadataOf("NodeList"), client.Limit(1))) {
+				w.answered(w.target)
+			}
+		})
+	}
+	both.Wait()
+	w.report(ctx)
+}
+
+// askControl reports whether the API server of the control cluster answers. The lease is there: where there is one, reading it is
+// enough.
+func (w *Watch) askControl(ctx context.Context) bool {
+	if w.options.Lease.Name != "" && w.readLease(ctx) {
+		return true
+	}
+	return w.options.Control.List(ctx, &v1alpha1.MachineDeploymentList{}, client.Limit(1)) == nil
+}
+
+// readLease reads who leads, and reports whether the API server answered.
+func (w *Watch) readLease(ctx context.Context) bool {
+	now := w.options.Clock.Now()
+	w.mu.Lock()
+	w.leadership.begin(now)
+	w.mu.Unlock()
+	lease := &coordinationv1.Lease{}
+	if err := w.options.Control.Get(ctx, w.options.Lease, lease); err != nil {
+		return apierrors.IsNotFound(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.leadership.see(lease, now)
+	return true
+}
+
+// answers reports whether the API server answered: it may refuse.
+func answers(err error) bool {
+	return err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
+}
+
+// metadataOf returns an empty list of the metadata of core objects.
+func metadataOf(kind string) *metav1.PartialObjectMetadataList {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+	return list
+}
+
+// AnsweredControl records that the API server of the control cluster has just answered another call.
+func (w *Watch) AnsweredControl() { w.answered(w.control) }
+
+// AnsweredTarget records that the API server of the target cluster has.
+func (w *Watch) AnsweredTarget() {
+	if w.target != nil {
+		w.answered(w.target)
+	}
+}
+
+func (w *Watch) answered(h *history) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h.answer(w.options.Clock.Now())
+}
+
+// State returns whether what the caches show can be relied on now.
+func (w *Watch) State() State {
+	if w == nil {
+		return State{}
+	}
+	states := w.states()
+	return together(states["control"], states["target"])
+}
+
+// states returns the state of each cluster, by name: control, and target where that is another one.
+func (w *Watch) states() map[string]State {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.options.Clock.Now()
+	states := map[string]State{"control": w.control.state(now)}
+	if w.target != nil {
+		states["target"] = w.target.state(now)
+	}
+	return states
+}
+
+// Away returns why one of the API servers cannot be asked at present; empty when both can.
+func (w *Watch) Away() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.options.Clock.Now()
+	if why := w.control.away(now); why != "" || w.target == nil {
+		return why
+	}
+	return w.target.away(now)
+}
+
+// Leaderless returns how long no replica has held the lease; 0 while that is not known.
+func (w *Watch) Leaderless() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.leadership.leaderless(w.options.Clock.Now())
+}
+
+// report logs when drover begins to stand still, and when it goes on.
+func (w *Watch) report(ctx context.Context) {
+	now := w.State()
+	w.mu.Lock()
+	changed := now.Frozen != w.reported
+	w.reported = now.Frozen
+	w.mu.Unlock()
+	log := ctrl.LoggerFrom(ctx)
+	switch {
+	case changed && now.Frozen:
+		log.Info("No Machine or server is made, and nothing is judged or collected", "cause", now.Message)
+	case changed:
+		log.Info("The API servers answer: Machines and servers are made again")
+	}
+}

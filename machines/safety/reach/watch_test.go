@@ -1,0 +1,217 @@
+package reach
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// errNone is the error of a server that cannot be reached.
+var errNone = errors.New("connection refused")
+
+// server answers, refuses, or never answers.
+type server struct {
+	reads, version atomic.Int64
+	// down: connections are refused. hangs: they are not answered. forbids: the caller may not read. holder leads.
+	down, hangs, forbids atomic.Bool
+	holder               atomic.Value
+}
+
+func (s *server) answer(ctx context.Context) error {
+	s.reads.Add(1)
+	switch {
+	case s.hangs.Load():
+		<-ctx.Done()
+		return ctx.Err()
+	case s.down.Load():
+		return errNone
+	case s.forbids.Load():
+		return apierrors.NewForbidden(schema.GroupResource{}, "", nil)
+	}
+	return nil
+}
+
+func (s *server) Get(ctx context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	if err := s.answer(ctx); err != nil {
+		return err
+	}
+	if holder, ok := s.holder.Load().(string); ok {
+		into.(*coordinationv1.Lease).Spec.HolderIdentity = ptr.To(holder)
+	}
+	into.SetResourceVersion(time.Duration(s.version.Load()).String())
+	return nil
+}
+
+func (s *server) List(ctx context.Context, _ client.ObjectList, _ ...client.ListOption) error {
+	return s.answer(ctx)
+}
+
+// watched runs a Watch in virtual time, which asks at 0 s, 5 s, 10 s, and so on; the scenario begins between two questions.
+func watched(t *testing.T, scenario func(t *testing.T, w *Watch, control, target *server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		control, target := &server{}, &server{}
+		w := New(Options{Control: control, Target: target, Clock: clock.RealClock{}, Lease: types.NamespacedName{Namespace: "drover", Name: "drover"}})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.Start(ctx) }()
+		time.Sleep(time.Second)
+		scenario(t, w, control, target)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func expect(t *testing.T, w *Watch, frozen bool) {
+	t.Helper()
+	if s := w.State(); s.Frozen != frozen {
+		t.Errorf("frozen is %v: %+v", s.Frozen, s)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	for name, outage := range map[string]func(control, target *server, away bool){
+		"the control cluster's API server refuses connections (MCM-79)": func(c, _ *server, away bool) { c.down.Store(away) },
+		"the target's does (MCM-79)":                                    func(_, c *server, away bool) { c.down.Store(away) },
+		"the target's does not answer (MCM-79)":                         func(_, c *server, away bool) { c.hangs.Store(away) },
+		"neither does (MCM-79)":                                         func(c, d *server, away bool) { c.hangs.Store(away); d.down.Store(away) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			watched(t, func(t *testing.T, w *Watch, control, target *server) {
+				expect(t, w, false)
+				outage(control, target, true)
+				time.Sleep(28 * time.Second)
+				expect(t, w, false)
+				time.Sleep(2 * time.Second)
+				expect(t, w, true)
+				if w.Away() == "" {
+					t.Error("changes are not refused")
+				}
+				time.Sleep(time.Hour)
+				expect(t, w, true)
+				outage(control, target, false)
+				began := time.Now()
+				time.Sleep(29 * time.Second)
+				expect(t, w, true)
+				if why := w.Away(); why != "" {
+					t.Errorf("changes are refused although both answer: %s", why)
+				}
+				time.Sleep(11 * time.Second)
+				expect(t, w, false)
+				if after := w.State().Recovered.Sub(began); after < 30*time.Second || after > 40*time.Second {
+					t.Errorf("timers begin %v after the outage (MCM-51)", after)
+				}
+			})
+		})
+	}
+	t.Run("an API server that refuses what drover may not read answers", func(t *testing.T) {
+		watched(t, func(t *testing.T, w *Watch, _, target *server) {
+			target.forbids.Store(true)
+			time.Sleep(time.Hour)
+			expect(t, w, false)
+		})
+	})
+	t.Run("an answer to another call counts too, also while the lease cannot be read", func(t *testing.T) {
+		watched(t, func(t *testing.T, w *Watch, control, target *server) {
+			control.down.Store(true)
+			target.down.Store(true)
+			for range 12 {
+				time.Sleep(10 * time.Second)
+				w.AnsweredControl()
+				w.AnsweredTarget()
+				expect(t, w, false)
+			}
+		})
+	})
+	t.Run("each API server is asked once in 5 s (F-58)", func(t *testing.T) {
+		watched(t, func(t *testing.T, _ *Watch, control, target *server) {
+			before := []int64{control.reads.Load(), target.reads.Load()}
+			time.Sleep(time.Minute)
+			if c, d := control.reads.Load()-before[0], target.reads.Load()-before[1]; c != 12 || d != 12 {
+				t.Errorf("%d and %d reads in a minute, want 12 each", c, d)
+			}
+		})
+	})
+	t.Run("the metric says which one it is (MCM-79)", func(t *testing.T) {
+		watched(t, func(t *testing.T, w *Watch, _, target *server) {
+			target.down.Store(true)
+			time.Sleep(time.Minute)
+			registry := prometheus.NewPedanticRegistry()
+			registry.MustRegister(w)
+			families, err := registry.Gather()
+			if err != nil || len(families) != 1 || len(families[0].GetMetric()) != 2 {
+				t.Fatalf("the metrics are %v, %v", families, err)
+			}
+			for _, m := range families[0].GetMetric() {
+				want := 0.0
+				if m.GetLabel()[0].GetValue() == "target" {
+					want = 1
+				}
+				if m.GetGauge().GetValue() != want {
+					t.Errorf("got %v", m)
+				}
+			}
+		})
+	})
+	t.Run("a Watch that nobody has made reports that all is well", func(t *testing.T) {
+		var w *Watch
+		expect(t, w, false)
+	})
+}
+
+func TestOneClusterIsBoth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one := &server{}
+		w := New(Options{Control: one})
+		w.Probe(t.Context())
+		expect(t, w, false)
+		w.AnsweredTarget()
+		one.down.Store(true)
+		time.Sleep(30 * time.Second)
+		w.Probe(t.Context())
+		if s := w.State(); !s.Frozen || !strings.HasPrefix(s.Message, "the API server has not answered since") {
+			t.Errorf("(MCM-79) the state is %+v", s)
+		}
+	})
+}
+
+func TestLeaderless(t *testing.T) {
+	// renewed lets the holder renew the lease every 10 s.
+	renewed := func(control *server, d time.Duration) {
+		for ; d > 0; d -= 10 * time.Second {
+			time.Sleep(10 * time.Second)
+			control.version.Add(1)
+		}
+	}
+	watched(t, func(t *testing.T, w *Watch, control, _ *server) {
+		control.holder.Store("one")
+		renewed(control, 5*time.Minute)
+		if d := w.Leaderless(); d >= 30*time.Second {
+			t.Errorf("a lease that is renewed counts as unheld for %v (MCM-80)", d)
+		}
+		time.Sleep(2 * time.Minute)
+		if d := w.Leaderless(); d < time.Minute {
+			t.Errorf("one that is not renewed counts as held for all but %v (MCM-80)", d)
+		}
+		control.holder.Store("")
+		renewed(control, 2*time.Minute)
+		if d := w.Leaderless(); d < 3*time.Minute {
+			t.Errorf("one that was given back counts as held for all but %v (MCM-80)", d)
+		}
+	})
+}
