@@ -134,6 +134,10 @@ func addControllers(w wiring, o *options, registry *clouds) error {
 	}
 	machines := machine.Options{Control: mgr, Target: mgr, Cloud: w.cloud(registry), Bootstrap: source, Clock: now, Lease: w.lease, Kinds: keeper}
 	o.machinesInto(&machines)
+	repair, err := newRepair(w, o, registry)
+	if err != nil {
+		return fmt.Errorf("making the controller of unhealthy Machines: %w", err)
+	}
 	for _, controller := range []interface {
 		SetupWithManager(manager.Manager) error
 	}{
@@ -143,6 +147,7 @@ func addControllers(w wiring, o *options, registry *clouds) error {
 		}),
 		classprotection.New(classprotection.Options{Control: mgr, AllowedNamespaces: o.secretNamespaces}),
 		deployments,
+		repair,
 		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now, Servers: registry, Network: o.nodes.network(mgr.GetConfig().Host)}),
 		capacity.New(capacity.Options{
 			Control: mgr, Target: mgr, Cloud: registry, Clock: now, StartupTaint: o.startupTaint, OtherStartupTaints: o.machines.otherStartupTaints, BareSets: o.groups.bareSets,
