@@ -421,7 +421,9 @@ func TestWhatIsShown(t *testing.T) {
 		{"opted out", func(m *Machine) { m.Annotations[v1alpha1.AnnotationSkipHealth] = "true" }, v1alpha1.AnnotationSkipHealth},
 		{"switched off", func(m *Machine) { m.Annotations[v1alpha1.AnnotationHealthTimeout] = "0" }, "--health-timeout"},
 		{"a rollout", func(m *Machine) { m.Outdated = true }, "the rollout of its MachineDeployment"},
-		{"others first", func(m *Machine) { m.Group.Replacements = []v1alpha1.HealthReplacement{{Name: "other", UID: "uid-a-4", Started: metav1.NewTime(noon)}} }, "replaces 1 at a time"},
+		{"others first", func(m *Machine) {
+			m.Group.Replacements = []v1alpha1.HealthReplacement{{Name: "other", UID: "uid-a-4", Started: metav1.NewTime(noon)}}
+		}, "replaces 1 at a time"},
 	} {
 		t.Run("the condition says why a Machine is not replaced: "+tt.name, func(t *testing.T) {
 			s := newScene()

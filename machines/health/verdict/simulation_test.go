@@ -63,7 +63,7 @@ type simulation struct {
 	old       *World    // a snapshot that a stale list shows
 
 	events, passes, replaced, hosts, outages int
-	slowest                                          time.Duration
+	slowest                                  time.Duration
 }
 
 func newSimulation(t *testing.T, seed uint64) *simulation {
