@@ -60,7 +60,9 @@ type simulation struct {
 
 	zoneBack  map[string]time.Time
 	blindTill time.Time // the API server cannot be reached until then
-	old       *World    // a snapshot that a stale list shows
+	// frozen is what the caches show until frozenTill.
+	frozen     []Machine
+	frozenTill time.Time
 
 	events, passes, replaced, hosts, outages int
 	slowest                                  time.Duration
@@ -252,12 +254,13 @@ func (s *simulation) snapshot() *World {
 				w.Machines[i].Node = nil
 			}
 		}
-	case 4:
-		if s.old != nil {
-			w.Machines = slices.Clone(s.old.Machines)
+	case 4: // the watches stand still for a while
+		if !s.now.Before(s.frozenTill) {
+			s.frozen, s.frozenTill = w.Machines, s.now.Add(time.Duration(s.rand.IntN(60))*time.Minute)
 		}
-	case 5:
-		s.old = w
+	}
+	if s.now.Before(s.frozenTill) {
+		w.Machines = slices.Clone(s.frozen)
 	}
 	for i := range w.Machines {
 		n := s.noticed[w.Machines[i].UID]
