@@ -106,7 +106,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	plan := verdict.Judge(world)
 	if world.Stale == "" {
 		r.remember(&plan)
-		r.metrics.show(&plan, now)
+		r.metrics.show(&plan)
 	}
 	next := plan.NextLook
 	if again := r.carryOut(ctx, world, &plan, objects); again > 0 && (next.IsZero() || now.Add(again).Before(next)) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/cache"
@@ -24,7 +25,7 @@ import (
 )
 
 // stores are informers' stores behind a client that reads them as controller-runtime's cache does when nothing is copied. It
-// can write nothing.
+// takes writes and stores nothing of them.
 type stores struct {
 	client.Client
 	machines, nodes, sets, deployments cache.Indexer
@@ -35,6 +36,29 @@ func newStores() *stores {
 	return &stores{machines: store(), nodes: store(), sets: store(), deployments: store()}
 }
 
+// Patch takes a write and stores nothing.
+func (*stores) Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error {
+	return nil
+}
+
+// Status returns a writer that stores nothing.
+func (*stores) Status() client.SubResourceWriter { return forgetful{} }
+
+func (*stores) GroupVersionKindFor(runtime.Object) (schema.GroupVersionKind, error) {
+	return v1alpha1.MachineDeploymentKind, nil
+}
+
+type forgetful struct{ client.SubResourceWriter }
+
+func (forgetful) Apply(context.Context, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
+	return nil
+}
+
+// quiet takes Events and drops them.
+type quiet struct{ recorder.EventRecorder }
+
+func (quiet) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
+
 // door hands the stores out as a cluster.
 type door struct {
 	cluster.Cluster
@@ -43,7 +67,7 @@ type door struct {
 
 func (d door) GetClient() client.Client                       { return d.stores }
 func (d door) GetAPIReader() client.Reader                    { return d.stores }
-func (d door) GetEventRecorder(string) recorder.EventRecorder { return nil }
+func (d door) GetEventRecorder(string) recorder.EventRecorder { return quiet{} }
 
 func (s *stores) byType(o runtime.Object) cache.Indexer {
 	switch o.(type) {

@@ -3,7 +3,6 @@ package health
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -27,7 +26,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Name: "drover_health_replacing_machines", Help: "Machines that are being replaced because they were unhealthy, until their successor is Ready or has had its time.",
 		}),
 		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "drover_health_held_machines", Help: "Machines that have been unhealthy for longer than the timeout and are not replaced, by the brake that holds.",
+			Name: "drover_health_held_machines", Help: "Machines that have been unhealthy for their timeout, or have none, and are not replaced, by the brake that holds.",
 		}, []string{"brake"}),
 		replaced: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "drover_health_replaced_total", Help: "Machines deleted for their sets to replace, by reason.",
@@ -50,7 +49,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 }
 
 // show sets the gauges to what a plan says.
-func (m *metrics) show(plan *verdict.Plan, now time.Time) {
+func (m *metrics) show(plan *verdict.Plan) {
 	m.unhealthy.Set(float64(plan.Unhealthy))
 	replacing := 0
 	for i := range plan.Groups {
@@ -59,7 +58,7 @@ func (m *metrics) show(plan *verdict.Plan, now time.Time) {
 	m.replacing.Set(float64(replacing))
 	held := map[verdict.Brake]int{}
 	for _, v := range plan.Verdicts {
-		if v.Brake != "" && (v.Due.IsZero() || !v.Due.After(now)) {
+		if v.Brake != "" && v.Overdue {
 			held[v.Brake]++
 		}
 	}

@@ -115,6 +115,7 @@ func (j *judgement) verdictOf(m *Machine, f *Finding) *Verdict {
 func (j *judgement) judge(v *Verdict) {
 	m := v.Machine
 	v.Due = j.w.due(v)
+	v.Overdue = !j.w.ripe(v).After(j.w.Now)
 	switch {
 	case m.Group == nil:
 		v.Brake = BrakeNoOwner
@@ -136,22 +137,26 @@ func (j *judgement) judge(v *Verdict) {
 	}
 }
 
-// due returns when a Machine with that finding may be replaced; zero: never. After a brake of many has let go, half of the timeout
-// must pass: the Nodes of a zone that is back become Ready one after the other.
-func (w *World) due(v *Verdict) time.Time {
+// ripe returns when a Machine with that finding has been unhealthy for its timeout; zero: never.
+func (w *World) ripe(v *Verdict) time.Time {
 	timeout := w.Settings.timeoutOf(v.Machine)
 	switch {
 	case v.Asked:
 		return w.Now
 	case timeout == 0:
 		return time.Time{}
+	case v.atOnce:
+		return v.Since
 	}
-	at := v.Since
-	if !v.atOnce {
-		at = at.Add(timeout)
-	}
-	if held := v.Machine.Held; !held.IsZero() && at.Before(held.Add(timeout/2)) {
-		at = held.Add(timeout / 2)
+	return v.Since.Add(timeout)
+}
+
+// due returns when a Machine with that finding may be replaced; zero: never. After a brake of many has let go, half of the timeout
+// must pass: the Nodes of a zone that is back become Ready one after the other.
+func (w *World) due(v *Verdict) time.Time {
+	at, held := w.ripe(v), v.Machine.Held
+	if calm := held.Add(w.Settings.timeoutOf(v.Machine) / 2); !v.Asked && !at.IsZero() && !held.IsZero() && at.Before(calm) {
+		return calm
 	}
 	return at
 }

@@ -106,6 +106,8 @@ type Verdict struct {
 	Finding
 	// Due is when the Machine may be replaced for being unhealthy; zero: never.
 	Due time.Time
+	// Overdue: the Machine has been unhealthy for its timeout, if it has one.
+	Overdue bool
 	// Brake is what keeps the Machine from being replaced, or will when it is due; empty: nothing does.
 	Brake Brake
 	// Condition is what condition Healthy of the Machine is to be; nil: it stays as it is.
