@@ -3,6 +3,7 @@ package health_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -72,6 +73,7 @@ func (w *world) writes() (n int) {
 
 func (w *world) testReplaced() {
 	names := w.group("replaced", 6)
+	w.drains(names[1], "long")
 	w.report(corev1.ConditionUnknown, names[1])
 	w.later(time.Second)
 	w.report(corev1.ConditionUnknown, names[2])
@@ -93,8 +95,17 @@ func (w *world) testReplaced() {
 		w.Errorf("record: %+v", d.Status.HealthReplacements)
 	}
 	w.events("Machine "+names[1]+" is deleted for its set to replace: Node "+names[1]+": condition Ready is Unknown (Test)", 2)
-	w.settled("replaced", 6)
+	w.settled("replaced", 6) // the successor does not wait for the drain (F-33)
 	w.inStep("replaced")
+	w.later(time.Minute)
+	if gone := w.leaving(names); !slices.Equal(gone, names[1:2]) {
+		w.Fatalf("while a Machine is being replaced, %v are gone", gone)
+	}
+	w.drains(names[1], "")
+	w.eventually("the Machine is gone", func() (string, bool) {
+		all := w.machines("replaced")
+		return fmt.Sprint(len(all)), len(all) == 6
+	})
 	w.later(2 * time.Second)
 	if gone := w.leaving(names); !slices.Equal(gone, names[1:3]) {
 		w.Fatalf("%v are gone, want %v", gone, names[1:3])
@@ -105,6 +116,15 @@ func (w *world) testReplaced() {
 	if d := w.deployment("replaced"); recorded(d) != "" || *d.Spec.Replicas != 6 {
 		w.Errorf("record: %+v, replicas %d", d.Status.HealthReplacements, *d.Spec.Replicas)
 	}
+}
+
+// drains makes the drain of a Machine that is deleted last until the annotation is empty.
+func (w *world) drains(name, value string) {
+	w.Helper()
+	m := &v1alpha1.Machine{}
+	w.must(w.client.Get(w.Context(), types.NamespacedName{Namespace: "default", Name: name}, m))
+	w.must(w.client.Patch(w.Context(), m, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"test/drains":"`+value+`"}}}`))))
+	w.cached(name)
 }
 
 // cached waits until the cache shows condition Healthy of a Machine as it is stored.
