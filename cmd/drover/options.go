@@ -47,6 +47,7 @@ type options struct {
 
 	observe  bool
 	machines machineOptions
+	repair   repairOptions
 
 	nodes        nodeOptions
 	compute      cloudOptions
@@ -67,6 +68,7 @@ func defaults() *options {
 		joinTimeout:    10 * time.Minute,
 		workers:        64,
 		machines:       defaultMachines(),
+		repair:         defaultRepair(),
 		nodes:          nodeOptions{clusterDomain: "cluster.local", packages: []string{"nfs-common", "cifs-utils"}},
 		groups:         defaultGroups(),
 		freeze:         defaultFreeze(),
@@ -104,6 +106,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.secretNamespaces, "secret-namespaces", o.secretNamespaces, "namespaces, beside its own, whose Secrets and ConfigMaps a Machine's provider spec may refer to")
 	f.IntVar(&o.workers, "workers", o.workers, "Machines worked on at a time. A call to the cloud occupies its worker until it is answered (1 to 2 s in many clouds), so fewer workers than the cloud takes calls at a time slow drover down; Machines that wait for their turn occupy none")
 	o.machines.addFlags(f)
+	o.repair.addFlags(f)
 	o.nodes.addFlags(f)
 	o.compute.addFlags(f)
 	o.groups.addFlags(f)
@@ -114,7 +117,9 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 // validate returns everything that is wrong with the flags and the files that they name, in one error, before anything is asked
 // of the cluster or written to it.
 func (o *options) validate() error {
-	errs := []error{o.general(), o.addresses(), o.machines.validate(), o.compute.validate(), o.nodes.validate(), o.groups.validate(), o.freeze.validate()}
+	errs := []error{
+		o.general(), o.addresses(), o.machines.validate(), o.repair.validate(), o.freeze.validate(), o.compute.validate(), o.nodes.validate(), o.groups.validate(),
+	}
 	if o.drainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("--drain-timeout %v is negative", o.drainTimeout))
 	}

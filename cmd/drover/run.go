@@ -52,7 +52,7 @@ func run(ctx context.Context, o *options, credentials client.Credentials, more .
 	if err != nil {
 		return err
 	}
-	if err := addControllers(w, o, registry); err != nil {
+	if err := errors.Join(addControllers(w, o, registry), addFreeze(w, o), addRepair(w, o, registry)); err != nil {
 		return err
 	}
 	server, err := addAutoscale(w, o, registry)
@@ -147,10 +147,6 @@ func addControllers(w wiring, o *options, registry *clouds) error {
 	}
 	machines := machine.Options{Control: mgr, Target: w.target, Cloud: w.cloud(registry), Bootstrap: source, Clock: now, Lease: w.lease, Kinds: keeper, Reach: w.reach}
 	o.machinesInto(&machines)
-	freezes, err := newFreeze(mgr, o, w.lease)
-	if err != nil {
-		return err
-	}
 	for _, controller := range []interface {
 		SetupWithManager(manager.Manager) error
 	}{
@@ -158,7 +154,6 @@ func addControllers(w wiring, o *options, registry *clouds) error {
 		set.New(set.Options{
 			Control: mgr, Clock: now, PlaceRecord: registry.PlaceRecord, Lease: w.lease, Reach: w.reach, Suffix: func() string { return utilrand.String(5) },
 		}),
-		freezes,
 		classprotection.New(classprotection.Options{Control: mgr, AllowedNamespaces: o.secretNamespaces}),
 		deployments,
 		csr.New(csr.Options{Control: mgr, Target: w.target, Clock: now, Servers: registry, Network: o.nodes.network(w.target.GetConfig().Host)}),

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drover-project/drover/machines/safety/freeze"
@@ -67,14 +66,24 @@ func addGuards(w *wiring, o *options) (err error) {
 	return nil
 }
 
-// newFreeze makes the controller that freezes groups of too many Machines.
-func newFreeze(mgr manager.Manager, o *options, lease *lease) (*freeze.Reconciler, error) {
-	r, err := freeze.New(freeze.Options{
-		Control: mgr, Clock: clock.RealClock{}, Lease: lease, Registry: metrics.Registry,
+// trust returns why what is read from the API servers may be out of date, empty when it is not, and since when it is up to date
+// again.
+func (w *wiring) trust() (stale string, since time.Time) {
+	state := w.reach.State()
+	if state.Frozen {
+		return state.Message, state.Recovered
+	}
+	return "", state.Recovered
+}
+
+// addFreeze wires the controller that freezes groups of too many Machines.
+func addFreeze(w wiring, o *options) error {
+	freezes, err := freeze.New(freeze.Options{
+		Control: w.controllers, Clock: clock.RealClock{}, Lease: w.lease, Registry: metrics.Registry,
 		Limits: freeze.Limits{Up: o.freeze.up, Down: o.freeze.down, Period: o.freeze.period},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("making the freeze of groups: %w", err)
+		return fmt.Errorf("making the freeze of groups: %w", err)
 	}
-	return r, nil
+	return freezes.SetupWithManager(w.controllers)
 }

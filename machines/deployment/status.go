@@ -105,7 +105,7 @@ func (s *statuses) write(ctx context.Context, d *v1alpha1.MachineDeployment, st 
 
 // withoutOthers returns a status without the fields that other controllers own.
 func withoutOthers(st v1alpha1.MachineDeploymentStatus) v1alpha1.MachineDeploymentStatus {
-	st.NodeTemplate, st.Backoffs, st.JoinOutcomes, st.RecentJoins = nil, nil, nil, ""
+	st.NodeTemplate, st.Backoffs, st.JoinOutcomes, st.RecentJoins, st.HealthReplacements = nil, nil, nil, "", nil
 	return st
 }
 

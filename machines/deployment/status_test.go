@@ -40,6 +40,7 @@ func TestUrgentStatus(t *testing.T) {
 		{"a collision is urgent: the next name depends on it", func(st *v1alpha1.MachineDeploymentStatus) { st.CollisionCount = new(int32(1)) }, true},
 		{"what another controller writes is not this one's", func(st *v1alpha1.MachineDeploymentStatus) {
 			st.JoinOutcomes, st.RecentJoins = []v1alpha1.JoinOutcome{v1alpha1.JoinFailed}, "f"
+			st.HealthReplacements = []v1alpha1.HealthReplacement{{Name: "a"}}
 		}, false},
 	} {
 		t.Run(tt.name+" (F-57)", func(t *testing.T) {

@@ -97,7 +97,7 @@ var ours = []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionReplicaFailur
 
 // withoutOthers returns a status without the fields that other controllers own.
 func withoutOthers(st v1alpha1.MachineSetStatus) v1alpha1.MachineSetStatus {
-	st.NodeTemplate, st.Backoffs, st.JoinOutcomes, st.RecentJoins = nil, nil, nil, ""
+	st.NodeTemplate, st.Backoffs, st.JoinOutcomes, st.RecentJoins, st.HealthReplacements = nil, nil, nil, "", nil
 	return st
 }
 

@@ -33,6 +33,8 @@ import (
 	"github.com/drover-project/drover/machines/classprotection"
 	"github.com/drover-project/drover/machines/csr"
 	"github.com/drover-project/drover/machines/deployment"
+	"github.com/drover-project/drover/machines/health"
+	"github.com/drover-project/drover/machines/health/verdict"
 	"github.com/drover-project/drover/machines/machine"
 	"github.com/drover-project/drover/machines/openstack"
 	"github.com/drover-project/drover/machines/set"
@@ -149,6 +151,10 @@ func (w *world) drover() manager.Manager {
 		Control: mgr, Target: mgr, ProviderIDs: os, Clock: now, Rand: rand.Reader, StartupTaint: v1alpha1.DefaultStartupTaint,
 	})
 	w.must(mgr.Add(&bootstrap.Collector{Source: source, Clock: now}))
+	unhealthy, err := health.New(health.Options{Control: mgr, Target: mgr, Clock: now, Provider: os, Registry: w.registry, Settings: verdict.Settings{
+		Timeout: 10 * time.Minute, MaxUnhealthy: 40, Join: 10 * time.Minute,
+	}})
+	w.must(err)
 	for _, controller := range []interface {
 		SetupWithManager(manager.Manager) error
 	}{
@@ -156,6 +162,7 @@ func (w *world) drover() manager.Manager {
 		set.New(set.Options{Control: mgr, Clock: now, PlaceRecord: os.PlaceRecord, Suffix: func() string { return utilrand.String(8) }}),
 		classprotection.New(classprotection.Options{Control: mgr}),
 		deployment.New(deployment.Options{Control: mgr, Target: mgr, Clock: now}),
+		unhealthy,
 		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now, Servers: os}),
 		capacity.New(capacity.Options{Control: mgr, Target: mgr, Cloud: os, Clock: now, StartupTaint: v1alpha1.DefaultStartupTaint, KernelMemory: ptr.To(3.0)}),
 	} {

@@ -156,3 +156,25 @@ const MaxReplicas = 100_000
 
 // MaxRemovals bounds spec.removals of sets and deployments, and spec.rolloutRemovals of sets.
 const MaxRemovals = 2000
+
+// HealthReplacement is a Machine that drover deletes because it is unhealthy, so that its set makes another. It counts against
+// the number of Machines that are replaced at once until the Machine is gone and its successor is Ready, or the successor
+// has had the time to become so.
+type HealthReplacement struct {
+	// Name is the Machine's name.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// UID is the Machine's UID.
+	UID types.UID `json:"uid"`
+	// Started is when drover began to replace the Machine. It is written before the Machine is deleted.
+	Started metav1.Time `json:"started"`
+	// Host is the physical host whose failure the Machine is replaced for; empty when others on its host are well. All Machines of
+	// one failed host count once.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Host string `json:"host,omitempty"`
+}
+
+// MaxHealthReplacements bounds status.healthReplacements of sets and deployments.
+const MaxHealthReplacements = 100

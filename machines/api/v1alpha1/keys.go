@@ -64,6 +64,21 @@ const (
 	AnnotationDrainTimeout        = Prefix + "drain-timeout"
 	AnnotationVolumeDetachTimeout = Prefix + "volume-detach-timeout"
 	AnnotationJoinTimeout         = Prefix + "join-timeout"
+	// AnnotationHealthTimeout, on a MachineDeployment, a set without a deployment, or a Machine (which wins), is how long its Node
+	// may be unhealthy before the Machine is replaced, as a duration such as 30m. 0 or never: it is not replaced.
+	AnnotationHealthTimeout = Prefix + "health-timeout"
+	// AnnotationHealthMaxReplacing, on a MachineDeployment or a set without a deployment, is how many of its Machines are
+	// replaced at once because they are unhealthy, as a number or a percentage of its size (rounded up, at least one).
+	AnnotationHealthMaxReplacing = Prefix + "health-max-replacing"
+	// AnnotationSkipHealth, on a Machine, a set without a deployment, or a MachineDeployment, "true": unhealthy Machines are not
+	// replaced, and a server that somebody stopped is not started.
+	AnnotationSkipHealth = Prefix + "skip-health"
+	// AnnotationSkipHealthCAPI, on the same objects, any value: unhealthy Machines are not replaced. Cluster API's key.
+	AnnotationSkipHealthCAPI = "cluster.x-k8s.io/skip-remediation"
+	// AnnotationReplace, on a Machine, "true": it is replaced as if it had been unhealthy for long, before all others.
+	AnnotationReplace = Prefix + "replace"
+	// AnnotationReplaceCAPI, on a Machine, any value: the same. Cluster API's key.
+	AnnotationReplaceCAPI = "cluster.x-k8s.io/remediate-machine"
 )
 
 // GuardedAnnotations are annotations of a Machine, or of a template, that only drover may set, and users who may update
@@ -178,6 +193,9 @@ const (
 	// ConditionConsole holds the end of the console of a server that did not become a node in time, or that looks before
 	// then as if it would not.
 	ConditionConsole = Prefix + "Console"
+	// ConditionHealthy is False while the Node is unhealthy after its first start was complete; the message says since when, and
+	// when the Machine is replaced or what holds that back. A Machine that was always healthy has no such condition.
+	ConditionHealthy = Prefix + "Healthy"
 )
 
 // Condition types of MachineSets and MachineDeployments.
@@ -199,4 +217,7 @@ const (
 	// ConditionFrozen, on a MachineDeployment and its MachineSets: the group has far more Machines than its size allows. Until
 	// it is lifted the sets make no Machine, and the autoscaler's orders are refused; everything else works.
 	ConditionFrozen = Prefix + "Frozen"
+	// ConditionRepairHeld, while it is so: unhealthy Machines are not replaced because too many are unhealthy at once; the reason
+	// says where.
+	ConditionRepairHeld = Prefix + "RepairHeld"
 )

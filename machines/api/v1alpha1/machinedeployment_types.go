@@ -190,6 +190,12 @@ type MachineDeploymentStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=10
 	RecentJoins string `json:"recentJoins,omitempty"`
+	// HealthReplacements are the Machines that drover replaces because they are unhealthy.
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	// +listType=map
+	// +listMapKey=name
+	HealthReplacements []HealthReplacement `json:"healthReplacements,omitempty"`
 	// Conditions of the deployment.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64

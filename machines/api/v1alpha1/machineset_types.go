@@ -154,6 +154,12 @@ type MachineSetStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=10
 	RecentJoins string `json:"recentJoins,omitempty"`
+	// HealthReplacements are the Machines that drover replaces because they are unhealthy, where the set belongs to no deployment.
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	// +listType=map
+	// +listMapKey=name
+	HealthReplacements []HealthReplacement `json:"healthReplacements,omitempty"`
 	// Conditions of the set.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64

@@ -1,0 +1,376 @@
+package health_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/health"
+)
+
+func TestHealthOnARealControlPlane(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, tt := range []struct {
+		name string
+		run  func(*world)
+	}{
+		{"a cluster that is well costs no write and asks for no other pass", (*world).testWell},
+		{"a Node that is not Ready for the timeout has its Machine replaced, the next one after its successor is Ready (MCM-44, MCM-46, MCM-47)", (*world).testReplaced},
+		{"a Machine that recovers in time is shown so and stays (MCM-44)", (*world).testRecovers},
+		{"in an outage of a zone nothing is replaced, and afterwards what stays broken is (MCM-48)", (*world).testZone},
+		{"another leader goes on with what was begun, and begins with nothing else (MCM-46)", (*world).testNewLeader},
+		{"a live read that contradicts the cache keeps the Machine", (*world).testStaleCache},
+		{"a record that the cache does not show yet keeps the other Machines", (*world).testStaleRecord},
+		{"a process whose lease is old does nothing (MCM-80)", (*world).testOldLease},
+		{"after an outage of the API server the timers start again (MCM-51)", (*world).testBlind},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			here := *w
+			here.T = t
+			here.health = here.leader(nil)
+			tt.run(&here)
+		})
+	}
+}
+
+func (w *world) testWell() {
+	w.group("well", 4)
+	result := w.later(time.Second)
+	if result.RequeueAfter != 0 {
+		w.Errorf("another pass in %v", result.RequeueAfter)
+	}
+	w.later(time.Hour)
+	if n := w.writes(); n != 0 {
+		w.Errorf("%d writes", n)
+	}
+}
+
+// writes counts what health has written so far.
+func (w *world) writes() (n int) {
+	w.Helper()
+	requests, err := w.kube.Requests()
+	w.must(err)
+	for _, r := range requests {
+		if r.Wrote() && strings.Contains(r.URI, "fieldManager=drover-health") {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) testReplaced() {
+	names := w.group("replaced", 6)
+	w.drains(names[1], "long")
+	w.report(corev1.ConditionUnknown, names[1])
+	w.later(time.Second)
+	w.report(corev1.ConditionUnknown, names[2])
+	w.later(time.Second)
+	w.later(time.Minute)
+	if c := w.healthy(names[1]); c.Status != corev1.ConditionFalse || c.Reason != "NodeNotReady" || !strings.Contains(c.Message, "it is replaced at ") {
+		w.Errorf("condition Healthy: %+v", c)
+	}
+	w.cached(names[1])
+	w.later(9*time.Minute - 10*time.Second)
+	if gone := w.leaving(names); gone != nil {
+		w.Fatalf("before the timeout is over, %v are gone", gone)
+	}
+	w.later(15 * time.Second)
+	if gone := w.leaving(names); !slices.Equal(gone, names[1:2]) {
+		w.Fatalf("%v are gone, want %v", gone, names[1:2])
+	}
+	if d := w.deployment("replaced"); recorded(d) != names[1] {
+		w.Errorf("record: %+v", d.Status.HealthReplacements)
+	}
+	w.events("Machine "+names[1]+" is deleted for its set to replace: Node "+names[1]+": condition Ready is Unknown (Test)", 2)
+	w.settled("replaced", 6) // the successor does not wait for the drain (F-33)
+	w.inStep("replaced")
+	w.later(time.Minute)
+	if gone := w.leaving(names); !slices.Equal(gone, names[1:2]) {
+		w.Fatalf("while a Machine is being replaced, %v are gone", gone)
+	}
+	w.drains(names[1], "")
+	w.eventually("the Machine is gone", func() (string, bool) {
+		all := w.machines("replaced")
+		return fmt.Sprint(len(all)), len(all) == 6
+	})
+	w.later(2 * time.Second)
+	if gone := w.leaving(names); !slices.Equal(gone, names[1:3]) {
+		w.Fatalf("%v are gone, want %v", gone, names[1:3])
+	}
+	w.settled("replaced", 6)
+	w.inStep("replaced")
+	w.later(2 * time.Second)
+	if d := w.deployment("replaced"); recorded(d) != "" || *d.Spec.Replicas != 6 {
+		w.Errorf("record: %+v, replicas %d", d.Status.HealthReplacements, *d.Spec.Replicas)
+	}
+}
+
+// drains makes the drain of a Machine that is deleted last until the annotation is empty.
+func (w *world) drains(name, value string) {
+	w.Helper()
+	m := &v1alpha1.Machine{}
+	w.must(w.client.Get(w.Context(), types.NamespacedName{Namespace: "default", Name: name}, m))
+	w.must(w.client.Patch(w.Context(), m, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"test/drains":"`+value+`"}}}`))))
+	w.cached(name)
+}
+
+// cached waits until the cache shows condition Healthy of a Machine as it is stored.
+func (w *world) cached(name string) {
+	w.Helper()
+	w.eventually("the cache shows Machine "+name, func() (string, bool) {
+		stored, cached := &v1alpha1.Machine{}, &v1alpha1.Machine{}
+		key := types.NamespacedName{Namespace: "default", Name: name}
+		w.must(w.client.Get(w.Context(), key, stored))
+		w.must(w.mgr.GetClient().Get(w.Context(), key, cached))
+		return cached.ResourceVersion, stored.ResourceVersion == cached.ResourceVersion
+	})
+}
+
+// events waits until so many Events have a note.
+func (w *world) events(note string, count int) {
+	w.Helper()
+	w.eventually("Events say "+note, func() (string, bool) {
+		var list corev1.EventList
+		w.must(w.client.List(w.Context(), &list))
+		var all []string
+		n := 0
+		for _, e := range list.Items {
+			all = append(all, e.InvolvedObject.Kind+": "+e.Message)
+			if e.Message == note {
+				n++
+			}
+		}
+		return strings.Join(all, "\n"), n == count
+	})
+}
+
+func (w *world) testRecovers() {
+	names := w.group("recovers", 4)
+	w.report(corev1.ConditionFalse, names[0])
+	w.later(time.Second)
+	w.later(time.Minute)
+	w.cached(names[0])
+	w.report(corev1.ConditionTrue, names[0])
+	w.later(time.Second)
+	if c := w.healthy(names[0]); c.Status != corev1.ConditionTrue {
+		w.Errorf("condition Healthy: %+v", c)
+	}
+	w.cached(names[0])
+	w.later(time.Hour)
+	if gone := w.leaving(names); gone != nil {
+		w.Errorf("%v are gone", gone)
+	}
+	if c := w.healthy(names[1]); c.Type != "" {
+		w.Errorf("a Machine that was always well has %+v", c)
+	}
+}
+
+func (w *world) testZone() {
+	names := w.group("zone", 10)
+	w.report(corev1.ConditionUnknown, names[:8]...)
+	w.later(time.Second)
+	for range 3 {
+		w.later(30 * time.Minute)
+		w.cached(names[0])
+	}
+	if gone := w.leaving(names); gone != nil {
+		w.Fatalf("in the outage %v are gone", gone)
+	}
+	held := meta.FindStatusCondition(w.deployment("zone").Status.Conditions, v1alpha1.ConditionRepairHeld)
+	if held == nil || held.Reason != "ZoneUnhealthy" || !strings.Contains(w.healthy(names[0]).Message, "more than 40 % of the Machines in zone zone are unhealthy") {
+		w.Fatalf("the brake is not shown: %+v, %+v", held, w.healthy(names[0]))
+	}
+	w.report(corev1.ConditionTrue, names[2:8]...)
+	w.inStep("zone")
+	w.later(time.Second)
+	w.inStep("zone")
+	w.later(4 * time.Minute)
+	if gone := w.leaving(names); gone != nil {
+		w.Fatalf("right after the outage %v are gone", gone)
+	}
+	if held := meta.FindStatusCondition(w.deployment("zone").Status.Conditions, v1alpha1.ConditionRepairHeld); held != nil {
+		w.Errorf("the brake is still shown: %+v", held)
+	}
+	w.later(2 * time.Minute)
+	if gone := w.leaving(names); !slices.Equal(gone, names[:1]) {
+		w.Fatalf("after the outage %v are gone, want %v", gone, names[:1])
+	}
+	w.report(corev1.ConditionTrue, names[1])
+}
+
+// dying is a client of a process that ends before it deletes anything.
+type dying struct{ client.Client }
+
+func (dying) Delete(context.Context, client.Object, ...client.DeleteOption) error {
+	return errors.New("the process has ended")
+}
+
+func (w *world) testNewLeader() {
+	names := w.group("leader", 5)
+	w.health = w.leader(func(o *health.Options) { o.Control = handle{w.mgr, dying{w.mgr.GetClient()}} })
+	w.report(corev1.ConditionFalse, names[3])
+	w.later(time.Second)
+	w.report(corev1.ConditionFalse, names[0])
+	w.later(time.Second)
+	w.later(10 * time.Minute)
+	if d := w.deployment("leader"); recorded(d) != names[3] || w.leaving(names) != nil {
+		w.Fatalf("record %+v, gone %v", d.Status.HealthReplacements, w.leaving(names))
+	}
+	w.inStep("leader")
+	w.health = w.leader(nil)
+	w.later(time.Second)
+	if gone := w.leaving(names); gone != nil {
+		w.Fatalf("at once, %v are gone", gone)
+	}
+	w.later(10 * time.Minute)
+	if gone := w.leaving(names); !slices.Equal(gone, names[3:4]) {
+		w.Fatalf("%v are gone, want %v", gone, names[3:4])
+	}
+	w.report(corev1.ConditionTrue, names[0])
+}
+
+// blind is a cached client that shows Nodes as not Ready although they are.
+type blind struct {
+	client.Client
+	node string
+}
+
+func (b blind) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	err := b.Client.List(ctx, list, options...)
+	nodes, ok := list.(*corev1.NodeList)
+	if !ok || err != nil {
+		return err
+	}
+	for i := range nodes.Items {
+		if nodes.Items[i].Name == b.node {
+			n := nodes.Items[i].DeepCopy()
+			n.Status.Conditions[0].Status = corev1.ConditionUnknown
+			nodes.Items[i] = *n
+		}
+	}
+	return nil
+}
+
+func (w *world) testStaleCache() {
+	names := w.group("stale", 4)
+	w.health = w.leader(func(o *health.Options) { o.Target = handle{w.mgr, blind{w.mgr.GetClient(), names[0]}} })
+	w.later(time.Second)
+	w.later(11 * time.Minute)
+	w.later(time.Minute)
+	if gone := w.leaving(names); gone != nil || recorded(w.deployment("stale")) != "" {
+		w.Errorf("%v are gone, record %s", gone, recorded(w.deployment("stale")))
+	}
+}
+
+// frozen is a cached client that shows deployments without the records of replacements.
+type frozen struct{ client.Client }
+
+func (f frozen) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	err := f.Client.List(ctx, list, options...)
+	if deployments, ok := list.(*v1alpha1.MachineDeploymentList); ok {
+		for i := range deployments.Items {
+			deployments.Items[i].Status.HealthReplacements = nil
+		}
+	}
+	return err
+}
+
+func (w *world) testStaleRecord() {
+	names := w.group("record", 5)
+	d := w.deployment("record")
+	base := d.DeepCopy()
+	d.Status.HealthReplacements = []v1alpha1.HealthReplacement{{Name: "another", UID: "another"}}
+	d.Status.HealthReplacements[0].Started.Time = w.clock.Now().Add(10 * time.Minute)
+	w.must(w.client.Status().Patch(w.Context(), d, client.MergeFrom(base)))
+	w.inStep("record")
+	w.health = w.leader(func(o *health.Options) { o.Control = handle{w.mgr, frozen{w.mgr.GetClient()}} })
+	w.report(corev1.ConditionFalse, names[0])
+	w.later(time.Second)
+	w.later(11 * time.Minute)
+	w.later(time.Second)
+	if gone := w.leaving(names); gone != nil {
+		w.Errorf("%v are gone", gone)
+	}
+	w.report(corev1.ConditionTrue, names[0])
+}
+
+// lease is one that was not renewed in time.
+type lease struct{ old bool }
+
+func (l *lease) Fresh(time.Time) bool { return !l.old }
+
+func (w *world) testOldLease() {
+	names := w.group("lease", 4)
+	l := &lease{}
+	w.health = w.leader(func(o *health.Options) { o.Lease = l })
+	w.report(corev1.ConditionFalse, names[0])
+	w.later(time.Second)
+	l.old = true
+	if result := w.later(11 * time.Minute); result.RequeueAfter != time.Second || w.leaving(names) != nil {
+		w.Errorf("%v are gone, another pass in %v", w.leaving(names), result.RequeueAfter)
+	}
+	w.report(corev1.ConditionTrue, names[0])
+}
+
+func (w *world) testBlind() {
+	names := w.group("blind", 4)
+	stale, since := "", time.Time{}
+	w.health = w.leader(func(o *health.Options) { o.Trust = func() (string, time.Time) { return stale, since } })
+	w.report(corev1.ConditionFalse, names[0])
+	w.later(time.Second)
+	stale = "the API server cannot be reached"
+	w.later(time.Hour)
+	if gone := w.leaving(names); gone != nil {
+		w.Fatalf("%v are gone on stale data", gone)
+	}
+	stale, since = "", w.clock.Now()
+	w.later(9 * time.Minute)
+	if gone := w.leaving(names); gone != nil {
+		w.Fatalf("%v are gone although the timers start again", gone)
+	}
+	w.later(time.Minute)
+	if gone := w.leaving(names); !slices.Equal(gone, names[:1]) {
+		w.Errorf("%v are gone, want %v", gone, names[:1])
+	}
+}
+
+func TestHealthInAManager(t *testing.T) {
+	t.Parallel()
+	const timeout = 3 * time.Second
+	w := newWorld(t, func(m ctrl.Manager) error {
+		r, err := health.New(health.Options{Control: m, Target: m, Clock: clock.RealClock{}, Settings: settings(timeout)})
+		if err != nil {
+			return err
+		}
+		return r.SetupWithManager(m)
+	})
+	t.Run("an unhealthy Node of a group that is well is replaced within the timeout and 5 s (MCM-44)", func(t *testing.T) {
+		here := *w
+		here.T = t
+		names := here.group("managed", 4)
+		here.clock.SetTime(time.Now())
+		began := time.Now()
+		here.report(corev1.ConditionUnknown, names[2])
+		here.eventually("it is gone", func() (string, bool) {
+			gone := here.leaving(names)
+			return strings.Join(gone, " "), slices.Equal(gone, names[2:3])
+		})
+		if took := time.Since(began); took < timeout-time.Second || took > timeout+5*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		here.settled("managed", 4)
+	})
+}

@@ -1,0 +1,156 @@
+package verdict
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// makeTime is how long a set and the cloud may take from the deletion of a Machine until its successor has a server.
+const makeTime = 2 * time.Minute
+
+// timeoutOf returns how long the Machine may be unhealthy; 0 is for ever. What cannot be read does not count.
+func (s *Settings) timeoutOf(m *Machine) time.Duration {
+	if d, ok := readTimeout(m.Annotations); ok {
+		return d
+	}
+	if m.Group != nil {
+		if d, ok := readTimeout(m.Group.Annotations); ok {
+			return d
+		}
+	}
+	return s.Timeout
+}
+
+func readTimeout(annotations map[string]string) (time.Duration, bool) {
+	text, ok := annotations[v1alpha1.AnnotationHealthTimeout]
+	if !ok {
+		return 0, false
+	}
+	if strings.EqualFold(text, "never") {
+		return 0, true
+	}
+	d, err := time.ParseDuration(text)
+	return d, err == nil && d >= 0
+}
+
+// mostOf returns how many Machines of the group are replaced at once, at least one.
+func (s *Settings) mostOf(g *Group) int {
+	for _, value := range []intstr.IntOrString{intstr.Parse(g.Annotations[v1alpha1.AnnotationHealthMaxReplacing]), s.MaxReplacing} {
+		if n, err := Most(value, g.Size); err == nil {
+			return n
+		}
+	}
+	return 1
+}
+
+// Most resolves a number, or a percentage of a size: rounded up, from one to [v1alpha1.MaxHealthReplacements]. The error says
+// that the value is neither.
+func Most(value intstr.IntOrString, size int) (int, error) {
+	n, err := intstr.GetScaledValueFromIntOrPercent(&value, size, true)
+	if err != nil {
+		return 0, err
+	}
+	return max(1, min(n, v1alpha1.MaxHealthReplacements)), nil
+}
+
+// joinOf returns how long a successor in the group may take to become a Node.
+func (s *Settings) joinOf(g *Group) time.Duration {
+	d, err := time.ParseDuration(g.Annotations[v1alpha1.AnnotationJoinTimeout])
+	if err == nil && d > 0 {
+		return d
+	}
+	return s.Join
+}
+
+// whereabouts are what the snapshot shows of a Machine that has an entry in a record.
+type whereabouts struct {
+	verdict *Verdict // nil: it is well, or leaving
+	leaving bool
+}
+
+// running returns the entries of a group that go on counting. An entry ends when its Machine has recovered, when the Machine is gone
+// and no successor is on its way any more, and in any case when a successor has had its time: one that is stuck must not stop
+// the repair of all others.
+func (j *judgement) running(g *Group) (entries []v1alpha1.HealthReplacement) {
+	coming := max(0, g.Size-j.up[g])
+	for i := len(g.Replacements) - 1; i >= 0; i-- {
+		e := g.Replacements[i]
+		at, there := j.recorded[e.UID]
+		switch end := e.Started.Add(j.w.Settings.joinOf(g) + makeTime); {
+		case !j.w.Now.Before(end):
+			continue
+		case there && !at.leaving && at.verdict == nil:
+			continue
+		case !there && coming == 0:
+			continue
+		case !there:
+			coming--
+			fallthrough
+		default:
+			j.lookAt(end)
+			entries = append(entries, e)
+		}
+	}
+	for a, b := 0, len(entries)-1; a < b; a, b = a+1, b-1 {
+		entries[a], entries[b] = entries[b], entries[a]
+	}
+	return entries
+}
+
+// incident is what counts once against the number of replacements of a group: one Machine, or all of one failed host.
+type incident string
+
+func incidentOf(uid types.UID, host string) incident {
+	if host != "" {
+		return incident("host " + host)
+	}
+	return incident("machine " + string(uid))
+}
+
+// budget is what a group has left of its replacements.
+type budget struct {
+	group   *Group
+	most    int
+	entries []v1alpha1.HealthReplacement
+	begun   map[types.UID]bool
+	open    map[incident]bool
+}
+
+func newBudget(g *Group, most int, entries []v1alpha1.HealthReplacement) *budget {
+	b := &budget{group: g, most: most, entries: entries, begun: map[types.UID]bool{}, open: map[incident]bool{}}
+	for _, e := range entries {
+		b.begun[e.UID] = true
+		b.open[incidentOf(e.UID, e.Host)] = true
+	}
+	return b
+}
+
+// take reports whether the Machine may be replaced now, and records it. A Machine that has an entry goes on: a former leader
+// began with it. One on a host that is being replaced goes with the others.
+func (b *budget) take(v *Verdict, hostFailed bool, now time.Time) bool {
+	if b.begun[v.Machine.UID] {
+		return true
+	}
+	host := ""
+	if v.host != "" && (hostFailed || b.open[incidentOf("", v.host)]) {
+		host = v.host
+	}
+	of := incidentOf(v.Machine.UID, host)
+	if !b.open[of] && len(b.open) >= b.most || len(b.entries) >= v1alpha1.MaxHealthReplacements {
+		return false
+	}
+	b.open[of], b.begun[v.Machine.UID] = true, true
+	b.entries = append(b.entries, newEntry(v, host, now))
+	return true
+}
+
+// text says how many Machines of the group are replaced at once.
+func (b *budget) text() string {
+	return b.group.String() + " replaces " + strconv.Itoa(b.most) + " at a time"
+}

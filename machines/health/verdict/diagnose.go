@@ -1,0 +1,203 @@
+package verdict
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// Reasons of condition Healthy, and of Events and metrics about replaced Machines.
+const (
+	ReasonNodeNotReady = "NodeNotReady"
+	ReasonNodeBad      = "NodeCondition"
+	ReasonNodeMissing  = "NodeMissing"
+	ReasonServer       = "ServerWontStart"
+	ReasonAsked        = "ReplacementAskedFor"
+	ReasonWell         = "NodeHealthy"
+)
+
+// Reasons of conditions that the Machine controller writes and that count here.
+const (
+	serverWontStart = "ServerWontStart"
+	serverBusy      = "ServerBusy"
+	nodeMissing     = "NodeMissing"
+)
+
+// serverLives are the reasons of condition ServerReady, beside its status True, that show that the server exists.
+var serverLives = map[string]bool{"ServerNotActive": true, "ServerError": true, serverWontStart: true}
+
+// Finding is what one Machine and its Node show by themselves.
+type Finding struct {
+	// Counted: the Machine is either well or unhealthy. Others are coming, leaving, or out of health's hands.
+	Counted bool
+	// Unhealthy: the Machine has a trouble that Reason names and Trouble describes, since Since.
+	Unhealthy bool
+	Reason    string
+	Trouble   string
+	Since     time.Time
+	// Asked: an annotation asks for the Machine to be replaced.
+	Asked bool
+
+	started, absent, atOnce bool
+}
+
+// Look returns what a Machine and its Node show. A Machine whose first start is not complete, which is leaving, paused, opted
+// out, or whose server is being moved or rescued counts neither as well nor as unhealthy.
+func (w *World) Look(m *Machine) Finding {
+	if m.DeletionTimestamp != nil || m.Aside || v1alpha1.Paused(m.Annotations) {
+		return Finding{}
+	}
+	f := w.diagnose(m)
+	skipped := optedOut(m)
+	f.Counted = f.Counted && !skipped
+	f.Asked = asked(m.Machine) && !skipped
+	return f
+}
+
+// diagnose returns what the Node shows, whatever annotations say.
+func (w *World) diagnose(m *Machine) Finding {
+	ref, server := m.Status.NodeRef, conditionOf(m.Machine, v1alpha1.ConditionServerReady)
+	f := Finding{started: hasStarted(m.Machine)}
+	f.absent = f.started && m.Node == nil
+	switch {
+	case !f.started || server.Reason == serverBusy:
+		return f
+	case server.Reason == serverWontStart && server.Status == corev1.ConditionFalse:
+		f.atOnce = true
+		f.add(ReasonServer, "its server does not start", w.since(m, server.LastTransitionTime))
+	case f.absent:
+		w.diagnoseMissing(m, server, &f)
+		return f
+	case ref.UID != "" && ref.UID != m.Node.UID || ofAnother(m):
+		return f
+	default:
+		w.diagnoseNode(m, &f)
+	}
+	f.Counted = true
+	return f
+}
+
+// diagnoseMissing looks at a Machine whose Node is missing. It is unhealthy once the Machine controller has looked for the Node
+// live, and as long as its server exists.
+func (w *World) diagnoseMissing(m *Machine, server v1alpha1.MachineCondition, f *Finding) {
+	ready := conditionOf(m.Machine, v1alpha1.ConditionReady)
+	if ready.Reason != nodeMissing || server.Status != corev1.ConditionTrue && !serverLives[server.Reason] {
+		return
+	}
+	f.Counted = true
+	f.add(ReasonNodeMissing, fmt.Sprintf("its Node %s is missing although its server exists", m.Status.NodeRef.Name), w.since(m, ready.LastTransitionTime))
+}
+
+// diagnoseNode looks at the conditions of the Node. A condition that is Unknown is as bad as one that is wrong; one that is
+// absent is not, but for Ready.
+func (w *World) diagnoseNode(m *Machine, f *Finding) {
+	reported := false
+	for i := range m.Node.Status.Conditions {
+		c := &m.Node.Status.Conditions[i]
+		switch {
+		case c.Type == corev1.NodeReady:
+			reported = true
+			if c.Status != corev1.ConditionTrue {
+				f.add(ReasonNodeNotReady, describe(c), w.since(m, &c.LastTransitionTime))
+			}
+		case c.Status != corev1.ConditionFalse && w.Settings.watches(c.Type):
+			f.add(ReasonNodeBad, describe(c), w.since(m, &c.LastTransitionTime))
+		}
+	}
+	if !reported {
+		f.add(ReasonNodeNotReady, "its Node reports no condition Ready", w.since(m, nil))
+	}
+	if f.Unhealthy {
+		f.Trouble = "Node " + m.Node.Name + ": " + f.Trouble
+	}
+}
+
+// add adds a trouble. The oldest one counts; of two that are equally old the one that is found first.
+func (f *Finding) add(reason, text string, since time.Time) {
+	if !f.Unhealthy || since.Before(f.Since) {
+		f.Reason, f.Since = reason, since
+	}
+	if f.Unhealthy {
+		text = f.Trouble + ", " + text
+	}
+	f.Unhealthy, f.Trouble = true, text
+}
+
+// describe leaves the message of the condition out, because some kubelets write another one every few seconds.
+func describe(c *corev1.NodeCondition) string {
+	text := fmt.Sprintf("condition %s is %s", c.Type, c.Status)
+	if c.Reason != "" {
+		text += " (" + c.Reason + ")"
+	}
+	return text
+}
+
+// since returns since when a trouble counts: the transition of the condition, but not before this process has seen that the
+// Machine is unhealthy, nor before the snapshots became trustworthy. A transition in the future does not count.
+func (w *World) since(m *Machine, transition *metav1.Time) time.Time {
+	at := m.Noticed
+	if at.IsZero() {
+		at = w.Now
+	}
+	if transition != nil && transition.After(at) && !transition.After(w.Now) {
+		at = transition.Time
+	}
+	if at.Before(w.Began) {
+		at = w.Began
+	}
+	return at
+}
+
+func (s *Settings) watches(name corev1.NodeConditionType) bool {
+	for _, c := range s.Conditions {
+		if c == name {
+			return true
+		}
+	}
+	return false
+}
+
+// hasStarted reports whether the Machine has a Node whose first start was completed once.
+func hasStarted(m *v1alpha1.Machine) bool {
+	if m.Status.NodeRef == nil {
+		return false
+	}
+	marks := m.Status.NodeMarks
+	return marks != nil && marks.Started || ptr.Deref(m.Status.Phase, "") == v1alpha1.PhaseRunning
+}
+
+// ofAnother reports whether the Node has the label of another Machine.
+func ofAnother(m *Machine) bool {
+	owner := m.Node.Labels[v1alpha1.LabelOwnedBy]
+	return owner != "" && owner != string(m.UID)
+}
+
+// conditionOf returns a condition of the Machine; an empty one when it has none of that type.
+func conditionOf(m *v1alpha1.Machine, name string) v1alpha1.MachineCondition {
+	for i := range m.Status.Conditions {
+		if m.Status.Conditions[i].Type == name {
+			return m.Status.Conditions[i]
+		}
+	}
+	return v1alpha1.MachineCondition{}
+}
+
+func optedOut(m *Machine) bool {
+	return skips(m.Annotations) || m.Group != nil && skips(m.Group.Annotations)
+}
+
+func skips(annotations map[string]string) bool {
+	_, capi := annotations[v1alpha1.AnnotationSkipHealthCAPI]
+	return capi || strings.EqualFold(annotations[v1alpha1.AnnotationSkipHealth], "true")
+}
+
+func asked(m *v1alpha1.Machine) bool {
+	_, capi := m.Annotations[v1alpha1.AnnotationReplaceCAPI]
+	return capi || strings.EqualFold(m.Annotations[v1alpha1.AnnotationReplace], "true")
+}

@@ -1,0 +1,187 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// noon is when the worlds of the tests are looked at.
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// scene is a world that tests change.
+type scene struct {
+	*World
+}
+
+// newScene returns an empty world whose snapshots have been good for a day.
+func newScene() *scene {
+	w := &World{Now: noon, Began: noon.Add(-24 * time.Hour), Settings: Settings{
+		Timeout: 10 * time.Minute, MaxReplacing: intstr.FromInt32(1), MaxUnhealthy: 40, Join: 10 * time.Minute,
+		Conditions: []corev1.NodeConditionType{"KernelDeadlock", "ReadonlyFilesystem"},
+	}, Host: func(m *v1alpha1.Machine) string { return m.Labels["host"] }}
+	return &scene{w}
+}
+
+// group adds a MachineDeployment of so many Machines, all well: name-0, name-1 and so on, in the given zones by turns.
+func (s *scene) group(name string, size int, zones ...string) *Group {
+	g := &Group{Kind: "MachineDeployment", Namespace: "default", Name: name, UID: types.UID("group-" + name), Annotations: map[string]string{}, Size: size}
+	s.Groups = append(s.Groups, g)
+	for i := range size {
+		m := newMachine(fmt.Sprintf("%s-%d", name, i))
+		m.Group = g
+		if len(zones) > 0 {
+			m.Node.Labels[corev1.LabelTopologyZone] = zones[i%len(zones)]
+		}
+		s.Machines = append(s.Machines, m)
+	}
+	return g
+}
+
+// newMachine returns a Machine with a Node that are well.
+func newMachine(name string) Machine {
+	long := metav1.NewTime(noon.Add(-48 * time.Hour))
+	uid := types.UID("uid-" + name)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "node-" + uid, Labels: map[string]string{v1alpha1.LabelOwnedBy: string(uid)}}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: long}}
+	return Machine{Node: node, Machine: &v1alpha1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: uid, Labels: map[string]string{}, Annotations: map[string]string{}},
+		Status: v1alpha1.MachineStatus{
+			NodeRef: &corev1.ObjectReference{Name: name, UID: node.UID}, Phase: ptr.To(v1alpha1.PhaseRunning),
+			Conditions: []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionServerReady, Status: corev1.ConditionTrue, Reason: "ServerActive"}},
+		},
+	}}
+}
+
+// machine returns a Machine of the world by its name.
+func (s *scene) machine(name string) *Machine {
+	i := slices.IndexFunc(s.Machines, func(m Machine) bool { return m.Name == name })
+	return &s.Machines[i]
+}
+
+// change applies a change to Machines by name. A name that ends in * means all that begin so.
+func (s *scene) change(with func(*Machine), names ...string) {
+	for _, name := range names {
+		prefix, all := strings.CutSuffix(name, "*")
+		for i := range s.Machines {
+			if m := &s.Machines[i]; m.Name == name || all && strings.HasPrefix(m.Name, prefix) {
+				with(m)
+			}
+		}
+	}
+}
+
+// silent makes Nodes not Ready for so long, which this process has seen all the time.
+func (s *scene) silent(age time.Duration, names ...string) {
+	s.change(func(m *Machine) {
+		setNode(m, corev1.NodeReady, corev1.ConditionUnknown, age)
+		m.Noticed = noon.Add(-age)
+	}, names...)
+}
+
+// on puts Machines on a physical host.
+func (s *scene) on(host string, names ...string) {
+	s.change(func(m *Machine) {
+		m.Labels["host"] = host
+		m.Node.Labels[v1alpha1.LabelPhysicalHost] = host
+	}, names...)
+}
+
+// setNode sets a condition of the Machine's Node.
+func setNode(m *Machine, name corev1.NodeConditionType, status corev1.ConditionStatus, age time.Duration) {
+	c := corev1.NodeCondition{Type: name, Status: status, Reason: "Test", LastTransitionTime: metav1.NewTime(noon.Add(-age))}
+	for i := range m.Node.Status.Conditions {
+		if m.Node.Status.Conditions[i].Type == name {
+			m.Node.Status.Conditions[i] = c
+			return
+		}
+	}
+	m.Node.Status.Conditions = append(m.Node.Status.Conditions, c)
+}
+
+// setMachine sets a condition of the Machine.
+func setMachine(m *Machine, name string, status corev1.ConditionStatus, reason string, age time.Duration) {
+	at := metav1.NewTime(noon.Add(-age))
+	c := v1alpha1.MachineCondition{Type: name, Status: status, Reason: reason, LastTransitionTime: &at}
+	m.Status.Conditions = slices.DeleteFunc(m.Status.Conditions, func(have v1alpha1.MachineCondition) bool { return have.Type == name })
+	m.Status.Conditions = append(m.Status.Conditions, c)
+}
+
+// gone takes Nodes away, and has the Machine controller find that out.
+func (s *scene) gone(age time.Duration, names ...string) {
+	s.change(func(m *Machine) {
+		m.Node, m.Noticed = nil, noon.Add(-age)
+		setMachine(m, v1alpha1.ConditionReady, corev1.ConditionUnknown, nodeMissing, age)
+	}, names...)
+}
+
+// began records that a Machine of the group is being replaced for so long.
+func (s *scene) began(g *Group, age time.Duration, names ...string) {
+	for _, name := range names {
+		g.Replacements = append(g.Replacements, v1alpha1.HealthReplacement{Name: name, UID: types.UID("uid-" + name), Started: metav1.NewTime(noon.Add(-age))})
+	}
+}
+
+// remove takes Machines out of the world.
+func (s *scene) remove(names ...string) {
+	s.Machines = slices.DeleteFunc(s.Machines, func(m Machine) bool { return slices.Contains(names, m.Name) })
+}
+
+// replaced returns the names of the Machines to replace, in their order.
+func replaced(p Plan) string {
+	var names []string
+	for _, v := range p.Replace {
+		names = append(names, v.Machine.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// verdictOf returns the verdict of a Machine; an empty one when there is none.
+func verdictOf(p Plan, name string) Verdict {
+	for _, v := range p.Verdicts {
+		if v.Machine.Name == name {
+			return *v
+		}
+	}
+	return Verdict{}
+}
+
+// heldOf returns the brake that is shown of a group.
+func heldOf(p Plan, g *Group) Brake {
+	for _, gp := range p.Groups {
+		if gp.Group == g {
+			return gp.Held
+		}
+	}
+	return ""
+}
+
+// recordOf returns the names in the record that a group is to have.
+func recordOf(p Plan, g *Group) string {
+	var names []string
+	for _, gp := range p.Groups {
+		if gp.Group == g {
+			for _, e := range gp.Replacements {
+				names = append(names, e.Name)
+			}
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+func check[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}

@@ -1,0 +1,238 @@
+package verdict
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+const (
+	// settling is how long a Machine must be unhealthy before anything is written about it: a kubelet that restarts costs no write.
+	settling = 10 * time.Second
+	// again is when a snapshot with unhealthy Machines is looked at again if nothing changes.
+	again = time.Minute
+	// staleAgain is when to look again after a snapshot that was not judged.
+	staleAgain = 5 * time.Second
+)
+
+// judgement is the work on one snapshot.
+type judgement struct {
+	w        *World
+	plan     Plan
+	findings []Finding
+	shares   *shares
+	// troubled are the verdicts of Machines that are unhealthy or asked to be replaced.
+	troubled []*Verdict
+	// up counts the Machines of each group whose first start is complete and that stay.
+	up map[*Group]int
+	// recorded has the Machines that stand in a record of replacements.
+	recorded map[types.UID]whereabouts
+}
+
+// Judge decides which Machines are replaced now. It changes nothing of the snapshot.
+func Judge(w *World) Plan {
+	if w.Stale != "" {
+		return Plan{NextLook: w.Now.Add(staleAgain)}
+	}
+	j := &judgement{w: w, shares: newShares(w.Settings.MaxUnhealthy), up: map[*Group]int{}, recorded: map[types.UID]whereabouts{}}
+	j.look()
+	j.shares.countHosts(w, j.findings, j.troubled)
+	byGroup := map[*Group][]*Verdict{}
+	for _, v := range j.troubled {
+		j.judge(v)
+		byGroup[v.Machine.Group] = append(byGroup[v.Machine.Group], v)
+	}
+	for _, g := range w.Groups {
+		if len(byGroup[g]) > 0 || len(g.Replacements) > 0 {
+			j.judgeGroup(g, byGroup[g])
+		}
+	}
+	for _, v := range j.troubled {
+		j.show(v)
+	}
+	slices.SortFunc(j.plan.Replace, byUrgency)
+	if len(j.troubled) > 0 {
+		j.lookAt(w.Now.Add(again))
+	}
+	return j.plan
+}
+
+// look looks at each Machine by itself, and counts.
+func (j *judgement) look() {
+	for _, g := range j.w.Groups {
+		for _, e := range g.Replacements {
+			j.recorded[e.UID] = whereabouts{}
+		}
+	}
+	recorded := map[types.UID]whereabouts{}
+	j.findings = make([]Finding, len(j.w.Machines))
+	for i := range j.w.Machines {
+		m, f := &j.w.Machines[i], &j.findings[i]
+		*f = j.w.Look(m)
+		j.shares.count(m, f)
+		if f.started {
+			j.up[m.Group]++
+		}
+		v := j.verdictOf(m, f)
+		if _, ok := j.recorded[m.UID]; ok {
+			recorded[m.UID] = whereabouts{verdict: v, leaving: m.DeletionTimestamp != nil || m.Aside}
+		}
+	}
+	j.recorded = recorded
+}
+
+// verdictOf begins the verdict of a Machine that is unhealthy or asked to be replaced; nil for any other. One that has recovered
+// is shown so.
+func (j *judgement) verdictOf(m *Machine, f *Finding) *Verdict {
+	if !f.Unhealthy && !f.Asked {
+		if f.Counted && conditionOf(m.Machine, v1alpha1.ConditionHealthy).Status == corev1.ConditionFalse {
+			recovered := &Condition{corev1.ConditionTrue, ReasonWell, ""}
+			j.plan.Verdicts = append(j.plan.Verdicts, &Verdict{Machine: m, Finding: *f, Condition: recovered})
+		}
+		return nil
+	}
+	v := &Verdict{Machine: m, Finding: *f}
+	if f.Unhealthy {
+		j.plan.Unhealthy++
+	} else {
+		v.Reason, v.Since = ReasonAsked, j.w.Now
+	}
+	if j.w.Host != nil {
+		v.host = j.w.Host(m.Machine)
+	}
+	j.troubled = append(j.troubled, v)
+	j.plan.Verdicts = append(j.plan.Verdicts, v)
+	return v
+}
+
+// judge decides when the Machine is due, and what holds it by itself.
+func (j *judgement) judge(v *Verdict) {
+	m := v.Machine
+	v.Due = j.w.due(v)
+	v.Overdue = !j.w.ripe(v).After(j.w.Now)
+	switch {
+	case m.Group == nil:
+		v.Brake = BrakeNoOwner
+	case v.Asked:
+		if j.shares.nodesMissing() {
+			v.Brake = BrakeNodesMissing
+		}
+	case optedOut(m):
+		v.Brake = BrakeOptedOut
+	case m.Outdated:
+		v.Brake = BrakeRollout
+	case v.Due.IsZero():
+		v.Brake = BrakeSwitchedOff
+	default:
+		v.Brake, _ = j.shares.brake(m)
+	}
+	if v.Due.After(j.w.Now) {
+		j.lookAt(v.Due)
+	}
+}
+
+// ripe returns when a Machine with that finding has been unhealthy for its timeout; zero: never.
+func (w *World) ripe(v *Verdict) time.Time {
+	timeout := w.Settings.timeoutOf(v.Machine)
+	switch {
+	case v.Asked:
+		return w.Now
+	case timeout == 0:
+		return time.Time{}
+	case v.atOnce:
+		return v.Since
+	}
+	return v.Since.Add(timeout)
+}
+
+// due returns when a Machine with that finding may be replaced; zero: never. After a brake of many has let go, half of the timeout
+// must pass: the Nodes of a zone that is back become Ready one after the other.
+func (w *World) due(v *Verdict) time.Time {
+	at, held := w.ripe(v), v.Machine.Held
+	if calm := held.Add(w.Settings.timeoutOf(v.Machine) / 2); !v.Asked && !at.IsZero() && !held.IsZero() && at.Before(calm) {
+		return calm
+	}
+	return at
+}
+
+// isDue reports whether the Machine's time has come.
+func (w *World) isDue(v *Verdict) bool { return !v.Due.IsZero() && !v.Due.After(w.Now) }
+
+// judgeGroup chooses among the Machines of a group that are due, and makes up the group's record.
+func (j *judgement) judgeGroup(g *Group, troubled []*Verdict) {
+	b := newBudget(g, j.w.Settings.mostOf(g), j.running(g))
+	p := GroupPlan{Group: g}
+	for _, v := range slices.SortedFunc(slices.Values(troubled), byUrgency) {
+		switch {
+		case v.Brake != "":
+			if v.Brake.OfMany() && j.settled(v) && p.Held == "" {
+				p.Held, p.Message = j.shares.brake(v.Machine)
+			}
+		case !j.w.isDue(v):
+		case b.take(v, j.shares.hostFailed(v.host), j.w.Now):
+			j.plan.Replace = append(j.plan.Replace, v)
+		default:
+			v.Brake = BrakeReplacing
+		}
+	}
+	p.Replacements = b.entries
+	if p.Held != "" {
+		p.Message += "; none of them is replaced. " + advice
+	}
+	j.plan.Groups = append(j.plan.Groups, p)
+}
+
+// settled reports whether the Machine has been unhealthy for long enough to write about it.
+func (j *judgement) settled(v *Verdict) bool {
+	at := v.Since.Add(settling)
+	if v.Asked || !at.After(j.w.Now) {
+		return true
+	}
+	j.lookAt(at)
+	return false
+}
+
+// byUrgency puts Machines that are asked to be replaced first, then those whose trouble is the oldest.
+func byUrgency(a, b *Verdict) int {
+	switch {
+	case a.Asked != b.Asked && a.Asked:
+		return -1
+	case a.Asked != b.Asked:
+		return 1
+	}
+	return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Machine.Namespace, b.Machine.Namespace), cmp.Compare(a.Machine.Name, b.Machine.Name))
+}
+
+// lookAt has the plan be made again at a time.
+func (j *judgement) lookAt(at time.Time) {
+	if j.plan.NextLook.IsZero() || at.Before(j.plan.NextLook) {
+		j.plan.NextLook = at
+	}
+}
+
+func newEntry(v *Verdict, host string, now time.Time) v1alpha1.HealthReplacement {
+	return v1alpha1.HealthReplacement{Name: v.Machine.Name, UID: v.Machine.UID, Started: metav1.NewTime(now), Host: host}
+}
+
+// StillDue reports whether a Machine that was to be replaced still is, as it and its Node are now: the same Machine shows the
+// same trouble, or is still asked to be replaced. A nil node means that there is none. group is the Machine's, as it is now.
+func (w *World) StillDue(v *Verdict, m *v1alpha1.Machine, node *corev1.Node, group *Group) bool {
+	now := *v.Machine
+	now.Machine, now.Node, now.Group = m, node, group
+	f := w.Look(&now)
+	if m.UID != v.Machine.UID || f.Asked != v.Asked {
+		return false
+	}
+	if !f.Asked && (!f.Counted || !f.Unhealthy || f.Reason != v.Reason) {
+		return false
+	}
+	fresh := &Verdict{Machine: &now, Finding: f}
+	fresh.Due = w.due(fresh)
+	return w.isDue(fresh)
+}

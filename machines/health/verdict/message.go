@@ -1,0 +1,57 @@
+package verdict
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// advice tells an operator what can be done by hand.
+const advice = "To replace one all the same, set the annotation " + v1alpha1.AnnotationReplace + `: "true" on the Machine`
+
+// show makes up condition Healthy of a Machine that is unhealthy or asked to be replaced. The message has no numbers that change
+// with other Machines: each change would be a write.
+func (j *judgement) show(v *Verdict) {
+	if !j.settled(v) {
+		return
+	}
+	text := j.fate(v)
+	if v.Trouble != "" {
+		text = fmt.Sprintf("%s, since %s; %s", v.Trouble, v.Since.UTC().Format(time.RFC3339), text)
+	}
+	next := Condition{corev1.ConditionFalse, v.Reason, text}
+	have := conditionOf(v.Machine.Machine, v1alpha1.ConditionHealthy)
+	if have.Status != next.Status || have.Reason != next.Reason || have.Message != next.Message {
+		v.Condition = &next
+	}
+}
+
+// fate says what becomes of the Machine.
+func (j *judgement) fate(v *Verdict) string {
+	switch v.Brake {
+	case BrakeNoOwner:
+		return "it is not replaced, because no MachineSet would make another: delete it, or repair it by hand"
+	case BrakeOptedOut:
+		return "it is not replaced, because an annotation (" + v1alpha1.AnnotationSkipHealth + " or " + v1alpha1.AnnotationSkipHealthCAPI + ") says so"
+	case BrakeSwitchedOff:
+		return "it is not replaced, because the health timeout (flag --health-timeout, annotation " + v1alpha1.AnnotationHealthTimeout + ") is 0 or never"
+	case BrakeRollout:
+		return "the rollout of its MachineDeployment replaces it"
+	case BrakeReplacing:
+		return "it waits, because " + j.mostText(v.Machine.Group) + " (flag --health-max-replacing, annotation " + v1alpha1.AnnotationHealthMaxReplacing + ")"
+	case "":
+		if v.Asked {
+			return "it is replaced, because an annotation asks for that"
+		}
+		return "it is replaced at " + v.Due.UTC().Format(time.RFC3339) + " unless it recovers"
+	}
+	_, text := j.shares.brake(v.Machine)
+	return "it is not replaced while " + text + ". " + advice
+}
+
+func (j *judgement) mostText(g *Group) string {
+	return (&budget{group: g, most: j.w.Settings.mostOf(g)}).text()
+}

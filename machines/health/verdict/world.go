@@ -1,0 +1,156 @@
+package verdict
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// World is a snapshot of all Machines that drover looks after, and their Nodes.
+type World struct {
+	Now time.Time
+	// Began is when the snapshots became trustworthy: when this process took the lease, or the API servers could be reached again.
+	// No Machine counts as unhealthy for longer than since then.
+	Began time.Time
+	// Stale says why the snapshot may be out of date. While it is set, nothing is decided.
+	Stale    string
+	Settings Settings
+	Machines []Machine
+	Groups   []*Group
+	// Host returns the physical host of a Machine's server, as the cloud last showed it; empty when it is not known. nil: no host
+	// is known.
+	Host func(*v1alpha1.Machine) string
+}
+
+// Settings are what applies where no annotation says otherwise.
+type Settings struct {
+	// Timeout is how long a Machine may be unhealthy before it is replaced. 0: it is never replaced for that.
+	Timeout time.Duration
+	// MaxReplacing is how many Machines of a group are replaced at once: a number, or a percentage of the group's size, rounded
+	// up. At least one.
+	MaxReplacing intstr.IntOrString
+	// MaxUnhealthy is the share, in percent and rounded down, of the Machines of a group, of a zone or of the cluster that may be
+	// unhealthy. While more are, none is replaced.
+	MaxUnhealthy int
+	// Conditions are those of a Node that must be False or absent, beside Ready, which must be True.
+	Conditions []corev1.NodeConditionType
+	// Join is how long a server may take to become a Node.
+	Join time.Duration
+}
+
+// Machine is one Machine of the snapshot.
+type Machine struct {
+	*v1alpha1.Machine
+	// Node is the Node that status.nodeRef names; nil when the snapshot has none of that name.
+	Node *corev1.Node
+	// Group is the MachineDeployment, or the set without one, that would make a successor; nil when nothing would.
+	Group *Group
+	// Aside: the Machine is left alone and counts nowhere, because a list of removals names it, or because its set or deployment
+	// is paused or being deleted.
+	Aside bool
+	// Outdated: a rollout is replacing the Machines of this Machine's set.
+	Outdated bool
+	// Noticed is when this process first saw that the Machine is unhealthy; zero: it has not seen it before. Times in a Node's
+	// conditions come from the clock of that node, which may be wrong.
+	Noticed time.Time
+	// Held is when this process last saw the Machine held because too many were unhealthy; zero: never.
+	Held time.Time
+}
+
+// Group is a MachineDeployment, or a MachineSet without one.
+type Group struct {
+	Kind, Namespace, Name string
+	UID                   types.UID
+	Annotations           map[string]string
+	// Size is how many Machines are wanted.
+	Size int
+	// Replacements are the entries of status.healthReplacements.
+	Replacements []v1alpha1.HealthReplacement
+}
+
+func (g *Group) String() string { return g.Kind + " " + g.Namespace + "/" + g.Name }
+
+// Plan is what follows from a snapshot.
+type Plan struct {
+	// Replace are the Machines to replace now, the most urgent first. Those of one group stand in their group's record, see Groups.
+	Replace []*Verdict
+	// Verdicts are of the Machines that are unhealthy or asked to be replaced, those in Replace among them, and of those whose
+	// condition Healthy is to change.
+	Verdicts []*Verdict
+	// Groups are the records of the groups that have one, had one, or need one.
+	Groups []GroupPlan
+	// Unhealthy counts the Machines that are unhealthy.
+	Unhealthy int
+	// NextLook is when time alone changes the plan; zero: never.
+	NextLook time.Time
+}
+
+// GroupPlan is what is to be stored in the status of a group.
+type GroupPlan struct {
+	*Group
+	// Replacements are the entries that go on counting, and those of the Machines in [Plan.Replace].
+	Replacements []v1alpha1.HealthReplacement
+	// Held is why none of the group's unhealthy Machines is replaced; empty when none is unhealthy, or only single ones wait.
+	Held Brake
+	// Message explains Held.
+	Message string
+}
+
+// Verdict is what is decided about one Machine.
+type Verdict struct {
+	Machine *Machine
+	Finding
+	// Due is when the Machine may be replaced for being unhealthy; zero: never.
+	Due time.Time
+	// Overdue: the Machine has been unhealthy for its timeout, if it has one.
+	Overdue bool
+	// Brake is what keeps the Machine from being replaced, or will when it is due; empty: nothing does.
+	Brake Brake
+	// Condition is what condition Healthy of the Machine is to be; nil: it stays as it is.
+	Condition *Condition
+
+	host string
+}
+
+// Condition is a value of condition Healthy.
+type Condition struct {
+	Status          corev1.ConditionStatus
+	Reason, Message string
+}
+
+// Brake is a reason not to replace a Machine.
+type Brake string
+
+// The brakes.
+const (
+	// BrakeNoOwner: no set would make a successor.
+	BrakeNoOwner Brake = "NoOwner"
+	// BrakeOptedOut: an annotation says that the Machine is not replaced.
+	BrakeOptedOut Brake = "OptedOut"
+	// BrakeSwitchedOff: the timeout is 0 or never.
+	BrakeSwitchedOff Brake = "SwitchedOff"
+	// BrakeRollout: the rollout of its deployment replaces the Machine.
+	BrakeRollout Brake = "LeftToRollout"
+	// BrakeNodesMissing: too many Nodes of the cluster are missing.
+	BrakeNodesMissing Brake = "TooManyNodesMissing"
+	// BrakeCluster, BrakeZone and BrakeGroup: too many Machines of the cluster, the zone or the group are unhealthy.
+	BrakeCluster Brake = "ClusterUnhealthy"
+	BrakeZone    Brake = "ZoneUnhealthy"
+	BrakeGroup   Brake = "GroupUnhealthy"
+	// BrakeReplacing: as many Machines of the group are being replaced as may be at once.
+	BrakeReplacing Brake = "OthersBeingReplaced"
+)
+
+// OfMany reports whether the brake holds because too many Machines are unhealthy, or too many Nodes missing, at once.
+func (b Brake) OfMany() bool {
+	return b == BrakeNodesMissing || b == BrakeCluster || b == BrakeZone || b == BrakeGroup
+}
+
+// Brakes are all of them.
+var Brakes = []Brake{
+	BrakeNoOwner, BrakeOptedOut, BrakeSwitchedOff, BrakeRollout, BrakeNodesMissing, BrakeCluster, BrakeZone, BrakeGroup, BrakeReplacing,
+}
