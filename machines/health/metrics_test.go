@@ -8,8 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
-
-	"github.com/drover-project/drover/machines/health/verdict"
 )
 
 func TestMetrics(t *testing.T) {
@@ -28,7 +26,7 @@ func TestMetrics(t *testing.T) {
 		node.Status.Conditions[5] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(now.Now())}
 	}
 	t.Run("Machines that a brake of many holds are counted once they are overdue, for as long as it holds (MCM-48)", func(t *testing.T) {
-		held := r.metrics.held.WithLabelValues(string(verdict.BrakeCluster))
+		held := r.metrics.held.WithLabelValues("ClusterUnhealthy")
 		for _, step := range []struct {
 			later time.Duration
 			want  float64

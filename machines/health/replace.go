@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/machines/health/verdict"
 )
 
-// mostPerPass is how many Machines a pass deletes before it ends; the next one judges anew.
+// mostPerPass is how many Machines a pass deletes before it ends; the next one judges again.
 const mostPerPass = 20
 
 // errLater ends the work on a group whose objects are not, on a live read, what the caches showed.

@@ -14,12 +14,12 @@ import (
 
 // Reasons of condition Healthy, and of Events and metrics about replaced Machines.
 const (
-	ReasonNodeNotReady = "NodeNotReady"
-	ReasonNodeBad      = "NodeCondition"
-	ReasonNodeMissing  = "NodeMissing"
-	ReasonServer       = "ServerWontStart"
-	ReasonAsked        = "ReplacementAskedFor"
-	ReasonWell         = "NodeHealthy"
+	reasonNodeNotReady = "NodeNotReady"
+	reasonNodeBad      = "NodeCondition"
+	reasonNodeMissing  = "NodeMissing"
+	reasonServer       = "ServerWontStart"
+	reasonAsked        = "ReplacementAskedFor"
+	reasonWell         = "NodeHealthy"
 )
 
 // Reasons of conditions that the Machine controller writes and that count here.
@@ -47,9 +47,9 @@ type Finding struct {
 	started, absent, atOnce bool
 }
 
-// Look returns what a Machine and its Node show. A Machine whose first start is not complete, which is leaving, paused, opted
+// look returns what a Machine and its Node show. A Machine whose first start is not complete, which is leaving, paused, opted
 // out, or whose server is being moved or rescued counts neither as well nor as unhealthy.
-func (w *World) Look(m *Machine) Finding {
+func (w *World) look(m *Machine) Finding {
 	if m.DeletionTimestamp != nil || m.Aside || v1alpha1.Paused(m.Annotations) {
 		return Finding{}
 	}
@@ -70,7 +70,7 @@ func (w *World) diagnose(m *Machine) Finding {
 		return f
 	case server.Reason == serverWontStart && server.Status == corev1.ConditionFalse:
 		f.atOnce = true
-		f.add(ReasonServer, "its server does not start", w.since(m, server.LastTransitionTime))
+		f.add(reasonServer, "its server does not start", w.since(m, server.LastTransitionTime))
 	case f.absent:
 		w.diagnoseMissing(m, server, &f)
 		return f
@@ -91,7 +91,7 @@ func (w *World) diagnoseMissing(m *Machine, server v1alpha1.MachineCondition, f 
 		return
 	}
 	f.Counted = true
-	f.add(ReasonNodeMissing, fmt.Sprintf("its Node %s is missing although its server exists", m.Status.NodeRef.Name), w.since(m, ready.LastTransitionTime))
+	f.add(reasonNodeMissing, fmt.Sprintf("its Node %s is missing although its server exists", m.Status.NodeRef.Name), w.since(m, ready.LastTransitionTime))
 }
 
 // diagnoseNode looks at the conditions of the Node. A condition that is Unknown is as bad as one that is wrong; one that is
@@ -104,14 +104,14 @@ func (w *World) diagnoseNode(m *Machine, f *Finding) {
 		case c.Type == corev1.NodeReady:
 			reported = true
 			if c.Status != corev1.ConditionTrue {
-				f.add(ReasonNodeNotReady, describe(c), w.since(m, &c.LastTransitionTime))
+				f.add(reasonNodeNotReady, describe(c), w.since(m, &c.LastTransitionTime))
 			}
 		case c.Status != corev1.ConditionFalse && w.Settings.watches(c.Type):
-			f.add(ReasonNodeBad, describe(c), w.since(m, &c.LastTransitionTime))
+			f.add(reasonNodeBad, describe(c), w.since(m, &c.LastTransitionTime))
 		}
 	}
 	if !reported {
-		f.add(ReasonNodeNotReady, "its Node reports no condition Ready", w.since(m, nil))
+		f.add(reasonNodeNotReady, "its Node reports no condition Ready", w.since(m, nil))
 	}
 	if f.Unhealthy {
 		f.Trouble = "Node " + m.Node.Name + ": " + f.Trouble

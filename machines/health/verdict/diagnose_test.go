@@ -23,23 +23,23 @@ func TestWhatAMachineShows(t *testing.T) {
 		want   string
 	}{
 		{"a Ready Node is well (MCM-44)", func(*Machine) {}, well},
-		{"Ready False is unhealthy (MCM-44)", func(m *Machine) { setNode(m, corev1.NodeReady, corev1.ConditionFalse, time.Hour) }, ReasonNodeNotReady},
-		{"Ready Unknown is unhealthy (MCM-44)", func(m *Machine) { setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Hour) }, ReasonNodeNotReady},
-		{"a Node without condition Ready is unhealthy (MCM-44)", func(m *Machine) { m.Node.Status.Conditions = nil }, ReasonNodeNotReady},
-		{"a listed condition that is True is unhealthy (MCM-44)", func(m *Machine) { setNode(m, "KernelDeadlock", corev1.ConditionTrue, time.Hour) }, ReasonNodeBad},
-		{"a listed condition that is Unknown is unhealthy (MCM-44)", func(m *Machine) { setNode(m, "KernelDeadlock", corev1.ConditionUnknown, time.Hour) }, ReasonNodeBad},
+		{"Ready False is unhealthy (MCM-44)", func(m *Machine) { setNode(m, corev1.NodeReady, corev1.ConditionFalse, time.Hour) }, reasonNodeNotReady},
+		{"Ready Unknown is unhealthy (MCM-44)", func(m *Machine) { setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Hour) }, reasonNodeNotReady},
+		{"a Node without condition Ready is unhealthy (MCM-44)", func(m *Machine) { m.Node.Status.Conditions = nil }, reasonNodeNotReady},
+		{"a listed condition that is True is unhealthy (MCM-44)", func(m *Machine) { setNode(m, "KernelDeadlock", corev1.ConditionTrue, time.Hour) }, reasonNodeBad},
+		{"a listed condition that is Unknown is unhealthy (MCM-44)", func(m *Machine) { setNode(m, "KernelDeadlock", corev1.ConditionUnknown, time.Hour) }, reasonNodeBad},
 		{"a listed condition that is False is well (MCM-44)", func(m *Machine) { setNode(m, "KernelDeadlock", corev1.ConditionFalse, time.Hour) }, well},
 		{"a condition that is not listed does not matter (MCM-44)", func(m *Machine) { setNode(m, "MemoryPressure", corev1.ConditionTrue, time.Hour) }, well},
 		{"of two troubles the older one is the reason (MCM-44)", func(m *Machine) {
 			m.Noticed = noon.Add(-2 * time.Hour)
 			setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Minute)
 			setNode(m, "KernelDeadlock", corev1.ConditionTrue, time.Hour)
-		}, ReasonNodeBad},
-		{"a Node that is missing while its server lives is unhealthy (MCM-45, MCM-69)", missing, ReasonNodeMissing},
+		}, reasonNodeBad},
+		{"a Node that is missing while its server lives is unhealthy (MCM-45, MCM-69)", missing, reasonNodeMissing},
 		{"a missing Node whose server is stopped too (MCM-69)", func(m *Machine) {
 			missing(m)
 			setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionUnknown, "ServerNotActive", time.Hour)
-		}, ReasonNodeMissing},
+		}, reasonNodeMissing},
 		{"a missing Node whose server may be gone (MCM-69)", func(m *Machine) {
 			missing(m)
 			setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionUnknown, "ServerUnknown", time.Hour)
@@ -50,7 +50,7 @@ func TestWhatAMachineShows(t *testing.T) {
 		}, none},
 		{"a Machine whose server does not start", func(m *Machine) {
 			setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverWontStart, time.Hour)
-		}, ReasonServer},
+		}, reasonServer},
 		{"a server that somebody moves or rescues", func(m *Machine) {
 			setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Hour)
 			setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverBusy, time.Hour)
@@ -75,7 +75,7 @@ func TestWhatAMachineShows(t *testing.T) {
 			m := s.machine("a-0")
 			m.Noticed = noon.Add(-time.Hour)
 			tt.change(m)
-			f := s.Look(m)
+			f := s.look(m)
 			got := none
 			switch {
 			case f.Unhealthy:
@@ -109,7 +109,7 @@ func TestSinceWhen(t *testing.T) {
 			if tt.noticed > 0 {
 				m.Noticed = noon.Add(-tt.noticed)
 			}
-			check(t, "since", s.Look(m).Since, noon.Add(-tt.want))
+			check(t, "since", s.look(m).Since, noon.Add(-tt.want))
 		})
 	}
 }

@@ -74,7 +74,7 @@ func (j *judgement) look() {
 	j.findings = make([]Finding, len(j.w.Machines))
 	for i := range j.w.Machines {
 		m, f := &j.w.Machines[i], &j.findings[i]
-		*f = j.w.Look(m)
+		*f = j.w.look(m)
 		j.shares.count(m, f)
 		if f.started {
 			j.up[m.Group]++
@@ -92,7 +92,7 @@ func (j *judgement) look() {
 func (j *judgement) verdictOf(m *Machine, f *Finding) *Verdict {
 	if !f.Unhealthy && !f.Asked {
 		if f.Counted && conditionOf(m.Machine, v1alpha1.ConditionHealthy).Status == corev1.ConditionFalse {
-			recovered := &Condition{corev1.ConditionTrue, ReasonWell, ""}
+			recovered := &Condition{corev1.ConditionTrue, reasonWell, ""}
 			j.plan.Verdicts = append(j.plan.Verdicts, &Verdict{Machine: m, Finding: *f, Condition: recovered})
 		}
 		return nil
@@ -101,7 +101,7 @@ func (j *judgement) verdictOf(m *Machine, f *Finding) *Verdict {
 	if f.Unhealthy {
 		j.plan.Unhealthy++
 	} else {
-		v.Reason, v.Since = ReasonAsked, j.w.Now
+		v.Reason, v.Since = reasonAsked, j.w.Now
 	}
 	if j.w.Host != nil {
 		v.host = j.w.Host(m.Machine)
@@ -118,17 +118,17 @@ func (j *judgement) judge(v *Verdict) {
 	v.Overdue = !j.w.ripe(v).After(j.w.Now)
 	switch {
 	case m.Group == nil:
-		v.Brake = BrakeNoOwner
+		v.Brake = brakeNoOwner
 	case v.Asked:
 		if j.shares.nodesMissing() {
-			v.Brake = BrakeNodesMissing
+			v.Brake = brakeNodesMissing
 		}
 	case optedOut(m):
-		v.Brake = BrakeOptedOut
+		v.Brake = brakeOptedOut
 	case m.Outdated:
-		v.Brake = BrakeRollout
+		v.Brake = brakeRollout
 	case v.Due.IsZero():
-		v.Brake = BrakeSwitchedOff
+		v.Brake = brakeSwitchedOff
 	default:
 		v.Brake, _ = j.shares.brake(m)
 	}
@@ -178,7 +178,7 @@ func (j *judgement) judgeGroup(g *Group, troubled []*Verdict) {
 		case b.take(v, j.shares.hostFailed(v.host), j.w.Now):
 			j.plan.Replace = append(j.plan.Replace, v)
 		default:
-			v.Brake = BrakeReplacing
+			v.Brake = brakeReplacing
 		}
 	}
 	p.Replacements = b.entries
@@ -225,7 +225,7 @@ func newEntry(v *Verdict, host string, now time.Time) v1alpha1.HealthReplacement
 func (w *World) StillDue(v *Verdict, m *v1alpha1.Machine, node *corev1.Node, group *Group) bool {
 	now := *v.Machine
 	now.Machine, now.Node, now.Group = m, node, group
-	f := w.Look(&now)
+	f := w.look(&now)
 	if m.UID != v.Machine.UID || f.Asked != v.Asked {
 		return false
 	}

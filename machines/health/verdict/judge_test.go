@@ -365,7 +365,7 @@ func TestWhatIsShown(t *testing.T) {
 		s.group("a", 5)
 		s.silent(4*time.Minute, "a-1")
 		c := condition(s, "a-1")
-		if c == nil || c.Status != corev1.ConditionFalse || c.Reason != ReasonNodeNotReady ||
+		if c == nil || c.Status != corev1.ConditionFalse || c.Reason != reasonNodeNotReady ||
 			c.Message != "Node a-1: condition Ready is Unknown (Test), since 2026-11-22T11:56:00Z; it is replaced at 2026-11-22T12:06:00Z unless it recovers" {
 			t.Errorf("got %+v", c)
 		}
@@ -394,8 +394,8 @@ func TestWhatIsShown(t *testing.T) {
 	t.Run("a Machine that has recovered is shown so (MCM-44)", func(t *testing.T) {
 		s := newScene()
 		s.group("a", 5)
-		setMachine(s.machine("a-1"), v1alpha1.ConditionHealthy, corev1.ConditionFalse, ReasonNodeNotReady, time.Hour)
-		if c := condition(s, "a-1"); c == nil || c.Status != corev1.ConditionTrue || c.Reason != ReasonWell {
+		setMachine(s.machine("a-1"), v1alpha1.ConditionHealthy, corev1.ConditionFalse, reasonNodeNotReady, time.Hour)
+		if c := condition(s, "a-1"); c == nil || c.Status != corev1.ConditionTrue || c.Reason != reasonWell {
 			t.Errorf("got %+v", c)
 		}
 	})
@@ -405,7 +405,7 @@ func TestWhatIsShown(t *testing.T) {
 		s.group("b", 20, "x")
 		s.silent(time.Minute, "a-0", "a-1", "a-2")
 		p := Judge(s.World)
-		check(t, "held", heldOf(p, g), BrakeGroup)
+		check(t, "held", heldOf(p, g), brakeGroup)
 		for _, text := range []string{p.Groups[0].Message, condition(s, "a-0").Message} {
 			if !strings.Contains(text, "more than 40 % of the Machines of MachineDeployment default/a are unhealthy") || !strings.Contains(text, v1alpha1.AnnotationReplace) {
 				t.Errorf("got %q", text)

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// advice tells an operator what can be done by hand.
+// advice says what an operator can do by hand.
 const advice = "To replace one all the same, set the annotation " + v1alpha1.AnnotationReplace + `: "true" on the Machine`
 
 // show makes up condition Healthy of a Machine that is unhealthy or asked to be replaced. The message has no numbers that change
@@ -32,15 +32,15 @@ func (j *judgement) show(v *Verdict) {
 // fate says what becomes of the Machine.
 func (j *judgement) fate(v *Verdict) string {
 	switch v.Brake {
-	case BrakeNoOwner:
+	case brakeNoOwner:
 		return "it is not replaced, because no MachineSet would make another: delete it, or repair it by hand"
-	case BrakeOptedOut:
+	case brakeOptedOut:
 		return "it is not replaced, because an annotation (" + v1alpha1.AnnotationSkipHealth + " or " + v1alpha1.AnnotationSkipHealthCAPI + ") says so"
-	case BrakeSwitchedOff:
+	case brakeSwitchedOff:
 		return "it is not replaced, because the health timeout (flag --health-timeout, annotation " + v1alpha1.AnnotationHealthTimeout + ") is 0 or never"
-	case BrakeRollout:
+	case brakeRollout:
 		return "the rollout of its MachineDeployment replaces it"
-	case BrakeReplacing:
+	case brakeReplacing:
 		return "it waits, because " + j.mostText(v.Machine.Group) + " (flag --health-max-replacing, annotation " + v1alpha1.AnnotationHealthMaxReplacing + ")"
 	case "":
 		if v.Asked {

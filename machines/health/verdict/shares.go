@@ -162,13 +162,13 @@ func (s *shares) brake(m *Machine) (Brake, string) {
 	zone := zoneOf(m)
 	switch {
 	case s.nodesMissing():
-		return BrakeNodesMissing, "so many Nodes of the cluster are missing at once that the list of Nodes is not believed"
+		return brakeNodesMissing, "so many Nodes of the cluster are missing at once that the list of Nodes is not believed"
 	case s.cluster.tooMany(s.percent):
-		return BrakeCluster, fmt.Sprintf("more than %d %% of the cluster's Machines are unhealthy", s.percent)
+		return brakeCluster, fmt.Sprintf("more than %d %% of the cluster's Machines are unhealthy", s.percent)
 	case zone != "" && s.zones[zone] != nil && s.zones[zone].tooMany(s.percent):
-		return BrakeZone, fmt.Sprintf("more than %d %% of the Machines in zone %s are unhealthy", s.percent, zone)
+		return brakeZone, fmt.Sprintf("more than %d %% of the Machines in zone %s are unhealthy", s.percent, zone)
 	case m.Group != nil && s.groups[m.Group] != nil && s.groups[m.Group].tooMany(s.percent):
-		return BrakeGroup, fmt.Sprintf("more than %d %% of the Machines of %s are unhealthy", s.percent, m.Group)
+		return brakeGroup, fmt.Sprintf("more than %d %% of the Machines of %s are unhealthy", s.percent, m.Group)
 	}
 	return "", ""
 }

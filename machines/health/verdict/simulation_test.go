@@ -220,7 +220,7 @@ func (s *simulation) report(v *server, status corev1.ConditionStatus) {
 
 // discard deletes a Machine, and the set makes another.
 func (s *simulation) discard(v *server) {
-	m := v.Machine.DeepCopy()
+	m := v.DeepCopy()
 	m.DeletionTimestamp = ptr.To(metav1.NewTime(s.now))
 	v.Machine.Machine, v.leaves, v.calm = m, s.now.Add(40*time.Second), false
 	s.add(v.Group)

@@ -127,30 +127,30 @@ type Brake string
 
 // The brakes.
 const (
-	// BrakeNoOwner: no set would make a successor.
-	BrakeNoOwner Brake = "NoOwner"
-	// BrakeOptedOut: an annotation says that the Machine is not replaced.
-	BrakeOptedOut Brake = "OptedOut"
-	// BrakeSwitchedOff: the timeout is 0 or never.
-	BrakeSwitchedOff Brake = "SwitchedOff"
-	// BrakeRollout: the rollout of its deployment replaces the Machine.
-	BrakeRollout Brake = "LeftToRollout"
-	// BrakeNodesMissing: too many Nodes of the cluster are missing.
-	BrakeNodesMissing Brake = "TooManyNodesMissing"
-	// BrakeCluster, BrakeZone and BrakeGroup: too many Machines of the cluster, the zone or the group are unhealthy.
-	BrakeCluster Brake = "ClusterUnhealthy"
-	BrakeZone    Brake = "ZoneUnhealthy"
-	BrakeGroup   Brake = "GroupUnhealthy"
-	// BrakeReplacing: as many Machines of the group are being replaced as may be at once.
-	BrakeReplacing Brake = "OthersBeingReplaced"
+	// brakeNoOwner: no set would make a successor.
+	brakeNoOwner Brake = "NoOwner"
+	// brakeOptedOut: an annotation says that the Machine is not replaced.
+	brakeOptedOut Brake = "OptedOut"
+	// brakeSwitchedOff: the timeout is 0 or never.
+	brakeSwitchedOff Brake = "SwitchedOff"
+	// brakeRollout: the rollout of its deployment replaces the Machine.
+	brakeRollout Brake = "LeftToRollout"
+	// brakeNodesMissing: too many Nodes of the cluster are missing.
+	brakeNodesMissing Brake = "TooManyNodesMissing"
+	// brakeCluster, brakeZone and brakeGroup: too many Machines of the cluster, the zone or the group are unhealthy.
+	brakeCluster Brake = "ClusterUnhealthy"
+	brakeZone    Brake = "ZoneUnhealthy"
+	brakeGroup   Brake = "GroupUnhealthy"
+	// brakeReplacing: as many Machines of the group are being replaced as may be at once.
+	brakeReplacing Brake = "OthersBeingReplaced"
 )
 
 // OfMany reports whether the brake holds because too many Machines are unhealthy, or too many Nodes missing, at once.
 func (b Brake) OfMany() bool {
-	return b == BrakeNodesMissing || b == BrakeCluster || b == BrakeZone || b == BrakeGroup
+	return b == brakeNodesMissing || b == brakeCluster || b == brakeZone || b == brakeGroup
 }
 
 // Brakes are all of them.
 var Brakes = []Brake{
-	BrakeNoOwner, BrakeOptedOut, BrakeSwitchedOff, BrakeRollout, BrakeNodesMissing, BrakeCluster, BrakeZone, BrakeGroup, BrakeReplacing,
+	brakeNoOwner, brakeOptedOut, brakeSwitchedOff, brakeRollout, brakeNodesMissing, brakeCluster, brakeZone, brakeGroup, brakeReplacing,
 }
