@@ -49,6 +49,7 @@ type options struct {
 	nodes        nodeOptions
 	compute      cloudOptions
 	groups       groupOptions
+	orphans      orphanOptions
 	maxReplacing int
 }
 
@@ -66,6 +67,7 @@ func defaults() *options {
 		machines:       defaultMachines(),
 		nodes:          nodeOptions{clusterDomain: "cluster.local", packages: []string{"nfs-common", "cifs-utils"}},
 		groups:         defaultGroups(),
+		orphans:        defaultOrphans(),
 	}
 }
 
@@ -102,13 +104,14 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	o.nodes.addFlags(f)
 	o.compute.addFlags(f)
 	o.groups.addFlags(f)
+	o.orphans.addFlags(f)
 	f.IntVar(&o.maxReplacing, "max-replacing", o.maxReplacing, "how many Machines rollouts may replace at once, over all deployments; 0: no cap but each deployment's own surge and unavailability")
 }
 
 // validate returns everything that is wrong with the flags and the files that they name, in one error, before anything is asked
 // of the cluster or written to it.
 func (o *options) validate() error {
-	errs := []error{o.general(), o.addresses(), o.machines.validate(), o.compute.validate(), o.nodes.validate(), o.groups.validate()}
+	errs := []error{o.general(), o.addresses(), o.machines.validate(), o.compute.validate(), o.nodes.validate(), o.groups.validate(), o.orphans.validate()}
 	if o.drainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("--drain-timeout %v is negative", o.drainTimeout))
 	}

@@ -75,6 +75,9 @@ func run(ctx context.Context, o *options, credentials client.Credentials, more .
 	if err := addControllers(w, o, registry); err != nil {
 		return err
 	}
+	if err := addOrphans(w, o, id, registry); err != nil {
+		return err
+	}
 	server, err := addAutoscale(w.groups, o, registry)
 	if err != nil {
 		return err
