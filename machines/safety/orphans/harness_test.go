@@ -194,10 +194,10 @@ func (w *world) projects() []cloud.Project {
 // later moves the clock on by a period, lets the lists follow, and makes a pass.
 func (w *world) later() {
 	w.Helper()
-	for range 15 {
-		w.clock.Step(testPeriod / 15)
-		time.Sleep(10 * time.Millisecond)
-	}
+	end, lists := w.clock.Now().Add(testPeriod), w.sim.CallCount("GET /servers/detail")
+	w.eventuallyIn(20*time.Second, "a period is over, and the lists have followed", func() bool {
+		return !w.clock.Now().Before(end) && w.sim.CallCount("GET /servers/detail") > lists+1
+	})
 	w.pass(w.Context(), w.since)
 }
 
@@ -283,7 +283,7 @@ func (w *world) metric(name, label string) float64 {
 	return -1
 }
 
-// report returns the ConfigMap that shows what was found.
+// shown returns the ConfigMap that shows what was found.
 func (w *world) shown() map[string]string {
 	w.Helper()
 	var shown corev1.ConfigMap
