@@ -62,6 +62,11 @@ func TestOptionsSayWhatIsWrongWithThem(t *testing.T) {
 			o.machines.otherStartupTaints = []string{"node.cilium.io/agent-not-ready", "a=b:NoSchedule"}
 		}, `--other-startup-taints "a=b:NoSchedule"`},
 		{"a startup taint of others (F-47)", func(o *options) { o.machines.otherStartupTaints = []string{"node.cilium.io/agent-not-ready"} }, ""},
+		{"orphans that are neither collected nor reported nor ignored (CAPI-59)", func(o *options) { o.orphans.mode = "yes" }, `--orphans "yes": it can be collect, report or off`},
+		{"orphans that are only reported (CAPI-59)", func(o *options) { o.orphans.mode = reportOrphans }, ""},
+		{"a negative age of orphans (MCM-81)", func(o *options) { o.orphans.age = -time.Second }, "--orphan-age -1s"},
+		{"no time between two looks (MCM-81)", func(o *options) { o.orphans.period = 0 }, "--orphan-period 0s"},
+		{"no orphan in a pass (MCM-81)", func(o *options) { o.orphans.maxPerPass = 0 }, "--orphan-max-per-pass 0"},
 		{"fewer than none replaced", func(o *options) { o.maxReplacing = -1 }, "--max-replacing -1"},
 		{"a server group that is not shared", func(o *options) { o.compute.serverGroup = "mine" }, `--server-group "mine"`},
 		{"an allowed endpoint that is none (F-4)", func(o *options) { o.compute.allowedEndpoints = []string{"keystone.example", "ftp://keystone.example"} }, `--allowed-endpoints: reading the allowed endpoints: "ftp://keystone.example"`},

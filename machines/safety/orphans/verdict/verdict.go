@@ -109,7 +109,7 @@ const (
 	// lossWindow is how long losses count together.
 	lossWindow = 24 * time.Hour
 	// clockMargin is how far the clocks of the cloud and of the cluster may differ, and how late what a leader ordered may come.
-	clockMargin = 10 * time.Minute
+	clockMargin = 2 * time.Minute
 )
 
 // tooMany reports whether so many are more than max(3, a share of all).
