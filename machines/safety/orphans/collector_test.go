@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
 func TestOrphansOnARealControlPlane(t *testing.T) {
@@ -124,6 +125,66 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 			t.Errorf("there are %v; shown is %q", w.counts(), w.shown()[reportKey])
 		}
 		w.eventually("an Event says so", func() bool { return w.events("drover-cluster-id", "OrphansNotCollected") > 0 })
+	})
+}
+
+// A second drover with the same cluster ID makes servers here for Machines that this cluster does not have.
+func TestAClone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.watch()
+	w.start()
+	w.machine("a")
+	w.later()
+	lives, _ := w.machine("b")
+	stranger := lives.DeepCopy()
+	stranger.Name, stranger.UID = "of-the-clone", "of-the-clone"
+	w.server(stranger)
+	t.Run("that makes one server while this one leads ends all collection, also that of a successor (MCM-82)", func(t *testing.T) {
+		w.remove(lives)
+		for range 3 {
+			w.later()
+		}
+		w.begin(w.clock.Now())
+		w.watch()
+		if !w.Collector.begin(t.Context()) {
+			t.Fatal("what is stored cannot be read")
+		}
+		for range 3 {
+			w.later()
+		}
+		if w.counts() != [3]int{3, 3, 3} || w.metric("drover_orphans_aborted", string(verdict.Foreign)) != 1 {
+			t.Errorf("there are %v; shown is %q", w.counts(), w.shown()[reportKey])
+		}
+	})
+}
+
+// Yesterday's etcd knows no Machine of what was made since, and in it the lease was renewed yesterday.
+func TestYesterdaysEtcdBesideTodaysServers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start()
+	m, _ := w.machine("a")
+	w.later()
+	yesterday := w.clock.Now()
+	w.eventuallyIn(time.Minute, "a night passes", func() bool { return w.clock.Since(yesterday) > 8*time.Hour })
+	today := m.DeepCopy()
+	today.Name, today.UID = "today", "today"
+	w.server(today)
+	w.eventuallyIn(time.Minute, "it is another hour later", func() bool { return w.clock.Since(yesterday) > 9*time.Hour })
+	w.begin(w.clock.Now())
+	w.watch()
+	w.Leading = func() (before, since time.Time) { return yesterday, w.since }
+	if !w.Collector.begin(t.Context()) {
+		t.Fatal("what is stored cannot be read")
+	}
+	t.Run("is told by the age of the lease that it has, and nothing is collected (MCM-82)", func(t *testing.T) {
+		for range 3 {
+			w.later()
+		}
+		if w.counts() != [3]int{2, 2, 2} || w.metric("drover_orphans_aborted", string(verdict.Forgotten)) != 1 {
+			t.Errorf("there are %v; shown is %q", w.counts(), w.shown()[reportKey])
+		}
 	})
 }
 

@@ -212,9 +212,14 @@ func (w *world) machine(name string) (*v1alpha1.Machine, *corev1.Node) {
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name}}
 	m.Spec.Versions.Kubelet, m.Spec.ProviderSpec.Value = "1.37.1", &runtime.RawExtension{Raw: raw}
 	w.must(w.client.Create(w.Context(), m))
+	return m, w.node(m, w.server(m))
+}
+
+// server makes what a Machine has in the cloud.
+func (w *world) server(m *v1alpha1.Machine) (made *cloud.Server) {
+	w.Helper()
 	i, err := w.cloud.Instance(w.Context(), m)
 	w.must(err)
-	var made *cloud.Server
 	w.eventually("it has a server", func() bool {
 		if err := i.Prepare(w.Context()); err != nil {
 			return false
@@ -222,7 +227,7 @@ func (w *world) machine(name string) (*v1alpha1.Machine, *corev1.Node) {
 		made, err = i.EnsureServer(w.Context(), []byte("#cloud-config\n"))
 		return err == nil && made != nil && made.ProviderID != ""
 	})
-	return m, w.node(m, made)
+	return made
 }
 
 // node makes the Ready Node of a Machine, with drover's marks.
