@@ -72,10 +72,7 @@ func run(ctx context.Context, o *options, credentials client.Credentials, more .
 	if err != nil {
 		return err
 	}
-	if err := addControllers(w, o, registry); err != nil {
-		return err
-	}
-	if err := addOrphans(w, o, id, registry); err != nil {
+	if err := errors.Join(addControllers(w, o, registry), addOrphans(w, o, id, registry)); err != nil {
 		return err
 	}
 	server, err := addAutoscale(w.groups, o, registry)

@@ -26,12 +26,9 @@ func (p *Project) Collect(ctx context.Context, r cloud.Resource) error {
 	if held != "" {
 		return leftAlone(r, "%s", held)
 	}
-	look := map[cloud.ResourceKind]func(context.Context, *client.Session, cloud.Resource) error{
-		cloud.ResourceServer: p.checkServer, cloud.ResourcePort: p.checkPort, cloud.ResourceFloatingIP: p.checkFloatingIP,
-	}[r.Kind]
-	err := look(ctx, s, r)
+	kind, err := p.check(ctx, s, r)
 	if err == nil {
-		err = calls.DeleteOrphan(ctx, s, r)
+		err = calls.DeleteOrphan(ctx, s, kind, r.ID)
 	}
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
@@ -43,13 +40,25 @@ func (p *Project) Collect(ctx context.Context, r cloud.Resource) error {
 	return nil
 }
 
+// check returns the kind of the resource, and an error unless it may be deleted. The error is NotFound when it is gone.
+func (p *Project) check(ctx context.Context, s *client.Session, r cloud.Resource) (owner.Kind, error) {
+	switch r.Kind {
+	case cloud.ResourceServer:
+		return owner.ServerKind, p.checkServer(ctx, s, r)
+	case cloud.ResourcePort:
+		return owner.PortKind, p.checkPort(ctx, s, r)
+	case cloud.ResourceFloatingIP:
+		return owner.FloatingIPKind, p.checkFloatingIP(ctx, s, r)
+	}
+	return "", leftAlone(r, "it is of no known kind")
+}
+
 // leftAlone returns the error about a resource that must not be deleted.
 func leftAlone(r cloud.Resource, why string, args ...any) error {
 	return fault.New(fault.Conflict, fault.CodeConflict, "%s %s is left alone: "+why, append([]any{r.Kind, r.ID}, args...)...)
 }
 
-// checkServer returns an error unless the server has both marks: those of this cluster and of the resource's Machine. It is
-// NotFound when the server is gone.
+// checkServer returns an error unless the server has both marks: those of this cluster and of the resource's Machine.
 func (p *Project) checkServer(ctx context.Context, s *client.Session, r cloud.Resource) error {
 	row, err := calls.LookUpServer(ctx, r.ID, s.Do)
 	if err != nil {

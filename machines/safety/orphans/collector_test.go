@@ -89,7 +89,7 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 			}
 		}
 	})
-	t.Run("Events about the ConfigMap of the cluster id and the Node say so (CAPI-59)", func(t *testing.T) {
+	t.Run("Events about the ConfigMap of the cluster id and the Node say so (CAPI-59)", func(*testing.T) {
 		for _, reason := range []string{"OrphanFound", "OrphanDraining", "OrphanDeleted"} {
 			w.eventually("there is an Event "+reason, func() bool { return w.events("drover-cluster-id", reason) > 0 })
 		}
@@ -207,7 +207,7 @@ func TestTheCollectorRuns(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 	})
-	t.Run("a Node that never was drover's is marked (MCM-86)", func(t *testing.T) {
+	t.Run("a Node that never was drover's is marked (MCM-86)", func(*testing.T) {
 		w.eventually("it is", func() bool { return w.now(stranger).Annotations[v1alpha1.AnnotationUnmanaged] == "true" })
 	})
 	t.Run("and loses the mark when a Machine turns up (MCM-86)", func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 )
 
 // remembered is how long a Machine that is gone is remembered at least, so that what a late order makes for it is known.
-const remembered = 24 * time.Hour
+const remembered = time.Hour
 
 // witness remembers which Machines this process has seen, and of whose end the API server told. It handles the events of an
 // informer. A Machine that only is not there any more after a watch was interrupted has not ended before its eyes.

@@ -9,9 +9,9 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 
-	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/openstack/inventory/addresses"
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
 // LookUpPort asks for one port by its ID.
@@ -40,20 +40,19 @@ func lookUp(ctx context.Context, s *client.Session, path, id, what string, into 
 	})
 }
 
-// DeleteOrphan deletes a resource whose Machine does not exist any more.
-func DeleteOrphan(ctx context.Context, s *client.Session, r cloud.Resource) error {
-	service := client.Network
-	if r.Kind == cloud.ResourceServer {
-		service = client.Compute
+// DeleteOrphan deletes the server, port or floating IP with that ID, whose Machine does not exist any more.
+func DeleteOrphan(ctx context.Context, s *client.Session, kind owner.Kind, id string) error {
+	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting %s %s, which has no Machine", kind, id)}
+	if kind == owner.ServerKind {
+		call.Service = client.Compute
 	}
-	call := client.Call{Service: service, Doing: fmt.Sprintf("deleting %s %s, which has no Machine", r.Kind, r.ID)}
 	return s.Do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
-		switch r.Kind {
-		case cloud.ResourceServer:
-			return compute.Delete(ctx, api, r.ID).ExtractErr()
-		case cloud.ResourceFloatingIP:
-			return floatingips.Delete(ctx, api, r.ID).ExtractErr()
+		switch kind {
+		case owner.ServerKind:
+			return compute.Delete(ctx, api, id).ExtractErr()
+		case owner.FloatingIPKind:
+			return floatingips.Delete(ctx, api, id).ExtractErr()
 		}
-		return ports.Delete(ctx, api, r.ID).ExtractErr()
+		return ports.Delete(ctx, api, id).ExtractErr()
 	})
 }
