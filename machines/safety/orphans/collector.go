@@ -159,6 +159,10 @@ func (c *Collector) pass(ctx context.Context, since time.Time) {
 	}
 	c.memory = memory
 	c.metrics.set(&decided)
+	if !c.leads() {
+		// Whoever leads writes what is shown.
+		return
+	}
 	if err := c.board.store(ctx, memory.Stored, reportOf(&decided)); err != nil {
 		// What a successor must know is stored before anything is deleted.
 		ctrl.LoggerFrom(ctx).Error(err, "Orphans are not collected: what was found cannot be stored")

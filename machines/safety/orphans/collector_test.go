@@ -46,7 +46,11 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 	})
 	t.Run("nothing is deleted without the lease, or while the API server is away, and two passes are needed again (MCM-80)", func(t *testing.T) {
 		w.lost.Store(true)
+		before := w.writes()
 		w.later()
+		if n := w.writes() - before; n != 0 || w.metric("drover_orphans_aborted", "Stale") != 1 {
+			t.Errorf("%d writes without the lease", n)
+		}
 		w.lost.Store(false)
 		w.away.Store(true)
 		w.later()

@@ -43,13 +43,16 @@ func (c *Collector) gather(ctx context.Context) *verdict.Snapshot {
 // stale returns why nothing may be concluded from what is read now.
 func (c *Collector) stale() string {
 	switch {
-	case c.Lease != nil && !c.Lease.Fresh(c.Clock.Now()):
+	case !c.leads():
 		return "the lease was not renewed lately, so another process may lead"
 	case c.Stale != nil:
 		return c.Stale()
 	}
 	return ""
 }
+
+// leads reports whether no other process can lead now.
+func (c *Collector) leads() bool { return c.Lease == nil || c.Lease.Fresh(c.Clock.Now()) }
 
 // listMachines lists the Machines of all namespaces from the API server itself, page by page. All pages are of one version.
 func (c *Collector) listMachines(ctx context.Context) verdict.Machines {
@@ -61,7 +64,6 @@ func (c *Collector) listMachines(ctx context.Context) verdict.Machines {
 		}
 		for i := range page.Items {
 			all.All = append(all.All, machineOf(&page.Items[i], c.Cloud))
-			c.witness.list(&page.Items[i])
 		}
 		all.Version = page.ResourceVersion
 		if next = page.Continue; next == "" {

@@ -58,15 +58,6 @@ func (w *witness) see(o any) {
 	}
 }
 
-// list notes a Machine that a live list shows. One that has ended since the list was made stays ended.
-func (w *witness) list(m client.Object) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.seen[m.GetUID()].gone.IsZero() {
-		w.seen[m.GetUID()] = sighting{leaving: m.GetDeletionTimestamp() != nil}
-	}
-}
-
 func (w *witness) set(m client.Object, s sighting) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,7 +70,7 @@ func (w *witness) sightings() map[types.UID]verdict.Sighting {
 	defer w.mu.Unlock()
 	all := make(map[types.UID]verdict.Sighting, len(w.seen))
 	for uid, s := range w.seen {
-		all[uid] = verdict.Sighting{Leaving: s.leaving}
+		all[uid] = verdict.Sighting{Leaving: s.leaving, Exists: s.gone.IsZero()}
 	}
 	return all
 }

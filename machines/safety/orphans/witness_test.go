@@ -20,27 +20,24 @@ func TestWitness(t *testing.T) {
 	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	for name, tc := range map[string]struct {
 		see  func(w *witness)
-		want bool
+		want verdict.Sighting
 	}{
-		"a Machine that lives is not leaving (MCM-82)":        {func(w *witness) { w.OnAdd(machine, true) }, false},
-		"one that is being deleted is (MCM-82)":               {func(w *witness) { w.OnUpdate(machine, leaving) }, true},
-		"so is one of whose end the API server told (MCM-82)": {func(w *witness) { w.OnAdd(machine, true); w.OnDelete(machine) }, true},
+		"a Machine that lives is not leaving (MCM-82)":        {func(w *witness) { w.OnAdd(machine, true) }, verdict.Sighting{Exists: true}},
+		"one that is being deleted is (MCM-82)":               {func(w *witness) { w.OnUpdate(machine, leaving) }, verdict.Sighting{Exists: true, Leaving: true}},
+		"so is one of whose end the API server told (MCM-82)": {func(w *witness) { w.OnAdd(machine, true); w.OnDelete(machine) }, verdict.Sighting{Leaving: true}},
 		"one that is not there any more after an interrupted watch is not (MCM-82)": {func(w *witness) {
 			w.OnAdd(machine, true)
 			w.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: machine})
-		}, false},
+		}, verdict.Sighting{}},
 		"unless it was being deleted before (MCM-82)": {func(w *witness) {
 			w.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: leaving})
-		}, true},
-		"a list that was made before its end changes nothing (MCM-82)": {func(w *witness) { w.OnDelete(machine); w.list(machine) }, true},
-		"a live list sees too (MCM-82)":                                {func(w *witness) { w.list(leaving) }, true},
+		}, verdict.Sighting{Leaving: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWitness(clocktesting.NewFakePassiveClock(time.Now()))
 			tc.see(w)
-			got, seen := w.sightings()["u"]
-			if !seen || got.Leaving != tc.want {
-				t.Errorf("seen: %v, leaving: %v", seen, got.Leaving)
+			if got, seen := w.sightings()["u"]; !seen || got != tc.want {
+				t.Errorf("seen: %v, %+v; want %+v", seen, got, tc.want)
 			}
 		})
 	}

@@ -46,6 +46,13 @@ func TestGuards(t *testing.T) {
 					s.Machines.Version = "7"
 				}
 			}, Older, nil},
+		"nothing of a Machine that the watch still shows, whatever a list lacks (MCM-82)": {10, nil,
+			func(_ int, s *Snapshot) {
+				s.drop(3, true)
+				for n := range 3 {
+					s.History.Seen[number(9-n)] = Sighting{Exists: true}
+				}
+			}, "", nil},
 		"nothing when more than max(3, 10 %) of the servers have no Machine (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) { s.drop(4, false) }, TooMany, nil},
 		"nothing when a server was created while nobody led, as yesterday's etcd beside today's servers (MCM-82)": {10,

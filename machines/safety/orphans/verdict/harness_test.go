@@ -61,7 +61,7 @@ func world(n int) *Snapshot {
 	}
 	for i := range n {
 		s.Machines.All = append(s.Machines.All, machineOf(i))
-		s.History.Seen[number(i)] = Sighting{}
+		s.History.Seen[number(i)] = Sighting{Exists: true}
 		port := portOf(i)
 		port.UsedBy = string(keyOf(i))
 		s.has(serverOf(i), port)

@@ -17,9 +17,11 @@ type judgement struct {
 	memory  Memory
 	verdict Verdict
 	living  living
-	// nodes finds Nodes by server and by the UID in their mark.
+	// byServer and byOwner find Nodes by their server, and those without one by the UID in their mark.
 	byServer map[cloud.ServerID]*Node
 	byOwner  map[types.UID]*Node
+	// servers are the marked servers that exist; nil until somebody asks.
+	servers map[cloud.ServerID]bool
 }
 
 // living finds the Machines that exist.
@@ -32,7 +34,10 @@ type living struct {
 }
 
 func (j *judgement) index() {
-	j.living = living{uids: map[types.UID]bool{}, names: map[string]bool{}, servers: map[cloud.ServerID]bool{}, nodes: map[string]bool{}}
+	n := len(j.Machines.All)
+	j.living = living{
+		uids: make(map[types.UID]bool, n), names: make(map[string]bool, n), servers: make(map[cloud.ServerID]bool, n), nodes: make(map[string]bool, n),
+	}
 	for i := range j.Machines.All {
 		m := &j.Machines.All[i]
 		j.living.uids[m.UID], j.living.names[m.Name] = true, true
@@ -41,7 +46,7 @@ func (j *judgement) index() {
 	}
 	delete(j.living.nodes, "")
 	delete(j.living.servers, "")
-	j.byServer, j.byOwner = map[cloud.ServerID]*Node{}, map[types.UID]*Node{}
+	j.byServer, j.byOwner = make(map[cloud.ServerID]*Node, len(j.Nodes)), map[types.UID]*Node{}
 	for i := range j.Nodes {
 		n := &j.Nodes[i]
 		if n.Server != "" {

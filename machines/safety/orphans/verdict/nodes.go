@@ -13,7 +13,6 @@ const mostMarks = 50
 
 // findNodes finds the Nodes with drover's marks whose Machine does not exist any more, and those that were never drover's.
 func (j *judgement) findNodes() {
-	servers := j.markedServers()
 	marked, ownerless := 0, 0
 	first := len(j.verdict.Orphans)
 	for i := range j.Nodes {
@@ -26,7 +25,7 @@ func (j *judgement) findNodes() {
 			j.mark(n, false)
 		case n.isMarked():
 			ownerless++
-			j.verdict.Orphans = append(j.verdict.Orphans, j.node(n, servers))
+			j.verdict.Orphans = append(j.verdict.Orphans, j.node(n))
 		default:
 			j.mark(n, n.ControlPlane == "")
 		}
@@ -42,27 +41,27 @@ func (j *judgement) findNodes() {
 	}
 }
 
-// markedServers returns the servers that exist as far as is known.
-func (j *judgement) markedServers() map[cloud.ServerID]bool {
-	servers := map[cloud.ServerID]bool{}
-	for i := range j.Projects {
-		for _, r := range j.Projects[i].Resources {
-			if r.Kind == cloud.ResourceServer {
-				servers[r.Key] = true
+// exists reports whether a marked server exists as far as is known.
+func (j *judgement) exists(server cloud.ServerID) bool {
+	if j.servers == nil {
+		j.servers = map[cloud.ServerID]bool{}
+		for i := range j.Projects {
+			for k := range j.Projects[i].Resources {
+				j.servers[j.Projects[i].Resources[k].Key] = true
 			}
 		}
 	}
-	return servers
+	return j.servers[server]
 }
 
 // hasMachine reports whether the Node belongs to a Machine that exists, or may: by the UID or the name in its marks, by its server,
 // or by its own name.
 func (j *judgement) hasMachine(n *Node) bool {
-	return j.living.uids[n.OwnedBy] || j.living.names[n.Machine] || j.living.servers[n.Server] || j.living.nodes[n.Name]
+	return j.lives(n.OwnedBy) || j.living.names[n.Machine] || j.living.servers[n.Server] || j.living.nodes[n.Name]
 }
 
 // node returns a marked Node without a Machine as an orphan.
-func (j *judgement) node(n *Node, servers map[cloud.ServerID]bool) Orphan {
+func (j *judgement) node(n *Node) Orphan {
 	o := Orphan{Kind: KindNode, ID: n.Name, Machine: n.OwnedBy, Node: n}
 	var early string
 	o.Found, early = j.found(o.key(), n.Created)
@@ -73,7 +72,7 @@ func (j *judgement) node(n *Node, servers map[cloud.ServerID]bool) Orphan {
 		o.Why = "is Ready, so its server works"
 	case n.Server == "":
 		o.Why = "has no provider ID of a known cloud, so nothing proves that its server is gone"
-	case servers[n.Server]:
+	case j.exists(n.Server):
 		o.Why = "its server exists"
 	case j.incomplete() != "":
 		o.Why = "nothing proves that its server is gone: " + j.incomplete()

@@ -28,19 +28,20 @@ func (j *judgement) findResources() {
 			j.verdict.Skipped = append(j.verdict.Skipped, Stop{Held, p.Name + ": " + p.Held})
 			continue
 		}
-		for _, r := range p.Resources {
+		for i := range p.Resources {
+			r := &p.Resources[i]
 			isServer := r.Kind == cloud.ResourceServer
 			if isServer {
 				servers++
 			}
-			if j.living.uids[r.Machine] {
+			if j.lives(r.Machine) {
 				continue
 			}
 			if isServer {
 				count++
 				ownerless[r.Machine] = true
 			}
-			found = append(found, r)
+			found = append(found, *r)
 		}
 	}
 	slices.SortStableFunc(found, func(a, b cloud.Resource) int {
@@ -52,6 +53,11 @@ func (j *judgement) findResources() {
 	if tooMany(count, servers, serversShare) && !j.Confirmed {
 		j.verdict.Stops = append(j.verdict.Stops, Stop{TooMany, fmt.Sprintf("%d of %d servers with the marks of this cluster have no Machine, as after a restore", count, servers) + remedy})
 	}
+}
+
+// lives reports whether a Machine exists, by the list or by the watch: while the two disagree nothing follows.
+func (j *judgement) lives(uid types.UID) bool {
+	return j.living.uids[uid] || j.History.Seen[uid].Exists
 }
 
 // resource returns a resource without a Machine as an orphan. ownerless are the UIDs of Machines that do not exist and have a server.

@@ -94,6 +94,8 @@ type History struct {
 type Sighting struct {
 	// Leaving: it was being deleted, or the API server told of its end.
 	Leaving bool
+	// Exists: the watch still shows it. A list that lacks it is not believed about it.
+	Exists bool
 }
 
 // Span is a span of time.
