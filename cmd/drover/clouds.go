@@ -199,6 +199,34 @@ func (c *clouds) PlaceRecord(ctx context.Context, namespace string, t *v1alpha1.
 	return its.PlaceRecord(ctx, namespace, t)
 }
 
+// Marked returns what all clouds have of this cluster.
+func (c *clouds) Marked(ctx context.Context) []cloud.Project {
+	var all []cloud.Project
+	for _, n := range c.list {
+		for _, p := range n.Marked(ctx) {
+			for i := range p.Resources {
+				p.Resources[i].Cloud = n.name
+			}
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// Collect asks the resource's cloud.
+func (c *clouds) Collect(ctx context.Context, r cloud.Resource) error {
+	return c.named(r.Cloud).Collect(ctx, r)
+}
+
+// IsServerGone asks the cloud whose server the provider ID names. A server of nobody's is not known to be gone.
+func (c *clouds) IsServerGone(ctx context.Context, providerID string) (bool, error) {
+	owner := c.owning(providerID)
+	if owner == nil {
+		return false, fault.New(fault.Invalid, fault.CodeInvalidSpec, "%.64q is the provider ID of no known cloud", providerID)
+	}
+	return owner.IsServerGone(ctx, providerID)
+}
+
 // Changes returns a channel with the changes of all clouds.
 func (c *clouds) Changes() <-chan types.NamespacedName { return c.changes }
 

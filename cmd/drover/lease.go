@@ -36,6 +36,9 @@ type lease struct {
 	mu sync.Mutex
 	// renewed is when the last renewal that worked was sent; zero: the lease is not held.
 	renewed time.Time
+	// before is when another holder renewed the lease last, as far as this process has read; zero: it has read of none. since is
+	// when this process took it; zero: it has not.
+	before, since time.Time
 }
 
 // newLease makes the lock; nil when there is no leader election.
@@ -61,8 +64,29 @@ func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	record, raw, err := l.Interface.Get(ctx)
 	if err == nil && record.HolderIdentity != l.Identity() {
 		l.drop()
+		l.readOther(record.RenewTime.Time)
 	}
 	return record, raw, err
+}
+
+// readOther notes when another holder renewed the lease, until this process takes it.
+func (l *lease) readOther(renewed time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.since.IsZero() {
+		l.before = renewed
+	}
+}
+
+// Leading returns when another process renewed the lease last before this one took it, zero when there was none, and when this one
+// took it; both are zero without leader election.
+func (l *lease) Leading() (before, since time.Time) {
+	if l == nil {
+		return before, since
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.before, l.since
 }
 
 // Create makes the lease with this process as its holder.
@@ -86,6 +110,9 @@ func (l *lease) note(record resourcelock.LeaderElectionRecord, sent time.Time, e
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.renewed = sent
+		if l.since.IsZero() {
+			l.since = sent
+		}
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	clocktesting "k8s.io/utils/clock/testing"
 )
@@ -16,8 +17,9 @@ type lock struct {
 	clock *clocktesting.FakePassiveClock
 	takes time.Duration
 	err   error
-	// holder is who holds it, as it is read.
-	holder string
+	// holder is who holds it, and renewed when it was renewed last, as it is read.
+	holder  string
+	renewed metav1.Time
 }
 
 func (l *lock) Identity() string { return "us" }
@@ -28,7 +30,7 @@ func (l *lock) answer() error {
 }
 
 func (l *lock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	return &resourcelock.LeaderElectionRecord{HolderIdentity: l.holder}, nil, l.answer()
+	return &resourcelock.LeaderElectionRecord{HolderIdentity: l.holder, RenewTime: l.renewed}, nil, l.answer()
 }
 
 func (l *lock) Create(context.Context, resourcelock.LeaderElectionRecord) error { return l.answer() }

@@ -23,6 +23,12 @@ func (c observedCloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud
 	return observedInstance{i, c.observer, "Machine " + m.Namespace + "/" + m.Name}, nil
 }
 
+// Collect changes nothing.
+func (c observedCloud) Collect(_ context.Context, r cloud.Resource) error {
+	c.observer.note("openstack", "delete "+string(r.Kind), r.ID, "it has no Machine")
+	return nil
+}
+
 // observedInstance changes nothing.
 type observedInstance struct {
 	cloud.Instance

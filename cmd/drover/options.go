@@ -53,6 +53,7 @@ type options struct {
 	compute      cloudOptions
 	groups       groupOptions
 	freeze       freezeOptions
+	orphans      orphanOptions
 	maxReplacing int
 }
 
@@ -72,6 +73,7 @@ func defaults() *options {
 		nodes:          nodeOptions{clusterDomain: "cluster.local", packages: []string{"nfs-common", "cifs-utils"}},
 		groups:         defaultGroups(),
 		freeze:         defaultFreeze(),
+		orphans:        defaultOrphans(),
 	}
 }
 
@@ -111,6 +113,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	o.compute.addFlags(f)
 	o.groups.addFlags(f)
 	o.freeze.addFlags(f)
+	o.orphans.addFlags(f)
 	f.IntVar(&o.maxReplacing, "max-replacing", o.maxReplacing, "how many Machines rollouts may replace at once, over all deployments; 0: no cap but each deployment's own surge and unavailability")
 }
 
@@ -118,7 +121,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 // of the cluster or written to it.
 func (o *options) validate() error {
 	errs := []error{
-		o.general(), o.addresses(), o.machines.validate(), o.repair.validate(), o.freeze.validate(), o.compute.validate(), o.nodes.validate(), o.groups.validate(),
+		o.general(), o.addresses(), o.machines.validate(), o.repair.validate(), o.freeze.validate(), o.orphans.validate(), o.compute.validate(), o.nodes.validate(), o.groups.validate(),
 	}
 	if o.drainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("--drain-timeout %v is negative", o.drainTimeout))

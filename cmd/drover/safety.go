@@ -76,6 +76,12 @@ func (w *wiring) trust() (stale string, since time.Time) {
 	return "", state.Recovered
 }
 
+// staleness returns why what is read from the API servers may be out of date; empty when it is not.
+func (w *wiring) staleness() string {
+	stale, _ := w.trust()
+	return stale
+}
+
 // addFreeze wires the controller that freezes groups of too many Machines.
 func addFreeze(w wiring, o *options) error {
 	freezes, err := freeze.New(freeze.Options{

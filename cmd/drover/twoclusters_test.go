@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,10 +22,10 @@ import (
 )
 
 const (
-	// firstKey is the first key under which the API server may store an object of drover's kinds in etcd, keysEnd the one after
-	// the last.
-	firstKey = "/registry/cluster.k8s.io/"
-	keysEnd  = "/registry/cluster.k8s.io0"
+	// machineKeys begin the keys under which the API server stores objects of drover's kinds in etcd, ownKeys those of ConfigMaps in
+	// drover's namespace.
+	machineKeys = "/registry/cluster.k8s.io/"
+	ownKeys     = "/registry/configmaps/drover/"
 )
 
 // stored is a key of etcd with its value. In JSON both are base64.
@@ -48,13 +50,17 @@ func (p *pair) etcd(call string, body, into any) {
 	must(p.T, json.NewDecoder(answer.Body).Decode(into))
 }
 
-// restore stores every object of drover's kinds of another cluster, as a backup of etcd does: with UID and status.
-func (p *pair) restore(from *pair) {
+// restore stores the objects of another cluster whose keys begin with one of these, as a backup of etcd does: with UID and status.
+func (p *pair) restore(from *pair, prefixes ...string) {
 	p.Helper()
-	var backup struct{ Kvs []stored }
-	from.etcd("range", map[string][]byte{"key": []byte(firstKey), "range_end": []byte(keysEnd)}, &backup)
-	for _, each := range backup.Kvs {
-		p.etcd("put", each, &struct{}{})
+	for _, prefix := range prefixes {
+		var backup struct{ Kvs []stored }
+		// The first key that does not begin with the prefix ends the range.
+		end := prefix[:len(prefix)-1] + string(prefix[len(prefix)-1]+1)
+		from.etcd("range", map[string][]byte{"key": []byte(prefix), "range_end": []byte(end)}, &backup)
+		for _, each := range backup.Kvs {
+			p.etcd("put", each, &struct{}{})
+		}
 	}
 }
 
@@ -133,16 +139,16 @@ func TestTwoClustersInOneProject(t *testing.T) {
 	t.Parallel()
 	const old, restored = "old", "restored"
 	first := newPair(t)
-	first.replica("first", "--cluster-id="+old)
+	first.replica("first", append(eager, "--cluster-id="+old)...)
 	first.group(3)
 	first.until("three servers are there", func() bool { return first.recorded() == 3 && len(first.serversOf(old)) == 3 })
 	second := newPairAt(t, first.cloud)
-	second.restore(first)
+	second.restore(first, machineKeys)
 	was, copies := first.serversOf(old), second.living()
 	if !maps.EqualFunc(copies, first.living(), func(a, b v1alpha1.Machine) bool { return a.Name == b.Name && *a.Spec.ProviderID == *b.Spec.ProviderID }) {
 		t.Fatalf("the restored Machines are %v", copies)
 	}
-	second.replica("second", "--cluster-id="+restored)
+	second.replica("second", append(eager, "--cluster-id="+restored)...)
 	t.Run("the restored cluster says of each Machine that its server is another cluster's, and makes none (F-1)", func(t *testing.T) {
 		first, second := first.in(t), second.in(t)
 		second.until("all say so", func() bool { return second.disowned() == 3 })
@@ -155,6 +161,13 @@ func TestTwoClustersInOneProject(t *testing.T) {
 		second.remove(copies)
 		second.until("it has servers of its own", func() bool { return second.recorded() == 3 && len(second.serversOf(restored)) == 3 })
 		first.untouched(old, was)
+	})
+	t.Run("neither collector touches what the other cluster has made (MCM-85, CAPI-59)", func(t *testing.T) {
+		first, second := first.in(t), second.in(t)
+		own := second.serversOf(restored)
+		first.passes(4)
+		first.untouched(old, was)
+		second.untouched(restored, own)
 	})
 	t.Run("when the old cluster deletes its Machines and makes others the restored one's servers stay as they are (F-1)", func(t *testing.T) {
 		first, second := first.in(t), second.in(t)
@@ -171,4 +184,37 @@ func TestTwoClustersInOneProject(t *testing.T) {
 			t.Errorf("six servers with a port each: there are %+v", left)
 		}
 	})
+}
+
+// A cluster that is restored beside the old one with everything that drover knows, its cluster ID too, takes the old one's servers for
+// its own, and all that the old one makes from then on for things without a Machine.
+func TestAClusterRestoredBesideTheOldOneWithItsID(t *testing.T) {
+	t.Parallel()
+	flags := append(eager, "--cluster-id=same")
+	first := newPair(t)
+	first.replica("first", flags...)
+	first.group(3)
+	first.until("three servers are there", func() bool { return first.recorded() == 3 })
+	first.until("orphans are collected", func() bool { return strings.Contains(first.shown("memory"), `"clusterID":"same"`) })
+	second := newPairAt(t, first.cloud)
+	second.restore(first, machineKeys, ownKeys)
+	first.resize(8)
+	first.until("the old cluster has five servers more", func() bool { return first.recorded() == 8 })
+	second.replica("second", flags...)
+	t.Run("the restored cluster sees them and only reports them (MCM-82)", func(t *testing.T) {
+		second := second.in(t)
+		second.until("it says why", func() bool { return strings.Contains(second.shown("report"), "5 of 8 servers") })
+		second.passes(4)
+		if n := second.accepted("DELETE /servers/{id}") + second.accepted("DELETE /ports/{id}"); n != 0 || second.unknownTo() != 5 {
+			t.Errorf("%d deletions; %d servers have no Machine there", n, second.unknownTo())
+		}
+	})
+}
+
+// resize changes the size of the deployment that group made.
+func (p *pair) resize(replicas int32) {
+	p.Helper()
+	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "pool"}}
+	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+	must(p.T, p.client.Patch(p.Context(), d, client.RawPatch(types.MergePatchType, patch)))
 }

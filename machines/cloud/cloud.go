@@ -21,6 +21,7 @@ import (
 // Every error of this package's interfaces is, or wraps, a *[fault.Error].
 type Cloud interface {
 	Provider
+	Inventory
 
 	// Instance reads the Machine's provider spec and credentials (Secret, Cluster, class, configured cloud) and returns
 	// its cloud side. It makes no call to the cloud. Errors: Invalid for a spec that cannot be read, Auth for

@@ -21,6 +21,8 @@ import (
 // fakeCloud is a cloud in memory. A server is Building until the test says otherwise.
 type fakeCloud struct {
 	provider.Provider
+	// Inventory is nil: no test of this package asks for it.
+	cloud.Inventory
 	mu      sync.Mutex
 	changes chan types.NamespacedName
 	servers map[types.UID]*fakeServer

@@ -45,18 +45,16 @@ func TestAdoption(t *testing.T) {
 		if _, err := i.EnsureServer(b.ctx, nil); err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range b.cloud.Marked() {
-			if r.Machine != again.UID {
-				t.Errorf("%s %s counts as another's before it is marked", r.Kind, r.ID)
-			}
+		if found := b.orphans(again); len(found) != 0 {
+			t.Errorf("before it is marked it counts as an orphan: %v", found)
 		}
 		b.eventually("the server is marked", func() bool {
 			got, _ := b.sim.Server(s.ID)
 			return got.Metadata[inventory.MetadataMachineUID] == string(again.UID)
 		})
 		b.pass(20 * time.Minute)
-		if v := inventory.JudgeOrphans(b.cloud.Marked(), map[types.UID]bool{again.UID: true}, b.clock.Now(), false); len(v.Orphans) != 0 {
-			t.Errorf("what was adopted is no orphan: %v", v.Orphans)
+		if found := b.orphans(again); len(found) != 0 || len(b.marked()) != 3 {
+			t.Errorf("what was adopted is an orphan: %v of %v", found, b.marked())
 		}
 		for name, want := range map[string]int{"POST /servers": 0, "PUT /ports/{id}": 1, "PUT /floatingips/{id}": 1} {
 			if got := b.calls(name); got != want {
@@ -181,9 +179,9 @@ func TestWhatIsNotCollected(t *testing.T) {
 			}
 			b.withReader(newReader(t, again))
 			b.synced(again)
-			b.pass(2 * inventory.OrphanAge)
-			if v := inventory.JudgeOrphans(b.cloud.Marked(), map[types.UID]bool{again.UID: true}, b.clock.Now(), false); len(v.Orphans) != 0 || len(b.cloud.Marked()) != 3 {
-				t.Errorf("orphans %v of %v", v.Orphans, b.cloud.Marked())
+			b.pass(30 * time.Minute)
+			if found := b.orphans(again); len(found) != 0 || len(b.marked()) != 3 {
+				t.Errorf("orphans %v of %v", found, b.marked())
 			}
 		})
 	}

@@ -250,13 +250,4 @@ func (c *Cloud) changed(_ context.Context, p *inventory.Project, change inventor
 	}
 }
 
-// Marked returns all servers, ports and floating IPs of this cluster, as the shared lists have them. It makes no call.
-func (c *Cloud) Marked() []inventory.Resource {
-	var all []inventory.Resource
-	for _, p := range c.connections.projects() {
-		all = append(all, p.Resources()...)
-	}
-	return all
-}
-
 var _ cloud.Cloud = (*Cloud)(nil)

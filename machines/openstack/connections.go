@@ -90,6 +90,17 @@ func (c *connections) projects() (all []*inventory.Project) {
 	return all
 }
 
+// byKey returns the projects by the keys that attach was called with.
+func (c *connections) byKey() map[string]*inventory.Project {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make(map[string]*inventory.Project, len(c.byProject))
+	for key, f := range c.byProject {
+		all[key] = f.Project
+	}
+	return all
+}
+
 // to returns the connection to a project that was used last and whose credentials are not refused; nil when there is none. Any
 // Keystone can claim to have a project of that ID: of several the one at the own endpoint counts, else none.
 func (c *connections) to(at inventory.Site, own string) *connection {

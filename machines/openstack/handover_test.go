@@ -269,9 +269,18 @@ func TestAPortThatArrivesLateDoesNotTakeThePlaceOfTheOneInUse(t *testing.T) {
 	b.remove(b.synced(m))
 	b.restart()
 	b.synced(newMachine(t, "b", fullFields()))
-	if late := b.cloud.Marked(); len(late) != 1 || late[0].Machine != m.UID || late[0].Kind != string(inventory.PortKind) {
-		t.Errorf("the late one is there to be collected: %v", late)
+	late := b.marked()
+	if len(late) != 1 || late[0].Machine != m.UID || late[0].Kind != cloud.ResourcePort {
+		t.Fatalf("the late one is not there to be collected: %v", late)
 	}
+	t.Run("and is collected when its Machine is gone (MCM-84)", func(t *testing.T) {
+		if err := b.cloud.Collect(b.ctx, late[0]); err != nil {
+			t.Fatal(err)
+		}
+		if left := b.sim.Leftovers(); len(left.Ports) > 0 || len(b.marked()) > 0 {
+			t.Errorf("left are %+v; known are %v", left, b.marked())
+		}
+	})
 }
 
 func TestAnAddressThatArrivesLateIsFound(t *testing.T) {

@@ -85,18 +85,6 @@ func (r *registry) Naming(serverID string) types.UID {
 	return r.byServer[serverID]
 }
 
-// Called returns the UID of a Machine whose server has that name; empty: there is none.
-func (r *registry) Called(serverName string) types.UID {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for uid, i := range r.machines {
-		if i.machine.ServerName == serverName {
-			return uid
-		}
-	}
-	return ""
-}
-
 // each calls f for every Machine, with the lock held.
 func (r *registry) each(f func(interest)) {
 	r.mu.Lock()

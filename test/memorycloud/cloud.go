@@ -48,8 +48,8 @@ type Cloud struct {
 	boxes map[types.UID]*Box
 	// gone are the boxes that were scrapped, with the UID of the Machine that each was built for.
 	gone map[int]types.UID
-	// cables are by UID of the Machine.
-	cables map[types.UID]bool
+	// cables are the times at which cables were laid, by UID of the Machine.
+	cables map[types.UID]time.Time
 	calls  map[string]int
 }
 
@@ -62,7 +62,7 @@ const mostChanges = 10_000
 func New(boot time.Duration) *Cloud {
 	return &Cloud{
 		boot: boot, changes: make(chan types.NamespacedName, mostChanges),
-		boxes: map[types.UID]*Box{}, gone: map[int]types.UID{}, cables: map[types.UID]bool{}, calls: map[string]int{},
+		boxes: map[types.UID]*Box{}, gone: map[int]types.UID{}, cables: map[types.UID]time.Time{}, calls: map[string]int{},
 	}
 }
 
@@ -155,4 +155,10 @@ func (c *Cloud) booted(b *Box) {
 		b.Running = true
 		c.changes <- b.key
 	}
+}
+
+// laid reports whether a Machine has a cable. The mutex is held.
+func (c *Cloud) laid(of types.UID) bool {
+	_, there := c.cables[of]
+	return there
 }

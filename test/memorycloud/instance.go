@@ -38,7 +38,7 @@ func (i *instance) Observe(context.Context) (cloud.Facts, error) {
 	c := i.cloud
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f := cloud.Facts{Synced: true, Place: record{Room: i.spec.Room}, Server: c.server(i.machine.UID), Leftovers: c.cables[i.machine.UID]}
+	f := cloud.Facts{Synced: true, Place: record{Room: i.spec.Room}, Server: c.server(i.machine.UID), Leftovers: c.laid(i.machine.UID)}
 	named := boxIn(ptr.Deref(i.machine.Spec.ProviderID, ""))
 	if owner, scrapped := c.gone[named]; scrapped && owner == i.machine.UID && f.Server == nil {
 		f.Gone, f.Had = true, keyOf(named)
@@ -51,9 +51,9 @@ func (i *instance) Prepare(context.Context) error {
 	c := i.cloud
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.cables[i.machine.UID] {
+	if !c.laid(i.machine.UID) {
 		c.calls["lay cable"]++
-		c.cables[i.machine.UID] = true
+		c.cables[i.machine.UID] = time.Now()
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func (i *instance) EnsureServer(_ context.Context, userData []byte) (*cloud.Serv
 	if s := c.server(i.machine.UID); s != nil {
 		return s, nil
 	}
-	if !c.cables[i.machine.UID] || len(userData) == 0 {
+	if !c.laid(i.machine.UID) || len(userData) == 0 {
 		return nil, fault.New(fault.Conflict, fault.CodeConflict, "a box needs a cable and user data")
 	}
 	c.last++
@@ -103,10 +103,7 @@ func (i *instance) DeleteServer(context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if b := c.boxes[i.machine.UID]; b != nil {
-		c.calls["scrap box"]++
-		delete(c.boxes, i.machine.UID)
-		c.gone[b.Number] = b.Owner
-		c.changes <- b.key
+		c.scrap(b)
 	}
 	return nil
 }
@@ -122,9 +119,8 @@ func (i *instance) Release(context.Context) (cloud.Released, error) {
 	if c.boxes[i.machine.UID] != nil {
 		return cloud.Released{Waiting: "the cable is in use"}, nil
 	}
-	if c.cables[i.machine.UID] {
-		c.calls["take cable out"]++
-		delete(c.cables, i.machine.UID)
+	if c.laid(i.machine.UID) {
+		c.takeOut(i.machine.UID)
 	}
 	return cloud.Released{Done: true}, nil
 }

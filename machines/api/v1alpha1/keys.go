@@ -135,6 +135,9 @@ const (
 	LabelPhysicalHost = "machine-controller/physical-host-id"
 	// AnnotationNodeMachine, on a Node, is <namespace>/<name> of its Machine.
 	AnnotationNodeMachine = "cluster.k8s.io/machine"
+	// AnnotationUnmanaged, on a Node, "true": it never had drover's marks and no Machine has it. drover puts it there when the
+	// Node has been there for a while, and takes it off when a Machine turns up. Nodes of the control plane never have it.
+	AnnotationUnmanaged = Prefix + "unmanaged"
 	// AnnotationNodeSynced, on a Node, is the record of older versions of what they had put there. It is not read, and is
 	// removed with the next patch of the Node: status.nodeMarks of the Machine has the record.
 	AnnotationNodeSynced = Prefix + "synced"

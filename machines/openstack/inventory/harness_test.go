@@ -22,8 +22,6 @@ func (m machine) Get(uid types.UID) (Machine, bool) { return Machine(m), uid == 
 
 func (m machine) Naming(serverID string) types.UID { return m.when(m.ServerID == serverID) }
 
-func (m machine) Called(serverName string) types.UID { return m.when(m.ServerName == serverName) }
-
 func (m machine) when(is bool) types.UID {
 	if is {
 		return m.UID

@@ -38,8 +38,6 @@ type (
 	Deletion = servers.Deletion
 	// Change is what is new in a project.
 	Change = known.Change
-	// Resource is something in the cloud that is tagged with this cluster and a Machine.
-	Resource = known.Resource
 	// Statistics are numbers about a project, for metrics.
 	Statistics = known.Statistics
 )

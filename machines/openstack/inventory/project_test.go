@@ -48,7 +48,7 @@ func TestProjectIsAskedFromSeveralGoroutines(t *testing.T) {
 			}
 		},
 		"Listed":     func(Machine) { _, _ = p.Listed() },
-		"Resources":  func(Machine) { p.Resources() },
+		"Marked":     func(Machine) { p.Marked() },
 		"Statistics": func(Machine) { p.Statistics() },
 		"Use":        func(Machine) { p.Use(nil) },
 	} {

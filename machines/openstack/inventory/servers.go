@@ -95,14 +95,6 @@ func (p *Project) GoneServers(machine types.UID) (servers []string, volumes map[
 	return p.known.GoneServers(machine)
 }
 
-// Resources returns all servers, ports and floating IPs of this cluster, as the shared lists have them: servers of the last list,
-// the rest as listed within OwnedPeriod. It makes no call.
-func (p *Project) Resources() []Resource {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.known.Resources()
-}
-
 // Statistics returns the numbers of this moment.
 func (p *Project) Statistics() Statistics {
 	p.mu.Lock()

@@ -1,6 +1,8 @@
 package addresses
 
 import (
+	"iter"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -64,6 +66,44 @@ func (s *Store) SeeUntagged(l Lists, cluster owner.Cluster) {
 		}
 	}
 }
+
+// Twin is a port or a floating IP with the owner tag of another one that is known: an order of the previous leader arrived late.
+// Nothing uses it. It is collected when its Machine is gone.
+type Twin struct {
+	Tag owner.Tag
+	// On is the server that a port is bound to, and the port that a floating IP is on; empty: none.
+	On string
+	// Since is when it was first seen, on our clock.
+	Since time.Time
+}
+
+// SeeTwins stores which listed ports and floating IPs of this cluster have the owner tag of another one that is known.
+func (s *Store) SeeTwins(l Lists, cluster owner.Cluster, now time.Time) {
+	before := s.twins
+	s.twins = map[string]Twin{}
+	see := func(id string, tag owner.Tag, on string) {
+		since := now
+		if twin, known := before[id]; known {
+			since = twin.Since
+		}
+		s.twins[id] = Twin{Tag: tag, On: on, Since: since}
+	}
+	for i := range l.Ports {
+		row := &l.Ports[i]
+		if tag, ours := cluster.Read(owner.PortKind, row.Description); ours && s.ports[tag.Machine][tag.N].ID != row.ID {
+			see(row.ID, tag, row.DeviceID)
+		}
+	}
+	for i := range l.FloatingIPs {
+		row := &l.FloatingIPs[i]
+		if tag, ours := cluster.Read(owner.FloatingIPKind, row.Description); ours && s.floating[tag.Machine].ID != row.ID {
+			see(row.ID, tag, row.PortID)
+		}
+	}
+}
+
+// Twins returns the ports and floating IPs with the owner tag of another one that is known, by ID, in no order.
+func (s *Store) Twins() iter.Seq2[string, Twin] { return maps.All(s.twins) }
 
 // PlaceOf returns where a floating IP without an owner tag of this cluster was last seen on a server; zero: nowhere.
 func (s *Store) PlaceOf(floatingIP string) Place { return s.untagged[floatingIP] }

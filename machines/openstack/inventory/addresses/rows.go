@@ -36,6 +36,8 @@ type PortRow struct {
 	Description string `json:"description"`
 	NetworkID   string `json:"network_id"`
 	DeviceID    string `json:"device_id"`
+	// DeviceOwner says what kind of thing has the port: only a lookup by ID shows it, no list.
+	DeviceOwner string `json:"device_owner"`
 	FixedIPs    []struct {
 		Address string `json:"ip_address"`
 	} `json:"fixed_ips"`

@@ -17,11 +17,13 @@ type Store struct {
 	floating map[types.UID]FloatingIP
 	// untagged are floating IPs without an owner tag of this cluster that were seen on a server, by ID.
 	untagged map[string]Place
+	// twins are those with the owner tag of another one that is known, by ID.
+	twins map[string]Twin
 }
 
 // New returns an empty Store.
 func New() *Store {
-	return &Store{ports: map[types.UID]map[int]Port{}, floating: map[types.UID]FloatingIP{}, untagged: map[string]Place{}}
+	return &Store{ports: map[types.UID]map[int]Port{}, floating: map[types.UID]FloatingIP{}, untagged: map[string]Place{}, twins: map[string]Twin{}}
 }
 
 // SetPort stores a port. Of two with the same tag, as when a create of the previous leader arrives late, the one that is known
@@ -62,6 +64,21 @@ func (s *Store) ForgetPort(machine types.UID, n int, id string) {
 
 // ForgetFloatingIP drops the floating IP of a Machine.
 func (s *Store) ForgetFloatingIP(machine types.UID) { delete(s.floating, machine) }
+
+// Forget drops a port or a floating IP of whatever Machine, which was deleted.
+func (s *Store) Forget(id string) {
+	for machine, all := range s.ports {
+		for n := range all {
+			s.ForgetPort(machine, n, id)
+		}
+	}
+	for machine, ip := range s.floating {
+		if ip.ID == id {
+			s.ForgetFloatingIP(machine)
+		}
+	}
+	delete(s.twins, id)
+}
 
 // Has reports whether a port or a floating IP of the Machine is known.
 func (s *Store) Has(machine types.UID) bool {

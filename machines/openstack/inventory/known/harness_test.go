@@ -24,10 +24,6 @@ func (m machines) Naming(serverID string) types.UID {
 	return m.with(func(m owner.Machine) bool { return m.ServerID == serverID })
 }
 
-func (m machines) Called(serverName string) types.UID {
-	return m.with(func(m owner.Machine) bool { return m.ServerName == serverName })
-}
-
 func (m machines) with(has func(owner.Machine) bool) types.UID {
 	for uid, one := range m {
 		if has(one) {

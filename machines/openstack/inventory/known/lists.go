@@ -142,6 +142,7 @@ func (p *Project) ApplyAddresses(l addresses.Lists, started, now time.Time) {
 			p.SetFloatingIP(tag, l.FloatingIPs[i].Owned(), now)
 		}
 	}
+	p.Addresses.SeeTwins(l, p.cluster, now)
 	p.Addresses.SeeUntagged(l, p.cluster)
 }
 

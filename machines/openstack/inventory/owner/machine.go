@@ -40,6 +40,4 @@ type Machines interface {
 	Get(uid types.UID) (Machine, bool)
 	// Naming returns the UID of the Machine whose spec.providerID names a server; empty: none does.
 	Naming(serverID string) types.UID
-	// Called returns the UID of a Machine whose server has that name; empty: there is none.
-	Called(serverName string) types.UID
 }

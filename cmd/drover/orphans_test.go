@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/openstack"
+)
+
+// shelf is a cloud that has one resource.
+type shelf struct {
+	cloud.Cloud
+	scheme    string
+	collected []string
+}
+
+func (s *shelf) Marked(context.Context) []cloud.Project {
+	return []cloud.Project{{Name: s.scheme, Resources: []cloud.Resource{{Kind: cloud.ResourceServer, ID: s.scheme}}}}
+}
+
+func (s *shelf) Collect(_ context.Context, r cloud.Resource) error {
+	s.collected = append(s.collected, r.ID)
+	return nil
+}
+
+func (s *shelf) ServerID(providerID string) cloud.ServerID {
+	if len(providerID) < len(s.scheme) || providerID[:len(s.scheme)] != s.scheme {
+		return ""
+	}
+	return cloud.ServerID(providerID)
+}
+
+func (s *shelf) IsServerGone(context.Context, string) (bool, error) { return s.scheme == "second", nil }
+
+func TestWhatCloudsHaveIsSummedUp(t *testing.T) {
+	first, second := &shelf{scheme: "first"}, &shelf{scheme: "second"}
+	c := &clouds{list: []namedCloud{{openstack.Name, first}, {"other", second}}}
+	t.Run("each resource is deleted by its own cloud (MCM-84)", func(t *testing.T) {
+		for _, p := range c.Marked(t.Context()) {
+			must(t, c.Collect(t.Context(), p.Resources[0]))
+		}
+		if len(first.collected) != 1 || first.collected[0] != "first" || len(second.collected) != 1 || second.collected[0] != "second" {
+			t.Errorf("the first deleted %v, the second %v", first.collected, second.collected)
+		}
+	})
+	t.Run("the cloud whose server it is says whether a server is gone (MCM-86)", func(t *testing.T) {
+		for providerID, want := range map[string]bool{"first://1": false, "second://1": true} {
+			if gone, err := c.IsServerGone(t.Context(), providerID); gone != want || err != nil {
+				t.Errorf("%s is gone: %v, %v", providerID, gone, err)
+			}
+		}
+		if gone, err := c.IsServerGone(t.Context(), "aws:///z/i-1"); gone || err == nil {
+			t.Errorf("a server of nobody's is gone: %v, %v", gone, err)
+		}
+	})
+	t.Run("with --observe nothing is deleted, and it is noted", func(t *testing.T) {
+		first.collected = nil
+		o := &observer{clock: clocktesting.NewFakePassiveClock(time.Now())}
+		must(t, observedCloud{c, o}.Collect(t.Context(), cloud.Resource{Cloud: openstack.Name, Kind: cloud.ResourceServer, ID: "1"}))
+		if len(first.collected) > 0 || len(o.decisions) != 1 || o.decisions[0].Verb != "delete server" {
+			t.Errorf("deleted %v; noted %v", first.collected, o.decisions)
+		}
+	})
+}
+
+func TestLeading(t *testing.T) {
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	k := &lock{clock: clocktesting.NewFakePassiveClock(noon), holder: "another"}
+	l := &lease{Interface: k, clock: k.clock}
+	t.Run("nothing is known before the lease was read (MCM-82)", func(t *testing.T) {
+		if before, since := l.Leading(); !before.IsZero() || !since.IsZero() {
+			t.Errorf("got %s and %s", before, since)
+		}
+	})
+	t.Run("when another process renewed it last, and since when this one has it (MCM-82)", func(t *testing.T) {
+		yesterday := noon.Add(-24 * time.Hour)
+		k.renewed = metav1.NewTime(yesterday)
+		_, _, _ = l.Get(t.Context())
+		must(t, l.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity()}))
+		k.clock.SetTime(noon.Add(time.Hour))
+		must(t, l.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity()}))
+		if before, since := l.Leading(); !before.Equal(yesterday) || !since.Equal(noon) {
+			t.Errorf("got %s and %s", before, since)
+		}
+	})
+	t.Run("without leader election nobody knows (MCM-82)", func(t *testing.T) {
+		if before, since := (*lease)(nil).Leading(); !before.IsZero() || !since.IsZero() {
+			t.Errorf("got %s and %s", before, since)
+		}
+	})
+}
+
+// eager are flags with which orphans are collected as soon as two looks have found them.
+var eager = []string{"--orphan-age=0", "--orphan-period=1s"}
+
+// shown returns what the collector's ConfigMap shows.
+func (p *pair) shown(key string) string {
+	p.Helper()
+	var cm corev1.ConfigMap
+	err := p.client.Get(p.Context(), client.ObjectKey{Namespace: "drover", Name: "drover-orphans"}, &cm)
+	must(p.T, client.IgnoreNotFound(err))
+	return cm.Data[key]
+}
+
+// passes waits until so many looks have certainly been made.
+func (p *pair) passes(n int) {
+	p.Helper()
+	end := time.Now().Add(time.Duration(n+1) * time.Second)
+	p.until("some looks were made", func() bool { return time.Now().After(end) })
+}
+
+// unknownTo returns how many servers belong to no Machine of this cluster.
+func (p *pair) unknownTo() (n int) {
+	known := p.living()
+	for _, s := range p.cloud.Servers() {
+		if _, there := known[types.UID(s.Metadata["machine-uid"])]; !there {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,57 @@
+package openstack
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/providerid"
+)
+
+// Marked returns what each known project has of this cluster. While there may be projects that are not known yet, one without
+// resources says so.
+func (c *Cloud) Marked(ctx context.Context) []cloud.Project {
+	c.followConfigured(ctx)
+	projects := c.connections.byKey()
+	var all []cloud.Project
+	for _, key := range slices.Sorted(maps.Keys(projects)) {
+		seen := projects[key].Marked()
+		for i := range seen.Resources {
+			seen.Resources[i].Place = key
+		}
+		all = append(all, seen)
+	}
+	if missing := c.unlisted(ctx); missing != "" {
+		all = append(all, cloud.Project{Name: "projects that are not known yet", Unknown: missing})
+	}
+	return all
+}
+
+// Collect deletes a resource in its project.
+func (c *Cloud) Collect(ctx context.Context, r cloud.Resource) error {
+	p := c.connections.byKey()[r.Place]
+	if p == nil {
+		return fault.New(fault.Transient, fault.CodeUnsettled, "deleting %s %s: drover has no credentials for its project any more", r.Kind, r.ID)
+	}
+	return p.Collect(ctx, r)
+}
+
+// IsServerGone asks each known project for the server. A server may be in any of them: a Node does not say in which.
+func (c *Cloud) IsServerGone(ctx context.Context, providerID string) (bool, error) {
+	id := providerid.Server(providerID)
+	if id == "" {
+		return false, fault.New(fault.Invalid, fault.CodeInvalidSpec, "%.64q is not the provider ID of a server of OpenStack", providerID)
+	}
+	if missing := c.unlisted(ctx); missing != "" {
+		return false, fault.New(fault.Transient, fault.CodeUnsettled, "it is not known whether server %s is gone: %s", id, missing)
+	}
+	projects := c.connections.projects()
+	for _, p := range projects {
+		if absent, err := p.ProveAbsent(ctx, id); !absent || err != nil {
+			return false, err
+		}
+	}
+	return len(projects) > 0, nil
+}

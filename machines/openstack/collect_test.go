@@ -1,0 +1,224 @@
+package openstack
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory"
+	"github.com/drover-project/drover/machines/openstack/providerid"
+	"github.com/drover-project/drover/machines/safety/orphans/verdict"
+)
+
+// marked returns the marked resources of all projects.
+func (b *bench) marked() (all []cloud.Resource) {
+	b.t.Helper()
+	for _, p := range b.cloud.Marked(b.ctx) {
+		all = append(all, p.Resources...)
+	}
+	return all
+}
+
+// orphans returns what two passes of the collector would delete while these Machines exist.
+func (b *bench) orphans(machines ...*v1alpha1.Machine) (ids []string) {
+	b.t.Helper()
+	s := &verdict.Snapshot{Now: b.clock.Now().Add(time.Hour), Confirmed: true, Projects: b.cloud.Marked(b.ctx), Settings: verdict.Settings{MaxPerPass: 100}}
+	for _, m := range machines {
+		s.Machines.All = append(s.Machines.All, verdict.Machine{UID: m.UID, ServerName: m.ServerName(), Server: b.cloud.ServerID(providerIDOf(m))})
+	}
+	_, memory := verdict.Judge(s, verdict.Memory{})
+	v, _ := verdict.Judge(s, memory)
+	for _, o := range v.Orphans {
+		if o.Delete {
+			ids = append(ids, o.ID)
+		}
+	}
+	return ids
+}
+
+func providerIDOf(m *v1alpha1.Machine) string {
+	if m.Spec.ProviderID == nil {
+		return ""
+	}
+	return *m.Spec.ProviderID
+}
+
+// leftBy makes a server with port and floating IP for a Machine that exists no more, and waits until the lists have them.
+func (b *bench) leftBy() map[cloud.ResourceKind]cloud.Resource {
+	b.t.Helper()
+	b.active(newMachine(b.t, "gone", fullFields()))
+	b.restart()
+	b.synced(newMachine(b.t, "other", seedFields()))
+	all := map[cloud.ResourceKind]cloud.Resource{}
+	for _, r := range b.marked() {
+		all[r.Kind] = r
+	}
+	if len(all) != 3 {
+		b.t.Fatalf("there are %v", all)
+	}
+	return all
+}
+
+func TestWhatIsMarked(t *testing.T) {
+	b := newBench(t)
+	all := b.leftBy()
+	server := all[cloud.ResourceServer]
+	if server.Machine != "uid-gone" || server.Name != "gone" || server.Key != cloud.ServerID(server.ID) || server.Created.IsZero() {
+		t.Errorf("the server is %+v", server)
+	}
+	for _, kind := range []cloud.ResourceKind{cloud.ResourcePort, cloud.ResourceFloatingIP} {
+		if r := all[kind]; r.UsedBy != server.ID || r.Machine != "uid-gone" {
+			t.Errorf("it is %+v, want one on server %s", r, server.ID)
+		}
+	}
+	t.Run("what others have made is not among it (MCM-85)", func(t *testing.T) {
+		p := b.plan(newMachine(t, "x", seedFields()))
+		foreign := []string{
+			b.server("without-marks", nil, p),
+			b.server("of-machine-controller", map[string]string{inventory.MetadataMachineUID: "uid-gone"}, p),
+			b.server("of-another-cluster", map[string]string{inventory.MetadataMachineUID: "uid-gone", inventory.MetadataClusterID: "another"}, p),
+			b.server("without-a-machine", map[string]string{inventory.MetadataClusterID: testCluster}, p),
+		}
+		b.pass(inventory.OwnedPeriod + time.Minute)
+		for _, r := range b.marked() {
+			if slices.Contains(foreign, r.ID) || r.Machine != "uid-gone" {
+				t.Errorf("it has %+v", r)
+			}
+		}
+	})
+	t.Run("it costs no call (CAPI-59)", func(t *testing.T) {
+		b.sim.ForgetCalls()
+		b.marked()
+		if n := b.calls(); n != 0 {
+			t.Errorf("%d calls", n)
+		}
+	})
+}
+
+func TestCollect(t *testing.T) {
+	b := newBench(t)
+	all := b.leftBy()
+	server, port, ip := all[cloud.ResourceServer], all[cloud.ResourcePort], all[cloud.ResourceFloatingIP]
+	refused := func(t *testing.T, r cloud.Resource, why string) {
+		t.Helper()
+		before := b.sim.Leftovers()
+		if err := b.cloud.Collect(b.ctx, r); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), why) {
+			t.Errorf("collecting %s %s: %v", r.Kind, r.ID, err)
+		}
+		if after := b.sim.Leftovers(); !slices.Equal(after.Servers, before.Servers) || !slices.Equal(after.Ports, before.Ports) || !slices.Equal(after.FloatingIPs, before.FloatingIPs) {
+			t.Errorf("there were %+v, there are %+v", before, after)
+		}
+	}
+	t.Run("leaves what a living server has (MCM-84)", func(t *testing.T) {
+		refused(t, port, "exists")
+		refused(t, ip, "exists")
+	})
+	t.Run("leaves what has another mark by now (MCM-85, CAPI-59)", func(t *testing.T) {
+		for _, r := range all {
+			r.Machine = "uid-another"
+			refused(t, r, "does not name")
+		}
+	})
+	t.Run("leaves a server whose marks were taken off after the list (MCM-85)", func(t *testing.T) {
+		b.raw(client.Compute, "POST", "servers/"+server.ID+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataClusterID: "another"}}, nil)
+		refused(t, server, "does not name")
+		b.raw(client.Compute, "POST", "servers/"+server.ID+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataClusterID: testCluster}}, nil)
+	})
+	t.Run("deletes the server, then what it had; once (CAPI-59)", func(t *testing.T) {
+		b.sim.ForgetCalls()
+		if err := b.cloud.Collect(b.ctx, server); err != nil {
+			t.Fatal(err)
+		}
+		b.eventually("the lists show that it is gone", func() bool {
+			return !slices.ContainsFunc(b.marked(), func(r cloud.Resource) bool { return r.Kind == cloud.ResourceServer || r.UsedBy != "" })
+		})
+		for _, r := range []cloud.Resource{ip, port} {
+			if err := b.cloud.Collect(b.ctx, r); err != nil {
+				t.Error(err)
+			}
+		}
+		b.nothingLeft()
+		if rest := b.marked(); len(rest) > 0 {
+			t.Errorf("still known are %v", rest)
+		}
+		for _, r := range all {
+			if err := b.cloud.Collect(b.ctx, r); err != nil {
+				t.Errorf("collecting again what is gone: %v", err)
+			}
+		}
+		for _, call := range []string{"DELETE /servers/{id}", "DELETE /ports/{id}", "DELETE /floatingips/{id}"} {
+			if n := b.calls(call); n != 1 {
+				t.Errorf("%d × %s", n, call)
+			}
+		}
+	})
+}
+
+func TestCollectWhileTheGuardHolds(t *testing.T) {
+	t.Run("deletes nothing, however it was judged (MCM-82)", func(t *testing.T) {
+		b := newBench(t)
+		_, servers, machines := b.fleet(10)
+		for _, s := range servers[:5] {
+			b.sim.DeleteServer(s.ID)
+		}
+		b.eventually("the loss is held", func() bool { return b.observe(b.instance(machines[9])).Held != "" })
+		projects := b.cloud.Marked(b.ctx)
+		if len(projects) != 1 || projects[0].Held == "" {
+			t.Fatalf("the project is %+v", projects)
+		}
+		for _, r := range projects[0].Resources {
+			if err := b.cloud.Collect(b.ctx, r); !fault.Is(err, fault.Conflict) {
+				t.Errorf("collecting %s %s: %v", r.Kind, r.ID, err)
+			}
+		}
+		if n := b.calls("DELETE /servers/{id}") + b.calls("DELETE /ports/{id}"); n != 0 {
+			t.Errorf("%d deletions", n)
+		}
+	})
+}
+
+func TestIsServerGone(t *testing.T) {
+	b := newBench(t)
+	_, s := b.active(newMachine(t, "a", seedFields()))
+	gone := func(providerID string) (bool, error) { return b.cloud.IsServerGone(context.Background(), providerID) }
+	t.Run("nothing is known just after the start (MCM-86)", func(t *testing.T) {
+		if is, err := gone(s.ProviderID); is || !fault.Is(err, fault.Transient) {
+			t.Errorf("gone: %v, %v", is, err)
+		}
+	})
+	b.pass(2 * time.Minute)
+	t.Run("a server that exists is not gone (MCM-86)", func(t *testing.T) {
+		if is, err := gone(s.ProviderID); is || err != nil {
+			t.Errorf("gone: %v, %v", is, err)
+		}
+	})
+	t.Run("nor is one that a list lacks and a GET finds (MCM-86)", func(t *testing.T) {
+		b.sim.LoseCell("cell1")
+		b.pass(inventory.FullPeriod + 2*time.Minute)
+		b.sim.RestoreCells()
+		if is, err := gone(s.ProviderID); is || err != nil {
+			t.Errorf("gone: %v, %v", is, err)
+		}
+	})
+	t.Run("one that no project has is, by one GET (MCM-86)", func(t *testing.T) {
+		b.pass(2 * inventory.FullPeriod)
+		b.sim.ForgetCalls()
+		if is, err := gone(providerid.ID{Server: "6dd3a5a1-4e0d-4f2f-9a52-000000000000"}.String()); !is || err != nil {
+			t.Errorf("gone: %v, %v", is, err)
+		}
+		if n := b.calls("GET /servers/{id}"); n != 1 {
+			t.Errorf("%d calls", n)
+		}
+	})
+	t.Run("another cloud's is not known (MCM-86)", func(t *testing.T) {
+		if is, err := gone("aws:///zone/i-1"); is || err == nil {
+			t.Errorf("gone: %v, %v", is, err)
+		}
+	})
+}

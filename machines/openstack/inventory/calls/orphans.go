@@ -1,0 +1,58 @@
+package calls
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gophercloud/gophercloud/v2"
+	compute "github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory/addresses"
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+)
+
+// LookUpPort asks for one port by its ID.
+func LookUpPort(ctx context.Context, s *client.Session, id string) (*addresses.PortRow, error) {
+	var body struct {
+		Port addresses.PortRow `json:"port"`
+	}
+	err := lookUp(ctx, s, "ports", id, "port", &body)
+	return &body.Port, err
+}
+
+// LookUpFloatingIP asks for one floating IP by its ID.
+func LookUpFloatingIP(ctx context.Context, s *client.Session, id string) (*addresses.FloatingIPRow, error) {
+	var body struct {
+		FloatingIP addresses.FloatingIPRow `json:"floatingip"`
+	}
+	err := lookUp(ctx, s, "floatingips", id, "floating IP", &body)
+	return &body.FloatingIP, err
+}
+
+func lookUp(ctx context.Context, s *client.Session, path, id, what string, into any) error {
+	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up %s %s", what, id)}
+	return s.Do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		_, err := api.Get(ctx, api.ServiceURL(path, id), into, nil)
+		return err
+	})
+}
+
+// DeleteOrphan deletes the server, port or floating IP with that ID, whose Machine does not exist any more.
+func DeleteOrphan(ctx context.Context, s *client.Session, kind owner.Kind, id string) error {
+	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting %s %s, which has no Machine", kind, id)}
+	if kind == owner.ServerKind {
+		call.Service = client.Compute
+	}
+	return s.Do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+		switch kind {
+		case owner.ServerKind:
+			return compute.Delete(ctx, api, id).ExtractErr()
+		case owner.FloatingIPKind:
+			return floatingips.Delete(ctx, api, id).ExtractErr()
+		}
+		return ports.Delete(ctx, api, id).ExtractErr()
+	})
+}

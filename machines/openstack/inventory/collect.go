@@ -1,0 +1,154 @@
+package inventory
+
+import (
+	"context"
+	"strings"
+
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/inventory/calls"
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+)
+
+// Marked returns what the project has of this cluster, as the shared lists have it. It makes no call.
+func (p *Project) Marked() cloud.Project {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return cloud.Project{Name: p.site.String(), Unknown: p.known.Doubt(), Held: p.known.Guard.Reason(), Resources: p.known.Marked()}
+}
+
+// Collect deletes a resource whose Machine does not exist any more, after it has asked the cloud for it: see [cloud.Inventory].
+func (p *Project) Collect(ctx context.Context, r cloud.Resource) error {
+	p.mu.Lock()
+	s, held := p.session, p.known.Guard.Reason()
+	p.mu.Unlock()
+	if held != "" {
+		return leftAlone(r, "%s", held)
+	}
+	kind, err := p.check(ctx, s, r)
+	if err == nil {
+		err = calls.DeleteOrphan(ctx, s, kind, r.ID)
+	}
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	p.mu.Lock()
+	p.known.Collected(r, p.clock.Now())
+	p.mu.Unlock()
+	p.Kick()
+	return nil
+}
+
+// check returns the kind of the resource, and an error unless it may be deleted. The error is NotFound when it is gone.
+func (p *Project) check(ctx context.Context, s *client.Session, r cloud.Resource) (owner.Kind, error) {
+	switch r.Kind {
+	case cloud.ResourceServer:
+		return owner.ServerKind, p.checkServer(ctx, s, r)
+	case cloud.ResourcePort:
+		return owner.PortKind, p.checkPort(ctx, s, r)
+	case cloud.ResourceFloatingIP:
+		return owner.FloatingIPKind, p.checkFloatingIP(ctx, s, r)
+	}
+	return "", leftAlone(r, "it is of no known kind")
+}
+
+// leftAlone returns the error about a resource that must not be deleted.
+func leftAlone(r cloud.Resource, why string, args ...any) error {
+	return fault.New(fault.Conflict, fault.CodeConflict, "%s %s is left alone: "+why, append([]any{r.Kind, r.ID}, args...)...)
+}
+
+// checkServer returns an error unless the server has both marks: those of this cluster and of the resource's Machine.
+func (p *Project) checkServer(ctx context.Context, s *client.Session, r cloud.Resource) error {
+	row, err := calls.LookUpServer(ctx, r.ID, s.Do)
+	if err != nil {
+		return err
+	}
+	if tags := row.Tags(); !p.cluster.Has(tags) || tags.Machine != r.Machine {
+		return leftAlone(r, "its metadata does not name this cluster and Machine %s", r.Machine)
+	}
+	return nil
+}
+
+// checkPort returns an error unless the port has the owner tag of this cluster and the Machine, and no server that lives has it.
+func (p *Project) checkPort(ctx context.Context, s *client.Session, r cloud.Resource) error {
+	row, err := calls.LookUpPort(ctx, s, r.ID)
+	if err != nil {
+		return err
+	}
+	if err := p.checkTag(owner.PortKind, row.Description, r); err != nil {
+		return err
+	}
+	return p.checkUnused(ctx, s, r, row)
+}
+
+// checkFloatingIP does for a floating IP what checkPort does for a port. One on a port that is gone is unused.
+func (p *Project) checkFloatingIP(ctx context.Context, s *client.Session, r cloud.Resource) error {
+	row, err := calls.LookUpFloatingIP(ctx, s, r.ID)
+	if err != nil {
+		return err
+	}
+	if err := p.checkTag(owner.FloatingIPKind, row.Description, r); err != nil || row.PortID == "" {
+		return err
+	}
+	port, err := calls.LookUpPort(ctx, s, row.PortID)
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return p.checkUnused(ctx, s, r, port)
+}
+
+func (p *Project) checkTag(kind owner.Kind, description string, r cloud.Resource) error {
+	if tag, ours := p.cluster.Read(kind, description); !ours || tag.Machine != r.Machine {
+		return leftAlone(r, "its description does not name this cluster and Machine %s", r.Machine)
+	}
+	return nil
+}
+
+// serverPorts begins the device_owner of a port that a server has; what follows is the server's zone.
+const serverPorts = "compute:"
+
+// checkUnused returns an error unless nothing has the port, or only a server that is gone.
+func (p *Project) checkUnused(ctx context.Context, s *client.Session, r cloud.Resource, port *PortRow) error {
+	switch {
+	case port.DeviceID == "" && port.DeviceOwner == "":
+		return nil
+	case !strings.HasPrefix(port.DeviceOwner, serverPorts) && port.DeviceOwner != "":
+		return leftAlone(r, "port %s is used by %s %s", port.ID, port.DeviceOwner, port.DeviceID)
+	case port.DeviceID == "":
+		return nil
+	}
+	_, err := calls.LookUpServer(ctx, port.DeviceID, s.Do)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return nil
+	case err != nil:
+		return err
+	}
+	return leftAlone(r, "server %s, which exists, has port %s", port.DeviceID, port.ID)
+}
+
+// ProveAbsent reports whether a server of whatever Machine is proven not to exist in the project: the complete lists lack it, and a
+// GET by its ID answers 404. The error says why that is not known.
+func (p *Project) ProveAbsent(ctx context.Context, serverID string) (bool, error) {
+	p.mu.Lock()
+	s, doubt, held, lacks := p.session, p.known.Doubt(), p.known.Guard.Reason(), p.known.Lacks(serverID)
+	p.mu.Unlock()
+	if doubt != "" || held != "" {
+		return false, fault.New(fault.Transient, fault.CodeUnsettled, "%s%s", doubt, held)
+	}
+	if !lacks {
+		return false, nil
+	}
+	switch _, err := calls.LookUpServer(ctx, serverID, s.Do); {
+	case err == nil:
+		return false, nil
+	case fault.Is(err, fault.NotFound):
+		return true, nil
+	default:
+		return false, err
+	}
+}

@@ -1,0 +1,89 @@
+package known
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/openstack/inventory/addresses"
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+	"github.com/drover-project/drover/machines/openstack/inventory/servers"
+)
+
+// ids returns the IDs of resources, and on which server each is.
+func ids(all []cloud.Resource) (out []string) {
+	for _, r := range all {
+		out = append(out, string(r.Kind)+" "+r.ID+" "+r.UsedBy)
+	}
+	return out
+}
+
+func TestMarked(t *testing.T) {
+	ipTag := testCluster.Tag(owner.FloatingIPKind, "u1", 0).String()
+	lists := addresses.Lists{
+		Ports: []addresses.PortRow{
+			{ID: "a", Description: portTag.String(), DeviceID: "s1"}, {ID: "late", Description: portTag.String()}, {ID: "foreign", Description: "drover c2 u1 0"},
+		},
+		FloatingIPs: []addresses.FloatingIPRow{{ID: "first", Description: ipTag}, {ID: "second", Description: ipTag, PortID: "a"}, {ID: "by-hand", PortID: "a"}},
+	}
+	p := newProject()
+	foreign := active("s2", "u1")
+	foreign.Metadata[owner.MetadataClusterID] = "c2"
+	unmarked := servers.Row{ID: "s3", Status: servers.StatusActive, Updated: noon}
+	if p.Doubt() == "" {
+		t.Error("before the first list nothing is known, and that is not said")
+	}
+	p.list(noon, lists, active("s1", "u1"), foreign, unmarked)
+	t.Run("are the servers, ports and floating IPs of this cluster, several with one tag too (MCM-84, MCM-85)", func(t *testing.T) {
+		want := []string{"floating IP first ", "floating IP second s1", "port a s1", "port late ", "server s1 "}
+		if got := ids(p.Marked()); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if p.Doubt() != "" {
+			t.Errorf("in doubt: %s", p.Doubt())
+		}
+	})
+	t.Run("a failed list is a reason for doubt (MCM-80)", func(t *testing.T) {
+		p.Failed(errors.New("no route"), noon)
+		if p.Doubt() == "" {
+			t.Error("there is none")
+		}
+	})
+	t.Run("are first seen when they were (MCM-81)", func(t *testing.T) {
+		p.list(noon.Add(AddressPeriod), lists, active("s1", "u1"), foreign, unmarked)
+		for _, r := range p.Marked() {
+			if r.ID == "late" && !r.Seen.Equal(noon) {
+				t.Errorf("%s is first seen at %s", r.ID, r.Seen)
+			}
+		}
+	})
+	t.Run("are on no server once that is gone, and are no longer known once deleted (CAPI-59)", func(t *testing.T) {
+		p.Servers.MarkGone("s1", "u1", noon.Add(AddressPeriod))
+		for _, r := range p.Marked() {
+			if r.UsedBy != "" || r.Kind == cloud.ResourceServer {
+				t.Errorf("there is %+v", r)
+			}
+			p.Collected(r, noon.Add(AddressPeriod))
+		}
+		if rest := p.Marked(); len(rest) > 0 {
+			t.Errorf("left are %q", ids(rest))
+		}
+	})
+}
+
+func TestMarkedServersThatAreMissing(t *testing.T) {
+	t.Run("are left out, and what is on them is in use (MCM-81)", func(t *testing.T) {
+		p := newProject()
+		l := addresses.Lists{Ports: []addresses.PortRow{{ID: "a", Description: portTag.String(), DeviceID: "s1"}}}
+		p.list(noon, l, active("s1", "u1"))
+		p.list(noon.Add(time.Hour), l)
+		if got, want := ids(p.Marked()), []string{"port a s1"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if !p.Lacks("s1") || !p.Lacks("never") {
+			t.Error("the server is not lacking")
+		}
+	})
+}

@@ -1,0 +1,118 @@
+package orphans
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/patch"
+	"github.com/drover-project/drover/machines/safety/orphans/verdict"
+)
+
+// act deletes what is to be deleted, and sets and removes marks. It ends as soon as this process may not be the only one any more, or
+// what was read may be out of date.
+func (c *Collector) act(ctx context.Context, v *verdict.Verdict) {
+	for i := range v.Orphans {
+		o := &v.Orphans[i]
+		if !o.Delete {
+			continue
+		}
+		if ctx.Err() != nil || c.stale() != "" {
+			return
+		}
+		waiting, err := c.delete(ctx, o)
+		switch {
+		case err != nil:
+			c.say(ctx, o, corev1.EventTypeWarning, "OrphanNotDeleted", err.Error())
+		case waiting != "":
+			c.say(ctx, o, corev1.EventTypeNormal, "OrphanDraining", waiting)
+		default:
+			c.metrics.deleted(o.Kind)
+			c.say(ctx, o, corev1.EventTypeNormal, "OrphanDeleted", "deleted: it has no Machine")
+		}
+	}
+	c.markNodes(ctx, v.Marks)
+}
+
+// delete deletes one orphan, or goes on draining its Node. waiting says what is waited for; empty: it is deleted.
+func (c *Collector) delete(ctx context.Context, o *verdict.Orphan) (waiting string, err error) {
+	if o.Kind == verdict.KindNode {
+		return "", c.deleteNode(ctx, o.Node)
+	}
+	if o.Node != nil {
+		if waiting, err = c.drain(ctx, o); waiting != "" || err != nil {
+			return waiting, err
+		}
+	}
+	if c.stale() != "" {
+		return "", errNotAlone
+	}
+	return "", c.Cloud.Collect(ctx, o.Resource)
+}
+
+var (
+	errNotAlone = errors.New("another process may lead, or what was read may be out of date")
+	errChanged  = errors.New("the Node has changed since it was judged")
+)
+
+// deleteNode deletes a Node whose Machine does not exist, once it is read again, unchanged, and its server is proven gone.
+func (c *Collector) deleteNode(ctx context.Context, judged *verdict.Node) error {
+	node, err := c.readNode(ctx, judged)
+	if node == nil || err != nil {
+		return err
+	}
+	switch gone, err := c.Cloud.IsServerGone(ctx, node.Spec.ProviderID); {
+	case err != nil:
+		return fmt.Errorf("looking for the server of the Node: %w", err)
+	case !gone:
+		return fmt.Errorf("its server %s is not proven gone", node.Spec.ProviderID)
+	case c.stale() != "":
+		return errNotAlone
+	}
+	preconditions := client.Preconditions(metav1.Preconditions{UID: &node.UID, ResourceVersion: &node.ResourceVersion})
+	if err := c.Target.GetClient().Delete(ctx, node, preconditions); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the Node: %w", err)
+	}
+	return nil
+}
+
+// readNode returns the Node as the API server has it now; nil when it is gone. The error says that it is not as it was judged.
+func (c *Collector) readNode(ctx context.Context, judged *verdict.Node) (*corev1.Node, error) {
+	node := &corev1.Node{}
+	if err := c.Target.GetAPIReader().Get(ctx, client.ObjectKey{Name: judged.Name}, node); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if nodeOf(node, c.Cloud) != *judged {
+		return nil, errChanged
+	}
+	return node, nil
+}
+
+// markNodes marks Nodes that never were drover's, and takes the mark off those that have got a Machine.
+func (c *Collector) markNodes(ctx context.Context, marks []verdict.NodeMark) {
+	writer := patch.Writer{Client: c.Target.GetClient(), FieldManager: fieldOwner}
+	for _, mark := range marks {
+		if ctx.Err() != nil || c.stale() != "" {
+			return
+		}
+		var value any
+		if mark.Set {
+			value = "true"
+		}
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: mark.Node.Name}}
+		err := writer.Merge(ctx, node, map[string]any{"metadata": map[string]any{
+			"uid": mark.Node.UID, "annotations": map[string]any{v1alpha1.AnnotationUnmanaged: value},
+		}})
+		if client.IgnoreNotFound(err) != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "A Node could not be marked as nobody's, or unmarked", "node", mark.Node.Name)
+			continue
+		}
+		ctrl.LoggerFrom(ctx).Info("The mark of a Node as nobody's has changed", "node", mark.Node.Name, "unmanaged", mark.Set)
+	}
+}

@@ -1,0 +1,108 @@
+package orphans
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/drover-project/drover/machines/safety/orphans/verdict"
+)
+
+// passSubject begins the key of what was said of a whole pass.
+const passSubject = "pass "
+
+// announce says by Event and log why nothing is collected, and what was found and stays. Nothing is said twice in a row.
+func (c *Collector) announce(ctx context.Context, v *verdict.Verdict) {
+	now := map[string]string{}
+	for _, stop := range append(append([]verdict.Stop{}, v.Stops...), v.Skipped...) {
+		subject := passSubject + string(stop.Reason)
+		now[subject] = stop.Message
+		if c.told[subject] != stop.Message {
+			ctrl.LoggerFrom(ctx).Info("Orphans are not collected", "reason", stop.Reason, "message", stop.Message)
+			c.control.Eventf(c.configMap(), nil, corev1.EventTypeWarning, "OrphansNotCollected", "Collect", "%s: %s", stop.Reason, stop.Message)
+		}
+	}
+	if !v.Judged {
+		maps.DeleteFunc(c.told, func(subject, _ string) bool { return strings.HasPrefix(subject, passSubject) })
+		maps.Copy(c.told, now)
+		return
+	}
+	for i := range v.Orphans {
+		o := &v.Orphans[i]
+		subject := o.Kind + " " + o.ID
+		now[subject] = c.told[subject]
+		if !o.Delete && now[subject] != o.Why {
+			now[subject] = o.Why
+			c.record(ctx, o, corev1.EventTypeNormal, "OrphanFound", o.Why)
+		}
+	}
+	c.told = now
+}
+
+// say says what became of an orphan, unless the same was said before.
+func (c *Collector) say(ctx context.Context, o *verdict.Orphan, kind, reason, message string) {
+	subject := o.Kind + " " + o.ID
+	if c.told[subject] != message {
+		c.told[subject] = message
+		c.record(ctx, o, kind, reason, message)
+	}
+}
+
+// record writes one Event and one line of the log about an orphan. The Event of a Node is about the Node; other orphans have no
+// object, so theirs are about the ConfigMap of the cluster id.
+func (c *Collector) record(ctx context.Context, o *verdict.Orphan, kind, reason, message string) {
+	ctrl.LoggerFrom(ctx).Info("Orphan", "reason", reason, "kind", o.Kind, "id", o.ID, "name", o.Name, "machineUID", o.Machine, "message", message)
+	if o.Kind == verdict.KindNode {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: o.Node.Name, UID: o.Node.UID}}
+		c.target.Eventf(node, nil, kind, reason, "Collect", "has no Machine: %s", message)
+		return
+	}
+	c.control.Eventf(c.configMap(), nil, kind, reason, "Collect", "%s: %s", describe(o), message)
+}
+
+// describe names an orphan for people.
+func describe(o *verdict.Orphan) string {
+	text := o.Kind + " " + o.ID
+	if o.Name != "" {
+		text += fmt.Sprintf(" (%s)", o.Name)
+	}
+	if o.Machine != "" {
+		text += fmt.Sprintf(" of the Machine with UID %s, which does not exist", o.Machine)
+	}
+	return text
+}
+
+func (c *Collector) configMap() *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.IDConfigMap}}
+}
+
+// mostLines bounds the report.
+const mostLines = 200
+
+// reportOf returns what a pass found, one line each.
+func reportOf(v *verdict.Verdict) string {
+	var lines []string
+	for _, stop := range v.Stops {
+		lines = append(lines, fmt.Sprintf("nothing is collected (%s): %s", stop.Reason, stop.Message))
+	}
+	for _, stop := range v.Skipped {
+		lines = append(lines, fmt.Sprintf("not looked at (%s): %s", stop.Reason, stop.Message))
+	}
+	for i := range v.Orphans {
+		o := &v.Orphans[i]
+		why := o.Why
+		if o.Delete {
+			why = "is being deleted"
+		}
+		lines = append(lines, describe(o)+": "+why)
+	}
+	if more := len(lines) - mostLines; more > 0 {
+		lines = append(lines[:mostLines], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,286 @@
+package orphans
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/safety/orphans/verdict"
+)
+
+func TestOrphansOnARealControlPlane(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.watch()
+	w.start()
+	machines, nodes := map[string]*v1alpha1.Machine{}, map[string]*corev1.Node{}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		machines[name], nodes[name] = w.machine(name)
+	}
+	w.later()
+	t.Run("while everything has its Machine nothing is written but once, and the cloud is asked nothing more (CAPI-59)", func(t *testing.T) {
+		if shown := w.shown(); !strings.Contains(shown[memoryKey], testCluster) || shown[reportKey] != "" {
+			t.Fatalf("shown is %v", shown)
+		}
+		before := w.writes()
+		w.later()
+		w.sim.ForgetCalls()
+		w.pass(t.Context(), w.since)
+		if n := w.writes() - before; n != 0 || len(w.sim.Calls()) != 0 || w.counts() != [3]int{4, 4, 4} {
+			t.Errorf("%d writes, %d calls; there are %v", n, len(w.sim.Calls()), w.counts())
+		}
+	})
+	pod := w.pod("busy", "a")
+	w.remove(machines["a"])
+	t.Run("a server whose Machine is gone is left alone in the first pass, and shown (MCM-81)", func(t *testing.T) {
+		w.later()
+		if w.counts() != [3]int{4, 4, 4} || !strings.Contains(w.shown()[reportKey], "looked at again") || w.metric("drover_orphans", "server") != 1 {
+			t.Errorf("there are %v; shown is %q", w.counts(), w.shown()[reportKey])
+		}
+	})
+	t.Run("nothing is deleted without the lease, or while the API server is away, and two passes are needed again (MCM-80)", func(t *testing.T) {
+		w.lost.Store(true)
+		before := w.writes()
+		w.later()
+		if n := w.writes() - before; n != 0 || w.metric("drover_orphans_aborted", "Stale") != 1 {
+			t.Errorf("%d writes without the lease", n)
+		}
+		w.lost.Store(false)
+		w.away.Store(true)
+		w.later()
+		if w.metric("drover_orphans_aborted", "Stale") != 1 {
+			t.Error("the metric does not show it")
+		}
+		w.away.Store(false)
+		w.later()
+		if w.counts() != [3]int{4, 4, 4} || w.now(nodes["a"]).Spec.Unschedulable {
+			t.Errorf("there are %v", w.counts())
+		}
+	})
+	t.Run("its Node is drained first (MCM-81)", func(t *testing.T) {
+		w.later()
+		if w.counts() != [3]int{4, 4, 4} || !w.now(nodes["a"]).Spec.Unschedulable || w.evicted(pod) == nil {
+			t.Errorf("there are %v; the node: %+v", w.counts(), w.now(nodes["a"]).Spec)
+		}
+	})
+	t.Run("then the server goes, then what it had, then the Node (MCM-84, MCM-86, CAPI-59)", func(t *testing.T) {
+		w.must(w.client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+		w.later()
+		w.eventually("the server is gone", func() bool { return w.counts() == [3]int{3, 4, 4} })
+		w.later()
+		if w.counts() != [3]int{3, 3, 3} || w.now(nodes["a"]) == nil {
+			t.Errorf("there are %v", w.counts())
+		}
+		w.ready(w.now(nodes["a"]), corev1.ConditionUnknown)
+		w.later()
+		if w.now(nodes["a"]) != nil {
+			t.Errorf("the Node is still there; shown is %q", w.shown()[reportKey])
+		}
+		for kind, want := range map[string]float64{"server": 1, "floating_IP": 1, "port": 1, "node": 1} {
+			if got := w.metric("drover_orphans_collected_total", kind); got != want {
+				t.Errorf("%v of kind %s were counted", got, kind)
+			}
+		}
+		for call, want := range map[string]int{"DELETE /servers/{id}": 1, "DELETE /ports/{id}": 1, "DELETE /floatingips/{id}": 1} {
+			if got := w.sim.CallCount(call); got != want {
+				t.Errorf("%d × %s", got, call)
+			}
+		}
+	})
+	t.Run("Events about the ConfigMap of the cluster id and the Node say so (CAPI-59)", func(*testing.T) {
+		for _, reason := range []string{"OrphanFound", "OrphanDraining", "OrphanDeleted"} {
+			w.eventually("there is an Event "+reason, func() bool { return w.events("drover-cluster-id", reason) > 0 })
+		}
+		w.eventually("the Node has one", func() bool { return w.events("a", "OrphanDeleted") == 1 })
+	})
+	t.Run("a new leader needs two passes of its own, and keeps its hands off a Node that works and whose Machine it never saw (MCM-82)", func(t *testing.T) {
+		w.remove(machines["b"])
+		w.begin(w.clock.Now())
+		w.watch()
+		if !w.Collector.begin(t.Context()) {
+			t.Fatal("what is stored cannot be read")
+		}
+		w.later()
+		w.later()
+		w.later()
+		if w.counts() != [3]int{3, 3, 3} || !strings.Contains(w.shown()[reportKey], "never seen its Machine") {
+			t.Errorf("there are %v; shown is %q", w.counts(), w.shown()[reportKey])
+		}
+		w.confirmed.Store(true)
+		w.later()
+		w.eventually("an operator's confirmation lets it go", func() bool { return w.counts()[0] == 2 })
+		w.confirmed.Store(false)
+	})
+	t.Run("when all Machines are gone nothing is collected (MCM-82)", func(t *testing.T) {
+		w.remove(machines["c"])
+		w.remove(machines["d"])
+		w.confirmed.Store(true)
+		before := w.counts()[0]
+		for range 3 {
+			w.later()
+		}
+		if w.counts()[0] != before || w.metric("drover_orphans_aborted", "NoMachines") != 1 || !strings.Contains(w.shown()[reportKey], "NoMachines") {
+			t.Errorf("there are %v; shown is %q", w.counts(), w.shown()[reportKey])
+		}
+		w.eventually("an Event says so", func() bool { return w.events("drover-cluster-id", "OrphansNotCollected") > 0 })
+	})
+}
+
+// A second drover with the same cluster ID makes servers here for Machines that this cluster does not have.
+func TestAClone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.watch()
+	w.start()
+	w.machine("a")
+	w.later()
+	lives, _ := w.machine("b")
+	stranger := lives.DeepCopy()
+	stranger.Name, stranger.UID = "of-the-clone", "of-the-clone"
+	w.server(stranger)
+	t.Run("that makes one server while this one leads ends all collection, also that of a successor (MCM-82)", func(t *testing.T) {
+		w.remove(lives)
+		for range 3 {
+			w.later()
+		}
+		w.begin(w.clock.Now())
+		w.watch()
+		if !w.Collector.begin(t.Context()) {
+			t.Fatal("what is stored cannot be read")
+		}
+		for range 3 {
+			w.later()
+		}
+		if w.counts() != [3]int{3, 3, 3} || w.metric("drover_orphans_aborted", string(verdict.Foreign)) != 1 {
+			t.Errorf("there are %v; shown is %q", w.counts(), w.shown()[reportKey])
+		}
+	})
+}
+
+// Yesterday's etcd knows no Machine of what was made since, and in it the lease was renewed yesterday.
+func TestYesterdaysEtcdBesideTodaysServers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start()
+	m, _ := w.machine("a")
+	w.later()
+	yesterday := w.clock.Now()
+	w.eventuallyIn(time.Minute, "a night passes", func() bool { return w.clock.Since(yesterday) > 8*time.Hour })
+	today := m.DeepCopy()
+	today.Name, today.UID = "today", "today"
+	w.server(today)
+	w.eventuallyIn(time.Minute, "it is another hour later", func() bool { return w.clock.Since(yesterday) > 9*time.Hour })
+	w.begin(w.clock.Now())
+	w.watch()
+	w.Leading = func() (before, since time.Time) { return yesterday, w.since }
+	if !w.Collector.begin(t.Context()) {
+		t.Fatal("what is stored cannot be read")
+	}
+	t.Run("is told by the age of the lease that it has, and nothing is collected (MCM-82)", func(t *testing.T) {
+		for range 3 {
+			w.later()
+		}
+		if w.counts() != [3]int{2, 2, 2} || w.metric("drover_orphans_aborted", string(verdict.Forgotten)) != 1 {
+			t.Errorf("there are %v; shown is %q", w.counts(), w.shown()[reportKey])
+		}
+	})
+}
+
+func TestTheCollectorRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(w.SetupWithManager(w.mgr))
+	w.start()
+	m, n := w.machine("a")
+	w.machine("b")
+	w.must(w.client.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}}))
+	stranger := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}}
+	w.eventually("one pass was made", func() bool { return w.shown() != nil })
+	w.remove(m)
+	w.must(w.client.Delete(t.Context(), n))
+	removed := w.clock.Now()
+	t.Run("every period, from one period after the lease on: an orphan goes with the second pass (MCM-81)", func(t *testing.T) {
+		w.eventuallyIn(10*time.Second, "server, floating IP and port are gone", func() bool { return w.counts() == [3]int{1, 1, 1} })
+		if took := w.clock.Since(removed); took < testPeriod || took > 4*testPeriod {
+			t.Errorf("it took %s", took)
+		}
+	})
+	t.Run("a Node that never was drover's is marked (MCM-86)", func(*testing.T) {
+		w.eventually("it is", func() bool { return w.now(stranger).Annotations[v1alpha1.AnnotationUnmanaged] == "true" })
+	})
+	t.Run("and loses the mark when a Machine turns up (MCM-86)", func(t *testing.T) {
+		w.must(w.client.Create(t.Context(), &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "by-hand"}, Spec: m.Spec}))
+		w.eventuallyIn(10*time.Second, "it does", func() bool { return w.now(stranger).Annotations[v1alpha1.AnnotationUnmanaged] == "" })
+	})
+}
+
+// eventuallyIn is eventually with bigger steps of the clock.
+func (w *world) eventuallyIn(step time.Duration, what string, holds func() bool) {
+	w.Helper()
+	w.eventually(what, func() bool {
+		w.clock.Step(step)
+		return holds()
+	})
+}
+
+// now returns the Node as it is now; nil when it is gone.
+func (w *world) now(n *corev1.Node) *corev1.Node {
+	w.Helper()
+	now := &corev1.Node{}
+	err := w.client.Get(w.Context(), client.ObjectKeyFromObject(n), now)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	w.must(err)
+	return now
+}
+
+// pod makes a pod on a Node.
+func (w *world) pod(name, node string) *corev1.Pod {
+	w.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	pod.Spec.NodeName, pod.Spec.Containers = node, []corev1.Container{{Name: "c", Image: "i"}}
+	w.must(w.client.Create(w.Context(), pod))
+	pod.Status.Phase = corev1.PodRunning
+	w.must(w.client.Status().Update(w.Context(), pod))
+	return pod
+}
+
+// evicted returns when a pod was evicted; nil when it was not.
+func (w *world) evicted(pod *corev1.Pod) *metav1.Time {
+	w.Helper()
+	w.must(w.client.Get(w.Context(), client.ObjectKeyFromObject(pod), pod))
+	return pod.DeletionTimestamp
+}
+
+// writes counts what the collector's user has written, Events apart.
+func (w *world) writes() (n int) {
+	w.Helper()
+	requests, err := w.kube.Requests()
+	w.must(err)
+	for _, r := range requests {
+		if r.User == "drover" && r.Wrote() && r.Resource != "events" {
+			n++
+		}
+	}
+	return n
+}
+
+// events counts the Events about an object with that reason.
+func (w *world) events(about, reason string) (n int) {
+	w.Helper()
+	var list corev1.EventList
+	w.must(w.client.List(w.Context(), &list))
+	for i := range list.Items {
+		if e := &list.Items[i]; e.InvolvedObject.Name == about && e.Reason == reason {
+			n++
+		}
+	}
+	return n
+}

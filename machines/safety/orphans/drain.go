@@ -1,0 +1,68 @@
+package orphans
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/drain"
+	"github.com/drover-project/drover/machines/safety/orphans/verdict"
+)
+
+// unreachableAfter is how long a Node must not be Ready before its pods are not waited for.
+const unreachableAfter = 5 * time.Minute
+
+// drain cordons the Node of a server and asks for the evictions that are due. waiting says what is waited for until the next pass;
+// empty: the server may go, since its Node is drained, gone, or has been drained for as long as it may take.
+func (c *Collector) drain(ctx context.Context, o *verdict.Orphan) (waiting string, err error) {
+	node := &corev1.Node{}
+	err = c.Target.GetAPIReader().Get(ctx, client.ObjectKey{Name: o.Node.Name}, node)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return "", fmt.Errorf("reading node %s: %w", o.Node.Name, err)
+	case err != nil:
+		return "", nil
+	case !sameNode(nodeOf(node, c.Cloud), *o.Node):
+		return "", errChanged
+	}
+	if _, skip := node.Annotations[v1alpha1.AnnotationSkipEviction]; skip || o.Overdue {
+		return "", nil
+	}
+	if node, err = drain.Cordon(ctx, c.Target.GetClient(), node); err != nil {
+		return "", err
+	}
+	ready := readiness(node)
+	abrupt := ready.Status != corev1.ConditionTrue && c.Clock.Since(ready.LastTransitionTime.Time) > unreachableAfter
+	order := drain.Order{Node: node.Name, Mode: drain.Mode{Abrupt: abrupt}, VolumeTimeout: c.VolumeTimeout}
+	result, err := c.drainer.Pass(ctx, order, c.Clock.Now())
+	if err != nil {
+		return "", fmt.Errorf("draining node %s: %w", node.Name, err)
+	}
+	return waitingFor(node.Name, &result), nil
+}
+
+// sameNode reports whether a Node is as it was judged. Whether it is Ready may have changed.
+func sameNode(now, judged verdict.Node) bool {
+	now.Ready = judged.Ready
+	return now == judged
+}
+
+// waitingFor returns what the drain of a Node waits for; empty: nothing.
+func waitingFor(node string, r *drain.Result) string {
+	if r.Done && len(r.Detaching) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("draining node %s: %d pods are left", node, r.Remaining)
+	for _, blocked := range r.Blocked {
+		text += fmt.Sprintf("; pod %s: %s", blocked.Pod, blocked.Reason)
+	}
+	if len(r.Detaching) > 0 {
+		text += "; volumes to be detached: " + strings.Join(r.Detaching, ", ")
+	}
+	return text
+}

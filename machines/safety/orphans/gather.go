@@ -1,0 +1,116 @@
+package orphans
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/safety/orphans/verdict"
+)
+
+// pageSize is how many Machines are listed at a time.
+const pageSize = 500
+
+// gather reads what a pass is decided by. The resources come first: their Machines are older than they are.
+func (c *Collector) gather(ctx context.Context) *verdict.Snapshot {
+	s := &verdict.Snapshot{Settings: c.Settings, Now: c.Clock.Now(), ClusterID: c.ClusterID, Stale: c.stale()}
+	if s.Stale != "" {
+		return s
+	}
+	s.Projects = c.Cloud.Marked(ctx)
+	s.Machines = c.listMachines(ctx)
+	var err error
+	if s.Nodes, err = c.listNodes(ctx); err != nil {
+		s.Stale = err.Error()
+	}
+	if s.Confirmed, err = c.Confirmed(ctx); err != nil && ctx.Err() == nil {
+		ctrl.LoggerFrom(ctx).Info("Whether an operator has confirmed that orphans may be deleted is not known", "error", err.Error())
+	}
+	if s.Stale == "" {
+		// The API server may have gone away in the middle of it.
+		s.Stale = c.stale()
+	}
+	return s
+}
+
+// stale returns why nothing may be concluded from what is read now.
+func (c *Collector) stale() string {
+	switch {
+	case !c.leads():
+		return "the lease was not renewed lately, so another process may lead"
+	case c.Stale != nil:
+		return c.Stale()
+	}
+	return ""
+}
+
+// leads reports whether no other process can lead now.
+func (c *Collector) leads() bool { return c.Lease == nil || c.Lease.Fresh(c.Clock.Now()) }
+
+// listMachines lists the Machines of all namespaces from the API server itself, page by page. All pages are of one version.
+func (c *Collector) listMachines(ctx context.Context) verdict.Machines {
+	var all verdict.Machines
+	for next := ""; ; {
+		var page v1alpha1.MachineList
+		if err := c.Control.GetAPIReader().List(ctx, &page, client.Limit(pageSize), client.Continue(next)); err != nil {
+			return verdict.Machines{Failed: err.Error()}
+		}
+		for i := range page.Items {
+			all.All = append(all.All, machineOf(&page.Items[i], c.Cloud))
+		}
+		all.Version = page.ResourceVersion
+		if next = page.Continue; next == "" {
+			return all
+		}
+	}
+}
+
+func machineOf(m *v1alpha1.Machine, provider cloud.Provider) verdict.Machine {
+	out := verdict.Machine{
+		UID: m.UID, Name: m.Namespace + "/" + m.Name, ServerName: m.ServerName(), Server: provider.ServerID(ptr.Deref(m.Spec.ProviderID, "")),
+	}
+	if m.Status.NodeRef != nil {
+		out.NodeName = m.Status.NodeRef.Name
+	}
+	return out
+}
+
+// listNodes returns the Nodes as the informer cache has them. Each is read again before it is deleted.
+func (c *Collector) listNodes(ctx context.Context) ([]verdict.Node, error) {
+	var list corev1.NodeList
+	if err := c.Target.GetClient().List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing Nodes: %w", err)
+	}
+	all := make([]verdict.Node, 0, len(list.Items))
+	for i := range list.Items {
+		all = append(all, nodeOf(&list.Items[i], c.Cloud))
+	}
+	return all, nil
+}
+
+func nodeOf(n *corev1.Node, provider cloud.Provider) verdict.Node {
+	return verdict.Node{
+		Name: n.Name, UID: n.UID, ProviderID: n.Spec.ProviderID, Server: provider.ServerID(n.Spec.ProviderID),
+		OwnedBy: types.UID(n.Labels[v1alpha1.LabelOwnedBy]), Machine: n.Annotations[v1alpha1.AnnotationNodeMachine],
+		Created: n.CreationTimestamp.Time, Ready: readiness(n).Status == corev1.ConditionTrue,
+		ControlPlane: v1alpha1.ControlPlaneRole(n.Labels, n.Spec.Taints), Finalizers: len(n.Finalizers) > 0,
+		Unmanaged: n.Annotations[v1alpha1.AnnotationUnmanaged] != "",
+	}
+}
+
+// readiness returns the Node's Ready condition; zero when it has none.
+func readiness(n *corev1.Node) corev1.NodeCondition {
+	for _, condition := range n.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition
+		}
+	}
+	return corev1.NodeCondition{}
+}

@@ -1,0 +1,299 @@
+package orphans
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/drover-project/drover/deploy"
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/drain"
+	"github.com/drover-project/drover/machines/openstack"
+	cloudclient "github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/safety/orphans/verdict"
+	"github.com/drover-project/drover/test/kube"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	m.Run()
+}
+
+const (
+	testPeriod  = 15 * time.Minute
+	testCluster = "cluster-1"
+	namespace   = "drover"
+)
+
+// world is a real control plane and a simulated cloud, whose clock only the test moves, with the driver and a collector.
+type world struct {
+	*testing.T
+	kube   *kube.Cluster
+	client client.Client
+	mgr    manager.Manager
+	clock  *clocktesting.FakeClock
+	sim    *sim.Cloud
+	cloud  *openstack.Cloud
+	*Collector
+	since time.Time
+	// confirmed is an operator's confirmation. lost: the lease is not fresh. away: the API server does not answer.
+	confirmed, lost, away atomic.Bool
+	registry              *prometheus.Registry
+}
+
+// Fresh reports whether the lease is fresh.
+func (w *world) Fresh(time.Time) bool { return !w.lost.Load() }
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{T: t, kube: kube.ForTest(t, kube.Options{}), clock: clocktesting.NewFakeClock(time.Now())}
+	scheme := runtime.NewScheme()
+	w.must(clientgoscheme.AddToScheme(scheme))
+	w.must(v1alpha1.AddToScheme(scheme))
+	var err error
+	w.client, err = client.New(w.kube.Config, client.Options{Scheme: scheme})
+	w.must(err)
+	w.must(deploy.Apply(t.Context(), w.client, "crds"))
+	w.must(w.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+	config, err := w.kube.ConfigForUser("drover", "system:masters")
+	w.must(err)
+	w.mgr, err = ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme, Metrics: server.Options{BindAddress: "0"},
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.ConfigMap{}, &corev1.Pod{}}}},
+	})
+	w.must(err)
+	for field, keys := range map[string]func(client.Object) string{drain.IndexNode: drain.AttachmentNode, drain.IndexVolume: drain.AttachmentVolume} {
+		w.must(w.mgr.GetFieldIndexer().IndexField(t.Context(), &storagev1.VolumeAttachment{}, field, func(o client.Object) []string { return []string{keys(o)} }))
+	}
+	w.startCloud()
+	w.begin(w.clock.Now())
+	return w
+}
+
+// startCloud runs the simulated cloud and the driver, whose changes nobody wants to know.
+func (w *world) startCloud() {
+	w.Helper()
+	w.sim = sim.New(sim.Config{Clock: w.clock, BootTime: time.Second, DeleteTime: time.Second, Seed: sim.SeedMetaKube})
+	w.must(w.sim.Start(w.Context()))
+	w.Cleanup(w.sim.Close)
+	var err error
+	w.cloud, err = openstack.New(openstack.Options{
+		Clock: w.clock, ClusterID: testCluster, AllowedEndpoints: []string{"127.0.0.1"}, Configured: cloudclient.Credentials{
+			IdentityEndpoint: w.sim.AuthURL(), Region: sim.MetaKubeRegion, Username: sim.MetaKubeUser, Password: sim.MetaKubePassword,
+			DomainName: sim.MetaKubeDomain, ProjectName: sim.MetaKubeProject,
+		},
+	})
+	w.must(err)
+	go func() {
+		for {
+			select {
+			case <-w.cloud.Changes():
+			case <-w.Context().Done():
+				return
+			}
+		}
+	}()
+	w.must(w.mgr.Add(w.cloud))
+}
+
+// begin makes a collector that has led since that time.
+func (w *world) begin(since time.Time) {
+	w.Helper()
+	w.since, w.registry = since, prometheus.NewRegistry()
+	var err error
+	w.Collector, err = New(Options{
+		Control: w.mgr, Target: w.mgr, Cloud: w.cloud, Clock: w.clock, Period: testPeriod,
+		Settings:  verdict.Settings{Age: testPeriod, MaxPerPass: 10, DrainTimeout: 2 * time.Hour},
+		Namespace: namespace, IDConfigMap: "drover-cluster-id", ClusterID: testCluster, Lease: w, Registry: w.registry,
+		Confirmed: func(context.Context) (bool, error) { return w.confirmed.Load(), nil },
+		Stale: func() string {
+			if w.away.Load() {
+				return "the API server does not answer"
+			}
+			return ""
+		},
+	})
+	w.must(err)
+}
+
+// start runs the manager; the collector only when it was added to it.
+func (w *world) start() {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.mgr.Start(ctx) }()
+	w.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.Error(err)
+		}
+	})
+	if !w.mgr.GetCache().WaitForCacheSync(ctx) {
+		w.Fatal("the caches do not fill")
+	}
+	w.eventually("the project is listed", func() bool { return w.projects()[0].Unknown == "" })
+}
+
+// watch has the collector see Machines without running it.
+func (w *world) watch() {
+	w.Helper()
+	informer, err := w.mgr.GetCache().GetInformer(w.Context(), &v1alpha1.Machine{})
+	w.must(err)
+	_, err = informer.AddEventHandler(w.witness)
+	w.must(err)
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// eventually moves the clock on, a second at a time, until it holds.
+func (w *world) eventually(what string, holds func() bool) {
+	w.Helper()
+	err := wait.PollUntilContextTimeout(w.Context(), 2*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		if holds() {
+			return true, nil
+		}
+		w.clock.Step(time.Second)
+		return false, nil
+	})
+	if err != nil {
+		w.Fatalf("never came true: %s", what)
+	}
+}
+
+// projects returns what the cloud shows; one that is not known when it shows nothing.
+func (w *world) projects() []cloud.Project {
+	if all := w.cloud.Marked(w.Context()); len(all) > 0 {
+		return all
+	}
+	return []cloud.Project{{Unknown: "there is none"}}
+}
+
+// later moves the clock on by a period, lets the lists follow, and makes a pass.
+func (w *world) later() {
+	w.Helper()
+	end, lists := w.clock.Now().Add(testPeriod), w.sim.CallCount("GET /servers/detail")
+	w.eventuallyIn(20*time.Second, "a period is over, and the lists have followed", func() bool {
+		return !w.clock.Now().Before(end) && w.sim.CallCount("GET /servers/detail") > lists+1
+	})
+	w.pass(w.Context(), w.since)
+}
+
+// machine makes a Machine with server, port and floating IP, and its Node.
+func (w *world) machine(name string) (*v1alpha1.Machine, *corev1.Node) {
+	w.Helper()
+	raw, err := json.Marshal(map[string]any{"cloudProvider": "openstack", "operatingSystem": "ubuntu", "cloudProviderSpec": map[string]any{
+		"availabilityZone": sim.MetaKubeZone, "flavor": sim.MetaKubeFlavor, "image": sim.MetaKubeImage, "network": sim.MetaKubeNetwork,
+		"region": sim.MetaKubeRegion, "securityGroups": []string{sim.MetaKubeSecurityGroup}, "subnet": sim.MetaKubeSubnet, "floatingIpPool": sim.MetaKubePool,
+	}})
+	w.must(err)
+	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name}}
+	m.Spec.Versions.Kubelet, m.Spec.ProviderSpec.Value = "1.37.1", &runtime.RawExtension{Raw: raw}
+	w.must(w.client.Create(w.Context(), m))
+	return m, w.node(m, w.server(m))
+}
+
+// server makes what a Machine has in the cloud.
+func (w *world) server(m *v1alpha1.Machine) (made *cloud.Server) {
+	w.Helper()
+	i, err := w.cloud.Instance(w.Context(), m)
+	w.must(err)
+	w.eventually("it has a server", func() bool {
+		if err := i.Prepare(w.Context()); err != nil {
+			return false
+		}
+		made, err = i.EnsureServer(w.Context(), []byte("#cloud-config\n"))
+		return err == nil && made != nil && made.ProviderID != ""
+	})
+	return made
+}
+
+// node makes the Ready Node of a Machine, with drover's marks.
+func (w *world) node(m *v1alpha1.Machine, made *cloud.Server) *corev1.Node {
+	w.Helper()
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: m.Name, Labels: map[string]string{v1alpha1.LabelOwnedBy: string(m.UID)},
+		Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: m.Namespace + "/" + m.Name},
+	}}
+	n.Spec.ProviderID = made.ProviderID
+	w.must(w.client.Create(w.Context(), n))
+	w.ready(n, corev1.ConditionTrue)
+	return n
+}
+
+// ready sets the Ready condition of a Node, and waits until the cache has it.
+func (w *world) ready(n *corev1.Node, status corev1.ConditionStatus) {
+	w.Helper()
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(w.clock.Now())}}
+	w.must(w.client.Status().Update(w.Context(), n))
+	w.cached(n)
+}
+
+// cached waits until the cache has the Node as it is.
+func (w *world) cached(n *corev1.Node) {
+	w.Helper()
+	w.eventually("the cache has the Node", func() bool {
+		var now corev1.Node
+		return w.mgr.GetClient().Get(w.Context(), client.ObjectKeyFromObject(n), &now) == nil && now.ResourceVersion == n.ResourceVersion
+	})
+}
+
+// remove takes a Machine away as somebody does who takes off its finalizers, and waits until the collector has seen that.
+func (w *world) remove(m *v1alpha1.Machine) {
+	w.Helper()
+	w.must(w.client.Delete(w.Context(), m))
+	w.eventually("its end was seen", func() bool { return w.witness.sightings()[m.UID].Leaving })
+}
+
+// counts returns how many servers, floating IPs and ports there are.
+func (w *world) counts() [3]int {
+	left := w.sim.Leftovers()
+	return [3]int{len(left.Servers), len(left.FloatingIPs), len(left.Ports)}
+}
+
+// metric returns the value of a gauge or counter with that label value.
+func (w *world) metric(name, label string) float64 {
+	w.Helper()
+	families, err := w.registry.Gather()
+	w.must(err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name && m.GetLabel()[0].GetValue() == label {
+				return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	return -1
+}
+
+// shown returns the ConfigMap that shows what was found.
+func (w *world) shown() map[string]string {
+	w.Helper()
+	var shown corev1.ConfigMap
+	if err := w.client.Get(w.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &shown); client.IgnoreNotFound(err) != nil {
+		w.Fatal(err)
+	}
+	return shown.Data
+}

@@ -1,0 +1,72 @@
+package orphans
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/safety/orphans/verdict"
+)
+
+// metrics are those of the collector.
+type metrics struct {
+	orphans, aborted *prometheus.GaugeVec
+	collected        *prometheus.CounterVec
+}
+
+// kinds are the kinds of orphans.
+var kinds = []string{string(cloud.ResourceServer), string(cloud.ResourcePort), string(cloud.ResourceFloatingIP), verdict.KindNode}
+
+// newMetrics makes the metrics and registers them, if there is a registry.
+func newMetrics(registry prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		orphans: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "drover_orphans", Help: "Resources and Nodes with drover's marks that had no Machine in the last pass.",
+		}, []string{"kind"}),
+		aborted: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "drover_orphans_aborted", Help: "1 while orphans are not collected for this reason, else 0, as of the last pass.",
+		}, []string{"reason"}),
+		collected: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "drover_orphans_collected_total", Help: "Resources and Nodes that were deleted because they had no Machine.",
+		}, []string{"kind"}),
+	}
+	for _, kind := range kinds {
+		m.orphans.WithLabelValues(label(kind))
+		m.collected.WithLabelValues(label(kind))
+	}
+	if registry == nil {
+		return m, nil
+	}
+	if err := errors.Join(registry.Register(m.orphans), registry.Register(m.aborted), registry.Register(m.collected)); err != nil {
+		return nil, fmt.Errorf("registering metrics: %w", err)
+	}
+	return m, nil
+}
+
+// label returns a kind as the value of a label.
+func label(kind string) string { return strings.ReplaceAll(kind, " ", "_") }
+
+// set shows a verdict. A pass that found out nothing leaves the numbers of orphans as they were.
+func (m *metrics) set(v *verdict.Verdict) {
+	for _, reason := range verdict.Reasons {
+		m.aborted.WithLabelValues(string(reason)).Set(0)
+	}
+	for _, stop := range append(append([]verdict.Stop{}, v.Stops...), v.Skipped...) {
+		m.aborted.WithLabelValues(string(stop.Reason)).Set(1)
+	}
+	if !v.Judged {
+		return
+	}
+	count := map[string]int{}
+	for i := range v.Orphans {
+		count[v.Orphans[i].Kind]++
+	}
+	for _, kind := range kinds {
+		m.orphans.WithLabelValues(label(kind)).Set(float64(count[kind]))
+	}
+}
+
+func (m *metrics) deleted(kind string) { m.collected.WithLabelValues(label(kind)).Inc() }

@@ -1,0 +1,203 @@
+package verdict
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/machines/cloud"
+)
+
+// Each row is a cluster of which something would be deleted without the guard that the row is about.
+func TestGuards(t *testing.T) {
+	for name, tc := range map[string]struct {
+		machines int
+		memory   func(*Memory)
+		change   func(pass int, s *Snapshot)
+		want     Reason
+		// deletes are those in the last pass; empty: none.
+		deletes []string
+	}{
+		"without any guard two servers that lost their Machines are collected (MCM-81)": {10, nil,
+			func(_ int, s *Snapshot) { s.drop(2, false) }, "", []string{"server-8", "server-9"}},
+		"nothing while what was read may be out of date (MCM-80)": {30, nil,
+			func(_ int, s *Snapshot) {
+				s.drop(29, false)
+				s.Confirmed, s.Stale = true, "the API server does not answer"
+			}, Stale, nil},
+		"nothing while the Machines cannot be listed, however many pages came (MCM-82)": {30, nil,
+			func(_ int, s *Snapshot) {
+				s.drop(20, false)
+				s.Confirmed, s.Machines.Failed = true, "timeout after page 1"
+			}, Unreadable, nil},
+		"nothing while there is no Machine at all, also when an operator has confirmed it (MCM-82)": {30, nil,
+			func(_ int, s *Snapshot) { s.drop(30, false); s.Confirmed = true }, NoMachines, nil},
+		"nothing when more than max(3, 20 %) of the Machines vanish without a word (MCM-82)": {10, nil,
+			func(pass int, s *Snapshot) {
+				s.Projects[0].Resources = slices.DeleteFunc(s.Projects[0].Resources, func(r cloud.Resource) bool { return r.Machine == number(9) })
+				if pass > 0 {
+					s.drop(4, true)
+				}
+			}, Lost, nil},
+		"nothing when the list of Machines is older than the one before, as of a restored etcd (MCM-82)": {10, nil,
+			func(pass int, s *Snapshot) {
+				s.drop(2, false)
+				if pass > 0 {
+					s.Machines.Version = "7"
+				}
+			}, Older, nil},
+		"nothing of a Machine that the watch still shows, whatever a list lacks (MCM-82)": {10, nil,
+			func(_ int, s *Snapshot) {
+				s.drop(3, true)
+				for n := range 3 {
+					s.History.Seen[number(9-n)] = Sighting{Exists: true}
+				}
+			}, "", nil},
+		"nothing when more than max(3, 10 %) of the servers have no Machine (MCM-82)": {10, nil,
+			func(_ int, s *Snapshot) { s.drop(4, false) }, TooMany, nil},
+		"nothing when a server was created while nobody led, as yesterday's etcd beside today's servers (MCM-82)": {10,
+			func(m *Memory) {
+				m.Stored = m.Stored.WithUnled(Span{noon.Add(-30 * time.Hour), noon.Add(-time.Hour)})
+			},
+			func(_ int, s *Snapshot) { s.drop(2, false); s.unseen(8, 9) }, Forgotten, nil},
+		"nothing when a server is created while this process leads, for a Machine that it never saw, as by a cloned cluster (MCM-82)": {10, nil,
+			func(_ int, s *Snapshot) {
+				s.drop(1, false)
+				s.unseen(9)
+				s.has(cloud.Resource{Kind: cloud.ResourceServer, ID: "clone", Key: "clone", Machine: "of the clone", Seen: noon.Add(-20 * time.Minute), Created: noon.Add(-20 * time.Minute)})
+			}, Foreign, nil},
+		"nothing when the cluster ID is new and something has its marks (MCM-82)": {10,
+			func(m *Memory) { m.Stored.ClusterID = "" }, func(_ int, s *Snapshot) { s.drop(2, false) }, NewID, nil},
+		"nothing when the cluster ID is another one than before (MCM-82)": {10,
+			func(m *Memory) { m.Stored.ClusterID = "c0" }, func(_ int, s *Snapshot) { s.drop(2, false) }, NewID, nil},
+		"nothing of a project whose mass-deletion guard holds something (MCM-82)": {10, nil,
+			func(_ int, s *Snapshot) {
+				s.drop(3, false)
+				s.Confirmed, s.Projects[0].Held = true, "5 of 10 servers are gone"
+			}, Held, nil},
+		"nothing of a project that is not completely known (MCM-80)": {10, nil,
+			func(_ int, s *Snapshot) {
+				s.drop(3, false)
+				s.Confirmed, s.Projects[0].Unknown = true, "the last list failed"
+			}, Incomplete, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := passes{count: 3, memory: remembers(), change: tc.change}
+			if tc.memory != nil {
+				tc.memory(&p.memory)
+			}
+			v, _ := p.run(func() *Snapshot { return world(tc.machines) })
+			if tc.want == "" {
+				expect(t, v, tc.deletes)
+				return
+			}
+			expect(t, v, tc.deletes, tc.want)
+		})
+	}
+}
+
+func TestWhatIsHeldOutlivesPassesAndProcesses(t *testing.T) {
+	two := passes{count: 2, memory: remembers(), change: func(pass int, s *Snapshot) {
+		s.drop(2, false)
+		if pass > 0 {
+			s.Machines.Version = "7"
+		}
+	}}
+	fresh := func() *Snapshot { return world(10) }
+	_, m := two.run(fresh)
+	gone := func(_ int, s *Snapshot) { s.drop(2, false) }
+	t.Run("a successor that knows what is stored alone collects nothing (MCM-82)", func(t *testing.T) {
+		v, _ := passes{count: 3, memory: Memory{Stored: m.Stored}, change: gone}.run(fresh)
+		expect(t, v, nil, Older)
+	})
+	t.Run("an operator's confirmation ends it (MCM-82)", func(t *testing.T) {
+		v, after := passes{count: 2, memory: Memory{Stored: m.Stored}, change: func(pass int, s *Snapshot) {
+			gone(pass, s)
+			s.Confirmed = pass == 0
+		}}.run(fresh)
+		expect(t, v, []string{"server-8", "server-9"})
+		if after.Stored.Hold.Reason != "" {
+			t.Errorf("it still holds %+v", after.Stored.Hold)
+		}
+	})
+}
+
+func TestMachinesThatVanish(t *testing.T) {
+	fresh := func() *Snapshot { return world(10) }
+	t.Run("and are back in the next list are no loss any more, and nothing of them was collected (MCM-82)", func(t *testing.T) {
+		v, m := passes{count: 3, memory: remembers(), change: func(pass int, s *Snapshot) {
+			if pass == 1 {
+				s.drop(6, true)
+			}
+		}}.run(fresh)
+		expect(t, v, nil)
+		if m.Stored.Hold.Reason != "" {
+			t.Errorf("it still holds %+v", m.Stored.Hold)
+		}
+	})
+	t.Run("a few at a time count together for a day (MCM-82)", func(t *testing.T) {
+		v, _ := passes{count: 4, memory: remembers(), change: func(pass int, s *Snapshot) {
+			s.drop(pass, true)
+			s.Projects[0].Resources = nil
+			if pass == 3 {
+				s.drop(1, true)
+			}
+		}}.run(fresh)
+		expect(t, v, nil, Lost)
+	})
+	t.Run("of whose end the API server told are no loss, however many (MCM-82)", func(t *testing.T) {
+		v, _ := passes{count: 2, memory: remembers(), change: func(pass int, s *Snapshot) {
+			if pass > 0 {
+				s.drop(9, false)
+				s.Projects[0].Resources = s.Projects[0].Resources[:2]
+			}
+		}}.run(fresh)
+		expect(t, v, nil)
+	})
+}
+
+func TestANewClusterID(t *testing.T) {
+	m := Memory{}
+	t.Run("is accepted by the first pass that finds nothing without a Machine (MCM-82)", func(t *testing.T) {
+		var v Verdict
+		v, m = passes{count: 1, memory: m}.run(func() *Snapshot { return world(3) })
+		expect(t, v, nil)
+		if m.Stored.ClusterID != cluster {
+			t.Errorf("stored is %+v", m.Stored)
+		}
+	})
+	t.Run("is not accepted before all projects are known (MCM-82)", func(t *testing.T) {
+		for name, change := range map[string]func(*Snapshot){
+			"none is known":    func(s *Snapshot) { s.Projects = nil },
+			"one is not":       func(s *Snapshot) { s.Projects = append(s.Projects, cloud.Project{Unknown: "not listed yet"}) },
+			"one is held back": func(s *Snapshot) { s.Projects = append(s.Projects, cloud.Project{Held: "many are gone"}) },
+		} {
+			v, after := passes{count: 1, change: func(_ int, s *Snapshot) { change(s) }}.run(func() *Snapshot { return world(3) })
+			if after.Stored.ClusterID != "" || !slices.Contains(reasons(v), NewID) {
+				t.Errorf("%s: stored %+v, reasons %v", name, after.Stored, reasons(v))
+			}
+		}
+	})
+}
+
+func TestWithUnled(t *testing.T) {
+	var s Stored
+	for n := range mostSpans + 5 {
+		from := noon.Add(time.Duration(n) * time.Hour)
+		s = s.WithUnled(Span{from, from.Add(30 * time.Minute)})
+	}
+	if len(s.Unled) != mostSpans || !s.Unled[0].From.Equal(noon) || !s.Unled[0].Contains(noon.Add(3*time.Hour), clockMargin) {
+		t.Errorf("of many spans the oldest are one: %v", s.Unled)
+	}
+	for name, tc := range map[string]struct {
+		length time.Duration
+		want   bool
+	}{"a restart": {time.Minute, false}, "a long absence": {time.Hour, true}} {
+		if got := Matters(Span{noon, noon.Add(tc.length)}); got != tc.want {
+			t.Errorf("%s matters: %v", name, got)
+		}
+	}
+	if !Matters(Span{To: noon}) {
+		t.Error("nobody is known to have led before, and it does not matter")
+	}
+}

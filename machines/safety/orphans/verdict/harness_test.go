@@ -1,0 +1,145 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/cloud"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+const (
+	period  = 15 * time.Minute
+	cluster = "c1"
+)
+
+// number returns the UID of the n-th Machine.
+func number(n int) types.UID { return types.UID(fmt.Sprintf("u%d", n)) }
+
+// machineOf returns the n-th Machine, which names its server.
+func machineOf(n int) Machine {
+	name := fmt.Sprintf("worker-%d", n)
+	return Machine{UID: number(n), Name: "kube-system/" + name, ServerName: name, NodeName: name, Server: keyOf(n)}
+}
+
+func keyOf(n int) cloud.ServerID { return cloud.ServerID(fmt.Sprintf("server-%d", n)) }
+
+// serverOf returns the server of the n-th Machine, which is a day old.
+func serverOf(n int) cloud.Resource {
+	return cloud.Resource{
+		Kind: cloud.ResourceServer, ID: string(keyOf(n)), Key: keyOf(n), Name: fmt.Sprintf("worker-%d", n), Machine: number(n),
+		Seen: noon.Add(-time.Hour), Created: noon.Add(-24 * time.Hour),
+	}
+}
+
+// portOf returns a port of the n-th Machine that no server has.
+func portOf(n int) cloud.Resource {
+	return cloud.Resource{Kind: cloud.ResourcePort, ID: fmt.Sprintf("port-%d", n), Machine: number(n), Seen: noon.Add(-time.Hour)}
+}
+
+// nodeOfMachine returns the Node of the n-th Machine, with drover's marks, whose kubelet is dead.
+func nodeOfMachine(n int) Node {
+	name := fmt.Sprintf("worker-%d", n)
+	return Node{
+		Name: name, UID: types.UID(name), ProviderID: "x:///" + string(keyOf(n)), Server: keyOf(n), OwnedBy: number(n), Machine: "kube-system/" + name,
+		Created: noon.Add(-24 * time.Hour),
+	}
+}
+
+// world returns a cluster of so many Machines, each with a server and a port on it, that has collected orphans before.
+func world(n int) *Snapshot {
+	s := &Snapshot{
+		Now: noon, ClusterID: cluster, Settings: Settings{Age: period, MaxPerPass: 10, DrainTimeout: 2 * time.Hour},
+		Projects: []cloud.Project{{Name: "p"}}, Machines: Machines{Version: "1000"},
+		History: History{Since: noon.Add(-time.Hour), Seen: map[types.UID]Sighting{}},
+	}
+	for i := range n {
+		s.Machines.All = append(s.Machines.All, machineOf(i))
+		s.History.Seen[number(i)] = Sighting{Exists: true}
+		port := portOf(i)
+		port.UsedBy = string(keyOf(i))
+		s.has(serverOf(i), port)
+	}
+	return s
+}
+
+// has adds resources to the project.
+func (s *Snapshot) has(all ...cloud.Resource) {
+	s.Projects[0].Resources = append(s.Projects[0].Resources, all...)
+}
+
+// drop removes the last Machines, whose end was seen unless they are lost; what they had stays.
+func (s *Snapshot) drop(n int, lost bool) {
+	for range n {
+		last := s.Machines.All[len(s.Machines.All)-1]
+		s.Machines.All = s.Machines.All[:len(s.Machines.All)-1]
+		s.History.Seen[last.UID] = Sighting{Leaving: !lost}
+	}
+}
+
+// unseen forgets that a Machine was seen.
+func (s *Snapshot) unseen(n ...int) {
+	for _, one := range n {
+		delete(s.History.Seen, number(one))
+	}
+}
+
+// remembers is the memory of a process that has begun to collect before.
+func remembers() Memory { return Memory{Stored: Stored{ClusterID: cluster}} }
+
+// passes are the passes of a test: change is called with the number of each, from 0 on, and a fresh copy of the world.
+type passes struct {
+	count  int
+	memory Memory
+	change func(pass int, s *Snapshot)
+}
+
+// run makes the passes, and returns the last verdict.
+func (p passes) run(fresh func() *Snapshot) (v Verdict, m Memory) {
+	m = p.memory
+	for pass := range p.count {
+		s := fresh()
+		s.Now = noon.Add(time.Duration(pass) * period)
+		s.Machines.Version = strconv.Itoa(1000 + pass)
+		if p.change != nil {
+			p.change(pass, s)
+		}
+		v, m = Judge(s, m)
+	}
+	return v, m
+}
+
+// deleted returns the IDs of what is to be deleted.
+func deleted(v Verdict) (ids []string) {
+	for _, o := range v.Orphans {
+		if o.Delete {
+			ids = append(ids, o.ID)
+		}
+	}
+	return ids
+}
+
+// reasons returns why nothing, or not everything, is collected.
+func reasons(v Verdict) (all []Reason) {
+	for _, stop := range append(slices.Clone(v.Stops), v.Skipped...) {
+		all = append(all, stop.Reason)
+	}
+	return all
+}
+
+// expect compares what is deleted, and why nothing else is.
+func expect(t *testing.T, v Verdict, ids []string, why ...Reason) {
+	t.Helper()
+	if got := deleted(v); !slices.Equal(got, ids) {
+		t.Errorf("deletes %v, want %v; found %+v", got, ids, v.Orphans)
+	}
+	if got := reasons(v); !slices.Equal(got, why) {
+		t.Errorf("reasons %v, want %v", got, why)
+	}
+}

@@ -1,0 +1,119 @@
+package verdict
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/drover-project/drover/machines/cloud"
+)
+
+// judgement is one pass in the making.
+type judgement struct {
+	*Snapshot
+	before  Memory
+	memory  Memory
+	verdict Verdict
+	living  living
+	// byServer and byOwner find Nodes by their server, and those without one by the UID in their mark.
+	byServer map[cloud.ServerID]*Node
+	byOwner  map[types.UID]*Node
+	// servers are the marked servers that exist; nil until somebody asks.
+	servers map[cloud.ServerID]bool
+}
+
+// living finds the Machines that exist.
+type living struct {
+	uids    map[types.UID]bool
+	names   map[string]bool
+	servers map[cloud.ServerID]bool
+	// nodes are the names of Nodes and servers that Machines have or will have.
+	nodes map[string]bool
+}
+
+func (j *judgement) index() {
+	n := len(j.Machines.All)
+	j.living = living{
+		uids: make(map[types.UID]bool, n), names: make(map[string]bool, n), servers: make(map[cloud.ServerID]bool, n), nodes: make(map[string]bool, n),
+	}
+	for i := range j.Machines.All {
+		m := &j.Machines.All[i]
+		j.living.uids[m.UID], j.living.names[m.Name] = true, true
+		j.living.nodes[m.ServerName], j.living.nodes[m.NodeName] = true, true
+		j.living.servers[m.Server] = true
+	}
+	delete(j.living.nodes, "")
+	delete(j.living.servers, "")
+	j.byServer, j.byOwner = make(map[cloud.ServerID]*Node, len(j.Nodes)), map[types.UID]*Node{}
+	for i := range j.Nodes {
+		n := &j.Nodes[i]
+		if n.Server != "" {
+			j.byServer[n.Server] = n
+		} else if n.OwnedBy != "" {
+			j.byOwner[n.OwnedBy] = n
+		}
+	}
+}
+
+// compareMachines compares the list of Machines with those before it. A list that is older, or lacks Machines of whose end nothing
+// told, is one of a restored etcd, or not complete.
+func (j *judgement) compareMachines() {
+	m := &j.memory
+	if order, err := resourceversion.CompareResourceVersion(j.Machines.Version, m.Version); err == nil && order < 0 {
+		j.hold(Older, "the list of Machines is older than one before it (resource version %s after %s), as after a restore of etcd", j.Machines.Version, m.Version)
+	}
+	m.Version = j.Machines.Version
+	m.Living = j.living.uids
+	if j.Confirmed {
+		return
+	}
+	known := len(j.before.Living)
+	for uid, missed := range m.Lost {
+		known++
+		if j.living.uids[uid] || m.Stored.Hold.Reason != Lost && j.Now.Sub(missed) > lossWindow {
+			delete(m.Lost, uid)
+		}
+	}
+	for uid := range j.before.Living {
+		if !j.living.uids[uid] && !j.History.Seen[uid].Leaving {
+			m.Lost[uid] = j.Now
+		}
+	}
+	if m.Stored.Hold.Reason == Lost && len(j.before.Lost) > 0 && len(m.Lost) == 0 {
+		m.Stored.Hold = Stop{}
+	}
+	if tooMany(len(m.Lost), known, machinesShare) {
+		j.hold(Lost, "%d of %d Machines have vanished although nothing told of their end", len(m.Lost), known)
+	}
+}
+
+// acceptClusterID begins to collect for a new cluster ID once a pass has seen all projects, and nothing in them without a Machine.
+func (j *judgement) acceptClusterID() {
+	if j.memory.Stored.ClusterID == j.ClusterID {
+		return
+	}
+	if len(j.verdict.Orphans) == 0 && len(j.Projects) > 0 && len(j.verdict.Skipped) == 0 && j.memory.Stored.Hold.Reason == "" {
+		j.memory.Stored.ClusterID = j.ClusterID
+		return
+	}
+	j.verdict.Stops = append(j.verdict.Stops, Stop{NewID, fmt.Sprintf("the cluster ID %s is new here, and there may be things with its marks that another cluster uses", j.ClusterID) + remedy})
+}
+
+// found remembers that something has no Machine in this pass. It returns since when, and why it may not be deleted yet: it is too
+// young, or had a Machine in the pass before. created is when it was created, or first seen.
+func (j *judgement) found(key string, created time.Time) (since time.Time, why string) {
+	since, again := j.before.Orphans[key]
+	if !again {
+		since = j.Now
+	}
+	j.memory.Orphans[key] = since
+	switch {
+	case j.Now.Sub(created) < j.Age:
+		return since, fmt.Sprintf("is younger than %s", j.Age)
+	case !again:
+		return since, "is looked at again in the next pass"
+	}
+	return since, ""
+}

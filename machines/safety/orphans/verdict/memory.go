@@ -1,0 +1,59 @@
+package verdict
+
+import (
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Memory is what one pass leaves to the next.
+type Memory struct {
+	// Stored outlives the process.
+	Stored Stored
+	// Version is the highest resource version that a list of Machines had.
+	Version string
+	// Living are the Machines of the last list. Lost are those that vanished although nothing told of their end, with the time
+	// at which each was missed.
+	Living map[types.UID]bool
+	Lost   map[types.UID]time.Time
+	// Orphans are what had no Machine in the last pass, by kind and ID, with the time of the pass that found each.
+	Orphans map[string]time.Time
+	// Drains are when the drain of an orphan's Node began, by kind and ID of the orphan.
+	Drains map[string]time.Time
+}
+
+// Stored is the part of a [Memory] that a successor must know.
+type Stored struct {
+	// ClusterID is the ID for which orphans are collected. While the present one differs, they are only reported.
+	ClusterID string `json:"clusterID,omitempty"`
+	// Hold is why nothing is collected before an operator confirms it; its Reason is empty while there is none.
+	Hold Stop `json:"hold,omitzero"`
+	// Unled are spans of time in which, by what the cluster itself remembers, no drover of it led. What was created then was made
+	// by a drover that the cluster does not remember, or by another cluster with the same ID.
+	Unled []Span `json:"unled,omitempty"`
+}
+
+// mostSpans bounds Stored.Unled; the oldest become one.
+const mostSpans = 20
+
+// WithUnled returns a Stored that has one more span in which nobody led.
+func (s Stored) WithUnled(span Span) Stored {
+	all := append(append([]Span{}, s.Unled...), span)
+	if len(all) > mostSpans {
+		all[1].From = all[0].From
+		all = all[1:]
+	}
+	s.Unled = all
+	return s
+}
+
+// next returns a copy that the pass may change, without what it finds out itself.
+func (m Memory) next() Memory {
+	m.Lost = maps.Clone(m.Lost)
+	if m.Lost == nil {
+		m.Lost = map[types.UID]time.Time{}
+	}
+	m.Orphans, m.Drains = map[string]time.Time{}, map[string]time.Time{}
+	return m
+}

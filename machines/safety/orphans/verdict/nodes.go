@@ -1,0 +1,106 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/drover-project/drover/machines/cloud"
+)
+
+// mostMarks is how many Nodes one pass marks as nobody's, or unmarks.
+const mostMarks = 50
+
+// findNodes finds the Nodes with drover's marks whose Machine does not exist any more, and those that were never drover's.
+func (j *judgement) findNodes() {
+	marked, ownerless := 0, 0
+	first := len(j.verdict.Orphans)
+	for i := range j.Nodes {
+		n := &j.Nodes[i]
+		if n.isMarked() {
+			marked++
+		}
+		switch {
+		case j.hasMachine(n):
+			j.mark(n, false)
+		case n.isMarked():
+			ownerless++
+			j.verdict.Orphans = append(j.verdict.Orphans, j.node(n))
+		default:
+			j.mark(n, n.ControlPlane == "")
+		}
+	}
+	slices.SortFunc(j.verdict.Orphans[first:], func(a, b Orphan) int { return cmp.Compare(a.ID, b.ID) })
+	if tooMany(ownerless, marked, serversShare) && !j.Confirmed {
+		stop := Stop{TooManyNodes, fmt.Sprintf("%d of %d nodes with drover's marks have no Machine", ownerless, marked) + remedy}
+		j.verdict.Skipped = append(j.verdict.Skipped, stop)
+		for i := first; i < len(j.verdict.Orphans); i++ {
+			o := &j.verdict.Orphans[i]
+			o.Why = cmp.Or(o.Why, "only reported: "+stop.Message)
+		}
+	}
+}
+
+// exists reports whether a marked server exists as far as is known.
+func (j *judgement) exists(server cloud.ServerID) bool {
+	if j.servers == nil {
+		j.servers = map[cloud.ServerID]bool{}
+		for i := range j.Projects {
+			for k := range j.Projects[i].Resources {
+				j.servers[j.Projects[i].Resources[k].Key] = true
+			}
+		}
+	}
+	return j.servers[server]
+}
+
+// hasMachine reports whether the Node belongs to a Machine that exists, or may: by the UID or the name in its marks, by its server,
+// or by its own name.
+func (j *judgement) hasMachine(n *Node) bool {
+	return j.lives(n.OwnedBy) || j.living.names[n.Machine] || j.living.servers[n.Server] || j.living.nodes[n.Name]
+}
+
+// node returns a marked Node without a Machine as an orphan.
+func (j *judgement) node(n *Node) Orphan {
+	o := Orphan{Kind: KindNode, ID: n.Name, Machine: n.OwnedBy, Node: n}
+	var early string
+	o.Found, early = j.found(o.key(), n.Created)
+	switch {
+	case n.ControlPlane != "":
+		o.Why = "belongs to the control plane: it has " + n.ControlPlane
+	case n.Ready:
+		o.Why = "is Ready, so its server works"
+	case n.Server == "":
+		o.Why = "has no provider ID of a known cloud, so nothing proves that its server is gone"
+	case j.exists(n.Server):
+		o.Why = "its server exists"
+	case j.incomplete() != "":
+		o.Why = "nothing proves that its server is gone: " + j.incomplete()
+	case n.Finalizers:
+		o.Why = "has finalizers: somebody waits for its end"
+	default:
+		o.Why = early
+	}
+	return o
+}
+
+// incomplete returns why the absence of a server proves nothing; empty when it does.
+func (j *judgement) incomplete() string {
+	if len(j.Projects) == 0 {
+		return "no project is known"
+	}
+	for i := range j.Projects {
+		if doubt := cmp.Or(j.Projects[i].Unknown, j.Projects[i].Held); doubt != "" {
+			return doubt
+		}
+	}
+	return ""
+}
+
+// mark has the Node's mark as nobody's set or removed, when that is a change. A young Node may still get its Machine.
+func (j *judgement) mark(n *Node, set bool) {
+	if n.Unmanaged == set || set && j.Now.Sub(n.Created) < j.Age || len(j.verdict.Marks) == mostMarks {
+		return
+	}
+	j.verdict.Marks = append(j.verdict.Marks, NodeMark{n, set})
+}

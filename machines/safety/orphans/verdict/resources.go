@@ -1,0 +1,140 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/cloud"
+)
+
+// order is the order in which resources are deleted.
+var order = []cloud.ResourceKind{cloud.ResourceServer, cloud.ResourceFloatingIP, cloud.ResourcePort}
+
+// findResources finds the resources without a Machine in the projects that are completely known.
+func (j *judgement) findResources() {
+	var found []cloud.Resource
+	servers, ownerless := 0, map[types.UID]bool{}
+	count := 0
+	for _, p := range j.Projects {
+		switch {
+		case p.Unknown != "":
+			j.verdict.Skipped = append(j.verdict.Skipped, Stop{Incomplete, p.Unknown})
+			continue
+		case p.Held != "":
+			j.verdict.Skipped = append(j.verdict.Skipped, Stop{Held, p.Name + ": " + p.Held})
+			continue
+		}
+		for i := range p.Resources {
+			r := &p.Resources[i]
+			isServer := r.Kind == cloud.ResourceServer
+			if isServer {
+				servers++
+			}
+			if j.lives(r.Machine) {
+				continue
+			}
+			if isServer {
+				count++
+				ownerless[r.Machine] = true
+			}
+			found = append(found, *r)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b cloud.Resource) int {
+		return cmp.Or(cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)), cmp.Compare(a.ID, b.ID))
+	})
+	for _, r := range found {
+		j.verdict.Orphans = append(j.verdict.Orphans, j.resource(r, ownerless))
+	}
+	if tooMany(count, servers, serversShare) && !j.Confirmed {
+		j.verdict.Stops = append(j.verdict.Stops, Stop{TooMany, fmt.Sprintf("%d of %d servers with the marks of this cluster have no Machine, as after a restore", count, servers) + remedy})
+	}
+}
+
+// lives reports whether a Machine exists, by the list or by the watch: while the two disagree nothing follows.
+func (j *judgement) lives(uid types.UID) bool {
+	return j.living.uids[uid] || j.History.Seen[uid].Exists
+}
+
+// resource returns a resource without a Machine as an orphan. ownerless are the UIDs of Machines that do not exist and have a server.
+func (j *judgement) resource(r cloud.Resource, ownerless map[types.UID]bool) Orphan {
+	o := Orphan{Kind: string(r.Kind), ID: r.ID, Name: r.Name, Machine: r.Machine, Resource: r}
+	created := r.Seen
+	if !r.Created.IsZero() && r.Created.Before(created) {
+		created = r.Created
+	}
+	var early string
+	o.Found, early = j.found(o.key(), created)
+	switch {
+	case r.Kind == cloud.ResourceServer:
+		o.Node, o.Why = j.nodeOf(r)
+		o.Why = cmp.Or(j.protected(r), early, o.Why)
+	case r.UsedBy != "":
+		o.Why = fmt.Sprintf("server %s has it", r.UsedBy)
+	case ownerless[r.Machine]:
+		o.Why = "waits until the server of the same Machine is gone"
+	default:
+		o.Why = early
+	}
+	return o
+}
+
+// protected returns why a server is never collected although its own Machine does not exist: it is a living Machine's by ID or name.
+func (j *judgement) protected(r cloud.Resource) string {
+	if j.living.servers[r.Key] || j.living.nodes[r.Name] {
+		return "a Machine names this server, or has its name; an operator may let it adopt the server"
+	}
+	return ""
+}
+
+// nodeOf returns the Node of a server without a Machine, nil when it has none, and why the server may not be deleted with it.
+func (j *judgement) nodeOf(r cloud.Resource) (n *Node, why string) {
+	n = j.byServer[r.Key]
+	if n == nil {
+		n = j.byOwner[r.Machine]
+	}
+	if n == nil {
+		return nil, ""
+	}
+	_, seen := j.History.Seen[r.Machine]
+	switch {
+	case n.ControlPlane != "":
+		why = fmt.Sprintf("its node %s belongs to the control plane: it has %s", n.Name, n.ControlPlane)
+	case j.hasMachine(n):
+		why = fmt.Sprintf("its node %s belongs to a Machine that exists", n.Name)
+	case n.Ready && !n.isMarked():
+		why = fmt.Sprintf("its node %s is Ready and never had drover's marks: drain it, and delete the server by hand", n.Name)
+	case n.Ready && !seen && !j.Confirmed:
+		why = fmt.Sprintf("its node %s is Ready, and this drover has never seen its Machine", n.Name) + remedy
+	}
+	return n, why
+}
+
+// compareServers compares when servers without a Machine were created with what the cluster remembers of its leaders. One that no
+// leader of this cluster can have made is another cluster's, or of a time before a restore.
+func (j *judgement) compareServers() {
+	for i := range j.verdict.Orphans {
+		r := &j.verdict.Orphans[i].Resource
+		if r.Kind != cloud.ResourceServer || r.Created.IsZero() {
+			continue
+		}
+		if _, seen := j.History.Seen[r.Machine]; seen {
+			continue
+		}
+		at := r.Created.UTC().Format(time.RFC3339)
+		for _, span := range j.memory.Stored.Unled {
+			if span.Contains(r.Created, clockMargin) {
+				j.hold(Forgotten, "server %s was created at %s, when by what the cluster remembers no drover of it led (%s to %s): the cluster was restored, or another one has its ID",
+					r.ID, at, span.From.UTC().Format(time.RFC3339), span.To.UTC().Format(time.RFC3339))
+			}
+		}
+		if !j.History.Since.IsZero() && r.Created.After(j.History.Since.Add(clockMargin)) {
+			j.hold(Foreign, "server %s was created at %s for a Machine that this drover, which has led since %s, has never seen: another drover works with the same cluster ID",
+				r.ID, at, j.History.Since.UTC().Format(time.RFC3339))
+		}
+	}
+}

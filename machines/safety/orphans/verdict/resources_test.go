@@ -1,0 +1,150 @@
+package verdict
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/machines/cloud"
+)
+
+func TestResources(t *testing.T) {
+	young := func(r cloud.Resource) cloud.Resource {
+		r.Seen, r.Created = noon.Add(10*time.Minute), time.Time{}
+		return r
+	}
+	floatingIP := cloud.Resource{Kind: cloud.ResourceFloatingIP, ID: "ip", Machine: "gone", Seen: noon.Add(-time.Hour)}
+	on := func(r cloud.Resource, server string) cloud.Resource {
+		r.UsedBy = server
+		return r
+	}
+	for name, tc := range map[string]struct {
+		change func(s *Snapshot)
+		// why is part of the reason of the one orphan that stays.
+		want []string
+		why  string
+	}{
+		"what has a Machine is no orphan (MCM-81)":                      {func(*Snapshot) {}, nil, ""},
+		"a server without a Machine is collected (MCM-81, CAPI-59)":     {func(s *Snapshot) { s.drop(1, false) }, []string{"server-9"}, "server server-9 has it"},
+		"a young one is not (MCM-81)":                                   {func(s *Snapshot) { s.has(young(portOf(20))) }, nil, "younger than 15m"},
+		"a server of a Machine that is still being made stays (MCM-83)": {func(s *Snapshot) { s.Machines.All[9].Server, s.Machines.All[9].NodeName = "", "" }, nil, ""},
+		"a second server of a living Machine, with another provider ID, is left to the inventory (MCM-83)": {func(s *Snapshot) {
+			twin := serverOf(20)
+			twin.Machine = number(0)
+			s.has(twin)
+		}, nil, ""},
+		"a server that a living Machine names stays (F-1)": {func(s *Snapshot) {
+			s.has(serverOf(20))
+			s.Machines.All[0].Server = keyOf(20)
+		}, nil, "adopt"},
+		"a server with the name of a living Machine's server stays (F-1)": {func(s *Snapshot) {
+			s.has(serverOf(20))
+			s.Machines.All[0].ServerName = "worker-20"
+		}, nil, "adopt"},
+		"floating IPs and ports are collected, in that order (MCM-84, CAPI-59)":                   {func(s *Snapshot) { s.has(portOf(20), floatingIP) }, []string{"ip", "port-20"}, ""},
+		"a port that a server has stays (MCM-84)":                                                 {func(s *Snapshot) { s.has(on(portOf(20), "server-0")) }, nil, "server server-0 has it"},
+		"a floating IP on a server's port stays (MCM-84)":                                         {func(s *Snapshot) { s.has(on(floatingIP, "server-0")) }, nil, "server server-0 has it"},
+		"a port waits for the server of the same Machine, also when it is not on it yet (MCM-84)": {func(s *Snapshot) { s.has(serverOf(20), portOf(20)) }, []string{"server-20"}, "waits until the server"},
+		"the late port of a stalled predecessor is collected when its Machine is gone (MCM-84)":   {func(s *Snapshot) { s.has(portOf(20)) }, []string{"port-20"}, ""},
+		"at most so many are deleted in one pass (MCM-81)": {func(s *Snapshot) {
+			s.MaxPerPass = 2
+			s.has(portOf(20), portOf(21), portOf(22))
+		}, []string{"port-20", "port-21"}, "next pass"},
+		"a dry run reports and deletes nothing (CAPI-59)": {func(s *Snapshot) { s.has(portOf(20)); s.ReportOnly = true }, nil, "only reported"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fresh := func() *Snapshot { s := world(10); tc.change(s); return s }
+			first, _ := passes{count: 1, memory: remembers()}.run(fresh)
+			expect(t, first, nil)
+			v, _ := passes{count: 2, memory: remembers()}.run(fresh)
+			expect(t, v, tc.want)
+			stays := slices.IndexFunc(v.Orphans, func(o Orphan) bool { return !o.Delete })
+			if (stays >= 0) != (tc.why != "") || stays >= 0 && !strings.Contains(v.Orphans[stays].Why, tc.why) {
+				t.Errorf("want one that stays because of %q; found %+v", tc.why, v.Orphans)
+			}
+		})
+	}
+}
+
+func TestTwoPasses(t *testing.T) {
+	fresh := func() *Snapshot { s := world(10); s.has(portOf(20)); return s }
+	for name, tc := range map[string]struct {
+		count  int
+		change func(pass int, s *Snapshot)
+		want   []string
+	}{
+		"one is not enough (MCM-81)": {1, nil, nil},
+		"two in a row are (MCM-81)":  {2, nil, []string{"port-20"}},
+		"a pass that judges nothing begins the count again (MCM-80)": {3, func(pass int, s *Snapshot) {
+			if pass == 1 {
+				s.Stale = "no lease"
+			}
+		}, nil},
+		"so does a pass in which it had a Machine (MCM-81)": {3, func(pass int, s *Snapshot) {
+			if pass == 1 {
+				s.Machines.All = append(s.Machines.All, machineOf(20))
+			}
+			s.History.Seen[number(20)] = Sighting{Leaving: true}
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, _ := passes{count: tc.count, memory: remembers(), change: tc.change}.run(fresh)
+			expect(t, v, tc.want)
+		})
+	}
+}
+
+func TestServersWithANode(t *testing.T) {
+	ready := func(n Node) Node { n.Ready = true; return n }
+	unmarked := func(n Node) Node { n.OwnedBy, n.Machine = "", ""; return n }
+	for name, tc := range map[string]struct {
+		node   Node
+		change func(s *Snapshot)
+		drains bool
+		why    string
+	}{
+		"are drained first (MCM-81)": {ready(nodeOfMachine(9)), nil, true, ""},
+		"are drained first when only their mark says whose the Node is (MCM-81)": {func() Node {
+			n := ready(nodeOfMachine(9))
+			n.ProviderID, n.Server = "", ""
+			return n
+		}(), nil, true, ""},
+		"stay when the Node works and never was drover's (MCM-81)": {unmarked(ready(nodeOfMachine(9))), nil, false, "never had drover's marks"},
+		"go when that Node does not work (MCM-81)":                 {unmarked(nodeOfMachine(9)), nil, true, ""},
+		"stay when the Node works and this process never saw the Machine, as after CRDs were made again (MCM-82)": {ready(nodeOfMachine(9)),
+			func(s *Snapshot) { s.unseen(9); s.Projects[0].Resources[18].Created = noon.Add(-2 * time.Hour) }, false, "never seen its Machine"},
+		"stay when the Node is one of the control plane": {func() Node {
+			n := nodeOfMachine(9)
+			n.ControlPlane = "the label x"
+			return n
+		}(), nil, false, "control plane"},
+		"stay when a living Machine has the Node": {nodeOfMachine(9), func(s *Snapshot) { s.Machines.All[0].NodeName = "worker-9" }, false, "has its name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, _ := passes{count: 2, memory: remembers(), change: func(_ int, s *Snapshot) {
+				s.drop(1, false)
+				s.Nodes = []Node{tc.node}
+				if tc.change != nil {
+					tc.change(s)
+				}
+			}}.run(func() *Snapshot { return world(10) })
+			o := v.Orphans[0]
+			if o.Delete != tc.drains || o.Delete && o.Node == nil || !strings.Contains(o.Why, tc.why) {
+				t.Errorf("got %+v", o)
+			}
+		})
+	}
+	t.Run("are not waited for beyond the drain timeout", func(t *testing.T) {
+		p := passes{memory: remembers(), change: func(_ int, s *Snapshot) {
+			s.drop(1, false)
+			s.Nodes = []Node{ready(nodeOfMachine(9))}
+		}}
+		for count, overdue := range map[int]bool{2: false, 9: false, 10: true} {
+			p.count = count
+			if v, _ := p.run(func() *Snapshot { return world(10) }); v.Orphans[0].Overdue != overdue {
+				t.Errorf("in pass %d it is overdue: %v", count, !overdue)
+			}
+		}
+	})
+}

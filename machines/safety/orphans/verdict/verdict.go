@@ -1,0 +1,220 @@
+package verdict
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+)
+
+// Reason is why orphans are not collected.
+type Reason string
+
+// Reasons why a pass judges nothing.
+const (
+	// Stale: what was read may be out of date.
+	Stale Reason = "Stale"
+	// Unreadable: there is no complete list of the Machines.
+	Unreadable Reason = "MachinesUnreadable"
+	// NoMachines: the list of Machines is empty, and something has the cluster's marks.
+	NoMachines Reason = "NoMachines"
+)
+
+// Reasons that stand until an operator confirms that orphans may be collected.
+const (
+	// Lost: too many Machines vanished although nothing told of their end.
+	Lost Reason = "MachinesLost"
+	// Older: the list of Machines is older than one before it.
+	Older Reason = "MachinesOlder"
+	// Forgotten: a server was created when, by what the cluster remembers, nobody led.
+	Forgotten Reason = "CreatedUnderNobody"
+	// Foreign: a server was created while this process led, for a Machine that it has never seen.
+	Foreign Reason = "CreatedByAnother"
+	// NewID: the cluster ID is another one than at the last pass that may have collected.
+	NewID Reason = "NewClusterID"
+)
+
+// Reasons that end by themselves.
+const (
+	// TooMany: too many of the marked servers have no Machine.
+	TooMany Reason = "TooManyServers"
+	// TooManyNodes: too many of the marked Nodes have no Machine.
+	TooManyNodes Reason = "TooManyNodes"
+	// Held: the mass-deletion guard of a project holds something.
+	Held Reason = "ProjectHeld"
+	// Incomplete: the resources of a project are not completely known.
+	Incomplete Reason = "ProjectIncomplete"
+)
+
+// Reasons are all reasons, for metrics.
+var Reasons = []Reason{Stale, Unreadable, NoMachines, Lost, Older, Forgotten, Foreign, NewID, TooMany, TooManyNodes, Held, Incomplete}
+
+// Stop is a reason why orphans are not collected, with a message for people.
+type Stop struct {
+	Reason  Reason `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// KindNode is the kind of an [Orphan] that is a Node. The others are those of cloud.ResourceKind.
+const KindNode = "node"
+
+// Orphan is something that has no Machine any more.
+type Orphan struct {
+	// Kind is server, port, floating IP or node; ID is the name of a Node.
+	Kind, ID, Name string
+	// Machine is the UID that its mark has; it may be empty for a Node.
+	Machine types.UID
+	// Found is when it was first found to be one, without a break since.
+	Found time.Time
+	// Delete: it is to be deleted now. Why says, for people, why not; empty when it is.
+	Delete bool
+	Why    string
+	// Resource is set unless it is a Node. Node is the Node itself, or that of a server, which is drained before the server is
+	// deleted; nil: there is none.
+	Resource cloud.Resource
+	Node     *Node
+	// Overdue: the drain of the Node has lasted as long as it may.
+	Overdue bool
+}
+
+// key identifies the orphan in memory.
+func (o *Orphan) key() string { return o.Kind + " " + o.ID }
+
+// NodeMark is a Node whose mark as nobody's is to be set or removed.
+type NodeMark struct {
+	Node *Node
+	Set  bool
+}
+
+// Verdict is the result of a pass.
+type Verdict struct {
+	// Judged is false when the pass has found out nothing: Stops say why.
+	Judged bool
+	// Stops are why nothing at all is collected. Skipped are why the resources of some projects, or the Nodes, are not.
+	Stops, Skipped []Stop
+	// Orphans are servers, then floating IPs, then ports, then Nodes.
+	Orphans []Orphan
+	Marks   []NodeMark
+}
+
+const (
+	// minLosses is how many are never too many.
+	minLosses = 3
+	// serversShare and machinesShare are the shares of the whole beyond which losses are too many: 10 % and 20 %.
+	serversShare  = 10
+	machinesShare = 5
+	// lossWindow is how long losses count together.
+	lossWindow = 24 * time.Hour
+	// clockMargin is how far the clocks of the cloud and of the cluster may differ, and how late what a leader ordered may come.
+	clockMargin = 2 * time.Minute
+)
+
+// tooMany reports whether so many are more than max(3, a share of all).
+func tooMany(n, all, share int) bool { return n > max(minLosses, all/share) }
+
+// remedy ends the messages about what an operator must confirm.
+const remedy = `. If these have no Machine any more and may be deleted, set the annotation ` + v1alpha1.AnnotationCollect + `: "yes" on the ConfigMap of the cluster id, and take it off again afterwards`
+
+// Judge decides about everything that has no Machine.
+func Judge(s *Snapshot, before Memory) (Verdict, Memory) {
+	j := &judgement{Snapshot: s, before: before, memory: before.next()}
+	if stop := j.unfit(); stop.Reason != "" {
+		return Verdict{Stops: []Stop{stop}}, j.memory
+	}
+	j.verdict.Judged = true
+	j.index()
+	j.confirm()
+	j.compareMachines()
+	j.findResources()
+	j.compareServers()
+	j.acceptClusterID()
+	j.findNodes()
+	j.decide()
+	return j.verdict, j.memory
+}
+
+// unfit returns why nothing can be judged.
+func (j *judgement) unfit() Stop {
+	switch {
+	case j.Stale != "":
+		return Stop{Stale, j.Stale}
+	case j.Machines.Failed != "":
+		return Stop{Unreadable, "the Machines cannot be listed: " + j.Machines.Failed}
+	case len(j.Machines.All) == 0 && j.anythingMarked():
+		return Stop{NoMachines, "the list of Machines is empty, and something has the marks of this cluster: nothing is collected while there is no Machine, whatever an operator confirms"}
+	}
+	return Stop{}
+}
+
+func (j *judgement) anythingMarked() bool {
+	for i := range j.Projects {
+		if len(j.Projects[i].Resources) > 0 {
+			return true
+		}
+	}
+	for i := range j.Nodes {
+		if j.Nodes[i].isMarked() {
+			return true
+		}
+	}
+	return false
+}
+
+// confirm applies an operator's confirmation: what was held is not held any more.
+func (j *judgement) confirm() {
+	if j.Confirmed {
+		j.memory.Stored = Stored{ClusterID: j.ClusterID}
+		j.memory.Lost = map[types.UID]time.Time{}
+	}
+}
+
+// hold notes why nothing is collected before an operator confirms it. The first reason stays.
+func (j *judgement) hold(reason Reason, format string, args ...any) {
+	if j.memory.Stored.Hold.Reason == "" && !j.Confirmed {
+		j.memory.Stored.Hold = Stop{reason, fmt.Sprintf(format, args...) + remedy}
+	}
+}
+
+// decide says of each orphan whether it is deleted now.
+func (j *judgement) decide() {
+	v := &j.verdict
+	if hold := j.memory.Stored.Hold; hold.Reason != "" {
+		v.Stops = append([]Stop{hold}, v.Stops...)
+	}
+	if len(v.Stops) > 0 || j.ReportOnly {
+		v.Marks = nil
+	}
+	left := j.MaxPerPass
+	for i := range v.Orphans {
+		o := &v.Orphans[i]
+		switch {
+		case o.Why != "":
+		case len(v.Stops) > 0:
+			o.Why = "only reported: " + v.Stops[0].Message
+		case j.ReportOnly:
+			o.Why = "only reported (--orphans=report)"
+		case left == 0:
+			o.Why = fmt.Sprintf("waits for the next pass: at most %d are deleted in one", j.MaxPerPass)
+		default:
+			o.Delete = true
+			left--
+			j.beginDrain(o)
+		}
+	}
+}
+
+// beginDrain remembers since when the Node of a server is drained.
+func (j *judgement) beginDrain(o *Orphan) {
+	if o.Kind == KindNode || o.Node == nil {
+		return
+	}
+	since, begun := j.before.Drains[o.key()]
+	if !begun {
+		since = j.Now
+	}
+	j.memory.Drains[o.key()] = since
+	o.Overdue = j.Now.Sub(since) >= j.DrainTimeout
+}
