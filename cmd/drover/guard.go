@@ -1,14 +1,18 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drover-project/drover/deploy"
 	"github.com/drover-project/drover/machines/guard"
+	"github.com/drover-project/drover/machines/safety/reach"
 )
 
 // guarded reports whether values that admission policies keep authors from writing may be believed.
@@ -31,3 +35,43 @@ func newGuarded(mgr manager.Manager) (guarded, error) {
 	}
 	return watch, nil
 }
+
+// addGuards wires what the other parts ask before they act: whether the guard policies are in force, and whether the API servers
+// answer. The latter runs on every replica.
+func addGuards(w *wiring, o *options) (err error) {
+	mgr := w.controllers
+	if w.guarded, err = newGuarded(mgr); err != nil {
+		return err
+	}
+	asked := reach.Options{Control: mgr.GetAPIReader(), Clock: clock.RealClock{}}
+	if o.leader {
+		asked.Lease = types.NamespacedName{Namespace: o.namespace, Name: leaseName}
+	}
+	if o.targetKubeconfig != "" {
+		asked.Target = w.target.GetAPIReader()
+	}
+	w.reach = reach.New(asked)
+	// It has just answered what the start depends on.
+	w.reach.AnsweredControl()
+	if err := errors.Join(metrics.Registry.Register(w.reach), mgr.Add(w.reach)); err != nil {
+		return fmt.Errorf("adding what asks the API servers: %w", err)
+	}
+	return nil
+}
+
+// trust returns why what is read from the API servers may be out of date, empty when it is not, and since when it is up to date
+// again.
+func (w *wiring) trust() (stale string, since time.Time) {
+	state := w.reach.State()
+	if state.Frozen {
+		return state.Message, state.Recovered
+	}
+	return "", state.Recovered
+}
+
+// staleness returns why what is read from the API servers may be out of date; empty when it is not.
+func (w *wiring) staleness() string {
+	stale, _ := w.trust()
+	return stale
+}
+

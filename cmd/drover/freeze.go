@@ -6,12 +6,10 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drover-project/drover/machines/safety/freeze"
-	"github.com/drover-project/drover/machines/safety/reach"
 )
 
 // freezeOptions say when a group has so many Machines that its growth is stopped. Flags and defaults are those of
@@ -43,50 +41,11 @@ func (o *freezeOptions) validate() error {
 	return errors.Join(errs...)
 }
 
-// addGuards wires what the other parts ask before they act: whether the guard policies are in force, and whether the API servers
-// answer. The latter runs on every replica.
-func addGuards(w *wiring, o *options) (err error) {
-	mgr := w.controllers
-	if w.guarded, err = newGuarded(mgr); err != nil {
-		return err
-	}
-	asked := reach.Options{Control: mgr.GetAPIReader(), Clock: clock.RealClock{}}
-	if o.leader {
-		asked.Lease = types.NamespacedName{Namespace: o.namespace, Name: leaseName}
-	}
-	if o.targetKubeconfig != "" {
-		asked.Target = w.target.GetAPIReader()
-	}
-	w.reach = reach.New(asked)
-	// It has just answered what the start depends on.
-	w.reach.AnsweredControl()
-	if err := errors.Join(metrics.Registry.Register(w.reach), mgr.Add(w.reach)); err != nil {
-		return fmt.Errorf("adding what asks the API servers: %w", err)
-	}
-	return nil
-}
-
-// trust returns why what is read from the API servers may be out of date, empty when it is not, and since when it is up to date
-// again.
-func (w *wiring) trust() (stale string, since time.Time) {
-	state := w.reach.State()
-	if state.Frozen {
-		return state.Message, state.Recovered
-	}
-	return "", state.Recovered
-}
-
-// staleness returns why what is read from the API servers may be out of date; empty when it is not.
-func (w *wiring) staleness() string {
-	stale, _ := w.trust()
-	return stale
-}
-
 // addFreeze wires the controller that freezes groups of too many Machines.
-func addFreeze(w wiring, o *options) error {
+func addFreeze(w wiring, o freezeOptions) error {
 	freezes, err := freeze.New(freeze.Options{
 		Control: w.controllers, Clock: clock.RealClock{}, Lease: w.lease, Registry: metrics.Registry,
-		Limits: freeze.Limits{Up: o.freeze.up, Down: o.freeze.down, Period: o.freeze.period},
+		Limits: freeze.Limits{Up: o.up, Down: o.down, Period: o.period},
 	})
 	if err != nil {
 		return fmt.Errorf("making the freeze of groups: %w", err)
