@@ -60,6 +60,9 @@ const (
 	AnnotationDrainTimeout        = Prefix + "drain-timeout"
 	AnnotationVolumeDetachTimeout = Prefix + "volume-detach-timeout"
 	AnnotationJoinTimeout         = Prefix + "join-timeout"
+	// AnnotationSkipHealth, on a Machine or a MachineDeployment, "true": drover neither replaces a Machine because it is unhealthy
+	// nor starts its server.
+	AnnotationSkipHealth = Prefix + "skip-health"
 )
 
 // GuardedAnnotations are annotations of a Machine, or of a template, that only drover may set, and users who may update
