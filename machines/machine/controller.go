@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +24,7 @@ import (
 	"github.com/drover-project/drover/machines/machine/observe"
 	"github.com/drover-project/drover/machines/machine/retry"
 	"github.com/drover-project/drover/machines/machine/scope"
+	"github.com/drover-project/drover/machines/machine/steps"
 )
 
 // name is that of the controller, the reporter of its Events and its field manager.
@@ -73,6 +75,8 @@ type Options struct {
 	Workers int
 	// DrainWorkers is how many nodes are drained at a time. Default: 10.
 	DrainWorkers int
+	// Registry takes the controller's metrics. nil: nobody reads them.
+	Registry prometheus.Registerer
 }
 
 // Reconciler takes Machines through their life.
@@ -89,6 +93,8 @@ type Reconciler struct {
 	actions  map[lifecycle.Step]action
 	crew     *drain.Crew
 	wake     waker
+
+	powerDecisions *prometheus.CounterVec
 }
 
 // New makes a Reconciler.
@@ -105,7 +111,10 @@ func New(o Options) *Reconciler {
 	start := nodes.StartRules{
 		Taint: o.StartupTaint, Conditions: o.StartupConditions, DaemonSets: o.StartupDaemonSets, OtherTaints: o.OtherStartupTaints,
 	}
-	r := &Reconciler{control: o.Control, target: o.Target, cloud: o.Cloud, clock: o.Clock, lease: o.Lease, workers: o.Workers}
+	r := &Reconciler{control: o.Control, target: o.Target, cloud: o.Cloud, clock: o.Clock, lease: o.Lease, workers: o.Workers, powerDecisions: steps.NewDecisions()}
+	if o.Registry != nil {
+		o.Registry.MustRegister(r.powerDecisions)
+	}
 	r.retries = retry.New(o.Control.GetClient(), fieldOwner, r.wake.wake)
 	r.store = scope.NewStore(scope.Options{
 		Client: o.Control.GetClient(), FieldOwner: fieldOwner, Recorder: o.Control.GetEventRecorder(name),
