@@ -49,7 +49,7 @@ var lifeRows = []row{
 		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"lock": nil}), http.StatusAccepted)
 		a := b.start(id)
 		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"unlock": nil}), http.StatusAccepted)
-		b.oneOf(a, http.StatusConflict, http.StatusAccepted)
+		b.want(a, http.StatusConflict, "Instance "+id+" is locked")
 	}},
 	{"deleting is 204, and 404 once it is gone, however often it is asked for", nothing, func(b *bench) {
 		id := b.boot(wish{})
