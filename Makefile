@@ -30,7 +30,7 @@ test-race: ## the packages with goroutines, under the race detector
 	go run ./test/kube/prepare
 	go test -race $(GO_TEST_FLAGS) $(RACE)
 
-test-failures: ## every call of the crash test's scenarios fails once in each way, some for good: some 9900 runs
+test-failures: ## every call of the crash test's scenarios fails once in each way, some for good: some 10 900 runs
 	go test ./test/chaos -count=1 -timeout 60m -run ACallThatFails -failure-stride=1
 
 test-ends: ## 10 000 Machines of 200 deployments and 50 projects come and go, twice: nothing of them stays in drover

@@ -94,7 +94,7 @@ func (p *Power) EndStart(ctx context.Context, s *scope.Scope) (bool, error) {
 	record, server := s.Machine.Status.ServerStart, s.Observed.Cloud.Server
 	s.Policy.Start = lifecycle.JudgeStart(lifecycle.StartInput{Cloud: &s.Observed.Cloud, Record: record, Now: s.Now()})
 	if s.Policy.Start == lifecycle.StartOver {
-		p.fail(ctx, s, fmt.Sprintf("drover asked the cloud at %s to start server %s, and at %s the cloud calls it %s: drover does not start it again",
+		p.fail(ctx, s, fmt.Sprintf("drover began at %s to start server %s, and at %s the cloud calls it %s: drover does not start it again",
 			record.Time.UTC().Format(time.RFC3339), server.ID, s.Now().UTC().Format(time.RFC3339), server.Status))
 	}
 	return true, nil
