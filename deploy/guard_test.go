@@ -356,6 +356,7 @@ func TestTheGuardsNameEveryGuardedKey(t *testing.T) {
 		"addresses": `[{type: InternalIP, address: a}]`, "backoffs": `[{class: a, flavor: b, zone: c, code: d, until: "2036-01-01T00:00:00Z"}]`,
 		"conditions": `[{type: a, status: "True"}]`, "nodeRef": `{name: a}`, "lastUpdated": `"2036-01-01T00:00:00Z"`, "versions": `{kubelet: 1.30.3}`,
 		"providerStatus": `{a: b}`, "lastOperation": `{type: a}`, "nodeMarks": `{started: true}`,
+		"serverStart": `{server: a, time: "2036-01-01T00:00:00Z"}`,
 	}
 	machine := guardedValue{kind: "Machine"}.stored(t, p.namespace, "fields")
 	for _, field := range status {

@@ -74,4 +74,3 @@ func (w *wiring) staleness() string {
 	stale, _ := w.trust()
 	return stale
 }
-

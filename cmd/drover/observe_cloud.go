@@ -54,6 +54,12 @@ func (i observedInstance) EnsureServer(context.Context, []byte) (*cloud.Server, 
 	return nil, i.notMade("make server")
 }
 
+// StartServer changes nothing.
+func (i observedInstance) StartServer(context.Context) error {
+	i.note("start server")
+	return fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "drover only observes (--observe): no server is started")
+}
+
 // DeleteServer changes nothing; its end is waited for.
 func (i observedInstance) DeleteServer(context.Context) error {
 	i.note("delete server")

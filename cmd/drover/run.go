@@ -145,7 +145,7 @@ func addControllers(w wiring, o *options, registry *clouds) error {
 	if err != nil {
 		return fmt.Errorf("making the keeper of the kinds: %w", err)
 	}
-	machines := machine.Options{Control: mgr, Target: w.target, Cloud: w.cloud(registry), Bootstrap: source, Clock: now, Lease: w.lease, Kinds: keeper, Reach: w.reach}
+	machines := machine.Options{Control: mgr, Target: w.target, Cloud: w.cloud(registry), Bootstrap: source, Clock: now, Lease: w.lease, Kinds: keeper, Reach: w.reach, Registry: metrics.Registry}
 	o.machinesInto(&machines)
 	for _, controller := range []interface {
 		SetupWithManager(manager.Manager) error

@@ -69,12 +69,20 @@ type Instance interface {
 	// Observe returns what is known of the Machine's resources, from the shared inventory. It makes at most one call, a
 	// GET by ID, and only to prove that a server is gone or to learn why it is in ERROR.
 	Observe(ctx context.Context) (Facts, error)
+	// ObserveNow is Observe after one call that asks the cloud for the Machine's server, if one is known: the server's state is
+	// the cloud's word of this moment, and no list's. It returns no facts when that call gets no answer.
+	ObserveNow(ctx context.Context) (Facts, error)
 
 	// Prepare creates what must exist before the server, such as its ports, each with the owner tag of the Machine. What exists
 	// already is not created again.
 	Prepare(ctx context.Context) error
 	// EnsureServer creates the server with what Prepare has made, or adopts the one that has the Machine's owner tag.
 	EnsureServer(ctx context.Context, userData []byte) (*Server, error)
+
+	// StartServer asks for the Machine's server, which is shut down, to be started, and returns without waiting for that. A server
+	// that is not shut down any more is no error. Conflict, Invalid and Auth: the cloud refuses. NotFound: there is no
+	// server, as far as the cloud shows one.
+	StartServer(ctx context.Context) error
 
 	// DeleteServer asks for every server of this Machine to be deleted; asking again within the back-off is no call.
 	DeleteServer(ctx context.Context) error
@@ -146,7 +154,12 @@ const (
 	ServerActive   ServerState = "Active"
 	ServerError    ServerState = "Error"
 	ServerDeleting ServerState = "Deleting"
-	// ServerOther: SHUTOFF, PAUSED, UNKNOWN and the like: it exists, and that is all that is known.
+	// ServerStopped: the server is shut down, so that nothing runs on it and nothing writes to its disks, and nobody is doing
+	// anything with it. It can be started.
+	ServerStopped ServerState = "Stopped"
+	// ServerStarting: it was shut down, and is being started.
+	ServerStarting ServerState = "Starting"
+	// ServerOther: PAUSED, RESIZE, UNKNOWN and the like: it exists, and whether it runs is not known.
 	ServerOther ServerState = "Other"
 )
 
@@ -159,6 +172,9 @@ type Server struct {
 	State ServerState
 	// Status is the cloud's own word.
 	Status string
+	// Busy is what somebody is doing with the server, such as resizing, migrating or rescuing it, in the cloud's own word; empty
+	// when nobody is. State is ServerActive or ServerOther then.
+	Busy string
 	// Fault says why State is ServerError; nil otherwise.
 	Fault *fault.Error
 	// ProviderID is that of the server's Node.

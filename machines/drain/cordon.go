@@ -46,7 +46,7 @@ func cordoned(node *corev1.Node) bool {
 	return node.Spec.Unschedulable && excluded && tainted(node, &deleting)
 }
 
-// The taints of a Node whose Machine goes, and of one whose server is gone.
+// The taints of a Node whose Machine goes, and of one whose server is gone or shut down for good.
 var (
 	deleting     = corev1.Taint{Key: v1alpha1.TaintDeleting, Effect: corev1.TaintEffectNoSchedule}
 	outOfService = corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
@@ -57,8 +57,11 @@ func tainted(node *corev1.Node, taint *corev1.Taint) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(taint) })
 }
 
-// OutOfService tells Kubernetes that a node's server is gone: pods that nobody can end count as ended, and volumes are
-// detached without waiting for the kubelet. To be called only then. It returns the node as it is now.
+// IsOutOfService reports whether the Node was put out of service.
+func IsOutOfService(node *corev1.Node) bool { return tainted(node, &outOfService) }
+
+// OutOfService tells Kubernetes that nothing runs on a node any more: pods that nobody can end count as ended, and volumes are
+// detached without waiting for the kubelet. To be called only when the node's server is gone or shut down for good. It returns the node as it is now.
 func OutOfService(ctx context.Context, c client.Client, node *corev1.Node) (*corev1.Node, error) {
 	if tainted(node, &outOfService) {
 		return node, nil

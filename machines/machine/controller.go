@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +26,7 @@ import (
 	"github.com/drover-project/drover/machines/machine/observe"
 	"github.com/drover-project/drover/machines/machine/retry"
 	"github.com/drover-project/drover/machines/machine/scope"
+	"github.com/drover-project/drover/machines/machine/steps"
 	"github.com/drover-project/drover/machines/safety/reach"
 )
 
@@ -83,6 +85,8 @@ type Options struct {
 	Workers int
 	// DrainWorkers is how many nodes are drained at a time. Default: 10.
 	DrainWorkers int
+	// Registry takes the controller's metrics. nil: nobody reads them.
+	Registry prometheus.Registerer
 }
 
 // Reconciler takes Machines through their life.
@@ -102,6 +106,8 @@ type Reconciler struct {
 	wake     waker
 	// conflicts has the waits of Machines whose writes conflict.
 	conflicts workqueue.TypedRateLimiter[reconcile.Request]
+
+	powerDecisions *prometheus.CounterVec
 }
 
 // New makes a Reconciler.
@@ -118,8 +124,14 @@ func New(o Options) *Reconciler {
 	start := nodes.StartRules{
 		Taint: o.StartupTaint, Conditions: o.StartupConditions, DaemonSets: o.StartupDaemonSets, OtherTaints: o.OtherStartupTaints,
 	}
-	r := &Reconciler{control: o.Control, target: o.Target, cloud: o.Cloud, clock: o.Clock, lease: o.Lease, reach: o.Reach, workers: o.Workers}
-	r.conflicts = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryConflict, longestConflict)
+	r := &Reconciler{
+		control: o.Control, target: o.Target, cloud: o.Cloud, clock: o.Clock, lease: o.Lease, reach: o.Reach, workers: o.Workers,
+		conflicts:      workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryConflict, longestConflict),
+		powerDecisions: steps.NewDecisions(),
+	}
+	if o.Registry != nil {
+		o.Registry.MustRegister(r.powerDecisions)
+	}
 	r.retries = retry.New(o.Control.GetClient(), fieldOwner, r.wake.wake)
 	r.store = scope.NewStore(scope.Options{
 		Client: o.Control.GetClient(), FieldOwner: fieldOwner, Recorder: o.Control.GetEventRecorder(name),

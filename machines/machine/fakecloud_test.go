@@ -33,8 +33,11 @@ type fakeCloud struct {
 	twins map[types.UID][]*cloud.Server
 	// unsynced: the inventory has not seen a list yet.
 	unsynced bool
-	// failing, unless nil, returns the error of a call: Instance, Observe, DeleteServer or Release.
+	// failing, unless nil, returns the error of a call: Instance, Observe, ObserveNow, DeleteServer or Release.
 	failing func(call string) error
+	// starting, unless nil, returns the error of StartServer, and what it does to the server. By default a server that is shut down
+	// becomes ACTIVE.
+	starting func(*fakeServer) error
 	// refuse is what Instance answers, by the Machine's name.
 	refuse map[string]*fault.Error
 	// full is what EnsureServer answers, line what Prepare answers.
@@ -219,6 +222,31 @@ func (i *fakeInstance) Observe(context.Context) (cloud.Facts, error) {
 	f.Gone = f.Server == nil && named != nil && s != nil && s.ProviderID == *named
 	f.Leftovers = s != nil && s.leftovers
 	return f, nil
+}
+
+func (i *fakeInstance) ObserveNow(ctx context.Context) (cloud.Facts, error) {
+	i.cloud.mu.Lock()
+	i.called("ObserveNow")
+	err := i.fails("ObserveNow")
+	i.cloud.mu.Unlock()
+	if err != nil {
+		return cloud.Facts{}, err
+	}
+	return i.Observe(ctx)
+}
+
+func (i *fakeInstance) StartServer(context.Context) error {
+	i.makes("StartServer")
+	i.cloud.mu.Lock()
+	defer i.cloud.mu.Unlock()
+	i.called("StartServer")
+	s := i.cloud.servers[i.machine.UID]
+	if i.cloud.starting != nil {
+		return i.cloud.starting(s)
+	}
+	i.cloud.active(s)
+	i.cloud.changes <- s.key
+	return nil
 }
 
 func (i *fakeInstance) Prepare(context.Context) error {

@@ -49,6 +49,7 @@ func TestTheEndOnARealControlPlane(t *testing.T) {
 	t.Run("MC-61 the control plane's own controller detaches the volume of a pod that is evicted, and the server goes after it", w.testAttachController)
 	t.Run("MC-65 MCM-57 force in the middle of a drain, with a cloud that refuses, lets go and says what may be left", w.testForce)
 	t.Run("a pod with two budgets blocks the drain in the API server's words, and force ends it (F-22)", w.testTwoBudgets)
+	t.Run("the control plane ends the pods of a server that does not start while that server is still there", w.testShutDown)
 	t.Run("a node that machine-controller made is taken over as it is", w.testTakenOver)
 	t.Run("a join deadline that is shortened on the deployment is followed at once", w.testShortened)
 }

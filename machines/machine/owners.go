@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,19 +13,20 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/machine/indexes"
+	"github.com/drover-project/drover/machines/machine/status"
 )
 
-// deadlines are the annotations that the Machines of a deployment or set take from it.
-var deadlines = []string{v1alpha1.AnnotationDrainTimeout, v1alpha1.AnnotationVolumeDetachTimeout, v1alpha1.AnnotationJoinTimeout}
+// inherited are the annotations that the Machines of a deployment or set take from it while they wait for something.
+var inherited = []string{v1alpha1.AnnotationDrainTimeout, v1alpha1.AnnotationVolumeDetachTimeout, v1alpha1.AnnotationJoinTimeout, v1alpha1.AnnotationSkipHealth}
 
-// deadlinePredicate lets through updates that change a deadline: a Machine that waits for one must not learn of it only when
-// the old one ends.
-func deadlinePredicate[O client.Object]() predicate.TypedPredicate[O] {
+// inheritedPredicate lets through updates that change such an annotation: a Machine that waits for a deadline must not learn of
+// another one only when the old one ends.
+func inheritedPredicate[O client.Object]() predicate.TypedPredicate[O] {
 	return predicate.TypedFuncs[O]{
 		CreateFunc: func(event.TypedCreateEvent[O]) bool { return false },
 		DeleteFunc: func(event.TypedDeleteEvent[O]) bool { return false },
 		UpdateFunc: func(e event.TypedUpdateEvent[O]) bool {
-			for _, key := range deadlines {
+			for _, key := range inherited {
 				if e.ObjectOld.GetAnnotations()[key] != e.ObjectNew.GetAnnotations()[key] {
 					return true
 				}
@@ -60,7 +62,9 @@ func (r *Reconciler) machinesOfSet(ctx context.Context, set *v1alpha1.MachineSet
 	}
 	var out []reconcile.Request
 	for i := range list.Items {
-		if m := &list.Items[i]; m.Status.NodeRef == nil || m.DeletionTimestamp != nil {
+		m := &list.Items[i]
+		runs := status.ConditionOf(m, v1alpha1.ConditionServerReady).Status == corev1.ConditionTrue
+		if m.Status.NodeRef == nil || m.DeletionTimestamp != nil || !runs {
 			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m)})
 		}
 	}

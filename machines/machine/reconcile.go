@@ -33,7 +33,8 @@ func (r *Reconciler) newActions(o *Options, start nodes.StartRules) map[lifecycl
 	creation := &steps.Creation{Bootstrap: o.Bootstrap, Retries: r.retries, Marks: marks}
 	join := &steps.Join{Machines: o.Control.GetClient(), Provider: o.Cloud, Bootstrap: o.Bootstrap, Retries: r.retries}
 	node := &steps.NodeSync{Nodes: o.Target.GetClient(), FieldOwner: fieldOwner, Pods: o.Target.GetAPIReader(), Start: start, Marks: marks}
-	deletion := &steps.Deletion{Nodes: o.Target.GetClient(), Crew: r.crew, Tokens: o.Bootstrap.Tokens, Retries: r.retries, Provider: o.Cloud}
+	power := &steps.Power{Decisions: r.powerDecisions}
+	deletion := &steps.Deletion{Nodes: o.Target.GetClient(), Crew: r.crew, Tokens: o.Bootstrap.Tokens, Retries: r.retries, Power: power, Provider: o.Cloud}
 	return map[lifecycle.Step]action{
 		lifecycle.Fail: r.fail,
 
@@ -52,7 +53,11 @@ func (r *Reconciler) newActions(o *Options, start nodes.StartRules) map[lifecycl
 
 		lifecycle.SyncNode: node.Sync,
 
+		lifecycle.StartServer: power.StartServer,
+		lifecycle.EndStart:    power.EndStart,
+
 		lifecycle.Hold:             deletion.Hold,
+		lifecycle.ShutOffNode:      deletion.ShutOffNode,
 		lifecycle.DrainNode:        deletion.DrainNode,
 		lifecycle.AwaitDetach:      deletion.AwaitDetach,
 		lifecycle.DeleteServer:     deletion.DeleteServer,

@@ -51,9 +51,9 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		source.Kind(r.control.GetCache(), &v1alpha1.Machine{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.Machine]{}),
 		source.Kind(r.target.GetCache(), &corev1.Node{}, handler.TypedEnqueueRequestsFromMapFunc(r.machinesOf), nodePredicate),
 		source.Kind(r.control.GetCache(), &v1alpha1.MachineDeployment{},
-			handler.TypedEnqueueRequestsFromMapFunc(r.machinesOfDeployment), deadlinePredicate[*v1alpha1.MachineDeployment]()),
+			handler.TypedEnqueueRequestsFromMapFunc(r.machinesOfDeployment), inheritedPredicate[*v1alpha1.MachineDeployment]()),
 		source.Kind(r.control.GetCache(), &v1alpha1.MachineSet{},
-			handler.TypedEnqueueRequestsFromMapFunc(r.machinesOfSet), deadlinePredicate[*v1alpha1.MachineSet]()),
+			handler.TypedEnqueueRequestsFromMapFunc(r.machinesOfSet), inheritedPredicate[*v1alpha1.MachineSet]()),
 		source.Func(r.followCloud),
 	} {
 		if err := c.Watch(s); err != nil {

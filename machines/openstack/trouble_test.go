@@ -100,7 +100,7 @@ func TestAbsenceIsNoProof(t *testing.T) {
 		state cloud.ServerState
 	}{
 		"CAPI-33 a server that fails outside shows so within one poll":       {func(b *bench, id string) bool { return b.sim.FailServer(id, "disk on fire") }, cloud.ServerError},
-		"CAPI-33 a server that is shut off outside shows so within one poll": {func(b *bench, id string) bool { return b.sim.StopServer(id) }, cloud.ServerOther},
+		"CAPI-33 a server that is shut off outside shows so within one poll": {func(b *bench, id string) bool { return b.sim.StopServer(id) }, cloud.ServerStopped},
 		"CAPI-33 a server that is deleted outside is gone within one poll":   {func(b *bench, id string) bool { return b.sim.DeleteServer(id) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

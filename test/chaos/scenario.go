@@ -40,6 +40,7 @@ func Scenarios() []Scenario {
 		{Name: "a set, and the old process goes on", stale: &process.StaleLeader{}, play: (*harness).oneSet},
 		{Name: "the network holds a create back (F-21)", holdBack: 23 * time.Second, world: world.Options{LateCreates: true}, play: (*harness).oneMachine},
 		{Name: "the ConfigMap and the Cluster that the spec needs are deleted with the Machine, and the answer to a create is lost (F-17)", before: loseServerAnswer, slack: withoutReferences + time.Minute, play: (*harness).referencesGo},
+		{Name: "the server is shut down by somebody else", slack: 3 * time.Minute, play: (*harness).serverShutDown},
 	}
 }
 

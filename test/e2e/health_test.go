@@ -32,7 +32,7 @@ func TestUnhealthyNodes(t *testing.T) {
 	t.Run("the Machine of a Node that somebody deleted is replaced, and the record of that ends (MCM-45, MCM-46, MCM-69)", func(t *testing.T) {
 		sick := deleteNode(t, s)
 		eventually(t, shownUnhealthy(s, sick))
-		eventually(t, without(s, sick))
+		eventually(t, gone(s, sick))
 		eventually(t, takingPods(s, 3, ""))
 		eventually(t, func(ctx context.Context) (string, error) {
 			md := &v1alpha1.MachineDeployment{}
@@ -53,7 +53,7 @@ func TestUnhealthyNodes(t *testing.T) {
 		if err := s.Client.Patch(t.Context(), m, client.RawPatch(types.MergePatchType, patch)); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, without(s, m.Name))
+		eventually(t, gone(s, m.Name))
 		eventually(t, takingPods(s, 3, ""))
 	})
 }
@@ -88,8 +88,8 @@ func shownUnhealthy(s *sandbox.Sandbox, name string) func(context.Context) (stri
 	}
 }
 
-// without waits until neither the Machine nor its Node nor its server is there.
-func without(s *sandbox.Sandbox, name string) func(context.Context) (string, error) {
+// gone waits until neither the Machine nor its Node nor its server is there.
+func gone(s *sandbox.Sandbox, name string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		for _, o := range []client.Object{&v1alpha1.Machine{}, &corev1.Node{}} {
 			key := types.NamespacedName{Name: name}

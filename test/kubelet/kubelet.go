@@ -35,6 +35,9 @@ type Options struct {
 	// Rotate is how long a certificate is used before another is asked for under its name. Default: 80 % of its life, as
 	// a kubelet does.
 	Rotate time.Duration
+	// Runs reports whether the server runs. While it does not, its kubelet does nothing, and goes on afterwards with what is on its
+	// disk. Default: it always runs.
+	Runs func() bool
 	// Clock is the time. Default: the real one.
 	Clock clock.Clock
 
@@ -67,6 +70,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Heartbeat == 0 {
 		o.Heartbeat = defaultHeartbeat
+	}
+	if o.Runs == nil {
+		o.Runs = func() bool { return true }
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -148,6 +154,10 @@ func serve(ctx context.Context, o Options, s *settings, joined func()) error {
 	joined()
 	o.printed("node " + s.name + " is registered")
 	for ctx.Err() == nil {
+		if !o.Runs() {
+			sleep(ctx, o.Clock, settleEvery)
+			continue
+		}
 		wait := o.Heartbeat
 		if err := n.beat(ctx); err != nil && ctx.Err() == nil {
 			o.printed(err.Error())

@@ -46,6 +46,12 @@ func (i *instance) Observe(context.Context) (cloud.Facts, error) {
 	return f, nil
 }
 
+// ObserveNow is Observe: nothing is cached.
+func (i *instance) ObserveNow(ctx context.Context) (cloud.Facts, error) { return i.Observe(ctx) }
+
+// StartServer does nothing: no box is ever shut down.
+func (i *instance) StartServer(context.Context) error { return nil }
+
 // Prepare lays the cable.
 func (i *instance) Prepare(context.Context) error {
 	c := i.cloud

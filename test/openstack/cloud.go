@@ -40,6 +40,8 @@ type Config struct {
 	NetworkTime time.Duration
 	// DeleteTime is from the accepted DELETE to the server being gone.
 	DeleteTime time.Duration
+	// PowerTime is from the accepted os-start or os-stop to ACTIVE or SHUTOFF.
+	PowerTime time.Duration
 	// Latency is how long every call takes before it is carried out.
 	Latency time.Duration
 	// Paces hold latency and concurrency of single kinds of calls, by Call.Name (such as `POST /ports`), in place of Latency.
@@ -105,7 +107,7 @@ func New(cfg Config) *Cloud {
 	c.network = neutron.New(k, c.quotas, c.identity)
 	c.inventory = inventory.New(k, c.quotas)
 	c.compute = nova.New(k, nova.Neighbours{Quotas: c.quotas, Inventory: c.inventory, Network: c.network, Ports: c.network, Volumes: c.volumes, Images: c.images, Projects: c.identity}, nova.Config{
-		BootTime: cfg.BootTime, ScheduleTime: *cfg.ScheduleTime, ClaimTime: cfg.ClaimTime, NetworkTime: cfg.NetworkTime, DeleteTime: cfg.DeleteTime,
+		BootTime: cfg.BootTime, ScheduleTime: *cfg.ScheduleTime, ClaimTime: cfg.ClaimTime, NetworkTime: cfg.NetworkTime, DeleteTime: cfg.DeleteTime, PowerTime: cfg.PowerTime,
 		FaultsInLists: cfg.FaultsInLists, FirstOfTwoFails: cfg.FirstOfTwoFails, BaseURL: c.baseURL,
 	})
 	c.network.OnAddressesChanged(c.compute.AddressesChanged)

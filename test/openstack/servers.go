@@ -42,6 +42,12 @@ func (c *Cloud) StopServer(id string) (found bool) {
 	return found
 }
 
+// ChangeServer gives a server another vm_state and task_state, in Nova's words, as an action of somebody does. False: there is none.
+func (c *Cloud) ChangeServer(id, state, task string) (found bool) {
+	c.kernel.Do(func() { found = c.compute.ChangeServer(id, state, task) })
+	return found
+}
+
 // SetConsole sets what os-getConsoleOutput returns. False: there is no such server.
 func (c *Cloud) SetConsole(id, text string) (found bool) {
 	c.kernel.Do(func() { found = c.compute.SetConsole(id, text) })

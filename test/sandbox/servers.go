@@ -51,11 +51,17 @@ func (m *machines) boot(s openstack.Server) {
 		// What it fails at is in the server's journal.
 		_ = kubelet.Run(ctx, kubelet.Options{
 			MetadataURL: m.cloud.MetadataURL(), InstanceID: s.ID, Capacity: capacityOf(s), ReadyAfter: readyAfter,
-			Annotations: map[string]string{kube.FakeNode: "fake"},
-			Console:     func(line string) { m.cloud.SetConsole(s.ID, m.print(m.console, s.ID, line)) },
-			Journal:     func(line string) { m.print(m.journal, s.ID, line) },
+			Annotations: map[string]string{kube.FakeNode: "fake"}, Runs: func() bool { return m.runs(s.ID) },
+			Console: func(line string) { m.cloud.SetConsole(s.ID, m.print(m.console, s.ID, line)) },
+			Journal: func(line string) { m.print(m.journal, s.ID, line) },
 		})
 	})
+}
+
+// runs reports whether a server runs.
+func (m *machines) runs(id string) bool {
+	s, found := m.cloud.Server(id)
+	return found && s.Status != "SHUTOFF"
 }
 
 func (m *machines) gone(id string) {

@@ -162,6 +162,24 @@ type MachineStatus struct {
 	// own Node.
 	// +optional
 	NodeMarks *NodeMarks `json:"nodeMarks,omitempty"`
+	// ServerStart records that drover has asked the cloud to start the Machine's server, which somebody else had shut down. While
+	// it is there drover does not ask again. It is removed once the Node has been Ready for an hour.
+	// +optional
+	ServerStart *ServerStart `json:"serverStart,omitempty"`
+}
+
+// ServerStart is the one start of a server that drover asks the cloud for.
+type ServerStart struct {
+	// Server is the ID of the server, as the cloud writes it.
+	// +kubebuilder:validation:MaxLength=253
+	Server string `json:"server"`
+	// Time is right before the cloud was asked.
+	Time metav1.Time `json:"time"`
+	// Failure says why the server does not run although it was to be started; empty while it is not known to have failed. A
+	// start that has failed is never tried again.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32768
+	Failure string `json:"failure,omitempty"`
 }
 
 // NodeMarks are the labels, annotations and taints that drover keeps on a Node. For a moment they are those of two templates,

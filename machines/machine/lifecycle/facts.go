@@ -69,6 +69,8 @@ type Policy struct {
 	// never. Late: it is over.
 	JoinDeadline time.Time
 	Late         bool
+	// Start is how far the start of a server is that somebody has shut down.
+	Start Start
 	// Unreachable: the kubelet of the Node does not answer.
 	Unreachable bool
 	// DrainDue: the Node's pods are to be evicted before the server is deleted. DrainTimedOut: the time for that is over.
@@ -90,6 +92,9 @@ type Progress struct {
 	UserData, Prepared bool
 	// Synced: the Node has the labels, annotations and taints that it is to have. Started: its first start is complete.
 	Synced, Started bool
+	// StartHandled: the server was asked to start, or it was looked why it did not. ShutDownSeen: the cloud was asked whether the
+	// server of a Machine that is being deleted is still shut down.
+	StartHandled, ShutDownSeen bool
 	// Drained: no pod that must be evicted is left. Attached: volumes are still attached to the empty Node; DetachOver: they
 	// have had their time.
 	Drained, Attached, DetachOver bool
@@ -97,7 +102,8 @@ type Progress struct {
 	CloudRefused bool
 	// Unreleased: what belonged to the server was asked to go, and is still there.
 	Unreleased bool
-	// Released: nothing in the cloud is left to remove.
+	// Released: nothing in the cloud is left to remove. OutOfService: the Node has the taint that lets Kubernetes end its pods and
+	// detach its volumes.
 	Released, OutOfService, NodeGone, TokenGone bool
 }
 

@@ -23,6 +23,8 @@ const (
 	EnsureServer  Step = "EnsureServer"
 	ReplaceServer Step = "ReplaceServer"
 	RecordServer  Step = "RecordServer"
+	StartServer   Step = "StartServer"
+	EndStart      Step = "EndStart"
 	AwaitNode     Step = "AwaitNode"
 	GiveUp        Step = "GiveUp"
 	JoinNode      Step = "JoinNode"
@@ -30,6 +32,7 @@ const (
 	LoseServer    Step = "LoseServer"
 
 	Hold             Step = "Hold"
+	ShutOffNode      Step = "ShutOffNode"
 	DrainNode        Step = "DrainNode"
 	AwaitDetach      Step = "AwaitDetach"
 	DeleteServer     Step = "DeleteServer"
@@ -62,6 +65,11 @@ const (
 	ReasonServerDeleting  = "ServerDeleting"
 	ReasonServerGone      = "ServerGone"
 	ReasonServerStopped   = "ServerNotActive"
+	ReasonServerStarting  = "ServerStarting"
+	ReasonServerWontStart = "ServerWontStart"
+	ReasonServerBusy      = "ServerBusy"
+	ReasonServerStarted   = "ServerStarted"
+	ReasonOutOfService    = "NodeOutOfService"
 	ReasonWaitingForNode  = "WaitingForNode"
 	ReasonNodeTaken       = "NodeBelongsToAnother"
 	ReasonJoinTimeout     = "JoinTimeout"
@@ -185,6 +193,10 @@ func nextOfServer(f *Facts) Decision {
 		return Decision{Wait, ReasonServerDeleting}
 	case !f.Named || f.Mismatched:
 		return Decision{RecordServer, ReasonServerBuilding}
+	case f.mustStart():
+		return Decision{StartServer, ReasonServerStarting}
+	case f.startEnded():
+		return Decision{EndStart, ReasonServerWontStart}
 	case f.Node != nil:
 		return nextOfNode(f)
 	case f.Joined:
@@ -230,7 +242,7 @@ func nextOfDeletion(f *Facts) Decision {
 	case f.lostName() && !f.ForceOver:
 		return Decision{RecordServer, ReasonDeletingServer}
 	case f.DrainDue && !f.Drained:
-		return Decision{DrainNode, ReasonDraining}
+		return nextOfDrain(f)
 	case f.DrainDue && f.Attached && !f.DetachOver:
 		return Decision{AwaitDetach, ReasonDetaching}
 	case !f.CloudFinalizer || f.Released:
@@ -241,6 +253,14 @@ func nextOfDeletion(f *Facts) Decision {
 		return nextWhileReleasing(f)
 	}
 	return nextInCloud(f)
+}
+
+// nextOfDrain: the pods of the Node are to be evicted.
+func nextOfDrain(f *Facts) Decision {
+	if f.shutDownForGood() {
+		return Decision{ShutOffNode, ReasonDraining}
+	}
+	return Decision{DrainNode, ReasonDraining}
 }
 
 // cloudUnresponsive reports whether the cloud does not show what there is, or does not do what it is asked for. What drover itself

@@ -79,6 +79,9 @@ func (o *Observer) Observe(ctx context.Context, s *scope.Scope) error {
 	if err := o.observeGroup(ctx, s); err != nil {
 		return err
 	}
+	if err := o.observeStart(ctx, s); err != nil {
+		return err
+	}
 	o.observeKinds(ctx, s)
 	return nil
 }

@@ -37,6 +37,8 @@ type written struct {
 	begun bool
 	// seen is what was last seen or written of it.
 	seen seen
+	// unsent is the time in the record of a start that this process has not sent to the cloud yet; zero: there is none.
+	unsent time.Time
 	// ended is when this process removed the last finalizer; zero: it did not. The answer to that write has no new version.
 	ended time.Time
 }
@@ -150,6 +152,21 @@ func (mem *memory) notForced(m *v1alpha1.Machine) {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
 	mem.of(m).forced = time.Time{}
+}
+
+// startUnsent reports whether a start with that record has not been sent to the cloud by this process, which recorded it.
+func (mem *memory) startUnsent(m *v1alpha1.Machine, recorded time.Time) bool {
+	mem.mu.Lock()
+	defer mem.mu.Unlock()
+	unsent := mem.of(m).unsent
+	return !unsent.IsZero() && unsent.Equal(recorded)
+}
+
+// setUnsent notes the record of a start that has not been sent; zero: it has.
+func (mem *memory) setUnsent(m *v1alpha1.Machine, recorded time.Time) {
+	mem.mu.Lock()
+	defer mem.mu.Unlock()
+	mem.of(m).unsent = recorded
 }
 
 // forget drops what is remembered of a Machine that is gone.

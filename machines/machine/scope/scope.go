@@ -128,6 +128,22 @@ func (s *Scope) CacheOld(node *corev1.Node) bool {
 // DeletionBegun reports whether this process was allowed to begin the Machine's deletion.
 func (s *Scope) DeletionBegun() bool { return s.store.memory.hasBegun(s.Machine) }
 
+// StartUnsent reports whether the start of the server that the Machine records was recorded by this process, and not sent to the
+// cloud yet.
+func (s *Scope) StartUnsent() bool {
+	record := s.Machine.Status.ServerStart
+	return record != nil && s.store.memory.startUnsent(s.Machine, record.Time.Time)
+}
+
+// SetStartUnsent remembers whether the start that the Machine records is still to be sent to the cloud.
+func (s *Scope) SetStartUnsent(unsent bool) {
+	recorded := time.Time{}
+	if unsent {
+		recorded = s.Machine.Status.ServerStart.Time.Time
+	}
+	s.store.memory.setUnsent(s.Machine, recorded)
+}
+
 // AllowDeletion remembers whether the Machine's deletion may go on.
 func (s *Scope) AllowDeletion(allowed bool) { s.store.memory.allowed(s.Machine, allowed) }
 

@@ -26,6 +26,8 @@ const (
 	BeforeReplacing Ahead = "deleting a failed server"
 	// BeforeDeletingServer: what goes with the server, and where it is. Afterwards the cloud does not show it any more.
 	BeforeDeletingServer Ahead = "deleting the server"
+	// BeforeStartingServer: that the server is started. A successor must not start it again.
+	BeforeStartingServer Ahead = "starting the server"
 	// BeforeChangingNode: the keys that the Node is to get. A key that nothing records would never be removed from it.
 	BeforeChangingNode Ahead = "changing the Node"
 	// BeforeDeletingMachine: why the Machine is deleted for its set to replace.
@@ -46,6 +48,7 @@ func (s *Scope) WriteAhead(ctx context.Context, why Ahead) error {
 // for a write that is.
 func (s *Scope) Finish(ctx context.Context) error {
 	s.ComputeStatus()
+	s.RequeueWithin(status.NextLook(s.Machine, s.Facts(), s.Now()))
 	if !s.Urgent && !status.Urgent(s.store.Provider, s.Base, s.Machine) && !equality.Semantic.DeepEqual(s.Base, s.Machine) {
 		if left := s.store.memory.mayWait(s.Machine, s.Now()); left > 0 {
 			s.RequeueWithin(left)

@@ -54,6 +54,7 @@ func Compute(in *Input) {
 	in.setError()
 	record.WriteServer(m, f.Cloud.Server)
 	in.set(v1alpha1.ConditionServerReady, in.serverReady())
+	in.forgetStart()
 	if v, known := in.specValid(); known {
 		in.set(v1alpha1.ConditionSpecValid, v)
 	}

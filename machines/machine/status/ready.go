@@ -2,6 +2,7 @@ package status
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,6 +43,9 @@ func (in *Input) serverState() Verdict {
 	}
 	switch server.State {
 	case cloud.ServerActive:
+		if server.Busy != "" && in.Facts.Joined && !nodes.Runs(in.Facts.Node) {
+			return in.busy(server)
+		}
 		return Verdict{corev1.ConditionTrue, lifecycle.ReasonServerActive, ""}
 	case cloud.ServerBuilding:
 		if nodes.Runs(in.Facts.Node) {
@@ -57,8 +61,14 @@ func (in *Input) serverState() Verdict {
 			message = fault.Line(server.Fault.Message)
 		}
 		return Verdict{corev1.ConditionFalse, lifecycle.ReasonServerError, message}
+	case cloud.ServerStopped, cloud.ServerStarting:
+		return in.shutDown(server)
 	}
-	return Verdict{corev1.ConditionUnknown, lifecycle.ReasonServerStopped, "the cloud calls its state " + server.Status}
+	if server.Busy != "" {
+		return in.busy(server)
+	}
+	return Verdict{corev1.ConditionUnknown, lifecycle.ReasonServerStopped, fmt.Sprintf(
+		"the cloud calls the state of server %s %s, which drover does not change", server.ID, server.Status)}
 }
 
 // serverAbsent says what it means that no server is known.

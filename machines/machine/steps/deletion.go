@@ -31,6 +31,8 @@ type Deletion struct {
 	Crew    *drain.Crew
 	Tokens  *bootstrap.Tokens
 	Retries *retry.Retries
+	// Power counts the Nodes that are put out of service early.
+	Power *Power
 	// Provider reads what was recorded, and names what may be left behind.
 	Provider cloud.Provider
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/drain"
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
@@ -40,7 +41,7 @@ func (d *Deletion) DrainNode(ctx context.Context, s *scope.Scope) (bool, error) 
 	retry := retryDrain(s)
 	result, known, err := d.Crew.Look(ctx, drain.Errand{
 		Machine: client.ObjectKeyFromObject(s.Machine), UID: s.Machine.UID, Every: retry,
-		Order: drain.Order{Node: s.Observed.Node.Name, Mode: drain.Mode{Abrupt: s.Policy.Unreachable || s.Observed.Force}, VolumeTimeout: s.Policy.Timeouts.Volumes},
+		Order: drain.Order{Node: s.Observed.Node.Name, Mode: drain.Mode{Abrupt: s.Policy.Unreachable || s.Observed.Force || s.Progress.OutOfService}, VolumeTimeout: s.Policy.Timeouts.Volumes},
 	})
 	if err != nil && len(result.Blocked) == 0 {
 		var answer apierrors.APIStatus
@@ -62,14 +63,56 @@ func (d *Deletion) DrainNode(ctx context.Context, s *scope.Scope) (bool, error) 
 		s.Detail = status.MessageOf(s.Base, v1alpha1.ConditionDeleting)
 	}
 	if known && result.Done {
-		s.Progress.Drained = true
-		s.Progress.Attached = len(result.Detaching) > 0 && !s.Policy.Unreachable && !s.Observed.Force && s.Policy.Timeouts.Volumes > 0
-		s.Progress.DetachOver = s.Progress.Attached && detachOver(s)
-		return true, nil
+		return true, d.drained(ctx, s, result.Detaching)
 	}
 	s.RequeueWithin(retry)
 	s.RequeueWithin(s.Machine.DeletionTimestamp.Add(s.Policy.Timeouts.Drain).Sub(s.Now()))
 	return false, nil
+}
+
+// drained notes that no pod is left to evict, and whether volumes are still to be detached. An abrupt drain does not look at volumes,
+// so they are looked up for a node that is out of service.
+func (d *Deletion) drained(ctx context.Context, s *scope.Scope, detaching []string) (err error) {
+	if s.Progress.OutOfService {
+		if detaching, err = d.Crew.Drainer.Attached(ctx, s.Observed.Node.Name); err != nil {
+			return err
+		}
+		s.Detail = drainText(drain.Result{Detaching: detaching})
+	}
+	s.Progress.Drained = true
+	s.Progress.Attached = len(detaching) > 0 && mayDetach(s) && s.Policy.Timeouts.Volumes > 0
+	s.Progress.DetachOver = s.Progress.Attached && detachOver(s)
+	return nil
+}
+
+// mayDetach reports whether the volumes of the node are detached before its server is gone: by its kubelet, or by Kubernetes because
+// the node is out of service.
+func mayDetach(s *scope.Scope) bool {
+	return !s.Observed.Force && (!s.Policy.Unreachable || s.Progress.OutOfService)
+}
+
+// ShutOffNode puts the Node of a server that could not be started out of service, before its pods are evicted: nothing runs on the
+// server, so that Kubernetes may end the pods and detach the volumes at once. It asks the cloud for the server before, since one
+// that runs may write to its disks. When that gets no answer the node is drained like any other.
+func (d *Deletion) ShutOffNode(ctx context.Context, s *scope.Scope) (bool, error) {
+	s.Progress.ShutDownSeen = true
+	if drain.IsOutOfService(s.Observed.Node) {
+		s.Progress.OutOfService = true
+		return true, nil
+	}
+	if !lookNow(ctx, s) || s.Observed.Cloud.Server == nil || s.Observed.Cloud.Server.State != cloud.ServerStopped {
+		return true, nil
+	}
+	node, err := drain.OutOfService(ctx, d.Nodes, s.Observed.Node)
+	if err != nil {
+		return false, err
+	}
+	s.WroteNode(node)
+	s.Progress.OutOfService = true
+	message := fmt.Sprintf("server %s is shut down and could not be started: its node %s is put out of service", s.Observed.Cloud.Server.ID, node.Name)
+	d.Power.decided(ctx, lifecycle.ReasonOutOfService, message)
+	s.Warn(lifecycle.ReasonOutOfService, message)
+	return true, nil
 }
 
 // retryDrain returns how soon to look again, given what the last look has found.

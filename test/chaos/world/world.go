@@ -72,7 +72,7 @@ func New(options Options) (*World, error) {
 		Options: options, Random: drawn, Workers: 1 + int(seed+1)%3, Scheduler: schedule.New(source),
 		kubelets: map[string]context.CancelFunc{},
 		Cloud: sim.New(sim.Config{
-			Seed: sim.SeedMetaKube, Random: drawn, BootTime: 20 * time.Second, DeleteTime: 5 * time.Second,
+			Seed: sim.SeedMetaKube, Random: drawn, BootTime: 20 * time.Second, DeleteTime: 5 * time.Second, PowerTime: 3 * time.Second,
 			Latency: []time.Duration{0, 50 * time.Millisecond, time.Second}[seed%3],
 		}),
 	}

@@ -17,6 +17,40 @@ var lifeRows = []row{
 		b.oneOf(b.user.post(compute, "/servers/"+id+"/action", doc{"os-stop": nil}), http.StatusNotFound, http.StatusConflict)
 		b.status(id, "ACTIVE")
 	}},
+	{"a server that is shut down is SHUTOFF, without a task and with its power off, in the list and by its ID", nothing, func(b *bench) {
+		id := b.stopped()
+		for _, a := range []answer{b.rowOf(b.want(b.user.get(compute, "/servers/detail", at("2.3")), http.StatusOK), id), {body: b.user.get(compute, "/servers/"+id, at("2.3")).at("server")}} {
+			b.same("task_state", a.at("OS-EXT-STS:task_state"), nil)
+			b.same("power_state", a.at("OS-EXT-STS:power_state"), 4)
+			b.same("vm_state", a.at("OS-EXT-STS:vm_state"), "stopped")
+		}
+	}},
+	{"shutting down and starting move updated, so that lists of changes show them", nothing, func(b *bench) {
+		id := b.stopped()
+		updated := b.user.get(compute, "/servers/"+id).word("server.updated")
+		b.nextSecond(updated)
+		b.want(b.start(id), http.StatusAccepted)
+		b.status(id, "ACTIVE")
+		if now := b.user.get(compute, "/servers/"+id).word("server.updated"); now <= updated {
+			b.Errorf("updated stays %s", now)
+		}
+	}},
+	{"starting a server is 202, and it is ACTIVE with its power on", nothing, func(b *bench) {
+		id := b.stopped()
+		b.want(b.start(id), http.StatusAccepted)
+		a := b.status(id, "ACTIVE")
+		b.same("power_state", a.at("server.OS-EXT-STS:power_state"), 1)
+	}},
+	{"starting a server that runs is 409", nothing, func(b *bench) {
+		b.want(b.start(b.boot(wish{})), http.StatusConflict, `"conflictingRequest"`, "while it is in vm_state active")
+	}},
+	{"a locked server is not started: 409", nothing, func(b *bench) {
+		id := b.stopped()
+		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"lock": nil}), http.StatusAccepted)
+		a := b.start(id)
+		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"unlock": nil}), http.StatusAccepted)
+		b.want(a, http.StatusConflict, "Instance "+id+" is locked")
+	}},
 	{"deleting is 204, and 404 once it is gone, however often it is asked for", nothing, func(b *bench) {
 		id := b.boot(wish{})
 		b.want(b.user.delete(compute, "/servers/"+id), http.StatusNoContent)
@@ -106,6 +140,23 @@ var lifeRows = []row{
 		b.status(id, "ERROR")
 		b.remove(id)
 	}},
+}
+
+// stopped returns the ID of a server that was shut down.
+func (b *bench) stopped() string {
+	b.Helper()
+	id := b.boot(wish{})
+	b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"os-stop": nil}), http.StatusAccepted)
+	b.status(id, "SHUTOFF")
+	b.until("no task is left", func() bool {
+		return b.user.get(compute, "/servers/"+id).at("server.OS-EXT-STS:task_state") == nil
+	})
+	return id
+}
+
+// start asks for a server to be started.
+func (b *bench) start(id string) answer {
+	return b.user.post(compute, "/servers/"+id+"/action", doc{"os-start": nil})
 }
 
 // unbound waits until a port is nobody's.

@@ -32,7 +32,7 @@ func newSimulated(t *testing.T) *target {
 	t.Helper()
 	c := openstack.New(openstack.Config{
 		BootTime: 90 * time.Millisecond, ClaimTime: 20 * time.Millisecond, NetworkTime: 10 * time.Millisecond,
-		DeleteTime: 30 * time.Millisecond, Seed: seedDemo, Paces: map[string]openstack.Pace{
+		DeleteTime: 30 * time.Millisecond, PowerTime: 20 * time.Millisecond, Seed: seedDemo, Paces: map[string]openstack.Pace{
 			"POST /ports": oneByOne, "POST /floatingips": oneByOne, "POST /servers": oneByOne,
 		},
 	})

@@ -25,7 +25,7 @@ var rows = map[string][]row{
 	"signing in": signInRows, "versions": versionRows, "looking up": lookupRows, "creating a server": createRows,
 	"refusing a server": refusalRows, "the life of a server": lifeRows, "listing servers": listRows, "time": timeRows, "outages": outageRows, "ports": portRows, "servers on one port": samePortRows,
 	"floating IPs": floatingRows, "groups": groupRows, "quota": quotaRows, "volumes": volumeRows, "trouble": troubleRows,
-	"the driver": driverRows, "the driver's errors": driverErrorRows,
+	"the driver": driverRows, "the driver and power": driverPowerRows, "the driver's errors": driverErrorRows,
 }
 
 // order is that in which the topics run: cheap ones first.

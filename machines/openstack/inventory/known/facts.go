@@ -68,7 +68,7 @@ func (p *Project) server(m *owner.Machine, k *servers.Known) *cloud.Server {
 		record.FloatingIPID = m.FloatingIPID
 	}
 	s := &cloud.Server{
-		ID: k.ID, Key: keyOf(k.ID), Name: k.Name, Status: k.Status, State: k.State(), Owner: k.Machine(), Created: k.Created, HostID: k.HostID,
+		ID: k.ID, Key: keyOf(k.ID), Name: k.Name, Status: k.Status, State: k.State(), Busy: k.Busy(), Owner: k.Machine(), Created: k.Created, HostID: k.HostID,
 		Addresses: k.NodeAddresses(p.Addresses.Internal(m.UID), ip.Address), Record: record, Adopted: m.Adopts == k.ID,
 	}
 	switch {

@@ -16,18 +16,20 @@ import (
 
 // Row is a server as Nova lists it, as far as it is needed.
 type Row struct {
-	ID        string               `json:"id"`
-	Name      string               `json:"name"`
-	Status    string               `json:"status"`
-	TaskState string               `json:"OS-EXT-STS:task_state"`
-	Created   time.Time            `json:"created"`
-	Updated   time.Time            `json:"updated"`
-	HostID    string               `json:"hostId"`
-	Zone      string               `json:"OS-EXT-AZ:availability_zone"`
-	Metadata  map[string]string    `json:"metadata"`
-	Addresses map[string][]Address `json:"addresses"`
-	Fault     Fault                `json:"fault"`
-	Volumes   []Volume             `json:"os-extended-volumes:volumes_attached"`
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	Status    string `json:"status"`
+	TaskState string `json:"OS-EXT-STS:task_state"`
+	// PowerState is what the hypervisor has last shown; 4: shut down.
+	PowerState int                  `json:"OS-EXT-STS:power_state"`
+	Created    time.Time            `json:"created"`
+	Updated    time.Time            `json:"updated"`
+	HostID     string               `json:"hostId"`
+	Zone       string               `json:"OS-EXT-AZ:availability_zone"`
+	Metadata   map[string]string    `json:"metadata"`
+	Addresses  map[string][]Address `json:"addresses"`
+	Fault      Fault                `json:"fault"`
+	Volumes    []Volume             `json:"os-extended-volumes:volumes_attached"`
 }
 
 // Volume is a volume that is attached to a server.
@@ -48,15 +50,22 @@ type Fault struct {
 	Message string `json:"message"`
 }
 
-// The values of Status and TaskState that drover decides by.
+// The values of Status, TaskState and PowerState that drover decides by.
 const (
 	StatusBuild       = "BUILD"
 	StatusActive      = "ACTIVE"
 	StatusError       = "ERROR"
+	statusShutOff     = "SHUTOFF"
 	statusDeleted     = "DELETED"
 	statusSoftDeleted = "SOFT_DELETED"
 	taskDeleting      = "deleting"
+	taskPoweringOn    = "powering-on"
+	powerShutDown     = 4
 )
+
+// busyStatuses are those that a server has while somebody moves, changes or repairs it. Nova shows most of them in the place of
+// a task of a server that is ACTIVE or SHUTOFF otherwise.
+var busyStatuses = []string{"RESIZE", "VERIFY_RESIZE", "REVERT_RESIZE", "MIGRATING", "RESCUE", "REBUILD", "PASSWORD", "REBOOT", "HARD_REBOOT"}
 
 // Tags returns what the row says of the server's owner.
 func (r *Row) Tags() owner.ServerTags {
@@ -74,8 +83,24 @@ func (r *Row) State() cloud.ServerState {
 		return cloud.ServerActive
 	case r.Status == StatusError:
 		return cloud.ServerError
+	case r.Status == statusShutOff && r.TaskState == taskPoweringOn:
+		return cloud.ServerStarting
+	case r.Status == statusShutOff && r.TaskState == "" && r.PowerState == powerShutDown:
+		return cloud.ServerStopped
 	}
 	return cloud.ServerOther
+}
+
+// Busy returns what somebody is doing with the server: its status when that is the word for it, else its task; empty when nobody
+// does anything.
+func (r *Row) Busy() string {
+	switch state := r.State(); {
+	case state != cloud.ServerActive && state != cloud.ServerOther:
+		return ""
+	case slices.Contains(busyStatuses, r.Status):
+		return r.Status
+	}
+	return r.TaskState
 }
 
 // NodeAddresses returns the server's addresses sorted and without repeats: those of its networks and the further internal ones
@@ -124,11 +149,11 @@ func (r *Row) endingVolumes() []string {
 
 // inFlux reports whether the server's next state comes by itself.
 func (r *Row) inFlux() bool {
-	return r.Status == StatusBuild || r.TaskState == taskDeleting
+	return r.Status == StatusBuild || r.TaskState == taskDeleting || r.State() == cloud.ServerStarting
 }
 
 func (r *Row) same(o *Row) bool {
-	return r.Status == o.Status && r.TaskState == o.TaskState && r.Name == o.Name && r.HostID == o.HostID &&
+	return r.Status == o.Status && r.TaskState == o.TaskState && r.PowerState == o.PowerState && r.Name == o.Name && r.HostID == o.HostID &&
 		r.Zone == o.Zone && r.Fault == o.Fault && maps.Equal(r.Metadata, o.Metadata) &&
 		maps.EqualFunc(r.Addresses, o.Addresses, slices.Equal) && slices.Equal(r.Volumes, o.Volumes)
 }

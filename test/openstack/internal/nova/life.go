@@ -100,6 +100,13 @@ func (svc *Service) StopServer(id string) bool {
 	})
 }
 
+// ChangeServer gives a server another vm_state and task_state, as an action of somebody does.
+func (svc *Service) ChangeServer(id, state, task string) bool {
+	return svc.withServer(id, func(s *server) {
+		svc.alter(s, svc.kernel.Now(), func() { s.state, s.task = state, task })
+	})
+}
+
 // SetConsole sets what os-getConsoleOutput gives.
 func (svc *Service) SetConsole(id, text string) bool {
 	return svc.withServer(id, func(s *server) { s.console = text })

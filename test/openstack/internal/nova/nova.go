@@ -19,8 +19,7 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
-// The states of a server, in Nova's words for vm_state; the API shows them in capitals as status, building as BUILD
-// and stopped as SHUTOFF.
+// The states of a server, in Nova's words for vm_state. The API shows them in capitals as status, most of them in other words.
 const (
 	building = "building"
 	active   = "active"
@@ -29,13 +28,24 @@ const (
 	deleted  = "deleted"
 )
 
-var statuses = map[string]string{building: "BUILD", active: "ACTIVE", stopped: "SHUTOFF", failed: "ERROR", deleted: "DELETED"}
+var statuses = map[string]string{
+	building: "BUILD", active: "ACTIVE", stopped: "SHUTOFF", failed: "ERROR", deleted: "DELETED",
+	"paused": "PAUSED", "suspended": "SUSPENDED", "resized": "VERIFY_RESIZE", "rescued": "RESCUE", "shelved": "SHELVED",
+	"shelved_offloaded": "SHELVED_OFFLOADED",
+}
+
+// taskStatuses are the statuses of a server that is active or stopped and has that task, in the place of the usual one.
+var taskStatuses = map[string]string{
+	"rebooting": "REBOOT", "rebooting_hard": "HARD_REBOOT", "updating_password": "PASSWORD", "rebuilding": "REBUILD", "migrating": "MIGRATING",
+	"resize_prep": "RESIZE", "resize_migrating": "RESIZE", "resize_finish": "RESIZE",
+}
 
 // Config holds how long the steps of a server's life take, and what varies among clouds.
 type Config struct {
 	// BootTime and ScheduleTime are from the accepted POST to ACTIVE and to the choice of a host, ClaimTime from there until the
 	// host shows, NetworkTime from there until the ports are bound, DeleteTime from the accepted DELETE to the end.
-	BootTime, ScheduleTime, ClaimTime, NetworkTime, DeleteTime time.Duration
+	// PowerTime is from the accepted action to the server being started or stopped.
+	BootTime, ScheduleTime, ClaimTime, NetworkTime, DeleteTime, PowerTime time.Duration
 	// FaultsInLists: lists show the fault of a server that no host was found for.
 	FaultsInLists bool
 	// FirstOfTwoFails: of two servers that were accepted on the same port, the first one fails.
@@ -131,7 +141,12 @@ type server struct {
 	past    []server
 }
 
-func (s *server) status() string { return statuses[s.state] }
+func (s *server) status() string {
+	if word := taskStatuses[s.task]; word != "" && (s.state == active || s.state == stopped) {
+		return word
+	}
+	return statuses[s.state]
+}
 
 // edit changes a server and remembers what it was, as far as lagging lists need it. The lock is held.
 func (svc *Service) edit(s *server, at time.Time, change func()) {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/drover-project/drover/test/openstack/internal/api"
 	"github.com/drover-project/drover/test/openstack/internal/wire"
@@ -116,19 +117,32 @@ var actions = map[string]func(*Service, *api.Request, *server, json.RawMessage) 
 		}
 		return api.Empty(http.StatusAccepted)
 	},
-	"os-stop":  power(active, stopped, "stop"),
-	"os-start": power(stopped, active, "start"),
-	"reboot":   power(active, active, "reboot"),
+	"os-stop":  power(action{from: active, to: stopped, verb: "stop", task: "powering-off"}),
+	"os-start": power(action{from: stopped, to: active, verb: "start", task: "powering-on"}),
+	"reboot":   power(action{from: active, to: active, verb: "reboot", task: "rebooting"}),
 	"lock":     lock(true),
 	"unlock":   lock(false),
 }
 
-func power(from, to, verb string) func(*Service, *api.Request, *server, json.RawMessage) api.Reply {
+// action brings a server from one vm_state to another, which takes PowerTime, for which the server has the task.
+type action struct{ from, to, verb, task string }
+
+func power(a action) func(*Service, *api.Request, *server, json.RawMessage) api.Reply {
 	return func(svc *Service, q *api.Request, s *server, _ json.RawMessage) api.Reply {
-		if s.state != from || s.task != "" {
-			return q.Refuse(http.StatusConflict, "Cannot '%s' instance %s while it is in vm_state %s", verb, s.id, s.state)
+		switch {
+		case s.locked:
+			return q.Refuse(http.StatusConflict, "Instance %s is locked", s.id)
+		case s.state != a.from:
+			return q.Refuse(http.StatusConflict, "Cannot '%s' instance %s while it is in vm_state %s", a.verb, s.id, s.state)
+		case s.task != "":
+			return q.Refuse(http.StatusConflict, "Cannot '%s' instance %s while it is in task_state %s", a.verb, s.id, s.task)
 		}
-		svc.alter(s, q.Now, func() { s.state = to })
+		svc.alter(s, q.Now, func() { s.task = a.task })
+		svc.kernel.After(q.Now, svc.cfg.PowerTime, func(at time.Time) {
+			if s.state == a.from && s.task == a.task && (s.host == nil || !s.host.Down) {
+				svc.alter(s, at, func() { s.state, s.task = a.to, "" })
+			}
+		})
 		return api.Empty(http.StatusAccepted)
 	}
 }

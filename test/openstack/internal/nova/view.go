@@ -14,7 +14,7 @@ func serverLinks(base, id string) []wire.Object {
 }
 
 // powerStates by vm_state.
-var powerStates = map[string]int{active: 1, stopped: 4}
+var powerStates = map[string]int{active: 1, "paused": 3, stopped: 4, "suspended": 4, "resized": 1, "rescued": 1, "shelved": 4, "shelved_offloaded": 4}
 
 // view renders a server as GET does; inList leaves out what only a GET shows.
 func (s *server) view(q *api.Request, inList bool) wire.Object {

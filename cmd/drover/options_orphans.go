@@ -1,0 +1,51 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// The values of --orphans.
+const (
+	collectOrphans = "collect"
+	reportOrphans  = "report"
+	ignoreOrphans  = "off"
+)
+
+// orphanOptions are those of the collection of what has no Machine any more.
+type orphanOptions struct {
+	mode        string
+	age, period time.Duration
+	maxPerPass  int
+}
+
+func defaultOrphans() orphanOptions {
+	return orphanOptions{mode: collectOrphans, age: 15 * time.Minute, period: 15 * time.Minute, maxPerPass: 10}
+}
+
+func (o *orphanOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.mode, "orphans", o.mode, "what becomes of servers, ports, floating IPs and Nodes that have this cluster's marks and no Machine any more: collect (they are deleted), report (they are shown, and nothing is changed) or off (nobody looks)")
+	f.DurationVar(&o.age, "orphan-age", o.age, "how old something without a Machine must be before it is deleted")
+	f.DurationVar(&o.period, "orphan-period", o.period, "time between two looks for what has no Machine; it is deleted only when two looks in a row have found it")
+	f.IntVar(&o.maxPerPass, "orphan-max-per-pass", o.maxPerPass, "how many servers, ports, floating IPs and Nodes without a Machine one look may delete")
+}
+
+func (o *orphanOptions) validate() error {
+	var errs []error
+	if o.mode != collectOrphans && o.mode != reportOrphans && o.mode != ignoreOrphans {
+		errs = append(errs, fmt.Errorf("--orphans %q: it can be %s, %s or %s", o.mode, collectOrphans, reportOrphans, ignoreOrphans))
+	}
+	if o.age < 0 {
+		errs = append(errs, fmt.Errorf("--orphan-age %v is negative", o.age))
+	}
+	if o.period <= 0 {
+		errs = append(errs, fmt.Errorf("--orphan-period %v is not positive", o.period))
+	}
+	if o.maxPerPass < 1 {
+		errs = append(errs, fmt.Errorf("--orphan-max-per-pass %d is less than 1", o.maxPerPass))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,497 @@
+package machine_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// shutsDown shuts the Machine's server down behind drover's back.
+func (b *bench) shutsDown() {
+	b.cloud.change("u", func(s *fakeServer) { s.State, s.Status = cloud.ServerStopped, "SHUTOFF" })
+}
+
+// becomes gives the Machine's server another state, as somebody's action does.
+func (b *bench) becomes(status, busy string) {
+	b.cloud.change("u", func(s *fakeServer) { s.State, s.Status, s.Busy = cloud.ServerOther, status, busy })
+}
+
+// nodeReady writes the condition Ready of the Machine's Node.
+func (b *bench) nodeReady(status corev1.ConditionStatus) {
+	b.t.Helper()
+	b.changes(func(n *corev1.Node) {
+		n.Status.Conditions[0].Status, n.Status.Conditions[0].LastTransitionTime = status, metav1.NewTime(b.clock.Now())
+	})
+}
+
+func (b *bench) serverReady() v1alpha1.MachineCondition {
+	b.t.Helper()
+	return find(b.read(), v1alpha1.ConditionServerReady)
+}
+
+// shows checks reason and status of condition ServerReady, and how often the server was started.
+func (b *bench) shows(status corev1.ConditionStatus, reason string, starts int) {
+	b.t.Helper()
+	if c := b.serverReady(); c.Status != status || c.Reason != reason {
+		b.t.Errorf("ServerReady is %s, %s (%s), want %s, %s", c.Status, c.Reason, c.Message, status, reason)
+	}
+	if n := b.cloud.count("StartServer"); n != starts {
+		b.t.Errorf("the server was started %d times, want %d", n, starts)
+	}
+}
+
+// refusing is what a cloud answers that does not start the server.
+func refusing(*fakeServer) error {
+	return fault.New(fault.Conflict, fault.CodeConflict, "starting server m: Instance is locked (HTTP 409)")
+}
+
+// silent is a cloud that accepts the start and does nothing.
+func silent(*fakeServer) error { return nil }
+
+// wontStart returns a bench whose Machine has a server that the cloud refuses to start.
+func wontStart(t *testing.T) *bench {
+	t.Helper()
+	b := joined(t, owned)
+	b.cloud.starting = refusing
+	b.shutsDown()
+	b.pass()
+	b.shows(corev1.ConditionFalse, "ServerWontStart", 1)
+	return b
+}
+
+func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
+	t.Run("its Node stays as it is, and the start is recorded before it is asked for (CAPI-33)", func(t *testing.T) {
+		b := joined(t, owned)
+		node := b.node()
+		recorded := false
+		b.cloud.during = func(string) { recorded = b.read().Status.ServerStart != nil }
+		b.written = tally{}
+		b.shutsDown()
+		b.pass()
+		b.shows(corev1.ConditionFalse, "ServerStarting", 1)
+		if start := b.read().Status.ServerStart; !recorded || start == nil || start.Server != b.cloud.servers["u"].ID || start.Failure != "" {
+			t.Fatalf("recorded %v, %+v", recorded, start)
+		}
+		b.pass()
+		b.wait(longestUnwritten)
+		b.pass()
+		b.shows(corev1.ConditionTrue, "ServerActive", 1)
+		if n := b.written.all(); n != 2 || len(b.patches.idle) > 0 {
+			t.Errorf("%d writes: %v; without change: %q", n, b.written.made, b.patches.idle)
+		}
+		if now := b.node(); now.UID != node.UID || len(now.Spec.Taints) != len(node.Spec.Taints) || now.Spec.Unschedulable {
+			t.Errorf("the Node was %+v, now it is %+v", node.Spec, now.Spec)
+		}
+		if events := b.events(); strings.Count(events, "ServerStarted") != 1 {
+			t.Errorf("Events: %s", events)
+		}
+	})
+	t.Run("it is used up until the Node has been Ready for an hour", func(t *testing.T) {
+		b := joined(t, owned)
+		b.shutsDown()
+		b.pass()
+		b.nodeReady(corev1.ConditionFalse)
+		b.wait(2 * time.Hour)
+		b.nodeReady(corev1.ConditionTrue)
+		b.wait(time.Hour - time.Second)
+		if result := b.pass(); b.read().Status.ServerStart == nil || result.RequeueAfter > 2*time.Second {
+			t.Fatalf("before: %+v, again in %v", b.read().Status.ServerStart, result.RequeueAfter)
+		}
+		b.wait(time.Second)
+		if b.pass(); b.read().Status.ServerStart != nil {
+			t.Fatalf("after: %+v", b.read().Status.ServerStart)
+		}
+		b.shutsDown()
+		b.pass()
+		b.shows(corev1.ConditionFalse, "ServerStarting", 2)
+	})
+	t.Run("one that is shut down again before is given up, also by a later leader", func(t *testing.T) {
+		b := joined(t, owned)
+		b.shutsDown()
+		b.pass()
+		b.pass()
+		b.wait(30 * time.Minute)
+		b.shutsDown()
+		b.pass()
+		b.shows(corev1.ConditionFalse, "ServerWontStart", 1)
+		if text := b.serverReady().Message; !strings.Contains(text, "the cloud calls it SHUTOFF") || strings.Count(b.events(), "ServerWontStart") != 1 {
+			t.Errorf("message %q", text)
+		}
+		b.restart()
+		b.wait(100 * time.Hour)
+		b.pass()
+		b.shows(corev1.ConditionFalse, "ServerWontStart", 1)
+		if m := b.read(); m.DeletionTimestamp != nil {
+			t.Errorf("the Machine is being deleted, which is for health to decide: %+v", m)
+		}
+	})
+	t.Run("a process that was killed between the record and the call leaves it unasked, and its successor gives up", func(t *testing.T) {
+		b := joined(t, owned)
+		m := b.read()
+		m.Status.ServerStart = &v1alpha1.ServerStart{Server: b.cloud.servers["u"].ID, Time: metav1.NewTime(b.clock.Now())}
+		b.update(m)
+		b.shutsDown()
+		b.restart()
+		b.pass()
+		b.shows(corev1.ConditionFalse, "ServerStarting", 0)
+		b.wait(time.Minute)
+		b.pass()
+		b.shows(corev1.ConditionFalse, "ServerWontStart", 0)
+	})
+	t.Run("a process that was killed after the call leaves it to its successor to wait", func(t *testing.T) {
+		b := joined(t, owned)
+		b.cloud.starting = silent
+		b.shutsDown()
+		b.pass()
+		for range 3 {
+			b.restart()
+			b.wait(10 * time.Second)
+			b.pass()
+		}
+		b.shows(corev1.ConditionFalse, "ServerStarting", 1)
+	})
+	t.Run("one that has not become a node yet is started as well", func(t *testing.T) {
+		b := newBench(t, owned)
+		b.pass()
+		b.shutsDown()
+		b.pass()
+		b.shows(corev1.ConditionFalse, "ServerStarting", 1)
+		b.wait(10 * time.Minute)
+		b.pass()
+		if m := b.read(); m.Name != "" && m.DeletionTimestamp == nil {
+			t.Errorf("the join deadline does not hold: %+v", m.Status)
+		}
+	})
+	t.Run("under an old lease it is not", func(t *testing.T) {
+		b := joined(t, owned)
+		lease := &term{}
+		b.under(lease)
+		b.shutsDown()
+		b.wait(time.Minute)
+		b.pass()
+		b.shows(corev1.ConditionTrue, "ServerActive", 0)
+		lease.renewed = b.clock.Now()
+		b.pass()
+		b.shows(corev1.ConditionFalse, "ServerStarting", 1)
+	})
+}
+
+func TestPeopleMayShutAServerDown(t *testing.T) {
+	for name, mark := range map[string]func(*bench){
+		"an annotation of the Machine keeps drover from starting it": func(b *bench) { b.annotate(v1alpha1.AnnotationSkipHealth, "true") },
+		"one of its deployment does, too": func(b *bench) {
+			pool := b.pool()
+			metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.AnnotationSkipHealth, "true")
+			b.update(pool)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := joined(t, deployed)
+			mark(b)
+			b.shutsDown()
+			for range 3 {
+				b.pass()
+				b.wait(time.Hour)
+			}
+			b.shows(corev1.ConditionUnknown, "ServerNotActive", 0)
+			if c := b.serverReady(); !strings.Contains(c.Message, v1alpha1.AnnotationSkipHealth) || b.read().Status.ServerStart != nil {
+				t.Errorf("%+v", c)
+			}
+		})
+	}
+}
+
+func TestAStartThatFails(t *testing.T) {
+	t.Run("one that the cloud refuses is shown at once, with the cloud's words, and never tried again", func(t *testing.T) {
+		b := wontStart(t)
+		if c := b.serverReady(); !strings.Contains(c.Message, "Instance is locked") || strings.Count(b.events(), "ServerWontStart") != 1 {
+			t.Errorf("message %q", c.Message)
+		}
+		for range 5 {
+			b.wait(24 * time.Hour)
+			b.restart()
+			b.pass()
+		}
+		b.shows(corev1.ConditionFalse, "ServerWontStart", 1)
+	})
+	t.Run("one that does not come to its end within a minute, too", func(t *testing.T) {
+		b := joined(t, owned)
+		b.cloud.starting = silent
+		b.shutsDown()
+		if result := b.pass(); result.RequeueAfter == 0 || result.RequeueAfter > time.Minute {
+			t.Errorf("looked at again in %v", result.RequeueAfter)
+		}
+		b.wait(59 * time.Second)
+		b.pass()
+		b.shows(corev1.ConditionFalse, "ServerStarting", 1)
+		b.wait(time.Second)
+		b.pass()
+		b.shows(corev1.ConditionFalse, "ServerWontStart", 1)
+	})
+	t.Run("one that a list from before shows as shut down has not failed when the cloud itself shows it running", func(t *testing.T) {
+		b := joined(t, owned)
+		b.cloud.starting = silent
+		b.shutsDown()
+		b.pass()
+		b.wait(time.Minute)
+		b.cloud.failing = func(call string) error {
+			if call == "ObserveNow" {
+				b.cloud.active(b.cloud.servers["u"])
+			}
+			return nil
+		}
+		b.shown()
+		b.shows(corev1.ConditionTrue, "ServerActive", 1)
+	})
+	t.Run("while the cloud does not answer nothing is concluded", func(t *testing.T) {
+		b := joined(t, owned)
+		b.cloud.starting = silent
+		b.shutsDown()
+		b.pass()
+		b.cloud.failing = func(call string) error {
+			if call == "ObserveNow" {
+				return fault.New(fault.Transient, fault.CodeCloudUnavailable, "503")
+			}
+			return nil
+		}
+		for range 10 {
+			b.wait(time.Minute)
+			b.pass()
+		}
+		b.shows(corev1.ConditionFalse, "ServerStarting", 1)
+		b.cloud.failing = nil
+		b.pass()
+		b.shows(corev1.ConditionFalse, "ServerWontStart", 1)
+	})
+	t.Run("one that got no answer may have been heard, and is not tried again", func(t *testing.T) {
+		b := joined(t, owned)
+		b.cloud.starting = func(*fakeServer) error { return fault.New(fault.Transient, fault.CodeServerError, "timeout") }
+		b.shutsDown()
+		b.pass()
+		b.wait(50 * time.Second)
+		b.pass()
+		b.shows(corev1.ConditionFalse, "ServerStarting", 1)
+		b.wait(10 * time.Second)
+		b.pass()
+		b.shows(corev1.ConditionFalse, "ServerWontStart", 1)
+	})
+	for name, refusal := range map[string]*fault.Error{
+		"one that waits for other calls of drover's is no start":  inLine(),
+		"one that the cloud puts off is none (F-26)":              fault.New(fault.RateLimited, fault.CodeRateLimited, "429"),
+		"one whose credentials are refused is none either (F-23)": fault.New(fault.Auth, fault.CodeUnauthorized, "401"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := joined(t, owned)
+			b.cloud.starting = func(*fakeServer) error { return refusal }
+			b.shutsDown()
+			b.written = tally{}
+			for range 20 {
+				if result := b.pass(); result.RequeueAfter == 0 {
+					t.Fatalf("again in %v", result.RequeueAfter)
+				}
+				b.wait(30 * time.Second)
+			}
+			if n := b.written.all(); n != 1 {
+				t.Errorf("%d writes while it waits: %v", n, b.written.made)
+			}
+			b.shows(corev1.ConditionFalse, "ServerStarting", 20)
+			b.cloud.starting = silent
+			b.pass()
+			b.wait(59 * time.Second)
+			b.pass()
+			b.shows(corev1.ConditionFalse, "ServerStarting", 21)
+			if strings.Count(b.events(), "ServerStarted") != 1 {
+				t.Error("the requests that were not sent have Events")
+			}
+			b.wait(time.Second)
+			b.pass()
+			b.shows(corev1.ConditionFalse, "ServerWontStart", 21)
+		})
+	}
+}
+
+func TestTheEndOfAServerThatDoesNotStart(t *testing.T) {
+	// dies deletes the Machine, with a pod that never ends on its Node and a volume attached to it.
+	dies := func(b *bench) *storagev1.VolumeAttachment {
+		b.create(stubborn("p"))
+		a := b.attach("volume")
+		b.end()
+		return a
+	}
+	t.Run("its Node is out of service before its pods are waited for and before its server goes", func(t *testing.T) {
+		b := wontStart(t)
+		tainted := false
+		b.cloud.onDelete = func() { tainted = outOfService(b.node()) }
+		a := dies(b)
+		b.pass()
+		if !outOfService(b.node()) || b.cloud.count("DeleteServer") != 0 || b.deleting().Reason != "WaitingForVolumes" {
+			t.Fatalf("out of service: %v, %d servers deleted, %+v", outOfService(b.node()), b.cloud.count("DeleteServer"), b.deleting())
+		}
+		if looks := b.cloud.count("ObserveNow"); looks != 1 || strings.Count(b.events(), "NodeOutOfService") != 1 {
+			t.Errorf("%d looks", looks)
+		}
+		b.pass()
+		if looks := b.cloud.count("ObserveNow"); looks != 1 {
+			t.Errorf("%d looks at a Node that is out of service already", looks)
+		}
+		// Kubernetes detaches the volumes of a Node that is out of service.
+		b.remove(a)
+		for range 5 {
+			b.wait(10 * time.Second)
+			b.pass()
+		}
+		if !tainted || b.read().Name != "" || b.cloud.servers["u"].exists || b.node().Name != "" {
+			t.Errorf("out of service before the server's end: %v; left: %+v", tainted, b.read().Status)
+		}
+	})
+	for name, now := range map[string]func(*bench){
+		"not when the cloud itself says that the server runs (MCM-56)": func(b *bench) { b.cloud.active(b.cloud.servers["u"]) },
+		"not when somebody is starting it (MCM-56)":                    func(b *bench) { b.cloud.servers["u"].State = cloud.ServerStarting },
+		"not when it is paused (MCM-56)":                               func(b *bench) { b.cloud.servers["u"].State = cloud.ServerOther },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := wontStart(t)
+			dies(b)
+			b.cloud.failing = func(call string) error {
+				if call == "ObserveNow" {
+					now(b)
+				}
+				return nil
+			}
+			b.pass()
+			if outOfService(b.node()) || b.cloud.count("ObserveNow") != 1 {
+				t.Errorf("out of service: %v, %d looks", outOfService(b.node()), b.cloud.count("ObserveNow"))
+			}
+		})
+	}
+	t.Run("not when the cloud does not answer (MCM-56)", func(t *testing.T) {
+		b := wontStart(t)
+		dies(b)
+		b.cloud.failing = func(call string) error {
+			if call == "ObserveNow" {
+				return fault.New(fault.Transient, fault.CodeCloudUnavailable, "503")
+			}
+			return nil
+		}
+		b.pass()
+		if outOfService(b.node()) || b.deleting().Reason != "" && b.deleting().Reason != "DrainingNode" {
+			t.Errorf("out of service: %v, %+v", outOfService(b.node()), b.deleting())
+		}
+	})
+	t.Run("not when the server is shut down and its start has not failed", func(t *testing.T) {
+		b := joined(t, owned)
+		dies(b)
+		b.shutsDown()
+		b.pass()
+		if outOfService(b.node()) || b.cloud.count("ObserveNow") != 0 || b.cloud.count("StartServer") != 0 {
+			t.Errorf("out of service: %v, %v", outOfService(b.node()), b.cloud.calls)
+		}
+	})
+	for _, word := range []string{"ERROR", "PAUSED", "SUSPENDED", "SHELVED_OFFLOADED", "UNKNOWN"} {
+		t.Run("a server that is "+word+" is proven gone before its Node is out of service (MCM-56)", func(t *testing.T) {
+			b := joined(t, owned)
+			b.becomes(word, "")
+			if word == "ERROR" {
+				b.cloud.change("u", func(s *fakeServer) { s.State = cloud.ServerError })
+			}
+			b.nodeReady(corev1.ConditionUnknown)
+			b.pass()
+			if m := b.read(); m.DeletionTimestamp != nil || b.cloud.count("StartServer") != 0 || b.serverReady().Status == corev1.ConditionTrue {
+				t.Fatalf("%+v", m.Status)
+			}
+			b.wait(10 * time.Minute)
+			b.cloud.slow = true
+			dies(b)
+			for range 5 {
+				b.wait(10 * time.Second)
+				b.pass()
+			}
+			if outOfService(b.node()) || b.cloud.count("DeleteServer") == 0 {
+				t.Fatalf("out of service while its server is there: %v", b.cloud.calls)
+			}
+			b.cloud.change("u", func(s *fakeServer) { s.exists = false })
+			b.pass()
+			if !outOfService(b.node()) {
+				t.Errorf("not out of service: %+v", b.node())
+			}
+		})
+	}
+}
+
+func TestAServerWithWhichSomebodyDoesSomething(t *testing.T) {
+	t.Run("has the reason ServerBusy for half an hour, whatever process looks", func(t *testing.T) {
+		b := joined(t, owned)
+		b.becomes("RESIZE", "RESIZE")
+		result := b.pass()
+		b.shows(corev1.ConditionFalse, "ServerBusy", 0)
+		if result.RequeueAfter != 30*time.Minute || !strings.Contains(b.serverReady().Message, "RESIZE") {
+			t.Errorf("again in %v, %+v", result.RequeueAfter, b.serverReady())
+		}
+		since := b.serverReady().LastTransitionTime
+		b.wait(29 * time.Minute)
+		b.restart()
+		b.becomes("VERIFY_RESIZE", "VERIFY_RESIZE")
+		b.pass()
+		b.shows(corev1.ConditionFalse, "ServerBusy", 0)
+		b.wait(time.Minute)
+		b.pass()
+		b.shows(corev1.ConditionFalse, "ServerNotActive", 0)
+		b.wait(24 * time.Hour)
+		b.pass()
+		b.shows(corev1.ConditionFalse, "ServerNotActive", 0)
+		if c := b.serverReady(); !c.LastTransitionTime.Equal(since) {
+			t.Errorf("since %v, now since %v", since, c.LastTransitionTime)
+		}
+	})
+	t.Run("one that is ACTIVE and has a Ready Node costs no write", func(t *testing.T) {
+		b := joined(t, owned)
+		b.pass()
+		b.written = tally{}
+		b.cloud.change("u", func(s *fakeServer) { s.Busy = "image_snapshot" })
+		b.shown()
+		b.shows(corev1.ConditionTrue, "ServerActive", 0)
+		if n := b.written.all(); n != 0 {
+			t.Errorf("%d writes", n)
+		}
+		b.nodeReady(corev1.ConditionUnknown)
+		b.pass()
+		b.shows(corev1.ConditionFalse, "ServerBusy", 0)
+	})
+}
+
+func TestAServerInErrorWhoseNodeIsReady(t *testing.T) {
+	t.Run("has nothing done to it (MCM-42)", func(t *testing.T) {
+		b := joined(t, owned)
+		b.cloud.change("u", func(s *fakeServer) { s.State, s.Status = cloud.ServerError, "ERROR" })
+		for range 3 {
+			b.shown()
+			b.wait(time.Hour)
+		}
+		b.shows(corev1.ConditionFalse, "ServerError", 0)
+		if m := b.read(); m.DeletionTimestamp != nil || !isReady(m) || b.cloud.count("DeleteServer") != 0 {
+			t.Errorf("%v, %+v", b.cloud.calls, m.Status)
+		}
+	})
+}
+
+func TestWritesAndCallsOfAMachineThatIsWell(t *testing.T) {
+	b := joined(t, owned)
+	b.shown()
+	b.written = tally{}
+	b.cloud.calls = map[string]int{}
+	for range 100 {
+		b.wait(time.Minute)
+		b.pass()
+	}
+	if n := b.written.all(); n != 0 || len(b.cloud.calls) != 0 {
+		t.Errorf("%d writes, calls %v", n, b.cloud.calls)
+	}
+}

@@ -1,0 +1,97 @@
+package status
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
+	"github.com/drover-project/drover/machines/machine/nodes"
+)
+
+// busyPatience is how long a server with which somebody is doing something keeps the reason ServerBusy, for which the Machine is
+// not replaced.
+const busyPatience = 30 * time.Minute
+
+// shutDown returns condition ServerReady of a server that is shut down, or being started.
+func (in *Input) shutDown(server *cloud.Server) Verdict {
+	start := lifecycle.StartOf(server, in.Machine.Status.ServerStart)
+	switch in.Facts.Start {
+	case lifecycle.StartRefrained:
+		return Verdict{corev1.ConditionUnknown, lifecycle.ReasonServerStopped, fmt.Sprintf(
+			"server %s is shut down (%s); the annotation %s keeps drover from starting it", server.ID, server.Status, v1alpha1.AnnotationSkipHealth)}
+	case lifecycle.StartFailed:
+		return Verdict{corev1.ConditionFalse, lifecycle.ReasonServerWontStart, start.Failure}
+	}
+	switch {
+	case start != nil:
+		return Verdict{corev1.ConditionFalse, lifecycle.ReasonServerStarting, fmt.Sprintf(
+			"server %s was shut down; drover has been starting it since %s", server.ID, start.Time.UTC().Format(time.RFC3339))}
+	case server.State == cloud.ServerStarting:
+		return Verdict{corev1.ConditionFalse, lifecycle.ReasonServerStarting, fmt.Sprintf("server %s was shut down, and somebody is starting it", server.ID)}
+	}
+	return Verdict{corev1.ConditionUnknown, lifecycle.ReasonServerStopped, fmt.Sprintf("server %s is shut down (%s)", server.ID, server.Status)}
+}
+
+// busy returns condition ServerReady of a server with which somebody is doing something. The time that it is left alone begins
+// with the condition's last change to False.
+func (in *Input) busy(server *cloud.Server) Verdict {
+	since := in.Now.Time
+	if c := ConditionOf(in.Machine, v1alpha1.ConditionServerReady); c.Status == corev1.ConditionFalse && c.LastTransitionTime != nil {
+		since = c.LastTransitionTime.Time
+	}
+	what := fmt.Sprintf("somebody is doing something with server %s: the cloud calls it %s", server.ID, server.Busy)
+	until := since.Add(busyPatience)
+	if !in.Now.Time.Before(until) {
+		return Verdict{corev1.ConditionFalse, lifecycle.ReasonServerStopped, what + fmt.Sprintf(", for longer than %v", busyPatience)}
+	}
+	return Verdict{corev1.ConditionFalse, lifecycle.ReasonServerBusy, what + "; its Machine is left alone until " + until.UTC().Format(time.RFC3339)}
+}
+
+// forgetStart removes the record of a start that is used up no more: another server has taken the place of the one that was started,
+// or the Node has been Ready for [lifecycle.StartUsedUp]. The record of a start that failed stays as long as the server.
+func (in *Input) forgetStart() {
+	start, server := in.Machine.Status.ServerStart, in.Facts.Cloud.Server
+	if start == nil || server == nil {
+		return
+	}
+	well := usedUntil(in.Machine, in.Facts)
+	if start.Server != server.ID || !well.IsZero() && !in.Now.Time.Before(well) {
+		in.Machine.Status.ServerStart = nil
+	}
+}
+
+// usedUntil returns when the server may be started again if its Node stays Ready until then; zero while that is not foreseen.
+func usedUntil(m *v1alpha1.Machine, f *lifecycle.Facts) time.Time {
+	start := lifecycle.StartOf(f.Cloud.Server, m.Status.ServerStart)
+	if start == nil || start.Failure != "" || f.Cloud.Server.State != cloud.ServerActive || !nodes.Runs(f.Node) {
+		return time.Time{}
+	}
+	since := nodes.Ready(f.Node).LastTransitionTime.Time
+	if since.Before(start.Time.Time) {
+		since = start.Time.Time
+	}
+	return since.Add(lifecycle.StartUsedUp)
+}
+
+// NextLook returns how soon a Machine with this status must be looked at again because of the state of its server; 0: when something
+// changes.
+func NextLook(m *v1alpha1.Machine, f *lifecycle.Facts, now time.Time) time.Duration {
+	if f.LeftAlone() || f.Deleting {
+		return 0
+	}
+	due := usedUntil(m, f)
+	switch c := ConditionOf(m, v1alpha1.ConditionServerReady); {
+	case c.Reason == lifecycle.ReasonServerBusy:
+		due = c.LastTransitionTime.Add(busyPatience)
+	case f.Start == lifecycle.StartPending:
+		due = m.Status.ServerStart.Time.Add(lifecycle.StartTime)
+	}
+	if due.IsZero() {
+		return 0
+	}
+	return max(due.Sub(now), time.Second)
+}

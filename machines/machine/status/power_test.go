@@ -1,0 +1,109 @@
+package status
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
+)
+
+// shown is a joined Machine with a server in that state, and a Node that has been Ready, or not, for that long.
+func shown(server cloud.Server, ready corev1.ConditionStatus, since time.Duration, now time.Time) *Input {
+	m := &v1alpha1.Machine{}
+	node := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+		{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(now.Add(-since))},
+	}}}
+	server.ID = "s"
+	return &Input{
+		Machine: m, Base: m.DeepCopy(), Now: metav1.NewTime(now),
+		Facts: &lifecycle.Facts{
+			Observed: &lifecycle.Observed{Joined: true, Named: true, Node: node, Cloud: cloud.Facts{Synced: true, Server: &server}},
+			Policy:   &lifecycle.Policy{}, Progress: &lifecycle.Progress{},
+		},
+	}
+}
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+func TestServerReadyOfAServerThatSomebodyHasChanged(t *testing.T) {
+	stopped := cloud.Server{State: cloud.ServerStopped, Status: "SHUTOFF"}
+	asked := &v1alpha1.ServerStart{Server: "s", Time: metav1.NewTime(noon)}
+	failed := &v1alpha1.ServerStart{Server: "s", Time: metav1.NewTime(noon), Failure: "so"}
+	for name, tt := range map[string]struct {
+		server cloud.Server
+		ready  corev1.ConditionStatus
+		start  lifecycle.Start
+		record *v1alpha1.ServerStart
+		want   Verdict
+	}{
+		"shut down, and not started yet":            {stopped, "False", lifecycle.StartDue, nil, Verdict{"Unknown", "ServerNotActive", "server s is shut down (SHUTOFF)"}},
+		"shut down, and people want it so":          {stopped, "False", lifecycle.StartRefrained, nil, Verdict{"Unknown", "ServerNotActive", "server s is shut down (SHUTOFF); the annotation drover-project.github.io/skip-health keeps drover from starting it"}},
+		"started by drover":                         {stopped, "False", lifecycle.StartPending, asked, Verdict{"False", "ServerStarting", "server s was shut down; drover has been starting it since 2026-11-22T12:00:00Z"}},
+		"started by somebody else":                  {cloud.Server{State: cloud.ServerStarting}, "False", lifecycle.StartNotNeeded, nil, Verdict{"False", "ServerStarting", "server s was shut down, and somebody is starting it"}},
+		"started in vain":                           {stopped, "False", lifecycle.StartFailed, failed, Verdict{"False", "ServerWontStart", "so"}},
+		"paused":                                    {cloud.Server{State: cloud.ServerOther, Status: "PAUSED"}, "Unknown", "", nil, Verdict{"Unknown", "ServerNotActive", "the cloud calls the state of server s PAUSED, which drover does not change"}},
+		"resized":                                   {cloud.Server{State: cloud.ServerOther, Busy: "RESIZE"}, "Unknown", "", nil, Verdict{"False", "ServerBusy", "somebody is doing something with server s: the cloud calls it RESIZE; its Machine is left alone until 2026-11-22T12:30:00Z"}},
+		"ACTIVE with a task, and its Node is Ready": {cloud.Server{State: cloud.ServerActive, Busy: "image_snapshot"}, "True", "", nil, Verdict{"True", "ServerActive", ""}},
+		"ACTIVE with a task, and its Node is not":   {cloud.Server{State: cloud.ServerActive, Busy: "shelving"}, "Unknown", "", nil, Verdict{"False", "ServerBusy", "somebody is doing something with server s: the cloud calls it shelving; its Machine is left alone until 2026-11-22T12:30:00Z"}},
+		"ACTIVE without one, and its Node is not (a kubelet's matter)": {cloud.Server{State: cloud.ServerActive}, "Unknown", "", nil, Verdict{"True", "ServerActive", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := shown(tt.server, tt.ready, time.Hour, noon)
+			in.Facts.Start, in.Machine.Status.ServerStart = tt.start, tt.record
+			if got := in.serverReady(); got != tt.want {
+				t.Errorf("got %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestHowLongABusyServerIsLeftAlone(t *testing.T) {
+	in := shown(cloud.Server{State: cloud.ServerOther, Busy: "RESCUE"}, "Unknown", time.Hour, noon)
+	SetCondition(in.Machine, v1alpha1.ConditionServerReady, in.serverReady(), in.Now)
+	for after, reason := range map[time.Duration]string{0: "ServerBusy", 29 * time.Minute: "ServerBusy", 30 * time.Minute: "ServerNotActive", 48 * time.Hour: "ServerNotActive"} {
+		in.Now = metav1.NewTime(noon.Add(after))
+		if got := in.serverReady(); got.Reason != reason || got.Status != corev1.ConditionFalse {
+			t.Errorf("after %v: got %+v, want %s", after, got, reason)
+		}
+	}
+}
+
+func TestWhenTheRecordOfAStartGoes(t *testing.T) {
+	active := cloud.Server{State: cloud.ServerActive}
+	record := func(ago time.Duration, server, failure string) *v1alpha1.ServerStart {
+		return &v1alpha1.ServerStart{Server: server, Time: metav1.NewTime(noon.Add(-ago)), Failure: failure}
+	}
+	for name, tt := range map[string]struct {
+		server cloud.Server
+		ready  corev1.ConditionStatus
+		since  time.Duration
+		record *v1alpha1.ServerStart
+		stays  bool
+		look   time.Duration
+	}{
+		"when the Node has been Ready for an hour since":            {active, "True", time.Hour, record(2*time.Hour, "s", ""), false, 0},
+		"not a second before, and it is looked at then":             {active, "True", time.Hour - time.Second, record(2*time.Hour, "s", ""), true, time.Second},
+		"not when the Node has been Ready since before the start":   {active, "True", 5 * time.Hour, record(20*time.Minute, "s", ""), true, 40 * time.Minute},
+		"not while the Node is not Ready":                           {active, "Unknown", 5 * time.Hour, record(6*time.Hour, "s", ""), true, 0},
+		"not while the server is shut down, whatever the Node says": {cloud.Server{State: cloud.ServerStopped}, "True", 5 * time.Hour, record(6*time.Hour, "s", ""), true, 0},
+		"not when the start has failed":                             {active, "True", 500 * time.Hour, record(600*time.Hour, "s", "refused"), true, 0},
+		"when the Machine has another server":                       {active, "True", time.Second, record(time.Minute, "before", "refused"), false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := shown(tt.server, tt.ready, tt.since, noon)
+			in.Machine.Status.ServerStart = tt.record
+			in.forgetStart()
+			if stays := in.Machine.Status.ServerStart != nil; stays != tt.stays {
+				t.Errorf("stays: %v", stays)
+			}
+			if look := NextLook(in.Machine, in.Facts, noon); look != tt.look {
+				t.Errorf("looked at in %v, want %v", look, tt.look)
+			}
+		})
+	}
+}

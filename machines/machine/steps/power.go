@@ -1,0 +1,154 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
+	"github.com/drover-project/drover/machines/machine/scope"
+)
+
+// Power starts a server that somebody has shut down, once, and gives it up when that does not help.
+type Power struct {
+	// Decisions counts the decisions by the reason of their Events.
+	Decisions *prometheus.CounterVec
+}
+
+// NewDecisions returns the counter of [Power.Decisions], with all of its series.
+func NewDecisions() *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "drover_server_power_decisions_total",
+		Help: "Decisions about servers that somebody has shut down: ServerStarted (drover has asked for the start), ServerWontStart (the start failed), NodeOutOfService (the Node was put out of service before its server was deleted).",
+	}, []string{"decision"})
+	for _, decision := range []string{lifecycle.ReasonServerStarted, lifecycle.ReasonServerWontStart, lifecycle.ReasonOutOfService} {
+		c.WithLabelValues(decision)
+	}
+	return c
+}
+
+// StartServer records that the server is started, and asks the cloud for it. It does not wait for the server to run.
+func (p *Power) StartServer(ctx context.Context, s *scope.Scope) (bool, error) {
+	s.Progress.StartHandled = true
+	server, unsent := s.Observed.Cloud.Server, s.StartUnsent()
+	if !unsent {
+		if err := p.record(ctx, s, server); err != nil {
+			return false, err
+		}
+	}
+	err := s.Instance.StartServer(ctx)
+	outcome := outcomeOf(err)
+	s.SetStartUnsent(outcome == startNotSent)
+	s.Policy.Start = lifecycle.StartPending
+	if unsent && outcome != startNotSent {
+		s.Machine.Status.ServerStart = &v1alpha1.ServerStart{Server: server.ID, Time: metav1.NewTime(s.Now())}
+	}
+	switch outcome {
+	case startAccepted:
+		message := fmt.Sprintf("server %s was shut down, and drover has asked the cloud to start it", server.ID)
+		p.decided(ctx, lifecycle.ReasonServerStarted, message)
+		s.Warn(lifecycle.ReasonServerStarted, message)
+	case startNotSent:
+		s.Policy.Start = lifecycle.StartDue
+		s.WaitsForTurn = fault.Of(err).Code == fault.CodeWaitingForTurn
+		s.RequeueWithin(max(fault.Of(err).RetryAfter, fault.PolicyOf(fault.Of(err).Class).Retry))
+	case startRefused:
+		p.fail(ctx, s, fmt.Sprintf("server %s is shut down, and the cloud refused to start it: %s", server.ID, fault.Of(err).Message))
+	case startUnknown:
+		ctrl.LoggerFrom(ctx).Info("The cloud did not answer whether it starts the server", "server", server.ID, "cause", err.Error())
+	}
+	return true, nil
+}
+
+// record writes that the server is started. A record that the API server does not keep, because its definition of Machines is older
+// than this version of drover, is an error: the server would be started again and again.
+func (p *Power) record(ctx context.Context, s *scope.Scope, server *cloud.Server) error {
+	s.Machine.Status.ServerStart = &v1alpha1.ServerStart{Server: server.ID, Time: metav1.NewTime(s.Now())}
+	s.Policy.Start = lifecycle.StartPending
+	s.ComputeStatus()
+	if err := s.WriteAhead(ctx, scope.BeforeStartingServer); err != nil {
+		return err
+	}
+	if s.Machine.Status.ServerStart == nil {
+		s.Policy.Start = lifecycle.StartNotNeeded
+		return fmt.Errorf("recording the start of server %s: the API server has dropped status.serverStart; apply the CustomResourceDefinitions of this version of drover", server.ID)
+	}
+	return nil
+}
+
+// EndStart asks the cloud for the server itself when it was started longer than [lifecycle.StartTime] ago and the last list shows it
+// shut down. If it is, the start has failed. A cloud that does not answer is asked again later.
+func (p *Power) EndStart(ctx context.Context, s *scope.Scope) (bool, error) {
+	s.Progress.StartHandled = true
+	if !lookNow(ctx, s) {
+		s.RequeueWithin(scope.PollCloud)
+		return true, nil
+	}
+	record, server := s.Machine.Status.ServerStart, s.Observed.Cloud.Server
+	s.Policy.Start = lifecycle.JudgeStart(lifecycle.StartInput{Cloud: &s.Observed.Cloud, Record: record, Now: s.Now()})
+	if s.Policy.Start == lifecycle.StartOver {
+		p.fail(ctx, s, fmt.Sprintf("drover began at %s to start server %s, and at %s the cloud calls it %s: drover does not start it again",
+			record.Time.UTC().Format(time.RFC3339), server.ID, s.Now().UTC().Format(time.RFC3339), server.Status))
+	}
+	return true, nil
+}
+
+// lookNow has the cloud asked for the Machine's server, and reports whether it has answered.
+func lookNow(ctx context.Context, s *scope.Scope) bool {
+	seen, err := s.Instance.ObserveNow(ctx)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("The cloud did not answer how its server is", "cause", err.Error())
+		return false
+	}
+	s.Observed.Cloud = seen
+	s.ReadMachine()
+	return true
+}
+
+// fail records that the server does not start.
+func (p *Power) fail(ctx context.Context, s *scope.Scope, why string) {
+	failed := *s.Machine.Status.ServerStart
+	failed.Failure = fault.Line(why)
+	s.Machine.Status.ServerStart, s.Policy.Start = &failed, lifecycle.StartFailed
+	p.decided(ctx, lifecycle.ReasonServerWontStart, failed.Failure)
+	s.WarnOnWrite(lifecycle.ReasonServerWontStart, failed.Failure)
+}
+
+// decided counts and logs a decision.
+func (p *Power) decided(ctx context.Context, reason, message string) {
+	p.Decisions.WithLabelValues(reason).Inc()
+	ctrl.LoggerFrom(ctx).Info(message, "decision", reason)
+}
+
+// startOutcome is what came of a request to start a server.
+type startOutcome int
+
+const (
+	startAccepted startOutcome = iota
+	// startNotSent: the cloud was not asked, or not by anybody that it knows. Another request may work.
+	startNotSent
+	startRefused
+	// startUnknown: the request may have been carried out.
+	startUnknown
+)
+
+// outcomeOf returns what a request to start a server came to, by its error.
+func outcomeOf(err error) startOutcome {
+	if err == nil {
+		return startAccepted
+	}
+	switch e := fault.Of(err); {
+	case e.Class == fault.RateLimited, e.Class == fault.Auth && e.Code != fault.CodeForbidden, e.Code == fault.CodeUnsettled:
+		return startNotSent
+	case e.Class == fault.Transient, e.Class == fault.Unknown, e.Class == fault.NotFound:
+		return startUnknown
+	}
+	return startRefused
+}

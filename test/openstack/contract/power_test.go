@@ -1,0 +1,56 @@
+package contract
+
+import (
+	"net/http"
+
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+var driverPowerRows = []row{
+	{"a server that is shut down is seen by its ID at once, started, and then starting it again is no error", nothing, func(b *bench) {
+		i, id := b.withServer()
+		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"os-stop": nil}), http.StatusAccepted)
+		b.seen(i, cloud.ServerStopped)
+		if err := i.StartServer(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		b.seen(i, cloud.ServerActive)
+		if err := i.StartServer(b.Context()); err != nil {
+			b.Errorf("starting a server that runs: %v", err)
+		}
+		b.release(i)
+	}},
+	{"a locked server is not started: Conflict", nothing, func(b *bench) {
+		i, id := b.withServer()
+		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"os-stop": nil}), http.StatusAccepted)
+		b.seen(i, cloud.ServerStopped)
+		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"lock": nil}), http.StatusAccepted)
+		err := i.StartServer(b.Context())
+		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"unlock": nil}), http.StatusAccepted)
+		if !fault.Is(err, fault.Conflict) {
+			b.Errorf("got %v", err)
+		}
+		b.release(i)
+	}},
+}
+
+// withServer returns a Machine's side of the cloud, and the ID of its server, which runs.
+func (b *bench) withServer() (cloud.Instance, string) {
+	b.Helper()
+	d, _ := b.drover(b.credentials)
+	i := b.instance(d, b.machine(b.fields(nil)))
+	if err := bring(b.Context(), i); err != nil {
+		b.Fatal(err)
+	}
+	return i, b.reaches(i, cloud.ServerActive).ID
+}
+
+// seen waits until the cloud itself shows the server in a state.
+func (b *bench) seen(i cloud.Instance, want cloud.ServerState) {
+	b.Helper()
+	b.until("the server is "+string(want), func() bool {
+		f, err := i.ObserveNow(b.Context())
+		return err == nil && f.Server != nil && f.Server.State == want
+	})
+}
