@@ -26,12 +26,14 @@ type machines struct {
 
 	mu      sync.Mutex
 	running map[string]context.CancelFunc
+	// cut are the IDs of the servers that do not reach the API server.
+	cut map[string]bool
 	// console and journal are what each server has printed, by its ID.
 	console, journal map[string][]string
 }
 
 func runMachines(ctx context.Context, cloud *openstack.Cloud, boots func(openstack.Server) bool) *machines {
-	m := &machines{ctx: ctx, cloud: cloud, boots: boots, running: map[string]context.CancelFunc{}, console: map[string][]string{}, journal: map[string][]string{}}
+	m := &machines{ctx: ctx, cloud: cloud, boots: boots, running: map[string]context.CancelFunc{}, cut: map[string]bool{}, console: map[string][]string{}, journal: map[string][]string{}}
 	cloud.OnBoot(m.boot)
 	cloud.OnGone(m.gone)
 	return m
@@ -51,7 +53,7 @@ func (m *machines) boot(s openstack.Server) {
 		// What it fails at is in the server's journal.
 		_ = kubelet.Run(ctx, kubelet.Options{
 			MetadataURL: m.cloud.MetadataURL(), InstanceID: s.ID, Capacity: capacityOf(s), ReadyAfter: readyAfter,
-			Annotations: map[string]string{kube.FakeNode: "fake"}, Runs: func() bool { return m.runs(s.ID) },
+			Annotations: map[string]string{kube.FakeNode: "fake"}, Runs: func() bool { return m.runs(s.ID) && !m.isCut(s.ID) },
 			Console: func(line string) { m.cloud.SetConsole(s.ID, m.print(m.console, s.ID, line)) },
 			Journal: func(line string) { m.print(m.journal, s.ID, line) },
 		})
@@ -71,6 +73,21 @@ func (m *machines) gone(id string) {
 		stop()
 		delete(m.running, id)
 	}
+}
+
+// setCut cuts servers off from the API server, or connects them again.
+func (m *machines) setCut(cut bool, ids []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range ids {
+		m.cut[id] = cut
+	}
+}
+
+func (m *machines) isCut(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.cut[id]
 }
 
 // print adds a line to a server's console or journal, and returns what that holds now.

@@ -75,3 +75,10 @@ func (s *Sandbox) RestartAutoscaler() error {
 	}
 	return s.startAutoscaler()
 }
+
+// CutOff cuts servers off from the API server: their kubelets write nothing, so that the control plane marks their Nodes
+// unreachable after its grace period (50 s).
+func (s *Sandbox) CutOff(serverIDs ...string) { s.machines.setCut(true, serverIDs) }
+
+// Reconnect ends CutOff. The kubelets go on as before.
+func (s *Sandbox) Reconnect(serverIDs ...string) { s.machines.setCut(false, serverIDs) }

@@ -34,6 +34,8 @@ const (
 	SlowCloud Setting = "slow cloud-controller-manager"
 	// Guarded has drover's guard against an autoscaler that starts anew.
 	Guarded Setting = "restart guard"
+	// Healing has short times for health and orphans, and an autoscaler that leaves Nodes which are not Ready to drover.
+	Healing Setting = "healing"
 )
 
 const (
@@ -57,6 +59,10 @@ func (s Setting) Apply(o *sandbox.Options) {
 		o.DroverFlags = append(o.DroverFlags, "--prices-configmap="+pricesName)
 	case Guarded:
 		o.DroverFlags = append(o.DroverFlags, "--restart-guard=2m")
+	case Healing:
+		o.Scaling.ScaleDownUnreadyTime = time.Hour
+		o.AutoscalerFlags = append(o.AutoscalerFlags, "--scale-down-unready-time=1h")
+		o.DroverFlags = append(o.DroverFlags, "--health-timeout=10s", "--orphan-age=20s", "--orphan-period=10s")
 	}
 }
 
@@ -79,6 +85,10 @@ func Trials() []Trial {
 		{"nodes of a group with options that are initialized late are ordered once", SlowCloud, limit, initializedLateWithOptions},
 		{"the cheaper group grows, though it wastes more", Priced, limit, cheaper},
 		{"the autoscaler is killed in the middle of a scale-up, with a guard", Guarded, limit, autoscalerKilledGuarded},
+		{"a node dies: it is replaced, and its pod runs again", Healing, limit, nodeDies},
+		{"a host dies: its nodes are replaced together", Healing, limit, hostDies},
+		{"a zone is cut off: nothing is replaced, and its nodes come back", Healing, limit, zoneCutOff},
+		{"a server loses its Machine: it is drained and collected", Healing, limit, machineLost},
 	}
 }
 
