@@ -91,14 +91,13 @@ func (j *judgement) compareMachines() {
 
 // acceptClusterID begins to collect for a new cluster ID once a pass has seen all projects, and nothing in them without a Machine.
 func (j *judgement) acceptClusterID() {
-	if j.memory.Stored.ClusterID == j.ClusterID {
-		return
-	}
-	if len(j.verdict.Orphans) == 0 && len(j.Projects) > 0 && len(j.verdict.Skipped) == 0 && j.memory.Stored.Hold.Reason == "" {
+	switch {
+	case j.memory.Stored.ClusterID == j.ClusterID:
+	case len(j.verdict.Orphans) > 0:
+		j.verdict.Stops = append(j.verdict.Stops, Stop{NewID, fmt.Sprintf("the cluster ID %s is new here, and another cluster may use what has its marks and no Machine", j.ClusterID) + remedy})
+	case len(j.Projects) > 0 && len(j.verdict.Skipped) == 0 && j.memory.Stored.Hold.Reason == "":
 		j.memory.Stored.ClusterID = j.ClusterID
-		return
 	}
-	j.verdict.Stops = append(j.verdict.Stops, Stop{NewID, fmt.Sprintf("the cluster ID %s is new here, and there may be things with its marks that another cluster uses", j.ClusterID) + remedy})
 }
 
 // found remembers that something has no Machine in this pass. It returns since when, and why it may not be deleted yet: it is too

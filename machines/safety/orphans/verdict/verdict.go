@@ -130,8 +130,8 @@ func Judge(s *Snapshot, before Memory) (Verdict, Memory) {
 	j.compareMachines()
 	j.findResources()
 	j.compareServers()
-	j.acceptClusterID()
 	j.findNodes()
+	j.acceptClusterID()
 	j.decide()
 	return j.verdict, j.memory
 }
