@@ -16,7 +16,8 @@ const (
 )
 
 // handshakes are transport credentials that bound how many connections are in their handshake: whoever can reach the port may
-// open connections without a certificate. One more closes the oldest, so that a client which answers still comes through.
+// open connections without a certificate. One more closes the oldest, so that a client which answers still comes through. The
+// connections must come from listener: it sees them in the order in which they were accepted, which their handshakes do not keep.
 type handshakes struct {
 	credentials.TransportCredentials
 	mu   sync.Mutex
@@ -25,7 +26,6 @@ type handshakes struct {
 
 // ServerHandshake is credentials.TransportCredentials'.
 func (h *handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	h.begin(raw)
 	defer h.end(raw)
 	return h.TransportCredentials.ServerHandshake(raw)
 }
@@ -33,6 +33,23 @@ func (h *handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 // Clone is credentials.TransportCredentials'.
 func (h *handshakes) Clone() credentials.TransportCredentials {
 	return &handshakes{TransportCredentials: h.TransportCredentials.Clone()}
+}
+
+// listener returns l with every connection that it accepts counted until the end of its handshake.
+func (h *handshakes) listener(l net.Listener) net.Listener { return counted{l, h} }
+
+type counted struct {
+	net.Listener
+	handshakes *handshakes
+}
+
+// Accept implements net.Listener.
+func (c counted) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	if err == nil {
+		c.handshakes.begin(conn)
+	}
+	return conn, err
 }
 
 func (h *handshakes) begin(conn net.Conn) {

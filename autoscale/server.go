@@ -76,6 +76,7 @@ type Server struct {
 	// certificate is the server's own; nil without TLS.
 	certificate *certificate
 	calls       *calls
+	handshakes  *handshakes
 	address     atomic.Pointer[net.Addr]
 }
 
@@ -107,7 +108,8 @@ func New(o Options) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.server = grpc.NewServer(append(options, grpc.Creds(connections{&handshakes{TransportCredentials: creds}}))...)
+	s.handshakes = &handshakes{TransportCredentials: creds}
+	s.server = grpc.NewServer(append(options, grpc.Creds(connections{s.handshakes}))...)
 	proto.RegisterCloudProviderServer(s.server, &service{groups: o.Groups, gpuLabel: o.GPULabel, gpuTypes: o.GPUTypes})
 	s.health.SetServingStatus(proto.CloudProvider_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	healthpb.RegisterHealthServer(s.server, s.health)
@@ -190,7 +192,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 		follower.Go(func() { s.certificate.follow(following) })
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- s.server.Serve(listener) }()
+	go func() { ended <- s.server.Serve(s.handshakes.listener(listener)) }()
 	select {
 	case err := <-ended:
 		s.stop()
