@@ -12,6 +12,7 @@ import (
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/test/openstack"
+	"github.com/drover-project/drover/test/sandbox"
 )
 
 // serversOf returns the servers of a group, in the order of their names.
@@ -184,10 +185,27 @@ func (d *Demo) notReady(group string, want int) check {
 	}
 }
 
+// knownToCollector waits until the collector of orphans has seen that nothing of the cluster ID lacks a Machine: before, it only
+// reports.
+func (d *Demo) knownToCollector(ctx context.Context) (string, error) {
+	var memory corev1.ConfigMap
+	err := d.Client.Get(ctx, client.ObjectKey{Namespace: sandbox.Namespace, Name: "drover-orphans"}, &memory)
+	if client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("looking at what is known of orphans: %w", err)
+	}
+	if !strings.Contains(memory.Data["memory"], "clusterID") {
+		return "the collector of orphans to know the cluster ID", nil
+	}
+	return "", nil
+}
+
 // machineLost: a person takes the finalizers off a Machine and deletes it. Its set makes another one.
 func machineLost(ctx context.Context, d *Demo) (string, error) {
 	g := group{name: "lost", least: 2, size: 2, at: 3, labels: both("lost")}
 	if err := d.settled(ctx, g); err != nil {
+		return "", err
+	}
+	if err := d.until(ctx, d.knownToCollector); err != nil {
 		return "", err
 	}
 	var list v1alpha1.MachineList
