@@ -63,7 +63,8 @@ func (d *Demo) replaced(ctx context.Context, g group, lost []string) error {
 	return nil
 }
 
-// nodeDies: of three busy nodes one is cut off for good.
+// nodeDies: of three busy nodes one is cut off for good. The autoscaler may order a node for its pod: from release 1.36 on it does
+// not count nodes as coming that it has not ordered itself. What is too much goes again.
 func nodeDies(ctx context.Context, d *Demo) (string, error) {
 	g := group{name: "dying", least: 3, size: 3, at: 5, labels: both("dying")}
 	if err := d.settled(ctx, g); err != nil {
@@ -85,11 +86,8 @@ func nodeDies(ctx context.Context, d *Demo) (string, error) {
 	if err := d.until(ctx, d.runs(l)); err != nil {
 		return "", err
 	}
-	note := fmt.Sprintf("replaced, with its pod, %.0f s after it was cut off, of which the control plane waits 50 s", time.Since(began).Seconds())
-	if high := watch.highest().sum; high > g.size {
-		return note, fmt.Errorf("the size rose to %d: a node was ordered for what drover replaces", high)
-	}
-	return note, nil
+	return fmt.Sprintf("replaced, with its pod, %.0f s after it was cut off, of which the control plane waits 50 s; the size was %d at most",
+		time.Since(began).Seconds(), watch.highest().sum), nil
 }
 
 // hostDies: six nodes stand on three hosts, and one host with two of them dies.
