@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -34,15 +35,22 @@ type Stored struct {
 	Unled []Span `json:"unled,omitempty"`
 }
 
-// mostSpans bounds Stored.Unled; the oldest become one.
-const mostSpans = 20
+// mostSpans bounds Stored.Unled. All of them take about 20 KiB.
+const mostSpans = 200
 
-// WithUnled returns a Stored that has one more span in which nobody led.
+// WithUnled returns a Stored that has one more span in which nobody led. When there are too many, the two with the shortest time
+// between them become one: what was created in that time is then not collected either.
 func (s Stored) WithUnled(span Span) Stored {
 	all := append(append([]Span{}, s.Unled...), span)
 	if len(all) > mostSpans {
-		all[1].From = all[0].From
-		all = all[1:]
+		first := 0
+		for i := range len(all) - 1 {
+			if all[i+1].From.Sub(all[i].To) < all[first+1].From.Sub(all[first].To) {
+				first = i
+			}
+		}
+		all[first].To = all[first+1].To
+		all = slices.Delete(all, first+1, first+2)
 	}
 	s.Unled = all
 	return s

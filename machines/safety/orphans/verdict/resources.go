@@ -127,12 +127,12 @@ func (j *judgement) compareServers() {
 		}
 		at := r.Created.UTC().Format(time.RFC3339)
 		for _, span := range j.memory.Stored.Unled {
-			if span.Contains(r.Created, clockMargin) {
+			if span.Contains(r.Created) {
 				j.hold(Forgotten, "server %s was created at %s, when by what the cluster remembers no drover of it led (%s to %s): the cluster was restored, or another one has its ID",
 					r.ID, at, span.From.UTC().Format(time.RFC3339), span.To.UTC().Format(time.RFC3339))
 			}
 		}
-		if !j.History.Since.IsZero() && r.Created.After(j.History.Since.Add(clockMargin)) {
+		if !j.History.Since.IsZero() && r.Created.After(j.History.Since) {
 			j.hold(Foreign, "server %s was created at %s for a Machine that this drover, which has led since %s, has never seen: another drover works with the same cluster ID",
 				r.ID, at, j.History.Since.UTC().Format(time.RFC3339))
 		}

@@ -104,10 +104,11 @@ type Span struct {
 	To   time.Time `json:"to"`
 }
 
-// Contains reports whether a time lies inside, at least margin away from both ends.
-func (s Span) Contains(t time.Time, margin time.Duration) bool {
-	return t.After(s.From.Add(margin)) && t.Before(s.To.Add(-margin))
+// Contains reports whether a time lies inside, or so close to one of the ends that differing clocks may have moved it out.
+func (s Span) Contains(t time.Time) bool {
+	return t.After(s.From.Add(-clockMargin)) && t.Before(s.To.Add(clockMargin))
 }
 
-// Matters reports whether a span in which nobody led is so long that something may have been created in it that no leader made.
-func Matters(s Span) bool { return s.To.Sub(s.From) > 2*clockMargin }
+// Matters reports whether a span in which nobody led is so long that something may have been created in it that no leader made. It
+// takes no longer than a minute to take over the lease of a process that has died.
+func Matters(s Span) bool { return s.To.Sub(s.From) > time.Minute }

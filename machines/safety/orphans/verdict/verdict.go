@@ -108,7 +108,8 @@ const (
 	machinesShare = 5
 	// lossWindow is how long losses count together.
 	lossWindow = 24 * time.Hour
-	// clockMargin is how far the clocks of the cloud and of the cluster may differ, and how late what a leader ordered may come.
+	// clockMargin is how far the clocks of the cloud and of the cluster may differ. Where they do, more counts as created while
+	// nobody led, never less.
 	clockMargin = 2 * time.Minute
 )
 
