@@ -79,6 +79,10 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 		}
 		w.ready(w.now(nodes["a"]), corev1.ConditionUnknown)
 		w.later()
+		if w.now(nodes["a"]) == nil {
+			t.Error("the Node is gone after one look at it that did not find it Ready")
+		}
+		w.later()
 		if w.now(nodes["a"]) != nil {
 			t.Errorf("the Node is still there; shown is %q", w.shown()[reportKey])
 		}

@@ -43,12 +43,12 @@ func portOf(n int) cloud.Resource {
 	return cloud.Resource{Kind: cloud.ResourcePort, ID: fmt.Sprintf("port-%d", n), Machine: number(n), Seen: noon.Add(-time.Hour)}
 }
 
-// nodeOfMachine returns the Node of the n-th Machine, with drover's marks, whose kubelet is dead.
+// nodeOfMachine returns the Node of the n-th Machine, with drover's marks, whose kubelet has been dead for an hour.
 func nodeOfMachine(n int) Node {
 	name := fmt.Sprintf("worker-%d", n)
 	return Node{
 		Name: name, UID: types.UID(name), ProviderID: "x:///" + string(keyOf(n)), Server: keyOf(n), OwnedBy: number(n), Machine: "kube-system/" + name,
-		Created: noon.Add(-24 * time.Hour),
+		Created: noon.Add(-24 * time.Hour), Changed: noon.Add(-time.Hour),
 	}
 }
 

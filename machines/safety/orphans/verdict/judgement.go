@@ -100,9 +100,9 @@ func (j *judgement) acceptClusterID() {
 	}
 }
 
-// found remembers that something has no Machine in this pass. It returns since when, and why it may not be deleted yet: it is too
-// young, or had a Machine in the pass before. created is when it was created, or first seen.
-func (j *judgement) found(key string, created time.Time) (since time.Time, why string) {
+// found remembers that something has no Machine in this pass. It returns why it may not be deleted yet: it is too young, or had a
+// Machine in the pass before. created is when it was created, or first seen.
+func (j *judgement) found(key string, created time.Time) (why string) {
 	since, again := j.before.Orphans[key]
 	if !again {
 		since = j.Now
@@ -110,9 +110,9 @@ func (j *judgement) found(key string, created time.Time) (since time.Time, why s
 	j.memory.Orphans[key] = since
 	switch {
 	case j.Now.Sub(created) < j.Age:
-		return since, fmt.Sprintf("is younger than %s", j.Age)
+		return fmt.Sprintf("is younger than %s", j.Age)
 	case !again:
-		return since, "is looked at again in the next pass"
+		return "is looked at again in the next pass"
 	}
-	return since, ""
+	return ""
 }

@@ -63,13 +63,15 @@ func (j *judgement) hasMachine(n *Node) bool {
 // node returns a marked Node without a Machine as an orphan.
 func (j *judgement) node(n *Node) Orphan {
 	o := Orphan{Kind: KindNode, ID: n.Name, Machine: n.OwnedBy, Node: n}
-	var early string
-	o.Found, early = j.found(o.key(), n.Created)
+	if n.worked(j.Now, j.Age) {
+		// Only passes in which it does not work count as looks.
+		o.Why = fmt.Sprintf("is Ready, or was within the last %s, so its server works", j.Age)
+		return o
+	}
+	early := j.found(o.key(), n.Created)
 	switch {
 	case n.ControlPlane != "":
 		o.Why = "belongs to the control plane: it has " + n.ControlPlane
-	case n.Ready:
-		o.Why = "is Ready, so its server works"
 	case n.Server == "":
 		o.Why = "has no provider ID of a known cloud, so nothing proves that its server is gone"
 	case j.exists(n.Server):

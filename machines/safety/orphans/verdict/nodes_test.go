@@ -28,6 +28,9 @@ func TestNodesWithoutAMachine(t *testing.T) {
 		"by the name in their annotation too (MCM-86)":                  {with(func(n *Node) { n.OwnedBy = "" }), []string{"worker-20"}, ""},
 		"stay while young (MCM-86)":                                     {with(func(n *Node) { n.Created = noon.Add(10 * time.Minute) }), nil, "younger"},
 		"stay while Ready (MCM-86)":                                     {with(func(n *Node) { n.Ready = true }), nil, "is Ready"},
+		"stay when they were Ready a quarter of an hour ago (MCM-86)":   {with(func(n *Node) { n.Changed = noon.Add(time.Minute) }), nil, "is Ready, or was"},
+		"stay when they are young and no kubelet reported (MCM-86)":     {with(func(n *Node) { n.Created, n.Changed = noon.Add(time.Minute), time.Time{} }), nil, "is Ready, or was"},
+		"are deleted when no kubelet ever reported (MCM-86)":            {with(func(n *Node) { n.Changed = time.Time{} }), []string{"worker-20"}, ""},
 		"stay while their server exists (MCM-86)":                       {func(s *Snapshot) { with(func(*Node) {})(s); r := serverOf(20); r.Machine = number(0); s.has(r) }, nil, "its server exists"},
 		"stay without a provider ID (MCM-86)":                           {with(func(n *Node) { n.ProviderID, n.Server = "", "" }), nil, "no provider ID"},
 		"stay with finalizers (MCM-86)":                                 {with(func(n *Node) { n.Finalizers = true }), nil, "finalizers"},
@@ -67,6 +70,23 @@ func TestNodesWithoutAMachine(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestANodeThatWasReadyInOneOfTwoPasses(t *testing.T) {
+	t.Run("stays: both must find it dead (MCM-86)", func(t *testing.T) {
+		for count, want := range map[int][]string{3: nil, 4: {"worker-20"}} {
+			v, _ := passes{count: count, memory: remembers(), change: func(pass int, s *Snapshot) {
+				n := nodeOfMachine(20)
+				if n.Ready = pass == 1; pass > 1 {
+					n.Changed = noon.Add(period)
+				}
+				s.Nodes = []Node{n}
+			}}.run(func() *Snapshot { return world(10) })
+			if got := deleted(v); !slices.Equal(got, want) {
+				t.Errorf("in pass %d it deletes %v", count, got)
+			}
+		}
+	})
 }
 
 func TestNodesThatNeverWereDrovers(t *testing.T) {

@@ -67,8 +67,7 @@ func (j *judgement) resource(r cloud.Resource, ownerless map[types.UID]bool) Orp
 	if !r.Created.IsZero() && r.Created.Before(created) {
 		created = r.Created
 	}
-	var early string
-	o.Found, early = j.found(o.key(), created)
+	early := j.found(o.key(), created)
 	switch {
 	case r.Kind == cloud.ResourceServer:
 		o.Node, o.Why = j.nodeOf(r)
@@ -101,15 +100,16 @@ func (j *judgement) nodeOf(r cloud.Resource) (n *Node, why string) {
 		return nil, ""
 	}
 	_, seen := j.History.Seen[r.Machine]
+	works := n.worked(j.Now, j.Age)
 	switch {
 	case n.ControlPlane != "":
 		why = fmt.Sprintf("its node %s belongs to the control plane: it has %s", n.Name, n.ControlPlane)
 	case j.hasMachine(n):
 		why = fmt.Sprintf("its node %s belongs to a Machine that exists", n.Name)
-	case n.Ready && !n.isMarked():
-		why = fmt.Sprintf("its node %s is Ready and never had drover's marks: drain it, and delete the server by hand", n.Name)
-	case n.Ready && !seen && !j.Confirmed:
-		why = fmt.Sprintf("its node %s is Ready, and this drover has never seen its Machine", n.Name) + remedy
+	case works && !n.isMarked():
+		why = fmt.Sprintf("its node %s is Ready, or was lately, and never had drover's marks: drain it, and delete the server by hand", n.Name)
+	case works && !seen && !j.Confirmed:
+		why = fmt.Sprintf("its node %s is Ready, or was lately, and this drover has never seen its Machine", n.Name) + remedy
 	}
 	return n, why
 }

@@ -111,8 +111,15 @@ func TestServersWithANode(t *testing.T) {
 			return n
 		}(), nil, true, ""},
 		"stay when the Node works and never was drover's (MCM-81)": {unmarked(ready(nodeOfMachine(9))), nil, false, "never had drover's marks"},
-		"go when that Node does not work (MCM-81)":                 {unmarked(nodeOfMachine(9)), nil, true, ""},
+		"stay when that Node worked a quarter of an hour ago (MCM-81)": {func() Node {
+			n := unmarked(nodeOfMachine(9))
+			n.Changed = noon.Add(time.Minute)
+			return n
+		}(), nil, false, "never had drover's marks"},
+		"go when that Node does not work (MCM-81)": {unmarked(nodeOfMachine(9)), nil, true, ""},
 		"stay when the Node works and this process never saw the Machine, as after CRDs were made again (MCM-82)": {ready(nodeOfMachine(9)),
+			func(s *Snapshot) { s.unseen(9); s.Projects[0].Resources[18].Created = noon.Add(-2 * time.Hour) }, false, "never seen its Machine"},
+		"stay when that Node misses one report only (MCM-82)": {func() Node { n := nodeOfMachine(9); n.Changed = noon.Add(10 * time.Minute); return n }(),
 			func(s *Snapshot) { s.unseen(9); s.Projects[0].Resources[18].Created = noon.Add(-2 * time.Hour) }, false, "never seen its Machine"},
 		"stay when the Node is one of the control plane": {func() Node {
 			n := nodeOfMachine(9)

@@ -69,8 +69,9 @@ type Node struct {
 	OwnedBy types.UID
 	Machine string
 	Created time.Time
-	// Ready: its kubelet says so.
-	Ready bool
+	// Ready: its kubelet says so. Changed is when that changed last; zero: it has never been said.
+	Ready   bool
+	Changed time.Time
 	// ControlPlane names what makes it a Node of the control plane; empty: nothing.
 	ControlPlane string
 	// Finalizers: somebody waits for its end.
@@ -81,6 +82,16 @@ type Node struct {
 
 // isMarked reports whether the Node has one of drover's marks.
 func (n *Node) isMarked() bool { return n.OwnedBy != "" || n.Machine != "" }
+
+// worked reports whether the Node is Ready, or was within the last while: a kubelet that misses one report still has its pods. A Node
+// of which nothing is known works while it is younger than that.
+func (n *Node) worked(now time.Time, while time.Duration) bool {
+	since := n.Changed
+	if since.IsZero() {
+		since = n.Created
+	}
+	return n.Ready || now.Sub(since) < while
+}
 
 // History is what this process knows of the past.
 type History struct {

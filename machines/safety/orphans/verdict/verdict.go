@@ -67,8 +67,6 @@ type Orphan struct {
 	Kind, ID, Name string
 	// Machine is the UID that its mark has; it may be empty for a Node.
 	Machine types.UID
-	// Found is when it was first found to be one, without a break since.
-	Found time.Time
 	// Delete: it is to be deleted now. Why says, for people, why not; empty when it is.
 	Delete bool
 	Why    string
