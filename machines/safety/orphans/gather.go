@@ -27,6 +27,9 @@ func (c *Collector) gather(ctx context.Context) *verdict.Snapshot {
 	s.Projects = c.Cloud.Marked(ctx)
 	s.Machines = c.listMachines(ctx)
 	var err error
+	if s.Defined, err = c.definedSince(ctx); err != nil {
+		s.Stale = err.Error()
+	}
 	if s.Nodes, err = c.listNodes(ctx); err != nil {
 		s.Stale = err.Error()
 	}

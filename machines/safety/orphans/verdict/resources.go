@@ -99,7 +99,6 @@ func (j *judgement) nodeOf(r cloud.Resource) (n *Node, why string) {
 	if n == nil {
 		return nil, ""
 	}
-	_, seen := j.History.Seen[r.Machine]
 	works := n.worked(j.Now, j.Age)
 	switch {
 	case n.ControlPlane != "":
@@ -108,10 +107,17 @@ func (j *judgement) nodeOf(r cloud.Resource) (n *Node, why string) {
 		why = fmt.Sprintf("its node %s belongs to a Machine that exists", n.Name)
 	case works && !n.isMarked():
 		why = fmt.Sprintf("its node %s is Ready, or was lately, and never had drover's marks: drain it, and delete the server by hand", n.Name)
-	case works && !seen && !j.Confirmed:
-		why = fmt.Sprintf("its node %s is Ready, or was lately, and this drover has never seen its Machine", n.Name) + remedy
+	case works && !j.saw(r) && !j.Confirmed:
+		why = fmt.Sprintf("its node %s is Ready, or was lately, and this drover has never seen its Machine, or it went with a CRD that was deleted", n.Name) + remedy
 	}
 	return n, why
+}
+
+// saw reports whether this process has seen the Machine of a server come and go. What is older than a definition lost its Machine
+// with the definition that stood there before, which nobody has to have meant.
+func (j *judgement) saw(r cloud.Resource) bool {
+	_, seen := j.History.Seen[r.Machine]
+	return seen && !r.Created.Before(j.Defined)
 }
 
 // compareServers compares when servers without a Machine were created with what the cluster remembers of its leaders. One that no

@@ -119,6 +119,9 @@ func TestServersWithANode(t *testing.T) {
 		"go when that Node does not work (MCM-81)": {unmarked(nodeOfMachine(9)), nil, true, ""},
 		"stay when the Node works and this process never saw the Machine, as after CRDs were made again (MCM-82)": {ready(nodeOfMachine(9)),
 			func(s *Snapshot) { s.unseen(9); s.Projects[0].Resources[18].Created = noon.Add(-2 * time.Hour) }, false, "never seen its Machine"},
+		"stay when the Node works and the Machine went with its CRD while this process looked on (MCM-82)": {ready(nodeOfMachine(9)),
+			func(s *Snapshot) { s.Defined = noon.Add(-time.Minute) }, false, "went with a CRD"},
+		"go when the CRD is older than they are (MCM-82)": {ready(nodeOfMachine(9)), func(s *Snapshot) { s.Defined = noon.Add(-25 * time.Hour) }, true, ""},
 		"stay when that Node misses one report only (MCM-82)": {func() Node { n := nodeOfMachine(9); n.Changed = noon.Add(10 * time.Minute); return n }(),
 			func(s *Snapshot) { s.unseen(9); s.Projects[0].Resources[18].Created = noon.Add(-2 * time.Hour) }, false, "never seen its Machine"},
 		"stay when the Node is one of the control plane": {func() Node {

@@ -31,10 +31,12 @@ type Snapshot struct {
 	ClusterID string
 	// Confirmed: an operator has said that what has no Machine may be deleted, however much it is.
 	Confirmed bool
-	Machines  Machines
-	Projects  []cloud.Project
-	Nodes     []Node
-	History   History
+	// Defined is when the youngest of the definitions with which Machines go was made.
+	Defined  time.Time
+	Machines Machines
+	Projects []cloud.Project
+	Nodes    []Node
+	History  History
 }
 
 // Machines is a live list of the Machines of all namespaces.
