@@ -33,7 +33,9 @@ func (c *Collector) act(ctx context.Context, v *verdict.Verdict) {
 		case waiting != "":
 			c.say(ctx, o, corev1.EventTypeNormal, "OrphanDraining", waiting)
 		default:
-			c.metrics.deleted(o.Kind)
+			if c.memory.Accepted(o, c.Clock.Now()) {
+				c.metrics.deleted(o.Kind)
+			}
 			c.say(ctx, o, corev1.EventTypeNormal, "OrphanDeleted", "deleted: it has no Machine")
 		}
 	}

@@ -22,6 +22,15 @@ type Memory struct {
 	Orphans map[string]time.Time
 	// Drains are when the drain of an orphan's Node began, by kind and ID of the orphan.
 	Drains map[string]time.Time
+	// Tried are when an orphan was to be deleted last, Asked when its deletion was accepted, by kind and ID.
+	Tried, Asked map[string]time.Time
+}
+
+// Accepted notes that the cloud or the API server has accepted the deletion of an orphan. It reports whether that is the first time.
+func (m *Memory) Accepted(o *Orphan, now time.Time) (first bool) {
+	_, again := m.Asked[o.key()]
+	m.Asked[o.key()] = now
+	return !again
 }
 
 // Stored is the part of a [Memory] that a successor must know.
@@ -58,10 +67,14 @@ func (s Stored) WithUnled(span Span) Stored {
 
 // next returns a copy that the pass may change, without what it finds out itself.
 func (m Memory) next() Memory {
-	m.Lost = maps.Clone(m.Lost)
-	if m.Lost == nil {
-		m.Lost = map[types.UID]time.Time{}
-	}
+	m.Lost, m.Tried, m.Asked = copyOf(m.Lost), copyOf(m.Tried), copyOf(m.Asked)
 	m.Orphans, m.Drains = map[string]time.Time{}, map[string]time.Time{}
 	return m
+}
+
+// copyOf returns a copy that is not nil.
+func copyOf[K comparable, V any](m map[K]V) map[K]V {
+	out := make(map[K]V, len(m))
+	maps.Copy(out, m)
+	return out
 }

@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,78 @@ func TestResources(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Twelve servers have lost their Machines, and the cloud never deletes them. Each look may delete ten.
+func TestServersThatTheCloudDoesNotDelete(t *testing.T) {
+	fresh := func(pass int) *Snapshot {
+		s := world(200)
+		s.drop(12, false)
+		s.has(portOf(900))
+		s.Now, s.Machines.Version = noon.Add(time.Duration(pass)*period), strconv.Itoa(1000+pass)
+		return s
+	}
+	pass := func(n int, m Memory, accepts bool) ([]string, Memory) {
+		v, m := Judge(fresh(n), m)
+		for i := range v.Orphans {
+			if o := &v.Orphans[i]; o.Delete && accepts {
+				m.Accepted(o, noon.Add(time.Duration(n)*period))
+			}
+		}
+		return deleted(v), m
+	}
+	t.Run("do not keep others waiting when their deletion is refused each time (MCM-81)", func(t *testing.T) {
+		tries := map[string]int{}
+		m := remembers()
+		for n := range 14 {
+			var ids []string
+			ids, m = pass(n, m, false)
+			for _, id := range ids {
+				tries[id]++
+			}
+		}
+		for id, n := range tries {
+			if len(tries) != 13 || n < 6 {
+				t.Errorf("%s was tried %d times: %v", id, n, tries)
+			}
+		}
+	})
+	t.Run("are asked for once an hour when it is accepted and they stay (MCM-81)", func(t *testing.T) {
+		m := remembers()
+		for n, want := range []int{0, 10, 3, 0, 0, 10, 3, 0} {
+			var ids []string
+			if ids, m = pass(n, m, true); len(ids) != want {
+				t.Errorf("in pass %d %d are asked for: %v", n, len(ids), ids)
+			}
+		}
+	})
+	t.Run("count once, whatever comes between (MCM-81)", func(t *testing.T) {
+		v, m := passes{count: 2, memory: remembers()}.run(func() *Snapshot { return fresh(0) })
+		o := v.Orphans[slices.IndexFunc(v.Orphans, func(o Orphan) bool { return o.Delete })]
+		if !m.Accepted(&o, noon) {
+			t.Error("the first time it does not count")
+		}
+		s := fresh(2)
+		s.Stale = "the API server does not answer"
+		_, m = Judge(s, m)
+		_, m = Judge(fresh(3), m)
+		if m.Accepted(&o, noon.Add(2*time.Hour)) {
+			t.Error("it counts twice")
+		}
+	})
+	t.Run("and whose Nodes are drained go on being drained while they wait for their turn (MCM-81)", func(t *testing.T) {
+		p := passes{memory: remembers(), change: func(_ int, s *Snapshot) {
+			s.drop(2, false)
+			s.MaxPerPass = 1
+			s.Nodes = []Node{nodeOfMachine(8), nodeOfMachine(9)}
+		}}
+		for count, overdue := range map[int]bool{4: false, 10: true} {
+			p.count = count
+			if v, _ := p.run(func() *Snapshot { return world(10) }); v.Orphans[0].Overdue != overdue {
+				t.Errorf("in pass %d the first is overdue: %v", count, !overdue)
+			}
+		}
+	})
 }
 
 func TestTwoPasses(t *testing.T) {
