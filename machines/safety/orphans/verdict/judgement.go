@@ -19,9 +19,11 @@ type judgement struct {
 	memory  Memory
 	verdict Verdict
 	living  living
-	// byServer and byOwner find Nodes by their server, and those without one by the UID in their mark.
+	// byServer finds Nodes by their server; byOwner finds those without one by the UID in their mark,
+	// byName all by their name.
 	byServer map[cloud.ServerID]*Node
 	byOwner  map[types.UID]*Node
+	byName   map[string]*Node
 	// servers are the marked servers that exist; nil until somebody asks.
 	servers map[cloud.ServerID]bool
 }
@@ -48,9 +50,10 @@ func (j *judgement) index() {
 	}
 	delete(j.living.nodes, "")
 	delete(j.living.servers, "")
-	j.byServer, j.byOwner = make(map[cloud.ServerID]*Node, len(j.Nodes)), map[types.UID]*Node{}
+	j.byServer, j.byOwner, j.byName = make(map[cloud.ServerID]*Node, len(j.Nodes)), map[types.UID]*Node{}, make(map[string]*Node, len(j.Nodes))
 	for i := range j.Nodes {
 		n := &j.Nodes[i]
+		j.byName[n.Name] = n
 		if n.Server != "" {
 			j.byServer[n.Server] = n
 		} else if n.OwnedBy != "" {

@@ -97,12 +97,18 @@ func (j *judgement) nodeOf(r cloud.Resource) (n *Node, why string) {
 		n = j.byOwner[r.Machine]
 	}
 	if n == nil {
+		// A Node that nobody has given a provider ID or a mark yet has the name of its server.
+		n = j.byName[r.Name]
+	}
+	if n == nil {
 		return nil, ""
 	}
 	works := n.worked(j.Now, j.Age)
 	switch {
 	case n.ControlPlane != "":
 		why = fmt.Sprintf("its node %s belongs to the control plane: it has %s", n.Name, n.ControlPlane)
+	case n.Server != r.Key && n.ProviderID != "":
+		why = fmt.Sprintf("the node with its name, %s, has the provider ID %s: delete the server by hand if it is not that node's", n.Name, n.ProviderID)
 	case j.hasMachine(n):
 		why = fmt.Sprintf("its node %s belongs to a Machine that exists", n.Name)
 	case works && !n.isMarked():

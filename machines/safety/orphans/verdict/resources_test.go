@@ -189,6 +189,26 @@ func TestServersWithANode(t *testing.T) {
 			n.Changed = noon.Add(time.Minute)
 			return n
 		}(), nil, false, "never had drover's marks"},
+		"stay when a Node works that has their name and neither provider ID nor mark (MCM-81)": {func() Node {
+			n := unmarked(ready(nodeOfMachine(9)))
+			n.ProviderID, n.Server = "", ""
+			return n
+		}(), nil, false, "never had drover's marks"},
+		"are drained first when only its name says whose the Node is (MCM-81)": {func() Node {
+			n := unmarked(nodeOfMachine(9))
+			n.ProviderID, n.Server = "", ""
+			return n
+		}(), nil, true, ""},
+		"stay when the Node with their name is another server's (MCM-81)": {func() Node {
+			n := unmarked(nodeOfMachine(9))
+			n.ProviderID, n.Server = "x:///other", "other"
+			return n
+		}(), nil, false, "has the provider ID x:///other"},
+		"stay when the Node with their name is of no known cloud (MCM-81)": {func() Node {
+			n := unmarked(nodeOfMachine(9))
+			n.ProviderID, n.Server = "aws:///i-1", ""
+			return n
+		}(), nil, false, "has the provider ID aws:///i-1"},
 		"go when that Node does not work (MCM-81)": {unmarked(nodeOfMachine(9)), nil, true, ""},
 		"stay when the Node works and this process never saw the Machine, as after CRDs were made again (MCM-82)": {ready(nodeOfMachine(9)),
 			func(s *Snapshot) { s.unseen(9); s.Projects[0].Resources[18].Created = noon.Add(-2 * time.Hour) }, false, "never seen its Machine"},
