@@ -172,6 +172,6 @@ func (c *Collector) pass(ctx context.Context, since time.Time) {
 	c.announce(ctx, &decided)
 	c.act(ctx, &decided)
 	if decided.Judged {
-		c.witness.forget(snapshot)
+		c.witness.keep(snapshot.Projects)
 	}
 }
