@@ -90,8 +90,14 @@ func (s *Snapshot) unseen(n ...int) {
 	}
 }
 
-// remembers is the memory of a process that has begun to collect before.
-func remembers() Memory { return Memory{Stored: Stored{ClusterID: cluster}} }
+// remembers is the memory of a process that has begun to collect before, and has seen the servers of four Machines that are gone.
+func remembers() Memory {
+	m := Memory{Stored: Stored{ClusterID: cluster}, Servers: map[cloud.ServerID]string{}}
+	for n := range 4 {
+		m.Servers[keyOf(20+n)] = "p"
+	}
+	return m
+}
 
 // passes are the passes of a test: change is called with the number of each, from 0 on, and a fresh copy of the world.
 type passes struct {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/cloud"
 )
 
 // Memory is what one pass leaves to the next.
@@ -22,6 +24,9 @@ type Memory struct {
 	Orphans map[string]time.Time
 	// Drains are when the drain of an orphan's Node began, by kind and ID of the orphan.
 	Drains map[string]time.Time
+	// Servers are the servers with the marks of this cluster that a pass has seen, each with the name of its project, as long as they
+	// exist or a Node names them.
+	Servers map[cloud.ServerID]string
 	// Tried are when an orphan was to be deleted last, Asked when its deletion was accepted, by kind and ID.
 	Tried, Asked map[string]time.Time
 }
@@ -67,7 +72,7 @@ func (s Stored) WithUnled(span Span) Stored {
 
 // next returns a copy that the pass may change, without what it finds out itself.
 func (m Memory) next() Memory {
-	m.Lost, m.Tried, m.Asked = copyOf(m.Lost), copyOf(m.Tried), copyOf(m.Asked)
+	m.Lost, m.Tried, m.Asked, m.Servers = copyOf(m.Lost), copyOf(m.Tried), copyOf(m.Asked), copyOf(m.Servers)
 	m.Orphans, m.Drains = map[string]time.Time{}, map[string]time.Time{}
 	return m
 }
