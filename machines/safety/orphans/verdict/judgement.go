@@ -155,16 +155,17 @@ func (j *judgement) decide() {
 	}
 }
 
-// notNow returns why an orphan that may be deleted is not deleted in this pass; empty: it is due.
+// notNow returns why an orphan that may be deleted is not deleted in this pass; empty: it is due. It sets Stopped.
 func (j *judgement) notNow(o *Orphan) string {
 	asked, isAsked := j.memory.Asked[o.key()]
 	switch {
 	case len(j.verdict.Stops) > 0:
+		o.Stopped = j.verdict.Stops[0].Reason
 		return "only reported: " + j.verdict.Stops[0].Message
 	case j.ReportOnly:
 		return "only reported (--orphans=report)"
 	case isAsked && j.Now.Sub(asked) < askAgain:
-		return "is being deleted"
+		return BeingDeleted
 	}
 	return ""
 }

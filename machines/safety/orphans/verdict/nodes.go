@@ -37,7 +37,9 @@ func (j *judgement) findNodes() {
 		j.verdict.Skipped = append(j.verdict.Skipped, stop)
 		for i := first; i < len(j.verdict.Orphans); i++ {
 			o := &j.verdict.Orphans[i]
-			o.Why = cmp.Or(o.Why, "only reported: "+stop.Message)
+			if o.Why == "" {
+				o.Why, o.Stopped = "only reported: "+stop.Message, stop.Reason
+			}
 		}
 	}
 }

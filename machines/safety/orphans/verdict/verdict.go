@@ -70,6 +70,8 @@ type Orphan struct {
 	// Delete: it is to be deleted now. Why says, for people, why not; empty when it is.
 	Delete bool
 	Why    string
+	// Stopped is the reason why nothing of its kind is collected, when Why is that.
+	Stopped Reason
 	// Resource is set unless it is a Node. Node is the Node itself, or that of a server, which is drained before the server is
 	// deleted; nil: there is none.
 	Resource cloud.Resource
@@ -77,6 +79,9 @@ type Orphan struct {
 	// Overdue: the drain of the Node has lasted as long as it may.
 	Overdue bool
 }
+
+// BeingDeleted is the Why of an orphan whose deletion was accepted a short time ago.
+const BeingDeleted = "is being deleted: it has no Machine"
 
 // key identifies the orphan in memory.
 func (o *Orphan) key() string { return o.Kind + " " + o.ID }
