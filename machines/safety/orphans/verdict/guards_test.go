@@ -55,6 +55,22 @@ func TestGuards(t *testing.T) {
 			}, "", nil},
 		"nothing when more than max(3, 10 %) of the servers have no Machine (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) { s.drop(4, false) }, TooMany, nil},
+		"nothing when that holds in one project only, however many servers another one has (MCM-82)": {10, nil,
+			func(_ int, s *Snapshot) {
+				s.drop(4, false)
+				tenant := cloud.Project{Name: "tenant"}
+				for n := range 100 {
+					r := serverOf(1000 + n)
+					r.Machine = number(0)
+					tenant.Resources = append(tenant.Resources, r)
+				}
+				s.Projects = append(s.Projects, tenant)
+			}, TooMany, nil},
+		"nothing when it holds for all projects together (MCM-82)": {10, nil,
+			func(_ int, s *Snapshot) {
+				s.drop(2, false)
+				s.Projects = append(s.Projects, cloud.Project{Name: "q", Resources: []cloud.Resource{serverOf(30), serverOf(31)}})
+			}, TooMany, nil},
 		"nothing when a server was created while nobody led, as yesterday's etcd beside today's servers (MCM-82)": {10,
 			func(m *Memory) {
 				m.Stored = m.Stored.WithUnled(Span{noon.Add(-30 * time.Hour), noon.Add(-time.Hour)})

@@ -17,8 +17,8 @@ var order = []cloud.ResourceKind{cloud.ResourceServer, cloud.ResourceFloatingIP,
 // findResources finds the resources without a Machine in the projects that are completely known.
 func (j *judgement) findResources() {
 	var found []cloud.Resource
-	servers, ownerless := 0, map[types.UID]bool{}
-	count := 0
+	ownerless := map[types.UID]bool{}
+	var all tally
 	for _, p := range j.Projects {
 		switch {
 		case p.Unknown != "":
@@ -28,30 +28,45 @@ func (j *judgement) findResources() {
 			j.verdict.Skipped = append(j.verdict.Skipped, Stop{Held, p.Name + ": " + p.Held})
 			continue
 		}
+		var here tally
 		for i := range p.Resources {
 			r := &p.Resources[i]
-			isServer := r.Kind == cloud.ResourceServer
-			if isServer {
-				servers++
+			lives := j.lives(r.Machine)
+			if r.Kind == cloud.ResourceServer {
+				here.add(lives)
+				ownerless[r.Machine] = ownerless[r.Machine] || !lives
 			}
-			if j.lives(r.Machine) {
-				continue
+			if !lives {
+				found = append(found, *r)
 			}
-			if isServer {
-				count++
-				ownerless[r.Machine] = true
-			}
-			found = append(found, *r)
 		}
+		j.countServers(here, p.Name)
+		all.lost, all.of = all.lost+here.lost, all.of+here.of
 	}
+	j.countServers(all, "all projects")
 	slices.SortStableFunc(found, func(a, b cloud.Resource) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)), cmp.Compare(a.ID, b.ID))
 	})
 	for _, r := range found {
 		j.verdict.Orphans = append(j.verdict.Orphans, j.resource(r, ownerless))
 	}
-	if tooMany(count, servers, serversShare) && !j.Confirmed {
-		j.verdict.Stops = append(j.verdict.Stops, Stop{TooMany, fmt.Sprintf("%d of %d servers with the marks of this cluster have no Machine, as after a restore", count, servers) + remedy})
+}
+
+// tally counts servers: lost are those without a Machine.
+type tally struct{ lost, of int }
+
+func (t *tally) add(lives bool) {
+	if t.of++; !lives {
+		t.lost++
+	}
+}
+
+// countServers stops all collection when too many servers have no Machine. Each project counts by itself too, so that many servers in
+// one, which may be a tenant's, do not hide that most of another one's have no Machine.
+func (j *judgement) countServers(t tally, where string) {
+	known := slices.ContainsFunc(j.verdict.Stops, func(s Stop) bool { return s.Reason == TooMany })
+	if tooMany(t.lost, t.of, serversShare) && !j.Confirmed && !known {
+		j.verdict.Stops = append(j.verdict.Stops, Stop{TooMany, fmt.Sprintf("%d of %d servers with the marks of this cluster in %s have no Machine, as after a restore", t.lost, t.of, where) + remedy})
 	}
 }
 
