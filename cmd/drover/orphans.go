@@ -23,7 +23,8 @@ func addOrphans(w wiring, o *options, id string, registry *clouds) error {
 		},
 		Period: o.orphans.period, VolumeTimeout: o.machines.volumeDetachTimeout,
 		Namespace: o.namespace, IDConfigMap: clusterIDConfigMap, ClusterID: id,
-		Confirmed: mayCollect(mgr.GetClient(), o.namespace), Lease: w.lease, Leading: w.lease.Leading, Stale: w.staleness, Registry: metrics.Registry,
+		Confirmed: mayCollect(mgr.GetClient(), o.namespace), Lease: w.lease, Leading: w.lease.Leading, Stale: w.staleness, Observed: o.observe,
+		Registry: metrics.Registry,
 	})
 	if err != nil {
 		return fmt.Errorf("making the collector of orphans: %w", err)

@@ -53,25 +53,28 @@ func controlledBy(uid types.UID) client.MatchingFields {
 	return client.MatchingFields{controllerIndex: string(uid)}
 }
 
-// current returns a group as the API server has it now; nil when it does not exist.
+// current returns a group as the API server has it now; nil when it does not exist. The Machines are read first and the owner last: a size
+// that has been raised meanwhile is then not less than what it has led to.
 func (r reading) current(ctx context.Context, k key) (*Group, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(v1alpha1.MachineKind)
+	if err := r.live.List(ctx, list, client.InNamespace(k.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing Machines on the API server: %w", err)
+	}
+	var sets v1alpha1.MachineSetList
+	if k.deployment {
+		if err := r.live.List(ctx, &sets, client.InNamespace(k.Namespace)); err != nil {
+			return nil, fmt.Errorf("listing MachineSets on the API server: %w", err)
+		}
+	}
 	g, err := r.owner(ctx, r.live, k)
 	if g == nil || err != nil {
 		return nil, err
 	}
 	if g.Deployment != nil {
-		var sets v1alpha1.MachineSetList
-		if err := r.live.List(ctx, &sets, client.InNamespace(k.Namespace)); err != nil {
-			return nil, fmt.Errorf("listing MachineSets on the API server: %w", err)
-		}
 		g.Sets = slices.DeleteFunc(ownership.Pointers(sets.Items), func(s *v1alpha1.MachineSet) bool {
 			return !metav1.IsControlledBy(s, g.Deployment)
 		})
-	}
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(v1alpha1.MachineKind)
-	if err := r.live.List(ctx, list, client.InNamespace(k.Namespace)); err != nil {
-		return nil, fmt.Errorf("listing Machines on the API server: %w", err)
 	}
 	g.Living = living(g.Deployment, g.Sets, ofSets(list.Items, g.Sets))
 	return g, nil

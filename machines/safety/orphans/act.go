@@ -33,11 +33,18 @@ func (c *Collector) act(ctx context.Context, v *verdict.Verdict) {
 		case waiting != "":
 			c.say(ctx, o, corev1.EventTypeNormal, "OrphanDraining", waiting)
 		default:
-			c.metrics.deleted(o.Kind)
-			c.say(ctx, o, corev1.EventTypeNormal, "OrphanDeleted", "deleted: it has no Machine")
+			c.accepted(o)
+			c.say(ctx, o, corev1.EventTypeNormal, "OrphanDeleted", verdict.BeingDeleted)
 		}
 	}
 	c.markNodes(ctx, v.Marks)
+}
+
+// accepted counts a deletion that was accepted, the first time and unless it was only noted.
+func (c *Collector) accepted(o *verdict.Orphan) {
+	if c.memory.Accepted(o, c.Clock.Now()) && !c.Observed {
+		c.metrics.deleted(o.Kind)
+	}
 }
 
 // delete deletes one orphan, or goes on draining its Node. waiting says what is waited for; empty: it is deleted.

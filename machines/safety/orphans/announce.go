@@ -1,6 +1,7 @@
 package orphans
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -16,13 +17,15 @@ import (
 // passSubject begins the key of what was said of a whole pass.
 const passSubject = "pass "
 
-// announce says by Event and log why nothing is collected, and what was found and stays. Nothing is said twice in a row.
+// announce says by Event and log why nothing is collected, and what was found and stays. Nothing is said twice in a row, and
+// what stops the pass is said once as long as its reason stays.
 func (c *Collector) announce(ctx context.Context, v *verdict.Verdict) {
 	now := map[string]string{}
 	for _, stop := range append(append([]verdict.Stop{}, v.Stops...), v.Skipped...) {
 		subject := passSubject + string(stop.Reason)
-		now[subject] = stop.Message
-		if c.told[subject] != stop.Message {
+		said := c.told[subject] != "" || now[subject] != ""
+		now[subject] = string(stop.Reason)
+		if !said {
 			ctrl.LoggerFrom(ctx).Info("Orphans are not collected", "reason", stop.Reason, "message", stop.Message)
 			c.control.Eventf(c.configMap(), nil, corev1.EventTypeWarning, "OrphansNotCollected", "Collect", "%s: %s", stop.Reason, stop.Message)
 		}
@@ -36,8 +39,9 @@ func (c *Collector) announce(ctx context.Context, v *verdict.Verdict) {
 		o := &v.Orphans[i]
 		subject := o.Kind + " " + o.ID
 		now[subject] = c.told[subject]
-		if !o.Delete && now[subject] != o.Why {
-			now[subject] = o.Why
+		// Messages about what stops everything have numbers in them, which change with each pass.
+		if why := cmp.Or(string(o.Stopped), o.Why); !o.Delete && now[subject] != why {
+			now[subject] = why
 			c.record(ctx, o, corev1.EventTypeNormal, "OrphanFound", o.Why)
 		}
 	}

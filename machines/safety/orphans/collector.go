@@ -48,6 +48,8 @@ type Options struct {
 	// Stale returns, for people, why nothing may be concluded from what is read, such as an API server that does not answer; empty:
 	// it may. nil: it always may.
 	Stale func() string
+	// Observed: all writes are only noted, so that no deletion is counted.
+	Observed bool
 	// Registry takes the metrics; nil: nobody does.
 	Registry prometheus.Registerer
 }
@@ -172,6 +174,6 @@ func (c *Collector) pass(ctx context.Context, since time.Time) {
 	c.announce(ctx, &decided)
 	c.act(ctx, &decided)
 	if decided.Judged {
-		c.witness.forget(snapshot)
+		c.witness.keep(snapshot.Projects)
 	}
 }

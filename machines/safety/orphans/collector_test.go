@@ -8,8 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/deploy"
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
@@ -79,6 +82,10 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 		}
 		w.ready(w.now(nodes["a"]), corev1.ConditionUnknown)
 		w.later()
+		if w.now(nodes["a"]) == nil {
+			t.Error("the Node is gone after one look at it that did not find it Ready")
+		}
+		w.later()
 		if w.now(nodes["a"]) != nil {
 			t.Errorf("the Node is still there; shown is %q", w.shown()[reportKey])
 		}
@@ -129,6 +136,48 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 			t.Errorf("there are %v; shown is %q", w.counts(), w.shown()[reportKey])
 		}
 		w.eventually("an Event says so", func() bool { return w.events("drover-cluster-id", "OrphansNotCollected") > 0 })
+	})
+}
+
+// Somebody deletes the CRDs and takes the finalizers off the Machines, as docs/install.md says, while drover runs, and makes them again.
+func TestDefinitionsThatAreDeletedAndMadeAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	// The API server has a clock of its own: what is made now is older than the definition that is made again.
+	w.clock.SetTime(time.Now().Add(-24 * time.Hour))
+	w.since = w.clock.Now()
+	w.watch()
+	w.start()
+	gone, _ := w.machine("gone")
+	stays, _ := w.machine("stays")
+	w.later()
+	crd := &unstructured.Unstructured{}
+	crd.SetGroupVersionKind(definitionKind)
+	crd.SetName(definitions[0])
+	t.Run("while one is missing nothing is judged (MCM-82)", func(t *testing.T) {
+		w.must(w.client.Patch(t.Context(), crd, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+v1alpha1.AnnotationAllowDeletion+`":"true"}}}`))))
+		w.must(w.client.Delete(t.Context(), crd))
+		w.eventually("the ends of both Machines were seen", func() bool {
+			seen := w.witness.sightings()
+			return seen[gone.UID].Leaving && seen[stays.UID].Leaving
+		})
+		w.pass(t.Context(), w.since)
+		if w.metric("drover_orphans_aborted", string(verdict.Stale)) != 1 {
+			t.Errorf("shown is %q", w.shown()[reportKey])
+		}
+	})
+	t.Run("and then servers with a Node that works are only reported, as after a restart (MCM-82)", func(t *testing.T) {
+		w.eventually("the definition is there again", func() bool { return deploy.Apply(t.Context(), w.client, "crds") == nil })
+		w.eventually("and there is a Machine", func() bool {
+			one := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "new"}, Spec: stays.Spec}
+			return w.client.Create(t.Context(), one) == nil
+		})
+		for range 4 {
+			w.later()
+		}
+		if w.counts() != [3]int{2, 2, 2} || !strings.Contains(w.shown()[reportKey], "went with a CRD") {
+			t.Errorf("there are %v; shown is %q", w.counts(), w.shown()[reportKey])
+		}
 	})
 }
 

@@ -46,9 +46,12 @@ func (c *Collector) drain(ctx context.Context, o *verdict.Orphan) (waiting strin
 	return waitingFor(node.Name, &result), nil
 }
 
-// sameNode reports whether a Node is as it was judged. Whether it is Ready may have changed.
+// sameNode reports whether a Node is as it was judged. It may be Ready no longer, but one that was not Ready may not be Ready now.
 func sameNode(now, judged verdict.Node) bool {
-	now.Ready = judged.Ready
+	if now.Ready && !judged.Ready {
+		return false
+	}
+	now.Ready, now.Changed = judged.Ready, judged.Changed
 	return now == judged
 }
 

@@ -27,6 +27,9 @@ func (c *Collector) gather(ctx context.Context) *verdict.Snapshot {
 	s.Projects = c.Cloud.Marked(ctx)
 	s.Machines = c.listMachines(ctx)
 	var err error
+	if s.Defined, err = c.definedSince(ctx); err != nil {
+		s.Stale = err.Error()
+	}
 	if s.Nodes, err = c.listNodes(ctx); err != nil {
 		s.Stale = err.Error()
 	}
@@ -96,10 +99,11 @@ func (c *Collector) listNodes(ctx context.Context) ([]verdict.Node, error) {
 }
 
 func nodeOf(n *corev1.Node, provider cloud.Provider) verdict.Node {
+	ready := readiness(n)
 	return verdict.Node{
 		Name: n.Name, UID: n.UID, ProviderID: n.Spec.ProviderID, Server: provider.ServerID(n.Spec.ProviderID),
 		OwnedBy: types.UID(n.Labels[v1alpha1.LabelOwnedBy]), Machine: n.Annotations[v1alpha1.AnnotationNodeMachine],
-		Created: n.CreationTimestamp.Time, Ready: readiness(n).Status == corev1.ConditionTrue,
+		Created: n.CreationTimestamp.Time, Ready: ready.Status == corev1.ConditionTrue, Changed: ready.LastTransitionTime.Time,
 		ControlPlane: v1alpha1.ControlPlaneRole(n.Labels, n.Spec.Taints), Finalizers: len(n.Finalizers) > 0,
 		Unmanaged: n.Annotations[v1alpha1.AnnotationUnmanaged] != "",
 	}

@@ -83,6 +83,8 @@ func newWorld(t *testing.T) *world {
 	for field, keys := range map[string]func(client.Object) string{drain.IndexNode: drain.AttachmentNode, drain.IndexVolume: drain.AttachmentVolume} {
 		w.must(w.mgr.GetFieldIndexer().IndexField(t.Context(), &storagev1.VolumeAttachment{}, field, func(o client.Object) []string { return []string{keys(o)} }))
 	}
+	// The definitions of the Machines are older than the servers.
+	w.clock.Step(time.Minute)
 	w.startCloud()
 	w.begin(w.clock.Now())
 	return w

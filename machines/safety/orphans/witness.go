@@ -1,6 +1,7 @@
 package orphans
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -9,11 +10,18 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// remembered is how long a Machine that is gone is remembered at least, so that what a late order makes for it is known.
-const remembered = time.Hour
+const (
+	// remembered is how long a Machine that is gone is remembered, so that what is found later, such as in a project that was not
+	// known for a while, is known to be of this cluster. mostRemembered bounds how many are.
+	remembered     = 30 * 24 * time.Hour
+	mostRemembered = 100_000
+	// sweepPeriod is how often those are looked for that need not be remembered any more.
+	sweepPeriod = time.Hour
+)
 
 // witness remembers which Machines this process has seen, and of whose end the API server told. It handles the events of an
 // informer. A Machine that only is not there any more after a watch was interrupted has not ended before its eyes.
@@ -21,6 +29,10 @@ type witness struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
 	seen  map[types.UID]sighting
+	// gone counts those of them that are gone. left are the Machines of which something is left. swept is when the last sweep was.
+	gone  int
+	left  map[types.UID]bool
+	swept time.Time
 }
 
 // sighting is how a Machine was seen last. gone is when it was not there any more; zero: it is.
@@ -61,7 +73,16 @@ func (w *witness) see(o any) {
 func (w *witness) set(m client.Object, s sighting) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if old, known := w.seen[m.GetUID()]; known && !old.gone.IsZero() {
+		w.gone--
+	}
 	w.seen[m.GetUID()] = s
+	if s.gone.IsZero() {
+		return
+	}
+	if w.gone++; w.gone > mostRemembered || s.gone.Sub(w.swept) > sweepPeriod {
+		w.sweep(s.gone)
+	}
 }
 
 // sightings returns a copy of what was seen.
@@ -75,19 +96,38 @@ func (w *witness) sightings() map[types.UID]verdict.Sighting {
 	return all
 }
 
-// forget drops the Machines that have been gone for long and of which nothing is left.
-func (w *witness) forget(s *verdict.Snapshot) {
+// keep notes of which Machines something is left, by the last pass of a leader: those are not forgotten.
+func (w *witness) keep(projects []cloud.Project) {
 	left := map[types.UID]bool{}
-	for i := range s.Projects {
-		for _, r := range s.Projects[i].Resources {
+	for i := range projects {
+		for _, r := range projects[i].Resources {
 			left[r.Machine] = true
 		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.left = left
+}
+
+// sweep drops the Machines that need not be remembered any more. When there are too many, it makes room for some more, so that it is
+// not called with each of them.
+func (w *witness) sweep(now time.Time) {
+	w.swept = now
+	over := now.Add(-remembered)
+	if w.gone > mostRemembered {
+		var all []time.Time
+		for _, seen := range w.seen {
+			if !seen.gone.IsZero() {
+				all = append(all, seen.gone)
+			}
+		}
+		slices.SortFunc(all, time.Time.Compare)
+		over = all[len(all)/10]
+	}
 	for uid, seen := range w.seen {
-		if !seen.gone.IsZero() && s.Now.Sub(seen.gone) > remembered && !left[uid] {
+		if !seen.gone.IsZero() && !seen.gone.After(over) && !w.left[uid] {
 			delete(w.seen, uid)
+			w.gone--
 		}
 	}
 }

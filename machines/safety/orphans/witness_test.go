@@ -1,6 +1,7 @@
 package orphans
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -43,25 +44,57 @@ func TestWitness(t *testing.T) {
 	}
 }
 
+// ended has the witness see so many Machines come and go, a second apart, whose UIDs begin with the prefix.
+func (w *witness) ended(clock *clocktesting.FakePassiveClock, prefix string, n int) {
+	for i := range n {
+		clock.SetTime(clock.Now().Add(time.Second))
+		m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{UID: types.UID(prefix + strconv.Itoa(i))}}
+		w.OnAdd(m, true)
+		w.OnDelete(m)
+	}
+}
+
 func TestTheWitnessForgets(t *testing.T) {
-	t.Run("Machines that have been gone for an hour and of which nothing is left (F-12)", func(t *testing.T) {
-		now := time.Now()
-		w := newWitness(clocktesting.NewFakePassiveClock(now))
-		for _, uid := range []types.UID{"lives", "left", "gone"} {
-			m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{UID: uid}}
-			w.OnAdd(m, true)
-			if uid != "lives" {
-				w.OnDelete(m)
-			}
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	w := newWitness(clock)
+	w.OnAdd(&v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{UID: "lives"}}, true)
+	w.ended(clock, "old-", 3)
+	w.keep([]cloud.Project{{Resources: []cloud.Resource{{Machine: "old-1"}}}})
+	t.Run("no Machine that has been gone for less than thirty days (F-12)", func(t *testing.T) {
+		clock.SetTime(clock.Now().Add(remembered - time.Minute))
+		if w.ended(clock, "new-", 1); len(w.sightings()) != 5 {
+			t.Errorf("remembers %v", w.sightings())
 		}
-		s := &verdict.Snapshot{Now: now.Add(remembered), Projects: []cloud.Project{{Resources: []cloud.Resource{{Machine: "left"}}}}}
-		if w.forget(s); len(w.sightings()) != 3 {
-			t.Errorf("within the hour: %v", w.sightings())
+	})
+	t.Run("after that those of which nothing is left, also in a process that does not lead (F-12)", func(t *testing.T) {
+		clock.SetTime(clock.Now().Add(2 * time.Hour))
+		w.ended(clock, "newer-", 1)
+		seen := w.sightings()
+		_, lives := seen["lives"]
+		if _, left := seen["old-1"]; len(seen) != 4 || !left || !lives {
+			t.Errorf("remembers %v", seen)
 		}
-		s.Now = now.Add(remembered + time.Second)
-		w.forget(s)
-		if _, gone := w.sightings()["gone"]; gone || len(w.sightings()) != 2 {
-			t.Errorf("after it: %v", w.sightings())
+	})
+	t.Run("the oldest when there are very many (F-12)", func(t *testing.T) {
+		w.ended(clock, "many-", 2*mostRemembered)
+		seen := w.sightings()
+		_, left := seen["old-1"]
+		_, last := seen["many-"+types.UID(strconv.Itoa(2*mostRemembered-1))]
+		if len(seen) > mostRemembered+2 || len(seen) < mostRemembered/2 || !left || !last {
+			t.Errorf("remembers %d", len(seen))
+		}
+	})
+}
+
+func TestAMachineThatIsBack(t *testing.T) {
+	t.Run("is not counted as gone (F-12)", func(t *testing.T) {
+		clock := clocktesting.NewFakePassiveClock(time.Now())
+		w := newWitness(clock)
+		for range 3 {
+			w.ended(clock, "u", 1)
+		}
+		if w.OnAdd(&v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{UID: "u0"}}, false); w.gone != 0 {
+			t.Errorf("%d are gone", w.gone)
 		}
 	})
 }

@@ -75,6 +75,8 @@ func (p *Project) Doubt() string {
 		return fmt.Sprintf("the last list of %s failed: %v", p.site, p.failure)
 	case !p.IsSynced():
 		return fmt.Sprintf("the servers, ports and floating IPs of %s have not been listed yet", p.site)
+	case !p.Guard.IsReady():
+		return fmt.Sprintf("what the mass-deletion guard of %s holds is not known yet", p.site)
 	}
 	return ""
 }

@@ -3,6 +3,7 @@ package known
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +37,12 @@ func TestMarked(t *testing.T) {
 		t.Error("before the first list nothing is known, and that is not said")
 	}
 	p.list(noon, lists, active("s1", "u1"), foreign, unmarked)
+	t.Run("prove nothing before what a predecessor's mass guard held is known (MCM-82)", func(t *testing.T) {
+		if !strings.Contains(p.Doubt(), "mass-deletion guard") {
+			t.Errorf("in doubt: %q", p.Doubt())
+		}
+	})
+	p.Guard.MakeReady()
 	t.Run("are the servers, ports and floating IPs of this cluster, several with one tag too (MCM-84, MCM-85)", func(t *testing.T) {
 		want := []string{"floating IP first ", "floating IP second s1", "port a s1", "port late ", "server s1 "}
 		if got := ids(p.Marked()); !slices.Equal(got, want) {

@@ -55,6 +55,22 @@ func TestGuards(t *testing.T) {
 			}, "", nil},
 		"nothing when more than max(3, 10 %) of the servers have no Machine (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) { s.drop(4, false) }, TooMany, nil},
+		"nothing when that holds in one project only, however many servers another one has (MCM-82)": {10, nil,
+			func(_ int, s *Snapshot) {
+				s.drop(4, false)
+				tenant := cloud.Project{Name: "tenant"}
+				for n := range 100 {
+					r := serverOf(1000 + n)
+					r.Machine = number(0)
+					tenant.Resources = append(tenant.Resources, r)
+				}
+				s.Projects = append(s.Projects, tenant)
+			}, TooMany, nil},
+		"nothing when it holds for all projects together (MCM-82)": {10, nil,
+			func(_ int, s *Snapshot) {
+				s.drop(2, false)
+				s.Projects = append(s.Projects, cloud.Project{Name: "q", Resources: []cloud.Resource{serverOf(30), serverOf(31)}})
+			}, TooMany, nil},
 		"nothing when a server was created while nobody led, as yesterday's etcd beside today's servers (MCM-82)": {10,
 			func(m *Memory) {
 				m.Stored = m.Stored.WithUnled(Span{noon.Add(-30 * time.Hour), noon.Add(-time.Hour)})
@@ -183,18 +199,29 @@ func TestANewClusterID(t *testing.T) {
 }
 
 func TestWithUnled(t *testing.T) {
-	var s Stored
-	for n := range mostSpans + 5 {
-		from := noon.Add(time.Duration(n) * time.Hour)
-		s = s.WithUnled(Span{from, from.Add(30 * time.Minute)})
-	}
-	if len(s.Unled) != mostSpans || !s.Unled[0].From.Equal(noon) || !s.Unled[0].Contains(noon.Add(3*time.Hour), clockMargin) {
-		t.Errorf("of many spans the oldest are one: %v", s.Unled)
-	}
+	t.Run("of too many spans the two with the shortest time between them become one, and the time of leaders stays theirs (MCM-82)", func(t *testing.T) {
+		var s Stored
+		at := noon
+		for n := range mostSpans + 1 {
+			s = s.WithUnled(Span{at, at.Add(10 * time.Minute)})
+			if at = at.Add(24 * time.Hour); n == 7 {
+				at = at.Add(-23 * time.Hour)
+			}
+		}
+		joined := noon.Add(7*24*time.Hour + 30*time.Minute)
+		if len(s.Unled) != mostSpans || s.Unled[0] != (Span{noon, noon.Add(10 * time.Minute)}) || !s.Unled[7].Contains(joined) {
+			t.Errorf("got %d, such as %v", len(s.Unled), s.Unled[:9])
+		}
+		for _, span := range s.Unled {
+			if span.Contains(noon.Add(12 * time.Hour)) {
+				t.Errorf("%v has swallowed a time in which somebody led", span)
+			}
+		}
+	})
 	for name, tc := range map[string]struct {
 		length time.Duration
 		want   bool
-	}{"a restart": {time.Minute, false}, "a long absence": {time.Hour, true}} {
+	}{"a restart": {time.Minute, false}, "a short absence": {90 * time.Second, true}, "a long one": {time.Hour, true}} {
 		if got := Matters(Span{noon, noon.Add(tc.length)}); got != tc.want {
 			t.Errorf("%s matters: %v", name, got)
 		}
@@ -202,4 +229,54 @@ func TestWithUnled(t *testing.T) {
 	if !Matters(Span{To: noon}) {
 		t.Error("nobody is known to have led before, and it does not matter")
 	}
+}
+
+// A clone took over at noon, with a lease that was renewed an hour before. The first cluster made servers all that time, and still does.
+func TestServersBornNearTheEndsOfASpan(t *testing.T) {
+	from, to := noon.Add(-time.Hour), noon
+	for name, tc := range map[string]struct {
+		born time.Time
+		want Reason
+	}{
+		"by a cloud whose clock is late (MCM-82)":                     {from.Add(-90 * time.Second), Forgotten},
+		"right after the backup (MCM-82)":                             {from.Add(90 * time.Second), Forgotten},
+		"right before the clone takes over (MCM-82)":                  {to.Add(-90 * time.Second), Forgotten},
+		"right after the clone has taken over (MCM-82)":               {to.Add(90 * time.Second), Forgotten},
+		"some minutes after it has taken over (MCM-82)":               {to.Add(3 * time.Minute), Foreign},
+		"an hour before the backup: the clone made them too (MCM-81)": {from.Add(-time.Hour), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := remembers()
+			m.Stored = m.Stored.WithUnled(Span{from, to})
+			v, _ := passes{count: 5, memory: m}.run(func() *Snapshot {
+				s := world(50)
+				s.History.Since = to
+				for n := range 3 {
+					r := serverOf(100 + n)
+					r.Seen, r.Created = noon, tc.born
+					s.has(r)
+				}
+				return s
+			})
+			if tc.want == "" {
+				expect(t, v, []string{"server-100", "server-101", "server-102"})
+				return
+			}
+			expect(t, v, nil, tc.want)
+		})
+	}
+}
+
+func TestAServerBornWhenAProcessTookOver(t *testing.T) {
+	t.Run("is not collected when this process, which leads since then, never saw its Machine (MCM-82)", func(t *testing.T) {
+		v, _ := passes{count: 3, memory: remembers()}.run(func() *Snapshot {
+			s := world(50)
+			s.History.Since = noon.Add(-30 * time.Minute)
+			r := serverOf(100)
+			r.Seen, r.Created = s.History.Since, s.History.Since.Add(30*time.Second)
+			s.has(r)
+			return s
+		})
+		expect(t, v, nil, Foreign)
+	})
 }

@@ -43,12 +43,12 @@ func portOf(n int) cloud.Resource {
 	return cloud.Resource{Kind: cloud.ResourcePort, ID: fmt.Sprintf("port-%d", n), Machine: number(n), Seen: noon.Add(-time.Hour)}
 }
 
-// nodeOfMachine returns the Node of the n-th Machine, with drover's marks, whose kubelet is dead.
+// nodeOfMachine returns the Node of the n-th Machine, with drover's marks, whose kubelet has been dead for an hour.
 func nodeOfMachine(n int) Node {
 	name := fmt.Sprintf("worker-%d", n)
 	return Node{
 		Name: name, UID: types.UID(name), ProviderID: "x:///" + string(keyOf(n)), Server: keyOf(n), OwnedBy: number(n), Machine: "kube-system/" + name,
-		Created: noon.Add(-24 * time.Hour),
+		Created: noon.Add(-24 * time.Hour), Changed: noon.Add(-time.Hour),
 	}
 }
 
@@ -90,8 +90,14 @@ func (s *Snapshot) unseen(n ...int) {
 	}
 }
 
-// remembers is the memory of a process that has begun to collect before.
-func remembers() Memory { return Memory{Stored: Stored{ClusterID: cluster}} }
+// remembers is the memory of a process that has begun to collect before, and has seen the servers of four Machines that are gone.
+func remembers() Memory {
+	m := Memory{Stored: Stored{ClusterID: cluster}, Servers: map[cloud.ServerID]string{}}
+	for n := range 4 {
+		m.Servers[keyOf(20+n)] = "p"
+	}
+	return m
+}
 
 // passes are the passes of a test: change is called with the number of each, from 0 on, and a fresh copy of the world.
 type passes struct {

@@ -2,6 +2,8 @@ package verdict
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -17,9 +19,11 @@ type judgement struct {
 	memory  Memory
 	verdict Verdict
 	living  living
-	// byServer and byOwner find Nodes by their server, and those without one by the UID in their mark.
+	// byServer finds Nodes by their server; byOwner finds those without one by the UID in their mark,
+	// byName all by their name.
 	byServer map[cloud.ServerID]*Node
 	byOwner  map[types.UID]*Node
+	byName   map[string]*Node
 	// servers are the marked servers that exist; nil until somebody asks.
 	servers map[cloud.ServerID]bool
 }
@@ -46,9 +50,10 @@ func (j *judgement) index() {
 	}
 	delete(j.living.nodes, "")
 	delete(j.living.servers, "")
-	j.byServer, j.byOwner = make(map[cloud.ServerID]*Node, len(j.Nodes)), map[types.UID]*Node{}
+	j.byServer, j.byOwner, j.byName = make(map[cloud.ServerID]*Node, len(j.Nodes)), map[types.UID]*Node{}, make(map[string]*Node, len(j.Nodes))
 	for i := range j.Nodes {
 		n := &j.Nodes[i]
+		j.byName[n.Name] = n
 		if n.Server != "" {
 			j.byServer[n.Server] = n
 		} else if n.OwnedBy != "" {
@@ -100,9 +105,9 @@ func (j *judgement) acceptClusterID() {
 	}
 }
 
-// found remembers that something has no Machine in this pass. It returns since when, and why it may not be deleted yet: it is too
-// young, or had a Machine in the pass before. created is when it was created, or first seen.
-func (j *judgement) found(key string, created time.Time) (since time.Time, why string) {
+// found remembers that something has no Machine in this pass. It returns why it may not be deleted yet: it is too young, or had a
+// Machine in the pass before. created is when it was created, or first seen.
+func (j *judgement) found(key string, created time.Time) (why string) {
 	since, again := j.before.Orphans[key]
 	if !again {
 		since = j.Now
@@ -110,9 +115,80 @@ func (j *judgement) found(key string, created time.Time) (since time.Time, why s
 	j.memory.Orphans[key] = since
 	switch {
 	case j.Now.Sub(created) < j.Age:
-		return since, fmt.Sprintf("is younger than %s", j.Age)
+		return fmt.Sprintf("is younger than %s", j.Age)
 	case !again:
-		return since, "is looked at again in the next pass"
+		return "is looked at again in the next pass"
 	}
-	return since, ""
+	return ""
+}
+
+// askAgain is after how long the deletion of something that is still there is requested again.
+const askAgain = time.Hour
+
+// decide says of each orphan whether it is deleted now. When more are due than one pass may delete, those go first that have waited
+// longest since they were tried, so that some that cannot be deleted hold up no others.
+func (j *judgement) decide() {
+	v := &j.verdict
+	if hold := j.memory.Stored.Hold; hold.Reason != "" {
+		v.Stops = append([]Stop{hold}, v.Stops...)
+	}
+	if len(v.Stops) > 0 || j.ReportOnly {
+		v.Marks = nil
+	}
+	j.forget()
+	var due []*Orphan
+	for i := range v.Orphans {
+		if o := &v.Orphans[i]; o.Why == "" {
+			if o.Why = j.notNow(o); o.Why == "" {
+				due = append(due, o)
+			}
+		}
+	}
+	slices.SortStableFunc(due, func(a, b *Orphan) int { return j.memory.Tried[a.key()].Compare(j.memory.Tried[b.key()]) })
+	for i, o := range due {
+		if o.Delete = i < j.MaxPerPass; o.Delete {
+			j.memory.Tried[o.key()] = j.Now
+		} else {
+			o.Why = fmt.Sprintf("waits for the next pass: at most %d are deleted in one", j.MaxPerPass)
+		}
+		j.drain(o)
+	}
+}
+
+// notNow returns why an orphan that may be deleted is not deleted in this pass; empty: it is due. It sets Stopped.
+func (j *judgement) notNow(o *Orphan) string {
+	asked, isAsked := j.memory.Asked[o.key()]
+	switch {
+	case len(j.verdict.Stops) > 0:
+		o.Stopped = j.verdict.Stops[0].Reason
+		return "only reported: " + j.verdict.Stops[0].Message
+	case j.ReportOnly:
+		return "only reported (--orphans=report)"
+	case isAsked && j.Now.Sub(asked) < askAgain:
+		return BeingDeleted
+	}
+	return ""
+}
+
+// forget drops what is remembered of orphans that are none any more.
+func (j *judgement) forget() {
+	over := func(key string, _ time.Time) bool {
+		_, found := j.memory.Orphans[key]
+		return !found
+	}
+	maps.DeleteFunc(j.memory.Tried, over)
+	maps.DeleteFunc(j.memory.Asked, over)
+}
+
+// drain remembers since when the Node of a server is drained. A drain goes on while the server waits for its turn.
+func (j *judgement) drain(o *Orphan) {
+	since, begun := j.before.Drains[o.key()]
+	switch {
+	case o.Kind == KindNode || o.Node == nil || !begun && !o.Delete:
+		return
+	case !begun:
+		since = j.Now
+	}
+	j.memory.Drains[o.key()] = since
+	o.Overdue = j.Now.Sub(since) >= j.DrainTimeout
 }

@@ -2,9 +2,12 @@ package verdict
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/cloud"
 )
 
 // Memory is what one pass leaves to the next.
@@ -21,6 +24,18 @@ type Memory struct {
 	Orphans map[string]time.Time
 	// Drains are when the drain of an orphan's Node began, by kind and ID of the orphan.
 	Drains map[string]time.Time
+	// Servers are the servers with the marks of this cluster that a pass has seen, each with the name of its project, as long as they
+	// exist or a Node names them.
+	Servers map[cloud.ServerID]string
+	// Tried are when an orphan was to be deleted last, Asked when its deletion was accepted, by kind and ID.
+	Tried, Asked map[string]time.Time
+}
+
+// Accepted notes that the cloud or the API server has accepted the deletion of an orphan. It reports whether that is the first time.
+func (m *Memory) Accepted(o *Orphan, now time.Time) (first bool) {
+	_, again := m.Asked[o.key()]
+	m.Asked[o.key()] = now
+	return !again
 }
 
 // Stored is the part of a [Memory] that a successor must know.
@@ -34,15 +49,22 @@ type Stored struct {
 	Unled []Span `json:"unled,omitempty"`
 }
 
-// mostSpans bounds Stored.Unled; the oldest become one.
-const mostSpans = 20
+// mostSpans bounds Stored.Unled. All of them take about 20 KiB.
+const mostSpans = 200
 
-// WithUnled returns a Stored that has one more span in which nobody led.
+// WithUnled returns a Stored that has one more span in which nobody led. When there are too many, the two with the shortest time
+// between them become one: what was created in that time is then not collected either.
 func (s Stored) WithUnled(span Span) Stored {
 	all := append(append([]Span{}, s.Unled...), span)
 	if len(all) > mostSpans {
-		all[1].From = all[0].From
-		all = all[1:]
+		first := 0
+		for i := range len(all) - 1 {
+			if all[i+1].From.Sub(all[i].To) < all[first+1].From.Sub(all[first].To) {
+				first = i
+			}
+		}
+		all[first].To = all[first+1].To
+		all = slices.Delete(all, first+1, first+2)
 	}
 	s.Unled = all
 	return s
@@ -50,10 +72,14 @@ func (s Stored) WithUnled(span Span) Stored {
 
 // next returns a copy that the pass may change, without what it finds out itself.
 func (m Memory) next() Memory {
-	m.Lost = maps.Clone(m.Lost)
-	if m.Lost == nil {
-		m.Lost = map[types.UID]time.Time{}
-	}
+	m.Lost, m.Tried, m.Asked, m.Servers = copyOf(m.Lost), copyOf(m.Tried), copyOf(m.Asked), copyOf(m.Servers)
 	m.Orphans, m.Drains = map[string]time.Time{}, map[string]time.Time{}
 	return m
+}
+
+// copyOf returns a copy that is not nil.
+func copyOf[K comparable, V any](m map[K]V) map[K]V {
+	out := make(map[K]V, len(m))
+	maps.Copy(out, m)
+	return out
 }

@@ -13,6 +13,7 @@ const mostMarks = 50
 
 // findNodes finds the Nodes with drover's marks whose Machine does not exist any more, and those that were never drover's.
 func (j *judgement) findNodes() {
+	j.rememberServers()
 	marked, ownerless := 0, 0
 	first := len(j.verdict.Orphans)
 	for i := range j.Nodes {
@@ -36,7 +37,9 @@ func (j *judgement) findNodes() {
 		j.verdict.Skipped = append(j.verdict.Skipped, stop)
 		for i := first; i < len(j.verdict.Orphans); i++ {
 			o := &j.verdict.Orphans[i]
-			o.Why = cmp.Or(o.Why, "only reported: "+stop.Message)
+			if o.Why == "" {
+				o.Why, o.Stopped = "only reported: "+stop.Message, stop.Reason
+			}
 		}
 	}
 }
@@ -63,25 +66,60 @@ func (j *judgement) hasMachine(n *Node) bool {
 // node returns a marked Node without a Machine as an orphan.
 func (j *judgement) node(n *Node) Orphan {
 	o := Orphan{Kind: KindNode, ID: n.Name, Machine: n.OwnedBy, Node: n}
-	var early string
-	o.Found, early = j.found(o.key(), n.Created)
+	if n.worked(j.Now, j.Age) {
+		// Only passes in which it does not work count as looks.
+		o.Why = fmt.Sprintf("is Ready, or was within the last %s, so its server works", j.Age)
+		return o
+	}
+	early := j.found(o.key(), n.Created)
 	switch {
 	case n.ControlPlane != "":
 		o.Why = "belongs to the control plane: it has " + n.ControlPlane
-	case n.Ready:
-		o.Why = "is Ready, so its server works"
 	case n.Server == "":
 		o.Why = "has no provider ID of a known cloud, so nothing proves that its server is gone"
 	case j.exists(n.Server):
 		o.Why = "its server exists"
-	case j.incomplete() != "":
-		o.Why = "nothing proves that its server is gone: " + j.incomplete()
+	case j.unproven(n) != "":
+		o.Why = "nothing proves that its server is gone: " + j.unproven(n)
 	case n.Finalizers:
 		o.Why = "has finalizers: somebody waits for its end"
 	default:
 		o.Why = early
 	}
 	return o
+}
+
+// rememberServers adds the marked servers to those that were seen, and drops those that neither exist nor have a Node.
+func (j *judgement) rememberServers() {
+	seen := j.memory.Servers
+	for server := range seen {
+		if j.byServer[server] == nil {
+			delete(seen, server)
+		}
+	}
+	for i := range j.Projects {
+		for _, r := range j.Projects[i].Resources {
+			if r.Key != "" {
+				seen[r.Key] = j.Projects[i].Name
+			}
+		}
+	}
+}
+
+// unproven returns why the absence of a Node's server proves nothing; empty when it does. The marks of Nodes do not name the cluster, so
+// the server must have been seen with the marks of this one, in a project that is still looked at.
+func (j *judgement) unproven(n *Node) string {
+	project, seen := j.memory.Servers[n.Server]
+	switch doubt := j.incomplete(); {
+	case doubt != "":
+		return doubt
+	case j.Confirmed:
+	case !seen:
+		return "this drover has never seen it, so it may be another cluster's" + remedy
+	case !slices.ContainsFunc(j.Projects, func(p cloud.Project) bool { return p.Name == project }):
+		return "its project " + project + " is not known any more" + remedy
+	}
+	return ""
 }
 
 // incomplete returns why the absence of a server proves nothing; empty when it does.

@@ -24,11 +24,20 @@ func TestNodesWithoutAMachine(t *testing.T) {
 		want   []string
 		why    string
 	}{
-		"are deleted once Machine and server are gone (MCM-86)":         {with(func(*Node) {}), []string{"worker-20"}, ""},
-		"by the name in their annotation too (MCM-86)":                  {with(func(n *Node) { n.OwnedBy = "" }), []string{"worker-20"}, ""},
-		"stay while young (MCM-86)":                                     {with(func(n *Node) { n.Created = noon.Add(10 * time.Minute) }), nil, "younger"},
-		"stay while Ready (MCM-86)":                                     {with(func(n *Node) { n.Ready = true }), nil, "is Ready"},
-		"stay while their server exists (MCM-86)":                       {func(s *Snapshot) { with(func(*Node) {})(s); r := serverOf(20); r.Machine = number(0); s.has(r) }, nil, "its server exists"},
+		"are deleted once Machine and server are gone (MCM-86)":                               {with(func(*Node) {}), []string{"worker-20"}, ""},
+		"by the name in their annotation too (MCM-86)":                                        {with(func(n *Node) { n.OwnedBy = "" }), []string{"worker-20"}, ""},
+		"stay while young (MCM-86)":                                                           {with(func(n *Node) { n.Created = noon.Add(10 * time.Minute) }), nil, "younger"},
+		"stay while Ready (MCM-86)":                                                           {with(func(n *Node) { n.Ready = true }), nil, "is Ready"},
+		"stay when they were Ready a quarter of an hour ago (MCM-86)":                         {with(func(n *Node) { n.Changed = noon.Add(time.Minute) }), nil, "is Ready, or was"},
+		"stay when they are young and no kubelet reported (MCM-86)":                           {with(func(n *Node) { n.Created, n.Changed = noon.Add(time.Minute), time.Time{} }), nil, "is Ready, or was"},
+		"are deleted when no kubelet ever reported (MCM-86)":                                  {with(func(n *Node) { n.Changed = time.Time{} }), []string{"worker-20"}, ""},
+		"stay while their server exists (MCM-86)":                                             {func(s *Snapshot) { with(func(*Node) {})(s); r := serverOf(20); r.Machine = number(0); s.has(r) }, nil, "its server exists"},
+		"stay when this process never saw their server, as those of another cluster (MCM-86)": {with(func(n *Node) { n.Server = "other" }), nil, "another cluster's"},
+		"an operator may confirm those (MCM-86)":                                              {func(s *Snapshot) { s.Confirmed = true; with(func(n *Node) { n.Server = "other" })(s) }, []string{"worker-20"}, ""},
+		"stay when the project of their server is not known any more (MCM-86)": {func(s *Snapshot) {
+			with(func(*Node) {})(s)
+			s.Projects[0].Name = "another"
+		}, nil, "is not known any more"},
 		"stay without a provider ID (MCM-86)":                           {with(func(n *Node) { n.ProviderID, n.Server = "", "" }), nil, "no provider ID"},
 		"stay with finalizers (MCM-86)":                                 {with(func(n *Node) { n.Finalizers = true }), nil, "finalizers"},
 		"stay when they are of the control plane (MCM-86)":              {with(func(n *Node) { n.ControlPlane = "the label x" }), nil, "control plane"},
@@ -67,6 +76,36 @@ func TestNodesWithoutAMachine(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestServersThatAreRemembered(t *testing.T) {
+	_, m := passes{count: 3, memory: remembers(), change: func(pass int, s *Snapshot) {
+		if s.Nodes = []Node{nodeOfMachine(20)}; pass == 1 {
+			s.Stale = "the API server does not answer"
+		}
+	}}.run(func() *Snapshot { return world(10) })
+	t.Run("are those that exist and those that a Node names (MCM-86)", func(t *testing.T) {
+		if _, named := m.Servers[keyOf(20)]; len(m.Servers) != 11 || !named || m.Servers[keyOf(0)] != "p" {
+			t.Errorf("got %v", m.Servers)
+		}
+	})
+}
+
+func TestANodeThatWasReadyInOneOfTwoPasses(t *testing.T) {
+	t.Run("stays: both must find it dead (MCM-86)", func(t *testing.T) {
+		for count, want := range map[int][]string{3: nil, 4: {"worker-20"}} {
+			v, _ := passes{count: count, memory: remembers(), change: func(pass int, s *Snapshot) {
+				n := nodeOfMachine(20)
+				if n.Ready = pass == 1; pass > 1 {
+					n.Changed = noon.Add(period)
+				}
+				s.Nodes = []Node{n}
+			}}.run(func() *Snapshot { return world(10) })
+			if got := deleted(v); !slices.Equal(got, want) {
+				t.Errorf("in pass %d it deletes %v", count, got)
+			}
+		}
+	})
 }
 
 func TestNodesThatNeverWereDrovers(t *testing.T) {

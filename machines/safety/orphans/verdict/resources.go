@@ -17,8 +17,8 @@ var order = []cloud.ResourceKind{cloud.ResourceServer, cloud.ResourceFloatingIP,
 // findResources finds the resources without a Machine in the projects that are completely known.
 func (j *judgement) findResources() {
 	var found []cloud.Resource
-	servers, ownerless := 0, map[types.UID]bool{}
-	count := 0
+	ownerless := map[types.UID]bool{}
+	var all tally
 	for _, p := range j.Projects {
 		switch {
 		case p.Unknown != "":
@@ -28,30 +28,45 @@ func (j *judgement) findResources() {
 			j.verdict.Skipped = append(j.verdict.Skipped, Stop{Held, p.Name + ": " + p.Held})
 			continue
 		}
+		var here tally
 		for i := range p.Resources {
 			r := &p.Resources[i]
-			isServer := r.Kind == cloud.ResourceServer
-			if isServer {
-				servers++
+			lives := j.lives(r.Machine)
+			if r.Kind == cloud.ResourceServer {
+				here.add(lives)
+				ownerless[r.Machine] = ownerless[r.Machine] || !lives
 			}
-			if j.lives(r.Machine) {
-				continue
+			if !lives {
+				found = append(found, *r)
 			}
-			if isServer {
-				count++
-				ownerless[r.Machine] = true
-			}
-			found = append(found, *r)
 		}
+		j.countServers(here, p.Name)
+		all.lost, all.of = all.lost+here.lost, all.of+here.of
 	}
+	j.countServers(all, "all projects")
 	slices.SortStableFunc(found, func(a, b cloud.Resource) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)), cmp.Compare(a.ID, b.ID))
 	})
 	for _, r := range found {
 		j.verdict.Orphans = append(j.verdict.Orphans, j.resource(r, ownerless))
 	}
-	if tooMany(count, servers, serversShare) && !j.Confirmed {
-		j.verdict.Stops = append(j.verdict.Stops, Stop{TooMany, fmt.Sprintf("%d of %d servers with the marks of this cluster have no Machine, as after a restore", count, servers) + remedy})
+}
+
+// tally counts servers: lost are those without a Machine.
+type tally struct{ lost, of int }
+
+func (t *tally) add(lives bool) {
+	if t.of++; !lives {
+		t.lost++
+	}
+}
+
+// countServers stops all collection when too many servers have no Machine. Each project counts by itself too, so that many servers in
+// one, which may be a tenant's, do not hide that most of another one's have no Machine.
+func (j *judgement) countServers(t tally, where string) {
+	known := slices.ContainsFunc(j.verdict.Stops, func(s Stop) bool { return s.Reason == TooMany })
+	if tooMany(t.lost, t.of, serversShare) && !j.Confirmed && !known {
+		j.verdict.Stops = append(j.verdict.Stops, Stop{TooMany, fmt.Sprintf("%d of %d servers with the marks of this cluster in %s have no Machine, as after a restore", t.lost, t.of, where) + remedy})
 	}
 }
 
@@ -67,8 +82,7 @@ func (j *judgement) resource(r cloud.Resource, ownerless map[types.UID]bool) Orp
 	if !r.Created.IsZero() && r.Created.Before(created) {
 		created = r.Created
 	}
-	var early string
-	o.Found, early = j.found(o.key(), created)
+	early := j.found(o.key(), created)
 	switch {
 	case r.Kind == cloud.ResourceServer:
 		o.Node, o.Why = j.nodeOf(r)
@@ -98,20 +112,33 @@ func (j *judgement) nodeOf(r cloud.Resource) (n *Node, why string) {
 		n = j.byOwner[r.Machine]
 	}
 	if n == nil {
+		// A Node that nobody has given a provider ID or a mark yet has the name of its server.
+		n = j.byName[r.Name]
+	}
+	if n == nil {
 		return nil, ""
 	}
-	_, seen := j.History.Seen[r.Machine]
+	works := n.worked(j.Now, j.Age)
 	switch {
 	case n.ControlPlane != "":
 		why = fmt.Sprintf("its node %s belongs to the control plane: it has %s", n.Name, n.ControlPlane)
+	case n.Server != r.Key && n.ProviderID != "":
+		why = fmt.Sprintf("the node with its name, %s, has the provider ID %s: delete the server by hand if it is not that node's", n.Name, n.ProviderID)
 	case j.hasMachine(n):
 		why = fmt.Sprintf("its node %s belongs to a Machine that exists", n.Name)
-	case n.Ready && !n.isMarked():
-		why = fmt.Sprintf("its node %s is Ready and never had drover's marks: drain it, and delete the server by hand", n.Name)
-	case n.Ready && !seen && !j.Confirmed:
-		why = fmt.Sprintf("its node %s is Ready, and this drover has never seen its Machine", n.Name) + remedy
+	case works && !n.isMarked():
+		why = fmt.Sprintf("its node %s is Ready, or was lately, and never had drover's marks: drain it, and delete the server by hand", n.Name)
+	case works && !j.saw(r) && !j.Confirmed:
+		why = fmt.Sprintf("its node %s is Ready, or was lately, and this drover has never seen its Machine, or it went with a CRD that was deleted", n.Name) + remedy
 	}
 	return n, why
+}
+
+// saw reports whether this process has seen the Machine of a server come and go. What is older than a definition lost its Machine
+// with the definition that stood there before, which nobody has to have meant.
+func (j *judgement) saw(r cloud.Resource) bool {
+	_, seen := j.History.Seen[r.Machine]
+	return seen && !r.Created.Before(j.Defined)
 }
 
 // compareServers compares when servers without a Machine were created with what the cluster remembers of its leaders. One that no
@@ -127,12 +154,12 @@ func (j *judgement) compareServers() {
 		}
 		at := r.Created.UTC().Format(time.RFC3339)
 		for _, span := range j.memory.Stored.Unled {
-			if span.Contains(r.Created, clockMargin) {
+			if span.Contains(r.Created) {
 				j.hold(Forgotten, "server %s was created at %s, when by what the cluster remembers no drover of it led (%s to %s): the cluster was restored, or another one has its ID",
 					r.ID, at, span.From.UTC().Format(time.RFC3339), span.To.UTC().Format(time.RFC3339))
 			}
 		}
-		if !j.History.Since.IsZero() && r.Created.After(j.History.Since.Add(clockMargin)) {
+		if !j.History.Since.IsZero() && r.Created.After(j.History.Since) {
 			j.hold(Foreign, "server %s was created at %s for a Machine that this drover, which has led since %s, has never seen: another drover works with the same cluster ID",
 				r.ID, at, j.History.Since.UTC().Format(time.RFC3339))
 		}

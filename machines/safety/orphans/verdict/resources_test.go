@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,78 @@ func TestResources(t *testing.T) {
 	}
 }
 
+// Twelve servers have lost their Machines, and the cloud never deletes them. Each look may delete ten.
+func TestServersThatTheCloudDoesNotDelete(t *testing.T) {
+	fresh := func(pass int) *Snapshot {
+		s := world(200)
+		s.drop(12, false)
+		s.has(portOf(900))
+		s.Now, s.Machines.Version = noon.Add(time.Duration(pass)*period), strconv.Itoa(1000+pass)
+		return s
+	}
+	pass := func(n int, m Memory, accepts bool) ([]string, Memory) {
+		v, m := Judge(fresh(n), m)
+		for i := range v.Orphans {
+			if o := &v.Orphans[i]; o.Delete && accepts {
+				m.Accepted(o, noon.Add(time.Duration(n)*period))
+			}
+		}
+		return deleted(v), m
+	}
+	t.Run("do not keep others waiting when their deletion is refused each time (MCM-81)", func(t *testing.T) {
+		tries := map[string]int{}
+		m := remembers()
+		for n := range 14 {
+			var ids []string
+			ids, m = pass(n, m, false)
+			for _, id := range ids {
+				tries[id]++
+			}
+		}
+		for id, n := range tries {
+			if len(tries) != 13 || n < 6 {
+				t.Errorf("%s was tried %d times: %v", id, n, tries)
+			}
+		}
+	})
+	t.Run("are asked for once an hour when it is accepted and they stay (MCM-81)", func(t *testing.T) {
+		m := remembers()
+		for n, want := range []int{0, 10, 3, 0, 0, 10, 3, 0} {
+			var ids []string
+			if ids, m = pass(n, m, true); len(ids) != want {
+				t.Errorf("in pass %d %d are asked for: %v", n, len(ids), ids)
+			}
+		}
+	})
+	t.Run("count once, whatever comes between (MCM-81)", func(t *testing.T) {
+		v, m := passes{count: 2, memory: remembers()}.run(func() *Snapshot { return fresh(0) })
+		o := v.Orphans[slices.IndexFunc(v.Orphans, func(o Orphan) bool { return o.Delete })]
+		if !m.Accepted(&o, noon) {
+			t.Error("the first time it does not count")
+		}
+		s := fresh(2)
+		s.Stale = "the API server does not answer"
+		_, m = Judge(s, m)
+		_, m = Judge(fresh(3), m)
+		if m.Accepted(&o, noon.Add(2*time.Hour)) {
+			t.Error("it counts twice")
+		}
+	})
+	t.Run("and whose Nodes are drained go on being drained while they wait for their turn (MCM-81)", func(t *testing.T) {
+		p := passes{memory: remembers(), change: func(_ int, s *Snapshot) {
+			s.drop(2, false)
+			s.MaxPerPass = 1
+			s.Nodes = []Node{nodeOfMachine(8), nodeOfMachine(9)}
+		}}
+		for count, overdue := range map[int]bool{4: false, 10: true} {
+			p.count = count
+			if v, _ := p.run(func() *Snapshot { return world(10) }); v.Orphans[0].Overdue != overdue {
+				t.Errorf("in pass %d the first is overdue: %v", count, !overdue)
+			}
+		}
+	})
+}
+
 func TestTwoPasses(t *testing.T) {
 	fresh := func() *Snapshot { s := world(10); s.has(portOf(20)); return s }
 	for name, tc := range map[string]struct {
@@ -111,8 +184,38 @@ func TestServersWithANode(t *testing.T) {
 			return n
 		}(), nil, true, ""},
 		"stay when the Node works and never was drover's (MCM-81)": {unmarked(ready(nodeOfMachine(9))), nil, false, "never had drover's marks"},
-		"go when that Node does not work (MCM-81)":                 {unmarked(nodeOfMachine(9)), nil, true, ""},
+		"stay when that Node worked a quarter of an hour ago (MCM-81)": {func() Node {
+			n := unmarked(nodeOfMachine(9))
+			n.Changed = noon.Add(time.Minute)
+			return n
+		}(), nil, false, "never had drover's marks"},
+		"stay when a Node works that has their name and neither provider ID nor mark (MCM-81)": {func() Node {
+			n := unmarked(ready(nodeOfMachine(9)))
+			n.ProviderID, n.Server = "", ""
+			return n
+		}(), nil, false, "never had drover's marks"},
+		"are drained first when only its name says whose the Node is (MCM-81)": {func() Node {
+			n := unmarked(nodeOfMachine(9))
+			n.ProviderID, n.Server = "", ""
+			return n
+		}(), nil, true, ""},
+		"stay when the Node with their name is another server's (MCM-81)": {func() Node {
+			n := unmarked(nodeOfMachine(9))
+			n.ProviderID, n.Server = "x:///other", "other"
+			return n
+		}(), nil, false, "has the provider ID x:///other"},
+		"stay when the Node with their name is of no known cloud (MCM-81)": {func() Node {
+			n := unmarked(nodeOfMachine(9))
+			n.ProviderID, n.Server = "aws:///i-1", ""
+			return n
+		}(), nil, false, "has the provider ID aws:///i-1"},
+		"go when that Node does not work (MCM-81)": {unmarked(nodeOfMachine(9)), nil, true, ""},
 		"stay when the Node works and this process never saw the Machine, as after CRDs were made again (MCM-82)": {ready(nodeOfMachine(9)),
+			func(s *Snapshot) { s.unseen(9); s.Projects[0].Resources[18].Created = noon.Add(-2 * time.Hour) }, false, "never seen its Machine"},
+		"stay when the Node works and the Machine went with its CRD while this process looked on (MCM-82)": {ready(nodeOfMachine(9)),
+			func(s *Snapshot) { s.Defined = noon.Add(-time.Minute) }, false, "went with a CRD"},
+		"go when the CRD is older than they are (MCM-82)": {ready(nodeOfMachine(9)), func(s *Snapshot) { s.Defined = noon.Add(-25 * time.Hour) }, true, ""},
+		"stay when that Node misses one report only (MCM-82)": {func() Node { n := nodeOfMachine(9); n.Changed = noon.Add(10 * time.Minute); return n }(),
 			func(s *Snapshot) { s.unseen(9); s.Projects[0].Resources[18].Created = noon.Add(-2 * time.Hour) }, false, "never seen its Machine"},
 		"stay when the Node is one of the control plane": {func() Node {
 			n := nodeOfMachine(9)

@@ -31,10 +31,12 @@ type Snapshot struct {
 	ClusterID string
 	// Confirmed: an operator has said that what has no Machine may be deleted, however much it is.
 	Confirmed bool
-	Machines  Machines
-	Projects  []cloud.Project
-	Nodes     []Node
-	History   History
+	// Defined is when the youngest of the definitions with which Machines go was made.
+	Defined  time.Time
+	Machines Machines
+	Projects []cloud.Project
+	Nodes    []Node
+	History  History
 }
 
 // Machines is a live list of the Machines of all namespaces.
@@ -69,8 +71,9 @@ type Node struct {
 	OwnedBy types.UID
 	Machine string
 	Created time.Time
-	// Ready: its kubelet says so.
-	Ready bool
+	// Ready: its kubelet says so. Changed is when that changed last; zero: it has never been said.
+	Ready   bool
+	Changed time.Time
 	// ControlPlane names what makes it a Node of the control plane; empty: nothing.
 	ControlPlane string
 	// Finalizers: somebody waits for its end.
@@ -81,6 +84,16 @@ type Node struct {
 
 // isMarked reports whether the Node has one of drover's marks.
 func (n *Node) isMarked() bool { return n.OwnedBy != "" || n.Machine != "" }
+
+// worked reports whether the Node is Ready, or was within the last while: a kubelet that misses one report still has its pods. A Node
+// of which nothing is known works while it is younger than that.
+func (n *Node) worked(now time.Time, while time.Duration) bool {
+	since := n.Changed
+	if since.IsZero() {
+		since = n.Created
+	}
+	return n.Ready || now.Sub(since) < while
+}
 
 // History is what this process knows of the past.
 type History struct {
@@ -104,10 +117,11 @@ type Span struct {
 	To   time.Time `json:"to"`
 }
 
-// Contains reports whether a time lies inside, at least margin away from both ends.
-func (s Span) Contains(t time.Time, margin time.Duration) bool {
-	return t.After(s.From.Add(margin)) && t.Before(s.To.Add(-margin))
+// Contains reports whether a time lies inside, or so close to one of the ends that differing clocks may have moved it out.
+func (s Span) Contains(t time.Time) bool {
+	return t.After(s.From.Add(-clockMargin)) && t.Before(s.To.Add(clockMargin))
 }
 
-// Matters reports whether a span in which nobody led is so long that something may have been created in it that no leader made.
-func Matters(s Span) bool { return s.To.Sub(s.From) > 2*clockMargin }
+// Matters reports whether a span in which nobody led is so long that something may have been created in it that no leader made. It
+// takes no longer than a minute to take over the lease of a process that has died.
+func Matters(s Span) bool { return s.To.Sub(s.From) > time.Minute }

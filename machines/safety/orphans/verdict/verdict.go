@@ -67,11 +67,11 @@ type Orphan struct {
 	Kind, ID, Name string
 	// Machine is the UID that its mark has; it may be empty for a Node.
 	Machine types.UID
-	// Found is when it was first found to be one, without a break since.
-	Found time.Time
 	// Delete: it is to be deleted now. Why says, for people, why not; empty when it is.
 	Delete bool
 	Why    string
+	// Stopped is the reason why nothing of its kind is collected, when Why is that.
+	Stopped Reason
 	// Resource is set unless it is a Node. Node is the Node itself, or that of a server, which is drained before the server is
 	// deleted; nil: there is none.
 	Resource cloud.Resource
@@ -79,6 +79,9 @@ type Orphan struct {
 	// Overdue: the drain of the Node has lasted as long as it may.
 	Overdue bool
 }
+
+// BeingDeleted is the Why of an orphan whose deletion was accepted a short time ago.
+const BeingDeleted = "is being deleted: it has no Machine"
 
 // key identifies the orphan in memory.
 func (o *Orphan) key() string { return o.Kind + " " + o.ID }
@@ -108,7 +111,8 @@ const (
 	machinesShare = 5
 	// lossWindow is how long losses count together.
 	lossWindow = 24 * time.Hour
-	// clockMargin is how far the clocks of the cloud and of the cluster may differ, and how late what a leader ordered may come.
+	// clockMargin is how far the clocks of the cloud and of the cluster may differ. Where they do, more counts as created while
+	// nobody led, never less.
 	clockMargin = 2 * time.Minute
 )
 
@@ -176,45 +180,4 @@ func (j *judgement) hold(reason Reason, format string, args ...any) {
 	if j.memory.Stored.Hold.Reason == "" && !j.Confirmed {
 		j.memory.Stored.Hold = Stop{reason, fmt.Sprintf(format, args...) + remedy}
 	}
-}
-
-// decide says of each orphan whether it is deleted now.
-func (j *judgement) decide() {
-	v := &j.verdict
-	if hold := j.memory.Stored.Hold; hold.Reason != "" {
-		v.Stops = append([]Stop{hold}, v.Stops...)
-	}
-	if len(v.Stops) > 0 || j.ReportOnly {
-		v.Marks = nil
-	}
-	left := j.MaxPerPass
-	for i := range v.Orphans {
-		o := &v.Orphans[i]
-		switch {
-		case o.Why != "":
-		case len(v.Stops) > 0:
-			o.Why = "only reported: " + v.Stops[0].Message
-		case j.ReportOnly:
-			o.Why = "only reported (--orphans=report)"
-		case left == 0:
-			o.Why = fmt.Sprintf("waits for the next pass: at most %d are deleted in one", j.MaxPerPass)
-		default:
-			o.Delete = true
-			left--
-			j.beginDrain(o)
-		}
-	}
-}
-
-// beginDrain remembers since when the Node of a server is drained.
-func (j *judgement) beginDrain(o *Orphan) {
-	if o.Kind == KindNode || o.Node == nil {
-		return
-	}
-	since, begun := j.before.Drains[o.key()]
-	if !begun {
-		since = j.Now
-	}
-	j.memory.Drains[o.key()] = since
-	o.Overdue = j.Now.Sub(since) >= j.DrainTimeout
 }

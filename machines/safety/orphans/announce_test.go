@@ -1,0 +1,74 @@
+package orphans
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/drover-project/drover/machines/safety/orphans/verdict"
+)
+
+// speaker returns a collector that only speaks, and its Events.
+func speaker(t *testing.T) (*Collector, *events.FakeRecorder) {
+	t.Helper()
+	m, err := newMetrics(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := events.NewFakeRecorder(100)
+	c := &Collector{Options: Options{Clock: clocktesting.NewFakeClock(time.Now())}, control: said, target: said, metrics: m, told: map[string]string{}}
+	return c, said
+}
+
+func TestAnnouncements(t *testing.T) {
+	c, said := speaker(t)
+	pass := func(message string, reason verdict.Reason, projects ...string) int {
+		v := verdict.Verdict{Judged: true, Stops: []verdict.Stop{{Reason: reason, Message: message}}}
+		for _, name := range projects {
+			v.Skipped = append(v.Skipped, verdict.Stop{Reason: verdict.Incomplete, Message: name})
+		}
+		for _, id := range []string{"a", "b"} {
+			v.Orphans = append(v.Orphans, verdict.Orphan{Kind: "server", ID: id, Machine: types.UID(id), Why: "only reported: " + message, Stopped: reason})
+		}
+		before := len(said.Events)
+		c.announce(t.Context(), &v)
+		return len(said.Events) - before
+	}
+	for _, step := range []struct {
+		name, message string
+		reason        verdict.Reason
+		projects      []string
+		want          int
+	}{
+		{"say what stops a pass, and each orphan (CAPI-59)", "11 of 100 servers", verdict.TooMany, nil, 3},
+		{"are not made again because a number changes (CAPI-59)", "12 of 101 servers", verdict.TooMany, nil, 0},
+		{"are made again when the reason changes (CAPI-59)", "a list is older", verdict.Older, nil, 3},
+		{"are made once for several projects with one reason (CAPI-59)", "a list is older", verdict.Older, []string{"p", "q"}, 1},
+		{"are not made again while they stay (CAPI-59)", "a list is older", verdict.Older, []string{"p", "q"}, 0},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			if got := pass(step.message, step.reason, step.projects...); got != step.want {
+				t.Errorf("made %d", got)
+			}
+		})
+	}
+}
+
+func TestWhatIsCounted(t *testing.T) {
+	for observed, want := range map[bool]float64{false: 1, true: 0} {
+		t.Run("is what is deleted, once, and nothing with --observe (CAPI-59)", func(t *testing.T) {
+			c, _ := speaker(t)
+			c.Observed, c.memory.Asked = observed, map[string]time.Time{}
+			for range 2 {
+				c.accepted(&verdict.Orphan{Kind: "server", ID: "a"})
+			}
+			if got := testutil.ToFloat64(c.metrics.collected.WithLabelValues("server")); got != want {
+				t.Errorf("%v are counted", got)
+			}
+		})
+	}
+}
