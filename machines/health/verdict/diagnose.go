@@ -68,7 +68,7 @@ func (w *World) diagnose(m *Machine) Finding {
 	switch {
 	case !f.started || server.Reason == serverBusy:
 		return f
-	case server.Reason == serverWontStart && server.Status == corev1.ConditionFalse:
+	case server.Reason == serverWontStart && server.Status == corev1.ConditionFalse && !isReady(m.Node):
 		f.atOnce = true
 		f.add(reasonServer, "its server does not start", w.since(m, server.LastTransitionTime))
 	case f.absent:
@@ -186,6 +186,19 @@ func conditionOf(m *v1alpha1.Machine, name string) v1alpha1.MachineCondition {
 		}
 	}
 	return v1alpha1.MachineCondition{}
+}
+
+// isReady reports whether the Node exists and is Ready.
+func isReady(n *corev1.Node) bool {
+	if n == nil {
+		return false
+	}
+	for i := range n.Status.Conditions {
+		if c := &n.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
 }
 
 func optedOut(m *Machine) bool {

@@ -29,7 +29,8 @@ type judgement struct {
 	shares   *shares
 	// troubled are the verdicts of Machines that are unhealthy or asked to be replaced.
 	troubled []*Verdict
-	// up counts the Machines of each group whose first start is complete and that stay.
+	// up counts the Machines of each group whose first start is complete and that stay. Those that a rollout replaces do not count:
+	// beside them, a successor that is still coming would not be missed.
 	up map[*Group]int
 	// recorded has the Machines that stand in a record of replacements.
 	recorded map[types.UID]whereabouts
@@ -76,7 +77,7 @@ func (j *judgement) look() {
 		m, f := &j.w.Machines[i], &j.findings[i]
 		*f = j.w.look(m)
 		j.shares.count(m, f)
-		if f.started {
+		if f.started && !m.Outdated {
 			j.up[m.Group]++
 		}
 		v := j.verdictOf(m, f)

@@ -211,6 +211,7 @@ func TestJudge(t *testing.T) {
 		{"a server that does not start is replaced without waiting, under the brakes", func(s *scene) {
 			s.group("a", 5)
 			s.change(func(m *Machine) {
+				setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Second)
 				setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverWontStart, time.Second)
 			}, "a-1", "a-2")
 		}, "a-1", "a-2=OthersBeingReplaced"},
@@ -329,6 +330,20 @@ func TestRecords(t *testing.T) {
 		s.began(g, time.Minute, "a-1")
 		s.remove("a-1")
 		check(t, "record", recordOf(Judge(s.World), g), "a-1")
+	})
+	t.Run("in a rollout with surge the second one waits for the successor of the first, too (MCM-47)", func(t *testing.T) {
+		s := newScene()
+		g := s.group("a", 20)
+		g.Size = 10
+		for i := 10; i < 20; i++ {
+			s.machine(fmt.Sprintf("a-%d", i)).Outdated = true
+		}
+		s.silent(long, "a-0", "a-1")
+		s.began(g, time.Minute, "a-0")
+		s.remove("a-0")
+		p := Judge(s.World)
+		check(t, "replaced", replaced(p), "")
+		check(t, "record", recordOf(p, g), "a-0")
 	})
 	t.Run("a list of Machines that is empty ends no entry before its time", func(t *testing.T) {
 		s := newScene()
@@ -464,6 +479,19 @@ func TestStillDue(t *testing.T) {
 			check(t, "still due", s.StillDue(p.Replace[0], live.Machine, live.Node, p.Replace[0].Machine.Group), tt.want)
 		})
 	}
+	t.Run("the Node of a server that did not start is Ready on a live read (MCM-44)", func(t *testing.T) {
+		s := newScene()
+		s.group("a", 5)
+		s.silent(time.Minute, "a-1")
+		m := s.machine("a-1")
+		setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverWontStart, time.Minute)
+		p := Judge(s.World)
+		check(t, "replaced", replaced(p), "a-1")
+		live := Machine{Machine: m.Machine, Node: m.Node.DeepCopy()}
+		check(t, "still due", s.StillDue(p.Replace[0], m.Machine, live.Node, m.Group), true)
+		setNode(&live, corev1.NodeReady, corev1.ConditionTrue, 0)
+		check(t, "still due", s.StillDue(p.Replace[0], m.Machine, live.Node, m.Group), false)
+	})
 	t.Run("the annotation that asked for it is gone", func(t *testing.T) {
 		s := newScene()
 		s.group("a", 5)
