@@ -1,13 +1,16 @@
 package machine_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
@@ -157,6 +160,28 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 			b.pass()
 		}
 		b.shows(corev1.ConditionFalse, "ServerStarting", 1)
+	})
+	t.Run("a record that the API server refused once does not keep the server from being started", func(t *testing.T) {
+		b := joined(t, owned)
+		b.shutsDown()
+		b.written.counting, b.failing = true, func(call string) error {
+			if call != "PATCH *v1alpha1.Machine" {
+				return nil
+			}
+			b.failing = nil
+			return apierrors.NewInternalError(errors.New("etcdserver: request timed out"))
+		}
+		if _, err := b.machine.Reconcile(t.Context(), ctrl.Request{NamespacedName: b.key}); err == nil {
+			t.Fatal("the refusal is no error")
+		}
+		if n := b.cloud.count("StartServer"); n != 0 {
+			t.Fatalf("%d starts before the record is written", n)
+		}
+		b.pass()
+		b.shows(corev1.ConditionFalse, "ServerStarting", 1)
+		b.wait(time.Minute)
+		b.shown()
+		b.shows(corev1.ConditionTrue, "ServerActive", 1)
 	})
 	t.Run("one that has not become a node yet is started as well", func(t *testing.T) {
 		b := newBench(t, owned)
@@ -384,6 +409,20 @@ func TestTheEndOfAServerThatDoesNotStart(t *testing.T) {
 		b.pass()
 		if outOfService(b.node()) || b.deleting().Reason != "" && b.deleting().Reason != "DrainingNode" {
 			t.Errorf("out of service: %v, %+v", outOfService(b.node()), b.deleting())
+		}
+	})
+	t.Run("not when somebody has deleted the server meanwhile: its Node goes like that of any server that is gone", func(t *testing.T) {
+		b := wontStart(t)
+		dies(b)
+		b.cloud.failing = func(call string) error {
+			if call == "ObserveNow" {
+				b.cloud.servers["u"].exists = false
+			}
+			return nil
+		}
+		b.pass()
+		if outOfService(b.node()) || b.cloud.count("ObserveNow") != 1 {
+			t.Errorf("out of service: %v, %d looks", outOfService(b.node()), b.cloud.count("ObserveNow"))
 		}
 	})
 	t.Run("not when the server is shut down and its start has not failed", func(t *testing.T) {

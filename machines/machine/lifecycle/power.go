@@ -90,5 +90,5 @@ func (f *Facts) startEnded() bool { return f.Start == StartOver && !f.StartHandl
 // shutDownForGood reports whether the server was shut down and could not be started, as far as the last list of servers shows, so
 // that its Node may be put out of service before its pods are evicted.
 func (f *Facts) shutDownForGood() bool {
-	return f.Start == StartFailed && f.Node != nil && f.Cloud.Server.State == cloud.ServerStopped && !f.ShutDownSeen
+	return f.Start == StartFailed && !f.ShutDownSeen && f.Node != nil && f.Cloud.Server != nil && f.Cloud.Server.State == cloud.ServerStopped
 }

@@ -48,7 +48,7 @@ func (p *Power) StartServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	s.SetStartUnsent(outcome == startNotSent)
 	s.Policy.Start = lifecycle.StartPending
 	if unsent && outcome != startNotSent {
-		s.Machine.Status.ServerStart = &v1alpha1.ServerStart{Server: server.ID, Time: metav1.NewTime(s.Now())}
+		s.Machine.Status.ServerStart = &v1alpha1.ServerStart{Server: server.ID, Time: startTime(s)}
 	}
 	switch outcome {
 	case startAccepted:
@@ -67,10 +67,12 @@ func (p *Power) StartServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	return true, nil
 }
 
-// record writes that the server is started. A record that the API server does not keep, because its definition of Machines is older
+// record writes that the server is started. Until the cloud has been asked the start counts as not sent, also when the write fails:
+// the end of the reconcile writes the record all the same. A record that the API server does not keep, because its definition of Machines is older
 // than this version of drover, is an error: the server would be started again and again.
 func (p *Power) record(ctx context.Context, s *scope.Scope, server *cloud.Server) error {
-	s.Machine.Status.ServerStart = &v1alpha1.ServerStart{Server: server.ID, Time: metav1.NewTime(s.Now())}
+	s.Machine.Status.ServerStart = &v1alpha1.ServerStart{Server: server.ID, Time: startTime(s)}
+	s.SetStartUnsent(true)
 	s.Policy.Start = lifecycle.StartPending
 	s.ComputeStatus()
 	if err := s.WriteAhead(ctx, scope.BeforeStartingServer); err != nil {
@@ -83,6 +85,9 @@ func (p *Power) record(ctx context.Context, s *scope.Scope, server *cloud.Server
 	return nil
 }
 
+// startTime returns the time as the API server stores it.
+func startTime(s *scope.Scope) metav1.Time { return metav1.NewTime(s.Now().Truncate(time.Second)) }
+
 // EndStart asks the cloud for the server itself when it was started longer than [lifecycle.StartTime] ago and the last list shows it
 // shut down. If it is, the start has failed. A cloud that does not answer is asked again later.
 func (p *Power) EndStart(ctx context.Context, s *scope.Scope) (bool, error) {
@@ -92,7 +97,7 @@ func (p *Power) EndStart(ctx context.Context, s *scope.Scope) (bool, error) {
 		return true, nil
 	}
 	record, server := s.Machine.Status.ServerStart, s.Observed.Cloud.Server
-	s.Policy.Start = lifecycle.JudgeStart(lifecycle.StartInput{Cloud: &s.Observed.Cloud, Record: record, Now: s.Now()})
+	s.Policy.Start = lifecycle.JudgeStart(lifecycle.StartInput{Cloud: &s.Observed.Cloud, Record: record, Unsent: s.StartUnsent(), Now: s.Now()})
 	if s.Policy.Start == lifecycle.StartOver {
 		p.fail(ctx, s, fmt.Sprintf("drover began at %s to start server %s, and at %s the cloud calls it %s: drover does not start it again",
 			record.Time.UTC().Format(time.RFC3339), server.ID, s.Now().UTC().Format(time.RFC3339), server.Status))
