@@ -47,7 +47,8 @@ type StartInput struct {
 }
 
 // JudgeStart returns how far the start of the server is. A start that another process has recorded counts as asked for: whether
-// that process came to send the request is not known, and a server is started at most once.
+// that process came to send the request is not known, and a server is started at most once. A record that is further in the future
+// than StartTime has a wrong clock's time and is over.
 func JudgeStart(in StartInput) Start {
 	server := in.Cloud.Server
 	if server == nil || server.State != cloud.ServerStopped && server.State != cloud.ServerStarting {
@@ -65,7 +66,7 @@ func JudgeStart(in StartInput) Start {
 		return StartFailed
 	case in.Unsent && server.State == cloud.ServerStopped:
 		return StartDue
-	case in.Now.Before(record.Time.Add(StartTime)):
+	case in.Now.Sub(record.Time.Time).Abs() < StartTime:
 		return StartPending
 	}
 	return StartOver
