@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
@@ -209,14 +211,45 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 	})
 }
 
+// late is a cluster whose cache shows deployments as they were before anybody annotated them.
+type late struct{ *memory }
+
+func (l late) GetClient() client.Client { return unannotated{l.client} }
+
+type unannotated struct{ client.Client }
+
+func (u unannotated) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	err := u.Client.Get(ctx, key, o, opts...)
+	if d, ok := o.(*v1alpha1.MachineDeployment); ok {
+		d.Annotations = nil
+	}
+	return err
+}
+
 func TestPeopleMayShutAServerDown(t *testing.T) {
-	for name, mark := range map[string]func(*bench){
-		"an annotation of the Machine keeps drover from starting it": func(b *bench) { b.annotate(v1alpha1.AnnotationSkipHealth, "true") },
-		"one of its deployment does, too": func(b *bench) {
+	onPool := func(key, value string) func(*bench) {
+		return func(b *bench) {
 			pool := b.pool()
-			metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.AnnotationSkipHealth, "true")
+			metav1.SetMetaDataAnnotation(&pool.ObjectMeta, key, value)
 			b.update(pool)
+		}
+	}
+	for name, mark := range map[string]func(*bench){
+		"the word for it may be in capitals":        onPool(v1alpha1.AnnotationSkipHealth, "True"),
+		"Cluster API's annotation does, too":        onPool(v1alpha1.AnnotationSkipHealthCAPI, ""),
+		"so does a paused deployment":               onPool(v1alpha1.AnnotationPaused, ""),
+		"so does one paused in Cluster API's words": onPool(v1alpha1.AnnotationPausedCAPI, ""),
+		"a flag keeps drover from starting any": func(b *bench) {
+			b.options.LeaveStopped = true
+			b.start(b.options)
 		},
+		"an annotation that the cache does not show yet counts": func(b *bench) {
+			onPool(v1alpha1.AnnotationSkipHealth, "true")(b)
+			b.options.Control = late{b.memory}
+			b.start(b.options)
+		},
+		"an annotation of the Machine keeps drover from starting it": func(b *bench) { b.annotate(v1alpha1.AnnotationSkipHealth, "true") },
+		"one of its deployment does, too":                            onPool(v1alpha1.AnnotationSkipHealth, "true"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := joined(t, deployed)

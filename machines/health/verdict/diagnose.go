@@ -210,12 +210,7 @@ func isReady(n *corev1.Node) bool {
 }
 
 func optedOut(m *Machine) bool {
-	return skips(m.Annotations) || m.Group != nil && skips(m.Group.Annotations)
-}
-
-func skips(annotations map[string]string) bool {
-	_, capi := annotations[v1alpha1.AnnotationSkipHealthCAPI]
-	return capi || strings.EqualFold(annotations[v1alpha1.AnnotationSkipHealth], "true")
+	return v1alpha1.SkipsHealth(m.Annotations) || m.Group != nil && v1alpha1.SkipsHealth(m.Group.Annotations)
 }
 
 func asked(m *v1alpha1.Machine) bool {

@@ -20,6 +20,8 @@ import (
 type Power struct {
 	// Decisions counts the decisions by the reason of their Events.
 	Decisions *prometheus.CounterVec
+	// Refrain reads live whether people do not want drover to start the server of a Machine.
+	Refrain func(ctx context.Context, m *v1alpha1.Machine) (bool, error)
 }
 
 // NewDecisions returns the counter of [Power.Decisions], with all of its series.
@@ -34,16 +36,25 @@ func NewDecisions() *prometheus.CounterVec {
 	return c
 }
 
-// StartServer records that the server is started, and asks the cloud for it. It does not wait for the server to run.
+// StartServer records that the server is started, and asks the cloud for it, unless a live read shows that people do not want that.
+// It does not wait for the server to run.
 func (p *Power) StartServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	s.Progress.StartHandled = true
+	refrain, err := p.Refrain(ctx, s.Machine)
+	switch {
+	case err != nil:
+		return false, err
+	case refrain:
+		s.Policy.Start = lifecycle.StartRefrained
+		return true, nil
+	}
 	server, unsent := s.Observed.Cloud.Server, s.StartUnsent()
 	if !unsent {
 		if err := p.record(ctx, s, server); err != nil {
 			return false, err
 		}
 	}
-	err := s.Instance.StartServer(ctx)
+	err = s.Instance.StartServer(ctx)
 	outcome := outcomeOf(err)
 	s.SetStartUnsent(outcome == startNotSent)
 	s.Policy.Start = lifecycle.StartPending
