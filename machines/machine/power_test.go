@@ -69,6 +69,7 @@ func wontStart(t *testing.T) *bench {
 	b.shutsDown()
 	b.pass()
 	b.shows(corev1.ConditionFalse, "ServerWontStart", 1)
+	b.nodeReady(corev1.ConditionUnknown)
 	return b
 }
 
@@ -444,6 +445,30 @@ func TestTheEndOfAServerThatDoesNotStart(t *testing.T) {
 			t.Errorf("out of service: %v, %+v", outOfService(b.node()), b.deleting())
 		}
 	})
+	t.Run("not while its Node is Ready (MCM-56)", func(t *testing.T) {
+		b := wontStart(t)
+		b.nodeReady(corev1.ConditionTrue)
+		dies(b)
+		b.pass()
+		if outOfService(b.node()) || b.cloud.count("ObserveNow") != 0 {
+			t.Errorf("out of service: %v, %d looks", outOfService(b.node()), b.cloud.count("ObserveNow"))
+		}
+	})
+	t.Run("no longer than until somebody has started the server (MCM-56)", func(t *testing.T) {
+		b := wontStart(t)
+		dies(b)
+		b.pass()
+		if !outOfService(b.node()) {
+			t.Fatal("not out of service")
+		}
+		tainted := false
+		b.cloud.onDelete = func() { tainted = outOfService(b.node()) }
+		b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
+		b.pass()
+		if outOfService(b.node()) || tainted {
+			t.Errorf("out of service: %v, and when its server was deleted %v", outOfService(b.node()), tainted)
+		}
+	})
 	t.Run("not when somebody has deleted the server meanwhile: its Node goes like that of any server that is gone", func(t *testing.T) {
 		b := wontStart(t)
 		dies(b)
@@ -454,8 +479,8 @@ func TestTheEndOfAServerThatDoesNotStart(t *testing.T) {
 			return nil
 		}
 		b.pass()
-		if outOfService(b.node()) || b.cloud.count("ObserveNow") != 1 {
-			t.Errorf("out of service: %v, %d looks", outOfService(b.node()), b.cloud.count("ObserveNow"))
+		if events := b.events(); strings.Contains(events, "NodeOutOfService") || b.cloud.count("ObserveNow") != 1 {
+			t.Errorf("%d looks, Events: %s", b.cloud.count("ObserveNow"), events)
 		}
 	})
 	t.Run("not when the server is shut down and its start has not failed", func(t *testing.T) {

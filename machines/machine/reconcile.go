@@ -58,6 +58,7 @@ func (r *Reconciler) newActions(o *Options, start nodes.StartRules) map[lifecycl
 
 		lifecycle.Hold:             deletion.Hold,
 		lifecycle.ShutOffNode:      deletion.ShutOffNode,
+		lifecycle.ReturnNode:       deletion.ReturnNode,
 		lifecycle.DrainNode:        deletion.DrainNode,
 		lifecycle.AwaitDetach:      deletion.AwaitDetach,
 		lifecycle.DeleteServer:     deletion.DeleteServer,

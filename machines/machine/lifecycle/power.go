@@ -89,7 +89,14 @@ func (f *Facts) mustStart() bool {
 func (f *Facts) startEnded() bool { return f.Start == StartOver && !f.StartHandled }
 
 // shutDownForGood reports whether the server was shut down and could not be started, as far as the last list of servers shows, so
-// that its Node may be put out of service before its pods are evicted.
+// that its Node may be put out of service before its pods are evicted. A Node that is Ready runs somewhere, perhaps on another server
+// with the Machine's mark.
 func (f *Facts) shutDownForGood() bool {
-	return f.Start == StartFailed && !f.ShutDownSeen && f.Node != nil && f.Cloud.Server != nil && f.Cloud.Server.State == cloud.ServerStopped
+	stopped := f.Cloud.Server != nil && f.Cloud.Server.State == cloud.ServerStopped && len(f.Cloud.Twins) == 0
+	return f.Start == StartFailed && !f.ShutDownSeen && f.Node != nil && !f.NodeRuns && stopped
+}
+
+// runsOutOfService reports whether the server, which could not be started, runs although its Node was put out of service for that.
+func (f *Facts) runsOutOfService() bool {
+	return f.StartFailed && f.NodeOutOfService && f.Node != nil && f.Cloud.Server != nil && f.Cloud.Server.State == cloud.ServerActive
 }
