@@ -19,19 +19,21 @@ type machineOptions struct {
 	name                string
 	volumeDetachTimeout time.Duration
 	drainWorkers        int
+	startServers        bool
 	startupConditions   []string
 	startupDaemonSets   []string
 	otherStartupTaints  []string
 }
 
 func defaultMachines() machineOptions {
-	return machineOptions{volumeDetachTimeout: 5 * time.Minute, drainWorkers: 10}
+	return machineOptions{volumeDetachTimeout: 5 * time.Minute, drainWorkers: 10, startServers: true}
 }
 
 func (o *machineOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.name, "name", o.name, "value that the label machine.k8s.io/controller of a Machine must have for drover to look after it; Machines with another are left alone until they are deleted. Empty: those without the label")
 	f.DurationVar(&o.volumeDetachTimeout, "volume-detach-timeout", o.volumeDetachTimeout, "how long the volumes of evicted pods may take to be detached before their server is deleted; 0: they are not waited for")
 	f.IntVar(&o.drainWorkers, "drain-workers", o.drainWorkers, "nodes drained at a time")
+	f.BoolVar(&o.startServers, "start-servers", o.startServers, "start a server, once, that somebody has shut down")
 	f.StringSliceVar(&o.startupConditions, "startup-conditions", o.startupConditions, "conditions of a node, beside Ready, that must be True before its first start is complete: before it loses the startup taint and its Machine is Ready")
 	f.StringSliceVar(&o.startupDaemonSets, "startup-daemonsets", o.startupDaemonSets, "DaemonSets, as namespace/name, that must have a Ready pod on a node before its first start is complete")
 	f.StringSliceVar(&o.otherStartupTaints, "other-startup-taints", o.otherStartupTaints, "keys of taints (NoSchedule or NoExecute) that other programs remove from a new node, such as node.cilium.io/agent-not-ready: its first start is not complete while it has one of them. Those of Kubernetes itself are always waited for. One that spec.taints names is on the node from its registration and not put back")
@@ -73,7 +75,7 @@ func (o *options) machinesInto(into *machine.Options) {
 	into.Name = o.machines.name
 	into.StartupTaint, into.JoinTimeout, into.Workers = o.startupTaint, o.joinTimeout, o.workers
 	into.DrainTimeout, into.VolumeDetachTimeout = never(o.drainTimeout), never(o.machines.volumeDetachTimeout)
-	into.DrainWorkers = o.machines.drainWorkers
+	into.DrainWorkers, into.LeaveStopped = o.machines.drainWorkers, !o.machines.startServers
 	into.OtherStartupTaints = o.machines.otherStartupTaints
 	for _, name := range o.machines.startupConditions {
 		into.StartupConditions = append(into.StartupConditions, corev1.NodeConditionType(name))

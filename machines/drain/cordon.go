@@ -76,3 +76,16 @@ func OutOfService(ctx context.Context, c client.Client, node *corev1.Node) (*cor
 	}
 	return node, nil
 }
+
+// InService takes that back, for a node whose server runs after all. It returns the node as it is now.
+func InService(ctx context.Context, c client.Client, node *corev1.Node) (*corev1.Node, error) {
+	base := node.DeepCopy()
+	node = node.DeepCopy()
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&outOfService) })
+	// The list of taints is replaced as a whole, so it must be the one that was read.
+	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
+	if err := c.Patch(ctx, node, patch, fieldOwner); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("taking node %s back into service: %w", node.Name, err)
+	}
+	return node, nil
+}

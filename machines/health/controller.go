@@ -27,6 +27,9 @@ const name = "drover-health"
 const (
 	// pace is the least time between two passes.
 	pace = time.Second
+	// longestRefused bounds the wait for the next try to delete a Machine whose deletion was refused. The first waits are twice as
+	// long as retryFailed, four times as long, and so on.
+	longestRefused = 10 * time.Minute
 	// retryLater is when to look again after a cache was behind, retryFailed after a write or a live read failed.
 	retryLater  = 2 * time.Second
 	retryFailed = 5 * time.Second
@@ -69,8 +72,12 @@ type Reconciler struct {
 	noticed map[types.UID]notice
 }
 
-// notice is what is remembered of an unhealthy Machine: when it was first seen to be so, and when a brake of many last held it.
-type notice struct{ first, held time.Time }
+// notice is what is remembered of an unhealthy Machine: when it was first seen to be so, when a brake of many last held it, how many
+// times its deletion was refused, and when that is tried again.
+type notice struct {
+	first, held, again time.Time
+	refused            int
+}
 
 // New makes a Reconciler. The error says that the metrics could not be registered.
 func New(o Options) (*Reconciler, error) {
@@ -122,11 +129,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 func (r *Reconciler) remember(plan *verdict.Plan) {
 	noticed := make(map[types.UID]notice, plan.Unhealthy)
 	for _, v := range plan.Verdicts {
-		if !v.Unhealthy {
+		n := r.noticed[v.Machine.UID]
+		switch {
+		case !v.Unhealthy && (!v.Asked || n.refused == 0):
 			continue
-		}
-		n, known := r.noticed[v.Machine.UID]
-		if !known {
+		case !v.Unhealthy:
+			n.first = time.Time{}
+		case n.first.IsZero():
 			n.first = r.last
 		}
 		if v.Brake.OfMany() {
@@ -135,6 +144,15 @@ func (r *Reconciler) remember(plan *verdict.Plan) {
 		noticed[v.Machine.UID] = n
 	}
 	r.noticed = noticed
+}
+
+// refused remembers that the deletion of a Machine was refused, by a webhook or a policy: the others of its group go first, and it is
+// tried again less and less often.
+func (r *Reconciler) refused(machine types.UID) {
+	n := r.noticed[machine]
+	n.refused++
+	n.again = r.last.Add(min(longestRefused, retryFailed<<min(n.refused, 10)))
+	r.noticed[machine] = n
 }
 
 // carryOut replaces Machines, and writes what people are to see. It returns when to try again what could not be done; 0: all was.

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -32,6 +34,7 @@ func TestHealthOnARealControlPlane(t *testing.T) {
 		{"a Machine that recovers in time is shown so and stays (MCM-44)", (*world).testRecovers},
 		{"in an outage of a zone nothing is replaced, and afterwards what stays broken is (MCM-48)", (*world).testZone},
 		{"another leader goes on with what was begun, and begins with nothing else (MCM-46)", (*world).testNewLeader},
+		{"a Machine whose deletion is refused stops nobody else's repair, and is tried less and less often (MCM-46)", (*world).testRefused},
 		{"a live read that contradicts the cache keeps the Machine", (*world).testStaleCache},
 		{"a record that the cache does not show yet keeps the other Machines", (*world).testStaleRecord},
 		{"a process whose lease is old does nothing (MCM-80)", (*world).testOldLease},
@@ -238,6 +241,44 @@ func (w *world) testNewLeader() {
 	w.later(10 * time.Minute)
 	if gone := w.leaving(names); !slices.Equal(gone, names[3:4]) {
 		w.Fatalf("%v are gone, want %v", gone, names[3:4])
+	}
+	w.report(corev1.ConditionTrue, names[0])
+}
+
+// refusing is a client to which the API server refuses the deletion of one Machine, as a webhook may.
+type refusing struct {
+	client.Client
+	machine string
+	tries   *int
+}
+
+func (r refusing) Delete(ctx context.Context, o client.Object, options ...client.DeleteOption) error {
+	if o.GetName() != r.machine {
+		return r.Client.Delete(ctx, o, options...)
+	}
+	*r.tries++
+	return apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, o.GetName(), errors.New("a policy protects it"))
+}
+
+func (w *world) testRefused() {
+	names := w.group("refused", 6)
+	tries := 0
+	w.health = w.leader(func(o *health.Options) { o.Control = handle{w.mgr, refusing{w.mgr.GetClient(), names[0], &tries}} })
+	w.report(corev1.ConditionFalse, names[0])
+	w.later(time.Second)
+	w.report(corev1.ConditionFalse, names[1])
+	w.later(time.Second)
+	w.later(10 * time.Minute)
+	for range 9 {
+		w.later(5 * time.Second)
+	}
+	if tries < 2 || tries > 4 {
+		w.Errorf("%d tries within 45 seconds", tries)
+	}
+	w.inStep("refused")
+	w.later(12 * time.Minute)
+	if gone := w.leaving(names); !slices.Equal(gone, names[1:2]) {
+		w.Errorf("%v are gone, want %v", gone, names[1:2])
 	}
 	w.report(corev1.ConditionTrue, names[0])
 }

@@ -116,8 +116,11 @@ func (r *Reconciler) replaceIn(ctx context.Context, w work, due []*verdict.Verdi
 		}
 		err := r.remove(ctx, c, w.object)
 		o.add(err)
-		if err == nil {
+		switch {
+		case err == nil:
 			deleted++
+		case !errors.Is(err, errLater) && !apierrors.IsConflict(err):
+			r.refused(c.machine.UID)
 		}
 	}
 	return deleted

@@ -177,7 +177,7 @@ func (r *Reconciler) machines(ctx context.Context, sets map[types.UID]*set, list
 			continue
 		}
 		n := r.noticed[m.UID]
-		seen := verdict.Machine{Machine: m, Aside: listed[m.UID], Noticed: n.first, Held: n.held}
+		seen := verdict.Machine{Machine: m, Aside: listed[m.UID], Noticed: n.first, Held: n.held, Refused: n.again}
 		if m.Status.NodeRef != nil {
 			seen.Node = nodes[m.Status.NodeRef.Name]
 		}

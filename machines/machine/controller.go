@@ -85,6 +85,8 @@ type Options struct {
 	Workers int
 	// DrainWorkers is how many nodes are drained at a time. Default: 10.
 	DrainWorkers int
+	// LeaveStopped: servers that somebody has shut down are not started.
+	LeaveStopped bool
 	// Registry takes the controller's metrics. nil: nobody reads them.
 	Registry prometheus.Registerer
 }
@@ -138,8 +140,8 @@ func New(o Options) *Reconciler {
 		Clock: o.Clock, Provider: o.Cloud, Controller: o.Name, Start: start, Gone: r.forget,
 	})
 	r.observer = observe.New(observe.Options{
-		Control: o.Control.GetClient(), Target: o.Target.GetClient(), Live: o.Target.GetAPIReader(),
-		Cloud: o.Cloud, Backoffs: r.retries, Kinds: o.Kinds, Reach: o.Reach, Start: start,
+		Control: o.Control.GetClient(), Target: o.Target.GetClient(), LiveControl: o.Control.GetAPIReader(), Live: o.Target.GetAPIReader(),
+		LeaveStopped: o.LeaveStopped, Cloud: o.Cloud, Backoffs: r.retries, Kinds: o.Kinds, Reach: o.Reach, Start: start,
 		Timeouts: lifecycle.Timeouts{Drain: o.DrainTimeout, Volumes: o.VolumeDetachTimeout, Join: o.JoinTimeout},
 	})
 	r.crew = drain.NewCrew(drain.CrewOptions{

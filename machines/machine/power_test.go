@@ -1,13 +1,18 @@
 package machine_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
@@ -64,6 +69,7 @@ func wontStart(t *testing.T) *bench {
 	b.shutsDown()
 	b.pass()
 	b.shows(corev1.ConditionFalse, "ServerWontStart", 1)
+	b.nodeReady(corev1.ConditionUnknown)
 	return b
 }
 
@@ -158,6 +164,28 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 		}
 		b.shows(corev1.ConditionFalse, "ServerStarting", 1)
 	})
+	t.Run("a record that the API server refused once does not keep the server from being started", func(t *testing.T) {
+		b := joined(t, owned)
+		b.shutsDown()
+		b.written.counting, b.failing = true, func(call string) error {
+			if call != "PATCH *v1alpha1.Machine" {
+				return nil
+			}
+			b.failing = nil
+			return apierrors.NewInternalError(errors.New("etcdserver: request timed out"))
+		}
+		if _, err := b.machine.Reconcile(t.Context(), ctrl.Request{NamespacedName: b.key}); err == nil {
+			t.Fatal("the refusal is no error")
+		}
+		if n := b.cloud.count("StartServer"); n != 0 {
+			t.Fatalf("%d starts before the record is written", n)
+		}
+		b.pass()
+		b.shows(corev1.ConditionFalse, "ServerStarting", 1)
+		b.wait(time.Minute)
+		b.shown()
+		b.shows(corev1.ConditionTrue, "ServerActive", 1)
+	})
 	t.Run("one that has not become a node yet is started as well", func(t *testing.T) {
 		b := newBench(t, owned)
 		b.pass()
@@ -184,14 +212,45 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 	})
 }
 
+// late is a cluster whose cache shows deployments as they were before anybody annotated them.
+type late struct{ *memory }
+
+func (l late) GetClient() client.Client { return unannotated{l.client} }
+
+type unannotated struct{ client.Client }
+
+func (u unannotated) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	err := u.Client.Get(ctx, key, o, opts...)
+	if d, ok := o.(*v1alpha1.MachineDeployment); ok {
+		d.Annotations = nil
+	}
+	return err
+}
+
 func TestPeopleMayShutAServerDown(t *testing.T) {
-	for name, mark := range map[string]func(*bench){
-		"an annotation of the Machine keeps drover from starting it": func(b *bench) { b.annotate(v1alpha1.AnnotationSkipHealth, "true") },
-		"one of its deployment does, too": func(b *bench) {
+	onPool := func(key, value string) func(*bench) {
+		return func(b *bench) {
 			pool := b.pool()
-			metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.AnnotationSkipHealth, "true")
+			metav1.SetMetaDataAnnotation(&pool.ObjectMeta, key, value)
 			b.update(pool)
+		}
+	}
+	for name, mark := range map[string]func(*bench){
+		"the word for it may be in capitals":        onPool(v1alpha1.AnnotationSkipHealth, "True"),
+		"Cluster API's annotation does, too":        onPool(v1alpha1.AnnotationSkipHealthCAPI, ""),
+		"so does a paused deployment":               onPool(v1alpha1.AnnotationPaused, ""),
+		"so does one paused in Cluster API's words": onPool(v1alpha1.AnnotationPausedCAPI, ""),
+		"a flag keeps drover from starting any": func(b *bench) {
+			b.options.LeaveStopped = true
+			b.start(b.options)
 		},
+		"an annotation that the cache does not show yet counts": func(b *bench) {
+			onPool(v1alpha1.AnnotationSkipHealth, "true")(b)
+			b.options.Control = late{b.memory}
+			b.start(b.options)
+		},
+		"an annotation of the Machine keeps drover from starting it": func(b *bench) { b.annotate(v1alpha1.AnnotationSkipHealth, "true") },
+		"one of its deployment does, too":                            onPool(v1alpha1.AnnotationSkipHealth, "true"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := joined(t, deployed)
@@ -384,6 +443,44 @@ func TestTheEndOfAServerThatDoesNotStart(t *testing.T) {
 		b.pass()
 		if outOfService(b.node()) || b.deleting().Reason != "" && b.deleting().Reason != "DrainingNode" {
 			t.Errorf("out of service: %v, %+v", outOfService(b.node()), b.deleting())
+		}
+	})
+	t.Run("not while its Node is Ready (MCM-56)", func(t *testing.T) {
+		b := wontStart(t)
+		b.nodeReady(corev1.ConditionTrue)
+		dies(b)
+		b.pass()
+		if outOfService(b.node()) || b.cloud.count("ObserveNow") != 0 {
+			t.Errorf("out of service: %v, %d looks", outOfService(b.node()), b.cloud.count("ObserveNow"))
+		}
+	})
+	t.Run("no longer than until somebody has started the server (MCM-56)", func(t *testing.T) {
+		b := wontStart(t)
+		dies(b)
+		b.pass()
+		if !outOfService(b.node()) {
+			t.Fatal("not out of service")
+		}
+		tainted := false
+		b.cloud.onDelete = func() { tainted = outOfService(b.node()) }
+		b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
+		b.pass()
+		if outOfService(b.node()) || tainted {
+			t.Errorf("out of service: %v, and when its server was deleted %v", outOfService(b.node()), tainted)
+		}
+	})
+	t.Run("not when somebody has deleted the server meanwhile: its Node goes like that of any server that is gone", func(t *testing.T) {
+		b := wontStart(t)
+		dies(b)
+		b.cloud.failing = func(call string) error {
+			if call == "ObserveNow" {
+				b.cloud.servers["u"].exists = false
+			}
+			return nil
+		}
+		b.pass()
+		if events := b.events(); strings.Contains(events, "NodeOutOfService") || b.cloud.count("ObserveNow") != 1 {
+			t.Errorf("%d looks, Events: %s", b.cloud.count("ObserveNow"), events)
 		}
 	})
 	t.Run("not when the server is shut down and its start has not failed", func(t *testing.T) {

@@ -33,7 +33,7 @@ func (r *Reconciler) newActions(o *Options, start nodes.StartRules) map[lifecycl
 	creation := &steps.Creation{Bootstrap: o.Bootstrap, Retries: r.retries, Marks: marks}
 	join := &steps.Join{Machines: o.Control.GetClient(), Provider: o.Cloud, Bootstrap: o.Bootstrap, Retries: r.retries}
 	node := &steps.NodeSync{Nodes: o.Target.GetClient(), FieldOwner: fieldOwner, Pods: o.Target.GetAPIReader(), Start: start, Marks: marks}
-	power := &steps.Power{Decisions: r.powerDecisions}
+	power := &steps.Power{Decisions: r.powerDecisions, Refrain: r.observer.RefrainNow}
 	deletion := &steps.Deletion{Nodes: o.Target.GetClient(), Crew: r.crew, Tokens: o.Bootstrap.Tokens, Retries: r.retries, Power: power, Provider: o.Cloud}
 	return map[lifecycle.Step]action{
 		lifecycle.Fail: r.fail,
@@ -58,6 +58,7 @@ func (r *Reconciler) newActions(o *Options, start nodes.StartRules) map[lifecycl
 
 		lifecycle.Hold:             deletion.Hold,
 		lifecycle.ShutOffNode:      deletion.ShutOffNode,
+		lifecycle.ReturnNode:       deletion.ReturnNode,
 		lifecycle.DrainNode:        deletion.DrainNode,
 		lifecycle.AwaitDetach:      deletion.AwaitDetach,
 		lifecycle.DeleteServer:     deletion.DeleteServer,

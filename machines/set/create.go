@@ -108,11 +108,13 @@ func newMachine(set *v1alpha1.MachineSet, suffix string) *v1alpha1.Machine {
 }
 
 // withoutGuarded drops from a new Machine what the author of a template may not give it: drover may set it on a Machine, so
-// admission does not refuse it here.
+// admission does not refuse it here. A template that asks for the replacement of its Machines would do so without end.
 func withoutGuarded(m *v1alpha1.Machine) {
 	for _, key := range v1alpha1.GuardedAnnotations {
 		delete(m.Annotations, key)
 	}
+	delete(m.Annotations, v1alpha1.AnnotationReplace)
+	delete(m.Annotations, v1alpha1.AnnotationReplaceCAPI)
 	m.Spec.ProviderID = nil
 }
 

@@ -153,6 +153,13 @@ func TestATemplateGivesNoGuardedValue(t *testing.T) {
 			t.Errorf("the provider ID is %s", *m.Spec.ProviderID)
 		}
 	})
+	t.Run("no annotation that asks for its replacement, which would have no end (CAPI-50)", func(t *testing.T) {
+		set := testSet(1)
+		set.Spec.Template.Metadata.Annotations = map[string]string{v1alpha1.AnnotationReplace: "true", v1alpha1.AnnotationReplaceCAPI: ""}
+		if m := newMachine(set, "abcde"); len(m.Annotations) != 0 {
+			t.Errorf("the annotations are %v", m.Annotations)
+		}
+	})
 	t.Run("no guarded annotation, and every other one (F-5)", func(t *testing.T) {
 		if len(m.Annotations) != 1 || m.Annotations["a"] != "b" {
 			t.Errorf("the annotations are %v", m.Annotations)

@@ -71,9 +71,9 @@ const (
 	// replaced at once because they are unhealthy, as a number or a percentage of its size (rounded up, at least one).
 	AnnotationHealthMaxReplacing = Prefix + "health-max-replacing"
 	// AnnotationSkipHealth, on a Machine, a set without a deployment, or a MachineDeployment, "true": unhealthy Machines are not
-	// replaced, and a server that somebody stopped is not started.
+	// replaced, and a server that somebody stopped is not started. See [SkipsHealth].
 	AnnotationSkipHealth = Prefix + "skip-health"
-	// AnnotationSkipHealthCAPI, on the same objects, any value: unhealthy Machines are not replaced. Cluster API's key.
+	// AnnotationSkipHealthCAPI, on the same objects, any value: the same. Cluster API's key.
 	AnnotationSkipHealthCAPI = "cluster.x-k8s.io/skip-remediation"
 	// AnnotationReplace, on a Machine, "true": it is replaced as if it had been unhealthy for long, before all others.
 	AnnotationReplace = Prefix + "replace"

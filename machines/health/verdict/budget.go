@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -76,11 +77,14 @@ type whereabouts struct {
 
 // running returns the entries of a group that go on counting. An entry ends when its Machine has recovered, when the Machine is gone
 // and no successor is on its way any more, and in any case when a successor has had its time: one that is stuck must not stop
-// the repair of all others.
+// the repair of all others. One that began in the future by this process's clock, as an earlier leader wrote it, begins now.
 func (j *judgement) running(g *Group) (entries []v1alpha1.HealthReplacement) {
 	coming := max(0, g.Size-j.up[g])
 	for i := len(g.Replacements) - 1; i >= 0; i-- {
 		e := g.Replacements[i]
+		if e.Started.After(j.w.Now) {
+			e.Started = metav1.NewTime(j.w.Now)
+		}
 		at, there := j.recorded[e.UID]
 		switch end := e.Started.Add(j.w.Settings.joinOf(g) + makeTime); {
 		case !j.w.Now.Before(end):

@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ const (
 const (
 	serverWontStart = "ServerWontStart"
 	serverBusy      = "ServerBusy"
+	serverGone      = "ServerGone"
 	nodeMissing     = "NodeMissing"
 )
 
@@ -44,6 +46,7 @@ type Finding struct {
 	// Asked: an annotation asks for the Machine to be replaced.
 	Asked bool
 
+	// absent: the Node is missing, and neither the end of its server nor an annotation explains that.
 	started, absent, atOnce bool
 }
 
@@ -55,7 +58,7 @@ func (w *World) look(m *Machine) Finding {
 	}
 	f := w.diagnose(m)
 	skipped := optedOut(m)
-	f.Counted = f.Counted && !skipped
+	f.Counted, f.absent = f.Counted && !skipped, f.absent && !skipped
 	f.Asked = asked(m.Machine) && !skipped
 	return f
 }
@@ -64,14 +67,14 @@ func (w *World) look(m *Machine) Finding {
 func (w *World) diagnose(m *Machine) Finding {
 	ref, server := m.Status.NodeRef, conditionOf(m.Machine, v1alpha1.ConditionServerReady)
 	f := Finding{started: hasStarted(m.Machine)}
-	f.absent = f.started && m.Node == nil
+	f.absent = f.started && m.Node == nil && server.Reason != serverGone
 	switch {
 	case !f.started || server.Reason == serverBusy:
 		return f
-	case server.Reason == serverWontStart && server.Status == corev1.ConditionFalse:
+	case server.Reason == serverWontStart && server.Status == corev1.ConditionFalse && !isReady(m.Node):
 		f.atOnce = true
 		f.add(reasonServer, "its server does not start", w.since(m, server.LastTransitionTime))
-	case f.absent:
+	case m.Node == nil:
 		w.diagnoseMissing(m, server, &f)
 		return f
 	case ref.UID != "" && ref.UID != m.Node.UID || ofAnother(m):
@@ -129,11 +132,16 @@ func (f *Finding) add(reason, text string, since time.Time) {
 	f.Unhealthy, f.Trouble = true, text
 }
 
+// A reason of a condition is shown when it is one word, and only its beginning: the kubelet writes it, and nobody checks that.
+const maxWord = 64
+
+var word = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`)
+
 // describe leaves the message of the condition out, because some kubelets write another one every few seconds.
 func describe(c *corev1.NodeCondition) string {
 	text := fmt.Sprintf("condition %s is %s", c.Type, c.Status)
-	if c.Reason != "" {
-		text += " (" + c.Reason + ")"
+	if word.MatchString(c.Reason) {
+		text += " (" + c.Reason[:min(len(c.Reason), maxWord)] + ")"
 	}
 	return text
 }
@@ -188,13 +196,21 @@ func conditionOf(m *v1alpha1.Machine, name string) v1alpha1.MachineCondition {
 	return v1alpha1.MachineCondition{}
 }
 
-func optedOut(m *Machine) bool {
-	return skips(m.Annotations) || m.Group != nil && skips(m.Group.Annotations)
+// isReady reports whether the Node exists and is Ready.
+func isReady(n *corev1.Node) bool {
+	if n == nil {
+		return false
+	}
+	for i := range n.Status.Conditions {
+		if c := &n.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
 }
 
-func skips(annotations map[string]string) bool {
-	_, capi := annotations[v1alpha1.AnnotationSkipHealthCAPI]
-	return capi || strings.EqualFold(annotations[v1alpha1.AnnotationSkipHealth], "true")
+func optedOut(m *Machine) bool {
+	return v1alpha1.SkipsHealth(m.Annotations) || m.Group != nil && v1alpha1.SkipsHealth(m.Group.Annotations)
 }
 
 func asked(m *v1alpha1.Machine) bool {

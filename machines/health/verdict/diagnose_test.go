@@ -49,8 +49,12 @@ func TestWhatAMachineShows(t *testing.T) {
 			setMachine(m, v1alpha1.ConditionReady, corev1.ConditionTrue, "NodeReady", time.Hour)
 		}, none},
 		{"a Machine whose server does not start", func(m *Machine) {
+			setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Hour)
 			setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverWontStart, time.Hour)
 		}, reasonServer},
+		{"a Machine whose server did not start, and whose Node is Ready again (MCM-44)", func(m *Machine) {
+			setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverWontStart, time.Hour)
+		}, well},
 		{"a server that somebody moves or rescues", func(m *Machine) {
 			setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Hour)
 			setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverBusy, time.Hour)

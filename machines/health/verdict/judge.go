@@ -29,7 +29,8 @@ type judgement struct {
 	shares   *shares
 	// troubled are the verdicts of Machines that are unhealthy or asked to be replaced.
 	troubled []*Verdict
-	// up counts the Machines of each group whose first start is complete and that stay.
+	// up counts the Machines of each group whose first start is complete and that stay. Those that a rollout replaces do not count:
+	// beside them, a successor that is still coming would not be missed.
 	up map[*Group]int
 	// recorded has the Machines that stand in a record of replacements.
 	recorded map[types.UID]whereabouts
@@ -76,7 +77,7 @@ func (j *judgement) look() {
 		m, f := &j.w.Machines[i], &j.findings[i]
 		*f = j.w.look(m)
 		j.shares.count(m, f)
-		if f.started {
+		if f.started && !m.Outdated {
 			j.up[m.Group]++
 		}
 		v := j.verdictOf(m, f)
@@ -97,14 +98,11 @@ func (j *judgement) verdictOf(m *Machine, f *Finding) *Verdict {
 		}
 		return nil
 	}
-	v := &Verdict{Machine: m, Finding: *f}
+	v := &Verdict{Machine: m, Finding: *f, host: j.w.hostOf(m)}
 	if f.Unhealthy {
 		j.plan.Unhealthy++
 	} else {
 		v.Reason, v.Since = reasonAsked, j.w.Now
-	}
-	if j.w.Host != nil {
-		v.host = j.w.Host(m.Machine)
 	}
 	j.troubled = append(j.troubled, v)
 	j.plan.Verdicts = append(j.plan.Verdicts, v)
@@ -175,6 +173,9 @@ func (j *judgement) judgeGroup(g *Group, troubled []*Verdict) {
 				p.Held, p.Message = j.shares.brake(v.Machine)
 			}
 		case !j.w.isDue(v):
+		case v.Machine.Refused.After(j.w.Now):
+			v.Brake = brakeRefused
+			j.lookAt(v.Machine.Refused)
 		case b.take(v, j.shares.hostFailed(v.host), j.w.Now):
 			j.plan.Replace = append(j.plan.Replace, v)
 		default:
@@ -198,9 +199,15 @@ func (j *judgement) settled(v *Verdict) bool {
 	return false
 }
 
-// byUrgency puts Machines that are asked to be replaced first, then those whose trouble is the oldest.
+// byUrgency puts Machines that are asked to be replaced first, then those whose trouble is the oldest. One whose deletion was refused
+// comes behind all others: else it would be the only one of its group that is ever tried.
 func byUrgency(a, b *Verdict) int {
+	refused := func(v *Verdict) bool { return !v.Machine.Refused.IsZero() }
 	switch {
+	case refused(a) != refused(b) && refused(b):
+		return -1
+	case refused(a) != refused(b):
+		return 1
 	case a.Asked != b.Asked && a.Asked:
 		return -1
 	case a.Asked != b.Asked:

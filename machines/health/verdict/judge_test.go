@@ -211,9 +211,43 @@ func TestJudge(t *testing.T) {
 		{"a server that does not start is replaced without waiting, under the brakes", func(s *scene) {
 			s.group("a", 5)
 			s.change(func(m *Machine) {
+				setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Second)
 				setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverWontStart, time.Second)
 			}, "a-1", "a-2")
 		}, "a-1", "a-2=OthersBeingReplaced"},
+		{"one whose deletion is refused lets the others of its group go first (MCM-46)", func(s *scene) {
+			s.group("a", 10)
+			s.silent(time.Hour, "a-1", "a-2")
+			s.change(func(m *Machine) { m.Refused = noon.Add(-time.Second) }, "a-1")
+		}, "a-2", "a-1=OthersBeingReplaced"},
+		{"also when it is asked for (MCM-46)", func(s *scene) {
+			s.group("a", 10)
+			s.silent(time.Hour, "a-1", "a-2")
+			s.change(annotate(v1alpha1.AnnotationReplace, "true"), "a-1")
+			s.change(func(m *Machine) { m.Refused = noon.Add(-time.Second) }, "a-1")
+		}, "a-2", "a-1=OthersBeingReplaced"},
+		{"one whose deletion is refused is not tried before its time", func(s *scene) {
+			s.group("a", 10)
+			s.silent(time.Hour, "a-1")
+			s.change(func(m *Machine) { m.Refused = noon.Add(time.Second) }, "a-1")
+		}, "", "a-1=DeletionRefused"},
+		{"Nodes of servers that are gone too do not count as missing (MCM-69)", func(s *scene) {
+			s.group("a", 30, "x")
+			s.group("bare", 4)
+			s.gone(long, "bare-*")
+			s.change(func(m *Machine) {
+				m.Group = nil
+				setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverGone, long)
+			}, "bare-*")
+			s.silent(long, "a-9")
+		}, "a-9", ""},
+		{"nor do those of Machines that are opted out (MCM-69)", func(s *scene) {
+			s.group("a", 30, "x")
+			s.group("parked", 4)
+			s.gone(long, "parked-*")
+			s.change(annotate(v1alpha1.AnnotationSkipHealth, "true"), "parked-*")
+			s.silent(long, "a-9")
+		}, "a-9", "parked-0=OptedOut"},
 		{"more than three and a tenth of the Nodes are missing: nothing is replaced (MCM-69)", func(s *scene) {
 			s.group("a", 30, "x")
 			s.gone(long, "a-0", "a-1", "a-2", "a-3")
@@ -242,6 +276,12 @@ func TestJudge(t *testing.T) {
 			s.group("a", 10, "x")
 			s.on("h1", "a-0", "a-1", "a-2")
 			s.silent(long, "a-0", "a-1")
+		}, "a-0", "a-1=OthersBeingReplaced"},
+		{"nor has one whose well Node has lost the host's label: what the Machines record counts", func(s *scene) {
+			s.group("a", 10, "x")
+			s.on("h1", "a-0", "a-1", "a-2")
+			s.silent(long, "a-0", "a-1")
+			s.change(func(m *Machine) { delete(m.Node.Labels, v1alpha1.LabelPhysicalHost) }, "a-2")
 		}, "a-0", "a-1=OthersBeingReplaced"},
 		{"hosts that fail together with their zone are no host failures", func(s *scene) {
 			s.group("a", 10, "x", "y")
@@ -330,6 +370,33 @@ func TestRecords(t *testing.T) {
 		s.remove("a-1")
 		check(t, "record", recordOf(Judge(s.World), g), "a-1")
 	})
+	t.Run("in a rollout with surge the second one waits for the successor of the first, too (MCM-47)", func(t *testing.T) {
+		s := newScene()
+		g := s.group("a", 20)
+		g.Size = 10
+		for i := 10; i < 20; i++ {
+			s.machine(fmt.Sprintf("a-%d", i)).Outdated = true
+		}
+		s.silent(long, "a-0", "a-1")
+		s.began(g, time.Minute, "a-0")
+		s.remove("a-0")
+		p := Judge(s.World)
+		check(t, "replaced", replaced(p), "")
+		check(t, "record", recordOf(p, g), "a-0")
+	})
+	t.Run("an entry from the future begins now, and ends as others do (MCM-49)", func(t *testing.T) {
+		s := newScene()
+		g := s.group("a", 10)
+		g.Size = 11
+		s.began(g, -24*time.Hour, "gone")
+		s.silent(long, "a-1")
+		p := Judge(s.World)
+		check(t, "replaced", replaced(p), "")
+		g.Replacements = p.Groups[0].Replacements
+		check(t, "began", g.Replacements[0].Started.Time, noon)
+		s.Now = noon.Add(12 * time.Minute)
+		check(t, "replaced after the join timeout and two minutes", replaced(Judge(s.World)), "a-1")
+	})
 	t.Run("a list of Machines that is empty ends no entry before its time", func(t *testing.T) {
 		s := newScene()
 		g := s.group("a", 5)
@@ -370,6 +437,18 @@ func TestWhatIsShown(t *testing.T) {
 			t.Errorf("got %+v", c)
 		}
 		check(t, "next look", Judge(s.World).NextLook, noon.Add(time.Minute))
+	})
+	t.Run("of a reason that a kubelet makes up only one word is shown, and its beginning", func(t *testing.T) {
+		for reason, want := range map[string]string{
+			strings.Repeat("A", 1000):                 " (" + strings.Repeat("A", 64) + ")",
+			"Fine), all is well; delete the others (": "",
+		} {
+			s := newScene()
+			s.group("a", 5)
+			s.silent(4*time.Minute, "a-1")
+			s.machine("a-1").Node.Status.Conditions[0].Reason = reason
+			check(t, "trouble", verdictOf(Judge(s.World), "a-1").Trouble, "Node a-1: condition Ready is Unknown"+want)
+		}
 	})
 	t.Run("nothing is written about the first seconds", func(t *testing.T) {
 		s := newScene()
@@ -464,6 +543,19 @@ func TestStillDue(t *testing.T) {
 			check(t, "still due", s.StillDue(p.Replace[0], live.Machine, live.Node, p.Replace[0].Machine.Group), tt.want)
 		})
 	}
+	t.Run("the Node of a server that did not start is Ready on a live read (MCM-44)", func(t *testing.T) {
+		s := newScene()
+		s.group("a", 5)
+		s.silent(time.Minute, "a-1")
+		m := s.machine("a-1")
+		setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverWontStart, time.Minute)
+		p := Judge(s.World)
+		check(t, "replaced", replaced(p), "a-1")
+		live := Machine{Machine: m.Machine, Node: m.Node.DeepCopy()}
+		check(t, "still due", s.StillDue(p.Replace[0], m.Machine, live.Node, m.Group), true)
+		setNode(&live, corev1.NodeReady, corev1.ConditionTrue, 0)
+		check(t, "still due", s.StillDue(p.Replace[0], m.Machine, live.Node, m.Group), false)
+	})
 	t.Run("the annotation that asked for it is gone", func(t *testing.T) {
 		s := newScene()
 		s.group("a", 5)

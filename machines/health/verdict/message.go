@@ -42,6 +42,8 @@ func (j *judgement) fate(v *Verdict) string {
 		return "the rollout of its MachineDeployment replaces it"
 	case brakeReplacing:
 		return "it waits, because " + j.mostText(v.Machine.Group) + " (flag --health-max-replacing, annotation " + v1alpha1.AnnotationHealthMaxReplacing + ")"
+	case brakeRefused:
+		return "the API server refuses to delete it, as the log of drover says; that is tried again, and the others of its group come first"
 	case "":
 		if v.Asked {
 			return "it is replaced, because an annotation asks for that"

@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
 const (
@@ -97,7 +95,7 @@ func (s *shares) countHosts(w *World, findings []Finding, unhealthy []*Verdict) 
 	}
 	for i := range w.Machines {
 		if m := &w.Machines[i]; findings[i].Counted && !findings[i].Unhealthy {
-			if h, ok := s.hosts[m.Node.Labels[v1alpha1.LabelPhysicalHost]]; ok {
+			if h, ok := s.hosts[w.hostOf(m)]; ok {
 				h.well++
 			}
 		}

@@ -26,6 +26,14 @@ type World struct {
 	Host func(*v1alpha1.Machine) string
 }
 
+// hostOf returns the physical host of a Machine's server; empty when it is not known.
+func (w *World) hostOf(m *Machine) string {
+	if w.Host == nil {
+		return ""
+	}
+	return w.Host(m.Machine)
+}
+
 // Settings are what applies where no annotation says otherwise.
 type Settings struct {
 	// Timeout is how long a Machine may be unhealthy before it is replaced. 0: it is never replaced for that.
@@ -59,6 +67,8 @@ type Machine struct {
 	Noticed time.Time
 	// Held is when this process last saw the Machine held because too many were unhealthy; zero: never.
 	Held time.Time
+	// Refused is when this process may try again to delete the Machine after the API server has refused that; zero: it has not.
+	Refused time.Time
 }
 
 // Group is a MachineDeployment, or a MachineSet without one.
@@ -143,6 +153,8 @@ const (
 	brakeGroup   Brake = "GroupUnhealthy"
 	// brakeReplacing: as many Machines of the group are being replaced as may be at once.
 	brakeReplacing Brake = "OthersBeingReplaced"
+	// brakeRefused: the API server has refused the deletion, which is tried again later.
+	brakeRefused Brake = "DeletionRefused"
 )
 
 // OfMany reports whether the brake holds because too many Machines are unhealthy, or too many Nodes missing, at once.
@@ -152,5 +164,5 @@ func (b Brake) OfMany() bool {
 
 // Brakes are all of them.
 var Brakes = []Brake{
-	brakeNoOwner, brakeOptedOut, brakeSwitchedOff, brakeRollout, brakeNodesMissing, brakeCluster, brakeZone, brakeGroup, brakeReplacing,
+	brakeNoOwner, brakeOptedOut, brakeSwitchedOff, brakeRollout, brakeNodesMissing, brakeCluster, brakeZone, brakeGroup, brakeReplacing, brakeRefused,
 }

@@ -53,6 +53,8 @@ type Observed struct {
 	Reregistered bool
 	// StartRecorded: the first start of the Node is complete, and the Machine's status says so.
 	StartRecorded bool
+	// StartFailed: the Machine records that the server could not be started after somebody had shut it down.
+	StartFailed bool
 }
 
 // Policy is what follows from the observed facts together with the clock, the settings, the lease and other Machines.
@@ -73,6 +75,8 @@ type Policy struct {
 	Start Start
 	// Unreachable: the kubelet of the Node does not answer.
 	Unreachable bool
+	// NodeRuns: the Node is Ready. NodeOutOfService: it has the taint that lets Kubernetes end its pods and detach its volumes.
+	NodeRuns, NodeOutOfService bool
 	// DrainDue: the Node's pods are to be evicted before the server is deleted. DrainTimedOut: the time for that is over.
 	DrainDue, DrainTimedOut bool
 	// ForcedDrainOver: the deletion is forced, and the time is over that the pods, and the first lists of servers, have then. ForceOver:
@@ -130,6 +134,8 @@ func (o *Observed) ReadMachine(m *v1alpha1.Machine, controller string, provider 
 	o.HadServer = ptr.Deref(m.Spec.ProviderID, "") != "" || o.Joined || provider.Remembered(m).Server
 	o.Placed = record.HasPlace(m, &o.Cloud)
 	o.Mismatched = o.Named && o.Cloud.Server != nil && named != o.Cloud.Server.Key
+	start := StartOf(o.Cloud.Server, m.Status.ServerStart)
+	o.StartFailed = start != nil && start.Failure != ""
 	ref := m.Status.NodeRef
 	o.Reregistered = ref != nil && o.Node != nil && ref.UID != "" && ref.UID != o.Node.UID
 }

@@ -33,6 +33,7 @@ const (
 
 	Hold             Step = "Hold"
 	ShutOffNode      Step = "ShutOffNode"
+	ReturnNode       Step = "ReturnNode"
 	DrainNode        Step = "DrainNode"
 	AwaitDetach      Step = "AwaitDetach"
 	DeleteServer     Step = "DeleteServer"
@@ -257,8 +258,11 @@ func nextOfDeletion(f *Facts) Decision {
 
 // nextOfDrain: the pods of the Node are to be evicted.
 func nextOfDrain(f *Facts) Decision {
-	if f.shutDownForGood() {
+	switch {
+	case f.shutDownForGood():
 		return Decision{ShutOffNode, ReasonDraining}
+	case f.runsOutOfService():
+		return Decision{ReturnNode, ReasonDraining}
 	}
 	return Decision{DrainNode, ReasonDraining}
 }

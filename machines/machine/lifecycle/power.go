@@ -47,7 +47,8 @@ type StartInput struct {
 }
 
 // JudgeStart returns how far the start of the server is. A start that another process has recorded counts as asked for: whether
-// that process came to send the request is not known, and a server is started at most once.
+// that process came to send the request is not known, and a server is started at most once. A record that is further in the future
+// than StartTime has a wrong clock's time and is over.
 func JudgeStart(in StartInput) Start {
 	server := in.Cloud.Server
 	if server == nil || server.State != cloud.ServerStopped && server.State != cloud.ServerStarting {
@@ -65,7 +66,7 @@ func JudgeStart(in StartInput) Start {
 		return StartFailed
 	case in.Unsent && server.State == cloud.ServerStopped:
 		return StartDue
-	case in.Now.Before(record.Time.Add(StartTime)):
+	case in.Now.Sub(record.Time.Time).Abs() < StartTime:
 		return StartPending
 	}
 	return StartOver
@@ -88,7 +89,14 @@ func (f *Facts) mustStart() bool {
 func (f *Facts) startEnded() bool { return f.Start == StartOver && !f.StartHandled }
 
 // shutDownForGood reports whether the server was shut down and could not be started, as far as the last list of servers shows, so
-// that its Node may be put out of service before its pods are evicted.
+// that its Node may be put out of service before its pods are evicted. A Node that is Ready runs somewhere, perhaps on another server
+// with the Machine's mark.
 func (f *Facts) shutDownForGood() bool {
-	return f.Start == StartFailed && f.Node != nil && f.Cloud.Server.State == cloud.ServerStopped && !f.ShutDownSeen
+	stopped := f.Cloud.Server != nil && f.Cloud.Server.State == cloud.ServerStopped && len(f.Cloud.Twins) == 0
+	return f.Start == StartFailed && !f.ShutDownSeen && f.Node != nil && !f.NodeRuns && stopped
+}
+
+// runsOutOfService reports whether the server, which could not be started, runs although its Node was put out of service for that.
+func (f *Facts) runsOutOfService() bool {
+	return f.StartFailed && f.NodeOutOfService && f.Node != nil && f.Cloud.Server != nil && f.Cloud.Server.State == cloud.ServerActive
 }

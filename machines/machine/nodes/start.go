@@ -127,6 +127,11 @@ func Unreachable(node *corev1.Node, now time.Time) bool {
 // Runs reports whether the Node has a kubelet that is ready, and so runs on a server that was started. A nil Node has none.
 func Runs(node *corev1.Node) bool { return node != nil && isTrue(node, corev1.NodeReady) }
 
+// OutOfService reports whether the Node has the taint that lets Kubernetes end its pods and detach its volumes, as drover sets it.
+func OutOfService(node *corev1.Node) bool {
+	return slices.Contains(node.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute})
+}
+
 // Ready returns the Node's condition Ready; nil when it reports none.
 func Ready(node *corev1.Node) *corev1.NodeCondition { return condition(node, corev1.NodeReady) }
 

@@ -50,6 +50,7 @@ func (o *Observer) observeNode(ctx context.Context, s *scope.Scope) error {
 	seen.Node = node
 	seen.StartRecorded = o.Start.HasStarted(s.Base, node)
 	s.Policy.Unreachable = nodes.Unreachable(node, s.Now())
+	s.Policy.NodeRuns, s.Policy.NodeOutOfService = nodes.Runs(node), nodes.OutOfService(node)
 	return nil
 }
 

@@ -28,10 +28,13 @@ var ErrCacheOld = errors.New("the cache is older than the last write")
 
 // Options make an [Observer].
 type Options struct {
-	// Control reads Machines and their owners, Target reads Nodes, both from caches. Live reads Nodes from the API server.
-	Control, Target, Live client.Reader
-	Cloud                 cloud.Cloud
-	Backoffs              Backoffs
+	// Control reads Machines and their owners, Target reads Nodes, both from caches. LiveControl and Live read the same from the API
+	// servers.
+	Control, Target, LiveControl, Live client.Reader
+	Cloud                              cloud.Cloud
+	Backoffs                           Backoffs
+	// LeaveStopped: servers that somebody has shut down are not started.
+	LeaveStopped bool
 	// Kinds is asked whether a deletion may go on. nil: it always may.
 	Kinds Kinds
 	// Reach reports since when both API servers have answered again. nil: they always have.

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,12 +24,33 @@ func (o *Observer) observeStart(ctx context.Context, s *scope.Scope) error {
 	}
 	s.Policy.Start = lifecycle.JudgeStart(lifecycle.StartInput{
 		Cloud: &s.Observed.Cloud, Record: s.Machine.Status.ServerStart, Unsent: s.StartUnsent(),
-		Refrain: optedOut(s.Machine) || optedOut(group.Holder), Now: s.Now(),
+		Refrain: o.LeaveStopped || refrains(s.Machine) || refrains(group.Holder), Now: s.Now(),
 	})
 	return nil
 }
 
-// optedOut reports whether people do not want drover to heal the Machines of that object.
-func optedOut(o client.Object) bool {
-	return o.GetAnnotations()[v1alpha1.AnnotationSkipHealth] == "true"
+// RefrainNow reads the Machine's group from the API server, since the cache may be late, and reports whether people do not want
+// drover to start the Machine's server. They do not when the group is gone, or another one has its name.
+func (o *Observer) RefrainNow(ctx context.Context, m *v1alpha1.Machine) (bool, error) {
+	group, err := o.groupOf(ctx, m)
+	if err != nil {
+		return false, err
+	}
+	var live client.Object = &v1alpha1.Machine{}
+	switch group.Holder.(type) {
+	case *v1alpha1.MachineDeployment:
+		live = &v1alpha1.MachineDeployment{}
+	case *v1alpha1.MachineSet:
+		live = &v1alpha1.MachineSet{}
+	}
+	err = o.LiveControl.Get(ctx, client.ObjectKeyFromObject(group.Holder), live)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading the group of Machine %s before its server is started: %w", m.Name, err)
+	}
+	return err != nil || live.GetUID() != group.Holder.GetUID() || refrains(live), nil
+}
+
+// refrains reports whether people do not want drover to touch, or to heal, the Machines of that object.
+func refrains(o client.Object) bool {
+	return v1alpha1.Paused(o.GetAnnotations()) || v1alpha1.SkipsHealth(o.GetAnnotations())
 }

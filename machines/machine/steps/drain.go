@@ -100,7 +100,7 @@ func (d *Deletion) ShutOffNode(ctx context.Context, s *scope.Scope) (bool, error
 		s.Progress.OutOfService = true
 		return true, nil
 	}
-	if !lookNow(ctx, s) || s.Observed.Cloud.Server == nil || s.Observed.Cloud.Server.State != cloud.ServerStopped {
+	if !lookNow(ctx, s) || s.Observed.Cloud.Server == nil || s.Observed.Cloud.Server.State != cloud.ServerStopped || len(s.Observed.Cloud.Twins) > 0 {
 		return true, nil
 	}
 	node, err := drain.OutOfService(ctx, d.Nodes, s.Observed.Node)
@@ -112,6 +112,21 @@ func (d *Deletion) ShutOffNode(ctx context.Context, s *scope.Scope) (bool, error
 	message := fmt.Sprintf("server %s is shut down and could not be started: its node %s is put out of service", s.Observed.Cloud.Server.ID, node.Name)
 	d.Power.decided(ctx, lifecycle.ReasonOutOfService, message)
 	s.Warn(lifecycle.ReasonOutOfService, message)
+	return true, nil
+}
+
+// ReturnNode takes off what [Deletion.ShutOffNode] put on the Node: somebody has started the server meanwhile, and it may write to
+// disks that Kubernetes would attach elsewhere. The Node is drained like any other then.
+func (d *Deletion) ReturnNode(ctx context.Context, s *scope.Scope) (bool, error) {
+	node, err := drain.InService(ctx, d.Nodes, s.Observed.Node)
+	if err != nil {
+		return false, err
+	}
+	s.WroteNode(node)
+	s.Policy.NodeOutOfService = false
+	// What the drain has found so far it found as if nothing ran on the node.
+	d.Crew.Forget(s.Machine.UID)
+	ctrl.LoggerFrom(ctx).Info("The Node is in service again: its server was started meanwhile", "node", node.Name, "server", s.Observed.Cloud.Server.ID)
 	return true, nil
 }
 

@@ -20,6 +20,8 @@ import (
 type Power struct {
 	// Decisions counts the decisions by the reason of their Events.
 	Decisions *prometheus.CounterVec
+	// Refrain reads live whether people do not want drover to start the server of a Machine.
+	Refrain func(ctx context.Context, m *v1alpha1.Machine) (bool, error)
 }
 
 // NewDecisions returns the counter of [Power.Decisions], with all of its series.
@@ -34,21 +36,30 @@ func NewDecisions() *prometheus.CounterVec {
 	return c
 }
 
-// StartServer records that the server is started, and asks the cloud for it. It does not wait for the server to run.
+// StartServer records that the server is started, and asks the cloud for it, unless a live read shows that people do not want that.
+// It does not wait for the server to run.
 func (p *Power) StartServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	s.Progress.StartHandled = true
+	refrain, err := p.Refrain(ctx, s.Machine)
+	switch {
+	case err != nil:
+		return false, err
+	case refrain:
+		s.Policy.Start = lifecycle.StartRefrained
+		return true, nil
+	}
 	server, unsent := s.Observed.Cloud.Server, s.StartUnsent()
 	if !unsent {
 		if err := p.record(ctx, s, server); err != nil {
 			return false, err
 		}
 	}
-	err := s.Instance.StartServer(ctx)
+	err = s.Instance.StartServer(ctx)
 	outcome := outcomeOf(err)
 	s.SetStartUnsent(outcome == startNotSent)
 	s.Policy.Start = lifecycle.StartPending
 	if unsent && outcome != startNotSent {
-		s.Machine.Status.ServerStart = &v1alpha1.ServerStart{Server: server.ID, Time: metav1.NewTime(s.Now())}
+		s.Machine.Status.ServerStart = &v1alpha1.ServerStart{Server: server.ID, Time: startTime(s)}
 	}
 	switch outcome {
 	case startAccepted:
@@ -67,10 +78,12 @@ func (p *Power) StartServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	return true, nil
 }
 
-// record writes that the server is started. A record that the API server does not keep, because its definition of Machines is older
+// record writes that the server is started. Until the cloud has been asked the start counts as not sent, also when the write fails:
+// the end of the reconcile writes the record all the same. A record that the API server does not keep, because its definition of Machines is older
 // than this version of drover, is an error: the server would be started again and again.
 func (p *Power) record(ctx context.Context, s *scope.Scope, server *cloud.Server) error {
-	s.Machine.Status.ServerStart = &v1alpha1.ServerStart{Server: server.ID, Time: metav1.NewTime(s.Now())}
+	s.Machine.Status.ServerStart = &v1alpha1.ServerStart{Server: server.ID, Time: startTime(s)}
+	s.SetStartUnsent(true)
 	s.Policy.Start = lifecycle.StartPending
 	s.ComputeStatus()
 	if err := s.WriteAhead(ctx, scope.BeforeStartingServer); err != nil {
@@ -83,6 +96,9 @@ func (p *Power) record(ctx context.Context, s *scope.Scope, server *cloud.Server
 	return nil
 }
 
+// startTime returns the time as the API server stores it.
+func startTime(s *scope.Scope) metav1.Time { return metav1.NewTime(s.Now().Truncate(time.Second)) }
+
 // EndStart asks the cloud for the server itself when it was started longer than [lifecycle.StartTime] ago and the last list shows it
 // shut down. If it is, the start has failed. A cloud that does not answer is asked again later.
 func (p *Power) EndStart(ctx context.Context, s *scope.Scope) (bool, error) {
@@ -92,7 +108,7 @@ func (p *Power) EndStart(ctx context.Context, s *scope.Scope) (bool, error) {
 		return true, nil
 	}
 	record, server := s.Machine.Status.ServerStart, s.Observed.Cloud.Server
-	s.Policy.Start = lifecycle.JudgeStart(lifecycle.StartInput{Cloud: &s.Observed.Cloud, Record: record, Now: s.Now()})
+	s.Policy.Start = lifecycle.JudgeStart(lifecycle.StartInput{Cloud: &s.Observed.Cloud, Record: record, Unsent: s.StartUnsent(), Now: s.Now()})
 	if s.Policy.Start == lifecycle.StartOver {
 		p.fail(ctx, s, fmt.Sprintf("drover began at %s to start server %s, and at %s the cloud calls it %s: drover does not start it again",
 			record.Time.UTC().Format(time.RFC3339), server.ID, s.Now().UTC().Format(time.RFC3339), server.Status))
