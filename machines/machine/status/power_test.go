@@ -42,7 +42,7 @@ func TestServerReadyOfAServerThatSomebodyHasChanged(t *testing.T) {
 		want   Verdict
 	}{
 		"shut down, and not started yet":            {stopped, "False", lifecycle.StartDue, nil, Verdict{"Unknown", "ServerNotActive", "server s is shut down (SHUTOFF)"}},
-		"shut down, and people want it so":          {stopped, "False", lifecycle.StartRefrained, nil, Verdict{"Unknown", "ServerNotActive", "server s is shut down (SHUTOFF); the annotation drover-project.github.io/skip-health keeps drover from starting it"}},
+		"shut down, and people want it so":          {stopped, "False", lifecycle.StartRefrained, nil, Verdict{"Unknown", "ServerNotActive", "server s is shut down (SHUTOFF); drover does not start it, because an annotation (drover-project.github.io/skip-health, cluster.x-k8s.io/skip-remediation, or a paused group) or the flag --start-servers says so"}},
 		"started by drover":                         {stopped, "False", lifecycle.StartPending, asked, Verdict{"False", "ServerStarting", "server s was shut down; drover has been starting it since 2026-11-22T12:00:00Z"}},
 		"started by somebody else":                  {cloud.Server{State: cloud.ServerStarting}, "False", lifecycle.StartNotNeeded, nil, Verdict{"False", "ServerStarting", "server s was shut down, and somebody is starting it"}},
 		"started in vain":                           {stopped, "False", lifecycle.StartFailed, failed, Verdict{"False", "ServerWontStart", "so"}},
