@@ -56,6 +56,15 @@ func TestAServerThatIsShutDownByHand(t *testing.T) {
 		eventually(t, func(ctx context.Context) (string, error) {
 			return hasReason(ctx, s, machine, v1alpha1.ConditionServerReady, "ServerWontStart")
 		})
+		// A Node that is Ready may run pods whatever the cloud says of its server. From then on health may delete the Machine first.
+		eventually(t, func(ctx context.Context) (string, error) {
+			var n corev1.Node
+			err := s.Client.Get(ctx, types.NamespacedName{Name: machine.ServerName()}, &n)
+			if err == nil && isReady(&n) {
+				return "the Node not to be Ready", nil
+			}
+			return "", client.IgnoreNotFound(err)
+		})
 		if err := s.Client.Delete(t.Context(), &machine); client.IgnoreNotFound(err) != nil {
 			t.Fatal(err)
 		}
@@ -85,6 +94,15 @@ func nodeOf(t *testing.T, s *sandbox.Sandbox, name string) *corev1.Node {
 		t.Fatal(err)
 	}
 	return n
+}
+
+func isReady(n *corev1.Node) bool {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
 }
 
 func isOutOfService(n *corev1.Node) bool {
