@@ -38,7 +38,7 @@ func TestATargetClusterThatIsAwayAtTheStart(t *testing.T) {
 	answers := func(page string, want int) func() bool {
 		return func() bool { return status(t, "http://"+health+page) == want }
 	}
-	t.Run("drover lives, is not ready and takes no lease", func(t *testing.T) {
+	t.Run("drover is alive but not ready, and does not take the lease", func(t *testing.T) {
 		p := p.in(t)
 		p.until("drover is alive", answers("/healthz", http.StatusOK))
 		p.until("drover says that it is not ready", answers("/readyz", http.StatusInternalServerError))
@@ -112,7 +112,7 @@ func TestTheTargetClusterIsAwaited(t *testing.T) {
 	})
 }
 
-func TestTheKindsOfTheTargetCluster(t *testing.T) {
+func TestTheMapperOfTheTargetCluster(t *testing.T) {
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)

@@ -19,8 +19,8 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// shutsDown shuts the Machine's server down behind drover's back.
-func (b *bench) shutsDown() {
+// shutDown turns the Machine's server off in the cloud, as a person would, without drover.
+func (b *bench) shutDown() {
 	b.cloud.change("u", func(s *fakeServer) { s.State, s.Status = cloud.ServerStopped, "SHUTOFF" })
 }
 
@@ -66,7 +66,7 @@ func wontStart(t *testing.T) *bench {
 	t.Helper()
 	b := joined(t, owned)
 	b.cloud.starting = refusing
-	b.shutsDown()
+	b.shutDown()
 	b.pass()
 	b.shows(corev1.ConditionFalse, "ServerWontStart", 1)
 	b.nodeReady(corev1.ConditionUnknown)
@@ -80,7 +80,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 		recorded := false
 		b.cloud.during = func(string) { recorded = b.read().Status.ServerStart != nil }
 		b.written = tally{}
-		b.shutsDown()
+		b.shutDown()
 		b.pass()
 		b.shows(corev1.ConditionFalse, "ServerStarting", 1)
 		if start := b.read().Status.ServerStart; !recorded || start == nil || start.Server != b.cloud.servers["u"].ID || start.Failure != "" {
@@ -102,7 +102,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 	})
 	t.Run("it is used up until the Node has been Ready for an hour", func(t *testing.T) {
 		b := joined(t, owned)
-		b.shutsDown()
+		b.shutDown()
 		b.pass()
 		b.nodeReady(corev1.ConditionFalse)
 		b.wait(2 * time.Hour)
@@ -115,17 +115,17 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 		if b.pass(); b.read().Status.ServerStart != nil {
 			t.Fatalf("after: %+v", b.read().Status.ServerStart)
 		}
-		b.shutsDown()
+		b.shutDown()
 		b.pass()
 		b.shows(corev1.ConditionFalse, "ServerStarting", 2)
 	})
 	t.Run("one that is shut down again before is given up, also by a later leader", func(t *testing.T) {
 		b := joined(t, owned)
-		b.shutsDown()
+		b.shutDown()
 		b.pass()
 		b.pass()
 		b.wait(30 * time.Minute)
-		b.shutsDown()
+		b.shutDown()
 		b.pass()
 		b.shows(corev1.ConditionFalse, "ServerWontStart", 1)
 		if text := b.serverReady().Message; !strings.Contains(text, "the cloud calls it SHUTOFF") || strings.Count(b.events(), "ServerWontStart") != 1 {
@@ -144,7 +144,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 		m := b.read()
 		m.Status.ServerStart = &v1alpha1.ServerStart{Server: b.cloud.servers["u"].ID, Time: metav1.NewTime(b.clock.Now())}
 		b.update(m)
-		b.shutsDown()
+		b.shutDown()
 		b.restart()
 		b.pass()
 		b.shows(corev1.ConditionFalse, "ServerStarting", 0)
@@ -155,7 +155,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 	t.Run("a process that was killed after the call leaves it to its successor to wait", func(t *testing.T) {
 		b := joined(t, owned)
 		b.cloud.starting = silent
-		b.shutsDown()
+		b.shutDown()
 		b.pass()
 		for range 3 {
 			b.restart()
@@ -166,7 +166,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 	})
 	t.Run("a record that the API server refused once does not keep the server from being started", func(t *testing.T) {
 		b := joined(t, owned)
-		b.shutsDown()
+		b.shutDown()
 		b.written.counting, b.failing = true, func(call string) error {
 			if call != "PATCH *v1alpha1.Machine" {
 				return nil
@@ -189,7 +189,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 	t.Run("one that has not become a node yet is started as well", func(t *testing.T) {
 		b := newBench(t, owned)
 		b.pass()
-		b.shutsDown()
+		b.shutDown()
 		b.pass()
 		b.shows(corev1.ConditionFalse, "ServerStarting", 1)
 		b.wait(10 * time.Minute)
@@ -202,7 +202,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 		b := joined(t, owned)
 		lease := &term{}
 		b.under(lease)
-		b.shutsDown()
+		b.shutDown()
 		b.wait(time.Minute)
 		b.pass()
 		b.shows(corev1.ConditionTrue, "ServerActive", 0)
@@ -255,7 +255,7 @@ func TestPeopleMayShutAServerDown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := joined(t, deployed)
 			mark(b)
-			b.shutsDown()
+			b.shutDown()
 			for range 3 {
 				b.pass()
 				b.wait(time.Hour)
@@ -284,7 +284,7 @@ func TestAStartThatFails(t *testing.T) {
 	t.Run("one that does not come to its end within a minute, too", func(t *testing.T) {
 		b := joined(t, owned)
 		b.cloud.starting = silent
-		b.shutsDown()
+		b.shutDown()
 		if result := b.pass(); result.RequeueAfter == 0 || result.RequeueAfter > time.Minute {
 			t.Errorf("looked at again in %v", result.RequeueAfter)
 		}
@@ -298,7 +298,7 @@ func TestAStartThatFails(t *testing.T) {
 	t.Run("one that a list from before shows as shut down has not failed when the cloud itself shows it running", func(t *testing.T) {
 		b := joined(t, owned)
 		b.cloud.starting = silent
-		b.shutsDown()
+		b.shutDown()
 		b.pass()
 		b.wait(time.Minute)
 		b.cloud.failing = func(call string) error {
@@ -313,7 +313,7 @@ func TestAStartThatFails(t *testing.T) {
 	t.Run("while the cloud does not answer nothing is concluded", func(t *testing.T) {
 		b := joined(t, owned)
 		b.cloud.starting = silent
-		b.shutsDown()
+		b.shutDown()
 		b.pass()
 		b.cloud.failing = func(call string) error {
 			if call == "ObserveNow" {
@@ -333,7 +333,7 @@ func TestAStartThatFails(t *testing.T) {
 	t.Run("one that got no answer may have been heard, and is not tried again", func(t *testing.T) {
 		b := joined(t, owned)
 		b.cloud.starting = func(*fakeServer) error { return fault.New(fault.Transient, fault.CodeServerError, "timeout") }
-		b.shutsDown()
+		b.shutDown()
 		b.pass()
 		b.wait(50 * time.Second)
 		b.pass()
@@ -350,7 +350,7 @@ func TestAStartThatFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := joined(t, owned)
 			b.cloud.starting = func(*fakeServer) error { return refusal }
-			b.shutsDown()
+			b.shutDown()
 			b.written = tally{}
 			for range 20 {
 				if result := b.pass(); result.RequeueAfter == 0 {
@@ -486,7 +486,7 @@ func TestTheEndOfAServerThatDoesNotStart(t *testing.T) {
 	t.Run("not when the server is shut down and its start has not failed", func(t *testing.T) {
 		b := joined(t, owned)
 		dies(b)
-		b.shutsDown()
+		b.shutDown()
 		b.pass()
 		if outOfService(b.node()) || b.cloud.count("ObserveNow") != 0 || b.cloud.count("StartServer") != 0 {
 			t.Errorf("out of service: %v, %v", outOfService(b.node()), b.cloud.calls)

@@ -155,7 +155,8 @@ func (s *shares) nodesMissing() bool {
 	return s.absent > max(leastMissing, s.known/partMissing)
 }
 
-// brake returns the brake that holds a Machine because too many are unhealthy with it, and where.
+// brake returns the brake that keeps the Machine from being replaced because too many Machines are unhealthy, or too many Nodes
+// missing, and a sentence for people that says where. Both are empty when none does.
 func (s *shares) brake(m *Machine) (Brake, string) {
 	zone := zoneOf(m)
 	switch {

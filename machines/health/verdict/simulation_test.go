@@ -143,7 +143,7 @@ func (s *simulation) happen() {
 	gone := false
 	s.all(func(v *server) {
 		if !v.calm {
-			gone = s.live(v) || gone
+			gone = s.update(v) || gone
 		}
 	})
 	if gone {
@@ -160,8 +160,8 @@ func (s *simulation) all(with func(*server)) {
 
 func (s *simulation) pick() *server { return s.order[s.rand.IntN(len(s.order))] }
 
-// live brings one Machine and its Node to what they show now. It reports whether the Machine is gone.
-func (s *simulation) live(v *server) (gone bool) {
+// update sets the statuses of one Machine and its Node as kubelet and control plane would by now. It reports whether the Machine is gone.
+func (s *simulation) update(v *server) (gone bool) {
 	works := s.works(v)
 	switch {
 	case v.DeletionTimestamp != nil:

@@ -88,9 +88,9 @@ func (f *Facts) mustStart() bool {
 // startEnded reports whether the cloud is to be asked why the server does not run although it was started.
 func (f *Facts) startEnded() bool { return f.Start == StartOver && !f.StartHandled }
 
-// shutDownForGood reports whether the server was shut down and could not be started, as far as the last list of servers shows, so
-// that its Node may be put out of service before its pods are evicted. A Node that is Ready runs somewhere, perhaps on another server
-// with the Machine's mark.
+// shutDownForGood reports whether the Node may be put out of service before its pods are evicted: its server is shut down by the last
+// list of servers, and a start of it has failed. It returns false for a Node that is Ready: its kubelet runs somewhere, perhaps on
+// another server with the Machine's mark.
 func (f *Facts) shutDownForGood() bool {
 	stopped := f.Cloud.Server != nil && f.Cloud.Server.State == cloud.ServerStopped && len(f.Cloud.Twins) == 0
 	return f.Start == StartFailed && !f.ShutDownSeen && f.Node != nil && !f.NodeRuns && stopped

@@ -43,7 +43,7 @@ const (
 	namespace   = "drover"
 )
 
-// world is a real control plane and a simulated cloud, whose clock only the test moves, with the driver and a collector.
+// world is a real control plane and a simulated cloud, with the driver and a collector. Their clock moves only when the test moves it.
 type world struct {
 	*testing.T
 	kube   *kube.Cluster
@@ -116,7 +116,7 @@ func (w *world) startCloud() {
 	w.must(w.mgr.Add(w.cloud))
 }
 
-// begin makes a collector that has led since that time.
+// begin makes a new collector, as after a change of leader: its process has held the lease since the given time.
 func (w *world) begin(since time.Time) {
 	w.Helper()
 	w.since, w.registry = since, prometheus.NewRegistry()

@@ -12,8 +12,9 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// Marked returns all servers, ports and floating IPs that have both marks of this cluster, in the order of kind and ID: servers of
-// the last list, the rest as listed within AddressPeriod. A server that complete lists lack is left out.
+// Marked returns all servers, ports and floating IPs that have both marks of this cluster, sorted by kind and ID. It makes no call:
+// the servers are those of the last list, ports and floating IPs are listed once per AddressPeriod. It leaves out a server that a
+// complete list no longer has.
 func (p *Project) Marked() (all []cloud.Resource) {
 	for k := range p.Servers.All() {
 		if k.Present() && k.IsTagged() && p.cluster.Has(k.Tags()) {

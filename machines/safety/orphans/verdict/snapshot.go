@@ -53,11 +53,12 @@ type Machine struct {
 	UID types.UID
 	// Name is namespace/name.
 	Name string
-	// Server is the server that spec.providerID names, ServerName the name that the Machine's server has, NodeName the Node in its
-	// status. Server and NodeName may be empty.
-	Server     cloud.ServerID
+	// Server is the server that spec.providerID names; empty when it names none.
+	Server cloud.ServerID
+	// ServerName is the name of the Machine's server, which is set before there is a server.
 	ServerName string
-	NodeName   string
+	// NodeName is the name in status.nodeRef; empty before the Node has joined.
+	NodeName string
 }
 
 // Node is what a verdict depends on of a Node.
