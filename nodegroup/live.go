@@ -2,7 +2,6 @@ package nodegroup
 
 import (
 	"context"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -69,14 +68,8 @@ func (l liveReader) hasStarted(ctx context.Context, m *membership.Member) (bool,
 	if err := l.control.Get(ctx, client.ObjectKeyFromObject(m.Machine), machine); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
-	takesPods := nodeReady(node) && !membership.Tainted(node, l.startupTaint)
+	takesPods := v1alpha1.NodeReady(node).Status == corev1.ConditionTrue && !membership.Tainted(node, l.startupTaint)
 	return takesPods || !membership.NewMember(l.cloud, machine).WithNode(node, m.ProviderID).Starting(), nil
-}
-
-func nodeReady(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // nodeExists reports whether there is a Node of the name that a Machine names. One with another UID was deleted and has

@@ -127,7 +127,7 @@ func (r *Reconciler) ownNodes(ctx context.Context, s *subject, settings bootstra
 		if err := r.nodes.Get(ctx, client.ObjectKey{Name: m.Status.NodeRef.Name}, node, client.UnsafeDisableDeepCopy); client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("reading node %s: %w", m.Status.NodeRef.Name, err)
 		}
-		if ready(node) && !outdated(node, settings) {
+		if v1alpha1.NodeReady(node).Status == corev1.ConditionTrue && !outdated(node, settings) {
 			least = lower(least, node)
 		}
 	}
@@ -151,15 +151,6 @@ func (r *Reconciler) presentSets(ctx context.Context, s *subject) (map[string]bo
 		}
 	}
 	return out, nil
-}
-
-func ready(n *corev1.Node) bool {
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // lower gives the lesser of each resource.

@@ -198,15 +198,7 @@ func conditionOf(m *v1alpha1.Machine, name string) v1alpha1.MachineCondition {
 
 // isReady reports whether the Node exists and is Ready.
 func isReady(n *corev1.Node) bool {
-	if n == nil {
-		return false
-	}
-	for i := range n.Status.Conditions {
-		if c := &n.Status.Conditions[i]; c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	return n != nil && v1alpha1.NodeReady(n).Status == corev1.ConditionTrue
 }
 
 func optedOut(m *Machine) bool {

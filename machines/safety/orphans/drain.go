@@ -36,7 +36,7 @@ func (c *Collector) drain(ctx context.Context, o *verdict.Orphan) (waiting strin
 	if node, err = drain.Cordon(ctx, c.Target.GetClient(), node); err != nil {
 		return "", err
 	}
-	ready := readiness(node)
+	ready := v1alpha1.NodeReady(node)
 	abrupt := ready.Status != corev1.ConditionTrue && c.Clock.Since(ready.LastTransitionTime.Time) > unreachableAfter
 	order := drain.Order{Node: node.Name, Mode: drain.Mode{Abrupt: abrupt}, VolumeTimeout: c.VolumeTimeout}
 	result, err := c.drainer.Pass(ctx, order, c.Clock.Now())

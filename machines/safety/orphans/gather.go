@@ -99,7 +99,7 @@ func (c *Collector) listNodes(ctx context.Context) ([]verdict.Node, error) {
 }
 
 func nodeOf(n *corev1.Node, provider cloud.Provider) verdict.Node {
-	ready := readiness(n)
+	ready := v1alpha1.NodeReady(n)
 	return verdict.Node{
 		Name: n.Name, UID: n.UID, ProviderID: n.Spec.ProviderID, Server: provider.ServerID(n.Spec.ProviderID),
 		OwnedBy: types.UID(n.Labels[v1alpha1.LabelOwnedBy]), Machine: n.Annotations[v1alpha1.AnnotationNodeMachine],
@@ -107,14 +107,4 @@ func nodeOf(n *corev1.Node, provider cloud.Provider) verdict.Node {
 		ControlPlane: v1alpha1.ControlPlaneRole(n.Labels, n.Spec.Taints), Finalizers: len(n.Finalizers) > 0,
 		Unmanaged: n.Annotations[v1alpha1.AnnotationUnmanaged] != "",
 	}
-}
-
-// readiness returns the Node's Ready condition; zero when it has none.
-func readiness(n *corev1.Node) corev1.NodeCondition {
-	for _, condition := range n.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			return condition
-		}
-	}
-	return corev1.NodeCondition{}
 }

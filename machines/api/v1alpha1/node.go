@@ -23,3 +23,13 @@ func ControlPlaneRole(labels map[string]string, taints []corev1.Taint) string {
 	}
 	return ""
 }
+
+// NodeReady returns the Node's condition Ready; a zero one when the Node reports none.
+func NodeReady(n *corev1.Node) corev1.NodeCondition {
+	for i := range n.Status.Conditions {
+		if n.Status.Conditions[i].Type == corev1.NodeReady {
+			return n.Status.Conditions[i]
+		}
+	}
+	return corev1.NodeCondition{}
+}
