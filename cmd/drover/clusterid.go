@@ -17,7 +17,7 @@ const (
 )
 
 // clusterID is the name of this cluster on its cloud resources: the flag's, else the UID of kube-system. It is written
-// once; another one later would make every server look like a stranger's, so a change is refused (design §3).
+// once; another one later would make every server look like a stranger's, so a change is refused (docs/design.md).
 func clusterID(ctx context.Context, c client.Client, namespace, flag string) (string, error) {
 	id := flag
 	if id == "" {

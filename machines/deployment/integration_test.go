@@ -32,7 +32,7 @@ func TestDeploymentsOnARealControlPlane(t *testing.T) {
 			"CA-C80 removals in the middle of a rollout":                                    (*world).removalsInARoll,
 			"CA-C68 CA-C80 CA-C82 several removals within milliseconds in a rollout":        (*world).hurried,
 			"MCM-34 a Machine deleted by hand is replaced once":                             (*world).replaced,
-			"design §3 a dropped spec.replicas comes back":                                  (*world).replicasDropped,
+			"a dropped spec.replicas comes back":                                            (*world).replicasDropped,
 			"MC-30 MC-33 orphans are adopted, strangers released, others' left":             (*world).adoption,
 			"CA-C17 bounds that cannot be read are told in a condition":                     (*world).badBounds,
 			"CAPI-53 CAPI-54 a re-ordered template and a set of another maker roll nothing": (*world).takeOver,

@@ -37,7 +37,7 @@ var policies = map[Class]Policy{
 	Unknown:     {Retry: soon, MaxRetry: lastBackoff, ShownAfter: patience},
 }
 
-// PolicyOf is the one table from class to retry, back-off and what the autoscaler sees (design §2.7).
+// PolicyOf is the one table from class to retry, back-off and what the autoscaler sees (docs/design.md, principle 7).
 func PolicyOf(class Class) Policy {
 	if p, ok := policies[class]; ok {
 		return p

@@ -56,7 +56,7 @@ func TestASetOnARealControlPlane(t *testing.T) {
 		}
 		await(t, c, "many", 40)
 	})
-	t.Run("CA-C88 design §3 a bare set lets what is listed go, and puts back a size that is dropped", func(t *testing.T) {
+	t.Run("a bare set deletes what is listed, and puts back a size that is dropped CA-C88", func(t *testing.T) {
 		victim := machinesOf(t, c, "many")[7]
 		patch(t, c, "many", fmt.Sprintf(`{"spec":{"replicas":39,"removals":[{"name":%q,"uid":%q,"time":%q}]}}`,
 			victim.Name, victim.UID, metav1.Now().UTC().Format(time.RFC3339)))

@@ -53,7 +53,7 @@ const (
 	// cluster's mark. See [GuardedAnnotations].
 	AnnotationAdopt = Prefix + "adopt"
 	// AnnotationCollect, on the ConfigMap of the cluster id, "yes": a person has said that losses in masses are right, and
-	// that what has no owner may be collected (the mass guards of design §2.4 are lifted as long as it stands).
+	// that what has no owner may be collected (the mass-deletion guards are lifted as long as it is set).
 	AnnotationCollect = Prefix + "collect"
 	// AnnotationAllowDeletion, on a CustomResourceDefinition of drover, "true": it may be deleted, and the servers of the
 	// Machines that go with it too. Without it the policy of deploy/crds refuses the deletion, and where that policy is
