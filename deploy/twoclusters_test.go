@@ -36,6 +36,7 @@ func (s side) includes(cluster side) bool { return s == inBoth || s == cluster }
 // roleSides are the sides of the objects in rbac, by name. The rules of the ClusterRole drover have sides of their own.
 var roleSides = map[string]side{
 	"drover":                   inControl,
+	"drover:autoscaler":        inControl,
 	"drover:references":        inControl,
 	"drover:machine-status":    inControl,
 	"drover:node-bootstrapper": inTarget,
