@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -327,8 +328,7 @@ func (h herd) takeBack(servers []string) {
 			continue
 		}
 		m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: template.Namespace, Name: server.Name, Labels: map[string]string{"restored": "yes"}}, Spec: template.Spec}
-		m.Spec.ProviderID = new(string)
-		*m.Spec.ProviderID = "openstack:///" + id
+		m.Spec.ProviderID, m.Spec.Metadata.Name = ptr.To("openstack:///"+id), ""
 		if err := h.s.Client.Create(h.Context(), m); err != nil {
 			h.Fatal(err)
 		}

@@ -178,10 +178,10 @@ func (h herd) stays(was kept) {
 	}
 }
 
-// differs says what of the herd was drained or deleted; empty when nothing was.
+// differs says what of the herd was drained or deleted; empty when nothing was. Without Machines to be kept their CRD may be gone.
 func (h herd) differs(was kept) string {
 	all, err := h.machines(h.Context())
-	if err != nil {
+	if err != nil && len(was.machines) > 0 {
 		return err.Error()
 	}
 	if n := h.deletes(); n != was.deletes {

@@ -80,14 +80,14 @@ func TestUpgrading(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("with the CRDs of an older version drover works, and does not write again and again what has no field", func(t *testing.T) {
+	t.Run("with the CRDs of an older version drover works and comes to rest", func(t *testing.T) {
 		h := h.in(t)
 		h.begin()
 		h.scale(3)
 		h.scale(2)
 		h.rests()
 	})
-	t.Run("the manifests are applied while it scales up: nothing is replaced, nothing made twice, nothing restarted", func(t *testing.T) {
+	t.Run("the manifests are applied while it scales up and nothing is replaced or made twice", func(t *testing.T) {
 		h := h.in(t)
 		was := h.look()
 		made, _ := h.calls()
@@ -98,7 +98,7 @@ func TestUpgrading(t *testing.T) {
 		h.complete()
 		h.untouched(was, made+3)
 	})
-	t.Run("an older drover writes whole objects: nothing is replaced, and what it drops comes back", func(t *testing.T) {
+	t.Run("an older drover writes whole objects and what it drops comes back", func(t *testing.T) {
 		h := h.in(t)
 		was := h.look()
 		made, _ := h.calls()
