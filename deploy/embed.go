@@ -43,8 +43,8 @@ var Dirs = []string{"crds", "rbac", "policies"}
 // kustomization is the file that names a folder's manifests for kubectl; it is none itself.
 const kustomization = "kustomization.yaml"
 
-// FieldManager owns what [Apply] writes.
-const FieldManager = "drover-deploy"
+// FieldManager owns what [Apply] writes: the one of kubectl, so that kubectl goes on where Apply has begun.
+const FieldManager = "kubectl"
 
 // establishTimeout is how long the API server may take to serve a kind that was just defined.
 const establishTimeout = 60 * time.Second

@@ -40,3 +40,12 @@ func credentialsFrom(o *options, lookup func(string) string) (client.Credentials
 	credentials.CACert = pem
 	return credentials, nil
 }
+
+// rereading returns what reads the credentials of the configured cloud again, also its CA bundle; nil when they come from the
+// environment, which does not change.
+func rereading(o *options) func() (client.Credentials, error) {
+	if o.cloudsYAML == "" {
+		return nil
+	}
+	return func() (client.Credentials, error) { return credentialsFrom(o, os.Getenv) }
+}

@@ -101,7 +101,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	o.certs.addFlags(f)
 	f.BoolVar(&o.grpcReflection, "grpc-reflection", o.grpcReflection, "serve gRPC reflection")
 
-	f.StringVar(&o.cloudsYAML, "clouds-yaml", o.cloudsYAML, "clouds.yaml with the configured cloud; empty: the OS_* variables of the environment")
+	f.StringVar(&o.cloudsYAML, "clouds-yaml", o.cloudsYAML, "clouds.yaml with the configured cloud, read again every 10 s; empty: the OS_* variables of the environment")
 	f.StringVar(&o.cloud, "cloud", o.cloud, "name of the cloud in clouds.yaml")
 	f.StringVar(&o.caBundle, "cloud-ca", o.caBundle, "CA bundle for the cloud's endpoints (PEM file); empty: the system's")
 

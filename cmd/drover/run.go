@@ -116,7 +116,7 @@ func newOpenStack(w wiring, o *options, id string, credentials client.Credential
 		names = append(names, n.name)
 	}
 	return openstack.New(openstack.Options{
-		Clock: clock.RealClock{}, Reader: mgr.GetClient(), ClusterID: id, Configured: credentials,
+		Clock: clock.RealClock{}, Reader: mgr.GetClient(), ClusterID: id, Configured: credentials, Reread: rereading(o),
 		AllowedEndpoints: o.compute.allowedEndpoints, OwnNamespace: o.namespace, IdentityOverride: o.compute.identityOverride,
 		Registry: metrics.Registry, AllowedNamespaces: o.secretNamespaces, ServiceAccount: o.serviceAccount(), ProviderIDRegion: o.nodes.providerIDRegion,
 		Collect: mayCollect(mgr.GetClient(), o.namespace), SharedServerGroup: o.compute.serverGroup == sharedServerGroup,

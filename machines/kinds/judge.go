@@ -21,7 +21,7 @@ const (
 var Names = []string{"clusters.cluster.k8s.io", "machineclasses.cluster.k8s.io", deployments, machines, sets}
 
 // howToKeep ends every message: the page that says how servers and Nodes are kept.
-const howToKeep = `To keep them, see "When a definition was deleted by mistake" in docs/install.md`
+const howToKeep = `To keep them, see "When a definition was deleted by mistake" in docs/operations.md`
 
 // definition is what matters of a CustomResourceDefinition.
 type definition struct {

@@ -33,7 +33,7 @@ func TestJudge(t *testing.T) {
 		{"Machines may go while all definitions are in place (F-42)", nil, nil},
 		{"an annotation alone changes nothing (F-42)", map[string]func(*definition){machines: allowed}, nil},
 		{"no Machine goes while the definition of Machines is being deleted (F-42)", map[string]func(*definition){machines: going},
-			[]string{"being deleted: machines.cluster.k8s.io", "kubectl annotate crd machines.cluster.k8s.io drover-project.github.io/allow-deletion=true", "docs/install.md"}},
+			[]string{"being deleted: machines.cluster.k8s.io", "kubectl annotate crd machines.cluster.k8s.io drover-project.github.io/allow-deletion=true", "docs/operations.md"}},
 		{"Machines go with their definition when it allows that (F-42)", map[string]func(*definition){machines: allowedGoing}, nil},
 		{"no Machine goes while the definition of sets is being deleted (F-42)", map[string]func(*definition){sets: going}, []string{"kubectl annotate crd machinesets.cluster.k8s.io drover"}},
 		{"no Machine goes while the definition of deployments is being deleted (F-42)", map[string]func(*definition){deployments: going}, []string{deployments}},

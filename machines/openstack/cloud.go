@@ -37,6 +37,9 @@ type Options struct {
 	// Configured are the credentials of the configured cloud: they fill what a provider spec leaves out, and are sent to
 	// their own endpoint only. May be empty.
 	Configured client.Credentials
+	// Reread returns Configured as it is by now. It is asked when the Cloud starts and then every 10 s, so that credentials can be
+	// rotated without a restart; their endpoint must stay. nil: they never change.
+	Reread func() (client.Credentials, error)
 	// HTTP carries the requests. Default: one like http.DefaultTransport. It must be an *http.Transport when credentials bring a
 	// CA bundle.
 	HTTP http.RoundTripper
@@ -167,7 +170,7 @@ func (c *Cloud) NeedLeaderElection() bool { return true }
 func (c *Cloud) Start(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.sendAll(ctx) })
-	wg.Go(func() { c.signInEarly(ctx) })
+	wg.Go(func() { c.followCredentials(ctx) })
 	wg.Go(func() { c.sweepAll(ctx) })
 	wg.Go(func() {
 		for {

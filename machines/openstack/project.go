@@ -72,7 +72,7 @@ func (i *instance) moveProject() {
 
 // connectionTo returns the connection to a project that was used last and whose credentials are not refused; nil when there is none.
 func (c *Cloud) connectionTo(at inventory.Site) *connection {
-	return c.connections.to(at, client.NormalEndpoint(c.options.Configured.IdentityEndpoint))
+	return c.connections.to(at, client.NormalEndpoint(c.specs.Configured().IdentityEndpoint))
 }
 
 // unlisted names for messages a known project that has not been listed yet, so that nothing follows from an absence; empty: all have

@@ -57,7 +57,7 @@ func newRoundTrip(t *testing.T) *roundTrip {
 		Server: s.Cluster.Config.Host, Authority: s.Cluster.Config.CAData, Kubelet: demo.Group.Spec.Template.Spec.Versions.Kubelet,
 	}}
 	w.permit(t)
-	r := &roundTrip{herd: herd{t, s, "workers"}}
+	r := &roundTrip{herd: herd{t, s, "workers", nil}}
 	r.kubectl("delete", "-f", manifests+"/policies")
 	for _, o := range machinecontroller.Install(fixtures.ManagerGroup) {
 		r.must(s.Client.Create(t.Context(), o))

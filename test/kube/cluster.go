@@ -38,6 +38,7 @@ type Cluster struct {
 	ports       ports
 	authority   *authority
 	processes   []*process // in the order they were started, the core's first
+	options     Options
 	// apiServerArgs are what kube-apiserver was started with.
 	apiServerArgs []string
 	release       func() // gives up the folder
@@ -79,6 +80,7 @@ func start(ctx context.Context, o Options, bin string) (*Cluster, error) {
 		return nil, fmt.Errorf("making its folder: %w", err)
 	}
 	c := newCluster(dir, bin, release)
+	c.options = o
 	if err := c.bringUp(ctx, o); err != nil {
 		c.Stop()
 		return nil, err
@@ -98,6 +100,15 @@ func (c *Cluster) bringUp(ctx context.Context, o Options) error {
 	if err := c.prepare(); err != nil {
 		return fmt.Errorf("preparing its folder: %w", err)
 	}
+	if err := c.startNew(ctx, o); err != nil {
+		return err
+	}
+	writeLine(o.Log, "control plane: serving at %s after %.1f s", c.server, time.Since(began).Seconds())
+	return nil
+}
+
+// startNew starts the components on an empty etcd.
+func (c *Cluster) startNew(ctx context.Context, o Options) error {
 	if err := c.startCore(ctx, o); err != nil {
 		return err
 	}
@@ -109,11 +120,7 @@ func (c *Cluster) bringUp(ctx context.Context, o Options) error {
 			return fmt.Errorf("preparing it for its controllers: %w", err)
 		}
 	}
-	if err := c.startComponents(ctx, o); err != nil {
-		return err
-	}
-	writeLine(o.Log, "control plane: serving at %s after %.1f s", c.server, time.Since(began).Seconds())
-	return nil
+	return c.startComponents(ctx, o)
 }
 
 // prepare draws ports and writes keys, kubeconfigs and configuration files.
@@ -144,23 +151,30 @@ func (c *Cluster) prepare() (err error) {
 // called more than once.
 func (c *Cluster) Stop() {
 	c.stop.Do(func() {
-		// Clients go first, so that none logs that its server is gone. They
-		// end within 0.1 s when asked; etcd and the API server, whose data are
-		// removed with them, would take 5 and 20 s and get no time.
-		core := min(coreProcesses, len(c.processes))
-		for _, p := range c.processes[core:] {
-			p.ask()
-		}
-		patience := time.Now().Add(stopGrace)
-		for _, p := range c.processes[core:] {
-			p.endBy(patience)
-		}
-		for _, p := range slices.Backward(c.processes[:core]) {
+		// The data of etcd and the API server are removed with them, so they
+		// get no time; they would take 5 and 20 s.
+		core := c.stopClients()
+		for _, p := range slices.Backward(core) {
 			p.endBy(time.Now())
 		}
 		_ = os.RemoveAll(c.Dir)
 		c.release()
 	})
+}
+
+// stopClients ends all but etcd and the API server, and returns those two. The
+// clients go first, so that none logs that its server is gone. They end within
+// 0.1 s when asked.
+func (c *Cluster) stopClients() (core []*process) {
+	n := min(coreProcesses, len(c.processes))
+	for _, p := range c.processes[n:] {
+		p.ask()
+	}
+	patience := time.Now().Add(stopGrace)
+	for _, p := range c.processes[n:] {
+		p.endBy(patience)
+	}
+	return c.processes[:n]
 }
 
 // Err is why a component has ended by itself, nil while all of them run.

@@ -107,7 +107,7 @@ func (c *Cluster) run(name string, args []string) error {
 func (c *Cluster) etcdFlags() []string {
 	client, peer := c.EtcdURL(), "http://"+local(c.ports.etcdPeer)
 	return []string{
-		"--name=default", "--data-dir=" + c.path("etcd"), "--unsafe-no-fsync", "--log-level=warn",
+		"--name=default", "--data-dir=" + c.etcdData(), "--unsafe-no-fsync", "--log-level=warn",
 		// In milliseconds: a lone member need not wait for others before it leads.
 		"--heartbeat-interval=10", "--election-timeout=100",
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,

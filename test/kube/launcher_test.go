@@ -164,3 +164,33 @@ func eventually(t *testing.T, what string, holds wait.ConditionWithContextFunc) 
 		t.Fatalf("waiting until %s: %v", what, err)
 	}
 }
+
+func TestWhatEtcdHoldsIsSavedRestoredAndRemoved(t *testing.T) {
+	c := kube.ForTest(t, kube.Options{Components: []kube.Component{kube.ControllerManager}})
+	run := func(args ...string) error {
+		_, err := c.Kubectl(t.Context(), args...)
+		return err
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	backup := filepath.Join(t.TempDir(), "etcd")
+	must(run("create", "namespace", "before"))
+	must(c.SaveData(t.Context(), backup))
+	must(run("create", "namespace", "after"))
+	must(c.RestoreData(t.Context(), backup))
+	if before, after := run("get", "namespace", "before"), run("get", "namespace", "after"); before != nil || after == nil {
+		t.Errorf("after restoring, the older namespace: %v, the younger one: %v", before, after)
+	}
+	must(c.RemoveData(t.Context()))
+	if err := run("get", "namespace", "before"); err == nil {
+		t.Error("after removing, the namespace is still there")
+	}
+	must(run("get", "configmap", "--namespace=kube-public", "cluster-info"))
+	if err := c.Err(); err != nil {
+		t.Errorf("a component counts as ended: %v", err)
+	}
+}

@@ -38,6 +38,9 @@ type Options struct {
 	// Runs reports whether the server runs. While it does not, its kubelet does nothing, and goes on afterwards with what is on its
 	// disk. Default: it always runs.
 	Runs func() bool
+	// Restarts returns how often somebody has started the kubelet again: it then registers its Node again, with the identity that is on its
+	// disk. Default: never.
+	Restarts func() int
 	// Clock is the time. Default: the real one.
 	Clock clock.Clock
 
@@ -73,6 +76,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Runs == nil {
 		o.Runs = func() bool { return true }
+	}
+	if o.Restarts == nil {
+		o.Restarts = func() int { return 0 }
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -148,6 +154,7 @@ func serve(ctx context.Context, o Options, s *settings, joined func()) error {
 	if err := n.use(own); err != nil {
 		return err
 	}
+	restarts := o.Restarts()
 	if err := n.register(ctx); err != nil {
 		return err
 	}
@@ -157,6 +164,9 @@ func serve(ctx context.Context, o Options, s *settings, joined func()) error {
 		if !o.Runs() {
 			sleep(ctx, o.Clock, settleEvery)
 			continue
+		}
+		if now := o.Restarts(); now != restarts && n.restart(ctx) == nil {
+			restarts = now
 		}
 		wait := o.Heartbeat
 		if err := n.beat(ctx); err != nil && ctx.Err() == nil {

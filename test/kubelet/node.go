@@ -134,6 +134,12 @@ func (n *node) register(ctx context.Context) error {
 	return nil
 }
 
+// restart registers again, as a kubelet does that was started again.
+func (n *node) restart(ctx context.Context) error {
+	n.addresses, n.reported, n.renewed = nil, time.Time{}, time.Time{}
+	return n.register(ctx)
+}
+
 // settled tells whether nothing is left to do but heartbeats.
 func (n *node) settled() bool { return n.ready && n.addressed() && !n.reported.IsZero() }
 

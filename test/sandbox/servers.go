@@ -26,6 +26,8 @@ type machines struct {
 
 	mu      sync.Mutex
 	running map[string]context.CancelFunc
+	// restarts is how often all kubelets were started again.
+	restarts int
 	// cut are the IDs of the servers that do not reach the API server.
 	cut map[string]bool
 	// console and journal are what each server has printed, by its ID.
@@ -53,7 +55,7 @@ func (m *machines) boot(s openstack.Server) {
 		// What it fails at is in the server's journal.
 		_ = kubelet.Run(ctx, kubelet.Options{
 			MetadataURL: m.cloud.MetadataURL(), InstanceID: s.ID, Capacity: capacityOf(s), ReadyAfter: readyAfter,
-			Annotations: map[string]string{kube.FakeNode: "fake"}, Runs: func() bool { return m.runs(s.ID) && !m.isCut(s.ID) },
+			Annotations: map[string]string{kube.FakeNode: "fake"}, Runs: func() bool { return m.runs(s.ID) && !m.isCut(s.ID) }, Restarts: m.restarted,
 			Console: func(line string) { m.cloud.SetConsole(s.ID, m.print(m.console, s.ID, line)) },
 			Journal: func(line string) { m.print(m.journal, s.ID, line) },
 		})
@@ -88,6 +90,20 @@ func (m *machines) isCut(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.cut[id]
+}
+
+// restart starts all kubelets again.
+func (m *machines) restart() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.restarts++
+}
+
+// restarted returns how often all kubelets were started again.
+func (m *machines) restarted() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.restarts
 }
 
 // print adds a line to a server's console or journal, and returns what that holds now.

@@ -80,5 +80,8 @@ func (s *Sandbox) RestartAutoscaler() error {
 // unreachable after its grace period (50 s).
 func (s *Sandbox) CutOff(serverIDs ...string) { s.machines.setCut(true, serverIDs) }
 
+// RestartKubelets starts the kubelet of each server again, so that it registers its Node, within 10 s.
+func (s *Sandbox) RestartKubelets() { s.machines.restart() }
+
 // Reconnect ends CutOff. The kubelets go on as before.
 func (s *Sandbox) Reconnect(serverIDs ...string) { s.machines.setCut(false, serverIDs) }

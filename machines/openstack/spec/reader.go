@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,7 +16,7 @@ import (
 type Options struct {
 	// Objects reads Clusters, MachineClasses, Secrets and ConfigMaps. nil: a provider spec must stand alone.
 	Objects ctrlclient.Reader
-	// Configured are the credentials of the configured cloud, the lowest source; may be empty.
+	// Configured are the credentials of the configured cloud, the lowest source, until Configure is called; may be empty.
 	Configured client.Credentials
 	// IdentityOverride lets a provider spec replace user, domain and project of Configured.
 	IdentityOverride bool
@@ -36,9 +37,15 @@ type Options struct {
 // Reader reads provider specs.
 type Reader struct {
 	options Options
-	rules   credentialRules
-	// configured is the lowest layer of every provider spec.
-	configured layer
+	// trusted are the namespaces whose Secrets may name an endpoint: drover's own, and the allowed ones.
+	trusted    []string
+	configured atomic.Pointer[configured]
+}
+
+// configured is the configured cloud: its credentials, also as the lowest layer of a provider spec.
+type configured struct {
+	credentials client.Credentials
+	layer       layer
 }
 
 // NewReader returns a Reader. It reads nothing yet.
@@ -50,10 +57,18 @@ func NewReader(o Options) *Reader {
 	if len(o.CloudProviders) == 0 {
 		o.CloudProviders = []string{Name}
 	}
-	r := &Reader{options: o, configured: configuredLayer(&o.Configured)}
-	r.rules = credentialRules{configured: &r.options.Configured, trusted: trusted, override: o.IdentityOverride}
+	r := &Reader{options: o, trusted: trusted}
+	r.Configure(o.Configured)
 	return r
 }
+
+// Configure replaces the credentials of the configured cloud for every Read that follows.
+func (r *Reader) Configure(c client.Credentials) {
+	r.configured.Store(&configured{credentials: c, layer: configuredLayer(&c)})
+}
+
+// Configured returns the credentials of the configured cloud.
+func (r *Reader) Configured() client.Credentials { return r.configured.Load().credentials }
 
 // Object is a Machine or a template with a provider spec.
 type Object struct {
@@ -71,7 +86,7 @@ type Object struct {
 // single value.
 func (r *Reader) Read(ctx context.Context, o Object) (*Sources, error) {
 	s := &Sources{
-		Config: &v1alpha1.ProviderConfig{}, reader: r, name: o.Name, lenient: o.Lenient, hasServer: o.HasServer,
+		Config: &v1alpha1.ProviderConfig{}, reader: r, configured: r.configured.Load(), name: o.Name, lenient: o.Lenient, hasServer: o.HasServer,
 		objects: objects{reader: r.options.Objects, namespace: o.Namespace, allowed: r.options.AllowedNamespaces, account: r.options.ServiceAccount},
 	}
 	if err := s.read(ctx, o); err != nil {
@@ -91,7 +106,8 @@ func (s *Sources) Spec(ctx context.Context) (*Spec, error) {
 
 // Access reads the credentials. Its error is of class Auth when they are missing or must not be sent to the endpoint.
 func (s *Sources) Access(ctx context.Context) (*Access, error) {
-	a, err := readCredentials(ctx, s.stack(), s.reader.rules)
+	rules := credentialRules{configured: &s.configured.credentials, trusted: s.reader.trusted, override: s.reader.options.IdentityOverride}
+	a, err := readCredentials(ctx, s.stack(), rules)
 	if err == nil {
 		a.Origin = under(s.name, a.Origin)
 	}

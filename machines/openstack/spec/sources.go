@@ -24,12 +24,14 @@ type Sources struct {
 	// is lenient. The cloud and the credentials that the document named are not known.
 	Unreadable *fault.Error
 
-	reader    *Reader
-	objects   objects
-	name      string
-	lenient   bool
-	hasServer bool
-	layers    []layer
+	reader *Reader
+	// configured is the configured cloud when reading began.
+	configured *configured
+	objects    objects
+	name       string
+	lenient    bool
+	hasServer  bool
+	layers     []layer
 	// noted are the warnings.
 	noted []string
 }
@@ -80,7 +82,7 @@ func (s *Sources) read(ctx context.Context, o Object) error {
 	if err := s.cluster(ctx, name, o.Labels); err != nil {
 		return err
 	}
-	s.layers = append(s.layers, s.reader.configured)
+	s.layers = append(s.layers, s.configured.layer)
 	return nil
 }
 

@@ -139,7 +139,7 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 	})
 }
 
-// Somebody deletes the CRDs and takes the finalizers off the Machines, as docs/install.md says, while drover runs, and makes them again.
+// Somebody deletes the CRDs and takes the finalizers off the Machines, as docs/operations.md says, while drover runs, and makes them again.
 func TestDefinitionsThatAreDeletedAndMadeAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -50,8 +50,9 @@ type token struct {
 	project         *project
 	roles           []string
 	issued, expires time.Time
-	// ends is when its application credential ends; zero: never.
-	ends time.Time
+	// credential is the application credential that it was issued for; nil for another method. ends is when that ends; zero: never.
+	credential *appCredential
+	ends       time.Time
 }
 
 // Config is what varies among clouds.
@@ -253,7 +254,7 @@ func (svc *Service) byAppCredential(q *api.Request, in *authRequest) (*token, ap
 		return nil, api.Unauthorized()
 	}
 	return &token{
-		method: "application_credential", user: found.user, project: found.project, roles: found.roles, ends: found.expires,
+		method: "application_credential", user: found.user, project: found.project, roles: found.roles, credential: found, ends: found.expires,
 	}, api.Reply{}
 }
 

@@ -122,7 +122,7 @@ func (svc *Service) RevokeAppCredential(id string) {
 func (svc *Service) removeAppCredential(a *appCredential) {
 	svc.appCredentials.Remove(a.ID)
 	for id, t := range svc.tokens {
-		if t.method == "application_credential" && t.user == a.user && t.project == a.project {
+		if t.credential == a {
 			delete(svc.tokens, id)
 		}
 	}

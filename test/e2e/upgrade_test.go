@@ -1,0 +1,221 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/test/sandbox"
+)
+
+const (
+	// olderDefinitions are those of Machines, sets and deployments of an older version.
+	olderDefinitions = "testdata/crds-before.yaml"
+	droverAccount    = "system:serviceaccount:drover:drover"
+)
+
+// older puts the CRDs of an older version in the place of today's, and removes what guards them. There must be no objects.
+func (h herd) older() {
+	h.Helper()
+	h.s.StopDrover(0)
+	h.unguarded()
+	h.kubectl("delete", "crd", "machines.cluster.k8s.io", "machinesets.cluster.k8s.io", "machinedeployments.cluster.k8s.io")
+	h.kubectl("apply", "--server-side", "-f", olderDefinitions)
+	h.kubectl("delete", "-f", manifests+"/policies/guard-machines.yaml", "-f", manifests+"/policies/guard-groups.yaml")
+	h.restarts()
+}
+
+// complete waits until each Machine has the fields of its status that an older version does not know.
+func (h herd) complete() {
+	h.Helper()
+	eventually(h.T, func(ctx context.Context) (string, error) {
+		all, err := h.machines(ctx)
+		if err != nil {
+			return "", err
+		}
+		for _, m := range all {
+			if m.Status.NodeMarks == nil {
+				return "status.nodeMarks of Machine " + m.Name, nil
+			}
+		}
+		return "", nil
+	})
+}
+
+// writesOf counts what drover has written to its own kinds so far.
+func (h herd) writesOf() (n int) {
+	h.Helper()
+	requests, err := h.s.Cluster.Requests()
+	if err != nil {
+		h.Fatal(err)
+	}
+	for _, r := range requests {
+		if r.User == droverAccount && r.Wrote() && strings.HasPrefix(r.Resource, "machine") {
+			n++
+		}
+	}
+	return n
+}
+
+// Today's drover under the CRDs of an older version, then the upgrade while it works, then an older drover that still writes.
+func TestUpgrading(t *testing.T) {
+	t.Parallel()
+	h := newEmptyHerd(t)
+	h.older()
+	began, err := h.metric(t.Context(), "process_start_time_seconds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("with the CRDs of an older version drover works and comes to rest", func(t *testing.T) {
+		h := h.in(t)
+		h.begin()
+		h.scale(3)
+		h.scale(2)
+		h.rests()
+	})
+	t.Run("the manifests are applied while it scales up and nothing is replaced or made twice", func(t *testing.T) {
+		h := h.in(t)
+		was := h.look()
+		made, _ := h.calls()
+		h.kubectl("-n", metav1.NamespaceSystem, "scale", "machinedeployment", h.group, "--replicas=5")
+		h.shell.Run(t, "docs/operations.md#upgrade")
+		h.shell.Run(t, "docs/operations.md#project-not-allowed")
+		h.usable(5)
+		h.complete()
+		h.untouched(was, made+3)
+	})
+	t.Run("an older drover writes whole objects and what it drops comes back", func(t *testing.T) {
+		h := h.in(t)
+		was := h.look()
+		made, _ := h.calls()
+		stop := h.olderWriter()
+		h.scale(7)
+		if writes := stop(); writes < 10 {
+			t.Errorf("it wrote %d times only", writes)
+		}
+		h.complete()
+		h.untouched(was, made+2)
+	})
+	if now, err := h.metric(t.Context(), "process_start_time_seconds"); now != began {
+		t.Errorf("drover was started again: it runs since %s, and ran since %s (%v)", now, began, err)
+	}
+}
+
+// rests fails the test when drover goes on writing although nothing happens.
+func (h herd) rests() {
+	h.Helper()
+	const most = 10
+	before := 0
+	eventually(h.T, func(context.Context) (string, error) {
+		now := h.writesOf()
+		more := now - before
+		before = now
+		time.Sleep(2 * time.Second)
+		if more > most {
+			return "drover to come to rest: it wrote " + strconv.Itoa(more) + " times in 2 s", nil
+		}
+		return "", nil
+	})
+}
+
+// untouched fails the test when a Machine, its server or its node is not as it was, or when not so many servers have been ordered.
+func (h herd) untouched(was kept, made int) {
+	h.Helper()
+	if wrong := h.differs(was); wrong != "" {
+		h.Error(wrong)
+	}
+	if m, _ := h.calls(); m != made {
+		h.Errorf("%d servers have been ordered, want %d", m, made)
+	}
+}
+
+// olderWriter has a program with drover's rights write all objects as it knows them by the older definitions, again and again. stop
+// ends it and returns how often it wrote.
+func (h herd) olderWriter() (stop func() (writes int)) {
+	h.Helper()
+	config, err := h.s.Cluster.ConfigForUser(droverAccount, "system:serviceaccounts", "system:serviceaccounts:drover", "system:authenticated")
+	if err != nil {
+		h.Fatal(err)
+	}
+	c, err := client.New(config, client.Options{Scheme: sandbox.Scheme()})
+	if err != nil {
+		h.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(h.Context())
+	var ended sync.WaitGroup
+	writes := 0
+	schemas := h.olderSchemas()
+	ended.Go(func() {
+		for ctx.Err() == nil {
+			for kind, schema := range schemas {
+				writes += writePruned(ctx, c, kind, schema)
+			}
+			time.Sleep(pollEvery)
+		}
+	})
+	return func() int {
+		cancel()
+		ended.Wait()
+		return writes
+	}
+}
+
+// writePruned writes each object of a kind without the fields that a schema does not have. It returns how many writes were taken.
+func writePruned(ctx context.Context, c client.Client, kind string, schema *structuralschema.Structural) (writes int) {
+	var list unstructured.UnstructuredList
+	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind + "List"))
+	if c.List(ctx, &list, client.InNamespace(metav1.NamespaceSystem)) != nil {
+		return 0
+	}
+	for _, o := range list.Items {
+		pruning.Prune(o.Object, schema, true)
+		annotations := o.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations["example.com/written"] = time.Now().String()
+		o.SetAnnotations(annotations)
+		if c.Update(ctx, &o) == nil {
+			writes++
+		}
+	}
+	return writes
+}
+
+// olderSchemas returns the schemas of the older definitions by kind.
+func (h herd) olderSchemas() map[string]*structuralschema.Structural {
+	h.Helper()
+	text, err := os.ReadFile(olderDefinitions)
+	if err != nil {
+		h.Fatal(err)
+	}
+	out := map[string]*structuralschema.Structural{}
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := yaml.Unmarshal([]byte(document), &crd); err != nil {
+			h.Fatal(err)
+		}
+		var internal apiextensions.JSONSchemaProps
+		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, &internal, nil); err != nil {
+			h.Fatal(err)
+		}
+		if out[crd.Spec.Names.Kind], err = structuralschema.NewStructural(&internal); err != nil {
+			h.Fatal(err)
+		}
+	}
+	return out
+}

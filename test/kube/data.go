@@ -1,0 +1,67 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+)
+
+// etcdGrace is how long etcd may take to end when its data are to be kept.
+const etcdGrace = 10 * time.Second
+
+// SaveData copies what etcd holds into a folder, which must not exist: a backup. Meanwhile the whole control plane is stopped; it
+// returns when that serves again. Neither it nor RestoreData or RemoveData may be called while another one of them or Stop runs.
+func (c *Cluster) SaveData(ctx context.Context, dir string) error {
+	c.stopAll()
+	if err := os.CopyFS(dir, os.DirFS(c.etcdData())); err != nil {
+		return fmt.Errorf("copying what etcd holds: %w", err)
+	}
+	return c.startAgain(ctx)
+}
+
+// RestoreData replaces what etcd holds by what SaveData has copied, and returns when the control plane serves again. All of its
+// components are new processes, as after a real restore: none remembers what was there before.
+func (c *Cluster) RestoreData(ctx context.Context, dir string) error {
+	err := c.removeData()
+	if err == nil {
+		err = os.CopyFS(c.etcdData(), os.DirFS(dir))
+	}
+	if err != nil {
+		return fmt.Errorf("replacing what etcd holds: %w", err)
+	}
+	return c.startAgain(ctx)
+}
+
+// RemoveData makes the cluster a new one with the old addresses and keys, and returns when it serves: with nothing in etcd but what
+// Start leaves there.
+func (c *Cluster) RemoveData(ctx context.Context) error {
+	if err := c.removeData(); err != nil {
+		return fmt.Errorf("removing what etcd holds: %w", err)
+	}
+	return c.startNew(ctx, c.options)
+}
+
+func (c *Cluster) etcdData() string { return c.path("etcd") }
+
+// stopAll ends every process. etcd gets time to write what it holds.
+func (c *Cluster) stopAll() {
+	core := c.stopClients()
+	core[apiServerAt].endBy(time.Now())
+	core[0].ask()
+	core[0].endBy(time.Now().Add(etcdGrace))
+	c.processes = nil
+}
+
+func (c *Cluster) removeData() error {
+	c.stopAll()
+	return os.RemoveAll(c.etcdData())
+}
+
+// startAgain starts all components on what etcd holds.
+func (c *Cluster) startAgain(ctx context.Context) error {
+	if err := c.startCore(ctx, c.options); err != nil {
+		return err
+	}
+	return c.startComponents(ctx, c.options)
+}
