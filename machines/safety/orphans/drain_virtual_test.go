@@ -74,7 +74,7 @@ type bubble struct {
 // count counts the calls on their way.
 func (b *bubble) count(next http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
-		if !r.URL.Query().Has("watch") && !strings.HasSuffix(r.URL.Path, "/events") {
+		if !r.URL.Query().Has("watch") && !strings.Contains(r.URL.Path, "/events") {
 			b.calls.Add(1)
 			if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/machines") {
 				b.lists.Add(1)
