@@ -31,7 +31,7 @@ func (s *Sandbox) arguments(r *replica) ([]string, error) {
 			delete(here, name)
 		}
 		if name == "--cloud" {
-			if err := writeClouds(clouds, value, credentials(s.Cloud, s.options.Password)); err != nil {
+			if err := WriteClouds(clouds, value, credentials(s.Cloud, s.options.Password)); err != nil {
 				return nil, err
 			}
 		}
@@ -47,8 +47,8 @@ func (s *Sandbox) arguments(r *replica) ([]string, error) {
 	return append(out, s.options.DroverFlags...), nil
 }
 
-// writeClouds writes a clouds.yaml with one cloud, from the variables that OpenStack's clients read.
-func writeClouds(path, name string, variables []string) error {
+// WriteClouds writes a clouds.yaml with one cloud, from the variables that OpenStack's clients read (NAME=value).
+func WriteClouds(path, name string, variables []string) error {
 	auth, cloud := map[string]string{}, map[string]any{}
 	for _, variable := range variables {
 		key, value, _ := strings.Cut(strings.TrimPrefix(variable, "OS_"), "=")
