@@ -4,6 +4,10 @@ TOOLS := go tool -modfile=hack/tools/go.mod
 GO_TEST_FLAGS ?=
 # Without gRPC's own trace pages, which nobody serves, the linker leaves out what nothing calls: a fifth of the binary.
 BUILD_FLAGS := -tags grpcnotrace
+# What drover says of itself (drover version).
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
+STAMP = -X github.com/drover-project/drover/version.version=$(VERSION) -X github.com/drover-project/drover/version.commit=$(COMMIT)
 # Packages whose goroutines share something.
 RACE := ./machines/... ./nodegroup/... ./autoscale/... ./test/openstack/...
 
@@ -14,7 +18,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build drover and the sandbox into bin/
-	go build $(BUILD_FLAGS) -o bin/ ./cmd/...
+	go build $(BUILD_FLAGS) -ldflags "$(STAMP)" -o bin/ ./cmd/...
 
 demo: build ## a cloud, a cluster and an autoscaler on this machine, and the main job done with them
 	bin/sandbox demo

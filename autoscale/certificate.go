@@ -37,11 +37,11 @@ func newCertificate(certFile, keyFile string, c clock.Clock) (*certificate, erro
 	return cert, nil
 }
 
-// get returns the certificate, as tls.Config.GetCertificate.
-func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+// get returns the certificate that was read last.
+func (c *certificate) get() *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.current, nil
+	return c.current
 }
 
 // reread reads the files and reports whether they hold another certificate than before. On an error, such as a pair that

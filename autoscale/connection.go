@@ -16,6 +16,8 @@ import (
 type connection struct {
 	// AuthInfo is what the client has shown in the handshake.
 	credentials.AuthInfo
+	// socket: the client came through a unix socket and has shown nothing.
+	socket bool
 	// first runs once, at the first call to the service.
 	first sync.Once
 }
@@ -39,7 +41,7 @@ type connections struct {
 // ServerHandshake implements credentials.TransportCredentials.
 func (c connections) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, shown, err := c.TransportCredentials.ServerHandshake(raw)
-	return conn, &connection{AuthInfo: shown}, err
+	return conn, &connection{AuthInfo: shown, socket: onSocket(raw)}, err
 }
 
 // Clone implements credentials.TransportCredentials.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,13 +13,30 @@ import (
 // unixScheme begins the address of a unix socket.
 const unixScheme = "unix://"
 
-// checkAddress returns an error when address is neither host:port nor unix:///path.
+// addresses returns the addresses of a list with commas.
+func addresses(list string) []string { return strings.Split(list, ",") }
+
+// checkAddresses returns an error for each address of a list that is neither host:port nor unix:///path.
+func checkAddresses(list string) error {
+	var errs []error
+	for _, address := range addresses(list) {
+		errs = append(errs, checkAddress(address))
+	}
+	return errors.Join(errs...)
+}
+
 func checkAddress(address string) error {
 	if path, isSocket := strings.CutPrefix(address, unixScheme); isSocket {
-		if strings.HasPrefix(path, "/") {
-			return nil
+		switch {
+		case !strings.HasPrefix(path, "/"):
+			return fmt.Errorf("--grpc-address %s: the path of a socket begins with /, as in unix:///run/drover/grpc.sock", address)
+		case len(path) > longestSocket:
+			return fmt.Errorf("--grpc-address %s: the path of a socket has at most %d bytes, and this one has %d", address, longestSocket, len(path))
+		case strings.Contains(path, ":"):
+			// cluster-autoscaler splits its address at the last colon, and a second one is an error there.
+			return fmt.Errorf("--grpc-address %s: cluster-autoscaler takes no path with a colon", address)
 		}
-		return fmt.Errorf("--grpc-address %s: the path of a socket begins with /, as in unix:///run/drover.sock", address)
+		return nil
 	}
 	_, port, err := net.SplitHostPort(address)
 	if err == nil {
@@ -32,56 +48,51 @@ func checkAddress(address string) error {
 	return nil
 }
 
-// listen opens the port or socket of an address. Its error names the address and the flag.
-func listen(ctx context.Context, address string) (net.Listener, error) {
-	var config net.ListenConfig
-	path, isSocket := strings.CutPrefix(address, unixScheme)
-	if !isSocket {
-		listener, err := config.Listen(ctx, "tcp", address)
-		if errors.Is(err, syscall.EADDRINUSE) {
-			return nil, fmt.Errorf("--grpc-address %s: the port is already in use; stop what uses it or choose another", address)
-		}
+// listenAll opens the ports and sockets of a list of addresses: all of them, or none and an error.
+func listenAll(ctx context.Context, list string) ([]net.Listener, error) {
+	var open []net.Listener
+	for _, address := range addresses(list) {
+		listener, err := listen(ctx, address)
 		if err != nil {
-			return nil, fmt.Errorf("--grpc-address %s: %w", address, err)
+			for _, l := range open {
+				err = errors.Join(err, l.Close())
+			}
+			return nil, err
 		}
-		return listener, nil
+		open = append(open, listener)
 	}
-	if err := removeStale(ctx, path); err != nil {
-		return nil, fmt.Errorf("--grpc-address %s: %w", address, err)
+	return open, nil
+}
+
+// listen opens the port or socket of an address. Its error names the address and the flag.
+func listen(ctx context.Context, address string) (listener net.Listener, err error) {
+	if path, isSocket := strings.CutPrefix(address, unixScheme); isSocket {
+		listener, err = listenSocket(ctx, path)
+	} else {
+		var config net.ListenConfig
+		listener, err = config.Listen(ctx, "tcp", address)
 	}
-	listener, err := config.Listen(ctx, "unix", path)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("--grpc-address %s: the port is already in use; stop what uses it or choose another", address)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("--grpc-address %s: %w", address, err)
 	}
 	return listener, nil
 }
 
-// removeStale removes the socket that a killed process has left; one that answers, or a file that is no socket, is an
-// error.
-func removeStale(ctx context.Context, path string) error {
-	info, err := os.Lstat(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+// networked returns the addresses of a list that are no sockets.
+func networked(list string) (ports []string) {
+	for _, address := range addresses(list) {
+		if !strings.HasPrefix(address, unixScheme) {
+			ports = append(ports, address)
+		}
 	}
-	if err != nil {
-		return err
-	}
-	if info.Mode()&os.ModeSocket == 0 {
-		return errors.New("a file that is no socket is there; remove it or choose another path")
-	}
-	var dialer net.Dialer
-	if conn, err := dialer.DialContext(ctx, "unix", path); err == nil {
-		_ = conn.Close()
-		return errors.New("the socket is already in use; stop what uses it or choose another")
-	}
-	return os.Remove(path)
+	return ports
 }
 
-// mayBePlain tells whether traffic to an address never leaves the machine.
-func mayBePlain(address string) bool {
-	if strings.HasPrefix(address, unixScheme) {
-		return true
-	}
+// isLoopback reports whether traffic to host:port never leaves the machine.
+func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return false

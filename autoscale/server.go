@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -44,14 +45,18 @@ type Options struct {
 	Groups Groups
 	// Ready is closed when the answers can be trusted; the port opens only then (CA-C01). Nil: at once.
 	Ready <-chan struct{}
-	// Address is host:port, or unix:///path. Default: 127.0.0.1:8086.
+	// Address is host:port, or unix:///path, or several of them with commas between. Default: 127.0.0.1:8086. A socket is served
+	// without TLS: its permissions (0660) say who may call.
 	Address string
-	// Cert, Key and ClientCA are files for mutual TLS: all three, unless Insecure.
+	// Cert, Key and ClientCA are files for mutual TLS: all three, unless SelfSigned or Insecure.
 	Cert, Key, ClientCA string
-	// AllowedClients are the names (CN, DNS or URI SAN) that a client's certificate may bear. Empty: any that ClientCA
-	// signed.
+	// SelfSigned: the certificates are those of Certificates and not in files.
+	SelfSigned   bool
+	Certificates Certificates
+	// AllowedClients are the names (CN, DNS or URI SAN) that a client's certificate may have. Empty: any that one of the
+	// clients' authorities has signed.
 	AllowedClients []string
-	// Insecure serves without TLS. Only on loopback or a unix socket.
+	// Insecure serves without TLS. Only on loopback; a unix socket needs neither this nor certificates.
 	Insecure bool
 	// Reflection lets clients list the service.
 	Reflection bool
@@ -73,21 +78,16 @@ type Server struct {
 	options Options
 	server  *grpc.Server
 	health  *health.Server
-	// certificate is the server's own; nil without TLS.
-	certificate *certificate
-	calls       *calls
-	handshakes  *handshakes
-	address     atomic.Pointer[net.Addr]
+	// files are followed while the server runs; nil: there are none.
+	files      *files
+	calls      *calls
+	handshakes *handshakes
+	address    atomic.Pointer[net.Addr]
 }
 
 // New checks the options and makes a Server. Nothing is opened yet. Its errors name the flag that is wrong.
 func New(o Options) (*Server, error) {
-	if o.Address == "" {
-		o.Address = DefaultAddress
-	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
+	o = o.withDefaults()
 	s := &Server{options: o, health: health.NewServer(), calls: newCalls(o.Registry)}
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxReceive),
@@ -98,15 +98,9 @@ func New(o Options) (*Server, error) {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: idlePing, Timeout: pingTimeout}),
 		grpc.ConnectionTimeout(handshakeTimeout),
 	}
-	if err := checkSecurity(o); err != nil {
+	creds, err := s.credentials()
+	if err != nil {
 		return nil, err
-	}
-	creds := insecure.NewCredentials()
-	if !o.Insecure {
-		var err error
-		if creds, s.certificate, err = secured(o); err != nil {
-			return nil, err
-		}
 	}
 	s.handshakes = &handshakes{TransportCredentials: creds}
 	s.server = grpc.NewServer(append(options, grpc.Creds(connections{s.handshakes}))...)
@@ -119,44 +113,26 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Validate returns what is wrong with the address and with the files for TLS, which it reads. Its error names the flag.
-func (o Options) Validate() error {
-	if o.Address == "" {
-		o.Address = DefaultAddress
+// credentials returns how connections are secured: by TLS, but for those of sockets, or not at all.
+func (s *Server) credentials() (credentials.TransportCredentials, error) {
+	plain := insecure.NewCredentials()
+	if err := checkSecurity(s.options); err != nil || s.options.plain() {
+		return plain, err
 	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
+	if s.options.SelfSigned {
+		return plainSockets{secured(s.options.Certificates), plain}, nil
 	}
-	if err := errors.Join(checkAddress(o.Address), checkSecurity(o)); err != nil || o.Insecure {
-		return err
+	var err error
+	if s.files, err = newFiles(s.options); err != nil {
+		return nil, err
 	}
-	_, _, err := secured(o)
-	return err
-}
-
-// checkSecurity refuses options that would serve in the clear what others can reach, or that contradict each other.
-func checkSecurity(o Options) error {
-	given := 0
-	for _, file := range []string{o.Cert, o.Key, o.ClientCA} {
-		if file != "" {
-			given++
-		}
-	}
-	switch {
-	case o.Insecure && !mayBePlain(o.Address):
-		return fmt.Errorf("--grpc-insecure: %s can be reached from other machines; listen on 127.0.0.1, ::1 or unix:///path, or give --grpc-cert, --grpc-key and --grpc-client-ca", o.Address)
-	case o.Insecure && (given > 0 || len(o.AllowedClients) > 0):
-		return errors.New("--grpc-insecure: it excludes --grpc-cert, --grpc-key, --grpc-client-ca and --grpc-allowed-clients")
-	case !o.Insecure && given < 3:
-		return errors.New("--grpc-cert, --grpc-key and --grpc-client-ca: all three are needed, or --grpc-insecure on a loopback address or unix socket")
-	}
-	return nil
+	return plainSockets{secured(s.files), plain}, nil
 }
 
 // NeedLeaderElection says that every replica serves, not only the leader.
 func (s *Server) NeedLeaderElection() bool { return false }
 
-// Addr is where the server listens; nil before it does.
+// Addr returns the first address at which the server listens; nil before it does.
 func (s *Server) Addr() net.Addr {
 	if a := s.address.Load(); a != nil {
 		return *a
@@ -166,45 +142,63 @@ func (s *Server) Addr() net.Addr {
 
 // Start serves until ctx ends; calls that have begun are then finished (CA-C04).
 func (s *Server) Start(ctx context.Context) error {
-	if s.options.Ready != nil {
+	for _, ready := range s.awaited() {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.options.Ready:
+		case <-ready:
 		}
 	}
-	listener, err := listen(ctx, s.options.Address)
+	open, err := listenAll(ctx, s.options.Address)
 	if err != nil {
 		return err
 	}
-	return s.serve(ctx, listener)
+	return s.serve(ctx, open)
 }
 
-func (s *Server) serve(ctx context.Context, listener net.Listener) error {
-	address := listener.Addr()
+// awaited returns what must be closed before the server listens.
+func (s *Server) awaited() (all []<-chan struct{}) {
+	if s.options.Ready != nil {
+		all = append(all, s.options.Ready)
+	}
+	if s.options.SelfSigned && !s.options.plain() {
+		all = append(all, s.options.Certificates.Ready())
+	}
+	return all
+}
+
+// serve serves the listeners until ctx ends or one of them fails.
+func (s *Server) serve(ctx context.Context, open []net.Listener) error {
+	address := open[0].Addr()
 	s.address.Store(&address)
-	ctrl.LoggerFrom(ctx).Info("serving node groups", "address", address.String(), "insecure", s.options.Insecure)
+	ctrl.LoggerFrom(ctx).Info("serving node groups", "address", s.options.Address, "tls", !s.options.plain())
 	following, cancel := context.WithCancel(ctx)
 	var follower sync.WaitGroup
 	defer follower.Wait()
 	defer cancel()
-	if s.certificate != nil {
-		follower.Go(func() { s.certificate.follow(following) })
+	if s.files != nil {
+		follower.Go(func() { s.files.follow(following) })
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- s.server.Serve(s.handshakes.listener(listener)) }()
+	ended := make(chan error, len(open))
+	for _, listener := range open {
+		go func() { ended <- s.server.Serve(s.handshakes.listener(listener)) }()
+	}
+	var errs []error
+	left := len(open)
 	select {
 	case err := <-ended:
-		s.stop()
-		return err
+		errs = append(errs, err)
+		left--
 	case <-ctx.Done():
-		s.stop()
-		// Serve says so when ctx ended before it began.
-		if err := <-ended; !errors.Is(err, grpc.ErrServerStopped) {
-			return err
-		}
-		return nil
 	}
+	s.stop()
+	for range left {
+		// Serve says so when the server was stopped before it began.
+		if err := <-ended; !errors.Is(err, grpc.ErrServerStopped) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // stop lets calls that have begun finish, for a while.

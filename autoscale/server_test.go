@@ -219,7 +219,7 @@ func TestAPairOfWhichOneFileIsNewDoesNotReplaceTheCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, _ := c.get(nil)
+	before := c.get()
 	old, err := os.ReadFile(keyFile)
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +242,7 @@ func TestAPairOfWhichOneFileIsNewDoesNotReplaceTheCertificate(t *testing.T) {
 			t.Fatal(err)
 		}
 		changed, err := c.reread()
-		if now, _ := c.get(nil); changed != tc.changed || (err != nil) != tc.fails || (now != before) != tc.changed {
+		if now := c.get(); changed != tc.changed || (err != nil) != tc.fails || (now != before) != tc.changed {
 			t.Errorf("%s: changed %v, error %v", tc.name, changed, err)
 		}
 	}
@@ -284,6 +284,12 @@ func TestOptions(t *testing.T) {
 		{"a certificate that is not there", Options{Cert: "/nowhere", Key: key, ClientCA: ca}, "/nowhere"},
 		{"an authority that is not there", Options{Cert: cert, Key: key, ClientCA: "/nowhere"}, "/nowhere"},
 		{"an authority without a certificate", Options{Cert: cert, Key: key, ClientCA: empty}, "holds no certificate"},
+		{"certificates of its own and in files", Options{SelfSigned: true, Cert: cert}, "--grpc-self-signed: it excludes"},
+		{"certificates of its own and plaintext", Options{SelfSigned: true, Insecure: true}, "--grpc-insecure: it excludes"},
+		{"certificates for a socket", Options{Address: "unix:///run/drover/s", Cert: cert, Key: key, ClientCA: ca}, "a socket has no TLS"},
+		{"names of clients for a socket", Options{Address: "unix:///run/drover/s", AllowedClients: []string{"autoscaler"}}, "a socket has no TLS"},
+		{"a socket, and a port without certificates", Options{Address: "unix:///run/drover/s,:8086"}, "all three are needed"},
+		{"a socket, and plaintext on all interfaces", Options{Address: "unix:///run/drover/s,:8086", Insecure: true}, ":8086 can be reached"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if _, err := New(tc.options); err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -291,10 +297,13 @@ func TestOptions(t *testing.T) {
 			}
 		})
 	}
-	for _, address := range []string{"127.0.0.1:1", "[::1]:1", "localhost:1", "unix:///run/drover.sock"} {
+	for _, address := range []string{"127.0.0.1:1", "[::1]:1", "localhost:1", "unix:///run/drover.sock", "unix:///run/drover.sock,127.0.0.1:1"} {
 		if _, err := New(Options{Insecure: true, Address: address}); err != nil {
 			t.Errorf("plaintext on %s: %v", address, err)
 		}
+	}
+	if _, err := New(Options{Address: "unix:///run/drover.sock"}); err != nil {
+		t.Errorf("a socket needs no other flag: %v", err)
 	}
 }
 
@@ -312,52 +321,6 @@ func TestThePortIsInUse(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), taken.Addr().String()) || !strings.Contains(err.Error(), "--grpc-address") || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("the error is %v", err)
 	}
-}
-
-func TestUnixSocket(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
-	options := Options{Groups: &stub{}, Insecure: true, Address: unixScheme + path}
-	t.Run("it serves", func(t *testing.T) {
-		address, stop := serving(t, options)
-		if err := call(t, address, nil); err != nil {
-			t.Error(err)
-		}
-		second, err := New(options)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := second.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "in use") {
-			t.Errorf("a second server on it: %v", err)
-		}
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Run("a socket that was left behind is replaced", func(t *testing.T) {
-		left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
-		if err != nil {
-			t.Fatal(err)
-		}
-		left.SetUnlinkOnClose(false)
-		_ = left.Close()
-		address, _ := serving(t, options)
-		if err := call(t, address, nil); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Run("a file that is no socket is left alone", func(t *testing.T) {
-		file := filepath.Join(t.TempDir(), "precious")
-		if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s, err := New(Options{Groups: &stub{}, Insecure: true, Address: unixScheme + file})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "no socket") {
-			t.Errorf("the error is %v", err)
-		}
-	})
 }
 
 func TestThePortOpensWhenTheAnswersCanBeTrusted(t *testing.T) {

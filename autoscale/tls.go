@@ -13,24 +13,29 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// secured returns the TLS side of the server: its own certificate, read again when the files change, and the authority that
-// must have signed a client's, read at each connection, so that either can be rotated without a restart (CA-C07).
-func secured(o Options) (credentials.TransportCredentials, *certificate, error) {
-	if _, err := authorities(o.ClientCA); err != nil {
-		return nil, nil, err
-	}
-	own, err := newCertificate(o.Cert, o.Key, o.Clock)
-	if err != nil {
-		return nil, nil, err
-	}
+// Certificates are where the server's certificate comes from and the authorities that must have signed a client's. They are asked
+// for both at each connection, so that either can change without a restart (CA-C07).
+type Certificates interface {
+	// Ready returns a channel that is closed once there are certificates.
+	Ready() <-chan struct{}
+	// Server returns the server's certificate.
+	Server() (*tls.Certificate, error)
+	// Clients returns the authorities of clients.
+	Clients() (*x509.CertPool, error)
+}
+
+// secured returns the TLS side of the server.
+func secured(from Certificates) credentials.TransportCredentials {
 	config := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
-		GetCertificate: own.get,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return from.Server() },
 		ClientAuth:     tls.RequireAndVerifyClientCert,
 		NextProtos:     []string{"h2"},
+		// A session that is resumed would count on the authorities of its beginning.
+		SessionTicketsDisabled: true,
 	}
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		pool, err := authorities(o.ClientCA)
+		pool, err := from.Clients()
 		if err != nil {
 			return nil, err
 		}
@@ -39,8 +44,39 @@ func secured(o Options) (credentials.TransportCredentials, *certificate, error) 
 		current.ClientCAs = pool
 		return current, nil
 	}
-	return credentials.NewTLS(config), own, nil
+	return credentials.NewTLS(config)
 }
+
+// files are certificates in files that somebody else renews.
+type files struct {
+	*certificate
+	clientCA string
+}
+
+// newFiles reads the files. Its errors name the flags.
+func newFiles(o Options) (*files, error) {
+	if _, err := authorities(o.ClientCA); err != nil {
+		return nil, err
+	}
+	own, err := newCertificate(o.Cert, o.Key, o.Clock)
+	if err != nil {
+		return nil, err
+	}
+	return &files{own, o.ClientCA}, nil
+}
+
+// Ready returns a channel that is closed: the files have been read.
+func (f *files) Ready() <-chan struct{} {
+	ready := make(chan struct{})
+	close(ready)
+	return ready
+}
+
+// Server returns the certificate that was read last.
+func (f *files) Server() (*tls.Certificate, error) { return f.get(), nil }
+
+// Clients reads the file of the authorities.
+func (f *files) Clients() (*x509.CertPool, error) { return authorities(f.clientCA) }
 
 func authorities(path string) (*x509.CertPool, error) {
 	raw, err := os.ReadFile(path)
@@ -55,7 +91,8 @@ func authorities(path string) (*x509.CertPool, error) {
 }
 
 // admit returns nil when the certificate of a call's client has one of the allowed names, as common name, DNS name or URI.
-// Without allowed names every client may call whose certificate the authority signed.
+// Without allowed names every client may call whose certificate the authority signed. On a socket, whose file's permissions let
+// the client in, there are no names.
 //
 // Errors: PermissionDenied.
 func admit(ctx context.Context, allowed []string) error {
@@ -65,6 +102,9 @@ func admit(ctx context.Context, allowed []string) error {
 	c := connectionOf(ctx)
 	if c == nil {
 		return status.Error(codes.PermissionDenied, "the client has no certificate")
+	}
+	if c.socket {
+		return nil
 	}
 	info, ok := c.AuthInfo.(credentials.TLSInfo)
 	if !ok || len(info.State.VerifiedChains) == 0 {

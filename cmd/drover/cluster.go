@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/version"
 )
 
 func clusterConfig(kubeconfig string) (*rest.Config, error) {
@@ -37,7 +38,7 @@ func tuned(config *rest.Config) *rest.Config {
 	// What protects the API server is its own priority and fairness; a rate of our own would only make a thousand new
 	// machines wait for each other. Workers bound how many requests are under way.
 	config.QPS = -1
-	config.UserAgent = "drover"
+	config.UserAgent = version.UserAgent()
 	// The API server warns at every write about finalizers without a domain. Their names are machine-controller's, and
 	// stay, so that either program can finish the other's work.
 	config.WarningHandlerWithContext = rest.NoWarnings{}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/drover-project/drover/version"
 )
 
 func main() {
@@ -37,6 +39,8 @@ func command() *cobra.Command {
 				return err
 			}
 			setLoggers(o.verbosity)
+			build := version.Get()
+			ctrl.Log.Info("drover", "version", build.Version, "commit", build.Commit, "go", build.Go)
 			if err := run(ctrl.SetupSignalHandler(), o, credentials); err != nil {
 				ctrl.Log.Error(err, "Stopped by an error")
 				return errLogged
@@ -45,5 +49,12 @@ func command() *cobra.Command {
 		},
 	}
 	o.addFlags(c.Flags())
+	c.Version = version.Get().String()
+	c.SetVersionTemplate("{{.Version}}\n")
+	c.CompletionOptions.DisableDefaultCmd = true
+	c.AddCommand(&cobra.Command{
+		Use: "version", Short: "print which build of drover this is: version, commit, Go release", Args: cobra.NoArgs,
+		Run: func(v *cobra.Command, _ []string) { _, _ = fmt.Fprintln(v.OutOrStdout(), version.Get()) },
+	})
 	return c
 }

@@ -41,11 +41,11 @@ func TestMessagesUnderDroversOwnRoles(t *testing.T) {
 		jsonLines(t, cmd.Stdout.(*strings.Builder).String())
 	})
 	t.Run("and so is the error that ends the process (F-46)", func(t *testing.T) {
-		cmd := p.replica("ends", "--leader-elect=false", "--grpc-address=unix:///nowhere/grpc")
+		cmd := p.replica("ends", "--leader-elect=false", "--grpc-address=unix:///nowhere/deep/grpc")
 		_ = cmd.Wait()
 		log := cmd.Stdout.(*strings.Builder).String()
 		jsonLines(t, log)
-		if !strings.Contains(log, "/nowhere/grpc") || cmd.ProcessState.ExitCode() != 1 {
+		if !strings.Contains(log, "/nowhere/deep/grpc") || cmd.ProcessState.ExitCode() != 1 {
 			t.Errorf("exit code %d, log:\n%s", cmd.ProcessState.ExitCode(), log)
 		}
 	})

@@ -138,7 +138,7 @@ func TestWhoObservesWritesNothing(t *testing.T) {
 		read := 0
 		for _, r := range requests {
 			switch {
-			case r.UserAgent != "drover" && !strings.HasPrefix(r.UserAgent, "drover/leader"), r.Resource == "subjectaccessreviews":
+			case !strings.HasPrefix(r.UserAgent, "drover/"), r.Resource == "subjectaccessreviews":
 			case slices.Contains([]string{"get", "list", "watch"}, r.Verb):
 				read++
 			default:

@@ -34,6 +34,7 @@ type options struct {
 	grpcAllowedClients []string
 	grpcInsecure       bool
 	grpcReflection     bool
+	certs              certOptions
 
 	cloudsYAML string
 	cloud      string
@@ -64,6 +65,7 @@ func defaults() *options {
 		metricsAddress: "127.0.0.1:8080",
 		healthAddress:  ":8081",
 		grpcAddress:    ":8086",
+		certs:          defaultCerts(),
 		startupTaint:   v1alpha1.DefaultStartupTaint,
 		drainTimeout:   2 * time.Hour,
 		joinTimeout:    10 * time.Minute,
@@ -90,12 +92,13 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.healthAddress, "health-address", o.healthAddress, "where /healthz and /readyz are served; 0 turns them off")
 	f.StringVar(&o.pprofAddress, "pprof-address", o.pprofAddress, "where profiles are served under /debug/pprof/, without authentication, so on a loopback address only; empty: nowhere")
 
-	f.StringVar(&o.grpcAddress, "grpc-address", o.grpcAddress, "where cluster-autoscaler calls: host:port or unix:///path")
+	f.StringVar(&o.grpcAddress, "grpc-address", o.grpcAddress, "where cluster-autoscaler calls: host:port or unix:///path, or both with a comma. A socket is for an autoscaler in the same pod: drover's user and group may call, without TLS")
 	f.StringVar(&o.grpcCert, "grpc-cert", o.grpcCert, "certificate of the gRPC server (PEM file, reloaded when it changes)")
 	f.StringVar(&o.grpcKey, "grpc-key", o.grpcKey, "key of the gRPC server (PEM file, reloaded when it changes)")
 	f.StringVar(&o.grpcClientCA, "grpc-client-ca", o.grpcClientCA, "CA of the clients that may call (PEM file)")
 	f.StringSliceVar(&o.grpcAllowedClients, "grpc-allowed-clients", o.grpcAllowedClients, "names (SAN or CN) of clients that may call; empty: every client with a certificate of the CA")
-	f.BoolVar(&o.grpcInsecure, "grpc-insecure", o.grpcInsecure, "serve without TLS; only on loopback or a unix socket")
+	f.BoolVar(&o.grpcInsecure, "grpc-insecure", o.grpcInsecure, "serve without TLS; only on loopback. A unix socket needs no such flag")
+	o.certs.addFlags(f)
 	f.BoolVar(&o.grpcReflection, "grpc-reflection", o.grpcReflection, "serve gRPC reflection")
 
 	f.StringVar(&o.cloudsYAML, "clouds-yaml", o.cloudsYAML, "clouds.yaml with the configured cloud; empty: the OS_* variables of the environment")
@@ -157,7 +160,7 @@ func (o *options) general() error {
 
 // addresses checks where drover listens.
 func (o *options) addresses() error {
-	errs := []error{checkListen("--metrics-address", o.metricsAddress), checkListen("--health-address", o.healthAddress), o.serving().Validate()}
+	errs := []error{checkListen("--metrics-address", o.metricsAddress), checkListen("--health-address", o.healthAddress), o.serving().Validate(), o.certs.validate(o.namespace, o.grpcAllowedClients)}
 	if o.pprofAddress != "" && !onLoopback(o.pprofAddress) {
 		errs = append(errs, fmt.Errorf("--pprof-address %s: profiles are served without authentication; listen on 127.0.0.1 or ::1", o.pprofAddress))
 	}
@@ -168,7 +171,7 @@ func (o *options) addresses() error {
 func (o *options) serving() autoscale.Options {
 	return autoscale.Options{
 		Address: o.grpcAddress, Cert: o.grpcCert, Key: o.grpcKey, ClientCA: o.grpcClientCA, AllowedClients: o.grpcAllowedClients,
-		Insecure: o.grpcInsecure, Reflection: o.grpcReflection, GPULabel: o.groups.gpuLabel, GPUTypes: o.groups.gpuTypes,
+		SelfSigned: o.certs.selfSigned, Insecure: o.grpcInsecure, Reflection: o.grpcReflection, GPULabel: o.groups.gpuLabel, GPUTypes: o.groups.gpuTypes,
 	}
 }
 

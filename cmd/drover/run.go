@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drover-project/drover/autoscale"
+	"github.com/drover-project/drover/autoscale/certs"
 	"github.com/drover-project/drover/machines/bootstrap"
 	"github.com/drover-project/drover/machines/capacity"
 	"github.com/drover-project/drover/machines/classprotection"
@@ -27,6 +28,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/set"
 	"github.com/drover-project/drover/nodegroup"
+	"github.com/drover-project/drover/version"
 )
 
 // run serves until ctx ends. more are clouds beside OpenStack.
@@ -59,8 +61,8 @@ func run(ctx context.Context, o *options, credentials client.Credentials, more .
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(addHealth(mgr, w.target, server), mgr.Add(newTrimmer(clock.RealClock{}))); err != nil {
-		return fmt.Errorf("adding health checks and the trimming of memory: %w", err)
+	if err := errors.Join(addHealth(mgr, w.target, server), mgr.Add(newTrimmer(clock.RealClock{})), metrics.Registry.Register(version.Metric())); err != nil {
+		return fmt.Errorf("adding health checks, the trimming of memory and the metric of the build: %w", err)
 	}
 	ctrl.Log.Info("starting", "clusterID", id, "grpc", o.grpcAddress, "leaderElection", o.leader)
 	if err := stopInTime(ctx, mgr.Start); err != nil {
@@ -197,9 +199,25 @@ func addAutoscale(w wiring, o *options, names cloud.Provider) (*autoscale.Server
 	groups := nodegroup.New(of)
 	serving := o.serving()
 	serving.Groups, serving.Ready, serving.Registry = groups, groups.Synced(), metrics.Registry
+	if serving.SelfSigned {
+		keeper := newCertificates(w, o)
+		if err := mgr.Add(keeper); err != nil {
+			return nil, fmt.Errorf("adding the keeper of certificates: %w", err)
+		}
+		serving.Certificates = keeper
+	}
 	server, err := autoscale.New(serving)
 	if err != nil {
 		return nil, fmt.Errorf("making the gRPC server: %w", err)
 	}
 	return server, errors.Join(mgr.Add(groups), mgr.Add(server))
+}
+
+// newCertificates makes what keeps the certificates that drover makes itself.
+func newCertificates(w wiring, o *options) *certs.Keeper {
+	own, autoscalers := o.certs.secrets(o.namespace)
+	return certs.New(certs.Options{
+		Client: w.controllers.GetClient(), Own: own, Autoscaler: autoscalers, Names: o.certs.serverNames(o.namespace, o.nodes.clusterDomain),
+		Clock: clock.RealClock{}, Registry: metrics.Registry,
+	})
 }

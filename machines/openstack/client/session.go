@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/version"
 )
 
 const (
@@ -49,7 +50,7 @@ func newSession(creds Credentials, client http.Client, v *versions, c clock.Cloc
 		return nil, fault.New(fault.Invalid, fault.CodeInvalidSpec, "identityEndpoint: %s", creds.conceal(err.Error()))
 	}
 	provider.HTTPClient = client
-	provider.UserAgent.Prepend("drover")
+	provider.UserAgent.Prepend(version.UserAgent())
 	return &Session{creds: creds, clock: c, provider: provider, versions: v}, nil
 }
 

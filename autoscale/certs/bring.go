@@ -1,0 +1,76 @@
+package certs
+
+import (
+	"bytes"
+	"time"
+)
+
+// ownContent is what drover's own Secret holds once it is up to date.
+type ownContent struct {
+	// trusted are the authorities that are valid, the oldest first.
+	trusted []authority
+	server  *leaf
+}
+
+// bringOwn brings the data of drover's own Secret up to date. It returns what they hold then, and what was changed and why; nothing
+// when nothing had to be changed. Errors: there are authorities that cannot be read.
+func bringOwn(data map[string][]byte, server wanted, now time.Time) (ownContent, []string, error) {
+	var reasons []string
+	all, err := authoritiesIn(data)
+	if err != nil {
+		return ownContent{}, nil, err
+	}
+	trusted := living(all, now)
+	if len(trusted) < len(all) {
+		reasons = append(reasons, "an authority that is not valid is left out")
+	}
+	if why := authorityDue(trusted, now); why != "" {
+		made, err := makeAuthority(now)
+		if err != nil {
+			return ownContent{}, nil, err
+		}
+		trusted = append(trusted, made)
+		reasons = append(reasons, "a new authority: "+why)
+	}
+	if len(reasons) > 0 {
+		putAuthorities(data, trusted)
+		if err := putKeys(data, trusted); err != nil {
+			return ownContent{}, nil, err
+		}
+	}
+	cert, why, err := bringLeaf(data, trusted, server, now)
+	if why != "" {
+		reasons = append(reasons, "a new certificate of the server: "+why)
+	}
+	return ownContent{trusted, cert}, reasons, err
+}
+
+// bringAutoscalers brings the data of the autoscaler's Secret up to date. It returns the certificate that they hold then, and what
+// was changed and why.
+func bringAutoscalers(data map[string][]byte, trusted []authority, autoscaler wanted, now time.Time) (*leaf, []string, error) {
+	var reasons []string
+	if !bytes.Equal(data[authoritiesKey], certificatesOf(trusted)) {
+		putAuthorities(data, trusted)
+		reasons = append(reasons, "the authorities that are trusted now")
+	}
+	cert, why, err := bringLeaf(data, trusted, autoscaler, now)
+	if why != "" {
+		reasons = append(reasons, "a new certificate of the autoscaler: "+why)
+	}
+	return cert, reasons, err
+}
+
+// bringLeaf makes the certificate in a Secret's data again when that is due. It returns the certificate that is there then, and why
+// it was made; empty when it was not.
+func bringLeaf(data map[string][]byte, trusted []authority, w wanted, now time.Time) (*leaf, string, error) {
+	have := leafIn(data)
+	why := w.due(have, trusted, now)
+	if why == "" {
+		return have, "", nil
+	}
+	made, err := w.make(signer(trusted, now), w.namesFor(have, now), now)
+	if err != nil {
+		return nil, "", err
+	}
+	return made, why, putLeaf(data, made)
+}

@@ -1,0 +1,141 @@
+package certs
+
+import (
+	"crypto"
+	"crypto/x509"
+	"slices"
+	"time"
+)
+
+const (
+	day  = 24 * time.Hour
+	year = 365 * day
+
+	// serverLife and clientLife are how long the two certificates are valid. Each is renewed at two thirds of its life. The
+	// autoscaler reads its files once, at its start: one that starts with the oldest certificate there can be has a year left.
+	serverLife = year
+	clientLife = 3 * year
+	// authorityLife is how long an authority is valid. A new one is made at two thirds of it.
+	authorityLife = 15 * year
+	// overlap is how long a new authority is trusted before it signs: longer than the year for which an autoscaler may run
+	// on the authorities that it read at its start.
+	overlap = year + 30*day
+	// backdated is how much earlier than it is made a certificate becomes valid: clocks differ.
+	backdated = time.Hour
+)
+
+// authority is a certificate authority.
+type authority struct {
+	cert *x509.Certificate
+	// key signs; nil: the authority is trusted and signs no more.
+	key crypto.Signer
+}
+
+// leaf is a certificate with its key.
+type leaf struct {
+	cert *x509.Certificate
+	key  crypto.Signer
+}
+
+// wanted is what the certificate of one side must be.
+type wanted struct {
+	usage      x509.ExtKeyUsage
+	commonName string
+	// names are DNS names and IP addresses.
+	names []string
+	life  time.Duration
+}
+
+// living returns the authorities that are valid now, the oldest first.
+func living(all []authority, now time.Time) []authority {
+	valid := slices.DeleteFunc(slices.Clone(all), func(a authority) bool {
+		return now.Before(a.cert.NotBefore) || now.After(a.cert.NotAfter)
+	})
+	slices.SortStableFunc(valid, func(a, b authority) int { return a.cert.NotBefore.Compare(b.cert.NotBefore) })
+	return valid
+}
+
+// authorityDue returns why a new authority has to be made; empty when none has to. valid are those that are valid now, the oldest
+// first.
+func authorityDue(valid []authority, now time.Time) string {
+	signing := slices.DeleteFunc(slices.Clone(valid), func(a authority) bool { return a.key == nil })
+	switch {
+	case len(signing) == 0:
+		return "there is no authority that is valid"
+	case aged(signing[len(signing)-1].cert, now):
+		return "two thirds of the authority's life are over"
+	}
+	return ""
+}
+
+// signer returns the authority that signs now: the oldest that outlives what it signs, until a younger one has been trusted for
+// overlap. valid are those that are valid now, the oldest first, and at least one of them has a key.
+func signer(valid []authority, now time.Time) authority {
+	var chosen authority
+	for _, a := range valid {
+		if a.key == nil {
+			continue
+		}
+		trusted := !now.Before(a.cert.NotBefore.Add(backdated + overlap))
+		if chosen.cert == nil || chosen.cert.NotAfter.Before(now.Add(clientLife)) || trusted {
+			chosen = a
+		}
+	}
+	return chosen
+}
+
+// due returns why the certificate has to be made again; empty when it has not. trusted are the authorities that are valid now.
+func (w wanted) due(have *leaf, trusted []authority, now time.Time) string {
+	switch {
+	case have == nil:
+		return "there is none"
+	case now.Before(have.cert.NotBefore):
+		return "it is not valid yet"
+	case !w.signedByOne(have.cert, trusted):
+		return "none of the authorities that are trusted now has signed it"
+	case aged(have.cert, now):
+		return "two thirds of its life are over"
+	case have.cert.Subject.CommonName != w.commonName:
+		return "its name is not " + w.commonName
+	}
+	has := namesOf(have.cert)
+	for _, name := range w.names {
+		if !slices.Contains(has, name) {
+			return "it lacks the name " + name
+		}
+	}
+	return ""
+}
+
+// signedByOne reports whether one of the authorities has signed the certificate, for the use that is wanted.
+func (w wanted) signedByOne(cert *x509.Certificate, trusted []authority) bool {
+	return slices.Contains(cert.ExtKeyUsage, w.usage) && slices.ContainsFunc(trusted, func(a authority) bool {
+		return cert.CheckSignatureFrom(a.cert) == nil
+	})
+}
+
+// namesFor returns the names of a certificate that takes the place of another one. While that one need not be renewed for its age,
+// its names stay: another replica, of another version or with other flags, may want them, and the two would renew by turns.
+func (w wanted) namesFor(before *leaf, now time.Time) []string {
+	names := slices.Clone(w.names)
+	if before != nil && !aged(before.cert, now) {
+		names = append(names, namesOf(before.cert)...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// aged reports whether two thirds of a certificate's life are over.
+func aged(cert *x509.Certificate, now time.Time) bool {
+	life := cert.NotAfter.Sub(cert.NotBefore)
+	return !now.Before(cert.NotBefore.Add(life / 3 * 2))
+}
+
+// namesOf returns the DNS names and IP addresses of a certificate.
+func namesOf(cert *x509.Certificate) []string {
+	names := slices.Clone(cert.DNSNames)
+	for _, ip := range cert.IPAddresses {
+		names = append(names, ip.String())
+	}
+	return names
+}

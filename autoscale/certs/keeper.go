@@ -1,0 +1,177 @@
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// lookEvery is the time between two looks at the Secrets, lookAgain that after one that failed.
+	lookEvery, lookAgain = time.Minute, 10 * time.Second
+	// lookTimeout bounds one look.
+	lookTimeout = 10 * time.Second
+)
+
+// ClientName is the common name of the certificate that the autoscaler shows.
+const ClientName = "cluster-autoscaler"
+
+// Options make a [Keeper].
+type Options struct {
+	// Client reads and writes Secrets at the API server itself, never from a cache.
+	Client client.Client
+	// Own is drover's Secret, with the authorities, their keys and the server's certificate.
+	Own types.NamespacedName
+	// Autoscaler is the Secret that the autoscaler mounts: its certificate and key, and the authorities' certificates.
+	Autoscaler types.NamespacedName
+	// Names are the DNS names and IP addresses under which the autoscaler calls drover. The first one is the common name.
+	Names []string
+	Clock clock.Clock
+	// Registry takes the metric; nil: it is kept nowhere.
+	Registry prometheus.Registerer
+}
+
+// Keeper keeps the certificates in the Secrets and has those of the server at hand. It is a runnable of a controller-runtime
+// manager and runs on every replica: of several that make something at the same time, the first write counts, and the others
+// read it.
+type Keeper struct {
+	Options
+	expiry  *prometheus.GaugeVec
+	current atomic.Pointer[served]
+	ready   chan struct{}
+	once    sync.Once
+	// complaint is the text of the last error that was logged; empty: the last look went well.
+	complaint string
+}
+
+// served is what the server needs for a connection.
+type served struct {
+	certificate tls.Certificate
+	clients     *x509.CertPool
+}
+
+// New makes a Keeper. It has no certificate until [Keeper.Start] has looked.
+func New(o Options) *Keeper {
+	k := &Keeper{Options: o, ready: make(chan struct{}), expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "drover_grpc_certificate_expiry_seconds",
+		Help: "When a certificate that drover has made ends, in seconds since 1970: authority (the oldest that is trusted), server, autoscaler.",
+	}, []string{"certificate"})}
+	if o.Registry != nil {
+		o.Registry.MustRegister(k.expiry)
+	}
+	return k
+}
+
+// NeedLeaderElection reports false: every replica serves, and any of them makes what is missing.
+func (k *Keeper) NeedLeaderElection() bool { return false }
+
+// Ready returns a channel that is closed once there is a certificate to serve.
+func (k *Keeper) Ready() <-chan struct{} { return k.ready }
+
+var errNone = errors.New("there is no certificate yet")
+
+// Server returns the server's certificate.
+func (k *Keeper) Server() (*tls.Certificate, error) {
+	if s := k.current.Load(); s != nil {
+		return &s.certificate, nil
+	}
+	return nil, errNone
+}
+
+// Clients returns the authorities that must have signed a client's certificate.
+func (k *Keeper) Clients() (*x509.CertPool, error) {
+	if s := k.current.Load(); s != nil {
+		return s.clients, nil
+	}
+	return nil, errNone
+}
+
+// Start looks at the Secrets until ctx ends, and makes what is missing or due.
+func (k *Keeper) Start(ctx context.Context) error {
+	for {
+		pause := lookEvery
+		if err := k.look(ctx); err != nil {
+			pause = lookAgain
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-k.Clock.After(pause):
+		}
+	}
+}
+
+// look brings both Secrets up to date. An error is logged when its text is another one than before.
+func (k *Keeper) look(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	trusted, err := k.keepOwn(bounded)
+	if err == nil {
+		err = k.keepAutoscalers(bounded, trusted)
+	}
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != "" && text != k.complaint && ctx.Err() == nil {
+		ctrl.LoggerFrom(ctx).Error(err, "the certificates of gRPC are not up to date", "serving", k.current.Load() != nil)
+	}
+	k.complaint = text
+	return err
+}
+
+// keepOwn brings drover's own Secret up to date, serves what it holds, and returns the authorities that are valid.
+func (k *Keeper) keepOwn(ctx context.Context) ([]authority, error) {
+	var now ownContent
+	server := wanted{usage: x509.ExtKeyUsageServerAuth, commonName: k.Names[0], names: k.Names, life: serverLife}
+	err := k.keep(ctx, k.Own, func(data map[string][]byte) (reasons []string, err error) {
+		now, reasons, err = bringOwn(data, server, k.Clock.Now())
+		return reasons, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	k.serve(now)
+	return now.trusted, nil
+}
+
+// keepAutoscalers brings the Secret of the autoscaler up to date.
+func (k *Keeper) keepAutoscalers(ctx context.Context, trusted []authority) error {
+	autoscaler := wanted{usage: x509.ExtKeyUsageClientAuth, commonName: ClientName, life: clientLife}
+	return k.keep(ctx, k.Autoscaler, func(data map[string][]byte) ([]string, error) {
+		cert, reasons, err := bringAutoscalers(data, trusted, autoscaler, k.Clock.Now())
+		if err == nil {
+			k.expires("autoscaler", cert.cert)
+		}
+		return reasons, err
+	})
+}
+
+// serve makes connections from now on use this certificate and these authorities.
+func (k *Keeper) serve(now ownContent) {
+	s := &served{
+		certificate: tls.Certificate{Certificate: [][]byte{now.server.cert.Raw}, PrivateKey: now.server.key, Leaf: now.server.cert},
+		clients:     x509.NewCertPool(),
+	}
+	for _, a := range now.trusted {
+		s.clients.AddCert(a.cert)
+	}
+	k.current.Store(s)
+	k.expires("server", now.server.cert)
+	k.expires("authority", now.trusted[0].cert)
+	k.once.Do(func() { close(k.ready) })
+}
+
+func (k *Keeper) expires(which string, cert *x509.Certificate) {
+	k.expiry.WithLabelValues(which).Set(float64(cert.NotAfter.Unix()))
+}

@@ -1,0 +1,339 @@
+package certs
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+var (
+	own         = types.NamespacedName{Namespace: "drover", Name: "drover-grpc"}
+	autoscalers = types.NamespacedName{Namespace: "kube-system", Name: "cluster-autoscaler-drover"}
+)
+
+// world is a Keeper with its Secrets and its clock.
+type world struct {
+	*testing.T
+	client client.Client
+	clock  *clocktesting.FakeClock
+	keeper *Keeper
+}
+
+func newWorld(t *testing.T, c client.Client) *world {
+	w := &world{T: t, client: c, clock: clocktesting.NewFakeClock(origin)}
+	w.keeper = w.another()
+	return w
+}
+
+// another returns a further replica.
+func (w *world) another() *Keeper {
+	return New(Options{Client: w.client, Own: own, Autoscaler: autoscalers, Names: []string{"drover.drover.svc", "drover.drover"}, Clock: w.clock})
+}
+
+func (w *world) look() {
+	w.Helper()
+	if err := w.keeper.look(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) secret(name types.NamespacedName) *corev1.Secret {
+	w.Helper()
+	s := &corev1.Secret{}
+	if err := w.client.Get(w.Context(), name, s); err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
+
+// mounted is what an autoscaler has read at its start.
+type mounted struct {
+	cert  *x509.Certificate
+	roots *x509.CertPool
+}
+
+func (w *world) mounted() mounted {
+	w.Helper()
+	data := w.secret(autoscalers).Data
+	block, _ := pem.Decode(data["tls.crt"])
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		w.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(data["ca.crt"]) {
+		w.Fatal("the autoscaler's Secret has no authorities")
+	}
+	return mounted{cert, roots}
+}
+
+// connects reports whether an autoscaler that has read these files gets a connection to a drover: both sides accept each other.
+func (w *world) connects(a mounted, k *Keeper) error {
+	clients, err := k.Clients()
+	if err != nil {
+		return err
+	}
+	server, err := k.Server()
+	if err != nil {
+		return err
+	}
+	_, client := a.cert.Verify(x509.VerifyOptions{Roots: clients, CurrentTime: w.clock.Now(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	_, of := server.Leaf.Verify(x509.VerifyOptions{Roots: a.roots, CurrentTime: w.clock.Now(), DNSName: "drover.drover.svc"})
+	return errors.Join(client, of)
+}
+
+func TestBothSecretsAreMade(t *testing.T) {
+	w := newWorld(t, fake.NewFakeClient())
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(w.keeper.expiry)
+	if _, err := w.keeper.Server(); err == nil {
+		t.Error("there is a certificate before the first look")
+	}
+	w.look()
+	t.Run("drover's own has the authority and the server's certificate, with their keys", func(t *testing.T) {
+		s := w.secret(own)
+		if got := slices.Sorted(maps.Keys(s.Data)); !slices.Equal(got, []string{"ca.crt", "ca.key", "tls.crt", "tls.key"}) || s.Type != corev1.SecretTypeTLS {
+			t.Errorf("the Secret holds %v and is of type %s", got, s.Type)
+		}
+	})
+	t.Run("the autoscaler's has its certificate and key, and no key of the authority", func(t *testing.T) {
+		s := w.secret(autoscalers)
+		if got := slices.Sorted(maps.Keys(s.Data)); !slices.Equal(got, []string{"ca.crt", "tls.crt", "tls.key"}) {
+			t.Errorf("the Secret holds %v", got)
+		}
+		if cn := w.mounted().cert.Subject.CommonName; cn != "cluster-autoscaler" {
+			t.Errorf("the autoscaler's name is %q", cn)
+		}
+	})
+	t.Run("the autoscaler and drover accept each other", func(t *testing.T) {
+		if err := w.connects(w.mounted(), w.keeper); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("nothing is written while nothing is due", func(t *testing.T) {
+		before, theirs := w.secret(own), w.secret(autoscalers)
+		w.clock.Step(100 * day)
+		w.look()
+		if w.secret(own).ResourceVersion != before.ResourceVersion || w.secret(autoscalers).ResourceVersion != theirs.ResourceVersion {
+			t.Error("a Secret was written")
+		}
+	})
+	t.Run("another replica serves the same", func(t *testing.T) {
+		k := w.another()
+		if err := k.look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ours, _ := w.keeper.Server()
+		if theirs, _ := k.Server(); !theirs.Leaf.Equal(ours.Leaf) {
+			t.Error("it serves another certificate")
+		}
+	})
+	t.Run("the metric says when they end", func(t *testing.T) {
+		for which, end := range map[string]time.Time{"server": origin.Add(serverLife), "autoscaler": origin.Add(clientLife), "authority": origin.Add(authorityLife)} {
+			if got := testutil.ToFloat64(w.keeper.expiry.WithLabelValues(which)); got != float64(end.Unix()) {
+				t.Errorf("%s ends at %v, want %v", which, got, end.Unix())
+			}
+		}
+	})
+}
+
+func TestWhatIsDoneToSecretsThatOthersHaveTouched(t *testing.T) {
+	holding := func(name types.NamespacedName, data map[string][]byte) func(*world) {
+		return func(w *world) {
+			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}, Data: data}
+			if err := errors.Join(client.IgnoreNotFound(w.client.Delete(w.Context(), s)), w.client.Create(w.Context(), s)); err != nil {
+				w.Fatal(err)
+			}
+		}
+	}
+	change := func(name types.NamespacedName, key, value string) func(*world) {
+		return func(w *world) {
+			s := w.secret(name)
+			s.Data[key] = []byte(value)
+			if value == "" {
+				delete(s.Data, key)
+			}
+			if err := w.client.Update(w.Context(), s); err != nil {
+				w.Fatal(err)
+			}
+		}
+	}
+	remove := func(names ...types.NamespacedName) func(*world) {
+		return func(w *world) {
+			for _, name := range names {
+				if err := w.client.Delete(w.Context(), w.secret(name)); err != nil {
+					w.Fatal(err)
+				}
+			}
+		}
+	}
+	for _, tc := range []struct {
+		name string
+		do   func(*world)
+		// refused is part of the error; empty: what was touched is mended.
+		refused string
+		// keeps: an autoscaler that started before still gets its connection.
+		keeps bool
+	}{
+		{"the autoscaler's is deleted: it is made again", remove(autoscalers), "", true},
+		{"drover's own is deleted: everything is made again", remove(own), "", false},
+		{"both are deleted", remove(own, autoscalers), "", false},
+		{"the server's certificate is gone", change(own, "tls.crt", ""), "", true},
+		{"the server's key is another one", change(own, "tls.key", "garbage"), "", true},
+		{"the autoscaler's authorities are gone", change(autoscalers, "ca.crt", ""), "", true},
+		{"the autoscaler's certificate is garbage", change(autoscalers, "tls.crt", "garbage"), "", true},
+		{"the key of the authority is gone", change(own, "ca.key", ""), "drover/drover-grpc: ca.key holds the key of no certificate in ca.crt; when you delete it", true},
+		{"the authority is garbage", change(own, "ca.crt", "garbage"), "drover/drover-grpc: ca.key holds the key of no certificate", true},
+		{"the authority's key is no key", change(own, "ca.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")}))), "reading ca.key", true},
+		{"the authority is no certificate", change(own, "ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}))), "reading ca.crt", true},
+		{"drover's own is somebody else's", holding(own, map[string][]byte{"tls.crt": []byte("theirs")}), "drover/drover-grpc holds something that drover has not made", true},
+		{"the autoscaler's is somebody else's", holding(autoscalers, map[string][]byte{"password": []byte("theirs")}), "kube-system/cluster-autoscaler-drover holds something that drover has not made", true},
+		{"the autoscaler's is replaced by an empty one: it is filled", holding(autoscalers, nil), "", true},
+		{"drover's own is replaced by an empty one: it is filled", holding(own, nil), "", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, fake.NewFakeClient())
+			w.look()
+			running := w.mounted()
+			tc.do(w)
+			touched := map[types.NamespacedName]string{}
+			for _, name := range []types.NamespacedName{own, autoscalers} {
+				s := &corev1.Secret{}
+				if w.client.Get(t.Context(), name, s) == nil {
+					touched[name] = s.ResourceVersion
+				}
+			}
+			err := w.keeper.look(t.Context())
+			if tc.refused == "" && err != nil || tc.refused != "" && (err == nil || !strings.Contains(err.Error(), tc.refused)) {
+				t.Fatalf("the error is %v, want something with %q", err, tc.refused)
+			}
+			if connected := w.connects(running, w.keeper) == nil; connected != tc.keeps {
+				t.Errorf("an autoscaler that started before: connected %v, want %v", connected, tc.keeps)
+			}
+			if tc.refused == "" {
+				if err := w.connects(w.mounted(), w.keeper); err != nil {
+					t.Errorf("an autoscaler that starts now: %v", err)
+				}
+				return
+			}
+			for name, version := range touched {
+				if strings.Contains(tc.refused, name.String()) && w.secret(name).ResourceVersion != version {
+					t.Errorf("Secret %s was written", name)
+				}
+			}
+		})
+	}
+}
+
+func TestAReplicaThatComesTooLate(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		// secrets are there already when the replica writes.
+		there bool
+	}{{"another one has created the Secrets in between", false}, {"another one has changed them in between", true}} {
+		t.Run(tc.name+": what it wrote counts", func(t *testing.T) {
+			var w *world
+			meddle := true
+			other := func() {
+				if !meddle {
+					return
+				}
+				meddle = false
+				if err := w.another().look(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			w = newWorld(t, interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
+				Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+					other()
+					return c.Create(ctx, o, options...)
+				},
+				Update: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.UpdateOption) error {
+					other()
+					return c.Update(ctx, o, options...)
+				},
+			}))
+			if tc.there {
+				meddle = false
+				w.look()
+				meddle = true
+				w.clock.Step(300 * day)
+			}
+			w.look()
+			if meddle {
+				t.Fatal("nobody has written in between")
+			}
+			server, _ := w.keeper.Server()
+			if stored := leafIn(w.secret(own).Data); !stored.cert.Equal(server.Leaf) {
+				t.Error("it serves another certificate than the stored one")
+			}
+			if err := w.connects(w.mounted(), w.keeper); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Run("somebody writes without end: the error says so", func(t *testing.T) {
+		w := newWorld(t, interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
+			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+				return apierrors.NewAlreadyExists(corev1.Resource("secrets"), own.Name)
+			},
+		}))
+		if err := w.keeper.look(t.Context()); err == nil || !strings.Contains(err.Error(), "5 times in a row") {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+func TestWhileTheAPIServerDoesNotAnswer(t *testing.T) {
+	refused := errors.New("refused")
+	var away error
+	w := newWorld(t, interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			if away != nil {
+				return away
+			}
+			return c.Get(ctx, key, o, options...)
+		},
+	}))
+	away = refused
+	if err := w.keeper.look(t.Context()); !errors.Is(err, refused) {
+		t.Errorf("the error is %v", err)
+	}
+	select {
+	case <-w.keeper.Ready():
+		t.Fatal("it is ready without a certificate")
+	default:
+	}
+	away = nil
+	w.look()
+	<-w.keeper.Ready()
+	away = refused
+	if err := w.keeper.look(t.Context()); err == nil || w.connects(mountedBefore(t, w, &away), w.keeper) != nil {
+		t.Errorf("what was read before is not served any more; error %v", err)
+	}
+}
+
+func mountedBefore(t *testing.T, w *world, away *error) mounted {
+	t.Helper()
+	held := *away
+	*away = nil
+	defer func() { *away = held }()
+	return w.mounted()
+}

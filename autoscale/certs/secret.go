@@ -1,0 +1,75 @@
+package certs
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// annotation, on a Secret, says that drover has made its content and may change it.
+const annotation = v1alpha1.Prefix + "grpc-certificates"
+
+// attempts is how often in a row a Secret is read and written again because somebody else has written it in between.
+const attempts = 5
+
+// keep makes a Secret hold what bring makes of its data; bring also returns what it has changed and why, nothing when it has changed
+// nothing. Errors: the Secret cannot be read or written, or has content that is not drover's. They name the Secret.
+func (k *Keeper) keep(ctx context.Context, name types.NamespacedName, bring func(map[string][]byte) ([]string, error)) error {
+	for range attempts {
+		secret := &corev1.Secret{}
+		err := k.Client.Get(ctx, name, secret)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading the Secret %s: %w", name, err)
+		}
+		missing := err != nil
+		if foreign(secret) {
+			return fmt.Errorf("the Secret %s holds something that drover has not made (it lacks the annotation %s): delete it, or name another one with --grpc-secret or --grpc-client-secret", name, annotation)
+		}
+		if secret.Data == nil {
+			secret.Data = map[string][]byte{}
+		}
+		reasons, err := bring(secret.Data)
+		if err != nil {
+			return fmt.Errorf("reading the Secret %s: %w; when you delete it, drover makes everything again, and the autoscaler has to be restarted", name, err)
+		}
+		if len(reasons) == 0 {
+			return nil
+		}
+		err = k.write(ctx, name, secret, missing)
+		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("writing the Secret %s: %w", name, err)
+		}
+		ctrl.LoggerFrom(ctx).Info("certificates of gRPC were made and stored", "secret", name.String(), "changes", strings.Join(reasons, "; "))
+		return nil
+	}
+	return fmt.Errorf("writing the Secret %s: somebody else has written it %d times in a row", name, attempts)
+}
+
+// foreign reports whether a Secret holds what drover has not made. An empty one may be filled.
+func foreign(secret *corev1.Secret) bool {
+	_, ours := secret.Annotations[annotation]
+	return !ours && len(secret.Data) > 0
+}
+
+// write creates the Secret when it is missing, and otherwise updates it, unless somebody has changed it since it was read.
+func (k *Keeper) write(ctx context.Context, name types.NamespacedName, secret *corev1.Secret, missing bool) error {
+	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, annotation, "made by drover (--grpc-self-signed)")
+	if !missing {
+		return k.Client.Update(ctx, secret)
+	}
+	secret.Namespace, secret.Name, secret.Type = name.Namespace, name.Name, corev1.SecretTypeTLS
+	secret.Labels = map[string]string{"app.kubernetes.io/managed-by": "drover"}
+	return k.Client.Create(ctx, secret)
+}

@@ -1,0 +1,67 @@
+package autoscale
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/utils/clock"
+)
+
+// Validate returns what is wrong with the addresses and with the files for TLS, which it reads. Its error names the flag.
+func (o Options) Validate() error {
+	o = o.withDefaults()
+	if err := errors.Join(checkAddresses(o.Address), checkSecurity(o)); err != nil || o.SelfSigned || o.plain() {
+		return err
+	}
+	_, err := newFiles(o)
+	return err
+}
+
+func (o Options) withDefaults() Options {
+	if o.Address == "" {
+		o.Address = DefaultAddress
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return o
+}
+
+// plain reports whether nothing is served with TLS.
+func (o Options) plain() bool { return o.Insecure || len(networked(o.Address)) == 0 }
+
+// checkSecurity refuses options that would serve in the clear what others can reach, or that contradict each other.
+func checkSecurity(o Options) error {
+	given := 0
+	for _, file := range []string{o.Cert, o.Key, o.ClientCA} {
+		if file != "" {
+			given++
+		}
+	}
+	secured := given > 0 || o.SelfSigned || len(o.AllowedClients) > 0
+	switch {
+	case o.Insecure && secured:
+		return errors.New("--grpc-insecure: it excludes --grpc-cert, --grpc-key, --grpc-client-ca, --grpc-self-signed and --grpc-allowed-clients")
+	case o.plain() && secured:
+		return fmt.Errorf("--grpc-address %s: a socket has no TLS, its permissions say who may call; leave out --grpc-cert, --grpc-key, --grpc-client-ca, --grpc-self-signed and --grpc-allowed-clients", o.Address)
+	case o.Insecure:
+		return checkLoopback(o.Address)
+	case o.plain():
+		return nil
+	case o.SelfSigned && given > 0:
+		return errors.New("--grpc-self-signed: it excludes --grpc-cert, --grpc-key and --grpc-client-ca")
+	case !o.SelfSigned && given < 3:
+		return errors.New("--grpc-cert, --grpc-key and --grpc-client-ca: all three are needed, or --grpc-self-signed, or --grpc-insecure on a loopback address, or a unix socket")
+	}
+	return nil
+}
+
+// checkLoopback refuses addresses that other machines can reach.
+func checkLoopback(list string) error {
+	for _, address := range networked(list) {
+		if !isLoopback(address) {
+			return fmt.Errorf("--grpc-insecure: %s can be reached from other machines; listen on 127.0.0.1, ::1 or unix:///path, or give --grpc-cert, --grpc-key and --grpc-client-ca, or --grpc-self-signed", address)
+		}
+	}
+	return nil
+}

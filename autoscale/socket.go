@@ -1,0 +1,117 @@
+package autoscale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"google.golang.org/grpc/credentials"
+)
+
+const (
+	// socketMode lets drover's own user and group call.
+	socketMode = 0o660
+	// directoryMode is that of a directory that drover makes for its socket.
+	directoryMode = 0o750
+	// longestSocket is how many bytes the path of a socket may have on Linux, in the whole.
+	longestSocket = 107
+)
+
+// listenSocket opens a unix socket that only drover's user and group may use: there is no TLS, so the permissions of the socket, and
+// of its directory, say who may call.
+func listenSocket(ctx context.Context, path string) (net.Listener, error) {
+	if err := checkDirectory(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	if err := removeStale(ctx, path); err != nil {
+		return nil, err
+	}
+	listener, err := bindSocket(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	// The umask may have taken the group's rights away.
+	if err := os.Chmod(path, socketMode); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return listener, nil
+}
+
+// bindSocket makes the socket. On Linux its file gets the mode of the socket, less the umask: so nobody else can connect before the
+// file's mode is set.
+func bindSocket(ctx context.Context, path string) (net.Listener, error) {
+	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		return raw.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), socketMode) })
+	}}
+	return config.Listen(ctx, "unix", path)
+}
+
+// checkDirectory makes the directory of a socket when only that one is missing. Errors: another user could put a socket of theirs in
+// the place of drover's.
+func checkDirectory(dir string) error {
+	info, err := os.Stat(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		if err := os.Mkdir(dir, directoryMode); err != nil && !errors.Is(err, os.ErrExist) {
+			return fmt.Errorf("making the directory of the socket: %w", err)
+		}
+		info, err = os.Stat(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("looking at the directory of the socket: %w", err)
+	}
+	if info.Mode().Perm()&0o002 != 0 {
+		return fmt.Errorf("every user may write to the directory %s; name a socket in a directory below it, such as %s: drover makes that one", dir, filepath.Join(dir, "drover", "grpc.sock"))
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); ok && owner.Uid != 0 && int(owner.Uid) != os.Geteuid() {
+		return fmt.Errorf("the directory %s belongs to user %d, neither to root nor to drover's user %d; name a socket in another one", dir, owner.Uid, os.Geteuid())
+	}
+	return nil
+}
+
+// removeStale removes the socket that a killed process has left; one that answers, or a file that is no socket, is an
+// error.
+func removeStale(ctx context.Context, path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode()&os.ModeSocket == 0 {
+		return errors.New("a file that is no socket is there; remove it or choose another path")
+	}
+	var dialer net.Dialer
+	if conn, err := dialer.DialContext(ctx, "unix", path); err == nil {
+		_ = conn.Close()
+		return errors.New("the socket is already in use; stop what uses it or choose another")
+	}
+	return os.Remove(path)
+}
+
+// onSocket reports whether a connection came through a unix socket.
+func onSocket(conn net.Conn) bool { return conn.LocalAddr().Network() == "unix" }
+
+// plainSockets are transport credentials that leave the connections of unix sockets in the clear; the others are as TransportCredentials
+// has them.
+type plainSockets struct {
+	credentials.TransportCredentials
+	plain credentials.TransportCredentials
+}
+
+// ServerHandshake is credentials.TransportCredentials'.
+func (p plainSockets) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if onSocket(raw) {
+		return p.plain.ServerHandshake(raw)
+	}
+	return p.TransportCredentials.ServerHandshake(raw)
+}
+
+// Clone is credentials.TransportCredentials'.
+func (p plainSockets) Clone() credentials.TransportCredentials {
+	return plainSockets{p.TransportCredentials.Clone(), p.plain.Clone()}
+}

@@ -1,0 +1,218 @@
+package autoscale
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+func TestUnixSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	options := Options{Groups: &stub{}, Address: unixScheme + path}
+	t.Run("it serves", func(t *testing.T) {
+		address, stop := serving(t, options)
+		if err := call(t, address, nil); err != nil {
+			t.Error(err)
+		}
+		second, err := New(options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := second.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "in use") {
+			t.Errorf("a second server on it: %v", err)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Lstat(path); !os.IsNotExist(err) {
+			t.Errorf("the socket is still there: %v", err)
+		}
+	})
+	t.Run("a socket that was left behind is replaced", func(t *testing.T) {
+		left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left.SetUnlinkOnClose(false)
+		_ = left.Close()
+		address, _ := serving(t, options)
+		if err := call(t, address, nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWhoMayUseASocket(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		directory string // below the test's own
+		mode      os.FileMode
+		made      os.FileMode // the directory's mode once the server listens
+	}{
+		{"in a directory that is there", "there", 0o755, 0o755},
+		{"in a directory that drover makes", "missing", 0, 0o750},
+	} {
+		t.Run("drover's user and group alone "+tc.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), tc.directory)
+			if tc.mode != 0 {
+				mkdir(t, dir, tc.mode)
+			}
+			path := filepath.Join(dir, "s")
+			serving(t, Options{Groups: &stub{}, Address: unixScheme + path})
+			for name, want := range map[string]os.FileMode{path: 0o660, dir: tc.made} {
+				info, err := os.Stat(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := info.Mode().Perm(); got != want {
+					t.Errorf("%s has mode %o, want %o", name, got, want)
+				}
+			}
+		})
+	}
+	t.Run("nobody else, also before the mode is set: the file is made with it", func(t *testing.T) {
+		before := syscall.Umask(0)
+		defer syscall.Umask(before)
+		path := filepath.Join(t.TempDir(), "s")
+		listener, err := bindSocket(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = listener.Close() }()
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != socketMode {
+			t.Errorf("the mode is %o, want %o", got, socketMode)
+		}
+	})
+}
+
+func mkdir(t *testing.T, dir string, mode os.FileMode) {
+	t.Helper()
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSocketsThatAreRefused(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		make func(t *testing.T, dir string) (path string)
+		want string
+	}{
+		{"every user may write to the directory as to an emptyDir", func(t *testing.T, dir string) string {
+			mkdir(t, filepath.Join(dir, "open"), 0o777)
+			return filepath.Join(dir, "open", "s")
+		}, "every user may write to the directory"},
+		{"the sticky bit makes no difference", func(t *testing.T, dir string) string {
+			mkdir(t, filepath.Join(dir, "open"), 0o777|os.ModeSticky)
+			return filepath.Join(dir, "open", "s")
+		}, "every user may write to the directory"},
+		{"a directory of another user", func(t *testing.T, dir string) string {
+			mkdir(t, filepath.Join(dir, "theirs"), 0o755)
+			if err := os.Chown(filepath.Join(dir, "theirs"), 12345, 12345); err != nil && os.Geteuid() == 0 {
+				t.Fatal(err)
+			}
+			return filepath.Join(dir, "theirs", "s")
+		}, "belongs to user 12345"},
+		{"two directories are missing", func(_ *testing.T, dir string) string { return filepath.Join(dir, "a", "b", "s") }, "making the directory of the socket"},
+		{"a file that is no socket", func(t *testing.T, dir string) string {
+			if err := os.WriteFile(filepath.Join(dir, "precious"), []byte("x"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return filepath.Join(dir, "precious")
+		}, "no socket"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := tc.make(t, t.TempDir())
+			if strings.Contains(tc.want, "12345") && os.Geteuid() != 0 {
+				// Only root can give a directory away; the directory of the machine's root belongs to another user, too, but to one
+				// that is trusted.
+				return
+			}
+			s, err := New(Options{Groups: &stub{}, Address: unixScheme + path})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "--grpc-address") {
+				t.Errorf("the error is %v, want something with %q", err, tc.want)
+			}
+		})
+	}
+	for name, path := range map[string]string{
+		"a path that is too long":                              "/" + strings.Repeat("a", longestSocket),
+		"a path with a colon, which no autoscaler takes":       "/run/a:b",
+		"a path that is relative":                              "drover.sock",
+		"nothing behind the comma, which is no socket at all,": "/run/drover/s,",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := (Options{Address: unixScheme + path}).Validate(); err == nil || !strings.Contains(err.Error(), "--grpc-address") {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+}
+
+func TestAPortAndASocket(t *testing.T) {
+	a := newAuthority(t)
+	cert, key, ca := a.files(t.TempDir(), "drover")
+	path := filepath.Join(t.TempDir(), "s")
+	groups := &stub{}
+	address, stop := serving(t, Options{
+		Groups: groups, Address: "127.0.0.1:0," + unixScheme + path, Cert: cert, Key: key, ClientCA: ca, AllowedClients: []string{"autoscaler"},
+	})
+	socket := &net.UnixAddr{Name: path, Net: "unix"}
+	t.Run("the port asks for a certificate", func(t *testing.T) {
+		if err := call(t, address, a.credentials("autoscaler", a)); err != nil {
+			t.Error(err)
+		}
+		if err := call(t, address, nil); status.Code(err) != codes.Unavailable {
+			t.Errorf("without one the answer is %v", err)
+		}
+	})
+	t.Run("the socket does not", func(t *testing.T) {
+		if err := call(t, socket, nil); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a connection of either is one that the groups hear of", func(t *testing.T) {
+		if got := groups.connected(); got != 2 {
+			t.Errorf("%d clients connected", got)
+		}
+	})
+	t.Run("both end with the server", func(t *testing.T) {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		for _, at := range []net.Addr{address, socket} {
+			if conn, err := net.Dial(at.Network(), at.String()); err == nil {
+				_ = conn.Close()
+				t.Errorf("%v is still open", at)
+			}
+		}
+	})
+	t.Run("a port that is in use: the socket is not left open", func(t *testing.T) {
+		taken, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = taken.Close() }()
+		if _, err := listenAll(t.Context(), unixScheme+path+","+taken.Addr().String()); err == nil {
+			t.Error("it listens")
+		}
+		if _, err := os.Lstat(path); !os.IsNotExist(err) {
+			t.Errorf("the socket is there: %v", err)
+		}
+	})
+}

@@ -1,0 +1,47 @@
+package version
+
+import (
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+func TestWhichBuildItIs(t *testing.T) {
+	built := func(version string, settings ...debug.BuildSetting) *debug.BuildInfo {
+		return &debug.BuildInfo{GoVersion: "go1.26.0", Main: debug.Module{Version: version}, Settings: settings}
+	}
+	revision, modified := debug.BuildSetting{Key: "vcs.revision", Value: "0123abc"}, debug.BuildSetting{Key: "vcs.modified", Value: "true"}
+	for _, tc := range []struct {
+		name            string
+		version, commit string
+		info            *debug.BuildInfo
+		want            string
+	}{
+		{"a release: what was set counts", "v1.2.3", "4567def", built("v0.0.0-2026", revision), "drover v1.2.3 (commit 4567def, go1.26.0)"},
+		{"go install at a version", "", "", built("v1.2.3"), "drover v1.2.3 (commit unknown, go1.26.0)"},
+		{"go build in the repository", "", "", built("v1.2.4-0.2026", revision), "drover v1.2.4-0.2026 (commit 0123abc, go1.26.0)"},
+		{"go build with changed files", "", "", built("(devel)", modified, revision), "drover devel (commit 0123abc-dirty, go1.26.0)"},
+		{"nothing is known", "", "", built(""), "drover devel (commit unknown, go1.26.0)"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := of(tc.version, tc.commit, tc.info).String(); got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+	t.Run("the metric has all of it as labels", func(t *testing.T) {
+		b := Get()
+		want := "# HELP drover_build_info Which build of drover runs. Always 1.\n# TYPE drover_build_info gauge\n" +
+			`drover_build_info{commit="` + b.Commit + `",goversion="` + b.Go + `",version="` + b.Version + "\"} 1\n"
+		if err := testutil.CollectAndCompare(Metric(), strings.NewReader(want)); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("Kubernetes takes the part of the user agent before the slash for the name of the writer", func(t *testing.T) {
+		if name, _, _ := strings.Cut(UserAgent(), "/"); name != "drover" {
+			t.Errorf("the user agent is %q", UserAgent())
+		}
+	})
+}
