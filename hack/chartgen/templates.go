@@ -58,7 +58,7 @@ func join(all []document) string {
 }
 
 // roles returns the template of drover's roles. drover's namespace is the release's. Helm makes that namespace itself, so it is not
-// among them. The Secrets and ConfigMaps of Machines are readable in the namespaces that the values name.
+// among them. The values name the namespaces whose Secrets and ConfigMaps drover may read for Machines, and the Secrets of certificates.
 func roles(manifest string) (string, error) {
 	all, err := documents(manifest)
 	if err != nil {
@@ -69,6 +69,8 @@ func roles(manifest string) (string, error) {
 		switch {
 		case d.kind == "Namespace":
 			continue
+		case d.name == "drover:autoscaler-certificate":
+			d = d.in(d.namespace, "{{ $.Values.autoscaler.namespace }}").in("drover", released).when(`if include "drover.selfSigned" .`)
 		case d.kind == "RoleBinding" && d.name == "drover:references":
 			d = d.in(d.namespace, "{{ . }}").in("drover", released).when("range .Values.machineNamespaces")
 		default:
@@ -76,7 +78,10 @@ func roles(manifest string) (string, error) {
 		}
 		out = append(out, d)
 	}
-	return join(out), nil
+	return strings.NewReplacer(
+		"resourceNames: [drover-grpc]", "resourceNames: [{{ $.Values.tls.serverSecretName }}]",
+		"resourceNames: [cluster-autoscaler-drover]", "resourceNames: [{{ $.Values.tls.clientSecretName }}]",
+	).Replace(join(out)), nil
 }
 
 // beside returns the template of what machine-controller may do while it is installed too.

@@ -20,7 +20,12 @@
 
 {{/* drover.socket is the address of the unix socket between the containers of one pod. drover makes its folder, which others cannot write. */}}
 {{- define "drover.socket" -}}
-unix:///run/drover/grpc/drover.sock
+unix:///run/drover/own/grpc.sock
+{{- end }}
+
+{{/* drover.selfSigned is "true" when drover makes the certificates, else empty. */}}
+{{- define "drover.selfSigned" -}}
+{{- if and (eq .Values.tls.mode "self") (not (include "drover.sidecar" .)) }}true{{ end }}
 {{- end }}
 
 {{/* drover.certManager is "true" when cert-manager makes the certificates, else empty. */}}
@@ -87,7 +92,6 @@ volumeMounts:
 - --namespace={{ .Release.Namespace }}
 {{- if include "drover.sidecar" . }}
 - --grpc-address={{ include "drover.socket" . }}
-- --grpc-insecure
 {{- else }}
 - --grpc-address=:8086
 {{- if eq .Values.tls.mode "self" }}
