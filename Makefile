@@ -28,6 +28,7 @@ trials: build ## trouble while an autoscaler works: the stand-in, or the real on
 
 test: ## unit tests, and integration tests on a real control plane (built once, from Go modules)
 	go run ./test/kube/prepare
+	$(TOOLS) helm version
 	go test $(GO_TEST_FLAGS) ./...
 
 test-race: ## the packages with goroutines, under the race detector

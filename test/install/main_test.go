@@ -13,7 +13,6 @@ import (
 
 	"github.com/drover-project/drover/deploy"
 	"github.com/drover-project/drover/test/kube"
-	"github.com/drover-project/drover/test/sandbox"
 )
 
 // cluster is a control plane with drover's CRDs, its namespace and its account, to which nothing else is applied but for trial.
@@ -37,7 +36,7 @@ func run(m *testing.M) int {
 	}
 	defer release()
 	defer func() { _ = os.RemoveAll(dir) }()
-	if drover, err = sandbox.Build(ctx, dir, os.Stderr); err != nil {
+	if drover, err = build(ctx, dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

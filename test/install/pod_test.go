@@ -99,7 +99,7 @@ func (p *pod) mount(namespace string, v corev1.Volume) {
 		p.until("the ConfigMap "+v.ConfigMap.Name, func(ctx context.Context) error {
 			c, err := p.client.CoreV1().ConfigMaps(namespace).Get(ctx, v.ConfigMap.Name, metav1.GetOptions{})
 			for key, text := range c.Data {
-				files[key] = []byte(text)
+				files[key] = []byte(p.local(p.mounts(), text))
 			}
 			return err
 		})
@@ -155,11 +155,25 @@ func (p *pod) container(name string) corev1.Container {
 	return corev1.Container{}
 }
 
-// here returns a text of the pod with the paths and ports of this machine.
-func (p *pod) here(c corev1.Container, text string) string {
-	for _, m := range c.VolumeMounts {
+// mounts returns those of all containers.
+func (p *pod) mounts() (all []corev1.VolumeMount) {
+	for _, c := range p.spec.Containers {
+		all = append(all, c.VolumeMounts...)
+	}
+	return all
+}
+
+// local returns a text with the folders of this machine in the place of the mounts.
+func (p *pod) local(mounts []corev1.VolumeMount, text string) string {
+	for _, m := range mounts {
 		text = strings.ReplaceAll(text, m.MountPath+"/", p.folder(m.Name)+"/")
 	}
+	return text
+}
+
+// here returns an argument of a container with the paths and ports of this machine.
+func (p *pod) here(c corev1.Container, text string) string {
+	text = p.local(c.VolumeMounts, text)
 	name, value, _ := strings.Cut(text, "=")
 	for port, address := range p.ports {
 		if value == fmt.Sprintf(":%d", port) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -247,7 +248,7 @@ func (s *site) sidecar() {
 	p.ready("drover")
 	s.Run("after an upgrade the autoscaler in the same pod calls over the socket", func(t *testing.T) {
 		s := s.in(t)
-		s.grows(p.dial(p.here(p.container("cluster-autoscaler"), p.address()), insecure.NewCredentials()))
+		s.grows(p.dial(p.address(), insecure.NewCredentials()))
 		s.awaitNodes(4)
 	})
 	s.realAutoscaler(p)
@@ -263,12 +264,26 @@ func (s *site) realAutoscaler(p *pod) {
 	if binary == "" {
 		return
 	}
-	s.Run("the real cluster-autoscaler starts with the container's command, is healthy and is refused nothing", func(t *testing.T) {
+	s.Run("the real cluster-autoscaler starts with the container's command, finds the group, and is refused nothing", func(t *testing.T) {
 		stop := p.start("cluster-autoscaler", binary, "--address="+p.ports[8085])
 		p.answers("http://" + p.ports[8085] + "/health-check")
-		s.in(t).refusals("drover:drover")
+		s := s.in(t)
+		s.awaitStatus("MachineDeployment/kube-system/nodes")
+		s.refusals("drover:drover")
 		stop()
 	})
+}
+
+// awaitStatus waits until the autoscaler's status in its own namespace names a group: then it leads, and has asked drover.
+func (s *site) awaitStatus(group string) {
+	s.Helper()
+	err := wait.PollUntilContextTimeout(s.Context(), pollEvery, patience, true, func(ctx context.Context) (bool, error) {
+		out, err := s.Cluster.Kubectl(ctx, "-n", namespace, "get", "configmap", "cluster-autoscaler-status", "--ignore-not-found", "-o", "jsonpath={.data.status}")
+		return strings.Contains(string(out), group), err
+	})
+	if err != nil {
+		s.Errorf("waiting for the autoscaler's status to name %s: %v", group, err)
+	}
 }
 
 // uninstalled removes both charts, and installs them again.
