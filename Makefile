@@ -12,7 +12,7 @@ STAMP = -X github.com/drover-project/drover/version.version=$(VERSION) -X github
 RACE := ./machines/... ./nodegroup/... ./autoscale/... ./test/openstack/...
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo trials test test-race test-failures test-extra test-ends test-openstack bench bench-scale bench-openstack lint generate check-generated check-tidy clean
+.PHONY: help build demo trials test test-race test-failures test-extra test-ends test-openstack bench bench-scale bench-openstack lint generate check-generated check-tidy release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,7 @@ trials: build ## trouble while an autoscaler works: the stand-in, or the real on
 
 test: ## unit tests, and integration tests on a real control plane (built once, from Go modules)
 	go run ./test/kube/prepare
+	$(TOOLS) helm version
 	go test $(GO_TEST_FLAGS) ./...
 
 test-race: ## the packages with goroutines, under the race detector
@@ -64,11 +65,12 @@ lint: ## golangci-lint, buf lint, and how tightly the files of each package are 
 	$(TOOLS) buf lint
 	$(TOOLS) buf breaking --against proto/wire.binpb
 
-generate: ## everything that is generated: deep copies, CRDs, protobuf, the manifests of two clusters, the pages of flags, attacks and conformance
+generate: ## everything that is generated: deep copies, CRDs, protobuf, templates of the charts, the manifests of two clusters, the pages of flags, attacks and conformance
 	$(TOOLS) controller-gen object paths=./machines/api/...
 	$(TOOLS) controller-gen crd paths=./machines/api/... output:crd:dir=deploy/crds
 	go run ./hack/crdgen deploy/crds docs/api.md
 	$(TOOLS) buf generate
+	go run ./hack/chartgen deploy
 	go test ./cmd/drover -count=1 -run '^TestTheFlagsPage$$' -args -write
 	go test ./deploy -count=1 -run '^TestTheManifestsOfTwoClusters$$' -args -write
 	go test ./test/e2e -count=1 -run '^TestTheListOfAttempts$$' -args -write
@@ -82,6 +84,9 @@ check-tidy: ## fail when a go.mod is not tidy
 	cd hack/tools && go mod tidy -diff
 	cd test/kube/controlplane && go mod tidy -diff
 	cd test/extra/kubeletconfig && go mod tidy -diff
+
+release: ## check that VERSION can be released from this commit, and print what to run then
+	go run ./hack/release $(VERSION)
 
 clean: ## remove what was built here
 	rm -rf bin

@@ -35,14 +35,14 @@ func (s side) includes(cluster side) bool { return s == inBoth || s == cluster }
 
 // roleSides are the sides of the objects in rbac, by name. The rules of the ClusterRole drover have sides of their own.
 var roleSides = map[string]side{
-	"drover":                   inControl,
-	"drover:autoscaler":        inControl,
-	"drover:references":        inControl,
-	"drover:machine-status":    inControl,
-	"drover:node-bootstrapper": inTarget,
-	"drover:join":              inTarget,
-	"drover:api-server":        inTarget,
-	"drover:cluster-info":      inTarget,
+	"drover":                        inControl,
+	"drover:references":             inControl,
+	"drover:machine-status":         inControl,
+	"drover:autoscaler-certificate": inControl,
+	"drover:node-bootstrapper":      inTarget,
+	"drover:join":                   inTarget,
+	"drover:api-server":             inTarget,
+	"drover:cluster-info":           inTarget,
 }
 
 // ruleSides are the sides of what the ClusterRole drover names.

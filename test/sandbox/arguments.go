@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -11,8 +12,11 @@ import (
 	"github.com/drover-project/drover/deploy"
 )
 
+// certificateFlags have drover make its certificates.
+var certificateFlags = []string{"--grpc-self-signed", "--grpc-secret", "--grpc-client-secret"}
+
 // arguments returns what drover is started with: the arguments of deploy/deployment.yaml, with addresses and files of this
-// machine in the place of the pod's, a kubeconfig, and the options' own flags.
+// machine in the place of the pod's, the sandbox's certificates, a kubeconfig, and the options' own flags.
 func (s *Sandbox) arguments(r *replica) ([]string, error) {
 	args, err := deploy.Args()
 	if err != nil {
@@ -20,18 +24,21 @@ func (s *Sandbox) arguments(r *replica) ([]string, error) {
 	}
 	clouds := filepath.Join(s.Dir, "clouds.yaml")
 	here := map[string]string{
-		"--grpc-address": r.grpc, "--metrics-address": r.metrics, "--health-address": r.health,
-		"--grpc-cert": s.pki.serverCert, "--grpc-key": s.pki.serverKey, "--grpc-client-ca": s.pki.ca, "--clouds-yaml": clouds,
+		"--grpc-address": r.grpc, "--metrics-address": r.metrics, "--health-address": r.health, "--clouds-yaml": clouds,
 	}
-	var out []string
+	// The names of the sandbox's servers are not those of a Service, so it has certificates of its own.
+	out := []string{"--grpc-cert=" + s.pki.serverCert, "--grpc-key=" + s.pki.serverKey, "--grpc-client-ca=" + s.pki.ca}
 	for _, arg := range args {
 		name, value, _ := strings.Cut(arg, "=")
+		if slices.Contains(certificateFlags, name) {
+			continue
+		}
 		if local, ok := here[name]; ok {
 			arg = name + "=" + local
 			delete(here, name)
 		}
 		if name == "--cloud" {
-			if err := writeClouds(clouds, value, credentials(s.Cloud, s.options.Password)); err != nil {
+			if err := WriteClouds(clouds, value, credentials(s.Cloud, s.options.Password)); err != nil {
 				return nil, err
 			}
 		}
@@ -47,8 +54,8 @@ func (s *Sandbox) arguments(r *replica) ([]string, error) {
 	return append(out, s.options.DroverFlags...), nil
 }
 
-// writeClouds writes a clouds.yaml with one cloud, from the variables that OpenStack's clients read.
-func writeClouds(path, name string, variables []string) error {
+// WriteClouds writes a clouds.yaml with one cloud, from the variables that OpenStack's clients read (NAME=value).
+func WriteClouds(path, name string, variables []string) error {
 	auth, cloud := map[string]string{}, map[string]any{}
 	for _, variable := range variables {
 		key, value, _ := strings.Cut(strings.TrimPrefix(variable, "OS_"), "=")

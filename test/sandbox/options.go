@@ -14,6 +14,8 @@ import (
 type Options struct {
 	// Dir holds keys, logs and data. Empty: a new folder under the system's temporary one. Stop removes it either way.
 	Dir string
+	// NoDrover leaves out drover, its manifests and the autoscaler; the caller installs and runs them.
+	NoDrover bool
 	// Drover is the path of drover's binary. Empty: it is built from this module.
 	Drover string
 	// DroverFlags are appended to drover's own.

@@ -89,15 +89,19 @@ func (s *Sandbox) bringUp(ctx context.Context) error {
 	// What runs in this process outlives ctx and ends with Stop.
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.running, s.cancel = running, cancel
-	for _, step := range []struct {
+	type step struct {
 		name string
 		do   func(ctx context.Context) error
-	}{
+	}
+	steps := []step{
 		{"control plane", s.startCluster},
 		{"simulated OpenStack", func(context.Context) error { return s.startCloud(running) }},
-		{"drover", s.startDrovers},
-		{"autoscaler", func(context.Context) error { return s.startAutoscaler() }},
-	} {
+	}
+	if !s.options.NoDrover {
+		steps = append(steps, step{"drover", s.startDrovers},
+			step{"autoscaler", func(context.Context) error { return s.startAutoscaler() }})
+	}
+	for _, step := range steps {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
@@ -114,7 +118,7 @@ func (s *Sandbox) build(ctx context.Context) (err error) {
 	if _, err := kube.Binaries(ctx, s.options.Log); err != nil {
 		return fmt.Errorf("building the control plane: %w", err)
 	}
-	if s.options.Drover == "" {
+	if s.options.Drover == "" && !s.options.NoDrover {
 		s.options.Drover, err = Build(ctx, s.Dir, s.options.Log)
 	}
 	if err != nil {
@@ -149,6 +153,9 @@ func (s *Sandbox) clusterOptions(dir string, components []kube.Component, admini
 			return fmt.Errorf("making a client: %w", err)
 		}
 		*administrator = c
+		if s.options.NoDrover {
+			return nil
+		}
 		return deploy.Apply(ctx, c, manifests...)
 	}
 	return kube.Options{Dir: filepath.Join(s.Dir, dir), Components: components, Log: s.options.Log, Prepare: install}

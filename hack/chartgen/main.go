@@ -1,0 +1,87 @@
+// Command chartgen writes those templates of the Helm charts that the kustomizations have too: the CRDs and their guard, the
+// policies, and the roles. It is run on the folder deploy; running it again changes nothing.
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: chartgen FOLDER")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "chartgen:", err)
+		os.Exit(1)
+	}
+}
+
+// source is a set of manifests and the folder of a chart that has them.
+type source struct {
+	// files is a pattern under the folder that chartgen is run on.
+	files string
+	// to is a folder under the same one. All that it holds is replaced.
+	to string
+	// template returns a template for a manifest.
+	template func(manifest string) (string, error)
+}
+
+func sources() []source {
+	return []source{
+		{"crds/*.yaml", "chart/drover-crds/templates", unchanged},
+		{"policies/*.yaml", "chart/drover/templates/policies", unchanged},
+		{"rbac/*.yaml", "chart/drover/templates/rbac", roles},
+		{"machine-controller/*.yaml", "chart/drover/templates/machine-controller", beside},
+		{"cluster-autoscaler/rbac.yaml", "chart/drover/templates/cluster-autoscaler", autoscaler},
+		{"cluster-autoscaler/flags", "chart/drover/files/cluster-autoscaler", unchanged},
+	}
+}
+
+func run(dir string) error {
+	for _, s := range sources() {
+		if err := s.write(dir); err != nil {
+			return fmt.Errorf("writing %s: %w", s.to, err)
+		}
+	}
+	return nil
+}
+
+// write replaces what the chart's folder holds.
+func (s source) write(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, s.files))
+	if err != nil {
+		return err
+	}
+	to := filepath.Join(dir, s.to)
+	if err := os.RemoveAll(to); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	for _, file := range files {
+		name := filepath.Base(file)
+		if name == "kustomization.yaml" {
+			continue
+		}
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if bytes.Contains(raw, []byte("{{")) {
+			return fmt.Errorf("reading %s: Helm would take its {{ for the beginning of an action: write it otherwise", file)
+		}
+		text, err := s.template(string(raw))
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", file, err)
+		}
+		if err := os.WriteFile(filepath.Join(to, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	// separator stands between the documents of a file.
+	separator = "\n---\n"
+	// released is the namespace of the release.
+	released = "{{ $.Release.Namespace }}"
+	// autoscalers is the namespace of the autoscaler.
+	autoscalers = `{{ include "drover.autoscaler.namespace" $ }}`
+)
+
+func unchanged(manifest string) (string, error) { return manifest, nil }
+
+// document is one document of a file.
+type document struct {
+	text, kind, name, namespace string
+}
+
+func documents(manifest string) ([]document, error) {
+	var out []document
+	for text := range strings.SplitSeq(strings.TrimRight(manifest, "\n"), separator) {
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+			return nil, fmt.Errorf("decoding it: %w", err)
+		}
+		out = append(out, document{text: text, kind: o.GetKind(), name: o.GetName(), namespace: o.GetNamespace()})
+	}
+	return out, nil
+}
+
+// in returns the document with another namespace in the place of one of the manifests'.
+func (d document) in(from, to string) document {
+	d.text = strings.ReplaceAll(d.text+"\n", "namespace: "+from+"\n", "namespace: "+to+"\n")
+	d.text = strings.TrimSuffix(d.text, "\n")
+	return d
+}
+
+// when returns the document within an action that has an end.
+func (d document) when(action string) document {
+	d.text = "{{- " + action + " }}\n---\n" + d.text + "\n{{- end }}"
+	return d
+}
+
+func join(all []document) string {
+	var texts []string
+	for _, d := range all {
+		texts = append(texts, d.text)
+	}
+	return strings.Join(texts, separator) + "\n"
+}
+
+// roles returns the template of drover's roles. drover's namespace is the release's. Helm makes that namespace itself, so it is not
+// among them. The values name the namespaces whose Secrets and ConfigMaps drover may read for Machines, and the Secrets of certificates.
+func roles(manifest string) (string, error) {
+	all, err := documents(manifest)
+	if err != nil {
+		return "", err
+	}
+	var out []document
+	for _, d := range all {
+		switch {
+		case d.kind == "Namespace":
+			continue
+		case d.name == "drover:autoscaler-certificate":
+			d = d.in(d.namespace, "{{ $.Values.autoscaler.namespace }}").in("drover", released).when(`if include "drover.selfSigned" .`)
+		case d.kind == "RoleBinding" && d.name == "drover:references":
+			d = d.in(d.namespace, "{{ . }}").in("drover", released).when("range .Values.machineNamespaces")
+		default:
+			d = d.in("drover", released)
+		}
+		out = append(out, d)
+	}
+	return strings.NewReplacer(
+		"resourceNames: [drover-grpc]", "resourceNames: [{{ $.Values.tls.serverSecretName }}]",
+		"resourceNames: [cluster-autoscaler-drover]", "resourceNames: [{{ $.Values.tls.clientSecretName }}]",
+	).Replace(join(out)), nil
+}
+
+// beside returns the template of what machine-controller may do while it is installed too.
+func beside(manifest string) (string, error) {
+	return "{{- if .Values.machineController.installed }}\n" + manifest + "{{- end }}\n", nil
+}
+
+// autoscaler returns the template of the autoscaler's roles. In a pod of drover's it runs under drover's account.
+func autoscaler(manifest string) (string, error) {
+	all, err := documents(manifest)
+	if err != nil {
+		return "", err
+	}
+	const subject, account = "  - kind: ServiceAccount\n    name: cluster-autoscaler\n", "  - kind: ServiceAccount\n    name: {{ include \"drover.autoscaler.account\" . }}\n"
+	var out []document
+	for _, d := range all {
+		d = d.in("kube-system", autoscalers)
+		d.text = strings.ReplaceAll(d.text, subject, account)
+		if d.kind == "ServiceAccount" {
+			d = d.when(`if eq .Values.autoscaler.mode "separate"`)
+		}
+		out = append(out, d)
+	}
+	return "{{- if include \"drover.autoscaler.installed\" . }}\n" + join(out) + "{{- end }}\n", nil
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// charts are the folders of the charts. Their version is the release's.
+var charts = []string{"deploy/chart/drover-crds", "deploy/chart/drover"}
+
+// state is what a release depends on.
+type state struct {
+	// changes are the files that are not committed, one per line.
+	changes string
+	// tags are those of the repository.
+	tags []string
+	// changelog is the text of CHANGELOG.md.
+	changelog string
+	// charts are the versions in the charts, by folder.
+	charts map[string]chart
+}
+
+type chart struct {
+	Version    string `json:"version"`
+	AppVersion string `json:"appVersion"`
+}
+
+func read(dir string) (state, error) {
+	s := state{charts: map[string]chart{}}
+	var err error
+	if s.changes, err = git(dir, "status", "--porcelain"); err != nil {
+		return state{}, err
+	}
+	tags, err := git(dir, "tag")
+	if err != nil {
+		return state{}, err
+	}
+	s.tags = strings.Fields(tags)
+	raw, err := os.ReadFile(filepath.Join(dir, "CHANGELOG.md"))
+	if err != nil {
+		return state{}, err
+	}
+	s.changelog = string(raw)
+	for _, folder := range charts {
+		raw, err := os.ReadFile(filepath.Join(dir, folder, "Chart.yaml"))
+		if err != nil {
+			return state{}, err
+		}
+		var c chart
+		if err := yaml.Unmarshal(raw, &c); err != nil {
+			return state{}, fmt.Errorf("reading %s/Chart.yaml: %w", folder, err)
+		}
+		s.charts[folder] = c
+	}
+	return s, nil
+}
+
+// semantic matches a version without build metadata, which tags of images cannot hold.
+var semantic = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
+
+// problems returns what is in the way of releasing a version, and what to do about it.
+func (s state) problems(version string) []string {
+	if !semantic.MatchString(version) {
+		return []string{fmt.Sprintf("%q is no version: give it as 0.1.0 or 0.1.0-rc.1, without v", version)}
+	}
+	var found []string
+	if s.changes != "" {
+		found = append(found, "the work tree is not clean: commit or remove\n"+s.changes)
+	}
+	if slices.Contains(s.tags, "v"+version) {
+		found = append(found, fmt.Sprintf("the tag v%s exists: choose another version", version))
+	}
+	if !strings.Contains(s.changelog, "\n## ["+version+"]") {
+		found = append(found, fmt.Sprintf("CHANGELOG.md has no section ## [%s]: move there what stands under Unreleased", version))
+	}
+	for _, folder := range charts {
+		if c := s.charts[folder]; c.Version != version || c.AppVersion != version {
+			found = append(found, fmt.Sprintf("%s/Chart.yaml has version %s and appVersion %s: set both to %s", folder, c.Version, c.AppVersion, version))
+		}
+	}
+	return found
+}
+
+// instructions returns what to run to release a version.
+func instructions(version string) string {
+	return fmt.Sprintf(`# Everything agrees. Run these; REGISTRY is where your images and charts are.
+git tag --annotate v%[1]s --message "drover %[1]s"
+git push origin v%[1]s
+docker buildx build --platform linux/amd64,linux/arm64 --build-arg VERSION=v%[1]s --tag REGISTRY/drover:%[1]s --push .
+helm package --destination dist %[2]s
+helm push dist/drover-crds-%[1]s.tgz oci://REGISTRY/charts
+helm push dist/drover-%[1]s.tgz oci://REGISTRY/charts`, version, strings.Join(charts, " "))
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// ready returns a repository from which 0.1.0 can be released.
+func ready(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, dir, "CHANGELOG.md", "# Changelog\n\n## [Unreleased]\n\n## [0.1.0]\n")
+	for _, folder := range charts {
+		write(t, dir, folder+"/Chart.yaml", "version: 0.1.0\nappVersion: 0.1.0\n")
+	}
+	run(t, dir, "init", "--quiet")
+	run(t, dir, "add", ".")
+	run(t, dir, "-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "--quiet", "--message=x")
+	return dir
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func run(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "git", args...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+}
+
+func TestRelease(t *testing.T) {
+	for _, tt := range []struct {
+		name, version string
+		spoil         func(t *testing.T, dir string)
+		// says is part of the only problem; empty when there is none.
+		says string
+	}{
+		{"everything agrees", "0.1.0", func(*testing.T, string) {}, ""},
+		{"the version begins with v", "v0.1.0", func(*testing.T, string) {}, "without v"},
+		{"a file is not committed", "0.1.0", func(t *testing.T, dir string) { write(t, dir, "new.go", "package x\n") }, "new.go"},
+		{"the tag exists", "0.1.0", func(t *testing.T, dir string) { run(t, dir, "tag", "v0.1.0") }, "the tag v0.1.0 exists"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := ready(t)
+			tt.spoil(t, dir)
+			commands, problems := release(dir, tt.version)
+			if tt.says == "" {
+				if len(problems) > 0 || !strings.Contains(commands, "git tag --annotate v0.1.0") {
+					t.Errorf("got problems %v and commands %q", problems, commands)
+				}
+				return
+			}
+			if len(problems) != 1 || !strings.Contains(problems[0], tt.says) || commands != "" {
+				t.Errorf("got problems %q and commands %q, want one that says %q", problems, commands, tt.says)
+			}
+		})
+	}
+	t.Run("another version is in neither changelog nor charts", func(t *testing.T) {
+		_, problems := release(ready(t), "0.2.0")
+		if len(problems) != 1+len(charts) {
+			t.Errorf("got %q", problems)
+		}
+	})
+}
+
+// TestTheChartsHaveOneVersion holds the charts of this repository to one version, which the changelog has.
+func TestTheChartsHaveOneVersion(t *testing.T) {
+	s, err := read("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.changes, s.tags = "", nil
+	if problems := s.problems(s.charts[charts[0]].Version); len(problems) > 0 {
+		t.Errorf("%s", strings.Join(problems, "\n"))
+	}
+}

@@ -1,0 +1,57 @@
+package install
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// tried has the API server check manifests as strictly as it can, without storing them.
+func tried(t *testing.T, manifests string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "manifests.yaml")
+	if err := os.WriteFile(path, []byte(manifests), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// The CRDs were applied by that manager before.
+	if _, err := cluster.Kubectl(t.Context(), "apply", "--server-side", "--force-conflicts", "--validate=strict", "--dry-run=server", "-f", path); err != nil {
+		t.Error(err)
+	}
+}
+
+// podOf returns a manifest of a Deployment's pod: the rules for the security of pods hold for it, not for its Deployment.
+func podOf(t *testing.T, objects []*unstructured.Unstructured, deployment string) string {
+	t.Helper()
+	d := deploymentOf(t, objects, deployment)
+	pod := corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Name: deployment, Namespace: namespace, Labels: d.Spec.Template.Labels},
+		Spec:       d.Spec.Template.Spec,
+	}
+	raw, err := yaml.Marshal(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func TestTheAPIServerAcceptsEveryVariant(t *testing.T) {
+	t.Run("the CRDs", func(t *testing.T) { tried(t, template(t, "drover-crds")) })
+	for _, v := range variants {
+		t.Run(v.name, func(t *testing.T) {
+			manifests := template(t, "drover", append(append([]string{}, image...), v.values...)...)
+			tried(t, manifests)
+			objects := decode(t, manifests)
+			tried(t, podOf(t, objects, "drover"))
+			if strings.Contains(strings.Join(v.values, " "), "mode=separate") {
+				tried(t, podOf(t, objects, "cluster-autoscaler"))
+			}
+		})
+	}
+}

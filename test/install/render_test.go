@@ -1,0 +1,139 @@
+package install
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// byID returns the objects by what they are called, but for namespaces: Helm makes its own.
+func byID(objects []*unstructured.Unstructured) map[string]any {
+	found := map[string]any{}
+	for _, o := range objects {
+		if o.GetKind() != "Namespace" {
+			found[id(o)] = o.Object
+		}
+	}
+	return found
+}
+
+func TestTheChartsAndTheKustomizationsAreTheSame(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		chart []*unstructured.Unstructured
+		dirs  []string
+	}{
+		{"drover-crds is deploy/crds", decode(t, template(t, "drover-crds")), []string{"crds"}},
+		{"drover is deploy", rendered(t), []string{"."}},
+		{"drover with a separate autoscaler is deploy and deploy/cluster-autoscaler", rendered(t, "--set=autoscaler.mode=separate"), []string{".", "cluster-autoscaler"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var objects []*unstructured.Unstructured
+			for _, dir := range row.dirs {
+				objects = append(objects, kustomized(t, cluster, dir)...)
+			}
+			if diff := cmp.Diff(byID(objects), byID(row.chart)); diff != "" {
+				t.Errorf("objects (-kustomization +chart):\n%s", diff)
+			}
+		})
+	}
+	t.Run("drover beside machine-controller has the binding of deploy/machine-controller", func(t *testing.T) {
+		want := "ClusterRoleBinding drover:machine-status:machine-controller"
+		if _, has := byID(rendered(t, "--set=machineController.installed=true"))[want]; !has {
+			t.Errorf("there is no %s", want)
+		}
+	})
+}
+
+func TestTheChartsAreLinted(t *testing.T) {
+	for _, chart := range []string{"drover-crds", "drover"} {
+		t.Run(chart, func(t *testing.T) {
+			args := []string{"lint", "--strict", filepath.Join(charts, chart)}
+			if chart == "drover" {
+				args = append(args, image...)
+			}
+			out := helm(t, nil, args...)
+			if strings.Contains(out, "[WARNING]") || strings.Contains(out, "[ERROR]") {
+				t.Error(out)
+			}
+		})
+	}
+}
+
+func TestValuesThatAreRefused(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		values []string
+		says   string
+	}{
+		{"no image", nil, "image.repository is empty"},
+		{"a key with a slip", []string{image[0], "--set=replica=3"}, "replica"},
+		{"an inner key with a slip", []string{image[0], "--set=tls.certmanager.duration=1h"}, "certmanager"},
+		{"a mode of TLS that there is not", []string{image[0], "--set=tls.mode=none"}, "mode"},
+		{"a mode of the autoscaler that there is not", []string{image[0], "--set=autoscaler.mode=apart"}, "mode"},
+		{"a flag without its dashes", []string{image[0], "--set=extraArgs={health-timeout=20m}"}, "extraArgs"},
+		{"a number as text", []string{image[0], "--set-string=replicas=two"}, "replicas"},
+		{"an issuer without a name", []string{image[0], "--set=tls.mode=certManager", "--set=tls.certManager.issuerRef.kind=Issuer"}, "name"},
+		{"an Issuer of one namespace for two", []string{image[0], "--set=tls.mode=certManager", "--set=tls.certManager.issuerRef.name=ca"}, "name a ClusterIssuer"},
+		{"a CA of the chart's own for two namespaces", []string{image[0], "--set=tls.mode=certManager"}, "set autoscaler.namespace=drover"},
+		{"a value of the chart of CRDs", nil, "additional"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			args := append([]string{"template", "drover", filepath.Join(charts, "drover"), "--namespace=" + namespace}, row.values...)
+			if strings.HasSuffix(row.name, "CRDs") {
+				args = []string{"template", "drover-crds", filepath.Join(charts, "drover-crds"), "--set=keep=false"}
+			}
+			out, err := runHelm(t.Context(), t.TempDir(), nil, args...)
+			if err == nil {
+				t.Fatalf("it was rendered:\n%s", out)
+			}
+			if !strings.Contains(err.Error(), row.says) {
+				t.Errorf("got %v, want an error that says %q", err, row.says)
+			}
+		})
+	}
+}
+
+// TestEveryFlagIsOneOfDrovers holds the arguments of every variant against the page of flags.
+func TestEveryFlagIsOneOfDrovers(t *testing.T) {
+	known := flagsOfDrover(t)
+	for _, v := range variants {
+		t.Run(v.name, func(t *testing.T) {
+			for _, arg := range containerOf(t, rendered(t, v.values...), "drover", "drover").Args {
+				if name, _, _ := strings.Cut(arg, "="); !slices.Contains(known, name) {
+					t.Errorf("drover has no flag %s", name)
+				}
+			}
+		})
+	}
+}
+
+// TestTheFlagsOfTheAutoscaler holds the three places with the autoscaler's flags against the file of flags.
+func TestTheFlagsOfTheAutoscaler(t *testing.T) {
+	want := recommended(t)
+	t.Run("the chart with a separate autoscaler", func(t *testing.T) {
+		got := containerOf(t, rendered(t, "--set=autoscaler.mode=separate"), "cluster-autoscaler", "cluster-autoscaler").Args
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("flags (-file +chart):\n%s", diff)
+		}
+	})
+	t.Run("the chart with an autoscaler in drover's pods; flags of the values come last", func(t *testing.T) {
+		got := containerOf(t, rendered(t, "--set=autoscaler.mode=sidecar", "--set=autoscaler.extraArgs={--expander=priority}"), "drover", "cluster-autoscaler").Args
+		if diff := cmp.Diff(append(slices.Clone(want), "--expander=priority"), got); diff != "" {
+			t.Errorf("flags (-file +chart):\n%s", diff)
+		}
+	})
+	t.Run("the values for the autoscaler's own chart", func(t *testing.T) {
+		got := flagsOfValues(t)
+		slices.Sort(got)
+		all := append([]string{"--cloud-config=/etc/drover-config/cloud-config.yaml", "--v=2"}, want...)
+		slices.Sort(all)
+		if diff := cmp.Diff(all, got); diff != "" {
+			t.Errorf("flags (-file +values):\n%s", diff)
+		}
+	})
+}

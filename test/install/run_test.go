@@ -1,0 +1,304 @@
+package install
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/yaml"
+
+	"github.com/drover-project/drover/proto"
+	"github.com/drover-project/drover/test/doccommands"
+	"github.com/drover-project/drover/test/sandbox"
+	"github.com/drover-project/drover/test/sandbox/scenario"
+)
+
+// site is a control plane without drover, a simulated OpenStack, and a person who follows docs/install.md.
+type site struct {
+	*testing.T
+	*sandbox.Sandbox
+	Shell *doccommands.Shell
+}
+
+// newSite makes a site, with the files that the page has the person write.
+func newSite(t *testing.T) *site {
+	t.Helper()
+	binary, err := helmBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{T: t, Sandbox: sandbox.ForTest(t, sandbox.Options{NoDrover: true})}
+	s.Shell = doccommands.NewShell(t, s.Cluster.Kubeconfig, filepath.Dir(binary))
+	if err := sandbox.WriteClouds(filepath.Join(s.Shell.Dir, "clouds.yaml"), "openstack", s.Cloud.Environment()); err != nil {
+		t.Fatal(err)
+	}
+	demo, err := scenario.NewDemo(s.Sandbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := scenario.Manifest(demo.Group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.Shell.Dir, "nodes.yaml"), nodes, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// in returns the same site for a subtest.
+func (s *site) in(t *testing.T) *site {
+	same := *s
+	same.T = t
+	return &same
+}
+
+func (s *site) kubectl(args ...string) string {
+	s.Helper()
+	out, err := s.Cluster.Kubectl(s.Context(), args...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return string(out)
+}
+
+// awaitNodes waits until so many Nodes take pods.
+func (s *site) awaitNodes(want int) {
+	s.Helper()
+	got := 0
+	err := wait.PollUntilContextTimeout(s.Context(), pollEvery, patience, true, func(ctx context.Context) (bool, error) {
+		var list corev1.NodeList
+		if err := s.Client.List(ctx, &list); err != nil {
+			return false, err
+		}
+		got = 0
+		for _, n := range list.Items {
+			if sandbox.UsableNode(&n) {
+				got++
+			}
+		}
+		return got == want, nil
+	})
+	if err != nil {
+		s.Fatalf("waiting for %d Nodes that take pods: %v; there are %d\n%s", want, err, got, s.kubectl("get", "machines,machinedeployments", "-A", "-o", "yaml"))
+	}
+}
+
+// refusals fails the test for every request of an account that its roles did not allow.
+func (s *site) refusals(account string) {
+	s.Helper()
+	requests, err := s.Cluster.Requests()
+	if err != nil {
+		s.Fatal(err)
+	}
+	seen := 0
+	for _, r := range requests {
+		if r.User != "system:serviceaccount:"+account {
+			continue
+		}
+		seen++
+		if r.Code == http.StatusForbidden {
+			s.Errorf("refused: %s %s", r.Verb, r.URI)
+		}
+	}
+	if seen == 0 {
+		s.Errorf("%s asked for nothing", account)
+	}
+}
+
+// overTLS connects to drover as an autoscaler does that has the files of its Secret.
+func (p *pod) overTLS(address, serverName string) *grpc.ClientConn {
+	p.Helper()
+	pair, err := tls.LoadX509KeyPair(filepath.Join(p.folder("tls"), "tls.crt"), filepath.Join(p.folder("tls"), "tls.key"))
+	if err != nil {
+		p.Fatal(err)
+	}
+	ca, err := os.ReadFile(filepath.Join(p.folder("tls"), "ca.crt"))
+	if err != nil {
+		p.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(ca)
+	return p.dial(address, credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, ServerName: serverName}))
+}
+
+func (p *pod) dial(target string, with credentials.TransportCredentials) *grpc.ClientConn {
+	p.Helper()
+	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(with))
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// address returns the address in the autoscaler's cloud config.
+func (p *pod) address() string {
+	p.Helper()
+	raw, err := os.ReadFile(filepath.Join(p.folder("autoscaler-config"), "cloud-config.yaml"))
+	if err != nil {
+		p.Fatal(err)
+	}
+	var config struct {
+		Address string `json:"address"`
+	}
+	if err := yaml.Unmarshal(raw, &config); err != nil {
+		p.Fatal(err)
+	}
+	return config.Address
+}
+
+// grows has drover grow the demo's group by one, as the autoscaler does.
+func (s *site) grows(conn *grpc.ClientConn) {
+	s.Helper()
+	c := proto.NewCloudProviderClient(conn)
+	group := "MachineDeployment/" + metav1.NamespaceSystem + "/nodes"
+	err := wait.PollUntilContextTimeout(s.Context(), pollEvery, patience, true, func(ctx context.Context) (bool, error) {
+		if _, err := c.Refresh(ctx, &proto.RefreshRequest{}); err != nil {
+			s.Logf("the autoscaler's Refresh: %v", err)
+			return false, nil
+		}
+		groups, err := c.NodeGroups(ctx, &proto.NodeGroupsRequest{})
+		if err != nil {
+			return false, err
+		}
+		if len(groups.GetNodeGroups()) != 1 || groups.GetNodeGroups()[0].GetId() != group {
+			return false, fmt.Errorf("the groups are %v", groups)
+		}
+		_, err = c.NodeGroupIncreaseSize(ctx, &proto.NodeGroupIncreaseSizeRequest{Id: group, Delta: 1})
+		return err == nil, err
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// TestHelm follows docs/install.md with Helm, then moves the autoscaler into drover's pods, and uninstalls drover.
+func TestHelm(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Shell.Run(t, "docs/install.md#credentials")
+	s.Shell.Run(t, "docs/install.md#helm")
+	s.separate()
+	s.Shell.Run(t, "docs/install.md#sidecar")
+	s.sidecar()
+	s.uninstalled()
+}
+
+// TestKustomize follows docs/install.md with kustomize, beside machine-controller, and then goes over to Helm.
+func TestKustomize(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Shell.Run(t, "docs/install.md#credentials")
+	s.Shell.Run(t, "docs/install.md#beside-machine-controller")
+	s.Shell.Run(t, "docs/install.md#kustomize")
+	s.separate()
+	s.Shell.Run(t, "docs/install.md#from-kustomize-to-helm")
+	s.Run("Helm takes over what kustomize has installed, and Machines and Nodes stay", func(t *testing.T) {
+		s := s.in(t)
+		s.awaitNodes(3)
+		if out := s.kubectl("get", "machines", "-A", "-o", "jsonpath={.items[*].metadata.deletionTimestamp}"); out != "" {
+			t.Errorf("Machines are being deleted: %s", out)
+		}
+		s.Shell.Run(t, "docs/install.md#sidecar")
+	})
+}
+
+// separate runs drover beside an autoscaler of its own Deployment, with certificates that drover makes.
+func (s *site) separate() {
+	p := newPod(s.T, s.Cluster, namespace, "drover")
+	stop := p.start("drover", drover)
+	p.ready("drover")
+	s.Shell.Run(s.T, "docs/install.md#first-nodes")
+	s.awaitNodes(2)
+	autoscaler := newPod(s.T, s.Cluster, metav1.NamespaceSystem, "cluster-autoscaler")
+	s.Run("the autoscaler's Secret has the certificate that drover allows", func(t *testing.T) {
+		s := s.in(t)
+		s.grows(autoscaler.overTLS(p.ports[8086], "drover.drover.svc"))
+		s.awaitNodes(3)
+	})
+	s.Run("the autoscaler's address is the Service's", func(t *testing.T) {
+		if got := autoscaler.address(); got != "drover.drover.svc:8086" {
+			t.Errorf("got %s", got)
+		}
+		if out := s.in(t).kubectl("-n", namespace, "get", "service", "drover", "-o", "jsonpath={.spec.ports[?(@.name=='grpc')].port}"); out != "8086" {
+			t.Errorf("the Service's port is %q", out)
+		}
+	})
+	s.Run("the roles allow all that drover asked for", func(t *testing.T) { s.in(t).refusals("drover:drover") })
+	stop()
+}
+
+// sidecar runs drover with the autoscaler in its pod.
+func (s *site) sidecar() {
+	p := newPod(s.T, s.Cluster, namespace, "drover")
+	stop := p.start("drover", drover)
+	p.ready("drover")
+	s.Run("after an upgrade the autoscaler in the same pod calls over the socket", func(t *testing.T) {
+		s := s.in(t)
+		s.grows(p.dial(p.address(), insecure.NewCredentials()))
+		s.awaitNodes(4)
+	})
+	s.realAutoscaler(p)
+	stop()
+}
+
+// realAutoscaler runs the real cluster-autoscaler in drover's pod, if there is one on this machine.
+func (s *site) realAutoscaler(p *pod) {
+	binary, err := sandbox.FindAutoscaler()
+	if err != nil {
+		s.Fatal(err)
+	}
+	if binary == "" {
+		return
+	}
+	s.Run("the real cluster-autoscaler starts with the container's command, finds the group, and is refused nothing", func(t *testing.T) {
+		stop := p.start("cluster-autoscaler", binary, "--address="+p.ports[8085])
+		p.answers("http://" + p.ports[8085] + "/health-check")
+		s := s.in(t)
+		s.awaitStatus("MachineDeployment/kube-system/nodes")
+		s.refusals("drover:drover")
+		stop()
+	})
+}
+
+// awaitStatus waits until the autoscaler's status in its own namespace names a group: then it leads, and has asked drover.
+func (s *site) awaitStatus(group string) {
+	s.Helper()
+	err := wait.PollUntilContextTimeout(s.Context(), pollEvery, patience, true, func(ctx context.Context) (bool, error) {
+		out, err := s.Cluster.Kubectl(ctx, "-n", namespace, "get", "configmap", "cluster-autoscaler-status", "--ignore-not-found", "-o", "jsonpath={.data.status}")
+		return strings.Contains(string(out), group), err
+	})
+	if err != nil {
+		s.Errorf("waiting for the autoscaler's status to name %s: %v", group, err)
+	}
+}
+
+// uninstalled removes both charts, and installs them again.
+func (s *site) uninstalled() {
+	helm(s.T, s.Cluster, "uninstall", "drover", "--namespace=drover")
+	helm(s.T, s.Cluster, "uninstall", "drover-crds", "--namespace=drover")
+	s.Run("helm uninstall keeps the CRDs, their guard, Machines and Nodes (F-42)", func(t *testing.T) {
+		s := s.in(t)
+		s.awaitNodes(4)
+		for _, kept := range []string{"crd/machines.cluster.k8s.io", "validatingadmissionpolicy/drover-crds", "validatingadmissionpolicybinding/drover-crds"} {
+			s.kubectl("get", kept)
+		}
+		if out := s.kubectl("get", "machines", "-A", "-o", "jsonpath={.items[*].metadata.deletionTimestamp}"); out != "" {
+			t.Errorf("Machines are being deleted: %s", out)
+		}
+	})
+	s.Run("and the commands of the README install drover again (F-42)", func(t *testing.T) { s.Shell.Run(t, "README.md#install") })
+}

@@ -1,0 +1,50 @@
+package install
+
+import (
+	"path/filepath"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/drover-project/drover/test/doccommands"
+	"github.com/drover-project/drover/test/kube"
+)
+
+// contexts writes a kubeconfig with the administrators of two clusters.
+func contexts(t *testing.T, control, target *kube.Cluster) string {
+	t.Helper()
+	file := clientcmdapi.NewConfig()
+	for name, config := range map[string]*rest.Config{"control": control.Config, "target": target.Config} {
+		file.Clusters[name] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+		file.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
+		file.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*file, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestTwoClusters follows the page's section about two clusters. test/e2e runs drover with two clusters.
+func TestTwoClusters(t *testing.T) {
+	t.Parallel()
+	// The controller manager of the target cluster makes the token.
+	target := kube.ForTest(t, kube.Options{Components: []kube.Component{kube.ControllerManager}})
+	control := kube.ForTest(t, kube.Options{})
+	shell := doccommands.NewShell(t, contexts(t, control, target))
+	shell.Words["CONTROL"], shell.Words["TARGET"], shell.Words["API-SERVER"] = "control", "target", "127.0.0.1"
+	for _, block := range []string{"docs/install.md#target", "docs/install.md#target-secret", "docs/install.md#control"} {
+		shell.Run(t, block)
+	}
+	for _, wanted := range []string{"secret/drover-target", "deployment/drover", "service/drover"} {
+		if _, err := control.Kubectl(t.Context(), "-n", namespace, "get", wanted); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := target.Kubectl(t.Context(), "get", "clusterrole", "drover"); err != nil {
+		t.Error(err)
+	}
+}

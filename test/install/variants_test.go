@@ -1,0 +1,31 @@
+package install
+
+// variant are values of the chart drover that an operator may choose.
+type variant struct {
+	name   string
+	values []string
+}
+
+var variants = []variant{
+	{"the defaults", nil},
+	{"certificates in given Secrets", []string{"--set=tls.mode=secret"}},
+	{"certificates by a ClusterIssuer of cert-manager", []string{"--set=tls.mode=certManager", "--set=tls.certManager.issuerRef.name=ca", "--set=tls.certManager.issuerRef.kind=ClusterIssuer"}},
+	{"certificates by cert-manager, with a CA of the chart's own", []string{"--set=tls.mode=certManager", "--set=autoscaler.mode=separate", "--set=autoscaler.namespace=drover"}},
+	{"a separate autoscaler", []string{"--set=autoscaler.mode=separate", "--set=autoscaler.extraArgs={--scale-down-unneeded-time=20m}"}},
+	{"an autoscaler in the same pod", []string{"--set=autoscaler.mode=sidecar"}},
+	{"an autoscaler in the same pod and cert-manager", []string{"--set=autoscaler.mode=sidecar", "--set=tls.mode=certManager"}},
+	{"no configured cloud", []string{"--set=cloud.secretName="}},
+	{"an autoscaler in the same pod and no configured cloud", []string{"--set=autoscaler.mode=sidecar", "--set=cloud.secretName="}},
+	{"a CA of the cloud", []string{"--set=cloud.caKey=ca.crt", "--set=cloud.name=other"}},
+	{"Machines in two namespaces", []string{"--set=machineNamespaces={kube-system,machines}"}},
+	{"Machines in no namespace", []string{"--set-json=machineNamespaces=[]"}},
+	{"machine-controller beside drover", []string{"--set=machineController.installed=true"}},
+	{"a ServiceMonitor", []string{"--set=serviceMonitor.enabled=true", "--set=serviceMonitor.labels.release=prometheus"}},
+	{"neither budget nor policy", []string{"--set=podDisruptionBudget.enabled=false", "--set=networkPolicy.enabled=false"}},
+	{"nobody reads the metrics", []string{"--set-json=networkPolicy.metricsNamespaces=[]"}},
+	{"everything about the pods", []string{
+		"--set=replicas=3", "--set=image.pullPolicy=Always", "--set=imagePullSecrets[0].name=registry", "--set=priorityClassName=",
+		"--set=podLabels.team=a", "--set=podAnnotations.note=b", "--set=nodeSelector.disk=ssd", "--set-json=tolerations=[]", "--set-json=affinity={}",
+		"--set=extraArgs={--health-timeout=20m,--v=1}", "--set=autoscaler.mode=separate", "--set=autoscaler.replicas=2",
+	}},
+}
