@@ -95,8 +95,19 @@ func TestUpgrading(t *testing.T) {
 		h.shell.Run(t, "docs/operations.md#upgrade")
 		h.shell.Run(t, "docs/operations.md#project-not-allowed")
 		h.usable(5)
-		h.complete()
 		h.untouched(was, made+3)
+		if now, err := h.metric(t.Context(), "process_start_time_seconds"); now != began {
+			t.Errorf("drover was started again: it runs since %s, and ran since %s (%v)", now, began, err)
+		}
+	})
+	t.Run("the new version fills what had no field when it starts", func(t *testing.T) {
+		h := h.in(t)
+		was := h.look()
+		made, _ := h.calls()
+		h.s.StopDrover(0)
+		h.restarts()
+		h.complete()
+		h.untouched(was, made)
 	})
 	t.Run("an older drover writes whole objects and what it drops comes back", func(t *testing.T) {
 		h := h.in(t)
@@ -110,9 +121,6 @@ func TestUpgrading(t *testing.T) {
 		h.complete()
 		h.untouched(was, made+2)
 	})
-	if now, err := h.metric(t.Context(), "process_start_time_seconds"); now != began {
-		t.Errorf("drover was started again: it runs since %s, and ran since %s (%v)", now, began, err)
-	}
 }
 
 // rests fails the test when drover goes on writing although nothing happens.
