@@ -213,6 +213,10 @@ func TestKustomize(t *testing.T) {
 			t.Errorf("Machines are being deleted: %s", out)
 		}
 		s.Shell.Run(t, "docs/install.md#sidecar")
+		s.Shell.Run(t, "docs/install.md#helm-upgrade")
+		if out := s.kubectl("-n", namespace, "get", "deployment", "drover", "-o", "jsonpath={.spec.template.spec.containers[*].name}"); out != "drover cluster-autoscaler" {
+			t.Errorf("after an upgrade with the values of before the containers are %s", out)
+		}
 	})
 }
 
