@@ -35,13 +35,14 @@ func (s side) includes(cluster side) bool { return s == inBoth || s == cluster }
 
 // roleSides are the sides of the objects in rbac, by name. The rules of the ClusterRole drover have sides of their own.
 var roleSides = map[string]side{
-	"drover":                   inControl,
-	"drover:references":        inControl,
-	"drover:machine-status":    inControl,
-	"drover:node-bootstrapper": inTarget,
-	"drover:join":              inTarget,
-	"drover:api-server":        inTarget,
-	"drover:cluster-info":      inTarget,
+	"drover":                    inControl,
+	"drover:references":         inControl,
+	"drover:machine-status":     inControl,
+	"drover:machine-controller": inControl,
+	"drover:node-bootstrapper":  inTarget,
+	"drover:join":               inTarget,
+	"drover:api-server":         inTarget,
+	"drover:cluster-info":       inTarget,
 }
 
 // ruleSides are the sides of what the ClusterRole drover names.
@@ -51,6 +52,7 @@ var ruleSides = map[string]side{
 	"machinesets/finalizers": inControl, "machinedeployments/finalizers": inControl,
 	"clusters": inControl, "machineclasses": inControl, "namespaces": inControl, "customresourcedefinitions": inControl,
 	"validatingadmissionpolicies": inControl, "validatingadmissionpolicybindings": inControl,
+	"mutatingwebhookconfigurations": inControl, "validatingwebhookconfigurations": inControl,
 
 	"nodes": inTarget, "pods": inTarget, "pods/eviction": inTarget, "persistentvolumeclaims": inTarget,
 	"poddisruptionbudgets": inTarget, "volumeattachments": inTarget, "certificatesigningrequests": inTarget,
