@@ -13,6 +13,10 @@ import (
 
 func main() {
 	if err := command().Execute(); err != nil {
+		var code exitCode
+		if errors.As(err, &code) {
+			os.Exit(int(code))
+		}
 		if !errors.Is(err, errLogged) {
 			fmt.Fprintln(os.Stderr, "drover:", err)
 		}
@@ -45,5 +49,6 @@ func command() *cobra.Command {
 		},
 	}
 	o.addFlags(c.Flags())
+	c.AddCommand(adoptCommand())
 	return c
 }
