@@ -39,6 +39,7 @@ var roleSides = map[string]side{
 	"drover:references":             inControl,
 	"drover:machine-status":         inControl,
 	"drover:autoscaler-certificate": inControl,
+	"drover:machine-controller":     inControl,
 	"drover:node-bootstrapper":      inTarget,
 	"drover:join":                   inTarget,
 	"drover:api-server":             inTarget,
@@ -52,6 +53,7 @@ var ruleSides = map[string]side{
 	"machinesets/finalizers": inControl, "machinedeployments/finalizers": inControl,
 	"clusters": inControl, "machineclasses": inControl, "namespaces": inControl, "customresourcedefinitions": inControl,
 	"validatingadmissionpolicies": inControl, "validatingadmissionpolicybindings": inControl,
+	"mutatingwebhookconfigurations": inControl, "validatingwebhookconfigurations": inControl,
 
 	"nodes": inTarget, "pods": inTarget, "pods/eviction": inTarget, "persistentvolumeclaims": inTarget,
 	"poddisruptionbudgets": inTarget, "volumeattachments": inTarget, "certificatesigningrequests": inTarget,

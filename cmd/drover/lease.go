@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
+
+	"github.com/drover-project/drover/machines/handover"
 )
 
 const (
@@ -32,6 +34,8 @@ const (
 type lease struct {
 	resourcelock.Interface
 	clock clock.PassiveClock
+	// standby reports that machine-controller's lease is waited for; nil when that is not taken.
+	standby *handover.Standby
 
 	mu sync.Mutex
 	// renewed is when the last renewal that worked was sent; zero: the lease is not held.
@@ -41,7 +45,7 @@ type lease struct {
 	before, since time.Time
 }
 
-// newLease makes the lock; nil when there is no leader election.
+// newLease makes the lock, which holds machine-controller's lease too; nil when there is no leader election.
 func newLease(config *rest.Config, o *options) (*lease, error) {
 	if !o.leader || o.observe {
 		return nil, nil
@@ -55,7 +59,11 @@ func newLease(config *rest.Config, o *options) (*lease, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the lock of lease %s/%s: %w", o.namespace, leaseName, err)
 	}
-	return &lease{Interface: lock, clock: clock.RealClock{}}, nil
+	joined, standby, err := o.handover.withOther(config, lock, o.namespace)
+	if err != nil {
+		return nil, err
+	}
+	return &lease{Interface: joined, clock: clock.RealClock{}, standby: standby}, nil
 }
 
 // Get reads the lease. One that another process holds is not ours, however young our last renewal: somebody may have deleted

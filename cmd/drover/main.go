@@ -15,6 +15,10 @@ import (
 
 func main() {
 	if err := command().Execute(); err != nil {
+		var code exitCode
+		if errors.As(err, &code) {
+			os.Exit(int(code))
+		}
 		if !errors.Is(err, errLogged) {
 			fmt.Fprintln(os.Stderr, "drover:", err)
 		}
@@ -52,7 +56,7 @@ func command() *cobra.Command {
 	c.Version = version.Get().String()
 	c.SetVersionTemplate("{{.Version}}\n")
 	c.CompletionOptions.DisableDefaultCmd = true
-	c.AddCommand(&cobra.Command{
+	c.AddCommand(adoptCommand(), &cobra.Command{
 		Use: "version", Short: "print which build of drover this is: version, commit, Go release", Args: cobra.NoArgs,
 		Run: func(v *cobra.Command, _ []string) { _, _ = fmt.Fprintln(v.OutOrStdout(), version.Get()) },
 	})

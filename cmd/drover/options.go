@@ -55,6 +55,7 @@ type options struct {
 	groups       groupOptions
 	freeze       freezeOptions
 	orphans      orphanOptions
+	handover     handoverOptions
 	maxReplacing int
 }
 
@@ -76,6 +77,7 @@ func defaults() *options {
 		groups:         defaultGroups(),
 		freeze:         defaultFreeze(),
 		orphans:        defaultOrphans(),
+		handover:       defaultHandover(),
 	}
 }
 
@@ -117,6 +119,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	o.groups.addFlags(f)
 	o.freeze.addFlags(f)
 	o.orphans.addFlags(f)
+	o.handover.addFlags(f)
 	f.IntVar(&o.maxReplacing, "max-replacing", o.maxReplacing, "how many Machines rollouts may replace at once, over all deployments; 0: no cap but each deployment's own surge and unavailability")
 }
 
@@ -124,7 +127,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 // of the cluster or written to it.
 func (o *options) validate() error {
 	errs := []error{
-		o.general(), o.addresses(), o.machines.validate(), o.repair.validate(), o.freeze.validate(), o.orphans.validate(), o.compute.validate(), o.nodes.validate(), o.groups.validate(),
+		o.general(), o.addresses(), o.machines.validate(), o.repair.validate(), o.freeze.validate(), o.orphans.validate(), o.compute.validate(), o.nodes.validate(), o.groups.validate(), o.handover.validate(),
 	}
 	if o.drainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("--drain-timeout %v is negative", o.drainTimeout))

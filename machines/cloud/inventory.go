@@ -36,6 +36,8 @@ type Project struct {
 	// Held says, for people, what the mass-deletion guard of the project holds: see [Facts].Held. Empty: nothing.
 	Held      string
 	Resources []Resource
+	// Rest: this is not one project. It stands for those that may not be known yet, for the reason in Unknown.
+	Rest bool
 }
 
 // ResourceKind is the kind of a [Resource], in words for people.

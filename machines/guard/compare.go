@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// altered returns which fields of an object's spec differ from the shipped one, as "spec.validations, spec.variables"; empty
+// Altered returns which fields of an object's spec differ from the shipped one, as "spec.validations, spec.variables"; empty
 // when none does. A field that is empty is the same as one that is absent, because API servers write some of them out.
-func altered(shipped, stored *unstructured.Unstructured) string {
+func Altered(shipped, stored *unstructured.Unstructured) string {
 	want, have := specOf(shipped), specOf(stored)
 	all := maps.Clone(want)
 	maps.Copy(all, have)

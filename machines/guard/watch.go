@@ -162,7 +162,7 @@ func (w *Watch) read(ctx context.Context) (version, why string, err error) {
 		stored := &unstructured.Unstructured{}
 		stored.SetGroupVersionKind(shipped.GroupVersionKind())
 		err := w.Reader.Get(ctx, client.ObjectKeyFromObject(shipped), stored)
-		fields := altered(shipped, stored)
+		fields := Altered(shipped, stored)
 		switch {
 		case apierrors.IsNotFound(err):
 			wrong = append(wrong, name+" is missing")

@@ -114,6 +114,22 @@ type Reconciler struct {
 
 // New makes a Reconciler.
 func New(o Options) *Reconciler {
+	o = o.withDefaults()
+	r := newObserving(o)
+	r.powerDecisions = steps.NewDecisions()
+	if o.Registry != nil {
+		o.Registry.MustRegister(r.powerDecisions)
+	}
+	r.crew = drain.NewCrew(drain.CrewOptions{
+		Drainer: &drain.Drainer{Client: o.Target.GetClient(), Reader: o.Target.GetAPIReader()},
+		Clock:   o.Clock, Workers: o.DrainWorkers, Looked: r.wake.wake,
+	})
+	r.actions = r.newActions(&o)
+	return r
+}
+
+// withDefaults fills in the defaults.
+func (o Options) withDefaults() Options {
 	if o.DrainTimeout == 0 {
 		o.DrainTimeout = 2 * time.Hour
 	}
@@ -123,32 +139,32 @@ func New(o Options) *Reconciler {
 	if o.Workers == 0 {
 		o.Workers = 64
 	}
-	start := nodes.StartRules{
+	return o
+}
+
+// start returns when the first start of a Node is complete.
+func (o *Options) start() nodes.StartRules {
+	return nodes.StartRules{
 		Taint: o.StartupTaint, Conditions: o.StartupConditions, DaemonSets: o.StartupDaemonSets, OtherTaints: o.OtherStartupTaints,
 	}
+}
+
+// newObserving makes a Reconciler that can observe Machines and takes no step.
+func newObserving(o Options) *Reconciler {
 	r := &Reconciler{
 		control: o.Control, target: o.Target, cloud: o.Cloud, clock: o.Clock, lease: o.Lease, reach: o.Reach, workers: o.Workers,
-		conflicts:      workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryConflict, longestConflict),
-		powerDecisions: steps.NewDecisions(),
-	}
-	if o.Registry != nil {
-		o.Registry.MustRegister(r.powerDecisions)
+		conflicts: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryConflict, longestConflict),
 	}
 	r.retries = retry.New(o.Control.GetClient(), fieldOwner, r.wake.wake)
 	r.store = scope.NewStore(scope.Options{
 		Client: o.Control.GetClient(), FieldOwner: fieldOwner, Recorder: o.Control.GetEventRecorder(name),
-		Clock: o.Clock, Provider: o.Cloud, Controller: o.Name, Start: start, Gone: r.forget,
+		Clock: o.Clock, Provider: o.Cloud, Controller: o.Name, Start: o.start(), Gone: r.forget,
 	})
 	r.observer = observe.New(observe.Options{
 		Control: o.Control.GetClient(), Target: o.Target.GetClient(), LiveControl: o.Control.GetAPIReader(), Live: o.Target.GetAPIReader(),
-		LeaveStopped: o.LeaveStopped, Cloud: o.Cloud, Backoffs: r.retries, Kinds: o.Kinds, Reach: o.Reach, Start: start,
+		LeaveStopped: o.LeaveStopped, Cloud: o.Cloud, Backoffs: r.retries, Kinds: o.Kinds, Reach: o.Reach, Start: o.start(),
 		Timeouts: lifecycle.Timeouts{Drain: o.DrainTimeout, Volumes: o.VolumeDetachTimeout, Join: o.JoinTimeout},
 	})
-	r.crew = drain.NewCrew(drain.CrewOptions{
-		Drainer: &drain.Drainer{Client: o.Target.GetClient(), Reader: o.Target.GetAPIReader()},
-		Clock:   o.Clock, Workers: o.DrainWorkers, Looked: r.wake.wake,
-	})
-	r.actions = r.newActions(&o, start)
 	return r
 }
 
@@ -194,7 +210,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // forget drops what is held of a Machine that is gone, and that its deletion did not drop: its finalizers were removed by hand.
 func (r *Reconciler) forget(machine types.UID) {
 	r.retries.Forget(machine)
-	r.crew.Forget(machine)
+	if r.crew != nil {
+		r.crew.Forget(machine)
+	}
 }
 
 // sweepEvery is how often what is held of groups that are no longer used is looked for.

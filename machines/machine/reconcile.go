@@ -10,7 +10,6 @@ import (
 
 	"github.com/drover-project/drover/machines/fault"
 	"github.com/drover-project/drover/machines/machine/lifecycle"
-	"github.com/drover-project/drover/machines/machine/nodes"
 	"github.com/drover-project/drover/machines/machine/scope"
 	"github.com/drover-project/drover/machines/machine/steps"
 )
@@ -28,11 +27,11 @@ const maxSteps = 16
 type action func(ctx context.Context, s *scope.Scope) (bool, error)
 
 // newActions returns what carries out each step but those that only end a reconcile (Rest and Wait).
-func (r *Reconciler) newActions(o *Options, start nodes.StartRules) map[lifecycle.Step]action {
+func (r *Reconciler) newActions(o *Options) map[lifecycle.Step]action {
 	marks := &steps.Marks{Provider: o.Cloud, Bootstrap: o.Bootstrap, OtherStartupTaints: o.OtherStartupTaints}
 	creation := &steps.Creation{Bootstrap: o.Bootstrap, Retries: r.retries, Marks: marks}
 	join := &steps.Join{Machines: o.Control.GetClient(), Provider: o.Cloud, Bootstrap: o.Bootstrap, Retries: r.retries}
-	node := &steps.NodeSync{Nodes: o.Target.GetClient(), FieldOwner: fieldOwner, Pods: o.Target.GetAPIReader(), Start: start, Marks: marks}
+	node := &steps.NodeSync{Nodes: o.Target.GetClient(), FieldOwner: fieldOwner, Pods: o.Target.GetAPIReader(), Start: o.start(), Marks: marks}
 	power := &steps.Power{Decisions: r.powerDecisions, Refrain: r.observer.RefrainNow}
 	deletion := &steps.Deletion{Nodes: o.Target.GetClient(), Crew: r.crew, Tokens: o.Bootstrap.Tokens, Retries: r.retries, Power: power, Provider: o.Cloud}
 	return map[lifecycle.Step]action{

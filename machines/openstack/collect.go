@@ -26,7 +26,7 @@ func (c *Cloud) Marked(ctx context.Context) []cloud.Project {
 		all = append(all, seen)
 	}
 	if missing := c.unlisted(ctx); missing != "" {
-		all = append(all, cloud.Project{Name: "projects that are not known yet", Unknown: missing})
+		all = append(all, cloud.Project{Name: "projects that are not known yet", Unknown: missing, Rest: true})
 	}
 	return all
 }

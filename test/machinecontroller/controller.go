@@ -141,7 +141,8 @@ func (c *Controller) deployment(ctx context.Context, d *MachineDeployment, sets 
 			return err
 		}
 	}
-	if d.Spec.Replicas != nil && *own.Spec.Replicas != *d.Spec.Replicas {
+	// The sizes of a paused deployment's sets stay: the stand-in never sees one that is scaled.
+	if d.Spec.Replicas != nil && *own.Spec.Replicas != *d.Spec.Replicas && !d.Spec.Paused {
 		own.Spec.Replicas = d.Spec.Replicas
 		noteSize(own)
 		if err := update(ctx, c.client, own); err != nil {

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/deploy"
+	"github.com/drover-project/drover/machines/adoption"
+	"github.com/drover-project/drover/machines/adoption/survey"
+	"github.com/drover-project/drover/machines/handover"
+	"github.com/drover-project/drover/machines/machine"
+	"github.com/drover-project/drover/machines/openstack"
+	openstackclient "github.com/drover-project/drover/machines/openstack/client"
+)
+
+// The exit codes of drover adopt.
+const (
+	exitDisruptive = 1
+	exitFailed     = 2
+)
+
+// exitCode ends the process with that code, and without a message.
+type exitCode int
+
+func (exitCode) Error() string { return "see the report" }
+
+// adoptOptions are those of drover adopt, beside drover's own.
+type adoptOptions struct {
+	dryRun, all bool
+	output      string
+	patience    time.Duration
+}
+
+// errAdoptNeedsNothing is what drover adopt answers without --dry-run.
+var errAdoptNeedsNothing = errors.New("taking over needs no command: start drover, and it takes over what is there. To see beforehand what it would do: drover adopt --dry-run")
+
+// adoptCommand returns the command that says beforehand what drover would do with a cluster.
+func adoptCommand() *cobra.Command {
+	o, a := defaults(), adoptOptions{output: "text", patience: time.Minute}
+	c := &cobra.Command{
+		Use:   "adopt --dry-run",
+		Short: "Say what drover would do with the Machines of a cluster that another program looks after now",
+		Long: "Reads the Machines, sets and deployments of a cluster and the servers of their clouds, and says what drover would keep, make, roll, " +
+			"delete and leave alone. Nothing is written, neither to Kubernetes nor to the cloud. Give it the flags that drover will be started with; " +
+			"without --kubeconfig it uses yours. Exit code: 0 nothing would be rolled or deleted, 1 something would, 2 the report failed or is incomplete.",
+		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
+		RunE: func(c *cobra.Command, _ []string) error {
+			err := runAdopt(ctrl.SetupSignalHandler(), o, a, c.OutOrStdout())
+			var code exitCode
+			if err == nil || errors.As(err, &code) {
+				return err
+			}
+			_, _ = fmt.Fprintln(c.ErrOrStderr(), "drover adopt:", err)
+			return exitCode(exitFailed)
+		},
+	}
+	o.addFlags(c.Flags())
+	c.Flags().BoolVar(&a.dryRun, "dry-run", a.dryRun, "say what would be done; required")
+	c.Flags().BoolVar(&a.all, "all", a.all, "list the objects too that are kept as they are")
+	c.Flags().StringVarP(&a.output, "output", "o", a.output, "text or json")
+	c.Flags().DurationVar(&a.patience, "cloud-timeout", a.patience, "how long the clouds have to list their servers")
+	return c
+}
+
+// runAdopt prints the report.
+func runAdopt(ctx context.Context, o *options, a adoptOptions, out io.Writer) error {
+	if !a.dryRun {
+		return errAdoptNeedsNothing
+	}
+	if a.output != "text" && a.output != "json" {
+		return fmt.Errorf("--output %q is neither text nor json", a.output)
+	}
+	o.onlyLook()
+	credentials, err := credentialsFrom(o, os.Getenv)
+	if err := errors.Join(o.validate(), err); err != nil {
+		return err
+	}
+	quiet(o.verbosity)
+	report, err := look(ctx, o, a, credentials)
+	if err != nil {
+		return err
+	}
+	write := func(w io.Writer) error { return report.WriteText(w, a.all) }
+	if a.output == "json" {
+		write = report.WriteJSON
+	}
+	if err := write(out); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	switch {
+	case report.Disruptive():
+		return exitCode(exitDisruptive)
+	case len(report.Incomplete) > 0:
+		return exitCode(exitFailed)
+	}
+	return nil
+}
+
+// onlyLook sets the options of a drover that listens nowhere and writes nothing. Without --kubeconfig it is the caller's.
+func (o *options) onlyLook() {
+	o.observe, o.leader = true, false
+	o.metricsAddress, o.healthAddress, o.pprofAddress = "0", "0", ""
+	o.grpcInsecure, o.grpcAddress = true, "unix:///unused"
+	o.grpcCert, o.grpcKey, o.grpcClientCA = "", "", ""
+	if _, err := rest.InClusterConfig(); o.kubeconfig == "" && err != nil {
+		o.kubeconfig = clientcmd.NewDefaultClientConfigLoadingRules().GetDefaultFilename()
+	}
+}
+
+// quiet drops the log unless more than the decisions is asked for: they stand in the report.
+func quiet(verbosity int) {
+	if verbosity > 0 {
+		setLoggers(verbosity)
+		return
+	}
+	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
+}
+
+// look runs the caches and the clouds of a drover that only observes, without its controllers, for as long as the survey takes.
+func look(ctx context.Context, o *options, a adoptOptions, credentials openstackclient.Credentials) (*adoption.Report, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w, id, err := connect(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := addGuards(&w, o); err != nil {
+		return nil, err
+	}
+	openStack, err := newOpenStack(w, o, id, credentials, nil)
+	if err != nil {
+		return nil, fmt.Errorf("making the cloud: %w", err)
+	}
+	registry, err := newClouds(w.controllers, []namedCloud{{openstack.Name, openStack}})
+	if err != nil {
+		return nil, err
+	}
+	so, err := surveyOptions(ctx, w, o, a, registry)
+	if err != nil {
+		return nil, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- w.controllers.Start(ctx) }()
+	go func() {
+		// Nobody else takes in which servers changed.
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-registry.Changes():
+			}
+		}
+	}()
+	report, err := survey.Run(ctx, so)
+	cancel()
+	return report, errors.Join(err, <-ended)
+}
+
+// surveyOptions returns what the survey works with.
+func surveyOptions(ctx context.Context, w wiring, o *options, a adoptOptions, registry *clouds) (survey.Options, error) {
+	var out survey.Options
+	machines := machine.Options{Control: w.controllers, Target: w.target, Cloud: w.cloud(registry), Clock: clock.RealClock{}}
+	o.machinesInto(&machines)
+	forecaster, err := machine.NewForecaster(ctx, machines)
+	if err != nil {
+		return out, fmt.Errorf("preparing the caches: %w", err)
+	}
+	out = survey.Options{
+		Forecaster: forecaster, Inventory: registry, Clock: clock.RealClock{}, Patience: a.patience,
+		Deletes: o.orphans.mode == collectOrphans, Holder: handover.Holder(o.namespace),
+		Account: "system:serviceaccount:" + o.serviceAccount(),
+	}
+	out.Lease.Namespace, out.Lease.Name, _, err = handover.ParseLease(o.handover.lease)
+	if err != nil {
+		return out, err
+	}
+	if out.Client, err = client.New(w.controllers.GetConfig(), client.Options{Scheme: knownKinds()}); err != nil {
+		return out, fmt.Errorf("making a client: %w", err)
+	}
+	if out.Target, err = client.New(w.target.GetConfig(), client.Options{Scheme: knownKinds()}); err != nil {
+		return out, fmt.Errorf("making a client of the target cluster: %w", err)
+	}
+	roles := []string{"rbac"}
+	if o.targetKubeconfig != "" {
+		roles = []string{"control"}
+		if out.TargetRoles, err = deploy.Objects("target"); err != nil {
+			return out, err
+		}
+	}
+	if out.Kinds, err = deploy.Objects("crds"); err != nil {
+		return out, err
+	}
+	out.Kinds = slices.DeleteFunc(out.Kinds, func(o *unstructured.Unstructured) bool { return o.GetKind() != "CustomResourceDefinition" })
+	if out.Policies, err = deploy.Objects("policies"); err != nil {
+		return out, err
+	}
+	out.Roles, err = deploy.Objects(roles...)
+	return out, err
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/drover-project/drover/machines/handover"
+)
+
+// handoverOptions say how drover gets on with machine-controller.
+type handoverOptions struct {
+	// lease is machine-controller's, as namespace/name; empty: drover does not take it.
+	lease string
+}
+
+func defaultHandover() handoverOptions {
+	return handoverOptions{lease: "kube-system/machine-controller"}
+}
+
+func (o *handoverOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.lease, "machine-controller-lease", o.lease, "lease of machine-controller, as namespace/name: drover takes it together with its own, and stays idle while machine-controller holds it, so that the two never act at the same time. Empty: it is not taken, for clusters in which both run, each with a --name of its own")
+}
+
+func (o *handoverOptions) validate() error {
+	if _, _, _, err := handover.ParseLease(o.lease); err != nil {
+		return fmt.Errorf("--machine-controller-lease %q %w", o.lease, err)
+	}
+	return nil
+}
+
+// withOther returns a lock that holds machine-controller's lease together with drover's own, and what reports that it waits for
+// that lease; the own lock and nil when the flag names no lease.
+func (o *handoverOptions) withOther(config *rest.Config, own resourcelock.Interface, namespace string) (resourcelock.Interface, *handover.Standby, error) {
+	otherNamespace, name, named, err := handover.ParseLease(o.lease)
+	if err != nil || !named {
+		return own, nil, err
+	}
+	holder := handover.Holder(namespace)
+	other, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, otherNamespace, name,
+		resourcelock.ResourceLockConfig{Identity: holder}, config, leaseDeadline)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the lock of lease %s: %w", o.lease, err)
+	}
+	standby, err := handover.NewStandby(otherNamespace, name, ctrl.Log.WithName("standby"), metrics.Registry)
+	if err != nil {
+		return nil, nil, err
+	}
+	return handover.NewLock(handover.LockOptions{Own: own, Other: other, Holder: holder, Seen: standby.Seen}), standby, nil
+}
+
+// addHandover has the manager look for webhooks of machine-controller that nobody answers, and has Events recorded while drover
+// waits for machine-controller.
+func addHandover(mgr manager.Manager, lock *lease) error {
+	if lock != nil && lock.standby != nil {
+		lock.standby.RecordTo(mgr.GetEventRecorder("drover-standby"))
+	}
+	watch, err := handover.NewWatch(handover.WatchOptions{
+		Reader: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("drover-webhooks"), Clock: clock.RealClock{}, Registry: metrics.Registry,
+	})
+	if err != nil {
+		return fmt.Errorf("making the look at webhooks: %w", err)
+	}
+	return mgr.Add(watch)
+}

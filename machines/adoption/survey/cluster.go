@@ -1,0 +1,150 @@
+package survey
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/adoption"
+	"github.com/drover-project/drover/machines/guard"
+	"github.com/drover-project/drover/machines/handover"
+)
+
+// subjects of findings.
+const (
+	aboutLease   = "lease"
+	aboutWebhook = "webhook"
+	aboutKinds   = "CRDs"
+	aboutGuards  = "policies"
+	aboutRights  = "rights"
+)
+
+// cluster reports what is to be known of the cluster itself.
+func (o *Options) cluster(ctx context.Context, report *adoption.Report, all *objects) {
+	for subject, find := range map[string]func(context.Context) ([]adoption.Finding, error){
+		aboutLease: o.lease, aboutWebhook: o.webhooks, aboutKinds: o.kinds, aboutGuards: o.guards,
+		aboutRights: func(ctx context.Context) ([]adoption.Finding, error) { return o.rights(ctx, all) },
+	} {
+		found, err := find(ctx)
+		if err != nil {
+			report.Incomplete = append(report.Incomplete, fmt.Sprintf("%s: %v", subject, err))
+		}
+		report.Findings = append(report.Findings, found...)
+	}
+	slices.SortStableFunc(report.Findings, func(a, b adoption.Finding) int { return strings.Compare(a.Subject, b.Subject) })
+	slices.Sort(report.Incomplete)
+}
+
+// lease reports who holds machine-controller's lease.
+func (o *Options) lease(ctx context.Context) ([]adoption.Finding, error) {
+	if o.Lease.Name == "" {
+		return nil, nil
+	}
+	var lease coordinationv1.Lease
+	if err := o.Client.Get(ctx, o.Lease, &lease); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
+	age, life := time.Duration(0), time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 15))*time.Second
+	if lease.Spec.RenewTime != nil {
+		age = o.Clock.Now().Sub(lease.Spec.RenewTime.Time).Truncate(time.Second)
+	}
+	switch {
+	case holder == "", age > 2*life:
+		return nil, nil
+	case holder == o.Holder:
+		return []adoption.Finding{{Subject: aboutLease, Message: fmt.Sprintf("drover runs already: it renewed lease %s %s ago", o.Lease, age)}}, nil
+	}
+	return []adoption.Finding{{
+		Subject: aboutLease, Message: fmt.Sprintf("machine-controller runs: %s renewed lease %s %s ago. drover stays idle until it is stopped", holder, o.Lease, age),
+		Remedy: fmt.Sprintf("kubectl -n %s scale deployment machine-controller --replicas=0", o.Lease.Namespace),
+	}}, nil
+}
+
+// webhooks reports the admission webhooks that intercept writes of drover's kinds.
+func (o *Options) webhooks(ctx context.Context) ([]adoption.Finding, error) {
+	all, err := handover.Read(ctx, o.Client)
+	if err != nil {
+		return nil, err
+	}
+	var found []adoption.Finding
+	for _, hook := range all {
+		why, err := handover.Dead(ctx, o.Client, hook)
+		if err != nil {
+			return found, err
+		}
+		f := adoption.Finding{Subject: aboutWebhook, Message: fmt.Sprintf("%s is asked about writes of %s", hook, hook.Resources), Remedy: hook.Remedy()}
+		switch {
+		case why != "" && hook.Refuses:
+			f.Message = fmt.Sprintf("%s refuses every write of %s, since %s", hook, hook.Resources, why)
+		case why != "":
+			f.Message += ", and nobody answers, since " + why
+		case hook.URL != "":
+			f.Message += "; whether " + hook.URL + " answers was not tried"
+		}
+		found = append(found, f)
+	}
+	return found, nil
+}
+
+// kinds reports which of the CRDs are not those of this version.
+func (o *Options) kinds(ctx context.Context) ([]adoption.Finding, error) {
+	differing, err := o.differing(ctx, o.Kinds, schemaOf)
+	if err != nil || len(differing) == 0 {
+		return nil, err
+	}
+	return []adoption.Finding{{
+		Subject: aboutKinds, Message: strings.Join(differing, "; "), Remedy: "kubectl apply --server-side --force-conflicts -k deploy/crds",
+	}}, nil
+}
+
+// schemaOf returns the part of a CRD that says which objects it stores. Numbers are of one type in it, whether they were read from a
+// file or from the API server.
+func schemaOf(crd *unstructured.Unstructured) *unstructured.Unstructured {
+	spec, _ := crd.Object["spec"].(map[string]any)
+	var versions any
+	if raw, err := json.Marshal(spec["versions"]); err == nil {
+		_ = json.Unmarshal(raw, &versions) // it was just encoded
+	}
+	return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"versions": versions}}}
+}
+
+// guards reports which of the policies are not those of this version.
+func (o *Options) guards(ctx context.Context) ([]adoption.Finding, error) {
+	differing, err := o.differing(ctx, o.Policies, func(u *unstructured.Unstructured) *unstructured.Unstructured { return u })
+	if err != nil || len(differing) == 0 {
+		return nil, err
+	}
+	return []adoption.Finding{{
+		Subject: aboutGuards, Message: fmt.Sprintf("%d of %d policies and bindings are missing or altered, so that nothing is believed that authors could have written", len(differing), len(o.Policies)),
+		Remedy: "kubectl apply --server-side -k deploy",
+	}}, nil
+}
+
+// differing returns which of the shipped objects are missing, or differ in the part that counts.
+func (o *Options) differing(ctx context.Context, shipped []*unstructured.Unstructured, part func(*unstructured.Unstructured) *unstructured.Unstructured) ([]string, error) {
+	var out []string
+	for _, want := range shipped {
+		have := &unstructured.Unstructured{}
+		have.SetGroupVersionKind(want.GroupVersionKind())
+		err := o.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
+		switch {
+		case apierrors.IsNotFound(err):
+			out = append(out, want.GetName()+" is not there")
+		case err != nil:
+			return nil, fmt.Errorf("reading %s %s: %w", want.GetKind(), want.GetName(), err)
+		case guard.Altered(part(want), part(have)) != "":
+			out = append(out, want.GetName()+" is not as this version ships it")
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,148 @@
+package survey
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/adoption"
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// rights reports what drover's account may not do of what its shipped roles allow, and in which namespaces with Machines it may not
+// read the Secrets that Machines refer to.
+func (o *Options) rights(ctx context.Context, all *objects) ([]adoption.Finding, error) {
+	missing, asked, err := missingRights(ctx, o.Client, o.Account, o.Roles)
+	if err != nil {
+		return nil, err
+	}
+	inTarget, askedTarget, err := missingRights(ctx, o.Target, o.Account, o.TargetRoles)
+	if err != nil {
+		return nil, err
+	}
+	missing, asked = append(missing, inTarget...), asked+askedTarget
+	var found []adoption.Finding
+	if len(missing) > 0 {
+		found = append(found, adoption.Finding{
+			Subject: aboutRights, Message: fmt.Sprintf("%s lacks %d of %d rights, such as %s", o.Account, len(missing), asked, missing[0]),
+			Remedy: "kubectl apply --server-side -k deploy",
+		})
+	}
+	unread, err := o.unreadable(ctx, all)
+	for _, namespace := range unread {
+		found = append(found, adoption.Finding{
+			Subject: aboutRights, Message: fmt.Sprintf("%s may not read the Secrets of namespace %s, which has Machines", o.Account, namespace),
+			Remedy: fmt.Sprintf("if its Machines refer to Secrets or ConfigMaps there: kubectl -n %s create rolebinding %s --clusterrole=%s --serviceaccount=%s",
+				namespace, v1alpha1.RoleReferences, v1alpha1.RoleReferences, v1alpha1.DefaultServiceAccount),
+		})
+	}
+	return found, err
+}
+
+// unreadable returns the namespaces with Machines whose Secrets drover may not read.
+func (o *Options) unreadable(ctx context.Context, all *objects) ([]string, error) {
+	namespaces := map[string]bool{}
+	for i := range all.machines.Items {
+		namespaces[all.machines.Items[i].Namespace] = true
+	}
+	var out []string
+	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
+		may, err := allowed(ctx, o.Client, o.Account, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "get", Resource: "secrets"})
+		if err != nil {
+			return out, err
+		}
+		if !may {
+			out = append(out, namespace)
+		}
+	}
+	return out, nil
+}
+
+// missingRights returns what an account may not do of what roles allow, and how many rights they have. The ClusterRoles among them
+// that no ClusterRoleBinding grants everywhere are passed over.
+func missingRights(ctx context.Context, c client.Client, account string, roles []*unstructured.Unstructured) (missing []string, asked int, err error) {
+	everywhere := map[string]bool{}
+	for _, o := range roles {
+		if o.GetKind() == "ClusterRoleBinding" {
+			name, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
+			everywhere[name] = true
+		}
+	}
+	for _, o := range roles {
+		if o.GetKind() != "Role" && (o.GetKind() != "ClusterRole" || !everywhere[o.GetName()]) {
+			continue
+		}
+		var role rbacv1.ClusterRole
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
+			return nil, 0, fmt.Errorf("reading the shipped role %s: %w", o.GetName(), err)
+		}
+		for _, right := range rightsOf(role.Rules, o.GetNamespace()) {
+			asked++
+			may, err := allowed(ctx, c, account, right)
+			if err != nil {
+				return nil, 0, err
+			}
+			if !may {
+				missing = append(missing, describe(right))
+			}
+		}
+	}
+	return missing, asked, nil
+}
+
+// rightsOf returns the single rights of rules.
+func rightsOf(rules []rbacv1.PolicyRule, namespace string) (all []authorizationv1.ResourceAttributes) {
+	for _, r := range rules {
+		names := r.ResourceNames
+		if len(names) == 0 {
+			names = []string{""}
+		}
+		for _, group := range r.APIGroups {
+			for _, resource := range r.Resources {
+				for _, verb := range r.Verbs {
+					for _, name := range names {
+						all = append(all, right(namespace, group, resource, verb, name))
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+func right(namespace, group, resource, verb, name string) authorizationv1.ResourceAttributes {
+	resource, part, _ := strings.Cut(resource, "/")
+	return authorizationv1.ResourceAttributes{Namespace: namespace, Group: group, Resource: resource, Subresource: part, Verb: verb, Name: name}
+}
+
+// describe names a right for people.
+func describe(r authorizationv1.ResourceAttributes) string {
+	text := r.Verb + " " + r.Resource
+	for _, part := range []struct{ before, value string }{{".", r.Group}, {"/", r.Subresource}, {" ", r.Name}, {" in namespace ", r.Namespace}} {
+		if part.value != "" {
+			text += part.before + part.value
+		}
+	}
+	return text
+}
+
+// allowed asks the API server whether a user may do something.
+func allowed(ctx context.Context, c client.Client, user string, what authorizationv1.ResourceAttributes) (bool, error) {
+	groups := []string{"system:serviceaccounts", "system:authenticated"}
+	if parts := strings.Split(user, ":"); len(parts) == 4 {
+		groups = append(groups, "system:serviceaccounts:"+parts[2])
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, Groups: groups, ResourceAttributes: &what}}
+	if err := c.Create(ctx, review); err != nil {
+		return false, fmt.Errorf("asking whether %s may %s: %w", user, describe(what), err)
+	}
+	return review.Status.Allowed, nil
+}

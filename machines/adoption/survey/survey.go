@@ -1,0 +1,165 @@
+package survey
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/adoption"
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/machine"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
+	"github.com/drover-project/drover/machines/rollout"
+)
+
+// askEvery is how often the cloud's inventory is asked whether it is complete.
+const askEvery = 200 * time.Millisecond
+
+// Forecaster says what the Machine controller would do with a Machine.
+type Forecaster interface {
+	Of(ctx context.Context, m *v1alpha1.Machine) (machine.Forecast, error)
+}
+
+// Options are what a survey works with.
+type Options struct {
+	// Client reads the cluster with the Machines from the API server itself, and asks who may do what. Target does the same in
+	// the cluster with the Nodes.
+	Client, Target client.Client
+	// Forecaster and Inventory are those of a drover that only observes.
+	Forecaster Forecaster
+	Inventory  cloud.Inventory
+	Clock      clock.PassiveClock
+	// Patience is how long the clouds have to list their servers.
+	Patience time.Duration
+	// Deletes: the collector of orphans is to delete what it finds.
+	Deletes bool
+	// Lease is machine-controller's; empty: drover does not take it. Holder is the name under which drover holds it.
+	Lease  types.NamespacedName
+	Holder string
+	// Kinds, Policies and Roles are the manifests as they are shipped.
+	Kinds, Policies, Roles []*unstructured.Unstructured
+	// TargetRoles are those that drover needs in the cluster with the Nodes, where that is another one.
+	TargetRoles []*unstructured.Unstructured
+	// Account is drover's user.
+	Account string
+}
+
+// objects are what a cluster has.
+type objects struct {
+	machines    v1alpha1.MachineList
+	sets        v1alpha1.MachineSetList
+	deployments v1alpha1.MachineDeploymentList
+}
+
+// Run reads everything and returns what drover would do. Errors: the Machines, sets or deployments cannot be read.
+func Run(ctx context.Context, o Options) (*adoption.Report, error) {
+	var all objects
+	for _, list := range []client.ObjectList{&all.machines, &all.sets, &all.deployments} {
+		if err := o.Client.List(ctx, list); err != nil {
+			return nil, fmt.Errorf("listing %T: %w", list, err)
+		}
+	}
+	report := &adoption.Report{}
+	o.groups(report, &all)
+	if err := o.machines(ctx, report, &all); err != nil {
+		return nil, err
+	}
+	o.orphans(ctx, report, &all)
+	o.cluster(ctx, report, &all)
+	report.Sort()
+	return report, nil
+}
+
+// groups reports deployments and sets.
+func (o *Options) groups(report *adoption.Report, all *objects) {
+	now := o.Clock.Now()
+	machines := map[types.UID][]*v1alpha1.Machine{}
+	for i := range all.machines.Items {
+		m := &all.machines.Items[i]
+		if ref := metav1.GetControllerOf(m); ref != nil {
+			machines[ref.UID] = append(machines[ref.UID], m)
+		}
+	}
+	sets := map[types.UID][]rollout.SetState{}
+	for i := range all.sets.Items {
+		s := &all.sets.Items[i]
+		if ref := metav1.GetControllerOf(s); ref != nil {
+			sets[ref.UID] = append(sets[ref.UID], rollout.SetState{Set: s, Machines: machines[s.UID]})
+		}
+		report.Entries = append(report.Entries, adoption.OfSet(s, machines[s.UID], now))
+	}
+	for i := range all.deployments.Items {
+		d := &all.deployments.Items[i]
+		// Bounds that cannot be read are none: a group that is not listed keeps its size.
+		bounds, _ := v1alpha1.ParseBounds(d.Annotations)
+		report.Entries = append(report.Entries, adoption.OfDeployment(rollout.Snapshot{Deployment: d, Bounds: bounds, Sets: sets[d.UID], Now: now}))
+	}
+}
+
+// machines reports Machines, once the clouds have listed their servers.
+func (o *Options) machines(ctx context.Context, report *adoption.Report, all *objects) error {
+	forecasts := make([]machine.Forecast, len(all.machines.Items))
+	var failed error
+	look := func(ctx context.Context) (bool, error) {
+		settled := true
+		for i := range all.machines.Items {
+			if forecasts[i].Step != "" && !pending(forecasts[i]) {
+				continue
+			}
+			if forecasts[i], failed = o.Forecaster.Of(ctx, &all.machines.Items[i]); failed != nil {
+				return false, failed
+			}
+			settled = settled && !pending(forecasts[i])
+		}
+		return settled, nil
+	}
+	err := wait.PollUntilContextTimeout(ctx, askEvery, o.Patience, true, look)
+	switch {
+	case failed != nil:
+		return failed
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		report.Incomplete = append(report.Incomplete, fmt.Sprintf("the servers of some Machines: a cloud has not listed them within %s", o.Patience))
+	}
+	for i := range all.machines.Items {
+		report.Entries = append(report.Entries, adoption.OfMachine(&all.machines.Items[i], forecasts[i]))
+	}
+	return nil
+}
+
+// pending reports whether a forecast may change because the cloud has not listed its servers yet.
+func pending(f machine.Forecast) bool {
+	return f.Reason == lifecycle.ReasonNotSynced || f.Unsettled
+}
+
+// orphans reports what in the clouds has this cluster's marks and no Machine.
+func (o *Options) orphans(ctx context.Context, report *adoption.Report, all *objects) {
+	living := map[types.UID]bool{}
+	for i := range all.machines.Items {
+		living[all.machines.Items[i].UID] = true
+	}
+	for _, project := range o.Inventory.Marked(ctx) {
+		if project.Rest {
+			// Every Machine was looked at: a project that is not known has none.
+			continue
+		}
+		if project.Unknown != "" {
+			report.Incomplete = append(report.Incomplete, fmt.Sprintf("what project %s has without a Machine: %s", project.Name, project.Unknown))
+			continue
+		}
+		for _, r := range project.Resources {
+			if e, ok := adoption.OfResource(r, living[r.Machine], o.Deletes && project.Held == ""); ok {
+				report.Entries = append(report.Entries, e)
+			}
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package handover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// Holder returns the name under which drover holds machine-controller's lease. All replicas of one installation share it: which
+// of them leads is decided by drover's own lease, and the one that holds that may take over machine-controller's lease from
+// another replica at once.
+func Holder(namespace string) string { return "drover/" + namespace }
+
+// defaultSeconds is how long a lease counts that does not say how long: it is what machine-controller's says.
+const defaultSeconds = 15
+
+// LockOptions make a [Lock].
+type LockOptions struct {
+	// Own is the lock of drover's own lease.
+	Own resourcelock.Interface
+	// Other is the lock of machine-controller's lease.
+	Other resourcelock.Interface
+	// Holder is the name under which drover holds the other lease.
+	Holder string
+	// Seen is called each time the other lease was read: with its record while another program holds it, else with nil. It must
+	// not block. May be nil.
+	Seen func(other *resourcelock.LeaderElectionRecord)
+}
+
+// Lock is the lock of an election whose winner holds two leases. It implements [resourcelock.Interface].
+//
+// While another program holds the other lease, that program's record is shown to the elector as if it were the own one, so the
+// elector waits as it waits for a replica: until the record has not changed for its own duration. The other lease is always
+// written before the own one, so a process that leads holds both. The other lease is not given back at the end: it ends by
+// itself, so that another replica may go on before machine-controller does.
+type Lock struct {
+	LockOptions
+
+	mu sync.Mutex
+	// ownMissing and otherMissing: the last read found no such lease, so that it is created instead of updated.
+	ownMissing, otherMissing bool
+	// other is the record of the other lease as it was last read or written.
+	other resourcelock.LeaderElectionRecord
+}
+
+var _ resourcelock.Interface = (*Lock)(nil)
+
+// NewLock returns a Lock. It makes no call.
+func NewLock(o LockOptions) *Lock {
+	if o.Seen == nil {
+		o.Seen = func(*resourcelock.LeaderElectionRecord) {}
+	}
+	return &Lock{LockOptions: o}
+}
+
+// Get returns the record of the other lease while another program holds it, and that of the own lease otherwise.
+func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	own, ownRaw, ownErr := l.Own.Get(ctx)
+	if ownErr != nil && !apierrors.IsNotFound(ownErr) {
+		return nil, nil, ownErr
+	}
+	other, otherRaw, err := l.Other.Get(ctx)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, nil, fmt.Errorf("reading lease %s, which machine-controller takes: %w", l.Other.Describe(), err)
+	}
+	l.mu.Lock()
+	l.ownMissing, l.otherMissing = ownErr != nil, err != nil
+	l.other = resourcelock.LeaderElectionRecord{}
+	if err == nil {
+		l.other = *other
+	}
+	l.mu.Unlock()
+	if err == nil && other.HolderIdentity != "" && other.HolderIdentity != l.Holder {
+		l.Seen(other)
+		shown := *other
+		if shown.LeaseDurationSeconds <= 0 {
+			shown.LeaseDurationSeconds = defaultSeconds
+		}
+		return &shown, otherRaw, nil
+	}
+	l.Seen(nil)
+	return own, ownRaw, ownErr
+}
+
+// Create takes both leases; the own one does not exist.
+func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if err := l.takeOther(ctx, record); err != nil {
+		return err
+	}
+	return l.Own.Create(ctx, record)
+}
+
+// Update takes or renews both leases. A record without a holder gives back the own one.
+func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if record.HolderIdentity == "" {
+		return l.Own.Update(ctx, record)
+	}
+	if err := l.takeOther(ctx, record); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	missing := l.ownMissing
+	l.ownMissing = false
+	l.mu.Unlock()
+	if missing {
+		return l.Own.Create(ctx, record)
+	}
+	return l.Own.Update(ctx, record)
+}
+
+// takeOther writes the other lease, on condition that it is as it was last read or written.
+func (l *Lock) takeOther(ctx context.Context, own resourcelock.LeaderElectionRecord) error {
+	l.mu.Lock()
+	before, missing := l.other, l.otherMissing
+	l.mu.Unlock()
+	record := resourcelock.LeaderElectionRecord{
+		HolderIdentity: l.Holder, LeaseDurationSeconds: own.LeaseDurationSeconds, AcquireTime: before.AcquireTime, RenewTime: own.RenewTime,
+		LeaderTransitions: before.LeaderTransitions,
+	}
+	if before.HolderIdentity != l.Holder {
+		record.AcquireTime = own.RenewTime
+	}
+	if before.HolderIdentity != l.Holder && before.HolderIdentity != "" {
+		record.LeaderTransitions++
+	}
+	write := l.Other.Update
+	if missing {
+		write = l.Other.Create
+	}
+	if err := write(ctx, record); err != nil {
+		return fmt.Errorf("taking lease %s, so that machine-controller stays idle: %w", l.Other.Describe(), err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.other, l.otherMissing = record, false
+	return nil
+}
+
+// RecordEvent records an Event about the own lease.
+func (l *Lock) RecordEvent(text string) { l.Own.RecordEvent(text) }
+
+// Identity returns the identity under which the own lease is held.
+func (l *Lock) Identity() string { return l.Own.Identity() }
+
+// Describe names the own lease.
+func (l *Lock) Describe() string { return l.Own.Describe() }
+
+// ParseLease reads namespace/name. The empty text names no lease; then named is false.
+func ParseLease(text string) (namespace, name string, named bool, err error) {
+	if text == "" {
+		return "", "", false, nil
+	}
+	namespace, name, _ = strings.Cut(text, "/")
+	if namespace == "" || name == "" || strings.Contains(name, "/") {
+		return "", "", false, errors.New("is not of the form namespace/name")
+	}
+	return namespace, name, true, nil
+}

@@ -1,0 +1,265 @@
+package handover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/drover-project/drover/test/kube/memory"
+)
+
+const (
+	life     = 15 * time.Second
+	deadline = 10 * time.Second
+	retry    = 2 * time.Second
+)
+
+// election is an API server and the programs that want to act.
+type election struct {
+	*testing.T
+	server *memory.Server
+
+	mu sync.Mutex
+	// acting are the programs that act now; clashes is what was seen of two that did at once.
+	acting  map[string]bool
+	clashes []string
+}
+
+func newElection(t *testing.T) *election {
+	t.Helper()
+	server, err := memory.New(memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &election{T: t, server: server, acting: map[string]bool{}}
+	t.Cleanup(func() {
+		for _, clash := range e.clashes {
+			t.Error(clash)
+		}
+	})
+	return e
+}
+
+// cut fails every request while it is closed.
+type cut struct {
+	next http.RoundTripper
+	mu   sync.Mutex
+	off  bool
+}
+
+func (c *cut) set(off bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.off = off
+}
+
+func (c *cut) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.mu.Lock()
+	off := c.off
+	c.mu.Unlock()
+	if off {
+		return nil, errors.New("cut off")
+	}
+	return c.next.RoundTrip(r)
+}
+
+func (e *election) client(user string) (kubernetes.Interface, *cut) {
+	e.Helper()
+	config := rest.CopyConfig(e.server.Config(user))
+	line := &cut{}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		line.next = next
+		return line
+	})
+	c, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		e.Fatal(err)
+	}
+	return c, line
+}
+
+func lockOf(c kubernetes.Interface, namespace, name, identity string) resourcelock.Interface {
+	return &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Client: c.CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+	}
+}
+
+// program is something that acts while it leads.
+type program struct {
+	stop func()
+	line *cut
+}
+
+// run has a program want to act until it is stopped. Like the real ones, it begins anew when it loses its lease.
+func (e *election) run(name string, lock resourcelock.Interface, line *cut, release bool) *program {
+	ctx, cancel := context.WithCancel(context.Background())
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		for ctx.Err() == nil {
+			leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
+				Lock: lock, LeaseDuration: life, RenewDeadline: deadline, RetryPeriod: retry, ReleaseOnCancel: release, Name: name,
+				Callbacks: leaderelection.LeaderCallbacks{
+					OnStartedLeading: func(context.Context) { e.act(name, true) },
+					OnStoppedLeading: func() { e.act(name, false) },
+				},
+			})
+		}
+	})
+	p := &program{line: line, stop: func() {
+		cancel()
+		ended.Wait()
+	}}
+	e.Cleanup(p.stop)
+	return p
+}
+
+func (e *election) act(name string, acts bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !acts {
+		delete(e.acting, name)
+		return
+	}
+	for other := range e.acting {
+		e.clashes = append(e.clashes, fmt.Sprintf("%s acts while %s does", name, other))
+	}
+	e.acting[name] = true
+}
+
+func (e *election) expect(want string) {
+	e.Helper()
+	synctest.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if want == "" && len(e.acting) == 0 || len(e.acting) == 1 && e.acting[want] {
+		return
+	}
+	e.Errorf("%v act, want %q", e.acting, want)
+}
+
+func (e *election) machineController() *program {
+	c, line := e.client("machine-controller")
+	// machine-controller does not give its lease back.
+	return e.run("machine-controller", lockOf(c, "kube-system", "machine-controller", "machine-controller_1"), line, false)
+}
+
+func (e *election) drover(name string) *program {
+	c, line := e.client(name)
+	lock := NewLock(LockOptions{
+		Own: lockOf(c, "default", "drover", name), Other: lockOf(c, "kube-system", "machine-controller", Holder("default")), Holder: Holder("default"),
+	})
+	return e.run(name, lock, line, true)
+}
+
+func (e *election) lease(name, namespace string) *coordinationv1.Lease {
+	e.Helper()
+	c, _ := e.client("admin")
+	lease, err := c.CoordinationV1().Leases(namespace).Get(e.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		e.Fatal(err)
+	}
+	return lease
+}
+
+func TestOneOfTheTwoActs(t *testing.T) {
+	for name, play := range map[string]func(e *election){
+		"drover waits while machine-controller runs, and acts when its lease is over (MC-78)": func(e *election) {
+			predecessor := e.machineController()
+			time.Sleep(retry)
+			e.drover("drover-a")
+			time.Sleep(time.Hour)
+			e.expect("machine-controller")
+			predecessor.stop()
+			time.Sleep(life - 2*retry)
+			e.expect("")
+			time.Sleep(4 * retry)
+			e.expect("drover-a")
+		},
+		"machine-controller waits while drover runs (MC-78)": func(e *election) {
+			successor := e.drover("drover-a")
+			time.Sleep(retry)
+			e.machineController()
+			time.Sleep(time.Hour)
+			e.expect("drover-a")
+			successor.stop()
+			time.Sleep(life + 2*retry)
+			e.expect("machine-controller")
+		},
+		"another replica of drover goes on at once, and before machine-controller (MC-78)": func(e *election) {
+			first := e.drover("drover-a")
+			time.Sleep(retry)
+			e.machineController()
+			e.drover("drover-b")
+			time.Sleep(time.Minute)
+			e.expect("drover-a")
+			first.stop()
+			time.Sleep(2 * retry)
+			e.expect("drover-b")
+			time.Sleep(time.Minute)
+			e.expect("drover-b")
+		},
+		"a replica that is killed is followed by another after its own lease (MC-78)": func(e *election) {
+			first := e.drover("drover-a")
+			time.Sleep(retry)
+			e.drover("drover-b")
+			time.Sleep(time.Minute)
+			first.line.set(true)
+			time.Sleep(life + 2*retry)
+			e.expect("drover-b")
+		},
+		"a lease of a machine-controller that is long gone costs one wait (MC-78)": func(e *election) {
+			old := e.machineController()
+			time.Sleep(retry)
+			old.stop()
+			time.Sleep(24 * time.Hour)
+			e.drover("drover-a")
+			time.Sleep(life + 2*retry)
+			e.expect("drover-a")
+		},
+		"without a machine-controller drover acts at once (MC-78)": func(e *election) {
+			e.drover("drover-a")
+			synctest.Wait()
+			e.expect("drover-a")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { play(newElection(t)) })
+		})
+	}
+}
+
+// A lease that is deleted by hand is free for whoever comes first. drover notices with its next renewal.
+func TestALeaseThatIsTakenAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newElection(t)
+		e.drover("drover-a")
+		time.Sleep(time.Minute)
+		e.expect("drover-a")
+		admin, _ := e.client("admin")
+		lease := e.lease("machine-controller", "kube-system")
+		holder, now := "machine-controller_1", metav1.NowMicro()
+		lease.Spec.HolderIdentity, lease.Spec.RenewTime = &holder, &now
+		if _, err := admin.CoordinationV1().Leases("kube-system").Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(deadline + 2*retry)
+		e.expect("")
+		if h := e.lease("machine-controller", "kube-system").Spec.HolderIdentity; *h != holder {
+			t.Errorf("the lease is %s's", *h)
+		}
+		time.Sleep(life + deadline)
+		e.expect("drover-a")
+	})
+}

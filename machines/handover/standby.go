@@ -1,0 +1,84 @@
+package handover
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// ReasonStandingBy is the reason of the Event about a drover that stays idle because machine-controller runs.
+const ReasonStandingBy = "MachineControllerRuns"
+
+// Standby reports that drover stays idle because another program holds machine-controller's lease: once in the log, in an Event
+// about the lease once the other program has renewed it, and in the metric drover_standing_by.
+type Standby struct {
+	namespace, name string
+	log             logr.Logger
+	metric          prometheus.Gauge
+
+	mu     sync.Mutex
+	events events.EventRecorder
+	// holder is who holds the lease; empty: no other program does. renewed is its last renewal as it was read first.
+	holder  string
+	renewed time.Time
+	// reported: the Event was recorded.
+	reported bool
+}
+
+// NewStandby returns a Standby for the lease namespace/name. registry takes the metric; nil: nobody does. Errors: the metric could
+// not be registered.
+func NewStandby(namespace, name string, log logr.Logger, registry prometheus.Registerer) (*Standby, error) {
+	s := &Standby{namespace: namespace, name: name, log: log, metric: prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "drover_standing_by",
+		Help: "1 while drover stays idle because another program, such as machine-controller, holds the lease that --machine-controller-lease names, else 0.",
+	})}
+	if registry != nil {
+		if err := registry.Register(s.metric); err != nil {
+			return nil, fmt.Errorf("registering metrics: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// RecordTo has Events recorded from now on.
+func (s *Standby) RecordTo(recorder events.EventRecorder) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = recorder
+}
+
+// Seen takes in the lease as it was read: its record while another program holds it, else nil.
+func (s *Standby) Seen(other *resourcelock.LeaderElectionRecord) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if other == nil {
+		if s.holder != "" {
+			s.log.Info("No other program holds machine-controller's lease any more", "lease", s.namespace+"/"+s.name, "was", s.holder)
+		}
+		s.holder, s.reported = "", false
+		s.metric.Set(0)
+		return
+	}
+	if s.holder != other.HolderIdentity {
+		s.holder, s.renewed, s.reported = other.HolderIdentity, other.RenewTime.Time, false
+		s.metric.Set(1)
+		s.log.Info("Standing by: another program holds machine-controller's lease. Nothing is changed in Kubernetes or in the cloud until it ends",
+			"lease", s.namespace+"/"+s.name, "holder", s.holder)
+	}
+	if s.reported || s.events == nil || other.RenewTime.Time.Equal(s.renewed) {
+		return
+	}
+	s.reported = true
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.name}}
+	s.events.Eventf(lease, nil, corev1.EventTypeWarning, ReasonStandingBy, "Wait",
+		"drover stays idle, because %s renews this lease: stop machine-controller (kubectl -n %s scale deployment machine-controller --replicas=0). Where both are to run, each for Machines of its own, start drover with --machine-controller-lease= and --name",
+		s.holder, s.namespace)
+}

@@ -1,0 +1,92 @@
+package handover
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// Webhook is an admission webhook that intercepts writes of drover's kinds.
+type Webhook struct {
+	// Kind and Configuration name the object that it stands in. Name is its own.
+	Kind, Configuration, Name string
+	// Resources are the kinds that it intercepts, as "machines, machinedeployments".
+	Resources string
+	// Service is the one that answers it; empty when it has a URL, which stands in URL then.
+	Service types.NamespacedName
+	URL     string
+	// Refuses: a write is refused when nobody answers.
+	Refuses bool
+}
+
+// String names the webhook for people.
+func (w Webhook) String() string {
+	return fmt.Sprintf("webhook %s of %s %s", w.Name, w.Kind, w.Configuration)
+}
+
+// Configurations are all admission webhooks of a cluster.
+type Configurations struct {
+	Mutating   []admissionv1.MutatingWebhookConfiguration
+	Validating []admissionv1.ValidatingWebhookConfiguration
+}
+
+// kinds are the resources whose webhooks matter to drover.
+var kinds = []string{"machines", "machinesets", "machinedeployments"}
+
+// Webhooks returns the admission webhooks that intercept writes of Machines, sets or deployments.
+func (c Configurations) Webhooks() []Webhook {
+	var all []Webhook
+	for i := range c.Mutating {
+		for _, w := range c.Mutating[i].Webhooks {
+			all = add(all, Webhook{Kind: "MutatingWebhookConfiguration", Configuration: c.Mutating[i].Name, Name: w.Name}, w.Rules, w.ClientConfig, w.FailurePolicy)
+		}
+	}
+	for i := range c.Validating {
+		for _, w := range c.Validating[i].Webhooks {
+			all = add(all, Webhook{Kind: "ValidatingWebhookConfiguration", Configuration: c.Validating[i].Name, Name: w.Name}, w.Rules, w.ClientConfig, w.FailurePolicy)
+		}
+	}
+	return all
+}
+
+// add appends the webhook when its rules intercept one of drover's kinds.
+func add(all []Webhook, w Webhook, rules []admissionv1.RuleWithOperations, at admissionv1.WebhookClientConfig, policy *admissionv1.FailurePolicyType) []Webhook {
+	var resources []string
+	for _, kind := range kinds {
+		if slices.ContainsFunc(rules, func(r admissionv1.RuleWithOperations) bool { return intercepts(r, kind) }) {
+			resources = append(resources, kind)
+		}
+	}
+	if len(resources) == 0 {
+		return all
+	}
+	w.Resources = strings.Join(resources, ", ")
+	w.Refuses = policy == nil || *policy == admissionv1.Fail
+	switch {
+	case at.Service != nil:
+		w.Service = types.NamespacedName{Namespace: at.Service.Namespace, Name: at.Service.Name}
+	case at.URL != nil:
+		w.URL = *at.URL
+	}
+	return append(all, w)
+}
+
+// intercepts reports whether a rule is about a resource of drover's group. A rule for all groups or all resources is not meant for
+// these kinds, but intercepts them all the same.
+func intercepts(r admissionv1.RuleWithOperations, resource string) bool {
+	has := func(list []string, text string) bool {
+		return slices.Contains(list, text) || slices.Contains(list, "*")
+	}
+	written := slices.ContainsFunc(r.Operations, func(o admissionv1.OperationType) bool { return o != admissionv1.Connect })
+	return written && has(r.APIGroups, v1alpha1.GroupVersion.Group) && (has(r.Resources, resource) || slices.Contains(r.Resources, "*/*"))
+}
+
+// Remedy returns the command that removes the webhook's configuration.
+func (w Webhook) Remedy() string {
+	return fmt.Sprintf("kubectl delete %s %s", strings.ToLower(w.Kind), w.Configuration)
+}

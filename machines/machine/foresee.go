@@ -1,0 +1,80 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
+)
+
+// Forecast is what the controller would do with a Machine.
+type Forecast struct {
+	// Step is the first one that changes a server or a Node, or that waits; Reason is its reason.
+	Step   lifecycle.Step
+	Reason string
+	// Detail explains it to people; may be empty.
+	Detail string
+	// Server is the Machine's server; nil: none is known. Node is the name of its Node; empty: it has none.
+	Server *cloud.Server
+	Node   string
+	// Unsettled: the cloud is still being asked, so that the forecast may change within seconds.
+	Unsettled bool
+	// Warnings say what of the spec has no effect.
+	Warnings []string
+}
+
+// Forecaster says what the controller would do. It observes Machines as the controller does, asks the same table, takes no step and
+// writes nothing.
+type Forecaster struct{ reconciler *Reconciler }
+
+// NewForecaster returns a Forecaster for the caches of the options' clusters, and adds the indexes that it needs to them: they must
+// not have been started. Of the options Bootstrap, Kinds, Lease, Reach and Registry are not used. Errors: an index cannot be added.
+func NewForecaster(ctx context.Context, o Options) (*Forecaster, error) {
+	o.Kinds, o.Lease, o.Reach = nil, nil, nil
+	r := newObserving(o.withDefaults())
+	return &Forecaster{r}, r.index(ctx)
+}
+
+// Of returns what the controller would do with a Machine. Errors: the caches cannot be read.
+func (f *Forecaster) Of(ctx context.Context, m *v1alpha1.Machine) (Forecast, error) {
+	s := f.reconciler.store.Open(m)
+	if err := f.reconciler.observer.Observe(ctx, s); err != nil {
+		return Forecast{}, fmt.Errorf("observing Machine %s/%s: %w", m.Namespace, m.Name, err)
+	}
+	seen := &s.Observed
+	out := Forecast{Server: seen.Cloud.Server, Warnings: s.Warnings}
+	out.Unsettled = seen.CloudErr != nil && (seen.CloudErr.Code == fault.CodeUnsettled || seen.CloudErr.Code == fault.CodeWaitingForTurn) ||
+		seen.CloudErr == nil && !seen.Cloud.Synced && !seen.LeftAlone()
+	if seen.Node != nil {
+		out.Node = seen.Node.Name
+	}
+	steps := lifecycle.Foresee(s.Facts())
+	last := steps[len(steps)-1]
+	out.Step, out.Reason, out.Detail = last.Step, last.Reason, detailOf(last, seen)
+	return out, nil
+}
+
+// detailOf explains a decision by what was seen.
+func detailOf(d lifecycle.Decision, seen *lifecycle.Observed) string {
+	switch d.Reason {
+	case lifecycle.ReasonForeign:
+		return seen.Cloud.Foreign
+	case lifecycle.ReasonServerUnknown:
+		return seen.Cloud.Unknown
+	case lifecycle.ReasonHeld:
+		return seen.Cloud.Held
+	case lifecycle.ReasonNodeTaken:
+		return seen.Taken
+	case lifecycle.ReasonServerError:
+		if seen.Cloud.Server.Fault != nil {
+			return fault.Of(seen.Cloud.Server.Fault).Message
+		}
+	}
+	if seen.CloudErr != nil {
+		return seen.CloudErr.Message
+	}
+	return ""
+}

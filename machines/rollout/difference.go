@@ -1,0 +1,98 @@
+package rollout
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// mostShown bounds how much of a value a difference shows, in bytes.
+const mostShown = 60
+
+// TemplateDifferences returns what of a template rolls Machines that were made of another one: each field that differs, as
+// "spec.versions.kubelet: 1.36.0 → 1.37.1", in the order of their names. It returns nothing exactly when [TemplatesEqual]
+// reports that the two mean the same. Values of fields whose name speaks of a password, secret, key or token are not shown.
+func TemplateDifferences(from, to *v1alpha1.MachineTemplateSpec) []string {
+	if TemplatesEqual(from, to) {
+		return nil
+	}
+	was, is := fieldsOf(from), fieldsOf(to)
+	all := maps.Clone(was)
+	maps.Copy(all, is)
+	var out []string
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		if before, after := was[path], is[path]; before != after {
+			out = append(out, fmt.Sprintf("%s: %s → %s", path, shown(path, before), shown(path, after)))
+		}
+	}
+	if len(out) == 0 {
+		return []string{"the templates differ in a form that no field shows"}
+	}
+	return out
+}
+
+// shown returns a value for people.
+func shown(path, value string) string {
+	last := strings.ToLower(path[strings.LastIndexByte(path, '.')+1:])
+	switch {
+	case value == "":
+		return "not given"
+	case strings.Contains(last, "password"), strings.Contains(last, "secret"), strings.Contains(last, "token"), strings.Contains(last, "key"):
+		return "(not shown)"
+	case len(value) > mostShown:
+		return strings.ToValidUTF8(value[:mostShown], "") + "…"
+	}
+	return value
+}
+
+// fieldsOf returns the fields of a template that have a meaning, by their path, each with its value as JSON.
+func fieldsOf(t *v1alpha1.MachineTemplateSpec) map[string]string {
+	fields := map[string]string{}
+	rest, document := split(t)
+	if raw, err := json.Marshal(rest); err == nil {
+		flatten("", canonical(raw), fields)
+	}
+	flatten("spec.providerSpec.value", canonical(document), fields)
+	return fields
+}
+
+// flatten writes the fields of a JSON document into a map. What is no JSON is one field.
+func flatten(path string, document []byte, into map[string]string) {
+	if len(document) == 0 {
+		return
+	}
+	decoder := json.NewDecoder(bytes.NewReader(document))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		into[path] = string(document)
+		return
+	}
+	flattenValue(path, value, into)
+}
+
+func flattenValue(path string, value any, into map[string]string) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, field := range v {
+			flattenValue(strings.TrimPrefix(path+"."+key, "."), field, into)
+		}
+		if len(v) > 0 {
+			return
+		}
+	case string:
+		if v != "" {
+			into[path] = v
+			return
+		}
+	}
+	raw, err := json.Marshal(value)
+	if err == nil {
+		into[path] = string(raw)
+	}
+}

@@ -1,0 +1,218 @@
+package machinecontroller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Past makes the objects, servers and addresses that machine-controller leaves behind when it is stopped, without the time that
+// the program itself would take.
+type Past struct {
+	client    client.Client
+	cloud     *cloud
+	namespace string
+
+	flavor, image, network string
+}
+
+// NewPast returns a Past that makes servers as a provider spec says, in which all values are plain texts.
+func NewPast(ctx context.Context, c client.Client, namespace string, providerSpec []byte) (*Past, error) {
+	m := &Machine{}
+	m.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: providerSpec}
+	connection, err := connect(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	p := &Past{client: c, cloud: connection, namespace: namespace}
+	p.flavor, p.image, p.network, err = connection.names(ctx)
+	return p, err
+}
+
+// Deployment makes a MachineDeployment with the finalizer and revision that machine-controller writes.
+func (p *Past) Deployment(ctx context.Context, name string, replicas int, paused bool, template MachineTemplate) (*MachineDeployment, error) {
+	d := &MachineDeployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: p.namespace, Name: name, Finalizers: []string{metav1.FinalizerDeleteDependents}, Annotations: map[string]string{revisionText: "1"},
+	}}
+	d.Spec.Replicas, d.Spec.Paused, d.Spec.Template = ptr.To(int32(replicas)), paused, template
+	d.Spec.Selector.MatchLabels = template.Labels
+	d.Spec.RevisionHistoryLimit, d.Spec.ProgressDeadlineSeconds, d.Spec.MinReadySeconds = ptr.To[int32](1), ptr.To[int32](600), ptr.To[int32](0)
+	made := &MachineDeployment{}
+	return made, p.made(ctx, "MachineDeployment", d, made)
+}
+
+// made creates an object of a kind, and reads it back with the UID that it got.
+func (p *Past) made(ctx context.Context, of string, o metav1.Object, into any) error {
+	if err := create(ctx, p.client, of, o); err != nil {
+		return err
+	}
+	stored := &unstructured.Unstructured{}
+	stored.SetGroupVersionKind(kind(of))
+	if err := p.client.Get(ctx, client.ObjectKey{Namespace: o.GetNamespace(), Name: o.GetName()}, stored); err != nil {
+		return fmt.Errorf("reading %s %s: %w", of, o.GetName(), err)
+	}
+	return convert(stored.Object, into)
+}
+
+// Set makes a set of a deployment, for a template and a revision.
+func (p *Past) Set(ctx context.Context, d *MachineDeployment, suffix string, revision, replicas, most int, template MachineTemplate) (*MachineSet, error) {
+	with := func(labels map[string]string) map[string]string {
+		out := map[string]string{hashLabel: suffix}
+		for key, value := range labels {
+			out[key] = value
+		}
+		return out
+	}
+	s := &MachineSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: d.Namespace, Name: d.Name + "-" + suffix, Labels: with(template.Labels), Finalizers: []string{metav1.FinalizerDeleteDependents},
+		Annotations: map[string]string{
+			revisionText: strconv.Itoa(revision), sizeNote: strconv.Itoa(int(*d.Spec.Replicas)), surgeNote: strconv.Itoa(most),
+		},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, kind("MachineDeployment"))},
+	}}
+	s.Spec.Replicas, s.Spec.Template = ptr.To(int32(replicas)), template
+	s.Spec.Selector.MatchLabels, s.Spec.Template.Labels = with(d.Spec.Selector.MatchLabels), with(template.Labels)
+	made := &MachineSet{}
+	return made, p.made(ctx, "MachineSet", s, made)
+}
+
+// Stage is how far machine-controller had come with a Machine.
+type Stage struct {
+	// Server: it has been made. Address: so has its floating IP. Noted: the annotation names that.
+	Server, Address, Noted bool
+	// Recorded: the status has the addresses, and, with ProviderID, the spec has the provider ID.
+	Recorded, ProviderID bool
+	// Node: it has joined, and the Machine names it.
+	Node bool
+	// Deleted: it is being deleted, and still has its finalizers.
+	Deleted bool
+}
+
+// Machine makes a Machine of a set, in a stage of its life, with its server, floating IP and Node. It returns the ID of the server.
+func (p *Past) Machine(ctx context.Context, s *MachineSet, name string, stage Stage) (server string, err error) {
+	m := &Machine{ObjectMeta: *s.Spec.Template.ObjectMeta.DeepCopy(), Spec: s.Spec.Template.Spec}
+	m.Namespace, m.Name, m.Spec.Name = s.Namespace, name, name
+	m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s, kind("MachineSet"))}
+	m.Finalizers = []string{serverFinalizer, nodeFinalizer}
+	if stage.Noted {
+		m.Finalizers = append(m.Finalizers, addressKey)
+	}
+	stored := &Machine{}
+	if err := p.made(ctx, "Machine", m, stored); err != nil {
+		return "", err
+	}
+	if stage.Server {
+		if server, err = p.furnish(ctx, stored, stage); err != nil {
+			return "", err
+		}
+	}
+	if stage.Deleted {
+		return server, remove(ctx, p.client, "Machine", stored)
+	}
+	return server, nil
+}
+
+// furnish makes the server of a Machine and what comes with it, and writes on the Machine what machine-controller had written.
+func (p *Past) furnish(ctx context.Context, m *Machine, stage Stage) (string, error) {
+	made, err := servers.Create(ctx, p.cloud.compute, servers.CreateOpts{
+		Name: m.Spec.Name, FlavorRef: p.flavor, ImageRef: p.image, UserData: []byte("#cloud-config"),
+		Networks: []servers.Network{{UUID: p.network}}, Metadata: map[string]string{machineUID: string(m.UID), "system-cluster": "mmxfcmgjkx"},
+	}, nil).Extract()
+	if err != nil {
+		return "", fmt.Errorf("creating a server for %s: %w", m.Name, err)
+	}
+	if stage.Address {
+		id, err := p.addressOf(ctx, made.ID)
+		if err != nil {
+			return "", err
+		}
+		if stage.Noted {
+			metav1.SetMetaDataAnnotation(&m.ObjectMeta, addressKey, id)
+		}
+	}
+	providerID := "openstack:///" + made.ID
+	if stage.ProviderID {
+		m.Spec.ProviderID = &providerID
+	}
+	if stage.Recorded {
+		m.Status.Addresses = []corev1.NodeAddress{{Address: "192.168.1.10"}}
+	}
+	if stage.Node {
+		node, err := p.node(ctx, m, providerID)
+		if err != nil {
+			return "", err
+		}
+		m.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: node.Name, UID: node.UID}
+		m.Status.Versions = &Versions{Kubelet: m.Spec.Versions.Kubelet}
+		m.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	}
+	return made.ID, update(ctx, p.client, m)
+}
+
+// addressOf makes the floating IP of a server, once that has a port.
+func (p *Past) addressOf(ctx context.Context, server string) (string, error) {
+	for {
+		id, err := p.cloud.address(ctx, server)
+		if err != nil || id != "" {
+			return id, err
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// node makes the Node of a Machine's server, which is Ready.
+func (p *Past) node(ctx context.Context, m *Machine, providerID string) (*corev1.Node, error) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: m.Spec.Name, Labels: map[string]string{ownerLabel: string(m.UID), corev1.LabelHostname: m.Spec.Name},
+		Annotations: map[string]string{nodeNote: m.Namespace + "/" + m.Name},
+	}}
+	node.Spec.ProviderID = providerID
+	if err := p.client.Create(ctx, node); err != nil {
+		return nil, fmt.Errorf("creating node %s: %w", node.Name, err)
+	}
+	// The API server gives every new Node the taint not-ready, which the controller-manager removes.
+	node.Spec.Taints = nil
+	if err := p.client.Update(ctx, node); err != nil {
+		return nil, fmt.Errorf("removing the taint of node %s: %w", node.Name, err)
+	}
+	node.Status.NodeInfo.KubeletVersion = "v" + m.Spec.Versions.Kubelet
+	node.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
+	}}
+	if err := p.client.Status().Update(ctx, node); err != nil {
+		return nil, fmt.Errorf("writing the status of node %s: %w", node.Name, err)
+	}
+	return node, nil
+}
+
+// Template returns a template with that label, kubelet version and provider spec.
+func Template(name, kubelet string, providerSpec json.RawMessage) MachineTemplate {
+	t := MachineTemplate{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"name": name}}}
+	t.Spec.Labels = map[string]string{"pool": name}
+	t.Spec.Versions.Kubelet = kubelet
+	t.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: providerSpec}
+	return t
+}
+
+// Rename writes another Machine's UID onto a server, as when a cluster was restored under new UIDs.
+func (p *Past) Rename(ctx context.Context, server, uid string) error {
+	_, err := servers.UpdateMetadata(ctx, p.cloud.compute, server, servers.MetadataOpts{machineUID: uid}).Extract()
+	if err != nil {
+		return fmt.Errorf("writing the metadata of server %s: %w", server, err)
+	}
+	return nil
+}
