@@ -212,3 +212,4 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) ([]byte, error) {
 
 func (c *Cluster) pki(name string) string  { return filepath.Join(c.Dir, "pki", name) }
 func (c *Cluster) path(name string) string { return filepath.Join(c.Dir, name) }
+func (c *Cluster) etcdData() string        { return c.path("etcd") }

@@ -42,8 +42,6 @@ func (c *Cluster) RemoveData(ctx context.Context) error {
 	return c.startNew(ctx, c.options)
 }
 
-func (c *Cluster) etcdData() string { return c.path("etcd") }
-
 // stopAll ends every process. etcd gets time to write what it holds.
 func (c *Cluster) stopAll() {
 	core := c.stopClients()
