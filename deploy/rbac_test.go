@@ -43,6 +43,8 @@ func TestWhatDroverMayDo(t *testing.T) {
 		{true, "create secrets", "drover", account},
 		{true, "get secrets:drover-grpc", "drover", account},
 		{true, "update secrets:drover-grpc", "drover", account},
+		{true, "get secrets:cluster-autoscaler-drover", "kube-system", account},
+		{true, "update secrets:cluster-autoscaler-drover", "kube-system", account},
 		{true, "create events.events.k8s.io", "anywhere", account},
 		{true, "create events", "anywhere", account},
 		{true, "get customresourcedefinitions.apiextensions.k8s.io:machines.cluster.k8s.io", "", account},

@@ -20,14 +20,14 @@ func objectMeta(name types.NamespacedName) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}
 }
 
-// Replicas that start at the same time, under drover's own roles.
+// Replicas that start at the same time, under the roles that drover has in the cluster with the Machines when the Nodes have another.
 func TestReplicasThatStartAtTheSameTime(t *testing.T) {
 	cluster := kube.ForTest(t, kube.Options{})
 	admin, err := client.New(cluster.Config, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := deploy.Apply(t.Context(), admin, "rbac"); err != nil {
+	if err := deploy.Apply(t.Context(), admin, "control"); err != nil {
 		t.Fatal(err)
 	}
 	config, err := cluster.ConfigForUser("system:serviceaccount:drover:drover", "system:authenticated")

@@ -26,6 +26,9 @@ const (
 // ClientName is the common name of the certificate that the autoscaler shows.
 const ClientName = "cluster-autoscaler"
 
+// serverName is the common name of the server's certificate. Clients look at its other names; this one has at most 64 bytes.
+const serverName = "drover"
+
 // Options make a [Keeper].
 type Options struct {
 	// Client reads and writes Secrets at the API server itself, never from a cache.
@@ -34,7 +37,7 @@ type Options struct {
 	Own types.NamespacedName
 	// Autoscaler is the Secret that the autoscaler mounts: its certificate and key, and the authorities' certificates.
 	Autoscaler types.NamespacedName
-	// Names are the DNS names and IP addresses under which the autoscaler calls drover. The first one is the common name.
+	// Names are the DNS names and IP addresses under which the autoscaler calls drover; at least one.
 	Names []string
 	Clock clock.Clock
 	// Registry takes the metric; nil: it is kept nowhere.
@@ -133,7 +136,7 @@ func (k *Keeper) look(ctx context.Context) error {
 // keepOwn brings drover's own Secret up to date, serves what it holds, and returns the authorities that are valid.
 func (k *Keeper) keepOwn(ctx context.Context) ([]authority, error) {
 	var now ownContent
-	server := wanted{usage: x509.ExtKeyUsageServerAuth, commonName: k.Names[0], names: k.Names, life: serverLife}
+	server := wanted{usage: x509.ExtKeyUsageServerAuth, commonName: serverName, names: k.Names, life: serverLife}
 	err := k.keep(ctx, k.Own, func(data map[string][]byte) (reasons []string, err error) {
 		now, reasons, err = bringOwn(data, server, k.Clock.Now())
 		return reasons, err

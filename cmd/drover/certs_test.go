@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/drover-project/drover/deploy"
 	"github.com/drover-project/drover/proto"
+	"github.com/drover-project/drover/test/doccommands"
 )
 
 // TestCertificatesThatDroverMakes runs two replicas under drover's own roles, which start at the same time.
@@ -27,27 +29,57 @@ func TestCertificatesThatDroverMakes(t *testing.T) {
 	p := newPair(t)
 	must(t, deploy.Apply(t.Context(), p.client))
 	ports := []string{freePort(t), freePort(t)}
+	replicas := []*exec.Cmd{p.selfSigned(ports[0]), p.selfSigned(ports[1])}
+	before := p.mounted()
 	for _, port := range ports {
-		p.replicaAs(droverAccount, []string{"system:authenticated"}, "--grpc-insecure=false", "--grpc-address="+port, "--grpc-self-signed", "--grpc-allowed-clients=cluster-autoscaler")
-	}
-	mounted := &corev1.Secret{}
-	p.until("the autoscaler's Secret is there", func() bool {
-		err := p.client.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "cluster-autoscaler-drover"}, mounted)
-		must(t, client.IgnoreNotFound(err))
-		return err == nil
-	})
-	pair, err := tls.X509KeyPair(mounted.Data["tls.crt"], mounted.Data["tls.key"])
-	must(t, err)
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(mounted.Data["ca.crt"])
-	for _, port := range ports {
-		p.until("the autoscaler reaches the replica at "+port, func() bool {
-			return refresh(t, port, credentials.NewTLS(&tls.Config{ServerName: "drover.drover.svc", Certificates: []tls.Certificate{pair}, RootCAs: roots, MinVersion: tls.VersionTLS12})) == nil
-		})
+		p.until("the autoscaler reaches the replica at "+port, func() bool { return refresh(t, port, before) == nil })
 		if err := refresh(t, port, insecure.NewCredentials()); grpcstatus.Code(err) != codes.Unavailable {
 			t.Errorf("a client without a certificate: %v", err)
 		}
 	}
+	t.Run("the commands for a new authority: who has read the old files is refused, who reads the new ones is let in", func(t *testing.T) {
+		p := p.in(t)
+		shell := doccommands.NewShell(t, p.kube.Kubeconfig)
+		for _, manifest := range []string{"deployment.yaml", "cluster-autoscaler/deployment.yaml"} {
+			if out, err := p.kube.Kubectl(t.Context(), "apply", "--server-side", "-f", "../../deploy/"+manifest); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+		}
+		shell.Run(t, "docs/cluster-autoscaler.md#new-authority")
+		// No controller carries the restart out here.
+		for _, replica := range replicas {
+			must(t, replica.Process.Kill())
+			_ = replica.Wait()
+		}
+		p.selfSigned(ports[0])
+		p.until("the files that are there now are let in", func() bool { return refresh(t, ports[0], p.mounted()) == nil })
+		if err := refresh(t, ports[0], before); grpcstatus.Code(err) != codes.Unavailable {
+			t.Errorf("the old files: %v", err)
+		}
+	})
+}
+
+// selfSigned starts a replica, under drover's roles, that makes its certificates itself.
+func (p *pair) selfSigned(port string) *exec.Cmd {
+	p.Helper()
+	return p.replicaAs(droverAccount, []string{"system:authenticated"},
+		"--grpc-insecure=false", "--grpc-address="+port, "--grpc-self-signed", "--grpc-allowed-clients=cluster-autoscaler")
+}
+
+// mounted returns the side of an autoscaler that reads its files now.
+func (p *pair) mounted() credentials.TransportCredentials {
+	p.Helper()
+	secret := &corev1.Secret{}
+	p.until("the autoscaler's Secret is there", func() bool {
+		err := p.client.Get(p.Context(), client.ObjectKey{Namespace: "kube-system", Name: "cluster-autoscaler-drover"}, secret)
+		must(p.T, client.IgnoreNotFound(err))
+		return err == nil
+	})
+	pair, err := tls.X509KeyPair(secret.Data["tls.crt"], secret.Data["tls.key"])
+	must(p.T, err)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(secret.Data["ca.crt"])
+	return credentials.NewTLS(&tls.Config{ServerName: "drover.drover.svc", Certificates: []tls.Certificate{pair}, RootCAs: roots, MinVersion: tls.VersionTLS12})
 }
 
 func refresh(t *testing.T, address string, creds credentials.TransportCredentials) error {
