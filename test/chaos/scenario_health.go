@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -12,8 +13,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/providerid"
 )
 
-// twoUnhealthy makes a set of three, of which two become unhealthy at the same time: the kernel of one hangs, the kubelet of the
-// other falls silent. When both are replaced, one after the other, it deletes the set.
+// twoUnhealthy makes a set of three, of which two become unhealthy at the same time: the kubelet of one falls silent, and once that
+// shows the kernel of the other hangs. When both are replaced, one after the other, it deletes the set.
 func (h *harness) twoUnhealthy() error {
 	m, err := h.NewMachine()
 	if err != nil {
@@ -30,10 +31,13 @@ func (h *harness) twoUnhealthy() error {
 	if err != nil {
 		return err
 	}
+	h.Silence(serverOf(&machines[1]))
+	if err := h.until("the silent Node is not known to be Ready", func() (bool, error) { return h.isUnknown(machines[1].Name) }); err != nil {
+		return err
+	}
 	if err := h.Sicken(serverOf(&machines[0])); err != nil {
 		return fmt.Errorf("making a Node unhealthy: %w", err)
 	}
-	h.Silence(serverOf(&machines[1]))
 	if err := h.until("both are replaced", func() (bool, error) { return h.areGone(machines[0].UID, machines[1].UID) }); err != nil {
 		return err
 	}
@@ -48,6 +52,13 @@ func (h *harness) twoUnhealthy() error {
 		return fmt.Errorf("deleting the set: %w", err)
 	}
 	return h.ended(5, 1)
+}
+
+// isUnknown reports whether it is not known whether a Node is Ready.
+func (h *harness) isUnknown(name string) (bool, error) {
+	var n corev1.Node
+	err := h.Admin.Get(h.Context, types.NamespacedName{Name: name}, &n)
+	return err == nil && v1alpha1.NodeReady(&n).Status == corev1.ConditionUnknown, err
 }
 
 // byName returns the Machines in the order of their names, which follow from the seed.

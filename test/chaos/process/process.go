@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -152,10 +153,7 @@ func (p *Process) run(ctx context.Context) error {
 	if err := mgr.Add(os); err != nil {
 		return fmt.Errorf("adding the cloud: %w", err)
 	}
-	asked, err := p.newReach(mgr)
-	if err != nil {
-		return fmt.Errorf("adding what asks the API server: %w", err)
-	}
+	asked := p.newReach(mgr)
 	source := bootstrap.New(bootstrap.Options{
 		Control: mgr, Target: mgr, ProviderIDs: os, Clock: now, Rand: w.Random, StartupTaint: v1alpha1.DefaultStartupTaint,
 	})
@@ -174,16 +172,15 @@ func (p *Process) run(ctx context.Context) error {
 			return fmt.Errorf("setting up controllers: %w", err)
 		}
 	}
-	if err := p.addSafety(mgr, os, asked); err != nil {
-		return err
-	}
-	started := manager.RunnableFunc(func(ctx context.Context) error {
-		close(p.started)
-		<-ctx.Done()
-		return nil
-	})
-	if err := mgr.Add(started); err != nil {
+	if err := errors.Join(p.addSafety(mgr, os, asked), mgr.Add(manager.RunnableFunc(p.start))); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// start notes that the controllers run.
+func (p *Process) start(ctx context.Context) error {
+	close(p.started)
+	<-ctx.Done()
+	return nil
 }

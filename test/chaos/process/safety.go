@@ -34,12 +34,11 @@ const (
 )
 
 // newReach makes what asks whether the API server answers; nil in worlds in which nobody does.
-func (p *Process) newReach(mgr manager.Manager) (*reach.Watch, error) {
+func (p *Process) newReach(mgr manager.Manager) *reach.Watch {
 	if !p.world.Safety {
-		return nil, nil
+		return nil
 	}
-	asked := reach.New(reach.Options{Control: mgr.GetAPIReader(), Clock: clock.RealClock{}})
-	return asked, mgr.Add(asked)
+	return reach.New(reach.Options{Control: mgr.GetAPIReader(), Clock: clock.RealClock{}})
 }
 
 // addSafety adds what heals, collects and freezes, in worlds that have it.
@@ -75,7 +74,7 @@ func (p *Process) addSafety(mgr manager.Manager, os *openstack.Cloud, asked *rea
 	if err != nil {
 		return fmt.Errorf("making the collector of orphans: %w", err)
 	}
-	return errors.Join(repair.SetupWithManager(mgr), freezes.SetupWithManager(mgr), collector.SetupWithManager(mgr))
+	return errors.Join(mgr.Add(asked), repair.SetupWithManager(mgr), freezes.SetupWithManager(mgr), collector.SetupWithManager(mgr))
 }
 
 // confirmed reads whether an operator has confirmed that orphans may be deleted.

@@ -64,6 +64,9 @@ func (j *judgement) index() {
 	}
 }
 
+// lossWindow is how long losses count together.
+const lossWindow = 24 * time.Hour
+
 // compareMachines compares the list of Machines with those before it. A list that is older, or lacks Machines of whose end nothing
 // told, is one of a restored etcd, or not complete.
 func (j *judgement) compareMachines() {
@@ -197,4 +200,70 @@ func (j *judgement) drain(o *Orphan) {
 	}
 	j.memory.Drains[o.key()] = since
 	o.DrainUntil = since.Add(j.DrainTimeout)
+}
+
+// project returns the project at a site; nil when it is not known now.
+func (j *judgement) project(s site) *cloud.Project {
+	for i := range j.Projects {
+		if siteOf(&j.Projects[i]) == s {
+			return &j.Projects[i]
+		}
+	}
+	return nil
+}
+
+// nameOf returns the name of the project at a site.
+func (j *judgement) nameOf(s site) string {
+	if p := j.project(s); p != nil {
+		return p.Name
+	}
+	return s.String()
+}
+
+// unfitProject returns why nothing of a project can be judged; its Reason is empty when it can.
+func unfitProject(p *cloud.Project) Stop {
+	switch {
+	case p.Unknown != "":
+		return Stop{Incomplete, p.Unknown, p.Name}
+	case p.Held != "":
+		return Stop{Held, p.Name + ": " + p.Held, p.Name}
+	}
+	return Stop{}
+}
+
+// holdIn notes why nothing is collected in a project before an operator confirms it. The first reason stays. When too many projects
+// are held, nothing is collected anywhere.
+func (j *judgement) holdIn(s site, reason Reason, format string, args ...any) {
+	held := j.memory.Stored.Holds
+	if j.Confirmed || slices.ContainsFunc(held, func(h hold) bool { return h.site == s }) {
+		return
+	}
+	if len(held) >= mostHolds {
+		j.hold(reason, "more than %d projects are held, of which the last one is %s", mostHolds, j.nameOf(s))
+		return
+	}
+	stop := Stop{reason, fmt.Sprintf(format, args...) + remedy, j.nameOf(s)}
+	j.memory.Stored.Holds = append(slices.Clip(held), hold{s, stop})
+}
+
+// stopIn has nothing collected in a project in this pass. The first reason counts.
+func (j *judgement) stopIn(s site, stop Stop) {
+	if _, known := j.stopped[s]; !known {
+		j.stopped[s] = stop
+	}
+	j.verdict.Skipped = append(j.verdict.Skipped, stop)
+}
+
+// stopOf returns why an orphan is not collected, whatever it is itself like: for a reason that stops everything, or all of a project
+// that it is in. Its Reason is empty when there is none.
+func (j *judgement) stopOf(o *Orphan) Stop {
+	if len(j.verdict.Stops) > 0 {
+		return j.verdict.Stops[0]
+	}
+	for _, s := range o.sites {
+		if stop := j.stopped[s]; stop.Reason != "" {
+			return stop
+		}
+	}
+	return Stop{}
 }

@@ -51,6 +51,15 @@ type Stored struct {
 	Unled []Span `json:"unled,omitempty"`
 }
 
+// hold is why nothing is collected in one project before an operator confirms it.
+type hold struct {
+	site
+	Stop
+}
+
+// mostHolds bounds Stored.Holds. All of them take about 120 KiB.
+const mostHolds = 200
+
 // mostSpans bounds Stored.Unled. All of them take about 20 KiB.
 const mostSpans = 200
 

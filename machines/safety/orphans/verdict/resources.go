@@ -59,17 +59,6 @@ type home struct {
 	machine types.UID
 }
 
-// unfitProject returns why nothing of a project can be judged; its Reason is empty when it can.
-func unfitProject(p *cloud.Project) Stop {
-	switch {
-	case p.Unknown != "":
-		return Stop{Incomplete, p.Unknown, p.Name}
-	case p.Held != "":
-		return Stop{Held, p.Name + ": " + p.Held, p.Name}
-	}
-	return Stop{}
-}
-
 // countServers stops the collection when too many servers have no Machine. Each project counts by itself too, so that many servers in
 // one, which may be a tenant's, do not hide that most of another one's have no Machine.
 func (j *judgement) countServers(servers tallies) {

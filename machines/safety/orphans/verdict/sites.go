@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -19,69 +18,16 @@ func siteOf(p *cloud.Project) site { return site{p.Cloud, p.Place} }
 
 func (s site) String() string { return strings.TrimSpace(s.Cloud + " " + s.Place) }
 
-// project returns the project at a site; nil when it is not known now.
-func (j *judgement) project(s site) *cloud.Project {
-	for i := range j.Projects {
-		if siteOf(&j.Projects[i]) == s {
-			return &j.Projects[i]
-		}
-	}
-	return nil
-}
+const (
+	// minLosses is how many are never too many.
+	minLosses = 3
+	// serversShare and machinesShare are the shares of the whole beyond which losses are too many: 10 % and 20 %.
+	serversShare  = 10
+	machinesShare = 5
+)
 
-// nameOf returns the name of the project at a site.
-func (j *judgement) nameOf(s site) string {
-	if p := j.project(s); p != nil {
-		return p.Name
-	}
-	return s.String()
-}
-
-// hold is why nothing is collected in one project before an operator confirms it.
-type hold struct {
-	site
-	Stop
-}
-
-// mostHolds bounds Stored.Holds. All of them take about 120 KiB.
-const mostHolds = 200
-
-// holdIn notes why nothing is collected in a project before an operator confirms it. The first reason stays. When too many projects
-// are held, nothing is collected anywhere.
-func (j *judgement) holdIn(s site, reason Reason, format string, args ...any) {
-	held := j.memory.Stored.Holds
-	if j.Confirmed || slices.ContainsFunc(held, func(h hold) bool { return h.site == s }) {
-		return
-	}
-	if len(held) >= mostHolds {
-		j.hold(reason, "more than %d projects are held, of which the last one is %s", mostHolds, j.nameOf(s))
-		return
-	}
-	stop := Stop{reason, fmt.Sprintf(format, args...) + remedy, j.nameOf(s)}
-	j.memory.Stored.Holds = append(slices.Clip(held), hold{s, stop})
-}
-
-// stopIn has nothing collected in a project in this pass. The first reason counts.
-func (j *judgement) stopIn(s site, stop Stop) {
-	if _, known := j.stopped[s]; !known {
-		j.stopped[s] = stop
-	}
-	j.verdict.Skipped = append(j.verdict.Skipped, stop)
-}
-
-// stopOf returns why an orphan is not collected, whatever it is itself like: for a reason that stops everything, or all of a project
-// that it is in. Its Reason is empty when there is none.
-func (j *judgement) stopOf(o *Orphan) Stop {
-	if len(j.verdict.Stops) > 0 {
-		return j.verdict.Stops[0]
-	}
-	for _, s := range o.sites {
-		if stop := j.stopped[s]; stop.Reason != "" {
-			return stop
-		}
-	}
-	return Stop{}
-}
+// mostLosses returns how many of all may be lost: three, or a share.
+func mostLosses(all, share int) int { return max(minLosses, all/share) }
 
 // tally counts servers or Nodes: lost are those without a Machine.
 type tally struct{ lost, of int }

@@ -118,6 +118,10 @@ type Span struct {
 	To   time.Time `json:"to"`
 }
 
+// clockMargin is how far the clocks of the cloud and of the cluster may differ. Where they do, more counts as created while
+// nobody led, never less.
+const clockMargin = 2 * time.Minute
+
 // Contains reports whether a time lies inside, or so close to one of the ends that differing clocks may have moved it out.
 func (s Span) Contains(t time.Time) bool {
 	return t.After(s.From.Add(-clockMargin)) && t.Before(s.To.Add(clockMargin))

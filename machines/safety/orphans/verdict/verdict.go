@@ -117,22 +117,6 @@ type Verdict struct {
 	Marks   []NodeMark
 }
 
-const (
-	// minLosses is how many are never too many.
-	minLosses = 3
-	// serversShare and machinesShare are the shares of the whole beyond which losses are too many: 10 % and 20 %.
-	serversShare  = 10
-	machinesShare = 5
-	// lossWindow is how long losses count together.
-	lossWindow = 24 * time.Hour
-	// clockMargin is how far the clocks of the cloud and of the cluster may differ. Where they do, more counts as created while
-	// nobody led, never less.
-	clockMargin = 2 * time.Minute
-)
-
-// mostLosses returns how many of all may be lost: three, or a share.
-func mostLosses(all, share int) int { return max(minLosses, all/share) }
-
 // remedy ends the messages about what an operator must confirm.
 const remedy = `. If these have no Machine any more and may be deleted, set the annotation ` + v1alpha1.AnnotationCollect + `: "yes" on the ConfigMap of the cluster id, and take it off again afterwards`
 
