@@ -204,6 +204,7 @@ func (c *clouds) Marked(ctx context.Context) []cloud.Project {
 	var all []cloud.Project
 	for _, n := range c.list {
 		for _, p := range n.Marked(ctx) {
+			p.Cloud = n.name
 			for i := range p.Resources {
 				p.Resources[i].Cloud = n.name
 			}
@@ -219,12 +220,12 @@ func (c *clouds) Collect(ctx context.Context, r cloud.Resource) error {
 }
 
 // IsServerGone asks the cloud whose server the provider ID names. A server of nobody's is not known to be gone.
-func (c *clouds) IsServerGone(ctx context.Context, providerID string) (bool, error) {
+func (c *clouds) IsServerGone(ctx context.Context, providerID string, places []string) (bool, error) {
 	owner := c.owning(providerID)
 	if owner == nil {
 		return false, fault.New(fault.Invalid, fault.CodeInvalidSpec, "%.64q is the provider ID of no known cloud", providerID)
 	}
-	return owner.IsServerGone(ctx, providerID)
+	return owner.IsServerGone(ctx, providerID, places)
 }
 
 // Changes returns a channel with the changes of all clouds.

@@ -39,7 +39,9 @@ func (s *shelf) ServerID(providerID string) cloud.ServerID {
 	return cloud.ServerID(providerID)
 }
 
-func (s *shelf) IsServerGone(context.Context, string) (bool, error) { return s.scheme == "second", nil }
+func (s *shelf) IsServerGone(context.Context, string, []string) (bool, error) {
+	return s.scheme == "second", nil
+}
 
 func TestWhatCloudsHaveIsSummedUp(t *testing.T) {
 	first, second := &shelf{scheme: "first"}, &shelf{scheme: "second"}
@@ -54,11 +56,11 @@ func TestWhatCloudsHaveIsSummedUp(t *testing.T) {
 	})
 	t.Run("the cloud whose server it is says whether a server is gone (MCM-86)", func(t *testing.T) {
 		for providerID, want := range map[string]bool{"first://1": false, "second://1": true} {
-			if gone, err := c.IsServerGone(t.Context(), providerID); gone != want || err != nil {
+			if gone, err := c.IsServerGone(t.Context(), providerID, nil); gone != want || err != nil {
 				t.Errorf("%s is gone: %v, %v", providerID, gone, err)
 			}
 		}
-		if gone, err := c.IsServerGone(t.Context(), "aws:///z/i-1"); gone || err == nil {
+		if gone, err := c.IsServerGone(t.Context(), "aws:///z/i-1", nil); gone || err == nil {
 			t.Errorf("a server of nobody's is gone: %v, %v", gone, err)
 		}
 	})

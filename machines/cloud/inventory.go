@@ -18,13 +18,16 @@ type Inventory interface {
 	// was accepted. Errors: Conflict when the resource was left alone.
 	Collect(ctx context.Context, r Resource) error
 
-	// IsServerGone reports whether the server that a provider ID names is proven gone: the complete lists of all known projects
-	// lack it, and a GET by its ID answers 404 in each of them. The error says why that is not known.
-	IsServerGone(ctx context.Context, providerID string) (bool, error)
+	// IsServerGone reports whether the server that a provider ID names is proven gone: the complete lists of these projects lack it,
+	// and a GET by its ID answers 404 in each of them. places are the Place of each [Project] in which the server was seen; without
+	// any, all known projects are asked. The error says why that is not known.
+	IsServerGone(ctx context.Context, providerID string, places []string) (bool, error)
 }
 
 // Project is what one project of a cloud has of this cluster.
 type Project struct {
+	// Cloud and Place are those of its resources: see [Resource]. Together they identify the project, for every process.
+	Cloud, Place string
 	// Name is for people.
 	Name string
 	// Unknown says, for people, why the resources are not complete or not current, so that nothing may be concluded from them.

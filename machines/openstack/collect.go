@@ -7,6 +7,7 @@ import (
 
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/inventory"
 	"github.com/drover-project/drover/machines/openstack/providerid"
 )
 
@@ -18,6 +19,7 @@ func (c *Cloud) Marked(ctx context.Context) []cloud.Project {
 	var all []cloud.Project
 	for _, key := range slices.Sorted(maps.Keys(projects)) {
 		seen := projects[key].Marked()
+		seen.Place = key
 		for i := range seen.Resources {
 			seen.Resources[i].Place = key
 		}
@@ -38,20 +40,37 @@ func (c *Cloud) Collect(ctx context.Context, r cloud.Resource) error {
 	return p.Collect(ctx, r)
 }
 
-// IsServerGone asks each known project for the server. A server may be in any of them: a Node does not say in which.
-func (c *Cloud) IsServerGone(ctx context.Context, providerID string) (bool, error) {
+// IsServerGone asks the projects in which the server was seen, else each known one: a Node does not say in which its server is.
+func (c *Cloud) IsServerGone(ctx context.Context, providerID string, places []string) (bool, error) {
 	id := providerid.Server(providerID)
 	if id == "" {
 		return false, fault.New(fault.Invalid, fault.CodeInvalidSpec, "%.64q is not the provider ID of a server of OpenStack", providerID)
 	}
-	if missing := c.unlisted(ctx); missing != "" {
-		return false, fault.New(fault.Transient, fault.CodeUnsettled, "it is not known whether server %s is gone: %s", id, missing)
+	projects, why := c.mayHave(ctx, places)
+	if why != "" {
+		return false, fault.New(fault.Transient, fault.CodeUnsettled, "it is not known whether server %s is gone: %s", id, why)
 	}
-	projects := c.connections.projects()
 	for _, p := range projects {
 		if absent, err := p.ProveAbsent(ctx, id); !absent || err != nil {
 			return false, err
 		}
 	}
 	return len(projects) > 0, nil
+}
+
+// mayHave returns the projects in which a server may be that was seen at these places; without any, all known projects. why says
+// that one of them is not known.
+func (c *Cloud) mayHave(ctx context.Context, places []string) (projects []*inventory.Project, why string) {
+	if len(places) == 0 {
+		return c.connections.projects(), c.unlisted(ctx)
+	}
+	known := c.connections.byKey()
+	for _, place := range places {
+		p := known[place]
+		if p == nil {
+			return nil, "drover has no credentials any more for the project in which it was seen, " + place
+		}
+		projects = append(projects, p)
+	}
+	return projects, ""
 }

@@ -186,7 +186,9 @@ func TestCollectWhileTheGuardHolds(t *testing.T) {
 func TestIsServerGone(t *testing.T) {
 	b := newBench(t)
 	_, s := b.active(newMachine(t, "a", seedFields()))
-	gone := func(providerID string) (bool, error) { return b.cloud.IsServerGone(context.Background(), providerID) }
+	gone := func(providerID string, places ...string) (bool, error) {
+		return b.cloud.IsServerGone(context.Background(), providerID, places)
+	}
 	t.Run("nothing is known just after the start (MCM-86)", func(t *testing.T) {
 		if is, err := gone(s.ProviderID); is || !fault.Is(err, fault.Transient) {
 			t.Errorf("gone: %v, %v", is, err)
@@ -214,6 +216,15 @@ func TestIsServerGone(t *testing.T) {
 		}
 		if n := b.calls("GET /servers/{id}"); n != 1 {
 			t.Errorf("%d calls", n)
+		}
+	})
+	t.Run("only the projects are asked in which it was seen, however little is known of others (MCM-86)", func(t *testing.T) {
+		absent := providerid.ID{Server: "6dd3a5a1-4e0d-4f2f-9a52-000000000000"}.String()
+		if is, err := gone(absent, b.cloud.Marked(b.ctx)[0].Place); !is || err != nil {
+			t.Errorf("gone: %v, %v", is, err)
+		}
+		if is, err := gone(absent, "a project without credentials"); is || !fault.Is(err, fault.Transient) {
+			t.Errorf("gone from a project that nobody can ask: %v, %v", is, err)
 		}
 	})
 	t.Run("another cloud's is not known (MCM-86)", func(t *testing.T) {

@@ -36,11 +36,11 @@ const (
 
 // BenchmarkFromNothingToAThousandMachines is the line of the issues from a size to Ready nodes, without certificates and
 // kubelets: time against a bare client with as many writes of the same kinds, writes for each Machine, memory, CPU at
-// rest. In the second half the leader is killed in the middle; s-without-lease is the time without that in which the dead
+// rest (CAPI-57). In the second half the leader is killed in the middle; s-without-lease is the time without that in which the dead
 // leader's lease had to end.
 func BenchmarkFromNothingToAThousandMachines(b *testing.B) {
 	for _, killed := range []bool{false, true} {
-		name := "one leader"
+		name := "one leader (CAPI-57)"
 		if killed {
 			name = "the leader killed in the middle"
 		}

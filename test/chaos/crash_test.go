@@ -117,7 +117,7 @@ func TestAfterACrashAtAnyCall(t *testing.T) {
 		}
 		t.Run("CA-C79 CAPI-18 CAPI-19 MCM-36 there are as many servers as Machines, and in the end none: "+s.Name, func(t *testing.T) {
 			for _, seed := range worlds() {
-				c := crashes{scenario: s, number: i, seed: seed, every: *stride, runs: &runs}
+				c := crashes{scenario: s, number: i, seed: seed, every: s.Stride(*stride), runs: &runs}
 				if i == 0 {
 					c.every = max(1, *stride/5)
 				}

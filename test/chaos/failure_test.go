@@ -53,7 +53,7 @@ func (f failures) test(t *testing.T) {
 			}
 			i := n
 			n++
-			if *failure == i || *failure < 0 && (i+int(f.seed))%*failureStride == 0 {
+			if *failure == i || *failure < 0 && (i+int(f.seed))%f.scenario.Stride(*failureStride) == 0 {
 				t.Run(fmt.Sprintf("failure %d %s #%d %s", i, p.Call, p.Nth, how.Name), func(t *testing.T) { f.one(t, i, p, how, clean) })
 			}
 		}

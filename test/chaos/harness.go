@@ -50,6 +50,8 @@ type harness struct {
 	start, end time.Time
 	// healed is when a lasting failure was ended; zero: none was.
 	healed time.Time
+	// confirmed: an operator had to confirm that orphans may be deleted.
+	confirmed bool
 	// forced: no lasting failure is ended any more, since a forced deletion does not wait for that.
 	forced bool
 }
@@ -164,6 +166,7 @@ func (h *harness) replace() {
 	h.crashes++
 	h.keepCalls()
 	h.heldBack = h.heldBack || h.process.HeldBack()
+	led := h.process.Led()
 	if old := h.process; old.Dead() || old.Ended() {
 		old.Stop()
 		alone := []time.Duration{0, 3 * time.Second, 2 * time.Minute}[h.random.IntN(3)]
@@ -179,7 +182,7 @@ func (h *harness) replace() {
 		})
 		time.Sleep(time.Until(old.LeaseEnds()))
 	}
-	next := process.Options{Failing: h.run.Failing}
+	next := process.Options{Failing: h.run.Failing, LedBefore: led}
 	if h.crashes == 1 {
 		next.Calls = h.run.Again
 	}

@@ -23,6 +23,10 @@ type Scenario struct {
 	holdBack time.Duration
 	// slack is how much longer a run may take in which a call fails: an answer that is lost twice is waited for twice.
 	slack time.Duration
+	// thin is how many times fewer points are tried than of other scenarios when not all are; 0: as many.
+	thin int
+	// focus limits the creates that are held back; nil: all are tried.
+	focus func(process.Point) bool
 	play  func(*harness) error
 }
 
@@ -41,6 +45,9 @@ func Scenarios() []Scenario {
 		{Name: "the network holds a create back (F-21)", holdBack: 23 * time.Second, world: world.Options{LateCreates: true}, play: (*harness).oneMachine},
 		{Name: "the ConfigMap and the Cluster that the spec needs are deleted with the Machine, and the answer to a create is lost (F-17)", before: loseServerAnswer, slack: withoutReferences + time.Minute, play: (*harness).referencesGo},
 		{Name: "the server is shut down by somebody else", slack: 3 * time.Minute, play: (*harness).serverShutDown},
+		{Name: "two of three Machines of a set become unhealthy", thin: 10, world: world.Options{Safety: true}, slack: 4 * time.Minute, play: (*harness).twoUnhealthy},
+		{Name: "a Machine is taken away from its server and its Node", thin: 10, world: world.Options{Safety: true}, slack: orphanSlack, play: (*harness).oneOrphan},
+		{Name: "what a create made that the network held back is collected", holdBack: 23 * time.Second, focus: isOfSecond, world: world.Options{Safety: true, LateCreates: true}, slack: orphanSlack, play: (*harness).lateCreate},
 	}
 }
 
@@ -69,7 +76,17 @@ func (s Scenario) FocusPoints(points []process.Point) []process.Point {
 	if s.holdBack == 0 {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(points), func(p process.Point) bool { return p.After || !calls.IsCreate(p.Call) })
+	return slices.DeleteFunc(slices.Clone(points), func(p process.Point) bool {
+		return p.After || !calls.IsCreate(p.Call) || s.focus != nil && !s.focus(p)
+	})
+}
+
+// Stride returns every how many points of the scenario are tried, where every nth of other scenarios is.
+func (s Scenario) Stride(n int) int {
+	if n == 1 || s.thin == 0 {
+		return n
+	}
+	return n * s.thin
 }
 
 // loseAnswers carries the first create of each kind out and cuts the connection instead of answering.

@@ -19,7 +19,7 @@ func (h *harness) oneSet() error {
 	if err != nil {
 		return err
 	}
-	set, err := h.setOfTwo(m)
+	set, err := h.setOf(2, m)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (h *harness) setWithFailure() error {
 	if err != nil {
 		return err
 	}
-	set, err := h.setOfTwo(m)
+	set, err := h.setOf(2, m)
 	if err != nil {
 		return err
 	}
@@ -77,11 +77,11 @@ func (h *harness) loseOneOfTwo() error {
 	return h.running(2)
 }
 
-// setOfTwo makes a set of two Machines like m.
-func (h *harness) setOfTwo(m *v1alpha1.Machine) (*v1alpha1.MachineSet, error) {
+// setOf makes a set of n Machines like m.
+func (h *harness) setOf(n int32, m *v1alpha1.Machine) (*v1alpha1.MachineSet, error) {
 	labels := map[string]string{"set": "workers"}
 	set := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "workers", Namespace: world.Namespace}}
-	set.Spec.Replicas = new(int32(2))
+	set.Spec.Replicas = &n
 	set.Spec.Selector = metav1.LabelSelector{MatchLabels: labels}
 	set.Spec.Template.Metadata.Labels = labels
 	set.Spec.Template.Spec = m.Spec

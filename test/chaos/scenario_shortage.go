@@ -36,7 +36,7 @@ func (h *harness) lateImage() error {
 	}
 	value := m.Spec.ProviderSpec.Value
 	value.Raw = []byte(strings.ReplaceAll(string(value.Raw), sim.MetaKubeImage, lateImageName))
-	set, err := h.setOfTwo(m)
+	set, err := h.setOf(2, m)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (h *harness) serversFail() error {
 		return err
 	}
 	before := h.Cloud.CallCount("POST /servers")
-	set, err := h.setOfTwo(m)
+	set, err := h.setOf(2, m)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (h *harness) nobodyJoins() error {
 		return err
 	}
 	before := h.Cloud.CallCount("POST /servers")
-	set, err := h.setOfTwo(m)
+	set, err := h.setOf(2, m)
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func (w watches) test(t *testing.T) {
 				}
 				i := n
 				n++
-				if *watch == i || *watch < 0 && (i+int(w.seed))%*watchStride == 0 {
+				if *watch == i || *watch < 0 && (i+int(w.seed))%w.scenario.Stride(*watchStride) == 0 {
 					trouble := world.Trouble{From: step.Revision, Resource: kind, How: how}
 					t.Run(fmt.Sprintf("watch %d %s %s from change %d", i, kind, how.Name, at+1), func(t *testing.T) { w.one(t, i, trouble, clean) })
 				}

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
+	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,7 +44,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestNothingStaysOfMachinesThatCameAndWent(t *testing.T) {
-	t.Run("a round of Machines, deployments, projects, credentials and Secrets leaves the heap, goroutines and metrics as the one before (F-12)", func(t *testing.T) {
+	t.Run("a round of Machines, deployments, projects, credentials and Secrets leaves the heap, goroutines and metrics as the one before, and durations are histograms (F-12, MCM-110)", func(t *testing.T) {
 		synctest.Test(t, testNothingStays)
 	})
 }
@@ -62,6 +64,7 @@ func testNothingStays(t *testing.T) {
 	if second.goroutines != first.goroutines || second.series != first.series {
 		t.Errorf("goroutines and metrics have changed: %+v, then %+v", first, second)
 	}
+	w.checkDurations()
 	if second.heap > first.heap*105/100 {
 		t.Errorf("drover's part of the heap has grown from %d to %d bytes\n%s", first.heap, second.heap, second.grown(first))
 	}
@@ -175,6 +178,28 @@ func (w *world) held() held {
 		}
 	}
 	return h
+}
+
+// times are the metrics in seconds that are not durations: how old something is, and how long something is still to be waited for.
+var times = []string{"drover_openstack_inventory_age_seconds", "drover_openstack_rest_seconds"}
+
+// checkDurations fails the test unless every duration is a histogram.
+func (w *world) checkDurations() {
+	w.Helper()
+	families, err := w.registry.Gather()
+	w.must(err)
+	seen := 0
+	for _, f := range families {
+		if !strings.HasSuffix(f.GetName(), "_seconds") || slices.Contains(times, f.GetName()) {
+			continue
+		}
+		if seen++; f.GetType() != dto.MetricType_HISTOGRAM {
+			w.Errorf("%s is a %s, want a histogram", f.GetName(), f.GetType())
+		}
+	}
+	if seen == 0 {
+		w.Error("there is no duration")
+	}
 }
 
 // placeOf returns where memory was allocated, and reports whether it is drover's.

@@ -53,7 +53,7 @@ func (c *Cloud) Collect(_ context.Context, r cloud.Resource) error {
 }
 
 // IsServerGone reports whether the box was scrapped.
-func (c *Cloud) IsServerGone(_ context.Context, id string) (bool, error) {
+func (c *Cloud) IsServerGone(_ context.Context, id string, _ []string) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, scrapped := c.gone[boxIn(id)]

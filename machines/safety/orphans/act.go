@@ -31,6 +31,7 @@ func (c *Collector) act(ctx context.Context, v *verdict.Verdict) {
 		case err != nil:
 			c.say(ctx, o, corev1.EventTypeWarning, "OrphanNotDeleted", err.Error())
 		case waiting != "":
+			c.draining = append(c.draining, o)
 			c.say(ctx, o, corev1.EventTypeNormal, "OrphanDraining", waiting)
 		default:
 			c.accepted(o)
@@ -50,7 +51,7 @@ func (c *Collector) accepted(o *verdict.Orphan) {
 // delete deletes one orphan, or goes on draining its Node. waiting says what is waited for; empty: it is deleted.
 func (c *Collector) delete(ctx context.Context, o *verdict.Orphan) (waiting string, err error) {
 	if o.Kind == verdict.KindNode {
-		return "", c.deleteNode(ctx, o.Node)
+		return "", c.deleteNode(ctx, o)
 	}
 	if o.Node != nil {
 		if waiting, err = c.drain(ctx, o); waiting != "" || err != nil {
@@ -69,12 +70,12 @@ var (
 )
 
 // deleteNode deletes a Node whose Machine does not exist, once it is read again, unchanged, and its server is proven gone.
-func (c *Collector) deleteNode(ctx context.Context, judged *verdict.Node) error {
-	node, err := c.readNode(ctx, judged)
+func (c *Collector) deleteNode(ctx context.Context, o *verdict.Orphan) error {
+	node, err := c.readNode(ctx, o.Node)
 	if node == nil || err != nil {
 		return err
 	}
-	switch gone, err := c.Cloud.IsServerGone(ctx, node.Spec.ProviderID); {
+	switch gone, err := c.Cloud.IsServerGone(ctx, node.Spec.ProviderID, o.Places()); {
 	case err != nil:
 		return fmt.Errorf("looking for the server of the Node: %w", err)
 	case !gone:

@@ -22,7 +22,7 @@ const passSubject = "pass "
 func (c *Collector) announce(ctx context.Context, v *verdict.Verdict) {
 	now := map[string]string{}
 	for _, stop := range append(append([]verdict.Stop{}, v.Stops...), v.Skipped...) {
-		subject := passSubject + string(stop.Reason)
+		subject := passSubject + string(stop.Reason) + " " + stop.Project
 		said := c.told[subject] != "" || now[subject] != ""
 		now[subject] = string(stop.Reason)
 		if !said {
@@ -95,7 +95,7 @@ func reportOf(v *verdict.Verdict) string {
 		lines = append(lines, fmt.Sprintf("nothing is collected (%s): %s", stop.Reason, stop.Message))
 	}
 	for _, stop := range v.Skipped {
-		lines = append(lines, fmt.Sprintf("not looked at (%s): %s", stop.Reason, stop.Message))
+		lines = append(lines, fmt.Sprintf("not everything is collected (%s): %s", stop.Reason, stop.Message))
 	}
 	for i := range v.Orphans {
 		o := &v.Orphans[i]

@@ -64,6 +64,8 @@ type Collector struct {
 	board           *board
 	// memory is that of the pass before.
 	memory verdict.Memory
+	// draining are the servers of that pass whose Nodes are not drained yet.
+	draining []*verdict.Orphan
 	// told are what was said last of each orphan and of the pass, so that nothing is said twice.
 	told map[string]string
 }
@@ -96,21 +98,41 @@ func (c *Collector) SetupWithManager(mgr manager.Manager) error {
 // NeedLeaderElection is true: only the leader may delete.
 func (c *Collector) NeedLeaderElection() bool { return true }
 
-// Start makes a pass every Period until ctx ends.
+// Start makes a pass every Period until ctx ends, and looks at the Nodes that are being drained in between.
 func (c *Collector) Start(ctx context.Context) error {
 	began := c.Clock.Now()
-	ticker := c.Clock.NewTicker(c.Period)
-	defer ticker.Stop()
+	next := began.Add(c.Period)
 	ready := c.begin(ctx)
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
-		}
-		if ready = ready || c.begin(ctx); ready {
+	for c.sleep(ctx, next) {
+		now := c.Clock.Now()
+		switch {
+		case now.Before(next):
+			c.goOnDraining(ctx)
+			continue
+		case ready || c.begin(ctx):
+			ready = true
 			c.pass(ctx, c.ledSince(began))
 		}
+		if next = next.Add(c.Period); !next.After(now) {
+			next = now.Add(c.Period)
+		}
+	}
+	return nil
+}
+
+// sleep waits until the next pass, or until the Nodes that are being drained are looked at again. It returns false when ctx ended first.
+func (c *Collector) sleep(ctx context.Context, next time.Time) bool {
+	wait := next.Sub(c.Clock.Now())
+	if len(c.draining) > 0 {
+		wait = min(wait, drainPeriod)
+	}
+	timer := c.Clock.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C():
+		return true
 	}
 }
 
@@ -153,6 +175,7 @@ func (c *Collector) ledSince(began time.Time) time.Time {
 
 // pass reads, decides, shows and acts.
 func (c *Collector) pass(ctx context.Context, since time.Time) {
+	c.draining = nil
 	snapshot := c.gather(ctx)
 	snapshot.History = verdict.History{Since: since, Seen: c.witness.sightings()}
 	decided, memory := verdict.Judge(snapshot, c.memory)

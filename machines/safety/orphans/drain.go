@@ -2,7 +2,9 @@ package orphans
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/drain"
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
@@ -17,7 +20,52 @@ import (
 // unreachableAfter is how long a Node must not be Ready before its pods are not waited for.
 const unreachableAfter = 5 * time.Minute
 
-// drain cordons the Node of a server and asks for the evictions that are due. waiting says what is waited for until the next pass;
+// drainPeriod is the time between two looks at a Node that is being drained.
+const drainPeriod = 20 * time.Second
+
+// goOnDraining asks for the evictions that are due by now on the Nodes whose drains the last pass has left unfinished. It judges
+// nothing and deletes no server: the next pass does, with a proof of its own.
+func (c *Collector) goOnDraining(ctx context.Context) {
+	left := c.draining
+	c.draining = nil
+	for _, o := range left {
+		if c.drainAgain(ctx, o) {
+			c.draining = append(c.draining, o)
+		}
+	}
+}
+
+// drainAgain looks at one Node, and reports whether its drain goes on before the next pass.
+func (c *Collector) drainAgain(ctx context.Context, o *verdict.Orphan) bool {
+	if ctx.Err() != nil || c.stale() != "" {
+		return true
+	}
+	if !c.isLeft(ctx, o) {
+		return false
+	}
+	waiting, err := c.drain(ctx, o)
+	switch {
+	case errors.Is(err, errChanged):
+		return false
+	case err != nil:
+		c.say(ctx, o, corev1.EventTypeWarning, "OrphanNotDeleted", err.Error())
+	case waiting == "":
+		c.say(ctx, o, corev1.EventTypeNormal, "OrphanDraining", "the drain of node "+o.Node.Name+" has ended: the next pass deletes the server, if it has no Machine then")
+		return false
+	}
+	return true
+}
+
+// isLeft reports whether the cloud, by the lists that all Machines share, still has the server of an orphan, and nobody has adopted it.
+func (c *Collector) isLeft(ctx context.Context, o *verdict.Orphan) bool {
+	return slices.ContainsFunc(c.Cloud.Marked(ctx), func(p cloud.Project) bool {
+		return slices.ContainsFunc(p.Resources, func(r cloud.Resource) bool {
+			return r.Key == o.Resource.Key && r.Machine == o.Resource.Machine && r.Place == o.Resource.Place && r.Cloud == o.Resource.Cloud
+		})
+	})
+}
+
+// drain cordons the Node of a server and asks for the evictions that are due. waiting says what is waited for;
 // empty: the server may go, since its Node is drained, gone, or has been drained for as long as it may take.
 func (c *Collector) drain(ctx context.Context, o *verdict.Orphan) (waiting string, err error) {
 	node := &corev1.Node{}
@@ -30,7 +78,7 @@ func (c *Collector) drain(ctx context.Context, o *verdict.Orphan) (waiting strin
 	case !sameNode(nodeOf(node, c.Cloud), *o.Node):
 		return "", errChanged
 	}
-	if _, skip := node.Annotations[v1alpha1.AnnotationSkipEviction]; skip || o.Overdue {
+	if _, skip := node.Annotations[v1alpha1.AnnotationSkipEviction]; skip || !c.Clock.Now().Before(o.DrainUntil) {
 		return "", nil
 	}
 	if node, err = drain.Cordon(ctx, c.Target.GetClient(), node); err != nil {

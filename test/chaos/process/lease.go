@@ -45,6 +45,16 @@ func (l *lease) lose(s *StaleLeader, ago time.Duration) {
 	l.renewed, l.resumed = time.Now().Add(-ago), time.Now().Add(s.Pause)
 }
 
+// last returns when the lease was renewed last.
+func (l *lease) last() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.renewed.IsZero() {
+		return time.Now()
+	}
+	return l.renewed
+}
+
 // ends returns when another process may hold the lease.
 func (l *lease) ends() time.Time {
 	l.mu.Lock()

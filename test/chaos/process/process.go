@@ -30,6 +30,9 @@ import (
 // clusterID is the cluster ID in the owner tags of drover's cloud resources.
 const clusterID = "chaos"
 
+// joinTimeout is how long a server may take to become a Node.
+const joinTimeout = 10 * time.Minute
+
 // Options say what happens to a process. The zero Options: nothing.
 type Options struct {
 	// Crash is where it dies; nil: nowhere.
@@ -42,6 +45,8 @@ type Options struct {
 	HoldBack time.Duration
 	// Failing has calls fail; nil: none.
 	Failing *Failing
+	// LedBefore is when another process renewed the lease last; zero: none has.
+	LedBefore time.Time
 }
 
 // Process is one drover: a manager with its controllers.
@@ -106,6 +111,9 @@ func (p *Process) Ended() bool {
 	}
 }
 
+// Led returns when the process renewed its lease last: just now, unless it has lost it.
+func (p *Process) Led() time.Time { return p.life.lease.last() }
+
 // LeaseEnds returns when another process may hold the lease of one that has lost it.
 func (p *Process) LeaseEnds() time.Time { return p.life.lease.ends() }
 
@@ -144,6 +152,10 @@ func (p *Process) run(ctx context.Context) error {
 	if err := mgr.Add(os); err != nil {
 		return fmt.Errorf("adding the cloud: %w", err)
 	}
+	asked, err := p.newReach(mgr)
+	if err != nil {
+		return fmt.Errorf("adding what asks the API server: %w", err)
+	}
 	source := bootstrap.New(bootstrap.Options{
 		Control: mgr, Target: mgr, ProviderIDs: os, Clock: now, Rand: w.Random, StartupTaint: v1alpha1.DefaultStartupTaint,
 	})
@@ -152,15 +164,18 @@ func (p *Process) run(ctx context.Context) error {
 	}{
 		machine.New(machine.Options{
 			Control: mgr, Target: mgr, Cloud: os, Bootstrap: source, Clock: now,
-			StartupTaint: v1alpha1.DefaultStartupTaint, JoinTimeout: 10 * time.Minute, Workers: w.Workers, Lease: lease,
+			StartupTaint: v1alpha1.DefaultStartupTaint, JoinTimeout: joinTimeout, Workers: w.Workers, Lease: lease, Reach: asked,
 		}),
-		set.New(set.Options{Control: mgr, Clock: now, PlaceRecord: os.PlaceRecord, Suffix: w.Suffix, Lease: lease}),
+		set.New(set.Options{Control: mgr, Clock: now, PlaceRecord: os.PlaceRecord, Suffix: w.Suffix, Lease: lease, Reach: asked}),
 		deployment.New(deployment.Options{Control: mgr, Target: mgr, Clock: now}),
 		csr.New(csr.Options{Control: mgr, Target: mgr, Clock: now, Servers: os}),
 	} {
 		if err := controller.SetupWithManager(mgr); err != nil {
 			return fmt.Errorf("setting up controllers: %w", err)
 		}
+	}
+	if err := p.addSafety(mgr, os, asked); err != nil {
+		return err
 	}
 	started := manager.RunnableFunc(func(ctx context.Context) error {
 		close(p.started)

@@ -44,6 +44,9 @@ func (w *World) runKubelet(ctx context.Context, server sim.Server) {
 	for k.change(ctx) {
 		k.endPods(ctx)
 	}
+	if w.Safety {
+		w.loseSight(server.ID)
+	}
 }
 
 type smallKubelet struct {

@@ -44,6 +44,7 @@ var mapper = func() meta.RESTMapper {
 		}
 		m.Add(gvk, scope)
 	}
+	m.Add(definition, meta.RESTScopeRoot)
 	return m
 }()
 

@@ -70,11 +70,8 @@ func lists(removals []v1alpha1.Removal, m *v1alpha1.Machine) bool {
 	return slices.ContainsFunc(removals, func(r v1alpha1.Removal) bool { return r.UID == m.UID })
 }
 
-func healthy(m *v1alpha1.Machine) bool {
-	return m.DeletionTimestamp == nil && ptr.Deref(m.Status.Phase, "") == v1alpha1.PhaseRunning
-}
-
-// mayGo returns an error when a set is about to delete a healthy Machine that it needs, or a rollout one that must stay available.
+// mayGo returns an error when a healthy Machine is about to be deleted that its set needs, or that must stay available in a rollout, or
+// an unhealthy one beyond the number that may be replaced at a time.
 func (w *World) mayGo(name string) error {
 	var m v1alpha1.Machine
 	if err := w.Admin.Get(w.Context, types.NamespacedName{Namespace: Namespace, Name: name}, &m); err != nil {
@@ -86,8 +83,10 @@ func (w *World) mayGo(name string) error {
 	}
 	set, d := s.setOf(&m)
 	switch {
-	case set == nil || !healthy(&m):
+	case set == nil:
 		return nil
+	case !w.healthy(&m):
+		return w.mayBeReplaced(&m, set, s)
 	case lists(set.Spec.Removals, &m) || d != nil && lists(d.Spec.Removals, &m):
 		return nil
 	case !lists(set.Spec.RolloutRemovals, &m):
@@ -102,7 +101,7 @@ func (w *World) mayGo(name string) error {
 		return nil
 	}
 	stay := s.living(func(other *v1alpha1.Machine, _ *v1alpha1.MachineSet, its *v1alpha1.MachineDeployment) bool {
-		return other.UID != m.UID && its != nil && its.UID == d.UID && healthy(other)
+		return other.UID != m.UID && its != nil && its.UID == d.UID && w.healthy(other)
 	})
 	if floor := int(ptr.Deref(d.Spec.Replicas, 0)) - unavailable(d); len(stay) < floor {
 		return fmt.Errorf("healthy Machine %s of deployment %s, of which %d must stay available and only %v would", name, d.Name, floor, stay)

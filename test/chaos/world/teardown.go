@@ -50,7 +50,7 @@ func (w *World) BeforeCall(r *http.Request, name string) {
 	id := path.Base(r.URL.Path)
 	switch {
 	case strings.HasSuffix(name, "/servers/{id}"):
-		err = w.emptied(id)
+		err = errors.Join(w.isOfLiving(id), w.emptied(id))
 	case strings.HasSuffix(name, "/ports/{id}"):
 		for _, s := range w.Cloud.Servers() {
 			if slices.Contains(s.Ports, id) {
@@ -71,14 +71,14 @@ func (w *World) BeforeCall(r *http.Request, name string) {
 	}
 }
 
-// emptied returns an error while a pod is on a server's Node or a volume is attached to it.
+// emptied returns an error while a pod is on a server's Node or a volume is attached to it. A kubelet that has ended ends no pod.
 func (w *World) emptied(server string) error {
 	var nodes corev1.NodeList
 	if err := w.Admin.List(w.Context, &nodes); err != nil {
 		return err
 	}
 	at := slices.IndexFunc(nodes.Items, func(n corev1.Node) bool { return strings.HasSuffix(n.Spec.ProviderID, "/"+server) })
-	if at < 0 {
+	if at < 0 || w.safety.isSilent(server) {
 		return nil
 	}
 	node := nodes.Items[at].Name
@@ -124,6 +124,8 @@ func (w *World) AfterCall(r *http.Request, name string) {
 	switch {
 	case name == "kube POST machines":
 		err = w.checkSizes()
+	case name == "kube DELETE machines":
+		err = w.noteReplaced(path.Base(r.URL.Path))
 	case strings.HasPrefix(name, "cloud POST ") && strings.HasSuffix(name, "/servers"):
 		err = w.serversWithin()
 	case !w.Forced && name == "kube PATCH machines" && strings.Contains(calls.Content(r), `"finalizers"`):
@@ -147,12 +149,14 @@ func (w *World) checkOwners() error {
 	left := w.Ours()
 	for _, id := range left.Servers {
 		s, _ := w.Cloud.Server(id)
-		if !has(func(m *v1alpha1.Machine) bool { return string(m.UID) == s.Metadata["machine-uid"] }) {
+		uid := types.UID(s.Metadata["machine-uid"])
+		if !w.safety.isOrphaned(uid) && !has(func(m *v1alpha1.Machine) bool { return m.UID == uid }) {
 			return fmt.Errorf("the Machine of server %s has gone before it", id)
 		}
 	}
 	for i := range nodes.Items {
-		if name := nodes.Items[i].Name; name != unrelatedNode && !has(func(m *v1alpha1.Machine) bool { return m.Name == name }) {
+		orphaned := w.safety.isOrphaned(types.UID(nodes.Items[i].Labels[v1alpha1.LabelOwnedBy]))
+		if name := nodes.Items[i].Name; name != unrelatedNode && !orphaned && !has(func(m *v1alpha1.Machine) bool { return m.Name == name }) {
 			return fmt.Errorf("the Machine of Node %s has gone before it", name)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/test/chaos/schedule"
 	sim "github.com/drover-project/drover/test/openstack"
 	"github.com/drover-project/drover/test/openstack/member"
@@ -83,8 +84,10 @@ func placeUnrelated(w *World) (unrelated, error) {
 	for id := range u.rows {
 		u.ids[id] = true
 	}
+	// The collector of orphans has marked the Node as nobody's before.
+	nobodys := map[string]string{v1alpha1.AnnotationUnmanaged: "true"}
 	for _, o := range []client.Object{
-		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: unrelatedNode}, Spec: corev1.NodeSpec{ProviderID: "openstack:///" + slices.Min(slices.Collect(maps.Keys(u.ids)))}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: unrelatedNode, Annotations: nobodys}, Spec: corev1.NodeSpec{ProviderID: "openstack:///" + slices.Min(slices.Collect(maps.Keys(u.ids)))}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-abcdef", Namespace: metav1.NamespaceSystem}, Type: "bootstrap.kubernetes.io/token"},
 	} {
 		if err := w.Admin.Create(w.Context, o); err != nil {

@@ -30,6 +30,9 @@ type Options struct {
 	SilentServers bool
 	// PodVolume: pods have a volume, and a budget forbids their eviction until 45 s after Leave.
 	PodVolume bool
+	// Safety: drover replaces unhealthy Machines, collects orphans, freezes groups and asks whether the API server answers, as it does
+	// outside of the other worlds. Nodes whose kubelets have ended are not known to be Ready 40 s later.
+	Safety bool
 	// Trouble is what happens to drover's watches; nil: nothing.
 	Trouble *Trouble
 	// Forced: deletions are forced, so that their order does not hold, and something may be left in the cloud.
@@ -56,6 +59,7 @@ type World struct {
 	others   unrelated
 	teardown teardown
 	storage  storage
+	safety   safety
 	watches  *watches
 
 	mu       sync.Mutex
@@ -70,7 +74,7 @@ func New(options Options) (*World, error) {
 	drawn := newRandom(seed)
 	w := &World{
 		Options: options, Random: drawn, Workers: 1 + int(seed+1)%3, Scheduler: schedule.New(source),
-		kubelets: map[string]context.CancelFunc{},
+		kubelets: map[string]context.CancelFunc{}, safety: newSafety(),
 		Cloud: sim.New(sim.Config{
 			Seed: sim.SeedMetaKube, Random: drawn, BootTime: 20 * time.Second, DeleteTime: 5 * time.Second, PowerTime: 3 * time.Second,
 			Latency: []time.Duration{0, 50 * time.Millisecond, time.Second}[seed%3],
@@ -108,10 +112,18 @@ func (w *World) fill() error {
 		return err
 	}
 	var err error
-	if w.others, err = placeUnrelated(w); err != nil || !w.PodVolume {
+	if w.others, err = placeUnrelated(w); err != nil {
 		return err
 	}
-	return w.addVolume()
+	if w.Safety {
+		if err := w.define(); err != nil {
+			return err
+		}
+	}
+	if w.PodVolume {
+		return w.addVolume()
+	}
+	return nil
 }
 
 // Go runs f in a goroutine that Close waits for.

@@ -1,6 +1,9 @@
 package verdict
 
 import (
+	"encoding/json"
+	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -58,7 +61,7 @@ func TestGuards(t *testing.T) {
 		"nothing when that holds in one project only, however many servers another one has (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) {
 				s.drop(4, false)
-				tenant := cloud.Project{Name: "tenant"}
+				tenant := cloud.Project{Name: "tenant", Place: "tenant"}
 				for n := range 100 {
 					r := serverOf(1000 + n)
 					r.Machine = number(0)
@@ -66,10 +69,23 @@ func TestGuards(t *testing.T) {
 				}
 				s.Projects = append(s.Projects, tenant)
 			}, TooMany, nil},
-		"nothing when it holds for all projects together (MCM-82)": {10, nil,
+		"nothing when it holds for all projects together, also without the worst one (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) {
 				s.drop(2, false)
-				s.Projects = append(s.Projects, cloud.Project{Name: "q", Resources: []cloud.Resource{serverOf(30), serverOf(31)}})
+				for n, place := range []string{"q", "r"} {
+					s.Projects = append(s.Projects, cloud.Project{Name: place, Place: place, Resources: []cloud.Resource{serverOf(30 + 2*n), serverOf(31 + 2*n)}})
+				}
+			}, TooMany, nil},
+		"nothing anywhere when it holds in two projects (MCM-82)": {60, nil,
+			func(_ int, s *Snapshot) {
+				s.drop(2, false)
+				for n, place := range []string{"q", "r"} {
+					q := cloud.Project{Name: place, Place: place}
+					for k := range 4 {
+						q.Resources = append(q.Resources, serverOf(100+10*n+k))
+					}
+					s.Projects = append(s.Projects, q)
+				}
 			}, TooMany, nil},
 		"nothing when a server was created while nobody led, as yesterday's etcd beside today's servers (MCM-82)": {10,
 			func(m *Memory) {
@@ -112,6 +128,118 @@ func TestGuards(t *testing.T) {
 			expect(t, v, tc.deletes, tc.want)
 		})
 	}
+}
+
+// Each row is a project of a tenant in which something is wrong, beside one in which two servers lost their Machines.
+func TestATenantStopsNobodyElse(t *testing.T) {
+	tenants := func(n int) cloud.Project {
+		p := cloud.Project{Name: "the tenant's", Place: "tenant"}
+		for k := range n {
+			p.Resources = append(p.Resources, serverOf(50+k))
+		}
+		return p
+	}
+	created := func(p cloud.Project, at time.Time) cloud.Project {
+		for i := range p.Resources {
+			p.Resources[i].Created = at
+		}
+		return p
+	}
+	for name, tc := range map[string]struct {
+		project cloud.Project
+		want    Reason
+	}{
+		"by servers of which nobody knows, created while this process leads (MCM-82)": {created(tenants(1), noon.Add(-20*time.Minute)), Foreign},
+		"by servers created while nobody led (MCM-82)":                                {created(tenants(1), noon.Add(-40*time.Hour)), Forgotten},
+		"by very many servers without a Machine (MCM-82)":                             {tenants(50), TooMany},
+		"by so many that they are too many with those of others (MCM-82)":             {tenants(3), TooMany},
+		"by what the mass-deletion guard of its project holds (MCM-82)":               {cloud.Project{Name: "t", Place: "tenant", Held: "5 of 10 are gone"}, Held},
+		"by lists that fail (MCM-80)":                                                 {cloud.Project{Name: "t", Place: "tenant", Unknown: "the last list failed"}, Incomplete},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := remembers()
+			m.Stored = m.Stored.WithUnled(Span{noon.Add(-41 * time.Hour), noon.Add(-39 * time.Hour)})
+			v, after := passes{count: 3, memory: m, change: func(_ int, s *Snapshot) {
+				s.drop(2, false)
+				s.Projects = append(s.Projects, tc.project)
+				s.Nodes = []Node{nodeOfMachine(20)}
+			}}.run(func() *Snapshot { return world(10) })
+			expect(t, v, []string{"server-8", "server-9", "worker-20"}, tc.want)
+			for _, o := range v.Orphans {
+				if o.Resource.Machine != "" && !o.Delete && o.Resource.UsedBy == "" && o.Kind == string(cloud.ResourceServer) && o.Stopped != tc.want {
+					t.Errorf("%s is not deleted for %q (%s), want %s", o.ID, o.Stopped, o.Why, tc.want)
+				}
+			}
+			successor, _ := passes{count: 3, memory: Memory{Stored: after.Stored, Servers: m.Servers}, change: func(_ int, s *Snapshot) { s.drop(1, false); s.Projects = append(s.Projects, tc.project) }}.run(func() *Snapshot { return world(10) })
+			expect(t, successor, []string{"server-9"}, tc.want)
+		})
+	}
+	t.Run("by Nodes without Machines, whose servers were in its project (MCM-86)", func(t *testing.T) {
+		m := remembers()
+		for n := range 5 {
+			m.Servers[keyOf(30+n)] = []site{{Place: "tenant"}}
+		}
+		v, _ := passes{count: 3, memory: m, change: func(_ int, s *Snapshot) {
+			s.Projects = append(s.Projects, cloud.Project{Name: "the tenant's", Place: "tenant"})
+			s.Nodes = []Node{nodeOfMachine(20)}
+			for n := range 5 {
+				s.Nodes = append(s.Nodes, nodeOfMachine(30+n))
+			}
+		}}.run(func() *Snapshot { return world(10) })
+		expect(t, v, []string{"worker-20"}, TooManyNodes)
+	})
+	t.Run("by a server that has the mark of another one's Machine (MCM-84)", func(t *testing.T) {
+		v, _ := passes{count: 2, memory: remembers(), change: func(_ int, s *Snapshot) {
+			s.has(portOf(50))
+			s.Projects = append(s.Projects, created(tenants(1), noon.Add(-20*time.Minute)))
+		}}.run(func() *Snapshot { return world(10) })
+		expect(t, v, []string{"port-50"}, Foreign)
+	})
+}
+
+func TestProjectsThatAreHeld(t *testing.T) {
+	stranger := func(place string, n int) cloud.Project {
+		r := serverOf(n)
+		r.Created = noon.Add(-20 * time.Minute)
+		return cloud.Project{Name: place, Place: place, Resources: []cloud.Resource{r}}
+	}
+	held := func(count int) (Verdict, Memory) {
+		return passes{count: 3, memory: remembers(), change: func(_ int, s *Snapshot) {
+			s.drop(2, false)
+			for n := range count {
+				s.Projects = append(s.Projects, stranger(fmt.Sprint("tenant ", n), 5000+n))
+			}
+		}}.run(func() *Snapshot { return world(3000) })
+	}
+	t.Run("are each held, and an operator's confirmation ends all of that (MCM-82)", func(t *testing.T) {
+		v, m := held(2)
+		expect(t, v, []string{"server-2998", "server-2999"}, Foreign, Foreign)
+		_, m = passes{count: 1, memory: m, change: func(_ int, s *Snapshot) { s.Confirmed = true }}.run(func() *Snapshot { return world(10) })
+		if len(m.Stored.Holds) > 0 {
+			t.Errorf("still held: %v", m.Stored.Holds)
+		}
+	})
+	t.Run("are held also while they are not known (MCM-82)", func(t *testing.T) {
+		_, m := held(1)
+		_, m = passes{count: 1, memory: m}.run(func() *Snapshot { return world(10) })
+		if len(m.Stored.Holds) != 1 || m.Stored.Holds[0].Place != "tenant 0" {
+			t.Errorf("held: %v", m.Stored.Holds)
+		}
+	})
+	t.Run("stop all when they are very many (MCM-82)", func(t *testing.T) {
+		v, m := held(mostHolds + 1)
+		if len(m.Stored.Holds) != mostHolds || m.Stored.Hold.Reason != Foreign || len(deleted(v)) > 0 {
+			t.Errorf("%d are held, and all for %q; %v are deleted", len(m.Stored.Holds), m.Stored.Hold.Reason, deleted(v))
+		}
+	})
+	t.Run("are stored with their reason (MCM-82)", func(t *testing.T) {
+		_, m := held(1)
+		text, err := json.Marshal(m.Stored)
+		var back Stored
+		if err != nil || json.Unmarshal(text, &back) != nil || !reflect.DeepEqual(back, m.Stored) {
+			t.Errorf("stored is %s, and read back %+v: %v", text, back, err)
+		}
+	})
 }
 
 func TestWhatIsHeldOutlivesPassesAndProcesses(t *testing.T) {

@@ -52,11 +52,14 @@ func nodeOfMachine(n int) Node {
 	}
 }
 
+// own is the project of the cluster.
+var own = site{Place: "p"}
+
 // world returns a cluster of so many Machines, each with a server and a port on it, that has collected orphans before.
 func world(n int) *Snapshot {
 	s := &Snapshot{
 		Now: noon, ClusterID: cluster, Settings: Settings{Age: period, MaxPerPass: 10, DrainTimeout: 2 * time.Hour},
-		Projects: []cloud.Project{{Name: "p"}}, Machines: Machines{Version: "1000"},
+		Projects: []cloud.Project{{Name: "p", Place: own.Place}}, Machines: Machines{Version: "1000"},
 		History: History{Since: noon.Add(-time.Hour), Seen: map[types.UID]Sighting{}},
 	}
 	for i := range n {
@@ -92,9 +95,9 @@ func (s *Snapshot) unseen(n ...int) {
 
 // remembers is the memory of a process that has begun to collect before, and has seen the servers of four Machines that are gone.
 func remembers() Memory {
-	m := Memory{Stored: Stored{ClusterID: cluster}, Servers: map[cloud.ServerID]string{}}
+	m := Memory{Stored: Stored{ClusterID: cluster}, Servers: map[cloud.ServerID][]site{}}
 	for n := range 4 {
-		m.Servers[keyOf(20+n)] = "p"
+		m.Servers[keyOf(20+n)] = []site{own}
 	}
 	return m
 }

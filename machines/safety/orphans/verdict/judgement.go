@@ -19,6 +19,8 @@ type judgement struct {
 	memory  Memory
 	verdict Verdict
 	living  living
+	// stopped are why nothing is collected in single projects.
+	stopped map[site]Stop
 	// byServer finds Nodes by their server; byOwner finds those without one by the UID in their mark,
 	// byName all by their name.
 	byServer map[cloud.ServerID]*Node
@@ -89,7 +91,7 @@ func (j *judgement) compareMachines() {
 	if m.Stored.Hold.Reason == Lost && len(j.before.Lost) > 0 && len(m.Lost) == 0 {
 		m.Stored.Hold = Stop{}
 	}
-	if tooMany(len(m.Lost), known, machinesShare) {
+	if len(m.Lost) > mostLosses(known, machinesShare) {
 		j.hold(Lost, "%d of %d Machines have vanished although nothing told of their end", len(m.Lost), known)
 	}
 }
@@ -99,8 +101,9 @@ func (j *judgement) acceptClusterID() {
 	switch {
 	case j.memory.Stored.ClusterID == j.ClusterID:
 	case len(j.verdict.Orphans) > 0:
-		j.verdict.Stops = append(j.verdict.Stops, Stop{NewID, fmt.Sprintf("the cluster ID %s is new here, and another cluster may use what has its marks and no Machine", j.ClusterID) + remedy})
-	case len(j.Projects) > 0 && len(j.verdict.Skipped) == 0 && j.memory.Stored.Hold.Reason == "":
+		message := fmt.Sprintf("the cluster ID %s is new here, and another cluster may use what has its marks and no Machine", j.ClusterID) + remedy
+		j.verdict.Stops = append(j.verdict.Stops, Stop{Reason: NewID, Message: message})
+	case len(j.Projects) > 0 && len(j.verdict.Skipped) == 0 && j.memory.Stored.Hold.Reason == "" && len(j.memory.Stored.Holds) == 0:
 		j.memory.Stored.ClusterID = j.ClusterID
 	}
 }
@@ -129,10 +132,13 @@ const askAgain = time.Hour
 // longest since they were tried, so that some that cannot be deleted hold up no others.
 func (j *judgement) decide() {
 	v := &j.verdict
-	if hold := j.memory.Stored.Hold; hold.Reason != "" {
-		v.Stops = append([]Stop{hold}, v.Stops...)
+	if held := j.memory.Stored.Hold; held.Reason != "" {
+		v.Stops = append([]Stop{held}, v.Stops...)
 	}
-	if len(v.Stops) > 0 || j.ReportOnly {
+	for _, held := range j.memory.Stored.Holds {
+		j.stopIn(held.site, held.Stop)
+	}
+	if len(v.Stops) > 0 || len(j.stopped) > 0 || j.ReportOnly {
 		v.Marks = nil
 	}
 	j.forget()
@@ -158,10 +164,10 @@ func (j *judgement) decide() {
 // notNow returns why an orphan that may be deleted is not deleted in this pass; empty: it is due. It sets Stopped.
 func (j *judgement) notNow(o *Orphan) string {
 	asked, isAsked := j.memory.Asked[o.key()]
-	switch {
-	case len(j.verdict.Stops) > 0:
-		o.Stopped = j.verdict.Stops[0].Reason
-		return "only reported: " + j.verdict.Stops[0].Message
+	switch stop := j.stopOf(o); {
+	case stop.Reason != "":
+		o.Stopped = stop.Reason
+		return "only reported: " + stop.Message
 	case j.ReportOnly:
 		return "only reported (--orphans=report)"
 	case isAsked && j.Now.Sub(asked) < askAgain:
@@ -190,5 +196,5 @@ func (j *judgement) drain(o *Orphan) {
 		since = j.Now
 	}
 	j.memory.Drains[o.key()] = since
-	o.Overdue = j.Now.Sub(since) >= j.DrainTimeout
+	o.DrainUntil = since.Add(j.DrainTimeout)
 }

@@ -24,9 +24,9 @@ type Memory struct {
 	Orphans map[string]time.Time
 	// Drains are when the drain of an orphan's Node began, by kind and ID of the orphan.
 	Drains map[string]time.Time
-	// Servers are the servers with the marks of this cluster that a pass has seen, each with the name of its project, as long as they
-	// exist or a Node names them.
-	Servers map[cloud.ServerID]string
+	// Servers are the servers with the marks of this cluster that a pass has seen, each with the projects in which it was seen, as
+	// long as they exist or a Node names them.
+	Servers map[cloud.ServerID][]site
 	// Tried are when an orphan was to be deleted last, Asked when its deletion was accepted, by kind and ID.
 	Tried, Asked map[string]time.Time
 }
@@ -42,8 +42,10 @@ func (m *Memory) Accepted(o *Orphan, now time.Time) (first bool) {
 type Stored struct {
 	// ClusterID is the ID for which orphans are collected. While the present one differs, they are only reported.
 	ClusterID string `json:"clusterID,omitempty"`
-	// Hold is why nothing is collected before an operator confirms it; its Reason is empty while there is none.
-	Hold Stop `json:"hold,omitzero"`
+	// Hold is why nothing at all is collected before an operator confirms it; its Reason is empty while there is none. Holds are why
+	// nothing is collected in single projects before that.
+	Hold  Stop   `json:"hold,omitzero"`
+	Holds []hold `json:"holds,omitempty"`
 	// Unled are spans of time in which, by what the cluster itself remembers, no drover of it led. What was created then was made
 	// by a drover that the cluster does not remember, or by another cluster with the same ID.
 	Unled []Span `json:"unled,omitempty"`

@@ -14,32 +14,55 @@ const mostMarks = 50
 // findNodes finds the Nodes with drover's marks whose Machine does not exist any more, and those that were never drover's.
 func (j *judgement) findNodes() {
 	j.rememberServers()
-	marked, ownerless := 0, 0
+	marked := tallies{}
 	first := len(j.verdict.Orphans)
 	for i := range j.Nodes {
 		n := &j.Nodes[i]
+		lives := j.hasMachine(n)
 		if n.isMarked() {
-			marked++
+			marked.add(j.siteOfNode(n), lives)
 		}
 		switch {
-		case j.hasMachine(n):
+		case lives:
 			j.mark(n, false)
 		case n.isMarked():
-			ownerless++
 			j.verdict.Orphans = append(j.verdict.Orphans, j.node(n))
 		default:
 			j.mark(n, n.ControlPlane == "")
 		}
 	}
 	slices.SortFunc(j.verdict.Orphans[first:], func(a, b Orphan) int { return cmp.Compare(a.ID, b.ID) })
-	if tooMany(ownerless, marked, serversShare) && !j.Confirmed {
-		stop := Stop{TooManyNodes, fmt.Sprintf("%d of %d nodes with drover's marks have no Machine", ownerless, marked) + remedy}
-		j.verdict.Skipped = append(j.verdict.Skipped, stop)
-		for i := first; i < len(j.verdict.Orphans); i++ {
-			o := &j.verdict.Orphans[i]
-			if o.Why == "" {
-				o.Why, o.Stopped = "only reported: "+stop.Message, stop.Reason
-			}
+	j.countNodes(marked, j.verdict.Orphans[first:])
+}
+
+// siteOfNode returns the project in which the server of a Node was seen; empty when it was not seen.
+func (j *judgement) siteOfNode(n *Node) site {
+	if sites := j.memory.Servers[n.Server]; len(sites) > 0 {
+		return sites[0]
+	}
+	return site{}
+}
+
+// countNodes stops the collection of Nodes when too many have no Machine, as countServers does for servers.
+func (j *judgement) countNodes(marked tallies, orphans []Orphan) {
+	worst, found, everywhere := marked.tooMany()
+	if !found || j.Confirmed {
+		return
+	}
+	some, stop := marked[worst], Stop{Reason: TooManyNodes, Project: j.nameOf(worst)}
+	where := " whose servers were seen in " + stop.Project
+	switch {
+	case everywhere:
+		some, stop.Project, where = marked.sum(), "", ""
+	case worst == site{}:
+		where = " whose servers this drover has never seen"
+	}
+	stop.Message = fmt.Sprintf("%d of %d nodes with drover's marks%s have no Machine", some.lost, some.of, where) + remedy
+	j.verdict.Skipped = append(j.verdict.Skipped, stop)
+	for i := range orphans {
+		o := &orphans[i]
+		if o.Why == "" && (everywhere || j.siteOfNode(o.Node) == worst) {
+			o.Why, o.Stopped = "only reported: "+stop.Message, stop.Reason
 		}
 	}
 }
@@ -65,13 +88,14 @@ func (j *judgement) hasMachine(n *Node) bool {
 
 // node returns a marked Node without a Machine as an orphan.
 func (j *judgement) node(n *Node) Orphan {
-	o := Orphan{Kind: KindNode, ID: n.Name, Machine: n.OwnedBy, Node: n}
+	o := Orphan{Kind: KindNode, ID: n.Name, Machine: n.OwnedBy, Node: n, sites: j.memory.Servers[n.Server]}
 	if n.worked(j.Now, j.Age) {
 		// Only passes in which it does not work count as looks.
 		o.Why = fmt.Sprintf("is Ready, or was within the last %s, so its server works", j.Age)
 		return o
 	}
 	early := j.found(o.key(), n.Created)
+	unproven := j.unproven(&o)
 	switch {
 	case n.ControlPlane != "":
 		o.Why = "belongs to the control plane: it has " + n.ControlPlane
@@ -79,8 +103,8 @@ func (j *judgement) node(n *Node) Orphan {
 		o.Why = "has no provider ID of a known cloud, so nothing proves that its server is gone"
 	case j.exists(n.Server):
 		o.Why = "its server exists"
-	case j.unproven(n) != "":
-		o.Why = "nothing proves that its server is gone: " + j.unproven(n)
+	case unproven != "":
+		o.Why = "nothing proves that its server is gone: " + unproven
 	case n.Finalizers:
 		o.Why = "has finalizers: somebody waits for its end"
 	default:
@@ -98,31 +122,42 @@ func (j *judgement) rememberServers() {
 		}
 	}
 	for i := range j.Projects {
+		at := siteOf(&j.Projects[i])
 		for _, r := range j.Projects[i].Resources {
-			if r.Key != "" {
-				seen[r.Key] = j.Projects[i].Name
+			if r.Key != "" && !slices.Contains(seen[r.Key], at) {
+				seen[r.Key] = append(slices.Clip(seen[r.Key]), at)
 			}
 		}
 	}
 }
 
 // unproven returns why the absence of a Node's server proves nothing; empty when it does. The marks of Nodes do not name the cluster, so
-// the server must have been seen with the marks of this one, in a project that is still looked at.
-func (j *judgement) unproven(n *Node) string {
-	project, seen := j.memory.Servers[n.Server]
-	switch doubt := j.incomplete(); {
-	case doubt != "":
-		return doubt
-	case j.Confirmed:
-	case !seen:
-		return "this drover has never seen it, so it may be another cluster's" + remedy
-	case !slices.ContainsFunc(j.Projects, func(p cloud.Project) bool { return p.Name == project }):
-		return "its project " + project + " is not known any more" + remedy
+// the server must have been seen with the marks of this one, in a project that is still looked at. Other projects do not matter then,
+// of which one, such as a tenant's, could keep all Nodes. With an operator's confirmation all projects that are known must lack the
+// server when it was seen in none of them.
+func (j *judgement) unproven(o *Orphan) string {
+	unknown := func(s site) bool { return j.project(s) == nil }
+	lost := slices.IndexFunc(o.sites, unknown)
+	switch {
+	case lost >= 0 && !j.Confirmed:
+		return "its project " + o.sites[lost].String() + " is not known any more" + remedy
+	case lost >= 0:
+		o.sites = slices.DeleteFunc(slices.Clone(o.sites), unknown)
+	case len(o.sites) == 0 && !j.Confirmed:
+		return cmp.Or(j.incomplete(), "this drover has never seen it, so it may be another cluster's"+remedy)
+	}
+	if len(o.sites) == 0 {
+		return j.incomplete()
+	}
+	for _, s := range o.sites {
+		if doubt := unfitProject(j.project(s)); doubt.Reason != "" {
+			return doubt.Message
+		}
 	}
 	return ""
 }
 
-// incomplete returns why the absence of a server proves nothing; empty when it does.
+// incomplete returns why nothing follows from the absence of a server in all projects; empty when it follows that it is gone.
 func (j *judgement) incomplete() string {
 	if len(j.Projects) == 0 {
 		return "no project is known"

@@ -36,7 +36,7 @@ func TestNodesWithoutAMachine(t *testing.T) {
 		"an operator may confirm those (MCM-86)":                                              {func(s *Snapshot) { s.Confirmed = true; with(func(n *Node) { n.Server = "other" })(s) }, []string{"worker-20"}, ""},
 		"stay when the project of their server is not known any more (MCM-86)": {func(s *Snapshot) {
 			with(func(*Node) {})(s)
-			s.Projects[0].Name = "another"
+			s.Projects[0].Place = "another"
 		}, nil, "is not known any more"},
 		"stay without a provider ID (MCM-86)":                           {with(func(n *Node) { n.ProviderID, n.Server = "", "" }), nil, "no provider ID"},
 		"stay with finalizers (MCM-86)":                                 {with(func(n *Node) { n.Finalizers = true }), nil, "finalizers"},
@@ -45,18 +45,31 @@ func TestNodesWithoutAMachine(t *testing.T) {
 		"stay when a Machine has the UID in their label (MCM-86)":       {with(func(n *Node) { n.OwnedBy = number(0) }), nil, ""},
 		"stay when a Machine names their server (MCM-86)":               {with(func(n *Node) { n.Server = keyOf(0) }), nil, ""},
 		"stay when a Machine's server has their name (MCM-86)":          {with(func(n *Node) { n.Name = "worker-0" }), nil, ""},
-		"stay while a project is not completely known (MCM-86)": {func(s *Snapshot) {
+		"stay while the project of their server is not completely known (MCM-86)": {func(s *Snapshot) {
 			with(func(*Node) {})(s)
-			s.Projects = append(s.Projects, cloud.Project{Unknown: "no list"})
+			s.Projects[0].Unknown = "no list"
 		}, nil, "no list"},
-		"stay while the mass-deletion guard holds something (MCM-86)": {func(s *Snapshot) {
+		"stay while the mass-deletion guard of that project holds something (MCM-86)": {func(s *Snapshot) {
 			with(func(*Node) {})(s)
-			s.Projects = append(s.Projects, cloud.Project{Held: "5 gone"})
+			s.Projects[0].Held = "5 gone"
 		}, nil, "5 gone"},
+		"are deleted whatever is not known of other projects, such as a tenant's (MCM-86)": {func(s *Snapshot) {
+			with(func(*Node) {})(s)
+			s.Projects = append(s.Projects, cloud.Project{Place: "t", Unknown: "no list"}, cloud.Project{Place: "u", Held: "5 gone"})
+		}, []string{"worker-20"}, ""},
+		"stay while any project is not completely known in which their server was seen (MCM-86)": {func(s *Snapshot) {
+			with(func(n *Node) { n.Server = keyOf(0) })(s)
+			s.Machines.All[0].Server = ""
+			s.Projects = append(s.Projects, cloud.Project{Place: "t", Unknown: "no list", Resources: []cloud.Resource{serverOf(0)}})
+		}, nil, "its server exists"},
+		"an operator's confirmation needs all projects to be known for a server that was never seen (MCM-86)": {func(s *Snapshot) {
+			with(func(n *Node) { n.Server = "other" })(s)
+			s.Confirmed, s.Projects = true, append(s.Projects, cloud.Project{Place: "t", Unknown: "no list"})
+		}, nil, "no list"},
 		"that never were drover's are not deleted (MCM-86)": {with(func(n *Node) { n.OwnedBy, n.Machine = "", "" }), nil, ""},
 		"more than max(3, 10 %) of them are only reported (MCM-86)": {func(s *Snapshot) {
 			s.Nodes = append(s.Nodes, nodeOfMachine(20), nodeOfMachine(21), nodeOfMachine(22), nodeOfMachine(23))
-		}, nil, "4 of 4 nodes"},
+		}, nil, "4 of 4 nodes with drover's marks whose servers were seen in p have no Machine"},
 		"an operator may confirm that so many are to be deleted (MCM-86)": {func(s *Snapshot) {
 			s.Nodes = append(s.Nodes, nodeOfMachine(20), nodeOfMachine(21), nodeOfMachine(22), nodeOfMachine(23))
 			s.Confirmed = true
@@ -85,7 +98,7 @@ func TestServersThatAreRemembered(t *testing.T) {
 		}
 	}}.run(func() *Snapshot { return world(10) })
 	t.Run("are those that exist and those that a Node names (MCM-86)", func(t *testing.T) {
-		if _, named := m.Servers[keyOf(20)]; len(m.Servers) != 11 || !named || m.Servers[keyOf(0)] != "p" {
+		if _, named := m.Servers[keyOf(20)]; len(m.Servers) != 11 || !named || !slices.Equal(m.Servers[keyOf(0)], []site{own}) {
 			t.Errorf("got %v", m.Servers)
 		}
 	})

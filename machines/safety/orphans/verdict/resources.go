@@ -16,35 +16,30 @@ var order = []cloud.ResourceKind{cloud.ResourceServer, cloud.ResourceFloatingIP,
 
 // findResources finds the resources without a Machine in the projects that are completely known.
 func (j *judgement) findResources() {
-	var found []cloud.Resource
-	ownerless := map[types.UID]bool{}
-	var all tally
-	for _, p := range j.Projects {
-		switch {
-		case p.Unknown != "":
-			j.verdict.Skipped = append(j.verdict.Skipped, Stop{Incomplete, p.Unknown})
-			continue
-		case p.Held != "":
-			j.verdict.Skipped = append(j.verdict.Skipped, Stop{Held, p.Name + ": " + p.Held})
+	var found []placed
+	ownerless := map[home]bool{}
+	servers := tallies{}
+	for i := range j.Projects {
+		p := &j.Projects[i]
+		if why := unfitProject(p); why.Reason != "" {
+			j.verdict.Skipped = append(j.verdict.Skipped, why)
 			continue
 		}
-		var here tally
-		for i := range p.Resources {
-			r := &p.Resources[i]
+		at := siteOf(p)
+		for k := range p.Resources {
+			r := &p.Resources[k]
 			lives := j.lives(r.Machine)
 			if r.Kind == cloud.ResourceServer {
-				here.add(lives)
-				ownerless[r.Machine] = ownerless[r.Machine] || !lives
+				servers.add(at, lives)
+				ownerless[home{at, r.Machine}] = !lives
 			}
 			if !lives {
-				found = append(found, *r)
+				found = append(found, placed{*r, at})
 			}
 		}
-		j.countServers(here, p.Name)
-		all.lost, all.of = all.lost+here.lost, all.of+here.of
 	}
-	j.countServers(all, "all projects")
-	slices.SortStableFunc(found, func(a, b cloud.Resource) int {
+	j.countServers(servers)
+	slices.SortStableFunc(found, func(a, b placed) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)), cmp.Compare(a.ID, b.ID))
 	})
 	for _, r := range found {
@@ -52,21 +47,42 @@ func (j *judgement) findResources() {
 	}
 }
 
-// tally counts servers: lost are those without a Machine.
-type tally struct{ lost, of int }
-
-func (t *tally) add(lives bool) {
-	if t.of++; !lives {
-		t.lost++
-	}
+// placed is a resource with its project.
+type placed struct {
+	cloud.Resource
+	at site
 }
 
-// countServers stops all collection when too many servers have no Machine. Each project counts by itself too, so that many servers in
+// home is where a Machine has its resources.
+type home struct {
+	at      site
+	machine types.UID
+}
+
+// unfitProject returns why nothing of a project can be judged; its Reason is empty when it can.
+func unfitProject(p *cloud.Project) Stop {
+	switch {
+	case p.Unknown != "":
+		return Stop{Incomplete, p.Unknown, p.Name}
+	case p.Held != "":
+		return Stop{Held, p.Name + ": " + p.Held, p.Name}
+	}
+	return Stop{}
+}
+
+// countServers stops the collection when too many servers have no Machine. Each project counts by itself too, so that many servers in
 // one, which may be a tenant's, do not hide that most of another one's have no Machine.
-func (j *judgement) countServers(t tally, where string) {
-	known := slices.ContainsFunc(j.verdict.Stops, func(s Stop) bool { return s.Reason == TooMany })
-	if tooMany(t.lost, t.of, serversShare) && !j.Confirmed && !known {
-		j.verdict.Stops = append(j.verdict.Stops, Stop{TooMany, fmt.Sprintf("%d of %d servers with the marks of this cluster in %s have no Machine, as after a restore", t.lost, t.of, where) + remedy})
+func (j *judgement) countServers(servers tallies) {
+	worst, found, everywhere := servers.tooMany()
+	switch {
+	case !found || j.Confirmed:
+	case everywhere:
+		all := servers.sum()
+		message := fmt.Sprintf("%d of %d servers with the marks of this cluster in all projects have no Machine, as after a restore", all.lost, all.of)
+		j.verdict.Stops = append(j.verdict.Stops, Stop{Reason: TooMany, Message: message + remedy})
+	default:
+		message := fmt.Sprintf("%d of %d servers with the marks of this cluster in %s have no Machine, as after a restore", servers[worst].lost, servers[worst].of, j.nameOf(worst))
+		j.stopIn(worst, Stop{TooMany, message + remedy, j.nameOf(worst)})
 	}
 }
 
@@ -75,9 +91,9 @@ func (j *judgement) lives(uid types.UID) bool {
 	return j.living.uids[uid] || j.History.Seen[uid].Exists
 }
 
-// resource returns a resource without a Machine as an orphan. ownerless are the UIDs of Machines that do not exist and have a server.
-func (j *judgement) resource(r cloud.Resource, ownerless map[types.UID]bool) Orphan {
-	o := Orphan{Kind: string(r.Kind), ID: r.ID, Name: r.Name, Machine: r.Machine, Resource: r}
+// resource returns a resource without a Machine as an orphan. ownerless are the Machines that do not exist and have a server.
+func (j *judgement) resource(r placed, ownerless map[home]bool) Orphan {
+	o := Orphan{Kind: string(r.Kind), ID: r.ID, Name: r.Name, Machine: r.Machine, Resource: r.Resource, sites: []site{r.at}}
 	created := r.Seen
 	if !r.Created.IsZero() && r.Created.Before(created) {
 		created = r.Created
@@ -85,11 +101,11 @@ func (j *judgement) resource(r cloud.Resource, ownerless map[types.UID]bool) Orp
 	early := j.found(o.key(), created)
 	switch {
 	case r.Kind == cloud.ResourceServer:
-		o.Node, o.Why = j.nodeOf(r)
-		o.Why = cmp.Or(j.protected(r), early, o.Why)
+		o.Node, o.Why = j.nodeOf(r.Resource)
+		o.Why = cmp.Or(j.protected(r.Resource), early, o.Why)
 	case r.UsedBy != "":
 		o.Why = fmt.Sprintf("server %s has it", r.UsedBy)
-	case ownerless[r.Machine]:
+	case ownerless[home{r.at, r.Machine}]:
 		o.Why = "waits until the server of the same Machine is gone"
 	default:
 		o.Why = early
@@ -142,26 +158,26 @@ func (j *judgement) saw(r cloud.Resource) bool {
 }
 
 // compareServers compares when servers without a Machine were created with what the cluster remembers of its leaders. One that no
-// leader of this cluster can have made is another cluster's, or of a time before a restore.
+// leader of this cluster can have made is another cluster's, or of a time before a restore. That holds back what is in its project.
 func (j *judgement) compareServers() {
 	for i := range j.verdict.Orphans {
-		r := &j.verdict.Orphans[i].Resource
+		r, at := &j.verdict.Orphans[i].Resource, j.verdict.Orphans[i].sites[0]
 		if r.Kind != cloud.ResourceServer || r.Created.IsZero() {
 			continue
 		}
 		if _, seen := j.History.Seen[r.Machine]; seen {
 			continue
 		}
-		at := r.Created.UTC().Format(time.RFC3339)
+		born := r.Created.UTC().Format(time.RFC3339)
 		for _, span := range j.memory.Stored.Unled {
 			if span.Contains(r.Created) {
-				j.hold(Forgotten, "server %s was created at %s, when by what the cluster remembers no drover of it led (%s to %s): the cluster was restored, or another one has its ID",
-					r.ID, at, span.From.UTC().Format(time.RFC3339), span.To.UTC().Format(time.RFC3339))
+				j.holdIn(at, Forgotten, "server %s was created at %s, when by what the cluster remembers no drover of it led (%s to %s): the cluster was restored, or another one has its ID",
+					r.ID, born, span.From.UTC().Format(time.RFC3339), span.To.UTC().Format(time.RFC3339))
 			}
 		}
 		if !j.History.Since.IsZero() && r.Created.After(j.History.Since) {
-			j.hold(Foreign, "server %s was created at %s for a Machine that this drover, which has led since %s, has never seen: another drover works with the same cluster ID",
-				r.ID, at, j.History.Since.UTC().Format(time.RFC3339))
+			j.holdIn(at, Foreign, "server %s was created at %s for a Machine that this drover, which has led since %s, has never seen: another drover works with the same cluster ID",
+				r.ID, born, j.History.Since.UTC().Format(time.RFC3339))
 		}
 	}
 }

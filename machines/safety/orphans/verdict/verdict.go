@@ -23,7 +23,8 @@ const (
 	NoMachines Reason = "NoMachines"
 )
 
-// Reasons that stand until an operator confirms that orphans may be collected.
+// Reasons that stand until an operator confirms that orphans may be collected. Forgotten and Foreign count for the project of the
+// server alone: each server that a stranger has made is itself the evidence in its own project.
 const (
 	// Lost: too many Machines vanished although nothing told of their end.
 	Lost Reason = "MachinesLost"
@@ -39,9 +40,9 @@ const (
 
 // Reasons that end by themselves.
 const (
-	// TooMany: too many of the marked servers have no Machine.
+	// TooMany: too many of the marked servers of a project, or of several, have no Machine.
 	TooMany Reason = "TooManyServers"
-	// TooManyNodes: too many of the marked Nodes have no Machine.
+	// TooManyNodes: too many of the marked Nodes of a project, or of several, have no Machine.
 	TooManyNodes Reason = "TooManyNodes"
 	// Held: the mass-deletion guard of a project holds something.
 	Held Reason = "ProjectHeld"
@@ -56,6 +57,8 @@ var Reasons = []Reason{Stale, Unreadable, NoMachines, Lost, Older, Forgotten, Fo
 type Stop struct {
 	Reason  Reason `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
+	// Project is the name of the project in which that is so; empty: it is so for all.
+	Project string `json:"project,omitempty"`
 }
 
 // KindNode is the kind of an [Orphan] that is a Node. The others are those of cloud.ResourceKind.
@@ -76,8 +79,19 @@ type Orphan struct {
 	// deleted; nil: there is none.
 	Resource cloud.Resource
 	Node     *Node
-	// Overdue: the drain of the Node has lasted as long as it may.
-	Overdue bool
+	// DrainUntil is until when the Node of a server may be drained. Zero: its drain has not begun.
+	DrainUntil time.Time
+
+	// sites are the projects that it belongs to: that of the resource, or those in which the server of the Node was seen.
+	sites []site
+}
+
+// Places returns the Place of each project in which the server of a Node was seen; without any, it is not known where it was.
+func (o *Orphan) Places() (places []string) {
+	for _, s := range o.sites {
+		places = append(places, s.Place)
+	}
+	return places
 }
 
 // BeingDeleted is the Why of an orphan whose deletion was accepted a short time ago.
@@ -96,7 +110,7 @@ type NodeMark struct {
 type Verdict struct {
 	// Judged is false when the pass has found out nothing: Stops say why.
 	Judged bool
-	// Stops are why nothing at all is collected. Skipped are why the resources of some projects, or the Nodes, are not.
+	// Stops are why nothing at all is collected. Skipped are why nothing is collected in some projects, or no Nodes are.
 	Stops, Skipped []Stop
 	// Orphans are servers, then floating IPs, then ports, then Nodes.
 	Orphans []Orphan
@@ -116,15 +130,15 @@ const (
 	clockMargin = 2 * time.Minute
 )
 
-// tooMany reports whether so many are more than max(3, a share of all).
-func tooMany(n, all, share int) bool { return n > max(minLosses, all/share) }
+// mostLosses returns how many of all may be lost: three, or a share.
+func mostLosses(all, share int) int { return max(minLosses, all/share) }
 
 // remedy ends the messages about what an operator must confirm.
 const remedy = `. If these have no Machine any more and may be deleted, set the annotation ` + v1alpha1.AnnotationCollect + `: "yes" on the ConfigMap of the cluster id, and take it off again afterwards`
 
 // Judge decides about everything that has no Machine.
 func Judge(s *Snapshot, before Memory) (Verdict, Memory) {
-	j := &judgement{Snapshot: s, before: before, memory: before.next()}
+	j := &judgement{Snapshot: s, before: before, memory: before.next(), stopped: map[site]Stop{}}
 	if stop := j.unfit(); stop.Reason != "" {
 		return Verdict{Stops: []Stop{stop}}, j.memory
 	}
@@ -144,11 +158,11 @@ func Judge(s *Snapshot, before Memory) (Verdict, Memory) {
 func (j *judgement) unfit() Stop {
 	switch {
 	case j.Stale != "":
-		return Stop{Stale, j.Stale}
+		return Stop{Reason: Stale, Message: j.Stale}
 	case j.Machines.Failed != "":
-		return Stop{Unreadable, "the Machines cannot be listed: " + j.Machines.Failed}
+		return Stop{Reason: Unreadable, Message: "the Machines cannot be listed: " + j.Machines.Failed}
 	case len(j.Machines.All) == 0 && j.anythingMarked():
-		return Stop{NoMachines, "the list of Machines is empty, and something has the marks of this cluster: nothing is collected while there is no Machine, whatever an operator confirms"}
+		return Stop{Reason: NoMachines, Message: "the list of Machines is empty, and something has the marks of this cluster: nothing is collected while there is no Machine, whatever an operator confirms"}
 	}
 	return Stop{}
 }
@@ -178,6 +192,6 @@ func (j *judgement) confirm() {
 // hold notes why nothing is collected before an operator confirms it. The first reason stays.
 func (j *judgement) hold(reason Reason, format string, args ...any) {
 	if j.memory.Stored.Hold.Reason == "" && !j.Confirmed {
-		j.memory.Stored.Hold = Stop{reason, fmt.Sprintf(format, args...) + remedy}
+		j.memory.Stored.Hold = Stop{Reason: reason, Message: fmt.Sprintf(format, args...) + remedy}
 	}
 }

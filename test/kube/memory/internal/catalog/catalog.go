@@ -106,6 +106,9 @@ func New(objects ...*unstructured.Unstructured) (*Catalog, error) {
 			return nil, err
 		}
 	}
+	if err := c.addCustom(definitions()); err != nil {
+		return nil, fmt.Errorf("preparing the kind of definitions: %w", err)
+	}
 	for _, o := range objects {
 		if o.GetKind() != "CustomResourceDefinition" {
 			continue
@@ -119,6 +122,20 @@ func New(objects ...*unstructured.Unstructured) (*Catalog, error) {
 		}
 	}
 	return c, nil
+}
+
+// definitions returns the kind of CustomResourceDefinitions as if it were a custom one. They are stored as they are sent. What is
+// served does not depend on them, but on those with which the catalog was made.
+func definitions() *apiextensionsv1.CustomResourceDefinition {
+	anything := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
+	schema := &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+		Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": anything, "status": anything},
+	}}
+	return &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+		Group: apiextensionsv1.GroupName, Scope: apiextensionsv1.ClusterScoped,
+		Names:    apiextensionsv1.CustomResourceDefinitionNames{Kind: "CustomResourceDefinition", Plural: "customresourcedefinitions", ShortNames: []string{"crd"}},
+		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Storage: true, Served: true, Schema: schema}},
+	}}
 }
 
 // addCustom adds the version of a custom kind that is stored.

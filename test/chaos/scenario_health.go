@@ -1,0 +1,67 @@
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/openstack/providerid"
+)
+
+// twoUnhealthy makes a set of three, of which two become unhealthy at the same time: the kernel of one hangs, the kubelet of the
+// other falls silent. When both are replaced, one after the other, it deletes the set.
+func (h *harness) twoUnhealthy() error {
+	m, err := h.NewMachine()
+	if err != nil {
+		return err
+	}
+	set, err := h.setOf(3, m)
+	if err != nil {
+		return err
+	}
+	if err := h.running(3); err != nil {
+		return err
+	}
+	machines, err := h.byName()
+	if err != nil {
+		return err
+	}
+	if err := h.Sicken(serverOf(&machines[0])); err != nil {
+		return fmt.Errorf("making a Node unhealthy: %w", err)
+	}
+	h.Silence(serverOf(&machines[1]))
+	if err := h.until("both are replaced", func() (bool, error) { return h.areGone(machines[0].UID, machines[1].UID) }); err != nil {
+		return err
+	}
+	if err := h.running(3); err != nil {
+		return err
+	}
+	if lost, err := h.areGone(machines[2].UID); err != nil || lost {
+		return fmt.Errorf("healthy Machine %s was replaced (%w)", machines[2].Name, err)
+	}
+	h.leave()
+	if err := h.Admin.Delete(h.Context, set); err != nil {
+		return fmt.Errorf("deleting the set: %w", err)
+	}
+	return h.ended(5, 1)
+}
+
+// byName returns the Machines in the order of their names, which follow from the seed.
+func (h *harness) byName() ([]v1alpha1.Machine, error) {
+	machines, err := h.Machines()
+	slices.SortFunc(machines, func(a, b v1alpha1.Machine) int { return cmp.Compare(a.Name, b.Name) })
+	return machines, err
+}
+
+// areGone reports whether none of these Machines exists.
+func (h *harness) areGone(uids ...types.UID) (bool, error) {
+	machines, err := h.Machines()
+	return err == nil && !slices.ContainsFunc(machines, func(m v1alpha1.Machine) bool { return slices.Contains(uids, m.UID) }), err
+}
+
+// serverOf returns the server that a Machine names.
+func serverOf(m *v1alpha1.Machine) string { return providerid.Server(ptr.Deref(m.Spec.ProviderID, "")) }

@@ -1,0 +1,179 @@
+package chaos
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/test/chaos/process"
+	"github.com/drover-project/drover/test/chaos/schedule"
+	"github.com/drover-project/drover/test/chaos/world"
+)
+
+const (
+	// orphanName is the name of the Machine that is taken away.
+	orphanName = "worker-2"
+	// collectorConfigMap is where the collector of orphans shows what it found.
+	collectorConfigMap = "drover-orphans"
+	// mustConfirm is in its report when an operator must confirm something.
+	mustConfirm = v1alpha1.AnnotationCollect
+)
+
+// oneOrphan makes two Machines, takes one away with its finalizers, and waits until its server, port, floating IP and Node are gone.
+// Then it deletes the other one.
+func (h *harness) oneOrphan() error {
+	stays, err := h.createMachine(world.MachineName)
+	if err != nil {
+		return err
+	}
+	goes, err := h.createMachine(orphanName)
+	if err != nil {
+		return err
+	}
+	if err := h.running(2); err != nil {
+		return err
+	}
+	if err := h.until("the cluster ID is accepted", h.isAccepted); err != nil {
+		return err
+	}
+	before, err := h.machine(stays.Name)
+	if err != nil {
+		return err
+	}
+	if err := h.Orphan(goes); err != nil {
+		return err
+	}
+	if err := h.collected(orphanName); err != nil {
+		return err
+	}
+	after, err := h.machine(stays.Name)
+	if err != nil || after.UID != before.UID || serverOf(after) != serverOf(before) {
+		return fmt.Errorf("the Machine that stays was %s with server %s and is %s with server %s (%w)", before.UID, serverOf(before), after.UID, serverOf(after), err)
+	}
+	if h.confirmed && h.run.Failing == nil && h.run.Trouble == nil && h.crashes == 0 {
+		return fmt.Errorf("an operator had to confirm it although drover has seen everything:\n%s", h.report())
+	}
+	return h.endMachine(stays, 2, 0)
+}
+
+// lateCreate makes two Machines. The network holds back a create for the second one. When that Machine is deleted, what arrived late
+// is an orphan, and goes.
+func (h *harness) lateCreate() error {
+	stays, err := h.createMachine(world.MachineName)
+	if err != nil {
+		return err
+	}
+	if err := h.running(1); err != nil {
+		return err
+	}
+	goes, err := h.createMachine(orphanName)
+	if err != nil {
+		return err
+	}
+	if err := h.running(2); err != nil {
+		return err
+	}
+	if h.heldBack {
+		schedule.Sleep(h.Context, h.run.Scenario.holdBack+2*world.BootMargin)
+		if err := h.running(2); err != nil {
+			return err
+		}
+	}
+	h.leave()
+	if err := h.Admin.Delete(h.Context, goes); err != nil {
+		return fmt.Errorf("deleting the Machine: %w", err)
+	}
+	if err := h.collected(orphanName); err != nil {
+		return err
+	}
+	return h.endMachine(stays, 2, 1)
+}
+
+// createMachine makes a Machine without an owner.
+func (h *harness) createMachine(name string) (*v1alpha1.Machine, error) {
+	m, err := h.NewMachine()
+	if err != nil {
+		return nil, err
+	}
+	m.Name = name
+	if err := h.Admin.Create(h.Context, m); err != nil {
+		return nil, fmt.Errorf("creating Machine %s: %w", name, err)
+	}
+	return m, nil
+}
+
+// machine reads a Machine.
+func (h *harness) machine(name string) (*v1alpha1.Machine, error) {
+	m := &v1alpha1.Machine{}
+	if err := h.Admin.Get(h.Context, types.NamespacedName{Namespace: world.Namespace, Name: name}, m); err != nil {
+		return m, fmt.Errorf("reading Machine %s: %w", name, err)
+	}
+	return m, nil
+}
+
+// endMachine deletes the last Machine, and checks what is left in the end.
+func (h *harness) endMachine(m *v1alpha1.Machine, made, spare int) error {
+	h.leave()
+	if err := h.Admin.Delete(h.Context, m); err != nil {
+		return fmt.Errorf("deleting Machine %s: %w", m.Name, err)
+	}
+	return h.ended(made, spare)
+}
+
+// collected waits until one Machine is left with what it has, and nothing of the other one, whose Node has that name. It is an
+// operator, too, who reads the report and confirms what must be confirmed.
+func (h *harness) collected(node string) error {
+	if err := h.until("the orphans are gone", func() (bool, error) {
+		if err := h.operate(); err != nil {
+			return false, err
+		}
+		var n corev1.Node
+		err := h.Admin.Get(h.Context, types.NamespacedName{Name: node}, &n)
+		o := h.Ours()
+		return client.IgnoreNotFound(err) == nil && err != nil && len(o.Servers) == 1 && len(o.Ports) == 1 && len(o.FloatingIPs) == 1, client.IgnoreNotFound(err)
+	}); err != nil {
+		return fmt.Errorf("%w\nreport: %s", err, h.report())
+	}
+	if h.confirmed {
+		if err := h.Confirm(false); err != nil {
+			return err
+		}
+	}
+	return h.running(1)
+}
+
+// operate confirms what must be confirmed.
+func (h *harness) operate() error {
+	if h.confirmed || !strings.Contains(h.report(), mustConfirm) {
+		return nil
+	}
+	h.confirmed = true
+	return h.Confirm(true)
+}
+
+// isAccepted reports whether the collector has looked around, and found nothing without a Machine.
+func (h *harness) isAccepted() (bool, error) {
+	var shown corev1.ConfigMap
+	err := h.Admin.Get(h.Context, types.NamespacedName{Namespace: world.Namespace, Name: collectorConfigMap}, &shown)
+	return strings.Contains(shown.Data["memory"], `"clusterID"`), client.IgnoreNotFound(err)
+}
+
+// report returns what the collector shows.
+func (h *harness) report() string {
+	var shown corev1.ConfigMap
+	if err := h.Admin.Get(h.Context, types.NamespacedName{Namespace: world.Namespace, Name: collectorConfigMap}, &shown); err != nil {
+		return err.Error()
+	}
+	return shown.Data["report"]
+}
+
+// orphanSlack is how much longer than usual a run may take in which a call fails: the collector needs two looks again, for the
+// server, for what it had, and for the Node.
+const orphanSlack = 6 * process.OrphanPeriod
+
+// isOfSecond reports whether a call is a create for the second Machine.
+func isOfSecond(p process.Point) bool { return p.Nth > 1 }
