@@ -28,8 +28,9 @@ type judge struct {
 	excused map[string]bool
 	// patience is how long a pod may wait now; slowest is how long one has waited in a calm hour.
 	patience, slowest time.Duration
-	healed, rolled    int
-	made              map[types.UID]bool
+	// healed and rolled are how many Machines were replaced for either reason, left how many have gone for any.
+	healed, rolled, left int
+	made                 map[types.UID]bool
 
 	mu sync.Mutex
 	// named are the nodes that the autoscaler has asked to delete, by name and provider ID; decreased are the groups that it has made
@@ -92,6 +93,7 @@ func (j *judge) look(machines []v1alpha1.Machine, pods []corev1.Pod) {
 
 // goes is told of a Machine that is being deleted, or is gone, as it was before.
 func (j *judge) goes(m *v1alpha1.Machine) {
+	j.left++
 	why := j.mayGo(m)
 	if why == "" {
 		j.w.Errorf("%s: Machine %s goes, and nobody has asked for that: %+v", j.w.clock(), m.Name, m.Status.Conditions)

@@ -26,7 +26,9 @@ func Play(t testing.TB, start Starter) {
 			w.FailNow()
 		}
 		w.log("%s", e.what)
+		before := w.costs()
 		e.happen(w)
+		w.checkCosts(e.what, before)
 	}
 	w.theEnd()
 	stop()

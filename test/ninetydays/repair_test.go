@@ -30,7 +30,8 @@ type repair struct {
 	// began is when the leader began, or when the API server last answered again. leads: there is a leader.
 	began time.Time
 	leads bool
-	// noticed is what the leader remembers: when a Machine was first unhealthy, and last held.
+	// known and noticed are what the leader remembers: the Machines, and when one was first unhealthy and last held.
+	known   health.Known
 	noticed map[types.UID][2]time.Time
 	// next is when the next pass is planned. Passes that were planned for other times are not made.
 	next   time.Time
@@ -64,7 +65,7 @@ func (r *repair) plan(at time.Time) {
 
 // lead begins the work of a new leader.
 func (r *repair) lead() {
-	r.leads, r.began, r.noticed = true, r.now, map[types.UID][2]time.Time{}
+	r.leads, r.began, r.known, r.noticed = true, r.now, health.Known{}, map[types.UID][2]time.Time{}
 	r.plan(r.now.Add(pace))
 }
 
@@ -106,6 +107,7 @@ func (r *repair) snapshot() *health.World {
 		return w
 	}
 	w.Machines = r.trouble.healthMachines()
+	w.Missing = r.known.Missing(r.now, w.Machines)
 	for i := range w.Machines {
 		m := &w.Machines[i]
 		n := r.noticed[m.UID]
