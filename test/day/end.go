@@ -1,7 +1,6 @@
 package day
 
 import (
-	"context"
 	"strings"
 	"time"
 
@@ -16,9 +15,6 @@ import (
 
 // crds returns drover's CustomResourceDefinitions.
 func crds() ([]*unstructured.Unstructured, error) { return deploy.Objects("crds") }
-
-// contextOf returns a context that ends with the world, or before.
-func contextOf(w *World) (context.Context, context.CancelFunc) { return context.WithCancel(w.ctx) }
 
 // theEnd checks that all that is there belongs to a Machine, deletes the pools, and checks that nothing is left.
 func (w *World) theEnd() {

@@ -1,6 +1,7 @@
 package day
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ import (
 func Play(t testing.TB, start Starter) {
 	w := newWorld(t, start)
 	defer w.close()
-	ctx, stop := contextOf(w)
+	ctx, stop := context.WithCancel(w.ctx)
 	w.all.Go(func() { w.keepDrover(ctx) })
 	w.all.Go(func() { w.runAutoscaler(ctx) })
 	for _, e := range script {

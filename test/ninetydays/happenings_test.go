@@ -4,9 +4,9 @@ import "time"
 
 // happenings plans all that goes wrong in the cluster and its cloud until a time.
 func (w *world) happenings(until time.Time) {
-	w.often(60, until, w.churn)
+	w.often(24, until, w.churn)
 	w.often(6, until, w.breakOne)
-	w.often(25, until, w.blip)
+	w.often(15, until, w.blip)
 	w.often(0.25, until, w.breakHost)
 	w.often(0.15, until, w.zoneOutage)
 	w.often(0.5, until, w.apiOutage)

@@ -3,6 +3,8 @@ package ninetydays
 import (
 	"flag"
 	"fmt"
+	"os"
+	"runtime/debug"
 	"testing"
 	"time"
 )
@@ -11,6 +13,12 @@ var (
 	seeds   = flag.Uint64("seeds", 1, "how many worlds are tried")
 	oneSeed = flag.Int64("seed", -1, "try this world alone")
 )
+
+func TestMain(m *testing.M) {
+	// A world makes much garbage and keeps little.
+	debug.SetGCPercent(800)
+	os.Exit(m.Run())
+}
 
 func TestNinetyDays(t *testing.T) {
 	t.Parallel()

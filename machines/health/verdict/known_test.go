@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ func TestKnown(t *testing.T) {
 	s.change(func(m *Machine) { m.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }, "a-0")
 	s.change(func(m *Machine) { m.Status.NodeRef, m.Status.Phase = nil, ptr.To(v1alpha1.PhasePending) }, "a-1")
 	check(t, "while one leaves", look(time.Minute), 0)
-	all := s.Machines
+	all := slices.Clone(s.Machines)
 	s.remove("a-0", "a-1")
 	check(t, "when one is gone that was leaving, and one that has not started", look(2*time.Minute), 0)
 	s.remove("a-2", "a-3")
