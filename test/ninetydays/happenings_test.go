@@ -12,7 +12,7 @@ func (w *world) happenings(until time.Time) {
 	w.often(0.5, until, w.apiOutage)
 	w.often(3, until, func() { w.whenAnswering(w.stripOne) })
 	w.often(1, until, func() { w.whenAnswering(w.lateOrder) })
-	w.often(0.05, until, func() {
+	w.often(0.1, until, func() {
 		w.counts.clones++
 		w.clone()
 	})
