@@ -13,14 +13,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// newManager makes the manager; a nil lock means that there is no leader election.
-func newManager(config *rest.Config, o *options, lock *lease) (manager.Manager, error) {
+// newManager makes the manager; a nil lock means that there is no leader election. several: other managers have run in this process.
+func newManager(config *rest.Config, o *options, lock *lease, several bool) (manager.Manager, error) {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                              knownKinds(),
 		Metrics:                             metricsserver.Options{BindAddress: o.metricsAddress},
@@ -36,6 +37,7 @@ func newManager(config *rest.Config, o *options, lock *lease) (manager.Manager, 
 		GracefulShutdownTimeout:             new(shutdownTimeout),
 		Cache:                               cacheOptions(),
 		Client:                              clientOptions(),
+		Controller:                          controllerconfig.Controller{SkipNameValidation: new(several)},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the manager (metrics %s, health %s): %w", o.metricsAddress, o.healthAddress, err)

@@ -5,10 +5,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/http"
 	"runtime"
 
 	corev1 "k8s.io/api/core/v1"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -38,7 +40,31 @@ func run(ctx context.Context, o *options, credentials client.Credentials, more .
 		runtime.MemProfileRate = 0
 	}
 	collectMore()
-	w, id, err := connect(ctx, o)
+	config, err := clusterConfig(o.kubeconfig)
+	if err != nil {
+		return err
+	}
+	return serve(ctx, o, surroundings{cluster: config, credentials: credentials, clouds: more})
+}
+
+// surroundings are what a drover works with that its flags do not describe. Tests in virtual time put other things in their place.
+type surroundings struct {
+	// cluster is the connection to the cluster with the Machines.
+	cluster *rest.Config
+	// credentials are those of the configured cloud; clouds are those beside OpenStack.
+	credentials client.Credentials
+	clouds      []namedCloud
+	// transport carries the calls to OpenStack; nil: the network does.
+	transport http.RoundTripper
+	// local, unless nil, is given the gRPC server and a channel that is closed when it may be asked; then nothing listens.
+	local func(*autoscale.Server, <-chan struct{})
+	// several: other drovers have run in this process, so that the names of the controllers are in use.
+	several bool
+}
+
+// serve wires everything, and serves until ctx ends.
+func serve(ctx context.Context, o *options, around surroundings) error {
+	w, id, err := connect(ctx, o, around)
 	if err != nil {
 		return err
 	}
@@ -46,18 +72,18 @@ func run(ctx context.Context, o *options, credentials client.Credentials, more .
 	if err := addGuards(&w, o); err != nil {
 		return err
 	}
-	openStack, err := newOpenStack(w, o, id, credentials, more)
+	openStack, err := newOpenStack(w, o, id, around)
 	if err != nil {
 		return fmt.Errorf("making the cloud: %w", err)
 	}
-	registry, err := newClouds(mgr, append([]namedCloud{{openstack.Name, openStack}}, more...))
+	registry, err := newClouds(mgr, append([]namedCloud{{openstack.Name, openStack}}, around.clouds...))
 	if err != nil {
 		return err
 	}
 	if err := errors.Join(addControllers(w, o, registry), addFreeze(w, o.freeze), addRepair(w, o, registry), addOrphans(w, o, id, registry), addHandover(mgr, w.lease)); err != nil {
 		return err
 	}
-	server, err := addAutoscale(w, o, registry)
+	server, err := addAutoscale(w, o, registry, around.local)
 	if err != nil {
 		return err
 	}
@@ -73,11 +99,8 @@ func run(ctx context.Context, o *options, credentials client.Credentials, more .
 
 // connect makes the manager, for the cluster with the Machines, and adds the cluster with the Nodes to it, where that is another one.
 // It returns what the parts are wired to, and the cluster id.
-func connect(ctx context.Context, o *options) (wiring, string, error) {
-	config, err := clusterConfig(o.kubeconfig)
-	if err != nil {
-		return wiring{}, "", err
-	}
+func connect(ctx context.Context, o *options, around surroundings) (wiring, string, error) {
+	config := around.cluster
 	observer := newObserver(o)
 	observer.refuseWrites(config)
 	id, err := prepare(ctx, config, o)
@@ -88,7 +111,7 @@ func connect(ctx context.Context, o *options) (wiring, string, error) {
 	if err != nil {
 		return wiring{}, "", err
 	}
-	mgr, err := newManager(config, o, lock)
+	mgr, err := newManager(config, o, lock, around.several)
 	if err != nil {
 		return wiring{}, "", err
 	}
@@ -104,19 +127,19 @@ func connect(ctx context.Context, o *options) (wiring, string, error) {
 	return w, id, err
 }
 
-// newOpenStack makes the OpenStack cloud. more are the other clouds.
-func newOpenStack(w wiring, o *options, id string, credentials client.Credentials, more []namedCloud) (*openstack.Cloud, error) {
+// newOpenStack makes the OpenStack cloud.
+func newOpenStack(w wiring, o *options, id string, around surroundings) (*openstack.Cloud, error) {
 	mgr := w.controllers
 	var kept openstack.Holds
 	if !o.observe {
 		kept = holds{client: mgr.GetClient(), namespace: o.namespace}
 	}
 	names := []string{openstack.Name}
-	for _, n := range more {
+	for _, n := range around.clouds {
 		names = append(names, n.name)
 	}
 	return openstack.New(openstack.Options{
-		Clock: clock.RealClock{}, Reader: mgr.GetClient(), ClusterID: id, Configured: credentials, Reread: rereading(o),
+		Clock: clock.RealClock{}, Reader: mgr.GetClient(), ClusterID: id, Configured: around.credentials, HTTP: around.transport, Reread: rereading(o),
 		AllowedEndpoints: o.compute.allowedEndpoints, OwnNamespace: o.namespace, IdentityOverride: o.compute.identityOverride,
 		Registry: metrics.Registry, AllowedNamespaces: o.secretNamespaces, ServiceAccount: o.serviceAccount(), ProviderIDRegion: o.nodes.providerIDRegion,
 		Collect: mayCollect(mgr.GetClient(), o.namespace), SharedServerGroup: o.compute.serverGroup == sharedServerGroup,
@@ -187,8 +210,9 @@ func newSource(w wiring, o *options, ids bootstrap.ProviderIDs) (*bootstrap.Sour
 	return source, w.controllers.Add(&bootstrap.Collector{Source: source, Clock: now})
 }
 
-// addAutoscale wires what every replica runs: the node groups and the service that shows them.
-func addAutoscale(w wiring, o *options, names cloud.Provider) (*autoscale.Server, error) {
+// addAutoscale wires what every replica runs: the node groups and the service that shows them. local, unless nil, is given that service,
+// which then does not listen.
+func addAutoscale(w wiring, o *options, names cloud.Provider, local func(*autoscale.Server, <-chan struct{})) (*autoscale.Server, error) {
 	of, err := o.nodeGroups()
 	if err != nil {
 		return nil, err
@@ -209,6 +233,10 @@ func addAutoscale(w wiring, o *options, names cloud.Provider) (*autoscale.Server
 	server, err := autoscale.New(serving)
 	if err != nil {
 		return nil, fmt.Errorf("making the gRPC server: %w", err)
+	}
+	if local != nil {
+		local(server, groups.Synced())
+		return server, mgr.Add(groups)
 	}
 	return server, errors.Join(mgr.Add(groups), mgr.Add(server))
 }

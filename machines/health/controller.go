@@ -68,6 +68,8 @@ type Reconciler struct {
 
 	// began is when this process had its first pass, which follows the taking of the lease. last is when the last one began.
 	began, last time.Time
+	// known has the Machines that passes have seen.
+	known verdict.Known
 	// noticed has the unhealthy Machines.
 	noticed map[types.UID]notice
 }

@@ -51,8 +51,11 @@ func (r *Reconciler) snapshot(ctx context.Context) (*verdict.World, map[*verdict
 			w.Groups = append(w.Groups, s.group)
 		}
 	}
-	w.Machines, err = r.machines(ctx, sets, listed)
-	return w, objects, err
+	if w.Machines, err = r.machines(ctx, sets, listed); err != nil {
+		return nil, nil, err
+	}
+	w.Missing = r.known.Missing(w.Now, w.Machines)
+	return w, objects, nil
 }
 
 // sets returns all MachineSets by their UID, each with its group. It adds what the lists of removals name to listed.

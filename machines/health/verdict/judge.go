@@ -41,7 +41,7 @@ func Judge(w *World) Plan {
 	if w.Stale != "" {
 		return Plan{NextLook: w.Now.Add(staleAgain)}
 	}
-	j := &judgement{w: w, shares: newShares(w.Settings.MaxUnhealthy), up: map[*Group]int{}, recorded: map[types.UID]whereabouts{}}
+	j := &judgement{w: w, shares: newShares(w.Settings.MaxUnhealthy, w.Missing), up: map[*Group]int{}, recorded: map[types.UID]whereabouts{}}
 	j.look()
 	j.shares.countHosts(w, j.findings, j.troubled)
 	byGroup := map[*Group][]*Verdict{}
@@ -118,9 +118,7 @@ func (j *judgement) judge(v *Verdict) {
 	case m.Group == nil:
 		v.Brake = brakeNoOwner
 	case v.Asked:
-		if j.shares.nodesMissing() {
-			v.Brake = brakeNodesMissing
-		}
+		v.Brake, _ = j.shares.unbelievable()
 	case optedOut(m):
 		v.Brake = brakeOptedOut
 	case m.Outdated:

@@ -253,6 +253,18 @@ func TestJudge(t *testing.T) {
 			s.gone(long, "a-0", "a-1", "a-2", "a-3")
 			s.silent(long, "a-9")
 		}, "", "a-0=TooManyNodesMissing a-9=TooManyNodesMissing"},
+		{"a list of Machines that lacks most of a zone in an outage replaces none of those that are left (MCM-48)", func(s *scene) {
+			s.group("a", 30, "x", "y", "z")
+			s.silent(long, "a-0", "a-3", "a-6", "a-9")
+			s.remove("a-0", "a-3", "a-12", "a-15", "a-18", "a-21", "a-24", "a-27")
+			s.Missing = 8
+		}, "", "a-6=TooManyMachinesMissing a-9=TooManyMachinesMissing"},
+		{"three missing Machines, or a tenth, are believed (MCM-48)", func(s *scene) {
+			s.group("a", 30, "x")
+			s.silent(long, "a-6")
+			s.remove("a-0", "a-1", "a-2")
+			s.Missing = 3
+		}, "a-6", ""},
 		{"three missing Nodes are believed (MCM-69)", func(s *scene) {
 			s.group("a", 8, "x")
 			s.gone(long, "a-0", "a-1", "a-2")

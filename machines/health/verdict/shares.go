@@ -10,8 +10,8 @@ const (
 	// leastToJudge is how many Machines must count in a group, zone or cluster before a share of them means anything: of two, one is
 	// half.
 	leastToJudge = 3
-	// leastMissing and partMissing: when more than leastMissing Nodes, and more than one in partMissing, are missing, the
-	// snapshot of Nodes is not believed.
+	// leastMissing and partMissing: when more than leastMissing Machines or Nodes, and more than one in partMissing, are missing, the
+	// snapshot of them is not believed.
 	leastMissing, partMissing = 3, 10
 )
 
@@ -42,10 +42,12 @@ type shares struct {
 	groups        map[*Group]*share
 	hosts         map[string]*host
 	known, absent int
+	// missing are the Machines that the snapshot lacks.
+	missing int
 }
 
-func newShares(percent int) *shares {
-	return &shares{percent: percent, zones: map[string]*share{}, groups: map[*Group]*share{}, hosts: map[string]*host{}}
+func newShares(percent, missing int) *shares {
+	return &shares{percent: percent, missing: missing, zones: map[string]*share{}, groups: map[*Group]*share{}, hosts: map[string]*host{}}
 }
 
 // of returns the shares that a Machine belongs to.
@@ -155,13 +157,31 @@ func (s *shares) nodesMissing() bool {
 	return s.absent > max(leastMissing, s.known/partMissing)
 }
 
-// brake returns the brake that keeps the Machine from being replaced because too many Machines are unhealthy, or too many Nodes
-// missing, and a sentence for people that says where. Both are empty when none does.
-func (s *shares) brake(m *Machine) (Brake, string) {
-	zone := zoneOf(m)
+// machinesMissing reports whether so many Machines are missing that the snapshot of Machines is not believed: of a zone that is out it may
+// show so few that they have no share.
+func (s *shares) machinesMissing() bool {
+	return s.missing > max(leastMissing, (s.known+s.missing)/partMissing)
+}
+
+// unbelievable returns the brake that holds because the snapshot lacks too much, and a sentence for people. Both are empty when none does.
+func (s *shares) unbelievable() (Brake, string) {
 	switch {
+	case s.machinesMissing():
+		return brakeMachinesMissing, "so many Machines of the cluster are missing at once that the list of Machines is not believed"
 	case s.nodesMissing():
 		return brakeNodesMissing, "so many Nodes of the cluster are missing at once that the list of Nodes is not believed"
+	}
+	return "", ""
+}
+
+// brake returns the brake that keeps the Machine from being replaced because too many Machines are unhealthy, or too many Machines or
+// Nodes missing, and a sentence for people that says where. Both are empty when none does.
+func (s *shares) brake(m *Machine) (Brake, string) {
+	if missing, why := s.unbelievable(); missing != "" {
+		return missing, why
+	}
+	zone := zoneOf(m)
+	switch {
 	case s.cluster.tooMany(s.percent):
 		return brakeCluster, fmt.Sprintf("more than %d %% of the cluster's Machines are unhealthy", s.percent)
 	case zone != "" && s.zones[zone] != nil && s.zones[zone].tooMany(s.percent):

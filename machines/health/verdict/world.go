@@ -20,7 +20,9 @@ type World struct {
 	Stale    string
 	Settings Settings
 	Machines []Machine
-	Groups   []*Group
+	// Missing is how many Machines the snapshot lacks of those that earlier ones have shown, see [Known].
+	Missing int
+	Groups  []*Group
 	// Host returns the physical host of a Machine's server, as the cloud last showed it; empty when it is not known. nil: no host
 	// is known.
 	Host func(*v1alpha1.Machine) string
@@ -145,6 +147,8 @@ const (
 	brakeSwitchedOff Brake = "SwitchedOff"
 	// brakeRollout: the rollout of its deployment replaces the Machine.
 	brakeRollout Brake = "LeftToRollout"
+	// brakeMachinesMissing: too many Machines of the cluster are missing.
+	brakeMachinesMissing Brake = "TooManyMachinesMissing"
 	// brakeNodesMissing: too many Nodes of the cluster are missing.
 	brakeNodesMissing Brake = "TooManyNodesMissing"
 	// brakeCluster, brakeZone and brakeGroup: too many Machines of the cluster, the zone or the group are unhealthy.
@@ -157,12 +161,13 @@ const (
 	brakeRefused Brake = "DeletionRefused"
 )
 
-// OfMany reports whether the brake holds because too many Machines are unhealthy, or too many Nodes missing, at once.
+// OfMany reports whether the brake holds because too many Machines are unhealthy, or too many Machines or Nodes missing, at once.
 func (b Brake) OfMany() bool {
-	return b == brakeNodesMissing || b == brakeCluster || b == brakeZone || b == brakeGroup
+	return b == brakeMachinesMissing || b == brakeNodesMissing || b == brakeCluster || b == brakeZone || b == brakeGroup
 }
 
 // Brakes are all of them.
 var Brakes = []Brake{
-	brakeNoOwner, brakeOptedOut, brakeSwitchedOff, brakeRollout, brakeNodesMissing, brakeCluster, brakeZone, brakeGroup, brakeReplacing, brakeRefused,
+	brakeNoOwner, brakeOptedOut, brakeSwitchedOff, brakeRollout, brakeMachinesMissing, brakeNodesMissing, brakeCluster, brakeZone, brakeGroup,
+	brakeReplacing, brakeRefused,
 }

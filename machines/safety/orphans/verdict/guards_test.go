@@ -49,6 +49,12 @@ func TestGuards(t *testing.T) {
 					s.Machines.Version = "7"
 				}
 			}, Older, nil},
+		"nothing of a few Machines that vanish without a word: their lists and the watch may lack the same ones (MCM-82)": {30, nil,
+			func(pass int, s *Snapshot) {
+				if pass > 0 {
+					s.drop(2, true)
+				}
+			}, "", nil},
 		"nothing of a Machine that the watch still shows, whatever a list lacks (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) {
 				s.drop(3, true)

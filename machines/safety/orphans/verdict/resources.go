@@ -91,15 +91,25 @@ func (j *judgement) resource(r placed, ownerless map[home]bool) Orphan {
 	switch {
 	case r.Kind == cloud.ResourceServer:
 		o.Node, o.Why = j.nodeOf(r.Resource)
-		o.Why = cmp.Or(j.protected(r.Resource), early, o.Why)
+		o.Why = cmp.Or(j.protected(r.Resource), early, j.vanished(r.Machine), o.Why)
 	case r.UsedBy != "":
 		o.Why = fmt.Sprintf("server %s has it", r.UsedBy)
 	case ownerless[home{r.at, r.Machine}]:
 		o.Why = "waits until the server of the same Machine is gone"
 	default:
-		o.Why = early
+		o.Why = cmp.Or(early, j.vanished(r.Machine))
 	}
 	return o
+}
+
+// vanished returns why nothing of a Machine is collected although it does not exist: this process has seen the Machine, and the API
+// server has not told of its end. Lists and a watch that both lack some Machines for a while look the same.
+func (j *judgement) vanished(machine types.UID) string {
+	last, seen := j.History.Seen[machine]
+	if !seen || last.Leaving || j.Confirmed {
+		return ""
+	}
+	return "its Machine has vanished although the API server has not told of its end" + remedy
 }
 
 // protected returns why a server is never collected although its own Machine does not exist: it is a living Machine's by ID or name.

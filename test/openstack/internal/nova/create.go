@@ -355,7 +355,7 @@ func (d *draft) build(index int, reservation string) *server {
 	if spec.DiskConfig != "" {
 		s.diskConfig = spec.DiskConfig
 	}
-	wire.Set(&s.userData, spec.UserData)
+	s.userData = userDataIn(spec.UserData)
 	wire.Set(&s.zone, spec.AvailabilityZone)
 	d.svc.servers.Put(s.id, s)
 	d.svc.Inventory.Count(s.project, s.flavor, +1)

@@ -32,7 +32,7 @@ func (svc *Service) export(s *server) Server {
 		ID: s.id, Name: s.name, Project: svc.Projects.ProjectName(s.project), Status: s.status(), Flavor: s.flavor.Name, Zone: s.zone,
 		VCPUs: s.flavor.VCPUs, RAM: s.flavor.RAM, Disk: s.flavor.Disk, Metadata: s.metadata, Tags: s.tags,
 		SecurityGroups: s.groups, KeyName: s.keyName, ConfigDrive: s.configDrive, Created: s.created, Launched: s.launched,
-		UserData: s.decodedUserData(),
+		UserData: s.userData,
 	}
 	if s.image != nil {
 		out.Image = s.image.Name

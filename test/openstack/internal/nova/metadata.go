@@ -45,12 +45,12 @@ func serveMetadata(w http.ResponseWriter, r *http.Request, s *server, key *inven
 	case "":
 		_, _ = w.Write([]byte("meta_data.json\nuser_data\n"))
 	case "user_data":
-		if s.userData == "" {
+		if len(s.userData) == 0 {
 			http.NotFound(w, r)
 			return
 		}
 		w.Header().Set("Content-Type", "application/octet-stream")
-		_, _ = w.Write(s.decodedUserData())
+		_, _ = w.Write(s.userData)
 	case "meta_data.json":
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(wire.Encode(nil, s.metaData(key)))

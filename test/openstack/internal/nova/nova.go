@@ -114,7 +114,8 @@ type server struct {
 	image                          *glance.Image
 	state, task                    string
 	zone, keyName, description     string
-	hostname, adminPass, userData  string
+	hostname, adminPass            string
+	userData                       []byte
 	host                           *inventory.Hypervisor
 	metadata                       map[string]string
 	tags                           []string
@@ -273,8 +274,12 @@ func decodeUserData(text string) ([]byte, error) {
 	}, text))
 }
 
-func (s *server) decodedUserData() []byte {
-	raw, err := decodeUserData(s.userData)
+// userDataIn returns the user data in a request, decoded; nil when there is none.
+func userDataIn(text *string) []byte {
+	if text == nil {
+		return nil
+	}
+	raw, err := decodeUserData(*text)
 	if err != nil {
 		return nil
 	}

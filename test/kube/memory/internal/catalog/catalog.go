@@ -75,6 +75,8 @@ var builtin = []Kind{
 	{GroupVersionKind: Core("Event"), Plural: "events", short: []string{"ev"}, Namespaced: true},
 	{GroupVersionKind: Core("PersistentVolume"), Plural: "persistentvolumes", short: []string{"pv"}, subresources: []string{SubStatus}},
 	{GroupVersionKind: Core("PersistentVolumeClaim"), Plural: "persistentvolumeclaims", short: []string{"pvc"}, Namespaced: true, subresources: []string{SubStatus}},
+	{GroupVersionKind: V1("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"), Plural: "validatingadmissionpolicies", Counts: true, subresources: []string{SubStatus}},
+	{GroupVersionKind: V1("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"), Plural: "validatingadmissionpolicybindings", Counts: true},
 	{GroupVersionKind: V1("apps", "DaemonSet"), Plural: "daemonsets", short: []string{"ds"}, Namespaced: true, Counts: true, subresources: []string{SubStatus}},
 	{GroupVersionKind: V1("apps", "ReplicaSet"), Plural: "replicasets", short: []string{"rs"}, Namespaced: true, Counts: true, subresources: []string{SubStatus}},
 	{GroupVersionKind: V1("certificates.k8s.io", "CertificateSigningRequest"), Plural: "certificatesigningrequests", short: []string{"csr"}, subresources: []string{SubStatus, SubApproval}, selectable: []string{"spec.signerName"}},

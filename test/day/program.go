@@ -1,0 +1,180 @@
+package day
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/client-go/rest"
+)
+
+// Connections are what a drover is given in the place of the network.
+type Connections struct {
+	// Kube is the connection to the API server.
+	Kube *rest.Config
+	// Cloud carries the calls to the cloud. Environment are the variables with which OpenStack's clients sign in to it.
+	Cloud       http.RoundTripper
+	Environment []string
+}
+
+// Program is a drover that was started.
+type Program struct {
+	// Groups is its gRPC service, which answers once Ready is closed.
+	Groups grpc.ClientConnInterface
+	Ready  <-chan struct{}
+}
+
+// Starter starts a drover, which runs until ctx ends. It calls started once there is a gRPC service, and returns when nothing of the
+// drover runs any more.
+type Starter func(ctx context.Context, c Connections, started func(Program)) error
+
+// errDead is what each call of a process returns that was killed.
+var errDead = errors.New("this process was killed")
+
+// errRefused is what a client sees of an API server that is away.
+var errRefused = errors.New("dial tcp 192.0.2.1:443: connect: connection refused")
+
+// process is one drover from its start to its end.
+type process struct {
+	stop    context.CancelFunc
+	killed  atomic.Bool
+	program atomic.Pointer[Program]
+	// done is closed when nothing of it runs any more.
+	done chan struct{}
+}
+
+// restartAfter is how long after its end a drover is started again.
+const restartAfter = 10 * time.Second
+
+// keepDrover starts a drover, and another one each time it ends, until the world ends.
+func (w *World) keepDrover(ctx context.Context) {
+	for ctx.Err() == nil {
+		p := w.launch(ctx)
+		w.drover.Store(p)
+		<-p.done
+		if ctx.Err() == nil {
+			w.counts.starts.Add(1)
+			sleep(ctx, restartAfter)
+		}
+	}
+}
+
+// launch starts a drover.
+func (w *World) launch(ctx context.Context) *process {
+	ctx, stop := context.WithCancel(ctx)
+	p := &process{stop: stop, done: make(chan struct{})}
+	kube := w.Kube.ConfigOver(&droverToKube{world: w, process: p, next: w.Kube.RoundTripper("drover")})
+	kube.UserAgent = "drover"
+	c := Connections{Kube: kube, Cloud: &droverToCloud{process: p, next: w.Cloud.RoundTripper()}, Environment: w.Cloud.Environment()}
+	go func() {
+		defer close(p.done)
+		defer stop()
+		err := w.start(ctx, c, func(program Program) { p.program.Store(&program) })
+		w.log("drover has ended: %v", err)
+	}()
+	return p
+}
+
+// kill ends the drover that runs as a signal would that it cannot handle: from now on none of its calls leaves it.
+func (w *World) kill() {
+	p := w.drover.Load()
+	p.killed.Store(true)
+	p.stop()
+	<-p.done
+}
+
+// droverToKube carries a drover's calls to the API server.
+type droverToKube struct {
+	world   *World
+	process *process
+	next    http.RoundTripper
+}
+
+// RoundTrip carries out a call, and counts it.
+func (t *droverToKube) RoundTrip(r *http.Request) (*http.Response, error) {
+	switch {
+	case t.process.killed.Load():
+		return nil, errDead
+	case t.world.apiAway.Load():
+		return nil, errRefused
+	}
+	t.world.counts.kubeCall(r)
+	return t.next.RoundTrip(r)
+}
+
+// droverToCloud carries a drover's calls to the cloud.
+type droverToCloud struct {
+	process *process
+	next    http.RoundTripper
+}
+
+// RoundTrip carries out a call.
+func (t *droverToCloud) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.process.killed.Load() {
+		return nil, errDead
+	}
+	return t.next.RoundTrip(r)
+}
+
+// othersToKube carries the calls of others, who see the same API server.
+type othersToKube struct {
+	world *World
+	next  http.RoundTripper
+}
+
+// RoundTrip carries out a call.
+func (t *othersToKube) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.world.apiAway.Load() {
+		return nil, errRefused
+	}
+	return t.next.RoundTrip(r)
+}
+
+// toDrover carries the calls of the autoscaler to the drover that runs.
+type toDrover struct{ world *World }
+
+// Invoke carries out a call.
+func (t toDrover) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	p := t.world.drover.Load()
+	if p == nil || p.killed.Load() {
+		return status.Error(codes.Unavailable, "connection refused")
+	}
+	program := p.program.Load()
+	if program == nil {
+		return status.Error(codes.Unavailable, "connection refused")
+	}
+	select {
+	case <-p.done:
+		return status.Error(codes.Unavailable, "connection refused")
+	default:
+	}
+	select {
+	case <-program.Ready:
+	default:
+		return status.Error(codes.Unavailable, "connection refused")
+	}
+	t.world.judge.called(method, args)
+	return program.Groups.Invoke(ctx, method, args, reply, opts...)
+}
+
+// NewStream is not of the protocol.
+func (toDrover) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, status.Error(codes.Unimplemented, "no streams")
+}
+
+// sleep waits, and returns false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

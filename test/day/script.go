@@ -1,0 +1,266 @@
+package day
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+// Play plays a day with drovers that start makes. It fails the test when something happens that must not.
+func Play(t testing.TB, start Starter) {
+	w := newWorld(t, start)
+	defer w.close()
+	ctx, stop := context.WithCancel(w.ctx)
+	w.all.Go(func() { w.keepDrover(ctx) })
+	w.all.Go(func() { w.runAutoscaler(ctx) })
+	for _, e := range script {
+		w.until(e.at)
+		if w.Failed() {
+			w.FailNow()
+		}
+		w.log("%s", e.what)
+		before := w.costs()
+		e.happen(w)
+		w.checkCosts(e.what, before)
+	}
+	w.theEnd()
+	stop()
+}
+
+// hour makes the times of the script readable.
+const hour = time.Hour
+
+// script is what happens in the day. Each function lets the world go on until the trouble is over.
+var script = []struct {
+	at     time.Duration
+	what   string
+	happen func(*World)
+}{
+	{10 * time.Minute, "the cluster has come up", (*World).up},
+	{1 * hour, "a kubelet dies for good", (*World).kubeletDies},
+	{2 * hour, "nothing happens for two hours", (*World).quiet},
+	{4*hour + 10*time.Minute, "somebody stops a server", (*World).serverStopped},
+	{8*hour + 30*time.Minute, "a physical host fails", (*World).hostFails},
+	{11 * hour, "somebody takes the finalizers off a Machine", (*World).finalizersOff},
+	{12*hour + 30*time.Minute, "the template of a pool changes", (*World).rollout},
+	{13*hour + 59*time.Minute + 30*time.Second, "drover is killed", (*World).droverKilled},
+	{15 * hour, "a zone is out", (*World).zoneOut},
+	{17*hour + 30*time.Minute, "the API server is away", (*World).apiServerAway},
+	{19*hour + 20*time.Second, "drover is killed while Machines are made", (*World).droverKilled},
+	{21 * hour, "a kubelet is silent for some minutes", (*World).blip},
+	{24 * hour, "the day is over", func(*World) {}},
+}
+
+// up waits until all pods run.
+func (w *World) up() { w.within(5*time.Minute, "all pods run", w.allRun) }
+
+// allRun reports whether all pods that are wanted run on Nodes.
+func (w *World) allRun() bool {
+	var pods corev1.PodList
+	w.must(w.seen.List(w.ctx, &pods))
+	n := 0
+	for i := range pods.Items {
+		if pods.Items[i].Status.Phase == corev1.PodRunning && pods.Items[i].DeletionTimestamp == nil {
+			n++
+		}
+	}
+	return n == w.wanted()
+}
+
+// guestsIn returns what runs on the servers of a zone whose kubelets work, in the order of their names; of all zones when it is empty.
+func (w *World) guestsIn(zone string) []*guest {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []*guest
+	for _, g := range w.guests {
+		if (zone == "" || g.server.Zone == zone) && g.runs() && w.nodes[g.server.Name] != nil {
+			all = append(all, g)
+		}
+	}
+	slices.SortFunc(all, func(a, b *guest) int { return slices.Compare([]byte(a.server.Name), []byte(b.server.Name)) })
+	return all
+}
+
+// serverGone reports whether a server does not exist any more.
+func (w *World) serverGone(g *guest) bool {
+	_, there := w.Cloud.Server(g.server.ID)
+	return !there
+}
+
+// kubeletDies breaks a server for good: it is replaced within the health timeout and the time that a Machine takes.
+func (w *World) kubeletDies() {
+	g := w.guestsIn("")[0]
+	w.patiently(func() {
+		w.breaks(g)
+		w.within(monitorGrace+10*time.Minute+2*step+time.Minute, "the broken server is gone", func() bool { return w.serverGone(g) })
+		w.within(5*time.Minute, "all pods run", w.allRun)
+	})
+}
+
+// breaks has the kubelet of a server die for good.
+func (w *World) breaks(g *guest) {
+	g.dead = true
+	w.judge.broken[g.server.Name] = true
+}
+
+// patiently runs something in which pods may wait for as long as an unreachable Node keeps them, or longer.
+func (w *World) patiently(happen func()) {
+	w.judge.patience = time.Hour
+	happen()
+	w.within(20*time.Minute, "all pods run", w.allRun)
+	w.judge.patience = usualPatience
+}
+
+// quiet checks that nothing is written while nothing happens.
+func (w *World) quiet() {
+	kube, cloud := w.counts.calls(), w.Cloud.CallsByName()
+	w.until(w.time() + 2*hour)
+	more := since(kube, w.counts.calls())
+	w.log("two hours at rest: calls to the API server:%s calls to the cloud:%s", lines(more), lines(since(cloud, w.Cloud.CallsByName())))
+	if n := writes(more); n > 0 {
+		w.Errorf("at rest drover has written %d times:%s", n, lines(more))
+	}
+}
+
+// serverStopped has somebody stop a server: drover starts it again, and it stays.
+func (w *World) serverStopped() {
+	g := w.guestsIn("")[0]
+	w.patiently(func() {
+		w.Cloud.StopServer(g.server.ID)
+		w.within(3*time.Minute, "the server runs again", g.runs)
+	})
+}
+
+// hostFails has a host fail with the servers on it: all are replaced.
+func (w *World) hostFails() {
+	on := map[string][]*guest{}
+	most := ""
+	for _, g := range w.guestsIn("") {
+		s, _ := w.Cloud.Server(g.server.ID)
+		on[s.Host] = append(on[s.Host], g)
+		if len(on[s.Host]) > len(on[most]) {
+			most = s.Host
+		}
+	}
+	w.log("host %s with %d servers", most, len(on[most]))
+	w.patiently(func() {
+		for _, g := range on[most] {
+			w.breaks(g)
+		}
+		w.Cloud.SetHost(sim.Host{Name: most, Zone: on[most][0].server.Zone, Cell: "cell1", Down: true})
+		w.within(30*time.Minute, "the servers of the host are gone", func() bool {
+			return !slices.ContainsFunc(on[most], func(g *guest) bool { return !w.serverGone(g) })
+		})
+	})
+}
+
+// finalizersOff has somebody take the finalizers off a Machine and delete it: its server, port, floating IP and Node are collected.
+func (w *World) finalizersOff() {
+	g := w.guestsIn("")[0]
+	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: g.server.Name}}
+	w.judge.excused[m.Name] = true
+	w.patiently(func() {
+		w.must(w.Admin.Get(w.ctx, client.ObjectKeyFromObject(m), m))
+		before := m.DeepCopy()
+		m.Finalizers = nil
+		w.must(w.Admin.Patch(w.ctx, m, client.MergeFrom(before)))
+		w.must(w.Admin.Delete(w.ctx, m))
+		w.within(hour+25*time.Minute, "all that the Machine had is gone", func() bool {
+			return w.serverGone(g) && w.nodes[g.server.Name] == nil && w.balanced()
+		})
+	})
+}
+
+// balanced reports whether the cloud has one port and one floating IP for each server, and one server for each Machine.
+func (w *World) balanced() bool {
+	var list v1alpha1.MachineList
+	w.must(w.seen.List(w.ctx, &list))
+	left := w.Cloud.Leftovers()
+	n := len(list.Items)
+	return len(left.Servers) == n && len(left.Ports) == n && len(left.FloatingIPs) == n
+}
+
+// rollout changes the kubelet of a pool: all its Machines are replaced.
+func (w *World) rollout() {
+	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pools[1].name}}
+	w.must(w.Admin.Get(w.ctx, client.ObjectKeyFromObject(d), d))
+	before := d.DeepCopy()
+	d.Spec.Template.Spec.Versions.Kubelet = "1.37.2"
+	w.must(w.Admin.Patch(w.ctx, d, client.MergeFrom(before)))
+	w.patiently(func() {
+		w.within(hour, "all Machines of the pool are new", func() bool {
+			var list v1alpha1.MachineList
+			w.must(w.seen.List(w.ctx, &list, client.MatchingLabels{labelPool: d.Name}))
+			return !slices.ContainsFunc(list.Items, func(m v1alpha1.Machine) bool { return m.Spec.Versions.Kubelet != "1.37.2" })
+		})
+	})
+}
+
+// droverKilled ends drover without notice. Another one takes over.
+func (w *World) droverKilled() {
+	w.patiently(func() {
+		w.kill()
+		w.until(w.time() + 5*time.Minute)
+	})
+}
+
+// zoneOut has all kubelets of a zone, of the one with the most, fall silent for 40 minutes. No Machine is replaced for that.
+func (w *World) zoneOut() {
+	zone := ""
+	var in []*guest
+	for _, p := range pools {
+		if all := w.guestsIn(p.zone); len(all) > len(in) {
+			zone, in = p.zone, all
+		}
+	}
+	w.log("%s with %d Nodes", zone, len(in))
+	back := time.Now().Add(40 * time.Minute)
+	w.setZone(zone, true)
+	for i, g := range in {
+		// They come back one after the other.
+		g.silentUntil = back.Add(time.Duration(i) * 30 * time.Second)
+	}
+	w.patiently(func() {
+		w.until(w.time() + 40*time.Minute)
+		w.setZone(zone, false)
+		w.until(w.time() + 20*time.Minute)
+	})
+}
+
+// setZone takes a zone's hosts down for new servers, or up again.
+func (w *World) setZone(zone string, down bool) {
+	for _, h := range w.Cloud.Hosts() {
+		if h.Zone == zone {
+			h.Disabled = down
+			w.Cloud.SetHost(h)
+		}
+	}
+}
+
+// apiServerAway has the API server not answer for 25 minutes. drover ends, since it cannot renew its lease, and is started again and again.
+func (w *World) apiServerAway() {
+	w.patiently(func() {
+		w.apiAway.Store(true)
+		w.Kube.CutWatches()
+		w.until(w.time() + 25*time.Minute)
+		w.apiAway.Store(false)
+		w.until(w.time() + 10*time.Minute)
+	})
+}
+
+// blip has a kubelet fall silent for less than the health timeout.
+func (w *World) blip() {
+	g := w.guestsIn("")[0]
+	w.patiently(func() {
+		g.silentUntil = time.Now().Add(6 * time.Minute)
+		w.until(w.time() + 15*time.Minute)
+	})
+}

@@ -1,0 +1,167 @@
+package day
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/proto"
+	"github.com/drover-project/drover/test/autoscaler"
+	"github.com/drover-project/drover/test/kube/memory"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+// World is a cluster and its cloud.
+type World struct {
+	testing.TB
+	Kube  *memory.Server
+	Cloud *sim.Cloud
+	// Admin is a client that always reaches the API server.
+	Admin client.Client
+
+	start Starter
+	ctx   context.Context
+	stop  context.CancelFunc
+	all   sync.WaitGroup
+	began time.Time
+	// seen is what the world itself reads objects from.
+	seen   cache.Cache
+	drover atomic.Pointer[process]
+	// apiAway: nobody but the world reaches the API server.
+	apiAway  atomic.Bool
+	replicas *appsv1.ReplicaSet
+	serial   int
+	nodes    map[string]*nodeHealth
+	judge    *judge
+	counts   counts
+
+	mu     sync.Mutex
+	guests map[string]*guest
+}
+
+// step is how often the world moves.
+const step = 10 * time.Second
+
+// newWorld makes cluster and cloud, and starts what runs in them but drover.
+func newWorld(t testing.TB, start Starter) *World {
+	w := &World{TB: t, start: start, began: time.Now(), nodes: map[string]*nodeHealth{}, guests: map[string]*guest{}}
+	w.judge = newJudge(w)
+	w.ctx, w.stop = context.WithCancel(context.Background())
+	crds, err := crds()
+	w.must(err)
+	catalog, err := memory.NewCatalog(crds...)
+	w.must(err)
+	w.Kube, err = memory.New(memory.Options{Catalog: catalog, NodesUntainted: true, CollectAfter: time.Second})
+	w.must(err)
+	w.Cloud = sim.New(sim.Config{Seed: sim.SeedMetaKube, BootTime: 40 * time.Second, DeleteTime: 5 * time.Second, PowerTime: 3 * time.Second, Latency: 200 * time.Millisecond})
+	w.Cloud.OnBoot(w.booted)
+	w.Cloud.OnGone(w.gone)
+	w.Admin, err = client.New(w.Kube.Config("admin", "system:masters"), client.Options{Scheme: kinds, Mapper: mapper})
+	w.must(err)
+	w.seen, err = cache.New(w.Kube.Config("admin", "system:masters"), cache.Options{Scheme: kinds, Mapper: mapper})
+	w.must(err)
+	w.all.Go(func() { _ = w.seen.Start(w.ctx) })
+	w.must(w.furnish())
+	for _, list := range []client.ObjectList{&v1alpha1.MachineList{}, &v1alpha1.MachineDeploymentList{}, &corev1.NodeList{}, &corev1.PodList{}} {
+		w.must(w.seen.List(w.ctx, list))
+	}
+	return w
+}
+
+func (w *World) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// clock is the time of the day, for people.
+func (w *World) clock() string { return w.time().Truncate(time.Second).String() }
+
+// time is how long the day has been going on.
+func (w *World) time() time.Duration { return time.Since(w.began) }
+
+// log says what happens.
+func (w *World) log(format string, args ...any) {
+	w.Helper()
+	w.Logf(w.clock()+" "+format, args...)
+}
+
+// runAutoscaler runs the autoscaler until ctx ends.
+func (w *World) runAutoscaler(ctx context.Context) {
+	k, err := kubernetes.NewForConfig(w.Kube.ConfigOver(&othersToKube{w, w.Kube.RoundTripper("autoscaler")}))
+	if err != nil {
+		w.Error(err)
+		return
+	}
+	a, err := autoscaler.New(ctx, autoscaler.Options{
+		Provider: proto.NewCloudProviderClient(toDrover{w}), Client: k, StartupTaints: []string{v1alpha1.DefaultStartupTaint}, BalanceSimilar: true,
+		BalancingIgnore: []string{labelPool, corev1.LabelTopologyZone}, ScanInterval: 20 * time.Second, NoFrequentLoops: true,
+	})
+	if err == nil {
+		err = a.Run(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		w.Errorf("the autoscaler has ended: %v", err)
+	}
+}
+
+// until lets the world go on until a time of the day.
+func (w *World) until(at time.Duration) {
+	w.Helper()
+	for w.time() < at && !w.Failed() {
+		w.step()
+	}
+}
+
+// within lets the world go on until something is so, for a while at the most.
+func (w *World) within(limit time.Duration, what string, so func() bool) {
+	w.Helper()
+	for end := time.Now().Add(limit); !so(); w.step() {
+		if w.Failed() {
+			w.FailNow()
+		}
+		if time.Now().After(end) {
+			w.Fatalf("%s: not within %v: %s\n%s", w.clock(), limit, what, w.describe())
+		}
+	}
+}
+
+// step has everything that is neither drover nor the autoscaler do what it has to do.
+func (w *World) step() {
+	time.Sleep(step)
+	synctest.Wait()
+	if w.apiAway.Load() {
+		w.noteSilence()
+		return
+	}
+	machines, nodes, pods := &v1alpha1.MachineList{}, &corev1.NodeList{}, &corev1.PodList{}
+	w.must(w.seen.List(w.ctx, machines))
+	w.must(w.seen.List(w.ctx, nodes))
+	w.must(w.seen.List(w.ctx, pods))
+	w.stepNodes(nodes.Items)
+	w.stepPods(nodes.Items, pods.Items)
+	w.judge.look(machines.Items, pods.Items)
+}
+
+// close ends everything, and waits for it.
+func (w *World) close() {
+	w.mu.Lock()
+	for _, g := range w.guests {
+		g.stop()
+	}
+	w.mu.Unlock()
+	w.stop()
+	w.Cloud.Close()
+	w.all.Wait()
+}

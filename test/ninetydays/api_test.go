@@ -1,0 +1,77 @@
+package ninetydays
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	health "github.com/drover-project/drover/machines/health/verdict"
+	orphans "github.com/drover-project/drover/machines/safety/orphans/verdict"
+)
+
+// api is what the API server holds, in the forms in which the two verdicts want it.
+type api struct {
+	revision int
+	machines *table[health.Machine]
+	listed   *table[orphans.Machine]
+	nodes    *table[orphans.Node]
+	// seen is what the leader has seen of the Machines.
+	seen map[types.UID]orphans.Sighting
+}
+
+func newAPI() api {
+	return api{
+		machines: newTable[health.Machine](), listed: newTable[orphans.Machine](), nodes: newTable[orphans.Node](),
+		seen: map[types.UID]orphans.Sighting{},
+	}
+}
+
+// version is the resource version of a list that is made now.
+func (a *api) version() string { return strconv.Itoa(a.revision) }
+
+// show stores a Machine and its Node as they are now.
+func (w *world) show(s *server) {
+	a, key := &w.api, string(s.uid)
+	a.revision++
+	if s.machine != nil {
+		a.machines.put(key, health.Machine{Machine: s.machine, Node: s.node, Group: s.group})
+		listed := orphans.Machine{UID: s.uid, Name: "default/" + s.name, ServerName: s.name}
+		if s.built {
+			listed.Server = serverKey(s.name)
+		}
+		if s.machine.Status.NodeRef != nil {
+			listed.NodeName = s.name
+		}
+		a.listed.put(key, listed)
+		a.seen[s.uid] = orphans.Sighting{Exists: true, Leaving: s.machine.DeletionTimestamp != nil}
+	}
+	if s.node != nil {
+		a.nodes.put(s.name, nodeOf(s))
+	} else {
+		a.nodes.drop(s.name)
+	}
+	w.changed()
+}
+
+// forget removes a Machine, and its Node when there is none any more.
+func (w *world) forget(s *server) {
+	a, key := &w.api, string(s.uid)
+	s.machine = nil
+	a.machines.drop(key)
+	a.listed.drop(key)
+	a.seen[s.uid] = orphans.Sighting{Leaving: true}
+	if !s.built {
+		delete(w.servers, s.uid)
+	}
+	w.show(s)
+}
+
+func nodeOf(s *server) orphans.Node {
+	ready := v1alpha1.NodeReady(s.node)
+	return orphans.Node{
+		Name: s.name, UID: s.node.UID, ProviderID: "x:///" + s.name, Server: serverKey(s.name), OwnedBy: s.uid, Machine: "default/" + s.name,
+		Created: s.node.CreationTimestamp.Time, Ready: ready.Status == corev1.ConditionTrue, Changed: ready.LastTransitionTime.Time,
+	}
+}

@@ -1,0 +1,245 @@
+package ninetydays
+
+import (
+	"maps"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/cloud"
+	orphans "github.com/drover-project/drover/machines/safety/orphans/verdict"
+)
+
+const (
+	clusterID               = "c1"
+	orphanAge, orphanPeriod = 15 * time.Minute, 15 * time.Minute
+	drainTimeout            = 2 * time.Hour
+	orphansPerPass          = 10
+	// passBound is how many passes without trouble may find an orphan that is old enough and do not collect it: the one that finds it
+	// first, and the one that deletes it.
+	passBound = 2
+)
+
+// collector is the collector of orphans without its clients: it makes the passes, carries out what they decide, and checks that.
+type collector struct {
+	*world
+	trouble *trouble
+	memory  orphans.Memory
+	// since is when the leader began; started tells the passes of one leader from those of another.
+	since   time.Time
+	started int
+	leads   bool
+	// confirmed: an operator has confirmed that orphans may be deleted.
+	confirmed bool
+	// drained are the times at which the Nodes of orphans are drained.
+	drained map[string]time.Time
+	// reasons are how many passes each reason has stopped.
+	reasons map[orphans.Reason]int
+}
+
+func newCollector(w *world, t *trouble) *collector {
+	c := &collector{world: w, trouble: t, drained: map[string]time.Time{}, reasons: map[orphans.Reason]int{}}
+	c.memory.Stored.ClusterID = clusterID
+	c.lead(orphans.Span{})
+	return c
+}
+
+// lead begins the work of a new leader, which knows what is stored. Nobody has led in that span.
+func (c *collector) lead(unled orphans.Span) {
+	c.leads, c.since = true, c.now
+	c.memory = orphans.Memory{Stored: c.memory.Stored}
+	if orphans.Matters(unled) {
+		c.memory.Stored = c.memory.Stored.WithUnled(unled)
+	}
+	maps.DeleteFunc(c.api.seen, func(_ types.UID, s orphans.Sighting) bool { return !s.Exists })
+	for _, left := range c.strays {
+		left.good = 0
+	}
+	c.started++
+	c.tick(c.started)
+}
+
+// tick makes a pass after each period, as long as the same leader leads.
+func (c *collector) tick(leader int) {
+	c.in(orphanPeriod, func() {
+		if c.leads && leader == c.started {
+			c.pass()
+			c.tick(leader)
+		}
+	})
+}
+
+// pass does what the controller does.
+func (c *collector) pass() {
+	s := c.trouble.snapshot()
+	s.ClusterID, s.History.Since = clusterID, c.since
+	s.Settings = orphans.Settings{Age: orphanAge, MaxPerPass: orphansPerPass, DrainTimeout: drainTimeout}
+	good := c.answers() && c.trouble.now() == nothing
+	s.Confirmed = c.confirmed && good
+	if !c.answers() {
+		s.Stale = "the API server cannot be reached"
+	}
+	var v orphans.Verdict
+	v, c.memory = orphans.Judge(s, c.memory)
+	for _, stop := range append(v.Stops, v.Skipped...) {
+		c.reasons[stop.Reason]++
+		good = good && stop.Reason == orphans.TooManyNodes && strings.Contains(stop.Message, "has never seen")
+	}
+	reported := map[string]string{}
+	for i := range v.Orphans {
+		o := &v.Orphans[i]
+		reported[keyOf(o)] = o.Why
+		if o.Delete {
+			c.delete(o)
+		}
+	}
+	for _, mark := range v.Marks {
+		c.mark(mark)
+	}
+	c.noneLeft(good, reported)
+}
+
+// keyOf returns the key of an orphan in the lists of the world.
+func keyOf(o *orphans.Orphan) string {
+	if o.Kind == orphans.KindNode {
+		return nodeKey(o.ID)
+	}
+	return o.ID
+}
+
+// delete carries out a deletion as the collector does: a Node is drained before its server goes, and cloud and API server are asked
+// once more whether the orphan is what it was.
+func (c *collector) delete(o *orphans.Orphan) {
+	if o.Node != nil && o.Kind != orphans.KindNode && !c.drain(o) {
+		return
+	}
+	row := c.project.row(o.ID)
+	if o.Kind != orphans.KindNode && row == nil {
+		c.memory.Accepted(o, c.now)
+		return
+	}
+	s := c.orphan(o)
+	switch {
+	case s == nil:
+		return
+	case o.Kind == orphans.KindNode:
+		if s.built || c.api.nodes.row(o.ID) == nil || *c.api.nodes.row(o.ID) != *o.Node {
+			return
+		}
+		s.node = nil
+		c.show(s)
+	case o.Kind == string(cloud.ResourceServer):
+		c.serverGone(s)
+	case row.UsedBy != "":
+		return
+	}
+	c.memory.Accepted(o, c.now)
+	c.counts.collected++
+	c.project.drop(o.ID)
+	delete(c.strays, keyOf(o))
+}
+
+// orphan returns the server of an orphan that is to be deleted. It fails the test when that is no orphan. Nodes of another cluster may be
+// named when an operator has confirmed that what is reported may be deleted; then the cloud still shows their servers, and nil is returned.
+func (c *collector) orphan(o *orphans.Orphan) *server {
+	c.Helper()
+	found := c.strays[keyOf(o)]
+	switch {
+	case strings.HasPrefix(o.ID, "foreign-") && c.confirmed:
+		return nil
+	case strings.HasPrefix(o.ID, "foreign-"):
+		c.Fatalf("%v: Node %s of another cluster is deleted", c.now, o.ID)
+	case found == nil && strings.Contains(o.ID, "clone-"):
+		c.Fatalf("%v: %s %s of another cluster with the same ID is deleted", c.now, o.Kind, o.ID)
+	case found == nil:
+		c.Fatalf("%v: %s %s of %s is deleted, whose Machine exists (trouble %d, confirmed %t, led since %v): %+v", c.now, o.Kind, o.ID, o.Machine, c.trouble.now(), c.confirmed, c.since, c.servers[o.Machine])
+	case o.Kind == orphans.KindNode && found.server.built:
+		c.Fatalf("%v: Node %s is deleted although its server exists", c.now, o.ID)
+	}
+	return found.server
+}
+
+// drain reports whether the Node of an orphan is drained. Some Nodes never are.
+func (c *collector) drain(o *orphans.Orphan) bool {
+	row := c.api.nodes.row(o.Node.Name)
+	if row == nil || !row.Ready || !o.DrainUntil.IsZero() && !c.now.Before(o.DrainUntil) {
+		return true
+	}
+	if _, begun := c.drained[o.ID]; !begun {
+		c.drained[o.ID] = c.now.Add(c.between(0, time.Hour))
+		if c.oneIn(20) {
+			c.drained[o.ID] = c.end()
+		}
+	}
+	return !c.now.Before(c.drained[o.ID])
+}
+
+// serverGone is the end of a server without a Machine: its port and floating IP become free, and its Node silent. In most clusters the
+// cloud-controller-manager deletes that Node.
+func (c *collector) serverGone(s *server) {
+	s.built = false
+	for _, id := range idsOf(s.name)[1:] {
+		if row := c.project.row(id); row != nil {
+			row.UsedBy = ""
+		}
+	}
+	if s.node == nil {
+		return
+	}
+	if c.oneIn(3) {
+		c.fallSilent(s)
+		return
+	}
+	c.in(time.Minute, func() {
+		s.node = nil
+		c.show(s)
+		delete(c.strays, nodeKey(s.name))
+	})
+}
+
+// mark sets or removes the mark of a Node as nobody's. It fails the test when a Node is marked that is somebody's.
+func (c *collector) mark(mark orphans.NodeMark) {
+	row := c.api.nodes.row(mark.Node.Name)
+	if row == nil {
+		return
+	}
+	if mark.Set && !strings.HasPrefix(row.Name, "manual-") {
+		c.Fatalf("%v: Node %s is marked as nobody's", c.now, row.Name)
+	}
+	row.Unmanaged = mark.Set
+	c.counts.marked++
+}
+
+// noneLeft counts for how many good passes each orphan might have been collected, and fails the test when one is left after too many.
+// Only passes in a row count.
+func (c *collector) noneLeft(good bool, reported map[string]string) {
+	bound := passBound + len(c.strays)/orphansPerPass
+	for key, left := range c.strays {
+		if !good {
+			left.good = 0
+			continue
+		}
+		if !c.isDue(key, left, reported[key]) {
+			continue
+		}
+		if left.good++; left.good > bound {
+			c.Fatalf("%v: %s has lost its Machine at %v and is left after %d passes without trouble: %s", c.now, key, left.since, left.good, reported[key])
+		}
+	}
+}
+
+// isDue reports whether nothing but the number of passes may keep an orphan.
+func (c *collector) isDue(key string, left *stray, why string) bool {
+	switch {
+	case strings.Contains(why, "set the annotation"):
+		// A person decides, since this leader has never seen the Machine of a Node that works, or the server of a Node.
+		return false
+	case strings.HasPrefix(key, orphans.KindNode+" "):
+		return !left.server.built && !left.server.isReady() && left.server.node != nil &&
+			c.now.Sub(left.server.node.Status.Conditions[0].LastTransitionTime.Time) > orphanAge
+	case key == string(serverKey(left.server.name)):
+		return c.now.Sub(c.project.row(key).Created) > orphanAge && (c.drained[key].IsZero() || !c.now.Before(c.drained[key]))
+	}
+	return !left.server.built && c.now.Sub(c.project.row(key).Seen) > orphanAge
+}

@@ -1,0 +1,145 @@
+package ninetydays
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	health "github.com/drover-project/drover/machines/health/verdict"
+)
+
+// server is what one Machine really has.
+type server struct {
+	number int
+	name   string
+	uid    types.UID
+	group  *health.Group
+	zone   *zone
+	host   string
+	// machine is its Machine; nil when that does not exist any more. node is its Node; nil while there is none.
+	machine *v1alpha1.Machine
+	node    *corev1.Node
+	created time.Time
+	// built: it exists in the cloud.
+	built bool
+	// broken is when it broke for good; zero: it has not. silent is until when it does not report, and comes back by itself.
+	broken, silent time.Time
+	// free is since when nothing but the replacement of others of its group has held back its own, and calm since when nothing has.
+	free, calm time.Time
+}
+
+func (s *server) isReady() bool {
+	return s.node != nil && s.node.Status.Conditions[0].Status == corev1.ConditionTrue
+}
+
+// leaving reports whether its Machine is being deleted or is gone.
+func (s *server) leaving() bool { return s.machine == nil || s.machine.DeletionTimestamp != nil }
+
+func serverKey(name string) cloud.ServerID { return cloud.ServerID("server-" + name) }
+
+// create makes a Machine of a group, on any host. Every third group is in one zone, the others are in all.
+func (w *world) create(g *health.Group) *server {
+	w.number++
+	name := fmt.Sprintf("%s-%d", g.Name, w.number)
+	at := w.random.IntN(len(w.zones))
+	if place := slices.Index(w.groups, g); place%3 == 0 {
+		at = place / 3 % len(w.zones)
+	}
+	zone := w.zones[at]
+	s := &server{number: w.number, name: name, uid: types.UID("uid-" + name), group: g, zone: zone, host: fmt.Sprintf("%s%d", zone.name, w.random.IntN(hostsOfAZone)), created: w.now}
+	s.machine = &v1alpha1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: s.uid, Labels: map[string]string{"host": s.host}},
+		Status: v1alpha1.MachineStatus{Conditions: []v1alpha1.MachineCondition{
+			{Type: v1alpha1.ConditionServerReady, Status: corev1.ConditionTrue, Reason: "ServerActive"},
+		}},
+	}
+	w.servers[s.uid] = s
+	w.show(s)
+	w.in(w.between(5*time.Second, 20*time.Second), func() { w.order(s) })
+	return s
+}
+
+// order makes the server of a Machine, again and again while the zone is out.
+func (w *world) order(s *server) {
+	switch {
+	case s.leaving():
+	case w.now.Before(s.zone.back):
+		w.in(2*time.Minute, func() { w.order(s) })
+	default:
+		w.build(s)
+		w.in(w.between(80*time.Second, 2*time.Minute), func() { w.join(s) })
+	}
+}
+
+// join registers the Node of a server, or gives the Machine up when that takes too long.
+func (w *world) join(s *server) {
+	switch {
+	case s.leaving():
+	case !w.answers() || !w.works(s) && w.now.Sub(s.created) <= joinTimeout:
+		w.in(30*time.Second, func() { w.join(s) })
+	case !w.works(s):
+		w.counts.failedJoins++
+		w.discard(s)
+	default:
+		w.register(s)
+	}
+}
+
+func (w *world) register(s *server) {
+	s.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: s.name, UID: "node-" + s.uid, CreationTimestamp: metav1.NewTime(w.now),
+		Labels: map[string]string{v1alpha1.LabelOwnedBy: string(s.uid), v1alpha1.LabelPhysicalHost: s.host, corev1.LabelTopologyZone: s.zone.name},
+	}}
+	s.node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.now)}}
+	m := s.machine.DeepCopy()
+	m.Status.NodeRef, m.Status.Phase = &corev1.ObjectReference{Name: s.name, UID: s.node.UID}, ptr.To(v1alpha1.PhaseRunning)
+	s.machine = m
+	w.show(s)
+}
+
+// discard deletes a Machine whose place another one takes.
+func (w *world) discard(s *server) {
+	w.remove(s)
+	w.create(s.group)
+}
+
+// remove deletes a Machine. Its Node is drained, for up to half an hour, and then all that it has is taken down.
+func (w *world) remove(s *server) {
+	m := s.machine.DeepCopy()
+	m.DeletionTimestamp = ptr.To(metav1.NewTime(w.now))
+	s.machine = m
+	w.show(s)
+	drain := w.between(20*time.Second, time.Minute)
+	if w.oneIn(10) && w.works(s) {
+		drain = w.between(time.Minute, 30*time.Minute)
+	}
+	w.in(drain, func() { w.takeDown(s) })
+}
+
+// takeDown takes down what a Machine has, in order, and the Machine itself.
+func (w *world) takeDown(s *server) {
+	w.whenAnswering(func() {
+		if s.machine == nil {
+			return
+		}
+		w.destroy(s)
+		s.node = nil
+		w.forget(s)
+	})
+}
+
+// strip takes the finalizers off a Machine: it goes at once, if it was being deleted, and what it has stays.
+func (w *world) strip(s *server) {
+	if s.machine.DeletionTimestamp == nil {
+		w.create(s.group)
+	}
+	w.forget(s)
+	w.straysOf(s)
+}

@@ -1,0 +1,85 @@
+package ninetydays
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"time"
+)
+
+const day = 24 * time.Hour
+
+// timeline carries out what is to happen, in the order of its times. Between two events nothing is computed.
+type timeline struct {
+	now    time.Time
+	random *rand.Rand
+	queue  queue
+	last   int
+}
+
+// event is something that happens at a time. Of two at the same time the one that was planned first comes first.
+type event struct {
+	at     time.Time
+	number int
+	happen func()
+}
+
+// at plans an event.
+func (t *timeline) at(when time.Time, happen func()) {
+	t.last++
+	heap.Push(&t.queue, event{when, t.last, happen})
+}
+
+// in plans an event that happens after a while.
+func (t *timeline) in(while time.Duration, happen func()) { t.at(t.now.Add(while), happen) }
+
+// often has something happen so many times a day on average, at random times, until a time.
+func (t *timeline) often(perDay float64, until time.Time, happen func()) {
+	next := t.now.Add(time.Duration(t.random.ExpFloat64() / perDay * float64(day)))
+	if next.After(until) {
+		return
+	}
+	t.at(next, func() {
+		happen()
+		t.often(perDay, until, happen)
+	})
+}
+
+// run lets time pass until the end.
+func (t *timeline) run(end time.Time) {
+	for len(t.queue) > 0 && !t.queue[0].at.After(end) {
+		next := heap.Pop(&t.queue).(event)
+		t.now = next.at
+		next.happen()
+	}
+	t.now = end
+}
+
+// between returns a random time between the two.
+func (t *timeline) between(least, most time.Duration) time.Duration {
+	return least + time.Duration(t.random.Int64N(int64(most-least)))
+}
+
+// oneIn reports true once in so many calls, at random.
+func (t *timeline) oneIn(n int) bool { return t.random.IntN(n) == 0 }
+
+// queue is a heap of events.
+type queue []event
+
+func (q queue) Len() int { return len(q) }
+
+func (q queue) Less(a, b int) bool {
+	if order := q[a].at.Compare(q[b].at); order != 0 {
+		return order < 0
+	}
+	return q[a].number < q[b].number
+}
+
+func (q queue) Swap(a, b int) { q[a], q[b] = q[b], q[a] }
+
+func (q *queue) Push(e any) { *q = append(*q, e.(event)) }
+
+func (q *queue) Pop() any {
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
+}

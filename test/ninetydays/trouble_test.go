@@ -1,0 +1,198 @@
+package ninetydays
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/cloud"
+	health "github.com/drover-project/drover/machines/health/verdict"
+	orphans "github.com/drover-project/drover/machines/safety/orphans/verdict"
+)
+
+// kind is a way in which what the verdicts are shown is wrong.
+type kind int
+
+const (
+	nothing kind = iota
+	// noMachines and someMachines: caches and lists of Machines are empty, or lack some.
+	noMachines
+	someMachines
+	// interrupted: the watch of Machines was interrupted, and its list lacks some.
+	interrupted
+	// noNodes and someNodes: the cache of Nodes is empty, or lacks some.
+	noNodes
+	someNodes
+	// stopped: the watches stand still.
+	stopped
+	// failing: Machines cannot be listed. old: the list of Machines is one of an hour ago, as after a restore.
+	failing
+	old
+	// shuffled: all lists are in another order.
+	shuffled
+	// unknownProject and heldProject: the cloud's lists are not complete, or the mass guard holds. lateProject: they are old.
+	unknownProject
+	heldProject
+	lateProject
+	kinds
+)
+
+// trouble is what is wrong at a time with what the verdicts are shown.
+type trouble struct {
+	w     *world
+	kind  kind
+	until time.Time
+	// hidden are Machines that lists lack. The others are what was true when the trouble began.
+	hidden   map[types.UID]bool
+	machines []health.Machine
+	nodes    []orphans.Node
+	seen     map[types.UID]orphans.Sighting
+	project  []resource
+	// past are the lists of Machines of the last passes.
+	past []orphans.Machines
+}
+
+// begin begins some trouble, unless there is one.
+func (t *trouble) begin() {
+	if t.now() != nothing {
+		return
+	}
+	w := t.w
+	w.counts.troubles++
+	t.kind, t.until = 1+kind(w.random.IntN(int(kinds-1))), w.now.Add(w.between(time.Minute, time.Hour))
+	t.hidden = map[types.UID]bool{}
+	share := 1 + w.random.IntN(100)
+	for i := range w.api.machines.rows {
+		if w.random.IntN(100) < share {
+			t.hidden[w.api.machines.rows[i].UID] = true
+		}
+	}
+	t.machines, t.nodes = slices.Clone(w.api.machines.rows), slices.Clone(w.api.nodes.rows)
+	w.at(t.until.Add(time.Second), w.changed)
+	t.seen, t.project = maps.Clone(w.api.seen), slices.Clone(w.project.rows)
+}
+
+// now returns what is wrong now.
+func (t *trouble) now() kind {
+	if t.w.now.After(t.until) {
+		t.kind = nothing
+	}
+	return t.kind
+}
+
+// healthMachines returns the Machines and their Nodes that health is shown.
+func (t *trouble) healthMachines() []health.Machine {
+	rows := t.w.api.machines.rows
+	switch t.now() {
+	case noMachines:
+		return nil
+	case someMachines, interrupted:
+		return slices.DeleteFunc(slices.Clone(rows), func(m health.Machine) bool { return t.hidden[m.UID] })
+	case noNodes, someNodes:
+		return t.withoutNodes(slices.Clone(rows))
+	case stopped:
+		return slices.Clone(t.machines)
+	case shuffled:
+		return shuffle(t.w, rows)
+	}
+	return rows
+}
+
+func (t *trouble) withoutNodes(rows []health.Machine) []health.Machine {
+	for i := range rows {
+		if t.kind == noNodes || t.hidden[rows[i].UID] {
+			rows[i].Node = nil
+		}
+	}
+	return rows
+}
+
+// shuffle returns a copy of a list in another order.
+func shuffle[T any](w *world, rows []T) []T {
+	rows = slices.Clone(rows)
+	w.random.Shuffle(len(rows), func(a, b int) { rows[a], rows[b] = rows[b], rows[a] })
+	return rows
+}
+
+// snapshot returns what the collector of orphans reads.
+func (t *trouble) snapshot() *orphans.Snapshot {
+	w := t.w
+	s := &orphans.Snapshot{
+		Now: w.now, Projects: t.projects(), Nodes: t.listNodes(), History: orphans.History{Seen: t.sightings()},
+		Machines: orphans.Machines{Version: w.api.version(), All: w.api.listed.rows},
+	}
+	switch t.now() {
+	case noMachines:
+		s.Machines.All = nil
+	case someMachines, interrupted:
+		s.Machines.All = slices.DeleteFunc(slices.Clone(s.Machines.All), func(m orphans.Machine) bool { return t.hidden[m.UID] })
+	case failing:
+		s.Machines = orphans.Machines{Failed: "timeout"}
+	case old:
+		if len(t.past) > 0 {
+			s.Machines = t.past[0]
+		}
+	case shuffled:
+		s.Machines.All = shuffle(w, s.Machines.All)
+	}
+	t.keep()
+	return s
+}
+
+// keep keeps the list of Machines as it is, and those before it for an hour.
+func (t *trouble) keep() {
+	t.past = append(t.past, orphans.Machines{Version: strconv.Itoa(t.w.api.revision), All: slices.Clone(t.w.api.listed.rows)})
+	if len(t.past) > int(time.Hour/orphanPeriod) {
+		t.past = t.past[1:]
+	}
+}
+
+func (t *trouble) projects() []cloud.Project {
+	p := cloud.Project{Name: "p", Place: "p", Cloud: "x", Resources: t.w.project.rows}
+	switch t.now() {
+	case unknownProject:
+		p.Unknown, p.Resources = "the last list failed", p.Resources[:t.w.random.IntN(len(p.Resources))]
+	case heldProject:
+		p.Held = "many servers are gone"
+	case lateProject:
+		p.Resources = t.project
+	case shuffled:
+		p.Resources = shuffle(t.w, p.Resources)
+	}
+	return []cloud.Project{p}
+}
+
+func (t *trouble) listNodes() []orphans.Node {
+	rows := t.w.api.nodes.rows
+	switch t.now() {
+	case noNodes:
+		return nil
+	case someNodes:
+		return slices.DeleteFunc(slices.Clone(rows), func(n orphans.Node) bool { return t.hidden[n.OwnedBy] })
+	case stopped:
+		return t.nodes
+	case shuffled:
+		return shuffle(t.w, rows)
+	}
+	return rows
+}
+
+// sightings returns what the leader has seen of the Machines by its watch.
+func (t *trouble) sightings() map[types.UID]orphans.Sighting {
+	switch t.now() {
+	case stopped:
+		return t.seen
+	case interrupted:
+		seen := maps.Clone(t.w.api.seen)
+		for uid := range t.hidden {
+			if seen[uid].Exists {
+				seen[uid] = orphans.Sighting{Leaving: seen[uid].Leaving}
+			}
+		}
+		return seen
+	}
+	return t.w.api.seen
+}
