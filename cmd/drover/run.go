@@ -52,7 +52,7 @@ func run(ctx context.Context, o *options, credentials client.Credentials, more .
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(addControllers(w, o, registry), addFreeze(w, o.freeze), addRepair(w, o, registry), addOrphans(w, o, id, registry), addHandover(mgr, w.lease)); err != nil {
+	if err := errors.Join(addControllers(w, o, registry), addFreeze(w, o.freeze), addRepair(w, o, registry), addOrphans(w, o, id, registry), addHandover(mgr, w.lease.waiting())); err != nil {
 		return err
 	}
 	server, err := addAutoscale(w, o, registry)
