@@ -12,7 +12,7 @@ STAMP = -X github.com/drover-project/drover/version.version=$(VERSION) -X github
 RACE := ./machines/... ./nodegroup/... ./autoscale/... ./test/openstack/...
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo trials test test-race test-failures test-extra test-ends test-openstack bench bench-scale bench-openstack lint generate check-generated check-tidy release clean
+.PHONY: help build demo trials test test-race test-failures test-extra test-gitops test-ends test-openstack bench bench-scale bench-openstack lint generate check-generated check-tidy release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ test-ends: ## 10 000 Machines of 200 deployments and 50 projects come and go, tw
 
 test-openstack: ## the contract with OpenStack and drover's driver, against a real cloud (OS_CLIENT_CONFIG_FILE, OS_CLOUD)
 	go test $(GO_TEST_FLAGS) -tags openstack -count=1 -timeout 60m -v -run '^TestRealCloud$$' ./test/openstack/contract
+
+test-gitops: ## node groups brought by Flux's own library and by Helm while the autoscaler resizes them; a module of its own
+	go run ./test/kube/prepare
+	cd test/gitops && go test $(GO_TEST_FLAGS) -count=1 ./...
 
 test-extra: ## generated user data against cloud-init, shellcheck, systemd and the kubelet's validation; says what is missing
 	go test -tags extra -count=1 ./test/extra
@@ -84,6 +88,7 @@ check-tidy: ## fail when a go.mod is not tidy
 	cd hack/tools && go mod tidy -diff
 	cd test/kube/controlplane && go mod tidy -diff
 	cd test/extra/kubeletconfig && go mod tidy -diff
+	cd test/gitops && go mod tidy -diff
 
 release: ## check that VERSION can be released from this commit, and print what to run then
 	go run ./hack/release $(VERSION)

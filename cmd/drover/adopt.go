@@ -116,7 +116,7 @@ func runAdopt(ctx context.Context, o *options, a adoptOptions, out io.Writer) er
 func (o *options) onlyLook() {
 	o.observe, o.leader = true, false
 	o.metricsAddress, o.healthAddress, o.pprofAddress = "0", "0", ""
-	o.grpcInsecure, o.grpcAddress = true, "unix:///unused"
+	o.grpcInsecure, o.grpcAddress = true, "127.0.0.1:0"
 	o.grpcCert, o.grpcKey, o.grpcClientCA = "", "", ""
 	if _, err := rest.InClusterConfig(); o.kubeconfig == "" && err != nil {
 		o.kubeconfig = clientcmd.NewDefaultClientConfigLoadingRules().GetDefaultFilename()

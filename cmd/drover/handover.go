@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
@@ -36,15 +37,15 @@ func (o *handoverOptions) validate() error {
 }
 
 // withOther returns a lock that holds machine-controller's lease together with drover's own, and what reports that it waits for
-// that lease; the own lock and nil when the flag names no lease.
-func (o *handoverOptions) withOther(config *rest.Config, own resourcelock.Interface, namespace string) (resourcelock.Interface, *handover.Standby, error) {
+// that lease; the own lock and nil when the flag names no lease. A call takes at most timeout.
+func (o *handoverOptions) withOther(config *rest.Config, own resourcelock.Interface, namespace string, timeout time.Duration) (resourcelock.Interface, *handover.Standby, error) {
 	otherNamespace, name, named, err := handover.ParseLease(o.lease)
 	if err != nil || !named {
 		return own, nil, err
 	}
 	holder := handover.Holder(namespace)
 	other, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, otherNamespace, name,
-		resourcelock.ResourceLockConfig{Identity: holder}, config, leaseDeadline)
+		resourcelock.ResourceLockConfig{Identity: holder}, config, timeout)
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the lock of lease %s: %w", o.lease, err)
 	}
@@ -56,10 +57,10 @@ func (o *handoverOptions) withOther(config *rest.Config, own resourcelock.Interf
 }
 
 // addHandover has the manager look for webhooks of machine-controller that nobody answers, and has Events recorded while drover
-// waits for machine-controller.
-func addHandover(mgr manager.Manager, lock *lease) error {
-	if lock != nil && lock.standby != nil {
-		lock.standby.RecordTo(mgr.GetEventRecorder("drover-standby"))
+// waits for machine-controller. standby is nil when drover does not take that program's lease.
+func addHandover(mgr manager.Manager, standby *handover.Standby) error {
+	if standby != nil {
+		standby.RecordTo(mgr.GetEventRecorder("drover-standby"))
 	}
 	watch, err := handover.NewWatch(handover.WatchOptions{
 		Reader: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("drover-webhooks"), Clock: clock.RealClock{}, Registry: metrics.Registry,

@@ -59,11 +59,19 @@ func newLease(config *rest.Config, o *options) (*lease, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the lock of lease %s/%s: %w", o.namespace, leaseName, err)
 	}
-	joined, standby, err := o.handover.withOther(config, lock, o.namespace)
+	joined, standby, err := o.handover.withOther(config, lock, o.namespace, leaseDeadline)
 	if err != nil {
 		return nil, err
 	}
 	return &lease{Interface: joined, clock: clock.RealClock{}, standby: standby}, nil
+}
+
+// waiting returns what reports that machine-controller's lease is waited for; nil when that is not taken.
+func (l *lease) waiting() *handover.Standby {
+	if l == nil {
+		return nil
+	}
+	return l.standby
 }
 
 // Get reads the lease. One that another process holds is not ours, however young our last renewal: somebody may have deleted

@@ -24,6 +24,8 @@ const (
 	life     = 15 * time.Second
 	deadline = 10 * time.Second
 	retry    = 2 * time.Second
+	// patience is the longest time between two tries of a program that waits: client-go adds up to 120 %.
+	patience = retry * 22 / 10
 )
 
 // election is an API server and the programs that want to act.
@@ -184,28 +186,28 @@ func TestOneOfTheTwoActs(t *testing.T) {
 			predecessor.stop()
 			time.Sleep(life - 2*retry)
 			e.expect("")
-			time.Sleep(4 * retry)
+			time.Sleep(life)
 			e.expect("drover-a")
 		},
 		"machine-controller waits while drover runs (MC-78)": func(e *election) {
 			successor := e.drover("drover-a")
-			time.Sleep(retry)
+			time.Sleep(patience)
 			e.machineController()
 			time.Sleep(time.Hour)
 			e.expect("drover-a")
 			successor.stop()
-			time.Sleep(life + 2*retry)
+			time.Sleep(life + 3*patience)
 			e.expect("machine-controller")
 		},
 		"another replica of drover goes on at once, and before machine-controller (MC-78)": func(e *election) {
 			first := e.drover("drover-a")
-			time.Sleep(retry)
+			time.Sleep(patience)
 			e.machineController()
 			e.drover("drover-b")
 			time.Sleep(time.Minute)
 			e.expect("drover-a")
 			first.stop()
-			time.Sleep(2 * retry)
+			time.Sleep(patience)
 			e.expect("drover-b")
 			time.Sleep(time.Minute)
 			e.expect("drover-b")
@@ -216,7 +218,7 @@ func TestOneOfTheTwoActs(t *testing.T) {
 			e.drover("drover-b")
 			time.Sleep(time.Minute)
 			first.line.set(true)
-			time.Sleep(life + 2*retry)
+			time.Sleep(life + 3*patience)
 			e.expect("drover-b")
 		},
 		"a lease of a machine-controller that is long gone costs one wait (MC-78)": func(e *election) {
@@ -225,7 +227,7 @@ func TestOneOfTheTwoActs(t *testing.T) {
 			old.stop()
 			time.Sleep(24 * time.Hour)
 			e.drover("drover-a")
-			time.Sleep(life + 2*retry)
+			time.Sleep(life + 3*patience)
 			e.expect("drover-a")
 		},
 		"without a machine-controller drover acts at once (MC-78)": func(e *election) {
@@ -254,12 +256,12 @@ func TestALeaseThatIsTakenAway(t *testing.T) {
 		if _, err := admin.CoordinationV1().Leases("kube-system").Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(deadline + 2*retry)
+		time.Sleep(deadline + patience)
 		e.expect("")
 		if h := e.lease("machine-controller", "kube-system").Spec.HolderIdentity; *h != holder {
 			t.Errorf("the lease is %s's", *h)
 		}
-		time.Sleep(life + deadline)
+		time.Sleep(life + 3*patience)
 		e.expect("drover-a")
 	})
 }
