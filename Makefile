@@ -8,7 +8,7 @@ BUILD_FLAGS := -tags grpcnotrace
 RACE := ./machines/... ./nodegroup/... ./autoscale/... ./test/openstack/...
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo trials test test-race test-failures test-extra test-ends test-openstack bench bench-scale bench-openstack lint generate check-generated check-tidy clean
+.PHONY: help build demo trials test test-race test-failures test-extra test-ends test-openstack test-boot test-boot-openstack bench bench-scale bench-openstack lint generate check-generated check-tidy clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,12 @@ test-ends: ## 10 000 Machines of 200 deployments and 50 projects come and go, tw
 
 test-openstack: ## the contract with OpenStack and drover's driver, against a real cloud (OS_CLIENT_CONFIG_FILE, OS_CLOUD)
 	go test $(GO_TEST_FLAGS) -tags openstack -count=1 -timeout 60m -v -run '^TestRealCloud$$' ./test/openstack/contract
+
+test-boot: ## real servers: virtual machines boot drover's user data and become nodes (QEMU, root; CELL names one of them)
+	go test $(GO_TEST_FLAGS) -tags boot -count=1 -timeout 180m -v -run '^TestBoot$$/$(CELL)' ./test/boot
+
+test-boot-openstack: ## one of these machines behind a real OpenStack (OS_CLIENT_CONFIG_FILE, OS_CLOUD), such as that of test/openstack/real
+	go test $(GO_TEST_FLAGS) -tags boot,openstack -count=1 -timeout 90m -v -run '^TestBehindOpenStack$$' ./test/boot
 
 test-extra: ## generated user data against cloud-init, shellcheck, systemd and the kubelet's validation; says what is missing
 	go test -tags extra -count=1 ./test/extra
