@@ -41,7 +41,8 @@ func TestMain(m *testing.M) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code, err := 1, error(nil)
 	if guests.Isolated() {
-		if set, err = images.Prepare(ctx, os.Stderr); err == nil {
+		set, err = images.Prepare(ctx, os.Stderr)
+		if err = errors.Join(err, guests.Begin()); err == nil {
 			code = m.Run()
 		}
 	} else {

@@ -20,8 +20,11 @@ const inside = "DROVER_BOOT_RELAY"
 // Isolated reports whether this process is in a network namespace of its own.
 func Isolated() bool { return os.Getenv(inside) != "" }
 
+// Begin brings up loopback, in the namespace.
+func Begin() error { return run("ip link set lo up") }
+
 // Isolate runs this program with the same arguments once more, in a network namespace of its own, and returns its exit code. There
-// is nothing in the namespace but loopback, and [Reach] leads out. It ends with this process.
+// is nothing in the namespace but loopback, which [Begin] brings up, and [Reach] leads out. It ends with this process.
 func Isolate(ctx context.Context) (int, error) {
 	dir, err := os.MkdirTemp("", "drover-boot-relay-")
 	if err != nil {

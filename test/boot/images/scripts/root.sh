@@ -5,10 +5,11 @@
 set -euo pipefail
 out=$1
 archive=http://archive.ubuntu.com/ubuntu
+retries='Acquire::Retries "5"'
 keyring=/usr/share/keyrings/ubuntu-archive-keyring.gpg
 if [[ ! -e $keyring ]]; then
   # Debian has Ubuntu's keys in a package too, since Debian 13. Its own keys vouch for it.
-  mmdebstrap --quiet --mode=root --variant=extract --include=ubuntu-keyring trixie "$out/keys" http://deb.debian.org/debian
+  mmdebstrap --mode=root --aptopt="$retries" --variant=extract --include=ubuntu-keyring trixie "$out/keys" http://deb.debian.org/debian
   keyring=$out/keys$keyring
 fi
 
@@ -21,7 +22,7 @@ packages=(
 make() { # VARIANT INCLUDED SUITE TARGET SOURCE..
   local variant=$1 included=$2 suite=$3 target=$4
   shift 4
-  mmdebstrap --quiet --mode=root --variant="$variant" --keyring="$keyring" --include="$included" \
+  mmdebstrap --mode=root --aptopt="$retries" --variant="$variant" --keyring="$keyring" --include="$included" \
     --aptopt='Acquire::Languages "none"' --aptopt='APT::Install-Recommends "false"' "$suite" "$target" "$@"
 }
 release="deb $archive noble main universe"
