@@ -83,6 +83,8 @@ func newWorld(t *testing.T, o settings) *world {
 	}
 	w.Sandbox = sandbox.ForTest(t, sandbox.Options{
 		Drover: os.Getenv(builtDrover), NoAutoscaler: true, BootTime: time.Second, Seed: seed,
+		// In a namespace of its own these are free, and no outgoing connection takes them.
+		GRPCAddress: "127.0.0.1:8086", MetricsAddress: "127.0.0.1:8080", HealthAddress: "127.0.0.1:8081",
 		DroverFlags: flags,
 		Boots: func(s openstack.Server) bool {
 			<-ready
