@@ -4,6 +4,7 @@ package boot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/drover-project/drover/test/boot/guests"
+	"github.com/drover-project/drover/test/kube"
 	"github.com/drover-project/drover/test/openstack"
 	"github.com/drover-project/drover/test/sandbox"
 )
@@ -65,7 +67,13 @@ type settings struct {
 func newWorld(t *testing.T, o settings) *world {
 	t.Helper()
 	w := &world{t: t, began: time.Now()}
-	dir, ready := t.TempDir(), make(chan struct{})
+	// Not the test's own folder: QEMU takes no comma in a path, and a socket no long one.
+	dir, release, err := kube.OwnFolder("", "drover-boot-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir); release() })
+	ready := make(chan struct{})
 	internet, err := guests.NewInternet(o.downloads)
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +196,7 @@ func (w *world) eventually(look func(ctx context.Context) (missing string, err e
 			}
 		}
 		if err == nil {
-			err = w.Err()
+			err = errors.Join(w.Err(), w.network.Err())
 		}
 		return now == "", err
 	})

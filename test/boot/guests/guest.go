@@ -115,6 +115,12 @@ func (n *Network) follow(r *running) {
 		select {
 		case <-r.process.ended:
 			n.options.Log("guest %s: ended", r.guest.Name)
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			if n.guests[r.guest.ID] == r {
+				text, _ := os.ReadFile(r.process.log)
+				n.failure = fmt.Errorf("guest %s ended by itself: %s", r.guest.Name, text)
+			}
 			return
 		case <-ticker.C:
 			if n.options.Console != nil {
@@ -123,6 +129,13 @@ func (n *Network) follow(r *running) {
 			}
 		}
 	}
+}
+
+// Err returns why a guest has ended by itself; nil while all run.
+func (n *Network) Err() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.failure
 }
 
 // Console returns all that a guest has printed; empty when there is no such guest.

@@ -54,6 +54,8 @@ type Network struct {
 	guests map[string]*running
 	// byAddress are the IDs of guests.
 	byAddress map[string]string
+	// failure is why a guest has ended by itself.
+	failure error
 }
 
 // Open makes the network, in an empty network namespace.

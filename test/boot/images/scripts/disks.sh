@@ -58,7 +58,7 @@ flatcar() { # R
   echo uninitialized >"$R/etc/machine-id"
   ln -s /dev/null "$R/etc/systemd/system/systemd-firstboot.service"
   mkdir -p "$R/usr/share/containerd"
-  chroot "$R" containerd config default | sed 's/SystemdCgroup = false/SystemdCgroup = true/' >"$R/usr/share/containerd/config.toml"
+  chroot "$R" containerd config default | sed -E -e '/SystemdCgroup = /d' -e '/runtimes\.runc\.options\]/a SystemdCgroup = true' >"$R/usr/share/containerd/config.toml"
   sed -i 's#^ExecStart=/usr/bin/containerd#& --config /usr/share/containerd/config.toml#' "$R/usr/lib/systemd/system/containerd.service"
   cat >"$R/etc/systemd/network/zz-default.network" <<'U'
 [Match]
