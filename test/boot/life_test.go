@@ -127,7 +127,7 @@ func (w *world) checkCertificates(n *corev1.Node) {
 	})
 }
 
-// signed returns how many requests to a signer are approved and signed. An open or denied one is an error.
+// signed returns how many requests to a signer are approved and signed.
 func (w *world) signed(ctx context.Context, signer string) (int, error) {
 	var requests certificatesv1.CertificateSigningRequestList
 	if err := w.Client.List(ctx, &requests); err != nil {
