@@ -260,6 +260,13 @@ func (w *world) reboots(e expectation, n *corev1.Node) {
 // goes scales the group down. The drain waits for the budget; once that is gone, so are pod, server and everything else.
 func (w *world) goes(e expectation, n *corev1.Node) {
 	w.t.Helper()
+	// Where pods could go nowhere else, drover does not evict them.
+	other := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "another"}, Spec: corev1.NodeSpec{
+		Taints: []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}},
+	}}
+	if err := w.Client.Create(w.t.Context(), other); err != nil {
+		w.t.Fatal(err)
+	}
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: e.group.name, Namespace: metav1.NamespaceSystem}}
 	if err := w.Client.Patch(w.t.Context(), d, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":0}}`))); err != nil {
 		w.t.Fatal(err)

@@ -79,7 +79,7 @@ func outside(ctx context.Context) (int, error) {
 	if err := os.Setenv(builtDrover, drover); err != nil {
 		return 1, err
 	}
-	return guests.Isolate(ctx)
+	return guests.Isolate(ctx, dir)
 }
 
 // missing names in one error all that must be installed.

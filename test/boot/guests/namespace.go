@@ -24,14 +24,9 @@ func Isolated() bool { return os.Getenv(inside) != "" }
 func Begin() error { return run("ip link set lo up") }
 
 // Isolate runs this program with the same arguments once more, in a network namespace of its own, and returns its exit code. There
-// is nothing in the namespace but loopback, which [Begin] brings up, and [Reach] leads out. It ends with this process.
-func Isolate(ctx context.Context) (int, error) {
-	dir, err := os.MkdirTemp("", "drover-boot-relay-")
-	if err != nil {
-		return 1, fmt.Errorf("making a folder for the relay: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	socket := dir + "/socket"
+// is nothing in the namespace but loopback, which [Begin] brings up, and [Reach] leads out, through a socket in dir. It ends with this process.
+func Isolate(ctx context.Context, dir string) (int, error) {
+	socket := dir + "/relay"
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		return 1, fmt.Errorf("listening for the relay: %w", err)
