@@ -106,12 +106,14 @@ func (b *builder) kubelet(m module) (string, error) {
 
 // ignition returns the path of Ignition's program. It is linked with libblkid of this machine, which the guest has too.
 func (b *builder) ignition() (string, error) {
-	dir, err := b.made("ignition-"+ignitionVersion, nil, func(dir string) error {
+	// As Flatcar builds it: it has no SELinux labels.
+	const own = "github.com/coreos/ignition/v2/internal/"
+	ldflags := "-s -w -X " + own + "distro.selinuxRelabel=false -X " + own + "version.Raw=" + strings.TrimPrefix(ignitionVersion, "v")
+	dir, err := b.made("ignition-"+ignitionVersion, []string{ldflags}, func(dir string) error {
 		files, err := b.download("github.com/coreos/ignition/v2@" + ignitionVersion)
 		if err != nil {
 			return err
 		}
-		ldflags := "-s -w -X github.com/coreos/ignition/v2/internal/version.Raw=" + strings.TrimPrefix(ignitionVersion, "v")
 		env := []string{"CGO_ENABLED=1", "GOFLAGS=-mod=readonly -buildvcs=false"}
 		return b.run(files.Dir, env, "go", "build", "-o", filepath.Join(dir, "ignition"), "-ldflags", ldflags, "./internal")
 	})
