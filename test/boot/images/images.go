@@ -75,13 +75,13 @@ func (b *builder) prepare() (Set, error) {
 	if err != nil {
 		return set, err
 	}
-	scripts, root, err := b.root()
+	folder, root, err := b.root()
 	if err != nil {
 		return set, err
 	}
 	sources := []string{kubelet, ignition, containers}
 	dir, err := b.made("disks", append(contents("scripts"), append(sources, root)...), func(dir string) error {
-		return b.run("", nil, filepath.Join(scripts, "disks.sh"), append([]string{root, dir}, sources...)...)
+		return b.run("", nil, filepath.Join(folder, "disks.sh"), append([]string{root, dir}, sources...)...)
 	})
 	set.Kernel, set.Initrd, set.Downloads = filepath.Join(dir, "kernel"), filepath.Join(dir, "initrd"), filepath.Join(dir, "downloads")
 	set.Full, set.Bare, set.Ignition = filepath.Join(dir, "full.img"), filepath.Join(dir, "bare.img"), filepath.Join(dir, "ignition.img")
