@@ -12,7 +12,7 @@ STAMP = -X github.com/drover-project/drover/version.version=$(VERSION) -X github
 RACE := ./machines/... ./nodegroup/... ./autoscale/... ./test/openstack/...
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo trials test test-race test-failures test-extra test-gitops test-ends test-openstack bench bench-scale bench-openstack lint generate check-generated check-tidy release clean
+.PHONY: help build demo trials test test-race test-failures test-extra test-gitops test-ends test-openstack test-boot test-boot-openstack bench bench-scale bench-openstack lint generate check-generated check-tidy release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,12 @@ test-openstack: ## the contract with OpenStack and drover's driver, against a re
 test-gitops: ## node groups brought by Flux's own library and by Helm while the autoscaler resizes them; a module of its own
 	go run ./test/kube/prepare
 	cd test/gitops && go test $(GO_TEST_FLAGS) -count=1 ./...
+
+test-boot: ## real servers: virtual machines boot drover's user data and become nodes (QEMU, root; CELL names one of them)
+	go test $(GO_TEST_FLAGS) -tags boot -count=1 -timeout 180m -v -run '^TestBoot$$/$(CELL)' ./test/boot
+
+test-boot-openstack: ## one of these machines behind a real OpenStack (OS_CLIENT_CONFIG_FILE, OS_CLOUD), such as that of test/openstack/real
+	go test $(GO_TEST_FLAGS) -tags boot,openstack -count=1 -timeout 90m -v -run '^TestBehindOpenStack$$' ./test/boot
 
 test-extra: ## generated user data against cloud-init, shellcheck, systemd and the kubelet's validation; says what is missing
 	go test -tags extra -count=1 ./test/extra

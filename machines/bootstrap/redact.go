@@ -42,6 +42,8 @@ func Redact(userData []byte, printed string) string {
 	for _, s := range secretsIn(userData) {
 		printed = strings.ReplaceAll(printed, s, Redacted)
 	}
+	// Ignition prints its whole configuration when it fails, files included.
+	printed = dataURL.ReplaceAllString(printed, Redacted)
 	printed = anyPrivateKey.ReplaceAllString(printed, Redacted)
 	printed = anyWebToken.ReplaceAllString(printed, Redacted)
 	printed = anyToken.ReplaceAllString(printed, Redacted)

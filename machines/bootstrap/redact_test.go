@@ -46,6 +46,10 @@ func TestRedact(t *testing.T) {
 		{"a private key that is cut off", nil, "a\n-----BEGIN PRIVATE KEY-----\nabc", "abc", "a\n"},
 		{"another bootstrap token", nil, "zzzzzz.aaaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaa", ""},
 		{"a service account's token", nil, "Authorization: Bearer eyJhbGciOi.eyJzdWIiOi.c2lnbmF0dXJl ok", "c2lnbmF0dXJl", " ok"},
+		{
+			"a file of the configuration that Ignition prints when it fails", nil, `"source": "data:text/plain;charset=utf-8;base64,dG9rZW46IGFiY2RlZi4wMTIz", "mode": 384`,
+			"dG9rZW46IGFiY2RlZi4wMTIz", `", "mode": 384`,
+		},
 		{"a password in a line of the log", nil, "OS_PASSWORD=swordfish done", "swordfish", " done"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -84,6 +84,30 @@ func TestASetupThatFails(t *testing.T) {
 	}
 }
 
+func TestWhatIsForAScreenAlone(t *testing.T) {
+	t.Run("does not hide what the setup printed before systemd began to wait (F-53)", func(t *testing.T) {
+		b := newBench(t, deployed)
+		const cause = "drover-setup[513]: curl: (22) The requested URL returned error: 404"
+		b.cloud.console = "[\x1b[0;32m  OK  \x1b[0m] Started \x1b[0;1;39mcontainerd.service\x1b[0m.\r\n" + cause + "\r\n"
+		for second := range 180 {
+			for _, format := range []string{
+				"\x1bM\r\x1b[K[ \x1b[0;31m*\x1b[0;1;31m*\x1b[0m\x1b[0;31m*  \x1b[0m] Job drover-setup.service/start running (%d s / no limit)\r\n\r\n",
+				"\x1bM\r\x1b[K[     \x1b[0;31m*\x1b[0m] (2 of 3) A start job is running for Make this host ready (%d s / no limit)\r\n\r\n",
+			} {
+				b.cloud.console += fmt.Sprintf(format, second)
+			}
+		}
+		b.pass()
+		b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
+		b.wait(5 * time.Minute)
+		b.pass()
+		c := find(b.read(), v1alpha1.ConditionConsole)
+		if want := "[  OK  ] Started containerd.service.\n" + cause; c.Status != corev1.ConditionTrue || !strings.HasSuffix(c.Message, ": "+want) {
+			t.Errorf("the condition is %s: %q", c.Status, c.Message)
+		}
+	})
+}
+
 func TestLooksAtTheConsoleOfAServerThatIsAwaited(t *testing.T) {
 	t.Run("there are two before the deadline and one at it, also across restarts (F-53)", func(t *testing.T) {
 		b := newBench(t, deployed)

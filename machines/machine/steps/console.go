@@ -21,6 +21,8 @@ import (
 )
 
 const (
+	// consoleRead is how much of a console is read. Much of it may be lines for a screen, which are left out.
+	consoleRead = 64 << 10
 	// consoleBytes is how much of a console is kept.
 	consoleBytes = 4096
 	// consoleInEvent is how much of it fits into an Event.
@@ -102,15 +104,14 @@ func (j *Join) watchConsole(ctx context.Context, s *scope.Scope) {
 
 // readConsole returns the end of the server's console without secrets, or why it cannot be read.
 func (j *Join) readConsole(ctx context.Context, s *scope.Scope) string {
-	text, err := s.Instance.ConsoleOutput(ctx, consoleBytes)
+	text, err := s.Instance.ConsoleOutput(ctx, consoleRead)
 	if err == nil {
-		text, err = j.Bootstrap.Redact(ctx, s.Machine, s.Instance.Config(), text)
-		text = printable(text)
+		text, err = j.Bootstrap.Redact(ctx, s.Machine, s.Instance.Config(), printable(text))
 	}
 	if err != nil {
 		return "the console could not be read: " + err.Error()
 	}
-	return text
+	return tail(text, consoleBytes)
 }
 
 // setConsole writes the condition and the time of the look.
@@ -138,12 +139,21 @@ func failureIn(console string) string {
 	return last
 }
 
-// printable removes control characters, and the first line, of which the beginning is missing.
+// What a console has for a screen alone: colours and movements of the cursor, and the lines in which systemd shows twice a second
+// for what it waits. A setup takes minutes, and they would be all that is seen of it.
+var (
+	escapes  = regexp.MustCompile(`\x1b(\[[0-9;?]*[ -/]*[@-~]|[@-Z\\-_])`)
+	progress = regexp.MustCompile(`(?m)^\s*\[[ *]+\] (\(\d+ of \d+\) )?(A start job is running|Job .* running|A stop job is running).*`)
+	blanks   = regexp.MustCompile(`\n\s*\n`)
+)
+
+// printable removes what is for a screen alone, control characters, and the first line, of which the beginning is missing.
 func printable(text string) string {
-	text = strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\r\n", "\n")
-	if _, rest, ok := strings.Cut(text, "\n"); ok && len(text) >= consoleBytes {
+	if _, rest, ok := strings.Cut(text, "\n"); ok && len(text) >= consoleRead {
 		text = rest
 	}
+	text = strings.NewReplacer("\r\n", "\n", "\r", "").Replace(strings.ToValidUTF8(text, ""))
+	text = blanks.ReplaceAllString(progress.ReplaceAllString(escapes.ReplaceAllString(text, ""), ""), "\n")
 	return strings.TrimSpace(strings.Map(func(c rune) rune {
 		if c == '\n' || unicode.IsPrint(c) {
 			return c

@@ -1,5 +1,5 @@
-// Package member is an ordinary user of a project of the simulated cloud, beside drover: tests let it make what belongs to
-// others, and look at what the cloud holds.
+// Package member is a user of a cloud beside drover, by default an ordinary one of the simulated cloud: tests let it make what
+// belongs to others, and look at what the cloud holds.
 package member
 
 import (
@@ -16,23 +16,32 @@ import (
 )
 
 // Session is a user who has signed in.
-type Session struct{ provider *gophercloud.ProviderClient }
+type Session struct {
+	provider *gophercloud.ProviderClient
+	region   string
+	// Microversion is that of calls to Nova. Empty: the oldest one.
+	Microversion string
+}
 
 // SignIn signs the user of [sim.SeedMetaKube] in. transport carries the calls; nil means the default one.
 func SignIn(ctx context.Context, cloud *sim.Cloud, transport http.RoundTripper) (*Session, error) {
-	provider, err := openstack.NewClient(cloud.AuthURL())
+	return SignInAs(ctx, gophercloud.AuthOptions{
+		IdentityEndpoint: cloud.AuthURL(), Username: sim.MetaKubeUser, Password: sim.MetaKubePassword,
+		DomainName: sim.MetaKubeDomain, TenantName: sim.MetaKubeProject,
+	}, sim.MetaKubeRegion, transport)
+}
+
+// SignInAs signs a user of any cloud in, for one region. transport carries the calls; nil means the default one.
+func SignInAs(ctx context.Context, user gophercloud.AuthOptions, region string, transport http.RoundTripper) (*Session, error) {
+	provider, err := openstack.NewClient(user.IdentityEndpoint)
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	provider.HTTPClient.Transport = transport
-	err = openstack.Authenticate(ctx, provider, gophercloud.AuthOptions{
-		IdentityEndpoint: cloud.AuthURL(), Username: sim.MetaKubeUser, Password: sim.MetaKubePassword,
-		DomainName: sim.MetaKubeDomain, TenantName: sim.MetaKubeProject,
-	})
-	if err != nil {
+	if err := openstack.Authenticate(ctx, provider, user); err != nil {
 		return nil, fmt.Errorf("signing in: %w", err)
 	}
-	return &Session{provider}, nil
+	return &Session{provider: provider, region: region}, nil
 }
 
 // services holds, by the name that callers use, the type of a service in the catalog and the version of its API, where the
@@ -49,12 +58,15 @@ func (s *Session) Ask(ctx context.Context, method, path, body string) ([]byte, e
 	if !ok || !known {
 		return nil, fmt.Errorf("%q does not begin with a service and a blank, as in compute /servers", path)
 	}
-	url, err := s.provider.EndpointLocator(gophercloud.EndpointOpts{Type: service.kind, Availability: gophercloud.AvailabilityPublic, Region: sim.MetaKubeRegion})
+	url, err := s.provider.EndpointLocator(gophercloud.EndpointOpts{Type: service.kind, Availability: gophercloud.AvailabilityPublic, Region: s.region})
 	if err != nil {
 		return nil, err
 	}
 	var out json.RawMessage
 	options := &gophercloud.RequestOpts{JSONResponse: &out, OkCodes: []int{http.StatusOK, http.StatusCreated, http.StatusAccepted}}
+	if s.Microversion != "" && name == "compute" {
+		options.MoreHeaders = map[string]string{"X-OpenStack-Nova-API-Version": s.Microversion}
+	}
 	if body != "" {
 		options.JSONBody = json.RawMessage(body)
 	}

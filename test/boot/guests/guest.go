@@ -1,0 +1,206 @@
+//go:build boot
+
+package guests
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"time"
+)
+
+// Guest is a server as the cloud made it, and what it boots.
+type Guest struct {
+	// ID and Name are the server's.
+	ID, Name string
+	// Address and MAC are those of its port. Without a MAC it gets one that follows from the address.
+	Address netip.Addr
+	MAC     string
+	// VCPUs and Memory, in MiB, are its flavor's.
+	VCPUs, Memory int
+	// Disk is the image, of which the guest gets a copy. Initrd and Append, of the kernel's command line, may be empty.
+	Disk, Kernel, Initrd, Append string
+	// UserData and Metadata are what the metadata service answers with: user_data and meta_data.json.
+	UserData, Metadata []byte
+	// ConfigDrive has the guest find them on a drive, and the metadata service does not answer it.
+	ConfigDrive bool
+	// NoNames gives it a resolver that is not there.
+	NoNames bool
+}
+
+// hardware returns the address of its network card.
+func (g *Guest) hardware() string {
+	if g.MAC != "" {
+		return g.MAC
+	}
+	a := g.Address.As4()
+	return fmt.Sprintf("fa:16:3e:%02x:%02x:%02x", a[1], a[2], a[3])
+}
+
+func (g *Guest) tap() string { a := g.Address.As4(); return fmt.Sprintf("tap-%d-%d", a[2], a[3]) }
+
+// running is a guest that has been started.
+type running struct {
+	guest   *Guest
+	dir     string
+	process *process
+}
+
+// Boot starts a guest.
+func (n *Network) Boot(g *Guest) error {
+	r := &running{guest: g, dir: n.path(g.Name)}
+	if err := os.MkdirAll(r.dir, 0o755); err != nil {
+		return fmt.Errorf("making the guest's folder: %w", err)
+	}
+	err := errors.Join(n.lease(g), run(
+		"qemu-img create -q -f qcow2 -F raw -b "+g.Disk+" "+r.dir+"/disk.qcow2",
+		"ip tuntap add dev "+g.tap()+" mode tap", "ip link set "+g.tap()+" master "+bridge+" up",
+	))
+	if err == nil && g.ConfigDrive {
+		err = r.writeDrive()
+	}
+	if err == nil {
+		r.process, err = start(r.dir+"/qemu.log", "qemu-system-x86_64", r.arguments()...)
+	}
+	if err != nil {
+		return fmt.Errorf("booting %s: %w", g.Name, err)
+	}
+	n.mu.Lock()
+	n.guests[g.ID], n.byAddress[g.Address.String()] = r, g.ID
+	n.mu.Unlock()
+	n.options.Log("guest %s (%s, %s): started", g.Name, g.ID, g.Address)
+	go n.follow(r)
+	return nil
+}
+
+// arguments are QEMU's. The machine looks like one of Nova's, by which cloud-init and Ignition know where they are.
+func (r *running) arguments() []string {
+	g := r.guest
+	args := []string{
+		"-name", g.Name, "-machine", "q35", "-accel", accelerator(), "-cpu", "max", "-smp", strconv.Itoa(g.VCPUs), "-m", strconv.Itoa(g.Memory),
+		"-kernel", g.Kernel, "-append", "root=/dev/vda rw console=ttyS0 net.ifnames=0 " + g.Append,
+		"-drive", "file=" + r.dir + "/disk.qcow2,if=virtio,format=qcow2,cache=unsafe",
+		"-netdev", "tap,id=n0,ifname=" + g.tap() + ",script=no,downscript=no", "-device", "virtio-net-pci,netdev=n0,mac=" + g.hardware(),
+		"-device", "virtio-rng-pci",
+		"-smbios", "type=1,manufacturer=OpenStack Foundation,product=OpenStack Nova,version=26.2.2,uuid=" + g.ID + ",serial=" + g.ID,
+		"-display", "none", "-serial", "file:" + r.dir + "/console.log", "-monitor", "unix:" + r.dir + "/monitor,server=on,wait=off",
+	}
+	if g.Initrd != "" {
+		args = append(args, "-initrd", g.Initrd)
+	}
+	if g.ConfigDrive {
+		args = append(args, "-drive", "file="+r.dir+"/drive.iso,if=virtio,format=raw,readonly=on")
+	}
+	return args
+}
+
+// accelerator is QEMU's emulation, unless DROVER_BOOT_ACCEL names another one, such as kvm.
+func accelerator() string {
+	if a := os.Getenv("DROVER_BOOT_ACCEL"); a != "" {
+		return a
+	}
+	return "tcg,thread=multi"
+}
+
+// follow shows the guest's console until the guest has ended.
+func (n *Network) follow(r *running) {
+	const most = 64 << 10
+	ticker := time.NewTicker(2 * time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-r.process.ended:
+			n.options.Log("guest %s: ended", r.guest.Name)
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			if n.guests[r.guest.ID] == r {
+				text, _ := os.ReadFile(r.process.log)
+				n.failure = fmt.Errorf("guest %s ended by itself: %s", r.guest.Name, text)
+			}
+			return
+		case <-ticker.C:
+			if n.options.Console != nil {
+				text := n.Console(r.guest.ID)
+				n.options.Console(r.guest.ID, text[max(0, len(text)-most):])
+			}
+		}
+	}
+}
+
+// Err returns why a guest has ended by itself; nil while all run.
+func (n *Network) Err() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.failure
+}
+
+// Console returns all that a guest has printed; empty when there is no such guest.
+func (n *Network) Console(id string) string {
+	if r := n.find(id); r != nil {
+		data, _ := os.ReadFile(r.dir + "/console.log")
+		return string(data)
+	}
+	return ""
+}
+
+// Consoles returns what the guests that run have printed, by name.
+func (n *Network) Consoles() map[string]string {
+	n.mu.Lock()
+	names := map[string]string{}
+	for id, r := range n.guests {
+		names[r.guest.Name] = id
+	}
+	n.mu.Unlock()
+	for name, id := range names {
+		names[name] = n.Console(id)
+	}
+	return names
+}
+
+func (n *Network) find(id string) *running {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.guests[id]
+}
+
+// Reboot presses Ctrl-Alt-Delete on a guest's keyboard, at which systemd stops everything and starts the machine again.
+func (n *Network) Reboot(id string) error {
+	r := n.find(id)
+	if r == nil {
+		return fmt.Errorf("rebooting: there is no guest %s", id)
+	}
+	conn, err := net.Dial("unix", r.dir+"/monitor")
+	if err != nil {
+		return fmt.Errorf("rebooting %s: %w", r.guest.Name, err)
+	}
+	defer func() { _ = conn.Close() }()
+	_, err = io.WriteString(conn, "sendkey ctrl-alt-delete\n")
+	if err == nil {
+		// QEMU carries out what it has read when the connection ends; it answers until then.
+		err = conn.SetReadDeadline(time.Now().Add(time.Second))
+		_, _ = io.Copy(io.Discard, conn)
+	}
+	return err
+}
+
+// End cuts a guest's power, as the deletion of its server does. Without such a guest it does nothing.
+func (n *Network) End(id string) {
+	n.mu.Lock()
+	r := n.guests[id]
+	if r != nil {
+		delete(n.guests, id)
+		delete(n.byAddress, r.guest.Address.String())
+	}
+	n.mu.Unlock()
+	if r == nil {
+		return
+	}
+	r.process.kill()
+	_ = os.Remove(n.path("dhcp", id))
+	_ = os.Remove(r.dir + "/disk.qcow2")
+	_ = run("ip link del " + r.guest.tap())
+}

@@ -1,0 +1,110 @@
+//go:build boot
+
+package guests
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+)
+
+// inside is a variable of the environment that only the program in the namespace has: the socket of the relay to the outside.
+const inside = "DROVER_BOOT_RELAY"
+
+// Isolated reports whether this process is in a network namespace of its own.
+func Isolated() bool { return os.Getenv(inside) != "" }
+
+// Begin brings up loopback, in the namespace.
+func Begin() error { return run("ip link set lo up") }
+
+// Isolate runs this program with the same arguments once more, in a network namespace of its own, and returns its exit code. There
+// is nothing in the namespace but loopback, which [Begin] brings up, and [Reach] leads out, through a socket in dir. It ends with this process.
+func Isolate(ctx context.Context, dir string) (int, error) {
+	socket := dir + "/relay"
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		return 1, fmt.Errorf("listening for the relay: %w", err)
+	}
+	defer func() { _ = listener.Close() }()
+	go relay(listener)
+
+	// The kernel ends the child when the thread that started it ends: so that thread is held.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", os.Args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), inside+"="+socket)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	err = cmd.Run()
+	if cmd.ProcessState != nil {
+		return cmd.ProcessState.ExitCode(), nil
+	}
+	return 1, fmt.Errorf("starting the test in a network namespace: %w", err)
+}
+
+// relay connects those who write an address and a line feed to a socket with that address on this machine's loopback.
+func relay(listener net.Listener) {
+	serve(listener, func(in net.Conn) (net.Conn, error) {
+		var address strings.Builder
+		for one := make([]byte, 1); ; address.WriteByte(one[0]) {
+			if _, err := io.ReadFull(in, one); err != nil {
+				return nil, err
+			}
+			if one[0] == '\n' {
+				return net.Dial("tcp", address.String())
+			}
+		}
+	})
+}
+
+// Reach makes loopback addresses of the machine reachable in the namespace, under the same address.
+func Reach(addresses ...string) error {
+	for _, address := range addresses {
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			return fmt.Errorf("listening in the namespace: %w", err)
+		}
+		go serve(listener, func(net.Conn) (net.Conn, error) {
+			out, err := net.Dial("unix", os.Getenv(inside))
+			if err == nil {
+				_, err = io.WriteString(out, address+"\n")
+			}
+			return out, err
+		})
+	}
+	return nil
+}
+
+// serve connects everyone who comes to a listener with what dial returns.
+func serve(listener net.Listener, dial func(in net.Conn) (net.Conn, error)) {
+	for {
+		in, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer func() { _ = in.Close() }()
+			out, err := dial(in)
+			if err != nil {
+				return
+			}
+			defer func() { _ = out.Close() }()
+			go pass(out, in)
+			pass(in, out)
+		}()
+	}
+}
+
+// pass copies one direction, and says when it has ended.
+func pass(to io.Writer, from io.Reader) {
+	_, _ = io.Copy(to, from)
+	if half, ok := to.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
+}

@@ -1,0 +1,176 @@
+//go:build boot
+
+package guests
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Addresses in the namespace.
+const (
+	// MetadataAddress is Nova's metadata service.
+	MetadataAddress = "169.254.169.254"
+	// ServiceAddress is the service kubernetes. It is a name of the API server's certificate.
+	ServiceAddress = "10.96.0.1"
+	// internetAddress is what the names of downloads lead to.
+	internetAddress = "203.0.113.10"
+	// bridge is the guests' subnet.
+	bridge = "br0"
+	// mtu is what a cloud's overlay networks leave.
+	mtu = 1450
+)
+
+// Options configure a [Network].
+type Options struct {
+	// Dir holds disks, consoles and logs.
+	Dir string
+	// Subnet is the guests' network; its first address is the gateway.
+	Subnet netip.Prefix
+	// APIServer is what [ServiceAddress] leads to, at port 443: host:port.
+	APIServer string
+	// Internet is what guests can download. Nil: nothing.
+	Internet *Internet
+	// Console takes what a guest has printed so far, every two seconds. Nil: dropped.
+	Console func(id, text string)
+	// Log takes a line per event.
+	Log func(format string, values ...any)
+}
+
+// Network is a subnet with the guests in it.
+type Network struct {
+	options   Options
+	processes []*process
+	listeners []net.Listener
+
+	mu     sync.Mutex
+	guests map[string]*running
+	// byAddress are the IDs of guests.
+	byAddress map[string]string
+	// failure is why a guest has ended by itself.
+	failure error
+}
+
+// Open makes the network, in an empty network namespace.
+func Open(o Options) (*Network, error) {
+	n := &Network{options: o, guests: map[string]*running{}, byAddress: map[string]string{}}
+	if err := n.open(); err != nil {
+		n.Close()
+		return nil, err
+	}
+	return n, nil
+}
+
+func (n *Network) open() error {
+	if err := os.MkdirAll(n.path("dhcp"), 0o755); err != nil {
+		return fmt.Errorf("making the network's folder: %w", err)
+	}
+	gateway := n.gateway()
+	err := run(
+		"ip link add "+bridge+" type bridge", "ip link set "+bridge+" up",
+		fmt.Sprintf("ip addr add %s/%d dev %s", gateway, n.options.Subnet.Bits(), bridge),
+		"ip addr add "+MetadataAddress+"/32 dev lo", "ip addr add "+ServiceAddress+"/32 dev lo", "ip addr add "+internetAddress+"/32 dev lo",
+	)
+	if err != nil {
+		return err
+	}
+	if err := n.serveDHCP(); err != nil {
+		return err
+	}
+	if i := n.options.Internet; i != nil {
+		i.log = n.options.Log
+		if err := n.listen(internetAddress+":443", i.serve); err != nil {
+			return err
+		}
+	}
+	if err := n.listen(MetadataAddress+":80", func(l net.Listener) {
+		_ = (&http.Server{Handler: http.HandlerFunc(n.metadata), ReadHeaderTimeout: time.Minute}).Serve(l)
+	}); err != nil {
+		return err
+	}
+	return n.listen(ServiceAddress+":443", func(l net.Listener) {
+		serve(l, func(net.Conn) (net.Conn, error) { return net.Dial("tcp", n.options.APIServer) })
+	})
+}
+
+func (n *Network) listen(address string, serve func(net.Listener)) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listening in the namespace: %w", err)
+	}
+	n.listeners = append(n.listeners, listener)
+	go serve(listener)
+	return nil
+}
+
+func (n *Network) path(names ...string) string {
+	return filepath.Join(append([]string{n.options.Dir}, names...)...)
+}
+
+func (n *Network) gateway() netip.Addr { return n.options.Subnet.Masked().Addr().Next() }
+
+// serveDHCP runs dnsmasq, which gives each guest the address of its port, and leads the names of downloads to this machine. A
+// guest without names is given a resolver that does not answer.
+func (n *Network) serveDHCP() error {
+	nobody := n.gateway().Next()
+	args := []string{
+		"--keep-in-foreground", "--conf-file=/dev/null", "--pid-file=", "--user=root", "--interface=" + bridge, "--bind-interfaces",
+		fmt.Sprintf("--dhcp-range=%s,static,600", n.options.Subnet.Masked().Addr()), "--dhcp-hostsdir=" + n.path("dhcp"),
+		fmt.Sprintf("--dhcp-option=option:router,%s", n.gateway()), fmt.Sprintf("--dhcp-option=option:mtu,%d", mtu),
+		fmt.Sprintf("--dhcp-option=tag:%s,option:dns-server,%s", nameless, nobody),
+		"--dhcp-authoritative", "--no-resolv", "--no-hosts", "--dhcp-leasefile=" + n.path("leases"), "--log-dhcp",
+	}
+	for _, host := range downloadHosts {
+		args = append(args, "--address=/"+host+"/"+internetAddress)
+	}
+	p, err := start(n.path("dnsmasq.log"), "dnsmasq", args...)
+	if err == nil {
+		n.processes = append(n.processes, p)
+	}
+	return err
+}
+
+// nameless is dnsmasq's tag for guests without a resolver.
+const nameless = "nameless"
+
+// lease gives a guest its address. Neutron's DHCP names a machine after its address, not after its server.
+func (n *Network) lease(g *Guest) error {
+	tag := ""
+	if g.NoNames {
+		tag = ",set:" + nameless
+	}
+	line := fmt.Sprintf("%s%s,%s,host-%s,600\n", g.hardware(), tag, g.Address, strings.NewReplacer(".", "-", ":", "-").Replace(g.Address.String()))
+	return os.WriteFile(n.path("dhcp", g.ID), []byte(line), 0o644)
+}
+
+// Route leads a network behind a guest to it, such as that of its pods.
+func (n *Network) Route(behind netip.Prefix, address netip.Addr) error {
+	return run(fmt.Sprintf("ip route replace %s via %s", behind, address))
+}
+
+// Close ends all guests and the network.
+func (n *Network) Close() {
+	n.mu.Lock()
+	var ids []string
+	for id := range n.guests {
+		ids = append(ids, id)
+	}
+	n.mu.Unlock()
+	for _, id := range ids {
+		n.End(id)
+	}
+	for _, p := range n.processes {
+		p.kill()
+	}
+	for _, listener := range n.listeners {
+		_ = listener.Close()
+	}
+	_ = run("ip link del "+bridge, "ip addr flush dev lo scope global")
+}

@@ -1,0 +1,68 @@
+package images
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// made returns the folder of that name for those inputs. When there is none, it calls fill with an empty folder, which gets its
+// name only once fill has succeeded. Another process that wants the same waits.
+func (b *builder) made(name string, inputs []string, fill func(dir string) error) (string, error) {
+	sum := sha256.New()
+	for _, input := range inputs {
+		_, _ = fmt.Fprintln(sum, len(input), input)
+	}
+	dir := filepath.Join(b.cache, fmt.Sprintf("%s-%x", name, sum.Sum(nil)[:6]))
+	unlock, err := lock(dir + ".lock")
+	if err != nil {
+		return "", fmt.Errorf("locking %s: %w", dir, err)
+	}
+	defer unlock()
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	part := dir + ".part"
+	if err := os.RemoveAll(part); err != nil {
+		return "", fmt.Errorf("removing what an interrupted run left: %w", err)
+	}
+	if err := os.MkdirAll(part, 0o755); err != nil {
+		return "", fmt.Errorf("making a folder for %s: %w", name, err)
+	}
+	began := time.Now()
+	b.say("making %s", dir)
+	if err := fill(part); err != nil {
+		return "", fmt.Errorf("making %s: %w", name, err)
+	}
+	b.say("%s: made in %s", name, time.Since(began).Round(time.Second))
+	return dir, os.Rename(part, dir)
+}
+
+// lock holds a file, which it creates, for this process until unlock is called.
+func lock(path string) (unlock func(), err error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return func() { _ = file.Close() }, nil
+}
+
+// builder makes images.
+type builder struct {
+	ctx   context.Context
+	cache string
+	log   io.Writer
+}
+
+func (b *builder) say(format string, values ...any) {
+	_, _ = fmt.Fprintf(b.log, format+"\n", values...)
+}
