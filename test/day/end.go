@@ -62,11 +62,12 @@ func (w *World) costs() costs {
 	return c
 }
 
-// What an event may cost: so many writes to the API server for each Machine that is made or leaves, and some for the event itself; so many
-// calls that change something in the cloud for each Machine; and so many reads in a minute.
+// What an event may cost: so many writes to the API server for each Machine that is made or leaves, so many calls that change something in
+// the cloud for each, and some of both for the event itself and for ten Machines that were in the making when it began; and so many reads
+// in a minute.
 const (
-	writesOfAMachine, writesOfAnEvent   = 16, 40
-	changesOfAMachine, changesOfAnEvent = 3, 2
+	writesOfAMachine, writesOfAnEvent   = 16, 120
+	changesOfAMachine, changesOfAnEvent = 3, 32
 	readsOfAMinute                      = 6
 )
 
