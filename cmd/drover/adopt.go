@@ -117,7 +117,7 @@ func (o *options) onlyLook() {
 	o.observe, o.leader = true, false
 	o.metricsAddress, o.healthAddress, o.pprofAddress = "0", "0", ""
 	o.grpcInsecure, o.grpcAddress = true, "127.0.0.1:0"
-	o.grpcCert, o.grpcKey, o.grpcClientCA = "", "", ""
+	o.grpcCert, o.grpcKey, o.grpcClientCA, o.grpcAllowedClients = "", "", "", nil
 	if _, err := rest.InClusterConfig(); o.kubeconfig == "" && err != nil {
 		o.kubeconfig = clientcmd.NewDefaultClientConfigLoadingRules().GetDefaultFilename()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -98,7 +99,7 @@ func (l *legacy) foretold(was inventory) {
 		}
 	}
 	for _, c := range l.cloud.Calls() {
-		if c.Method != "GET" && !strings.HasSuffix(c.Path, "/auth/tokens") {
+		if c.Method != http.MethodGet && !strings.HasSuffix(c.Path, "/auth/tokens") {
 			l.Errorf("the dry run sent %s %s to the cloud", c.Method, c.Path)
 		}
 	}

@@ -133,7 +133,7 @@ func (l *legacy) group(name string, spec json.RawMessage, all ...some) {
 	template := machinecontroller.Template(name, "1.37.1", spec)
 	d, err := l.past.Deployment(l.Context(), name, living, false, template)
 	must(l.T, err)
-	set, err := l.past.Set(l.Context(), d, "584598b977", 1, living, living+1, template)
+	set, err := l.past.Set(l.Context(), d, machinecontroller.SetOptions{Suffix: "584598b977", Revision: 1, Replicas: living, Most: living + 1, Template: template})
 	must(l.T, err)
 	l.machines(set, all...)
 }
@@ -146,7 +146,7 @@ func (l *legacy) rolling() {
 	d, err := l.past.Deployment(l.Context(), "rolling", 8, true, is)
 	must(l.T, err)
 	for n, template := range []machinecontroller.MachineTemplate{was, is} {
-		set, err := l.past.Set(l.Context(), d, fmt.Sprintf("5845%d", n), n+1, 4, 9, template)
+		set, err := l.past.Set(l.Context(), d, machinecontroller.SetOptions{Suffix: fmt.Sprintf("5845%d", n), Revision: n + 1, Replicas: 4, Most: 9, Template: template})
 		must(l.T, err)
 		l.machines(set, some{4, joined})
 	}

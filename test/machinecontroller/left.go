@@ -64,23 +64,31 @@ func (p *Past) made(ctx context.Context, of string, o metav1.Object, into any) e
 	return convert(stored.Object, into)
 }
 
-// Set makes a set of a deployment, for a template and a revision.
-func (p *Past) Set(ctx context.Context, d *MachineDeployment, suffix string, revision, replicas, most int, template MachineTemplate) (*MachineSet, error) {
+// SetOptions describe a set. Its name ends with Suffix. Most is the largest number of Machines that the deployment may have.
+type SetOptions struct {
+	Suffix                   string
+	Revision, Replicas, Most int
+	Template                 MachineTemplate
+}
+
+// Set makes a set of a deployment.
+func (p *Past) Set(ctx context.Context, d *MachineDeployment, o SetOptions) (*MachineSet, error) {
+	template := o.Template
 	with := func(labels map[string]string) map[string]string {
-		out := map[string]string{hashLabel: suffix}
+		out := map[string]string{hashLabel: o.Suffix}
 		for key, value := range labels {
 			out[key] = value
 		}
 		return out
 	}
 	s := &MachineSet{ObjectMeta: metav1.ObjectMeta{
-		Namespace: d.Namespace, Name: d.Name + "-" + suffix, Labels: with(template.Labels), Finalizers: []string{metav1.FinalizerDeleteDependents},
+		Namespace: d.Namespace, Name: d.Name + "-" + o.Suffix, Labels: with(template.Labels), Finalizers: []string{metav1.FinalizerDeleteDependents},
 		Annotations: map[string]string{
-			revisionText: strconv.Itoa(revision), sizeNote: strconv.Itoa(int(*d.Spec.Replicas)), surgeNote: strconv.Itoa(most),
+			revisionText: strconv.Itoa(o.Revision), sizeNote: strconv.Itoa(int(*d.Spec.Replicas)), surgeNote: strconv.Itoa(o.Most),
 		},
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, kind("MachineDeployment"))},
 	}}
-	s.Spec.Replicas, s.Spec.Template = ptr.To(int32(replicas)), template
+	s.Spec.Replicas, s.Spec.Template = ptr.To(int32(o.Replicas)), template
 	s.Spec.Selector.MatchLabels, s.Spec.Template.Labels = with(d.Spec.Selector.MatchLabels), with(template.Labels)
 	made := &MachineSet{}
 	return made, p.made(ctx, "MachineSet", s, made)
@@ -100,7 +108,7 @@ type Stage struct {
 
 // Machine makes a Machine of a set, in a stage of its life, with its server, floating IP and Node. It returns the ID of the server.
 func (p *Past) Machine(ctx context.Context, s *MachineSet, name string, stage Stage) (server string, err error) {
-	m := &Machine{ObjectMeta: *s.Spec.Template.ObjectMeta.DeepCopy(), Spec: s.Spec.Template.Spec}
+	m := &Machine{ObjectMeta: *s.Spec.Template.DeepCopy(), Spec: s.Spec.Template.Spec}
 	m.Namespace, m.Name, m.Spec.Name = s.Namespace, name, name
 	m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s, kind("MachineSet"))}
 	m.Finalizers = []string{serverFinalizer, nodeFinalizer}
