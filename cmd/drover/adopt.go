@@ -118,6 +118,7 @@ func (o *options) onlyLook() {
 	o.metricsAddress, o.healthAddress, o.pprofAddress = "0", "0", ""
 	o.grpcInsecure, o.grpcAddress = true, "127.0.0.1:0"
 	o.grpcCert, o.grpcKey, o.grpcClientCA, o.grpcAllowedClients = "", "", "", nil
+	o.certs.selfSigned = false
 	if _, err := rest.InClusterConfig(); o.kubeconfig == "" && err != nil {
 		o.kubeconfig = clientcmd.NewDefaultClientConfigLoadingRules().GetDefaultFilename()
 	}
@@ -137,14 +138,19 @@ func quiet(verbosity int) {
 func look(ctx context.Context, o *options, a adoptOptions, credentials openstackclient.Credentials) (*adoption.Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w, id, err := connect(ctx, o)
+	config, err := clusterConfig(o.kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	around := surroundings{cluster: config, credentials: credentials}
+	w, id, err := connect(ctx, o, around)
 	if err != nil {
 		return nil, err
 	}
 	if err := addGuards(&w, o); err != nil {
 		return nil, err
 	}
-	openStack, err := newOpenStack(w, o, id, credentials, nil)
+	openStack, err := newOpenStack(w, o, id, around)
 	if err != nil {
 		return nil, fmt.Errorf("making the cloud: %w", err)
 	}
