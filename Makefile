@@ -29,11 +29,11 @@ trials: build ## trouble while an autoscaler works: the stand-in, or the real on
 test: ## unit tests, and integration tests on a real control plane (built once, from Go modules)
 	go run ./test/kube/prepare
 	$(TOOLS) helm version
-	go test $(GO_TEST_FLAGS) ./...
+	go test -timeout 30m $(GO_TEST_FLAGS) ./...
 
 test-race: ## the packages with goroutines, under the race detector
 	go run ./test/kube/prepare
-	go test -race $(GO_TEST_FLAGS) $(RACE)
+	go test -race -timeout 30m $(GO_TEST_FLAGS) $(RACE)
 
 # Of the watches in trouble, test-failures tries every nth; 1: all, some 13 700 runs.
 WATCH_STRIDE ?= 7

@@ -79,13 +79,13 @@ func TestTheAutoscalersManifests(t *testing.T) {
 	for _, o := range documents {
 		shipped[o.GetKind()+" "+o.GetName()] = true
 	}
-	t.Run("what the Deployment refers to is shipped, or named in a comment as the operator's (F-46)", func(t *testing.T) {
+	t.Run("what the Deployment refers to is shipped, or named in a comment as what drover makes (F-46)", func(t *testing.T) {
 		wanted := references(documents)
 		if len(wanted) < 3 {
 			t.Fatalf("only %v", wanted)
 		}
 		for _, name := range wanted {
-			if !shipped[name] && !strings.Contains(text, "is yours to make: "+name) {
+			if !shipped[name] && !strings.Contains(text, "as deploy/deployment.yaml says: "+name) {
 				t.Errorf("%s is neither shipped nor named", name)
 			}
 		}
