@@ -16,7 +16,16 @@ import (
 // Holder returns the name under which drover holds machine-controller's lease. All replicas of one installation share it: which
 // of them leads is decided by drover's own lease, and the one that holds that may take over machine-controller's lease from
 // another replica at once.
-func Holder(namespace string) string { return "drover/" + namespace }
+func Holder(namespace string) string { return holderPrefix + namespace }
+
+// holderPrefix begins the name of every drover that holds machine-controller's lease.
+const holderPrefix = "drover/"
+
+// NamespaceOf returns the namespace of the drover that holds machine-controller's lease under the name holder. It reports false when
+// that is no drover's name.
+func NamespaceOf(holder string) (namespace string, isDrover bool) {
+	return strings.CutPrefix(holder, holderPrefix)
+}
 
 // defaultSeconds is how long a lease counts that does not say how long: it is what machine-controller's says.
 const defaultSeconds = 15
