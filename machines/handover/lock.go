@@ -4,17 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
 // Holder returns the name under which drover holds machine-controller's lease. All replicas of one installation share it: which
 // of them leads is decided by drover's own lease, and the one that holds that may take over machine-controller's lease from
 // another replica at once.
-func Holder(namespace string) string { return "drover/" + namespace }
+func Holder(namespace string) string { return holderPrefix + namespace }
+
+// holderPrefix begins the name of every drover that holds machine-controller's lease.
+const holderPrefix = "drover/"
+
+// NamespaceOf returns the namespace of the drover that holds machine-controller's lease under the name holder. It reports false when
+// that is no drover's name.
+func NamespaceOf(holder string) (namespace string, isDrover bool) {
+	return strings.CutPrefix(holder, holderPrefix)
+}
 
 // defaultSeconds is how long a lease counts that does not say how long: it is what machine-controller's says.
 const defaultSeconds = 15
@@ -35,7 +46,7 @@ type LockOptions struct {
 // Lock is the lock of an election whose winner holds two leases. It implements [resourcelock.Interface].
 //
 // While another program holds the other lease, that program's record is shown to the elector as if it were the own one, so the
-// elector waits as it waits for a replica: until the record has not changed for its own duration. The other lease is always
+// elector waits as it waits for a replica: until neither of the two leases has changed for the longer of their durations. The other lease is always
 // written before the own one, so a process that leads holds both. The other lease is not given back at the end: it ends by
 // itself, so that another replica may go on before machine-controller does.
 type Lock struct {
@@ -58,7 +69,9 @@ func NewLock(o LockOptions) *Lock {
 	return &Lock{LockOptions: o}
 }
 
-// Get returns the record of the other lease while another program holds it, and that of the own lease otherwise.
+// Get returns the record of the own lease unless another program holds the other lease. While one does, Get returns that program's
+// record with the last renewal of the own lease in it: when a drover led last. The raw bytes are then those of both leases, because
+// a drover that does not take the other lease, such as one of an older version, may hold the own one: both have to stand still.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	own, ownRaw, ownErr := l.Own.Get(ctx)
 	if ownErr != nil && !apierrors.IsNotFound(ownErr) {
@@ -80,6 +93,12 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 		shown := *other
 		if shown.LeaseDurationSeconds <= 0 {
 			shown.LeaseDurationSeconds = defaultSeconds
+		}
+		shown.RenewTime = metav1.Time{}
+		if ownErr == nil {
+			shown.RenewTime = own.RenewTime
+			shown.LeaseDurationSeconds = max(shown.LeaseDurationSeconds, own.LeaseDurationSeconds)
+			otherRaw = append(slices.Clone(otherRaw), ownRaw...)
 		}
 		return &shown, otherRaw, nil
 	}

@@ -165,6 +165,12 @@ func (e *election) drover(name string) *program {
 	return e.run(name, lock, line, true)
 }
 
+// olderDrover takes only the own lease, as versions before this package did.
+func (e *election) olderDrover(name string) *program {
+	c, line := e.client(name)
+	return e.run(name, lockOf(c, "default", "drover", name), line, true)
+}
+
 func (e *election) lease(name, namespace string) *coordinationv1.Lease {
 	e.Helper()
 	c, _ := e.client("admin")
@@ -230,6 +236,34 @@ func TestOneOfTheTwoActs(t *testing.T) {
 			time.Sleep(life + 3*patience)
 			e.expect("drover-a")
 		},
+		"a drover that takes only its own lease is waited for, beside such a lease too (MC-78)": func(e *election) {
+			old := e.machineController()
+			time.Sleep(retry)
+			old.stop()
+			time.Sleep(24 * time.Hour)
+			first := e.olderDrover("drover-old")
+			time.Sleep(patience)
+			e.drover("drover-a")
+			time.Sleep(time.Hour)
+			e.expect("drover-old")
+			first.stop()
+			time.Sleep(life + 3*patience)
+			e.expect("drover-a")
+		},
+		"it is waited for when it cannot be reached any more (MC-78)": func(e *election) {
+			old := e.machineController()
+			time.Sleep(retry)
+			old.stop()
+			first := e.olderDrover("drover-old")
+			time.Sleep(patience)
+			e.drover("drover-a")
+			time.Sleep(time.Minute)
+			first.line.set(true)
+			time.Sleep(life - retry)
+			e.expect("")
+			time.Sleep(3 * patience)
+			e.expect("drover-a")
+		},
 		"without a machine-controller drover acts at once (MC-78)": func(e *election) {
 			e.drover("drover-a")
 			synctest.Wait()
@@ -263,5 +297,41 @@ func TestALeaseThatIsTakenAway(t *testing.T) {
 		}
 		time.Sleep(life + 3*patience)
 		e.expect("drover-a")
+	})
+}
+
+// What the elector is shown while another program holds the other lease says when a drover led last: what that program renewed does
+// not count.
+func TestTheLastRenewalThatIsShownIsADrovers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newElection(t)
+		c, _ := e.client("drover-a")
+		own, other := lockOf(c, "default", "drover", "drover-old"), lockOf(c, "kube-system", "machine-controller", "machine-controller_1")
+		lock := NewLock(LockOptions{Own: lockOf(c, "default", "drover", "drover-a"), Other: other, Holder: Holder("default")})
+		renewed := func() metav1.Time {
+			t.Helper()
+			record, _, err := lock.Get(t.Context())
+			if err != nil || record.HolderIdentity != "machine-controller_1" {
+				t.Fatalf("the record is %+v, the error %v", record, err)
+			}
+			return record.RenewTime
+		}
+		record := func(holder string, age time.Duration) resourcelock.LeaderElectionRecord {
+			at := metav1.NewTime(time.Now().Add(-age))
+			return resourcelock.LeaderElectionRecord{HolderIdentity: holder, LeaseDurationSeconds: 15, AcquireTime: at, RenewTime: at}
+		}
+		if err := other.Create(t.Context(), record("machine-controller_1", 0)); err != nil {
+			t.Fatal(err)
+		}
+		if at := renewed(); !at.IsZero() {
+			t.Errorf("no drover has ever led, and one led at %s", at)
+		}
+		yesterday := record("drover-old", 24*time.Hour)
+		if err := own.Create(t.Context(), yesterday); err != nil {
+			t.Fatal(err)
+		}
+		if at := renewed(); !at.Time.Equal(yesterday.RenewTime.Time) {
+			t.Errorf("a drover led at %s, want %s", at, yesterday.RenewTime)
+		}
 	})
 }

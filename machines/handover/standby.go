@@ -14,8 +14,11 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// ReasonStandingBy is the reason of the Event about a drover that stays idle because machine-controller runs.
-const ReasonStandingBy = "MachineControllerRuns"
+// The reasons of the Event about a drover that stays idle: machine-controller runs, or a drover in another namespace does.
+const (
+	reasonMachineController = "MachineControllerRuns"
+	reasonAnotherDrover     = "AnotherDroverRuns"
+)
 
 // Standby reports that drover stays idle because another program holds machine-controller's lease: once in the log, in an Event
 // about the lease once the other program has renewed it, and in the metric drover_standing_by.
@@ -78,7 +81,15 @@ func (s *Standby) Seen(other *resourcelock.LeaderElectionRecord) {
 	}
 	s.reported = true
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.name}}
-	s.events.Eventf(lease, nil, corev1.EventTypeWarning, ReasonStandingBy, "Wait",
-		"drover stays idle, because %s renews this lease: stop machine-controller (kubectl -n %s scale deployment machine-controller --replicas=0). Where both are to run, each for Machines of its own, start drover with --machine-controller-lease= and --name",
+	reason, text := s.why()
+	s.events.Eventf(lease, nil, corev1.EventTypeWarning, reason, "Wait", "%s", text)
+}
+
+// why returns the reason and the text of the Event.
+func (s *Standby) why() (reason, text string) {
+	if namespace, is := NamespaceOf(s.holder); is {
+		return reasonAnotherDrover, fmt.Sprintf("drover stays idle, because the drover in namespace %s leads and renews this lease: remove one of the two. Where both are to run, each for Machines of its own, start one of them with --machine-controller-lease= and --name", namespace)
+	}
+	return reasonMachineController, fmt.Sprintf("drover stays idle, because %s renews this lease: stop machine-controller (kubectl -n %s scale deployment machine-controller --replicas=0). Where both are to run, each for Machines of its own, start drover with --machine-controller-lease= and --name",
 		s.holder, s.namespace)
 }

@@ -133,6 +133,26 @@ func TestStandingBy(t *testing.T) {
 	}
 }
 
+func TestTheEventNamesTheProgramThatLeads(t *testing.T) {
+	for holder, want := range map[string]struct{ reason, text, not string }{
+		"machine-controller_1": {"MachineControllerRuns", "stop machine-controller (kubectl -n kube-system", "namespace"},
+		Holder("elsewhere"):    {"AnotherDroverRuns", "the drover in namespace elsewhere leads", "stop machine-controller"},
+	} {
+		recorder := events.NewFakeRecorder(9)
+		s, err := NewStandby("kube-system", "machine-controller", logr.Discard(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.RecordTo(recorder)
+		for second := range int64(2) {
+			s.Seen(&resourcelock.LeaderElectionRecord{HolderIdentity: holder, RenewTime: metav1.Unix(second, 0)})
+		}
+		if text := <-recorder.Events; !strings.Contains(text, want.reason) || !strings.Contains(text, want.text) || strings.Contains(text, want.not) {
+			t.Errorf("%s leads, and the Event is %q", holder, text)
+		}
+	}
+}
+
 func TestParseLease(t *testing.T) {
 	for text, want := range map[string]struct {
 		named, ok bool

@@ -64,6 +64,11 @@ func (o *Options) lease(ctx context.Context) ([]adoption.Finding, error) {
 	case holder == o.Holder:
 		return []adoption.Finding{{Subject: aboutLease, Message: fmt.Sprintf("drover runs already: it renewed lease %s %s ago", o.Lease, age)}}, nil
 	}
+	if namespace, is := handover.NamespaceOf(holder); is {
+		return []adoption.Finding{{
+			Subject: aboutLease, Message: fmt.Sprintf("another drover runs, in namespace %s: it renewed lease %s %s ago. This one stays idle until that one is removed", namespace, o.Lease, age),
+		}}, nil
+	}
 	return []adoption.Finding{{
 		Subject: aboutLease, Message: fmt.Sprintf("machine-controller runs: %s renewed lease %s %s ago. drover stays idle until it is stopped", holder, o.Lease, age),
 		Remedy: fmt.Sprintf("kubectl -n %s scale deployment machine-controller --replicas=0", o.Lease.Namespace),
