@@ -60,7 +60,7 @@ func (c *Cloud) rereadCredentials(ctx context.Context, told string) string {
 }
 
 // reconfigure replaces the credentials of the configured cloud. Connections, lists and limits belong to its endpoint, so that must
-// stay.
+// stay, and so must the project and the region: new servers would be made elsewhere without a word.
 func (c *Cloud) reconfigure(ctx context.Context, now client.Credentials) error {
 	was := c.specs.Configured()
 	switch {
@@ -71,10 +71,39 @@ func (c *Cloud) reconfigure(ctx context.Context, now client.Credentials) error {
 	case now.Method() == client.ByNothing:
 		return errors.New("they have neither an application credential nor a user nor a token")
 	}
+	if err := c.staysInProject(ctx, now); err != nil {
+		return err
+	}
 	c.specs.Configure(now)
 	log.FromContext(ctx).Info("The credentials of the configured cloud have changed, and are used from now on", "method", now.Method())
 	c.followConfigured(ctx)
 	c.notify(func(interest) bool { return true })
+	return nil
+}
+
+// staysInProject signs in with new credentials of the configured cloud, and returns an error when that fails or when they are for
+// another project or region than those in use. It compares nothing when those in use have never signed in.
+func (c *Cloud) staysInProject(ctx context.Context, now client.Credentials) error {
+	conn := c.configured(ctx)
+	if conn == nil {
+		return nil
+	}
+	scope, _ := conn.session.Known()
+	if scope == nil {
+		return nil
+	}
+	next, err := c.connect(ctx, &spec.Access{Credentials: &now}, nil)
+	if err != nil {
+		return err
+	}
+	other, err := next.session.Scope(ctx)
+	if err != nil {
+		return err
+	}
+	was, is := inventory.Site{Project: scope.ProjectID, Region: scope.Region}, inventory.Site{Project: other.ProjectID, Region: other.Region}
+	if is != was {
+		return fmt.Errorf("they are for %s, and those before are for %s: restart drover to move to another project or region", is, was)
+	}
 	return nil
 }
 

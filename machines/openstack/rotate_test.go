@@ -99,14 +99,22 @@ func TestCredentialsOfTheConfiguredCloudAreRotated(t *testing.T) {
 
 func TestCredentialsThatCannotBeUsedChangeNothing(t *testing.T) {
 	b, k, first := newRotating(t)
-	elsewhere := first
+	b.active(newMachine(t, "before", seedFields()))
+	elsewhere, refused := first, first
 	elsewhere.IdentityEndpoint = "https://elsewhere.example/v3"
+	refused.ApplicationCredentialSecret = wrongSecret
+	b.sim.AddUser(sim.User{Name: "other", Password: "other-secret", Projects: []string{"other"}})
+	otherProject := client.Credentials{
+		IdentityEndpoint: first.IdentityEndpoint, Region: first.Region, Username: "other", Password: "other-secret", ProjectName: "other",
+	}
 	for name, now := range map[string]struct {
 		creds client.Credentials
 		err   error
 	}{
 		"a file that cannot be read": {err: errors.New("reading --clouds-yaml: no such file")},
 		"another cloud":              {creds: elsewhere},
+		"another project":            {creds: otherProject},
+		"a secret that is refused":   {creds: refused},
 		"no user":                    {creds: client.Credentials{IdentityEndpoint: first.IdentityEndpoint, Region: first.Region}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,6 +18,11 @@ func (c *Cloud) AddAppCredential(a AppCredential) (id string, err error) {
 	return id, err
 }
 
+// RenameProject changes the name of a project that is named by its name or ID.
+func (c *Cloud) RenameProject(nameOrID, name string) {
+	c.kernel.Hold(func() { c.identity.RenameProject(nameOrID, name) })
+}
+
 // RevokeTokens makes every token that was given out so far invalid.
 func (c *Cloud) RevokeTokens() { c.kernel.Hold(c.identity.RevokeTokens) }
 

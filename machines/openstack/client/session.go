@@ -42,6 +42,8 @@ type Session struct {
 	retryAt time.Time
 	// refused: the token that there is is refused, too, so that no call can be made before retryAt.
 	refused bool
+	// moved is set while Keystone answers the renewal with a token for another project than the scope's. No call is made then.
+	moved error
 }
 
 func newSession(creds Credentials, client http.Client, v *versions, c clock.Clock) (*Session, error) {
@@ -84,10 +86,13 @@ func (s *Session) Method() Method { return s.creds.Method() }
 func (s *Session) IdentityEndpoint() string { return s.creds.IdentityEndpoint }
 
 // Known returns the scope without any call. It is nil while nobody has signed in; the error is why the last sign-in, or the
-// renewal of a token that is refused, failed.
+// renewal of a token that is refused, failed, or that the credentials are for another project than the scope's by now.
 func (s *Session) Known() (*Scope, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.moved != nil {
+		return s.scope, s.moved
+	}
 	if s.scope == nil || s.refused {
 		return s.scope, s.standing()
 	}
@@ -154,37 +159,83 @@ func (s *Session) authenticate(ctx context.Context, started time.Time) (*Scope, 
 	if err := openstack.AuthenticateV3(ctx, s.provider, &options, gophercloud.EndpointOpts{}); err != nil {
 		return nil, classify(s.signingIn(), err, &s.creds)
 	}
-	if again := s.provider.ReauthFunc; again != nil {
-		s.provider.ReauthFunc = func(ctx context.Context) error { return s.reauthenticate(ctx, again) }
+	if s.provider.ReauthFunc != nil {
+		s.provider.ReauthFunc = s.reauthenticate
 	}
-	t, err := s.readToken(started)
+	t, err := readToken(s.provider)
 	if err != nil {
 		return nil, classify(s.signingIn(), err, &s.creds)
 	}
 	if t.Project.ID == "" {
 		return nil, classify(s.signingIn(), fault.New(fault.Auth, fault.CodeForbidden, "the token is for no project; name one"), &s.creds)
 	}
+	s.use(t, started)
 	scope, err := chooseEndpoints(t, &s.creds)
 	return scope, classify(s.signingIn(), err, &s.creds)
 }
 
 // reauthenticate gets a new token. A failure stands for SignInAgain, as that of the first sign-in does: until then nobody else
 // asks for a token with these credentials.
-func (s *Session) reauthenticate(ctx context.Context, again func(context.Context) error) error {
+func (s *Session) reauthenticate(ctx context.Context) error {
 	s.mu.Lock()
 	failed, waiting := s.standing(), s.clock.Now().Before(s.retryAt)
 	s.mu.Unlock()
 	if failed != nil && waiting {
 		return failed
 	}
-	started := s.clock.Now()
-	err := again(withService(ctx, Identity))
-	if err == nil {
-		_, err = s.readToken(started)
-	}
-	err = classify(s.signingIn(), err, &s.creds)
+	err := classify(s.signingIn(), s.replaceToken(withService(ctx, Identity)), &s.creds)
 	s.signedIn(err)
 	return err
+}
+
+// replaceToken gets a new token and uses it when it is for the project of the scope. A project's name may belong to another project
+// by now, where nothing of the first one is found: a token for that one is not used, and no call is made until a renewal gets one
+// for the right project.
+func (s *Session) replaceToken(ctx context.Context) error {
+	started := s.clock.Now()
+	fresh := &gophercloud.ProviderClient{
+		IdentityBase: s.provider.IdentityBase, IdentityEndpoint: s.provider.IdentityEndpoint,
+		HTTPClient: s.provider.HTTPClient, UserAgent: s.provider.UserAgent,
+	}
+	options := authOptions(&s.creds)
+	options.AllowReauth = false
+	if err := openstack.AuthenticateV3(ctx, fresh, &options, gophercloud.EndpointOpts{}); err != nil {
+		return err
+	}
+	t, err := readToken(fresh)
+	if err != nil {
+		return err
+	}
+	if err := s.checkProject(t); err != nil {
+		return err
+	}
+	if err := s.provider.SetTokenAndAuthResult(fresh.GetAuthResult()); err != nil {
+		return err
+	}
+	s.use(t, started)
+	return nil
+}
+
+// checkProject returns an error when a new token is for another project than the scope, and remembers it until one is not.
+func (s *Session) checkProject(t *token) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.moved = nil
+	if s.scope == nil || t.Project.ID == s.scope.ProjectID {
+		return nil
+	}
+	moved := fault.New(fault.Auth, fault.CodeForbidden,
+		"the credentials are for project %s (%s) by now, and were for project %s (%s) before; correct the credentials or the project's name, or restart drover to use the other project",
+		t.Project.ID, t.Project.Name, s.scope.ProjectID, s.scope.ProjectName)
+	s.moved = classify(s.signingIn(), moved, &s.creds)
+	return moved
+}
+
+// hasMoved returns why no call may be made: the credentials are for another project by now. nil: they are not.
+func (s *Session) hasMoved() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.moved
 }
 
 // authOptions puts the credentials into the client library's form. A user's domain defaults to the one with ID default.
@@ -229,44 +280,50 @@ func domain(ownID, ownName, sharedID, sharedName string) (id, name string) {
 	return "default", ""
 }
 
-// readToken takes the last answer of Keystone, and sets the time of renewal: on our clock, for the token's own length.
-func (s *Session) readToken(started time.Time) (*token, error) {
+// readToken returns the token in the last answer of Keystone.
+func readToken(from *gophercloud.ProviderClient) (*token, error) {
 	var t token
-	result, ok := s.provider.GetAuthResult().(interface{ ExtractInto(any) error })
+	result, ok := from.GetAuthResult().(interface{ ExtractInto(any) error })
 	if !ok {
 		return nil, fault.New(fault.Unknown, fault.CodeUnknown, "the answer holds no token")
 	}
-	if err := result.ExtractInto(&t); err != nil {
-		return nil, err
-	}
+	return &t, result.ExtractInto(&t)
+}
+
+// use remembers the provider's token, and sets the time of its renewal: on our clock, for the token's own length.
+func (s *Session) use(t *token, started time.Time) {
 	life := t.Expires.Sub(t.Issued.Time)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.token = s.provider.Token()
 	s.renewAt = started.Add(time.Duration(float64(life) * tokenUse))
-	return &t, nil
 }
 
-// renew gets a new token before the old one ends. When that fails the old one is used as long as the cloud takes it.
+// renew gets a new token before the old one ends, or when the last one was for another project. When that fails the old one is used as
+// long as the cloud takes it.
 func (s *Session) renew(ctx context.Context) {
 	s.mu.Lock()
-	now, due, old := s.clock.Now(), s.renewAt, s.token
+	now, old := s.clock.Now(), s.token
+	early := now.Before(s.renewAt) && s.moved == nil
 	waiting := s.failed != nil && now.Before(s.retryAt)
 	s.mu.Unlock()
-	if now.Before(due) || waiting || s.creds.Method() == ByToken {
+	if early || waiting || s.creds.Method() == ByToken {
 		return
 	}
 	_, _, _ = s.flight.Do("renew", func() (any, error) { return nil, s.provider.Reauthenticate(withService(ctx, Identity), old) })
 }
 
 // Do makes one call, or one paged list, with a token and a deadline of a minute. Its error has a class of package fault. After a
-// 401 it tries once more with a new token.
+// 401 it tries once more with a new token. It makes no call while the credentials are for another project than before.
 func (s *Session) Do(ctx context.Context, c Call, fn func(ctx context.Context, api *gophercloud.ServiceClient) error) error {
 	scope, err := s.Scope(ctx)
 	if err != nil {
 		return err
 	}
 	s.renew(ctx)
+	if err := s.hasMoved(); err != nil {
+		return err
+	}
 	endpoint := scope.Endpoint(c.Service)
 	if endpoint == "" {
 		return classify(c, fault.New(fault.Invalid, fault.CodeInvalidSpec, "the cloud's catalog has no %s service in region %s", c.Service, scope.Region), &s.creds)

@@ -34,6 +34,9 @@ func (svc *Service) AddProject(name, domainName string) string {
 	return p.ID
 }
 
+// RenameProject changes the name of a project that is named by its name or ID.
+func (svc *Service) RenameProject(nameOrID, name string) { svc.mustProject(nameOrID).Name = name }
+
 func (svc *Service) domain(name string) domain {
 	if name == "" || name == defaultDomain.Name || name == defaultDomain.ID {
 		return defaultDomain
