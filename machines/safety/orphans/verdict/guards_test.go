@@ -232,6 +232,16 @@ func TestProjectsThatAreHeld(t *testing.T) {
 			t.Errorf("held: %v", m.Stored.Holds)
 		}
 	})
+	t.Run("stay held when the URL of their Keystone changes, and hold no other project (MCM-82)", func(t *testing.T) {
+		stored := Stored{ClusterID: cluster, Holds: []hold{{site{Place: "https://old R1 id"}, Stop{Reason: Foreign, Message: "of another cluster"}}}}
+		for place, want := range map[string][]string{"https://new/v3 R1 id": nil, "https://old R1 other": {"server-8", "server-9"}} {
+			v, _ := passes{count: 3, memory: Memory{Stored: stored}, change: func(_ int, s *Snapshot) {
+				s.drop(2, false)
+				s.Projects[0].Place = place
+			}}.run(func() *Snapshot { return world(10) })
+			expect(t, v, want, Foreign)
+		}
+	})
 	t.Run("stop all when they are very many (MCM-82)", func(t *testing.T) {
 		v, m := held(mostHolds + 1)
 		if len(m.Stored.Holds) != mostHolds || m.Stored.Hold.Reason != Foreign || len(deleted(v)) > 0 {
@@ -402,15 +412,20 @@ func TestServersBornNearTheEndsOfASpan(t *testing.T) {
 }
 
 func TestAServerBornWhenAProcessTookOver(t *testing.T) {
-	t.Run("is not collected when this process, which leads since then, never saw its Machine (MCM-82)", func(t *testing.T) {
-		v, _ := passes{count: 3, memory: remembers()}.run(func() *Snapshot {
-			s := world(50)
-			s.History.Since = noon.Add(-30 * time.Minute)
-			r := serverOf(100)
-			r.Seen, r.Created = s.History.Since, s.History.Since.Add(30*time.Second)
-			s.has(r)
-			return s
+	for name, later := range map[string]time.Duration{
+		"is not collected when this process, which leads since then, never saw its Machine (MCM-82)": 30 * time.Second,
+		"is not collected either when the clock of the cloud is a minute late (MCM-82)":              -time.Minute,
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, _ := passes{count: 3, memory: remembers()}.run(func() *Snapshot {
+				s := world(50)
+				s.History.Since = noon.Add(-30 * time.Minute)
+				r := serverOf(100)
+				r.Seen, r.Created = s.History.Since, s.History.Since.Add(later)
+				s.has(r)
+				return s
+			})
+			expect(t, v, nil, Foreign)
 		})
-		expect(t, v, nil, Foreign)
-	})
+	}
 }

@@ -174,7 +174,7 @@ func (j *judgement) compareServers() {
 					r.ID, born, span.From.UTC().Format(time.RFC3339), span.To.UTC().Format(time.RFC3339))
 			}
 		}
-		if !j.History.Since.IsZero() && r.Created.After(j.History.Since) {
+		if !j.History.Since.IsZero() && r.Created.After(j.History.Since.Add(-clockMargin)) {
 			j.holdIn(at, Foreign, "server %s was created at %s for a Machine that this drover, which has led since %s, has never seen: another drover works with the same cluster ID",
 				r.ID, born, j.History.Since.UTC().Format(time.RFC3339))
 		}
