@@ -94,6 +94,19 @@ func (o *Orphan) Places() (places []string) {
 	return places
 }
 
+// MayBelongTo reports whether a Machine has the server or the Node of an orphan, or may have it: by the UID or the name in the marks,
+// by the server that the Machine names, or by the names of its server and Node.
+func (o *Orphan) MayBelongTo(m *Machine) bool {
+	named := func(name string) bool { return name != "" && (m.ServerName == name || m.NodeName == name) }
+	has := func(uid types.UID, server cloud.ServerID) bool {
+		return uid != "" && m.UID == uid || server != "" && m.Server == server
+	}
+	if has(o.Machine, o.Resource.Key) || named(o.Resource.Name) {
+		return true
+	}
+	return o.Node != nil && (has(o.Node.OwnedBy, o.Node.Server) || named(o.Node.Name) || m.Name == o.Node.Machine)
+}
+
 // BeingDeleted is the Why of an orphan whose deletion was accepted a short time ago.
 const BeingDeleted = "is being deleted: it has no Machine"
 
