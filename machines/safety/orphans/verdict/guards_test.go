@@ -104,6 +104,21 @@ func TestGuards(t *testing.T) {
 				s.unseen(9)
 				s.has(cloud.Resource{Kind: cloud.ResourceServer, ID: "clone", Key: "clone", Machine: "of the clone", Seen: noon.Add(-20 * time.Minute), Created: noon.Add(-20 * time.Minute)})
 			}, Foreign, nil},
+		"nothing when a floating IP was created while nobody led (MCM-82)": {10,
+			func(m *Memory) {
+				m.Stored = m.Stored.WithUnled(Span{noon.Add(-30 * time.Hour), noon.Add(-20 * time.Hour)})
+			},
+			func(_ int, s *Snapshot) {
+				s.drop(2, false)
+				s.has(cloud.Resource{Kind: cloud.ResourceFloatingIP, ID: "ip", Machine: "of the clone", Seen: noon, Created: noon.Add(-24 * time.Hour)})
+			}, Forgotten, nil},
+		"nothing when a port is created while this process leads, for a Machine that it never saw (MCM-82)": {10, nil,
+			func(_ int, s *Snapshot) {
+				s.drop(2, false)
+				port := portOf(50)
+				port.Created = noon.Add(-20 * time.Minute)
+				s.has(port)
+			}, Foreign, nil},
 		"nothing when the cluster ID is new and something has its marks (MCM-82)": {10,
 			func(m *Memory) { m.Stored.ClusterID = "" }, func(_ int, s *Snapshot) { s.drop(2, false) }, NewID, nil},
 		"no Node either when the cluster ID is new (MCM-82, MCM-86)": {10,

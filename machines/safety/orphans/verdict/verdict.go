@@ -24,15 +24,15 @@ const (
 )
 
 // Reasons that stand until an operator confirms that orphans may be collected. Forgotten and Foreign count for the project of the
-// server alone: each server that a stranger has made is itself the evidence in its own project.
+// resource alone: each one that a stranger has made is itself the evidence in its own project.
 const (
 	// Lost: too many Machines vanished although nothing told of their end.
 	Lost Reason = "MachinesLost"
 	// Older: the list of Machines is older than one before it.
 	Older Reason = "MachinesOlder"
-	// Forgotten: a server was created when, by what the cluster remembers, nobody led.
+	// Forgotten: a server, port or floating IP was created when, by what the cluster remembers, nobody led.
 	Forgotten Reason = "CreatedUnderNobody"
-	// Foreign: a server was created while this process led, for a Machine that it has never seen.
+	// Foreign: one was created while this process led, for a Machine that it has never seen.
 	Foreign Reason = "CreatedByAnother"
 	// NewID: the cluster ID is another one than at the last pass that may have collected.
 	NewID Reason = "NewClusterID"
@@ -144,7 +144,7 @@ func Judge(s *Snapshot, before Memory) (Verdict, Memory) {
 	j.confirm()
 	j.compareMachines()
 	j.findResources()
-	j.compareServers()
+	j.compareResources()
 	j.findNodes()
 	j.acceptClusterID()
 	j.decide()
