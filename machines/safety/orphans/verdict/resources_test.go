@@ -26,9 +26,9 @@ func TestResources(t *testing.T) {
 		want []string
 		why  string
 	}{
-		"what has a Machine is no orphan (MCM-81)":                      {func(*Snapshot) {}, nil, ""},
-		"a server without a Machine is collected (MCM-81, CAPI-59)":     {func(s *Snapshot) { s.drop(1, false) }, []string{"server-9"}, "server server-9 has it"},
-		"a young one is not (MCM-81)":                                   {func(s *Snapshot) { s.has(young(portOf(20))) }, nil, "younger than 15m"},
+		"what has a Machine is no orphan (MCM-81)":                  {func(*Snapshot) {}, nil, ""},
+		"a server without a Machine is collected (MCM-81, CAPI-59)": {func(s *Snapshot) { s.drop(1, false) }, []string{"server-9"}, "server server-9 has it"},
+		"a young one is not (MCM-81)":                               {func(s *Snapshot) { s.has(young(portOf(20))) }, nil, "younger than 15m"},
 		"a port that the cloud made long ago counts from when it was first seen with its mark (MCM-81)": {func(s *Snapshot) {
 			port := young(portOf(20))
 			port.Created = noon.Add(-50 * time.Minute)
