@@ -73,7 +73,7 @@ func TestWhatIsMarked(t *testing.T) {
 		t.Errorf("the server is %+v", server)
 	}
 	for _, kind := range []cloud.ResourceKind{cloud.ResourcePort, cloud.ResourceFloatingIP} {
-		if r := all[kind]; r.UsedBy != server.ID || r.Machine != "uid-gone" {
+		if r := all[kind]; r.UsedBy != server.ID || r.Machine != "uid-gone" || r.Created.IsZero() {
 			t.Errorf("it is %+v, want one on server %s", r, server.ID)
 		}
 	}

@@ -43,6 +43,12 @@ func (c *Collector) drainAgain(ctx context.Context, o *verdict.Orphan) bool {
 	if !c.isLeft(ctx, o) {
 		return false
 	}
+	switch found, err := c.hasMachine(ctx, o); {
+	case err != nil:
+		return true
+	case found:
+		return false
+	}
 	waiting, err := c.drain(ctx, o)
 	switch {
 	case errors.Is(err, errChanged):
@@ -57,12 +63,29 @@ func (c *Collector) drainAgain(ctx context.Context, o *verdict.Orphan) bool {
 }
 
 // isLeft reports whether the cloud, by the lists that all Machines share, still has the server of an orphan, and nobody has adopted it.
+// What is not completely known, or is held by the mass-deletion guard, proves nothing.
 func (c *Collector) isLeft(ctx context.Context, o *verdict.Orphan) bool {
 	return slices.ContainsFunc(c.Cloud.Marked(ctx), func(p cloud.Project) bool {
-		return slices.ContainsFunc(p.Resources, func(r cloud.Resource) bool {
+		return p.Unknown == "" && p.Held == "" && slices.ContainsFunc(p.Resources, func(r cloud.Resource) bool {
 			return r.Key == o.Resource.Key && r.Machine == o.Resource.Machine && r.Place == o.Resource.Place && r.Cloud == o.Resource.Cloud
 		})
 	})
+}
+
+// hasMachine reports whether the server of an orphan, or its Node, may have a Machine by now, by what the watch shows. The error is
+// about reading the cache.
+func (c *Collector) hasMachine(ctx context.Context, o *verdict.Orphan) (bool, error) {
+	if c.witness.exists(o.Machine) {
+		return true, nil
+	}
+	var list v1alpha1.MachineList
+	if err := c.Control.GetClient().List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("listing Machines: %w", err)
+	}
+	return slices.ContainsFunc(list.Items, func(m v1alpha1.Machine) bool {
+		judged := machineOf(&m, c.Cloud)
+		return o.MayBelongTo(&judged)
+	}), nil
 }
 
 // drain cordons the Node of a server and asks for the evictions that are due. waiting says what is waited for;

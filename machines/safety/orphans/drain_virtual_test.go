@@ -41,8 +41,8 @@ type oneServer struct {
 	cloud.Cloud
 	server  cloud.Resource
 	deleted atomic.Bool
-	// adopted: the server is another Machine's by now.
-	adopted atomic.Bool
+	// adopted: the server is another Machine's by now. unknown: a list has failed. held: the mass-deletion guard holds something.
+	adopted, unknown, held atomic.Bool
 }
 
 func (c *oneServer) Marked(context.Context) []cloud.Project {
@@ -52,6 +52,12 @@ func (c *oneServer) Marked(context.Context) []cloud.Project {
 	}
 	if c.adopted.Load() {
 		p.Resources[0].Machine = "stays"
+	}
+	if c.unknown.Load() {
+		p.Unknown = "the last list failed"
+	}
+	if c.held.Load() {
+		p.Held = "5 of 10 are gone"
 	}
 	return []cloud.Project{p}
 }
@@ -264,14 +270,31 @@ func TestADrainGoesOnBetweenPasses(t *testing.T) {
 			}
 		})
 	})
-	t.Run("not when another Machine has the server by now (MCM-83)", func(t *testing.T) {
-		inBubble(t, time.Hour, func(b *bubble) {
-			b.at(3 * testPeriod)
-			b.cloud.adopted.Store(true)
-			b.at(4*testPeriod - 2*time.Second)
-			if left, leaving := b.pods(); left != 1 || leaving != 0 {
-				t.Errorf("%d pods are left and %d leave, want the second one to stay", left, leaving)
+	makes := func(name, providerID string) func(*bubble) {
+		return func(b *bubble) {
+			m := b.machine(name)
+			if providerID != "" {
+				m.Spec.ProviderID = &providerID
 			}
+			b.must(b.admin.Create(b.Context(), m))
+		}
+	}
+	for name, change := range map[string]func(b *bubble){
+		"not when another Machine has the server by now (MCM-83)":                   func(b *bubble) { b.cloud.adopted.Store(true) },
+		"not while the project is not completely known (MCM-80)":                    func(b *bubble) { b.cloud.unknown.Store(true) },
+		"not while the mass-deletion guard of the project holds something (MCM-82)": func(b *bubble) { b.cloud.held.Store(true) },
+		"not when a Machine names the server by now (MCM-83)":                       makes("adopts", "s"),
+		"not when a Machine has the name of the server by now (MCM-83)":             makes("gone", ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, time.Hour, func(b *bubble) {
+				b.at(3 * testPeriod)
+				change(b)
+				b.at(4*testPeriod - 2*time.Second)
+				if left, leaving := b.pods(); left != 1 || leaving != 0 {
+					t.Errorf("%d pods are left and %d leave, want the second one to stay", left, leaving)
+				}
+			})
 		})
-	})
+	}
 }

@@ -96,6 +96,14 @@ func (w *witness) sightings() map[types.UID]verdict.Sighting {
 	return all
 }
 
+// exists reports whether the watch shows a Machine.
+func (w *witness) exists(machine types.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s, seen := w.seen[machine]
+	return seen && s.gone.IsZero()
+}
+
 // keep notes of which Machines something is left, by the last pass of a leader: those are not forgotten.
 func (w *witness) keep(projects []cloud.Project) {
 	left := map[types.UID]bool{}

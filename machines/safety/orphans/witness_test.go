@@ -40,6 +40,9 @@ func TestWitness(t *testing.T) {
 			if got, seen := w.sightings()["u"]; !seen || got != tc.want {
 				t.Errorf("seen: %v, %+v; want %+v", seen, got, tc.want)
 			}
+			if w.exists("u") != tc.want.Exists || w.exists("another") {
+				t.Errorf("exists: %v, and one that was never seen: %v", w.exists("u"), w.exists("another"))
+			}
 		})
 	}
 }

@@ -73,31 +73,31 @@ type Twin struct {
 	Tag owner.Tag
 	// On is the server that a port is bound to, and the port that a floating IP is on; empty: none.
 	On string
-	// Since is when it was first seen, on our clock.
-	Since time.Time
+	// Since is when it was first seen, on our clock. Created is when Neutron says that it was created; zero: it does not say.
+	Since, Created time.Time
 }
 
 // SeeTwins stores which listed ports and floating IPs of this cluster have the owner tag of another one that is known.
 func (s *Store) SeeTwins(l Lists, cluster owner.Cluster, now time.Time) {
 	before := s.twins
 	s.twins = map[string]Twin{}
-	see := func(id string, tag owner.Tag, on string) {
+	see := func(id string, tag owner.Tag, on, at string) {
 		since := now
 		if twin, known := before[id]; known {
 			since = twin.Since
 		}
-		s.twins[id] = Twin{Tag: tag, On: on, Since: since}
+		s.twins[id] = Twin{Tag: tag, On: on, Since: since, Created: created(at)}
 	}
 	for i := range l.Ports {
 		row := &l.Ports[i]
 		if tag, ours := cluster.Read(owner.PortKind, row.Description); ours && s.ports[tag.Machine][tag.N].ID != row.ID {
-			see(row.ID, tag, row.DeviceID)
+			see(row.ID, tag, row.DeviceID, row.CreatedAt)
 		}
 	}
 	for i := range l.FloatingIPs {
 		row := &l.FloatingIPs[i]
 		if tag, ours := cluster.Read(owner.FloatingIPKind, row.Description); ours && s.floating[tag.Machine].ID != row.ID {
-			see(row.ID, tag, row.PortID)
+			see(row.ID, tag, row.PortID, row.CreatedAt)
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package addresses
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Port is a port that has a Machine's owner tag.
 type Port struct {
@@ -14,8 +17,8 @@ type Port struct {
 	// another process made the port and may have ordered a server on it before it died. No server is ordered on it any more; it
 	// is replaced.
 	Ordered bool
-	// Since is when it was first seen, on our clock.
-	Since time.Time
+	// Since is when it was first seen, on our clock. Created is when Neutron says that it was created; zero: it does not say.
+	Since, Created time.Time
 }
 
 // FloatingIP is a floating IP that has a Machine's owner tag.
@@ -23,8 +26,8 @@ type FloatingIP struct {
 	ID, Address string
 	// PortID is the port that it is on; empty: none.
 	PortID string
-	// Since is when it was first seen, on our clock.
-	Since time.Time
+	// Since is when it was first seen, on our clock. Created is when Neutron says that it was created; zero: it does not say.
+	Since, Created time.Time
 }
 
 // Place is where a floating IP was seen: on that port, which that server has.
@@ -38,6 +41,7 @@ type PortRow struct {
 	DeviceID    string `json:"device_id"`
 	// DeviceOwner says what kind of thing has the port: only a lookup by ID shows it, no list.
 	DeviceOwner string `json:"device_owner"`
+	CreatedAt   string `json:"created_at"`
 	FixedIPs    []struct {
 		Address string `json:"ip_address"`
 	} `json:"fixed_ips"`
@@ -49,11 +53,12 @@ type FloatingIPRow struct {
 	Description string `json:"description"`
 	Address     string `json:"floating_ip_address"`
 	PortID      string `json:"port_id"`
+	CreatedAt   string `json:"created_at"`
 }
 
 // Owned returns the port as another process may have left it: a server may have been ordered on it.
 func (r *PortRow) Owned() Port {
-	p := Port{ID: r.ID, NetworkID: r.NetworkID, ServerID: r.DeviceID, Ordered: true}
+	p := Port{ID: r.ID, NetworkID: r.NetworkID, ServerID: r.DeviceID, Ordered: true, Created: created(r.CreatedAt)}
 	for _, ip := range r.FixedIPs {
 		p.Addresses = append(p.Addresses, ip.Address)
 	}
@@ -62,5 +67,14 @@ func (r *PortRow) Owned() Port {
 
 // Owned returns the floating IP of the row.
 func (r *FloatingIPRow) Owned() FloatingIP {
-	return FloatingIP{ID: r.ID, Address: r.Address, PortID: r.PortID}
+	return FloatingIP{ID: r.ID, Address: r.Address, PortID: r.PortID, Created: created(r.CreatedAt)}
+}
+
+// created returns the time that Neutron says in UTC, with or without a Z at the end; zero when it says none that can be read.
+func created(text string) time.Time {
+	at, err := time.Parse(time.RFC3339, strings.TrimSuffix(text, "Z")+"Z")
+	if err != nil {
+		return time.Time{}
+	}
+	return at
 }

@@ -19,7 +19,7 @@ import (
 const portsAtOnce = 100
 
 // portFields are those of addresses.PortRow.
-var portFields = []string{"id", "description", "network_id", "fixed_ips", "device_id"}
+var portFields = []string{"id", "description", "network_id", "fixed_ips", "device_id", "created_at"}
 
 // PortListing returns the listing of the ports that match a query.
 func PortListing(query url.Values) client.Listing {
@@ -48,7 +48,7 @@ func ListAddresses(ctx context.Context, s *client.Session) (l addresses.Lists, e
 		return l, err
 	}
 	l.FloatingIPs, err = client.List[addresses.FloatingIPRow](ctx, s, FloatingIPListing(url.Values{
-		"project_id": {id.ProjectID}, "fields": {"id", "description", "floating_ip_address", "port_id"},
+		"project_id": {id.ProjectID}, "fields": {"id", "description", "floating_ip_address", "port_id", "created_at"},
 	}))
 	return l, err
 }

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
@@ -33,29 +31,31 @@ func (p *Project) Marked() (all []cloud.Resource) {
 // markedAddresses returns the ports and floating IPs that have an owner tag of this cluster.
 func (p *Project) markedAddresses() (all []cloud.Resource) {
 	onServer := map[string]string{}
-	port := func(id, server string, machine types.UID, seen time.Time) {
-		onServer[id] = p.existing(server)
-		all = append(all, cloud.Resource{Kind: cloud.ResourcePort, ID: id, Machine: machine, UsedBy: onServer[id], Seen: seen})
+	port := func(server string, r cloud.Resource) {
+		r.Kind, r.UsedBy = cloud.ResourcePort, p.existing(server)
+		onServer[r.ID] = r.UsedBy
+		all = append(all, r)
 	}
 	for machine, ports := range p.Addresses.AllPorts() {
 		for _, one := range ports {
-			port(one.ID, one.ServerID, machine, one.Since)
+			port(one.ServerID, cloud.Resource{ID: one.ID, Machine: machine, Seen: one.Since, Created: one.Created})
 		}
 	}
 	for id, twin := range p.Addresses.Twins() {
 		if twin.Tag.Kind == owner.PortKind {
-			port(id, twin.On, twin.Tag.Machine, twin.Since)
+			port(twin.On, cloud.Resource{ID: id, Machine: twin.Tag.Machine, Seen: twin.Since, Created: twin.Created})
 		}
 	}
-	floatingIP := func(id, onPort string, machine types.UID, seen time.Time) {
-		all = append(all, cloud.Resource{Kind: cloud.ResourceFloatingIP, ID: id, Machine: machine, UsedBy: onServer[onPort], Seen: seen})
+	floatingIP := func(onPort string, r cloud.Resource) {
+		r.Kind, r.UsedBy = cloud.ResourceFloatingIP, onServer[onPort]
+		all = append(all, r)
 	}
 	for machine, ip := range p.Addresses.AllFloatingIPs() {
-		floatingIP(ip.ID, ip.PortID, machine, ip.Since)
+		floatingIP(ip.PortID, cloud.Resource{ID: ip.ID, Machine: machine, Seen: ip.Since, Created: ip.Created})
 	}
 	for id, twin := range p.Addresses.Twins() {
 		if twin.Tag.Kind == owner.FloatingIPKind {
-			floatingIP(id, twin.On, twin.Tag.Machine, twin.Since)
+			floatingIP(twin.On, cloud.Resource{ID: id, Machine: twin.Tag.Machine, Seen: twin.Since, Created: twin.Created})
 		}
 	}
 	return all

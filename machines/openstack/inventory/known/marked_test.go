@@ -25,9 +25,9 @@ func TestMarked(t *testing.T) {
 	ipTag := testCluster.Tag(owner.FloatingIPKind, "u1", 0).String()
 	lists := addresses.Lists{
 		Ports: []addresses.PortRow{
-			{ID: "a", Description: portTag.String(), DeviceID: "s1"}, {ID: "late", Description: portTag.String()}, {ID: "foreign", Description: "drover c2 u1 0"},
+			{ID: "a", Description: portTag.String(), DeviceID: "s1", CreatedAt: "2026-11-20T11:00:00Z"}, {ID: "late", Description: portTag.String(), CreatedAt: "2026-11-20T11:00:00"}, {ID: "foreign", Description: "drover c2 u1 0"},
 		},
-		FloatingIPs: []addresses.FloatingIPRow{{ID: "first", Description: ipTag}, {ID: "second", Description: ipTag, PortID: "a"}, {ID: "by-hand", PortID: "a"}},
+		FloatingIPs: []addresses.FloatingIPRow{{ID: "first", Description: ipTag, CreatedAt: "2026-11-20T11:00:00Z"}, {ID: "second", Description: ipTag, PortID: "a", CreatedAt: "2026-11-20T11:00:00Z"}, {ID: "by-hand", PortID: "a"}},
 	}
 	p := newProject()
 	foreign := active("s2", "u1")
@@ -63,6 +63,13 @@ func TestMarked(t *testing.T) {
 		for _, r := range p.Marked() {
 			if r.ID == "late" && !r.Seen.Equal(noon) {
 				t.Errorf("%s is first seen at %s", r.ID, r.Seen)
+			}
+		}
+	})
+	t.Run("were created when the cloud says so (MCM-82)", func(t *testing.T) {
+		for _, r := range p.Marked() {
+			if r.Kind != cloud.ResourceServer && !r.Created.Equal(noon.Add(-time.Hour)) {
+				t.Errorf("%s was created at %s", r.ID, r.Created)
 			}
 		}
 	})

@@ -104,6 +104,21 @@ func TestGuards(t *testing.T) {
 				s.unseen(9)
 				s.has(cloud.Resource{Kind: cloud.ResourceServer, ID: "clone", Key: "clone", Machine: "of the clone", Seen: noon.Add(-20 * time.Minute), Created: noon.Add(-20 * time.Minute)})
 			}, Foreign, nil},
+		"nothing when a floating IP was created while nobody led (MCM-82)": {10,
+			func(m *Memory) {
+				m.Stored = m.Stored.WithUnled(Span{noon.Add(-30 * time.Hour), noon.Add(-20 * time.Hour)})
+			},
+			func(_ int, s *Snapshot) {
+				s.drop(2, false)
+				s.has(cloud.Resource{Kind: cloud.ResourceFloatingIP, ID: "ip", Machine: "of the clone", Seen: noon, Created: noon.Add(-24 * time.Hour)})
+			}, Forgotten, nil},
+		"nothing when a port is created while this process leads, for a Machine that it never saw (MCM-82)": {10, nil,
+			func(_ int, s *Snapshot) {
+				s.drop(2, false)
+				port := portOf(50)
+				port.Created = noon.Add(-20 * time.Minute)
+				s.has(port)
+			}, Foreign, nil},
 		"nothing when the cluster ID is new and something has its marks (MCM-82)": {10,
 			func(m *Memory) { m.Stored.ClusterID = "" }, func(_ int, s *Snapshot) { s.drop(2, false) }, NewID, nil},
 		"no Node either when the cluster ID is new (MCM-82, MCM-86)": {10,
@@ -230,6 +245,16 @@ func TestProjectsThatAreHeld(t *testing.T) {
 		_, m = passes{count: 1, memory: m}.run(func() *Snapshot { return world(10) })
 		if len(m.Stored.Holds) != 1 || m.Stored.Holds[0].Place != "tenant 0" {
 			t.Errorf("held: %v", m.Stored.Holds)
+		}
+	})
+	t.Run("stay held when the URL of their Keystone changes, and hold no other project (MCM-82)", func(t *testing.T) {
+		stored := Stored{ClusterID: cluster, Holds: []hold{{site{Place: "https://old R1 id"}, Stop{Reason: Foreign, Message: "of another cluster"}}}}
+		for place, want := range map[string][]string{"https://new/v3 R1 id": nil, "https://old R1 other": {"server-8", "server-9"}} {
+			v, _ := passes{count: 3, memory: Memory{Stored: stored}, change: func(_ int, s *Snapshot) {
+				s.drop(2, false)
+				s.Projects[0].Place = place
+			}}.run(func() *Snapshot { return world(10) })
+			expect(t, v, want, Foreign)
 		}
 	})
 	t.Run("stop all when they are very many (MCM-82)", func(t *testing.T) {
@@ -402,15 +427,20 @@ func TestServersBornNearTheEndsOfASpan(t *testing.T) {
 }
 
 func TestAServerBornWhenAProcessTookOver(t *testing.T) {
-	t.Run("is not collected when this process, which leads since then, never saw its Machine (MCM-82)", func(t *testing.T) {
-		v, _ := passes{count: 3, memory: remembers()}.run(func() *Snapshot {
-			s := world(50)
-			s.History.Since = noon.Add(-30 * time.Minute)
-			r := serverOf(100)
-			r.Seen, r.Created = s.History.Since, s.History.Since.Add(30*time.Second)
-			s.has(r)
-			return s
+	for name, later := range map[string]time.Duration{
+		"is not collected when this process, which leads since then, never saw its Machine (MCM-82)": 30 * time.Second,
+		"is not collected either when the clock of the cloud is a minute late (MCM-82)":              -time.Minute,
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, _ := passes{count: 3, memory: remembers()}.run(func() *Snapshot {
+				s := world(50)
+				s.History.Since = noon.Add(-30 * time.Minute)
+				r := serverOf(100)
+				r.Seen, r.Created = s.History.Since, s.History.Since.Add(later)
+				s.has(r)
+				return s
+			})
+			expect(t, v, nil, Foreign)
 		})
-		expect(t, v, nil, Foreign)
-	})
+	}
 }

@@ -255,7 +255,8 @@ func (j *judgement) stopIn(s site, stop Stop) {
 }
 
 // stopOf returns why an orphan is not collected, whatever it is itself like: for a reason that stops everything, or all of a project
-// that it is in. Its Reason is empty when there is none.
+// that it is in. What waits for a confirmation counts for a project wherever it is looked at: an operator may have written its Keystone's
+// URL in another way since then. Its Reason is empty when there is none.
 func (j *judgement) stopOf(o *Orphan) Stop {
 	if len(j.verdict.Stops) > 0 {
 		return j.verdict.Stops[0]
@@ -263,6 +264,11 @@ func (j *judgement) stopOf(o *Orphan) Stop {
 	for _, s := range o.sites {
 		if stop := j.stopped[s]; stop.Reason != "" {
 			return stop
+		}
+		for _, held := range j.memory.Stored.Holds {
+			if held.project() == s.project() {
+				return held.Stop
+			}
 		}
 	}
 	return Stop{}

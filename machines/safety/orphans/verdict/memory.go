@@ -105,6 +105,12 @@ type site struct {
 
 func siteOf(p *cloud.Project) site { return site{p.Cloud, p.Place} }
 
+// project returns the cloud and the last word of the place, which is the ID of the project where a place has several words. Neither
+// another URL of the same Keystone nor another name of the region changes it.
+func (s site) project() string {
+	return s.Cloud + " " + s.Place[strings.LastIndexByte(s.Place, ' ')+1:]
+}
+
 func (s site) String() string { return strings.TrimSpace(s.Cloud + " " + s.Place) }
 
 const (

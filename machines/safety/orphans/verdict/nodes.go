@@ -108,7 +108,7 @@ func (j *judgement) node(n *Node) Orphan {
 	case n.Finalizers:
 		o.Why = "has finalizers: somebody waits for its end"
 	default:
-		o.Why = early
+		o.Why = cmp.Or(early, j.vanished(n.OwnedBy))
 	}
 	return o
 }

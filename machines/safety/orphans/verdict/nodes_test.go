@@ -38,7 +38,11 @@ func TestNodesWithoutAMachine(t *testing.T) {
 			with(func(*Node) {})(s)
 			s.Projects[0].Place = "another"
 		}, nil, "is not known any more"},
-		"stay without a provider ID (MCM-86)":                           {with(func(n *Node) { n.ProviderID, n.Server = "", "" }), nil, "no provider ID"},
+		"stay without a provider ID (MCM-86)": {with(func(n *Node) { n.ProviderID, n.Server = "", "" }), nil, "no provider ID"},
+		"stay when their Machine vanished and the API server told of no end (MCM-86)": {func(s *Snapshot) {
+			with(func(*Node) {})(s)
+			s.History.Seen[number(20)] = Sighting{}
+		}, nil, "has not told of its end"},
 		"stay with finalizers (MCM-86)":                                 {with(func(n *Node) { n.Finalizers = true }), nil, "finalizers"},
 		"stay when they are of the control plane (MCM-86)":              {with(func(n *Node) { n.ControlPlane = "the label x" }), nil, "control plane"},
 		"stay when a Machine has the name in their annotation (MCM-86)": {with(func(n *Node) { n.Machine = "kube-system/worker-0" }), nil, ""},

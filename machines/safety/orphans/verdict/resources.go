@@ -84,7 +84,7 @@ func (j *judgement) lives(uid types.UID) bool {
 func (j *judgement) resource(r placed, ownerless map[home]bool) Orphan {
 	o := Orphan{Kind: string(r.Kind), ID: r.ID, Name: r.Name, Machine: r.Machine, Resource: r.Resource, sites: []site{r.at}}
 	created := r.Seen
-	if !r.Created.IsZero() && r.Created.Before(created) {
+	if r.Kind == cloud.ResourceServer && !r.Created.IsZero() && r.Created.Before(created) {
 		created = r.Created
 	}
 	early := j.found(o.key(), created)
@@ -156,12 +156,12 @@ func (j *judgement) saw(r cloud.Resource) bool {
 	return seen && !r.Created.Before(j.Defined)
 }
 
-// compareServers compares when servers without a Machine were created with what the cluster remembers of its leaders. One that no
+// compareResources compares when resources without a Machine were created with what the cluster remembers of its leaders. One that no
 // leader of this cluster can have made is another cluster's, or of a time before a restore. That holds back what is in its project.
-func (j *judgement) compareServers() {
+func (j *judgement) compareResources() {
 	for i := range j.verdict.Orphans {
 		r, at := &j.verdict.Orphans[i].Resource, j.verdict.Orphans[i].sites[0]
-		if r.Kind != cloud.ResourceServer || r.Created.IsZero() {
+		if r.Created.IsZero() {
 			continue
 		}
 		if _, seen := j.History.Seen[r.Machine]; seen {
@@ -170,13 +170,13 @@ func (j *judgement) compareServers() {
 		born := r.Created.UTC().Format(time.RFC3339)
 		for _, span := range j.memory.Stored.Unled {
 			if span.Contains(r.Created) {
-				j.holdIn(at, Forgotten, "server %s was created at %s, when by what the cluster remembers no drover of it led (%s to %s): the cluster was restored, or another one has its ID",
-					r.ID, born, span.From.UTC().Format(time.RFC3339), span.To.UTC().Format(time.RFC3339))
+				j.holdIn(at, Forgotten, "%s %s was created at %s, when by what the cluster remembers no drover of it led (%s to %s): the cluster was restored, or another one has its ID",
+					r.Kind, r.ID, born, span.From.UTC().Format(time.RFC3339), span.To.UTC().Format(time.RFC3339))
 			}
 		}
-		if !j.History.Since.IsZero() && r.Created.After(j.History.Since) {
-			j.holdIn(at, Foreign, "server %s was created at %s for a Machine that this drover, which has led since %s, has never seen: another drover works with the same cluster ID",
-				r.ID, born, j.History.Since.UTC().Format(time.RFC3339))
+		if !j.History.Since.IsZero() && r.Created.After(j.History.Since.Add(-clockMargin)) {
+			j.holdIn(at, Foreign, "%s %s was created at %s for a Machine that this drover, which has led since %s, has never seen: another drover works with the same cluster ID",
+				r.Kind, r.ID, born, j.History.Since.UTC().Format(time.RFC3339))
 		}
 	}
 }

@@ -26,9 +26,15 @@ func TestResources(t *testing.T) {
 		want []string
 		why  string
 	}{
-		"what has a Machine is no orphan (MCM-81)":                      {func(*Snapshot) {}, nil, ""},
-		"a server without a Machine is collected (MCM-81, CAPI-59)":     {func(s *Snapshot) { s.drop(1, false) }, []string{"server-9"}, "server server-9 has it"},
-		"a young one is not (MCM-81)":                                   {func(s *Snapshot) { s.has(young(portOf(20))) }, nil, "younger than 15m"},
+		"what has a Machine is no orphan (MCM-81)":                  {func(*Snapshot) {}, nil, ""},
+		"a server without a Machine is collected (MCM-81, CAPI-59)": {func(s *Snapshot) { s.drop(1, false) }, []string{"server-9"}, "server server-9 has it"},
+		"a young one is not (MCM-81)":                               {func(s *Snapshot) { s.has(young(portOf(20))) }, nil, "younger than 15m"},
+		"a port that the cloud made long ago counts from when it was first seen with its mark (MCM-81)": {func(s *Snapshot) {
+			port := young(portOf(20))
+			port.Created = noon.Add(-50 * time.Minute)
+			s.has(port)
+			s.History.Seen[port.Machine] = Sighting{Leaving: true}
+		}, nil, "younger than 15m"},
 		"a server of a Machine that is still being made stays (MCM-83)": {func(s *Snapshot) { s.Machines.All[9].Server, s.Machines.All[9].NodeName = "", "" }, nil, ""},
 		"a second server of a living Machine, with another provider ID, is left to the inventory (MCM-83)": {func(s *Snapshot) {
 			twin := serverOf(20)

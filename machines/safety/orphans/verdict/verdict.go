@@ -24,15 +24,15 @@ const (
 )
 
 // Reasons that stand until an operator confirms that orphans may be collected. Forgotten and Foreign count for the project of the
-// server alone: each server that a stranger has made is itself the evidence in its own project.
+// resource alone: each one that a stranger has made is itself the evidence in its own project.
 const (
 	// Lost: too many Machines vanished although nothing told of their end.
 	Lost Reason = "MachinesLost"
 	// Older: the list of Machines is older than one before it.
 	Older Reason = "MachinesOlder"
-	// Forgotten: a server was created when, by what the cluster remembers, nobody led.
+	// Forgotten: a server, port or floating IP was created when, by what the cluster remembers, nobody led.
 	Forgotten Reason = "CreatedUnderNobody"
-	// Foreign: a server was created while this process led, for a Machine that it has never seen.
+	// Foreign: one was created while this process led, for a Machine that it has never seen.
 	Foreign Reason = "CreatedByAnother"
 	// NewID: the cluster ID is another one than at the last pass that may have collected.
 	NewID Reason = "NewClusterID"
@@ -94,6 +94,19 @@ func (o *Orphan) Places() (places []string) {
 	return places
 }
 
+// MayBelongTo reports whether a Machine has the server or the Node of an orphan, or may have it: by the UID or the name in the marks,
+// by the server that the Machine names, or by the names of its server and Node.
+func (o *Orphan) MayBelongTo(m *Machine) bool {
+	named := func(name string) bool { return name != "" && (m.ServerName == name || m.NodeName == name) }
+	has := func(uid types.UID, server cloud.ServerID) bool {
+		return uid != "" && m.UID == uid || server != "" && m.Server == server
+	}
+	if has(o.Machine, o.Resource.Key) || named(o.Resource.Name) {
+		return true
+	}
+	return o.Node != nil && (has(o.Node.OwnedBy, o.Node.Server) || named(o.Node.Name) || m.Name == o.Node.Machine)
+}
+
 // BeingDeleted is the Why of an orphan whose deletion was accepted a short time ago.
 const BeingDeleted = "is being deleted: it has no Machine"
 
@@ -131,7 +144,7 @@ func Judge(s *Snapshot, before Memory) (Verdict, Memory) {
 	j.confirm()
 	j.compareMachines()
 	j.findResources()
-	j.compareServers()
+	j.compareResources()
 	j.findNodes()
 	j.acceptClusterID()
 	j.decide()
