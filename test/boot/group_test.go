@@ -72,7 +72,7 @@ func (w *world) machine(ctx context.Context, g group) (*v1alpha1.Machine, error)
 // condition returns a condition of a Machine, empty when it has none of that type.
 func condition(m *v1alpha1.Machine, kind string) v1alpha1.MachineCondition {
 	for _, c := range m.Status.Conditions {
-		if string(c.Type) == kind {
+		if c.Type == kind {
 			return c
 		}
 	}

@@ -39,7 +39,8 @@ var set images.Set
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code, err := 1, error(nil)
+	code := 1
+	var err error
 	if guests.Isolated() {
 		set, err = images.Prepare(ctx, os.Stderr)
 		if err = errors.Join(err, guests.Begin()); err == nil {

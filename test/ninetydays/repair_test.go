@@ -153,8 +153,8 @@ func (r *repair) replace(s *server, why *health.Verdict) {
 // noneForgotten fails the test when a broken server is not replaced within the bounds. It is called every minute.
 func (r *repair) noneForgotten() {
 	disturbed := !r.leads || !r.answers() || r.trouble.now() != nothing || r.zonesOut()
-	r.world.broken = slices.DeleteFunc(r.world.broken, (*server).leaving)
-	for _, s := range r.world.broken {
+	r.broken = slices.DeleteFunc(r.broken, (*server).leaving)
+	for _, s := range r.broken {
 		if s.node == nil {
 			continue
 		}
@@ -194,5 +194,5 @@ func othersFirst(s *server) bool {
 // zonesOut reports whether a zone is out, or was until so lately that not all of its Nodes need be Ready again. The brakes of other zones'
 // groups may hold as well: some of their Machines are in that zone.
 func (r *repair) zonesOut() bool {
-	return slices.ContainsFunc(r.world.zones, func(z *zone) bool { return r.now.Before(z.back.Add(4 * time.Minute)) })
+	return slices.ContainsFunc(r.zones, func(z *zone) bool { return r.now.Before(z.back.Add(4 * time.Minute)) })
 }
