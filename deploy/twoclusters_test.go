@@ -39,6 +39,7 @@ var roleSides = map[string]side{
 	"drover:references":             inControl,
 	"drover:machine-status":         inControl,
 	"drover:autoscaler-certificate": inControl,
+	"drover:server-certificate":     inControl,
 	"drover:machine-controller":     inControl,
 	"drover:node-bootstrapper":      inTarget,
 	"drover:join":                   inTarget,

@@ -67,6 +67,11 @@ func TestRoles(t *testing.T) {
 			"kind: Role\nmetadata:\n  name: drover:join\n  namespace: kube-system\n",
 		},
 		{
+			"the right to write drover's certificates stands only where drover makes them",
+			"kind: Role\nmetadata:\n  name: drover:server-certificate\n  namespace: drover\n",
+			"{{- if include \"drover.selfSigned\" . }}\n---\nkind: Role\nmetadata:\n  name: drover:server-certificate\n  namespace: {{ $.Release.Namespace }}\n{{- end }}\n",
+		},
+		{
 			"the binding for references is repeated",
 			"kind: RoleBinding\nmetadata:\n  name: drover:references\n  namespace: kube-system\nsubjects:\n  - namespace: drover\n",
 			"{{- range .Values.machineNamespaces }}\n---\nkind: RoleBinding\nmetadata:\n  name: drover:references\n  namespace: {{ . }}\nsubjects:\n  - namespace: {{ $.Release.Namespace }}\n{{- end }}\n",

@@ -71,6 +71,8 @@ func roles(manifest string) (string, error) {
 			continue
 		case d.name == "drover:autoscaler-certificate":
 			d = d.in(d.namespace, "{{ $.Values.autoscaler.namespace }}").in("drover", released).when(`if include "drover.selfSigned" .`)
+		case d.name == "drover:server-certificate":
+			d = d.in("drover", released).when(`if include "drover.selfSigned" .`)
 		case d.kind == "RoleBinding" && d.name == "drover:references":
 			d = d.in(d.namespace, "{{ . }}").in("drover", released).when("range .Values.machineNamespaces")
 		default:

@@ -49,6 +49,35 @@ func TestTheChartsAndTheKustomizationsAreTheSame(t *testing.T) {
 	})
 }
 
+func TestOnlyADroverThatMakesCertificatesMayWriteSecretsOfItsNamespace(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		value string
+		may   bool
+	}{
+		{"tls.mode self", "--set=tls.mode=self", true},
+		{"tls.mode secret", "--set=tls.mode=secret", false},
+		{"an autoscaler in the same pod", "--set=autoscaler.mode=sidecar", false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			objects := byID(rendered(t, row.value))
+			for _, kind := range []string{"Role", "RoleBinding"} {
+				if _, has := objects[kind+" drover/drover:server-certificate"]; has != row.may {
+					t.Errorf("there is a %s: %t, want %t", kind, has, row.may)
+				}
+			}
+		})
+	}
+}
+
+func TestTheSelectorOfTheAutoscalerNeverChanges(t *testing.T) {
+	d := deploymentOf(t, rendered(t, "--set=autoscaler.mode=separate", "--set=autoscaler.podName=other"), "cluster-autoscaler")
+	want := map[string]string{"app.kubernetes.io/name": "cluster-autoscaler"}
+	if diff := cmp.Diff(want, d.Spec.Selector.MatchLabels); diff != "" {
+		t.Errorf("selector (-want +got):\n%s", diff)
+	}
+}
+
 func TestTheChartsAreLinted(t *testing.T) {
 	for _, chart := range []string{"drover-crds", "drover"} {
 		t.Run(chart, func(t *testing.T) {
@@ -80,6 +109,8 @@ func TestValuesThatAreRefused(t *testing.T) {
 		{"an issuer without a name", []string{image[0], "--set=tls.mode=certManager", "--set=tls.certManager.issuerRef.kind=Issuer"}, "name"},
 		{"an Issuer of one namespace for two", []string{image[0], "--set=tls.mode=certManager", "--set=tls.certManager.issuerRef.name=ca"}, "name a ClusterIssuer"},
 		{"a CA of the chart's own for two namespaces", []string{image[0], "--set=tls.mode=certManager"}, "set autoscaler.namespace=drover"},
+		{"Machines in the release's namespace", []string{image[0], "--set=machineNamespaces={kube-system,drover}"}, "drover is the namespace of this release"},
+		{"clients without the one for which drover makes a certificate", []string{image[0], "--set=tls.allowedClients={other}"}, "lacks cluster-autoscaler"},
 		{"a value of the chart of CRDs", nil, "additional"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

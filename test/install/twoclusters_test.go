@@ -2,6 +2,7 @@ package install
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -36,7 +37,7 @@ func TestTwoClusters(t *testing.T) {
 	control := kube.ForTest(t, kube.Options{})
 	shell := doccommands.NewShell(t, contexts(t, control, target))
 	shell.Words["CONTROL"], shell.Words["TARGET"], shell.Words["API-SERVER"] = "control", "target", "127.0.0.1"
-	for _, block := range []string{"docs/install.md#target", "docs/install.md#target-secret", "docs/install.md#control"} {
+	for _, block := range []string{"docs/install.md#target", "docs/install.md#target-secret", "docs/install.md#control", "docs/install.md#control-autoscaler"} {
 		shell.Run(t, block)
 	}
 	for _, wanted := range []string{"secret/drover-target", "deployment/drover", "service/drover"} {
@@ -44,7 +45,13 @@ func TestTwoClusters(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := target.Kubectl(t.Context(), "get", "clusterrole", "drover"); err != nil {
-		t.Error(err)
+	command, err := control.Kubectl(t.Context(), "-n", "kube-system", "get", "deployment", "cluster-autoscaler", "-o", "jsonpath={.spec.template.spec.containers[0].command}")
+	if err != nil || !strings.Contains(string(command), "--kubeconfig=/etc/target/kubeconfig") {
+		t.Errorf("the autoscaler's command is %s: %v", command, err)
+	}
+	for _, wanted := range []string{"drover", "cluster-autoscaler"} {
+		if _, err := target.Kubectl(t.Context(), "get", "clusterrole", wanted); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -13,6 +13,11 @@
 {{- if include "drover.sidecar" . }}drover{{ else }}cluster-autoscaler{{ end }}
 {{- end }}
 
+{{/* drover.autoscaler.podName is the label app.kubernetes.io/name of the autoscaler's pods. A selector cannot be changed later, so the pods of this chart's own Deployment always have the same one. */}}
+{{- define "drover.autoscaler.podName" -}}
+{{- if include "drover.autoscaler.installed" . }}cluster-autoscaler{{ else }}{{ .Values.autoscaler.podName }}{{ end }}
+{{- end }}
+
 {{/* drover.autoscaler.installed is "true" when this chart installs the autoscaler, else empty. */}}
 {{- define "drover.autoscaler.installed" -}}
 {{- if ne .Values.autoscaler.mode "none" }}true{{ end }}
