@@ -38,7 +38,7 @@ test-race: ## the packages with goroutines, under the race detector
 # Of the watches in trouble, test-failures tries every nth; 1: all, some 13 700 runs.
 WATCH_STRIDE ?= 7
 
-test-failures: ## every call of the crash test's scenarios fails once in each way, some for good: some 10 900 runs; watches are late, cut or out of order: some 1950
+test-failures: ## every call of the crash test's scenarios fails once in each way, some for good: some 19 700 runs; watches are late, cut or out of order: some 1950
 	go test ./test/chaos -count=1 -timeout 120m -run 'ACallThatFails|AWatchInTrouble' -failure-stride=1 -watch-stride=$(WATCH_STRIDE)
 
 test-ends: ## 10 000 Machines of 200 deployments and 50 projects come and go, twice: nothing of them stays in drover
