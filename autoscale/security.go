@@ -30,7 +30,8 @@ func (o Options) withDefaults() Options {
 // plain reports whether nothing is served with TLS.
 func (o Options) plain() bool { return o.Insecure || len(networked(o.Address)) == 0 }
 
-// checkSecurity refuses options that would serve in the clear what others can reach, or that contradict each other.
+// checkSecurity returns an error when the options contradict each other, or when they would serve without TLS on an address that
+// other hosts can reach.
 func checkSecurity(o Options) error {
 	given := 0
 	for _, file := range []string{o.Cert, o.Key, o.ClientCA} {

@@ -179,7 +179,7 @@ func look(ctx context.Context, o *options, a adoptOptions, credentials openstack
 	return report, errors.Join(err, <-ended)
 }
 
-// surveyOptions returns what the survey works with.
+// surveyOptions returns the options of the survey: the clients, the clouds and the settings of this drover.
 func surveyOptions(ctx context.Context, w wiring, o *options, a adoptOptions, registry *clouds) (survey.Options, error) {
 	var out survey.Options
 	machines := machine.Options{Control: w.controllers, Target: w.target, Cloud: w.cloud(registry), Clock: clock.RealClock{}}

@@ -226,7 +226,7 @@ func (l *legacy) foresees(args ...string) (adoption.Report, int) {
 	return report, code
 }
 
-// rival holds machine-controller's lease until the returned function is called.
+// rival renews machine-controller's lease, as a running machine-controller does, until the returned function is called.
 func (l *legacy) rival() (stop func()) {
 	l.Helper()
 	c, err := kubernetes.NewForConfig(l.kube.Config)

@@ -19,8 +19,8 @@ type Inventory interface {
 	Collect(ctx context.Context, r Resource) error
 
 	// IsServerGone reports whether the server that a provider ID names is proven gone: the complete lists of these projects lack it,
-	// and a GET by its ID answers 404 in each of them. places are the Place of each [Project] in which the server was seen; without
-	// any, all known projects are asked. The error says why that is not known.
+	// and a GET by its ID answers 404 in each of them. places holds the Place of each [Project] in which the server was seen; when it
+	// is empty, all known projects are asked. It returns an error when this cannot be decided, with the reason.
 	IsServerGone(ctx context.Context, providerID string, places []string) (bool, error)
 }
 

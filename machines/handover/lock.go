@@ -79,7 +79,7 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	}
 	other, otherRaw, err := l.Other.Get(ctx)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return nil, nil, fmt.Errorf("reading lease %s, which machine-controller takes: %w", l.Other.Describe(), err)
+		return nil, nil, fmt.Errorf("reading machine-controller's lease %s: %w", l.Other.Describe(), err)
 	}
 	l.mu.Lock()
 	l.ownMissing, l.otherMissing = ownErr != nil, err != nil

@@ -58,8 +58,8 @@ func (c *Cloud) IsServerGone(ctx context.Context, providerID string, places []st
 	return len(projects) > 0, nil
 }
 
-// mayHave returns the projects in which a server may be that was seen at these places; without any, all known projects. why says
-// that one of them is not known.
+// mayHave returns the projects at the given places, in which a server was seen; all known projects when there are no places. When one
+// of the places is not known, why names it.
 func (c *Cloud) mayHave(ctx context.Context, places []string) (projects []*inventory.Project, why string) {
 	if len(places) == 0 {
 		return c.connections.projects(), c.unlisted(ctx)

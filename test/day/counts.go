@@ -69,7 +69,7 @@ func since(then, now map[string]int) map[string]int {
 	return more
 }
 
-// writes returns how many of the calls change something, leases and Events apart.
+// writes returns the number of calls that change an object. Leases and Events are not counted.
 func writes(calls map[string]int) (n int) {
 	for name, count := range calls {
 		verb, resource, _ := strings.Cut(name, " ")

@@ -31,7 +31,8 @@ func (w *World) wanted() (n int) {
 	return n
 }
 
-// stepPods is what makes, places, runs and ends pods.
+// stepPods does one round of what ReplicaSets, the scheduler and the kubelets do: it creates pods, binds them to Nodes, starts them and
+// removes those that are being deleted.
 func (w *World) stepPods(nodes []corev1.Node, pods []corev1.Pod) {
 	there, room := map[string]bool{}, map[string]int64{}
 	for i := range nodes {

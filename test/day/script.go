@@ -119,7 +119,7 @@ func (w *World) patiently(happen func()) {
 	w.judge.patience = usualPatience
 }
 
-// quiet checks that nothing is written while nothing happens.
+// quiet fails the test when drover writes anything but its leases while nothing changes in the cluster or the cloud.
 func (w *World) quiet() {
 	kube, cloud := w.counts.calls(), w.Cloud.CallsByName()
 	w.until(w.time() + 2*hour)

@@ -64,7 +64,7 @@ func newPod(t *testing.T, on *kube.Cluster, namespace, deployment string) *pod {
 	return p
 }
 
-// free returns an address on loopback that nobody listens at.
+// free returns an address on loopback with a port that no process listens on.
 func (p *pod) free() string {
 	p.Helper()
 	l, err := new(net.ListenConfig).Listen(p.Context(), "tcp", "127.0.0.1:0")

@@ -207,7 +207,7 @@ func (p *Past) node(ctx context.Context, m *Machine, providerID string) (*corev1
 	return node, nil
 }
 
-// Template returns a template with that label, kubelet version and provider spec.
+// Template returns a Machine template with the given label, kubelet version and provider spec.
 func Template(name, kubelet string, providerSpec json.RawMessage) MachineTemplate {
 	t := MachineTemplate{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"name": name}}}
 	t.Spec.Labels = map[string]string{"pool": name}

@@ -211,7 +211,8 @@ func (c *collector) mark(mark orphans.NodeMark) {
 	c.counts.marked++
 }
 
-// noneLeft counts for how many good passes each orphan might have been collected, and fails the test when one is left after too many.
+// noneLeft counts, for each orphan, the passes in which it could have been collected. It fails the test when an orphan outlives more
+// passes than the bound allows.
 // Only passes in a row count.
 func (c *collector) noneLeft(good bool, reported map[string]string) {
 	bound := passBound + len(c.strays)/orphansPerPass

@@ -27,7 +27,8 @@ const (
 type repair struct {
 	*world
 	trouble *trouble
-	// began is when the leader began, or when the API server last answered again. leads: there is a leader.
+	// began is when the current leader started, or when the API server became reachable again, whichever is later. leads reports whether
+	// there is a leader.
 	began time.Time
 	leads bool
 	// known and noticed are what the leader remembers: the Machines, and when one was first unhealthy and last held.

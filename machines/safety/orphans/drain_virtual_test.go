@@ -207,7 +207,7 @@ func (b *bubble) endPods(ctx context.Context) {
 	}
 }
 
-// at lets time pass until so long after the start, and a second.
+// at advances the virtual clock to one second past the given time since the start of the test.
 func (b *bubble) at(d time.Duration) {
 	time.Sleep(time.Until(b.began.Add(d + time.Second)))
 	synctest.Wait()

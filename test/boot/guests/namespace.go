@@ -45,7 +45,7 @@ func Isolate(ctx context.Context, dir string) (int, error) {
 	if cmd.ProcessState != nil {
 		return cmd.ProcessState.ExitCode(), nil
 	}
-	return 1, fmt.Errorf("starting the test in a network namespace: %w", err)
+	return 1, fmt.Errorf("running the test again in a network namespace of its own: %w", err)
 }
 
 // relay connects those who write an address and a line feed to a socket with that address on this machine's loopback.
