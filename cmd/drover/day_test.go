@@ -11,7 +11,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -38,8 +37,6 @@ func TestADay(t *testing.T) {
 		must(t, err)
 		log = funcr.New(func(prefix, args string) { _, _ = file.WriteString(prefix + " " + args + "\n") }, funcr.Options{LogTimestamp: true})
 	}
-	// The default ones keep the time of the last error, which may be one of real time.
-	utilruntime.ErrorHandlers = nil
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
 	synctest.Test(t, func(t *testing.T) { day.Play(t, playedDrover) })

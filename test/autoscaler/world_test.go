@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
@@ -39,8 +38,6 @@ func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
-	// The default ones keep the time of the last error, also from one bubble to the next.
-	utilruntime.ErrorHandlers = nil
 	if err := prepare(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

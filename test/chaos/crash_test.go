@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -38,9 +37,6 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
-	// Kubernetes' handler of errors sleeps until a millisecond has passed since the last error of the whole process, which may have
-	// been in another bubble with a time of its own.
-	utilruntime.ErrorHandlers = nil
 	objects, err := deploy.Objects("crds")
 	if err == nil {
 		catalog, err = memory.NewCatalog(objects...)

@@ -95,7 +95,8 @@ func (s *safety) isSick(server string) bool {
 	return s.sick[server]
 }
 
-// Orphan takes a Machine away with its finalizers, as a person does who does not want to wait. What it has stays.
+// Orphan deletes a Machine and takes its finalizers off a second later, as a person does who does not want to wait. What it has
+// stays. drover has begun the deletion by then: without the second, chance decides whether it has.
 func (w *World) Orphan(m *v1alpha1.Machine) error {
 	w.safety.mu.Lock()
 	w.safety.orphaned[m.UID] = true
@@ -103,6 +104,7 @@ func (w *World) Orphan(m *v1alpha1.Machine) error {
 	if err := w.Admin.Delete(w.Context, m); err != nil {
 		return fmt.Errorf("deleting Machine %s: %w", m.Name, err)
 	}
+	schedule.Sleep(w.Context, time.Second)
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 	if err := w.Admin.Patch(w.Context, m, patch); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("taking the finalizers off Machine %s: %w", m.Name, err)

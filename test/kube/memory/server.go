@@ -1,20 +1,31 @@
 package memory
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"github.com/drover-project/drover/test/kube/memory/internal/catalog"
 	"github.com/drover-project/drover/test/kube/memory/internal/registry"
 	"github.com/drover-project/drover/test/kube/memory/internal/store"
 )
+
+// init makes the process only log the errors of informers. By default Kubernetes' libraries also sleep until a millisecond has
+// passed since the last error of the process. In the virtual time of testing/synctest, which begins in the year 2000, that is a
+// sleep of decades after an error in real time.
+func init() {
+	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(ctx context.Context, err error, message string, details ...any) {
+		klog.FromContext(ctx).Error(err, message, details...)
+	}}
+}
 
 // Host is the address under which clients know the server. Nothing listens there.
 const Host = "http://kubernetes.invalid"
