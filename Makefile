@@ -75,12 +75,13 @@ lint: ## golangci-lint, buf lint, and how tightly the files of each package are 
 	$(TOOLS) buf lint
 	$(TOOLS) buf breaking --against proto/wire.binpb
 
-generate: ## everything that is generated: deep copies, CRDs, protobuf, templates of the charts, the manifests of two clusters, the pages of flags, attacks and conformance
+generate: ## everything that is generated: deep copies, CRDs, protobuf, templates of the charts, the manifests of two clusters, the pages of flags, metrics, attacks and conformance
 	$(TOOLS) controller-gen object paths=./machines/api/...
 	$(TOOLS) controller-gen crd paths=./machines/api/... output:crd:dir=deploy/crds
 	go run ./hack/crdgen deploy/crds docs/api.md
 	$(TOOLS) buf generate
 	go run ./hack/chartgen deploy
+	go run ./hack/metrics
 	go test ./cmd/drover -count=1 -run '^TestTheFlagsPage$$' -args -write
 	go test ./deploy -count=1 -run '^TestTheManifestsOfTwoClusters$$' -args -write
 	go test ./test/e2e -count=1 -run '^TestTheListOfAttempts$$' -args -write
