@@ -16,7 +16,7 @@ import (
 const page = "docs/metrics.md"
 
 // folders are those of the program; the rest of the repository declares no metric of drover.
-var folders = []string{"autoscale", "cmd/drover", "machines", "nodegroup"}
+var folders = []string{"autoscale", "cmd/drover", "machines", "nodegroup", "version"}
 
 const head = `# Metrics
 
