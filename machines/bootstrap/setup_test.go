@@ -1,6 +1,8 @@
 package bootstrap
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -171,6 +173,11 @@ func TestASetupThatFailsSaysWhy(t *testing.T) {
 		"a download that is not there is named (F-53)": {
 			func(h *host) { h.must(os.Remove(h.path("web/kubelet"))) },
 			"downloading https://dl.k8s.io/release/v1.36.2/bin/linux/amd64/kubelet failed\n",
+		},
+		"a download whose checksum is wrong is named by its URL, with both checksums": {
+			func(h *host) { h.write("web/kubelet.sha256", strings.Repeat("0", 64)+"\n") },
+			fmt.Sprintf("https://dl.k8s.io/release/v1.36.2/bin/linux/amd64/kubelet has the SHA-256 %x, but https://dl.k8s.io/release/v1.36.2/bin/linux/amd64/kubelet.sha256 publishes %064d\n",
+				sha256.Sum256([]byte(hostKubelet)), 0),
 		},
 		"a command that fails is named (F-53)": {
 			func(h *host) { h.program("bin/modprobe", "#!/bin/bash\nexit 1\n") },

@@ -31,14 +31,18 @@ fetch() { # URL FILE
 verified() { # URL CHECKSUM-URL FILE: keeps the file only when it has the published SHA-256
   fetch "$1" "$3"
   fetch "$2" "$3.sum"
-  local name sum
+  local name sum found
   name=${1##*/}
   sum=$(awk -v name="$name" 'NF == 1 || $2 == name || $2 == "*" name { print $1; exit }' "$3.sum")
   [[ $sum =~ ^[0-9a-f]{64}$ ]] || {
     echo "$2 holds no SHA-256 of $name" >&2
     exit 1
   }
-  echo "$sum  $3" | sha256sum --check --quiet
+  found=$(sha256sum "$3")
+  [[ ${found%% *} == "$sum" ]] || {
+    echo "$1 has the SHA-256 ${found%% *}, but $2 publishes $sum" >&2
+    exit 1
+  }
 }
 
 place() { # FILE TARGET: at once or not at all, so that a boot that breaks off leaves no half program
