@@ -46,7 +46,7 @@ func setupsThatFail(t *testing.T) {
 			condition: v1alpha1.ConditionConsole, contains: []string{"drover-setup", "404", kubeletURL(unpublished) + " failed"},
 		}, {
 			group:     group{name: "damaged", kubelet: damaged, system: "ubuntu", cloud: inSimulatedCloud(openstack.MetaKubeImage)},
-			condition: v1alpha1.ConditionConsole, contains: []string{"drover-setup", kubeletURL(damaged) + " has the SHA-256 ", kubeletURL(damaged) + ".sha256 publishes "},
+			condition: v1alpha1.ConditionConsole, contains: []string{"drover-setup", kubeletURL(damaged) + " failed: its SHA-256 is ", kubeletURL(damaged) + ".sha256 publishes "},
 		}, {
 			group:     group{name: "refused", kubelet: tooNew, system: "ubuntu", cloud: inSimulatedCloud(openstack.MetaKubeImage)},
 			condition: v1alpha1.ConditionSpecValid, contains: []string{"spec.versions.kubelet", tooNew},
