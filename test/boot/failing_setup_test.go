@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/test/boot/guests"
@@ -63,15 +64,19 @@ func setupsThatFail(t *testing.T) {
 	}
 }
 
-// says waits until the Machine's condition names the cause, which must be before its server's join deadline.
+// awaitCause waits until the Machine's condition names the cause, which must be before its server's join deadline.
 func (h *harness) awaitCause(t *testing.T, f failure, deadline time.Duration) {
+	var first types.UID
 	h.eventually(func(ctx context.Context) (string, error) {
 		m, err := h.machine(ctx, f.group)
 		if err != nil || m == nil {
 			return "a Machine of " + f.group.name, err
 		}
-		if age := time.Since(m.CreationTimestamp.Time); age > deadline {
-			t.Fatalf("after %s, which is the join deadline, the condition does not name the cause: %s", age, h.conditions())
+		if first == "" {
+			first = m.UID
+		}
+		if m.UID != first || time.Since(m.CreationTimestamp.Time) > deadline {
+			t.Fatalf("the join deadline of %s is over, and no condition has named the cause: %s", deadline, h.conditions())
 		}
 		c := condition(m, f.condition)
 		for _, text := range f.contains {
