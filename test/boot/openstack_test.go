@@ -221,6 +221,8 @@ func (h *hypervisor) servers() []kubelet.Server {
 		for _, a := range s.Addresses[realNetwork] {
 			entry.Addresses = append(entry.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a.Addr})
 		}
+		// The real one keeps the Hostname of the kubelet, which asks for a certificate for it.
+		entry.Addresses = append(entry.Addresses, corev1.NodeAddress{Type: corev1.NodeHostName, Address: s.Name})
 		out = append(out, entry)
 	}
 	return out
