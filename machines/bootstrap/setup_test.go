@@ -1,8 +1,11 @@
 package bootstrap
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -172,6 +175,11 @@ func TestASetupThatFailsSaysWhy(t *testing.T) {
 			func(h *host) { h.must(os.Remove(h.path("web/kubelet"))) },
 			"downloading https://dl.k8s.io/release/v1.36.2/bin/linux/amd64/kubelet failed\n",
 		},
+		"a download whose checksum is wrong is named by its URL, with both checksums": {
+			func(h *host) { h.write("web/kubelet.sha256", strings.Repeat("0", 64)+"\n") },
+			fmt.Sprintf("verifying https://dl.k8s.io/release/v1.36.2/bin/linux/amd64/kubelet failed: its SHA-256 is %x, but https://dl.k8s.io/release/v1.36.2/bin/linux/amd64/kubelet.sha256 publishes %064d\n",
+				sha256.Sum256([]byte(hostKubelet)), 0),
+		},
 		"a command that fails is named (F-53)": {
 			func(h *host) { h.program("bin/modprobe", "#!/bin/bash\nexit 1\n") },
 			": modprobe -a overlay br_netfilter nf_conntrack\n",
@@ -281,5 +289,24 @@ func TestTheReportOfAKubeletThatDoesNotJoin(t *testing.T) {
 				t.Errorf("asked %q", h.content("asked"))
 			}
 		})
+	}
+}
+
+// messages matches what the setup prints when it cannot go on.
+var messages = regexp.MustCompile(`echo [^\n]*(\\\n[^\n]*)?>&2`)
+
+func TestEachFailureOfTheSetupIsFoundInTheConsole(t *testing.T) {
+	script, err := static.ReadFile("files/setup.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := messages.FindAllString(string(script), -1)
+	if len(found) < 6 {
+		t.Fatalf("found %d messages in setup.sh, want at least 6", len(found))
+	}
+	for _, message := range found {
+		if !strings.Contains(message, "failed") {
+			t.Errorf("drover recognizes a failure by the word failed, which is missing in: %s", message)
+		}
 	}
 }

@@ -12,55 +12,58 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// TestBoot takes a node through its life in each of the ways in which a server can become one: it joins while drover is killed, runs
-// a pod, reboots, is drained under a disruption budget, and goes. The last servers cannot become nodes, and their Machines say why.
+// TestBoot takes a node through its whole life for each way in which a server can become a node: the node joins while drover is
+// killed, runs a pod, reboots, is drained under a disruption budget, and is deleted. The servers of the last cell cannot become nodes,
+// and conditions of their Machines name the causes.
 func TestBoot(t *testing.T) {
 	t.Run("cloud-init with the metadata service, the newest kubelet and containerd 2", func(t *testing.T) {
-		life(t, settings{}, expectation{
-			group:   group{name: "metadata", kubelet: set.Newest, system: "ubuntu", cloud: inSimulatedCloud(openstack.MetaKubeImage)},
+		runLifeInSimulation(t, settings{}, expectation{
+			group:   group{name: "metadata", kubelet: imageSet.Newest, system: "ubuntu", cloud: inSimulatedCloud(openstack.MetaKubeImage)},
 			runtime: "containerd://2.",
 		})
 	})
 	t.Run("Ignition in the initramfs", func(t *testing.T) {
-		life(t, settings{}, expectation{
-			group:   group{name: "ignition", kubelet: set.Newest, system: "flatcar", cloud: inSimulatedCloud(openstack.MetaKubeFlatcar)},
+		runLifeInSimulation(t, settings{}, expectation{
+			group:   group{name: "ignition", kubelet: imageSet.Newest, system: "flatcar", cloud: inSimulatedCloud(openstack.MetaKubeFlatcar)},
 			runtime: "containerd://2.",
 		})
 	})
 	t.Run("cloud-init with a config drive, downloads, the oldest kubelet and containerd 1.7", func(t *testing.T) {
 		spec := inSimulatedCloud(bareImage)
 		spec["configDrive"] = true
-		life(t, settings{configDrive: true, downloads: downloads(), flags: []string{"--node-containerd-version=" + images.Containerd1}}, expectation{
-			group:   group{name: "drive", kubelet: set.Oldest, system: "ubuntu", cloud: spec},
+		runLifeInSimulation(t, settings{configDrive: true, downloads: downloads(), flags: []string{"--node-containerd-version=" + images.Containerd1}}, expectation{
+			group:   group{name: "drive", kubelet: imageSet.Oldest, system: "ubuntu", cloud: spec},
 			runtime: "containerd://1.7",
 		})
 	})
 	t.Run("a setup that fails", setupsThatFail)
 }
 
-// life takes one node of the simulated cloud through its life.
-func life(t *testing.T, o settings, e expectation) {
-	w := newWorld(t, o)
-	e.prefix = "openstack:///"
-	e.gone = func() (string, error) {
-		if left := w.Cloud.Leftovers(); !left.Empty() {
-			return fmt.Sprintf("an empty cloud; it has %+v", left), nil
+// runLifeInSimulation takes one node of the simulated cloud through its whole life.
+func runLifeInSimulation(t *testing.T, o settings, e expectation) {
+	h := newHarness(t, o)
+	e.providerIDPrefix = "openstack:///"
+	e.leftover = func() (string, error) {
+		if left := h.Cloud.Leftovers(); !left.Empty() {
+			return fmt.Sprintf("an empty cloud, which has %+v", left), nil
 		}
 		return "", nil
 	}
-	w.life(e)
+	h.runLife(e)
 }
 
-// downloads are what the bare image's setup asks for.
+// downloads returns the files that the setup of the bare image downloads.
 func downloads() map[string]guests.Download {
-	file := func(name string) guests.Download { return guests.Download{Path: filepath.Join(set.Downloads, name)} }
+	file := func(name string) guests.Download {
+		return guests.Download{Path: filepath.Join(imageSet.Downloads, name)}
+	}
 	return map[string]guests.Download{
 		"/containerd-" + images.Containerd1 + "-linux-amd64.tar.gz": file("containerd.tar.gz"),
 		"/runc.amd64":                         file("runc"),
 		"/cni-plugins-linux-amd64-v1.7.1.tgz": file("cni-plugins.tgz"),
-		kubeletURL(set.Oldest):                {Path: set.OldestKubelet},
+		kubeletURL(imageSet.Oldest):           {Path: imageSet.OldestKubelet},
 	}
 }
 
-// kubeletURL is the end of the URL of a kubelet.
+// kubeletURL returns the path of a kubelet's URL.
 func kubeletURL(version string) string { return "/release/v" + version + "/bin/linux/amd64/kubelet" }

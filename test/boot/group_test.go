@@ -20,14 +20,14 @@ import (
 	"github.com/drover-project/drover/test/sandbox/scenario"
 )
 
-// group is a node group of a test.
+// group is a node group that a test creates.
 type group struct {
 	name, kubelet, system string
-	// cloud are fields of its cloudProviderSpec.
+	// cloud holds the fields of its cloudProviderSpec.
 	cloud map[string]any
 }
 
-// inSimulatedCloud returns the cloudProviderSpec of a server of that image.
+// inSimulatedCloud returns the cloudProviderSpec of a server with that image.
 func inSimulatedCloud(image string) map[string]any {
 	return map[string]any{
 		"availabilityZone": openstack.MetaKubeZone, "flavor": flavor, "image": image, "network": openstack.MetaKubeNetwork,
@@ -35,41 +35,41 @@ func inSimulatedCloud(image string) map[string]any {
 	}
 }
 
-// templateLabel is a label that a node gets from its Machine.
+// templateLabel is a label of the Machine template that a node must get.
 const templateLabel = "example.com/team"
 
-// apply makes the group, with one replica.
-func (w *world) apply(g group) {
-	w.t.Helper()
+// create creates the MachineDeployment of a group, with one replica.
+func (h *harness) create(g group) {
+	h.t.Helper()
 	d, err := scenario.Deployment(g.kubelet)
 	if err != nil {
-		w.t.Fatal(err)
+		h.t.Fatal(err)
 	}
 	value, err := json.Marshal(map[string]any{"cloudProvider": "openstack", "cloudProviderSpec": g.cloud, "operatingSystem": g.system, "operatingSystemSpec": map[string]any{}})
 	if err != nil {
-		w.t.Fatal(err)
+		h.t.Fatal(err)
 	}
 	labels := map[string]string{"group": g.name}
 	d.Name, d.Spec.Replicas = g.name, ptr.To[int32](1)
 	d.Spec.Selector, d.Spec.Template.Metadata.Labels = metav1.LabelSelector{MatchLabels: labels}, labels
 	d.Spec.Template.Spec.Metadata.Labels = map[string]string{templateLabel: "blue"}
 	d.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: value}
-	if err := w.Client.Create(w.t.Context(), d); err != nil {
-		w.t.Fatal(err)
+	if err := h.Client.Create(h.t.Context(), d); err != nil {
+		h.t.Fatal(err)
 	}
-	w.say("group %s: made, with one replica", g.name)
+	h.logf("group %s: created with one replica", g.name)
 }
 
-// machine returns the group's Machine; nil when it has none yet.
-func (w *world) machine(ctx context.Context, g group) (*v1alpha1.Machine, error) {
+// machine returns the group's Machine; nil when it has none.
+func (h *harness) machine(ctx context.Context, g group) (*v1alpha1.Machine, error) {
 	var machines v1alpha1.MachineList
-	if err := w.Client.List(ctx, &machines, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"group": g.name}); err != nil || len(machines.Items) == 0 {
+	if err := h.Client.List(ctx, &machines, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"group": g.name}); err != nil || len(machines.Items) == 0 {
 		return nil, err
 	}
 	return &machines.Items[0], nil
 }
 
-// condition returns a condition of a Machine, empty when it has none of that type.
+// condition returns the condition of that type; an empty one when the Machine has none.
 func condition(m *v1alpha1.Machine, kind string) v1alpha1.MachineCondition {
 	for _, c := range m.Status.Conditions {
 		if c.Type == kind {
@@ -79,16 +79,16 @@ func condition(m *v1alpha1.Machine, kind string) v1alpha1.MachineCondition {
 	return v1alpha1.MachineCondition{}
 }
 
-// usable waits until the group has a Node that takes pods, and returns it.
-func (w *world) usable(g group) (node *corev1.Node) {
-	w.t.Helper()
-	w.eventually(func(ctx context.Context) (string, error) {
-		m, err := w.machine(ctx, g)
+// awaitUsableNode waits until the group has a Node that accepts pods, and returns it.
+func (h *harness) awaitUsableNode(g group) (node *corev1.Node) {
+	h.t.Helper()
+	h.eventually(func(ctx context.Context) (string, error) {
+		m, err := h.machine(ctx, g)
 		if err != nil || m == nil {
 			return "a Machine", err
 		}
 		node = &corev1.Node{}
-		err = w.Client.Get(ctx, client.ObjectKey{Name: m.ServerName()}, node)
+		err = h.Client.Get(ctx, client.ObjectKey{Name: m.ServerName()}, node)
 		switch {
 		case client.IgnoreNotFound(err) != nil:
 			return "", err
@@ -99,15 +99,15 @@ func (w *world) usable(g group) (node *corev1.Node) {
 		}
 		return "", nil
 	})
-	w.say("node %s is usable", node.Name)
+	h.logf("node %s is usable", node.Name)
 	return node
 }
 
-// complaints are what Machines say is wrong with them.
-func (w *world) complaints() string {
-	ctx := context.WithoutCancel(w.t.Context())
+// conditions returns the conditions of all Machines, one per line.
+func (h *harness) conditions() string {
+	ctx := context.WithoutCancel(h.t.Context())
 	var machines v1alpha1.MachineList
-	if err := w.Client.List(ctx, &machines); err != nil {
+	if err := h.Client.List(ctx, &machines); err != nil {
 		return ""
 	}
 	var out strings.Builder

@@ -26,60 +26,60 @@ import (
 	"github.com/drover-project/drover/test/boot/images"
 )
 
-// expectation is what is known beforehand of a group's node.
+// expectation is what a group's node must be like.
 type expectation struct {
 	group group
-	// runtime begins the version of the node's container runtime.
+	// runtime is how the version of the node's container runtime begins.
 	runtime string
-	// prefix begins the node's provider ID, before the server's ID.
-	prefix string
-	// gone reports what the cloud still has of the group; empty: nothing.
-	gone func() (string, error)
+	// providerIDPrefix is what the node's provider ID has before the server's ID.
+	providerIDPrefix string
+	// leftover describes what the cloud still has of the group; empty: nothing.
+	leftover func() (string, error)
 }
 
-// life takes a group's node from the first server to the last thing that is left.
-func (w *world) life(e expectation) {
-	w.t.Helper()
-	n := w.joins(e)
-	w.checkNode(e, n)
-	w.checkCertificates(n)
-	w.runsPod(n)
-	w.reboots(e, n)
-	w.goes(e, n)
+// runLife creates a group and takes its node through its whole life, until nothing of the group is left.
+func (h *harness) runLife(e expectation) {
+	h.t.Helper()
+	n := h.join(e)
+	h.checkNode(e, n)
+	h.checkCertificates(n)
+	h.runPod(n)
+	h.reboot(e, n)
+	h.scaleDown(e, n)
 }
 
-// joins has the group's node join, while drover is killed and started again.
-func (w *world) joins(e expectation) *corev1.Node {
-	w.t.Helper()
-	w.apply(e.group)
-	w.eventually(func(context.Context) (string, error) {
-		if len(w.network.Consoles()) == 0 {
+// join creates the group and waits for its node. It kills drover while the guest boots, and starts it again once systemd runs.
+func (h *harness) join(e expectation) *corev1.Node {
+	h.t.Helper()
+	h.create(e.group)
+	h.eventually(func(context.Context) (string, error) {
+		if len(h.network.Consoles()) == 0 {
 			return "a guest", nil
 		}
 		return "", nil
 	})
-	w.KillDrover(0)
-	w.say("drover is killed while the guest boots")
-	w.eventually(func(context.Context) (string, error) {
-		for _, text := range w.network.Consoles() {
+	h.KillDrover(0)
+	h.logf("drover is killed while the guest boots")
+	h.eventually(func(context.Context) (string, error) {
+		for _, text := range h.network.Consoles() {
 			if strings.Contains(text, "systemd") {
 				return "", nil
 			}
 		}
 		return "a guest that runs systemd", nil
 	})
-	if err := w.ReviveDrover(w.t.Context(), 0); err != nil {
-		w.t.Fatal(err)
+	if err := h.ReviveDrover(h.t.Context(), 0); err != nil {
+		h.t.Fatal(err)
 	}
-	w.say("drover is started again")
-	return w.usable(e.group)
+	h.logf("drover is started again")
+	return h.awaitUsableNode(e.group)
 }
 
-// checkNode compares the node with what was asked for.
-func (w *world) checkNode(e expectation, n *corev1.Node) {
-	t := w.t
+// checkNode compares the node with its Machine, its guest and the expectation.
+func (h *harness) checkNode(e expectation, n *corev1.Node) {
+	t := h.t
 	t.Helper()
-	m, err := w.machine(t.Context(), e.group)
+	m, err := h.machine(t.Context(), e.group)
 	if err != nil || m == nil {
 		t.Fatal(m, err)
 	}
@@ -90,12 +90,12 @@ func (w *world) checkNode(e expectation, n *corev1.Node) {
 	if n.Name != m.ServerName() || m.Status.NodeRef == nil || m.Status.NodeRef.UID != n.UID {
 		t.Errorf("node %s (%s) and the Machine's nodeRef %v do not agree", n.Name, n.UID, m.Status.NodeRef)
 	}
-	id := strings.TrimPrefix(n.Spec.ProviderID, e.prefix)
-	if _, found := w.network.Consoles()[n.Name]; !found || len(id) != len("00000000-0000-0000-0000-000000000000") || w.network.Console(id) == "" {
+	id := strings.TrimPrefix(n.Spec.ProviderID, e.providerIDPrefix)
+	if _, found := h.network.Consoles()[n.Name]; !found || len(id) != len("00000000-0000-0000-0000-000000000000") || h.network.Console(id) == "" {
 		t.Errorf("provider ID %q is not that of a running guest", n.Spec.ProviderID)
 	}
 	if n.Labels[templateLabel] != "blue" {
-		t.Errorf("labels %v: the template's is missing", n.Labels)
+		t.Errorf("label %s = %q, want %q", templateLabel, n.Labels[templateLabel], "blue")
 	}
 	for _, taint := range n.Spec.Taints {
 		t.Errorf("the node still has the taint %s", taint.ToString())
@@ -104,11 +104,11 @@ func (w *world) checkNode(e expectation, n *corev1.Node) {
 
 // checkCertificates waits until the kubelet's requests are approved and signed, one for its client certificate and one for its
 // serving certificate, and connects to the kubelet by its name and address with the cluster's CA alone.
-func (w *world) checkCertificates(n *corev1.Node) {
-	w.t.Helper()
-	w.eventually(func(ctx context.Context) (string, error) {
+func (h *harness) checkCertificates(n *corev1.Node) {
+	h.t.Helper()
+	h.eventually(func(ctx context.Context) (string, error) {
 		for _, signer := range []string{certificatesv1.KubeAPIServerClientKubeletSignerName, certificatesv1.KubeletServingSignerName} {
-			switch signed, err := w.signed(ctx, signer); {
+			switch signed, err := h.countSigned(ctx, signer); {
 			case err != nil:
 				return "", err
 			case signed == 0:
@@ -117,9 +117,9 @@ func (w *world) checkCertificates(n *corev1.Node) {
 		}
 		return "", nil
 	})
-	w.eventually(func(context.Context) (string, error) {
-		for _, name := range []string{n.Name, address(n).String()} {
-			if err := w.verifies(n, name); err != nil {
+	h.eventually(func(context.Context) (string, error) {
+		for _, name := range []string{n.Name, internalIP(n).String()} {
+			if err := h.verifyKubelet(n, name); err != nil {
 				return "a verified connection to the kubelet as " + name + ": " + err.Error(), nil
 			}
 		}
@@ -127,10 +127,10 @@ func (w *world) checkCertificates(n *corev1.Node) {
 	})
 }
 
-// signed returns how many requests to a signer are approved and signed.
-func (w *world) signed(ctx context.Context, signer string) (int, error) {
+// countSigned returns how many certificate requests to a signer are approved and signed.
+func (h *harness) countSigned(ctx context.Context, signer string) (int, error) {
 	var requests certificatesv1.CertificateSigningRequestList
-	if err := w.Client.List(ctx, &requests); err != nil {
+	if err := h.Client.List(ctx, &requests); err != nil {
 		return 0, err
 	}
 	count := 0
@@ -144,7 +144,7 @@ func (w *world) signed(ctx context.Context, signer string) (int, error) {
 	return count, nil
 }
 
-func address(n *corev1.Node) netip.Addr {
+func internalIP(n *corev1.Node) netip.Addr {
 	for _, a := range n.Status.Addresses {
 		if a.Type == corev1.NodeInternalIP {
 			return netip.MustParseAddr(a.Address)
@@ -153,12 +153,12 @@ func address(n *corev1.Node) netip.Addr {
 	return netip.Addr{}
 }
 
-// verifies connects to the kubelet on port 10250, and checks its certificate for a name.
-func (w *world) verifies(n *corev1.Node, name string) error {
+// verifyKubelet connects to the kubelet on port 10250, and verifies that its certificate is for a name or address.
+func (h *harness) verifyKubelet(n *corev1.Node, name string) error {
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(w.Cluster.Config.CAData)
+	roots.AppendCertsFromPEM(h.Cluster.Config.CAData)
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
-	conn, err := tls.DialWithDialer(dialer, "tcp", net.JoinHostPort(address(n).String(), "10250"), &tls.Config{RootCAs: roots, ServerName: name})
+	conn, err := tls.DialWithDialer(dialer, "tcp", net.JoinHostPort(internalIP(n).String(), "10250"), &tls.Config{RootCAs: roots, ServerName: name})
 	if err != nil {
 		return err
 	}
@@ -166,10 +166,10 @@ func (w *world) verifies(n *corev1.Node, name string) error {
 }
 
 // runsPod runs a pod under a disruption budget that forbids its eviction, and waits until it answers.
-func (w *world) runsPod(n *corev1.Node) {
-	w.t.Helper()
-	if err := w.network.Route(pods, address(n)); err != nil {
-		w.t.Fatal(err)
+func (h *harness) runPod(n *corev1.Node) {
+	h.t.Helper()
+	if err := h.network.Route(pods, internalIP(n)); err != nil {
+		h.t.Fatal(err)
 	}
 	labels := map[string]string{"app": "hello"}
 	meta := metav1.ObjectMeta{Name: "hello", Namespace: corev1.NamespaceDefault, Labels: labels}
@@ -189,31 +189,31 @@ func (w *world) runsPod(n *corev1.Node) {
 			Selector: &metav1.LabelSelector{MatchLabels: labels}, MinAvailable: ptr.To(intstr.FromInt(1)),
 		}},
 	} {
-		if err := w.Client.Create(w.t.Context(), object); err != nil {
-			w.t.Fatal(err)
+		if err := h.Client.Create(h.t.Context(), object); err != nil {
+			h.t.Fatal(err)
 		}
 	}
-	w.answers(n)
+	h.awaitAnswer(n)
 }
 
-// answers waits until the pod answers through the API server.
-func (w *world) answers(n *corev1.Node) {
-	w.t.Helper()
-	w.eventually(func(ctx context.Context) (string, error) {
-		missing, err := w.ask(ctx, n)
+// awaitAnswer waits until the pod answers through the API server.
+func (h *harness) awaitAnswer(n *corev1.Node) {
+	h.t.Helper()
+	h.eventually(func(ctx context.Context) (string, error) {
+		missing, err := h.askPod(ctx, n)
 		return missing, err
 	})
-	w.say("the pod on %s answers", n.Name)
+	h.logf("the pod on %s answers", n.Name)
 }
 
-// ask asks the pod for its name; missing says why it does not answer.
-func (w *world) ask(ctx context.Context, n *corev1.Node) (missing string, err error) {
-	api, err := kubernetes.NewForConfig(w.Cluster.Config)
+// askPod asks the pod for its name. missing is what there must be before it answers; empty when it has answered.
+func (h *harness) askPod(ctx context.Context, n *corev1.Node) (missing string, err error) {
+	api, err := kubernetes.NewForConfig(h.Cluster.Config)
 	if err != nil {
 		return "", err
 	}
 	var all corev1.PodList
-	if err := w.Client.List(ctx, &all, client.InNamespace(corev1.NamespaceDefault), client.MatchingLabels{"app": "hello"}); err != nil {
+	if err := h.Client.List(ctx, &all, client.InNamespace(corev1.NamespaceDefault), client.MatchingLabels{"app": "hello"}); err != nil {
 		return "", err
 	}
 	if len(all.Items) != 1 || all.Items[0].Spec.NodeName != n.Name || all.Items[0].Status.PodIP == "" {
@@ -227,89 +227,90 @@ func (w *world) ask(ctx context.Context, n *corev1.Node) (missing string, err er
 	return "", nil
 }
 
-// reboots restarts the guest, after which the node must be the same: its object, its identity and its pod.
-func (w *world) reboots(e expectation, n *corev1.Node) {
-	w.t.Helper()
+// reboot restarts the guest. The Node object, the client certificate of its kubelet and its pod must be the same afterwards.
+func (h *harness) reboot(e expectation, n *corev1.Node) {
+	h.t.Helper()
 	const signer = certificatesv1.KubeAPIServerClientKubeletSignerName
-	before, err := w.signed(w.t.Context(), signer)
+	before, err := h.countSigned(h.t.Context(), signer)
 	if err != nil {
-		w.t.Fatal(err)
+		h.t.Fatal(err)
 	}
-	if err := w.network.Reboot(strings.TrimPrefix(n.Spec.ProviderID, e.prefix)); err != nil {
-		w.t.Fatal(err)
+	if err := h.network.Reboot(strings.TrimPrefix(n.Spec.ProviderID, e.providerIDPrefix)); err != nil {
+		h.t.Fatal(err)
 	}
-	w.say("the guest reboots")
-	w.eventually(func(ctx context.Context) (string, error) {
+	h.logf("the guest reboots")
+	h.eventually(func(ctx context.Context) (string, error) {
 		var now corev1.Node
-		err := w.Client.Get(ctx, client.ObjectKeyFromObject(n), &now)
+		err := h.Client.Get(ctx, client.ObjectKeyFromObject(n), &now)
 		if now.Status.NodeInfo.BootID == n.Status.NodeInfo.BootID {
 			return "a node of another boot", err
 		}
 		return "", err
 	})
-	again := w.usable(e.group)
+	again := h.awaitUsableNode(e.group)
 	if again.UID != n.UID || again.Spec.ProviderID != n.Spec.ProviderID {
-		w.t.Errorf("after the reboot: node %s with %s, want %s with %s", again.UID, again.Spec.ProviderID, n.UID, n.Spec.ProviderID)
+		h.t.Errorf("after the reboot: node %s with %s, want %s with %s", again.UID, again.Spec.ProviderID, n.UID, n.Spec.ProviderID)
 	}
-	if after, err := w.signed(w.t.Context(), signer); err != nil || after != before {
-		w.t.Errorf("the kubelet asked for a client certificate after the reboot: %d before, now %d (%v)", before, after, err)
+	if after, err := h.countSigned(h.t.Context(), signer); err != nil || after != before {
+		h.t.Errorf("the kubelet asked for a client certificate after the reboot: %d before, now %d (%v)", before, after, err)
 	}
-	w.answers(again)
+	h.awaitAnswer(again)
 }
 
-// goes scales the group down. The drain waits for the budget; once that is gone, so are pod, server and everything else.
-func (w *world) goes(e expectation, n *corev1.Node) {
-	w.t.Helper()
-	// Where pods could go nowhere else, drover does not evict them.
+// scaleDown scales the group to 0. The drain must wait for the disruption budget. Once the budget is deleted, the pod, the server and
+// everything else of the group must be deleted.
+func (h *harness) scaleDown(e expectation, n *corev1.Node) {
+	h.t.Helper()
+	// drover evicts pods only when there is another Node.
 	other := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "another"}, Spec: corev1.NodeSpec{
 		Taints: []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}},
 	}}
-	if err := w.Client.Create(w.t.Context(), other); err != nil {
-		w.t.Fatal(err)
+	if err := h.Client.Create(h.t.Context(), other); err != nil {
+		h.t.Fatal(err)
 	}
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: e.group.name, Namespace: metav1.NamespaceSystem}}
-	if err := w.Client.Patch(w.t.Context(), d, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":0}}`))); err != nil {
-		w.t.Fatal(err)
+	if err := h.Client.Patch(h.t.Context(), d, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":0}}`))); err != nil {
+		h.t.Fatal(err)
 	}
-	w.eventually(func(ctx context.Context) (string, error) {
-		m, err := w.machine(ctx, e.group)
+	h.eventually(func(ctx context.Context) (string, error) {
+		m, err := h.machine(ctx, e.group)
 		if err != nil || m == nil {
-			return "a Machine whose drain waits", err
+			return "the Machine, whose drain must wait for the budget", err
 		}
 		if c := condition(m, v1alpha1.ConditionDeleting); !strings.Contains(c.Message, "hello") || !strings.Contains(c.Message, "budget") {
-			return "a drain that names pod and budget; it says " + c.Message, nil
+			return "a condition Deleting that names pod and budget; its message is " + c.Message, nil
 		}
 		return "", nil
 	})
-	w.answers(n)
-	w.say("the drain waits for the disruption budget")
+	h.awaitAnswer(n)
+	h.logf("the drain waits for the disruption budget")
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "hello", Namespace: corev1.NamespaceDefault}}
-	if err := w.Client.Delete(w.t.Context(), budget); err != nil {
-		w.t.Fatal(err)
+	if err := h.Client.Delete(h.t.Context(), budget); err != nil {
+		h.t.Fatal(err)
 	}
-	w.eventually(func(ctx context.Context) (string, error) { return w.left(ctx, e, n) })
-	w.say("nothing is left")
+	h.eventually(func(ctx context.Context) (string, error) { return h.leftover(ctx, e, n) })
+	h.logf("nothing is left")
 }
 
-// left returns what is still there of a group.
-func (w *world) left(ctx context.Context, e expectation, n *corev1.Node) (string, error) {
-	if m, err := w.machine(ctx, e.group); err != nil || m != nil {
-		return "the Machine's end", err
+// leftover describes what is left of a group, in the cluster, among the guests and in the cloud; empty: nothing.
+func (h *harness) leftover(ctx context.Context, e expectation, n *corev1.Node) (string, error) {
+	if m, err := h.machine(ctx, e.group); err != nil || m != nil {
+		return "the deletion of the Machine", err
 	}
-	if err := w.Client.Get(ctx, client.ObjectKeyFromObject(n), &corev1.Node{}); client.IgnoreNotFound(err) != nil || err == nil {
-		return "the node's end", client.IgnoreNotFound(err)
+	if err := h.Client.Get(ctx, client.ObjectKeyFromObject(n), &corev1.Node{}); client.IgnoreNotFound(err) != nil || err == nil {
+		return "the deletion of the node", client.IgnoreNotFound(err)
 	}
 	var secrets corev1.SecretList
-	if err := w.Client.List(ctx, &secrets); err != nil {
+	if err := h.Client.List(ctx, &secrets); err != nil {
 		return "", err
 	}
 	for _, s := range secrets.Items {
 		if s.Type == corev1.SecretTypeBootstrapToken {
-			return "the end of join token " + s.Name, nil
+			return "the deletion of join token " + s.Name, nil
 		}
 	}
-	if len(w.network.Consoles()) > 0 {
-		return "the guest's end", nil
+	if len(h.network.Consoles()) > 0 {
+		return "the end of the guest", nil
 	}
-	return e.gone()
+	return e.leftover()
 }

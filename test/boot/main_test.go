@@ -24,17 +24,17 @@ import (
 	"github.com/drover-project/drover/test/sandbox"
 )
 
-// needed are programs and files that must be here, with the Debian package that has each.
+// needed maps the programs and files that the tests use to the Debian packages that contain them.
 var needed = map[string]string{
 	"qemu-system-x86_64": "qemu-system-x86", "qemu-img": "qemu-utils", "mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "genisoimage": "genisoimage",
 	"dnsmasq": "dnsmasq-base", "ip": "iproute2", "gcc": "gcc", "/usr/include/blkid/blkid.h": "libblkid-dev",
 }
 
-// builtDrover is a variable of the environment with drover's binary, which was built outside of the namespace.
+// builtDrover is the environment variable with the path of drover's binary, which is built outside of the network namespace.
 const builtDrover = "DROVER_BOOT_BINARY"
 
-// set are the images.
-var set images.Set
+// imageSet holds the images that guests boot from.
+var imageSet images.Set
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
@@ -42,8 +42,8 @@ func TestMain(m *testing.M) {
 	code := 1
 	var err error
 	if guests.Isolated() {
-		set, err = images.Prepare(ctx, os.Stderr)
-		if err = errors.Join(err, guests.Begin()); err == nil {
+		imageSet, err = images.Prepare(ctx, os.Stderr)
+		if err = errors.Join(err, guests.LoopbackUp()); err == nil {
 			code = m.Run()
 		}
 	} else {
@@ -56,7 +56,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// outside builds what needs the network, and runs the tests in a network namespace.
+// outside builds what needs the Internet, and runs the tests in a network namespace of their own.
 func outside(ctx context.Context) (int, error) {
 	if err := missing(); err != nil {
 		return 1, err
@@ -83,10 +83,10 @@ func outside(ctx context.Context) (int, error) {
 	return guests.Isolate(ctx, dir)
 }
 
-// missing names in one error all that must be installed.
+// missing returns one error that names everything that must be installed first; nil when nothing is missing.
 func missing() error {
 	if os.Geteuid() != 0 {
-		return errors.New("make test-boot makes network devices and file systems of other owners: run it as root")
+		return errors.New("make test-boot creates network devices and disk images: run it as root")
 	}
 	packages := map[string]bool{}
 	for name, from := range needed {
@@ -103,10 +103,10 @@ func missing() error {
 		faults = append(faults, "these packages are not installed; on Debian 12: apt-get install --no-install-recommends "+strings.Join(slices.Sorted(maps.Keys(packages)), " "))
 	}
 	if _, err := os.Stat("/dev/net/tun"); err != nil {
-		faults = append(faults, "there is no /dev/net/tun: modprobe tun")
+		faults = append(faults, "/dev/net/tun does not exist: run modprobe tun")
 	}
 	if len(faults) == 0 {
 		return nil
 	}
-	return errors.New("make test-boot needs what is not here: " + strings.Join(faults, "; "))
+	return errors.New("make test-boot cannot run: " + strings.Join(faults, "; "))
 }

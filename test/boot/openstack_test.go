@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -24,21 +25,21 @@ import (
 	"github.com/drover-project/drover/test/openstack/member"
 )
 
-// What test/openstack/real seeds.
+// Names that test/openstack/real creates, and names of this test.
 const (
 	realNetwork = "demo-net"
 	realSubnet  = "10.10.0.0/16"
-	// groupName begins the names of servers and ports.
+	// groupName is how the names of the test's servers and ports begin.
 	groupName = "boot"
-	// administrator is the cloud of clouds.yaml whose user sees the user data of all servers.
+	// administrator is the cloud of clouds.yaml whose user can read the user data of all servers.
 	administrator = "admin"
 )
 
-// loopback are the addresses of the services of test/openstack/real.
+// loopback holds the addresses of the services of test/openstack/real.
 var loopback = []string{"127.0.0.1:5000", "127.0.0.1:8774", "127.0.0.1:9696", "127.0.0.1:9292", "127.0.0.1:8776", "127.0.0.1:8778"}
 
-// TestBehindOpenStack takes a node through its life behind a real OpenStack. Its hypervisor is fake: the test reads the servers from
-// Nova as its administrator, and boots each with the user data, the ID and the address that Nova and Neutron have for it.
+// TestBehindOpenStack takes a node through its whole life behind a real OpenStack, whose hypervisor is fake. The test lists the servers
+// as the administrator, and boots each as a guest with the user data and ID that Nova has, and the address that Neutron has.
 func TestBehindOpenStack(t *testing.T) {
 	file, cloud := os.Getenv("OS_CLIENT_CONFIG_FILE"), os.Getenv("OS_CLOUD")
 	if file == "" || cloud == "" {
@@ -48,32 +49,32 @@ func TestBehindOpenStack(t *testing.T) {
 		t.Fatal(err)
 	}
 	nova := signIn(t, file)
-	w := newWorld(t, settings{
+	h := newHarness(t, settings{
 		flags:  []string{"--clouds-yaml=" + file, "--cloud=" + cloud, "--allowed-endpoints=http://127.0.0.1:5000/v3"},
 		subnet: netip.MustParsePrefix(realSubnet),
 	})
-	f := &hypervisor{world: w, nova: nova, booted: map[string]bool{}}
-	w.KillCloudController() // it initializes nodes of the simulated cloud
+	f := &hypervisor{harness: h, nova: nova, booted: map[string]bool{}}
+	h.KillCloudController() // it initializes Nodes with the servers of the simulated cloud
 	ctx, cancel := context.WithCancel(t.Context())
 	var work sync.WaitGroup
 	t.Cleanup(func() { cancel(); work.Wait() })
 	work.Go(func() { f.follow(ctx) })
 	work.Go(func() {
-		err := kubelet.RunCloudControllerManager(ctx, kubelet.CloudControllerOptions{Config: w.Cluster.Config, Servers: f.servers})
+		err := kubelet.RunCloudControllerManager(ctx, kubelet.CloudControllerOptions{Config: h.Cluster.Config, Servers: f.servers})
 		if err != nil {
 			t.Error(err)
 		}
 	})
-	w.life(expectation{
-		group: group{name: groupName, kubelet: set.Newest, system: "ubuntu", cloud: map[string]any{
+	h.runLife(expectation{
+		group: group{name: groupName, kubelet: imageSet.Newest, system: "ubuntu", cloud: map[string]any{
 			"availabilityZone": "az1", "flavor": "m1.small", "image": "tiny", "network": realNetwork, "subnet": "demo-subnet",
 			"securityGroups": []string{"demo-sg"}, "region": "RegionOne",
 		}},
-		runtime: "containerd://2.", prefix: "openstack:///", gone: f.left,
+		runtime: "containerd://2.", providerIDPrefix: "openstack:///", leftover: f.left,
 	})
 }
 
-// signIn signs the cloud's administrator in.
+// signIn returns a session of the cloud's administrator.
 func signIn(t *testing.T, file string) *member.Session {
 	t.Helper()
 	raw, err := os.ReadFile(file)
@@ -95,17 +96,17 @@ func signIn(t *testing.T, file string) *member.Session {
 	return session
 }
 
-// hypervisor boots the servers that Nova has.
+// hypervisor runs a guest for each server that Nova lists.
 type hypervisor struct {
-	world *world
-	nova  *member.Session
+	harness *harness
+	nova    *member.Session
 
 	mu     sync.Mutex
 	now    []server
 	booted map[string]bool
 }
 
-// server is a server as Nova shows it to an administrator.
+// server is a server in Nova's list for an administrator.
 type server struct {
 	ID, Name, Status string
 	UserData         string `json:"OS-EXT-SRV-ATTR:user_data"`
@@ -113,7 +114,7 @@ type server struct {
 	Addresses        map[string][]struct{ Addr string }
 }
 
-// port is a port as Neutron shows it.
+// port is a port in Neutron's list.
 type port struct {
 	ID, Name string
 	MAC      string `json:"mac_address"`
@@ -123,7 +124,7 @@ type port struct {
 	} `json:"fixed_ips"`
 }
 
-// ports returns the ports of this test's servers, past and present.
+// ports returns the ports of this test's servers, also of deleted ones.
 func (h *hypervisor) ports(ctx context.Context) ([]port, error) {
 	raw, err := h.nova.Ask(ctx, "GET", "network /ports", "")
 	if err != nil {
@@ -144,7 +145,7 @@ func (h *hypervisor) list(ctx context.Context) ([]server, error) {
 	return answer.Servers, json.Unmarshal(raw, &answer)
 }
 
-// follow boots each server that becomes ACTIVE, and cuts the power of each that is gone, until ctx ends.
+// follow boots each server that becomes ACTIVE, and powers off the guest of each server that is deleted, until ctx ends.
 func (h *hypervisor) follow(ctx context.Context) {
 	ticker := time.NewTicker(2 * time.Second)
 	defer ticker.Stop()
@@ -152,7 +153,7 @@ func (h *hypervisor) follow(ctx context.Context) {
 		if now, err := h.list(ctx); err == nil {
 			h.compare(ctx, now)
 		} else if ctx.Err() == nil {
-			h.world.say("listing Nova's servers: %v", err)
+			h.harness.logf("listing Nova's servers: %v", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -171,19 +172,19 @@ func (h *hypervisor) compare(ctx context.Context, now []server) {
 		if s.Status == "ACTIVE" && !h.booted[s.ID] && len(s.Addresses[realNetwork]) > 0 {
 			h.booted[s.ID] = true
 			if err := h.boot(ctx, s); err != nil {
-				h.world.t.Error(err)
+				h.harness.t.Error(err)
 			}
 		}
 	}
 	for id := range h.booted {
 		if !there[id] {
-			h.world.network.End(id)
+			h.harness.network.PowerOff(id)
 			delete(h.booted, id)
 		}
 	}
 }
 
-// boot boots a server with the user data that Nova has, and the address that Neutron has for its port.
+// boot starts the guest of a server, with the user data that Nova has and the address that Neutron has for its port.
 func (h *hypervisor) boot(ctx context.Context, s server) error {
 	ports, err := h.ports(ctx)
 	if err != nil {
@@ -191,23 +192,26 @@ func (h *hypervisor) boot(ctx context.Context, s server) error {
 	}
 	bound := slices.IndexFunc(ports, func(p port) bool { return p.Owner == s.ID && len(p.FixedIPs) == 1 })
 	if bound < 0 {
-		return fmt.Errorf("server %s has no port of its own: %+v", s.Name, ports)
+		return fmt.Errorf("no port with one address is bound to server %s; the ports are %+v", s.Name, ports)
 	}
 	userData, err := base64.StdEncoding.DecodeString(s.UserData)
-	if err != nil || len(userData) == 0 {
-		return fmt.Errorf("server %s has no user data that can be read: %w", s.Name, err)
+	if err == nil && len(userData) == 0 {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		return fmt.Errorf("decoding the user data of server %s: %w", s.Name, err)
 	}
 	metadata, err := json.Marshal(map[string]any{"uuid": s.ID, "name": s.Name, "hostname": s.Name + ".novalocal", "meta": s.Metadata})
 	if err != nil {
 		return err
 	}
-	return h.world.network.Boot(&guests.Guest{
+	return h.harness.network.Boot(&guests.Guest{
 		ID: s.ID, Name: s.Name, Address: netip.MustParseAddr(ports[bound].FixedIPs[0].Address), MAC: ports[bound].MAC, VCPUs: 2, Memory: 2048,
-		UserData: userData, Metadata: metadata, Kernel: set.Kernel, Disk: set.Full,
+		UserData: userData, Metadata: metadata, Kernel: imageSet.Kernel, Disk: imageSet.Full,
 	})
 }
 
-// servers are the servers as a cloud-controller-manager sees them.
+// servers returns the listed servers for the stand-in of the cloud-controller-manager.
 func (h *hypervisor) servers() []kubelet.Server {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -217,20 +221,22 @@ func (h *hypervisor) servers() []kubelet.Server {
 		for _, a := range s.Addresses[realNetwork] {
 			entry.Addresses = append(entry.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a.Addr})
 		}
+		// The real one keeps the Hostname of the kubelet, which asks for a certificate for it.
+		entry.Addresses = append(entry.Addresses, corev1.NodeAddress{Type: corev1.NodeHostName, Address: s.Name})
 		out = append(out, entry)
 	}
 	return out
 }
 
-// left returns which servers and ports of this test the cloud still has.
+// left describes which servers and ports of this test the cloud still has; empty: none.
 func (h *hypervisor) left() (string, error) {
-	servers, err := h.list(h.world.t.Context())
+	servers, err := h.list(h.harness.t.Context())
 	if err != nil || len(servers) > 0 {
-		return fmt.Sprintf("the end of %d servers", len(servers)), err
+		return fmt.Sprintf("the deletion of %d servers", len(servers)), err
 	}
-	ports, err := h.ports(h.world.t.Context())
+	ports, err := h.ports(h.harness.t.Context())
 	if err != nil || len(ports) > 0 {
-		return fmt.Sprintf("the end of %d ports", len(ports)), err
+		return fmt.Sprintf("the deletion of %d ports", len(ports)), err
 	}
 	return "", nil
 }

@@ -96,7 +96,7 @@ type MachinePhase string
 const (
 	// PhasePending: no server yet.
 	PhasePending MachinePhase = "Pending"
-	// PhaseProvisioning: the server exists, its node is not registered.
+	// PhaseProvisioning: the server exists, or nothing proves that it is gone; its node is not registered.
 	PhaseProvisioning MachinePhase = "Provisioning"
 	// PhaseJoined: the node is registered, and its first start is not complete.
 	PhaseJoined MachinePhase = "Joined"

@@ -12,7 +12,7 @@ case $(uname -m) in
 x86_64) arch=amd64 ;;
 aarch64) arch=arm64 ;;
 *)
-  echo "no downloads are known for $(uname -m)" >&2
+  echo "the setup failed: no downloads are known for $(uname -m)" >&2
   exit 1
   ;;
 esac
@@ -31,14 +31,18 @@ fetch() { # URL FILE
 verified() { # URL CHECKSUM-URL FILE: keeps the file only when it has the published SHA-256
   fetch "$1" "$3"
   fetch "$2" "$3.sum"
-  local name sum
+  local name sum found
   name=${1##*/}
   sum=$(awk -v name="$name" 'NF == 1 || $2 == name || $2 == "*" name { print $1; exit }' "$3.sum")
   [[ $sum =~ ^[0-9a-f]{64}$ ]] || {
-    echo "$2 holds no SHA-256 of $name" >&2
+    echo "verifying $1 failed: $2 holds no SHA-256 of $name" >&2
     exit 1
   }
-  echo "$sum  $3" | sha256sum --check --quiet
+  found=$(sha256sum "$3")
+  [[ ${found%% *} == "$sum" ]] || {
+    echo "verifying $1 failed: its SHA-256 is ${found%% *}, but $2 publishes $sum" >&2
+    exit 1
+  }
 }
 
 place() { # FILE TARGET: at once or not at all, so that a boot that breaks off leaves no half program
@@ -108,7 +112,7 @@ server_id() { # the server's identity: from the metadata service, the config dri
     uuid=$(</var/lib/drover/server-id)
   fi
   [[ -n $uuid ]] || {
-    echo 'neither the metadata service nor a config drive names this server' >&2
+    echo 'the setup failed: neither the metadata service nor a config drive names this server' >&2
     exit 1
   }
   mkdir -p /run/drover /var/lib/drover
@@ -170,7 +174,7 @@ runtime_fits() {
   version=$(containerd --version)
   [[ $version =~ [[:space:]]v?([0-9]+)\.([0-9]+) ]] || return 0
   ((BASH_REMATCH[1] * 1000 + BASH_REMATCH[2] < ${needed%.*} * 1000 + ${needed#*.})) || return 0
-  echo "kubelet $KUBELET_VERSION needs containerd $needed or newer and this image has ${BASH_REMATCH[1]}.${BASH_REMATCH[2]}:" \
+  echo "the setup failed: kubelet $KUBELET_VERSION needs containerd $needed or newer and this image has ${BASH_REMATCH[1]}.${BASH_REMATCH[2]}:" \
     "use an image with a newer one, or with none, on which containerd $CONTAINERD_VERSION is installed" >&2
   exit 1
 }

@@ -145,6 +145,18 @@ func (o *Observed) LeftAlone() bool {
 	return o.Paused || o.OtherController && !o.Deleting || o.Deleting && !o.AnyFinalizer
 }
 
+// ServerUnlisted reports whether the Machine had a server, and the servers of its project have not been listed since this process
+// began. Nothing new is known of the server then.
+func (o *Observed) ServerUnlisted() bool {
+	return o.HadServer && o.CloudErr == nil && !o.Cloud.Synced && o.Cloud.Server == nil
+}
+
+// ServerUnseen reports whether the Machine names a server that is not seen now, and of which nothing proves that it is gone or
+// that it belongs to another Machine.
+func (o *Observed) ServerUnseen() bool {
+	return o.Named && o.Cloud.Server == nil && !o.Cloud.Gone && o.Cloud.Foreign == ""
+}
+
 // serverGone reports whether the end of the server is proven.
 func (o *Observed) serverGone() bool {
 	known := o.CloudErr == nil && o.Cloud.Synced && o.Cloud.Held == "" && o.Cloud.Unknown == ""

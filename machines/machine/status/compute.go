@@ -53,12 +53,14 @@ func Compute(in *Input) {
 	}
 	in.setError()
 	record.WriteServer(m, f.Cloud.Server)
-	in.set(v1alpha1.ConditionServerReady, in.serverReady())
+	if !f.ServerUnlisted() {
+		in.set(v1alpha1.ConditionServerReady, in.serverReady())
+	}
 	in.forgetStart()
 	if v, known := in.specValid(); known {
 		in.set(v1alpha1.ConditionSpecValid, v)
 	}
-	if starting := f.Node != nil && !f.HasStarted(); starting || !in.Unsynced {
+	if in.showsReady() {
 		in.set(v1alpha1.ConditionReady, in.nodeReady())
 	}
 	in.setWarnings()
@@ -73,6 +75,17 @@ func Compute(in *Input) {
 }
 
 func (in *Input) set(name string, v Verdict) { SetCondition(in.Machine, name, v, in.Now) }
+
+// showsReady reports whether condition Ready is computed again. It stays as it is stored while a Node that has started cannot be
+// written, and while neither a Node nor anything new of the server is known.
+func (in *Input) showsReady() bool {
+	f := in.Facts
+	if f.Node == nil && !f.Joined && !f.Deleting && f.ServerUnlisted() {
+		return false
+	}
+	starting := f.Node != nil && !f.HasStarted()
+	return starting || !in.Unsynced
+}
 
 // deletionMessage returns what the deletion waits for. The message of a drain is stored, and compared with the next result to find
 // out whether an Event is due. So the state of the cloud, for which a drain does not wait, is not added to it.
@@ -168,6 +181,8 @@ func (in *Input) phase() v1alpha1.MachinePhase {
 		return v1alpha1.PhaseProvisioning
 	case was == v1alpha1.PhaseFailed && in.Machine.Status.ErrorReason != nil:
 		return v1alpha1.PhaseFailed
+	case f.ServerUnseen():
+		return v1alpha1.PhaseProvisioning
 	}
 	return v1alpha1.PhasePending
 }

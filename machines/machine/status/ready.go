@@ -101,8 +101,9 @@ func (in *Input) nodeReady() Verdict {
 			return Verdict{corev1.ConditionFalse, lifecycle.ReasonMachineDeleting, ""}
 		case f.Joined:
 			return Verdict{corev1.ConditionUnknown, lifecycle.ReasonNodeMissing, in.Detail}
-		}
-		if f.Cloud.Server == nil {
+		case f.ServerUnseen():
+			return Verdict{corev1.ConditionFalse, lifecycle.ReasonServerUnknown, in.message()}
+		case f.Cloud.Server == nil:
 			return Verdict{corev1.ConditionFalse, lifecycle.ReasonNoServer, ptr.Deref(in.Machine.Status.ErrorMessage, in.Detail)}
 		}
 		return Verdict{corev1.ConditionFalse, in.Last.Reason, in.message()}

@@ -21,18 +21,18 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// downloadHosts are the names that user data downloads from.
+// downloadHosts holds the hosts from which the setup in the user data downloads.
 var downloadHosts = []string{"github.com", "release-assets.githubusercontent.com", "dl.k8s.io"}
 
 // Download is a file that can be downloaded.
 type Download struct {
-	// Path is the file here.
+	// Path is the path of the file on this machine.
 	Path string
-	// WrongSum publishes a checksum that is not the file's.
+	// WrongSum: the published checksum is not that of the file.
 	WrongSum bool
 }
 
-// Internet is what guests reach beside the cloud: the projects from which the setup downloads.
+// Internet stands for the hosts from which the setup downloads. Guests reach no other host outside of the cloud.
 type Internet struct {
 	files map[string]Download
 	ca    []byte
@@ -41,6 +41,7 @@ type Internet struct {
 }
 
 // NewInternet returns an Internet with those files, by the end of the URL's path. Its certificate is signed by a CA of its own.
+// Errors: keys or certificates cannot be made.
 func NewInternet(files map[string]Download) (*Internet, error) {
 	chain, key, err := cert.GenerateSelfSignedCertKey(downloadHosts[0], nil, downloadHosts)
 	if err != nil {
@@ -55,10 +56,10 @@ func NewInternet(files map[string]Download) (*Internet, error) {
 	return &Internet{files: files, ca: chain[bytes.LastIndex(chain, []byte(begin)):], pair: pair}, nil
 }
 
-// CA returns the certificate, in PEM, that a machine must trust to download.
+// CA returns the CA certificate, in PEM, that guests must trust in order to download.
 func (i *Internet) CA() []byte { return i.ca }
 
-// serve answers over HTTPS until the listener is closed.
+// serve answers HTTPS requests until the listener is closed.
 func (i *Internet) serve(l net.Listener) {
 	server := &http.Server{
 		Handler: http.HandlerFunc(i.download), ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
@@ -67,7 +68,7 @@ func (i *Internet) serve(l net.Listener) {
 	_ = server.ServeTLS(l, "", "")
 }
 
-// download answers as GitHub, which redirects releases to another host, and as dl.k8s.io.
+// download answers as GitHub does, which redirects releases to another host, and as dl.k8s.io does.
 func (i *Internet) download(w http.ResponseWriter, r *http.Request) {
 	if r.Host == "github.com" {
 		http.Redirect(w, r, "https://"+downloadHosts[1]+r.URL.Path, http.StatusFound)
@@ -97,7 +98,7 @@ func (i *Internet) answer(w http.ResponseWriter, r *http.Request) int {
 	return http.StatusNotFound
 }
 
-// writeSum writes the file's SHA-256, and its name where its project does so.
+// writeSum writes the SHA-256 of the file. Its name follows, except after the checksum of a kubelet.
 func (d Download) writeSum(w io.Writer, name string) error {
 	file, err := os.Open(d.Path)
 	if err != nil {

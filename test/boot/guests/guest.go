@@ -13,26 +13,26 @@ import (
 	"time"
 )
 
-// Guest is a server as the cloud made it, and what it boots.
+// Guest holds what the cloud says of a server, and what the virtual machine boots.
 type Guest struct {
-	// ID and Name are the server's.
+	// ID and Name are those of the server.
 	ID, Name string
-	// Address and MAC are those of its port. Without a MAC it gets one that follows from the address.
+	// Address and MAC are those of its port. Without a MAC, one is derived from the address.
 	Address netip.Addr
 	MAC     string
 	// VCPUs and Memory, in MiB, are its flavor's.
 	VCPUs, Memory int
-	// Disk is the image, of which the guest gets a copy. Initrd and Append, of the kernel's command line, may be empty.
+	// Disk is the image; the guest writes to a copy of it. Initrd, and Append for the kernel's command line, may be empty.
 	Disk, Kernel, Initrd, Append string
 	// UserData and Metadata are what the metadata service answers with: user_data and meta_data.json.
 	UserData, Metadata []byte
-	// ConfigDrive has the guest find them on a drive, and the metadata service does not answer it.
+	// ConfigDrive: the guest finds them on a drive, and the metadata service answers 404.
 	ConfigDrive bool
-	// NoNames gives it a resolver that is not there.
-	NoNames bool
+	// NoResolver: DHCP names a DNS resolver that does not answer.
+	NoResolver bool
 }
 
-// hardware returns the address of its network card.
+// hardware returns the MAC address of the guest's network card.
 func (g *Guest) hardware() string {
 	if g.MAC != "" {
 		return g.MAC
@@ -50,7 +50,7 @@ type running struct {
 	process *process
 }
 
-// Boot starts a guest.
+// Boot starts a guest. Errors: its disk or network device cannot be made, or QEMU does not start.
 func (n *Network) Boot(g *Guest) error {
 	r := &running{guest: g, dir: n.path(g.Name)}
 	if err := os.MkdirAll(r.dir, 0o755); err != nil {
@@ -77,7 +77,7 @@ func (n *Network) Boot(g *Guest) error {
 	return nil
 }
 
-// arguments are QEMU's. The machine looks like one of Nova's, by which cloud-init and Ignition know where they are.
+// arguments returns the arguments of QEMU. The SMBIOS fields are those of Nova, by which cloud-init and Ignition recognize OpenStack.
 func (r *running) arguments() []string {
 	g := r.guest
 	args := []string{
@@ -98,7 +98,7 @@ func (r *running) arguments() []string {
 	return args
 }
 
-// accelerator is QEMU's emulation, unless DROVER_BOOT_ACCEL names another one, such as kvm.
+// accelerator returns the accelerator in DROVER_BOOT_ACCEL, such as kvm; by default QEMU's emulation.
 func accelerator() string {
 	if a := os.Getenv("DROVER_BOOT_ACCEL"); a != "" {
 		return a
@@ -106,7 +106,7 @@ func accelerator() string {
 	return "tcg,thread=multi"
 }
 
-// follow shows the guest's console until the guest has ended.
+// follow passes the guest's console to the options' Console every two seconds, until the guest has ended.
 func (n *Network) follow(r *running) {
 	const most = 64 << 10
 	ticker := time.NewTicker(2 * time.Second)
@@ -119,7 +119,7 @@ func (n *Network) follow(r *running) {
 			defer n.mu.Unlock()
 			if n.guests[r.guest.ID] == r {
 				text, _ := os.ReadFile(r.process.log)
-				n.failure = fmt.Errorf("guest %s ended by itself: %s", r.guest.Name, text)
+				n.failure = fmt.Errorf("QEMU of guest %s has ended: %s", r.guest.Name, text)
 			}
 			return
 		case <-ticker.C:
@@ -131,14 +131,14 @@ func (n *Network) follow(r *running) {
 	}
 }
 
-// Err returns why a guest has ended by itself; nil while all run.
+// Err returns an error when a guest has ended that was not powered off.
 func (n *Network) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.failure
 }
 
-// Console returns all that a guest has printed; empty when there is no such guest.
+// Console returns everything that a guest has printed on its console; empty when there is no such guest.
 func (n *Network) Console(id string) string {
 	if r := n.find(id); r != nil {
 		data, _ := os.ReadFile(r.dir + "/console.log")
@@ -147,7 +147,7 @@ func (n *Network) Console(id string) string {
 	return ""
 }
 
-// Consoles returns what the guests that run have printed, by name.
+// Consoles returns the consoles of the running guests, by their names.
 func (n *Network) Consoles() map[string]string {
 	n.mu.Lock()
 	names := map[string]string{}
@@ -167,11 +167,12 @@ func (n *Network) find(id string) *running {
 	return n.guests[id]
 }
 
-// Reboot presses Ctrl-Alt-Delete on a guest's keyboard, at which systemd stops everything and starts the machine again.
+// Reboot presses Ctrl-Alt-Delete on a guest's keyboard, upon which systemd reboots it. Errors: there is no such guest, or QEMU does
+// not answer.
 func (n *Network) Reboot(id string) error {
 	r := n.find(id)
 	if r == nil {
-		return fmt.Errorf("rebooting: there is no guest %s", id)
+		return fmt.Errorf("rebooting: guest %s does not exist", id)
 	}
 	conn, err := net.Dial("unix", r.dir+"/monitor")
 	if err != nil {
@@ -180,15 +181,15 @@ func (n *Network) Reboot(id string) error {
 	defer func() { _ = conn.Close() }()
 	_, err = io.WriteString(conn, "sendkey ctrl-alt-delete\n")
 	if err == nil {
-		// QEMU carries out what it has read when the connection ends; it answers until then.
+		// QEMU closes no connection by itself. It has read the command within a second.
 		err = conn.SetReadDeadline(time.Now().Add(time.Second))
 		_, _ = io.Copy(io.Discard, conn)
 	}
 	return err
 }
 
-// End cuts a guest's power, as the deletion of its server does. Without such a guest it does nothing.
-func (n *Network) End(id string) {
+// PowerOff ends a guest without a shutdown, as the deletion of its server does. It does nothing when there is no such guest.
+func (n *Network) PowerOff(id string) {
 	n.mu.Lock()
 	r := n.guests[id]
 	if r != nil {

@@ -10,12 +10,12 @@ import (
 	"os"
 )
 
-// documents are what Nova publishes about a guest, by path.
+// documents returns what Nova publishes about a guest, by file name.
 func (g *Guest) documents() map[string][]byte {
 	return map[string][]byte{"meta_data.json": g.Metadata, "user_data": g.UserData}
 }
 
-// metadata answers as Nova's metadata service behind Neutron's proxy: who asks is known by the address.
+// metadata answers as Nova's metadata service behind Neutron's proxy does: it recognizes a guest by its address.
 func (n *Network) metadata(w http.ResponseWriter, r *http.Request) {
 	address, _, _ := net.SplitHostPort(r.RemoteAddr)
 	n.mu.Lock()

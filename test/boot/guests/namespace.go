@@ -14,17 +14,18 @@ import (
 	"syscall"
 )
 
-// inside is a variable of the environment that only the program in the namespace has: the socket of the relay to the outside.
+// inside is an environment variable that is set only in the namespace: the path of the socket that leads out of it.
 const inside = "DROVER_BOOT_RELAY"
 
 // Isolated reports whether this process is in a network namespace of its own.
 func Isolated() bool { return os.Getenv(inside) != "" }
 
-// Begin brings up loopback, in the namespace.
-func Begin() error { return run("ip link set lo up") }
+// LoopbackUp brings up the loopback device of the namespace.
+func LoopbackUp() error { return run("ip link set lo up") }
 
-// Isolate runs this program with the same arguments once more, in a network namespace of its own, and returns its exit code. There
-// is nothing in the namespace but loopback, which [Begin] brings up, and [Reach] leads out, through a socket in dir. It ends with this process.
+// Isolate runs this program again with the same arguments, in a new network namespace, and returns its exit code. The namespace has
+// only a loopback device, which [LoopbackUp] brings up. [Reach] connects it with the outside, through a socket in dir. The kernel
+// kills the other process when this one ends.
 func Isolate(ctx context.Context, dir string) (int, error) {
 	socket := dir + "/relay"
 	listener, err := net.Listen("unix", socket)
@@ -34,7 +35,7 @@ func Isolate(ctx context.Context, dir string) (int, error) {
 	defer func() { _ = listener.Close() }()
 	go relay(listener)
 
-	// The kernel ends the child when the thread that started it ends: so that thread is held.
+	// The kernel kills the child when the thread that started it ends, so this goroutine keeps its thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", os.Args[1:]...)
@@ -48,7 +49,7 @@ func Isolate(ctx context.Context, dir string) (int, error) {
 	return 1, fmt.Errorf("running the test again in a network namespace of its own: %w", err)
 }
 
-// relay connects those who write an address and a line feed to a socket with that address on this machine's loopback.
+// relay reads an address and a line feed from each connection, and connects it with that address outside of the namespace.
 func relay(listener net.Listener) {
 	serve(listener, func(in net.Conn) (net.Conn, error) {
 		var address strings.Builder
@@ -63,7 +64,7 @@ func relay(listener net.Listener) {
 	})
 }
 
-// Reach makes loopback addresses of the machine reachable in the namespace, under the same address.
+// Reach makes loopback addresses of the machine reachable in the namespace, under the same addresses. Errors: an address is in use.
 func Reach(addresses ...string) error {
 	for _, address := range addresses {
 		listener, err := net.Listen("tcp", address)
@@ -81,7 +82,7 @@ func Reach(addresses ...string) error {
 	return nil
 }
 
-// serve connects everyone who comes to a listener with what dial returns.
+// serve connects each connection that the listener accepts with the one that dial returns.
 func serve(listener net.Listener, dial func(in net.Conn) (net.Conn, error)) {
 	for {
 		in, err := listener.Accept()
@@ -95,14 +96,14 @@ func serve(listener net.Listener, dial func(in net.Conn) (net.Conn, error)) {
 				return
 			}
 			defer func() { _ = out.Close() }()
-			go pass(out, in)
-			pass(in, out)
+			go copyHalf(out, in)
+			copyHalf(in, out)
 		}()
 	}
 }
 
-// pass copies one direction, and says when it has ended.
-func pass(to io.Writer, from io.Reader) {
+// copyHalf copies one direction of a connection, and closes that direction at its end.
+func copyHalf(to io.Writer, from io.Reader) {
 	_, _ = io.Copy(to, from)
 	if half, ok := to.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()

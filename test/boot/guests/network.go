@@ -16,15 +16,15 @@ import (
 
 // Addresses in the namespace.
 const (
-	// MetadataAddress is Nova's metadata service.
+	// MetadataAddress is the address of Nova's metadata service.
 	MetadataAddress = "169.254.169.254"
-	// ServiceAddress is the service kubernetes. It is a name of the API server's certificate.
+	// ServiceAddress is the address of the Service kubernetes. The API server's certificate contains it.
 	ServiceAddress = "10.96.0.1"
-	// internetAddress is what the names of downloads lead to.
+	// internetAddress is the address of all download hosts.
 	internetAddress = "203.0.113.10"
-	// bridge is the guests' subnet.
+	// bridge is the name of the network device of the guests' subnet.
 	bridge = "br0"
-	// mtu is what a cloud's overlay networks leave.
+	// mtu is that of a cloud's overlay network.
 	mtu = 1450
 )
 
@@ -34,13 +34,13 @@ type Options struct {
 	Dir string
 	// Subnet is the guests' network; its first address is the gateway.
 	Subnet netip.Prefix
-	// APIServer is what [ServiceAddress] leads to, at port 443: host:port.
+	// APIServer is the host:port to which port 443 of [ServiceAddress] leads.
 	APIServer string
 	// Internet is what guests can download. Nil: nothing.
 	Internet *Internet
-	// Console takes what a guest has printed so far, every two seconds. Nil: dropped.
+	// Console receives what a guest has printed so far, every two seconds. Nil: it is dropped.
 	Console func(id, text string)
-	// Log takes a line per event.
+	// Log is called with a line per event.
 	Log func(format string, values ...any)
 }
 
@@ -52,13 +52,13 @@ type Network struct {
 
 	mu     sync.Mutex
 	guests map[string]*running
-	// byAddress are the IDs of guests.
+	// byAddress holds the IDs of the guests, by address.
 	byAddress map[string]string
-	// failure is why a guest has ended by itself.
+	// failure is set when a guest has ended that was not powered off.
 	failure error
 }
 
-// Open makes the network, in an empty network namespace.
+// Open makes the network, in an empty network namespace. Errors: a device, an address or dnsmasq cannot be set up.
 func Open(o Options) (*Network, error) {
 	n := &Network{options: o, guests: map[string]*running{}, byAddress: map[string]string{}}
 	if err := n.open(); err != nil {
@@ -116,15 +116,16 @@ func (n *Network) path(names ...string) string {
 
 func (n *Network) gateway() netip.Addr { return n.options.Subnet.Masked().Addr().Next() }
 
-// serveDHCP runs dnsmasq, which gives each guest the address of its port, and leads the names of downloads to this machine. A
-// guest without names is given a resolver that does not answer.
+// serveDHCP starts dnsmasq, which assigns each guest the address of its port, and resolves the download hosts to this machine. The
+// resolver of guests with NoResolver is an address that no machine has.
 func (n *Network) serveDHCP() error {
-	nobody := n.gateway().Next()
+	silent := n.gateway().Next()
 	args := []string{
-		"--keep-in-foreground", "--conf-file=/dev/null", "--pid-file=", "--user=root", "--interface=" + bridge, "--bind-interfaces",
+		// Without --no-daemon, dnsmasq changes its capabilities, and then the kernel does not kill it when this process ends.
+		"--no-daemon", "--conf-file=/dev/null", "--interface=" + bridge, "--bind-interfaces",
 		fmt.Sprintf("--dhcp-range=%s,static,600", n.options.Subnet.Masked().Addr()), "--dhcp-hostsdir=" + n.path("dhcp"),
 		fmt.Sprintf("--dhcp-option=option:router,%s", n.gateway()), fmt.Sprintf("--dhcp-option=option:mtu,%d", mtu),
-		fmt.Sprintf("--dhcp-option=tag:%s,option:dns-server,%s", nameless, nobody),
+		fmt.Sprintf("--dhcp-option=tag:%s,option:dns-server,%s", noResolverTag, silent),
 		"--dhcp-authoritative", "--no-resolv", "--no-hosts", "--dhcp-leasefile=" + n.path("leases"), "--log-dhcp",
 	}
 	for _, host := range downloadHosts {
@@ -137,20 +138,20 @@ func (n *Network) serveDHCP() error {
 	return err
 }
 
-// nameless is dnsmasq's tag for guests without a resolver.
-const nameless = "nameless"
+// noResolverTag is dnsmasq's tag of guests whose resolver does not answer.
+const noResolverTag = "noResolverTag"
 
-// lease gives a guest its address. Neutron's DHCP names a machine after its address, not after its server.
+// lease has dnsmasq assign a guest its address. The host name follows from the address, as that of Neutron's DHCP does.
 func (n *Network) lease(g *Guest) error {
 	tag := ""
-	if g.NoNames {
-		tag = ",set:" + nameless
+	if g.NoResolver {
+		tag = ",set:" + noResolverTag
 	}
 	line := fmt.Sprintf("%s%s,%s,host-%s,600\n", g.hardware(), tag, g.Address, strings.NewReplacer(".", "-", ":", "-").Replace(g.Address.String()))
 	return os.WriteFile(n.path("dhcp", g.ID), []byte(line), 0o644)
 }
 
-// Route leads a network behind a guest to it, such as that of its pods.
+// Route adds a route to a network behind a guest, such as that of its pods.
 func (n *Network) Route(behind netip.Prefix, address netip.Addr) error {
 	return run(fmt.Sprintf("ip route replace %s via %s", behind, address))
 }
@@ -164,7 +165,7 @@ func (n *Network) Close() {
 	}
 	n.mu.Unlock()
 	for _, id := range ids {
-		n.End(id)
+		n.PowerOff(id)
 	}
 	for _, p := range n.processes {
 		p.kill()

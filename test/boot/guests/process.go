@@ -18,7 +18,7 @@ type process struct {
 	ended chan struct{}
 }
 
-// start runs a program, with what it prints in a file, until it is killed or this process ends.
+// start starts a program that writes its output to the file log. The kernel kills it when this process ends.
 func start(log, name string, args ...string) (*process, error) {
 	file, err := os.Create(log)
 	if err != nil {
@@ -29,7 +29,7 @@ func start(log, name string, args ...string) (*process, error) {
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
-		// The kernel ends a child when the thread that started it ends: so that thread is held.
+		// The kernel kills a child when the thread that started it ends, so this goroutine keeps its thread.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer func() { _ = file.Close() }()
@@ -46,13 +46,13 @@ func start(log, name string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// kill ends the program and returns once it has ended.
+// kill kills the program, and returns once it has ended.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.ended
 }
 
-// run runs programs, one per line, one after the other.
+// run runs the command in each line, until one fails.
 func run(lines ...string) error {
 	for _, line := range lines {
 		words := strings.Fields(line)

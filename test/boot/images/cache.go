@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// made returns the folder of that name for those inputs. When there is none, it calls fill with an empty folder, which gets its
-// name only once fill has succeeded. Another process that wants the same waits.
-func (b *builder) made(name string, inputs []string, fill func(dir string) error) (string, error) {
+// cached returns the folder that holds the result of fill for those inputs. When the cache has none, it calls fill with an empty
+// folder, which it renames only when fill has succeeded. Another process that asks for the same folder waits meanwhile.
+func (b *builder) cached(name string, inputs []string, fill func(dir string) error) (string, error) {
 	sum := sha256.New()
 	for _, input := range inputs {
 		_, _ = fmt.Fprintln(sum, len(input), input)
@@ -35,15 +35,15 @@ func (b *builder) made(name string, inputs []string, fill func(dir string) error
 		return "", fmt.Errorf("making a folder for %s: %w", name, err)
 	}
 	began := time.Now()
-	b.say("making %s", dir)
+	b.logf("making %s", dir)
 	if err := fill(part); err != nil {
 		return "", fmt.Errorf("making %s: %w", name, err)
 	}
-	b.say("%s: made in %s", name, time.Since(began).Round(time.Second))
+	b.logf("%s: made in %s", name, time.Since(began).Round(time.Second))
 	return dir, os.Rename(part, dir)
 }
 
-// lock holds a file, which it creates, for this process until unlock is called.
+// lock creates a file if necessary, and holds an exclusive lock on it until unlock is called.
 func lock(path string) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -56,13 +56,13 @@ func lock(path string) (unlock func(), err error) {
 	return func() { _ = file.Close() }, nil
 }
 
-// builder makes images.
+// builder makes the images that the cache lacks.
 type builder struct {
 	ctx   context.Context
 	cache string
 	log   io.Writer
 }
 
-func (b *builder) say(format string, values ...any) {
+func (b *builder) logf(format string, values ...any) {
 	_, _ = fmt.Fprintf(b.log, format+"\n", values...)
 }

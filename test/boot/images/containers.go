@@ -14,7 +14,7 @@ import (
 // Hello is the container image of a server that answers HTTP on port 8080 with its pod's name.
 const Hello = "localhost/hello:1"
 
-// pause are the names under which releases of containerd and Kubernetes know the image of a pod's sandbox.
+// pause holds the names that releases of containerd and Kubernetes use for the image of a pod's sandbox.
 var pause = []string{
 	"registry.k8s.io/pause:3.6", "registry.k8s.io/pause:3.8", "registry.k8s.io/pause:3.9", "registry.k8s.io/pause:3.10",
 	"registry.k8s.io/pause:3.10.1", "registry.k8s.io/pause:3.10.2", "registry.k8s.io/pause:3.11",
@@ -26,7 +26,7 @@ func (b *builder) containers() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading the program of the container images: %w; do not build this test with -trimpath", err)
 	}
-	dir, err := b.made("containers", append([]string{string(code)}, pause...), func(dir string) error {
+	dir, err := b.cached("containers", append([]string{string(code)}, pause...), func(dir string) error {
 		program := filepath.Join(dir, "tool")
 		env := []string{"CGO_ENABLED=0", "GOFLAGS=-buildvcs=false"}
 		if err := b.run(filepath.Join(source(), "..", "tool"), env, "go", "build", "-o", program, "-ldflags", "-s -w", "."); err != nil {
@@ -45,7 +45,7 @@ func (b *builder) containers() (string, error) {
 	return filepath.Join(dir, "images.tar"), err
 }
 
-// saved returns two images of one layer, which differ in what they start.
+// saved returns an archive of two images with the same layer, which differ in their entrypoint.
 func saved(program []byte) ([]byte, error) {
 	layer, err := archive(map[string][]byte{"pause": program, "hello": program}, "pause", "hello")
 	if err != nil {
@@ -74,7 +74,7 @@ func saved(program []byte) ([]byte, error) {
 	return archive(files, append(order, "manifest.json")...)
 }
 
-// archive returns a tar archive of files in that order.
+// archive returns a tar archive of the files, in that order.
 func archive(files map[string][]byte, order ...string) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)

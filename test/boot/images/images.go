@@ -9,12 +9,12 @@ import (
 	"path/filepath"
 )
 
-// Set is what guests boot from, as paths.
+// Set holds the paths of what guests boot from.
 type Set struct {
-	// Kernel is that of all disks. Initrd has Ignition and belongs to the disk Ignition; the others boot without one.
+	// Kernel is the kernel for all disks. Initrd contains Ignition, for the disk Ignition; the others boot without an initrd.
 	Kernel, Initrd string
-	// Full holds the newest kubelet, containerd 2 and cloud-init, Bare cloud-init alone, Ignition the same as Full but Ignition in
-	// the place of cloud-init.
+	// Full contains the newest kubelet, containerd 2 and cloud-init; Bare only cloud-init; Ignition the same as Full, with Ignition
+	// instead of cloud-init.
 	Full, Bare, Ignition string
 	// Newest and Oldest are the versions of the kubelets, such as 1.37.1: that of the test control plane, and the oldest one that
 	// may join it.
@@ -35,8 +35,8 @@ const ignitionVersion = "v2.24.0"
 //go:embed scripts
 var scripts embed.FS
 
-// Prepare returns the images, and makes those that the cache lacks: about two minutes on two cores with all modules there, and
-// up to 20 with an empty build cache. log gets a line per step.
+// Prepare returns the images, and makes those that the cache lacks. On two cores that takes about two minutes when all modules are in
+// Go's caches, and up to 20 otherwise. It writes a line per step to log. Errors: a program or a download fails.
 func Prepare(ctx context.Context, log io.Writer) (Set, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -80,7 +80,7 @@ func (b *builder) prepare() (Set, error) {
 		return set, err
 	}
 	sources := []string{kubelet, ignition, containers}
-	dir, err := b.made("disks", append(contents("scripts"), append(sources, root)...), func(dir string) error {
+	dir, err := b.cached("disks", append(contents("scripts"), append(sources, root)...), func(dir string) error {
 		return b.run("", nil, filepath.Join(folder, "disks.sh"), append([]string{root, dir}, sources...)...)
 	})
 	set.Kernel, set.Initrd, set.Downloads = filepath.Join(dir, "kernel"), filepath.Join(dir, "initrd"), filepath.Join(dir, "downloads")
@@ -88,9 +88,9 @@ func (b *builder) prepare() (Set, error) {
 	return set, err
 }
 
-// root returns the folders of the scripts and of Ubuntu's root file system.
+// root returns the folder of the scripts, and that of Ubuntu's root file system.
 func (b *builder) root() (folder, root string, err error) {
-	folder, err = b.made("scripts", contents("scripts"), func(dir string) error {
+	folder, err = b.cached("scripts", contents("scripts"), func(dir string) error {
 		for _, name := range names("scripts") {
 			data, err := scripts.ReadFile("scripts/" + name)
 			if err != nil {
@@ -105,7 +105,7 @@ func (b *builder) root() (folder, root string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	root, err = b.made("root", []string{content("scripts/root.sh")}, func(dir string) error {
+	root, err = b.cached("root", []string{content("scripts/root.sh")}, func(dir string) error {
 		return b.run("", nil, filepath.Join(folder, "root.sh"), dir)
 	})
 	return folder, root, err

@@ -14,18 +14,19 @@ import (
 
 const kubernetes = "k8s.io/kubernetes"
 
-// module is a version of Kubernetes as a kubelet is built from it.
+// module is the version of Kubernetes that a kubelet is built from.
 type module struct {
-	// version has no v.
+	// version is the version without v, such as 1.37.1.
 	version string
-	// gomod and gosum are the files of a module that requires it. Without gosum Go asks the checksum database.
+	// gomod and gosum are the content of go.mod and go.sum of a module that requires it. With an empty gosum, Go asks the checksum
+	// database.
 	gomod, gosum string
 }
 
-// requirement finds the version of Kubernetes in a go.mod.
+// requirement matches the version of Kubernetes in a go.mod.
 var requirement = regexp.MustCompile(`(?m)^\s*k8s\.io/kubernetes v(\S+)$`)
 
-// controlPlane returns the module that the test control plane is built from, so that its kubelet shares the build cache.
+// controlPlane returns the module that the test control plane is built from, whose packages are in Go's build cache.
 func controlPlane() (module, error) {
 	folder := filepath.Join(source(), "..", "..", "kube", "controlplane")
 	gomod, err := os.ReadFile(filepath.Join(folder, "go.mod"))
@@ -46,7 +47,7 @@ func source() string {
 	return filepath.Dir(file)
 }
 
-// staging finds the modules that Kubernetes' go.mod replaces with folders of its own repository.
+// staging matches the modules that Kubernetes' go.mod replaces with folders of its own repository.
 var staging = regexp.MustCompile(`(?m)^\s*(k8s\.io/\S+) => \./staging/`)
 
 // release returns the module of a published version, such as 1.34.4. Its staging modules are published as 0.34.4.
@@ -82,9 +83,9 @@ func (b *builder) download(version string) (downloaded, error) {
 	return d, json.Unmarshal(out, &d)
 }
 
-// kubelet returns the path of a kubelet, built as the test control plane is.
+// kubelet returns the path of a kubelet, built with the same flags as the test control plane.
 func (b *builder) kubelet(m module) (string, error) {
-	dir, err := b.made("kubelet-"+m.version, []string{m.gomod}, func(dir string) error {
+	dir, err := b.cached("kubelet-"+m.version, []string{m.gomod}, func(dir string) error {
 		work := filepath.Join(dir, "module")
 		if err := os.Mkdir(work, 0o755); err != nil {
 			return err
@@ -104,12 +105,12 @@ func (b *builder) kubelet(m module) (string, error) {
 	return filepath.Join(dir, "kubelet"), err
 }
 
-// ignition returns the path of Ignition's program. It is linked with libblkid of this machine, which the guest has too.
+// ignition returns the path of the program ignition. It is linked with libblkid of this machine; the guests have the same library.
 func (b *builder) ignition() (string, error) {
-	// As Flatcar builds it: it has no SELinux labels.
+	// Flatcar builds it in the same way, because its files have no SELinux labels.
 	const own = "github.com/coreos/ignition/v2/internal/"
 	ldflags := "-s -w -X " + own + "distro.selinuxRelabel=false -X " + own + "version.Raw=" + strings.TrimPrefix(ignitionVersion, "v")
-	dir, err := b.made("ignition-"+ignitionVersion, []string{ldflags}, func(dir string) error {
+	dir, err := b.cached("ignition-"+ignitionVersion, []string{ldflags}, func(dir string) error {
 		files, err := b.download("github.com/coreos/ignition/v2@" + ignitionVersion)
 		if err != nil {
 			return err
@@ -120,7 +121,8 @@ func (b *builder) ignition() (string, error) {
 	return filepath.Join(dir, "ignition"), err
 }
 
-// run runs a program in a folder (empty: this process's) with more environment, and fails with what it printed.
+// run runs a program in a folder, with additional environment variables. An empty dir is the working directory. The error contains
+// the program's output.
 func (b *builder) run(dir string, env []string, name string, args ...string) error {
 	cmd := exec.CommandContext(b.ctx, name, args...)
 	cmd.Dir, cmd.Env = dir, append(append(os.Environ(), "GOWORK=off"), env...)
