@@ -78,6 +78,19 @@ func TestTheSelectorOfTheAutoscalerNeverChanges(t *testing.T) {
 	}
 }
 
+func TestTheAutoscalerMayRemoveTheNodeOnWhichItRuns(t *testing.T) {
+	objects := rendered(t, "--set=autoscaler.mode=separate")
+	d := deploymentOf(t, objects, "cluster-autoscaler")
+	budget, has := byID(objects)["PodDisruptionBudget "+d.Namespace+"/cluster-autoscaler"].(map[string]any)
+	if !has {
+		t.Fatal("there is no PodDisruptionBudget for the autoscaler's pods, so the autoscaler does not move them")
+	}
+	got, _, err := unstructured.NestedStringMap(budget, "spec", "selector", "matchLabels")
+	if diff := cmp.Diff(d.Spec.Template.Labels, got); err != nil || diff != "" {
+		t.Errorf("the budget's selector (-the pods' labels +got): %v\n%s", err, diff)
+	}
+}
+
 func TestTheChartsAreLinted(t *testing.T) {
 	for _, chart := range []string{"drover-crds", "drover"} {
 		t.Run(chart, func(t *testing.T) {
