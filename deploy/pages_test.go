@@ -10,17 +10,18 @@ import (
 
 // The commands of the pages that need objects and no drover. Each is run as it stands there.
 func TestCommandsOfThePages(t *testing.T) {
-	const namespace, name = "default", "of-pages"
+	// A namespace other than the default one: a command that leaves -n out does not find the objects.
+	ns, name := namespace(t, admin), "of-pages"
 	shell := doccommands.NewShell(t, cluster.Kubeconfig)
-	shell.Words = map[string]string{"NAMESPACE": namespace, "NAME": name, "SERVER_ID": "9e9b3f5c-4f0f-4f5e-9d6c-000000000001", "USER": "author"}
+	shell.Words = map[string]string{"NAMESPACE": ns, "NAME": name, "SERVER_ID": "9e9b3f5c-4f0f-4f5e-9d6c-000000000001", "USER": "author"}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	must(admin.Create(t.Context(), merge(t, parse(goodMachine), `{metadata: {namespace: default, name: of-pages}}`)))
-	group := parse(`{apiVersion: cluster.k8s.io/v1alpha1, kind: MachineDeployment, metadata: {namespace: default, name: of-pages}, spec: {replicas: 0, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {versions: {kubelet: 1.37.1}}}}}`)
+	must(admin.Create(t.Context(), merge(t, parse(goodMachine), `{metadata: {namespace: `+ns+`, name: `+name+`}}`)))
+	group := parse(`{apiVersion: cluster.k8s.io/v1alpha1, kind: MachineDeployment, metadata: {namespace: ` + ns + `, name: ` + name + `}, spec: {replicas: 0, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {versions: {kubelet: 1.37.1}}}}}`)
 	must(admin.Create(t.Context(), group))
 	for name, key := range map[string]string{"drover-cluster-id": "clusterID", "drover-orphans": "report"} {
 		o := parse(`{apiVersion: v1, kind: ConfigMap, metadata: {namespace: drover}, data: {` + key + `: "text of ` + key + `"}}`)

@@ -41,6 +41,11 @@ func credentialsFrom(o *options, lookup func(string) string) (client.Credentials
 	return credentials, nil
 }
 
+// userless reports whether clouds.yaml names a cloud without a user: then only Machines with credentials of their own get servers.
+func userless(o *options, credentials client.Credentials) bool {
+	return o.cloudsYAML != "" && credentials.Method() == client.ByNothing
+}
+
 // rereading returns what reads the credentials of the configured cloud again, also its CA bundle; nil when they come from the
 // environment, which does not change.
 func rereading(o *options) func() (client.Credentials, error) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"k8s.io/client-go/util/cert"
+
+	"github.com/drover-project/drover/machines/openstack/client"
 )
 
 func TestTheConfiguredCloudComesFromOnePlace(t *testing.T) {
@@ -51,6 +53,27 @@ func TestTheConfiguredCloudComesFromOnePlace(t *testing.T) {
 			}
 			if got.IdentityEndpoint != tt.endpoint || got.Username != tt.user || string(got.CACert) != tt.ca {
 				t.Errorf("got endpoint %q, user %q, CA %q", got.IdentityEndpoint, got.Username, got.CACert)
+			}
+		})
+	}
+}
+
+func TestAConfiguredCloudWithoutAUserIsNoticed(t *testing.T) {
+	for _, tt := range []struct {
+		name, file  string
+		credentials client.Credentials
+		want        bool
+	}{
+		{"a cloud with a user", "clouds.yaml", client.Credentials{IdentityEndpoint: "https://a", Username: "u"}, false},
+		{"a cloud with an application credential", "clouds.yaml", client.Credentials{ApplicationCredentialID: "i", ApplicationCredentialSecret: "s"}, false},
+		{"a cloud that has an endpoint only", "clouds.yaml", client.Credentials{IdentityEndpoint: "https://a"}, true},
+		{"no configured cloud", "", client.Credentials{}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := defaults()
+			o.cloudsYAML = tt.file
+			if got := userless(o, tt.credentials); got != tt.want {
+				t.Errorf("userless() = %t, want %t", got, tt.want)
 			}
 		})
 	}

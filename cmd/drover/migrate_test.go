@@ -40,6 +40,7 @@ func TestTheCommandsOfTheMigrationPage(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "exit status 1") {
 		t.Errorf("the dry run ends with %v, want exit code 1, since Machines are being deleted", err)
 	}
+	s.Run(t, "docs/install.md#mine")
 	s.Run(t, "docs/migrate-from-machine-controller.md#install")
 	if n := l.replicas("drover", "drover"); n != 0 {
 		t.Errorf("%d replicas of drover are wanted before it is started", n)
@@ -60,6 +61,10 @@ func TestTheCommandsOfTheMigrationPage(t *testing.T) {
 		return strings.HasPrefix(text, "drover/drover\n") && len(l.look().machines) == 93
 	})
 	s.Run(t, "docs/migrate-from-machine-controller.md#tidy")
+	s.Run(t, "docs/migrate-from-machine-controller.md#autoscaler")
+	if n := l.replicas(metav1.NamespaceSystem, "cluster-autoscaler"); n != 1 {
+		t.Errorf("%d replicas of the autoscaler are wanted in the end", n)
+	}
 	if text := s.Run(t, "docs/migrate-from-machine-controller.md#removals"); text != "" {
 		t.Errorf("removals are open: %s", text)
 	}

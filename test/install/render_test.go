@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/drover-project/drover/test/doccommands"
 )
 
 // byID returns the objects by what they are called, but for namespaces: Helm makes its own.
@@ -75,6 +77,35 @@ func TestTheSelectorOfTheAutoscalerNeverChanges(t *testing.T) {
 	want := map[string]string{"app.kubernetes.io/name": "cluster-autoscaler"}
 	if diff := cmp.Diff(want, d.Spec.Selector.MatchLabels); diff != "" {
 		t.Errorf("selector (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheAutoscalerMayRemoveTheNodeOnWhichItRuns(t *testing.T) {
+	objects := rendered(t, "--set=autoscaler.mode=separate")
+	d := deploymentOf(t, objects, "cluster-autoscaler")
+	budget, has := byID(objects)["PodDisruptionBudget "+d.Namespace+"/cluster-autoscaler"].(map[string]any)
+	if !has {
+		t.Fatal("there is no PodDisruptionBudget for the autoscaler's pods, so the autoscaler does not move them")
+	}
+	got, _, err := unstructured.NestedStringMap(budget, "spec", "selector", "matchLabels")
+	if diff := cmp.Diff(d.Spec.Template.Labels, got); err != nil || diff != "" {
+		t.Errorf("the budget's selector (-the pods' labels +got): %v\n%s", err, diff)
+	}
+}
+
+func TestTheKustomizationWithoutAConfiguredCloudIsThatOfTheChart(t *testing.T) {
+	shell := doccommands.NewShell(t, cluster.Kubeconfig)
+	shell.Run(t, "docs/install.md#mine")
+	shell.Run(t, "docs/install.md#no-cloud")
+	out, err := cluster.Kubectl(t.Context(), "kustomize", filepath.Join(shell.Dir, "mine"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := deploymentOf(t, decode(t, string(out)), "drover")
+	want := deploymentOf(t, rendered(t, "--set=image.repository=registry.example.com/drover", "--set=image.tag=0.1.0", "--set=cloud.secretName=",
+		"--set=extraArgs={--allowed-endpoints=https://keystone.example.com:5000/v3}"), "drover")
+	if diff := cmp.Diff(want.Spec, got.Spec); diff != "" {
+		t.Errorf("Deployment (-chart +kustomization):\n%s", diff)
 	}
 }
 

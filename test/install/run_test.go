@@ -185,16 +185,19 @@ func (s *site) grows(conn *grpc.ClientConn) {
 	}
 }
 
-// TestHelm follows docs/install.md with Helm, then moves the autoscaler into drover's pods, and uninstalls drover.
+// TestHelm follows docs/install.md with Helm, then moves the autoscaler into drover's pods, uninstalls drover, installs it again and goes
+// over to kustomize.
 func TestHelm(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Shell.Run(t, "docs/install.md#credentials")
 	s.Shell.Run(t, "docs/install.md#helm")
 	s.separate()
+	s.stoppedAndStarted()
 	s.Shell.Run(t, "docs/install.md#sidecar")
 	s.sidecar()
 	s.uninstalled()
+	s.fromHelmToKustomize()
 }
 
 // TestKustomize follows docs/install.md with kustomize, beside machine-controller, and then goes over to Helm.
@@ -203,6 +206,7 @@ func TestKustomize(t *testing.T) {
 	s := newSite(t)
 	s.Shell.Run(t, "docs/install.md#credentials")
 	s.Shell.Run(t, "docs/install.md#beside-machine-controller")
+	s.Shell.Run(t, "docs/install.md#mine")
 	s.Shell.Run(t, "docs/install.md#kustomize")
 	s.separate()
 	s.Shell.Run(t, "docs/install.md#from-kustomize-to-helm")
@@ -305,4 +309,35 @@ func (s *site) uninstalled() {
 		}
 	})
 	s.Run("and the commands of the README install drover again (F-42)", func(t *testing.T) { s.Shell.Run(t, "README.md#install") })
+}
+
+// stoppedAndStarted stops and starts drover and the autoscaler with the commands of docs/operations.md.
+func (s *site) stoppedAndStarted() {
+	replicas := func(namespace, deployment string) string {
+		return s.kubectl("-n", namespace, "get", "deployment", deployment, "-o", "jsonpath={.spec.replicas}")
+	}
+	for _, row := range []struct{ block, namespace, deployment, want string }{
+		{"docs/operations.md#stop-autoscaler", metav1.NamespaceSystem, "cluster-autoscaler", "0"},
+		{"docs/operations.md#helm-stop", namespace, "drover", "0"},
+		{"docs/operations.md#helm-start", namespace, "drover", "2"},
+	} {
+		s.Shell.Run(s.T, row.block)
+		if got := replicas(row.namespace, row.deployment); got != row.want {
+			s.Errorf("after %s the Deployment %s has %s replicas, want %s", row.block, row.deployment, got, row.want)
+		}
+	}
+}
+
+// fromHelmToKustomize removes both charts, and installs the kustomizations in their place.
+func (s *site) fromHelmToKustomize() {
+	s.Shell.Run(s.T, "docs/install.md#mine")
+	s.Shell.Run(s.T, "docs/install.md#from-helm-to-kustomize")
+	s.Run("kustomize takes over what Helm has installed, and Machines and Nodes stay", func(t *testing.T) {
+		s := s.in(t)
+		s.awaitNodes(4)
+		if out := s.kubectl("get", "machines", "-A", "-o", "jsonpath={.items[*].metadata.deletionTimestamp}"); out != "" {
+			t.Errorf("Machines are being deleted: %s", out)
+		}
+		s.Shell.Run(t, "docs/install.md#kustomize")
+	})
 }
