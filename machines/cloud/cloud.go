@@ -126,8 +126,8 @@ type Facts struct {
 	Outdated string
 	// Had is the server of the Machine that is gone, when the cloud has shown that it was the Machine's.
 	Had ServerID
-	// Twins are other servers with the Machine's owner tag: an order with an unknown outcome has been carried out after all.
-	Twins []*Server
+	// Duplicates are other servers with the Machine's owner tag: an order with an unknown outcome has been carried out after all.
+	Duplicates []*Server
 	// Gone: the server that the Machine names was shown DELETED, or a GET by its ID answered 404, in the project and region
 	// that it was made in. Absence alone is no proof.
 	Gone bool

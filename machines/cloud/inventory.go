@@ -9,9 +9,9 @@ import (
 
 // Inventory is what a cloud has of this cluster, whether or not a Machine exists for it.
 type Inventory interface {
-	// Marked returns what is marked as made for Machines of this cluster, project by project, as the lists that all Machines
+	// Tagged returns what is marked as made for Machines of this cluster, project by project, as the lists that all Machines
 	// share have it. It makes no call of its own. The projects are those in which Machines live, and that of the configured cloud.
-	Marked(ctx context.Context) []Project
+	Tagged(ctx context.Context) []Project
 
 	// Collect deletes a resource whose Machine does not exist any more. It asks the cloud for the resource first, and leaves it
 	// alone unless it still has both marks and no living server uses it. It returns nil when the resource is gone or its deletion

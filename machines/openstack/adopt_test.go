@@ -194,7 +194,7 @@ func (b *bench) leavesAlone(m *v1alpha1.Machine, server string, says bool) {
 	i := b.synced(m)
 	b.sim.ForgetCalls()
 	f := b.observe(i)
-	if f.Server != nil || f.Gone || f.Had != "" || len(f.Twins) > 0 || (f.Foreign != "") != says || says && !strings.Contains(f.Foreign, server) {
+	if f.Server != nil || f.Gone || f.Had != "" || len(f.Duplicates) > 0 || (f.Foreign != "") != says || says && !strings.Contains(f.Foreign, server) {
 		b.t.Errorf("it has %+v", f)
 	}
 	for what, err := range map[string]error{"deletion": i.DeleteServer(b.ctx), "deletion of what failed": i.DeleteFailed(b.ctx)} {

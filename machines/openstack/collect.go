@@ -11,14 +11,14 @@ import (
 	"github.com/drover-project/drover/machines/openstack/providerid"
 )
 
-// Marked returns what each known project has of this cluster. While there may be projects that are not known yet, one without
+// Tagged returns what each known project has of this cluster. While there may be projects that are not known yet, one without
 // resources says so.
-func (c *Cloud) Marked(ctx context.Context) []cloud.Project {
+func (c *Cloud) Tagged(ctx context.Context) []cloud.Project {
 	c.followConfigured(ctx)
 	projects := c.connections.byKey()
 	var all []cloud.Project
 	for _, key := range slices.Sorted(maps.Keys(projects)) {
-		seen := projects[key].Marked()
+		seen := projects[key].Tagged()
 		seen.Place = key
 		for i := range seen.Resources {
 			seen.Resources[i].Place = key

@@ -19,7 +19,7 @@ import (
 // marked returns the marked resources of all projects.
 func (b *bench) marked() (all []cloud.Resource) {
 	b.t.Helper()
-	for _, p := range b.cloud.Marked(b.ctx) {
+	for _, p := range b.cloud.Tagged(b.ctx) {
 		all = append(all, p.Resources...)
 	}
 	return all
@@ -28,7 +28,7 @@ func (b *bench) marked() (all []cloud.Resource) {
 // orphans returns what two passes of the collector would delete while these Machines exist.
 func (b *bench) orphans(machines ...*v1alpha1.Machine) (ids []string) {
 	b.t.Helper()
-	s := &verdict.Snapshot{Now: b.clock.Now().Add(time.Hour), Confirmed: true, Projects: b.cloud.Marked(b.ctx), Settings: verdict.Settings{MaxPerPass: 100}}
+	s := &verdict.Snapshot{Now: b.clock.Now().Add(time.Hour), Confirmed: true, Projects: b.cloud.Tagged(b.ctx), Settings: verdict.Settings{MaxPerPass: 100}}
 	for _, m := range machines {
 		s.Machines.All = append(s.Machines.All, verdict.Machine{UID: m.UID, ServerName: m.ServerName(), Server: b.cloud.ServerID(providerIDOf(m))})
 	}
@@ -168,7 +168,7 @@ func TestCollectWhileTheGuardHolds(t *testing.T) {
 			b.sim.DeleteServer(s.ID)
 		}
 		b.eventually("the loss is held", func() bool { return b.observe(b.instance(machines[9])).Held != "" })
-		projects := b.cloud.Marked(b.ctx)
+		projects := b.cloud.Tagged(b.ctx)
 		if len(projects) != 1 || projects[0].Held == "" {
 			t.Fatalf("the project is %+v", projects)
 		}
@@ -220,7 +220,7 @@ func TestIsServerGone(t *testing.T) {
 	})
 	t.Run("only the projects are asked in which it was seen, however little is known of others (MCM-86)", func(t *testing.T) {
 		absent := providerid.ID{Server: "6dd3a5a1-4e0d-4f2f-9a52-000000000000"}.String()
-		if is, err := gone(absent, b.cloud.Marked(b.ctx)[0].Place); !is || err != nil {
+		if is, err := gone(absent, b.cloud.Tagged(b.ctx)[0].Place); !is || err != nil {
 			t.Errorf("gone: %v, %v", is, err)
 		}
 		if is, err := gone(absent, "a project without credentials"); is || !fault.Is(err, fault.Transient) {

@@ -51,9 +51,9 @@ func TestSeveralServersOfAMachineThatNamesNone(t *testing.T) {
 		i, s := b.active(m)
 		b.pass(2 * time.Second)
 		late := b.left(m, b.plan(m))
-		b.eventually("both are known", func() bool { return len(b.observe(i).Twins) > 0 })
+		b.eventually("both are known", func() bool { return len(b.observe(i).Duplicates) > 0 })
 		f := b.observe(i)
-		if f.Server.ID != s.ID || len(f.Twins) != 1 || f.Twins[0].ID != late {
+		if f.Server.ID != s.ID || len(f.Duplicates) != 1 || f.Duplicates[0].ID != late {
 			t.Errorf("got %+v, want %s and %s", f, s.ID, late)
 		}
 		if left := b.sim.Leftovers(); len(recordOf(f.Server).PortIDs) == 0 || !slices.Contains(left.Ports, recordOf(f.Server).PortIDs[0]) || !slices.Contains(left.FloatingIPs, recordOf(f.Server).FloatingIPID) {

@@ -37,7 +37,7 @@ func (i *instance) facts(p *inventory.Project) cloud.Facts {
 	if f.Server != nil {
 		f.Server.ProviderID = i.providerID(f.Server.ID)
 	}
-	for _, s := range f.Twins {
+	for _, s := range f.Duplicates {
 		s.ProviderID = i.providerID(s.ID)
 	}
 	return f

@@ -11,11 +11,11 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// Marked returns what the project has of this cluster, as the shared lists have it. It makes no call.
-func (p *Project) Marked() cloud.Project {
+// Tagged returns what the project has of this cluster, as the shared lists have it. It makes no call.
+func (p *Project) Tagged() cloud.Project {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return cloud.Project{Name: p.site.String(), Unknown: p.known.Doubt(), Held: p.known.Guard.Reason(), Resources: p.known.Marked()}
+	return cloud.Project{Name: p.site.String(), Unknown: p.known.Doubt(), Held: p.known.Guard.Reason(), Resources: p.known.Tagged()}
 }
 
 // Collect deletes a resource whose Machine does not exist any more, after it has asked the cloud for it: see [cloud.Inventory].

@@ -48,7 +48,7 @@ func TestProjectIsAskedFromSeveralGoroutines(t *testing.T) {
 			}
 		},
 		"Listed":     func(Machine) { _, _ = p.Listed() },
-		"Marked":     func(Machine) { p.Marked() },
+		"Tagged":     func(Machine) { p.Tagged() },
 		"Statistics": func(Machine) { p.Statistics() },
 		"Use":        func(Machine) { p.Use(nil) },
 	} {

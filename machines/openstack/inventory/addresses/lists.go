@@ -102,8 +102,8 @@ func (s *Store) SeeTwins(l Lists, cluster owner.Cluster, now time.Time) {
 	}
 }
 
-// Twins returns the ports and floating IPs with the owner tag of another one that is known, by ID, in no order.
-func (s *Store) Twins() iter.Seq2[string, Twin] { return maps.All(s.twins) }
+// Duplicates returns the ports and floating IPs with the owner tag of another one that is known, by ID, in no order.
+func (s *Store) Duplicates() iter.Seq2[string, Twin] { return maps.All(s.twins) }
 
 // PlaceOf returns where a floating IP without an owner tag of this cluster was last seen on a server; zero: nowhere.
 func (s *Store) PlaceOf(floatingIP string) Place { return s.untagged[floatingIP] }

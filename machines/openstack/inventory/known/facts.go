@@ -32,7 +32,7 @@ func (p *Project) Facts(m *owner.Machine) cloud.Facts {
 		if s := p.server(m, k); k == chosen {
 			f.Server = s
 		} else {
-			f.Twins = append(f.Twins, s)
+			f.Duplicates = append(f.Duplicates, s)
 		}
 	}
 	switch {

@@ -10,10 +10,10 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// Marked returns all servers, ports and floating IPs that have both marks of this cluster, sorted by kind and ID. It makes no call:
+// Tagged returns all servers, ports and floating IPs that have both marks of this cluster, sorted by kind and ID. It makes no call:
 // the servers are those of the last list, ports and floating IPs are listed once per AddressPeriod. It leaves out a server that a
 // complete list no longer has.
-func (p *Project) Marked() (all []cloud.Resource) {
+func (p *Project) Tagged() (all []cloud.Resource) {
 	for k := range p.Servers.All() {
 		if k.Present() && k.IsTagged() && p.cluster.Has(k.Tags()) {
 			all = append(all, cloud.Resource{
@@ -41,7 +41,7 @@ func (p *Project) markedAddresses() (all []cloud.Resource) {
 			port(one.ServerID, cloud.Resource{ID: one.ID, Machine: machine, Seen: one.Since, Created: one.Created})
 		}
 	}
-	for id, twin := range p.Addresses.Twins() {
+	for id, twin := range p.Addresses.Duplicates() {
 		if twin.Tag.Kind == owner.PortKind {
 			port(twin.On, cloud.Resource{ID: id, Machine: twin.Tag.Machine, Seen: twin.Since, Created: twin.Created})
 		}
@@ -53,7 +53,7 @@ func (p *Project) markedAddresses() (all []cloud.Resource) {
 	for machine, ip := range p.Addresses.AllFloatingIPs() {
 		floatingIP(ip.PortID, cloud.Resource{ID: ip.ID, Machine: machine, Seen: ip.Since, Created: ip.Created})
 	}
-	for id, twin := range p.Addresses.Twins() {
+	for id, twin := range p.Addresses.Duplicates() {
 		if twin.Tag.Kind == owner.FloatingIPKind {
 			floatingIP(twin.On, cloud.Resource{ID: id, Machine: twin.Tag.Machine, Seen: twin.Since, Created: twin.Created})
 		}

@@ -21,7 +21,7 @@ func ids(all []cloud.Resource) (out []string) {
 	return out
 }
 
-func TestMarked(t *testing.T) {
+func TestTagged(t *testing.T) {
 	ipTag := testCluster.Tag(owner.FloatingIPKind, "u1", 0).String()
 	lists := addresses.Lists{
 		Ports: []addresses.PortRow{
@@ -45,7 +45,7 @@ func TestMarked(t *testing.T) {
 	p.Guard.MakeReady()
 	t.Run("are the servers, ports and floating IPs of this cluster, several with one tag too (MCM-84, MCM-85)", func(t *testing.T) {
 		want := []string{"floating IP first ", "floating IP second s1", "port a s1", "port late ", "server s1 "}
-		if got := ids(p.Marked()); !slices.Equal(got, want) {
+		if got := ids(p.Tagged()); !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		if p.Doubt() != "" {
@@ -60,14 +60,14 @@ func TestMarked(t *testing.T) {
 	})
 	t.Run("are first seen when they were (MCM-81)", func(t *testing.T) {
 		p.list(noon.Add(AddressPeriod), lists, active("s1", "u1"), foreign, unmarked)
-		for _, r := range p.Marked() {
+		for _, r := range p.Tagged() {
 			if r.ID == "late" && !r.Seen.Equal(noon) {
 				t.Errorf("%s is first seen at %s", r.ID, r.Seen)
 			}
 		}
 	})
 	t.Run("were created when the cloud says so (MCM-82)", func(t *testing.T) {
-		for _, r := range p.Marked() {
+		for _, r := range p.Tagged() {
 			if r.Kind != cloud.ResourceServer && !r.Created.Equal(noon.Add(-time.Hour)) {
 				t.Errorf("%s was created at %s", r.ID, r.Created)
 			}
@@ -75,25 +75,25 @@ func TestMarked(t *testing.T) {
 	})
 	t.Run("are on no server once that is gone, and are no longer known once deleted (CAPI-59)", func(t *testing.T) {
 		p.Servers.MarkGone("s1", "u1", noon.Add(AddressPeriod))
-		for _, r := range p.Marked() {
+		for _, r := range p.Tagged() {
 			if r.UsedBy != "" || r.Kind == cloud.ResourceServer {
 				t.Errorf("there is %+v", r)
 			}
 			p.Collected(r, noon.Add(AddressPeriod))
 		}
-		if rest := p.Marked(); len(rest) > 0 {
+		if rest := p.Tagged(); len(rest) > 0 {
 			t.Errorf("left are %q", ids(rest))
 		}
 	})
 }
 
-func TestMarkedServersThatAreMissing(t *testing.T) {
+func TestTaggedServersThatAreMissing(t *testing.T) {
 	t.Run("are left out, and what is on them is in use (MCM-81)", func(t *testing.T) {
 		p := newProject()
 		l := addresses.Lists{Ports: []addresses.PortRow{{ID: "a", Description: portTag.String(), DeviceID: "s1"}}}
 		p.list(noon, l, active("s1", "u1"))
 		p.list(noon.Add(time.Hour), l)
-		if got, want := ids(p.Marked()), []string{"port a s1"}; !slices.Equal(got, want) {
+		if got, want := ids(p.Tagged()), []string{"port a s1"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		if !p.Lacks("s1") || !p.Lacks("never") {
