@@ -226,7 +226,7 @@ func (b *bench) remove(i cloud.Instance) {
 func (b *bench) records(m *v1alpha1.Machine, s *cloud.Server) {
 	b.t.Helper()
 	m.Spec.ProviderID = ptr.To(s.ProviderID)
-	m.Status.ProviderStatus = s.Record.Over(nil)
+	m.Status.ProviderStatus = s.Record.MergeInto(nil)
 }
 
 // recordOf returns what the driver wants remembered of a server.

@@ -54,7 +54,7 @@ func (b *bench) places(t *testing.T, m *v1alpha1.Machine, f cloud.Facts) {
 	if placeOf(f).ProjectID == "" {
 		t.Fatalf("%+v names no project", f)
 	}
-	m.Status.ProviderStatus = f.Place.Over(nil)
+	m.Status.ProviderStatus = f.Place.MergeInto(nil)
 }
 
 // leaves marks the Machine as being deleted.

@@ -177,7 +177,7 @@ func TestAProjectKeepsAWorkingConnection(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			wrong := w.machine("a", "they", "bad", "theirs")
-			wrong.Status.ProviderStatus = (&provider.Record{ProjectID: project, Region: sim.MetaKubeRegion}).Over(nil)
+			wrong.Status.ProviderStatus = (&provider.Record{ProjectID: project, Region: sim.MetaKubeRegion}).MergeInto(nil)
 			for range 12 {
 				if _, err := w.cloud.Instance(w.Context(), wrong); err != nil {
 					t.Fatal(err)

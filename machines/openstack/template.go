@@ -107,5 +107,5 @@ func (c *Cloud) PlaceRecord(ctx context.Context, namespace string, t *v1alpha1.M
 	if scope == nil || refused != nil || with.Wanted.Check(scope) != nil {
 		return nil
 	}
-	return (&provider.Record{ProjectID: scope.ProjectID, Region: scope.Region}).Over(nil)
+	return (&provider.Record{ProjectID: scope.ProjectID, Region: scope.Region}).MergeInto(nil)
 }

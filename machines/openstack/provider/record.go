@@ -34,12 +34,12 @@ type Record struct {
 	Region    string `json:"region,omitempty"`
 }
 
-// Over returns status.providerStatus with what the record says.
+// MergeInto returns status.providerStatus with what the record says.
 //
 // A record without a server changes project and region only. Any other replaces what is stored, but for volumes: one that was
 // recorded once stays, since only Release may say that it is gone. Ports and floating IP stay while no others are known:
 // they are listed seldom.
-func (r *Record) Over(stored *runtime.RawExtension) *runtime.RawExtension {
+func (r *Record) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {
 	old, readable := read(stored)
 	now := *r
 	if r.ServerID == "" {

@@ -38,7 +38,7 @@ func TestOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := stored(tc.stored)
-			got := tc.record.Over(before)
+			got := tc.record.MergeInto(before)
 			if string(got.Raw) != tc.want || (tc.stored == tc.want) != (got == before) {
 				t.Errorf("got %s, want %s", got.Raw, tc.want)
 			}
@@ -69,7 +69,7 @@ func TestTheRecordIsThatOfFormerReleases(t *testing.T) {
 		t.Fatal(err)
 	}
 	record := RecordOf(&v1alpha1.Machine{Status: v1alpha1.MachineStatus{ProviderStatus: &runtime.RawExtension{Raw: raw}}})
-	if got := record.Over(nil).Raw; string(got) != string(raw) {
+	if got := record.MergeInto(nil).Raw; string(got) != string(raw) {
 		t.Errorf("it is %s, and was %s", got, raw)
 	}
 }
