@@ -8,11 +8,11 @@ import (
 
 func TestAPoolWithoutAnAddressIsNotANetworkWithoutOne(t *testing.T) {
 	full := fault.New(fault.NoCapacity, fault.CodeAddressesExhausted, "no more addresses")
-	if e := fault.Of(ofPool(full)); e.Class != fault.NoCapacity || e.Code != fault.CodeIPPoolExhausted || e.Message != full.Message {
+	if e := fault.Of(poolError(full)); e.Class != fault.NoCapacity || e.Code != fault.CodeIPPoolExhausted || e.Message != full.Message {
 		t.Errorf("got %+v", e)
 	}
 	other := fault.New(fault.Quota, fault.CodeFloatingIPQuotaExceeded, "quota")
-	if e := fault.Of(ofPool(other)); e != other {
+	if e := fault.Of(poolError(other)); e != other {
 		t.Errorf("got %+v", e)
 	}
 }

@@ -70,8 +70,8 @@ func TestJudgeVolume(t *testing.T) {
 		"left broken":   {&volume{Status: "error"}, volumeLeft},
 		"being deleted": {&volume{Status: "deleting"}, volumeGoing},
 		"still bound to the Machine's own server":         {attached("in-use", "own"), volumeGoing},
-		"bound to somebody else's server":                 {attached("in-use", "other"), volumeForeign},
-		"bound to somebody else's server, says Cinder so": {attached("available", "other"), volumeForeign},
+		"bound to somebody else's server":                 {attached("in-use", "other"), volumeOfOther},
+		"bound to somebody else's server, says Cinder so": {attached("available", "other"), volumeOfOther},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := judgeVolume(tc.volume, []string{"", "own"}); got != tc.want {
