@@ -57,7 +57,7 @@ func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *c
 		have, known = p.PortsOf(i.subject.uid)[n]
 	}
 	switch {
-	case known && (!have.Ordered || i.facts(p).Server != nil):
+	case known && (!have.NamedByCreate || i.facts(p).Server != nil):
 		return nil
 	case known:
 		if err := i.replacePort(ctx, p, n, have); err != nil {
@@ -221,7 +221,7 @@ func (i *instance) portIDs(p *inventory.Project, plan *catalog.Plan) ([]string, 
 	var ids []string
 	for n := range plan.Ports {
 		port, ok := known[n]
-		if !ok || port.Doubtful || port.Ordered {
+		if !ok || port.Doubtful || port.NamedByCreate {
 			return nil, fault.New(fault.Conflict, fault.CodeConflict, "port %d of server %s must be created first", n, i.subject.server)
 		}
 		ids = append(ids, port.ID)

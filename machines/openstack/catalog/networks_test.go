@@ -7,8 +7,8 @@ import (
 )
 
 func TestPickOnly(t *testing.T) {
-	inside, other := network{thing: thing{ID: "1", Name: "inside"}}, network{thing: thing{ID: "2", Name: "other"}}
-	outside := network{thing: thing{ID: "3", Name: "outside"}, External: true}
+	inside, other := network{resource: resource{ID: "1", Name: "inside"}}, network{resource: resource{ID: "2", Name: "other"}}
+	outside := network{resource: resource{ID: "3", Name: "outside"}, External: true}
 	in := func(id string) subnet { return subnet{NetworkID: id} }
 	for name, tc := range map[string]struct {
 		all     []network

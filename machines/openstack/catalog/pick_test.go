@@ -8,7 +8,7 @@ import (
 )
 
 func TestPick(t *testing.T) {
-	all := []thing{{ID: "1", Name: "small"}, {ID: "2", Name: "large"}, {ID: "3", Name: "large"}, {ID: "4", Name: "1"}}
+	all := []resource{{ID: "1", Name: "small"}, {ID: "2", Name: "large"}, {ID: "3", Name: "large"}, {ID: "4", Name: "1"}}
 	for name, tc := range map[string]struct {
 		wants, id string
 		code      fault.Code

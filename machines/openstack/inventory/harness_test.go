@@ -29,7 +29,7 @@ func (m machine) when(is bool) types.UID {
 	return ""
 }
 
-// newProject returns a project at noon that knows this Machine and makes no call.
+// newProject returns a project at noon that isRegistered this Machine and makes no call.
 func newProject(t *testing.T, m Machine) *Project {
 	t.Helper()
 	return New(Options{

@@ -44,7 +44,7 @@ func TestTwoPortsWithOneTag(t *testing.T) {
 }
 
 func TestUnlistedPorts(t *testing.T) {
-	knows := func(machine types.UID) bool { return machine == "known" }
+	isRegistered := func(machine types.UID) bool { return machine == "known" }
 	for name, tc := range map[string]struct {
 		machine      types.UID
 		since        time.Time
@@ -65,7 +65,7 @@ func TestUnlistedPorts(t *testing.T) {
 			if tc.listed {
 				l = Lists{Ports: []PortRow{{ID: "a"}}, FloatingIPs: []FloatingIPRow{{ID: "ip"}}}
 			}
-			s.DoubtUnlisted(l, noon, knows)
+			s.DoubtUnlisted(l, noon, isRegistered)
 			got, there := s.Ports(tc.machine)[0]
 			if there != tc.there || got.Doubtful != tc.doubt {
 				t.Errorf("port there: %v, doubtful: %v; want %v, %v", there, got.Doubtful, tc.there, tc.doubt)

@@ -18,7 +18,7 @@ func TestAdoptedPorts(t *testing.T) {
 	p.SetFloatingIP(testCluster.Tag(owner.FloatingIPKind, "old", 0), addresses.FloatingIP{ID: "ip", PortID: "a"}, noon)
 	p.list(noon, addresses.Lists{}, active("s1", "old"))
 	tags, ok := p.Adoptee(&owner.Machine{UID: "u1", Adopts: "s1"})
-	if !ok || !p.Servers.Claim("s1", tags.Machine, "u1") {
+	if !ok || !p.Servers.Adopt("s1", tags.Machine, "u1") {
 		t.Fatalf("the server cannot be adopted: %+v", tags)
 	}
 	due, more := p.Untagged(9, noon)

@@ -33,7 +33,7 @@ func (m machines) with(has func(owner.Machine) bool) types.UID {
 	return ""
 }
 
-// newProject returns a project that was begun at noon and knows these Machines.
+// newProject returns a project that was begun at noon and isRegistered these Machines.
 func newProject(known ...owner.Machine) *Project {
 	all := machines{}
 	for _, m := range known {

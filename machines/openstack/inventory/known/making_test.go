@@ -36,7 +36,7 @@ func TestOrderedPorts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newProject()
 			tc.do(p)
-			if got := p.Addresses.Ports("u1")[0].Ordered; got != tc.want {
+			if got := p.Addresses.Ports("u1")[0].NamedByCreate; got != tc.want {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})

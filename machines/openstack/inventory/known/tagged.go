@@ -10,9 +10,9 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// Tagged returns all servers, ports and floating IPs that have both marks of this cluster, sorted by kind and ID. It makes no call:
-// the servers are those of the last list, ports and floating IPs are listed once per AddressPeriod. It leaves out a server that a
-// complete list no longer has.
+// Tagged returns all servers, ports and floating IPs with both owner tags of this cluster, sorted by kind and ID. It makes no call:
+// servers are those of the last list, and ports and floating IPs are listed once per AddressPeriod. It leaves out a server that is
+// missing from a complete list.
 func (p *Project) Tagged() (all []cloud.Resource) {
 	for k := range p.Servers.All() {
 		if k.Present() && k.IsTagged() && p.cluster.Has(k.Tags()) {
@@ -21,15 +21,15 @@ func (p *Project) Tagged() (all []cloud.Resource) {
 			})
 		}
 	}
-	all = append(all, p.markedAddresses()...)
+	all = append(all, p.taggedAddresses()...)
 	slices.SortFunc(all, func(a, b cloud.Resource) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
 	})
 	return all
 }
 
-// markedAddresses returns the ports and floating IPs that have an owner tag of this cluster.
-func (p *Project) markedAddresses() (all []cloud.Resource) {
+// taggedAddresses returns the ports and floating IPs with an owner tag of this cluster.
+func (p *Project) taggedAddresses() (all []cloud.Resource) {
 	onServer := map[string]string{}
 	port := func(server string, r cloud.Resource) {
 		r.Kind, r.UsedBy = cloud.ResourcePort, p.existing(server)
@@ -41,9 +41,9 @@ func (p *Project) markedAddresses() (all []cloud.Resource) {
 			port(one.ServerID, cloud.Resource{ID: one.ID, Machine: machine, Seen: one.Since, Created: one.Created})
 		}
 	}
-	for id, twin := range p.Addresses.Duplicates() {
-		if twin.Tag.Kind == owner.PortKind {
-			port(twin.On, cloud.Resource{ID: id, Machine: twin.Tag.Machine, Seen: twin.Since, Created: twin.Created})
+	for id, duplicate := range p.Addresses.Duplicates() {
+		if duplicate.Tag.Kind == owner.PortKind {
+			port(duplicate.On, cloud.Resource{ID: id, Machine: duplicate.Tag.Machine, Seen: duplicate.Since, Created: duplicate.Created})
 		}
 	}
 	floatingIP := func(onPort string, r cloud.Resource) {
@@ -53,15 +53,15 @@ func (p *Project) markedAddresses() (all []cloud.Resource) {
 	for machine, ip := range p.Addresses.AllFloatingIPs() {
 		floatingIP(ip.PortID, cloud.Resource{ID: ip.ID, Machine: machine, Seen: ip.Since, Created: ip.Created})
 	}
-	for id, twin := range p.Addresses.Duplicates() {
-		if twin.Tag.Kind == owner.FloatingIPKind {
-			floatingIP(twin.On, cloud.Resource{ID: id, Machine: twin.Tag.Machine, Seen: twin.Since, Created: twin.Created})
+	for id, duplicate := range p.Addresses.Duplicates() {
+		if duplicate.Tag.Kind == owner.FloatingIPKind {
+			floatingIP(duplicate.On, cloud.Resource{ID: id, Machine: duplicate.Tag.Machine, Seen: duplicate.Since, Created: duplicate.Created})
 		}
 	}
 	return all
 }
 
-// existing returns the ID of the server while it exists as far as is known, else an empty string.
+// existing returns serverID if the server exists as far as is known, else an empty string.
 func (p *Project) existing(serverID string) string {
 	if k := p.Servers.ByID(serverID); k == nil || k.Gone {
 		return ""
@@ -69,7 +69,7 @@ func (p *Project) existing(serverID string) string {
 	return serverID
 }
 
-// Doubt returns, for people, why what is known of the project is not complete or not current; empty when it is both.
+// Doubt returns, for people, why the known resources of the project are not complete or not current; empty when they are both.
 func (p *Project) Doubt() string {
 	switch {
 	case p.failure != nil:
@@ -77,18 +77,18 @@ func (p *Project) Doubt() string {
 	case !p.IsSynced():
 		return fmt.Sprintf("the servers, ports and floating IPs of %s have not been listed yet", p.site)
 	case !p.Guard.IsReady():
-		return fmt.Sprintf("what the mass-deletion guard of %s holds is not known yet", p.site)
+		return fmt.Sprintf("the state of the mass-deletion guard of %s has not been read yet", p.site)
 	}
 	return ""
 }
 
-// Lacks reports whether no server with that ID exists in the project, as far as is known.
+// Lacks reports whether no server with that ID is known to exist in the project.
 func (p *Project) Lacks(serverID string) bool {
 	k := p.Servers.ByID(serverID)
 	return k == nil || !k.Present()
 }
 
-// Collected notes that a resource of a Machine that does not exist any more was deleted, or that its deletion was requested.
+// Collected records that a resource without a Machine was deleted, or that its deletion was requested.
 func (p *Project) Collected(r cloud.Resource, now time.Time) {
 	switch r.Kind {
 	case cloud.ResourceServer:

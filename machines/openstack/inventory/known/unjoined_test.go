@@ -54,7 +54,7 @@ func TestDetach(t *testing.T) {
 			if slices.Contains(machines, "u1") != tc.detached || p.Servers.ByID("s1").Failed() != tc.detached {
 				t.Errorf("detached: %v, failed: %v; want %v", machines, p.Servers.ByID("s1").Failed(), tc.detached)
 			}
-			if got := p.Addresses.Ports("u1")[0].Ordered; got != tc.detached {
+			if got := p.Addresses.Ports("u1")[0].NamedByCreate; got != tc.detached {
 				t.Errorf("the port is to be replaced: %v, want %v", got, tc.detached)
 			}
 			if again, _ := p.Unjoined(at.Add(time.Hour)); len(again) > 0 {
