@@ -12,8 +12,8 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestCredentialsOfAnotherProject(t *testing.T) {
-	t.Run("an absence there proves nothing, and nothing is released (F-15)", func(t *testing.T) {
+func TestAbsenceWithCredentialsOfAnotherProject(t *testing.T) {
+	t.Run("proves nothing, and nothing is released (F-15)", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.AddUser(sim.User{Name: "other", Password: "other-secret", Projects: []string{"other"}})
 		m := newMachine(t, "a", seedFields())
@@ -49,7 +49,7 @@ func TestCredentialsOfAnotherProject(t *testing.T) {
 		b.remove(b.synced(m))
 		b.nothingLeft()
 	})
-	t.Run("without a record an absence proves nothing (F-15)", func(t *testing.T) {
+	t.Run("proves nothing when no project is recorded (F-15)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		m.Spec.ProviderID = ptr.To("openstack:///11111111-0000-4000-8000-000000000001")
@@ -59,8 +59,8 @@ func TestCredentialsOfAnotherProject(t *testing.T) {
 	})
 }
 
-func TestA404ThatWasWrong(t *testing.T) {
-	t.Run("a complete list that was begun later brings the server back (F-19)", func(t *testing.T) {
+func TestServerReturnsAfterAWrong404(t *testing.T) {
+	t.Run("when a later complete list shows it (F-19)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -68,11 +68,11 @@ func TestA404ThatWasWrong(t *testing.T) {
 		i := b.instance(m)
 		b.sim.LoseCell("cell1")
 		b.sim.Inject(sim.Fault{Call: "GET /servers/{id}", Status: http.StatusNotFound, Body: `{"itemNotFound":{"code":404,"message":"Instance could not be found."}}`})
-		b.eventually("it counts as gone", func() bool { f, err := i.Observe(b.ctx); return err == nil && f.Gone })
+		b.eventually("the server counts as gone", func() bool { f, err := i.Observe(b.ctx); return err == nil && f.Gone })
 		b.sim.RestoreCells()
 		b.sim.ClearFaults()
 		b.pass(inventory.FullPeriod)
-		b.eventually("it is back", func() bool {
+		b.eventually("the server is back", func() bool {
 			got := b.observe(i).Server
 			return got != nil && got.ID == s.ID || b.clock.Since(s.Created) > 3*inventory.FullPeriod
 		})

@@ -16,7 +16,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// restored returns a Machine as a restore of the cluster brings it back: with another UID, and without a status.
+// restored returns a Machine as a restore of the cluster creates it: with another UID, and without a status.
 func restored(t *testing.T, name string) *v1alpha1.Machine {
 	t.Helper()
 	m := newMachine(t, name, fullFields())
@@ -30,8 +30,8 @@ func allowing(m *v1alpha1.Machine, server string) *v1alpha1.Machine {
 	return m
 }
 
-func TestAdoption(t *testing.T) {
-	t.Run("a server of a Machine that is no more is adopted with an operator's permission (F-1)", func(t *testing.T) {
+func TestAdoptionOfAServer(t *testing.T) {
+	t.Run("adopts the server of a deleted Machine with an operator's permission (F-1)", func(t *testing.T) {
 		b := newBench(t)
 		_, s := b.active(newMachine(t, "a", fullFields()))
 		again := allowing(restored(t, "a"), s.ID)
@@ -48,7 +48,7 @@ func TestAdoption(t *testing.T) {
 		if found := b.orphans(again); len(found) != 0 {
 			t.Errorf("before it is marked it counts as an orphan: %v", found)
 		}
-		b.eventually("the server is marked", func() bool {
+		b.eventually("the server is tagged", func() bool {
 			got, _ := b.sim.Server(s.ID)
 			return got.Metadata[inventory.MetadataMachineUID] == string(again.UID)
 		})
@@ -74,7 +74,7 @@ func TestAdoption(t *testing.T) {
 		b.remove(i)
 		b.nothingLeft()
 	})
-	t.Run("a crash while a server is marked loses nothing", func(t *testing.T) {
+	t.Run("loses nothing in a crash while the server is tagged", func(t *testing.T) {
 		b := newBench(t)
 		_, s := b.active(newMachine(t, "a", fullFields()))
 		again := allowing(restored(t, "a"), s.ID)
@@ -82,14 +82,14 @@ func TestAdoption(t *testing.T) {
 		b.sim.Inject(sim.Fault{Call: "POST /servers/{id}/metadata", Status: 500})
 		b.withReader(newReader(t, again))
 		b.observe(b.synced(again))
-		b.eventually("the port is marked and the server is not", func() bool { return b.calls("POST /servers/{id}/metadata") > 0 })
+		b.eventually("the port is tagged and the server is not", func() bool { return b.calls("POST /servers/{id}/metadata") > 0 })
 		b.sim.ClearFaults()
 		b.restart()
 		i := b.synced(again)
 		if f := b.observe(i); f.Server == nil || f.Server.ID != s.ID {
 			t.Fatalf("it has %+v", f)
 		}
-		b.eventually("the server is marked", func() bool {
+		b.eventually("the server is tagged", func() bool {
 			got, _ := b.sim.Server(s.ID)
 			return got.Metadata[inventory.MetadataMachineUID] == string(again.UID)
 		})
@@ -97,7 +97,7 @@ func TestAdoption(t *testing.T) {
 		b.remove(i)
 		b.nothingLeft()
 	})
-	t.Run("a server that the permission names and that is not there is not replaced by another (F-1)", func(t *testing.T) {
+	t.Run("creates no other server when the permission names a server that does not exist (F-1)", func(t *testing.T) {
 		b := newBench(t)
 		again := allowing(restored(t, "a"), "11111111-0000-4000-8000-000000000001")
 		b.guarded()
@@ -108,30 +108,30 @@ func TestAdoption(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotAdopted(t *testing.T) {
+func TestServersThatAreNotAdopted(t *testing.T) {
 	another := func(b *bench, server string) {
 		b.raw(client.Compute, "POST", "servers/"+server+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataClusterID: "another"}}, nil)
 	}
 	for _, c := range []struct {
 		name string
-		// allow gives the Machine the permission; unguarded leaves the policies out.
+		// allow adds the operator's permission to the Machine; unguarded turns the admission policies off.
 		allow, unguarded bool
-		// names: the Machine names the server in spec.providerID.
+		// names sets spec.providerID to the server.
 		names bool
-		// others are Machines that are there too; spoil changes what is known before the restart.
+		// others are additional Machines; spoil changes the server before the restart.
 		others func(t *testing.T) []ctrlclient.Object
 		spoil  func(b *bench, server string)
 	}{
-		{name: "a server that the Machine only names (F-1)", names: true},
-		{name: "a server that only has the Machine's name (F-1)"},
-		{name: "a server with a permission that policies do not guard (F-1)", names: true, allow: true, unguarded: true},
-		{name: "a server whose Machine lives in another namespace (F-1)", names: true, allow: true, others: func(t *testing.T) []ctrlclient.Object {
+		{name: "a server that is only in spec.providerID (F-1)", names: true},
+		{name: "a server that only has the right name (F-1)"},
+		{name: "a server whose permission no admission policy guards (F-1)", names: true, allow: true, unguarded: true},
+		{name: "a server whose Machine is in another namespace (F-1)", names: true, allow: true, others: func(t *testing.T) []ctrlclient.Object {
 			m := newMachine(t, "a", fullFields())
 			m.Namespace = "elsewhere"
 			return []ctrlclient.Object{m}
 		}},
 		{name: "a server of another cluster (F-1)", names: true, allow: true, spoil: another},
-		{name: "a server without a Machine's UID (F-1)", names: true, allow: true, spoil: func(b *bench, server string) {
+		{name: "a server without the UID of a Machine (F-1)", names: true, allow: true, spoil: func(b *bench, server string) {
 			b.raw(client.Compute, "DELETE", "servers/"+server+"/metadata/"+inventory.MetadataMachineUID, nil, nil)
 		}},
 	} {
@@ -165,10 +165,10 @@ func TestWhatIsNotAdopted(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotCollected(t *testing.T) {
+func TestResourcesThatAreNotCollected(t *testing.T) {
 	for name, names := range map[string]bool{
-		"a server whose name is that of a living Machine's server (F-1)": false,
-		"a server that a living Machine names (F-1)":                     true,
+		"a server with the name of a living Machine's server (F-1)": false,
+		"a server in the spec.providerID of a living Machine (F-1)": true,
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -187,8 +187,7 @@ func TestWhatIsNotCollected(t *testing.T) {
 	}
 }
 
-// leavesAlone checks that nothing of a server is touched for a Machine, whatever is asked of it. says: a sentence names it as
-// somebody else's.
+// leavesAlone checks that none of the Machine's calls touch a server. With says, Facts.Foreign must name the server.
 func (b *bench) leavesAlone(m *v1alpha1.Machine, server string, says bool) {
 	b.t.Helper()
 	i := b.synced(m)
@@ -221,11 +220,11 @@ func (b *bench) leavesAlone(m *v1alpha1.Machine, server string, says bool) {
 
 func TestForgedProviderIDs(t *testing.T) {
 	for name, metadata := range map[string]map[string]string{
-		"a server without any mark, as that of a control plane, is left alone (F-1)":               {},
-		"a server of another cluster's drover is left alone (F-1)":                                 {inventory.MetadataMachineUID: "foreign", inventory.MetadataClusterID: "another"},
-		"a server of another cluster is left alone though it has the Machine's UID (F-1)":          {inventory.MetadataMachineUID: "uid-thief", inventory.MetadataClusterID: "another"},
-		"a server of another cluster's machine-controller is left alone (F-1)":                     {inventory.MetadataMachineUID: "foreign"},
-		"a server of this cluster whose Machine has not asked since the start is left alone (F-1)": {inventory.MetadataMachineUID: "paused", inventory.MetadataClusterID: testCluster},
+		"leave a server without any tag alone, such as one of a control plane (F-1)":                  {},
+		"leave a server of another cluster's drover alone (F-1)":                                      {inventory.MetadataMachineUID: "foreign", inventory.MetadataClusterID: "another"},
+		"leave a server of another cluster with the Machine's UID alone (F-1)":                        {inventory.MetadataMachineUID: "uid-thief", inventory.MetadataClusterID: "another"},
+		"leave a server of another cluster's machine-controller alone (F-1)":                          {inventory.MetadataMachineUID: "foreign"},
+		"leave a server of this cluster alone whose Machine was not reconciled since the start (F-1)": {inventory.MetadataMachineUID: "paused", inventory.MetadataClusterID: testCluster},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
@@ -239,7 +238,7 @@ func TestForgedProviderIDs(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a Machine with a server of its own keeps it, and the one that it names is left alone (F-1)", func(t *testing.T) {
+	t.Run("change nothing for a Machine with a server of its own (F-1)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 		thief := newMachine(t, "thief", seedFields())
 		_, own := b.active(thief)
@@ -256,13 +255,13 @@ func TestForgedProviderIDs(t *testing.T) {
 			t.Errorf("left %v, want %s alone", left, victim)
 		}
 	})
-	t.Run("a text that names no server is Invalid, and nothing is made (F-20)", func(t *testing.T) {
+	t.Run("are Invalid when they name no server, and nothing is created (F-20)", func(t *testing.T) {
 		b := newBench(t)
 		for _, text := range []string{"openstack:///ab-1", "aws:///zone/i-1", "openstack:///../ports/11111111-0000-4000-8000-000000000001"} {
 			m := newMachine(t, "a", seedFields())
 			m.Spec.ProviderID = ptr.To(text)
 			i := b.instance(m)
-			b.eventually("it is refused", func() bool {
+			b.eventually("the provider ID is refused", func() bool {
 				f, err := i.Observe(b.ctx)
 				return err != nil && !f.Synced && strings.Contains(err.Error(), "openstack:///UUID")
 			})
@@ -273,7 +272,7 @@ func TestForgedProviderIDs(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a server whose ID is written in capital letters is found (F-20)", func(t *testing.T) {
+	t.Run("find a server whose ID is in upper case (F-20)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -286,10 +285,10 @@ func TestForgedProviderIDs(t *testing.T) {
 	})
 }
 
-// Two clusters share a project. The second was restored from a backup of the first, with the Machines' UIDs and status, and
-// has a cluster ID of its own.
+// Two clusters share a project. The second was restored from a backup of the first, with the Machines' UIDs and status, and has its
+// own cluster ID.
 func TestTwoClustersInOneProject(t *testing.T) {
-	t.Run("neither touches the other's servers (F-1)", func(t *testing.T) {
+	t.Run("do not touch each other's servers (F-1)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 		_, servers, machines := b.fleet(3)
 		b.stop()

@@ -22,14 +22,14 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// bringUp does all that a controller would do, and gives the first error.
+// bringUp makes the calls of the Machine controller, and returns the first error.
 func (b *bench) bringUp(m *v1alpha1.Machine) error {
 	i, err := b.cloud.Instance(b.ctx, m)
 	if err != nil {
 		return err
 	}
 	var failed error
-	b.eventually("listed or refused", func() bool {
+	b.eventually("the project is listed or the spec refused", func() bool {
 		f, err := i.Observe(b.ctx)
 		failed = err
 		return err != nil || f.Synced
@@ -41,7 +41,7 @@ func (b *bench) bringUp(m *v1alpha1.Machine) error {
 	return err
 }
 
-func TestBadInputGivesOneClearErrorAndLeavesNothingBehind(t *testing.T) {
+func TestInvalidSpecReturnsOneErrorAndLeavesNoResources(t *testing.T) {
 	b := newBench(t)
 	b.sim.AddImage(sim.Image{Name: "twice"})
 	b.sim.AddImage(sim.Image{Name: "twice"})
@@ -51,39 +51,39 @@ func TestBadInputGivesOneClearErrorAndLeavesNothingBehind(t *testing.T) {
 		code  fault.Code
 		says  []string
 	}{
-		"MC-47 an unknown flavor":                                 {seedFields().with("flavor", "m1.smal"), fault.Invalid, fault.CodeFlavorNotFound, []string{"Machine kube-system/bad", ".flavor:", `"m1.smal"`, "region dbl"}},
-		"MC-47 an unknown image":                                  {seedFields().with("image", "Ubuntu 3000"), fault.Invalid, fault.CodeImageNotFound, []string{"Machine kube-system/bad", ".image:", `"Ubuntu 3000"`}},
-		"an unknown flavor is told with the nearest names (F-55)": {seedFields().with("flavor", "m1.smal"), fault.Invalid, fault.CodeFlavorNotFound, []string{"; did you mean m1.small or "}},
-		"an unknown image is told with the nearest names (F-55)":  {seedFields().with("image", "Ubuntu Noble 24.04 (2024-08-02)"), fault.Invalid, fault.CodeImageNotFound, []string{"; did you mean " + sim.MetaKubeImage + "?"}},
-		"MC-47 an image by an unknown ID": {seedFields().with("image", "00000000-0000-0000-0000-000000000001"), fault.Invalid, fault.CodeImageNotFound,
+		"an unknown flavor (MC-47)":                       {seedFields().with("flavor", "m1.smal"), fault.Invalid, fault.CodeFlavorNotFound, []string{"Machine kube-system/bad", ".flavor:", `"m1.smal"`, "region dbl"}},
+		"an unknown image (MC-47)":                        {seedFields().with("image", "Ubuntu 3000"), fault.Invalid, fault.CodeImageNotFound, []string{"Machine kube-system/bad", ".image:", `"Ubuntu 3000"`}},
+		"an unknown flavor suggests similar names (F-55)": {seedFields().with("flavor", "m1.smal"), fault.Invalid, fault.CodeFlavorNotFound, []string{"; did you mean m1.small or "}},
+		"an unknown image suggests similar names (F-55)":  {seedFields().with("image", "Ubuntu Noble 24.04 (2024-08-02)"), fault.Invalid, fault.CodeImageNotFound, []string{"; did you mean " + sim.MetaKubeImage + "?"}},
+		"an unknown image ID (MC-47)": {seedFields().with("image", "00000000-0000-0000-0000-000000000001"), fault.Invalid, fault.CodeImageNotFound,
 			[]string{".image:", "00000000-0000-0000-0000-000000000001"}},
-		"MC-42 an ambiguous image name":      {seedFields().with("image", "twice"), fault.Invalid, fault.CodeAmbiguousName, []string{".image:", `"twice"`, "IDs"}},
-		"MC-47 an unknown network":           {seedFields().with("network", "nowhere"), fault.Invalid, fault.CodeNetworkNotFound, []string{".network:", `"nowhere"`}},
-		"an unknown subnet":                  {seedFields().with("subnet", "nowhere"), fault.Invalid, fault.CodeSubnetNotFound, []string{".subnet:", `"nowhere"`}},
-		"an unknown group by its other name": {seedFields().with("serverGroupID", nil).with("serverGroup", "nowhere"), fault.Invalid, fault.CodeServerGroupNotFound, []string{".serverGroup:"}},
-		"an unknown volume type":             {seedFields().with("rootDiskSizeGB", 20).with("rootDiskVolumeType", "gold"), fault.Invalid, fault.CodeVolumeTypeNotFound, []string{".rootDiskVolumeType:", `"gold"`}},
-		"an unknown key pair":                {seedFields().with("keyName", "lost"), fault.Invalid, fault.CodeKeyPairNotFound, []string{".keyName:", `"lost"`}},
-		"a boot volume beside a local disk":  {seedFields().with("flavor", "l1.small").with("rootDiskSizeGB", 80), fault.Invalid, fault.CodeInvalidSpec, []string{".rootDiskSizeGB:", `"l1.small"`, "local"}},
-		"an unknown security group":          {seedFields().with("securityGroups", []string{"open"}), fault.Invalid, fault.CodeSecurityGroupNotFound, []string{".securityGroups:", `"open"`}},
-		"an unknown server group":            {seedFields().with("serverGroupID", "11111111-0000-0000-0000-000000000001"), fault.Invalid, fault.CodeServerGroupNotFound, []string{".serverGroupID:"}},
-		"an unknown zone":                    {seedFields().with("availabilityZone", "mars"), fault.Invalid, fault.CodeZoneNotFound, []string{".availabilityZone:", `"mars"`, "dbl1"}},
-		"an unknown pool":                    {seedFields().with("floatingIpPool", "pool"), fault.Invalid, fault.CodeIPPoolNotFound, []string{".floatingIpPool:", `"pool"`}},
-		"a pool that is not external":        {seedFields().with("floatingIpPool", sim.MetaKubeNetwork), fault.Invalid, fault.CodeIPPoolNotFound, []string{"not external"}},
-		"an unknown region":                  {seedFields().with("region", "cbk"), fault.Invalid, fault.CodeInvalidSpec, []string{"region cbk is unknown", "dbl"}},
-		"MC-9 an unknown key":                {seedFields().with("flaver", "m1.small"), fault.Invalid, fault.CodeInvalidSpec, []string{"Machine kube-system/bad", "cloudProviderSpec.flaver", "did you mean flavor"}},
-		"MC-9 aliases that conflict":         {seedFields().with("serverGroup", "other"), fault.Invalid, fault.CodeInvalidSpec, []string{".serverGroup:", "conflicts"}},
-		"no flavor":                          {seedFields().with("flavor", nil), fault.Invalid, fault.CodeInvalidSpec, []string{".flavor: is missing"}},
-		"a disk too small for the image":     {seedFields().with("rootDiskSizeGB", 2), fault.Invalid, fault.CodeInvalidSpec, []string{".image:", "8 GiB"}},
-		"a disk that is no number":           {seedFields().with("rootDiskSizeGB", "big"), fault.Invalid, fault.CodeInvalidSpec, []string{".rootDiskSizeGB:", `"big"`}},
-		"a reserved tag":                     {seedFields().with("tags", map[string]string{"machine-uid": "x"}), fault.Invalid, fault.CodeInvalidSpec, []string{".tags:", "machine-uid"}},
-		"a boolean in quotes":                {seedFields().with("configDrive", "true"), fault.Invalid, fault.CodeInvalidSpec, []string{".configDrive:", "without quotes"}},
+		"an ambiguous image name (MC-42)":                   {seedFields().with("image", "twice"), fault.Invalid, fault.CodeAmbiguousName, []string{".image:", `"twice"`, "IDs"}},
+		"an unknown network (MC-47)":                        {seedFields().with("network", "nowhere"), fault.Invalid, fault.CodeNetworkNotFound, []string{".network:", `"nowhere"`}},
+		"an unknown subnet":                                 {seedFields().with("subnet", "nowhere"), fault.Invalid, fault.CodeSubnetNotFound, []string{".subnet:", `"nowhere"`}},
+		"an unknown group in the field's alias":             {seedFields().with("serverGroupID", nil).with("serverGroup", "nowhere"), fault.Invalid, fault.CodeServerGroupNotFound, []string{".serverGroup:"}},
+		"an unknown volume type":                            {seedFields().with("rootDiskSizeGB", 20).with("rootDiskVolumeType", "gold"), fault.Invalid, fault.CodeVolumeTypeNotFound, []string{".rootDiskVolumeType:", `"gold"`}},
+		"an unknown key pair":                               {seedFields().with("keyName", "lost"), fault.Invalid, fault.CodeKeyPairNotFound, []string{".keyName:", `"lost"`}},
+		"a boot volume with a flavor that has a local disk": {seedFields().with("flavor", "l1.small").with("rootDiskSizeGB", 80), fault.Invalid, fault.CodeInvalidSpec, []string{".rootDiskSizeGB:", `"l1.small"`, "local"}},
+		"an unknown security group":                         {seedFields().with("securityGroups", []string{"open"}), fault.Invalid, fault.CodeSecurityGroupNotFound, []string{".securityGroups:", `"open"`}},
+		"an unknown server group":                           {seedFields().with("serverGroupID", "11111111-0000-0000-0000-000000000001"), fault.Invalid, fault.CodeServerGroupNotFound, []string{".serverGroupID:"}},
+		"an unknown zone":                                   {seedFields().with("availabilityZone", "mars"), fault.Invalid, fault.CodeZoneNotFound, []string{".availabilityZone:", `"mars"`, "dbl1"}},
+		"an unknown pool":                                   {seedFields().with("floatingIpPool", "pool"), fault.Invalid, fault.CodeIPPoolNotFound, []string{".floatingIpPool:", `"pool"`}},
+		"a pool that is not external":                       {seedFields().with("floatingIpPool", sim.MetaKubeNetwork), fault.Invalid, fault.CodeIPPoolNotFound, []string{"not an external network"}},
+		"an unknown region":                                 {seedFields().with("region", "cbk"), fault.Invalid, fault.CodeInvalidSpec, []string{"region cbk is unknown", "dbl"}},
+		"an unknown key (MC-9)":                             {seedFields().with("flaver", "m1.small"), fault.Invalid, fault.CodeInvalidSpec, []string{"Machine kube-system/bad", "cloudProviderSpec.flaver", "did you mean flavor"}},
+		"conflicting aliases (MC-9)":                        {seedFields().with("serverGroup", "other"), fault.Invalid, fault.CodeInvalidSpec, []string{".serverGroup:", "conflicts"}},
+		"a missing flavor":                                  {seedFields().with("flavor", nil), fault.Invalid, fault.CodeInvalidSpec, []string{".flavor: is missing"}},
+		"a disk that is too small for the image":            {seedFields().with("rootDiskSizeGB", 2), fault.Invalid, fault.CodeInvalidSpec, []string{".image:", "8 GiB"}},
+		"a disk size that is not a number":                  {seedFields().with("rootDiskSizeGB", "big"), fault.Invalid, fault.CodeInvalidSpec, []string{".rootDiskSizeGB:", `"big"`}},
+		"a reserved tag":                                    {seedFields().with("tags", map[string]string{"machine-uid": "x"}), fault.Invalid, fault.CodeInvalidSpec, []string{".tags:", "machine-uid"}},
+		"a boolean in quotes":                               {seedFields().with("configDrive", "true"), fault.Invalid, fault.CodeInvalidSpec, []string{".configDrive:", "without quotes"}},
 		"a wrong password": {seedFields().with("identityEndpoint", b.sim.AuthURL()).with("username", sim.MetaKubeUser).with("password", "wrong-password").with("projectName", sim.MetaKubeProject),
 			fault.Auth, fault.CodeUnauthorized, []string{"Machine kube-system/bad: spec.providerSpec.value.cloudProviderSpec.password: signing in at", `as user "drover"`, "401"}},
-		"MC-12 another endpoint without credentials of its own": {seedFields().with("identityEndpoint", "https://evil.example:5000/v3"),
+		"another endpoint without its own credentials (MC-12)": {seedFields().with("identityEndpoint", "https://evil.example:5000/v3"),
 			fault.Auth, fault.CodeCredentialsMissing, []string{".identityEndpoint:", "evil.example"}},
-		"MC-11 a Secret that is missing": {seedFields().with("username", "x").with("password", map[string]any{"secretKeyRef": map[string]string{"namespace": "kube-system", "name": "creds", "key": "pw"}}),
+		"a missing Secret (MC-11)": {seedFields().with("username", "x").with("password", map[string]any{"secretKeyRef": map[string]string{"namespace": "kube-system", "name": "creds", "key": "pw"}}),
 			fault.Invalid, fault.CodeInvalidSpec, []string{".password:", "creds"}},
-		"MC-12 a Secret of another namespace": {seedFields().with("username", "x").with("password", map[string]any{"secretKeyRef": map[string]string{"namespace": "other", "name": "creds", "key": "pw"}}),
+		"a Secret in another namespace (MC-12)": {seedFields().with("username", "x").with("password", map[string]any{"secretKeyRef": map[string]string{"namespace": "other", "name": "creds", "key": "pw"}}),
 			fault.Invalid, fault.CodeInvalidSpec, []string{".password:", "namespace other"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestBadInputGivesOneClearErrorAndLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestAWrongPasswordIsNotTriedByEveryMachine(t *testing.T) {
+func TestWrongPasswordIsTriedOnceForAllMachines(t *testing.T) {
 	b := newBench(t)
 	for range 50 {
 		m := newMachine(t, "bad", seedFields().with("identityEndpoint", b.sim.AuthURL()).with("username", sim.MetaKubeUser).with("password", "wrong").with("projectName", sim.MetaKubeProject))
@@ -137,7 +137,7 @@ func newReader(t *testing.T, objects ...ctrlclient.Object) ctrlclient.Reader {
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 }
 
-func TestTheMergeOrderIsMachineClassClusterConfigured(t *testing.T) {
+func TestSpecsMergeInTheOrderMachineClassClusterConfigured(t *testing.T) {
 	b := newBench(t)
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: "kube-system", Name: name}
@@ -166,7 +166,7 @@ func TestTheMergeOrderIsMachineClassClusterConfigured(t *testing.T) {
 	}
 }
 
-func TestAMissingSecretIsAnErrorThatNamesIt(t *testing.T) {
+func TestMissingSecretIsAnErrorWithItsName(t *testing.T) {
 	b := newBench(t)
 	b.withReader(newReader(t))
 	m := newMachine(t, "a", seedFields().with("username", "x").with("password", map[string]any{
@@ -179,7 +179,7 @@ func TestAMissingSecretIsAnErrorThatNamesIt(t *testing.T) {
 	}
 }
 
-func TestASecretThatDroverMayNotRead(t *testing.T) {
+func TestSecretThatDroverMayNotReadIsAnError(t *testing.T) {
 	const bind = "kubectl create rolebinding drover:references --clusterrole=drover:references --serviceaccount=ops:drover -n "
 	b := newBench(t)
 	b.options.ServiceAccount = "ops:drover"
@@ -194,9 +194,9 @@ func TestASecretThatDroverMayNotRead(t *testing.T) {
 		code      fault.Code
 		says      []string
 	}{
-		"in the Machine's namespace, without drover's role: a code of its own and the command (F-44)": {
+		"with its own code and the command, in the Machine's namespace (F-44)": {
 			"kube-system", fault.CodeReferenceForbidden, []string{".password: ", "Secret kube-system/creds", "Forbidden", bind + "kube-system"}},
-		"in a namespace that is not allowed: the flag and the command (F-44)": {
+		"with the flag and the command, in a namespace that is not allowed (F-44)": {
 			"other", fault.CodeInvalidSpec, []string{"namespace other", "--secret-namespaces=other", bind + "other"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestASecretThatDroverMayNotRead(t *testing.T) {
 	}
 }
 
-func TestAClusterThatIsNamedAndMissingIsAnError(t *testing.T) {
+func TestMissingNamedClusterIsAnError(t *testing.T) {
 	b := newBench(t)
 	b.withReader(newReader(t))
 	m := newMachine(t, "a", seedFields())
@@ -227,7 +227,7 @@ func TestAClusterThatIsNamedAndMissingIsAnError(t *testing.T) {
 	}
 }
 
-func TestAnUnknownKeyDoesNotStandInTheWayOfTheEnd(t *testing.T) {
+func TestUnknownKeyDoesNotBlockDeletion(t *testing.T) {
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields())
 	b.active(m)

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// bench is a driver at a simulated cloud, over real HTTP; both go by one clock that only the test moves.
+// bench is a driver with a simulated cloud, connected by real HTTP; both use one fake clock that the test steps.
 type bench struct {
 	t     *testing.T
 	ctx   context.Context
@@ -38,7 +38,7 @@ type bench struct {
 	sim   *sim.Cloud
 	cloud *Cloud
 	stop  func()
-	// options of the driver; reader may be set before restart.
+	// options are the driver's; reader may be set before restart.
 	options Options
 }
 
@@ -62,7 +62,7 @@ func newBench(t *testing.T, change ...func(*sim.Config)) *bench {
 	return b
 }
 
-// credentials are those of the seed's user.
+// credentials are those of the user that the simulated cloud starts with.
 func (b *bench) credentials() client.Credentials {
 	return client.Credentials{
 		IdentityEndpoint: b.sim.AuthURL(), Region: sim.MetaKubeRegion, Username: sim.MetaKubeUser, Password: sim.MetaKubePassword,
@@ -70,7 +70,7 @@ func (b *bench) credentials() client.Credentials {
 	}
 }
 
-// start runs a driver without memory, as after a crash of the one before.
+// start starts a new driver without state, as after a crash.
 func (b *bench) start() {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.ctx)
@@ -104,7 +104,7 @@ func (b *bench) restart() {
 	b.start()
 }
 
-// eventually moves the clock on until it holds.
+// eventually steps the clock until holds returns true.
 func (b *bench) eventually(what string, holds func() bool) {
 	b.t.Helper()
 	err := wait.PollUntilContextTimeout(b.ctx, 2*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
@@ -119,7 +119,7 @@ func (b *bench) eventually(what string, holds func() bool) {
 	}
 }
 
-// pass moves the clock on by that much, in small steps, and lets what became due happen.
+// pass steps the clock by that duration, in small steps, and lets the driver work in between.
 func (b *bench) pass(d time.Duration) {
 	b.t.Helper()
 	end := b.clock.Now().Add(d)
@@ -132,7 +132,7 @@ func (b *bench) pass(d time.Duration) {
 // fields is a cloudProviderSpec.
 type fields map[string]any
 
-// seedFields are those of the manifest in the documentation, without the floating IP pool.
+// seedFields are the fields of the manifest in the documentation, without the floating IP pool.
 func seedFields() fields {
 	return fields{
 		"availabilityZone": sim.MetaKubeZone, "flavor": sim.MetaKubeFlavor, "image": sim.MetaKubeImage,
@@ -174,7 +174,7 @@ func (b *bench) instance(m *v1alpha1.Machine) *instance {
 	return i.(*instance)
 }
 
-// synced gives the Machine's instance once absences may be believed.
+// synced returns the Machine's instance once the project has been listed.
 func (b *bench) synced(m *v1alpha1.Machine) *instance {
 	b.t.Helper()
 	i := b.instance(m)
@@ -194,7 +194,7 @@ func (b *bench) observe(i cloud.Instance) cloud.Facts {
 	return f
 }
 
-// make takes the steps that make a server.
+// make calls the steps that create a server.
 func (b *bench) make(i cloud.Instance) (*cloud.Server, error) {
 	if err := i.Prepare(b.ctx); err != nil {
 		return nil, err
@@ -202,7 +202,7 @@ func (b *bench) make(i cloud.Instance) (*cloud.Server, error) {
 	return i.EnsureServer(b.ctx, []byte("#cloud-config\n"))
 }
 
-// active makes a server and waits until the shared list shows it ACTIVE.
+// active creates a server and waits until the shared list shows it ACTIVE.
 func (b *bench) active(m *v1alpha1.Machine) (*instance, *cloud.Server) {
 	b.t.Helper()
 	i := b.synced(m)
@@ -216,23 +216,23 @@ func (b *bench) active(m *v1alpha1.Machine) (*instance, *cloud.Server) {
 	return i, b.observe(i).Server
 }
 
-// remove takes the steps that take everything away.
+// remove calls the steps that delete all resources.
 func (b *bench) remove(i cloud.Instance) {
 	b.t.Helper()
 	b.gone(i)
 }
 
-// records writes into the Machine what the Machine controller does once it has seen the server.
+// records updates the Machine as the Machine controller does once it has seen the server.
 func (b *bench) records(m *v1alpha1.Machine, s *cloud.Server) {
 	b.t.Helper()
 	m.Spec.ProviderID = ptr.To(s.ProviderID)
 	m.Status.ProviderStatus = s.Record.MergeInto(nil)
 }
 
-// recordOf returns what the driver wants remembered of a server.
+// recordOf returns the record of a server that the driver wants stored.
 func recordOf(s *cloud.Server) provider.Record { return *s.Record.(*provider.Record) }
 
-// placeOf returns where the driver makes a Machine's resources.
+// placeOf returns the place where the driver creates a Machine's resources.
 func placeOf(f cloud.Facts) provider.Record {
 	if f.Place == nil {
 		return provider.Record{}
@@ -240,7 +240,7 @@ func placeOf(f cloud.Facts) provider.Record {
 	return *f.Place.(*provider.Record)
 }
 
-// guarded makes the driver believe that the admission policies are in force, from the next start on.
+// guarded sets that the admission policies are in force, from the next start on.
 func (b *bench) guarded() { b.options.Guarded = func() bool { return true } }
 
 func (b *bench) connectionOf(uid types.UID) *connection {

@@ -19,7 +19,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestNewNamesTheOptionThatIsWrong(t *testing.T) {
+func TestNewReturnsAnErrorWithTheInvalidOption(t *testing.T) {
 	for _, id := range []string{"", "a b"} {
 		if _, err := New(Options{ClusterID: id}); err == nil {
 			t.Errorf("cluster ID %q was taken", id)
@@ -27,8 +27,8 @@ func TestNewNamesTheOptionThatIsWrong(t *testing.T) {
 	}
 }
 
-func TestEveryCallIsCountedTokensIncluded(t *testing.T) {
-	t.Run("CAPI-58 by service, code and node group", func(t *testing.T) {
+func TestMetricsCountEveryRequest(t *testing.T) {
+	t.Run("by service, code and node group (CAPI-58)", func(t *testing.T) {
 		b := newBench(t)
 		registry := prometheus.NewRegistry()
 		b.options.Registry = registry
@@ -73,7 +73,7 @@ func labelsOf(m *dto.Metric) map[string]string {
 	return out
 }
 
-func TestACABundleIsCheckedAndUsed(t *testing.T) {
+func TestCABundleIsCheckedAndUsed(t *testing.T) {
 	b := newBench(t)
 	secured := httptest.NewUnstartedServer(b.sim.Handler())
 	secured.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -105,7 +105,7 @@ func TestACABundleIsCheckedAndUsed(t *testing.T) {
 	}
 }
 
-func TestTheStateIsShownAsMetrics(t *testing.T) {
+func TestMetricsOfAProject(t *testing.T) {
 	b := newBench(t)
 	registry := prometheus.NewRegistry()
 	b.options.Registry = registry
@@ -130,12 +130,12 @@ func TestTheStateIsShownAsMetrics(t *testing.T) {
 		"drover_openstack_rate_limit":            func(v float64) bool { return v == 0 },
 	} {
 		if v, there := values[name]; !there || !fits(v) {
-			t.Errorf("CAPI-58 %s is %v (there: %v)", name, v, there)
+			t.Errorf("%s is %v (there: %v) (CAPI-58)", name, v, there)
 		}
 	}
 }
 
-// A Keystone of an author's own may claim to have the project of another cloud. A gauge that two projects share fails all metrics.
+// Any Keystone can claim to have the project of another cloud. Two projects with the same labels would make the whole scrape fail.
 func TestMetricsOfProjectsWithTheSameID(t *testing.T) {
 	b, other := newBench(t), newBench(t)
 	registry := prometheus.NewRegistry()
@@ -149,15 +149,15 @@ func TestMetricsOfProjectsWithTheSameID(t *testing.T) {
 			})}
 		})
 	}
-	t.Run("are gauges of their own (F-15)", func(t *testing.T) {
+	t.Run("are separate gauges (F-15)", func(t *testing.T) {
 		if _, err := registry.Gather(); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-func TestEverythingIsFoundByIDToo(t *testing.T) {
-	t.Run("MC-42 as it is by name", func(t *testing.T) {
+func TestResourcesAreFoundByID(t *testing.T) {
+	t.Run("as they are by name (MC-42)", func(t *testing.T) {
 		b := newBench(t)
 		first := seedFields()
 		_, s := b.active(newMachine(t, "a", first))
@@ -179,25 +179,25 @@ func TestEverythingIsFoundByIDToo(t *testing.T) {
 	})
 }
 
-func TestCredentialsThatStopWorkingAreReplacedByOthersOfTheProject(t *testing.T) {
+func TestFailingCredentialsAreReplacedByOthersOfTheProject(t *testing.T) {
 	b := newBench(t)
 	i, _ := b.active(newMachine(t, "a", seedFields()))
 	own := seedFields().with("applicationCredentialID", sim.MetaKubeAppCredentialID).with("applicationCredentialSecret", sim.MetaKubeAppCredentialSecret)
 	b.synced(newMachine(t, "b", own))
 	p := i.connection.attached()
 	b.sim.RevokeAppCredential(sim.MetaKubeAppCredentialID)
-	b.eventually("lists are made with the newest credentials, and fail", func() bool {
+	b.eventually("lists with the newest credentials fail", func() bool {
 		_, failure := p.Listed()
 		return failure != nil
 	})
-	b.eventually("lists are made with the others", func() bool {
+	b.eventually("lists are made with the other credentials", func() bool {
 		_, failure := p.Listed()
 		return failure == nil
 	})
 }
 
-func TestAServiceCatalogWithoutAVersion(t *testing.T) {
-	t.Run("a compute URL without a version gets v2.1 (F-27)", func(t *testing.T) {
+func TestServiceCatalogWithoutAVersion(t *testing.T) {
+	t.Run("gets v2.1 added to its compute URL (F-27)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.UnversionedCompute = true })
 		b.active(newMachine(t, "a", seedFields()))
 	})

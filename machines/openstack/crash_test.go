@@ -10,14 +10,14 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestACrashAfterAnyStepMakesNothingTwice(t *testing.T) {
-	// Ports and floating IPs are listed once; ports that have no server, once more. When such a port is replaced and no floating
-	// IP is known, these are listed once more, too.
+func TestCrashAfterAnyStepCreatesNothingTwice(t *testing.T) {
+	// Ports and floating IPs are listed once, and ports without a server once more. When such a port is replaced and no floating IP
+	// is known, floating IPs are listed once more, too.
 	for _, step := range []struct {
 		name  string
 		lists int
 	}{{"EnsurePorts", 4}, {"EnsureFloatingIP", 3}, {"EnsureServer", 2}} {
-		t.Run("CAPI-18 MC-43 after "+step.name, func(t *testing.T) {
+		t.Run("after "+step.name+" (CAPI-18, MC-43)", func(t *testing.T) {
 			b := newBench(t)
 			m := newMachine(t, "a", fullFields())
 			i := b.synced(m)
@@ -39,7 +39,7 @@ func TestACrashAfterAnyStepMakesNothingTwice(t *testing.T) {
 			b.restart()
 			b.sim.ForgetCalls()
 			i = b.synced(m)
-			b.eventually("made", func() bool { _, err := b.make(i); return err == nil })
+			b.eventually("the server is created", func() bool { _, err := b.make(i); return err == nil })
 			i, _ = b.active(m)
 			b.once(t)
 			if got := b.calls("GET /ports") + b.calls("GET /floatingips"); got != step.lists {
@@ -51,7 +51,7 @@ func TestACrashAfterAnyStepMakesNothingTwice(t *testing.T) {
 	}
 }
 
-func TestACrashBesideListsThatLagMakesNothingTwice(t *testing.T) {
+func TestCrashWithLaggingListsCreatesNothingTwice(t *testing.T) {
 	b := newBench(t)
 	m := newMachine(t, "a", fullFields())
 	i := b.synced(m)
@@ -61,7 +61,7 @@ func TestACrashBesideListsThatLagMakesNothingTwice(t *testing.T) {
 	}
 	b.restart()
 	i = b.synced(m)
-	b.eventually("CAPI-18 the server is found", func() bool {
+	b.eventually("the server is found (CAPI-18)", func() bool {
 		found := b.observe(i).Server != nil
 		_, err := b.make(i)
 		return err == nil && found
@@ -72,7 +72,7 @@ func TestACrashBesideListsThatLagMakesNothingTwice(t *testing.T) {
 	b.once(t)
 }
 
-func TestAPortWithoutAServerIsLookedAtForAWhileAfterAStart(t *testing.T) {
+func TestPortWithoutAServerIsLookedUpAgainAfterAStart(t *testing.T) {
 	b := newBench(t)
 	m, other := newMachine(t, "a", seedFields()), newMachine(t, "b", seedFields())
 	if err := b.synced(m).ensurePorts(b.ctx); err != nil {
@@ -100,7 +100,7 @@ func TestAPortWithoutAServerIsLookedAtForAWhileAfterAStart(t *testing.T) {
 	b.active(m)
 }
 
-func TestWhoWaitsForTheSecondLookIsToldWhenItWasTaken(t *testing.T) {
+func TestMachineIsReconciledAfterTheSecondLook(t *testing.T) {
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields())
 	if err := b.synced(m).ensurePorts(b.ctx); err != nil {
@@ -123,7 +123,7 @@ func TestWhoWaitsForTheSecondLookIsToldWhenItWasTaken(t *testing.T) {
 	b.stop = func() { cancel(); <-done }
 	i := b.instance(m)
 	heard := 0
-	b.eventually("it hears of the first list and of the second look", func() bool {
+	b.eventually("the Machine is reconciled after the first list and after the second look", func() bool {
 		select {
 		case <-c.Changes():
 			heard++
@@ -136,7 +136,7 @@ func TestWhoWaitsForTheSecondLookIsToldWhenItWasTaken(t *testing.T) {
 	}
 }
 
-func TestTheSecondLookIsTakenAgainWhenItFails(t *testing.T) {
+func TestSecondLookIsRepeatedAfterAFailure(t *testing.T) {
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields())
 	if err := b.synced(m).ensurePorts(b.ctx); err != nil {
@@ -153,7 +153,7 @@ func TestTheSecondLookIsTakenAgainWhenItFails(t *testing.T) {
 	}
 }
 
-func TestAServerThatOnlyItsPortTellsOfIsFound(t *testing.T) {
+func TestServerThatOnlyItsPortShowsIsFound(t *testing.T) {
 	b := newBench(t)
 	m := newMachine(t, "a", fullFields())
 	i := b.synced(m)
@@ -164,7 +164,7 @@ func TestAServerThatOnlyItsPortTellsOfIsFound(t *testing.T) {
 	b.restart()
 	began := b.clock.Now()
 	i = b.synced(m)
-	b.eventually("CAPI-18 it is found by its port", func() bool {
+	b.eventually("the server is found by its port (CAPI-18)", func() bool {
 		found := b.observe(i).Server != nil
 		_, err := b.make(i)
 		return err == nil && found
@@ -175,9 +175,9 @@ func TestAServerThatOnlyItsPortTellsOfIsFound(t *testing.T) {
 	b.once(t)
 }
 
-func TestALostReplyMakesNothingTwice(t *testing.T) {
+func TestLostAnswerCreatesNothingTwice(t *testing.T) {
 	for _, c := range []string{"POST /ports", "POST /floatingips", "POST /servers"} {
-		t.Run("CAPI-19 "+c, func(t *testing.T) {
+		t.Run(c+" (CAPI-19)", func(t *testing.T) {
 			b := newBench(t)
 			m := newMachine(t, "a", fullFields())
 			i := b.synced(m)
@@ -188,7 +188,7 @@ func TestALostReplyMakesNothingTwice(t *testing.T) {
 			if f := b.observe(i); c != "POST /servers" && !f.Leftovers {
 				t.Error("what may have been made is a leftover")
 			}
-			b.eventually("made", func() bool { _, err := b.make(i); return err == nil })
+			b.eventually("the server is created", func() bool { _, err := b.make(i); return err == nil })
 			b.once(t)
 			if got := b.calls(c); got != 1 {
 				t.Errorf("%d × %s", got, c)
@@ -199,7 +199,7 @@ func TestALostReplyMakesNothingTwice(t *testing.T) {
 	}
 }
 
-func TestACreateThatNeverArrivedIsMadeAgainOnceSettled(t *testing.T) {
+func TestCreateThatNeverArrivedIsRepeatedOnceResolved(t *testing.T) {
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", fullFields()))
 	b.sim.Inject(sim.Fault{Call: "POST /servers", Refuse: true, Times: 1})
@@ -207,14 +207,14 @@ func TestACreateThatNeverArrivedIsMadeAgainOnceSettled(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	failed := b.clock.Now()
-	b.eventually("made", func() bool { _, err := b.make(i); return err == nil })
+	b.eventually("the server is created", func() bool { _, err := b.make(i); return err == nil })
 	if waited := b.clock.Since(failed); waited < inventory.SettleTime {
 		t.Errorf("CAPI-19: made again after %s, before it was settled", waited)
 	}
 	b.once(t)
 }
 
-func TestDeletionAfterALostReplyWaitsForWhatMayTurnUp(t *testing.T) {
+func TestDeletionAfterALostAnswerWaitsForALateServer(t *testing.T) {
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", fullFields()))
 	b.sim.Inject(sim.Fault{Call: "POST /floatingips", Drop: true, Times: 1})

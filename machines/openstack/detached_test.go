@@ -15,13 +15,13 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-// unbind takes the port off its server, as Nova's clean-up of another server does.
+// unbind removes the port from its server, as Nova's clean-up of another server does.
 func (b *bench) unbind(port string) {
 	b.t.Helper()
 	b.raw(client.Network, "PUT", "ports/"+port, map[string]any{"port": map[string]any{"device_id": "", "device_owner": ""}}, nil)
 }
 
-func TestAnActiveServerThatDoesNotJoin(t *testing.T) {
+func TestActiveServerThatDoesNotJoin(t *testing.T) {
 	t.Run("counts as failed after two minutes when its port is not bound to it, and is replaced on a new port (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", fullFields())
@@ -48,7 +48,7 @@ func TestAnActiveServerThatDoesNotJoin(t *testing.T) {
 		b.hasItsPort(again.ID)
 		b.once(t)
 	})
-	t.Run("has its ports looked at once (F-21)", func(t *testing.T) {
+	t.Run("has its ports looked up once (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		i, _ := b.active(newMachine(t, "a", seedFields()))
 		b.sim.ForgetCalls()
@@ -60,7 +60,7 @@ func TestAnActiveServerThatDoesNotJoin(t *testing.T) {
 			t.Errorf("got %s, want Active", s.State)
 		}
 	})
-	t.Run("is looked at again when that fails (F-21)", func(t *testing.T) {
+	t.Run("has its ports looked up again when that fails (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		i, _ := b.active(newMachine(t, "a", seedFields()))
 		b.unbind(b.onePort())
@@ -74,8 +74,8 @@ func TestAnActiveServerThatDoesNotJoin(t *testing.T) {
 	})
 }
 
-func TestAServerThatIsANode(t *testing.T) {
-	t.Run("keeps working and costs no look at its ports", func(t *testing.T) {
+func TestServerWithANode(t *testing.T) {
+	t.Run("keeps working without a look-up of its ports", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		b.active(m)
@@ -93,8 +93,8 @@ func TestAServerThatIsANode(t *testing.T) {
 	})
 }
 
-func TestTheDuplicateOfAServerWithoutItsPort(t *testing.T) {
-	t.Run("stays and takes over (F-21)", func(t *testing.T) {
+func TestDuplicateOfAServerThatLostItsPort(t *testing.T) {
+	t.Run("becomes the Machine's server (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, bad := b.active(m)
@@ -107,7 +107,7 @@ func TestTheDuplicateOfAServerWithoutItsPort(t *testing.T) {
 		if err := i.DeleteFailed(b.ctx); err != nil {
 			t.Fatal(err)
 		}
-		b.eventually("the other one is the Machine's server", func() bool {
+		b.eventually("the duplicate is the Machine's server", func() bool {
 			s := b.observe(i).Server
 			return s != nil && s.ID == good && s.State == cloud.ServerActive
 		})
@@ -118,7 +118,7 @@ func TestTheDuplicateOfAServerWithoutItsPort(t *testing.T) {
 	})
 }
 
-// duplicate makes a second server with both marks of the Machine, on a port that takes the place of the first server's.
+// duplicate creates a second server with both tags of the Machine, on a port that replaces the first server's.
 func (b *bench) duplicate(m *v1alpha1.Machine) string {
 	b.t.Helper()
 	plan, own := b.plan(m), subject{cluster: testCluster, uid: m.UID}

@@ -23,7 +23,7 @@ func (b *bench) hasItsPort(server string) {
 	}
 }
 
-// working brings the Machine to an ACTIVE server, whatever fails on the way, and returns it.
+// working retries until the Machine has an ACTIVE server, and returns it.
 func (b *bench) working(i cloud.Instance) *cloud.Server {
 	b.t.Helper()
 	var s *cloud.Server
@@ -40,7 +40,7 @@ func (b *bench) working(i cloud.Instance) *cloud.Server {
 	return s
 }
 
-// onePort returns the ID of the only port that there is.
+// onePort returns the ID of the only port.
 func (b *bench) onePort() string {
 	b.t.Helper()
 	left := b.sim.Leftovers()
@@ -50,8 +50,8 @@ func (b *bench) onePort() string {
 	return left.Ports[0]
 }
 
-func TestAnOrderThatNeverArrived(t *testing.T) {
-	t.Run("is repeated on a port that was made again, with the floating IP (F-21) (F-27)", func(t *testing.T) {
+func TestServerCreateThatNeverArrived(t *testing.T) {
+	t.Run("is repeated on a new port, with the floating IP (F-21, F-27)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", fullFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /servers", Refuse: true, Times: 1})
@@ -72,8 +72,8 @@ func TestAnOrderThatNeverArrived(t *testing.T) {
 	})
 }
 
-func TestAnOrderThatArrivesBeforeItsPortIsReplaced(t *testing.T) {
-	t.Run("is found by the port although no list shows its server (F-21)", func(t *testing.T) {
+func TestServerCreateThatSucceedsBeforeItsPortIsReplaced(t *testing.T) {
+	t.Run("is found by the port when no list shows its server (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		road := b.leftOnItsWay(m)
@@ -93,7 +93,7 @@ func TestAnOrderThatArrivesBeforeItsPortIsReplaced(t *testing.T) {
 	})
 }
 
-func TestAFailureWhileAPortIsReplaced(t *testing.T) {
+func TestFailureWhileAPortIsReplaced(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		lost sim.Fault
@@ -103,16 +103,16 @@ func TestAFailureWhileAPortIsReplaced(t *testing.T) {
 		{"the deletion", sim.Fault{Call: "DELETE /ports/{id}", Refuse: true, Times: 1}},
 		{"the answer to the creation", sim.Fault{Call: "POST /ports", Drop: true, Times: 1}},
 		{"the creation", sim.Fault{Call: "POST /ports", Status: 503, Times: 1}},
-		{"the answer to the floating IP's move", sim.Fault{Call: "PUT /floatingips/{id}", Drop: true, Times: 1}},
-		{"the answer to the second order", sim.Fault{Call: "POST /servers", Drop: true, Times: 1}},
-		{"the second order", sim.Fault{Call: "POST /servers", Refuse: true, Times: 1}},
+		{"the answer to moving the floating IP", sim.Fault{Call: "PUT /floatingips/{id}", Drop: true, Times: 1}},
+		{"the answer to the second create", sim.Fault{Call: "POST /servers", Drop: true, Times: 1}},
+		{"the second create", sim.Fault{Call: "POST /servers", Refuse: true, Times: 1}},
 	} {
 		for _, crash := range []bool{false, true} {
 			name := tt.name + " is lost"
 			if crash {
 				name += ", and the process dies"
 			}
-			t.Run(name+" (F-21) (F-27)", func(t *testing.T) {
+			t.Run(name+" (F-21, F-27)", func(t *testing.T) {
 				b := newBench(t)
 				m := newMachine(t, "a", fullFields())
 				i := b.synced(m)
@@ -142,8 +142,8 @@ func TestAFailureWhileAPortIsReplaced(t *testing.T) {
 	}
 }
 
-func TestAPortThatAnotherProcessMade(t *testing.T) {
-	t.Run("is replaced by three calls before a server is ordered, and no other is (F-21)", func(t *testing.T) {
+func TestPortOfAnotherProcess(t *testing.T) {
+	t.Run("is replaced by three calls before a server is created, and only that port is (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		if err := b.synced(m).ensurePorts(b.ctx); err != nil {
@@ -166,7 +166,7 @@ func TestAPortThatAnotherProcessMade(t *testing.T) {
 		}
 		b.hasItsPort(s.ID)
 	})
-	t.Run("stays while its server is there", func(t *testing.T) {
+	t.Run("stays while its server exists", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", fullFields())
 		b.active(m)
@@ -181,7 +181,7 @@ func TestAPortThatAnotherProcessMade(t *testing.T) {
 	})
 }
 
-func TestAnOrderThatWasRefused(t *testing.T) {
+func TestRefusedServerCreate(t *testing.T) {
 	t.Run("is repeated on the same port", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))

@@ -12,7 +12,7 @@ import (
 )
 
 func TestFloatingIPs(t *testing.T) {
-	t.Run("MC-51 of two networks only the first gets one", func(t *testing.T) {
+	t.Run("only the first of two networks gets one (MC-51)", func(t *testing.T) {
 		b := newBench(t)
 		second := b.sim.AddNetwork(sim.Network{Name: "second", Project: sim.MetaKubeProject})
 		if _, err := b.sim.AddSubnet(sim.Subnet{Name: "second", Network: second, CIDR: "10.9.0.0/24"}); err != nil {
@@ -30,7 +30,7 @@ func TestFloatingIPs(t *testing.T) {
 			t.Errorf("addresses %v, floating IPs %+v", made.FixedIPs, all.FloatingIPs)
 		}
 	})
-	t.Run("MC-51 a create that fails leaves none once the Machine is deleted", func(t *testing.T) {
+	t.Run("a failed create leaves none behind once the Machine is deleted (MC-51)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", fullFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /servers", Status: http.StatusInternalServerError})
@@ -45,8 +45,8 @@ func TestFloatingIPs(t *testing.T) {
 	})
 }
 
-func TestAPortOfTheSameNameIsLeftAlone(t *testing.T) {
-	t.Run("MCM-107 when the Machine's own goes by its mark", func(t *testing.T) {
+func TestPortWithTheSameNameIsIgnored(t *testing.T) {
+	t.Run("because a Machine's port is found by its tag (MCM-107)", func(t *testing.T) {
 		b := newBench(t)
 		i, _ := b.active(newMachine(t, "a", seedFields()))
 		type port struct {

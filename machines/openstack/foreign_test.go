@@ -17,7 +17,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// The rules in this file are those for objects that were written for machine-controller.
+// The tests in this file are about objects that were written for machine-controller.
 
 // signInFields are the fields that machine-controller's example reads from one Secret.
 var signInFields = []string{
@@ -55,7 +55,7 @@ func (b *bench) passwordSecret(name string) *corev1.Secret {
 	})
 }
 
-func TestReferencesThatLeadToNothing(t *testing.T) {
+func TestReferencesToMissingKeys(t *testing.T) {
 	b := newBench(t)
 	half := b.passwordSecret("half")
 	delete(half.Data, "password")
@@ -65,18 +65,18 @@ func TestReferencesThatLeadToNothing(t *testing.T) {
 	})
 	b.withReader(newReader(t, b.passwordSecret("password"), application, half))
 
-	t.Run("MC-11 a missing key of an alternative way of signing in counts as empty (F-37)", func(t *testing.T) {
+	t.Run("are treated as empty in an unused way of signing in (MC-11, F-37)", func(t *testing.T) {
 		b.t = t
 		i, _ := b.active(newMachine(t, "a", fromSecret("password")))
 		if got := b.connectionOf("uid-a").session.Method(); got != client.ByPassword {
 			t.Errorf("signed in by %s", got)
 		}
-		want := "Machine kube-system/a: spec.providerSpec.value.cloudProviderSpec.applicationCredentialID: counts as empty, because Secret kube-system/password has no key applicationCredentialID"
+		want := "Machine kube-system/a: spec.providerSpec.value.cloudProviderSpec.applicationCredentialID: is treated as empty, because Secret kube-system/password has no key applicationCredentialID"
 		if !slices.Contains(i.Warnings(), want) {
 			t.Errorf("the warnings do not name the missing keys: %q", i.Warnings())
 		}
 	})
-	t.Run("MC-11 the complete way of several is used (F-37)", func(t *testing.T) {
+	t.Run("select the complete one of several ways (MC-11, F-37)", func(t *testing.T) {
 		b.t = t
 		b.active(newMachine(t, "b", fromSecret("application")))
 		if got := b.connectionOf("uid-b").session.Method(); got != client.ByApplicationCredential {
@@ -87,8 +87,8 @@ func TestReferencesThatLeadToNothing(t *testing.T) {
 		secret string
 		says   []string
 	}{
-		"a way that lacks a key is an error that names the key of each way (F-37)":               {"half", []string{"no way of signing in is complete: Secret kube-system/half has no key applicationCredentialID, applicationCredentialSecret, password"}},
-		"a Secret that does not exist is an error, not the credentials of a lower source (F-37)": {"gone", []string{"no way of signing in is complete: Secret kube-system/gone does not exist"}},
+		"are an error with the missing key of each way (F-37)":                      {"half", []string{"no way of signing in is complete: Secret kube-system/half has no key applicationCredentialID, applicationCredentialSecret, password"}},
+		"of a missing Secret are an error, and do not select a lower source (F-37)": {"gone", []string{"no way of signing in is complete: Secret kube-system/gone does not exist"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := b.cloud.Instance(b.ctx, newMachine(t, "c", fromSecret(tc.secret)))
@@ -104,11 +104,11 @@ func TestReferencesThatLeadToNothing(t *testing.T) {
 	}
 }
 
-func TestSpecsThatNameNoNetwork(t *testing.T) {
+func TestSpecsWithoutANetwork(t *testing.T) {
 	bare := func() fields {
 		return seedFields().with("network", "").with("subnet", "").with("availabilityZone", "").with("serverGroupID", "")
 	}
-	t.Run("MC-40 the only network with a subnet is used (F-37)", func(t *testing.T) {
+	t.Run("use the only network with a subnet (MC-40, F-37)", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.AddNetwork(sim.Network{Name: "without-subnet", Project: sim.MetaKubeProject})
 		_, s := b.active(newMachine(t, "a", bare()))
@@ -116,7 +116,7 @@ func TestSpecsThatNameNoNetwork(t *testing.T) {
 			t.Errorf("the server has the addresses %v", got.FixedIPs)
 		}
 	})
-	t.Run("MC-40 several candidates are an error that lists them (F-37)", func(t *testing.T) {
+	t.Run("are an error that lists several candidates (MC-40, F-37)", func(t *testing.T) {
 		b := newBench(t)
 		other := b.sim.AddNetwork(sim.Network{Name: "other", Project: sim.MetaKubeProject})
 		if _, err := b.sim.AddSubnet(sim.Subnet{Network: other, CIDR: "10.1.0.0/24"}); err != nil {
@@ -130,7 +130,7 @@ func TestSpecsThatNameNoNetwork(t *testing.T) {
 	})
 }
 
-// broken returns the Machine of an existing server after its provider document became another one.
+// broken returns the Machine of an existing server with its provider document replaced.
 func broken(m *v1alpha1.Machine, serverID, document string) *v1alpha1.Machine {
 	m = m.DeepCopy()
 	m.Spec.ProviderID = ptr.To("openstack:///" + serverID)
@@ -139,7 +139,7 @@ func broken(m *v1alpha1.Machine, serverID, document string) *v1alpha1.Machine {
 	return m
 }
 
-func TestASpecThatIsWrongByNow(t *testing.T) {
+func TestSpecThatBecameInvalid(t *testing.T) {
 	spec := func(b *bench) string {
 		return `"cloudProviderSpec":{"identityEndpoint":"` + b.sim.AuthURL() + `","username":"` + sim.MetaKubeUser + `","password":"` + sim.MetaKubePassword +
 			`","domainName":"` + sim.MetaKubeDomain + `","projectName":"` + sim.MetaKubeProject + `"`
@@ -147,10 +147,10 @@ func TestASpecThatIsWrongByNow(t *testing.T) {
 	for name, document := range map[string]func(*bench) string{
 		"tenantName differs from projectName (F-39)": func(b *bench) string { return `{"cloudProvider":"openstack",` + spec(b) + `,"tenantName":"another"}}` },
 		"sshPublicKeys has the wrong type (F-39)":    func(b *bench) string { return `{"sshPublicKeys":{"a":"b"},` + spec(b) + `}}` },
-		"cloudProvider is another (F-39)":            func(b *bench) string { return `{"cloudProvider":"aws",` + spec(b) + `,"ami":"x"}}` },
-		"the document is no object (F-39)":           func(*bench) string { return `"openstack"` },
-		"cloudProviderSpec is no object (F-39)":      func(*bench) string { return `{"cloudProviderSpec":[1]}` },
-		"a credential of another way is wrong (F-39)": func(b *bench) string {
+		"cloudProvider is another cloud (F-39)":      func(b *bench) string { return `{"cloudProvider":"aws",` + spec(b) + `,"ami":"x"}}` },
+		"the document is not an object (F-39)":       func(*bench) string { return `"openstack"` },
+		"cloudProviderSpec is not an object (F-39)":  func(*bench) string { return `{"cloudProviderSpec":[1]}` },
+		"an unused credential is invalid (F-39)": func(b *bench) string {
 			return `{` + spec(b) + `,"applicationCredentialID":["x"],"region":{"vlaue":"x"}}}`
 		},
 	} {
@@ -174,8 +174,8 @@ func TestASpecThatIsWrongByNow(t *testing.T) {
 	}
 }
 
-func TestAnUnreadableSpecProvesNothing(t *testing.T) {
-	t.Run("a server that another project may have is not taken for gone (F-39)", func(t *testing.T) {
+func TestUnreadableSpecProvesNothing(t *testing.T) {
+	t.Run("about a server that may be in another project (F-39)", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.AddUser(sim.User{Name: "other", Password: "other-secret", Projects: []string{"other"}})
 		m := newMachine(t, "a", seedFields())
@@ -183,7 +183,7 @@ func TestAnUnreadableSpecProvesNothing(t *testing.T) {
 		b.options.Configured.Username, b.options.Configured.Password, b.options.Configured.ProjectName = "other", "other-secret", "other"
 		b.restart()
 		i := b.instance(broken(m, s.ID, `"openstack"`))
-		b.eventually("the error says why", func() bool {
+		b.eventually("the error has the reason", func() bool {
 			f, err := i.Observe(b.ctx)
 			if f.Gone || f.Synced {
 				t.Fatalf("something is concluded from another project: %+v", f)
@@ -197,23 +197,23 @@ func TestAnUnreadableSpecProvesNothing(t *testing.T) {
 			t.Error("the server is gone")
 		}
 	})
-	t.Run("a server without the Machine's mark is not deleted (F-39)", func(t *testing.T) {
+	t.Run("and deletes no server without the Machine's tag (F-39)", func(t *testing.T) {
 		b := newBench(t)
 		_, s := b.active(newMachine(t, "a", seedFields()))
 		thief := newMachine(t, "b", seedFields())
 		i := b.instance(broken(thief, s.ID, `"openstack"`))
-		b.eventually("it is refused", func() bool { return fault.Is(i.DeleteServer(b.ctx), fault.Invalid) })
+		b.eventually("the deletion is refused", func() bool { return fault.Is(i.DeleteServer(b.ctx), fault.Invalid) })
 		if _, there := b.sim.Server(s.ID); !there {
 			t.Error("the server is gone")
 		}
 	})
 }
 
-func TestNewServersStayStrict(t *testing.T) {
+func TestInvalidSpecCreatesNoServer(t *testing.T) {
 	for name, tc := range map[string]struct{ document, says string }{
 		"tenantName differs from projectName (F-39)": {`{"cloudProviderSpec":{"projectName":"a","tenantName":"b","flavor":"f","image":"i"}}`, "conflicts with projectName"},
 		"sshPublicKeys has the wrong type (F-39)":    {`{"sshPublicKeys":"a"}`, "sshPublicKeys"},
-		"the document is no object (F-39)":           {`[]`, "not a JSON object"},
+		"the document is not an object (F-39)":       {`[]`, "not a JSON object"},
 	} {
 		t.Run("no server is made when "+name, func(t *testing.T) {
 			b := newBench(t)
@@ -226,8 +226,8 @@ func TestNewServersStayStrict(t *testing.T) {
 	}
 }
 
-func TestASpecOfAnotherCloud(t *testing.T) {
-	t.Run("MC-9 the error names the cloud and nothing else (F-40)", func(t *testing.T) {
+func TestSpecOfAnotherCloud(t *testing.T) {
+	t.Run("is an error that names only the cloud (MC-9, F-40)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", nil)
 		m.Spec.ProviderSpec.Value.Raw = []byte(`{"aws":1,"cloudProvider":"aws","cloudProviderSpec":{"accessKeyId":"x","securityGroups":"y"},"operatingSystem":"amzn2"}`)
@@ -239,8 +239,8 @@ func TestASpecOfAnotherCloud(t *testing.T) {
 	})
 }
 
-func TestSecretsThatWereMadeFromFiles(t *testing.T) {
-	t.Run("MC-11 a line break at the end of a value is left out (F-40)", func(t *testing.T) {
+func TestSecretsCreatedFromFiles(t *testing.T) {
+	t.Run("lose a line break at the end of a value (MC-11, F-40)", func(t *testing.T) {
 		b := newBench(t)
 		secret := b.passwordSecret("files")
 		for key, value := range secret.Data {

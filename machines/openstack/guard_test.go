@@ -16,7 +16,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// fleet makes so many Machines with ACTIVE servers.
+// fleet creates n Machines with ACTIVE servers.
 func (b *bench) fleet(n int) (all []cloud.Instance, servers []*cloud.Server, machines []*v1alpha1.Machine) {
 	b.t.Helper()
 	for k := range n {
@@ -28,7 +28,7 @@ func (b *bench) fleet(n int) (all []cloud.Instance, servers []*cloud.Server, mac
 	return all, servers, machines
 }
 
-func TestTheMassGuard(t *testing.T) {
+func TestMassDeletionGuard(t *testing.T) {
 	const n = 10
 	boot := func(c *sim.Config) { c.BootTime = 0 }
 	gone := func(b *bench, all []cloud.Instance) (gone, held int) {
@@ -43,15 +43,15 @@ func TestTheMassGuard(t *testing.T) {
 		}
 		return gone, held
 	}
-	t.Run("three that vanish are gone", func(t *testing.T) {
+	t.Run("accepts the loss of three servers", func(t *testing.T) {
 		b := newBench(t, boot)
 		all, servers, _ := b.fleet(n)
 		for _, s := range servers[:3] {
 			b.sim.DeleteServer(s.ID)
 		}
-		b.eventually("gone", func() bool { g, h := gone(b, all); return g == 3 && h == 0 })
+		b.eventually("the servers are gone", func() bool { g, h := gone(b, all); return g == 3 && h == 0 })
 	})
-	t.Run("more are held, and nothing of them is released, until a person says so", func(t *testing.T) {
+	t.Run("holds more than three, and releases nothing of them until an operator confirms", func(t *testing.T) {
 		b := newBench(t, boot)
 		told := make(chan bool, 1)
 		word := false
@@ -67,7 +67,7 @@ func TestTheMassGuard(t *testing.T) {
 		for _, s := range servers[:5] {
 			b.sim.DeleteServer(s.ID)
 		}
-		b.eventually("held", func() bool { g, h := gone(b, all); return g == 0 && h == n })
+		b.eventually("the losses are held", func() bool { g, h := gone(b, all); return g == 0 && h == n })
 		if f := b.observe(all[0]); !strings.Contains(f.Held, "5 of 10 servers") || !strings.Contains(f.Held, v1alpha1.AnnotationCollect) {
 			t.Errorf("not for people: %q", f.Held)
 		}
@@ -79,10 +79,10 @@ func TestTheMassGuard(t *testing.T) {
 			t.Errorf("%d ports are left", got)
 		}
 		told <- true
-		b.eventually("believed", func() bool { g, h := gone(b, all); return g == 5 && h == 0 })
+		b.eventually("the losses are accepted", func() bool { g, h := gone(b, all); return g == 5 && h == 0 })
 		b.remove(all[0])
 	})
-	t.Run("what drover deletes itself is never too much", func(t *testing.T) {
+	t.Run("never holds drover's own deletions", func(t *testing.T) {
 		b := newBench(t, boot)
 		all, _, _ := b.fleet(n)
 		for _, i := range all {
@@ -90,7 +90,7 @@ func TestTheMassGuard(t *testing.T) {
 		}
 		b.nothingLeft()
 	})
-	t.Run("a crash in the middle of a large removal holds nothing", func(t *testing.T) {
+	t.Run("holds nothing after a crash in the middle of a large removal", func(t *testing.T) {
 		b := newBench(t, boot)
 		all, _, machines := b.fleet(n)
 		for _, i := range all {
@@ -108,22 +108,22 @@ func TestTheMassGuard(t *testing.T) {
 		}
 		b.nothingLeft()
 	})
-	t.Run("a crash in the middle of replacing what failed holds nothing", func(t *testing.T) {
+	t.Run("holds nothing after a crash while failed servers are replaced", func(t *testing.T) {
 		b := newBench(t, boot)
 		all, servers, machines := b.fleet(n)
 		for _, s := range servers {
 			b.sim.FailServer(s.ID, "No valid host was found. ")
 		}
-		b.eventually("in ERROR", func() bool { s := b.observe(all[n-1]).Server; return s.State == cloud.ServerError })
+		b.eventually("the servers are in ERROR", func() bool { s := b.observe(all[n-1]).Server; return s.State == cloud.ServerError })
 		b.restart()
 		for k, m := range machines {
 			m.Spec.ProviderID = nil
 			all[k] = b.synced(m)
 			b.sim.DeleteServer(servers[k].ID)
 		}
-		b.eventually("gone", func() bool { g, h := gone(b, all); return g == n && h == 0 })
+		b.eventually("the servers are gone", func() bool { g, h := gone(b, all); return g == n && h == 0 })
 	})
-	t.Run("a crash does not make losses believable", func(t *testing.T) {
+	t.Run("still holds losses after a crash", func(t *testing.T) {
 		b := newBench(t, boot)
 		_, servers, machines := b.fleet(n)
 		b.stop()
@@ -142,17 +142,17 @@ func TestTheMassGuard(t *testing.T) {
 			t.Errorf("%d are gone, %d Machines hear that losses are held", g, h)
 		}
 	})
-	t.Run("a cell that is lost and found ends by itself", func(t *testing.T) {
+	t.Run("releases servers of a cell that is back", func(t *testing.T) {
 		b := newBench(t, boot)
 		all, _, _ := b.fleet(n)
 		b.sim.LoseCell("cell1")
 		b.pass(inventory.FullPeriod)
-		b.eventually("held", func() bool { _, h := gone(b, all); return h == n })
+		b.eventually("the losses are held", func() bool { _, h := gone(b, all); return h == n })
 		if got := b.calls("GET /servers/{id}"); got != 0 {
 			t.Errorf("%d GETs of what is held", got)
 		}
 		b.sim.RestoreCells()
 		b.pass(inventory.FullPeriod)
-		b.eventually("found", func() bool { g, h := gone(b, all); return g+h == 0 })
+		b.eventually("the servers are found", func() bool { g, h := gone(b, all); return g+h == 0 })
 	})
 }

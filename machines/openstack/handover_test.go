@@ -18,12 +18,12 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// oldLease is one that was not renewed in time.
+// oldLease is a lease that was not renewed in time.
 type oldLease struct{}
 
 func (oldLease) Fresh(time.Time) bool { return false }
 
-func TestUnderALeaseThatIsTooOldNothingIsSentThatChangesAnything(t *testing.T) {
+func TestNoChangingRequestIsSentUnderAnOldLease(t *testing.T) {
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields())
 	b.active(m)
@@ -44,14 +44,14 @@ func TestUnderALeaseThatIsTooOldNothingIsSentThatChangesAnything(t *testing.T) {
 	}
 }
 
-func TestSeveralServersOfAMachineThatNamesNone(t *testing.T) {
-	t.Run("MCM-40 the oldest comes first, the others are told too, and ports and floating IP with them", func(t *testing.T) {
+func TestSeveralServersOfAMachineWithoutProviderID(t *testing.T) {
+	t.Run("are returned oldest first, and all are deleted, with ports and floating IP (MCM-40)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 		m := newMachine(t, "a", fullFields())
 		i, s := b.active(m)
 		b.pass(2 * time.Second)
 		late := b.left(m, b.plan(m))
-		b.eventually("both are known", func() bool { return len(b.observe(i).Duplicates) > 0 })
+		b.eventually("both servers are known", func() bool { return len(b.observe(i).Duplicates) > 0 })
 		f := b.observe(i)
 		if f.Server.ID != s.ID || len(f.Duplicates) != 1 || f.Duplicates[0].ID != late {
 			t.Errorf("got %+v, want %s and %s", f, s.ID, late)
@@ -62,7 +62,7 @@ func TestSeveralServersOfAMachineThatNamesNone(t *testing.T) {
 	})
 }
 
-// slowRoad holds the first order of a kind of thing back until it is let go, whatever becomes of who sent it.
+// slowRoad delays the first create of a kind of resource until it is released, even when its sender is gone.
 type slowRoad struct {
 	next      http.RoundTripper
 	what      string
@@ -85,8 +85,8 @@ func (r *slowRoad) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-func TestTheDefaultSecurityGroupOfTwoReplicas(t *testing.T) {
-	t.Run("MC-41 two that make it in the same moment end up with one", func(t *testing.T) {
+func TestDefaultSecurityGroupOfTwoReplicas(t *testing.T) {
+	t.Run("is one group when both create it at the same time (MC-41)", func(t *testing.T) {
 		b := newBench(t)
 		road := &slowRoad{next: http.DefaultTransport, what: "/security-groups", sent: make(chan struct{}), let: make(chan struct{}), arrived: make(chan int, 1)}
 		b.options.HTTP = road
@@ -129,7 +129,7 @@ func TestTheDefaultSecurityGroupOfTwoReplicas(t *testing.T) {
 	})
 }
 
-// defaultGroup is the security group of specs that name none, as Neutron lists it.
+// defaultGroup is the security group for specs that name none, as Neutron lists it.
 type defaultGroup struct {
 	ID    string `json:"id"`
 	Name  string `json:"name"`
@@ -149,19 +149,19 @@ func (b *bench) defaultGroups() []defaultGroup {
 	return slices.DeleteFunc(all.Groups, func(g defaultGroup) bool { return g.Name != "kubernetes-v1" })
 }
 
-// The order of a leader that has lost its lease may be carried out long after its successor has looked around. It names a port
-// that the successor has replaced: it is refused, and the successor's server keeps its own port.
-func TestAnOrderThatArrivesAfterTheSuccessorBegan(t *testing.T) {
+// A create of a leader that has lost its lease may be carried out long after the next leader has listed everything. It names a port
+// that the next leader has replaced. So it is refused, and the next leader's server keeps its own port.
+func TestCreateOfThePreviousLeaderThatArrivesLate(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		// when tells by the successor's server whether the order arrives now.
+		// when reports, for the new leader's server, whether the create arrives now.
 		when func(*cloud.Server) bool
 	}{
-		{"before it has made a server", func(*cloud.Server) bool { return true }},
-		{"when its server is building", func(s *cloud.Server) bool { return s != nil }},
-		{"when its server works", func(s *cloud.Server) bool { return s != nil && s.State == cloud.ServerActive }},
+		{"before the new leader has created a server", func(*cloud.Server) bool { return true }},
+		{"while the new leader's server is building", func(s *cloud.Server) bool { return s != nil }},
+		{"when the new leader's server works", func(s *cloud.Server) bool { return s != nil && s.State == cloud.ServerActive }},
 	} {
-		t.Run("MCM-109 "+tt.name+" (F-21)", func(t *testing.T) {
+		t.Run(tt.name+" (MCM-109, F-21)", func(t *testing.T) {
 			b := newBench(t)
 			m := newMachine(t, "a", seedFields())
 			road := b.leftOnItsWay(m)
@@ -169,7 +169,7 @@ func TestAnOrderThatArrivesAfterTheSuccessorBegan(t *testing.T) {
 			i := b.synced(m)
 			code := 0
 			var s *cloud.Server
-			b.eventually("the successor has a server that works", func() bool {
+			b.eventually("the new leader has a server that works", func() bool {
 				if s = b.observe(i).Server; code == 0 && tt.when(s) {
 					close(road.let)
 					code = <-road.arrived
@@ -192,8 +192,8 @@ func TestAnOrderThatArrivesAfterTheSuccessorBegan(t *testing.T) {
 	}
 }
 
-// leftOnItsWay lets a predecessor order the Machine's server and die; the order arrives when the road lets it. The
-// successor is still to be started.
+// leftOnItsWay starts a create of the Machine's server and stops its leader; the create arrives when the slowRoad is released. The
+// next leader is not started yet.
 func (b *bench) leftOnItsWay(m *v1alpha1.Machine) *slowRoad {
 	b.t.Helper()
 	road := &slowRoad{next: http.DefaultTransport, what: "/servers", sent: make(chan struct{}), let: make(chan struct{}), arrived: make(chan int, 1)}
@@ -203,7 +203,7 @@ func (b *bench) leftOnItsWay(m *v1alpha1.Machine) *slowRoad {
 	if err := predecessor.ensurePorts(b.ctx); err != nil {
 		b.t.Fatal(err)
 	}
-	// Whatever it is told, nobody is there any more to hear it.
+	// The answer is lost, because its process is gone.
 	go func() { _, _ = predecessor.EnsureServer(b.ctx, nil) }()
 	<-road.sent
 	b.t.Cleanup(b.stop)
@@ -211,8 +211,8 @@ func (b *bench) leftOnItsWay(m *v1alpha1.Machine) *slowRoad {
 	return road
 }
 
-// Ports were listed at once, and the servers only when the cloud could do so again: ports that were read so early say
-// nothing about what was on its way.
+// Ports were listed at once, and servers only when the cloud worked again: ports that were read so early prove nothing about
+// creates in progress.
 func TestPortsThatWereReadTooEarlyAreReadAgain(t *testing.T) {
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields())
@@ -240,7 +240,7 @@ func TestPortsThatWereReadTooEarlyAreReadAgain(t *testing.T) {
 	}
 }
 
-func TestAPortThatArrivesLateDoesNotTakeThePlaceOfTheOneInUse(t *testing.T) {
+func TestLatePortDoesNotReplaceTheOneInUse(t *testing.T) {
 	b := newBench(t)
 	road := &slowRoad{next: http.DefaultTransport, what: "/ports", sent: make(chan struct{}), let: make(chan struct{}), arrived: make(chan int, 1)}
 	b.options.HTTP = road
@@ -283,7 +283,7 @@ func TestAPortThatArrivesLateDoesNotTakeThePlaceOfTheOneInUse(t *testing.T) {
 	})
 }
 
-func TestAnAddressThatArrivesLateIsFound(t *testing.T) {
+func TestLateFloatingIPIsFound(t *testing.T) {
 	b := newBench(t)
 	road := &slowRoad{next: http.DefaultTransport, what: "/floatingips", sent: make(chan struct{}), let: make(chan struct{}), arrived: make(chan int, 1)}
 	b.options.HTTP = road
@@ -304,14 +304,14 @@ func TestAnAddressThatArrivesLateIsFound(t *testing.T) {
 		t.Fatalf("the order was answered %d", code)
 	}
 	began := b.clock.Now()
-	b.eventually("made", func() bool { _, err := b.make(i); return err == nil })
+	b.eventually("the server is created", func() bool { _, err := b.make(i); return err == nil })
 	if took := b.clock.Since(began); took > 10*time.Second {
 		t.Errorf("it took %s", took)
 	}
 	b.once(t)
 }
 
-// slowReply holds the answer to the first order for a server back until it is let go.
+// slowReply delays the answer to the first create of a server until it is released.
 type slowReply struct{ done, let chan struct{} }
 
 func (r *slowReply) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -323,7 +323,7 @@ func (r *slowReply) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-func TestAServerThatIsDeletedBeforeTheAnswerToItsOrderComes(t *testing.T) {
+func TestServerThatIsDeletedBeforeTheAnswerToItsCreate(t *testing.T) {
 	b := newBench(t)
 	road := &slowReply{done: make(chan struct{}), let: make(chan struct{})}
 	b.options.HTTP = road
@@ -346,7 +346,7 @@ func TestAServerThatIsDeletedBeforeTheAnswerToItsOrderComes(t *testing.T) {
 	id := b.sim.Leftovers().Servers[0]
 	b.raw(client.Compute, "DELETE", "servers/"+id, nil, nil)
 	b.sim.ForgetCalls()
-	b.eventually("a list has shown its end", func() bool { return b.calls("GET /servers/detail") > 1 })
+	b.eventually("a list has shown that the server is gone", func() bool { return b.calls("GET /servers/detail") > 1 })
 	close(road.let)
 	if got := <-answers; got.server != nil || !fault.Is(got.err, fault.Transient) {
 		t.Errorf("got %+v and %v, want an error that keeps back nobody else of the group", got.server, got.err)

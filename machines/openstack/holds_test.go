@@ -17,7 +17,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// memoryHolds keeps holds as an API object would.
+// memoryHolds stores holds as an API object would.
 type memoryHolds struct {
 	mu     sync.Mutex
 	stored map[string]Held
@@ -48,7 +48,7 @@ func (h *memoryHolds) fail(err error) {
 	h.err = err
 }
 
-// fleetOf is a fleet whose Machines a reader lists, at a driver that stores its holds.
+// fleetOf returns a fleet whose Machines a reader lists, with a driver that stores its holds.
 func (b *bench) fleetOf(n int) (*memoryHolds, []*cloud.Server, []*v1alpha1.Machine) {
 	b.t.Helper()
 	holds := &memoryHolds{stored: map[string]Held{}}
@@ -58,7 +58,7 @@ func (b *bench) fleetOf(n int) (*memoryHolds, []*cloud.Server, []*v1alpha1.Machi
 	return holds, servers, machines
 }
 
-// listing starts the driver again, with a reader that lists these Machines.
+// listing restarts the driver with a reader that lists these Machines.
 func (b *bench) listing(machines []*v1alpha1.Machine) {
 	b.t.Helper()
 	var objects []ctrlclient.Object
@@ -68,7 +68,7 @@ func (b *bench) listing(machines []*v1alpha1.Machine) {
 	b.withReader(newReader(b.t, objects...))
 }
 
-// lose deletes servers as somebody else would, without leaving their records.
+// lose deletes servers outside drover, including their records in Nova.
 func (b *bench) lose(servers []*cloud.Server) {
 	for _, s := range servers {
 		b.sim.DeleteServer(s.ID)
@@ -77,7 +77,7 @@ func (b *bench) lose(servers []*cloud.Server) {
 	b.sim.ArchiveDeleted()
 }
 
-// count returns how many of the Machines hear that their server is gone, and how many that losses are held.
+// count returns how many of the Machines see their server as gone, and how many see it as held.
 func (b *bench) count(machines []*v1alpha1.Machine) (gone, held int) {
 	b.t.Helper()
 	for _, m := range machines {
@@ -92,11 +92,11 @@ func (b *bench) count(machines []*v1alpha1.Machine) (gone, held int) {
 	return gone, held
 }
 
-// eventuallyHeld waits until all of the Machines hear that losses are held. Until then and afterwards none may hear that its
-// server is gone: the look that counts the losses ends later than the first list.
+// eventuallyHeld waits until all Machines see their losses as held. No Machine may see its server as gone at any time: the look-ups
+// that count the losses end later than the first list.
 func (b *bench) eventuallyHeld(machines []*v1alpha1.Machine) {
 	b.t.Helper()
-	b.eventually("all Machines hear that losses are held", func() bool {
+	b.eventually("all Machines see that losses are held", func() bool {
 		gone, held := b.count(machines)
 		if gone != 0 {
 			b.t.Fatalf("%d Machines hear that their servers are gone", gone)
@@ -108,7 +108,7 @@ func (b *bench) eventuallyHeld(machines []*v1alpha1.Machine) {
 func TestHolds(t *testing.T) {
 	const n = 10
 	boot := func(c *sim.Config) { c.BootTime = 0 }
-	t.Run("a hold has no age (F-16)", func(t *testing.T) {
+	t.Run("do not expire (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		_, servers, machines := b.fleetOf(n)
 		b.count(machines)
@@ -121,7 +121,7 @@ func TestHolds(t *testing.T) {
 			t.Errorf("after hours %d are gone, %d Machines hear that losses are held", g, h)
 		}
 	})
-	t.Run("a successor begins with it (F-16)", func(t *testing.T) {
+	t.Run("are loaded by the next leader (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		holds, servers, machines := b.fleetOf(n)
 		b.count(machines)
@@ -129,7 +129,7 @@ func TestHolds(t *testing.T) {
 			b.sim.DeleteServer(s.ID)
 		}
 		b.eventuallyHeld(machines)
-		b.eventually("stored", func() bool {
+		b.eventually("the hold is stored", func() bool {
 			holds.mu.Lock()
 			defer holds.mu.Unlock()
 			for _, h := range holds.stored {
@@ -137,7 +137,7 @@ func TestHolds(t *testing.T) {
 			}
 			return false
 		})
-		// Most of the Machines are gone by now: what is left would be few losses among few servers.
+		// Most of the Machines are deleted now: what is left would be few losses among few servers.
 		b.stop()
 		b.sim.ArchiveDeleted()
 		left := machines[3:]
@@ -146,7 +146,7 @@ func TestHolds(t *testing.T) {
 		b.listing(left)
 		b.eventuallyHeld(left)
 	})
-	t.Run("a start looks for all named servers before it believes the first loss (F-16)", func(t *testing.T) {
+	t.Run("cover all named servers after a start, before the first loss is accepted (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		_, servers, machines := b.fleetOf(n)
 		b.stop()
@@ -157,26 +157,26 @@ func TestHolds(t *testing.T) {
 			t.Errorf("%d GETs of what is held", got)
 		}
 	})
-	t.Run("a start asks for the few that are missing, each once (F-16)", func(t *testing.T) {
+	t.Run("cost one look-up per missing server after a start, when few are missing (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		_, servers, machines := b.fleetOf(n)
 		b.stop()
 		b.lose(servers[:2])
 		b.sim.ForgetCalls()
 		b.start()
-		b.eventually("two are gone", func() bool { g, h := b.count(machines); return g == 2 && h == 0 })
+		b.eventually("two servers are gone", func() bool { g, h := b.count(machines); return g == 2 && h == 0 })
 		if got := b.calls("GET /servers/{id}"); got != 2 {
 			t.Errorf("%d GETs, want one for each server that the list lacks", got)
 		}
 	})
-	t.Run("a restart does not begin the count again (F-16)", func(t *testing.T) {
+	t.Run("count losses from before a restart (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		_, servers, machines := b.fleetOf(n)
 		b.count(machines)
 		for _, s := range servers[:3] {
 			b.sim.DeleteServer(s.ID)
 		}
-		b.eventually("three are gone", func() bool { g, h := b.count(machines); return g == 3 && h == 0 })
+		b.eventually("three servers are gone", func() bool { g, h := b.count(machines); return g == 3 && h == 0 })
 		b.stop()
 		b.lose(servers[3:6])
 		left := machines[3:]
@@ -184,7 +184,7 @@ func TestHolds(t *testing.T) {
 		b.listing(left)
 		b.eventuallyHeld(left)
 	})
-	t.Run("a loss is not believed before a successor would know of it (F-16)", func(t *testing.T) {
+	t.Run("are stored before a loss is accepted (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		holds, servers, machines := b.fleetOf(n)
 		b.count(machines)
@@ -195,9 +195,9 @@ func TestHolds(t *testing.T) {
 			t.Error("it is believed")
 		}
 		holds.fail(nil)
-		b.eventually("it is believed", func() bool { g, _ := b.count(machines); return g == 1 })
+		b.eventually("the loss is accepted", func() bool { g, _ := b.count(machines); return g == 1 })
 	})
-	t.Run("deletions of drover's own are not stored and not waited for (F-16)", func(t *testing.T) {
+	t.Run("do not include drover's own deletions (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		holds, _, machines := b.fleetOf(n)
 		for _, m := range machines {

@@ -20,7 +20,7 @@ import (
 	"github.com/drover-project/drover/test/openstack/load"
 )
 
-// slow is a driver at a simulated cloud that takes 1.4 s to create or delete a port and 1 s for a server.
+// slow is a driver with a simulated cloud that takes 1.4 s to create or delete a port and 1 s for a server.
 type slow struct {
 	*testing.T
 	sim      *sim.Cloud
@@ -50,7 +50,7 @@ func (s *slow) requests() (n float64) {
 	return n
 }
 
-// workersOfController is small: Machines that wait must not occupy them.
+// workersOfController is small: waiting Machines must not occupy workers.
 const workersOfController = 10
 
 func newSlow(t *testing.T, machines, atATime int) *slow {
@@ -92,7 +92,7 @@ func newSlow(t *testing.T, machines, atATime int) *slow {
 	return s
 }
 
-// reconcile takes a step of each Machine until it is done, as the Machine controller does, and returns how long that took.
+// reconcile calls step for each Machine until it is done, as the Machine controller does, and returns how long that took.
 func (s *slow) reconcile(step func(ctx context.Context, m *v1alpha1.Machine) (bool, error)) time.Duration {
 	began := time.Now()
 	load.Workers{Count: workersOfController, Follow: s.Follow, Reconcile: func(key types.NamespacedName) time.Duration {
@@ -110,7 +110,7 @@ func (s *slow) reconcile(step func(ctx context.Context, m *v1alpha1.Machine) (bo
 	return time.Since(began)
 }
 
-// create makes one pass of a Machine that needs a server.
+// create runs one reconcile of a Machine that needs a server.
 func (s *slow) create(ctx context.Context, m *v1alpha1.Machine) (bool, error) {
 	i, err := s.cloud.Instance(ctx, m)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *slow) create(ctx context.Context, m *v1alpha1.Machine) (bool, error) {
 	return err == nil, err
 }
 
-// remove makes one pass of a Machine that is being deleted.
+// remove runs one reconcile of a Machine that is being deleted.
 func (s *slow) remove(ctx context.Context, m *v1alpha1.Machine) (bool, error) {
 	m.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	i, err := s.cloud.Instance(ctx, m)
@@ -144,7 +144,7 @@ func (s *slow) remove(ctx context.Context, m *v1alpha1.Machine) (bool, error) {
 	return released.Done, err
 }
 
-func TestTheCloudIsNeverIdleWhileAMachineWaits(t *testing.T) {
+func TestCloudIsNeverIdleWhileAMachineWaits(t *testing.T) {
 	const machines, port, server = 20, 1400 * time.Millisecond, time.Second
 	for _, atATime := range []int{1, 2, 8} {
 		t.Run(fmt.Sprintf("it takes %d calls of a kind at a time (F-56)", atATime), func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestTheCloudIsNeverIdleWhileAMachineWaits(t *testing.T) {
 					t.Errorf("a Machine waited for %s while no request of the kind was in flight, and for %s while none was", idle.Kind, idle.Any)
 				}
 				time.Sleep(time.Minute)
-				// One second for Nova to delete a server, and up to two until a list shows it.
+				// Nova deletes a server in one second, and a list shows it up to two seconds later.
 				floor += 3 * time.Second
 				if took := s.reconcile(s.remove); 10*took > 14*floor {
 					t.Errorf("the deletion took %s, the cloud needs %s", took, floor)

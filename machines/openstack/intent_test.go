@@ -35,7 +35,7 @@ func (b *bench) referenced(t *testing.T, name string) (*v1alpha1.Machine, map[st
 	}
 }
 
-// withReferenced starts the driver without a configured cloud, at an API that has the objects.
+// withReferenced starts the driver without a configured cloud, with an API server that has the objects.
 func (b *bench) withReferenced(t *testing.T, objects map[string]ctrlclient.Object) ctrlclient.Client {
 	t.Helper()
 	var all []ctrlclient.Object
@@ -48,7 +48,7 @@ func (b *bench) withReferenced(t *testing.T, objects map[string]ctrlclient.Objec
 	return reader
 }
 
-// places writes into the Machine what the Machine controller does before the first create.
+// places updates the Machine as the Machine controller does before the first create.
 func (b *bench) places(t *testing.T, m *v1alpha1.Machine, f cloud.Facts) {
 	t.Helper()
 	if placeOf(f).ProjectID == "" {
@@ -60,11 +60,11 @@ func (b *bench) places(t *testing.T, m *v1alpha1.Machine, f cloud.Facts) {
 // leaves marks the Machine as being deleted.
 func leaves(m *v1alpha1.Machine) { m.DeletionTimestamp = ptr.To(metav1.Now()) }
 
-// found returns the instance of a Machine that is being deleted, once there is one whose project is listed.
+// found returns the instance of a Machine that is being deleted, once its project is listed.
 func (b *bench) found(t *testing.T, m *v1alpha1.Machine) cloud.Instance {
 	t.Helper()
 	var i cloud.Instance
-	b.eventually("its resources are found", func() bool {
+	b.eventually("the Machine's resources are found", func() bool {
 		var err error
 		if i, err = b.cloud.Instance(b.ctx, m); err != nil {
 			return false
@@ -75,9 +75,9 @@ func (b *bench) found(t *testing.T, m *v1alpha1.Machine) cloud.Instance {
 	return i
 }
 
-func TestASpecWhoseReferencesGoWithTheMachine(t *testing.T) {
+func TestDeletionWithoutTheReferencesOfTheSpec(t *testing.T) {
 	for _, lost := range []string{"ConfigMap", "Secret", "Cluster", "MachineClass"} {
-		t.Run("the server whose create answer was lost is deleted when the "+lost+" is gone (F-17)", func(t *testing.T) {
+		t.Run("deletes the server whose create answer was lost, without the "+lost+" is gone (F-17)", func(t *testing.T) {
 			b := newBench(t)
 			m, objects := b.referenced(t, "a")
 			api := b.withReferenced(t, objects)
@@ -95,7 +95,7 @@ func TestASpecWhoseReferencesGoWithTheMachine(t *testing.T) {
 			b.nothingLeft()
 		})
 	}
-	t.Run("after a restart a kept port is deleted with the credentials of another Machine of the project (F-17)", func(t *testing.T) {
+	t.Run("deletes a retained port after a restart, with the credentials of another Machine of the project (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		m, objects := b.referenced(t, "a")
 		other, otherObjects := b.referenced(t, "b")
@@ -120,7 +120,7 @@ func TestASpecWhoseReferencesGoWithTheMachine(t *testing.T) {
 		b.gone(b.found(t, m))
 		b.nothingLeft()
 	})
-	t.Run("a server is found by its mark when no project is recorded (F-17)", func(t *testing.T) {
+	t.Run("finds a server by its tag when no project is recorded (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		m, objects := b.referenced(t, "a")
 		api := b.withReferenced(t, objects)
@@ -134,8 +134,8 @@ func TestASpecWhoseReferencesGoWithTheMachine(t *testing.T) {
 	})
 }
 
-func TestAReleaseWhileACreateIsOpen(t *testing.T) {
-	t.Run("keeps port and floating IP of a server whose create answer was lost until it is gone (F-17)", func(t *testing.T) {
+func TestReleaseWhileACreateIsInDoubt(t *testing.T) {
+	t.Run("retains port and floating IP until the server whose create answer was lost is gone (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.SetListLag(10 * time.Second)
 		m := newMachine(t, "a", fullFields())
@@ -156,13 +156,13 @@ func TestAReleaseWhileACreateIsOpen(t *testing.T) {
 	})
 }
 
-func TestAMachineThatMayHaveSomethingInAnUnknownProject(t *testing.T) {
+func TestMachineWithResourcesInAnUnknownProject(t *testing.T) {
 	b := newBench(t)
 	m, objects := b.referenced(t, "a")
 	delete(objects, "Cluster")
 	b.withReferenced(t, objects)
 	leaves(m)
-	t.Run("is not let go while its recorded project is not known, and the error says what to do (F-17)", func(t *testing.T) {
+	t.Run("is not removed while its recorded project is not known, and the error has the remedy (F-17)", func(t *testing.T) {
 		own := m.DeepCopy()
 		b.places(t, own, cloud.Facts{Place: &provider.Record{ProjectID: "0123456789abcdef0123456789abcdef", Region: "west"}})
 		b.pass(2 * startGrace)
@@ -176,7 +176,7 @@ func TestAMachineThatMayHaveSomethingInAnUnknownProject(t *testing.T) {
 			}
 		}
 	})
-	t.Run("is let go when nothing is recorded and no known project has anything of it (F-17)", func(t *testing.T) {
+	t.Run("is removed when nothing is recorded and no known project has a resource of it (F-17)", func(t *testing.T) {
 		b.restart()
 		if _, err := b.cloud.Instance(b.ctx, m); !fault.Is(err, fault.Transient) {
 			t.Fatalf("right after the start nothing is known: %v", err)
@@ -186,7 +186,7 @@ func TestAMachineThatMayHaveSomethingInAnUnknownProject(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 	})
-	t.Run("is not let go while a known project has not been listed (F-17)", func(t *testing.T) {
+	t.Run("is not removed while a known project has not been listed (F-17)", func(t *testing.T) {
 		b.sim.Inject(sim.Fault{Call: "GET /servers/detail", Status: 503, Times: 1000})
 		b.restart()
 		other := newMachine(t, "b", seedFields())
@@ -199,7 +199,7 @@ func TestAMachineThatMayHaveSomethingInAnUnknownProject(t *testing.T) {
 	})
 }
 
-func TestTheRecordOfANewMachinesProject(t *testing.T) {
+func TestRecordOfANewMachinesProject(t *testing.T) {
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields())
 	t.Run("is known soon after the start for the configured cloud, before there is a Machine (F-17)", func(t *testing.T) {
@@ -208,14 +208,14 @@ func TestTheRecordOfANewMachinesProject(t *testing.T) {
 			t.Errorf("%d calls, want only the sign-in", got)
 		}
 	})
-	t.Run("is nothing before other credentials have signed in, and costs no call (F-17)", func(t *testing.T) {
+	t.Run("is nil before other credentials have signed in, and costs no call (F-17)", func(t *testing.T) {
 		b.sim.ForgetCalls()
 		elsewhere := newMachine(t, "c", seedFields().with("region", "elsewhere"))
 		if got := b.cloud.PlaceRecord(b.ctx, "kube-system", templateOf(elsewhere)); got != nil || b.calls() != 0 {
 			t.Errorf("got %v with %d calls", got, b.calls())
 		}
 	})
-	t.Run("is the project and region in which the Machine's resources are made (F-17)", func(t *testing.T) {
+	t.Run("has the project and region of the Machine's resources (F-17)", func(t *testing.T) {
 		f := b.observe(b.synced(m))
 		recorded := m.DeepCopy()
 		recorded.Status.ProviderStatus = b.cloud.PlaceRecord(b.ctx, "kube-system", templateOf(m))
@@ -223,21 +223,21 @@ func TestTheRecordOfANewMachinesProject(t *testing.T) {
 			t.Errorf("recorded %+v, want %s in %s", got, placeOf(f).ProjectID, placeOf(f).Region)
 		}
 	})
-	t.Run("is nothing when a reference cannot be read (F-17)", func(t *testing.T) {
+	t.Run("is nil when a reference cannot be read (F-17)", func(t *testing.T) {
 		if got := b.cloud.PlaceRecord(b.ctx, "kube-system", templateOf(newMachine(t, "b", fromSecret("gone")))); got != nil {
 			t.Errorf("got %s", got.Raw)
 		}
 	})
 }
 
-func TestCredentialsThatMoveToAnotherProject(t *testing.T) {
+func TestCredentialsThatChangeToAnotherProject(t *testing.T) {
 	b := newBench(t)
 	b.sim.AddUser(sim.User{Name: "other", Password: "other-secret", Projects: []string{"other"}})
 	m := newMachine(t, "a", seedFields())
 	i := b.synced(m)
 	b.places(t, m, b.observe(i))
 	there := seedFields().with("identityEndpoint", b.sim.AuthURL()).with("username", "other").with("password", "other-secret").with("projectName", "other").with("domainName", sim.MetaKubeDomain)
-	t.Run("a Machine of which nothing was made follows them (F-17)", func(t *testing.T) {
+	t.Run("are used for a Machine without resources (F-17)", func(t *testing.T) {
 		moved := m.DeepCopy()
 		moved.Spec.ProviderSpec.Value = providerValue(t, there)
 		b.synced(moved)
@@ -246,7 +246,7 @@ func TestCredentialsThatMoveToAnotherProject(t *testing.T) {
 			t.Errorf("got %+v", f)
 		}
 	})
-	t.Run("a Machine that has a port waits for the credentials that made it (F-17)", func(t *testing.T) {
+	t.Run("are not used for a Machine with a port, which waits for the earlier credentials (F-17)", func(t *testing.T) {
 		if err := b.instance(m).ensurePorts(b.ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -261,7 +261,7 @@ func TestCredentialsThatMoveToAnotherProject(t *testing.T) {
 	})
 }
 
-func TestAProjectThatTwoKeystonesClaimToHave(t *testing.T) {
+func TestProjectIDThatTwoKeystonesClaim(t *testing.T) {
 	b := newBench(t)
 	at := inventory.Site{Project: "p", Region: "r"}
 	claims := func(endpoint string, s *client.Session) *connection {
@@ -283,7 +283,7 @@ func TestAProjectThatTwoKeystonesClaimToHave(t *testing.T) {
 	}
 	const theirs, another = "https://one.example:5000", "https://two.example:5000"
 	first := claims(theirs, session(theirs))
-	t.Run("is known while only one claims it (F-15)", func(t *testing.T) {
+	t.Run("is known while only one of them claims it (F-15)", func(t *testing.T) {
 		if got := b.cloud.connectionTo(at); got != first {
 			t.Errorf("got %v", got)
 		}

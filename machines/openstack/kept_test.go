@@ -13,11 +13,11 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// slowDeletion holds the first DELETE of a port back until it is let go.
+// slowDeletion delays the first DELETE of a port until it is released.
 type slowDeletion struct {
 	once      sync.Once
 	sent, let chan struct{}
-	// port is the one of that request.
+	// port is the port of that request.
 	port string
 }
 
@@ -32,8 +32,8 @@ func (r *slowDeletion) RoundTrip(req *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(req)
 }
 
-func TestKeptPorts(t *testing.T) {
-	t.Run("a port on which a server was made meanwhile is not deleted (F-18)", func(t *testing.T) {
+func TestRetainedPorts(t *testing.T) {
+	t.Run("are not deleted when a server is created on them meanwhile (F-18)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{Ports: 2} })
 		road := &slowDeletion{sent: make(chan struct{}), let: make(chan struct{})}
 		b.options.HTTP = road

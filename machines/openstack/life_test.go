@@ -13,12 +13,12 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestAMachineFromNothingToActiveAndAwayAgain(t *testing.T) {
+func TestLifeOfAMachineFromCreateToDelete(t *testing.T) {
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields().with("floatingIpPool", sim.MetaKubePool).with("tags", map[string]string{"team": "blue"}))
 	i, s := b.active(m)
 
-	t.Run("MC-40 name, metadata, zone, groups and hint are as asked for", func(t *testing.T) {
+	t.Run("has the requested name, metadata, zone, groups and hint (MC-40)", func(t *testing.T) {
 		got, _ := b.sim.Server(s.ID)
 		if got.Name != "a" || got.Zone != sim.MetaKubeZone || got.ServerGroup != sim.MetaKubeServerGroup {
 			t.Errorf("got %+v", got)
@@ -32,12 +32,12 @@ func TestAMachineFromNothingToActiveAndAwayAgain(t *testing.T) {
 			t.Errorf("got ports %v, floating IPs %v", got.Ports, got.Floating)
 		}
 	})
-	t.Run("MC-44 user data is what was given", func(t *testing.T) {
+	t.Run("has the given user data (MC-44)", func(t *testing.T) {
 		if got, _ := b.sim.Server(s.ID); string(got.UserData) != "#cloud-config\n" {
 			t.Errorf("got %q", got.UserData)
 		}
 	})
-	t.Run("MC-53 addresses have types, the floating one included", func(t *testing.T) {
+	t.Run("has addresses with types, including the floating IP (MC-53)", func(t *testing.T) {
 		kinds := map[corev1.NodeAddressType]int{}
 		for _, a := range b.observe(i).Server.Addresses {
 			kinds[a.Type]++
@@ -46,12 +46,12 @@ func TestAMachineFromNothingToActiveAndAwayAgain(t *testing.T) {
 			t.Errorf("got %v", b.observe(i).Server.Addresses)
 		}
 	})
-	t.Run("the provider ID is the one that nodes bear", func(t *testing.T) {
+	t.Run("has the provider ID of its node", func(t *testing.T) {
 		if want := "openstack:///" + s.ID; s.ProviderID != want {
 			t.Errorf("got %s, want %s", s.ProviderID, want)
 		}
 	})
-	t.Run("MC-50 MC-68 port and floating IP go once the server is gone", func(t *testing.T) {
+	t.Run("deletes port and floating IP once the server is gone (MC-50, MC-68)", func(t *testing.T) {
 		if released, err := i.Release(b.ctx); released.Done || err != nil {
 			t.Fatalf("released with the server there: %v, %v", released.Done, err)
 		}
@@ -80,7 +80,7 @@ func TestCallsForManyMachines(t *testing.T) {
 		}
 		all = append(all, i)
 	}
-	b.eventually("all are ACTIVE", func() bool {
+	b.eventually("all servers are ACTIVE", func() bool {
 		for _, i := range all {
 			if s := b.observe(i).Server; s == nil || s.State != cloud.ServerActive {
 				return false
@@ -94,10 +94,10 @@ func TestCallsForManyMachines(t *testing.T) {
 		most       int
 	}{
 		{"two calls per machine", "POST /ports", n}, {"two calls per machine", "POST /servers", n},
-		{"CAPI-14 MCM-108 one token for all", "POST /auth/tokens", 0}, {"CAPI-15 flavors are looked up once", "GET /flavors/detail", 0},
-		{"CAPI-15 images are looked up once", "GET /images", 0}, {"CAPI-15 networks are looked up once", "GET /networks", 0},
-		{"CAPI-31 no GET per machine", "GET /servers/{id}", 0}, {"CAPI-31 one list per poll", "GET /servers/detail", polls},
-		{"MC-75 the whole costs 2 per machine and the polls", "compute", n + polls}, {"MC-75 the whole costs 2 per machine and the polls", "network", n},
+		{"one token for all (CAPI-14, MCM-108)", "POST /auth/tokens", 0}, {"flavors are looked up once (CAPI-15)", "GET /flavors/detail", 0},
+		{"images are looked up once (CAPI-15)", "GET /images", 0}, {"networks are looked up once (CAPI-15)", "GET /networks", 0},
+		{"no GET per machine (CAPI-31)", "GET /servers/{id}", 0}, {"one list per poll (CAPI-31)", "GET /servers/detail", polls},
+		{"all calls are 2 per machine and the polls (MC-75)", "compute", n + polls}, {"all calls are 2 per machine and the polls (MC-75)", "network", n},
 	} {
 		if got := b.calls(c.name); got > c.most {
 			t.Errorf("%s: %d × %s, at most %d", c.rule, got, c.name, c.most)
@@ -108,7 +108,7 @@ func TestCallsForManyMachines(t *testing.T) {
 	}
 }
 
-func TestTheFirstMachineLooksEverythingUpOnce(t *testing.T) {
+func TestFirstMachineLooksEverythingUpOnce(t *testing.T) {
 	b := newBench(t)
 	b.active(newMachine(t, "a", seedFields().with("floatingIpPool", sim.MetaKubePool)))
 	for name, want := range map[string]int{
@@ -122,8 +122,8 @@ func TestTheFirstMachineLooksEverythingUpOnce(t *testing.T) {
 	}
 }
 
-func TestAtRestOneListAMinute(t *testing.T) {
-	t.Run("CAPI-32 and nothing else", func(t *testing.T) {
+func TestIdleDriverListsOncePerMinute(t *testing.T) {
+	t.Run("and makes no other call (CAPI-32)", func(t *testing.T) {
 		b := newBench(t)
 		b.active(newMachine(t, "a", seedFields()))
 		b.pass(2 * time.Minute)
@@ -135,8 +135,8 @@ func TestAtRestOneListAMinute(t *testing.T) {
 	})
 }
 
-func TestADeleteIsSentOncePerBackoff(t *testing.T) {
-	t.Run("MC-64 however often it is asked for", func(t *testing.T) {
+func TestDeleteIsSentOncePerBackoff(t *testing.T) {
+	t.Run("however often it is requested (MC-64)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.DeleteTime = 10 * time.Minute })
 		i, _ := b.active(newMachine(t, "a", seedFields()))
 		for range 100 {
@@ -178,14 +178,14 @@ func TestChangesNameTheMachineWhoseServerChanged(t *testing.T) {
 		}
 		return false
 	}
-	b.eventually("everybody hears of the first list", func() bool {
+	b.eventually("all Machines are reconciled after the first list", func() bool {
 		listen()
 		return heard["kube-system/a"] == 1 && heard["kube-system/b"] == 1
 	})
 	if _, err := b.make(i); err != nil {
 		t.Fatal(err)
 	}
-	b.eventually("the Machine hears of ACTIVE", func() bool {
+	b.eventually("the Machine is reconciled after ACTIVE", func() bool {
 		listen()
 		s := b.observe(i).Server
 		return heard["kube-system/a"] > 1 && s != nil && s.State == cloud.ServerActive

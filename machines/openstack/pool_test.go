@@ -6,7 +6,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestAPoolWithoutAnAddressIsNotANetworkWithoutOne(t *testing.T) {
+func TestPoolErrorChangesOnlyTheCodeOfAnExhaustedPool(t *testing.T) {
 	full := fault.New(fault.NoCapacity, fault.CodeAddressesExhausted, "no more addresses")
 	if e := fault.Of(poolError(full)); e.Class != fault.NoCapacity || e.Code != fault.CodeIPPoolExhausted || e.Message != full.Message {
 		t.Errorf("got %+v", e)

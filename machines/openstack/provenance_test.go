@@ -13,7 +13,7 @@ import (
 
 func TestValuesOfSecretsAreNotShown(t *testing.T) {
 	b := newBench(t)
-	// Each value is one that the cloud, or drover, refuses in a message that would name it.
+	// Each value is one that the cloud or drover refuses with a message that would contain it.
 	values := map[string]string{
 		"flavor": "hidden-flavor", "image": "hidden-image", "availabilityZone": "hidden-zone", "network": "hidden-network",
 		"networks": "hidden-networks", "subnet": "hidden-subnet", "securityGroups": "hidden-group", "floatingIpPool": "hidden-pool",
@@ -23,7 +23,7 @@ func TestValuesOfSecretsAreNotShown(t *testing.T) {
 		"projectID": "hidden-projectid", "domainName": "hidden-domain", "applicationCredentialID": "hidden-appid",
 		"identityEndpoint": "http://hidden-host.invalid:5000/v3", "tenantName": "hidden-tenant",
 	}
-	// Keystone does not say which of these it refuses.
+	// Keystone's message does not show which of these it refuses.
 	unnamed := map[string]bool{"projectName": true, "projectID": true, "tenantName": true, "domainName": true}
 	lists := map[string]bool{"networks": true, "securityGroups": true}
 	for kind, ref := range map[string]func(key string) map[string]any{
@@ -73,8 +73,8 @@ func TestValuesOfSecretsAreNotShown(t *testing.T) {
 	}
 }
 
-func TestNamesLikeTheValueOfASecretAreNotProposed(t *testing.T) {
-	t.Run("since they tell what it is (F-10)", func(t *testing.T) {
+func TestNamesSimilarToTheValueOfASecretAreNotSuggested(t *testing.T) {
+	t.Run("because they would show most of it (F-10)", func(t *testing.T) {
 		b := newBench(t)
 		b.withReader(newReader(t, secretOf("values", map[string]string{"flavor": sim.MetaKubeFlavor + "x"})))
 		err := b.bringUp(newMachine(t, "a", seedFields().with("flavor", inSecret("kube-system", "values", "flavor"))))
@@ -84,8 +84,8 @@ func TestNamesLikeTheValueOfASecretAreNotProposed(t *testing.T) {
 	})
 }
 
-func TestTheCloudsOwnWordsHideTheValueOfASecret(t *testing.T) {
-	t.Run("when it repeats it (F-10)", func(t *testing.T) {
+func TestCloudErrorsHideTheValueOfASecret(t *testing.T) {
+	t.Run("when they repeat it (F-10)", func(t *testing.T) {
 		b := newBench(t)
 		b.withReader(newReader(t, secretOf("values", map[string]string{"tag": "hidden-tag", "zone": sim.MetaKubeZone})))
 		i := b.synced(newMachine(t, "a", seedFields().with("availabilityZone", inSecret("kube-system", "values", "zone")).
@@ -100,12 +100,12 @@ func TestTheCloudsOwnWordsHideTheValueOfASecret(t *testing.T) {
 	})
 }
 
-func TestConcealedTexts(t *testing.T) {
+func TestConceal(t *testing.T) {
 	hidden := map[string]string{"30": "(size)", "secret-flavor": "(flavor)", "secret": "(other)", "": "(none)"}
 	for text, want := range map[string]string{
 		"rootDiskSizeGB is 30; raise it to 1300": "rootDiskSizeGB is (size); raise it to 1300",
 		`flavor "secret-flavor" and secret`:      `flavor "(flavor)" and (other)`,
-		"nothing of it":                          "nothing of it",
+		"none of the values":                     "nothing of it",
 	} {
 		t.Run(text+" (F-10)", func(t *testing.T) {
 			if got := client.Conceal(text, hidden); got != want {

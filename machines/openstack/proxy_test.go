@@ -10,7 +10,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestAProxyIsNotTheCloud(t *testing.T) {
+func TestAnswersOfAProxyAreNotTheClouds(t *testing.T) {
 	t.Run("a 404 page does not prove that a server is gone (F-19)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
@@ -46,7 +46,7 @@ func TestAProxyIsNotTheCloud(t *testing.T) {
 		b.remove(i)
 		b.nothingLeft()
 	})
-	t.Run("its page is summed up and not shown (F-9)", func(t *testing.T) {
+	t.Run("its page is summarised and not shown (F-9)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.ProxyPage("POST /ports", http.StatusBadGateway))

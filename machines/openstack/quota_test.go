@@ -13,15 +13,15 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestAQuotaThatIsHitStopsCreatesUntilItIsRaised(t *testing.T) {
+func TestExhaustedQuotaStopsCreatesUntilItIsRaised(t *testing.T) {
 	const allowed, all = 3, 10
 	for name, tc := range map[string]struct {
 		quota, raised sim.Quota
 		look          string
 	}{
-		"CAPI-22 instances, at Nova": {sim.Quota{Instances: allowed}, sim.Quota{Instances: 100}, "GET /limits"},
-		"CAPI-22 cores, at Nova":     {sim.Quota{Cores: 2 * allowed}, sim.Quota{Cores: 200}, "GET /limits"},
-		"CAPI-22 ports, at Neutron":  {sim.Quota{Ports: allowed}, sim.Quota{Ports: 100}, "GET /quotas/{project}/details.json"},
+		"instances, in Nova (CAPI-22)": {sim.Quota{Instances: allowed}, sim.Quota{Instances: 100}, "GET /limits"},
+		"cores, in Nova (CAPI-22)":     {sim.Quota{Cores: 2 * allowed}, sim.Quota{Cores: 200}, "GET /limits"},
+		"ports, in Neutron (CAPI-22)":  {sim.Quota{Ports: allowed}, sim.Quota{Ports: 100}, "GET /quotas/{project}/details.json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, tc.quota })
@@ -58,7 +58,7 @@ func TestAQuotaThatIsHitStopsCreatesUntilItIsRaised(t *testing.T) {
 			}
 			b.sim.SetQuota("", tc.raised)
 			changed := b.clock.Now()
-			b.eventually("all know that it was raised", func() bool { return b.observe(waiting[all-1]).QuotaRaised.After(changed) })
+			b.eventually("all Machines see that the quota was raised", func() bool { return b.observe(waiting[all-1]).QuotaRaised.After(changed) })
 			if took := b.clock.Since(changed); took > inventory.QuotaPeriod+3*time.Second {
 				t.Errorf("it took %s to notice", took)
 			}
@@ -75,7 +75,7 @@ func TestAQuotaThatIsHitStopsCreatesUntilItIsRaised(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptForARefusedServerGoesAfterAWhile(t *testing.T) {
+func TestRetainedResourcesOfARefusedServerAreReleased(t *testing.T) {
 	b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{Instances: 1} })
 	b.active(newMachine(t, "first", fullFields()))
 	i := b.synced(newMachine(t, "a", fullFields()))
@@ -86,20 +86,20 @@ func TestWhatIsKeptForARefusedServerGoesAfterAWhile(t *testing.T) {
 	if left := b.sim.Leftovers(); len(left.Ports) != 2 || len(left.FloatingIPs) != 2 {
 		t.Fatalf("CAPI-22: port and address are kept for the next try: %+v", left)
 	}
-	b.eventually("they are released", func() bool {
+	b.eventually("the resources are released", func() bool {
 		left := b.sim.Leftovers()
 		return len(left.Ports) == 1 && len(left.FloatingIPs) == 1
 	})
 	b.sim.SetQuota("", sim.Quota{})
-	b.eventually("made after all", func() bool { _, err := b.make(i); return err == nil })
-	b.eventually("active", func() bool { s := b.observe(i).Server; return s != nil && s.State == cloud.ServerActive })
+	b.eventually("the server is created after all", func() bool { _, err := b.make(i); return err == nil })
+	b.eventually("the server is active", func() bool { s := b.observe(i).Server; return s != nil && s.State == cloud.ServerActive })
 	b.remove(i)
 	if left := b.sim.Leftovers(); len(left.Servers) != 1 || len(left.Ports) != 1 || len(left.FloatingIPs) != 1 {
 		t.Errorf("left %+v", left)
 	}
 }
 
-func TestAVolumeQuotaThatShowsAsAFaultIsWatched(t *testing.T) {
+func TestVolumeQuotaInAServerFaultIsWatched(t *testing.T) {
 	b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{Volumes: 1} })
 	spec := func() fields { return seedFields().with("rootDiskSizeGB", 20) }
 	b.active(newMachine(t, "first", spec()))
@@ -107,7 +107,7 @@ func TestAVolumeQuotaThatShowsAsAFaultIsWatched(t *testing.T) {
 	if _, err := b.make(i); err != nil {
 		t.Fatal(err)
 	}
-	b.eventually("in ERROR", func() bool { s := b.observe(i).Server; return s != nil && s.State == cloud.ServerError })
+	b.eventually("the server is in ERROR", func() bool { s := b.observe(i).Server; return s != nil && s.State == cloud.ServerError })
 	if f := b.observe(i).Server.Fault; f.Class != fault.Quota || f.Code != fault.CodeVolumeQuotaExceeded {
 		t.Fatalf("MC-47: got %+v", f)
 	}
@@ -124,7 +124,7 @@ func TestAVolumeQuotaThatShowsAsAFaultIsWatched(t *testing.T) {
 	}
 }
 
-func TestLimitsThatMayNotBeReadLetOneTry(t *testing.T) {
+func TestUnreadableLimitsLetOneCreateTry(t *testing.T) {
 	b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{Instances: 1} })
 	b.active(newMachine(t, "first", seedFields()))
 	b.sim.Inject(sim.Fault{Call: "GET /limits", Status: http.StatusForbidden})
@@ -146,8 +146,8 @@ func TestLimitsThatMayNotBeReadLetOneTry(t *testing.T) {
 	}
 }
 
-func TestAFullServerGroupStopsNobodyElse(t *testing.T) {
-	t.Run("CAPI-28 and is told apart from other quotas", func(t *testing.T) {
+func TestFullServerGroupStopsNoOtherMachine(t *testing.T) {
+	t.Run("because it is not a quota of the project (CAPI-28)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{ServerGroupMembers: 1} })
 		b.active(newMachine(t, "first", seedFields()))
 		i := b.synced(newMachine(t, "a", seedFields()))

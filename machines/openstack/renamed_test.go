@@ -10,11 +10,11 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// renamedAway is the name that the seed's project has after swapProjects.
+// renamedAway is the name of the simulated cloud's first project after swapProjects.
 const renamedAway = "renamed-away"
 
-// newSwappable is a bench whose configured user signs in by the name of the seed's project, and may use another project, too. It
-// returns the IDs of both projects.
+// newSwappable returns a bench whose configured user signs in by the name of the cloud's first project, and can use another
+// project, too. It also returns the IDs of both projects.
 func newSwappable(t *testing.T) (b *bench, own, other string) {
 	t.Helper()
 	b = newBench(t)
@@ -24,7 +24,7 @@ func newSwappable(t *testing.T) (b *bench, own, other string) {
 	return b, b.sim.AddProject(sim.MetaKubeProject, ""), b.sim.AddProject("other", "")
 }
 
-// swapProjects renames the seed's project, and gives its name to the other one.
+// swapProjects renames the first project, and gives its name to the other one.
 func (b *bench) swapProjects() {
 	b.sim.RenameProject(sim.MetaKubeProject, renamedAway)
 	b.sim.RenameProject("other", sim.MetaKubeProject)
@@ -40,10 +40,10 @@ func (b *bench) callsIn(project string) (n int) {
 	return n
 }
 
-func TestARenewedTokenForAnotherProject(t *testing.T) {
+func TestRenewedTokenForAnotherProject(t *testing.T) {
 	for name, expire := range map[string]func(*bench){
-		"after the tokens were revoked": func(b *bench) { b.sim.RevokeTokens() },
-		"before the token ends":         func(b *bench) { b.clock.Step(55 * time.Minute) },
+		"is not used after the tokens were revoked":  func(b *bench) { b.sim.RevokeTokens() },
+		"is not used when the current token expires": func(b *bench) { b.clock.Step(55 * time.Minute) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, own, other := newSwappable(t)

@@ -9,8 +9,8 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestARetryAfterOfADay(t *testing.T) {
-	t.Run("counts as five minutes, and then one request finds out (F-26)", func(t *testing.T) {
+func TestRetryAfterOfADay(t *testing.T) {
+	t.Run("counts as five minutes, and then one request tries again (F-26)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /ports", Times: 2, Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"86400"}}})

@@ -12,7 +12,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// keyring holds the credentials of the configured cloud, which change, or the error about them.
+// keyring holds the changing credentials of the configured cloud, or the error of reading them.
 type keyring struct {
 	mu    sync.Mutex
 	creds client.Credentials
@@ -33,7 +33,7 @@ func (k *keyring) set(creds client.Credentials, err error) {
 	k.creds, k.err, k.reads = creds, err, 0
 }
 
-// seen waits until the credentials have been read again, and what follows from them is done.
+// seen waits until the driver has read the credentials again and has applied them.
 func (k *keyring) seen(b *bench) {
 	b.t.Helper()
 	b.eventually("the credentials are read twice", func() bool {
@@ -43,7 +43,7 @@ func (k *keyring) seen(b *bench) {
 	})
 }
 
-// newRotating is a bench whose configured cloud signs in by the seed's application credential, until the keyring says otherwise.
+// newRotating returns a bench whose configured cloud signs in with an application credential, until the keyring is changed.
 func newRotating(t *testing.T) (*bench, *keyring, client.Credentials) {
 	t.Helper()
 	b := newBench(t)
@@ -57,7 +57,7 @@ func newRotating(t *testing.T) (*bench, *keyring, client.Credentials) {
 	return b, k, first
 }
 
-// refusals counts the calls that were refused for want of credentials.
+// refusals counts the calls that failed because there were no valid credentials.
 func (b *bench) refusals() (n int) {
 	for _, call := range b.sim.Calls() {
 		if call.Status == http.StatusUnauthorized {
@@ -79,7 +79,7 @@ func TestCredentialsOfTheConfiguredCloudAreRotated(t *testing.T) {
 	k.set(second, nil)
 	k.seen(b)
 	project := i.connection.attached()
-	b.eventually("the project is asked with the new credentials", func() bool {
+	b.eventually("the project is listed with the new credentials", func() bool {
 		b.instance(newMachine(t, "a", seedFields()))
 		conn := b.connectionOf("uid-a")
 		return conn != i.connection && conn.attached() == project
@@ -97,7 +97,7 @@ func TestCredentialsOfTheConfiguredCloudAreRotated(t *testing.T) {
 	}
 }
 
-func TestCredentialsThatCannotBeUsedChangeNothing(t *testing.T) {
+func TestUnusableCredentialsChangeNothing(t *testing.T) {
 	b, k, first := newRotating(t)
 	b.active(newMachine(t, "before", seedFields()))
 	elsewhere, refused := first, first
@@ -114,7 +114,7 @@ func TestCredentialsThatCannotBeUsedChangeNothing(t *testing.T) {
 		"a file that cannot be read": {err: errors.New("reading --clouds-yaml: no such file")},
 		"another cloud":              {creds: elsewhere},
 		"another project":            {creds: otherProject},
-		"a secret that is refused":   {creds: refused},
+		"a refused secret":           {creds: refused},
 		"no user":                    {creds: client.Credentials{IdentityEndpoint: first.IdentityEndpoint, Region: first.Region}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestCredentialsThatCannotBeUsedChangeNothing(t *testing.T) {
 	b.active(newMachine(t, "a", seedFields()))
 }
 
-func TestACloudThatStartsTakesTheCredentialsOfNow(t *testing.T) {
+func TestStartUsesTheCurrentCredentials(t *testing.T) {
 	b, k, first := newRotating(t)
 	old := first
 	old.ApplicationCredentialSecret = "rotated since this process began to wait for the lease"

@@ -34,13 +34,13 @@ func TestEveryWayOfSigningIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, own := range map[string]fields{
-		"by password":                            {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject, "domainName": sim.MetaKubeDomain},
-		"by password, in the default domain":     {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "tenantName": sim.MetaKubeProject},
-		"by application credential":              {"applicationCredentialID": sim.MetaKubeAppCredentialID, "applicationCredentialSecret": sim.MetaKubeAppCredentialSecret},
-		"by application credential, by name":     {"applicationCredentialName": sim.MetaKubeAppCredentialName, "applicationCredentialSecret": sim.MetaKubeAppCredentialSecret, "username": sim.MetaKubeUser, "domainName": sim.MetaKubeDomain},
-		"by token":                               {"tokenId": token},
-		"MC-10 by values that are objects":       {"username": map[string]string{"value": sim.MetaKubeUser}, "password": map[string]string{"value": sim.MetaKubePassword}, "projectName": sim.MetaKubeProject},
-		"with an endpoint that names no version": {"identityEndpoint": b.sim.AuthURL()[:len(b.sim.AuthURL())-len("/v3")], "username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject},
+		"by password":                        {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject, "domainName": sim.MetaKubeDomain},
+		"by password, in the default domain": {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "tenantName": sim.MetaKubeProject},
+		"by application credential":          {"applicationCredentialID": sim.MetaKubeAppCredentialID, "applicationCredentialSecret": sim.MetaKubeAppCredentialSecret},
+		"by application credential, by name": {"applicationCredentialName": sim.MetaKubeAppCredentialName, "applicationCredentialSecret": sim.MetaKubeAppCredentialSecret, "username": sim.MetaKubeUser, "domainName": sim.MetaKubeDomain},
+		"by token":                           {"tokenId": token},
+		"by values that are objects (MC-10)": {"username": map[string]string{"value": sim.MetaKubeUser}, "password": map[string]string{"value": sim.MetaKubePassword}, "projectName": sim.MetaKubeProject},
+		"with an endpoint without a version": {"identityEndpoint": b.sim.AuthURL()[:len(b.sim.AuthURL())-len("/v3")], "username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.t = t
@@ -59,7 +59,7 @@ func TestEveryWayOfSigningIn(t *testing.T) {
 
 const wrongSecret = "wrong-secret"
 
-// bySecret is a Machine of a class whose credentials are in a Secret, and both of these.
+// bySecret returns a Machine of a class whose credentials are in a Secret, and the class and the Secret.
 func bySecret(t *testing.T, name string, data map[string]string) (*v1alpha1.Machine, *v1alpha1.MachineClass, *corev1.Secret) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: "kube-system", Name: name}
@@ -73,7 +73,7 @@ func bySecret(t *testing.T, name string, data map[string]string) (*v1alpha1.Mach
 	return m, class, secret
 }
 
-func TestARefusedSignInNamesWhereTheSecretCameFrom(t *testing.T) {
+func TestRefusedSignInNamesTheSourceOfTheSecret(t *testing.T) {
 	b := newBench(t)
 	password := map[string]string{
 		"identityEndpoint": b.sim.AuthURL(), "username": sim.MetaKubeUser, "password": wrongSecret, "projectName": sim.MetaKubeProject,
@@ -112,7 +112,7 @@ func TestARefusedSignInNamesWhereTheSecretCameFrom(t *testing.T) {
 	}
 }
 
-func TestCredentialsThatAreRevokedLaterNameTheirSourceToo(t *testing.T) {
+func TestRevokedCredentialsNameTheSourceOfTheSecret(t *testing.T) {
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", seedFields()))
 	b.sim.Inject(sim.Fault{Call: "POST /auth/tokens", Status: http.StatusUnauthorized})
@@ -123,7 +123,7 @@ func TestCredentialsThatAreRevokedLaterNameTheirSourceToo(t *testing.T) {
 	}
 }
 
-func TestARenewalThatFailsStandsForABackOff(t *testing.T) {
+func TestFailedRenewalOfATokenIsNotRepeatedForABackOff(t *testing.T) {
 	b := newBench(t)
 	var machines []*instance
 	for n := range 9 {
@@ -156,15 +156,15 @@ func TestARenewalThatFailsStandsForABackOff(t *testing.T) {
 			t.Errorf("%d sign-ins, want one more", n)
 		}
 	})
-	t.Run("and ends with it (F-23)", func(*testing.T) {
+	t.Run("and succeeds after it (F-23)", func(*testing.T) {
 		refusal()
 		b.clock.Step(client.SignInAgain)
 		b.eventually("the calls succeed", func() bool { return machines[0].ensurePorts(b.ctx) == nil })
 	})
 }
 
-func TestARenewalAheadOfTimeThatFails(t *testing.T) {
-	t.Run("leaves the old token in use, and is tried once per back-off (F-23)", func(t *testing.T) {
+func TestFailedEarlyRenewalOfAToken(t *testing.T) {
+	t.Run("leaves the current token in use, and is tried once per back-off (F-23)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /auth/tokens", Status: http.StatusUnauthorized})

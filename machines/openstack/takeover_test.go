@@ -24,7 +24,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// raw makes a call as somebody else in the project would.
+// raw makes a call as another client of the project.
 func (b *bench) raw(s client.Service, method, path string, body, into any) {
 	b.t.Helper()
 	creds := b.credentials()
@@ -43,7 +43,7 @@ func (b *bench) raw(s client.Service, method, path string, body, into any) {
 	}
 }
 
-// plan resolves a spec as the driver would.
+// plan resolves a spec as the driver does.
 func (b *bench) plan(m *v1alpha1.Machine) *catalog.Plan {
 	b.t.Helper()
 	i := b.instance(m)
@@ -54,7 +54,7 @@ func (b *bench) plan(m *v1alpha1.Machine) *catalog.Plan {
 	return p
 }
 
-// server makes a server as somebody else in the project would.
+// server creates a server as another client of the project.
 func (b *bench) server(name string, metadata map[string]string, p *catalog.Plan) string {
 	b.t.Helper()
 	var made struct {
@@ -67,14 +67,14 @@ func (b *bench) server(name string, metadata map[string]string, p *catalog.Plan)
 	return made.Server.ID
 }
 
-// left makes a server as machine-controller leaves it: with a port that Nova made, no tags, and only the Machine's UID in its
-// metadata.
+// left creates a server as machine-controller leaves it: with a port that Nova created, without Nova tags, and with only the
+// Machine's UID in its metadata.
 func (b *bench) left(m *v1alpha1.Machine, p *catalog.Plan) string {
 	b.t.Helper()
 	return b.server(m.Name, map[string]string{inventory.MetadataMachineUID: string(m.UID), "system-cluster": "mmxfcmgjkx"}, p)
 }
 
-func TestTakeOverOfWhatMachineControllerLeaves(t *testing.T) {
+func TestTakeOverOfMachineControllersServers(t *testing.T) {
 	const n = 200
 	b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 	b.synced(newMachine(t, "first", seedFields()))
@@ -110,7 +110,7 @@ func TestTakeOverOfWhatMachineControllerLeaves(t *testing.T) {
 		}
 		return n
 	}
-	b.eventually("CAPI-54 all are marked", func() bool { return marked() == n })
+	b.eventually("all servers are tagged (CAPI-54)", func() bool { return marked() == n })
 	b.pass(20 * time.Minute)
 	for name, want := range map[string]int{
 		"POST /servers": 0, "POST /ports": 0, "DELETE /servers/{id}": 0, "DELETE /ports/{id}": 0, "POST /servers/{id}/metadata": n, "GET /servers/{id}": 0,
@@ -126,7 +126,7 @@ func TestTakeOverOfWhatMachineControllerLeaves(t *testing.T) {
 	}
 }
 
-// address makes a floating IP without a mark, as machine-controller does, on the given port; empty: on none.
+// address creates a floating IP without a tag, as machine-controller does, on the given port; empty: on none.
 func (b *bench) address(pool, port string) string {
 	b.t.Helper()
 	var made struct {
@@ -159,17 +159,17 @@ func (b *bench) portOf(server string) string {
 	return ""
 }
 
-// A floating IP that machine-controller made has no mark, and an annotation of the Machine names it.
-func TestFloatingIPsThatMachineControllerMade(t *testing.T) {
+// Floating IPs of machine-controller have no tag; an annotation of the Machine names them.
+func TestFloatingIPsOfMachineController(t *testing.T) {
 	type addresses struct{ own, foreign string }
-	// takeover returns a Machine of machine-controller's with a server that has a floating IP, and one that serves another
-	// server; the Machine's annotation names the first.
+	// takeover returns a Machine of machine-controller whose server has a floating IP, which the Machine's annotation names, and a
+	// second floating IP that is on another server.
 	takeover := func(b *bench) (*v1alpha1.Machine, string, addresses) {
 		m := newMachine(t, "a", seedFields().with("floatingIpPool", sim.MetaKubePool))
 		_, other := b.active(newMachine(t, "other", seedFields()))
 		p := b.plan(m)
 		id := b.left(m, p)
-		b.eventually("it has its port", func() bool { s, _ := b.sim.Server(id); return s.Status == "ACTIVE" })
+		b.eventually("the server has its port", func() bool { s, _ := b.sim.Server(id); return s.Status == "ACTIVE" })
 		a := addresses{b.address(p.PoolID, b.portOf(id)), b.address(p.PoolID, b.portOf(other.ID))}
 		m.Annotations = map[string]string{v1alpha1.FinalizerFloatingIP: a.own}
 		m.Spec.ProviderID = ptr.To("openstack:///" + id)
@@ -177,18 +177,18 @@ func TestFloatingIPsThatMachineControllerMade(t *testing.T) {
 		return m, id, a
 	}
 	there := func(b *bench, id string) bool { return slices.Contains(b.sim.Leftovers().FloatingIPs, id) }
-	t.Run("MC-50 MC-68 the one that was seen on the Machine's server goes with it, and no other (F-3)", func(t *testing.T) {
+	t.Run("are deleted with the server that they were seen on, and no other is (MC-50, MC-68, F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, _, a := takeover(b)
 		i := b.synced(m)
-		b.eventually("the record names it", func() bool { s := b.observe(i).Server; return s != nil && recordOf(s).FloatingIPID == a.own })
+		b.eventually("the record has the floating IP", func() bool { s := b.observe(i).Server; return s != nil && recordOf(s).FloatingIPID == a.own })
 		b.sim.ForgetCalls()
 		b.remove(i)
 		if there(b, a.own) || !there(b, a.foreign) || b.calls("POST /floatingips") != 0 {
 			t.Errorf("its own is there: %v, another's: %v", there(b, a.own), there(b, a.foreign))
 		}
 	})
-	t.Run("one that serves another server is left alone, and named (F-3)", func(t *testing.T) {
+	t.Run("are not deleted, and are named, when they are on another server (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, _, a := takeover(b)
 		m.Annotations[v1alpha1.FinalizerFloatingIP] = a.foreign
@@ -200,7 +200,7 @@ func TestFloatingIPsThatMachineControllerMade(t *testing.T) {
 			t.Errorf("it is there: %v, named: %v", there(b, a.foreign), released.Left)
 		}
 	})
-	t.Run("one that was never on the Machine's server is left alone, and named (F-3)", func(t *testing.T) {
+	t.Run("are not deleted, and are named, when they were never on the Machine's server (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, _, a := takeover(b)
 		free := b.address(b.plan(m).PoolID, "")
@@ -210,7 +210,7 @@ func TestFloatingIPsThatMachineControllerMade(t *testing.T) {
 			t.Errorf("left %v, named %v", b.sim.Leftovers(), released.Left)
 		}
 	})
-	t.Run("one that a guarded record names goes although the server is gone since before the start (F-3)", func(t *testing.T) {
+	t.Run("are deleted when a guarded record names them, even if the server was gone before the start (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, id, a := takeover(b)
 		i := b.synced(m)
@@ -226,7 +226,7 @@ func TestFloatingIPsThatMachineControllerMade(t *testing.T) {
 			t.Errorf("left %v, named %v", b.sim.Leftovers(), released.Left)
 		}
 	})
-	t.Run("a text that is not a UUID is never put into a request (F-3)", func(t *testing.T) {
+	t.Run("are never looked up by a text that is not a UUID (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, id, _ := takeover(b)
 		m.Annotations[v1alpha1.FinalizerFloatingIP] = "../ports/" + b.portOf(id)
@@ -245,7 +245,7 @@ func TestFloatingIPsThatMachineControllerMade(t *testing.T) {
 	})
 }
 
-// gone removes what belongs to a Machine, and returns what came of it.
+// gone releases what belongs to a Machine, and returns the result.
 func (b *bench) gone(i cloud.Instance) (released cloud.Released) {
 	b.t.Helper()
 	b.eventually("everything is released", func() bool {
@@ -264,14 +264,14 @@ func (b *bench) gone(i cloud.Instance) (released cloud.Released) {
 	return released
 }
 
-func TestMachinesThatAreNoMoreAreForgotten(t *testing.T) {
+func TestDeletedMachinesAreForgotten(t *testing.T) {
 	b := newBench(t)
 	here, gone := newMachine(t, "here", seedFields()), newMachine(t, "gone", seedFields())
 	b.withReader(newReader(t, here))
 	b.synced(here)
 	b.synced(gone)
 	b.pass(inventory.FullPeriod)
-	b.eventually("the one that was let go by force is forgotten", func() bool {
+	b.eventually("the force-deleted Machine is forgotten", func() bool {
 		_, known := b.cloud.machines.get(gone.UID)
 		return !known
 	})
@@ -280,7 +280,7 @@ func TestMachinesThatAreNoMoreAreForgotten(t *testing.T) {
 	}
 }
 
-// valueOf sums a metric over its labels.
+// valueOf returns the sum of a metric over its labels.
 func valueOf(t *testing.T, from *prometheus.Registry, name string) (sum float64) {
 	t.Helper()
 	families, err := from.Gather()
@@ -297,8 +297,8 @@ func valueOf(t *testing.T, from *prometheus.Registry, name string) (sum float64)
 	return sum
 }
 
-func TestADeletionThatIsStuckIsForced(t *testing.T) {
-	for name, refuse := range map[string]bool{"CAPI-44 MC-64 by force from the fourth time on, and shows in a metric": false, "a cloud that does not let us force is asked politely": true} {
+func TestStuckDeletionIsForced(t *testing.T) {
+	for name, refuse := range map[string]bool{"by force from the fourth time on, and shows in a metric (CAPI-44, MC-64)": false, "a cloud that does not let us force is asked politely": true} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *sim.Config) { c.DeleteTime = 24 * time.Hour })
 			registry := prometheus.NewRegistry()
@@ -328,7 +328,7 @@ func TestADeletionThatIsStuckIsForced(t *testing.T) {
 	}
 }
 
-func TestTheGroupOfAMachineIsItsDeployment(t *testing.T) {
+func TestGroupOfAMachineIsItsDeployment(t *testing.T) {
 	owned := func(set, hash string) *v1alpha1.Machine {
 		m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "m"}}
 		if set != "" {
@@ -348,11 +348,11 @@ func TestTheGroupOfAMachineIsItsDeployment(t *testing.T) {
 	}
 }
 
-func TestWarningsNameWhatHasNoEffect(t *testing.T) {
+func TestWarningsNameFieldsWithoutEffect(t *testing.T) {
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields().with("trustDevicePath", true).with("NodeVolumeAttachLimit", 25))
 	got := b.instance(m).Warnings()
-	if len(got) != 2 || got[0] != "Machine kube-system/a: spec.providerSpec.value.cloudProviderSpec.NodeVolumeAttachLimit: has no effect (the limit is an option of the Cinder CSI driver); it may be removed" {
+	if len(got) != 2 || got[0] != "Machine kube-system/a: spec.providerSpec.value.cloudProviderSpec.NodeVolumeAttachLimit: has no effect (the limit is an option of the Cinder CSI driver); you may remove it" {
 		t.Errorf("got %q", got)
 	}
 	m = newMachine(t, "a", seedFields().with("flaver", "x"))
@@ -365,7 +365,7 @@ func TestWarningsNameWhatHasNoEffect(t *testing.T) {
 	}
 }
 
-func TestMetadataIsWrittenOverAndNothingElse(t *testing.T) {
+func TestTaggingChangesOnlyTheOwnerTagsInTheMetadata(t *testing.T) {
 	b := newBench(t)
 	_, s := b.active(newMachine(t, "a", seedFields().with("tags", map[string]string{"team": "blue"})))
 	b.pass(time.Minute)
@@ -381,8 +381,8 @@ func TestMetadataIsWrittenOverAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestADuplicateGoesAndTheNamedOneStays(t *testing.T) {
-	t.Run("MCM-40 and nobody else's goes", func(t *testing.T) {
+func TestDuplicateIsDeletedAndTheNamedServerStays(t *testing.T) {
+	t.Run("deletes no server of another owner (MCM-40)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -398,13 +398,13 @@ func TestADuplicateGoesAndTheNamedOneStays(t *testing.T) {
 		if !there(late) {
 			t.Fatal("it went before the Machine could have named it")
 		}
-		b.eventually("the duplicate goes", func() bool { return !there(late) })
+		b.eventually("the duplicate is deleted", func() bool { return !there(late) })
 		b.pass(10 * time.Minute)
 		if !there(s.ID) || !there(stranger) {
 			t.Errorf("the named one is there: %v, a stranger's: %v", there(s.ID), there(stranger))
 		}
 	})
-	t.Run("MCM-40 and none goes of a Machine that names another one's server", func(t *testing.T) {
+	t.Run("deletes no duplicate when providerID names a server owned by another Machine (MCM-40)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 		m, other := newMachine(t, "a", seedFields()), newMachine(t, "b", seedFields())
 		_, own := b.active(m)
@@ -424,7 +424,7 @@ func TestADuplicateGoesAndTheNamedOneStays(t *testing.T) {
 	})
 }
 
-func TestAPortThatAListOmitsIsNotMadeTwice(t *testing.T) {
+func TestPortMissingFromAListIsNotCreatedTwice(t *testing.T) {
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", seedFields()))
 	if err := i.ensurePorts(b.ctx); err != nil {

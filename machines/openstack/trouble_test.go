@@ -19,7 +19,7 @@ import (
 
 func fullFields() fields { return seedFields().with("floatingIpPool", sim.MetaKubePool) }
 
-// once counts what was made of one Machine.
+// once counts the resources that were created for one Machine.
 func (b *bench) once(t *testing.T) {
 	t.Helper()
 	left := b.sim.Leftovers()
@@ -29,7 +29,7 @@ func (b *bench) once(t *testing.T) {
 }
 
 func TestAbsenceIsNoProof(t *testing.T) {
-	t.Run("CAPI-36 a cell that vanishes takes no server with it", func(t *testing.T) {
+	t.Run("when a cell vanishes from the lists (CAPI-36)", func(t *testing.T) {
 		b := newBench(t)
 		i, s := b.active(newMachine(t, "a", seedFields()))
 		b.sim.LoseCell("cell1")
@@ -44,7 +44,7 @@ func TestAbsenceIsNoProof(t *testing.T) {
 			t.Fatalf("got %+v", f)
 		}
 	})
-	t.Run("CAPI-36 a page that fails takes no server with it", func(t *testing.T) {
+	t.Run("when a page of a list fails (CAPI-36)", func(t *testing.T) {
 		b := newBench(t)
 		i, _ := b.active(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "GET /servers/detail", Status: http.StatusInternalServerError})
@@ -53,7 +53,7 @@ func TestAbsenceIsNoProof(t *testing.T) {
 			t.Fatalf("got %+v", f)
 		}
 	})
-	t.Run("MCM-105 a login that is refused takes no server with it", func(t *testing.T) {
+	t.Run("when a sign-in is refused (MCM-105)", func(t *testing.T) {
 		b := newBench(t)
 		i, _ := b.active(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /auth/tokens", Status: http.StatusUnauthorized})
@@ -67,7 +67,7 @@ func TestAbsenceIsNoProof(t *testing.T) {
 			t.Error("nobody was refused")
 		}
 	})
-	t.Run("a server that no list shows is proved gone by one GET", func(t *testing.T) {
+	t.Run("until one GET proves that a server which no list shows is gone", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -86,11 +86,11 @@ func TestAbsenceIsNoProof(t *testing.T) {
 			t.Errorf("%d GETs", got)
 		}
 	})
-	t.Run("CAPI-33 a server deleted by somebody else is gone by the list", func(t *testing.T) {
+	t.Run("unlike a row in the list that shows the server as deleted (CAPI-33)", func(t *testing.T) {
 		b := newBench(t)
 		i, s := b.active(newMachine(t, "a", seedFields()))
 		b.sim.DeleteServer(s.ID)
-		b.eventually("gone", func() bool { return b.observe(i).Gone })
+		b.eventually("the server is gone", func() bool { return b.observe(i).Gone })
 		if got := b.calls("GET /servers/{id}"); got != 0 {
 			t.Errorf("%d GETs", got)
 		}
@@ -99,19 +99,19 @@ func TestAbsenceIsNoProof(t *testing.T) {
 		do    func(b *bench, id string) bool
 		state cloud.ServerState
 	}{
-		"CAPI-33 a server that fails outside shows so within one poll":       {func(b *bench, id string) bool { return b.sim.FailServer(id, "disk on fire") }, cloud.ServerError},
-		"CAPI-33 a server that is shut off outside shows so within one poll": {func(b *bench, id string) bool { return b.sim.StopServer(id) }, cloud.ServerStopped},
-		"CAPI-33 a server that is deleted outside is gone within one poll":   {func(b *bench, id string) bool { return b.sim.DeleteServer(id) }, ""},
+		"a server that fails outside drover is shown within one poll (CAPI-33)":        {func(b *bench, id string) bool { return b.sim.FailServer(id, "disk on fire") }, cloud.ServerError},
+		"a server that is shut down outside drover is shown within one poll (CAPI-33)": {func(b *bench, id string) bool { return b.sim.StopServer(id) }, cloud.ServerStopped},
+		"a server that is deleted outside drover is gone within one poll (CAPI-33)":    {func(b *bench, id string) bool { return b.sim.DeleteServer(id) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			i, s := b.active(newMachine(t, "a", seedFields()))
-			b.pass(2 * inventory.RestPeriod) // nothing changes any more: it is looked at once a minute
+			b.pass(2 * inventory.RestPeriod) // nothing changes any more, so the driver lists once a minute
 			began := b.clock.Now()
 			if !c.do(b, s.ID) {
 				t.Fatal("there is no such server")
 			}
-			b.eventually("it is noticed", func() bool {
+			b.eventually("the change is noticed", func() bool {
 				f := b.observe(i)
 				if c.state == "" {
 					return f.Gone
@@ -123,7 +123,7 @@ func TestAbsenceIsNoProof(t *testing.T) {
 			}
 		})
 	}
-	t.Run("nothing is concluded before the first complete list", func(t *testing.T) {
+	t.Run("before the first complete list", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.Inject(sim.Fault{Call: "GET /servers/detail", Status: http.StatusBadGateway})
 		i := b.instance(newMachine(t, "a", seedFields()))
@@ -138,17 +138,17 @@ func TestAbsenceIsNoProof(t *testing.T) {
 	})
 }
 
-func TestWhatTheCloudRefuses(t *testing.T) {
+func TestRefusalsOfTheCloud(t *testing.T) {
 	for name, tc := range map[string]struct {
 		quota sim.Quota
 		spec  fields
 		class fault.Class
 		code  fault.Code
 	}{
-		"MC-47 MCM-104 Nova's 403 for instances": {sim.Quota{Instances: 1}, seedFields(), fault.Quota, fault.CodeQuotaExceeded},
-		"MC-47 MCM-104 Nova's 403 for cores":     {sim.Quota{Cores: 3}, seedFields(), fault.Quota, fault.CodeQuotaExceeded},
-		"MC-47 MCM-104 Neutron's 409 for ports":  {sim.Quota{Ports: 1}, seedFields(), fault.Quota, fault.CodePortQuotaExceeded},
-		"MC-47 Neutron's 409 for floating IPs":   {sim.Quota{FloatingIPs: 1}, fullFields(), fault.Quota, fault.CodeFloatingIPQuotaExceeded},
+		"Nova's 403 for instances (MC-47, MCM-104)": {sim.Quota{Instances: 1}, seedFields(), fault.Quota, fault.CodeQuotaExceeded},
+		"Nova's 403 for cores (MC-47, MCM-104)":     {sim.Quota{Cores: 3}, seedFields(), fault.Quota, fault.CodeQuotaExceeded},
+		"Neutron's 409 for ports (MC-47, MCM-104)":  {sim.Quota{Ports: 1}, seedFields(), fault.Quota, fault.CodePortQuotaExceeded},
+		"Neutron's 409 for floating IPs (MC-47)":    {sim.Quota{FloatingIPs: 1}, fullFields(), fault.Quota, fault.CodeFloatingIPQuotaExceeded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *sim.Config) { c.Quota = tc.quota })
@@ -172,7 +172,7 @@ func TestWhatTheCloudRefuses(t *testing.T) {
 	}
 }
 
-func TestNoValidHostIsShownInTheCloudsWords(t *testing.T) {
+func TestNoValidHostIsShownWithTheCloudsText(t *testing.T) {
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", seedFields().with("flavor", sim.MetaKubeImpossible)))
 	if _, err := b.make(i); err != nil {
@@ -181,7 +181,7 @@ func TestNoValidHostIsShownInTheCloudsWords(t *testing.T) {
 	b.eventually("the server is in ERROR", func() bool { s := b.observe(i).Server; return s != nil && s.State == cloud.ServerError })
 	f := b.observe(i).Server.Fault
 	if f == nil || f.Class != fault.NoCapacity || f.Code != fault.CodeNoValidHost || !strings.Contains(f.Message, "No valid host was found") {
-		t.Fatalf("CAPI-21 MC-47: got %+v", f)
+		t.Fatalf("MC-47, CAPI-21: got %+v", f)
 	}
 	b.pass(2 * time.Minute)
 	b.observe(i)
@@ -192,8 +192,8 @@ func TestNoValidHostIsShownInTheCloudsWords(t *testing.T) {
 	b.nothingLeft()
 }
 
-func TestRetryAfterIsForThatEndpointOnly(t *testing.T) {
-	t.Run("CAPI-16 the others go on", func(t *testing.T) {
+func TestRetryAfterPausesOneEndpointOnly(t *testing.T) {
+	t.Run("while the others continue (CAPI-16)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /ports", Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"30"}}, Times: 1})
@@ -223,7 +223,7 @@ func TestRetryAfterIsForThatEndpointOnly(t *testing.T) {
 }
 
 func TestTokens(t *testing.T) {
-	t.Run("MC-75 CAPI-14 a token is renewed before it ends", func(t *testing.T) {
+	t.Run("are renewed before they expire (MC-75, CAPI-14)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.TokenTTL = 10 * time.Minute })
 		b.active(newMachine(t, "a", seedFields()))
 		b.pass(20 * time.Minute)
@@ -237,7 +237,7 @@ func TestTokens(t *testing.T) {
 			t.Errorf("%d tokens, %d calls refused", got, refused)
 		}
 	})
-	t.Run("a 401 is replayed once with a new token", func(t *testing.T) {
+	t.Run("are replaced once after a 401, and the call is repeated", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /ports", Status: http.StatusUnauthorized, Times: 1})
@@ -248,7 +248,7 @@ func TestTokens(t *testing.T) {
 			t.Errorf("%d tokens", got)
 		}
 	})
-	t.Run("a 401 that stays is Auth", func(t *testing.T) {
+	t.Run("lead to an Auth error when the 401 repeats", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /ports", Status: http.StatusUnauthorized})
@@ -258,8 +258,8 @@ func TestTokens(t *testing.T) {
 	})
 }
 
-func TestTheDefaultSecurityGroupIsMadeOnce(t *testing.T) {
-	t.Run("MC-41 for several Machines, and over a restart", func(t *testing.T) {
+func TestDefaultSecurityGroupIsCreatedOnce(t *testing.T) {
+	t.Run("for several Machines, and across a restart (MC-41)", func(t *testing.T) {
 		b := newBench(t)
 		spec := func() fields { return seedFields().with("securityGroups", nil) }
 		for _, name := range []string{"a", "b", "c"} {
@@ -276,13 +276,13 @@ func TestTheDefaultSecurityGroupIsMadeOnce(t *testing.T) {
 	})
 }
 
-func TestADefaultSecurityGroupWithoutItsRulesIsCompleted(t *testing.T) {
+func TestIncompleteDefaultSecurityGroupIsCompleted(t *testing.T) {
 	for name, f := range map[string]sim.Fault{
-		"the answer to the group got lost": {Call: "POST /security-groups", Drop: true, Times: 1},
-		"a rule was refused":               {Call: "POST /security-group-rules", Status: http.StatusInternalServerError, After: 1, Times: 1},
-		"the answer to a rule got lost":    {Call: "POST /security-group-rules", Drop: true, Times: 1},
+		"after the answer to the group was lost": {Call: "POST /security-groups", Drop: true, Times: 1},
+		"after a rule was refused":               {Call: "POST /security-group-rules", Status: http.StatusInternalServerError, After: 1, Times: 1},
+		"after the answer to a rule was lost":    {Call: "POST /security-group-rules", Drop: true, Times: 1},
 	} {
-		t.Run("MC-41 "+name, func(t *testing.T) {
+		t.Run(name+" (MC-41)", func(t *testing.T) {
 			b := newBench(t)
 			i := b.synced(newMachine(t, "a", seedFields().with("securityGroups", nil)))
 			b.sim.Inject(f)
@@ -309,7 +309,7 @@ func TestADefaultSecurityGroupWithoutItsRulesIsCompleted(t *testing.T) {
 	}
 }
 
-func TestAPortThatVanishedIsMadeAgain(t *testing.T) {
+func TestVanishedPortIsCreatedAgain(t *testing.T) {
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", seedFields()))
 	if err := i.ensurePorts(b.ctx); err != nil {

@@ -8,8 +8,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-func TestAnswersThatNobodyAsksForAgain(t *testing.T) {
-	t.Run("end with their time to live (F-12)", func(t *testing.T) {
+func TestSweepRemovesAnswers(t *testing.T) {
+	t.Run("after their time to live (F-12)", func(t *testing.T) {
 		clock := clocktesting.NewFakeClock(time.Now())
 		c := newCache(clock)
 		for n := range 10_000 {

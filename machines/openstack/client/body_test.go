@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// endless answers a JSON string that does not end before limit bytes, and counts what it got rid of.
+// endless answers with a JSON string that ends only after limit bytes, and counts the bytes that were sent.
 func endless(sent *atomic.Int64, status int, begin string, limit int64) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -26,9 +26,9 @@ func endless(sent *atomic.Int64, status int, begin string, limit int64) http.Han
 	}
 }
 
-func TestAnswersWithoutEnd(t *testing.T) {
+func TestResponsesWithoutEnd(t *testing.T) {
 	const huge = 1536 << 20
-	t.Run("a sign-in answer of 1.5 GiB costs little memory (F-8)", func(t *testing.T) {
+	t.Run("a sign-in response of 1.5 GiB uses little memory (F-8)", func(t *testing.T) {
 		var sent atomic.Int64
 		c := newTestCloud(t, map[string]http.HandlerFunc{"POST /v3/auth/tokens": endless(&sent, http.StatusCreated, `{"token":"`, huge)})
 		s := c.session(t)
@@ -44,14 +44,14 @@ func TestAnswersWithoutEnd(t *testing.T) {
 			t.Errorf("%d MiB were allocated for an answer of which %d MiB were sent, want at most 64 and 32", used>>20, sent.Load()>>20)
 		}
 	})
-	t.Run("an object of 5 MiB is refused, and its size is named (F-8)", func(t *testing.T) {
+	t.Run("an object of 5 MiB is refused with its size (F-8)", func(t *testing.T) {
 		var sent atomic.Int64
 		c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers/a": endless(&sent, http.StatusOK, `{"server":"`, 5<<20)})
 		if err := get(t.Context(), c.session(t), "servers/a"); !fault.Is(err, fault.Transient) || !strings.Contains(err.Error(), "more than 4 MiB") {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("a page of a list may have more (F-8)", func(t *testing.T) {
+	t.Run("a page of a list may be larger (F-8)", func(t *testing.T) {
 		var sent atomic.Int64
 		c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers": endless(&sent, http.StatusOK, `{"text":"`, 20<<20)})
 		if _, err := List[string](t.Context(), c.session(t), Listing{Call: Call{Service: Compute, Doing: "listing"}, Path: "servers", Field: "servers"}); err != nil {
@@ -66,7 +66,7 @@ func TestAnswersWithoutEnd(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("a page of an error is read to 4 MiB and not shown (F-8)", func(t *testing.T) {
+	t.Run("an error page is read up to 4 MiB and not shown (F-8)", func(t *testing.T) {
 		var sent atomic.Int64
 		c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers/a": endless(&sent, http.StatusBadGateway, `{"error":"`, huge)})
 		err := get(t.Context(), c.session(t), "servers/a")
@@ -105,8 +105,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 
 func TestListsWithoutEnd(t *testing.T) {
 	for name, row := range map[string]string{
-		"a list of ever more rows is refused (F-8)":            `{"id":"x"}`,
-		"a list of fewer rows that are large is refused (F-8)": `{"id":"` + strings.Repeat("x", 16<<10) + `"}`,
+		"a list with more and more rows is refused (F-8)": `{"id":"x"}`,
+		"a list with fewer, large rows is refused (F-8)":  `{"id":"` + strings.Repeat("x", 16<<10) + `"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			const rows = 1000
@@ -114,7 +114,7 @@ func TestListsWithoutEnd(t *testing.T) {
 			var pages atomic.Int64
 			c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers": func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
-				// A client that reads on comes to an end as well.
+				// A client that does not stop reading comes to an end as well.
 				next := ""
 				if pages.Add(1) < 100 {
 					next = fmt.Sprintf(`{"rel":"next","href":"http://x/servers?marker=%d"}`, pages.Load())

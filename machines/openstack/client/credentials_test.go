@@ -26,9 +26,9 @@ func TestCredentialsFromClouds(t *testing.T) {
 	}
 }
 
-// Values that are no part of what drover reads may have any form that OpenStack's clients take, and the environment does not
-// lie over the file.
-func TestCredentialsFromCloudsLeavesTheRestAlone(t *testing.T) {
+// Fields that drover does not read may have any form that OpenStack's clients accept. Environment variables do not override the
+// file.
+func TestCredentialsFromCloudsIgnoresOtherFields(t *testing.T) {
 	t.Setenv("OS_CLOUD", "other")
 	t.Setenv("OS_REGION_NAME", "elsewhere")
 	const file = "clouds:\n  one:\n    identity_api_version: 3\n    verify: false\n    regions: [r, {name: s}]\n    cacert: /missing.pem\n" +
@@ -43,14 +43,14 @@ func TestCredentialsFromCloudsLeavesTheRestAlone(t *testing.T) {
 	}
 }
 
-func TestAuthOptionsNameOneDomainEach(t *testing.T) {
+func TestAuthOptionsHaveOneDomainEach(t *testing.T) {
 	for name, tc := range map[string]struct {
 		c                    Credentials
 		user, scope, scopeID string
 	}{
-		"one domain for both":     {Credentials{Username: "u", Password: "p", ProjectName: "x", DomainName: "d"}, "d", "d", ""},
-		"one each":                {Credentials{Username: "u", Password: "p", ProjectName: "x", UserDomainName: "d", ProjectDomainName: "e"}, "d", "e", ""},
-		"none is the default one": {Credentials{Username: "u", Password: "p", ProjectName: "x"}, "", "", "default"},
+		"one domain for both":        {Credentials{Username: "u", Password: "p", ProjectName: "x", DomainName: "d"}, "d", "d", ""},
+		"one each":                   {Credentials{Username: "u", Password: "p", ProjectName: "x", UserDomainName: "d", ProjectDomainName: "e"}, "d", "e", ""},
+		"none means the default one": {Credentials{Username: "u", Password: "p", ProjectName: "x"}, "", "", "default"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := authOptions(&tc.c)

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestAddressesThatAreRefused(t *testing.T) {
+func TestRefusedAddresses(t *testing.T) {
 	for address, want := range map[string]string{
 		"127.0.0.1": "loopback", "127.9.9.9": "loopback", "::1": "loopback", "::ffff:127.0.0.1": "loopback", "64:ff9b::7f00:1": "loopback",
 		"169.254.169.254": "link-local", "fe80::1": "link-local", "64:ff9b::a9fe:a9fe": "link-local",
@@ -31,7 +31,7 @@ func TestAddressesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestACatalogThatLeadsToARefusedAddress(t *testing.T) {
+func TestCatalogWithARefusedAddress(t *testing.T) {
 	c := newTestCloud(t, nil)
 	s := newTestSession(t, Options{Configured: c.URL + "/v3"}, c.URL+"/v3")
 	c.compute = "http://169.254.169.254/v2.1"
@@ -43,7 +43,7 @@ func TestACatalogThatLeadsToARefusedAddress(t *testing.T) {
 	})
 }
 
-func TestTheListOfAllowedEndpoints(t *testing.T) {
+func TestListOfAllowedEndpoints(t *testing.T) {
 	for _, tt := range []struct {
 		item, endpoint string
 		want           bool
@@ -86,7 +86,7 @@ func TestTheListOfAllowedEndpoints(t *testing.T) {
 	}
 }
 
-func TestAProxyOfTheEnvironment(t *testing.T) {
+func TestProxyFromTheEnvironment(t *testing.T) {
 	d := newDialer("", Endpoints{})
 	road := d.transport()
 	proxy, err := url.Parse("http://proxy.example")
@@ -97,7 +97,7 @@ func TestAProxyOfTheEnvironment(t *testing.T) {
 	for target, want := range map[string]bool{
 		"https://keystone.example/v3": true, "https://203.0.113.7/v3": true, "https://169.254.169.254/v3": false, "https://[::1]:5000/v3": false,
 	} {
-		t.Run("is not asked for a refused address: "+target+" (F-9)", func(t *testing.T) {
+		t.Run("gets no request for a refused address: "+target+" (F-9)", func(t *testing.T) {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, target, http.NoBody)
 			if err != nil {
 				t.Fatal(err)
@@ -107,7 +107,7 @@ func TestAProxyOfTheEnvironment(t *testing.T) {
 			}
 		})
 	}
-	t.Run("may be anywhere itself (F-9)", func(t *testing.T) {
+	t.Run("may itself have any address (F-9)", func(t *testing.T) {
 		if !d.proxies["proxy.example:80"] {
 			t.Errorf("trusted are %v", d.proxies)
 		}

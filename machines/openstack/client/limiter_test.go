@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// endpoint answers one request after another, each in so long.
+// endpoint answers one request after another, each after a fixed time.
 type endpoint struct {
 	mu    sync.Mutex
 	takes time.Duration
@@ -38,7 +38,7 @@ func (e *endpoint) serve() {
 
 var posts = requestKind{"POST", "ports"}
 
-// busy returns the kinds of requests that are in flight or waited for.
+// busy returns the kinds of requests that are in flight or wait.
 func (l *limits) busy() (kinds []requestKind) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,14 +54,14 @@ func (l *limits) busy() (kinds []requestKind) {
 	return kinds
 }
 
-// fleet is a number of Machines that make calls to one endpoint, and the controller that wakes them.
+// fleet is a number of Machines that make calls to one endpoint, with the controller that wakes them.
 type fleet struct {
 	limits *limits
 	*endpointLimiter
 
 	mu    sync.Mutex
 	woken map[types.NamespacedName]chan struct{}
-	// passes counts how often a Machine asked.
+	// passes counts the attempts of a Machine.
 	passes int
 }
 
@@ -72,7 +72,7 @@ func newFleet() *fleet {
 	return f
 }
 
-// wakeups returns the channel that gets the calls of a Machine.
+// wakeups returns the channel that receives the wake-ups of a Machine.
 func (f *fleet) wakeups(key types.NamespacedName) chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,7 +102,7 @@ func (f *fleet) ask(by caller) (*request, error) {
 	return f.acquire(context.Background(), posts, by)
 }
 
-// through makes one request of a Machine, which comes back whenever it is woken, and returns how long that took.
+// through makes one request of a Machine, which retries whenever it is woken, and returns how long that took.
 func (f *fleet) through(e *endpoint, by caller) time.Duration {
 	began := time.Now()
 	for {
@@ -120,7 +120,7 @@ func (f *fleet) through(e *endpoint, by caller) time.Duration {
 	}
 }
 
-// waiters returns how many Machines are remembered, or expected.
+// waiters returns the number of Machines that are parked or expected.
 func (f *fleet) waiters() int {
 	f.endpointLimiter.mu.Lock()
 	defer f.endpointLimiter.mu.Unlock()
@@ -131,7 +131,7 @@ func (f *fleet) waiters() int {
 // waits reports whether the error asks a Machine to wait for its turn.
 func waits(err error) bool { return err != nil && fault.Of(err).Code == fault.CodeWaitingForTurn }
 
-// fill takes all places of the kind, and returns the requests that have them.
+// fill takes all places of the kind, and returns their requests.
 func (f *fleet) fill(t *testing.T) []*request {
 	t.Helper()
 	var all []*request
@@ -145,7 +145,7 @@ func (f *fleet) fill(t *testing.T) []*request {
 	return all
 }
 
-func TestTheLimiterSharesBetweenGroups(t *testing.T) {
+func TestLimiterSharesBetweenGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
 		e := &endpoint{takes: 50 * time.Millisecond}
@@ -183,7 +183,7 @@ func TestTheLimiterSharesBetweenGroups(t *testing.T) {
 	})
 }
 
-func TestAMachineThatWaitsForItsTurn(t *testing.T) {
+func TestMachineThatWaitsForItsTurn(t *testing.T) {
 	t.Run("occupies no worker and is woken when a place is free (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
@@ -206,7 +206,7 @@ func TestAMachineThatWaitsForItsTurn(t *testing.T) {
 			}
 		})
 	})
-	t.Run("asks as often as it likes and keeps its place in the queue (F-56)", func(t *testing.T) {
+	t.Run("keeps its position in the queue however often it asks (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, a, b := f.fill(t), member("g", "a"), member("g", "b")
@@ -224,7 +224,7 @@ func TestAMachineThatWaitsForItsTurn(t *testing.T) {
 			}
 		})
 	})
-	t.Run("loses its place to the next one when it does not come, and is first when it comes late (F-56)", func(t *testing.T) {
+	t.Run("loses its place to the next one when it does not arrive, and is first when it arrives late (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, slow, next := f.fill(t), member("g", "slow"), member("g", "next")
@@ -252,7 +252,7 @@ func TestAMachineThatWaitsForItsTurn(t *testing.T) {
 			}
 		})
 	})
-	t.Run("does not hold up the others when it never comes (F-56)", func(t *testing.T) {
+	t.Run("does not block the others when it never arrives (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, last := f.fill(t), member("other", "last")
@@ -297,7 +297,7 @@ func TestAMachineThatWaitsForItsTurn(t *testing.T) {
 	})
 }
 
-func TestARequestWithoutAMachine(t *testing.T) {
+func TestRequestWithoutAMachine(t *testing.T) {
 	nobody := caller{group: "g"}
 	t.Run("waits for its turn", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -309,7 +309,7 @@ func TestARequestWithoutAMachine(t *testing.T) {
 			}
 		})
 	})
-	t.Run("is sent away when its turn does not come", func(t *testing.T) {
+	t.Run("fails when its turn does not come", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			f.fill(t)
@@ -319,7 +319,7 @@ func TestARequestWithoutAMachine(t *testing.T) {
 			}
 		})
 	})
-	t.Run("leaves the line when it is cancelled", func(t *testing.T) {
+	t.Run("leaves the queue when it is cancelled", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first := f.fill(t)
@@ -336,7 +336,7 @@ func TestARequestWithoutAMachine(t *testing.T) {
 	})
 }
 
-func TestARefusalClosesTheEndpointForAll(t *testing.T) {
+func TestRefusalPausesTheEndpointForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
 		first, parked := f.fill(t), member("g", "parked")
@@ -374,7 +374,7 @@ func TestARefusalClosesTheEndpointForAll(t *testing.T) {
 	})
 }
 
-func TestTheKindOfARequest(t *testing.T) {
+func TestRequestKindOf(t *testing.T) {
 	for url, want := range map[string]string{
 		"http://h/compute/v2.1/servers/detail?limit=1":                              "servers",
 		"http://h/compute/v2.1/servers/11111111-0000-0000-0000-000000000001/action": "servers",
@@ -395,7 +395,7 @@ func TestTheKindOfARequest(t *testing.T) {
 	}
 }
 
-func TestMetricsOfURLsThatAreNoText(t *testing.T) {
+func TestMetricsOfURLsWithInvalidText(t *testing.T) {
 	l := newLimits(clock.RealClock{}, nil)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(l)
@@ -406,7 +406,7 @@ func TestMetricsOfURLsThatAreNoText(t *testing.T) {
 		}
 		l.endpoint(Compute, u.Host).queue(requestKindOf(&http.Request{Method: http.MethodGet, URL: u}))
 	}
-	t.Run("are gathered (F-8)", func(t *testing.T) {
+	t.Run("are collected (F-8)", func(t *testing.T) {
 		if _, err := registry.Gather(); err != nil {
 			t.Error(err)
 		}

@@ -20,7 +20,7 @@ func (always) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
 }
 
-// seriesIn returns how many series a registry has.
+// seriesIn returns the number of series in a registry.
 func seriesIn(t *testing.T, registry prometheus.Gatherer) (n int) {
 	t.Helper()
 	families, err := registry.Gather()
@@ -34,7 +34,7 @@ func seriesIn(t *testing.T, registry prometheus.Gatherer) (n int) {
 }
 
 func TestSweep(t *testing.T) {
-	t.Run("drops endpoints, queues, microversions and counters that nobody uses (F-12)", func(t *testing.T) {
+	t.Run("removes unused endpoints, queues, microversions and counters (F-12)", func(t *testing.T) {
 		synctest.Test(t, testSweep)
 	})
 }

@@ -7,5 +7,5 @@
 //
 // This package holds the one lock, the clock, the order of the calls, and what is read from and written to Kubernetes. What is known,
 // and what follows from it, is in package known, which is plain data; the calls that all Machines share are in package calls. No call
-// is made while the lock is held. The package isRegistered no provider spec and no catalog.
+// is made while the lock is held. The package has no provider spec and no catalog.
 package inventory

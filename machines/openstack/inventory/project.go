@@ -61,7 +61,7 @@ type Project struct {
 	known   *known.Project
 }
 
-// New returns a Project that isRegistered no resources before Run is called.
+// New returns a Project that knows no resources before Run is called.
 func New(o Options) *Project {
 	cluster := owner.Cluster(o.ClusterID)
 	return &Project{

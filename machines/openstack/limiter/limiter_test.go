@@ -11,12 +11,12 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// backend answers requests one after another on so many workers: latency grows with what is in flight beyond them.
+// backend answers requests one after another on a number of workers: latency grows with the requests in flight beyond them.
 type backend struct {
 	workers int
 	service time.Duration
 	busy    []time.Time
-	// noise, when set, is what the service time is multiplied by.
+	// noise is a random factor of the service time; nil: none.
 	noise func() float64
 }
 
@@ -61,8 +61,8 @@ func (f *flights) Pop() any {
 	return last
 }
 
-// press keeps as many requests in flight as limit says for that long. It returns how many were answered, and the median
-// latency of the second half.
+// press keeps limit() requests in flight for that long. It returns the number of answers, and the median latency of the second
+// half.
 func press(b *backend, limit func() int, done func(now time.Time, f flight), lasts time.Duration) (answered int, median time.Duration) {
 	var all flights
 	var late []time.Duration
@@ -83,13 +83,13 @@ func press(b *backend, limit func() int, done func(now time.Time, f flight), las
 	return answered, late[len(late)/2]
 }
 
-func TestConcurrencyFindsTheKnee(t *testing.T) {
+func TestConcurrencyFindsTheBestLimit(t *testing.T) {
 	const most, unloaded, lasts = 64, 50 * time.Millisecond, 2 * time.Minute
 	for name, workers := range map[string]int{
-		"CAPI-17 one worker: more only waits longer": 1,
-		"CAPI-17 a knee at 2":                        2,
-		"CAPI-17 a knee at 16":                       16,
-		"CAPI-17 no knee below the bound":            most,
+		"one worker (CAPI-17)":                    1,
+		"two workers (CAPI-17)":                   2,
+		"sixteen workers (CAPI-17)":               16,
+		"more workers than the maximum (CAPI-17)": most,
 	} {
 		t.Run(name, func(t *testing.T) {
 			best, _ := press(&backend{workers: workers, service: unloaded}, func() int { return min(workers, most) }, func(time.Time, flight) {}, lasts)
@@ -139,7 +139,7 @@ func TestConcurrencyStartsFast(t *testing.T) {
 	}
 }
 
-func TestConcurrencyFindsTheKneeInNoise(t *testing.T) {
+func TestConcurrencyFindsTheBestLimitWithNoise(t *testing.T) {
 	const seeds, unloaded = 10, 50 * time.Millisecond
 	for _, workers := range []int{1, 2, 8, 16} {
 		t.Run(fmt.Sprintf("a knee at %d when latencies vary by 40 %% (F-56)", workers), func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestConcurrencyFindsTheKneeInNoise(t *testing.T) {
 	}
 }
 
-func TestConcurrencyFollowsAnEndpointThatChanges(t *testing.T) {
+func TestConcurrencyFollowsAChangingEndpoint(t *testing.T) {
 	b := &backend{workers: 16, service: 50 * time.Millisecond}
 	c := NewConcurrency(64)
 	done := func(now time.Time, f flight) { c.Done(now, now.Sub(f.sent), f.inFlight) }
@@ -181,7 +181,7 @@ func TestConcurrencyFollowsAnEndpointThatChanges(t *testing.T) {
 	}
 }
 
-func TestConcurrencyWithoutDemandDoesNotRise(t *testing.T) {
+func TestConcurrencyDoesNotRiseWithoutDemand(t *testing.T) {
 	c := NewConcurrency(64)
 	for n := range 1000 {
 		c.Done(noon.Add(time.Duration(n)*time.Second), 50*time.Millisecond, 1)
@@ -191,7 +191,7 @@ func TestConcurrencyWithoutDemandDoesNotRise(t *testing.T) {
 	}
 }
 
-func TestConcurrencyHalvesWithoutAnswer(t *testing.T) {
+func TestConcurrencyHalvesWithoutAnAnswer(t *testing.T) {
 	c := &Concurrency{limit: 16, most: 64}
 	c.Failed()
 	if c.Limit() != 8 {
@@ -205,7 +205,7 @@ func TestConcurrencyHalvesWithoutAnswer(t *testing.T) {
 	}
 }
 
-// bucket is an endpoint that takes so many per second.
+// bucket is an endpoint that accepts a number of requests per second.
 type bucket struct {
 	perSecond, burst, tokens float64
 	last                     time.Time
@@ -221,7 +221,7 @@ func (b *bucket) takes(now time.Time) bool {
 	return true
 }
 
-func TestRateLearnsWhatAnEndpointTakes(t *testing.T) {
+func TestRateLearnsTheRateOfAnEndpoint(t *testing.T) {
 	r := &Rate{}
 	b := &bucket{perSecond: 20, burst: 20, tokens: 20, last: noon}
 	now, passed, refused := noon, 0, 0
@@ -246,7 +246,7 @@ func TestRateLearnsWhatAnEndpointTakes(t *testing.T) {
 	}
 }
 
-func TestRateRestsForTheLongestPause(t *testing.T) {
+func TestRatePausesForTheLongestRest(t *testing.T) {
 	r := &Rate{}
 	r.Refused(noon, time.Minute)
 	r.Refused(noon.Add(time.Second), time.Second)
@@ -261,7 +261,7 @@ func TestRateRestsForTheLongestPause(t *testing.T) {
 	}
 }
 
-func TestRateTakesNoRefusalOfAQuietHourForALimit(t *testing.T) {
+func TestRateLearnsNoLimitFromARefusalInAQuietHour(t *testing.T) {
 	r := &Rate{}
 	now := noon
 	for range 5 {
@@ -276,7 +276,7 @@ func TestRateTakesNoRefusalOfAQuietHourForALimit(t *testing.T) {
 	}
 }
 
-func TestFairQueueLetsGroupsTakeTurns(t *testing.T) {
+func TestFairQueueServesGroupsInTurn(t *testing.T) {
 	drain := func(q *FairQueue[int]) (got []int) {
 		for n, ok := q.Pop(); ok; n, ok = q.Pop() {
 			got = append(got, n)
@@ -292,7 +292,7 @@ func TestFairQueueLetsGroupsTakeTurns(t *testing.T) {
 		q.Push("few", 11)
 		return q
 	}
-	t.Run("CAPI-24 a group with many items does not delay one with few", func(t *testing.T) {
+	t.Run("serves a group with few items without delay behind one with many (CAPI-24)", func(t *testing.T) {
 		q := fill()
 		if !q.Remove("many", 1) || q.Remove("many", 99) || q.Len() != 5 {
 			t.Fatalf("got %+v", q)

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// ids returns the IDs of resources, and on which server each is.
+// ids returns the IDs of resources, each with its server.
 func ids(all []cloud.Resource) (out []string) {
 	for _, r := range all {
 		out = append(out, string(r.Kind)+" "+r.ID+" "+r.UsedBy)
@@ -21,7 +21,7 @@ func ids(all []cloud.Resource) (out []string) {
 	return out
 }
 
-func TestTagged(t *testing.T) {
+func TestTaggedResources(t *testing.T) {
 	ipTag := testCluster.Tag(owner.FloatingIPKind, "u1", 0).String()
 	lists := addresses.Lists{
 		Ports: []addresses.PortRow{
@@ -37,13 +37,13 @@ func TestTagged(t *testing.T) {
 		t.Error("before the first list nothing is known, and that is not said")
 	}
 	p.list(noon, lists, active("s1", "u1"), foreign, unmarked)
-	t.Run("prove nothing before what a predecessor's mass guard held is known (MCM-82)", func(t *testing.T) {
+	t.Run("prove nothing before the holds of the previous leader are loaded (MCM-82)", func(t *testing.T) {
 		if !strings.Contains(p.Doubt(), "mass-deletion guard") {
 			t.Errorf("in doubt: %q", p.Doubt())
 		}
 	})
 	p.Guard.MakeReady()
-	t.Run("are the servers, ports and floating IPs of this cluster, several with one tag too (MCM-84, MCM-85)", func(t *testing.T) {
+	t.Run("are the servers, ports and floating IPs of this cluster, even several with one tag (MCM-84, MCM-85)", func(t *testing.T) {
 		want := []string{"floating IP first ", "floating IP second s1", "port a s1", "port late ", "server s1 "}
 		if got := ids(p.Tagged()); !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
@@ -52,13 +52,13 @@ func TestTagged(t *testing.T) {
 			t.Errorf("in doubt: %s", p.Doubt())
 		}
 	})
-	t.Run("a failed list is a reason for doubt (MCM-80)", func(t *testing.T) {
+	t.Run("are in doubt after a failed list (MCM-80)", func(t *testing.T) {
 		p.Failed(errors.New("no route"), noon)
 		if p.Doubt() == "" {
 			t.Error("there is none")
 		}
 	})
-	t.Run("are first seen when they were (MCM-81)", func(t *testing.T) {
+	t.Run("have the time when they were first seen (MCM-81)", func(t *testing.T) {
 		p.list(noon.Add(AddressPeriod), lists, active("s1", "u1"), foreign, unmarked)
 		for _, r := range p.Tagged() {
 			if r.ID == "late" && !r.Seen.Equal(noon) {
@@ -66,14 +66,14 @@ func TestTagged(t *testing.T) {
 			}
 		}
 	})
-	t.Run("were created when the cloud says so (MCM-82)", func(t *testing.T) {
+	t.Run("have the cloud's creation time (MCM-82)", func(t *testing.T) {
 		for _, r := range p.Tagged() {
 			if r.Kind != cloud.ResourceServer && !r.Created.Equal(noon.Add(-time.Hour)) {
 				t.Errorf("%s was created at %s", r.ID, r.Created)
 			}
 		}
 	})
-	t.Run("are on no server once that is gone, and are no longer known once deleted (CAPI-59)", func(t *testing.T) {
+	t.Run("have no server once it is gone, and are removed once deleted (CAPI-59)", func(t *testing.T) {
 		p.Servers.MarkGone("s1", "u1", noon.Add(AddressPeriod))
 		for _, r := range p.Tagged() {
 			if r.UsedBy != "" || r.Kind == cloud.ResourceServer {
@@ -87,8 +87,8 @@ func TestTagged(t *testing.T) {
 	})
 }
 
-func TestTaggedServersThatAreMissing(t *testing.T) {
-	t.Run("are left out, and what is on them is in use (MCM-81)", func(t *testing.T) {
+func TestTaggedLeavesOutMissingServers(t *testing.T) {
+	t.Run("but reports what is on them as in use (MCM-81)", func(t *testing.T) {
 		p := newProject()
 		l := addresses.Lists{Ports: []addresses.PortRow{{ID: "a", Description: portTag.String(), DeviceID: "s1"}}}
 		p.list(noon, l, active("s1", "u1"))

@@ -35,12 +35,12 @@ func TestLosses(t *testing.T) {
 		lost   int
 		known  int
 	}{
-		"a living one is known":                  {&servers.Known{}, 0, 1},
-		"one that is gone is lost":               {gone(time.Minute), 1, 1},
-		"one that is missing is lost":            {&servers.Known{Missing: true}, 1, 1},
-		"one that is gone for long is neither":   {gone(time.Hour), 0, 0},
-		"one that drover deleted is neither":     {&servers.Known{Gone: true, GoneAt: noon, Wanted: true}, 0, 0},
-		"one whose loss was accepted is as well": {&servers.Known{Gone: true, GoneAt: noon, Accepted: true}, 0, 0},
+		"a living server is known":                        {&servers.Known{}, 0, 1},
+		"a gone server is lost":                           {gone(time.Minute), 1, 1},
+		"a missing server is lost":                        {&servers.Known{Missing: true}, 1, 1},
+		"a server that has been gone for long is neither": {gone(time.Hour), 0, 0},
+		"a server that drover deleted is neither":         {&servers.Known{Gone: true, GoneAt: noon, Wanted: true}, 0, 0},
+		"a server whose loss was accepted is neither":     {&servers.Known{Gone: true, GoneAt: noon, Accepted: true}, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := slices.Values([]*servers.Known{tc.server})
@@ -55,7 +55,7 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// project is a guard and four servers of ours, s0 to s3.
+// project is a guard with four servers of this cluster, s0 to s3.
 type project struct {
 	*Guard
 	cache *servers.Cache
@@ -78,7 +78,7 @@ func (p *project) show(n int, at time.Time) {
 	p.cache.Apply(servers.List{Rows: []servers.Row{row}, Full: false, Started: at, Now: at})
 }
 
-// lose has so many servers answer 404.
+// lose makes count servers answer 404.
 func (p *project) lose(count int, at time.Time) {
 	for n := range count {
 		id := fmt.Sprintf("s%d", n)
@@ -91,7 +91,7 @@ func (p *project) count(at time.Time) {
 	p.Count(at, p.cache, func(*servers.Known) bool { return true })
 }
 
-// store stores what the guard keeps.
+// store stores the state of the guard.
 func (p *project) store() []string {
 	h, _ := p.ToStore()
 	return p.Stored(h)
@@ -102,7 +102,7 @@ func (p *project) believes(id string) bool {
 }
 
 func TestGuard(t *testing.T) {
-	t.Run("believes a single loss once a successor would know of it (F-16)", func(t *testing.T) {
+	t.Run("accepts a single loss once it is stored for the next leader (F-16)", func(t *testing.T) {
 		p := newProject(true)
 		p.lose(1, noon)
 		if p.believes("s0") {
@@ -112,14 +112,14 @@ func TestGuard(t *testing.T) {
 			t.Errorf("got %v, and believes it: %v", got, p.believes("s0"))
 		}
 	})
-	t.Run("believes a single loss at once when nothing is stored", func(t *testing.T) {
+	t.Run("accepts a single loss at once when there is no store", func(t *testing.T) {
 		p := newProject(false)
 		p.lose(1, noon)
 		if !p.believes("s0") {
 			t.Error("the loss is not believed")
 		}
 	})
-	t.Run("believes nothing before it is ready (F-16)", func(t *testing.T) {
+	t.Run("accepts nothing before it is ready (F-16)", func(t *testing.T) {
 		p := newProject(false)
 		p.Guard = New(false)
 		p.lose(1, noon)
@@ -136,7 +136,7 @@ func TestGuard(t *testing.T) {
 			t.Errorf("holds %d: %q", p.Held(), p.Reason())
 		}
 	})
-	t.Run("lets go of a server that is back", func(t *testing.T) {
+	t.Run("releases a server that is back", func(t *testing.T) {
 		p := newProject(true)
 		p.lose(4, noon)
 		p.show(0, noon.Add(time.Minute))
@@ -145,7 +145,7 @@ func TestGuard(t *testing.T) {
 			t.Errorf("holds %d", p.Held())
 		}
 	})
-	t.Run("lets go of all when an operator accepts the losses", func(t *testing.T) {
+	t.Run("releases all servers when an operator accepts the losses", func(t *testing.T) {
 		p := newProject(true)
 		p.lose(4, noon)
 		p.Accept(p.cache)
@@ -156,7 +156,7 @@ func TestGuard(t *testing.T) {
 			t.Errorf("would store %v, %v", h, dirty)
 		}
 	})
-	t.Run("begins with what a predecessor stored, and counts its losses (F-16)", func(t *testing.T) {
+	t.Run("starts with the stored state of the previous leader, and counts its losses (F-16)", func(t *testing.T) {
 		p := newProject(true)
 		p.Guard = New(true)
 		p.Load(Held{Lost: map[string]time.Time{"x": noon, "y": noon, "z": noon}})

@@ -28,15 +28,15 @@ func TestQuotaBook(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 	}
-	t.Run("nothing is asked while no quota was hit", func(t *testing.T) {
+	t.Run("refuses nothing before a quota is exhausted", func(t *testing.T) {
 		if err := New(2*time.Second).Reserve("a", one, noon); err != nil {
 			t.Fatal(err)
 		}
 	})
-	t.Run("CAPI-22 after a refusal everybody is refused alike, without a call", func(t *testing.T) {
+	t.Run("refuses all Machines alike after a refusal, without a call (CAPI-22)", func(t *testing.T) {
 		refused(t, hit().Reserve("a", one, noon))
 	})
-	t.Run("CAPI-22 what is free is promised once", func(t *testing.T) {
+	t.Run("reserves free quota once (CAPI-22)", func(t *testing.T) {
 		b := hit()
 		if !b.Looked(client.Compute, Amounts{2, 100, 1 << 20}, noon) || b.raised != noon {
 			t.Fatal("room was not noticed")
@@ -48,7 +48,7 @@ func TestQuotaBook(t *testing.T) {
 		}
 		refused(t, b.Reserve("c", one, noon))
 	})
-	t.Run("what is smaller may fit where the larger does not", func(t *testing.T) {
+	t.Run("reserves for a smaller Machine what is too little for a larger one", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{9, 1, 1 << 20}, noon)
 		refused(t, b.Reserve("a", one, noon))
@@ -56,7 +56,7 @@ func TestQuotaBook(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("a promise that was kept does not count twice", func(t *testing.T) {
+	t.Run("does not count a used reservation twice", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{2, 100, 1 << 20}, noon)
 		_ = b.Reserve("a", one, noon)
@@ -66,7 +66,7 @@ func TestQuotaBook(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("a promise that was not kept ends", func(t *testing.T) {
+	t.Run("ends an unused reservation", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{1, 100, 1 << 20}, noon)
 		_ = b.Reserve("a", one, noon)
@@ -77,7 +77,7 @@ func TestQuotaBook(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("the watch ends when nobody was turned away for a period", func(t *testing.T) {
+	t.Run("ends the watch when no Machine was turned away for a period", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{5, 100, 1 << 20}, noon)
 		b.Looked(client.Compute, Amounts{5, 100, 1 << 20}, noon.Add(Period))
@@ -85,7 +85,7 @@ func TestQuotaBook(t *testing.T) {
 			t.Fatal("it is still watched")
 		}
 	})
-	t.Run("a few refusals that the limits do not explain stop nobody else, more of them do", func(t *testing.T) {
+	t.Run("ignores a few refusals that contradict the limits, but not more", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{100, 1000, 1 << 30}, noon)
 		for range mostDoubts {
@@ -97,7 +97,7 @@ func TestQuotaBook(t *testing.T) {
 		b.Refused("odd", refusal, one, noon)
 		refused(t, b.Reserve("b", one, noon))
 	})
-	t.Run("limits that cannot be read let one try per period", func(t *testing.T) {
+	t.Run("lets one create per period try when the limits cannot be read", func(t *testing.T) {
 		b := hit()
 		if !b.Unreadable(client.Compute, noon) {
 			t.Fatal("nobody is told to try")
@@ -107,7 +107,7 @@ func TestQuotaBook(t *testing.T) {
 		}
 		refused(t, b.Reserve("b", one, noon))
 	})
-	t.Run("CAPI-22 what is kept goes after two steps of the back-off", func(t *testing.T) {
+	t.Run("releases retained resources after two steps of the back-off (CAPI-22)", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{}, noon)
 		if b.Exhausted(noon.Add(RetainedFor-time.Second)) || !b.Exhausted(noon.Add(RetainedFor)) {
@@ -116,7 +116,7 @@ func TestQuotaBook(t *testing.T) {
 	})
 }
 
-func TestWhoseQuotaItIs(t *testing.T) {
+func TestOwnerOfAQuota(t *testing.T) {
 	for code, want := range map[fault.Code]client.Service{
 		fault.CodeQuotaExceeded: client.Compute, fault.CodePortQuotaExceeded: client.Network,
 		fault.CodeFloatingIPQuotaExceeded: client.Network, fault.CodeVolumeQuotaExceeded: client.Volume,

@@ -9,7 +9,7 @@ import (
 )
 
 func TestReservationsEnd(t *testing.T) {
-	t.Run("when no quota is followed any more (F-12)", func(t *testing.T) {
+	t.Run("when no quota is watched any more (F-12)", func(t *testing.T) {
 		refusal := fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for instances")
 		one := Amounts{Instances: 1}
 		b := New(2 * time.Second)
