@@ -130,7 +130,7 @@ type Facts struct {
 	// Duplicates are other servers with the Machine's owner tag: a create whose answer was lost has succeeded after all.
 	Duplicates []*Server
 	// Gone is true when the server that the Machine names is proven gone: a list showed it as DELETED, or a GET by its ID answered
-	// 404, in the project and region in which it was created. Absence from a list is no proof.
+	// 404, in the project and region in which it was created. Absence from a list does not prove it.
 	Gone bool
 	// Leftovers is true when resources of this Machine other than its server are known to exist.
 	Leftovers bool
@@ -160,7 +160,7 @@ const (
 	ServerStopped ServerState = "Stopped"
 	// ServerStarting means that the server was shut down and is starting.
 	ServerStarting ServerState = "Starting"
-	// ServerOther stands for PAUSED, RESIZE, UNKNOWN and the like: the server exists, and it is not known whether it runs.
+	// ServerOther represents PAUSED, RESIZE, UNKNOWN and the like: the server exists, and it is not known whether it runs.
 	ServerOther ServerState = "Other"
 )
 

@@ -51,7 +51,7 @@ type Options struct {
 	AllowedEndpoints []string
 	// OwnNamespace is the namespace in which drover runs; may be empty.
 	OwnNamespace string
-	// IdentityOverride lets a provider spec replace user, domain and project of the configured cloud's credentials.
+	// IdentityOverride allows a provider spec to replace user, domain and project of the configured cloud's credentials.
 	IdentityOverride bool
 	// AllowedNamespaces are the namespaces besides the Machine's own that references of a provider spec may point into.
 	AllowedNamespaces []string

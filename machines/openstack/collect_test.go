@@ -17,7 +17,7 @@ import (
 )
 
 // tagged returns the tagged resources of all projects.
-func (b *bench) marked() (all []cloud.Resource) {
+func (b *bench) tagged() (all []cloud.Resource) {
 	b.t.Helper()
 	for _, p := range b.cloud.Tagged(b.ctx) {
 		all = append(all, p.Resources...)
@@ -57,7 +57,7 @@ func (b *bench) leftBy() map[cloud.ResourceKind]cloud.Resource {
 	b.restart()
 	b.synced(newMachine(b.t, "other", seedFields()))
 	all := map[cloud.ResourceKind]cloud.Resource{}
-	for _, r := range b.marked() {
+	for _, r := range b.tagged() {
 		all[r.Kind] = r
 	}
 	if len(all) != 3 {
@@ -87,7 +87,7 @@ func TestTaggedResources(t *testing.T) {
 			b.server("without-a-machine", map[string]string{inventory.MetadataClusterID: testCluster}, p),
 		}
 		b.pass(inventory.OwnedPeriod + time.Minute)
-		for _, r := range b.marked() {
+		for _, r := range b.tagged() {
 			if slices.Contains(foreign, r.ID) || r.Machine != "uid-gone" {
 				t.Errorf("it has %+v", r)
 			}
@@ -95,7 +95,7 @@ func TestTaggedResources(t *testing.T) {
 	})
 	t.Run("cost no call (CAPI-59)", func(t *testing.T) {
 		b.sim.ForgetCalls()
-		b.marked()
+		b.tagged()
 		if n := b.calls(); n != 0 {
 			t.Errorf("%d calls", n)
 		}
@@ -137,7 +137,7 @@ func TestCollect(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.eventually("the lists show that the server is gone", func() bool {
-			return !slices.ContainsFunc(b.marked(), func(r cloud.Resource) bool { return r.Kind == cloud.ResourceServer || r.UsedBy != "" })
+			return !slices.ContainsFunc(b.tagged(), func(r cloud.Resource) bool { return r.Kind == cloud.ResourceServer || r.UsedBy != "" })
 		})
 		for _, r := range []cloud.Resource{ip, port} {
 			if err := b.cloud.Collect(b.ctx, r); err != nil {
@@ -145,7 +145,7 @@ func TestCollect(t *testing.T) {
 			}
 		}
 		b.nothingLeft()
-		if rest := b.marked(); len(rest) > 0 {
+		if rest := b.tagged(); len(rest) > 0 {
 			t.Errorf("still known are %v", rest)
 		}
 		for _, r := range all {

@@ -18,8 +18,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/providerid"
 )
 
-// DeleteServer asks Nova to delete every server of the Machine, each at most once per back-off (30 s, doubling to 5 min). A 404 is
-// no proof that a server is gone, because Nova also returns it for a server whose create has just begun; Observe decides.
+// DeleteServer asks Nova to delete every server of the Machine, each at most once per back-off (30 s, doubling to 5 min). A 404 does
+// not prove that a server is gone, because Nova also returns it for a server whose create has just begun; Observe decides.
 func (i *instance) DeleteServer(ctx context.Context) error {
 	return i.deleteServers(ctx, false)
 }

@@ -126,7 +126,7 @@ func (d *dialer) check(to netip.AddrPort) error {
 		return nil
 	}
 	return fault.New(fault.Auth, fault.CodeEndpointNotAllowed,
-		"%s is a %s address, to which drover sends nothing; if a cloud is there, start drover with --allowed-endpoints=%s", addr, kind, addr)
+		"%s is a %s address, to which drover sends nothing; if it is the address of a cloud, start drover with --allowed-endpoints=%s", addr, kind, addr)
 }
 
 // nat64 is the prefix of IPv6 addresses that stand for IPv4 addresses (RFC 6052).

@@ -3,14 +3,11 @@ package client
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"net/url"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
@@ -183,120 +180,6 @@ func TestLimiterSharesBetweenGroups(t *testing.T) {
 	})
 }
 
-func TestMachineThatWaitsForItsTurn(t *testing.T) {
-	t.Run("occupies no worker and is woken when a place is free (F-56)", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFleet()
-			first, late := f.fill(t), member("g", "late")
-			if _, err := f.ask(late); !waits(err) || fault.Of(err).RetryAfter != askAgain {
-				t.Fatalf("got %v", err)
-			}
-			time.Sleep(time.Second)
-			f.release(posts, first[0], result{answered: true})
-			select {
-			case <-f.wakeups(late.machine.Key):
-			default:
-				t.Fatal("it was not woken")
-			}
-			if _, err := f.ask(member("g", "later")); !waits(err) {
-				t.Errorf("a Machine that came later got the place: %v", err)
-			}
-			if _, err := f.ask(late); err != nil {
-				t.Errorf("it was woken and got %v", err)
-			}
-		})
-	})
-	t.Run("keeps its position in the queue however often it asks (F-56)", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFleet()
-			first, a, b := f.fill(t), member("g", "a"), member("g", "b")
-			for _, by := range []caller{a, b, a, a, b, a} {
-				if _, err := f.ask(by); !waits(err) {
-					t.Fatalf("got %v", err)
-				}
-			}
-			f.release(posts, first[0], result{answered: true})
-			if _, err := f.ask(b); !waits(err) {
-				t.Errorf("the second of the queue got %v", err)
-			}
-			if _, err := f.ask(a); err != nil {
-				t.Errorf("the first of the queue got %v", err)
-			}
-		})
-	})
-	t.Run("loses its place to the next one when it does not arrive, and is first when it arrives late (F-56)", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFleet()
-			first, slow, next := f.fill(t), member("g", "slow"), member("g", "next")
-			for _, by := range []caller{slow, next, member("g", "last")} {
-				if _, err := f.ask(by); !waits(err) {
-					t.Fatalf("got %v", err)
-				}
-			}
-			f.release(posts, first[0], result{answered: true})
-			<-f.wakeups(slow.machine.Key)
-			began := time.Now()
-			<-f.wakeups(next.machine.Key)
-			if waited := time.Since(began); waited != grace {
-				t.Errorf("the place stood empty for %s before the next one was woken", waited)
-			}
-			if _, err := f.ask(next); err != nil {
-				t.Errorf("the next one got %v", err)
-			}
-			if _, err := f.ask(slow); !waits(err) {
-				t.Errorf("the late one got %v, and no place is free", err)
-			}
-			f.release(posts, first[1], result{answered: true})
-			if _, err := f.ask(slow); err != nil {
-				t.Errorf("the late one got %v, and is the first in the queue", err)
-			}
-		})
-	})
-	t.Run("does not block the others when it never arrives (F-56)", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFleet()
-			first, last := f.fill(t), member("other", "last")
-			for n := range 64 {
-				_, _ = f.ask(member("g", fmt.Sprintf("gone-%d", n)))
-			}
-			_, _ = f.ask(last)
-			for _, r := range first {
-				f.release(posts, r, result{answered: true})
-			}
-			began := time.Now()
-			<-f.wakeups(last.machine.Key)
-			if waited := time.Since(began); waited > 2*time.Second {
-				t.Errorf("64 Machines that want nothing any more held up another one for %s", waited)
-			}
-			if _, err := f.ask(last); err != nil {
-				t.Error(err)
-			}
-			time.Sleep(forgetAfter + time.Minute)
-			if n := f.waiters(); n > 0 {
-				t.Errorf("F-12: %d Machines are remembered", n)
-			}
-		})
-	})
-	t.Run("leaves the queue when the driver forgets it (F-56)", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFleet()
-			first, next := f.fill(t), member("g", "next")
-			for _, by := range []caller{member("g", "called"), member("g", "waiting"), next} {
-				_, _ = f.ask(by)
-			}
-			f.release(posts, first[0], result{answered: true})
-			f.limits.forget("called")
-			f.limits.forget("waiting")
-			if _, err := f.ask(next); err != nil {
-				t.Errorf("the place is free, the only one in the queue got %v", err)
-			}
-			if n := f.waiters(); n > 0 {
-				t.Errorf("F-12: %d Machines are remembered", n)
-			}
-		})
-	})
-}
-
 func TestRequestWithoutAMachine(t *testing.T) {
 	nobody := caller{group: "g"}
 	t.Run("waits for its turn", func(t *testing.T) {
@@ -370,45 +253,6 @@ func TestRefusalPausesTheEndpointForAll(t *testing.T) {
 		}
 		if _, err := f.ask(parked); err != nil {
 			t.Errorf("after the rest: %v", err)
-		}
-	})
-}
-
-func TestRequestKindOf(t *testing.T) {
-	for url, want := range map[string]string{
-		"http://h/compute/v2.1/servers/detail?limit=1":                              "servers",
-		"http://h/compute/v2.1/servers/11111111-0000-0000-0000-000000000001/action": "servers",
-		"http://h/v2.1/0123456789abcdef0123456789abcdef/servers":                    "servers",
-		"http://h/network/v2.0/ports":                                               "ports",
-		"http://h:9696/v2.0/floatingips/1":                                          "floatingips",
-		"http://h/identity/v3/auth/tokens":                                          "auth",
-		"http://h/volume/v3/0123456789abcdef0123456789abcdef/volumes/1":             "volumes",
-		"http://h/compute/v2.1/":                                                    "v2.1",
-	} {
-		req, err := http.NewRequest(http.MethodGet, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := requestKindOf(req); got.collection != want || got.verb != "GET" {
-			t.Errorf("%s: got %v, want %s", url, got, want)
-		}
-	}
-}
-
-func TestMetricsOfURLsWithInvalidText(t *testing.T) {
-	l := newLimits(clock.RealClock{}, nil)
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(l)
-	for _, text := range []string{"http://%ff.invalid/%ff", "http://%fe.invalid/%fe"} {
-		u, err := url.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.endpoint(Compute, u.Host).queue(requestKindOf(&http.Request{Method: http.MethodGet, URL: u}))
-	}
-	t.Run("are collected (F-8)", func(t *testing.T) {
-		if _, err := registry.Gather(); err != nil {
-			t.Error(err)
 		}
 	})
 }

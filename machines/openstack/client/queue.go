@@ -127,7 +127,7 @@ func (e *endpointLimiter) fits(q *queue, inFlight, others int, now time.Time) bo
 // for one place: 1, 1, 2, 4 and so on.
 func (q *queue) occupied() int { return q.inFlight + q.expected>>max(q.missed-1, 0) }
 
-// fill lets requests through, and calls Machines, while there are free places.
+// fill sends requests, and calls Machines, while there are free places.
 func (e *endpointLimiter) fill(q *queue, now time.Time) {
 	for e.rate.Paused(now) == 0 && e.fits(q, q.occupied(), q.expected, now) {
 		w, ok := q.line.Pop()

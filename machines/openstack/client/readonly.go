@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// readOnly lets only sign-ins and requests that change nothing through.
+// readOnly sends only sign-ins and requests that change nothing.
 type readOnly struct{ next http.RoundTripper }
 
 // RoundTrip refuses requests that would change something.

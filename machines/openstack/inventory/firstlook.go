@@ -15,7 +15,7 @@ import (
 
 // firstLook looks up, after a start, every server of this project that a Machine names and that the first complete list lacks.
 // Until this is done no loss is accepted, so that a restart does not restart the count of losses. When there are too many, the
-// mass-deletion guard holds them all and none is looked up. What the guard of the previous leader held is read before. It reports
+// mass-deletion guard holds them all and none is looked up. The stored state of the previous leader is read first. It reports
 // whether this call completed the first look.
 func (p *Project) firstLook(ctx context.Context, s *client.Session) bool {
 	p.mu.Lock()

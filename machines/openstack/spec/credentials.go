@@ -15,7 +15,7 @@ type credentialRules struct {
 	configured *client.Credentials
 	// trusted are the namespaces whose Secrets may name an endpoint: drover's own, and the allowed ones.
 	trusted []string
-	// override lets a spec replace user, domain and project of the configured cloud.
+	// override allows a spec to replace user, domain and project of the configured cloud.
 	override bool
 }
 

@@ -18,7 +18,7 @@ type Options struct {
 	Objects ctrlclient.Reader
 	// Configured holds the credentials of the configured cloud, the lowest source, until Configure is called; may be empty.
 	Configured client.Credentials
-	// IdentityOverride lets a provider spec replace user, domain and project of Configured.
+	// IdentityOverride allows a provider spec to replace user, domain and project of Configured.
 	IdentityOverride bool
 	// AllowedNamespaces are the namespaces besides the Machine's own that references may point into.
 	AllowedNamespaces []string

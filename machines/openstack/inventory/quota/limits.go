@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// unlimited stands for no limit.
+// unlimited represents a quota without a limit.
 const unlimited = 1 << 40
 
 // Read makes one GET for what the project may still use of a service.

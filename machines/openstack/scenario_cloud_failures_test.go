@@ -323,7 +323,7 @@ func TestVanishedPortIsCreatedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := i.EnsureServer(b.ctx, nil); err == nil {
-		t.Fatal("a server on a port that is not there")
+		t.Fatal("a server was created on a missing port")
 	}
 	if _, err := b.make(i); err != nil {
 		t.Fatal(err)

@@ -50,10 +50,14 @@ type flight struct {
 
 type flights []flight
 
-func (f flights) Len() int           { return len(f) }
+func (f flights) Len() int { return len(f) }
+
 func (f flights) Less(i, j int) bool { return f[i].done.Before(f[j].done) }
-func (f flights) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
-func (f *flights) Push(x any)        { *f = append(*f, x.(flight)) }
+
+func (f flights) Swap(i, j int) { f[i], f[j] = f[j], f[i] }
+
+func (f *flights) Push(x any) { *f = append(*f, x.(flight)) }
+
 func (f *flights) Pop() any {
 	old := *f
 	last := old[len(old)-1]
@@ -203,122 +207,4 @@ func TestConcurrencyHalvesWithoutAnAnswer(t *testing.T) {
 	if c.Limit() != 1 {
 		t.Errorf("got %d", c.Limit())
 	}
-}
-
-// bucket is an endpoint that accepts a number of requests per second.
-type bucket struct {
-	perSecond, burst, tokens float64
-	last                     time.Time
-}
-
-func (b *bucket) takes(now time.Time) bool {
-	b.tokens = min(b.burst, b.tokens+now.Sub(b.last).Seconds()*b.perSecond)
-	b.last = now
-	if b.tokens < 1 {
-		return false
-	}
-	b.tokens--
-	return true
-}
-
-func TestRateLearnsTheRateOfAnEndpoint(t *testing.T) {
-	r := &Rate{}
-	b := &bucket{perSecond: 20, burst: 20, tokens: 20, last: noon}
-	now, passed, refused := noon, 0, 0
-	for now.Before(noon.Add(time.Minute)) {
-		if left := r.Paused(now); left > 0 {
-			now = now.Add(left)
-		}
-		turn := r.Reserve(now)
-		delayed := turn.After(now)
-		now = turn
-		if b.takes(now) {
-			passed++
-			r.Passed(now, delayed)
-		} else {
-			refused++
-			r.Refused(now, time.Second)
-		}
-		now = now.Add(5 * time.Millisecond)
-	}
-	if passed < 20*60*95/100 || refused > passed/50 {
-		t.Errorf("CAPI-16: %d passed of %d, %d refused", passed, 20*60, refused)
-	}
-}
-
-func TestRatePausesForTheLongestRest(t *testing.T) {
-	r := &Rate{}
-	r.Refused(noon, time.Minute)
-	r.Refused(noon.Add(time.Second), time.Second)
-	if got := r.Paused(noon.Add(30 * time.Second)); got != 30*time.Second {
-		t.Errorf("CAPI-16: %s left", got)
-	}
-	if got := r.Paused(noon.Add(time.Hour)); got != 0 {
-		t.Errorf("%s left after the end", got)
-	}
-	if r.PerSecond() != 0 {
-		t.Error("one refusal gives no estimate")
-	}
-}
-
-func TestRateLearnsNoLimitFromARefusalInAQuietHour(t *testing.T) {
-	r := &Rate{}
-	now := noon
-	for range 5 {
-		r.Refused(now, time.Second)
-		for range 5 {
-			now = now.Add(4 * time.Second)
-			r.Passed(now, false)
-		}
-	}
-	if r.PerSecond() != 0 || r.Ahead(now, 0) != 0 {
-		t.Errorf("one request in 4 s was taken for all that it takes: %v per second", r.PerSecond())
-	}
-}
-
-func TestFairQueueServesGroupsInTurn(t *testing.T) {
-	drain := func(q *FairQueue[int]) (got []int) {
-		for n, ok := q.Pop(); ok; n, ok = q.Pop() {
-			got = append(got, n)
-		}
-		return got
-	}
-	fill := func() *FairQueue[int] {
-		q := &FairQueue[int]{}
-		for n := range 4 {
-			q.Push("many", n)
-		}
-		q.Push("few", 10)
-		q.Push("few", 11)
-		return q
-	}
-	t.Run("serves a group with few items without delay behind one with many (CAPI-24)", func(t *testing.T) {
-		q := fill()
-		if !q.Remove("many", 1) || q.Remove("many", 99) || q.Len() != 5 {
-			t.Fatalf("got %+v", q)
-		}
-		if got, want := drain(q), []int{0, 10, 2, 11, 3}; !slices.Equal(got, want) {
-			t.Errorf("CAPI-24: served in the order %v, want %v", got, want)
-		}
-		if q.Len() != 0 || len(q.lines) != 0 || len(q.turns) != 0 {
-			t.Errorf("something is left: %+v", q)
-		}
-	})
-	t.Run("PushFront puts a popped item back at the head, and its group is served next", func(t *testing.T) {
-		q := fill()
-		q.Pop()
-		q.Pop()
-		q.PushFront("few", 10)
-		if got, want := drain(q), []int{10, 1, 11, 2, 3}; !slices.Equal(got, want) {
-			t.Errorf("served in the order %v, want %v", got, want)
-		}
-	})
-	t.Run("PushFront puts an empty group at the head of the turns", func(t *testing.T) {
-		q := &FairQueue[int]{}
-		q.Push("many", 1)
-		q.PushFront("few", 10)
-		if got, want := drain(q), []int{10, 1}; !slices.Equal(got, want) {
-			t.Errorf("served in the order %v, want %v", got, want)
-		}
-	})
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/prometheus/client_golang/prometheus"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -98,7 +97,7 @@ func TestTakeOverOfMachineControllersServers(t *testing.T) {
 			t.Fatalf("none is missing: %s has %+v", m.Name, f)
 		}
 		if _, err := i.EnsureServer(b.ctx, nil); err != nil {
-			t.Fatalf("%s: what is there is adopted: %v", m.Name, err)
+			t.Fatalf("%s: the existing server is adopted: %v", m.Name, err)
 		}
 	}
 	marked := func() int {
@@ -119,7 +118,7 @@ func TestTakeOverOfMachineControllersServers(t *testing.T) {
 			t.Errorf("CAPI-54: %d × %s, want %d", got, name, want)
 		}
 	}
-	for _, r := range b.marked() {
+	for _, r := range b.tagged() {
 		if !living[r.Machine] {
 			t.Errorf("%s %s counts as an orphan", r.Kind, r.ID)
 		}
@@ -185,7 +184,7 @@ func TestFloatingIPsOfMachineController(t *testing.T) {
 		b.sim.ForgetCalls()
 		b.remove(i)
 		if there(b, a.own) || !there(b, a.foreign) || b.calls("POST /floatingips") != 0 {
-			t.Errorf("its own is there: %v, another's: %v", there(b, a.own), there(b, a.foreign))
+			t.Errorf("its own exists: %v, the other one: %v", there(b, a.own), there(b, a.foreign))
 		}
 	})
 	t.Run("are not deleted, and are named, when they are on another server (F-3)", func(t *testing.T) {
@@ -197,7 +196,7 @@ func TestFloatingIPsOfMachineController(t *testing.T) {
 		i := b.synced(m)
 		released := b.gone(i)
 		if !there(b, a.foreign) || len(released.Left) != 1 || !strings.Contains(released.Left[0], a.foreign) {
-			t.Errorf("it is there: %v, named: %v", there(b, a.foreign), released.Left)
+			t.Errorf("it exists: %v, named: %v", there(b, a.foreign), released.Left)
 		}
 	})
 	t.Run("are not deleted, and are named, when they were never on the Machine's server (F-3)", func(t *testing.T) {
@@ -264,22 +263,6 @@ func (b *bench) gone(i cloud.Instance) (released cloud.Released) {
 	return released
 }
 
-func TestDeletedMachinesAreForgotten(t *testing.T) {
-	b := newBench(t)
-	here, gone := newMachine(t, "here", seedFields()), newMachine(t, "gone", seedFields())
-	b.withReader(newReader(t, here))
-	b.synced(here)
-	b.synced(gone)
-	b.pass(inventory.FullPeriod)
-	b.eventually("the force-deleted Machine is forgotten", func() bool {
-		_, known := b.cloud.machines.get(gone.UID)
-		return !known
-	})
-	if _, known := b.cloud.machines.get(here.UID); !known {
-		t.Error("the one that is there was forgotten")
-	}
-}
-
 // valueOf returns the sum of a metric over its labels.
 func valueOf(t *testing.T, from *prometheus.Registry, name string) (sum float64) {
 	t.Helper()
@@ -295,74 +278,6 @@ func valueOf(t *testing.T, from *prometheus.Registry, name string) (sum float64)
 		}
 	}
 	return sum
-}
-
-func TestStuckDeletionIsForced(t *testing.T) {
-	for name, refuse := range map[string]bool{"by force from the fourth time on, and shows in a metric (CAPI-44, MC-64)": false, "a cloud that does not let us force is asked politely": true} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t, func(c *sim.Config) { c.DeleteTime = 24 * time.Hour })
-			registry := prometheus.NewRegistry()
-			b.options.Registry = registry
-			b.restart()
-			i, _ := b.active(newMachine(t, "a", seedFields()))
-			if refuse {
-				b.sim.Inject(sim.Fault{Call: "POST /servers/{id}/action", Status: 403})
-			}
-			for round := range 5 {
-				if err := i.DeleteServer(b.ctx); err != nil {
-					t.Fatal(err)
-				}
-				b.pass(6 * time.Minute)
-				if n := valueOf(t, registry, "drover_openstack_stuck_deletions"); round == 0 && n != 0 || round == 2 && n != 1 {
-					t.Errorf("after %d × 6 minutes the metric shows %v stuck deletions", round+1, n)
-				}
-			}
-			polite, forced := 3, 1
-			if refuse {
-				polite, forced = 5, 2
-			}
-			if p, f := b.calls("DELETE /servers/{id}"), b.calls("POST /servers/{id}/action"); p != polite || f != forced {
-				t.Errorf("%d polite, %d by force", p, f)
-			}
-		})
-	}
-}
-
-func TestGroupOfAMachineIsItsDeployment(t *testing.T) {
-	owned := func(set, hash string) *v1alpha1.Machine {
-		m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "m"}}
-		if set != "" {
-			m.OwnerReferences = []metav1.OwnerReference{{Name: set, Controller: ptr.To(true)}}
-		}
-		if hash != "" {
-			m.Labels = map[string]string{v1alpha1.LabelTemplateHash: hash}
-		}
-		return m
-	}
-	for want, m := range map[string]*v1alpha1.Machine{
-		"n/workers": owned("workers-12345", "12345"), "n/bare": owned("bare", ""), "n/": owned("", ""),
-	} {
-		if got := groupOfMachine(m); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	}
-}
-
-func TestWarningsNameFieldsWithoutEffect(t *testing.T) {
-	b := newBench(t)
-	m := newMachine(t, "a", seedFields().with("trustDevicePath", true).with("NodeVolumeAttachLimit", 25))
-	got := b.instance(m).Warnings()
-	if len(got) != 2 || got[0] != "Machine kube-system/a: spec.providerSpec.value.cloudProviderSpec.NodeVolumeAttachLimit: has no effect (the limit is an option of the Cinder CSI driver); you may remove it" {
-		t.Errorf("got %q", got)
-	}
-	m = newMachine(t, "a", seedFields().with("flaver", "x"))
-	m.Spec.ProviderID = ptr.To("openstack:///" + "11111111-0000-0000-0000-000000000001")
-	if got := b.instance(m).Warnings(); len(got) != 1 {
-		t.Errorf("an unknown key of a Machine with a server is a warning: %q", got)
-	}
-	if got := b.instance(newMachine(t, "a", seedFields())).Warnings(); len(got) != 0 {
-		t.Errorf("got %q", got)
-	}
 }
 
 func TestTaggingChangesOnlyTheOwnerTagsInTheMetadata(t *testing.T) {
@@ -387,11 +302,11 @@ func TestDuplicateIsDeletedAndTheNamedServerStays(t *testing.T) {
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
 		m.Spec.ProviderID = ptr.To(s.ProviderID)
-		late, stranger := b.left(m, b.plan(m)), b.left(m, b.plan(m))
-		for id, cluster := range map[string]string{late: testCluster, stranger: "another"} {
+		late, foreign := b.left(m, b.plan(m)), b.left(m, b.plan(m))
+		for id, cluster := range map[string]string{late: testCluster, foreign: "another"} {
 			b.raw(client.Compute, "POST", "servers/"+id+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataClusterID: cluster}}, nil)
 		}
-		b.raw(client.Compute, "POST", "servers/"+stranger+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataMachineUID: "another"}}, nil)
+		b.raw(client.Compute, "POST", "servers/"+foreign+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataMachineUID: "another"}}, nil)
 		b.instance(m)
 		there := func(id string) bool { _, ok := b.sim.Server(id); return ok }
 		b.pass(inventory.DuplicateAge / 2)
@@ -400,8 +315,8 @@ func TestDuplicateIsDeletedAndTheNamedServerStays(t *testing.T) {
 		}
 		b.eventually("the duplicate is deleted", func() bool { return !there(late) })
 		b.pass(10 * time.Minute)
-		if !there(s.ID) || !there(stranger) {
-			t.Errorf("the named one is there: %v, a stranger's: %v", there(s.ID), there(stranger))
+		if !there(s.ID) || !there(foreign) {
+			t.Errorf("the named server exists: %v, the one of another owner: %v", there(s.ID), there(foreign))
 		}
 	})
 	t.Run("deletes no duplicate when providerID names a server owned by another Machine (MCM-40)", func(t *testing.T) {

@@ -236,7 +236,7 @@ func TestUnknownKeyDoesNotBlockDeletion(t *testing.T) {
 	m.DeletionTimestamp = &now
 	i := b.instance(m)
 	if _, err := i.EnsureServer(b.ctx, nil); err != nil {
-		t.Fatalf("the server that is there is adopted: %v", err)
+		t.Fatalf("the existing server is adopted: %v", err)
 	}
 	if err := i.ensurePorts(b.ctx); !fault.Is(err, fault.Invalid) {
 		t.Fatalf("nothing new may be made: %v", err)

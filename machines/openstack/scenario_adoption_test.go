@@ -53,8 +53,8 @@ func TestAdoptionOfAServer(t *testing.T) {
 			return got.Metadata[inventory.MetadataMachineUID] == string(again.UID)
 		})
 		b.pass(20 * time.Minute)
-		if found := b.orphans(again); len(found) != 0 || len(b.marked()) != 3 {
-			t.Errorf("what was adopted is an orphan: %v of %v", found, b.marked())
+		if found := b.orphans(again); len(found) != 0 || len(b.tagged()) != 3 {
+			t.Errorf("what was adopted is an orphan: %v of %v", found, b.tagged())
 		}
 		for name, want := range map[string]int{"POST /servers": 0, "PUT /ports/{id}": 1, "PUT /floatingips/{id}": 1} {
 			if got := b.calls(name); got != want {
@@ -180,8 +180,8 @@ func TestResourcesThatAreNotCollected(t *testing.T) {
 			b.withReader(newReader(t, again))
 			b.synced(again)
 			b.pass(30 * time.Minute)
-			if found := b.orphans(again); len(found) != 0 || len(b.marked()) != 3 {
-				t.Errorf("orphans %v of %v", found, b.marked())
+			if found := b.orphans(again); len(found) != 0 || len(b.tagged()) != 3 {
+				t.Errorf("orphans %v of %v", found, b.tagged())
 			}
 		})
 	}

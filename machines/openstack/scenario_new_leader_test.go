@@ -269,16 +269,16 @@ func TestLatePortDoesNotReplaceTheOneInUse(t *testing.T) {
 	b.remove(b.synced(m))
 	b.restart()
 	b.synced(newMachine(t, "b", fullFields()))
-	late := b.marked()
+	late := b.tagged()
 	if len(late) != 1 || late[0].Machine != m.UID || late[0].Kind != cloud.ResourcePort {
-		t.Fatalf("the late one is not there to be collected: %v", late)
+		t.Fatalf("the late port is not among the tagged resources: %v", late)
 	}
 	t.Run("and is collected when its Machine is gone (MCM-84)", func(t *testing.T) {
 		if err := b.cloud.Collect(b.ctx, late[0]); err != nil {
 			t.Fatal(err)
 		}
-		if left := b.sim.Leftovers(); len(left.Ports) > 0 || len(b.marked()) > 0 {
-			t.Errorf("left are %+v; known are %v", left, b.marked())
+		if left := b.sim.Leftovers(); len(left.Ports) > 0 || len(b.tagged()) > 0 {
+			t.Errorf("left are %+v; known are %v", left, b.tagged())
 		}
 	})
 }

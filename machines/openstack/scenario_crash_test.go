@@ -132,7 +132,7 @@ func TestMachineIsReconciledAfterTheSecondLook(t *testing.T) {
 		return heard == 2
 	})
 	if _, err := b.make(i); err != nil {
-		t.Errorf("it was told to go on, and cannot: %v", err)
+		t.Errorf("the Machine was reconciled, and its server cannot be created: %v", err)
 	}
 }
 

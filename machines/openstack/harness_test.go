@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,7 +13,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 	"github.com/drover-project/drover/machines/cloud"
@@ -24,11 +22,6 @@ import (
 )
 
 const testCluster = "cluster-1"
-
-func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard())
-	m.Run()
-}
 
 // bench is a driver with a simulated cloud, connected by real HTTP; both use one fake clock that the test steps.
 type bench struct {

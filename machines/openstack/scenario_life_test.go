@@ -2,7 +2,6 @@ package openstack
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -135,28 +134,6 @@ func TestIdleDriverListsOncePerMinute(t *testing.T) {
 	})
 }
 
-func TestDeleteIsSentOncePerBackoff(t *testing.T) {
-	t.Run("however often it is requested (MC-64)", func(t *testing.T) {
-		b := newBench(t, func(c *sim.Config) { c.DeleteTime = 10 * time.Minute })
-		i, _ := b.active(newMachine(t, "a", seedFields()))
-		for range 100 {
-			if err := i.DeleteServer(b.ctx); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := b.calls("DELETE /servers/{id}"); got != 1 {
-			t.Errorf("MC-64: %d DELETEs", got)
-		}
-		b.pass(31 * time.Second)
-		if err := i.DeleteServer(b.ctx); err != nil {
-			t.Fatal(err)
-		}
-		if got := b.calls("DELETE /servers/{id}"); got != 2 {
-			t.Errorf("MC-64: %d DELETEs after the back-off, want 2", got)
-		}
-	})
-}
-
 func TestChangesNameTheMachineWhoseServerChanged(t *testing.T) {
 	b := newBench(t)
 	b.stop()
@@ -192,37 +169,5 @@ func TestChangesNameTheMachineWhoseServerChanged(t *testing.T) {
 	})
 	if heard["kube-system/b"] != 1 {
 		t.Errorf("another Machine heard of it %d times", heard["kube-system/b"])
-	}
-}
-
-func TestConsoleOutput(t *testing.T) {
-	b := newBench(t)
-	i, s := b.active(newMachine(t, "a", seedFields()))
-	const last = "kubelet: no route to host\n"
-	b.sim.SetConsole(s.ID, "cloud-init: "+strings.Repeat("x", 5000)+"\n"+last)
-	for _, bytes := range []int{4096, len(last)} {
-		text, err := i.ConsoleOutput(b.ctx, bytes)
-		if err != nil || len(text) != bytes || !strings.HasSuffix(text, last) {
-			t.Errorf("of the last %d bytes came %d, %v: %q", bytes, len(text), err, text)
-		}
-	}
-}
-
-func TestShape(t *testing.T) {
-	b := newBench(t)
-	m := newMachine(t, "a", seedFields().with("rootDiskSizeGB", 80))
-	template := templateOf(m)
-	for range 3 {
-		s, err := b.cloud.Shape(b.ctx, "kube-system", template)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s.CPU.String() != "2" || s.Memory.String() != "8Gi" || s.Disk.String() != "80Gi" || s.Zone != sim.MetaKubeZone ||
-			s.Region != sim.MetaKubeRegion || s.Architecture != "amd64" || s.Flavor != sim.MetaKubeFlavor {
-			t.Fatalf("got %+v", s)
-		}
-	}
-	if got := b.calls("GET /flavors/detail"); got != 1 {
-		t.Errorf("CAPI-15: %d lists of flavors", got)
 	}
 }
