@@ -101,7 +101,7 @@ type Instance interface {
 type Released struct {
 	// Done is true when no resource of the Machine is left.
 	Done bool
-	// Waiting describes, for people, what is still being deleted while Done is false.
+	// Waiting describes, for users, what is still being deleted while Done is false.
 	Waiting string
 	// Left has one sentence for each resource that the Machine's status or annotations name and the cloud does not show to be the
 	// Machine's: the resource exists and was not deleted.
@@ -115,14 +115,14 @@ type Facts struct {
 	Synced bool
 	// Server is the server with the Machine's owner tag, whatever spec.providerID names; nil when none is known.
 	Server *Server
-	// Foreign explains, for people, that the server which spec.providerID names exists and has the owner tag of another owner.
+	// Foreign explains, for users, that the server which spec.providerID names exists and has the owner tag of another owner.
 	// drover does not touch that server. It is empty when the Machine names no server, or its own.
 	Foreign string
-	// Unknown explains, for people, why nothing is known of the Machine's server: its credentials are for another project or region
+	// Unknown explains, for users, why nothing is known of the Machine's server: its credentials are for another project or region
 	// than that of its server, or no record shows where the server was created. While it is set, an absence proves nothing and no
 	// resource is created.
 	Unknown string
-	// Outdated explains, for people, why the provider's lists have failed for some minutes, so that the facts are older than that.
+	// Outdated explains, for users, why the provider's lists have failed for some minutes, so that the facts are older than that.
 	// It is empty while the lists are current.
 	Outdated string
 	// Had is the Machine's former server, when the cloud has shown that it was the Machine's and is gone.
@@ -134,7 +134,7 @@ type Facts struct {
 	Gone bool
 	// Leftovers is true when resources of this Machine other than its server are known to exist.
 	Leftovers bool
-	// Held is a sentence for people, set while the mass-deletion guard holds the Machine's server: so many servers of the project
+	// Held is a sentence for users, set while the mass-deletion guard holds the Machine's server: so many servers of the project
 	// have vanished at once that drover cleans nothing up until an operator confirms the loss. Gone stays false meanwhile. It is
 	// empty when the guard does not hold the server.
 	Held string
@@ -166,7 +166,7 @@ const (
 
 // Server is a server of the cloud as the Machine controller needs to see it.
 type Server struct {
-	// ID is the server's ID as the cloud writes it, for people. Key is used for look-ups and comparisons.
+	// ID is the server's ID as the cloud writes it, for users. Key is used for look-ups and comparisons.
 	ID    string
 	Key   ServerID
 	Name  string

@@ -30,10 +30,10 @@ type Project struct {
 	Cloud, Place string
 	// Name is the project's name in messages.
 	Name string
-	// Unknown explains, for people, why the resources are not complete or not current, so that an absence proves nothing. It is
+	// Unknown explains, for users, why the resources are not complete or not current, so that an absence proves nothing. It is
 	// empty when complete lists have been seen and the last list succeeded.
 	Unknown string
-	// Held describes, for people, which servers the mass-deletion guard of the project holds: see [Facts].Held. It is empty when
+	// Held describes, for users, which servers the mass-deletion guard of the project holds: see [Facts].Held. It is empty when
 	// there are none.
 	Held      string
 	Resources []Resource

@@ -43,7 +43,7 @@ type Provider interface {
 	// Remembered parses the Machine's status.providerStatus.
 	Remembered(m *v1alpha1.Machine) Remembered
 
-	// MayBeLeft names, for people, what may still exist in the cloud when a Machine is removed without an answer of the cloud. It
+	// MayBeLeft names, for users, what may still exist in the cloud when a Machine is removed without an answer of the cloud. It
 	// ends a message of the Machine controller.
 	MayBeLeft(m *v1alpha1.Machine) string
 }

@@ -21,7 +21,7 @@ import (
 func TestNewReturnsAnErrorWithTheInvalidOption(t *testing.T) {
 	for _, id := range []string{"", "a b"} {
 		if _, err := New(Options{ClusterID: id}); err == nil {
-			t.Errorf("cluster ID %q was taken", id)
+			t.Errorf("cluster ID %q was accepted", id)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func TestMetricsCountEveryRequest(t *testing.T) {
 			t.Errorf("counted %v calls, the cloud %d; %v tokens", total, b.calls(), tokens)
 		}
 		if grouped["kube-system/workers compute POST"] != 1 || grouped["kube-system/workers network POST"] != 1 || grouped[" identity POST"] != 1 {
-			t.Errorf("the server and the port are the group's, the token is nobody's: %v", grouped)
+			t.Errorf("the server and the port count for the group, and the token for none: %v", grouped)
 		}
 	})
 }

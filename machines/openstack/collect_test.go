@@ -225,7 +225,7 @@ func TestIsServerGone(t *testing.T) {
 			t.Errorf("gone: %v, %v", is, err)
 		}
 		if is, err := gone(absent, "a project without credentials"); is || !fault.Is(err, fault.Transient) {
-			t.Errorf("gone from a project that nobody can ask: %v, %v", is, err)
+			t.Errorf("gone from a project without credentials: %v, %v", is, err)
 		}
 	})
 	t.Run("returns an error for another cloud's server (MCM-86)", func(t *testing.T) {

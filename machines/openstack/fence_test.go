@@ -61,11 +61,11 @@ func TestServerCreateThatNeverArrived(t *testing.T) {
 		before := b.onePort()
 		s := b.working(i)
 		if after := b.onePort(); after == before {
-			t.Error("the server was ordered on the port that the first order names")
+			t.Error("the server was created on the port that the first create names")
 		}
 		b.hasItsPort(s.ID)
 		if got := b.calls("POST /floatingips"); got != 1 {
-			t.Errorf("%d floating IPs were made, want 1", got)
+			t.Errorf("%d floating IPs were created, want 1", got)
 		}
 		b.remove(i)
 		b.nothingLeft()
@@ -82,12 +82,12 @@ func TestServerCreateThatSucceedsBeforeItsPortIsReplaced(t *testing.T) {
 		i := b.synced(m)
 		close(road.let)
 		if code := <-road.arrived; code != http.StatusAccepted {
-			t.Fatalf("the order was answered %d", code)
+			t.Fatalf("the late create was answered %d", code)
 		}
 		b.clock.Step(2 * time.Second)
 		s := b.working(i)
 		if posts, deletions := b.calls("POST /servers"), b.calls("DELETE /ports/{id}"); posts != 1 || deletions != 0 {
-			t.Errorf("%d orders and %d ports deleted, want the predecessor's order alone", posts, deletions)
+			t.Errorf("%d creates and %d ports deleted, want only the previous leader's create", posts, deletions)
 		}
 		b.hasItsPort(s.ID)
 	})
@@ -133,7 +133,7 @@ func TestFailureWhileAPortIsReplaced(t *testing.T) {
 				b.once(t)
 				b.hasItsPort(s.ID)
 				if got := b.calls("POST /floatingips"); got != 1 {
-					t.Errorf("%d floating IPs were made, want 1", got)
+					t.Errorf("%d floating IPs were created, want 1", got)
 				}
 				b.remove(i)
 				b.nothingLeft()
@@ -155,7 +155,7 @@ func TestPortOfAnotherProcess(t *testing.T) {
 		b.sim.ForgetCalls()
 		s := b.working(i)
 		if b.onePort() == before {
-			t.Error("a server was ordered on the predecessor's port")
+			t.Error("a server was created on the previous leader's port")
 		}
 		for call, want := range map[string]int{
 			"GET /ports/{id}": 1, "DELETE /ports/{id}": 1, "POST /ports": 1, "POST /servers": 1,
@@ -187,12 +187,12 @@ func TestRefusedServerCreate(t *testing.T) {
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /servers", Status: http.StatusForbidden, Times: 1})
 		if _, err := b.make(i); err == nil {
-			t.Fatal("the order was not refused")
+			t.Fatal("the create was not refused")
 		}
 		before := b.onePort()
 		b.working(i)
 		if b.onePort() != before {
-			t.Error("the port was replaced although no server can have been made on it")
+			t.Error("the port was replaced although no server can have been created on it")
 		}
 	})
 }

@@ -56,7 +56,7 @@ func TestStuckDeletionIsForced(t *testing.T) {
 				polite, forced = 5, 2
 			}
 			if p, f := b.calls("DELETE /servers/{id}"), b.calls("POST /servers/{id}/action"); p != polite || f != forced {
-				t.Errorf("%d polite, %d by force", p, f)
+				t.Errorf("%d plain deletions, %d forced", p, f)
 			}
 		})
 	}

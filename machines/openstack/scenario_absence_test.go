@@ -19,7 +19,7 @@ func TestAbsenceWithCredentialsOfAnotherProject(t *testing.T) {
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
 		if recordOf(s).ProjectID == "" || recordOf(s).Region != sim.MetaKubeRegion {
-			t.Fatalf("the server is said to be in project %q, region %q", recordOf(s).ProjectID, recordOf(s).Region)
+			t.Fatalf("the server is recorded in project %q, region %q", recordOf(s).ProjectID, recordOf(s).Region)
 		}
 		b.records(m, s)
 		own := b.options.Configured

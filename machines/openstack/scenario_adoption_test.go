@@ -46,7 +46,7 @@ func TestAdoptionOfAServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		if found := b.orphans(again); len(found) != 0 {
-			t.Errorf("before it is marked it counts as an orphan: %v", found)
+			t.Errorf("it counts as an orphan before it is tagged: %v", found)
 		}
 		b.eventually("the server is tagged", func() bool {
 			got, _ := b.sim.Server(s.ID)
@@ -54,7 +54,7 @@ func TestAdoptionOfAServer(t *testing.T) {
 		})
 		b.pass(20 * time.Minute)
 		if found := b.orphans(again); len(found) != 0 || len(b.tagged()) != 3 {
-			t.Errorf("what was adopted is an orphan: %v of %v", found, b.tagged())
+			t.Errorf("the adopted resources are orphans: %v of %v", found, b.tagged())
 		}
 		for name, want := range map[string]int{"POST /servers": 0, "PUT /ports/{id}": 1, "PUT /floatingips/{id}": 1} {
 			if got := b.calls(name); got != want {
@@ -62,7 +62,7 @@ func TestAdoptionOfAServer(t *testing.T) {
 			}
 		}
 		if got, _ := b.sim.Server(s.ID); len(got.Floating) != 1 {
-			t.Error("the address came off when it was marked")
+			t.Error("tagging disassociated the floating IP")
 		}
 		again.Annotations = nil
 		b.restart()
@@ -159,7 +159,7 @@ func TestServersThatAreNotAdopted(t *testing.T) {
 			b.withReader(newReader(t, there...))
 			b.leavesAlone(again, s.ID, c.names)
 			if got, _ := b.sim.Server(s.ID); got.Metadata[inventory.MetadataMachineUID] != before.Metadata[inventory.MetadataMachineUID] || got.Metadata[inventory.MetadataClusterID] != before.Metadata[inventory.MetadataClusterID] {
-				t.Errorf("it was marked %v", got.Metadata)
+				t.Errorf("the server was tagged %v", got.Metadata)
 			}
 		})
 	}
@@ -206,7 +206,7 @@ func (b *bench) leavesAlone(m *v1alpha1.Machine, server string, says bool) {
 	}
 	b.pass(inventory.AdoptAgain + 2*time.Minute)
 	if released, err := i.Release(b.ctx); err != nil || !released.Done {
-		b.t.Errorf("what is the Machine's own cannot be released: %+v, %v", released, err)
+		b.t.Errorf("the Machine's own resources cannot be released: %+v, %v", released, err)
 	}
 	if s, there := b.sim.Server(server); !there || s.Status != "ACTIVE" {
 		b.t.Errorf("the server is %q", s.Status)

@@ -64,7 +64,7 @@ func TestAbsenceIsNoProof(t *testing.T) {
 			t.Fatalf("got %+v, %v", f, err)
 		}
 		if b.calls("POST /auth/tokens") == refused {
-			t.Error("nobody was refused")
+			t.Error("no Machine was refused")
 		}
 	})
 	t.Run("until one GET proves that a server which no list shows is gone", func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestAbsenceIsNoProof(t *testing.T) {
 			t.Errorf("got %+v, %v", f, err)
 		}
 		if err := i.ensurePorts(b.ctx); err == nil {
-			t.Error("a port was made")
+			t.Error("a port was created")
 		}
 		b.nothingLeft()
 	})
@@ -160,7 +160,7 @@ func TestRefusalsOfTheCloud(t *testing.T) {
 				t.Fatalf("got %+v", e)
 			}
 			if !strings.Contains(strings.ToLower(e.Message), "quota") {
-				t.Errorf("not the cloud's words: %q", e.Message)
+				t.Errorf("not the cloud's text: %q", e.Message)
 			}
 			if released, err := i.Release(b.ctx); !released.Done || err != nil {
 				t.Fatalf("got %+v, %v", released, err)

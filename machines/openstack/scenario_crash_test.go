@@ -67,7 +67,7 @@ func TestCrashWithLaggingListsCreatesNothingTwice(t *testing.T) {
 		return err == nil && found
 	})
 	if got := b.calls("POST /servers"); got != 1 {
-		t.Errorf("%d servers were made", got)
+		t.Errorf("%d servers were created", got)
 	}
 	b.once(t)
 }
@@ -85,10 +85,10 @@ func TestPortWithoutAServerIsLookedUpAgainAfterAStart(t *testing.T) {
 		t.Errorf("one without a port need not wait: %v", err)
 	}
 	if f := b.observe(i); f.Synced {
-		t.Error("CAPI-19: a server may be on its way")
+		t.Error("CAPI-19: a server may still appear")
 	}
 	if _, err := b.make(i); !fault.Is(err, fault.Transient) {
-		t.Errorf("CAPI-19: a server may be on its way: %v", err)
+		t.Errorf("CAPI-19: a server may still appear: %v", err)
 	}
 	b.synced(m)
 	if _, err := b.make(i); err != nil {
@@ -183,10 +183,10 @@ func TestLostAnswerCreatesNothingTwice(t *testing.T) {
 			i := b.synced(m)
 			b.sim.Inject(sim.Fault{Call: c, Drop: true, Times: 1})
 			if _, err := b.make(i); !fault.Is(err, fault.Transient) {
-				t.Fatalf("a lost reply is Transient, got %v", err)
+				t.Fatalf("got %v, want Transient for a lost answer", err)
 			}
 			if f := b.observe(i); c != "POST /servers" && !f.Leftovers {
-				t.Error("what may have been made is a leftover")
+				t.Error("a resource that may have been created is not a leftover")
 			}
 			b.eventually("the server is created", func() bool { _, err := b.make(i); return err == nil })
 			b.once(t)
@@ -209,7 +209,7 @@ func TestCreateThatNeverArrivedIsRepeatedOnceResolved(t *testing.T) {
 	failed := b.clock.Now()
 	b.eventually("the server is created", func() bool { _, err := b.make(i); return err == nil })
 	if waited := b.clock.Since(failed); waited < inventory.SettleTime {
-		t.Errorf("CAPI-19: made again after %s, before it was settled", waited)
+		t.Errorf("CAPI-19: created again after %s, before it was resolved", waited)
 	}
 	b.once(t)
 }

@@ -162,7 +162,7 @@ func TestSpecsMergeInTheOrderMachineClassClusterConfigured(t *testing.T) {
 	}
 	conn := b.connectionOf(m.UID)
 	if got := conn.session.Method(); got != client.ByApplicationCredential {
-		t.Errorf("the class's Secret lies over the configured cloud, signed in by %s", got)
+		t.Errorf("the class's Secret does not override the configured cloud: signed in by %s", got)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestUnknownKeyDoesNotBlockDeletion(t *testing.T) {
 		t.Fatalf("the existing server is adopted: %v", err)
 	}
 	if err := i.ensurePorts(b.ctx); !fault.Is(err, fault.Invalid) {
-		t.Fatalf("nothing new may be made: %v", err)
+		t.Fatalf("a new resource may be created: %v", err)
 	}
 	b.remove(i)
 	b.nothingLeft()

@@ -52,7 +52,7 @@ func TestLifeOfAMachineFromCreateToDelete(t *testing.T) {
 	})
 	t.Run("deletes port and floating IP once the server is gone (MC-50, MC-68)", func(t *testing.T) {
 		if released, err := i.Release(b.ctx); released.Done || err != nil {
-			t.Fatalf("released with the server there: %v, %v", released.Done, err)
+			t.Fatalf("released while the server exists: %v, %v", released.Done, err)
 		}
 		b.remove(i)
 		b.nothingLeft()
@@ -168,6 +168,6 @@ func TestChangesNameTheMachineWhoseServerChanged(t *testing.T) {
 		return heard["kube-system/a"] > 1 && s != nil && s.State == cloud.ServerActive
 	})
 	if heard["kube-system/b"] != 1 {
-		t.Errorf("another Machine heard of it %d times", heard["kube-system/b"])
+		t.Errorf("another Machine was reconciled %d times", heard["kube-system/b"])
 	}
 }

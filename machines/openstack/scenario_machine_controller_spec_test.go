@@ -166,7 +166,7 @@ func TestSpecThatBecameInvalid(t *testing.T) {
 				return err == nil && f.Server != nil
 			})
 			if len(i.Warnings()) == 0 {
-				t.Error("nothing says what is wrong with the spec")
+				t.Error("the error about the spec is missing")
 			}
 			b.remove(i)
 			b.nothingLeft()
@@ -186,7 +186,7 @@ func TestUnreadableSpecProvesNothing(t *testing.T) {
 		b.eventually("the error has the reason", func() bool {
 			f, err := i.Observe(b.ctx)
 			if f.Gone || f.Synced {
-				t.Fatalf("something is concluded from another project: %+v", f)
+				t.Fatalf("an absence in another project counts: %+v", f)
 			}
 			return fault.Is(err, fault.Invalid) && strings.Contains(err.Error(), "not a JSON object")
 		})

@@ -69,7 +69,7 @@ func TestMassDeletionGuard(t *testing.T) {
 		}
 		b.eventually("the losses are held", func() bool { g, h := gone(b, all); return g == 0 && h == n })
 		if f := b.observe(all[0]); !strings.Contains(f.Held, "5 of 10 servers") || !strings.Contains(f.Held, v1alpha1.AnnotationCollect) {
-			t.Errorf("not for people: %q", f.Held)
+			t.Errorf("not readable for users: %q", f.Held)
 		}
 		b.pass(30 * time.Minute)
 		if released, err := all[0].Release(b.ctx); released.Done || err != nil {
@@ -139,7 +139,7 @@ func TestMassDeletionGuard(t *testing.T) {
 		}
 		gone(b, all)
 		if g, h := gone(b, all); g > 3 || h != n {
-			t.Errorf("%d are gone, %d Machines hear that losses are held", g, h)
+			t.Errorf("%d are gone, %d Machines have held losses", g, h)
 		}
 	})
 	t.Run("releases servers of a cell that is back", func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestMassDeletionGuard(t *testing.T) {
 		b.pass(inventory.FullPeriod)
 		b.eventually("the losses are held", func() bool { _, h := gone(b, all); return h == n })
 		if got := b.calls("GET /servers/{id}"); got != 0 {
-			t.Errorf("%d GETs of what is held", got)
+			t.Errorf("%d GETs of held servers", got)
 		}
 		b.sim.RestoreCells()
 		b.pass(inventory.FullPeriod)

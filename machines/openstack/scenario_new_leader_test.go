@@ -183,7 +183,7 @@ func TestCreateOfThePreviousLeaderThatArrivesLate(t *testing.T) {
 			i = b.synced(m)
 			b.pass(10 * time.Minute)
 			if left := b.sim.Leftovers(); len(left.Servers) != 1 || left.Servers[0] != s.ID || len(left.Ports) != 1 {
-				t.Errorf("the late order was answered %d; there must be server %s alone, not %+v", code, s.ID, left)
+				t.Errorf("the late create was answered %d; want only server %s, got %+v", code, s.ID, left)
 			}
 			b.hasItsPort(s.ID)
 			b.remove(i)
@@ -225,7 +225,7 @@ func TestPortsThatWereReadTooEarlyAreReadAgain(t *testing.T) {
 	b.eventually("ports are listed, servers are not", func() bool { return b.calls("GET /servers/detail") > 0 })
 	close(road.let)
 	if code := <-road.arrived; code != http.StatusAccepted {
-		t.Fatalf("the order was answered %d", code)
+		t.Fatalf("the late create was answered %d", code)
 	}
 	i = b.synced(m)
 	b.eventually("the server is found by its port", func() bool {
@@ -236,7 +236,7 @@ func TestPortsThatWereReadTooEarlyAreReadAgain(t *testing.T) {
 		return s != nil
 	})
 	if got := b.calls("POST /servers"); got != 1 {
-		t.Errorf("%d orders for a server, want the predecessor's alone", got)
+		t.Errorf("%d creates of a server, want only that of the previous leader", got)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestLatePortDoesNotReplaceTheOneInUse(t *testing.T) {
 	before := b.observe(i).Server
 	close(road.let)
 	if code := <-road.arrived; code != http.StatusCreated {
-		t.Fatalf("the order was answered %d", code)
+		t.Fatalf("the late create was answered %d", code)
 	}
 	lists := b.calls("GET /ports")
 	b.pass(inventory.OwnedPeriod + 2*time.Minute)
@@ -301,7 +301,7 @@ func TestLateFloatingIPIsFound(t *testing.T) {
 	i := b.synced(m)
 	close(road.let)
 	if code := <-road.arrived; code != http.StatusCreated {
-		t.Fatalf("the order was answered %d", code)
+		t.Fatalf("the late create was answered %d", code)
 	}
 	began := b.clock.Now()
 	b.eventually("the server is created", func() bool { _, err := b.make(i); return err == nil })
@@ -349,6 +349,6 @@ func TestServerThatIsDeletedBeforeTheAnswerToItsCreate(t *testing.T) {
 	b.eventually("a list has shown that the server is gone", func() bool { return b.calls("GET /servers/detail") > 1 })
 	close(road.let)
 	if got := <-answers; got.server != nil || !fault.Is(got.err, fault.Transient) {
-		t.Errorf("got %+v and %v, want an error that keeps back nobody else of the group", got.server, got.err)
+		t.Errorf("got %+v and %v, want an error that affects no other Machine of the group", got.server, got.err)
 	}
 }

@@ -69,7 +69,7 @@ func TestExhaustedQuotaStopsCreatesUntilItIsRaised(t *testing.T) {
 				t.Errorf("%d servers, %d ports", len(left.Servers), len(left.Ports))
 			}
 			if got := b.calls("POST /servers") - (all - allowed); got != 0 {
-				t.Errorf("%d creates in vain", got)
+				t.Errorf("%d creates without success", got)
 			}
 		})
 	}
@@ -84,7 +84,7 @@ func TestRetainedResourcesOfARefusedServerAreReleased(t *testing.T) {
 	}
 	b.pass(inventory.RetainedFor / 2)
 	if left := b.sim.Leftovers(); len(left.Ports) != 2 || len(left.FloatingIPs) != 2 {
-		t.Fatalf("CAPI-22: port and address are kept for the next try: %+v", left)
+		t.Fatalf("CAPI-22: port and floating IP are not retained: %+v", left)
 	}
 	b.eventually("the resources are released", func() bool {
 		left := b.sim.Leftovers()
@@ -114,10 +114,10 @@ func TestVolumeQuotaInAServerFaultIsWatched(t *testing.T) {
 	other := b.synced(newMachine(t, "b", spec()))
 	b.sim.ForgetCalls()
 	if _, err := b.make(other); !fault.Is(err, fault.Quota) {
-		t.Fatalf("CAPI-22: a volume may not be made, so nothing is: %v", err)
+		t.Fatalf("CAPI-22: resources were created although the volume quota is exhausted: %v", err)
 	}
 	if _, err := b.make(b.synced(newMachine(t, "c", seedFields()))); err != nil {
-		t.Errorf("who needs no volume is not concerned: %v", err)
+		t.Errorf("a Machine without a volume is affected: %v", err)
 	}
 	if got := b.calls("POST /ports"); got != 1 {
 		t.Errorf("%d ports", got)
@@ -136,7 +136,7 @@ func TestUnreadableLimitsLetOneCreateTry(t *testing.T) {
 	for range 20 {
 		for _, m := range machines {
 			if _, err := b.make(b.synced(m)); err == nil {
-				t.Fatal("made beyond the quota")
+				t.Fatal("created beyond the quota")
 			}
 		}
 		b.pass(6 * time.Second)
@@ -156,7 +156,7 @@ func TestFullServerGroupStopsNoOtherMachine(t *testing.T) {
 			t.Fatalf("CAPI-28: got %v", err)
 		}
 		if _, err := b.make(b.synced(newMachine(t, "b", seedFields().with("serverGroupID", nil)))); err != nil {
-			t.Errorf("who is in no group is not concerned: %v", err)
+			t.Errorf("a Machine without a server group is affected: %v", err)
 		}
 	})
 }

@@ -114,7 +114,7 @@ func TestDeletionWithoutTheReferencesOfTheSpec(t *testing.T) {
 		leaves(m)
 		b.restart()
 		if _, err := b.cloud.Instance(b.ctx, m); !fault.Is(err, fault.Auth) {
-			t.Fatalf("nothing is known of its project yet: %v", err)
+			t.Fatalf("the project is already known: %v", err)
 		}
 		b.synced(other)
 		b.gone(b.found(t, m))
@@ -179,7 +179,7 @@ func TestMachineWithResourcesInAnUnknownProject(t *testing.T) {
 	t.Run("is removed when nothing is recorded and no known project has a resource of it (F-17)", func(t *testing.T) {
 		b.restart()
 		if _, err := b.cloud.Instance(b.ctx, m); !fault.Is(err, fault.Transient) {
-			t.Fatalf("right after the start nothing is known: %v", err)
+			t.Fatalf("IsServerGone() just after the start: %v, want an error", err)
 		}
 		b.pass(startGrace + time.Second)
 		if _, err := b.cloud.Instance(b.ctx, m); !fault.Is(err, fault.Invalid) {

@@ -56,20 +56,20 @@ func TestRenewedTokenForAnotherProject(t *testing.T) {
 			b.pass(5 * time.Minute)
 			f := b.observe(b.instance(m))
 			if f.Gone || f.Server == nil {
-				t.Errorf("the server is taken as gone: %+v", f)
+				t.Errorf("the server counts as gone: %+v", f)
 			}
 			_, err := b.make(b.instance(newMachine(t, "new", seedFields())))
 			if !fault.Is(err, fault.Auth) || !strings.Contains(err.Error(), own) || !strings.Contains(err.Error(), other) {
 				t.Errorf("got %v, want an error that names %s and %s", err, own, other)
 			}
 			if scope, refused := b.connectionOf(m.UID).session.Known(); scope.ProjectID != own || !fault.Is(refused, fault.Auth) {
-				t.Errorf("the session is said to be for %s: %v", scope.ProjectID, refused)
+				t.Errorf("the log line has the wrong project, want %s: %v", scope.ProjectID, refused)
 			}
 			leaves(m)
 			leaving := b.instance(m)
 			_ = leaving.DeleteServer(b.ctx)
 			if released, _ := leaving.Release(b.ctx); released.Done {
-				t.Error("everything is taken as released")
+				t.Error("all resources count as released")
 			}
 			if n := b.callsIn(sim.MetaKubeProject); n > 0 {
 				t.Errorf("%d calls were made in the other project", n)

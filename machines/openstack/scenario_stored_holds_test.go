@@ -99,7 +99,7 @@ func (b *bench) eventuallyHeld(machines []*v1alpha1.Machine) {
 	b.eventually("all Machines see that losses are held", func() bool {
 		gone, held := b.count(machines)
 		if gone != 0 {
-			b.t.Fatalf("%d Machines hear that their servers are gone", gone)
+			b.t.Fatalf("%d Machines have gone servers", gone)
 		}
 		return held == len(machines)
 	})
@@ -118,7 +118,7 @@ func TestHolds(t *testing.T) {
 		b.eventuallyHeld(machines)
 		b.pass(5 * time.Hour)
 		if g, h := b.count(machines); g != 0 || h != n {
-			t.Errorf("after hours %d are gone, %d Machines hear that losses are held", g, h)
+			t.Errorf("after hours %d are gone, %d Machines have held losses", g, h)
 		}
 	})
 	t.Run("are loaded by the next leader (F-16)", func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestHolds(t *testing.T) {
 		b.start()
 		b.eventuallyHeld(machines)
 		if got := b.calls("GET /servers/{id}"); got != 0 {
-			t.Errorf("%d GETs of what is held", got)
+			t.Errorf("%d GETs of held servers", got)
 		}
 	})
 	t.Run("cost one look-up per missing server after a start, when few are missing (F-16)", func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestHolds(t *testing.T) {
 		b.sim.DeleteServer(servers[0].ID)
 		b.pass(2 * inventory.RestPeriod)
 		if g, _ := b.count(machines); g != 0 {
-			t.Error("it is believed")
+			t.Error("the loss is accepted")
 		}
 		holds.fail(nil)
 		b.eventually("the loss is accepted", func() bool { g, _ := b.count(machines); return g == 1 })

@@ -285,7 +285,7 @@ func TestTaggingChangesOnlyTheOwnerTagsInTheMetadata(t *testing.T) {
 	_, s := b.active(newMachine(t, "a", seedFields().with("tags", map[string]string{"team": "blue"})))
 	b.pass(time.Minute)
 	if got := b.calls("POST /servers/{id}/metadata"); got != 0 {
-		t.Errorf("a server of our own making was marked again, %d times", got)
+		t.Errorf("a server of drover was tagged again, %d times", got)
 	}
 	var got struct {
 		Server struct{ Metadata map[string]string }
@@ -311,7 +311,7 @@ func TestDuplicateIsDeletedAndTheNamedServerStays(t *testing.T) {
 		there := func(id string) bool { _, ok := b.sim.Server(id); return ok }
 		b.pass(inventory.DuplicateAge / 2)
 		if !there(late) {
-			t.Fatal("it went before the Machine could have named it")
+			t.Fatal("the duplicate was deleted before the Machine could have named it")
 		}
 		b.eventually("the duplicate is deleted", func() bool { return !there(late) })
 		b.pass(10 * time.Minute)
@@ -355,7 +355,7 @@ func TestPortMissingFromAListIsNotCreatedTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := b.calls("POST /ports"); got != 1 {
-		t.Errorf("%d ports were made", got)
+		t.Errorf("%d ports were created", got)
 	}
 	b.remove(i)
 	b.nothingLeft()

@@ -241,7 +241,7 @@ func TestSharedServerGroupIsCreatedOnce(t *testing.T) {
 			got, _ := b.sim.Server(s.ID)
 			groups[got.ServerGroup] = true
 			if made := b.calls("POST /os-server-groups"); made != 1 || len(groups) != 1 || groups[""] {
-				t.Errorf("%d made, servers are in %v", made, groups)
+				t.Errorf("%d created, servers are in %v", made, groups)
 			}
 			_, s = b.active(newMachine(t, "d", seedFields()))
 			if got, _ := b.sim.Server(s.ID); got.ServerGroup != sim.MetaKubeServerGroup {
@@ -259,7 +259,7 @@ func TestMicroversionsAreChosenOncePerEndpoint(t *testing.T) {
 		t.Errorf("%d version documents", got)
 	}
 	if err := b.bringUp(newMachine(t, "tags", seedFields().with("tags", []string{"plain"}))); err == nil {
-		t.Error("a tag was lost without a word")
+		t.Error("a tag was lost without an error")
 	}
 	for _, c := range b.sim.Calls() {
 		if c.Status == 406 {

@@ -55,12 +55,12 @@ func TestDropOlder(t *testing.T) {
 	}
 	t.Run("keeps an answer from that time (F-49)", func(t *testing.T) {
 		if c.dropOlder("key", clock.Now()) {
-			t.Error("it was dropped")
+			t.Error("the answer was dropped")
 		}
 	})
 	t.Run("removes an older answer (F-49)", func(t *testing.T) {
 		if !c.dropOlder("key", clock.Now().Add(time.Second)) {
-			t.Error("it was kept")
+			t.Error("the answer was kept")
 		}
 	})
 }

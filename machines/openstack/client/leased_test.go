@@ -33,7 +33,7 @@ func TestRequestsRefusedUnderAnOldLeaseDoNotAffectTheLimiter(t *testing.T) {
 		t.Fatal("it was sent")
 	}
 	if !reflect.DeepEqual(*known.concurrency, before) || known.inFlight != 0 {
-		t.Errorf("the endpoint was not asked, and counts as one that failed: %+v, %d in flight", *known.concurrency, known.inFlight)
+		t.Errorf("the unsent request counts as a failure of the endpoint: %+v, %d in flight", *known.concurrency, known.inFlight)
 	}
 	if n := testutil.CollectAndCount(counted.requests); n != 0 {
 		t.Errorf("%d kinds of requests are counted", n)

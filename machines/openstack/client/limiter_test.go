@@ -172,10 +172,10 @@ func TestLimiterSharesBetweenGroups(t *testing.T) {
 			t.Errorf("all took %s, the endpoint needs %s", took, floor)
 		}
 		if left := f.limits.busy(); len(left) > 0 {
-			t.Errorf("something is left when all are through: %v", left)
+			t.Errorf("state is left after all requests: %v", left)
 		}
 		if f.passes > 2*310+10 {
-			t.Errorf("%d passes for 310 Machines, of which each needs two", f.passes)
+			t.Errorf("%d reconciles for 310 Machines, want two for each", f.passes)
 		}
 	})
 }

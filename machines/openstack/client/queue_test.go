@@ -25,7 +25,7 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 				t.Fatal("it was not woken")
 			}
 			if _, err := f.ask(member("g", "later")); !waits(err) {
-				t.Errorf("a Machine that came later got the place: %v", err)
+				t.Errorf("a later Machine got the place: %v", err)
 			}
 			if _, err := f.ask(late); err != nil {
 				t.Errorf("it was woken and got %v", err)
@@ -64,7 +64,7 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 			began := time.Now()
 			<-f.wakeups(next.machine.Key)
 			if waited := time.Since(began); waited != grace {
-				t.Errorf("the place stood empty for %s before the next one was woken", waited)
+				t.Errorf("the place was free for %s before the next Machine was woken", waited)
 			}
 			if _, err := f.ask(next); err != nil {
 				t.Errorf("the next one got %v", err)
@@ -92,14 +92,14 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 			began := time.Now()
 			<-f.wakeups(last.machine.Key)
 			if waited := time.Since(began); waited > 2*time.Second {
-				t.Errorf("64 Machines that want nothing any more held up another one for %s", waited)
+				t.Errorf("64 Machines that do not arrive blocked another one for %s", waited)
 			}
 			if _, err := f.ask(last); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(forgetAfter + time.Minute)
 			if n := f.waiters(); n > 0 {
-				t.Errorf("F-12: %d Machines are remembered", n)
+				t.Errorf("F-12: %d Machines are still registered", n)
 			}
 		})
 	})
@@ -117,7 +117,7 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 				t.Errorf("the place is free, the only one in the queue got %v", err)
 			}
 			if n := f.waiters(); n > 0 {
-				t.Errorf("F-12: %d Machines are remembered", n)
+				t.Errorf("F-12: %d Machines are still registered", n)
 			}
 		})
 	})

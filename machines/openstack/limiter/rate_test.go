@@ -47,7 +47,7 @@ func TestRatePausesForTheLongestRest(t *testing.T) {
 		t.Errorf("%s left after the end", got)
 	}
 	if r.PerSecond() != 0 {
-		t.Error("one refusal gives no estimate")
+		t.Error("one refusal made an estimate")
 	}
 }
 
@@ -62,7 +62,7 @@ func TestRateLearnsNoLimitFromARefusalInAQuietHour(t *testing.T) {
 		}
 	}
 	if r.PerSecond() != 0 || r.Ahead(now, 0) != 0 {
-		t.Errorf("one request in 4 s was taken for all that it takes: %v per second", r.PerSecond())
+		t.Errorf("one request in 4 s became the limit: %v per second", r.PerSecond())
 	}
 }
 

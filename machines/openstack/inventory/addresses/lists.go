@@ -16,8 +16,9 @@ type Lists struct {
 	FloatingIPs []FloatingIPRow
 }
 
-// DoubtUnlisted handles ports and floating IPs that were known before that time and are missing from the lists. Absence is no
-// proof: a port of a registered Machine is looked up before it is used again. Those of other Machines are removed.
+// DoubtUnlisted handles ports and floating IPs that were known before that time and are missing from the lists. Absence does
+// not prove that one is gone: a port of a registered Machine is looked up before it is used again. Those of other Machines are
+// removed.
 func (s *Store) DoubtUnlisted(l Lists, before time.Time, isRegistered func(types.UID) bool) {
 	listed := make(map[string]bool, len(l.Ports)+len(l.FloatingIPs))
 	for i := range l.Ports {

@@ -38,6 +38,6 @@ func TestAdoptedPorts(t *testing.T) {
 		t.Errorf("the Machine has floating IP %q; the former one has ports %v, want b", ip.ID, p.Addresses.PortIDs("old"))
 	}
 	if again, _ := p.Untagged(9, noon.Add(time.Minute)); len(again) > 0 {
-		t.Errorf("is tagged again at once: %v", again)
+		t.Errorf("the server is tagged again at once: %v", again)
 	}
 }

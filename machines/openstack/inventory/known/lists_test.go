@@ -79,7 +79,7 @@ func TestInheritedCreates(t *testing.T) {
 		p := newProject(owner.Machine{UID: "u1"})
 		p.list(noon, l)
 		if p.Facts(&owner.Machine{UID: "u1"}).Synced || p.MayMake(serverTag, noon) == nil {
-			t.Error("something is concluded before the second look")
+			t.Error("an absence counts before the second look")
 		}
 		r, news := p.list(noon.Add(creates.SecondLookAfter), l)
 		if !r.SecondLook || !slices.Equal(r.Ports, []string{"a"}) || !slices.Contains(news.Machines, "u1") {
@@ -109,7 +109,7 @@ func TestFailedLists(t *testing.T) {
 	slow := fault.New(fault.RateLimited, fault.CodeUnknown, "slow down")
 	slow.RetryAfter = 2 * time.Minute
 	if next := p.Failed(slow, noon).Next; next != slow.RetryAfter {
-		t.Errorf("next try in %s, want what the cloud says", next)
+		t.Errorf("next try in %s, want the cloud's Retry-After", next)
 	}
 	if _, news := p.list(noon.Add(time.Minute), addresses.Lists{}); !news.All || p.Failure() != nil {
 		t.Errorf("when lists succeed again: %+v, %v", news, p.Failure())

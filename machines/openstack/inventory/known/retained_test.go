@@ -22,7 +22,7 @@ func TestReleaseOfARetainedPort(t *testing.T) {
 		p, port := idle(t)
 		err := p.BeginMaking("u1")
 		if err != nil || p.BeginRelease(port) {
-			t.Fatalf("the port is released under a server that is being made: %v", err)
+			t.Fatalf("the port of a server that is being created is released: %v", err)
 		}
 		p.EndMaking("u1")
 		if !p.BeginRelease(port) {
@@ -35,7 +35,7 @@ func TestReleaseOfARetainedPort(t *testing.T) {
 			t.Fatal("the port of an idle Machine is not released")
 		}
 		if err := p.BeginMaking("u1"); !fault.Is(err, fault.Transient) {
-			t.Errorf("a server is made on a port that is being released: %v", err)
+			t.Errorf("a server is created on a port that is being released: %v", err)
 		}
 	})
 	t.Run("keeps the port after a failed release, and removes it after a successful one (F-18)", func(t *testing.T) {

@@ -69,7 +69,7 @@ func (p *Project) existing(serverID string) string {
 	return serverID
 }
 
-// Doubt returns, for people, why the known resources of the project are not complete or not current; empty when they are both.
+// Doubt returns, for users, why the known resources of the project are not complete or not current; empty when they are both.
 func (p *Project) Doubt() string {
 	switch {
 	case p.failure != nil:

@@ -34,7 +34,7 @@ func TestTaggedResources(t *testing.T) {
 	foreign.Metadata[owner.MetadataClusterID] = "c2"
 	unmarked := servers.Row{ID: "s3", Status: servers.StatusActive, Updated: noon}
 	if p.Doubt() == "" {
-		t.Error("before the first list nothing is known, and that is not said")
+		t.Error("the error before the first list is missing")
 	}
 	p.list(noon, lists, active("s1", "u1"), foreign, unmarked)
 	t.Run("prove nothing before the holds of the previous leader are loaded (MCM-82)", func(t *testing.T) {

@@ -58,7 +58,7 @@ func TestDetach(t *testing.T) {
 				t.Errorf("the port is to be replaced: %v, want %v", got, tc.detached)
 			}
 			if again, _ := p.Unjoined(at.Add(time.Hour)); len(again) > 0 {
-				t.Errorf("is looked at again: %v", again)
+				t.Errorf("the port is looked up again: %v", again)
 			}
 		})
 	}

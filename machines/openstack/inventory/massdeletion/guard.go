@@ -145,7 +145,7 @@ func (g *Guard) Holds(id string) bool { return g.held[id] }
 // Held returns the number of servers that the guard holds.
 func (g *Guard) Held() int { return len(g.held) }
 
-// Reason describes, for people, what the guard holds; empty: nothing.
+// Reason describes, for users, what the guard holds; empty: nothing.
 func (g *Guard) Reason() string {
 	if len(g.held) == 0 {
 		return ""

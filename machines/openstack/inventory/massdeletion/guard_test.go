@@ -49,7 +49,7 @@ func TestLosses(t *testing.T) {
 				t.Fatalf("lost %v of %d", lost, known)
 			}
 			if lost, known := losses(noon, all, func(*servers.Known) bool { return false }); len(lost)+known != 0 {
-				t.Fatal("somebody else's server counts")
+				t.Fatal("a server of another owner counts")
 			}
 		})
 	}
@@ -106,7 +106,7 @@ func TestGuard(t *testing.T) {
 		p := newProject(true)
 		p.lose(1, noon)
 		if p.believes("s0") {
-			t.Error("the loss is believed before it is stored")
+			t.Error("the loss is accepted before it is stored")
 		}
 		if got := p.store(); !slices.Equal(got, []string{"s0"}) || !p.believes("s0") {
 			t.Errorf("got %v, and believes it: %v", got, p.believes("s0"))
@@ -116,7 +116,7 @@ func TestGuard(t *testing.T) {
 		p := newProject(false)
 		p.lose(1, noon)
 		if !p.believes("s0") {
-			t.Error("the loss is not believed")
+			t.Error("the loss is not accepted")
 		}
 	})
 	t.Run("accepts nothing before it is ready (F-16)", func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestGuard(t *testing.T) {
 		p.Guard = New(false)
 		p.lose(1, noon)
 		if p.believes("s0") {
-			t.Error("the loss is believed")
+			t.Error("the loss is accepted")
 		}
 	})
 	t.Run("holds all losses when they are too many, whatever their age (F-16)", func(t *testing.T) {

@@ -55,7 +55,7 @@ func (c Cluster) MachineOf(t ServerTags) types.UID {
 }
 
 // JudgeServer decides whether a server belongs to a Machine. owner is whether the Machine in the server's tag exists. The reason is
-// for people; it is empty when the server is the Machine's or adoptable.
+// for users; it is empty when the server is the Machine's or adoptable.
 func (c Cluster) JudgeServer(m *Machine, t ServerTags, owner Existence) (Verdict, string) {
 	switch {
 	case t.Cluster != "" && t.Cluster != string(c):

@@ -9,7 +9,7 @@ func TestTag(t *testing.T) {
 	}
 	for _, foreign := range []string{"", "my port", "drover a b", "drover a b c", "other a b 1", "drover a b 1 2"} {
 		if _, ok := parse(PortKind, foreign); ok {
-			t.Errorf("%q is not ours", foreign)
+			t.Errorf("%q is not of this cluster", foreign)
 		}
 	}
 }

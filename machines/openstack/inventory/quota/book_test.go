@@ -40,7 +40,7 @@ func TestQuotaBook(t *testing.T) {
 	t.Run("reserves free quota once (CAPI-22)", func(t *testing.T) {
 		b := hit()
 		if !b.Looked(client.Compute, Amounts{2, 100, 1 << 20}, noon) || b.raised != noon {
-			t.Fatal("room was not noticed")
+			t.Fatal("free quota was not noticed")
 		}
 		for _, m := range []string{"a", "b", "a"} {
 			if err := b.Reserve(uid(m), one, noon); err != nil {
@@ -142,7 +142,7 @@ func TestReservationsEnd(t *testing.T) {
 		}
 		b.Looked(ownerOf(refusal.Code), Amounts{Instances: 20_000}, noon.Add(2*Period))
 		if b.Due(noon.Add(2 * Period)); len(b.watches) != 0 || len(b.reserved) != 10_000 {
-			t.Fatalf("%d quotas are followed, %d reservations; want none, and those of all Machines", len(b.watches), len(b.reserved))
+			t.Fatalf("%d quotas are watched, %d reservations; want none, and those of all Machines", len(b.watches), len(b.reserved))
 		}
 		if b.Due(noon.Add(4 * Period)); len(b.reserved) != 0 {
 			t.Errorf("%d reservations are left", len(b.reserved))

@@ -175,7 +175,7 @@ func TestChoose(t *testing.T) {
 		t.Errorf("a server that failed counts before one that works: %s (MCM-40)", got.ID)
 	}
 	if Choose(nil, "") != nil {
-		t.Error("nothing is chosen from nothing")
+		t.Error("Choose(nil) != nil")
 	}
 }
 
