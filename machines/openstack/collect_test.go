@@ -102,7 +102,7 @@ func TestTaggedResources(t *testing.T) {
 	})
 }
 
-func TestCollect(t *testing.T) {
+func TestCollectDeletesOrphans(t *testing.T) {
 	b := newBench(t)
 	all := b.leftBy()
 	server, port, ip := all[cloud.ResourceServer], all[cloud.ResourcePort], all[cloud.ResourceFloatingIP]

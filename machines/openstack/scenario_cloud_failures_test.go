@@ -222,7 +222,7 @@ func TestRetryAfterPausesOneEndpointOnly(t *testing.T) {
 	})
 }
 
-func TestTokens(t *testing.T) {
+func TestTokensAreRenewed(t *testing.T) {
 	t.Run("are renewed before they expire (MC-75, CAPI-14)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.TokenTTL = 10 * time.Minute })
 		b.active(newMachine(t, "a", seedFields()))

@@ -38,14 +38,14 @@ func TestRetainedPorts(t *testing.T) {
 		road := &slowDeletion{sent: make(chan struct{}), let: make(chan struct{})}
 		b.options.HTTP = road
 		b.restart()
-		kept := map[string]cloud.Instance{}
+		retained := map[string]cloud.Instance{}
 		for _, name := range []string{"a", "b"} {
 			m := newMachine(t, name, seedFields())
 			i := b.synced(m)
 			if err := i.ensurePorts(b.ctx); err != nil {
 				t.Fatal(err)
 			}
-			kept[b.connectionOf(m.UID).attached().PortsOf(m.UID)[0].ID] = i
+			retained[b.connectionOf(m.UID).attached().PortsOf(m.UID)[0].ID] = i
 		}
 		if err := b.synced(newMachine(t, "c", seedFields())).ensurePorts(b.ctx); !fault.Is(err, fault.Quota) {
 			t.Fatalf("the quota is not exhausted: %v", err)
@@ -59,7 +59,7 @@ func TestRetainedPorts(t *testing.T) {
 			}
 		})
 		used := ""
-		for port, i := range kept {
+		for port, i := range retained {
 			_, err := i.EnsureServer(b.ctx, nil)
 			if port == road.port {
 				if !fault.Is(err, fault.Transient) && !fault.Is(err, fault.Conflict) {

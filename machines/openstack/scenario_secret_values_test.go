@@ -100,7 +100,7 @@ func TestCloudErrorsHideTheValueOfASecret(t *testing.T) {
 	})
 }
 
-func TestConceal(t *testing.T) {
+func TestConcealReplacesHiddenValues(t *testing.T) {
 	hidden := map[string]string{"30": "(size)", "secret-flavor": "(flavor)", "secret": "(other)", "": "(none)"}
 	for text, want := range map[string]string{
 		"rootDiskSizeGB is 30; raise it to 1300": "rootDiskSizeGB is (size); raise it to 1300",

@@ -105,7 +105,7 @@ func (b *bench) eventuallyHeld(machines []*v1alpha1.Machine) {
 	})
 }
 
-func TestHolds(t *testing.T) {
+func TestStoredHolds(t *testing.T) {
 	const n = 10
 	boot := func(c *sim.Config) { c.BootTime = 0 }
 	t.Run("do not expire (F-16)", func(t *testing.T) {

@@ -100,7 +100,7 @@ func TestTakeOverOfMachineControllersServers(t *testing.T) {
 			t.Fatalf("%s: the existing server is adopted: %v", m.Name, err)
 		}
 	}
-	marked := func() int {
+	tagged := func() int {
 		n := 0
 		for _, s := range b.sim.Servers() {
 			if s.Metadata[inventory.MetadataClusterID] == testCluster && s.Metadata["system-cluster"] != "" && living[types.UID(s.Metadata[inventory.MetadataMachineUID])] {
@@ -109,7 +109,7 @@ func TestTakeOverOfMachineControllersServers(t *testing.T) {
 		}
 		return n
 	}
-	b.eventually("all servers are tagged (CAPI-54)", func() bool { return marked() == n })
+	b.eventually("all servers are tagged (CAPI-54)", func() bool { return tagged() == n })
 	b.pass(20 * time.Minute)
 	for name, want := range map[string]int{
 		"POST /servers": 0, "POST /ports": 0, "DELETE /servers/{id}": 0, "DELETE /ports/{id}": 0, "POST /servers/{id}/metadata": n, "GET /servers/{id}": 0,

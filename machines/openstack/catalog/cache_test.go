@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestLookup(t *testing.T) {
+func TestLookupCachesAnswers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err error
 		// kept is how long lookups return the cached answer.
@@ -47,7 +47,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-func TestDropOlder(t *testing.T) {
+func TestDropOlderRemovesOnlyOlderAnswers(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
 	c := newCache(clock)
 	if _, err := lookup(c, "key", func() (int, error) { return 1, nil }); err != nil {

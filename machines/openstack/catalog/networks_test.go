@@ -6,7 +6,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestPickOnly(t *testing.T) {
+func TestPickOnlyReturnsTheOnlyNetwork(t *testing.T) {
 	inside, other := network{resource: resource{ID: "1", Name: "inside"}}, network{resource: resource{ID: "2", Name: "other"}}
 	outside := network{resource: resource{ID: "3", Name: "outside"}, External: true}
 	in := func(id string) subnet { return subnet{NetworkID: id} }

@@ -14,7 +14,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestResolve(t *testing.T) {
+func TestResolveReturnsAPlan(t *testing.T) {
 	b := newBench(t)
 	want := b.plan(seedSpec())
 	t.Run("makes no call the second time", func(t *testing.T) {

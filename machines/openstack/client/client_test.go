@@ -33,7 +33,7 @@ func seriesIn(t *testing.T, registry prometheus.Gatherer) (n int) {
 	return n
 }
 
-func TestSweep(t *testing.T) {
+func TestSweepRemovesUnusedState(t *testing.T) {
 	t.Run("removes unused endpoints, queues, microversions and counters (F-12)", func(t *testing.T) {
 		synctest.Test(t, testSweep)
 	})

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestClassify(t *testing.T) {
+func TestClassifyReturnsTheClassOfAFailure(t *testing.T) {
 	refuse := func(status int, body string, header ...string) error {
 		h := http.Header{}
 		if len(header) > 0 {
@@ -86,7 +86,7 @@ func TestClassifyShowsNoSecret(t *testing.T) {
 	})
 }
 
-func TestUnknownOutcome(t *testing.T) {
+func TestUnknownOutcomeOfACreate(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err  error
 		want bool

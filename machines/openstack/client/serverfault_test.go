@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestJudgeServer(t *testing.T) {
+func TestJudgeServerReturnsTheClassOfAFault(t *testing.T) {
 	for text, want := range map[string]fault.Code{
 		"No valid host was found. There are not enough hosts available.":                   fault.CodeNoValidHost,
 		"Build of instance x aborted: VolumeLimitExceeded: Maximum number of volumes (10)": fault.CodeVolumeQuotaExceeded,

@@ -170,7 +170,7 @@ func (s *Session) authenticate(ctx context.Context, started time.Time) (*Scope, 
 	if t.Project.ID == "" {
 		return nil, classify(s.signingIn(), fault.New(fault.Auth, fault.CodeForbidden, "the token has no project; set the project in the credentials"), &s.creds)
 	}
-	s.use(t, started)
+	s.storeToken(t, started)
 	scope, err := chooseEndpoints(t, &s.creds)
 	return scope, classify(s.signingIn(), err, &s.creds)
 }
@@ -213,7 +213,7 @@ func (s *Session) replaceToken(ctx context.Context) error {
 	if err := s.provider.SetTokenAndAuthResult(fresh.GetAuthResult()); err != nil {
 		return err
 	}
-	s.use(t, started)
+	s.storeToken(t, started)
 	return nil
 }
 
@@ -292,8 +292,8 @@ func readToken(from *gophercloud.ProviderClient) (*token, error) {
 	return &t, result.ExtractInto(&t)
 }
 
-// use stores the provider's token and computes the time of its renewal: its lifetime, counted on drover's clock.
-func (s *Session) use(t *token, started time.Time) {
+// storeToken stores the provider's token and computes the time of its renewal: its lifetime, counted on drover's clock.
+func (s *Session) storeToken(t *token, started time.Time) {
 	life := t.Expires.Sub(t.Issued.Time)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -360,7 +360,7 @@ func (s *Session) client(ctx context.Context, c Call, endpoint string) (*gopherc
 	if c.Version.wanted == "" {
 		return client, nil
 	}
-	newest, err := s.versions.of(ctx, client)
+	newest, err := s.versions.lookUp(ctx, client)
 	if err != nil {
 		return nil, err
 	}

@@ -140,9 +140,9 @@ func (v *versions) sweep(before time.Time) {
 	maps.DeleteFunc(v.newest, func(_ string, s shown) bool { return s.lastUsed.Before(before) })
 }
 
-// of returns the newest microversion of an endpoint, which it asks once. An endpoint that refuses to show its version document is
+// lookUp returns the newest microversion of an endpoint, which it asks once. An endpoint that refuses to show its version document is
 // treated as if it supported only the base version, and is asked again after hiddenFor.
-func (v *versions) of(ctx context.Context, client *gophercloud.ServiceClient) (string, error) {
+func (v *versions) lookUp(ctx context.Context, client *gophercloud.ServiceClient) (string, error) {
 	if newest, ok := v.known(client.Endpoint); ok {
 		return newest, nil
 	}

@@ -37,7 +37,7 @@ func TestHiddenVersionDocument(t *testing.T) {
 	})
 }
 
-func TestCreateVersion(t *testing.T) {
+func TestCreateVersionSupportsAllFeatures(t *testing.T) {
 	for name, tc := range map[string]struct {
 		features CreateFeatures
 		want     string
@@ -56,7 +56,7 @@ func TestCreateVersion(t *testing.T) {
 	}
 }
 
-func TestSettle(t *testing.T) {
+func TestVersionSettlesOnASupportedMicroversion(t *testing.T) {
 	for name, tc := range map[string]struct {
 		version Version
 		newest  string

@@ -17,7 +17,7 @@ func stored(text string) *runtime.RawExtension {
 	return &runtime.RawExtension{Raw: []byte(text)}
 }
 
-func TestMergeInto(t *testing.T) {
+func TestRecordMergesIntoTheStoredStatus(t *testing.T) {
 	server := &Record{
 		HostID: "h", ServerID: "s", Zone: "z", PortIDs: []string{"p1", "p2"}, FloatingIPID: "f", VolumeIDs: []string{"v"}, ProjectID: "p", Region: "r",
 	}
@@ -74,7 +74,7 @@ func TestRecordHasTheFormatOfFormerReleases(t *testing.T) {
 	}
 }
 
-func TestRemembered(t *testing.T) {
+func TestRememberedParsesTheRecord(t *testing.T) {
 	for text, want := range map[string]cloud.Remembered{
 		"":                               {},
 		`{"projectID":"p","region":"r"}`: {BeforeDeletion: "\n\np\nr"},

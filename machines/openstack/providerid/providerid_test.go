@@ -7,7 +7,7 @@ const (
 	upper = "0A1B2C3D-0000-4000-8000-00000000ABCD"
 )
 
-func TestParse(t *testing.T) {
+func TestParseAcceptsAllForms(t *testing.T) {
 	for name, tc := range map[string]struct {
 		text string
 		want ID
@@ -41,7 +41,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestString(t *testing.T) {
+func TestStringIsTheParsedText(t *testing.T) {
 	for _, text := range []string{"openstack:///" + id, "openstack://RegionOne/" + id} {
 		got, err := Parse(text)
 		if err != nil || got.String() != text {

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestRefuse(t *testing.T) {
+func TestRefuseNamesTheFlag(t *testing.T) {
 	const url = "https://k.example:5000"
 	secret := &reference{Kind: secretKind, Namespace: "n", Name: "s", Key: "k"}
 	config := &reference{Kind: configMapKind, Namespace: "n", Name: "c", Key: "k"}

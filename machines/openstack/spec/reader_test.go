@@ -16,7 +16,7 @@ func objectOf(document string) Object {
 	return Object{Name: "Machine n/m", Namespace: "n", Spec: &v1alpha1.MachineSpec{ProviderSpec: v1alpha1.ProviderSpec{Value: &runtime.RawExtension{Raw: raw}}}}
 }
 
-func TestReader(t *testing.T) {
+func TestReaderMergesAllSources(t *testing.T) {
 	options := Options{
 		Configured:        client.Credentials{IdentityEndpoint: "https://k:5000/v3", Username: "u", Password: "p", ProjectName: "x"},
 		SharedServerGroup: true, ReservedTags: []string{"ours"},

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestParseValue(t *testing.T) {
+func TestParseValueAcceptsStringsAndReferences(t *testing.T) {
 	get := func(_ context.Context, r *reference) (string, error) {
 		return string(r.Kind) + ":" + r.Key, nil
 	}

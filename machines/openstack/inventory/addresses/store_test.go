@@ -103,7 +103,7 @@ func TestPlaceOfAnUntaggedFloatingIP(t *testing.T) {
 	}
 }
 
-func TestBind(t *testing.T) {
+func TestBindReturnsPortsOfOtherServers(t *testing.T) {
 	s := New()
 	s.SetPort(port("u1", 1), Port{ID: "b", ServerID: "s1"}, noon)
 	s.SetPort(port("u1", 0), Port{ID: "a", ServerID: "s1"}, noon)
@@ -115,7 +115,7 @@ func TestBind(t *testing.T) {
 	}
 }
 
-func TestForgetPort(t *testing.T) {
+func TestForgetPortKeepsAPortWithAnotherID(t *testing.T) {
 	s := New()
 	s.SetPort(port("u1", 0), Port{ID: "a"}, noon)
 	if s.ForgetPort("u1", 0, "b"); !s.Has("u1") {

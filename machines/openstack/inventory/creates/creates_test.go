@@ -14,7 +14,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func TestSettled(t *testing.T) {
+func TestSettleResolvesACreateInDoubt(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after time.Duration
 		fulls int

@@ -30,7 +30,7 @@ func active(id string, machine types.UID) servers.Row {
 	return servers.Row{ID: id, Name: "worker-1", Status: servers.StatusActive, Updated: noon, Metadata: testCluster.Metadata(machine)}
 }
 
-func TestRound(t *testing.T) {
+func TestRoundHasTheListsThatAreDue(t *testing.T) {
 	p := newProject()
 	first, news := p.list(noon, addresses.Lists{})
 	if !first.Full || !first.Addresses || !first.First || !first.Since.IsZero() {
@@ -91,7 +91,7 @@ func TestInheritedCreates(t *testing.T) {
 	})
 }
 
-func TestFailedLists(t *testing.T) {
+func TestFailedListsAreRetriedMoreAndMoreSlowly(t *testing.T) {
 	p := newProject()
 	p.list(noon, addresses.Lists{})
 	lost := errors.New("no answer")

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-func TestInDoubt(t *testing.T) {
+func TestInDoubtReturnsTheServerToLookUp(t *testing.T) {
 	m := owner.Machine{UID: "u1"}
 	failed := active("s1", "u1")
 	failed.Status = servers.StatusError
@@ -48,7 +48,7 @@ func TestInDoubt(t *testing.T) {
 	})
 }
 
-func TestUnlisted(t *testing.T) {
+func TestUnlistedReturnsMissingServers(t *testing.T) {
 	named := func(count int) map[string]types.UID {
 		all := map[string]types.UID{}
 		for n := range count {
@@ -78,7 +78,7 @@ func TestUnlisted(t *testing.T) {
 	}
 }
 
-func TestFirstLooked(t *testing.T) {
+func TestFirstLookedRecordsLosses(t *testing.T) {
 	notFound := fault.New(fault.NotFound, fault.CodeUnknown, "itemNotFound")
 	lost := fault.New(fault.Transient, fault.CodeUnknown, "no answer")
 	row := active("s1", "u1")
@@ -102,7 +102,7 @@ func TestFirstLooked(t *testing.T) {
 	}
 }
 
-func TestLookedUp(t *testing.T) {
+func TestLookedUpRecordsTheAnswer(t *testing.T) {
 	t.Run("counts a server in ERROR for a quota as a refusal", func(t *testing.T) {
 		p := newProject(owner.Machine{UID: "u1"})
 		row := active("s1", "u1")

@@ -43,7 +43,7 @@ func TestPortsThatAServerCreateMayName(t *testing.T) {
 	}
 }
 
-func TestFoundUnbound(t *testing.T) {
+func TestFoundUnboundChecksTheServerOfAPort(t *testing.T) {
 	for name, tc := range map[string]struct {
 		device string
 		want   bool

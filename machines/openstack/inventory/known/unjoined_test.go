@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-func TestUnjoined(t *testing.T) {
+func TestUnjoinedReturnsServersWithoutANode(t *testing.T) {
 	for name, tc := range map[string]struct {
 		machine owner.Machine
 		after   time.Duration
@@ -33,7 +33,7 @@ func TestUnjoined(t *testing.T) {
 	}
 }
 
-func TestDetach(t *testing.T) {
+func TestDetachFindsServersWithoutTheirPorts(t *testing.T) {
 	for name, tc := range map[string]struct {
 		device   string
 		detached bool
@@ -64,7 +64,7 @@ func TestDetach(t *testing.T) {
 	}
 }
 
-func TestDuplicates(t *testing.T) {
+func TestDuplicatesReturnsSecondServers(t *testing.T) {
 	m := owner.Machine{UID: "u1", ServerID: "s1", Joined: true}
 	for name, tc := range map[string]struct {
 		machine owner.Machine

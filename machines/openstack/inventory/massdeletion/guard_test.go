@@ -15,7 +15,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func TestTooMany(t *testing.T) {
+func TestTooManyIsMoreThanThreeAndATenth(t *testing.T) {
 	for _, tc := range []struct {
 		lost, known int
 		want        bool
@@ -26,7 +26,7 @@ func TestTooMany(t *testing.T) {
 	}
 }
 
-func TestLosses(t *testing.T) {
+func TestLossesAreUnrequestedDeletions(t *testing.T) {
 	gone := func(before time.Duration) *servers.Known {
 		return &servers.Known{Gone: true, GoneAt: noon.Add(-before)}
 	}
@@ -101,7 +101,7 @@ func (p *project) believes(id string) bool {
 	return p.Believes([]*servers.Known{p.cache.ByID(id)})
 }
 
-func TestGuard(t *testing.T) {
+func TestGuardHoldsTooManyLosses(t *testing.T) {
 	t.Run("accepts a single loss once it is stored for the next leader (F-16)", func(t *testing.T) {
 		p := newProject(true)
 		p.lose(1, noon)

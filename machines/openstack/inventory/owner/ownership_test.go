@@ -47,7 +47,7 @@ func TestJudgeServer(t *testing.T) {
 func TestJudgeAddress(t *testing.T) {
 	o := Cluster("c1")
 	m := &Machine{UID: "u1"}
-	mark := func(cluster string, machine types.UID) string {
+	tagText := func(cluster string, machine types.UID) string {
 		return Tag{FloatingIPKind, cluster, machine, 0}.String()
 	}
 	for name, tc := range map[string]struct {
@@ -55,9 +55,9 @@ func TestJudgeAddress(t *testing.T) {
 		onOwn       bool
 		want        Verdict
 	}{
-		"is Mine with the Machine's tag":                                           {mark("c1", "u1"), false, Mine},
-		"is Foreign with another Machine's tag (F-3)":                              {mark("c1", "u2"), true, Foreign},
-		"is Foreign with another cluster's tag (F-3)":                              {mark("c2", "u1"), true, Foreign},
+		"is Mine with the Machine's tag":                                           {tagText("c1", "u1"), false, Mine},
+		"is Foreign with another Machine's tag (F-3)":                              {tagText("c1", "u2"), true, Foreign},
+		"is Foreign with another cluster's tag (F-3)":                              {tagText("c2", "u1"), true, Foreign},
 		"is Mine without a tag, after it was seen on the Machine's server (F-3)":   {"", true, Mine},
 		"is Mine with any other text, after it was seen on the Machine's server":   {"made by machine-controller", true, Mine},
 		"is Foreign without a tag, when it was never seen on the Machine's server": {"", false, Foreign},

@@ -15,7 +15,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func uid(text string) types.UID { return types.UID(text) }
 
-func TestQuotaBook(t *testing.T) {
+func TestBookReservesFreeQuota(t *testing.T) {
 	refusal := fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for instances")
 	one := Amounts{Instances: 1, Cores: 2, RAMMiB: 8192, Ports: 1}
 	hit := func() *Book {
@@ -128,7 +128,7 @@ func TestOwnerOfAQuota(t *testing.T) {
 	}
 }
 
-func TestReservationsEnd(t *testing.T) {
+func TestReservationsExpire(t *testing.T) {
 	t.Run("when no quota is watched any more (F-12)", func(t *testing.T) {
 		refusal := fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for instances")
 		one := Amounts{Instances: 1}

@@ -16,7 +16,7 @@ func at(id, status string, second int) Row {
 	return Row{ID: id, Status: status, Updated: noon.Add(time.Duration(second) * time.Second), Metadata: map[string]string{owner.MetadataMachineUID: "uid-" + id}}
 }
 
-func TestApply(t *testing.T) {
+func TestApplyMergesAList(t *testing.T) {
 	changes := func(rows ...Row) List {
 		return List{Rows: rows, Started: noon.Add(time.Minute), Now: noon.Add(time.Minute)}
 	}
@@ -150,7 +150,7 @@ func TestServersOfAMachine(t *testing.T) {
 	}
 }
 
-func TestChoose(t *testing.T) {
+func TestChooseReturnsTheServerThatCounts(t *testing.T) {
 	server := func(id string, minute int) *Known {
 		return &Known{Row: Row{ID: id, Created: noon.Add(time.Duration(minute) * time.Minute)}}
 	}

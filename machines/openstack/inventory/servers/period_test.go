@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestPeriod(t *testing.T) {
+func TestPeriodDependsOnTheServers(t *testing.T) {
 	flux := func(since time.Duration) *Known {
 		return &Known{Row: Row{ID: "x"}, fluxSince: noon.Add(-since)}
 	}
@@ -44,7 +44,7 @@ func TestPeriod(t *testing.T) {
 	}
 }
 
-func TestIsFullDue(t *testing.T) {
+func TestCompleteListsAreDueEveryTenMinutes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		last      time.Time
 		unsettled bool
