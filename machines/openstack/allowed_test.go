@@ -213,7 +213,7 @@ func TestUserOfTheConfiguredCloud(t *testing.T) {
 		{"another user", fields{"username": "admin"}, false},
 		{"another domain", fields{"domainName": "elsewhere"}, false},
 	} {
-		t.Run("is not replaced by a spec with "+tt.name+" (F-11)", func(t *testing.T) {
+		t.Run("is compared with a spec that names "+tt.name+" (F-11)", func(t *testing.T) {
 			b.t = t
 			spec := seedFields()
 			for field, value := range tt.spec {

@@ -67,7 +67,7 @@ func TestAbsenceIsNoProof(t *testing.T) {
 			t.Error("no Machine was refused")
 		}
 	})
-	t.Run("until one GET proves that a server which no list shows is gone", func(t *testing.T) {
+	t.Run("but one GET proves that a server which no list shows is gone", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -86,7 +86,7 @@ func TestAbsenceIsNoProof(t *testing.T) {
 			t.Errorf("%d GETs", got)
 		}
 	})
-	t.Run("unlike a row in the list that shows the server as deleted (CAPI-33)", func(t *testing.T) {
+	t.Run("but a row that shows the server as deleted is a proof (CAPI-33)", func(t *testing.T) {
 		b := newBench(t)
 		i, s := b.active(newMachine(t, "a", seedFields()))
 		b.sim.DeleteServer(s.ID)

@@ -46,7 +46,7 @@ func TestFloatingIPs(t *testing.T) {
 }
 
 func TestPortWithTheSameNameIsIgnored(t *testing.T) {
-	t.Run("because a Machine's port is found by its tag (MCM-107)", func(t *testing.T) {
+	t.Run("finds the Machine's own port by its tag (MCM-107)", func(t *testing.T) {
 		b := newBench(t)
 		i, _ := b.active(newMachine(t, "a", seedFields()))
 		type port struct {

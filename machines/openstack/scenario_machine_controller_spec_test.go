@@ -175,7 +175,7 @@ func TestSpecThatBecameInvalid(t *testing.T) {
 }
 
 func TestUnreadableSpecProvesNothing(t *testing.T) {
-	t.Run("about a server that may be in another project (F-39)", func(t *testing.T) {
+	t.Run("a server that may be in another project does not count as gone (F-39)", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.AddUser(sim.User{Name: "other", Password: "other-secret", Projects: []string{"other"}})
 		m := newMachine(t, "a", seedFields())
@@ -197,7 +197,7 @@ func TestUnreadableSpecProvesNothing(t *testing.T) {
 			t.Error("the server is gone")
 		}
 	})
-	t.Run("and deletes no server without the Machine's tag (F-39)", func(t *testing.T) {
+	t.Run("a server without the Machine's tag is not deleted (F-39)", func(t *testing.T) {
 		b := newBench(t)
 		_, s := b.active(newMachine(t, "a", seedFields()))
 		thief := newMachine(t, "b", seedFields())

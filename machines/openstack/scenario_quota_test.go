@@ -147,7 +147,7 @@ func TestUnreadableLimitsLetOneCreateTry(t *testing.T) {
 }
 
 func TestFullServerGroupStopsNoOtherMachine(t *testing.T) {
-	t.Run("because it is not a quota of the project (CAPI-28)", func(t *testing.T) {
+	t.Run("does not count as a quota of the project (CAPI-28)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{ServerGroupMembers: 1} })
 		b.active(newMachine(t, "first", seedFields()))
 		i := b.synced(newMachine(t, "a", seedFields()))

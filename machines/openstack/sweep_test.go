@@ -122,7 +122,7 @@ func (w *tenants) held() held {
 }
 
 func TestUnusedStateIsRemoved(t *testing.T) {
-	t.Run("so that connections, projects, Machines, goroutines and metrics are those of the start (F-12)", func(t *testing.T) {
+	t.Run("connections, projects, Machines, goroutines and metrics return to those of the start (F-12)", func(t *testing.T) {
 		inTenants(t, testWhatNobodyUsesEnds)
 	})
 }

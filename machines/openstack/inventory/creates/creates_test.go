@@ -20,9 +20,9 @@ func TestSettleResolvesACreateInDoubt(t *testing.T) {
 		fulls int
 		want  bool
 	}{
-		"false: too early (CAPI-19)":            {SettleTime - time.Second, 5, false},
-		"false: too few lists (CAPI-19)":        {time.Hour, 1, false},
-		"true: enough time and lists (CAPI-19)": {SettleTime, 2, true},
+		"keeps a create in doubt that ended recently (CAPI-19)":   {SettleTime - time.Second, 5, false},
+		"keeps a create in doubt after too few lists (CAPI-19)":   {time.Hour, 1, false},
+		"resolves a create after enough time and lists (CAPI-19)": {SettleTime, 2, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, tag := New(), owner.Tag{Kind: owner.PortKind, Machine: "u1"}

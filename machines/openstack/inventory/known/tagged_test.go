@@ -88,7 +88,7 @@ func TestTaggedResources(t *testing.T) {
 }
 
 func TestTaggedLeavesOutMissingServers(t *testing.T) {
-	t.Run("but reports what is on them as in use (MCM-81)", func(t *testing.T) {
+	t.Run("reports resources on a missing server as in use (MCM-81)", func(t *testing.T) {
 		p := newProject()
 		l := addresses.Lists{Ports: []addresses.PortRow{{ID: "a", Description: portTag.String(), DeviceID: "s1"}}}
 		p.list(noon, l, active("s1", "u1"))

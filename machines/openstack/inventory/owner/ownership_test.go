@@ -55,12 +55,12 @@ func TestJudgeAddress(t *testing.T) {
 		onOwn       bool
 		want        Verdict
 	}{
-		"is Mine with the Machine's tag":                                           {tagText("c1", "u1"), false, Mine},
-		"is Foreign with another Machine's tag (F-3)":                              {tagText("c1", "u2"), true, Foreign},
-		"is Foreign with another cluster's tag (F-3)":                              {tagText("c2", "u1"), true, Foreign},
-		"is Mine without a tag, after it was seen on the Machine's server (F-3)":   {"", true, Mine},
-		"is Mine with any other text, after it was seen on the Machine's server":   {"made by machine-controller", true, Mine},
-		"is Foreign without a tag, when it was never seen on the Machine's server": {"", false, Foreign},
+		"is Mine with the Machine's tag":                                         {tagText("c1", "u1"), false, Mine},
+		"is Foreign with another Machine's tag (F-3)":                            {tagText("c1", "u2"), true, Foreign},
+		"is Foreign with another cluster's tag (F-3)":                            {tagText("c2", "u1"), true, Foreign},
+		"is Mine without a tag, after it was seen on the Machine's server (F-3)": {"", true, Mine},
+		"is Mine with any other text, after it was seen on the Machine's server": {"made by machine-controller", true, Mine},
+		"is Foreign without a tag, if it was never seen on the Machine's server": {"", false, Foreign},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := o.JudgeAddress(m, FloatingIPKind, tc.description, tc.onOwn); got != tc.want {
