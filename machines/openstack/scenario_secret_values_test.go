@@ -105,7 +105,7 @@ func TestConcealReplacesHiddenValues(t *testing.T) {
 	for text, want := range map[string]string{
 		"rootDiskSizeGB is 30; raise it to 1300": "rootDiskSizeGB is (size); raise it to 1300",
 		`flavor "secret-flavor" and secret`:      `flavor "(flavor)" and (other)`,
-		"none of the values":                     "nothing of it",
+		"none of the values":                     "none of the values",
 	} {
 		t.Run(text+" (F-10)", func(t *testing.T) {
 			if got := client.Conceal(text, hidden); got != want {
