@@ -35,7 +35,7 @@ func TestListOfAllowedEndpoints(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := list.Permits(tt.endpoint); got != tt.want {
-				t.Errorf("got %v", got)
+				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})
 	}

@@ -99,7 +99,7 @@ func TestUnknownOutcomeOfACreate(t *testing.T) {
 	} {
 		t.Run(name+" (CAPI-19)", func(t *testing.T) {
 			if got := UnknownOutcome(classify(Call{Doing: "x"}, tc.err, nil)); got != tc.want {
-				t.Fatalf("got %v", got)
+				t.Fatalf("got %v, want %v", got, tc.want)
 			}
 		})
 	}

@@ -64,7 +64,7 @@ func TestJudgeAddress(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := o.JudgeAddress(m, FloatingIPKind, tc.description, tc.onOwn); got != tc.want {
-				t.Errorf("got %s", got)
+				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})
 	}

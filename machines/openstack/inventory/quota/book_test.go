@@ -123,7 +123,7 @@ func TestOwnerOfAQuota(t *testing.T) {
 		fault.CodeFloatingIPQuotaExceeded: client.Network, fault.CodeVolumeQuotaExceeded: client.Volume,
 	} {
 		if got := ownerOf(code); got != want {
-			t.Errorf("%s: got %s", code, got)
+			t.Errorf("%s: got %s, want %s", code, got, want)
 		}
 	}
 }

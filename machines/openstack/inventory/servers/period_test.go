@@ -57,7 +57,7 @@ func TestCompleteListsAreDueEveryTenMinutes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := IsFullDue(noon, tc.last, tc.unsettled); got != tc.want {
-				t.Fatalf("got %v", got)
+				t.Fatalf("got %v, want %v", got, tc.want)
 			}
 		})
 	}
