@@ -199,11 +199,11 @@ func (c *clouds) PlaceRecord(ctx context.Context, namespace string, t *v1alpha1.
 	return its.PlaceRecord(ctx, namespace, t)
 }
 
-// Marked returns what all clouds have of this cluster.
-func (c *clouds) Marked(ctx context.Context) []cloud.Project {
+// Tagged returns what all clouds have of this cluster.
+func (c *clouds) Tagged(ctx context.Context) []cloud.Project {
 	var all []cloud.Project
 	for _, n := range c.list {
-		for _, p := range n.Marked(ctx) {
+		for _, p := range n.Tagged(ctx) {
 			p.Cloud = n.name
 			for i := range p.Resources {
 				p.Resources[i].Cloud = n.name

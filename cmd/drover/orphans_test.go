@@ -23,7 +23,7 @@ type shelf struct {
 	collected []string
 }
 
-func (s *shelf) Marked(context.Context) []cloud.Project {
+func (s *shelf) Tagged(context.Context) []cloud.Project {
 	return []cloud.Project{{Name: s.scheme, Resources: []cloud.Resource{{Kind: cloud.ResourceServer, ID: s.scheme}}}}
 }
 
@@ -47,7 +47,7 @@ func TestWhatCloudsHaveIsSummedUp(t *testing.T) {
 	first, second := &shelf{scheme: "first"}, &shelf{scheme: "second"}
 	c := &clouds{list: []namedCloud{{openstack.Name, first}, {"other", second}}}
 	t.Run("each resource is deleted by its own cloud (MCM-84)", func(t *testing.T) {
-		for _, p := range c.Marked(t.Context()) {
+		for _, p := range c.Tagged(t.Context()) {
 			must(t, c.Collect(t.Context(), p.Resources[0]))
 		}
 		if len(first.collected) != 1 || first.collected[0] != "first" || len(second.collected) != 1 || second.collected[0] != "second" {

@@ -1,6 +1,6 @@
-// Package cloud is the seam between drover and a provider: the interfaces that a cloud must satisfy, and what passes through
-// them. What is a provider's own is opaque here: it can be compared and stored, and has no other meaning to anybody else. The
-// package holds no logic and knows no provider.
+// Package cloud defines the interfaces between drover and a cloud provider, and the types that pass through them. Values that
+// belong to a provider, such as a ServerID or a Record, are opaque here: callers compare and store them and read nothing else from
+// them. The package has no logic and depends on no provider.
 package cloud
 
 import (
@@ -16,193 +16,195 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Cloud returns the cloud side of each Machine.
+// Cloud is implemented by each cloud provider.
 //
-// Every error of this package's interfaces is, or wraps, a *[fault.Error].
+// Every error that the interfaces of this package return is, or wraps, a *[fault.Error].
 type Cloud interface {
 	Provider
 	Inventory
 
-	// Instance reads the Machine's provider spec and credentials (Secret, Cluster, class, configured cloud) and returns
-	// its cloud side. It makes no call to the cloud. Errors: Invalid for a spec that cannot be read, Auth for
-	// credentials that are missing.
+	// Instance reads the Machine's provider spec and credentials (Secret, Cluster, class, configured cloud) and returns the
+	// Machine's view of the cloud. It makes no call to the cloud. Errors: Invalid for a spec that cannot be read, Auth for missing
+	// credentials.
 	//
-	// For a Machine that is being deleted, resources that were made for it are found and deleted with other credentials
-	// for the same project when its own spec or credentials cannot be used. Then Invalid means, too, that no known project
-	// has anything of the Machine.
+	// For a Machine that is being deleted whose own spec or credentials cannot be used, the provider finds and deletes its
+	// resources with other credentials for the same project. In this case Invalid also means that no known project has a resource
+	// of the Machine.
 	Instance(ctx context.Context, m *v1alpha1.Machine) (Instance, error)
 
-	// Shape resolves the flavor, image and zone that a template names into what the node will have. Served from the
-	// catalog's cache; the first use of a name costs a call.
+	// Shape resolves the flavor, image and zone of a template into the capacity and topology of its future Node. Results come from
+	// the catalog's cache; the first use of a name costs a call.
 	Shape(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) (Shape, error)
 
-	// ServerOf returns the living server whose own owner tag names the Machine, with the addresses that the cloud has for it;
-	// nil when there is none. It makes no call. The error says why the cloud's inventory cannot say.
+	// ServerOf returns the living server whose owner tag names the Machine, with its addresses in the cloud; nil when there is
+	// none. It makes no call. It returns an error, with the reason, when the cloud's inventory cannot answer.
 	ServerOf(ctx context.Context, m *v1alpha1.Machine) (*Server, error)
 
-	// PlaceRecord returns what status.providerStatus of a new Machine of a template holds: where its resources will be made. It
-	// makes no call; nil when that is not known yet, or there is nothing to remember.
+	// PlaceRecord returns the status.providerStatus for a new Machine of a template: the place where its resources will be created.
+	// It makes no call. It returns nil when the place is not known yet, or when the provider records none.
 	PlaceRecord(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension
 
 	// Changes returns a channel with the key of each Machine whose server changed. One consumer; never closed.
 	Changes() <-chan types.NamespacedName
 }
 
-// Lease reports whether this process may still be the only one that acts.
+// Lease reports whether this process can still be the only active one.
 type Lease interface {
-	// Fresh reports whether the lease was renewed so lately that no other process can hold it before a call that begins now has
-	// ended. It makes no call itself.
+	// Fresh reports whether the lease was renewed so recently that no other process can acquire it before a call that begins now
+	// has ended. It makes no call.
 	Fresh(now time.Time) bool
 }
 
-// Instance is one Machine's cloud side. Every Ensure and Delete step is idempotent, found again by the owner mark after
-// a crash, and returns without waiting for the cloud to finish what it was asked for.
+// Instance is the view of the cloud for one Machine. Every Prepare, Ensure and Delete step is idempotent, finds its resources again
+// by their owner tag after a crash, and returns without waiting for the cloud to finish the operation.
 type Instance interface {
-	// Config is the provider config after class, Cluster and configured cloud have filled what the Machine left empty.
+	// Config returns the provider config after class, Cluster and configured cloud have filled in what the Machine left empty.
 	Config() *v1alpha1.ProviderConfig
-	// Placement returns what the Machine asks of the cloud, as far as a shortage of it concerns others; zero while the provider
-	// spec cannot be read.
+	// Placement returns the flavor and zone that the Machine asks for; zero while the provider spec cannot be read.
 	Placement() Placement
-	// Warnings say what of the provider spec is accepted and has no effect: one sentence each, sorted, for a condition.
+	// Warnings returns one sentence for each field of the provider spec that is accepted and has no effect, sorted, for a
+	// condition.
 	Warnings() []string
 
-	// Observe returns what is known of the Machine's resources, from the shared inventory. It makes at most one call, a
-	// GET by ID, and only to prove that a server is gone or to learn why it is in ERROR.
+	// Observe returns what is known of the Machine's resources, from the shared inventory. It makes at most one call: a GET by ID,
+	// to prove that a server is gone or to learn why it is in ERROR.
 	Observe(ctx context.Context) (Facts, error)
-	// ObserveNow is Observe after one call that asks the cloud for the Machine's server, if one is known: the server's state is
-	// the cloud's word of this moment, and no list's. It returns no facts when that call gets no answer.
+	// ObserveNow first asks the cloud for the Machine's server, if one is known, and then returns the same as Observe. So the
+	// server's state is the current one, not that of the last list. It returns an error and no facts when the call fails.
 	ObserveNow(ctx context.Context) (Facts, error)
 
-	// Prepare creates what must exist before the server, such as its ports, each with the owner tag of the Machine. What exists
-	// already is not created again.
+	// Prepare creates what must exist before the server, such as its ports, each with the Machine's owner tag. It does not create
+	// again what exists already.
 	Prepare(ctx context.Context) error
-	// EnsureServer creates the server with what Prepare has made, or adopts the one that has the Machine's owner tag.
+	// EnsureServer creates the server with the resources from Prepare, or adopts the server that has the Machine's owner tag.
 	EnsureServer(ctx context.Context, userData []byte) (*Server, error)
 
-	// StartServer asks for the Machine's server, which is shut down, to be started, and returns without waiting for that. A server
-	// that is not shut down any more is no error. Conflict, Invalid and Auth: the cloud refuses. NotFound: there is no
-	// server, as far as the cloud shows one.
+	// StartServer asks the cloud to start the Machine's server, which is shut down, and returns without waiting. It returns nil
+	// when the server is not shut down any more. Errors: Conflict, Invalid and Auth when the cloud refuses; NotFound when the cloud
+	// shows no server.
 	StartServer(ctx context.Context) error
 
-	// DeleteServer asks for every server of this Machine to be deleted; asking again within the back-off is no call.
+	// DeleteServer asks the cloud to delete every server of this Machine. While the back-off of an earlier request runs, it makes
+	// no call.
 	DeleteServer(ctx context.Context) error
-	// DeleteFailed is DeleteServer for those servers of the Machine only whose State is ServerError: another may work.
+	// DeleteFailed deletes only those servers of the Machine whose State is ServerError: another one may work.
 	DeleteFailed(ctx context.Context) error
-	// Release deletes what Prepare has made, and what belonged to the server and has outlived it. It is called once Observe
-	// shows no server, and again until it is done.
+	// Release deletes what Prepare has created, and what belonged to the server and still exists after it. It is called once
+	// Observe shows no server, and repeated until Released.Done is true.
 	Release(ctx context.Context) (Released, error)
 
 	// ConsoleOutput returns the last bytes of the server's console.
 	ConsoleOutput(ctx context.Context, bytes int) (string, error)
 }
 
-// Released is what came of the release of a Machine's resources.
+// Released is the result of Instance.Release.
 type Released struct {
-	// Done: nothing that belongs to the Machine is left.
+	// Done is true when no resource of the Machine is left.
 	Done bool
-	// Waiting says, for people, what is still being deleted while Done is false.
+	// Waiting describes, for users, what is still being deleted while Done is false.
 	Waiting string
-	// Left names what the Machine names as its own and the cloud does not show to be: it exists and was left alone. One
-	// sentence each.
+	// Left has one sentence for each resource that the Machine's status or annotations name and the cloud does not show to be the
+	// Machine's: the resource exists and was not deleted.
 	Left []string
 }
 
-// Facts are what is known of a Machine's resources.
+// Facts holds what is known of a Machine's resources.
 type Facts struct {
-	// Synced: the inventory has seen a complete list since it started. While false, nothing may be concluded from an
-	// absence and nothing may be made.
+	// Synced is true once the inventory has seen a complete list since it started. While it is false, an absence proves nothing and
+	// no resource may be created.
 	Synced bool
-	// Server is the Machine's server: its own mark in the cloud says so, whatever the Machine says. nil when none is known.
+	// Server is the server with the Machine's owner tag, whatever spec.providerID names; nil when none is known.
 	Server *Server
-	// Foreign says, for people, that the server which the Machine names exists and belongs to somebody else. That one is
-	// left alone. Empty: it names none, or its own.
+	// Foreign explains, for users, that the server which spec.providerID names exists and has the owner tag of another owner.
+	// drover does not touch that server. It is empty when the Machine names no server, or its own.
 	Foreign string
-	// Unknown says, for people, why nothing is known of the Machine's server: its credentials are for another project or
-	// region than the one that its server was made in, or no record says where that was. Nothing is concluded from an
-	// absence then, and nothing made. Empty otherwise.
+	// Unknown explains, for users, why nothing is known of the Machine's server: its credentials are for another project or region
+	// than that of its server, or no record shows where the server was created. While it is set, an absence proves nothing and no
+	// resource is created.
 	Unknown string
-	// Outdated says, for people, why the provider has not been able to look for some minutes: what is known is older than that.
-	// Empty: it can.
+	// Outdated explains, for users, why the provider's lists have failed for some minutes, so that the facts are older than that.
+	// It is empty while the lists are current.
 	Outdated string
-	// Had is the server of the Machine that is gone, when the cloud has shown that it was the Machine's.
+	// Had is the Machine's former server, when the cloud has shown that it was the Machine's and is gone.
 	Had ServerID
-	// Twins are other servers with the Machine's owner tag: an order with an unknown outcome has been carried out after all.
-	Twins []*Server
-	// Gone: the server that the Machine names was shown DELETED, or a GET by its ID answered 404, in the project and region
-	// that it was made in. Absence alone is no proof.
+	// Duplicates are other servers with the Machine's owner tag: a create whose answer was lost has succeeded after all.
+	Duplicates []*Server
+	// Gone is true when the server that the Machine names is proven gone: a list showed it as DELETED, or a GET by its ID answered
+	// 404, in the project and region in which it was created. Absence from a list does not prove it.
 	Gone bool
-	// Leftovers: resources of this Machine other than its server are known to exist.
+	// Leftovers is true when resources of this Machine other than its server are known to exist.
 	Leftovers bool
-	// Held: so many servers of the project are gone at once that nothing is to be cleaned up before a person has said so
-	// ; a sentence for people. While it is set, Gone stays false for the servers in question. Empty: all is
-	// well.
+	// Held is a sentence for users, set while the mass-deletion guard holds the Machine's server: so many servers of the project
+	// have vanished at once that drover cleans nothing up until an operator confirms the loss. Gone stays false meanwhile. It is
+	// empty when the guard does not hold the server.
 	Held string
-	// Place is where the Machine's resources are made, to be remembered before the first one is. nil: there is nothing to
-	// remember, or, while Synced is false, it is not known yet.
+	// Place is where the Machine's resources are created. It must be recorded before the first one is. It is nil when there is no
+	// place to record, or when Synced is false and the place is not known yet.
 	Place Record
-	// QuotaRaised is when there was last seen to be room again after a quota had been hit: a failure of class Quota from
-	// before is no reason to wait any longer. Zero: never.
+	// QuotaRaised is when free quota was last seen after a quota had been exhausted: an earlier failure of class Quota no longer
+	// needs to be waited out. It is zero when this has not happened.
 	QuotaRaised time.Time
 }
 
-// ServerState is where a server is in its life.
+// ServerState is the state of a server, in the terms of drover.
 type ServerState string
 
-// The states.
+// The states of a server.
 const (
 	ServerBuilding ServerState = "Building"
 	ServerActive   ServerState = "Active"
 	ServerError    ServerState = "Error"
 	ServerDeleting ServerState = "Deleting"
-	// ServerStopped: the server is shut down, so that nothing runs on it and nothing writes to its disks, and nobody is doing
-	// anything with it. It can be started.
+	// ServerStopped means that the server is shut down, so that nothing runs on it or writes to its disks, and that no operation on
+	// it is in progress. It can be started.
 	ServerStopped ServerState = "Stopped"
-	// ServerStarting: it was shut down, and is being started.
+	// ServerStarting means that the server was shut down and is starting.
 	ServerStarting ServerState = "Starting"
-	// ServerOther: PAUSED, RESIZE, UNKNOWN and the like: it exists, and whether it runs is not known.
+	// ServerOther represents PAUSED, RESIZE, UNKNOWN and the like: the server exists, and it is not known whether it runs.
 	ServerOther ServerState = "Other"
 )
 
-// Server is a cloud server as the Machine controller needs to know it.
+// Server is a server of the cloud as the Machine controller needs to see it.
 type Server struct {
-	// ID is the server's ID as the cloud writes it, for people. Key is what it is found and compared by.
+	// ID is the server's ID as the cloud writes it, for users. Key is used for look-ups and comparisons.
 	ID    string
 	Key   ServerID
 	Name  string
 	State ServerState
-	// Status is the cloud's own word.
+	// Status is the cloud's own name of the state, such as ACTIVE.
 	Status string
-	// Busy is what somebody is doing with the server, such as resizing, migrating or rescuing it, in the cloud's own word; empty
-	// when nobody is. State is ServerActive or ServerOther then.
+	// Busy is the cloud's own name of an operation that is in progress on the server, such as a resize, migration or rescue; empty
+	// when there is none. While it is set, State is ServerActive or ServerOther.
 	Busy string
-	// Fault says why State is ServerError; nil otherwise.
+	// Fault is the reason for State ServerError; nil in other states.
 	Fault *fault.Error
-	// ProviderID is that of the server's Node.
+	// ProviderID is the provider ID of the server's Node.
 	ProviderID string
-	// Owner is the UID of the Machine whose owner tag the server has; empty: it has none.
+	// Owner is the UID of the Machine in the server's owner tag; empty when the server has no owner tag.
 	Owner types.UID
-	// Configured: the server is in the project of the configured cloud, which an operator vouches for.
+	// Configured is true when the server is in the project of the configured cloud, whose endpoint an operator has set.
 	Configured bool
-	// Adopted: an operator lets the Machine take over this server, which may be older than the Machine, with its Node.
+	// Adopted is true when an operator allows the Machine to take over this server, which may be older than the Machine, together
+	// with its Node.
 	Adopted   bool
 	Addresses []corev1.NodeAddress
 	Created   time.Time
-	// HostID identifies the physical host within the project; empty until known.
+	// HostID identifies the physical host within the project; empty until it is known.
 	HostID string
-	// Record is to be remembered while the server lives.
+	// Record must be stored in the Machine's status while the server lives.
 	Record Record
 }
 
-// Shape is what a template resolves to.
+// Shape is the capacity and topology that a template resolves to.
 type Shape struct {
 	Flavor string
 	CPU    resource.Quantity
 	Memory resource.Quantity
 	Disk   resource.Quantity
-	// GPUs is how many of them a server has.
+	// GPUs is the number of GPUs of a server.
 	GPUs int64
 	Zone string
-	// ZoneLabels are the keys of the labels that drivers of this cloud put on its nodes with the zone as value, beside those of
+	// ZoneLabels are the keys of the labels that this cloud's drivers set on a Node with the zone as value, in addition to those of
 	// Kubernetes.
 	ZoneLabels   []string
 	Region       string

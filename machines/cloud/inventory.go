@@ -7,40 +7,41 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Inventory is what a cloud has of this cluster, whether or not a Machine exists for it.
+// Inventory lists and deletes a cloud's resources of this cluster, whether or not a Machine exists for them.
 type Inventory interface {
-	// Marked returns what is marked as made for Machines of this cluster, project by project, as the lists that all Machines
-	// share have it. It makes no call of its own. The projects are those in which Machines live, and that of the configured cloud.
-	Marked(ctx context.Context) []Project
+	// Tagged returns the resources with owner tags of this cluster, grouped by project, from the lists that all Machines share. It
+	// makes no call. It covers the projects of all Machines and that of the configured cloud.
+	Tagged(ctx context.Context) []Project
 
-	// Collect deletes a resource whose Machine does not exist any more. It asks the cloud for the resource first, and leaves it
-	// alone unless it still has both marks and no living server uses it. It returns nil when the resource is gone or its deletion
-	// was accepted. Errors: Conflict when the resource was left alone.
+	// Collect deletes a resource whose Machine does not exist any more. It asks the cloud for the resource first, and deletes it
+	// only if it still has both owner tags and no living server uses it. It returns nil when the resource is gone or its deletion
+	// was accepted. Errors: Conflict when the resource was not deleted for one of these reasons.
 	Collect(ctx context.Context, r Resource) error
 
-	// IsServerGone reports whether the server that a provider ID names is proven gone: the complete lists of these projects lack it,
-	// and a GET by its ID answers 404 in each of them. places holds the Place of each [Project] in which the server was seen; when it
-	// is empty, all known projects are asked. It returns an error when this cannot be decided, with the reason.
+	// IsServerGone reports whether the server of a provider ID is proven gone: it is missing from the complete lists of the given
+	// projects, and a GET by its ID answers 404 in each of them. places holds the Place of each [Project] in which the server was
+	// seen; when it is empty, all known projects are asked. It returns an error, with the reason, when this cannot be decided.
 	IsServerGone(ctx context.Context, providerID string, places []string) (bool, error)
 }
 
-// Project is what one project of a cloud has of this cluster.
+// Project holds the resources of this cluster in one project of a cloud.
 type Project struct {
-	// Cloud and Place are those of its resources: see [Resource]. Together they identify the project, for every process.
+	// Cloud and Place are those of the resources: see [Resource]. Together they identify the project, in every process.
 	Cloud, Place string
-	// Name is for people.
+	// Name is the project's name in messages.
 	Name string
-	// Unknown says, for people, why the resources are not complete or not current, so that nothing may be concluded from them.
-	// Empty: complete lists have been seen, and the last list succeeded.
+	// Unknown explains, for users, why the resources are not complete or not current, so that an absence proves nothing. It is
+	// empty when complete lists have been seen and the last list succeeded.
 	Unknown string
-	// Held says, for people, what the mass-deletion guard of the project holds: see [Facts].Held. Empty: nothing.
+	// Held describes, for users, which servers the mass-deletion guard of the project holds: see [Facts].Held. It is empty when
+	// there are none.
 	Held      string
 	Resources []Resource
-	// Rest: this is not one project. It stands for those that may not be known yet, for the reason in Unknown.
+	// Rest is true when this stands for all projects that may not be known yet, for the reason in Unknown, and not for one project.
 	Rest bool
 }
 
-// ResourceKind is the kind of a [Resource], in words for people.
+// ResourceKind is the kind of a [Resource], as messages write it.
 type ResourceKind string
 
 // The kinds of resources.
@@ -50,21 +51,21 @@ const (
 	ResourceFloatingIP ResourceKind = "floating IP"
 )
 
-// Resource is something in a cloud that has both marks: the ID of this cluster and the UID of a Machine.
+// Resource is a resource of a cloud that has both owner tags: the ID of this cluster and the UID of a Machine.
 type Resource struct {
-	// Cloud is the cloudProvider under which provider specs name the cloud; only who speaks for several clouds sets it. Place is
-	// the cloud's own: where the resource is.
+	// Cloud is the cloudProvider under which provider specs name the cloud; it is set only by an Inventory that combines several
+	// clouds. Place is the provider's own identifier of the project and region.
 	Cloud, Place string
 	Kind         ResourceKind
 	ID           string
-	// Name is the name of a server; empty for others.
+	// Name is the name of a server; empty for other kinds.
 	Name string
-	// Key is what a server is compared by; empty for others.
+	// Key identifies a server in comparisons; empty for other kinds.
 	Key ServerID
-	// Machine is the UID of the Machine that it was made for, or that adopts it.
+	// Machine is the UID of the Machine for which the resource was created, or which adopts it.
 	Machine types.UID
-	// UsedBy is the ID of the server that a port or floating IP is on, while that server exists as far as is known. Empty: none.
+	// UsedBy is the ID of the existing server that a port or floating IP is attached to; empty when there is none.
 	UsedBy string
-	// Seen is when this process saw it first. Created is when the cloud says that it was created; zero: the cloud does not say.
+	// Seen is when this process first saw the resource. Created is the cloud's creation time; zero when the cloud reports none.
 	Seen, Created time.Time
 }

@@ -199,7 +199,7 @@ func (i *fakeInstance) Observe(context.Context) (cloud.Facts, error) {
 	if i.cloud.unsynced {
 		return cloud.Facts{}, nil
 	}
-	f := cloud.Facts{Synced: true, Held: i.cloud.held, Twins: i.cloud.twins[i.machine.UID]}
+	f := cloud.Facts{Synced: true, Held: i.cloud.held, Duplicates: i.cloud.twins[i.machine.UID]}
 	if i.cloud.project != "" {
 		f.Place = &provider.Record{ProjectID: i.cloud.project}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -13,11 +14,11 @@ import (
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
-// mostRefused bounds how many flags the log line about refused endpoints names.
+// mostRefused is the maximum number of flags in the log line about refused endpoints.
 const mostRefused = 20
 
-// refusedEndpoints holds the flags that would allow the endpoints of Machines with a server. An operator who takes a cluster over
-// reads them in the log.
+// refusedEndpoints collects the flags that would allow the endpoints of Machines with a server, for the log. An operator needs them
+// when drover takes over a cluster.
 type refusedEndpoints struct {
 	mu    sync.Mutex
 	flags []string
@@ -35,16 +36,16 @@ func (r *refusedEndpoints) add(flag string) (all []string, isNew bool) {
 	return slices.Clone(r.flags), true
 }
 
-// refuse returns the error about an endpoint that no operator has allowed. Nothing is sent to it. When a Machine with a server names
-// it, the flag that allows it is logged once. m is nil for a template.
+// refuse returns the error about an endpoint that no operator has allowed; drover sends it nothing. When a Machine with a server
+// uses the endpoint, refuse logs the flag that allows it, once. m is nil for a template.
 func (r *refusedEndpoints) refuse(ctx context.Context, with *spec.Access, m *v1alpha1.Machine) error {
 	refusal := with.Refuse()
 	if refusal.Flag == "" || m == nil || inventory.ServerIDOf(m) == "" {
 		return refusal.Err
 	}
 	if all, isNew := r.add(refusal.Flag); isNew {
-		log.FromContext(ctx).Info("Machines with servers name endpoints that are not allowed: drover sends nothing there, and makes and deletes no server. Check the endpoints, and start drover with the flags",
-			"flags", strings.Join(all, " "), "machine", m.Namespace+"/"+m.Name, "endpoint", refusal.Endpoint)
+		log.FromContext(ctx).Info("Machines with servers use endpoints that are not allowed: drover sends them no request, so it neither creates nor deletes servers there. Check the endpoints, then start drover with these flags",
+			"flags", strings.Join(all, " "), "machine", klog.KObj(m), "endpoint", refusal.Endpoint)
 	}
 	return refusal.Err
 }

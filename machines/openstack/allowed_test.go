@@ -18,7 +18,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// complete returns a spec with user, password and project at an endpoint.
+// complete returns a spec with user, password and project for an endpoint.
 func complete(endpoint any) fields {
 	return seedFields().with("identityEndpoint", endpoint).with("username", sim.MetaKubeUser).with("password", sim.MetaKubePassword).
 		with("domainName", sim.MetaKubeDomain).with("projectName", sim.MetaKubeProject)
@@ -29,7 +29,7 @@ func inSecret(namespace, name, key string) map[string]any {
 	return map[string]any{"secretKeyRef": map[string]string{"namespace": namespace, "name": name, "key": key}}
 }
 
-// counter is an HTTP server that counts what it is asked.
+// counter is an HTTP server that counts its requests.
 type counter struct {
 	*httptest.Server
 	asked atomic.Int64
@@ -46,7 +46,7 @@ func newCounter(t *testing.T) *counter {
 	return c
 }
 
-func TestEndpointsThatNobodyAllowed(t *testing.T) {
+func TestEndpointsThatAreNotAllowed(t *testing.T) {
 	refused := func(t *testing.T, b *bench, spec fields, says ...string) {
 		t.Helper()
 		_, err := b.cloud.Instance(b.ctx, newMachine(t, "a", spec))
@@ -59,7 +59,7 @@ func TestEndpointsThatNobodyAllowed(t *testing.T) {
 			}
 		}
 	}
-	t.Run("are sent nothing when a spec names them (F-4) (F-9)", func(t *testing.T) {
+	t.Run("get no request when a spec names them (F-4, F-9)", func(t *testing.T) {
 		b, thief := newBench(t), newCounter(t)
 		b.options.AllowedEndpoints = nil
 		b.restart()
@@ -71,7 +71,7 @@ func TestEndpointsThatNobodyAllowed(t *testing.T) {
 			t.Errorf("%d requests were sent to it", n)
 		}
 	})
-	t.Run("are sent nothing without a configured cloud, and the log names the flag for those of living Machines (F-4)", func(t *testing.T) {
+	t.Run("get no request without a configured cloud, and the log has the flag for those of Machines with a server (F-4)", func(t *testing.T) {
 		b := newBench(t)
 		var lines []string
 		ctx := log.IntoContext(b.ctx, funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
@@ -108,12 +108,12 @@ func TestEndpointsThatNobodyAllowed(t *testing.T) {
 		allowed              []string
 		passes               bool
 	}{
-		{"in a Secret of drover's own namespace, to which no spec may refer", "drover", "drover", []string{}, false},
+		{"in a Secret of drover's own namespace, which no spec may reference", "drover", "drover", []string{}, false},
 		{"in a Secret of an allowed namespace", "clouds", "drover", []string{"clouds"}, true},
 		{"in a Secret of the Machine's namespace", "kube-system", "drover", nil, false},
 		{"in a Secret of the Machine's namespace, which is drover's own", "kube-system", "kube-system", nil, true},
 	} {
-		t.Run("stand "+tt.name+" (F-4)", func(t *testing.T) {
+		t.Run("that are set "+tt.name+" (F-4)", func(t *testing.T) {
 			b := newBench(t)
 			b.options.Configured, b.options.OwnNamespace, b.options.AllowedNamespaces = client.Credentials{}, tt.own, tt.allowed
 			b.options.AllowedEndpoints = nil
@@ -132,8 +132,8 @@ func TestEndpointsThatNobodyAllowed(t *testing.T) {
 	}
 }
 
-func TestTheAddressThatIsDialled(t *testing.T) {
-	t.Run("is refused when an allowed name leads to loopback (F-9)", func(t *testing.T) {
+func TestResolvedAddressOfAnEndpoint(t *testing.T) {
+	t.Run("is refused when an allowed name resolves to loopback (F-9)", func(t *testing.T) {
 		b, thief := newBench(t), newCounter(t)
 		b.options.Configured = client.Credentials{}
 		b.options.AllowedEndpoints = []string{"localhost"}
@@ -147,7 +147,7 @@ func TestTheAddressThatIsDialled(t *testing.T) {
 			t.Errorf("%d requests were sent to it", n)
 		}
 	})
-	t.Run("may be loopback when the configured cloud is there (F-9)", func(t *testing.T) {
+	t.Run("may be loopback for the configured cloud (F-9)", func(t *testing.T) {
 		b := newBench(t)
 		b.options.AllowedEndpoints = nil
 		b.restart()
@@ -155,7 +155,7 @@ func TestTheAddressThatIsDialled(t *testing.T) {
 	})
 }
 
-func TestASecretOfAnotherNamespace(t *testing.T) {
+func TestSecretOfAnotherNamespace(t *testing.T) {
 	const namespace = "clouds"
 	admin := func(t *testing.T, b *bench, keys map[string]string) {
 		secret := &corev1.Secret{Data: map[string][]byte{}}
@@ -168,7 +168,7 @@ func TestASecretOfAnotherNamespace(t *testing.T) {
 	}
 	password := map[string]string{"password": sim.MetaKubePassword}
 	from := func(key string) map[string]any { return inSecret(namespace, "admin", key) }
-	t.Run("is not sent to the endpoint beside which a spec names it (F-11)", func(t *testing.T) {
+	t.Run("is not sent to the endpoint in the spec that references it (F-11)", func(t *testing.T) {
 		b, other := newBench(t), newCounter(t)
 		admin(t, b, password)
 		_, err := b.cloud.Instance(b.ctx, newMachine(t, "a", complete(other.URL).with("password", from("password"))))
@@ -180,12 +180,12 @@ func TestASecretOfAnotherNamespace(t *testing.T) {
 			t.Errorf("%d requests were sent", n)
 		}
 	})
-	t.Run("goes to the configured cloud (F-11)", func(t *testing.T) {
+	t.Run("is sent to the configured cloud (F-11)", func(t *testing.T) {
 		b := newBench(t)
 		admin(t, b, password)
 		b.active(newMachine(t, "a", complete(b.sim.AuthURL()).with("password", from("password"))))
 	})
-	t.Run("goes to the endpoint that it brings (F-11)", func(t *testing.T) {
+	t.Run("is sent to the endpoint in the same Secret (F-11)", func(t *testing.T) {
 		b := newBench(t)
 		b.options.Configured = client.Credentials{}
 		admin(t, b, map[string]string{"password": sim.MetaKubePassword, "endpoint": b.sim.AuthURL()})
@@ -193,7 +193,7 @@ func TestASecretOfAnotherNamespace(t *testing.T) {
 	})
 }
 
-func TestTheConfiguredCloudsUser(t *testing.T) {
+func TestUserOfTheConfiguredCloud(t *testing.T) {
 	b := newBench(t)
 	mine := b.projectID()
 	other := b.sim.AddProject("other", sim.MetaKubeDomain)
@@ -203,7 +203,7 @@ func TestTheConfiguredCloudsUser(t *testing.T) {
 		passes bool
 	}{
 		{"the same project by name", fields{"projectName": sim.MetaKubeProject}, true},
-		{"the same project by its other field", fields{"tenantName": sim.MetaKubeProject}, true},
+		{"the same project by projectName's alias", fields{"tenantName": sim.MetaKubeProject}, true},
 		{"the same project by ID", fields{"projectID": mine}, true},
 		{"the same project by an ID without dashes", fields{"tenantID": strings.ReplaceAll(mine, "-", "")}, true},
 		{"the same user and domain", fields{"username": sim.MetaKubeUser, "domainName": sim.MetaKubeDomain}, true},
@@ -213,7 +213,7 @@ func TestTheConfiguredCloudsUser(t *testing.T) {
 		{"another user", fields{"username": "admin"}, false},
 		{"another domain", fields{"domainName": "elsewhere"}, false},
 	} {
-		t.Run("cannot be aimed elsewhere: "+tt.name+" (F-11)", func(t *testing.T) {
+		t.Run("is compared with a spec that names "+tt.name+" (F-11)", func(t *testing.T) {
 			b.t = t
 			spec := seedFields()
 			for field, value := range tt.spec {
@@ -231,7 +231,7 @@ func TestTheConfiguredCloudsUser(t *testing.T) {
 			}
 		})
 	}
-	t.Run("may be aimed elsewhere when a flag says so (F-11)", func(t *testing.T) {
+	t.Run("is replaced by the spec's user when the flag allows it (F-11)", func(t *testing.T) {
 		b := newBench(t)
 		b.options.IdentityOverride = true
 		b.restart()
@@ -243,7 +243,7 @@ func TestTheConfiguredCloudsUser(t *testing.T) {
 	})
 }
 
-// projectID returns the ID of the seed's project.
+// projectID returns the ID of the project that the simulated cloud starts with.
 func (b *bench) projectID() string {
 	b.t.Helper()
 	b.synced(newMachine(b.t, "probe", seedFields()))

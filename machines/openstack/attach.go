@@ -11,27 +11,27 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-// follow has the connection attached to its project, whose servers are listed from then on.
+// follow queues the connection to be attached to its project, whose servers are listed from then on.
 func (c *Cloud) follow(conn *connection, now time.Time) {
 	if conn.use(now) {
 		c.joining.Add(conn)
 	}
 }
 
-// attach signs in, again and again, and puts the connection on its project, which it starts to follow.
+// attach signs in, with retries, and then attaches the connection to its project.
 func (c *Cloud) attach(ctx context.Context, conn *connection, wg *sync.WaitGroup) {
-	var told error
+	var lastErr error
 	for ctx.Err() == nil {
 		id, err := conn.session.Scope(ctx)
 		if err == nil {
 			c.join(ctx, conn, id, wg)
 			return
 		}
-		if told == nil {
+		if lastErr == nil {
 			c.notify(func(i interest) bool { return i.connection == conn })
 		}
-		told = err
-		if conn.giveUp(c.options.Clock.Now()) {
+		lastErr = err
+		if conn.stopIfIdle(c.options.Clock.Now()) {
 			return
 		}
 		timer := c.options.Clock.NewTimer(max(client.SignInAgain, fault.Of(err).RetryAfter))
@@ -43,7 +43,7 @@ func (c *Cloud) attach(ctx context.Context, conn *connection, wg *sync.WaitGroup
 	}
 }
 
-// join puts the connection on its project.
+// join attaches the connection to the project that it is signed in to, and starts to follow the project if it is new.
 func (c *Cloud) join(ctx context.Context, conn *connection, id *client.Scope, wg *sync.WaitGroup) {
 	endpoint := client.NormalEndpoint(conn.session.IdentityEndpoint())
 	key := strings.Join([]string{endpoint, id.Region, id.ProjectID}, " ")

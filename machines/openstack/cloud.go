@@ -25,78 +25,77 @@ import (
 // Name is the cloudProvider of the provider specs that a Cloud reads.
 const Name = spec.Name
 
-// Options are what a Cloud works with.
+// Options configure a Cloud.
 type Options struct {
-	// Clock; default: the real one.
+	// Clock defaults to the real clock.
 	Clock clock.WithDelayedExecution
-	// Reader reads Clusters, MachineClasses, Secrets and ConfigMaps of the cluster that holds the Machines. Without one
-	// a provider spec must stand alone.
+	// Reader reads Clusters, MachineClasses, Secrets and ConfigMaps of the cluster that holds the Machines. Without one, a provider
+	// spec may refer to none of them.
 	Reader ctrlclient.Reader
-	// ClusterID is written on everything that is made. Required; no white space.
+	// ClusterID is the second owner tag on every resource that drover creates. Required; no white space.
 	ClusterID string
-	// Configured are the credentials of the configured cloud: they fill what a provider spec leaves out, and are sent to
-	// their own endpoint only. May be empty.
+	// Configured holds the credentials of the configured cloud. They fill in what a provider spec leaves out, and are sent to their
+	// own endpoint only. It may be empty.
 	Configured client.Credentials
-	// Reread returns Configured as it is by now. It is asked when the Cloud starts and then every 10 s, so that credentials can be
-	// rotated without a restart; their endpoint must stay. nil: they never change.
+	// Reread returns the current value of Configured. It is called when the Cloud starts and then every 10 s, so that credentials
+	// can be rotated without a restart; their endpoint must not change. nil: they never change.
 	Reread func() (client.Credentials, error)
-	// HTTP carries the requests. Default: one like http.DefaultTransport. It must be an *http.Transport when credentials bring a
-	// CA bundle.
+	// HTTP sends the requests. Default: one like http.DefaultTransport. It must be an *http.Transport when credentials have a CA
+	// bundle.
 	HTTP http.RoundTripper
-	// Registry takes the metrics; nil: they are not registered.
+	// Registry is where the metrics are registered; nil: they are not.
 	Registry prometheus.Registerer
-	// AllowedEndpoints are those of other Keystones than the configured cloud's that a provider spec may name, as
-	// client.ParseEndpoints reads them. Nothing is sent to an endpoint that is neither allowed nor stands in a Secret of
-	// OwnNamespace or of an allowed namespace.
+	// AllowedEndpoints are the Keystone endpoints besides the configured cloud's that a provider spec may name, in the format of
+	// client.ParseEndpoints. drover sends nothing to any other endpoint, unless it is set in a Secret of OwnNamespace or of an
+	// allowed namespace.
 	AllowedEndpoints []string
-	// OwnNamespace is the namespace of drover itself; may be empty.
+	// OwnNamespace is the namespace in which drover runs; may be empty.
 	OwnNamespace string
-	// IdentityOverride lets a provider spec replace user, domain and project of the configured cloud's credentials.
+	// IdentityOverride allows a provider spec to replace user, domain and project of the configured cloud's credentials.
 	IdentityOverride bool
-	// AllowedNamespaces are those that references of a provider spec may point into, beside the Machine's own.
+	// AllowedNamespaces are the namespaces besides the Machine's own that references of a provider spec may point into.
 	AllowedNamespaces []string
-	// ServiceAccount is the one that drover runs under, as namespace:name, for the command that an error about a forbidden
-	// Secret names. Default: v1alpha1.DefaultServiceAccount.
+	// ServiceAccount is drover's service account, as namespace:name. An error about a forbidden Secret has a command with it.
+	// Default: v1alpha1.DefaultServiceAccount.
 	ServiceAccount string
-	// Guarded reports whether the admission policies are in force that keep everybody but drover and operators from writing
-	// the status of a Machine and its guarded annotations. Only then those are believed: the annotation that allows the
-	// adoption of a server, and a record of volumes and floating IPs that the cloud no longer shows on the server. Default:
-	// they are never in force.
+	// Guarded reports whether the admission policies are in force that let only drover and operators write the status of a Machine
+	// and its guarded annotations. drover trusts two of these only then: the annotation that allows the adoption of a server, and
+	// the record of volumes and floating IPs that the cloud no longer shows on the server. Default: never in force.
 	Guarded func() bool
-	// Holds keeps across restarts what the mass guard holds. Default: it ends with the process.
+	// Holds stores what the mass-deletion guard holds, across restarts. Default: in memory only.
 	Holds Holds
 	// Collect reports whether an operator has confirmed the loss of many servers at once (annotation
-	// drover-project.github.io/collect: "yes" on the ConfigMap of the cluster id). It is asked only while the mass guard
-	// holds something. Default: it cannot be confirmed.
+	// drover-project.github.io/collect: "yes" on the ConfigMap of the cluster ID). It is called only while the mass-deletion guard
+	// holds servers. Default: a loss cannot be confirmed.
 	Collect func(ctx context.Context) (bool, error)
-	// SharedServerGroup: servers whose spec names no server group are put into one group of the cluster, with
-	// soft-anti-affinity, that is made when it is not there.
+	// SharedServerGroup puts servers whose spec names no server group into one server group of the cluster with soft-anti-affinity,
+	// which drover creates when it is missing.
 	SharedServerGroup bool
-	// ReadOnly: nothing is asked of the cloud but what it has, and tokens. Anything else is refused on the way out.
+	// ReadOnly allows only reads and sign-ins. Any other request fails before it is sent.
 	ReadOnly bool
-	// GPUTypes are the PCI aliases of flavors that are GPUs, beside those whose name says so.
+	// GPUTypes are PCI aliases that count as GPUs, besides those whose name shows it.
 	GPUTypes []string
-	// CloudProviders are the names of all clouds that a provider spec may name, this one's among them. An error about any other
-	// has them. Default: Name.
+	// CloudProviders are the names of all clouds that a provider spec may name, including this one. An error about any other name
+	// lists them. Default: Name.
 	CloudProviders []string
-	// Lease is looked at when a request is sent that changes something. nil: it is always fresh.
+	// Lease is checked before each request that changes a resource. nil: it is always fresh.
 	Lease cloud.Lease
-	// ProviderIDRegion: nodes bear openstack://<region>/<id> instead of openstack:///<id>, as some releases of the
-	// cloud-controller-manager write it.
+	// ProviderIDRegion makes the provider IDs of nodes openstack://<region>/<id> instead of openstack:///<id>, as some releases of
+	// the cloud-controller-manager do.
 	ProviderIDRegion bool
 }
 
-// Holds keeps across restarts what the mass guards of the projects hold.
+// Holds stores what the mass-deletion guards of the projects hold, across restarts.
 type Holds = inventory.Holds
 
-// Held is what the mass guard of one project holds.
+// Held is what the mass-deletion guard of one project holds.
 type Held = inventory.Held
 
 // HoldsKey identifies a project in a region.
 type HoldsKey = inventory.HoldsKey
 
-// Cloud implements [cloud.Cloud] for OpenStack. It is a Runnable: while it runs it follows the servers of each project
-// that Machines have named, and nothing is known before.
+// Cloud implements [cloud.Cloud] for OpenStack. It is a Runnable: while it runs, it follows the servers of each project that
+// Machines use. Before it runs, it knows no servers.
 type Cloud struct {
 	provider.Provider
 	options  Options
@@ -104,11 +103,11 @@ type Cloud struct {
 	specs    *spec.Reader
 	changes  chan types.NamespacedName
 	machines *registry
-	// affected are Machines to be sent to changes; joining are connections to be attached to their project.
+	// affected queues Machines to be sent to changes; joining queues connections to be attached to their project.
 	affected workqueue.TypedInterface[types.NamespacedName]
 	joining  workqueue.TypedInterface[*connection]
 
-	// refused are the endpoints that Machines with a server name and no operator has allowed.
+	// refused collects the endpoints that Machines with a server use and that no operator has allowed.
 	refused refusedEndpoints
 
 	// began is when the process started.
@@ -117,7 +116,7 @@ type Cloud struct {
 	connections *connections
 }
 
-// New makes a Cloud; it makes no call. The error names the option that is wrong.
+// New returns a Cloud and makes no call. The error names the option that is wrong.
 func New(o Options) (*Cloud, error) {
 	if err := CheckClusterID(o.ClusterID); err != nil {
 		return nil, err
@@ -152,21 +151,21 @@ func New(o Options) (*Cloud, error) {
 	}
 	c.machines.dropped = calls.Forget
 	if o.Registry != nil {
-		if err := o.Registry.Register(state{c.connections.projects}); err != nil {
+		if err := o.Registry.Register(projectCollector{c.connections.projects}); err != nil {
 			return nil, fmt.Errorf("registering metrics: %w", err)
 		}
 	}
 	return c, nil
 }
 
-// Changes returns a channel with the key of each Machine whose server changed or whose turn to make a call has come, and of
-// every Machine of a project once its servers are known.
+// Changes returns a channel with the key of each Machine whose server changed or whose turn to make a call has come, and of every
+// Machine of a project once the project's servers are known.
 func (c *Cloud) Changes() <-chan types.NamespacedName { return c.changes }
 
-// NeedLeaderElection is true: only the leader may ask the cloud.
+// NeedLeaderElection returns true: only the leader may call the cloud.
 func (c *Cloud) NeedLeaderElection() bool { return true }
 
-// Start follows the projects until ctx ends, and returns when all is quiet.
+// Start follows the projects until ctx ends, and returns when all its goroutines have ended.
 func (c *Cloud) Start(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.sendAll(ctx) })
@@ -204,7 +203,7 @@ func (c *Cloud) sendAll(ctx context.Context) {
 	}
 }
 
-// connect returns the one connection of these credentials. A Machine is given when it, and not a template, asks for it.
+// connect returns the connection for these credentials, and creates it if there is none. m is nil for a template.
 func (c *Cloud) connect(ctx context.Context, with *spec.Access, m *v1alpha1.Machine) (*connection, error) {
 	creds := *with.Credentials
 	if !creds.Vouched && !c.client.Permits(creds.IdentityEndpoint) {
@@ -219,14 +218,14 @@ func (c *Cloud) connect(ctx context.Context, with *spec.Access, m *v1alpha1.Mach
 	})
 }
 
-// register remembers the Machine that asked, so that changes find it, and has its connection attached.
+// register records the Machine, so that changes of its server are reported for it, and queues its connection to be attached.
 func (c *Cloud) register(i *instance) {
 	now := c.options.Clock.Now()
 	c.machines.put(i.machine.UID, interest{key: i.key, group: i.group, connection: i.connection, machine: i.machine, asked: now})
 	c.follow(i.connection, now)
 }
 
-// notify queues the Machines for which affected is true.
+// notify queues the Machines for which affected returns true.
 func (c *Cloud) notify(affected func(interest) bool) {
 	c.machines.each(func(i interest) {
 		if affected(i) {
@@ -235,7 +234,7 @@ func (c *Cloud) notify(affected func(interest) bool) {
 	})
 }
 
-// changed queues the Machines that a change in their project is about.
+// changed queues the Machines that a change in their project affects.
 func (c *Cloud) changed(_ context.Context, p *inventory.Project, change inventory.Change) {
 	if change.All {
 		c.notify(func(i interest) bool { return i.connection.attached() == p })

@@ -14,21 +14,20 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/drover-project/drover/machines/fault"
-	"github.com/drover-project/drover/machines/openstack/inventory"
 	"github.com/drover-project/drover/machines/openstack/spec"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestNewNamesTheOptionThatIsWrong(t *testing.T) {
+func TestNewReturnsAnErrorWithTheInvalidOption(t *testing.T) {
 	for _, id := range []string{"", "a b"} {
 		if _, err := New(Options{ClusterID: id}); err == nil {
-			t.Errorf("cluster ID %q was taken", id)
+			t.Errorf("cluster ID %q was accepted", id)
 		}
 	}
 }
 
-func TestEveryCallIsCountedTokensIncluded(t *testing.T) {
-	t.Run("CAPI-58 by service, code and node group", func(t *testing.T) {
+func TestMetricsCountEveryRequest(t *testing.T) {
+	t.Run("by service, code and node group (CAPI-58)", func(t *testing.T) {
 		b := newBench(t)
 		registry := prometheus.NewRegistry()
 		b.options.Registry = registry
@@ -60,7 +59,7 @@ func TestEveryCallIsCountedTokensIncluded(t *testing.T) {
 			t.Errorf("counted %v calls, the cloud %d; %v tokens", total, b.calls(), tokens)
 		}
 		if grouped["kube-system/workers compute POST"] != 1 || grouped["kube-system/workers network POST"] != 1 || grouped[" identity POST"] != 1 {
-			t.Errorf("the server and the port are the group's, the token is nobody's: %v", grouped)
+			t.Errorf("the server and the port count for the group, and the token for none: %v", grouped)
 		}
 	})
 }
@@ -73,7 +72,7 @@ func labelsOf(m *dto.Metric) map[string]string {
 	return out
 }
 
-func TestACABundleIsCheckedAndUsed(t *testing.T) {
+func TestCABundleIsCheckedAndUsed(t *testing.T) {
 	b := newBench(t)
 	secured := httptest.NewUnstartedServer(b.sim.Handler())
 	secured.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -105,59 +104,8 @@ func TestACABundleIsCheckedAndUsed(t *testing.T) {
 	}
 }
 
-func TestTheStateIsShownAsMetrics(t *testing.T) {
-	b := newBench(t)
-	registry := prometheus.NewRegistry()
-	b.options.Registry = registry
-	b.restart()
-	b.active(newMachine(t, "a", seedFields()))
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := map[string]float64{}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			values[f.GetName()] += m.GetGauge().GetValue()
-		}
-	}
-	for name, fits := range map[string]func(float64) bool{
-		"drover_openstack_inventory_age_seconds": func(v float64) bool { return v <= inventory.FastPeriod.Seconds()+1 },
-		"drover_openstack_servers":               func(v float64) bool { return v == 1 },
-		"drover_openstack_concurrency_limit":     func(v float64) bool { return v >= 5 },
-		"drover_openstack_held_servers":          func(v float64) bool { return v == 0 },
-		"drover_openstack_stuck_deletions":       func(v float64) bool { return v == 0 },
-		"drover_openstack_rate_limit":            func(v float64) bool { return v == 0 },
-	} {
-		if v, there := values[name]; !there || !fits(v) {
-			t.Errorf("CAPI-58 %s is %v (there: %v)", name, v, there)
-		}
-	}
-}
-
-// A Keystone of an author's own may claim to have the project of another cloud. A gauge that two projects share fails all metrics.
-func TestMetricsOfProjectsWithTheSameID(t *testing.T) {
-	b, other := newBench(t), newBench(t)
-	registry := prometheus.NewRegistry()
-	b.options.Registry = registry
-	b.restart()
-	b.active(newMachine(t, "a", seedFields()))
-	for _, endpoint := range []string{b.sim.AuthURL(), other.sim.AuthURL()} {
-		b.cloud.connections.attach(&connection{}, endpoint, func() followed {
-			return followed{Project: inventory.New(inventory.Options{
-				Clock: b.clock, Endpoint: endpoint, Site: inventory.Site{Project: "p", Region: "r"}, ClusterID: testCluster, Machines: newRegistry(),
-			})}
-		})
-	}
-	t.Run("are gauges of their own (F-15)", func(t *testing.T) {
-		if _, err := registry.Gather(); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-func TestEverythingIsFoundByIDToo(t *testing.T) {
-	t.Run("MC-42 as it is by name", func(t *testing.T) {
+func TestResourcesAreFoundByID(t *testing.T) {
+	t.Run("as they are by name (MC-42)", func(t *testing.T) {
 		b := newBench(t)
 		first := seedFields()
 		_, s := b.active(newMachine(t, "a", first))
@@ -179,25 +127,8 @@ func TestEverythingIsFoundByIDToo(t *testing.T) {
 	})
 }
 
-func TestCredentialsThatStopWorkingAreReplacedByOthersOfTheProject(t *testing.T) {
-	b := newBench(t)
-	i, _ := b.active(newMachine(t, "a", seedFields()))
-	own := seedFields().with("applicationCredentialID", sim.MetaKubeAppCredentialID).with("applicationCredentialSecret", sim.MetaKubeAppCredentialSecret)
-	b.synced(newMachine(t, "b", own))
-	p := i.connection.attached()
-	b.sim.RevokeAppCredential(sim.MetaKubeAppCredentialID)
-	b.eventually("lists are made with the newest credentials, and fail", func() bool {
-		_, failure := p.Listed()
-		return failure != nil
-	})
-	b.eventually("lists are made with the others", func() bool {
-		_, failure := p.Listed()
-		return failure == nil
-	})
-}
-
-func TestAServiceCatalogWithoutAVersion(t *testing.T) {
-	t.Run("a compute URL without a version gets v2.1 (F-27)", func(t *testing.T) {
+func TestServiceCatalogWithoutAVersion(t *testing.T) {
+	t.Run("gets v2.1 added to its compute URL (F-27)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.UnversionedCompute = true })
 		b.active(newMachine(t, "a", seedFields()))
 	})

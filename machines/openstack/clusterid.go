@@ -5,19 +5,19 @@ import (
 	"unicode"
 )
 
-// mostClusterID bounds a cluster ID, in bytes: with a Machine's UID it must fit into the 255 characters that Neutron keeps of a
-// description.
+// mostClusterID is the maximum length of a cluster ID, in bytes: together with a Machine's UID it must fit into the 255 characters
+// of a Neutron description.
 const mostClusterID = 128
 
 // CheckClusterID returns an error when id cannot name a cluster on its cloud resources: it is empty or longer than 128 bytes, or
 // holds white space or control characters.
 func CheckClusterID(id string) error {
 	if id == "" || len(id) > mostClusterID {
-		return fmt.Errorf("cluster ID %q: give one of 1 to %d bytes", id, mostClusterID)
+		return fmt.Errorf("cluster ID %q: must have 1 to %d bytes", id, mostClusterID)
 	}
 	for _, c := range id {
 		if unicode.IsSpace(c) || !unicode.IsPrint(c) {
-			return fmt.Errorf("cluster ID %q: give one without white space and control characters", id)
+			return fmt.Errorf("cluster ID %q: must not contain white space or control characters", id)
 		}
 	}
 	return nil

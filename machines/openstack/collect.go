@@ -11,14 +11,14 @@ import (
 	"github.com/drover-project/drover/machines/openstack/providerid"
 )
 
-// Marked returns what each known project has of this cluster. While there may be projects that are not known yet, one without
-// resources says so.
-func (c *Cloud) Marked(ctx context.Context) []cloud.Project {
+// Tagged returns this cluster's resources in each known project. While some projects may not be known yet, the result has an
+// additional project with Rest set.
+func (c *Cloud) Tagged(ctx context.Context) []cloud.Project {
 	c.followConfigured(ctx)
 	projects := c.connections.byKey()
 	var all []cloud.Project
 	for _, key := range slices.Sorted(maps.Keys(projects)) {
-		seen := projects[key].Marked()
+		seen := projects[key].Tagged()
 		seen.Place = key
 		for i := range seen.Resources {
 			seen.Resources[i].Place = key
@@ -31,20 +31,21 @@ func (c *Cloud) Marked(ctx context.Context) []cloud.Project {
 	return all
 }
 
-// Collect deletes a resource in its project.
+// Collect deletes a resource in its project, as cloud.Inventory describes.
 func (c *Cloud) Collect(ctx context.Context, r cloud.Resource) error {
 	p := c.connections.byKey()[r.Place]
 	if p == nil {
-		return fault.New(fault.Transient, fault.CodeUnsettled, "deleting %s %s: drover has no credentials for its project any more", r.Kind, r.ID)
+		return fault.New(fault.Transient, fault.CodeUnsettled, "deleting %s %s: drover no longer has credentials for its project", r.Kind, r.ID)
 	}
 	return p.Collect(ctx, r)
 }
 
-// IsServerGone asks the projects in which the server was seen, else each known one: a Node does not say in which its server is.
+// IsServerGone asks the projects in which the server was seen, or all known projects: a Node does not record the project of its
+// server.
 func (c *Cloud) IsServerGone(ctx context.Context, providerID string, places []string) (bool, error) {
 	id := providerid.Server(providerID)
 	if id == "" {
-		return false, fault.New(fault.Invalid, fault.CodeInvalidSpec, "%.64q is not the provider ID of a server of OpenStack", providerID)
+		return false, fault.New(fault.Invalid, fault.CodeInvalidSpec, "%.64q is not the provider ID of an OpenStack server", providerID)
 	}
 	projects, why := c.mayHave(ctx, places)
 	if why != "" {
@@ -58,8 +59,8 @@ func (c *Cloud) IsServerGone(ctx context.Context, providerID string, places []st
 	return len(projects) > 0, nil
 }
 
-// mayHave returns the projects at the given places, in which a server was seen; all known projects when there are no places. When one
-// of the places is not known, why names it.
+// mayHave returns the projects at the given places, in which a server was seen, or all known projects when places is empty. When
+// one of the places is not known, why names it.
 func (c *Cloud) mayHave(ctx context.Context, places []string) (projects []*inventory.Project, why string) {
 	if len(places) == 0 {
 		return c.connections.projects(), c.unlisted(ctx)
@@ -68,7 +69,7 @@ func (c *Cloud) mayHave(ctx context.Context, places []string) (projects []*inven
 	for _, place := range places {
 		p := known[place]
 		if p == nil {
-			return nil, "drover has no credentials any more for the project in which it was seen, " + place
+			return nil, "drover no longer has credentials for the project in which the server was seen: " + place
 		}
 		projects = append(projects, p)
 	}

@@ -16,19 +16,19 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// marked returns the marked resources of all projects.
-func (b *bench) marked() (all []cloud.Resource) {
+// tagged returns the tagged resources of all projects.
+func (b *bench) tagged() (all []cloud.Resource) {
 	b.t.Helper()
-	for _, p := range b.cloud.Marked(b.ctx) {
+	for _, p := range b.cloud.Tagged(b.ctx) {
 		all = append(all, p.Resources...)
 	}
 	return all
 }
 
-// orphans returns what two passes of the collector would delete while these Machines exist.
+// orphans returns what two rounds of the collector would delete while these Machines exist.
 func (b *bench) orphans(machines ...*v1alpha1.Machine) (ids []string) {
 	b.t.Helper()
-	s := &verdict.Snapshot{Now: b.clock.Now().Add(time.Hour), Confirmed: true, Projects: b.cloud.Marked(b.ctx), Settings: verdict.Settings{MaxPerPass: 100}}
+	s := &verdict.Snapshot{Now: b.clock.Now().Add(time.Hour), Confirmed: true, Projects: b.cloud.Tagged(b.ctx), Settings: verdict.Settings{MaxPerPass: 100}}
 	for _, m := range machines {
 		s.Machines.All = append(s.Machines.All, verdict.Machine{UID: m.UID, ServerName: m.ServerName(), Server: b.cloud.ServerID(providerIDOf(m))})
 	}
@@ -49,14 +49,15 @@ func providerIDOf(m *v1alpha1.Machine) string {
 	return *m.Spec.ProviderID
 }
 
-// leftBy makes a server with port and floating IP for a Machine that exists no more, and waits until the lists have them.
+// leftBy creates a server with port and floating IP for a Machine that does not exist any more, and waits until the lists have
+// them.
 func (b *bench) leftBy() map[cloud.ResourceKind]cloud.Resource {
 	b.t.Helper()
 	b.active(newMachine(b.t, "gone", fullFields()))
 	b.restart()
 	b.synced(newMachine(b.t, "other", seedFields()))
 	all := map[cloud.ResourceKind]cloud.Resource{}
-	for _, r := range b.marked() {
+	for _, r := range b.tagged() {
 		all[r.Kind] = r
 	}
 	if len(all) != 3 {
@@ -65,7 +66,7 @@ func (b *bench) leftBy() map[cloud.ResourceKind]cloud.Resource {
 	return all
 }
 
-func TestWhatIsMarked(t *testing.T) {
+func TestTaggedResources(t *testing.T) {
 	b := newBench(t)
 	all := b.leftBy()
 	server := all[cloud.ResourceServer]
@@ -77,7 +78,7 @@ func TestWhatIsMarked(t *testing.T) {
 			t.Errorf("it is %+v, want one on server %s", r, server.ID)
 		}
 	}
-	t.Run("what others have made is not among it (MCM-85)", func(t *testing.T) {
+	t.Run("do not include those of others (MCM-85)", func(t *testing.T) {
 		p := b.plan(newMachine(t, "x", seedFields()))
 		foreign := []string{
 			b.server("without-marks", nil, p),
@@ -86,22 +87,22 @@ func TestWhatIsMarked(t *testing.T) {
 			b.server("without-a-machine", map[string]string{inventory.MetadataClusterID: testCluster}, p),
 		}
 		b.pass(inventory.OwnedPeriod + time.Minute)
-		for _, r := range b.marked() {
+		for _, r := range b.tagged() {
 			if slices.Contains(foreign, r.ID) || r.Machine != "uid-gone" {
 				t.Errorf("it has %+v", r)
 			}
 		}
 	})
-	t.Run("it costs no call (CAPI-59)", func(t *testing.T) {
+	t.Run("cost no call (CAPI-59)", func(t *testing.T) {
 		b.sim.ForgetCalls()
-		b.marked()
+		b.tagged()
 		if n := b.calls(); n != 0 {
 			t.Errorf("%d calls", n)
 		}
 	})
 }
 
-func TestCollect(t *testing.T) {
+func TestCollectDeletesOrphans(t *testing.T) {
 	b := newBench(t)
 	all := b.leftBy()
 	server, port, ip := all[cloud.ResourceServer], all[cloud.ResourcePort], all[cloud.ResourceFloatingIP]
@@ -115,28 +116,28 @@ func TestCollect(t *testing.T) {
 			t.Errorf("there were %+v, there are %+v", before, after)
 		}
 	}
-	t.Run("leaves what a living server has (MCM-84)", func(t *testing.T) {
+	t.Run("leaves what a living server uses (MCM-84)", func(t *testing.T) {
 		refused(t, port, "exists")
 		refused(t, ip, "exists")
 	})
-	t.Run("leaves what has another mark by now (MCM-85, CAPI-59)", func(t *testing.T) {
+	t.Run("leaves what has another tag now (MCM-85, CAPI-59)", func(t *testing.T) {
 		for _, r := range all {
 			r.Machine = "uid-another"
 			refused(t, r, "does not name")
 		}
 	})
-	t.Run("leaves a server whose marks were taken off after the list (MCM-85)", func(t *testing.T) {
+	t.Run("leaves a server whose tags were removed after the list (MCM-85)", func(t *testing.T) {
 		b.raw(client.Compute, "POST", "servers/"+server.ID+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataClusterID: "another"}}, nil)
 		refused(t, server, "does not name")
 		b.raw(client.Compute, "POST", "servers/"+server.ID+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataClusterID: testCluster}}, nil)
 	})
-	t.Run("deletes the server, then what it had; once (CAPI-59)", func(t *testing.T) {
+	t.Run("deletes the server, then its other resources, each once (CAPI-59)", func(t *testing.T) {
 		b.sim.ForgetCalls()
 		if err := b.cloud.Collect(b.ctx, server); err != nil {
 			t.Fatal(err)
 		}
-		b.eventually("the lists show that it is gone", func() bool {
-			return !slices.ContainsFunc(b.marked(), func(r cloud.Resource) bool { return r.Kind == cloud.ResourceServer || r.UsedBy != "" })
+		b.eventually("the lists show that the server is gone", func() bool {
+			return !slices.ContainsFunc(b.tagged(), func(r cloud.Resource) bool { return r.Kind == cloud.ResourceServer || r.UsedBy != "" })
 		})
 		for _, r := range []cloud.Resource{ip, port} {
 			if err := b.cloud.Collect(b.ctx, r); err != nil {
@@ -144,7 +145,7 @@ func TestCollect(t *testing.T) {
 			}
 		}
 		b.nothingLeft()
-		if rest := b.marked(); len(rest) > 0 {
+		if rest := b.tagged(); len(rest) > 0 {
 			t.Errorf("still known are %v", rest)
 		}
 		for _, r := range all {
@@ -160,15 +161,15 @@ func TestCollect(t *testing.T) {
 	})
 }
 
-func TestCollectWhileTheGuardHolds(t *testing.T) {
-	t.Run("deletes nothing, however it was judged (MCM-82)", func(t *testing.T) {
+func TestCollectWhileTheMassDeletionGuardHolds(t *testing.T) {
+	t.Run("deletes nothing, whatever the collector decided (MCM-82)", func(t *testing.T) {
 		b := newBench(t)
 		_, servers, machines := b.fleet(10)
 		for _, s := range servers[:5] {
 			b.sim.DeleteServer(s.ID)
 		}
 		b.eventually("the loss is held", func() bool { return b.observe(b.instance(machines[9])).Held != "" })
-		projects := b.cloud.Marked(b.ctx)
+		projects := b.cloud.Tagged(b.ctx)
 		if len(projects) != 1 || projects[0].Held == "" {
 			t.Fatalf("the project is %+v", projects)
 		}
@@ -189,18 +190,18 @@ func TestIsServerGone(t *testing.T) {
 	gone := func(providerID string, places ...string) (bool, error) {
 		return b.cloud.IsServerGone(context.Background(), providerID, places)
 	}
-	t.Run("nothing is known just after the start (MCM-86)", func(t *testing.T) {
+	t.Run("returns an error just after the start (MCM-86)", func(t *testing.T) {
 		if is, err := gone(s.ProviderID); is || !fault.Is(err, fault.Transient) {
 			t.Errorf("gone: %v, %v", is, err)
 		}
 	})
 	b.pass(2 * time.Minute)
-	t.Run("a server that exists is not gone (MCM-86)", func(t *testing.T) {
+	t.Run("returns false for a server that exists (MCM-86)", func(t *testing.T) {
 		if is, err := gone(s.ProviderID); is || err != nil {
 			t.Errorf("gone: %v, %v", is, err)
 		}
 	})
-	t.Run("nor is one that a list lacks and a GET finds (MCM-86)", func(t *testing.T) {
+	t.Run("returns false for a server that a list lacks and a GET finds (MCM-86)", func(t *testing.T) {
 		b.sim.LoseCell("cell1")
 		b.pass(inventory.FullPeriod + 2*time.Minute)
 		b.sim.RestoreCells()
@@ -208,7 +209,7 @@ func TestIsServerGone(t *testing.T) {
 			t.Errorf("gone: %v, %v", is, err)
 		}
 	})
-	t.Run("one that no project has is, by one GET (MCM-86)", func(t *testing.T) {
+	t.Run("returns true, after one GET, for a server that no project has (MCM-86)", func(t *testing.T) {
 		b.pass(2 * inventory.FullPeriod)
 		b.sim.ForgetCalls()
 		if is, err := gone(providerid.ID{Server: "6dd3a5a1-4e0d-4f2f-9a52-000000000000"}.String()); !is || err != nil {
@@ -218,16 +219,16 @@ func TestIsServerGone(t *testing.T) {
 			t.Errorf("%d calls", n)
 		}
 	})
-	t.Run("only the projects are asked in which it was seen, however little is known of others (MCM-86)", func(t *testing.T) {
+	t.Run("asks only the projects in which the server was seen (MCM-86)", func(t *testing.T) {
 		absent := providerid.ID{Server: "6dd3a5a1-4e0d-4f2f-9a52-000000000000"}.String()
-		if is, err := gone(absent, b.cloud.Marked(b.ctx)[0].Place); !is || err != nil {
+		if is, err := gone(absent, b.cloud.Tagged(b.ctx)[0].Place); !is || err != nil {
 			t.Errorf("gone: %v, %v", is, err)
 		}
 		if is, err := gone(absent, "a project without credentials"); is || !fault.Is(err, fault.Transient) {
-			t.Errorf("gone from a project that nobody can ask: %v, %v", is, err)
+			t.Errorf("gone from a project without credentials: %v, %v", is, err)
 		}
 	})
-	t.Run("another cloud's is not known (MCM-86)", func(t *testing.T) {
+	t.Run("returns an error for another cloud's server (MCM-86)", func(t *testing.T) {
 		if is, err := gone("aws:///zone/i-1"); is || err == nil {
 			t.Errorf("gone: %v, %v", is, err)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
-// followConfigured makes the project of the configured cloud a known one, also while no Machine asks for it.
+// followConfigured follows the project of the configured cloud, even when no Machine uses it.
 func (c *Cloud) followConfigured(ctx context.Context) {
 	if conn := c.configured(ctx); conn != nil {
 		c.follow(conn, c.options.Clock.Now())
@@ -23,19 +23,19 @@ func (c *Cloud) followConfigured(ctx context.Context) {
 // credentialsEvery is how often the credentials of the configured cloud are read again.
 const credentialsEvery = 10 * time.Second
 
-// followCredentials signs in to the configured cloud, and then uses its credentials as they are by now, until ctx ends.
+// followCredentials signs in to the configured cloud, and then checks its credentials for changes until ctx ends.
 func (c *Cloud) followCredentials(ctx context.Context) {
 	if c.options.Reread == nil {
 		c.signInEarly(ctx)
 		return
 	}
-	told := c.rereadCredentials(ctx, "")
+	lastError := c.rereadCredentials(ctx, "")
 	c.signInEarly(ctx)
 	for {
 		timer := c.options.Clock.NewTimer(credentialsEvery)
 		select {
 		case <-timer.C():
-			told = c.rereadCredentials(ctx, told)
+			lastError = c.rereadCredentials(ctx, lastError)
 		case <-ctx.Done():
 			timer.Stop()
 			return
@@ -43,9 +43,9 @@ func (c *Cloud) followCredentials(ctx context.Context) {
 	}
 }
 
-// rereadCredentials uses the credentials of the configured cloud as they are by now. After an error those before stay in use. It
-// logs an error other than the one that was told last, and returns the text of the error; empty: there was none.
-func (c *Cloud) rereadCredentials(ctx context.Context, told string) string {
+// rereadCredentials switches to the current credentials of the configured cloud. After an error the previous ones stay in use. It
+// logs an error unless it equals lastError, and returns the text of the error; empty when there was none.
+func (c *Cloud) rereadCredentials(ctx context.Context, lastError string) string {
 	now, err := c.options.Reread()
 	if err == nil {
 		err = c.reconfigure(ctx, now)
@@ -53,35 +53,35 @@ func (c *Cloud) rereadCredentials(ctx context.Context, told string) string {
 	if err == nil {
 		return ""
 	}
-	if err.Error() != told {
-		log.FromContext(ctx).Error(err, "Cannot use the credentials of the configured cloud as they are now; those before stay in use")
+	if err.Error() != lastError {
+		log.FromContext(ctx).Error(err, "Cannot use the changed credentials of the configured cloud; the previous ones stay in use")
 	}
 	return err.Error()
 }
 
-// reconfigure replaces the credentials of the configured cloud. Connections, lists and limits belong to its endpoint, so that must
-// stay, and so must the project and the region: new servers would be made elsewhere without a word.
+// reconfigure replaces the credentials of the configured cloud. Their endpoint must not change, because connections, lists and
+// limits belong to it. Nor may the project or the region, because drover would then create new servers in another place unnoticed.
 func (c *Cloud) reconfigure(ctx context.Context, now client.Credentials) error {
 	was := c.specs.Configured()
 	switch {
 	case now.Key() == was.Key():
 		return nil
 	case !client.SameEndpoint(now.IdentityEndpoint, was.IdentityEndpoint):
-		return fmt.Errorf("the cloud is at %q now, and was at %q when drover started: restart drover", now.IdentityEndpoint, was.IdentityEndpoint)
+		return fmt.Errorf("the endpoint is now %q, and was %q when drover started: restart drover to use another cloud", now.IdentityEndpoint, was.IdentityEndpoint)
 	case now.Method() == client.ByNothing:
-		return errors.New("they have neither an application credential nor a user nor a token")
+		return errors.New("the credentials have no application credential, no user and no token")
 	}
 	if err := c.staysInProject(ctx, now); err != nil {
 		return err
 	}
 	c.specs.Configure(now)
-	log.FromContext(ctx).Info("The credentials of the configured cloud have changed, and are used from now on", "method", now.Method())
+	log.FromContext(ctx).Info("Using changed credentials of the configured cloud", "method", now.Method())
 	c.followConfigured(ctx)
 	c.notify(func(interest) bool { return true })
 	return nil
 }
 
-// staysInProject signs in with new credentials of the configured cloud, and returns an error when that fails or when they are for
+// staysInProject signs in with new credentials of the configured cloud. It returns an error when that fails, or when they are for
 // another project or region than those in use. It compares nothing when those in use have never signed in.
 func (c *Cloud) staysInProject(ctx context.Context, now client.Credentials) error {
 	conn := c.configured(ctx)
@@ -102,13 +102,14 @@ func (c *Cloud) staysInProject(ctx context.Context, now client.Credentials) erro
 	}
 	was, is := inventory.Site{Project: scope.ProjectID, Region: scope.Region}, inventory.Site{Project: other.ProjectID, Region: other.Region}
 	if is != was {
-		return fmt.Errorf("they are for %s, and those before are for %s: restart drover to move to another project or region", is, was)
+		return fmt.Errorf("the new credentials are for %s, and the previous ones are for %s: restart drover to use another project or region", is, was)
 	}
 	return nil
 }
 
-// signInEarly signs in to the configured cloud, so that the first Machine of a new leader does not wait for that, and sets can record
-// where a new Machine's resources will be made without a write of its own. What needs the cloud next shows a failure.
+// signInEarly signs in to the configured cloud ahead of the first use. Then the first Machine of a new leader does not wait for the
+// sign-in, and MachineSets can record the place of a new Machine's resources in the write that creates it. An error is ignored,
+// because the next use of the cloud returns it.
 func (c *Cloud) signInEarly(ctx context.Context) {
 	if conn := c.configured(ctx); conn != nil {
 		_, _ = conn.session.Scope(ctx)
@@ -128,8 +129,8 @@ func (c *Cloud) configured(ctx context.Context) *connection {
 	return conn
 }
 
-// isConfigured reports whether a project is the one that the configured cloud's credentials are for. Any other Keystone can claim
-// to have a project of that ID.
+// isConfigured reports whether a project is that of the configured cloud's credentials. The project's ID alone does not prove it:
+// any other Keystone can claim the same ID.
 func (c *Cloud) isConfigured(ctx context.Context, p *inventory.Project) bool {
 	conn := c.configured(ctx)
 	if conn == nil || p.Endpoint() != client.NormalEndpoint(conn.session.IdentityEndpoint()) {

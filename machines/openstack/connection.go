@@ -9,21 +9,21 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-// connection is a session with the catalog of what it can see, and the project that it is for.
+// connection is a signed-in session with its catalog and its project.
 type connection struct {
 	session *client.Session
 	catalog *catalog.Catalog
-	// key is that of the credentials.
+	// key identifies the credentials.
 	key string
 
 	mu sync.Mutex
 	// project is nil until the first sign-in.
 	project *inventory.Project
-	// queued is true while the connection is being attached to its project. used is when a Machine asked for it last.
+	// queued is true while the connection is being attached to its project. used is when a Machine last used it.
 	queued bool
 	used   time.Time
-	// kept is when the connection was last looked up, for a Machine or a template.
-	kept time.Time
+	// lookedUp is when the connection was last looked up, for a Machine or a template.
+	lookedUp time.Time
 }
 
 // attached returns the project; nil before the first sign-in.
@@ -39,7 +39,7 @@ func (c *connection) in(at inventory.Site) bool {
 	return p != nil && p.Site() == at
 }
 
-// lastUse returns when a Machine asked for the connection last.
+// lastUse returns when a Machine last used the connection.
 func (c *connection) lastUse() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,7 +53,7 @@ func (c *connection) isQueued() bool {
 	return c.queued
 }
 
-// use notes that a Machine asked for the connection. It reports whether the connection is to be attached to its project now.
+// use records that a Machine uses the connection. It reports whether the caller must now attach the connection to its project.
 func (c *connection) use(now time.Time) (attach bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,32 +63,32 @@ func (c *connection) use(now time.Time) (attach bool) {
 	return attach
 }
 
-// keep notes that the connection was looked up.
-func (c *connection) keep(now time.Time) {
+// touch records that the connection was looked up.
+func (c *connection) touch(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.kept = now
+	c.lookedUp = now
 }
 
-// isUnused reports whether nothing has used the connection since a time.
+// isUnused reports whether nothing has used the connection since that time.
 func (c *connection) isUnused(since time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.queued && c.used.Before(since) && c.kept.Before(since)
+	return !c.queued && c.used.Before(since) && c.lookedUp.Before(since)
 }
 
-// attach ends the attempts to sign in with the project that the connection is for.
+// attach sets the project of the connection, which ends the sign-in attempts.
 func (c *connection) attach(p *inventory.Project) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.project, c.queued = p, false
 }
 
-// idle is how long a connection that cannot sign in is tried without a Machine asking for it.
+// idle is how long drover retries the sign-in of a connection that no Machine uses.
 const idle = 15 * time.Minute
 
-// giveUp ends the attempts to sign in when no Machine has asked for the connection lately. It reports whether it did.
-func (c *connection) giveUp(now time.Time) bool {
+// stopIfIdle ends the sign-in attempts when no Machine has used the connection lately. It reports whether it did.
+func (c *connection) stopIfIdle(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.queued = now.Sub(c.used) <= idle

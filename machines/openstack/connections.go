@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-// connections holds the connections of a Cloud, one for each set of credentials, and the projects that they are for.
+// connections holds the connections of a Cloud, one for each set of credentials, and their projects.
 type connections struct {
 	clock         clock.PassiveClock
 	mu            sync.Mutex
@@ -22,7 +22,7 @@ type connections struct {
 	byProject     map[string]followed
 }
 
-// followed is a project, and what ends following it.
+// followed is a project with the function that stops following it.
 type followed struct {
 	*inventory.Project
 	stop context.CancelFunc
@@ -32,7 +32,7 @@ func newConnections(c clock.PassiveClock) *connections {
 	return &connections{clock: c, byCredentials: map[string]*connection{}, byProject: map[string]followed{}}
 }
 
-// get returns the connection of some credentials, which are known by their key. It is made when there is none.
+// get returns the connection for the credentials with that key, and creates it if there is none.
 func (c *connections) get(key string, create func() (*connection, error)) (*connection, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,22 +45,22 @@ func (c *connections) get(key string, create func() (*connection, error)) (*conn
 		conn.key = key
 		c.byCredentials[key] = conn
 	}
-	conn.keep(c.clock.Now())
+	conn.touch(c.clock.Now())
 	return conn, nil
 }
 
-// keep returns the connection, which is in use now; nil when it was dropped meanwhile.
-func (c *connections) keep(conn *connection) *connection {
+// touch records that the connection is in use and returns it; nil when it has been dropped meanwhile.
+func (c *connections) touch(conn *connection) *connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if conn == nil || c.byCredentials[conn.key] != conn {
 		return nil
 	}
-	conn.keep(c.clock.Now())
+	conn.touch(c.clock.Now())
 	return conn
 }
 
-// attach puts a connection on the project with that key, and reports whether the project was made now.
+// attach attaches a connection to the project with that key, and reports whether it created the project.
 func (c *connections) attach(conn *connection, key string, create func() followed) (p *inventory.Project, isNew bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,14 +73,14 @@ func (c *connections) attach(conn *connection, key string, create func() followe
 	return known.Project, !ok
 }
 
-// all returns the connections in no order.
+// all returns the connections, unsorted.
 func (c *connections) all() []*connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Collect(maps.Values(c.byCredentials))
 }
 
-// projects returns the projects in no order.
+// projects returns the projects, unsorted.
 func (c *connections) projects() (all []*inventory.Project) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,11 +101,11 @@ func (c *connections) byKey() map[string]*inventory.Project {
 	return all
 }
 
-// to returns the connection to a project that was used last and whose credentials are not refused; nil when there is none. Any
-// Keystone can claim to have a project of that ID: of several the one at the own endpoint counts, else none.
-func (c *connections) to(at inventory.Site, own string) *connection {
-	// The connections are read first: a project stands here before a connection is attached to it, so that each Keystone with
-	// a connection below is counted.
+// toProject returns the most recently used connection to a project whose credentials are not refused; nil when there is none. Any
+// Keystone can claim to have a project of that ID. So if several do, only the one at the configured cloud's endpoint, own, counts.
+func (c *connections) toProject(at inventory.Site, own string) *connection {
+	// Read the connections first: a project is stored before a connection is attached to it, so every Keystone with a connection in
+	// all is counted below.
 	all := c.all()
 	endpoints := map[string]bool{}
 	for _, p := range c.projects() {
@@ -113,21 +113,21 @@ func (c *connections) to(at inventory.Site, own string) *connection {
 			endpoints[p.Endpoint()] = true
 		}
 	}
-	return c.keep(lastUsed(all, func(p *inventory.Project) bool {
+	return c.touch(lastUsed(all, func(p *inventory.Project) bool {
 		return p.Site() == at && (endpoints[p.Endpoint()] && len(endpoints) == 1 || p.Endpoint() == own)
 	}))
 }
 
-// knowing returns a connection to a project that has something with the Machine's owner tag: the server with that ID, or when that is
-// empty any server, port or floating IP, or a create with an unknown outcome. nil: there is none.
-func (c *connections) knowing(machine types.UID, serverID string) *connection {
-	return c.keep(lastUsed(c.all(), func(p *inventory.Project) bool {
+// ofMachine returns a connection to a project that has a resource with the Machine's owner tag: the server with that ID or, when
+// serverID is empty, any server, port, floating IP or unresolved create. It returns nil when there is none.
+func (c *connections) ofMachine(machine types.UID, serverID string) *connection {
+	return c.touch(lastUsed(c.all(), func(p *inventory.Project) bool {
 		return p.HasServer(machine, serverID) || serverID == "" && p.HasAddresses(machine)
 	}))
 }
 
-// lastUsed returns, of these connections to projects for which wanted is true, the one that was used last and whose credentials are not
-// refused; nil when there is none.
+// lastUsed returns the most recently used connection whose project satisfies wanted and whose credentials are not refused; nil when
+// there is none.
 func lastUsed(all []*connection, wanted func(*inventory.Project) bool) (best *connection) {
 	var latest time.Time
 	for _, conn := range all {
@@ -145,8 +145,8 @@ func lastUsed(all []*connection, wanted func(*inventory.Project) bool) (best *co
 	return best
 }
 
-// other returns the session of the connection to the project that was used last, except the given one, whose credentials fail; nil
-// when there is none.
+// other returns the session of the most recently used other connection to the project, for use when the given session's credentials
+// fail; nil when there is none.
 func (c *connections) other(p *inventory.Project, than *client.Session) (best *client.Session) {
 	var latest time.Time
 	for _, conn := range c.all() {

@@ -11,10 +11,10 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// lineLength is taken for the mean length of a console line, since Nova counts lines and we count bytes.
+// lineLength is the assumed mean length of a console line in bytes: Nova counts lines, and drover counts bytes.
 const lineLength = 40
 
-// ConsoleOutput returns the last bytes of the console of the Machine's server. NotFound without a server.
+// ConsoleOutput returns the last bytes of the console of the Machine's server. It returns NotFound when there is no server.
 func (i *instance) ConsoleOutput(ctx context.Context, bytes int) (string, error) {
 	p, err := i.ready()
 	if err != nil {
@@ -22,11 +22,11 @@ func (i *instance) ConsoleOutput(ctx context.Context, bytes int) (string, error)
 	}
 	server := i.facts(p).Server
 	if server == nil {
-		return "", fault.New(fault.NotFound, fault.CodeResourceNotFound, "server %s is not there", i.subject.server)
+		return "", fault.New(fault.NotFound, fault.CodeResourceNotFound, "server %s does not exist", i.subject.server)
 	}
 	text := ""
-	asking := client.Call{Service: client.Compute, Doing: "reading the console of server " + i.subject.server}
-	err = i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+	call := client.Call{Service: client.Compute, Doing: "reading the console of server " + i.subject.server}
+	err = i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		text, err = servers.ShowConsoleOutput(ctx, api, server.ID, servers.ShowConsoleOutputOpts{Length: bytes/lineLength + 1}).Extract()
 		return err
 	})

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-// Prepare creates the ports, then the floating IP, which so never exists without belonging to something.
+// Prepare creates the ports, and then the floating IP on the first port, so that the floating IP never exists unattached.
 func (i *instance) Prepare(ctx context.Context) error {
 	if err := i.ensurePorts(ctx); err != nil {
 		return err
@@ -24,15 +24,15 @@ func (i *instance) Prepare(ctx context.Context) error {
 	return i.ensureFloatingIP(ctx)
 }
 
-// ensurePorts makes the missing ports of the Machine, one for each network, and replaces those that an order for a server with an
-// unknown outcome may name.
+// ensurePorts creates the Machine's missing ports, one for each network, and replaces those that a server create with an unknown
+// outcome may use.
 func (i *instance) ensurePorts(ctx context.Context) error {
 	p, plan, end, err := i.beginMaking(ctx)
 	if err != nil {
 		return err
 	}
 	defer end()
-	if err := p.ReserveQuota(i.subject.uid, i.wants(p, plan)); err != nil {
+	if err := p.ReserveQuota(i.subject.uid, i.missingQuota(p, plan)); err != nil {
 		return err
 	}
 	for n := range plan.Ports {
@@ -57,7 +57,7 @@ func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *c
 		have, known = p.PortsOf(i.subject.uid)[n]
 	}
 	switch {
-	case known && (!have.Ordered || i.facts(p).Server != nil):
+	case known && (!have.NamedByCreate || i.facts(p).Server != nil):
 		return nil
 	case known:
 		if err := i.replacePort(ctx, p, n, have); err != nil {
@@ -68,13 +68,13 @@ func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *c
 		return err
 	}
 	var made inventory.PortRow
-	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("creating port %d of server %s", n, i.subject.server)}
-	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("creating port %d of server %s", n, i.subject.server)}
+	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return ports.Create(ctx, api, portRequest(i.subject, plan, n)).ExtractInto(&made)
 	})
 	if err != nil {
 		p.Attempted(m, err)
-		p.QuotaRefused(i.subject.uid, err, i.wants(p, plan))
+		p.QuotaRefused(i.subject.uid, err, i.missingQuota(p, plan))
 		return err
 	}
 	p.UseQuota(i.subject.uid, inventory.Amounts{inventory.Ports: 1})
@@ -83,7 +83,7 @@ func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *c
 }
 
 // ensureFloatingIP creates a floating IP with the owner tag on the first port, when the spec asks for one, and moves it there when
-// that port was replaced. It never takes an address that it did not make (MC-50), and only the first network gets one (MC-51).
+// that port was replaced. It never attaches an address that it did not create (MC-50), and only the first network gets one (MC-51).
 func (i *instance) ensureFloatingIP(ctx context.Context) error {
 	if i.spec != nil && i.spec.FloatingIPPool == "" || i.machine.FloatingIPID != "" {
 		return nil
@@ -98,9 +98,9 @@ func (i *instance) ensureFloatingIP(ctx context.Context) error {
 	}
 	port, ok := p.PortsOf(i.subject.uid)[0]
 	if !ok {
-		return i.withoutPort()
+		return i.errNoPort()
 	}
-	want := i.wants(p, plan)
+	want := i.missingQuota(p, plan)
 	if err := p.ReserveQuota(i.subject.uid, want); err != nil {
 		return err
 	}
@@ -118,16 +118,16 @@ func (i *instance) ensureFloatingIP(ctx context.Context) error {
 		return err
 	}
 	var made inventory.FloatingIPRow
-	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("creating the floating IP of server %s from %s", i.subject.server, i.spec.FloatingIPPool)}
-	err = i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("creating the floating IP of server %s from %s", i.subject.server, i.spec.FloatingIPPool)}
+	err = i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return floatingips.Create(ctx, api, floatingIPRequest(i.subject, plan, port.ID)).ExtractInto(&made)
 	})
 	if err != nil {
-		err = ofPool(err)
+		err = poolError(err)
 		if fault.Is(err, fault.Conflict) && i.arrivedLate(ctx, p, m) {
 			return nil
 		}
-		i.failed(p, m, err)
+		i.noteFailure(p, m, err)
 		p.QuotaRefused(i.subject.uid, err, want)
 		return err
 	}
@@ -136,9 +136,9 @@ func (i *instance) ensureFloatingIP(ctx context.Context) error {
 	return nil
 }
 
-// ofPool returns the error with the code for a floating IP pool: Neutron answers the same for a pool without an address as for any
-// network without one (seen in Zed).
-func ofPool(err error) error {
+// poolError returns err with the code for an exhausted floating IP pool: Neutron returns the same error for a pool without a free
+// address as for any network without one (seen in Zed).
+func poolError(err error) error {
 	e := fault.Of(err)
 	if e.Code != fault.CodeAddressesExhausted {
 		return err
@@ -148,16 +148,17 @@ func ofPool(err error) error {
 	return &pool
 }
 
-// arrivedLate reports whether the port already has a floating IP, because a predecessor's create was carried out after the floating
-// IPs were listed.
+// arrivedLate reports whether the port already has a floating IP, because the create of a previous leader succeeded after the
+// floating IPs were listed.
 func (i *instance) arrivedLate(ctx context.Context, p *inventory.Project, m inventory.OwnerTag) bool {
 	found, err := i.findIP(ctx, p, m)
 	return err == nil && found
 }
 
-// failed notes an attempt that may have worked. When the cloud refused it, the ports are looked at again. When the cloud does not know
-// the flavor or image, what is cached of them is out of date and the next attempt looks them up again.
-func (i *instance) failed(p *inventory.Project, m inventory.OwnerTag, err error) {
+// noteFailure records a failed create, which may have succeeded in the cloud. When the cloud refused it, the cached ports are
+// checked again. When the cloud does not have the flavor or image, the catalog's cache is out of date, and the next attempt looks
+// them up again.
+func (i *instance) noteFailure(p *inventory.Project, m inventory.OwnerTag, err error) {
 	p.Attempted(m, err)
 	if fault.Unmatched(fault.Of(err).Code) {
 		i.connection.catalog.Forget(i.spec)
@@ -169,7 +170,7 @@ func (i *instance) failed(p *inventory.Project, m inventory.OwnerTag, err error)
 	}
 }
 
-// EnsureServer returns the server that belongs to the Machine, else makes one on the ports made before.
+// EnsureServer returns the Machine's server, or creates one on the ports from Prepare.
 func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Server, error) {
 	p, err := i.ready()
 	if err != nil {
@@ -195,13 +196,13 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 	if err := p.MayMake(m); err != nil {
 		return nil, err
 	}
-	want := i.wants(p, plan)
+	want := i.missingQuota(p, plan)
 	if err := p.ReserveQuota(i.subject.uid, want); err != nil {
 		return nil, err
 	}
 	made, err := i.createServer(ctx, plan, portIDs, encoded)
 	if err != nil {
-		i.failed(p, m, err)
+		i.noteFailure(p, m, err)
 		p.QuotaRefused(i.subject.uid, err, want)
 		return nil, err
 	}
@@ -210,27 +211,28 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 	if s := i.facts(p).Server; s != nil {
 		return s, nil
 	}
-	return nil, fault.New(fault.Transient, fault.CodeUnsettled, "server %s was deleted before the answer to its order came", made)
+	return nil, fault.New(fault.Transient, fault.CodeUnsettled, "server %s was deleted before Nova answered its create", made)
 }
 
-// portIDs returns the ports in the order of their networks. Conflict when one of them has to be made first, or again.
+// portIDs returns the IDs of the ports in the order of their networks. It returns Conflict when one of them must be created or
+// replaced first.
 func (i *instance) portIDs(p *inventory.Project, plan *catalog.Plan) ([]string, error) {
 	known := p.PortsOf(i.subject.uid)
 	var ids []string
 	for n := range plan.Ports {
 		port, ok := known[n]
-		if !ok || port.Doubtful || port.Ordered {
-			return nil, fault.New(fault.Conflict, fault.CodeConflict, "port %d of server %s has to be made first", n, i.subject.server)
+		if !ok || port.Doubtful || port.NamedByCreate {
+			return nil, fault.New(fault.Conflict, fault.CodeConflict, "port %d of server %s must be created first", n, i.subject.server)
 		}
 		ids = append(ids, port.ID)
 	}
 	return ids, nil
 }
 
-// createServer asks for the server, and returns its ID: Nova's answer holds little more.
+// createServer creates the server and returns only its ID, since Nova's answer has little more.
 func (i *instance) createServer(ctx context.Context, plan *catalog.Plan, portIDs []string, userData []byte) (id string, err error) {
-	asking := client.Call{Service: client.Compute, Doing: "creating server " + i.subject.server, Version: createVersion(i.spec)}
-	err = i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+	call := client.Call{Service: client.Compute, Doing: "creating server " + i.subject.server, Version: createVersion(i.spec)}
+	err = i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		request, hints := serverRequest(i.subject, i.spec, plan, portIDs, userData)
 		s, err := servers.Create(ctx, api, request, hints).Extract()
 		if err == nil {
@@ -241,8 +243,8 @@ func (i *instance) createServer(ctx context.Context, plan *catalog.Plan, portIDs
 	return id, err
 }
 
-// wants returns what the Machine still needs of what quotas count.
-func (i *instance) wants(p *inventory.Project, plan *catalog.Plan) inventory.Amounts {
+// missingQuota returns the quota that the Machine's missing resources need.
+func (i *instance) missingQuota(p *inventory.Project, plan *catalog.Plan) inventory.Amounts {
 	want := inventory.Amounts{inventory.Instances: 1, inventory.Cores: plan.Flavor.VCPUs, inventory.RAMMiB: plan.Flavor.RAM}
 	ports, hasIP := p.Owned(i.machine.UID)
 	want[inventory.Ports] = max(0, len(plan.Ports)-ports)

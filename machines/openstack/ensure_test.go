@@ -9,8 +9,8 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestNamesThatAreNewInTheCloud(t *testing.T) {
-	t.Run("an image that was uploaded again under its name is looked up again when the old one is refused (F-49)", func(t *testing.T) {
+func TestReplacedImages(t *testing.T) {
+	t.Run("are looked up again when the cloud refuses the old image (F-49)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		if err := i.ensurePorts(b.ctx); err != nil {
@@ -32,14 +32,14 @@ func TestNamesThatAreNewInTheCloud(t *testing.T) {
 	})
 }
 
-func TestThePlanOfAMachine(t *testing.T) {
+func TestPlanOfAMachine(t *testing.T) {
 	t.Run("is resolved once for its ports and its server", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		if err := i.ensurePorts(b.ctx); err != nil {
 			t.Fatal(err)
 		}
-		b.clock.Step(11 * time.Minute) // the catalog's answers are too old by now
+		b.clock.Step(11 * time.Minute) // the catalog's answers have expired
 		b.sim.ForgetCalls()
 		if _, err := i.EnsureServer(b.ctx, nil); err != nil {
 			t.Fatal(err)
@@ -48,4 +48,15 @@ func TestThePlanOfAMachine(t *testing.T) {
 			t.Errorf("got %d lists of flavors and %d of images, want none", flavors, images)
 		}
 	})
+}
+
+func TestPoolErrorChangesOnlyTheCodeOfAnExhaustedPool(t *testing.T) {
+	full := fault.New(fault.NoCapacity, fault.CodeAddressesExhausted, "no more addresses")
+	if e := fault.Of(poolError(full)); e.Class != fault.NoCapacity || e.Code != fault.CodeIPPoolExhausted || e.Message != full.Message {
+		t.Errorf("got %+v", e)
+	}
+	other := fault.New(fault.Quota, fault.CodeFloatingIPQuotaExceeded, "quota")
+	if e := fault.Of(poolError(other)); e != other {
+		t.Errorf("got %+v", e)
+	}
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-// A port does not keep a second server from being made: while the port is unbound Nova accepts every order that names it, and
-// its clean-up of the order that fails unbinds the port of the server that works. So no order names a port that an earlier order
-// with an unknown outcome may name. The port is replaced first: an order for a port that is gone is refused, or fails alone
-// (docs/decisions/0040).
+// A port does not prevent a second server: while the port is unbound, Nova accepts every create that names it. When one of those
+// creates fails, its clean-up unbinds the port from the server that works. Therefore no create may name a port that an earlier
+// create with an unknown outcome may name. drover replaces the port first: a create that names a deleted port is refused, or fails
+// without affecting another server (docs/decisions/0040).
 
-// replacePort deletes a port that an order with an unknown outcome may name, once that order is settled and the port is seen
-// unbound; the caller makes it again. Transient while the order is not settled or the port is bound to a server.
+// replacePort deletes a port that a create with an unknown outcome may name, once that create is resolved and the port is unbound.
+// The caller creates the port again. It returns Transient while the create is unresolved or the port is bound to a server.
 //
-// The old port is deleted before the new one is made, so at most one port has the owner tag, wherever a crash happens: a successor
-// finds the old port, or none, or a new one that it did not make itself, and starts again from there.
+// The old port is deleted before the new one is created, so that at most one port has the owner tag at any time. After a crash, the
+// next leader finds the old port, no port, or a new port that it did not create itself, and starts again from there.
 func (i *instance) replacePort(ctx context.Context, p *inventory.Project, n int, port inventory.Port) error {
 	if err := p.MayMake(i.subject.serverTag()); err != nil {
 		return err
@@ -45,8 +45,8 @@ func (i *instance) replacePort(ctx context.Context, p *inventory.Project, n int,
 	return nil
 }
 
-// findIPOf looks for a floating IP that another process made on a port that is gone now, and that no list has shown. Without this
-// look a second one would be made, since the new port has none.
+// findIPOf looks for a floating IP that a previous leader created on the port that is now deleted, and that no list has shown yet.
+// Without this, drover would create a second one for the new port.
 func (i *instance) findIPOf(ctx context.Context, p *inventory.Project, n int) error {
 	if _, known := p.FloatingIPOf(i.subject.uid); known || n > 0 || i.machine.FloatingIPID != "" || i.spec.FloatingIPPool == "" {
 		return nil
@@ -55,24 +55,24 @@ func (i *instance) findIPOf(ctx context.Context, p *inventory.Project, n int) er
 	return err
 }
 
-// moveIP puts the Machine's floating IP on its first port, when it is on another one or on none: a port that was made again has
-// a new ID, and Neutron takes the address off the port that was deleted.
+// moveIP attaches the Machine's floating IP to its first port, when it is on another port or on none: a new port has a new ID, and
+// Neutron disassociates the address when its port is deleted.
 func (i *instance) moveIP(ctx context.Context, p *inventory.Project) error {
 	ip, _ := p.FloatingIPOf(i.subject.uid)
 	port, ok := p.PortsOf(i.subject.uid)[0]
 	if !ok {
-		return i.withoutPort()
+		return i.errNoPort()
 	}
 	if ip.PortID == port.ID {
 		return nil
 	}
 	m := i.subject.floatingIP()
-	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("putting floating IP %s on the port of server %s", ip.Address, i.subject.server)}
-	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("putting floating IP %s on the port of server %s", ip.Address, i.subject.server)}
+	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return floatingips.Update(ctx, api, ip.ID, floatingips.UpdateOpts{PortID: &port.ID}).Err
 	})
 	if fault.Is(err, fault.NotFound) {
-		// Either the port or the address is gone.
+		// Either the port or the floating IP is gone.
 		p.DoubtPorts(i.subject.uid)
 		if found, looked := i.findIP(ctx, p, m); looked == nil && !found {
 			p.ForgetFloatingIP(i.subject.uid)
@@ -86,7 +86,7 @@ func (i *instance) moveIP(ctx context.Context, p *inventory.Project) error {
 	return nil
 }
 
-// withoutPort returns the error when a floating IP is to be put on a port that has not been made.
-func (i *instance) withoutPort() error {
-	return fault.New(fault.Conflict, fault.CodeConflict, "server %s has no port yet that could take a floating IP", i.subject.server)
+// errNoPort returns the error for a floating IP whose port has not been created yet.
+func (i *instance) errNoPort() error {
+	return fault.New(fault.Conflict, fault.CodeConflict, "server %s has no port yet for its floating IP", i.subject.server)
 }

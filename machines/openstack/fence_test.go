@@ -23,7 +23,7 @@ func (b *bench) hasItsPort(server string) {
 	}
 }
 
-// working brings the Machine to an ACTIVE server, whatever fails on the way, and returns it.
+// working retries until the Machine has an ACTIVE server, and returns it.
 func (b *bench) working(i cloud.Instance) *cloud.Server {
 	b.t.Helper()
 	var s *cloud.Server
@@ -40,7 +40,7 @@ func (b *bench) working(i cloud.Instance) *cloud.Server {
 	return s
 }
 
-// onePort returns the ID of the only port that there is.
+// onePort returns the ID of the only port.
 func (b *bench) onePort() string {
 	b.t.Helper()
 	left := b.sim.Leftovers()
@@ -50,8 +50,8 @@ func (b *bench) onePort() string {
 	return left.Ports[0]
 }
 
-func TestAnOrderThatNeverArrived(t *testing.T) {
-	t.Run("is repeated on a port that was made again, with the floating IP (F-21) (F-27)", func(t *testing.T) {
+func TestServerCreateThatNeverArrived(t *testing.T) {
+	t.Run("is repeated on a new port, with the floating IP (F-21, F-27)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", fullFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /servers", Refuse: true, Times: 1})
@@ -61,19 +61,19 @@ func TestAnOrderThatNeverArrived(t *testing.T) {
 		before := b.onePort()
 		s := b.working(i)
 		if after := b.onePort(); after == before {
-			t.Error("the server was ordered on the port that the first order names")
+			t.Error("the server was created on the port that the first create names")
 		}
 		b.hasItsPort(s.ID)
 		if got := b.calls("POST /floatingips"); got != 1 {
-			t.Errorf("%d floating IPs were made, want 1", got)
+			t.Errorf("%d floating IPs were created, want 1", got)
 		}
 		b.remove(i)
 		b.nothingLeft()
 	})
 }
 
-func TestAnOrderThatArrivesBeforeItsPortIsReplaced(t *testing.T) {
-	t.Run("is found by the port although no list shows its server (F-21)", func(t *testing.T) {
+func TestServerCreateThatSucceedsBeforeItsPortIsReplaced(t *testing.T) {
+	t.Run("is found by the port when no list shows its server (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		road := b.leftOnItsWay(m)
@@ -82,18 +82,18 @@ func TestAnOrderThatArrivesBeforeItsPortIsReplaced(t *testing.T) {
 		i := b.synced(m)
 		close(road.let)
 		if code := <-road.arrived; code != http.StatusAccepted {
-			t.Fatalf("the order was answered %d", code)
+			t.Fatalf("the late create was answered %d", code)
 		}
 		b.clock.Step(2 * time.Second)
 		s := b.working(i)
 		if posts, deletions := b.calls("POST /servers"), b.calls("DELETE /ports/{id}"); posts != 1 || deletions != 0 {
-			t.Errorf("%d orders and %d ports deleted, want the predecessor's order alone", posts, deletions)
+			t.Errorf("%d creates and %d ports deleted, want only the previous leader's create", posts, deletions)
 		}
 		b.hasItsPort(s.ID)
 	})
 }
 
-func TestAFailureWhileAPortIsReplaced(t *testing.T) {
+func TestFailureWhileAPortIsReplaced(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		lost sim.Fault
@@ -103,16 +103,16 @@ func TestAFailureWhileAPortIsReplaced(t *testing.T) {
 		{"the deletion", sim.Fault{Call: "DELETE /ports/{id}", Refuse: true, Times: 1}},
 		{"the answer to the creation", sim.Fault{Call: "POST /ports", Drop: true, Times: 1}},
 		{"the creation", sim.Fault{Call: "POST /ports", Status: 503, Times: 1}},
-		{"the answer to the floating IP's move", sim.Fault{Call: "PUT /floatingips/{id}", Drop: true, Times: 1}},
-		{"the answer to the second order", sim.Fault{Call: "POST /servers", Drop: true, Times: 1}},
-		{"the second order", sim.Fault{Call: "POST /servers", Refuse: true, Times: 1}},
+		{"the answer to moving the floating IP", sim.Fault{Call: "PUT /floatingips/{id}", Drop: true, Times: 1}},
+		{"the answer to the second create", sim.Fault{Call: "POST /servers", Drop: true, Times: 1}},
+		{"the second create", sim.Fault{Call: "POST /servers", Refuse: true, Times: 1}},
 	} {
 		for _, crash := range []bool{false, true} {
 			name := tt.name + " is lost"
 			if crash {
 				name += ", and the process dies"
 			}
-			t.Run(name+" (F-21) (F-27)", func(t *testing.T) {
+			t.Run(name+" (F-21, F-27)", func(t *testing.T) {
 				b := newBench(t)
 				m := newMachine(t, "a", fullFields())
 				i := b.synced(m)
@@ -133,7 +133,7 @@ func TestAFailureWhileAPortIsReplaced(t *testing.T) {
 				b.once(t)
 				b.hasItsPort(s.ID)
 				if got := b.calls("POST /floatingips"); got != 1 {
-					t.Errorf("%d floating IPs were made, want 1", got)
+					t.Errorf("%d floating IPs were created, want 1", got)
 				}
 				b.remove(i)
 				b.nothingLeft()
@@ -142,8 +142,8 @@ func TestAFailureWhileAPortIsReplaced(t *testing.T) {
 	}
 }
 
-func TestAPortThatAnotherProcessMade(t *testing.T) {
-	t.Run("is replaced by three calls before a server is ordered, and no other is (F-21)", func(t *testing.T) {
+func TestPortOfAnotherProcess(t *testing.T) {
+	t.Run("is replaced by three calls before a server is created, and only that port is (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		if err := b.synced(m).ensurePorts(b.ctx); err != nil {
@@ -155,7 +155,7 @@ func TestAPortThatAnotherProcessMade(t *testing.T) {
 		b.sim.ForgetCalls()
 		s := b.working(i)
 		if b.onePort() == before {
-			t.Error("a server was ordered on the predecessor's port")
+			t.Error("a server was created on the previous leader's port")
 		}
 		for call, want := range map[string]int{
 			"GET /ports/{id}": 1, "DELETE /ports/{id}": 1, "POST /ports": 1, "POST /servers": 1,
@@ -166,7 +166,7 @@ func TestAPortThatAnotherProcessMade(t *testing.T) {
 		}
 		b.hasItsPort(s.ID)
 	})
-	t.Run("stays while its server is there", func(t *testing.T) {
+	t.Run("stays while its server exists", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", fullFields())
 		b.active(m)
@@ -181,18 +181,18 @@ func TestAPortThatAnotherProcessMade(t *testing.T) {
 	})
 }
 
-func TestAnOrderThatWasRefused(t *testing.T) {
+func TestRefusedServerCreate(t *testing.T) {
 	t.Run("is repeated on the same port", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /servers", Status: http.StatusForbidden, Times: 1})
 		if _, err := b.make(i); err == nil {
-			t.Fatal("the order was not refused")
+			t.Fatal("the create was not refused")
 		}
 		before := b.onePort()
 		b.working(i)
 		if b.onePort() != before {
-			t.Error("the port was replaced although no server can have been made on it")
+			t.Error("the port was replaced although no server can have been created on it")
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-// listTagged lists what may have an owner tag of the Machine.
+// listTagged returns the rows that may have an owner tag of the Machine.
 func listTagged[T any](ctx context.Context, i *instance, l client.Listing) ([]T, error) {
 	l.Machine = i.ref()
 	rows, err := client.List[T](client.WithGroup(ctx, i.group), i.connection.session, l)
@@ -48,7 +48,7 @@ func (i *instance) findIP(ctx context.Context, p *inventory.Project, m inventory
 	return true, nil
 }
 
-// findAttempts looks for what earlier creates with an unknown outcome may have made. What does not turn up in time was not made.
+// findAttempts looks for resources of unresolved creates. A resource that does not appear in time was not created.
 func (i *instance) findAttempts(ctx context.Context, p *inventory.Project) error {
 	for _, m := range p.OpenAttempts(i.subject.uid) {
 		var found bool
@@ -63,20 +63,20 @@ func (i *instance) findAttempts(ctx context.Context, p *inventory.Project) error
 			return err
 		}
 		if !found {
-			// MayMake drops the attempt when its time is over. Release looks at what is left.
+			// MayMake ends the attempt when its time is over. Release checks which attempts remain.
 			_ = p.MayMake(m)
 		}
 	}
 	return nil
 }
 
-// lookUpPort returns the port as Neutron has it now; nil when it is gone.
+// lookUpPort returns the current port from Neutron; nil when it is gone.
 func (i *instance) lookUpPort(ctx context.Context, n int, port inventory.Port) (*inventory.PortRow, error) {
 	var body struct {
 		Port inventory.PortRow `json:"port"`
 	}
-	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up port %d of server %s", n, i.subject.server)}
-	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up port %d of server %s", n, i.subject.server)}
+	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		_, err := api.Get(ctx, api.ServiceURL("ports", port.ID), &body, nil)
 		return err
 	})
@@ -86,13 +86,13 @@ func (i *instance) lookUpPort(ctx context.Context, n int, port inventory.Port) (
 	return &body.Port, err
 }
 
-// namedIP reads the floating IP that the annotation names; nil when there is none.
+// namedIP returns the floating IP that the Machine's annotation names, from Neutron; nil when it does not exist.
 func (i *instance) namedIP(ctx context.Context) (*inventory.FloatingIPRow, error) {
 	var body struct {
 		FloatingIP inventory.FloatingIPRow `json:"floatingip"`
 	}
-	looking := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up floating IP %s of server %s", i.machine.FloatingIPID, i.subject.server)}
-	err := i.do(ctx, looking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("looking up floating IP %s of server %s", i.machine.FloatingIPID, i.subject.server)}
+	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		_, err := api.Get(ctx, api.ServiceURL("floatingips", i.machine.FloatingIPID), &body, nil)
 		return err
 	})

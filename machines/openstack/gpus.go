@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// gpusOf returns the number of GPUs that a flavor's extra specs promise: virtual and physical ones that placement knows
-// (resources:VGPU, resources:PGPU), and devices passed through under a PCI alias (pci_passthrough:alias = name:count,…).
-// An alias may be anything, a network card too: it counts as a GPU when it is one of the named types, or says so itself.
+// gpusOf returns the number of GPUs in a flavor's extra specs: virtual and physical GPUs in Placement (resources:VGPU,
+// resources:PGPU), and PCI passthrough devices (pci_passthrough:alias = name:count,…). An alias can stand for any device, such as a
+// network card. It counts as a GPU when it is in types or when its name contains gpu or nvidia.
 func gpusOf(specs map[string]string, types []string) int64 {
 	var n int64
 	for key, value := range specs {
@@ -16,7 +16,7 @@ func gpusOf(specs map[string]string, types []string) int64 {
 		case key == "pci_passthrough:alias":
 			n += aliased(value, types)
 		case strings.HasPrefix(key, "resources"):
-			// resources:VGPU, and resources1:VGPU for a numbered group.
+			// The key is resources:VGPU, or resources1:VGPU for a numbered group.
 			if _, class, _ := strings.Cut(key, ":"); class == "VGPU" || class == "PGPU" {
 				n += countOf(value)
 			}
@@ -40,7 +40,8 @@ func aliased(value string, types []string) (n int64) {
 	return n
 }
 
-// countOf reads a number of devices; what is none counts for nothing, because too much makes the autoscaler order for ever.
+// countOf parses a number of devices. It returns 0 for an invalid one: with too many GPUs the autoscaler would add nodes without
+// end.
 func countOf(value string) int64 {
 	n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 16)
 	if err != nil || n < 0 {

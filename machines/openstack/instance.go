@@ -20,41 +20,42 @@ import (
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
-// instance is one Machine's cloud side. One goroutine uses it, for one reconcile.
+// instance is the view of the cloud for one Machine. It is used by one goroutine, for one reconcile.
 type instance struct {
 	cloud      *Cloud
 	connection *connection
 	subject    subject
-	// key is the Machine's.
+	// key is the namespace and name of the Machine.
 	key types.NamespacedName
-	// machine is what the inventory needs to know of the Machine.
+	// machine holds the fields of the Machine that the inventory needs.
 	machine inventory.Machine
-	// unnamed is set when spec.providerID holds something that is not the provider ID of a server.
-	unnamed *fault.Error
-	config  *v1alpha1.ProviderConfig
-	// spec is what the Machine asks for. invalid is the error about it; while it is set nothing is made, but all can be deleted, and spec
-	// may be nil.
+	// badProviderID is set when spec.providerID is not the provider ID of a server.
+	badProviderID *fault.Error
+	config        *v1alpha1.ProviderConfig
+	// spec is the Machine's provider spec. invalid is the error about it. While invalid is set, drover creates nothing but deletes
+	// as usual, and spec may be nil.
 	spec    *spec.Spec
 	invalid error
-	// plan is spec with all names resolved; nil until something is to be made.
+	// plan is spec with all names resolved; nil until it is needed for a create.
 	plan *catalog.Plan
-	// warnings: see cloud.Instance.
+	// warnings are the result of cloud.Instance.Warnings.
 	warnings []string
 	// recorded is the record in the Machine's status. trusted is true while the admission policies guard it.
 	recorded inventory.Record
 	trusted  bool
-	// access is what the Machine's spec has about credentials; the zero value when those of another Machine are used.
+	// access holds the credentials of the Machine's spec; the zero value while those of another Machine are used.
 	access spec.Access
-	// group is the node group, or set, whose share of the requests the Machine takes.
+	// group is the node group or set whose share of the request rate the Machine uses.
 	group string
-	// unreadable is set when a document of the provider spec is no object, so that the credentials may be those of another
-	// project. Then only a server with the Machine's own owner tag counts, and nothing is concluded from an absence, unless it is the
-	// project that the status records.
+	// unreadable is set when a document of the provider spec cannot be parsed, so that the credentials may be those of another
+	// project. Then only a server with the Machine's own owner tag counts, and an absence proves nothing, except in the project
+	// that the status records.
 	unreadable *fault.Error
 }
 
-// Instance reads the Machine's provider spec. A Machine that has a server, or is being deleted, is read leniently: an error in
-// its spec does not keep its resources from being deleted. For a Machine that is being deleted see also findProject.
+// Instance reads the Machine's provider spec. For a Machine that has a server or is being deleted it reads leniently, so that an
+// error in the spec does not block the deletion of its resources. findProject chooses the project of a Machine that is being
+// deleted.
 func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instance, error) {
 	i := &instance{
 		cloud: c, key: types.NamespacedName{Namespace: m.Namespace, Name: m.Name},
@@ -74,7 +75,7 @@ func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instan
 	return i, nil
 }
 
-// read reads the provider spec and the credentials, and finds the connection for them.
+// read parses the provider spec and the credentials, and selects the connection for them.
 func (i *instance) read(ctx context.Context, m *v1alpha1.Machine) error {
 	lenient := i.machine.ServerID != "" || i.machine.Leaving
 	s, err := i.cloud.specs.Read(ctx, spec.Object{
@@ -93,18 +94,18 @@ func (i *instance) read(ctx context.Context, m *v1alpha1.Machine) error {
 	}
 	i.warnings = append(i.warnings, s.Warnings()...)
 	if i.unreadable != nil && i.machine.Leaving && i.machine.ServerID == "" {
-		// The credentials may be those of another project, which is looked at like all known ones.
+		// The credentials may be those of another project, which is then followed like all known ones.
 		i.cloud.register(i)
 		return i.unreadable
 	}
 	return nil
 }
 
-// connect finds the connection for the credentials of the provider spec. A Machine whose provider spec cannot be read takes the
-// connection to the project that its server is known in.
+// connect selects the connection for the credentials of the provider spec. A Machine whose provider spec cannot be read uses the
+// connection to the project in which its server is known.
 func (i *instance) connect(ctx context.Context, m *v1alpha1.Machine, s *spec.Sources) error {
 	if i.unreadable != nil {
-		if i.connection = i.cloud.connections.knowing(i.subject.uid, i.machine.ServerID); i.connection != nil {
+		if i.connection = i.cloud.connections.ofMachine(i.subject.uid, i.machine.ServerID); i.connection != nil {
 			return nil
 		}
 	}
@@ -120,7 +121,7 @@ func (i *instance) connect(ctx context.Context, m *v1alpha1.Machine, s *spec.Sou
 	return err
 }
 
-// recall reads what the Machine records of its resources.
+// recall reads the references to resources in the Machine's spec, status and annotations.
 func (i *instance) recall(m *v1alpha1.Machine) {
 	i.group = groupOfMachine(m)
 	i.trusted = i.cloud.options.Guarded != nil && i.cloud.options.Guarded()
@@ -131,12 +132,12 @@ func (i *instance) recall(m *v1alpha1.Machine) {
 	}
 	if named := ptr.Deref(m.Spec.ProviderID, ""); named != "" && i.machine.ServerID == "" {
 		_, err := providerid.Parse(named)
-		i.unnamed = fault.New(fault.Invalid, fault.CodeInvalidSpec, "reading spec.providerID: %v", err)
+		i.badProviderID = fault.New(fault.Invalid, fault.CodeInvalidSpec, "reading spec.providerID: %v", err)
 	}
 	switch allowed := m.Annotations[v1alpha1.AnnotationAdopt]; {
 	case allowed == "":
 	case !i.trusted:
-		i.warnings = append(i.warnings, "annotation "+v1alpha1.AnnotationAdopt+": has no effect while the admission policies that guard it are not in force")
+		i.warnings = append(i.warnings, "annotation "+v1alpha1.AnnotationAdopt+": has no effect, because the admission policies that guard it are not in force")
 	case providerid.Server(allowed) == "":
 		i.warnings = append(i.warnings, fmt.Sprintf("annotation %s: %.64q is not the ID of a server", v1alpha1.AnnotationAdopt, allowed))
 	default:
@@ -144,8 +145,8 @@ func (i *instance) recall(m *v1alpha1.Machine) {
 	}
 }
 
-// groupOfMachine returns whose share of the requests the Machine's calls take: that of its deployment (the set's name without the hash
-// of the template), else of its set. Machines of a namespace without an owner are one group.
+// groupOfMachine returns the group whose share of the request rate the Machine uses: its deployment (the set's name without the
+// hash of the template), else its set. The Machines of a namespace without an owner are one group.
 func groupOfMachine(m *v1alpha1.Machine) string {
 	name := ""
 	if owner := metav1.GetControllerOf(m); owner != nil {
@@ -157,8 +158,8 @@ func groupOfMachine(m *v1alpha1.Machine) string {
 	return m.Namespace + "/" + name
 }
 
-// do makes a call for this Machine. When it has to wait for its turn the error's code is fault.CodeWaitingForTurn, and the
-// Machine is woken once it may be made.
+// do makes a call for this Machine. When the call must wait for its turn, do returns an error with the code
+// fault.CodeWaitingForTurn, and the Machine is enqueued once the call may be made.
 func (i *instance) do(ctx context.Context, c client.Call, fn func(ctx context.Context, api *gophercloud.ServiceClient) error) error {
 	if err := i.allowed(); err != nil {
 		return err
@@ -167,8 +168,8 @@ func (i *instance) do(ctx context.Context, c client.Call, fn func(ctx context.Co
 	return i.explain(i.connection.session.Do(client.WithGroup(ctx, i.group), c, fn))
 }
 
-// explain returns an error about the Machine's cloud as it is shown: a refused sign-in names where the secret came from, and
-// values of the spec that came from a Secret or ConfigMap are replaced by their references.
+// explain returns err as it is shown to users: a refused sign-in names the source of its secret, and values of the spec that came
+// from a Secret or ConfigMap are replaced by their references.
 func (i *instance) explain(err error) error {
 	if err != nil && i.spec != nil {
 		err = i.spec.Conceal(err)
@@ -185,19 +186,19 @@ func (i *instance) allowed() error {
 	return i.access.Wanted.Check(scope)
 }
 
-// ref returns the Machine as the limiter knows it.
+// ref returns the reference by which the limiter identifies the Machine.
 func (i *instance) ref() client.MachineRef {
 	return client.MachineRef{UID: i.subject.uid, Key: i.key}
 }
 
-// Warnings returns what of the provider spec is accepted without effect.
+// Warnings returns the fields of the provider spec that are accepted and have no effect.
 func (i *instance) Warnings() []string { return i.warnings }
 
-// Config returns the envelope of the provider spec after all sources.
+// Config returns the provider config, merged from all sources.
 func (i *instance) Config() *v1alpha1.ProviderConfig { return i.config }
 
-// project returns the Machine's project once its lists have been seen. Before, it is nil, with an error when waiting alone does not
-// help.
+// project returns the Machine's project once it has been listed. Before that it returns nil, with an error only when waiting does
+// not help.
 func (i *instance) project() (*inventory.Project, error) {
 	p := i.connection.attached()
 	if p == nil {
@@ -216,7 +217,7 @@ func (i *instance) project() (*inventory.Project, error) {
 	return p, nil
 }
 
-// ready returns the project, and an error while there is none.
+// ready returns the Machine's project, or an error while it has not been listed.
 func (i *instance) ready() (*inventory.Project, error) {
 	p, err := i.project()
 	if p == nil && err == nil {
@@ -227,8 +228,8 @@ func (i *instance) ready() (*inventory.Project, error) {
 	return p, err
 }
 
-// beginMaking returns the project and the plan, before something is made. The plan is resolved once. Until end is called, what the
-// Machine has is not released.
+// beginMaking returns the project and the resolved plan before a create. Until the caller calls end, the Machine's resources are
+// not released.
 func (i *instance) beginMaking(ctx context.Context) (p *inventory.Project, plan *catalog.Plan, end func(), err error) {
 	if i.invalid != nil {
 		return nil, nil, nil, i.invalid

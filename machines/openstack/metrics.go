@@ -6,34 +6,34 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-// The metrics that are read off the projects when they are asked for.
+// Descriptions of the gauges that are computed from the projects at each scrape.
 var (
-	ageDesc     = projectDesc("drover_openstack_inventory_age_seconds", "Time since the last list of a project's servers that succeeded was begun.")
+	ageDesc     = projectDesc("drover_openstack_inventory_age_seconds", "Time since the start of the last successful list of a project's servers.")
 	serversDesc = projectDesc("drover_openstack_servers", "Servers of this cluster that are known in a project.")
-	heldDesc    = projectDesc("drover_openstack_held_servers", "Servers that are gone in such numbers that nothing is cleaned up before a person says so.")
-	stuckDesc   = projectDesc("drover_openstack_stuck_deletions", "Servers whose deletion was asked for more than 10 minutes ago and that are still there.")
-	quotaDesc   = projectDesc("drover_openstack_quotas_exhausted", "Services of a project whose quota was hit and is being watched.")
+	heldDesc    = projectDesc("drover_openstack_held_servers", "Vanished servers that the mass-deletion guard holds: nothing is cleaned up for them until an operator confirms the loss.")
+	stuckDesc   = projectDesc("drover_openstack_stuck_deletions", "Servers that still exist 10 minutes after their deletion was requested.")
+	quotaDesc   = projectDesc("drover_openstack_quotas_exhausted", "Services of a project whose quota is exhausted and watched for free capacity.")
 )
 
-// projectDesc describes a gauge of a project. The ID of a project alone does not identify it: any Keystone can claim to have a
-// project of that ID.
+// projectDesc returns the description of a gauge of a project. It has the endpoint as a label, because any Keystone can claim the
+// same project ID.
 func projectDesc(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, []string{"endpoint", "project", "region"}, nil)
 }
 
-// state collects the metrics of the projects when they are asked for.
-type state struct{ projects func() []*inventory.Project }
+// projectCollector collects the metrics of the projects at each scrape.
+type projectCollector struct{ projects func() []*inventory.Project }
 
 // Describe sends the descriptions of the metrics.
-func (s state) Describe(out chan<- *prometheus.Desc) {
+func (c projectCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{ageDesc, serversDesc, heldDesc, stuckDesc, quotaDesc} {
 		out <- d
 	}
 }
 
 // Collect sends the metrics of all projects.
-func (s state) Collect(out chan<- prometheus.Metric) {
-	for _, p := range s.projects() {
+func (c projectCollector) Collect(out chan<- prometheus.Metric) {
+	for _, p := range c.projects() {
 		collect(p, out)
 	}
 }

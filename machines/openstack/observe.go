@@ -7,9 +7,9 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-// Observe returns what is known, from memory. It asks for one server by its ID only when that server is named or known and
-// no list shows it, or a port is bound to it, for only so an absence becomes a proof, and once when it is in ERROR and the
-// list does not say why.
+// Observe returns the Machine's facts from memory, after at most one GET by ID. It makes this call when a server is named or known
+// that no list shows, or when a port is bound to a server, because only an answer to a GET proves an absence. It also makes it once
+// for a server in ERROR whose fault is not in the list.
 func (i *instance) Observe(ctx context.Context) (cloud.Facts, error) {
 	p, err := i.project()
 	if p == nil {
@@ -24,8 +24,8 @@ func (i *instance) Observe(ctx context.Context) (cloud.Facts, error) {
 		}
 	}
 	f := i.facts(p)
-	if i.unnamed != nil && f.Server == nil && !i.machine.Leaving {
-		return cloud.Facts{}, i.unnamed
+	if i.badProviderID != nil && f.Server == nil && !i.machine.Leaving {
+		return cloud.Facts{}, i.badProviderID
 	}
 	return f, nil
 }
@@ -37,7 +37,7 @@ func (i *instance) facts(p *inventory.Project) cloud.Facts {
 	if f.Server != nil {
 		f.Server.ProviderID = i.providerID(f.Server.ID)
 	}
-	for _, s := range f.Twins {
+	for _, s := range f.Duplicates {
 		s.ProviderID = i.providerID(s.ID)
 	}
 	return f

@@ -2,7 +2,7 @@ package openstack
 
 import "github.com/drover-project/drover/machines/cloud"
 
-// Placement returns the flavor and the zone that are asked for; zero while the spec cannot be read.
+// Placement returns the flavor and the zone of the spec; zero while the spec cannot be read.
 func (i *instance) Placement() cloud.Placement {
 	if i.spec == nil {
 		return cloud.Placement{}

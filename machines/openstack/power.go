@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// ObserveNow asks for the Machine's server by its ID, and returns what is known then.
+// ObserveNow gets the Machine's server by its ID, and then returns the Machine's facts.
 func (i *instance) ObserveNow(ctx context.Context) (cloud.Facts, error) {
 	p, err := i.ready()
 	if err != nil {
@@ -26,8 +26,8 @@ func (i *instance) ObserveNow(ctx context.Context) (cloud.Facts, error) {
 	return i.facts(p), nil
 }
 
-// StartServer asks Nova to start the Machine's server, and has the servers listed soon. Nova answers 409 for a server that is not
-// shut down any more, and for one that it refuses to start, so the server's own state decides which of them it was.
+// StartServer asks Nova to start the Machine's server, and schedules a list of the servers. Nova answers 409 both when the server
+// is not shut down any more and when it refuses to start it; a GET of the server's state shows which of them it was.
 func (i *instance) StartServer(ctx context.Context) error {
 	p, err := i.ready()
 	if err != nil {
@@ -35,10 +35,10 @@ func (i *instance) StartServer(ctx context.Context) error {
 	}
 	server := i.facts(p).Server
 	if server == nil {
-		return fault.New(fault.NotFound, fault.CodeResourceNotFound, "server %s is not there", i.subject.server)
+		return fault.New(fault.NotFound, fault.CodeResourceNotFound, "server %s does not exist", i.subject.server)
 	}
-	asking := client.Call{Service: client.Compute, Doing: fmt.Sprintf("starting server %s (%s)", i.subject.server, server.ID)}
-	err = i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+	call := client.Call{Service: client.Compute, Doing: fmt.Sprintf("starting server %s (%s)", i.subject.server, server.ID)}
+	err = i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return servers.Start(ctx, api, server.ID).ExtractErr()
 	})
 	if !fault.Is(err, fault.RateLimited) {

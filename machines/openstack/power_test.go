@@ -13,7 +13,7 @@ import (
 
 const actions = "POST /servers/{id}/action"
 
-// shutDown returns a Machine's side of a cloud in which its server was shut down behind drover's back, as drover has seen.
+// shutDown returns a Machine whose server was shut down outside drover, after a list has shown this.
 func shutDown(t *testing.T, power time.Duration) (*bench, *instance, string) {
 	t.Helper()
 	b := newBench(t, func(c *sim.Config) { c.PowerTime = power })
@@ -24,7 +24,7 @@ func shutDown(t *testing.T, power time.Duration) (*bench, *instance, string) {
 	return b, i, s.ID
 }
 
-// becomes waits until the server has a state in the shared list.
+// becomes waits until the shared list shows the server in a state.
 func (b *bench) becomes(i cloud.Instance, state cloud.ServerState) {
 	b.t.Helper()
 	b.eventually("the server is "+string(state), func() bool {
@@ -34,7 +34,7 @@ func (b *bench) becomes(i cloud.Instance, state cloud.ServerState) {
 }
 
 func TestStartServer(t *testing.T) {
-	t.Run("a server that is shut down becomes ACTIVE with one call, and the list shows it within seconds", func(t *testing.T) {
+	t.Run("starts a stopped server with one call, and the list shows it within seconds", func(t *testing.T) {
 		b, i, _ := shutDown(t, 5*time.Second)
 		if err := i.StartServer(b.ctx); err != nil {
 			t.Fatal(err)
@@ -46,28 +46,28 @@ func TestStartServer(t *testing.T) {
 			t.Errorf("it took %v, %d actions, %d GETs", took, b.calls(actions), b.calls("GET /servers/{id}"))
 		}
 	})
-	t.Run("one that runs already, which the list does not show yet, is no error", func(t *testing.T) {
+	t.Run("returns nil for a running server that the list still shows as stopped", func(t *testing.T) {
 		b, i, id := shutDown(t, 0)
 		b.sim.ChangeServer(id, "active", "")
 		if err := i.StartServer(b.ctx); err != nil || b.observe(i).Server.State != cloud.ServerActive {
 			t.Errorf("got %v, the server is %s", err, b.observe(i).Server.State)
 		}
 	})
-	t.Run("one that is being started by somebody else is none either", func(t *testing.T) {
+	t.Run("returns nil for a server that another client is starting", func(t *testing.T) {
 		b, i, id := shutDown(t, 0)
 		b.sim.ChangeServer(id, "stopped", "powering-on")
 		if err := i.StartServer(b.ctx); err != nil || b.observe(i).Server.State != cloud.ServerStarting {
 			t.Errorf("got %v, the server is %s", err, b.observe(i).Server.State)
 		}
 	})
-	t.Run("one that is gone, which the list does not show yet, is NotFound in Nova's words", func(t *testing.T) {
+	t.Run("returns NotFound with Nova's text for a deleted server that the list still shows", func(t *testing.T) {
 		b, i, id := shutDown(t, 0)
 		b.sim.DeleteServer(id)
 		if err := i.StartServer(b.ctx); !fault.Is(err, fault.NotFound) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("one that is not there is NotFound, and no call", func(t *testing.T) {
+	t.Run("returns NotFound without a call when there is no server", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		if err := i.StartServer(b.ctx); !fault.Is(err, fault.NotFound) || b.calls(actions) != 0 {
@@ -78,11 +78,11 @@ func TestStartServer(t *testing.T) {
 		status int
 		class  fault.Class
 	}{
-		"409 of a server that is still shut down is a refusal": {http.StatusConflict, fault.Conflict},
-		"403 is one, too":                {http.StatusForbidden, fault.Auth},
-		"400 is one, too":                {http.StatusBadRequest, fault.Invalid},
-		"503 may have been carried out":  {http.StatusServiceUnavailable, fault.Transient},
-		"429 was not carried out (F-26)": {http.StatusTooManyRequests, fault.RateLimited},
+		"returns Conflict for a 409 and a server that is still shut down": {http.StatusConflict, fault.Conflict},
+		"returns Auth for a 403":                                          {http.StatusForbidden, fault.Auth},
+		"returns Invalid for a 400":                                       {http.StatusBadRequest, fault.Invalid},
+		"returns Transient for a 503, which may have been carried out":    {http.StatusServiceUnavailable, fault.Transient},
+		"returns RateLimited for a 429, which was not carried out (F-26)": {http.StatusTooManyRequests, fault.RateLimited},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, i, _ := shutDown(t, 0)
@@ -95,7 +95,7 @@ func TestStartServer(t *testing.T) {
 }
 
 func TestObserveNow(t *testing.T) {
-	t.Run("it shows the server as it is now, whatever the list has", func(t *testing.T) {
+	t.Run("shows the server's current state, not that of the list", func(t *testing.T) {
 		b, i, id := shutDown(t, 0)
 		b.sim.ChangeServer(id, "active", "")
 		if s := b.observe(i).Server; s.State != cloud.ServerStopped {
@@ -106,14 +106,14 @@ func TestObserveNow(t *testing.T) {
 			t.Errorf("got %+v, %v, after %d GETs", f.Server, err, b.calls("GET /servers/{id}"))
 		}
 	})
-	t.Run("without an answer it shows nothing", func(t *testing.T) {
+	t.Run("shows nothing without an answer", func(t *testing.T) {
 		b, i, _ := shutDown(t, 0)
 		b.sim.Inject(sim.Fault{Call: "GET /servers/{id}", Status: http.StatusBadGateway})
 		if f, err := i.ObserveNow(b.ctx); !fault.Is(err, fault.Transient) || f.Server != nil {
 			t.Errorf("got %+v, %v", f.Server, err)
 		}
 	})
-	t.Run("a server that is gone meanwhile is gone", func(t *testing.T) {
+	t.Run("shows that a server is gone", func(t *testing.T) {
 		b, i, id := shutDown(t, 0)
 		b.sim.DeleteServer(id)
 		if f, err := i.ObserveNow(b.ctx); err != nil || f.Server != nil {
@@ -122,7 +122,7 @@ func TestObserveNow(t *testing.T) {
 	})
 }
 
-func TestSomebodyWhoChangesAServerIsNamed(t *testing.T) {
+func TestOperationsOfOtherClientsAreShown(t *testing.T) {
 	b := newBench(t)
 	i, s := b.active(newMachine(t, "a", seedFields()))
 	for _, tt := range []struct{ state, task, word string }{

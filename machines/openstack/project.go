@@ -12,25 +12,27 @@ import (
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
-// startGrace is how long after the start of the process nothing is concluded from an absence in all known projects: until then
-// not every Machine has asked for its cloud side, so that some projects are not known.
+// startGrace is how long after the start of the process an absence from all known projects proves nothing: not every Machine has
+// been reconciled until then, so that some projects are still unknown.
 const startGrace = time.Minute
 
-// findProject chooses the connection of a Machine that is being deleted. cause is why its own spec or credentials cannot be used;
-// nil: they can. What was made for the Machine is in the project that its status records, so a connection to this project is used,
-// also one with other credentials. Without a record, it is a project that has something with the Machine's UID.
+// findProject chooses the connection for a Machine that is being deleted. cause is the reason why its own spec or credentials
+// cannot be used; nil when they can. The Machine's resources are in the project that its status records, so findProject uses any
+// connection to this project, even one with other credentials. Without a record, it uses a project that has a resource with the
+// Machine's UID.
 //
-// The error is the cause, or the reason why it is not known yet whether something was made. It is of class Invalid only when all
-// known projects have been listed and show nothing of the Machine.
+// The error is cause, or the reason why it is not known yet whether the Machine has resources. It has class Invalid only when all
+// known projects have been listed and have no resource of the Machine.
 func (i *instance) findProject(ctx context.Context, cause error) error {
 	if cause == nil {
-		// Nothing is made any more, and only what has the Machine's own owner tag is deleted, whatever the spec asks for by now.
+		// Nothing is created any more, and only resources with the Machine's own owner tag are deleted, whatever the spec asks for
+		// now.
 		i.access.Wanted = spec.Identity{}
 		if _, refused := i.connection.session.Known(); refused == nil && i.connection.in(i.machine.Recorded) {
 			return nil
 		}
 	}
-	conn := i.cloud.connections.knowing(i.subject.uid, i.machine.ServerID)
+	conn := i.cloud.connections.ofMachine(i.subject.uid, i.machine.ServerID)
 	if i.machine.Recorded != (inventory.Site{}) {
 		conn = i.cloud.connectionTo(i.machine.Recorded)
 	}
@@ -42,14 +44,14 @@ func (i *instance) findProject(ctx context.Context, cause error) error {
 		return nil
 	case i.machine.Recorded != inventory.Site{}:
 		return fault.New(fault.Auth, fault.CodeCredentialsMissing,
-			"something of this Machine may exist in %s, and drover has no credentials for that project (%s); restore what the spec refers to, or set the annotation %s: \"true\", which leaves it behind",
+			"resources of this Machine may exist in %s, and drover has no credentials for that project (%s); restore what the spec refers to, or set the annotation %s: \"true\" to delete the Machine and leave them behind",
 			i.machine.Recorded, fault.Of(cause).Message, v1alpha1.AnnotationForceDelete)
 	case i.machine.ServerID != "", !fault.Is(cause, fault.Invalid) && fault.Of(cause).Code != fault.CodeCredentialsMissing:
 		return cause
 	}
 	i.cloud.followConfigured(ctx)
 	if missing := i.cloud.unlisted(ctx); missing != "" {
-		e := fault.New(fault.Transient, fault.CodeUnsettled, "it is not known yet whether something was made for this Machine: %s", missing)
+		e := fault.New(fault.Transient, fault.CodeUnsettled, "it is not known yet whether resources of this Machine exist: %s", missing)
 		e.RetryAfter, e.Err = inventory.FastPeriod, cause
 		return e
 	}
@@ -58,8 +60,8 @@ func (i *instance) findProject(ctx context.Context, cause error) error {
 	return &settled
 }
 
-// moveProject forgets the recorded project when the Machine's credentials are for another one by now and nothing was made in the
-// recorded one.
+// moveProject clears the recorded project when the Machine's credentials are now for another project and the recorded one has no
+// resource of the Machine.
 func (i *instance) moveProject() {
 	at := i.machine.Recorded
 	if i.machine.Leaving || i.machine.ServerID != "" || len(i.recorded.VolumeIDs) > 0 || at == (inventory.Site{}) || i.connection.attached() == nil || i.connection.in(at) {
@@ -70,13 +72,13 @@ func (i *instance) moveProject() {
 	}
 }
 
-// connectionTo returns the connection to a project that was used last and whose credentials are not refused; nil when there is none.
+// connectionTo returns the most recently used connection to a project whose credentials are not refused; nil when there is none.
 func (c *Cloud) connectionTo(at inventory.Site) *connection {
-	return c.connections.to(at, client.NormalEndpoint(c.specs.Configured().IdentityEndpoint))
+	return c.connections.toProject(at, client.NormalEndpoint(c.specs.Configured().IdentityEndpoint))
 }
 
-// unlisted names for messages a known project that has not been listed yet, so that nothing follows from an absence; empty: all have
-// been.
+// unlisted returns, for messages, why an absence from all projects proves nothing yet: a known project has not been listed, or the
+// process has just started. It returns "" when all known projects have been listed.
 func (c *Cloud) unlisted(ctx context.Context) string {
 	if c.options.Clock.Since(c.began) < startGrace {
 		return "drover has just started"
@@ -85,16 +87,16 @@ func (c *Cloud) unlisted(ctx context.Context) string {
 	for _, conn := range c.connections.all() {
 		p := conn.attached()
 		_, refused := conn.session.Known()
-		// A Keystone that does not answer is waited for only when it is the configured cloud's: an author may have named any other.
+		// Wait for a Keystone that does not answer only if it is the configured cloud's: a provider spec can name any other.
 		awaited := refused == nil || conn == own && !fault.Is(refused, fault.Auth)
 		if p == nil && awaited && conn.isQueued() {
-			return fmt.Sprintf("the sign-in at %s has not been answered", conn.session.IdentityEndpoint())
+			return fmt.Sprintf("%s has not answered the sign-in yet", conn.session.IdentityEndpoint())
 		}
 		if p == nil {
 			continue
 		}
 		if listed, _ := p.Listed(); !listed {
-			return fmt.Sprintf("the servers of %s have not been listed", p.Site())
+			return fmt.Sprintf("the servers of %s have not been listed yet", p.Site())
 		}
 	}
 	return ""

@@ -10,8 +10,8 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// vanishes does for a Machine that is being deleted what the Machine controller does, until all is released or the Machine may be
-// let go.
+// vanishes calls the steps of the Machine controller for a Machine that is being deleted, until all is released or the Machine may
+// be removed.
 func (b *bench) vanishes(m *v1alpha1.Machine) {
 	b.t.Helper()
 	var last error
@@ -40,8 +40,8 @@ func (b *bench) vanishes(m *v1alpha1.Machine) {
 	b.t.Errorf("not gone after 5 minutes: %v", last)
 }
 
-func TestAMachineThatIsDeletedWithCredentialsThatChanged(t *testing.T) {
-	t.Run("is released from its recorded project when its spec names another one by now (F-17)", func(t *testing.T) {
+func TestDeletionOfAMachineWithChangedCredentials(t *testing.T) {
+	t.Run("releases it from its recorded project when its spec names another one now (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -51,13 +51,13 @@ func TestAMachineThatIsDeletedWithCredentialsThatChanged(t *testing.T) {
 		b.vanishes(m)
 		b.nothingLeft()
 	})
-	t.Run("is let go when its spec never named the configured project and nothing was made (F-17)", func(t *testing.T) {
+	t.Run("removes it when its spec never named the configured project and nothing was created (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields().with("projectName", "other"))
 		leaves(m)
 		b.vanishes(m)
 	})
-	t.Run("is released with other credentials for its project when its own are revoked (F-17)", func(t *testing.T) {
+	t.Run("releases it with other credentials for its project when its own are revoked (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		b.withReader(newReader(t, secretOf("application", map[string]string{
 			"identityEndpoint": b.sim.AuthURL(), "applicationCredentialID": sim.MetaKubeAppCredentialID,
@@ -73,7 +73,7 @@ func TestAMachineThatIsDeletedWithCredentialsThatChanged(t *testing.T) {
 		b.vanishes(m)
 		b.nothingLeft()
 	})
-	t.Run("is let go when its Secret never existed and no known project has anything of it (F-17)", func(t *testing.T) {
+	t.Run("removes it when its Secret never existed and no known project has a resource of it (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		b.withReader(newReader(t))
 		m := newMachine(t, "a", fromSecret("gone"))
@@ -82,7 +82,7 @@ func TestAMachineThatIsDeletedWithCredentialsThatChanged(t *testing.T) {
 	})
 }
 
-func TestAMachineThatIsDeletedWhileKeystoneIsAway(t *testing.T) {
+func TestDeletionOfAMachineWhileKeystoneIsDown(t *testing.T) {
 	b := newBench(t)
 	m, _ := b.referenced(t, "a")
 	b.active(newMachine(t, "a", seedFields()))
@@ -91,7 +91,7 @@ func TestAMachineThatIsDeletedWhileKeystoneIsAway(t *testing.T) {
 	b.sim.Inject(sim.Fault{Call: "POST /auth/tokens", Status: 503})
 	b.start()
 	leaves(m)
-	t.Run("is not let go before the configured cloud was listed (F-17)", func(t *testing.T) {
+	t.Run("does not remove it before the configured cloud was listed (F-17)", func(t *testing.T) {
 		for range 4 {
 			if _, err := b.cloud.Instance(b.ctx, m); err == nil || fault.Is(err, fault.Invalid) {
 				t.Fatalf("got %v", err)

@@ -16,18 +16,18 @@ import (
 // interest records a Machine for which Cloud.Instance was called.
 type interest struct {
 	key types.NamespacedName
-	// group is the node group whose share of the requests it takes.
+	// group is the node group whose share of the request rate the Machine uses.
 	group      string
 	connection *connection
-	// machine is what the inventory needs to know of it.
+	// machine holds the fields of the Machine that the inventory needs.
 	machine inventory.Machine
-	// asked is when it asked last.
+	// asked is when Cloud.Instance was last called for the Machine.
 	asked time.Time
 }
 
-// registry remembers the Machines that asked, so that changes find their Machine.
+// registry records the Machines for which Cloud.Instance was called, so that changes of a server are reported for its Machine.
 type registry struct {
-	// dropped is called with each Machine that is forgotten.
+	// dropped is called with each Machine that is removed.
 	dropped  func(types.UID)
 	mu       sync.Mutex
 	machines map[types.UID]interest
@@ -50,7 +50,7 @@ func (r *registry) put(uid types.UID, i interest) {
 	}
 }
 
-// forget drops a Machine whose resources are all released.
+// forget removes a Machine whose resources are all released.
 func (r *registry) forget(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,20 +72,20 @@ func (r *registry) get(uid types.UID) (interest, bool) {
 	return i, ok
 }
 
-// Get returns the Machine with that UID, and reports whether there is one.
+// Get returns the Machine with that UID, and reports whether it is registered.
 func (r *registry) Get(uid types.UID) (inventory.Machine, bool) {
 	i, ok := r.get(uid)
 	return i.machine, ok
 }
 
-// Naming returns the UID of the Machine whose spec.providerID names a server; empty: none does.
+// Naming returns the UID of the Machine whose spec.providerID names a server; empty when there is none.
 func (r *registry) Naming(serverID string) types.UID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.byServer[serverID]
 }
 
-// each calls f for every Machine, with the lock held.
+// each calls f for every Machine, with mu held.
 func (r *registry) each(f func(interest)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,15 +94,15 @@ func (r *registry) each(f func(interest)) {
 	}
 }
 
-// uses are what the Machines that asked use.
+// uses are the connections, groups and projects that registered Machines use.
 type uses struct {
 	connections map[*connection]bool
 	groups      map[string]bool
-	// recorded are the projects that their resources are recorded in.
+	// recorded are the projects that the status of a Machine records.
 	recorded map[inventory.Site]bool
 }
 
-// uses returns what the Machines that asked use.
+// uses returns what the registered Machines use.
 func (r *registry) uses() uses {
 	u := uses{connections: map[*connection]bool{}, groups: map[string]bool{}, recorded: map[inventory.Site]bool{}}
 	r.each(func(i interest) {
@@ -111,8 +111,8 @@ func (r *registry) uses() uses {
 	return u
 }
 
-// prune drops the Machines that are no more, as those that were let go by force. Machines that asked not long ago stay:
-// the reader may lag.
+// prune removes the Machines that do not exist any more, such as those that were force-deleted. Machines that were reconciled
+// recently stay, because the informer cache of reader may lag.
 func (r *registry) prune(ctx context.Context, reader ctrlclient.Reader, now time.Time) error {
 	all := &v1alpha1.MachineList{}
 	if err := reader.List(ctx, all, ctrlclient.UnsafeDisableDeepCopy); err != nil {

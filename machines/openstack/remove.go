@@ -18,14 +18,14 @@ import (
 	"github.com/drover-project/drover/machines/openstack/providerid"
 )
 
-// DeleteServer asks for every server that belongs to the Machine to be deleted, each at most once per back-off (30 s, doubling to
-// 5 min). A 404 is no proof, because Nova also answers it for a server that it has just begun to make: Observe finds out.
+// DeleteServer asks Nova to delete every server of the Machine, each at most once per back-off (30 s, doubling to 5 min). A 404 does
+// not prove that a server is gone, because Nova also returns it for a server whose create has just begun; Observe decides.
 func (i *instance) DeleteServer(ctx context.Context) error {
 	return i.deleteServers(ctx, false)
 }
 
-// DeleteFailed deletes only servers in ERROR and those that have lost their ports: after a create with an unknown outcome
-// another one may work.
+// DeleteFailed deletes only servers in ERROR and those that have lost their ports: after a create with an unknown outcome another
+// server may work.
 func (i *instance) DeleteFailed(ctx context.Context) error {
 	return i.deleteServers(ctx, true)
 }
@@ -48,27 +48,27 @@ func (i *instance) deleteServers(ctx context.Context, failedOnly bool) error {
 	return nil
 }
 
-// deleteServer asks once. A cloud that does not let us force is asked politely again.
+// deleteServer makes one delete request. When Nova refuses a forced delete, it makes a plain one.
 func (i *instance) deleteServer(ctx context.Context, t inventory.Deletion) error {
-	asking := client.Call{Service: client.Compute, Doing: fmt.Sprintf("deleting server %s (%s)", i.subject.server, t.ServerID)}
-	politely := func(ctx context.Context, api *gophercloud.ServiceClient) error {
+	call := client.Call{Service: client.Compute, Doing: fmt.Sprintf("deleting server %s (%s)", i.subject.server, t.ServerID)}
+	plain := func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return servers.Delete(ctx, api, t.ServerID).ExtractErr()
 	}
 	if !t.Force {
-		return i.do(ctx, asking, politely)
+		return i.do(ctx, call, plain)
 	}
-	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return servers.ForceDelete(ctx, api, t.ServerID).ExtractErr()
 	})
 	if fault.Is(err, fault.Auth) || fault.Is(err, fault.Conflict) || fault.Is(err, fault.Invalid) {
-		return i.do(ctx, asking, politely)
+		return i.do(ctx, call, plain)
 	}
 	return err
 }
 
-// Release deletes the floating IP and the ports, once no server is left, and sees the recorded volumes gone. An attempt that
-// is not settled is looked for, and waited for. Nothing is touched while the mass guard holds the Machine's server, or while
-// nothing is known of it.
+// Release deletes the floating IP and the ports once no server is left, and deletes the recorded volumes or waits for them. It
+// looks for the resources of unresolved creates, and waits until they are resolved. It touches nothing while the mass-deletion
+// guard holds the Machine's server, or while nothing is known of the server.
 func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
 	none := cloud.Released{Waiting: "ports and floating IP are being deleted"}
 	p, err := i.ready()
@@ -82,7 +82,7 @@ func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
 		return none, err
 	}
 	if p.HasAttempt(i.subject.serverTag()) {
-		// A server may turn up that has the port and the floating IP.
+		// A server may still appear that uses the ports and the floating IP.
 		return none, nil
 	}
 	left, err := i.releaseAddresses(ctx, p)
@@ -105,8 +105,8 @@ func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
 	return cloud.Released{Done: true, Left: append(left, volumesLeft...)}, nil
 }
 
-// releaseAddresses deletes the floating IP that has the Machine's owner tag, and the one that an annotation names when that was the
-// Machine's too. left names a floating IP that was left alone.
+// releaseAddresses deletes the floating IP with the Machine's owner tag. It also deletes the one that an annotation names, if that
+// was the Machine's. left names one that it did not delete.
 func (i *instance) releaseAddresses(ctx context.Context, p *inventory.Project) (left []string, err error) {
 	if ip, ok := p.FloatingIPOf(i.subject.uid); ok {
 		if err := i.deleteIP(ctx, ip); err != nil {
@@ -125,14 +125,14 @@ func (i *instance) releaseAddresses(ctx context.Context, p *inventory.Project) (
 		return nil, err
 	}
 	if !p.OwnsFloatingIP(&i.machine, ip, i.trusted && i.recorded.FloatingIPID == ip.ID) {
-		return []string{fmt.Sprintf("floating IP %s (%s) exists and was left alone: the annotation %s names it, and nothing in the cloud shows that it was this Machine's", ip.ID, ip.Address, v1alpha1.FinalizerFloatingIP)}, nil
+		return []string{fmt.Sprintf("floating IP %s (%s) exists and was not deleted: the annotation %s names it, but nothing in the cloud shows that it was this Machine's", ip.ID, ip.Address, v1alpha1.FinalizerFloatingIP)}, nil
 	}
 	return nil, i.deleteIP(ctx, inventory.FloatingIP{ID: ip.ID, Address: ip.Address})
 }
 
 func (i *instance) deleteIP(ctx context.Context, ip inventory.FloatingIP) error {
-	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting floating IP %s of server %s", ip.Address, i.subject.server)}
-	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting floating IP %s of server %s", ip.Address, i.subject.server)}
+	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return floatingips.Delete(ctx, api, ip.ID).ExtractErr()
 	})
 	return ignoreNotFound(err)
@@ -146,10 +146,10 @@ func (i *instance) deletePort(ctx context.Context, p *inventory.Project, n int, 
 	return nil
 }
 
-// askToDeletePort deletes a port in the cloud; that it is gone already is no error.
+// askToDeletePort deletes a port in the cloud. It returns nil when the port does not exist.
 func (i *instance) askToDeletePort(ctx context.Context, n int, port inventory.Port) error {
-	asking := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting port %d of server %s", n, i.subject.server)}
-	err := i.do(ctx, asking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("deleting port %d of server %s", n, i.subject.server)}
+	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return ports.Delete(ctx, api, port.ID).ExtractErr()
 	})
 	return ignoreNotFound(err)

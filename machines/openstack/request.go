@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
-// subject is the Machine as requests need to know it.
+// subject holds the fields of the Machine that go into requests.
 type subject struct {
 	cluster string
 	uid     types.UID
@@ -57,13 +57,13 @@ func portRequest(s subject, p *catalog.Plan, n int) ports.CreateOptsBuilder {
 	return o
 }
 
-// floatingIPRequest returns the request for a floating IP that is on the port from the beginning: one call, and no address is left over
-// after a crash.
+// floatingIPRequest returns the request for a floating IP that is created on the port: with a single call, no crash can leave an
+// address unattached.
 func floatingIPRequest(s subject, p *catalog.Plan, port string) floatingips.CreateOpts {
 	return floatingips.CreateOpts{FloatingNetworkID: p.PoolID, PortID: port, Description: s.floatingIP().String()}
 }
 
-// serverRequest returns the request for the server on these ports. userData is in base64 form.
+// serverRequest returns the request for the server on these ports. userData is base64-encoded.
 func serverRequest(s subject, want *spec.Spec, p *catalog.Plan, portIDs []string, userData []byte) (servers.CreateOptsBuilder, servers.SchedulerHintOptsBuilder) {
 	metadata := map[string]string{}
 	maps.Copy(metadata, want.Metadata)
@@ -96,7 +96,7 @@ func serverRequest(s subject, want *spec.Spec, p *catalog.Plan, portIDs []string
 	return request, servers.SchedulerHintOpts{Group: p.ServerGroupID}
 }
 
-// createVersion returns the microversion that has all fields of a request for a server of this spec.
+// createVersion returns the microversion that supports all fields of a create request for this spec.
 func createVersion(s *spec.Spec) client.Version {
 	return client.CreateVersion(client.CreateFeatures{Tags: len(s.Tags) > 0, VolumeType: s.RootDiskVolumeType != "", Raised: s.ComputeAPIVersion})
 }

@@ -1,17 +1,10 @@
 package openstack
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/base64"
 	"encoding/json"
-	"io"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/drover-project/drover/machines/fault"
 
 	"github.com/drover-project/drover/machines/openstack/catalog"
 	"github.com/drover-project/drover/machines/openstack/spec"
@@ -50,10 +43,10 @@ func TestServerRequest(t *testing.T) {
 		want  string
 		hints string
 	}{
-		"MC-40 the plain one": {spec.Spec{AvailabilityZone: "z", Metadata: map[string]string{"a": "b"}}, "",
+		"a plain server (MC-40)": {spec.Spec{AvailabilityZone: "z", Metadata: map[string]string{"a": "b"}}, "",
 			`{"server":{"name":"node-1","flavorRef":"f1","imageRef":"i1","availability_zone":"z","config_drive":false,"user_data":"ZGF0YQ==",
 			"networks":[{"port":"p1"},{"port":"p2"}],"metadata":{"a":"b","machine-uid":"u1","drover-cluster-id":"c1"}}}`, ""},
-		"MC-40 boot from a volume, key, group, tags, config drive": {spec.Spec{RootDiskSizeGB: 30, RootDiskVolumeType: "ssd", KeyName: "k", Tags: []string{"t"}, ConfigDrive: true}, "g1",
+		"boot from a volume, key, group, tags, config drive (MC-40)": {spec.Spec{RootDiskSizeGB: 30, RootDiskVolumeType: "ssd", KeyName: "k", Tags: []string{"t"}, ConfigDrive: true}, "g1",
 			`{"server":{"name":"node-1","flavorRef":"f1","imageRef":"","config_drive":true,"user_data":"ZGF0YQ==","key_name":"k","tags":["t"],
 			"block_device_mapping_v2":[{"boot_index":0,"source_type":"image","destination_type":"volume","uuid":"i1","volume_size":30,"volume_type":"ssd","delete_on_termination":true}],
 			"networks":[{"port":"p1"},{"port":"p2"}],"metadata":{"machine-uid":"u1","drover-cluster-id":"c1"}}}`, `{"os:scheduler_hints":{"group":"g1"}}`},
@@ -90,11 +83,11 @@ func TestPortRequest(t *testing.T) {
 		n    int
 		want string
 	}{
-		"MC-42 the subnet is honoured": {catalog.Plan{Ports: []catalog.PlannedPort{{NetworkID: "n1", SubnetID: "s1"}}, SecurityGroups: []string{"g"}}, 0,
+		"a port in a subnet (MC-42)": {catalog.Plan{Ports: []catalog.PlannedPort{{NetworkID: "n1", SubnetID: "s1"}}, SecurityGroups: []string{"g"}}, 0,
 			`{"port":{"network_id":"n1","name":"node-1","description":"drover c1 u1 0","fixed_ips":[{"subnet_id":"s1"}],"security_groups":["g"]}}`},
-		"the second port has its own mark": {catalog.Plan{Ports: []catalog.PlannedPort{{NetworkID: "n1"}, {NetworkID: "n2"}}, SecurityGroups: []string{"g"}}, 1,
+		"the second port with its own tag": {catalog.Plan{Ports: []catalog.PlannedPort{{NetworkID: "n1"}, {NetworkID: "n2"}}, SecurityGroups: []string{"g"}}, 1,
 			`{"port":{"network_id":"n2","name":"node-1-1","description":"drover c1 u1 1","security_groups":["g"]}}`},
-		"port security off": {catalog.Plan{Ports: []catalog.PlannedPort{{NetworkID: "n1"}}}, 0,
+		"a port without port security": {catalog.Plan{Ports: []catalog.PlannedPort{{NetworkID: "n1"}}}, 0,
 			`{"port":{"network_id":"n1","name":"node-1","description":"drover c1 u1 0","security_groups":[],"port_security_enabled":false}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,56 +102,12 @@ func TestPortRequest(t *testing.T) {
 	}
 }
 
-func TestFloatingIPRequestIsOneCallWithPortAndMark(t *testing.T) {
-	t.Run("CAPI-27 and nothing else", func(t *testing.T) {
+func TestFloatingIPRequestHasPortAndTag(t *testing.T) {
+	t.Run("and no other field (CAPI-27)", func(t *testing.T) {
 		body, err := floatingIPRequest(testSubject, &catalog.Plan{PoolID: "ext"}, "p1").ToFloatingIPCreateMap()
 		want := `{"floatingip":{"floating_network_id":"ext","port_id":"p1","description":"drover c1 u1 0"}}`
 		if diff := cmp.Diff(parse(t, want), asJSON(t, body)); diff != "" || err != nil {
 			t.Errorf("MC-50: %v\n%s", err, diff)
 		}
 	})
-}
-
-func TestUserDataIsEncodedExactlyOnce(t *testing.T) {
-	noise := make([]byte, 60000)
-	source := rand.NewChaCha8([32]byte{1})
-	_, _ = source.Read(noise)
-	for name, tc := range map[string]struct {
-		data    []byte
-		zipped  bool
-		refused bool
-	}{
-		"MC-44 text": {[]byte("#cloud-config\n"), false, false},
-		"MC-44 what already is base64 is encoded too":  {[]byte("ZGF0YQ=="), false, false},
-		"MC-44 the most that goes in":                  {bytes.Repeat([]byte("a"), 49149), false, false},
-		"MC-44 more is compressed for cloud-init":      {bytes.Repeat([]byte("#cloud-config "), 10000), true, false},
-		"MC-44 more is refused for Ignition":           {append([]byte("{"), bytes.Repeat([]byte(" "), 60000)...), false, true},
-		"MC-44 what does not shrink enough is refused": {append([]byte("#"), noise...), false, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			out, err := encodeUserData(tc.data)
-			if tc.refused {
-				if e := fault.Of(err); e == nil || e.Code != fault.CodeUserDataTooLarge || e.Class != fault.Invalid {
-					t.Fatalf("got %v", err)
-				}
-				return
-			}
-			got, decodeErr := base64.StdEncoding.DecodeString(string(out))
-			if err != nil || decodeErr != nil || len(out) > maxUserData {
-				t.Fatalf("%v, %v, %d bytes", err, decodeErr, len(out))
-			}
-			if tc.zipped {
-				r, err := gzip.NewReader(bytes.NewReader(got))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got, err = io.ReadAll(r); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if !bytes.Equal(got, tc.data) {
-				t.Error("it is not what was given")
-			}
-		})
-	}
 }

@@ -9,13 +9,14 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-// ServerOf returns the Machine's server as the inventory has it, with the addresses of its own row in Nova and of the ports
-// and the floating IP with the Machine's owner tag; nil when there is none. Only a living server whose machine-uid is the
-// Machine's UID counts, also when spec.providerID names another one. It makes no call. The error is why nothing is known yet.
+// ServerOf returns the Machine's server from the inventory; nil when there is none. The addresses come from the server's row in
+// Nova and from the ports and the floating IP with the Machine's owner tag. Only a living server whose machine-uid is the Machine's
+// UID counts, even when spec.providerID names another one. It makes no call. It returns an error, with the reason, while the
+// inventory is not known yet.
 func (c *Cloud) ServerOf(ctx context.Context, m *v1alpha1.Machine) (*cloud.Server, error) {
 	asked, ok := c.machines.get(m.UID)
 	if !ok {
-		return nil, fault.New(fault.Transient, fault.CodeUnsettled, "the cloud of Machine %s/%s has not been looked at yet", m.Namespace, m.Name)
+		return nil, fault.New(fault.Transient, fault.CodeUnsettled, "Machine %s/%s has not been reconciled since drover started", m.Namespace, m.Name)
 	}
 	i := &instance{cloud: c, connection: asked.connection}
 	p, err := i.ready()

@@ -51,11 +51,11 @@ func TestServerOf(t *testing.T) {
 			t.Errorf("got %+v, error %v, want no server", got, err)
 		}
 	})
-	t.Run("returns an error for a Machine whose cloud has not been looked at (F-2)", func(t *testing.T) {
+	t.Run("returns an error for a Machine whose project is not known yet (F-2)", func(t *testing.T) {
 		b := newBench(t)
 		for name, look := range map[string]func(*v1alpha1.Machine){
-			"never asked": func(*v1alpha1.Machine) {},
-			"not listed":  func(m *v1alpha1.Machine) { b.stop(); b.instance(m) },
+			"never reconciled": func(*v1alpha1.Machine) {},
+			"not listed":       func(m *v1alpha1.Machine) { b.stop(); b.instance(m) },
 		} {
 			m := newMachine(t, "a", seedFields())
 			look(m)

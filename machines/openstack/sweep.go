@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// sweepEvery is how often what is no longer used is looked for.
+	// sweepEvery is the interval of Cloud.sweep.
 	sweepEvery = 10 * time.Minute
-	// unusedAfter is how long after its last use something counts as no longer used.
+	// unusedAfter is how long after its last use an entry counts as unused.
 	unusedAfter = 30 * time.Minute
 )
 
-// sweepAll sweeps now and then until ctx ends.
+// sweepAll calls sweep every sweepEvery until ctx ends.
 func (c *Cloud) sweepAll(ctx context.Context) {
 	for {
 		timer := c.options.Clock.NewTimer(sweepEvery)
@@ -31,25 +31,25 @@ func (c *Cloud) sweepAll(ctx context.Context) {
 	}
 }
 
-// sweep drops the Machines that do not exist any more, and what neither a Machine nor a template has used for unusedAfter:
-// connections, projects that no connection is to, and what their endpoints and groups have left in the client.
+// sweep removes the Machines that do not exist any more, and what neither a Machine nor a template has used for unusedAfter:
+// connections, projects without a connection, and the client's state of their endpoints and groups.
 func (c *Cloud) sweep(ctx context.Context) {
 	now := c.options.Clock.Now()
 	if c.options.Reader != nil {
 		if err := c.machines.prune(ctx, c.options.Reader, now); err != nil {
-			log.FromContext(ctx).Info("Cannot find out which Machines do not exist any more", "error", err.Error())
+			log.FromContext(ctx).Info("Cannot list Machines to remove those that no longer exist", "error", err.Error())
 		}
 	}
-	// The configured cloud is always in use.
+	// Looking up the configured cloud's connection keeps it in use.
 	c.configured(ctx)
 	before, uses := now.Add(-unusedAfter), c.machines.uses()
 	c.connections.sweep(uses, before)
 	c.client.Sweep(before, func(group string) bool { return uses.groups[group] })
 }
 
-// sweep drops the connections that are no longer used, and the projects that no connection is to. A project that is recorded for
-// a Machine keeps its last connection whose credentials work, whatever the Machine's own credentials are by now: what was made
-// for it must be found and deleted.
+// sweep removes the connections that are no longer used, and the projects without a connection. A project that is recorded for a
+// Machine retains its last connection with working credentials, whatever the Machine's own credentials are now, because the
+// Machine's resources there must still be found and deleted.
 func (c *connections) sweep(u uses, before time.Time) {
 	for _, conn := range c.drop(u, before) {
 		p := conn.attached()
@@ -62,15 +62,15 @@ func (c *connections) sweep(u uses, before time.Time) {
 	}
 }
 
-// drop drops the connections and projects, and returns the connections.
+// drop removes the unused connections and projects, and returns these connections.
 func (c *connections) drop(u uses, before time.Time) (dropped []*connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	kept, unused := map[*inventory.Project]bool{}, []*connection{}
+	inUse, unused := map[*inventory.Project]bool{}, []*connection{}
 	for _, conn := range c.byCredentials {
 		conn.catalog.Sweep()
 		if u.connections[conn] || !conn.isUnused(before) {
-			kept[conn.attached()] = true
+			inUse[conn.attached()] = true
 		} else {
 			unused = append(unused, conn)
 		}
@@ -78,15 +78,15 @@ func (c *connections) drop(u uses, before time.Time) (dropped []*connection) {
 	slices.SortFunc(unused, func(a, b *connection) int { return b.lastUse().Compare(a.lastUse()) })
 	for _, conn := range unused {
 		p := conn.attached()
-		if _, refused := conn.session.Known(); p != nil && u.recorded[p.Site()] && !kept[p] && refused == nil {
-			kept[p] = true
+		if _, refused := conn.session.Known(); p != nil && u.recorded[p.Site()] && !inUse[p] && refused == nil {
+			inUse[p] = true
 			continue
 		}
 		delete(c.byCredentials, conn.key)
 		dropped = append(dropped, conn)
 	}
 	for key, f := range c.byProject {
-		if !kept[f.Project] {
+		if !inUse[f.Project] {
 			f.stop()
 			delete(c.byProject, key)
 		}

@@ -19,7 +19,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// living lists the Machines that exist.
+// living is a reader that lists the existing Machines.
 type living struct {
 	ctrlclient.Reader
 	mu   sync.Mutex
@@ -47,7 +47,7 @@ func (l *living) are(uids ...types.UID) {
 	l.uids = uids
 }
 
-// tenants is a driver in virtual time at a cloud with many users and projects.
+// tenants is a driver in virtual time with a simulated cloud of many users and projects.
 type tenants struct {
 	*testing.T
 	sim      *sim.Cloud
@@ -56,7 +56,7 @@ type tenants struct {
 	living   living
 }
 
-// inTenants runs a test in a bubble.
+// inTenants runs a test with a tenants in a synctest bubble.
 func inTenants(t *testing.T, test func(*tenants)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -91,7 +91,7 @@ func inTenants(t *testing.T, test func(*tenants)) {
 	})
 }
 
-// machine returns a Machine with credentials of its own; none when user is empty.
+// machine returns a Machine with its own credentials; without any when user is empty.
 func (w *tenants) machine(name, user, password, project string) *v1alpha1.Machine {
 	f := seedFields()
 	if user != "" {
@@ -100,7 +100,7 @@ func (w *tenants) machine(name, user, password, project string) *v1alpha1.Machin
 	return newMachine(w.T, name, f)
 }
 
-// held is the number of things of each kind that the driver keeps in memory.
+// held counts what the driver keeps in memory.
 type held struct{ connections, projects, machines, goroutines, series int }
 
 func (w *tenants) held() held {
@@ -121,8 +121,8 @@ func (w *tenants) held() held {
 	return h
 }
 
-func TestWhatNobodyUsesEnds(t *testing.T) {
-	t.Run("connections, projects, Machines, goroutines and metrics are those of the start (F-12)", func(t *testing.T) {
+func TestUnusedStateIsRemoved(t *testing.T) {
+	t.Run("connections, projects, Machines, goroutines and metrics return to those of the start (F-12)", func(t *testing.T) {
 		inTenants(t, testWhatNobodyUsesEnds)
 	})
 }
@@ -146,7 +146,7 @@ func testWhatNobodyUsesEnds(w *tenants) {
 		ask(w.machine(name, name, name, name))
 	}
 	for n := range templates {
-		// The password is wrong: the connection stays without a project.
+		// The password is wrong, so the connection never gets a project.
 		m := w.machine("template", sim.MetaKubeUser, fmt.Sprint(n), sim.MetaKubeProject)
 		_, _ = w.cloud.Shape(w.Context(), "kube-system", templateOf(m))
 	}
@@ -156,7 +156,7 @@ func testWhatNobodyUsesEnds(w *tenants) {
 	}
 	time.Sleep(time.Hour)
 	end := w.held()
-	// A code that no answer had before is counted in one series for all.
+	// A new response code may add one series for all groups.
 	if grown := end.series - start.series; grown < 0 || grown > 1 {
 		w.Errorf("%d series, at the start %d", end.series, start.series)
 	}
@@ -165,8 +165,8 @@ func testWhatNobodyUsesEnds(w *tenants) {
 	}
 }
 
-func TestAProjectKeepsAWorkingConnection(t *testing.T) {
-	t.Run("as long as a Machine is recorded in it, whatever the Machine's credentials are by now (F-12)", func(t *testing.T) {
+func TestProjectKeepsAWorkingConnection(t *testing.T) {
+	t.Run("while a Machine is recorded in it, whatever the Machine's credentials are now (F-12)", func(t *testing.T) {
 		inTenants(t, func(w *tenants) {
 			project := w.sim.AddProject("theirs", sim.MetaKubeDomain)
 			w.sim.AddUser(sim.User{Name: "they", Password: "good", Projects: []string{"theirs"}})
@@ -177,7 +177,7 @@ func TestAProjectKeepsAWorkingConnection(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			wrong := w.machine("a", "they", "bad", "theirs")
-			wrong.Status.ProviderStatus = (&provider.Record{ProjectID: project, Region: sim.MetaKubeRegion}).Over(nil)
+			wrong.Status.ProviderStatus = (&provider.Record{ProjectID: project, Region: sim.MetaKubeRegion}).MergeInto(nil)
 			for range 12 {
 				if _, err := w.cloud.Instance(w.Context(), wrong); err != nil {
 					t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
-// Shape resolves flavor, image and zone of a template. It works without Start; the first use of a name costs a call.
+// Shape resolves the flavor, image and zone of a template. It works before Start is called; the first use of a name costs a call.
 func (c *Cloud) Shape(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) (cloud.Shape, error) {
 	s, err := c.specs.Read(ctx, templateIn(namespace, t))
 	if err != nil {
@@ -45,7 +45,7 @@ func (c *Cloud) Shape(ctx context.Context, namespace string, t *v1alpha1.Machine
 	return shapeOf(wanted, plan, scope.Region, c.options.GPUTypes), nil
 }
 
-// templateIn returns a template as the reader of provider specs takes it.
+// templateIn returns a template in the form that the reader of provider specs accepts.
 func templateIn(namespace string, t *v1alpha1.MachineTemplateSpec) spec.Object {
 	return spec.Object{Name: "template in " + namespace, Namespace: namespace, Spec: &t.Spec, Labels: t.Metadata.Labels}
 }
@@ -55,10 +55,10 @@ const (
 	gibi = 1 << 30
 )
 
-// zoneLabels are the labels that Cinder's CSI driver puts on a node, so that volumes find their zone.
+// zoneLabels are the labels that Cinder's CSI driver sets on a node, so that volumes are created in its zone.
 var zoneLabels = []string{"topology.cinder.csi.openstack.org/zone"}
 
-// shapeOf returns what a server of this flavor and image has. The boot volume takes the place of the flavor's disk.
+// shapeOf returns the capacity and topology of a server with this flavor and image. A boot volume replaces the flavor's disk.
 func shapeOf(s *spec.Spec, p *catalog.Plan, region string, gpuTypes []string) cloud.Shape {
 	disk := p.Flavor.Disk
 	if s.RootDiskSizeGB > 0 {
@@ -80,7 +80,7 @@ func shapeOf(s *spec.Spec, p *catalog.Plan, region string, gpuTypes []string) cl
 // architectures maps Glance's property architecture to the architecture of Nodes.
 var architectures = map[string]string{"aarch64": "arm64", "arm64": "arm64", "ppc64le": "ppc64le", "s390x": "s390x"}
 
-// architecture returns the architecture of Nodes; amd64 when the image does not name it, as most do not.
+// architecture returns the architecture of Nodes; amd64 when the image has none, as most do not.
 func architecture(image string) string {
 	if a, ok := architectures[image]; ok {
 		return a
@@ -88,8 +88,8 @@ func architecture(image string) string {
 	return "amd64"
 }
 
-// PlaceRecord returns the status.providerStatus of a new Machine, with the project and region that its resources will be made in.
-// It makes no call to the cloud: nil when the template's credentials have not signed in yet, or cannot be read.
+// PlaceRecord returns the status.providerStatus of a new Machine, with the project and region in which its resources will be
+// created. It makes no call to the cloud. It returns nil when the template's credentials cannot be read or have not signed in yet.
 func (c *Cloud) PlaceRecord(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension {
 	s, err := c.specs.Read(ctx, templateIn(namespace, t))
 	if err != nil {
@@ -107,5 +107,5 @@ func (c *Cloud) PlaceRecord(ctx context.Context, namespace string, t *v1alpha1.M
 	if scope == nil || refused != nil || with.Wanted.Check(scope) != nil {
 		return nil
 	}
-	return (&provider.Record{ProjectID: scope.ProjectID, Region: scope.Region}).Over(nil)
+	return (&provider.Record{ProjectID: scope.ProjectID, Region: scope.Region}).MergeInto(nil)
 }

@@ -8,11 +8,12 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// maxUserData is Nova's bound on user data in base64 form, in bytes.
+// maxUserData is Nova's limit for base64-encoded user data, in bytes.
 const maxUserData = 65535
 
-// encodeUserData returns the base64 form, encoded exactly once, also when the data looks like base64 (MC-44). Data for cloud-init
-// that is too large is compressed, which cloud-init undoes; Ignition does not, so its documents (JSON) are left alone.
+// encodeUserData returns the data base64-encoded exactly once, even when the data looks like base64 (MC-44). Data for cloud-init
+// that is too large is compressed first, because cloud-init decompresses it. Ignition does not, so its documents (JSON) are not
+// compressed.
 func encodeUserData(data []byte) ([]byte, error) {
 	if encoded := base64.StdEncoding.EncodedLen(len(data)); encoded <= maxUserData {
 		return encode(data), nil

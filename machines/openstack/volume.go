@@ -22,12 +22,12 @@ type volume struct {
 	} `json:"attachments"`
 }
 
-// releaseVolumes sees the volumes gone that the Machine's status names. Nova deletes them with their server; one that it
-// has left behind is deleted here when it was the Machine's, and named in left otherwise. Done when each of the Machine's
-// answers 404; until then waiting names those that are left, each with its state. A volume that has found another server is not
-// the Machine's any more.
+// releaseVolumes deletes the volumes that the Machine's status names, or waits until they are gone. Nova deletes them together with
+// their server. When Nova has not deleted one, releaseVolumes deletes it if it was the Machine's, and names it in left otherwise. A
+// volume is done when Cinder answers 404 for it, or when it is attached to another server, since it is not the Machine's any more
+// then. waiting names the others with their state.
 func (i *instance) releaseVolumes(ctx context.Context, p *inventory.Project) (waiting, left []string, err error) {
-	servers, own := i.past(p)
+	servers, own := i.goneServers(p)
 	for _, id := range i.recorded.VolumeIDs {
 		if !providerid.IsUUID(id) {
 			left = append(left, fmt.Sprintf("status.providerStatus.volumeIDs: %.64q is not the ID of a volume", id))
@@ -38,9 +38,9 @@ func (i *instance) releaseVolumes(ctx context.Context, p *inventory.Project) (wa
 			return nil, nil, err
 		}
 		switch {
-		case fate == volumeGone || fate == volumeForeign:
+		case fate == volumeGone || fate == volumeOfOther:
 		case !own[id] && !i.trusted:
-			left = append(left, fmt.Sprintf("volume %s exists and was left alone: the Machine's status names it, and nothing in the cloud shows that it was of this Machine's server", id))
+			left = append(left, fmt.Sprintf("volume %s exists and was not deleted: the Machine's status names it, but nothing in the cloud shows that it belonged to this Machine's server", id))
 		case fate == volumeGoing:
 			waiting = append(waiting, seen.describe(id))
 		default:
@@ -58,7 +58,7 @@ func (i *instance) releaseVolumes(ctx context.Context, p *inventory.Project) (wa
 	return waiting, left, nil
 }
 
-// describe names the volume of that ID and its state for people.
+// describe returns, for messages, the name, ID and state of the volume.
 func (v *volume) describe(id string) string {
 	name := id
 	if v.Name != "" {
@@ -71,9 +71,9 @@ func (v *volume) describe(id string) string {
 	return text
 }
 
-// past returns the IDs of the servers that the Machine had, and the volumes that were seen on them and end with them. A server
-// that only the Machine names is not among them, unless its status is guarded.
-func (i *instance) past(p *inventory.Project) (servers []string, volumes map[string]bool) {
+// goneServers returns the IDs of the Machine's former servers, and the volumes that were seen on them and are deleted with them. It
+// includes a server that only the Machine's status names when that status is guarded.
+func (i *instance) goneServers(p *inventory.Project) (servers []string, volumes map[string]bool) {
 	servers, volumes = p.GoneServers(i.machine.UID)
 	if i.trusted {
 		servers = append(servers, i.machine.ServerID, i.recorded.ServerID)
@@ -81,13 +81,13 @@ func (i *instance) past(p *inventory.Project) (servers []string, volumes map[str
 	return servers, volumes
 }
 
-// volumeFate looks a volume up and decides what is to be done about it.
+// volumeFate looks the volume up and decides how it is handled.
 func (i *instance) volumeFate(ctx context.Context, id string, servers []string) (volumeFate, *volume, error) {
 	var body struct {
 		Volume volume `json:"volume"`
 	}
-	looking := client.Call{Service: client.Volume, Doing: fmt.Sprintf("looking up volume %s of server %s", id, i.subject.server)}
-	err := i.do(ctx, looking, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+	call := client.Call{Service: client.Volume, Doing: fmt.Sprintf("looking up volume %s of server %s", id, i.subject.server)}
+	err := i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		_, err := api.Get(ctx, api.ServiceURL("volumes", id), &body, nil)
 		return err
 	})
@@ -100,36 +100,36 @@ func (i *instance) volumeFate(ctx context.Context, id string, servers []string) 
 	return judgeVolume(&body.Volume, servers), &body.Volume, nil
 }
 
-// deleteVolume asks for the deletion of a volume. It reports whether the volume is gone already.
+// deleteVolume asks Cinder to delete a volume. It reports whether the volume is already gone.
 func (i *instance) deleteVolume(ctx context.Context, id string) (gone bool, err error) {
-	deleting := client.Call{Service: client.Volume, Doing: fmt.Sprintf("deleting volume %s of server %s", id, i.subject.server)}
-	err = i.do(ctx, deleting, func(ctx context.Context, api *gophercloud.ServiceClient) error {
+	call := client.Call{Service: client.Volume, Doing: fmt.Sprintf("deleting volume %s of server %s", id, i.subject.server)}
+	err = i.do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		_, err := api.Delete(ctx, api.ServiceURL("volumes", id), nil)
 		return err
 	})
 	return fault.Is(err, fault.NotFound), ignoreNotFound(err)
 }
 
-// volumeFate is what is to be done about a volume whose server is gone.
+// volumeFate is how a volume is handled whose server is gone.
 type volumeFate int
 
 const (
-	// volumeLeft: Nova does not delete it any more, so drover does.
+	// volumeLeft means that Nova does not delete the volume any more, so drover must.
 	volumeLeft volumeFate = iota
-	// volumeGoing: it is being detached or deleted.
+	// volumeGoing means that the volume is being detached or deleted.
 	volumeGoing
-	// volumeForeign: it serves another server now.
-	volumeForeign
-	// volumeGone: it does not exist.
+	// volumeOfOther means that the volume is attached to another server now.
+	volumeOfOther
+	// volumeGone means that the volume does not exist.
 	volumeGone
 )
 
-// judgeVolume decides by the volume's state. An attachment may outlive one of the Machine's own servers for a moment.
-// An attachment to another server means that the volume belongs to somebody else.
+// judgeVolume decides by the volume's attachments and state. An attachment to one of the Machine's own servers may exist for a
+// moment longer than the server. An attachment to any other server means that the volume is not the Machine's any more.
 func judgeVolume(v *volume, servers []string) volumeFate {
 	for _, a := range v.Attachments {
 		if !slices.Contains(servers, a.ServerID) {
-			return volumeForeign
+			return volumeOfOther
 		}
 	}
 	switch v.Status {
@@ -139,7 +139,7 @@ func judgeVolume(v *volume, servers []string) volumeFate {
 	return volumeGoing
 }
 
-// ignoreNotFound returns err, or nil when what was to be deleted does not exist.
+// ignoreNotFound returns nil for a NotFound error, and err otherwise.
 func ignoreNotFound(err error) error {
 	if fault.Is(err, fault.NotFound) {
 		return nil

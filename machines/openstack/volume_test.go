@@ -15,7 +15,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// recordsVolumes is records with these volumes, whatever the server had.
+// recordsVolumes is like records, with these volumes instead of the server's.
 func (b *bench) recordsVolumes(m *v1alpha1.Machine, s *cloud.Server, ids ...string) {
 	b.t.Helper()
 	with, record := *s, recordOf(s)
@@ -24,7 +24,7 @@ func (b *bench) recordsVolumes(m *v1alpha1.Machine, s *cloud.Server, ids ...stri
 	b.records(m, &with)
 }
 
-// newVolume makes a volume that no server has.
+// newVolume creates a volume that is not attached.
 func (b *bench) newVolume() string {
 	b.t.Helper()
 	var made struct {
@@ -34,8 +34,8 @@ func (b *bench) newVolume() string {
 	return made.Volume.ID
 }
 
-// shownVolume lets lists show a volume on each server that has none, as one that ends with the server. The cloud itself does not
-// know of it and leaves the volume behind.
+// shownVolume makes lists show a volume on each server that has none, as one that is deleted with the server. The simulated cloud
+// does not have this attachment, so it leaves the volume behind.
 type shownVolume struct{ id atomic.Value }
 
 func (s *shownVolume) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -69,19 +69,19 @@ func TestJudgeVolume(t *testing.T) {
 		"left behind":   {&volume{Status: "available"}, volumeLeft},
 		"left broken":   {&volume{Status: "error"}, volumeLeft},
 		"being deleted": {&volume{Status: "deleting"}, volumeGoing},
-		"still bound to the Machine's own server":         {attached("in-use", "own"), volumeGoing},
-		"bound to somebody else's server":                 {attached("in-use", "other"), volumeForeign},
-		"bound to somebody else's server, says Cinder so": {attached("available", "other"), volumeForeign},
+		"still attached to the Machine's own server":                          {attached("in-use", "own"), volumeGoing},
+		"attached to another server":                                          {attached("in-use", "other"), volumeOfOther},
+		"attached to another server, although Cinder reports it as available": {attached("available", "other"), volumeOfOther},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := judgeVolume(tc.volume, []string{"", "own"}); got != tc.want {
-				t.Fatalf("got %v", got)
+				t.Fatalf("got %v, want %v", got, tc.want)
 			}
 		})
 	}
 }
 
-func TestTheBootVolumeIsSeenGone(t *testing.T) {
+func TestReleaseWaitsUntilTheBootVolumeIsGone(t *testing.T) {
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields().with("rootDiskSizeGB", 20))
 	_, s := b.active(m)
@@ -101,7 +101,7 @@ func TestTheBootVolumeIsSeenGone(t *testing.T) {
 	}
 }
 
-func TestAVolumeThatCinderDoesNotFree(t *testing.T) {
+func TestVolumeThatCinderDoesNotFree(t *testing.T) {
 	waiting := func(t *testing.T, body string, deletion sim.Fault) string {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields().with("rootDiskSizeGB", 20))
@@ -114,7 +114,7 @@ func TestAVolumeThatCinderDoesNotFree(t *testing.T) {
 			b.sim.Inject(deletion)
 		}
 		said := ""
-		b.eventually("the volume is waited for", func() bool {
+		b.eventually("the release waits for the volume", func() bool {
 			if b.observe(i).Server != nil {
 				return i.DeleteServer(b.ctx) != nil
 			}
@@ -135,8 +135,8 @@ func TestAVolumeThatCinderDoesNotFree(t *testing.T) {
 		want       string
 	}{
 		{"is named with its state and its server", `{"volume":{"status":"detaching","attachments":[{"server_id":"SERVER"}]}}`, sim.Fault{}, `volume VOLUME is "detaching" in Cinder, attached to server SERVER`},
-		{"is named with its own name, too", `{"volume":{"name":"root","status":"deleting"}}`, sim.Fault{}, `volume "root" (VOLUME) is "deleting" in Cinder`},
-		{"is named while its deletion is accepted and not done", `{"volume":{"status":"error_deleting"}}`, sim.Fault{Call: "DELETE /volumes/{id}", Status: http.StatusAccepted}, `volume VOLUME is "error_deleting" in Cinder`},
+		{"is named with its own name", `{"volume":{"name":"root","status":"deleting"}}`, sim.Fault{}, `volume "root" (VOLUME) is "deleting" in Cinder`},
+		{"is named while its deletion is accepted and not complete", `{"volume":{"status":"error_deleting"}}`, sim.Fault{Call: "DELETE /volumes/{id}", Status: http.StatusAccepted}, `volume VOLUME is "error_deleting" in Cinder`},
 		{"is named while its deletion is refused", `{"volume":{"status":"error"}}`, sim.Fault{Call: "DELETE /volumes/{id}", Status: http.StatusInternalServerError}, `volume VOLUME is "error" in Cinder; deleting volume VOLUME of server a`},
 	} {
 		t.Run(tt.name+" (F-25)", func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestAVolumeThatCinderDoesNotFree(t *testing.T) {
 }
 
 func TestVolumesThatNovaLeftBehind(t *testing.T) {
-	// deleted returns what is left after the server went without its volume, as when Nova fails to delete it.
+	// deleted returns what is left after the server was deleted without its volume, as when Nova fails to delete it.
 	deleted := func(b *bench, m *v1alpha1.Machine, s *cloud.Server, volume string, guarded bool) (volumes []string, released cloud.Released) {
 		b.recordsVolumes(m, s, volume, "00000000-0000-0000-0000-000000000009")
 		if guarded {
@@ -158,7 +158,7 @@ func TestVolumesThatNovaLeftBehind(t *testing.T) {
 		released = b.gone(b.synced(m))
 		return b.sim.Leftovers().Volumes, released
 	}
-	t.Run("one that only the status names is left alone, and named (F-3)", func(t *testing.T) {
+	t.Run("are not deleted, and are named, when only the status names them (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -168,7 +168,7 @@ func TestVolumesThatNovaLeftBehind(t *testing.T) {
 			t.Errorf("left %v, named %v", left, released.Left)
 		}
 	})
-	t.Run("one that the status names is deleted while policies guard the status (F-3)", func(t *testing.T) {
+	t.Run("are deleted when the status names them and policies guard the status (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -178,7 +178,7 @@ func TestVolumesThatNovaLeftBehind(t *testing.T) {
 			t.Errorf("left %v, named %v, want only %s, which no status names", left, released.Left, foreign)
 		}
 	})
-	t.Run("one that was seen on the Machine's server and ends with it is deleted without a guard (F-3)", func(t *testing.T) {
+	t.Run("are deleted without guarded status when they were seen on the Machine's server (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		shown := &shownVolume{}
 		b.options.HTTP = shown
@@ -193,7 +193,7 @@ func TestVolumesThatNovaLeftBehind(t *testing.T) {
 			t.Errorf("left %v, named %v", left, released.Left)
 		}
 	})
-	t.Run("an ID that is not a UUID is never asked for (F-3)", func(t *testing.T) {
+	t.Run("are never looked up by an ID that is not a UUID (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -212,7 +212,7 @@ func TestVolumesThatNovaLeftBehind(t *testing.T) {
 	})
 }
 
-func TestAVolumeThatServesAnotherServerIsLeftAlone(t *testing.T) {
+func TestVolumeOfAnotherServerIsNotDeleted(t *testing.T) {
 	b := newBench(t)
 	_, other := b.active(newMachine(t, "other", seedFields().with("rootDiskSizeGB", 20)))
 	m := newMachine(t, "a", seedFields())
@@ -224,7 +224,7 @@ func TestAVolumeThatServesAnotherServerIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestTheSharedServerGroupIsMadeOnce(t *testing.T) {
+func TestSharedServerGroupIsCreatedOnce(t *testing.T) {
 	for name, nova := range map[string]string{"with one policy": "2.93", "with a list of policies": "2.60"} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *sim.Config) { c.ComputeMicroversion = nova })
@@ -241,7 +241,7 @@ func TestTheSharedServerGroupIsMadeOnce(t *testing.T) {
 			got, _ := b.sim.Server(s.ID)
 			groups[got.ServerGroup] = true
 			if made := b.calls("POST /os-server-groups"); made != 1 || len(groups) != 1 || groups[""] {
-				t.Errorf("%d made, servers are in %v", made, groups)
+				t.Errorf("%d created, servers are in %v", made, groups)
 			}
 			_, s = b.active(newMachine(t, "d", seedFields()))
 			if got, _ := b.sim.Server(s.ID); got.ServerGroup != sim.MetaKubeServerGroup {
@@ -251,7 +251,7 @@ func TestTheSharedServerGroupIsMadeOnce(t *testing.T) {
 	}
 }
 
-func TestMicroversionsAreSettledOncePerEndpoint(t *testing.T) {
+func TestMicroversionsAreChosenOncePerEndpoint(t *testing.T) {
 	b := newBench(t, func(c *sim.Config) { c.ComputeMicroversion = "2.50" })
 	i, _ := b.active(newMachine(t, "a", seedFields()))
 	b.remove(i)
@@ -259,7 +259,7 @@ func TestMicroversionsAreSettledOncePerEndpoint(t *testing.T) {
 		t.Errorf("%d version documents", got)
 	}
 	if err := b.bringUp(newMachine(t, "tags", seedFields().with("tags", []string{"plain"}))); err == nil {
-		t.Error("a tag was lost without a word")
+		t.Error("a tag was lost without an error")
 	}
 	for _, c := range b.sim.Calls() {
 		if c.Status == 406 {

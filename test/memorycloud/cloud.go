@@ -132,7 +132,7 @@ func (c *Cloud) PlaceRecord(_ context.Context, _ string, t *v1alpha1.MachineTemp
 	if err != nil {
 		return nil
 	}
-	return record{Room: s.Room}.Over(nil)
+	return record{Room: s.Room}.MergeInto(nil)
 }
 
 // Changes returns a channel with the Machines whose boxes have booted or were scrapped.

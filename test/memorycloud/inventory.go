@@ -15,8 +15,8 @@ import (
 // cableOf begins the ID of a cable; the UID of its Machine follows. To others a cable is what a port is.
 const cableOf = "cable of "
 
-// Marked returns all boxes and cables. There is one project.
-func (c *Cloud) Marked(context.Context) []cloud.Project {
+// Tagged returns all boxes and cables. There is one project.
+func (c *Cloud) Tagged(context.Context) []cloud.Project {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := cloud.Project{Name: "the cellar"}

@@ -88,8 +88,8 @@ func recordOf(stored *runtime.RawExtension) (r record) {
 	return r
 }
 
-// Over sets the room, and the box once there is one.
-func (r record) Over(stored *runtime.RawExtension) *runtime.RawExtension {
+// MergeInto sets the room, and the box once there is one.
+func (r record) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {
 	old := recordOf(stored)
 	if r.Box == 0 {
 		r.Box = old.Box

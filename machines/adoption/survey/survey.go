@@ -147,7 +147,7 @@ func (o *Options) orphans(ctx context.Context, report *adoption.Report, all *obj
 	for i := range all.machines.Items {
 		living[all.machines.Items[i].UID] = true
 	}
-	for _, project := range o.Inventory.Marked(ctx) {
+	for _, project := range o.Inventory.Tagged(ctx) {
 		if project.Rest {
 			// Every Machine was looked at: a project that is not known has none.
 			continue

@@ -38,7 +38,7 @@ func withRecord(record string) *v1alpha1.Machine {
 // place is a record that is stored as its own text.
 type place string
 
-func (p place) Over(stored *runtime.RawExtension) *runtime.RawExtension {
+func (p place) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {
 	if stored != nil && string(stored.Raw) == string(p) {
 		return stored
 	}

@@ -92,7 +92,7 @@ func (f *Facts) startEnded() bool { return f.Start == StartOver && !f.StartHandl
 // list of servers, and a start of it has failed. It returns false for a Node that is Ready: its kubelet runs somewhere, perhaps on
 // another server with the Machine's mark.
 func (f *Facts) shutDownForGood() bool {
-	stopped := f.Cloud.Server != nil && f.Cloud.Server.State == cloud.ServerStopped && len(f.Cloud.Twins) == 0
+	stopped := f.Cloud.Server != nil && f.Cloud.Server.State == cloud.ServerStopped && len(f.Cloud.Duplicates) == 0
 	return f.Start == StartFailed && !f.ShutDownSeen && f.Node != nil && !f.NodeRuns && stopped
 }
 

@@ -101,7 +101,7 @@ func TestNextOfAServerThatIsShutDown(t *testing.T) {
 		"in deletion its Node is put out of service first":    {dying, func(*Facts) {}, Decision{ShutOffNode, ReasonDraining}},
 		"the cloud is asked for that once in a reconcile":     {dying, func(f *Facts) { f.ShutDownSeen = true }, Decision{DrainNode, ReasonDraining}},
 		"not while its Node is Ready (MCM-56)":                {dying, func(f *Facts) { f.NodeRuns = true }, Decision{DrainNode, ReasonDraining}},
-		"not while another server has the same mark (MCM-56)": {dying, func(f *Facts) { f.Cloud.Twins = []*cloud.Server{{ID: "twin"}} }, Decision{DrainNode, ReasonDraining}},
+		"not while another server has the same mark (MCM-56)": {dying, func(f *Facts) { f.Cloud.Duplicates = []*cloud.Server{{ID: "twin"}} }, Decision{DrainNode, ReasonDraining}},
 		"it is back in service when the server runs again (MCM-56)": {dying, func(f *Facts) {
 			f.Cloud.Server.State, f.Start, f.StartFailed, f.NodeOutOfService = cloud.ServerActive, StartNotNeeded, true, true
 		}, Decision{ReturnNode, ReasonDraining}},

@@ -107,10 +107,10 @@ func (o *Observer) observeCloud(ctx context.Context, s *scope.Scope) {
 // observeDuplicates chooses among several servers of a Machine that names none yet: the one whose Node is there stays, since it
 // works already and its name is taken. The cloud's own choice holds otherwise.
 func (o *Observer) observeDuplicates(ctx context.Context, seen *lifecycle.Observed) error {
-	if seen.Named || seen.Cloud.Server == nil || len(seen.Cloud.Twins) == 0 {
+	if seen.Named || seen.Cloud.Server == nil || len(seen.Cloud.Duplicates) == 0 {
 		return nil
 	}
-	for _, server := range append([]*cloud.Server{seen.Cloud.Server}, seen.Cloud.Twins...) {
+	for _, server := range append([]*cloud.Server{seen.Cloud.Server}, seen.Cloud.Duplicates...) {
 		found, err := o.nodesBy(ctx, indexes.NodeServer, string(server.Key))
 		if err != nil {
 			return err

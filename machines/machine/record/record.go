@@ -22,13 +22,13 @@ func ServerID(provider cloud.Provider, m *v1alpha1.Machine) cloud.ServerID {
 // HasPlace reports whether the status records where the cloud makes the Machine's resources. A cloud with a single place has
 // nothing to record.
 func HasPlace(m *v1alpha1.Machine, f *cloud.Facts) bool {
-	return f.Place == nil || f.Place.Over(m.Status.ProviderStatus) == m.Status.ProviderStatus
+	return f.Place == nil || f.Place.MergeInto(m.Status.ProviderStatus) == m.Status.ProviderStatus
 }
 
 // WritePlace records where the Machine's resources are made. It changes nothing while that is not known.
 func WritePlace(m *v1alpha1.Machine, f *cloud.Facts) {
 	if f.Place != nil {
-		m.Status.ProviderStatus = f.Place.Over(m.Status.ProviderStatus)
+		m.Status.ProviderStatus = f.Place.MergeInto(m.Status.ProviderStatus)
 	}
 }
 
@@ -39,7 +39,7 @@ func WriteServer(m *v1alpha1.Machine, s *cloud.Server) {
 		return
 	}
 	if s.Record != nil {
-		m.Status.ProviderStatus = s.Record.Over(m.Status.ProviderStatus)
+		m.Status.ProviderStatus = s.Record.MergeInto(m.Status.ProviderStatus)
 	}
 	if len(s.Addresses) == 0 {
 		return

@@ -14,7 +14,7 @@ import (
 // text is a record that replaces what is stored, unless that is the same.
 type text string
 
-func (r text) Over(stored *runtime.RawExtension) *runtime.RawExtension {
+func (r text) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {
 	if stored != nil && string(stored.Raw) == string(r) {
 		return stored
 	}

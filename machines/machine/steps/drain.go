@@ -100,7 +100,7 @@ func (d *Deletion) ShutOffNode(ctx context.Context, s *scope.Scope) (bool, error
 		s.Progress.OutOfService = true
 		return true, nil
 	}
-	if !lookNow(ctx, s) || s.Observed.Cloud.Server == nil || s.Observed.Cloud.Server.State != cloud.ServerStopped || len(s.Observed.Cloud.Twins) > 0 {
+	if !lookNow(ctx, s) || s.Observed.Cloud.Server == nil || s.Observed.Cloud.Server.State != cloud.ServerStopped || len(s.Observed.Cloud.Duplicates) > 0 {
 		return true, nil
 	}
 	node, err := drain.OutOfService(ctx, d.Nodes, s.Observed.Node)

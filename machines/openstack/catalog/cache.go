@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// positiveTTL is how long a found thing is cached, negativeTTL how long a missing one (CAPI-15).
+	// positiveTTL is how long an existing resource is cached, and negativeTTL how long a missing one (CAPI-15).
 	positiveTTL = 10 * time.Minute
 	negativeTTL = 30 * time.Second
 )
 
-// cache holds answers of the cloud, also that a thing does not exist. It asks for each only once at a time.
+// cache holds answers of the cloud, including that a resource does not exist. It makes only one request at a time for each key.
 type cache struct {
 	clock  clock.Clock
 	flight singleflight.Group
@@ -29,14 +29,14 @@ type cache struct {
 type cached struct {
 	value any
 	err   error
-	// asked is when the question was sent that this is the answer to.
+	// asked is when the request for this answer was sent.
 	asked, until time.Time
 }
 
 func newCache(c clock.Clock) *cache { return &cache{clock: c, entries: map[string]cached{}} }
 
-// lookup returns the cached answer, or asks. Answers are cached: that a thing exists, does not exist or is ambiguous. A failure to ask
-// is not.
+// lookup returns the cached answer, or calls ask. It caches that a resource exists, does not exist or is ambiguous, but not a
+// failed request.
 func lookup[T any](c *cache, key string, ask func() (T, error)) (T, error) {
 	if e, ok := c.fresh(key); ok {
 		v, _ := e.value.(T)
@@ -81,8 +81,8 @@ func (c *cache) keep(key string, e cached) {
 	c.entries[key] = e
 }
 
-// dropOlder drops an answer that was asked for before a time. It reports whether the next lookup asks again: false when the
-// cached answer is from that time or later.
+// dropOlder removes an answer that was requested before that time. It reports whether the next lookup makes a request: false when
+// the cached answer was requested at that time or later.
 func (c *cache) dropOlder(key string, than time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +94,7 @@ func (c *cache) dropOlder(key string, than time.Time) bool {
 	return true
 }
 
-// sweep drops the answers that are too old to be used.
+// sweep removes expired answers.
 func (c *cache) sweep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +102,7 @@ func (c *cache) sweep() {
 	maps.DeleteFunc(c.entries, func(_ string, e cached) bool { return !now.Before(e.until) })
 }
 
-// drop makes the next lookups of these keys ask again.
+// drop removes the answers for these keys, so that the next lookups make a request.
 func (c *cache) drop(keys ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

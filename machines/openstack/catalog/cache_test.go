@@ -10,17 +10,17 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestLookup(t *testing.T) {
+func TestLookupCachesAnswers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err error
-		// kept is how long the answer is served without asking again.
+		// kept is how long lookups return the cached answer.
 		kept time.Duration
 	}{
-		"an answer is cached for ten minutes (CAPI-15)":                    {nil, positiveTTL},
-		"that nothing has the name is cached for half a minute (CAPI-15)":  {fault.New(fault.Invalid, fault.CodeFlavorNotFound, "none"), negativeTTL},
-		"a failure of the cloud is not cached (CAPI-15)":                   {fault.New(fault.Transient, fault.CodeUnknown, "down"), 0},
-		"an error that is no answer of the cloud is not cached (CAPI-15)":  {errors.New("broken"), 0},
-		"a refused sign-in is not cached, since credentials can be mended": {fault.New(fault.Auth, fault.CodeUnauthorized, "no"), 0},
+		"caches an answer for ten minutes (CAPI-15)":                           {nil, positiveTTL},
+		"caches for half a minute that no resource has the name (CAPI-15)":     {fault.New(fault.Invalid, fault.CodeFlavorNotFound, "none"), negativeTTL},
+		"does not cache a failure of the cloud (CAPI-15)":                      {fault.New(fault.Transient, fault.CodeUnknown, "down"), 0},
+		"does not cache an error that is not an answer of the cloud (CAPI-15)": {errors.New("broken"), 0},
+		"does not cache a refused sign-in, since credentials can be corrected": {fault.New(fault.Auth, fault.CodeUnauthorized, "no"), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := clocktesting.NewFakeClock(time.Unix(0, 0))
@@ -47,20 +47,20 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-func TestDropOlder(t *testing.T) {
+func TestDropOlderRemovesOnlyOlderAnswers(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
 	c := newCache(clock)
 	if _, err := lookup(c, "key", func() (int, error) { return 1, nil }); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("an answer from that time is kept (F-49)", func(t *testing.T) {
+	t.Run("keeps an answer from that time (F-49)", func(t *testing.T) {
 		if c.dropOlder("key", clock.Now()) {
-			t.Error("it was dropped")
+			t.Error("the answer was dropped")
 		}
 	})
-	t.Run("an older answer is dropped (F-49)", func(t *testing.T) {
+	t.Run("removes an older answer (F-49)", func(t *testing.T) {
 		if !c.dropOlder("key", clock.Now().Add(time.Second)) {
-			t.Error("it was kept")
+			t.Error("the answer was kept")
 		}
 	})
 }

@@ -8,20 +8,20 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// Catalog looks up what provider specs name, in one project and region. Everything is found by name or ID. The error for a name that
-// several things have lists their IDs; the error for a name that nothing has is Invalid, with a code for each kind.
+// Catalog looks up the resources that provider specs name, in one project and region, by name or ID. For a name of several
+// resources it returns an error with their IDs; for a name of none, an Invalid error with a code for each kind.
 type Catalog struct {
 	session   *client.Session
 	cache     *cache
 	clusterID string
 }
 
-// New returns a Catalog that asks with a session. clusterID is part of the name of the shared server group.
+// New returns a Catalog that makes its requests with a session. clusterID is part of the name of the shared server group.
 func New(s *client.Session, c clock.Clock, clusterID string) *Catalog {
 	return &Catalog{session: s, cache: newCache(c), clusterID: clusterID}
 }
 
-// wanted returns what is looked for, with the region when it is known.
+// wanted returns the description of a resource for errors, with the region when it is known.
 func (c *Catalog) wanted(ctx context.Context, k kind, name string) wanted {
 	w := wanted{kind: k, name: name}
 	if id, err := c.session.Scope(ctx); err == nil {
@@ -30,7 +30,7 @@ func (c *Catalog) wanted(ctx context.Context, k kind, name string) wanted {
 	return w
 }
 
-// find looks up the one thing of a kind with that name or ID, in what list returns.
+// find returns the only resource of a kind with that name or ID among the results of list.
 func find[T named](ctx context.Context, c *Catalog, k kind, name string, list func(context.Context, *client.Session, kind, string) ([]T, error)) (T, error) {
 	return lookup(c.cache, k.key(name), func() (T, error) {
 		all, err := list(ctx, c.session, k, name)

@@ -17,26 +17,27 @@ type zone struct {
 	Name string `json:"zoneName"`
 }
 
-// keyPair is a row of Nova's list of key pairs. It has a name and no ID.
+// keyPair is a row of Nova's list of key pairs. A key pair has a name and no ID.
 type keyPair struct {
-	Pair thing `json:"keypair"`
+	Pair resource `json:"keypair"`
 }
 
-func (k keyPair) named() thing { return k.Pair }
+func (k keyPair) named() resource { return k.Pair }
 
-// volumeType checks that a volume type exists.
+// volumeType returns an error unless the volume type exists.
 func (c *Catalog) volumeType(ctx context.Context, name string) error {
-	_, err := find(ctx, c, volumeTypeKind, name, unfiltered[thing])
+	_, err := find(ctx, c, volumeTypeKind, name, unfiltered[resource])
 	return err
 }
 
-// keyPair checks that the user has a key pair.
+// keyPair returns an error unless the user has the key pair.
 func (c *Catalog) keyPair(ctx context.Context, name string) error {
 	_, err := find(ctx, c, keyPairKind, name, unfiltered[keyPair])
 	return err
 }
 
-// zone checks that a zone exists. One that exists and has no host that is up may come back: that is NoCapacity.
+// zone returns an error unless the zone exists. For an existing zone without a host that is up it returns NoCapacity, because the
+// hosts may come back.
 func (c *Catalog) zone(ctx context.Context, name string) error {
 	_, err := lookup(c.cache, "zone "+name, func() (zone, error) {
 		all, err := client.List[zone](ctx, c.session, client.Listing{
@@ -52,7 +53,7 @@ func (c *Catalog) zone(ctx context.Context, name string) error {
 			}
 			names = append(names, z.Name)
 		}
-		return zone{}, fault.New(fault.Invalid, fault.CodeZoneNotFound, "availability zone %q is unknown; there are: %s", name, strings.Join(names, ", "))
+		return zone{}, fault.New(fault.Invalid, fault.CodeZoneNotFound, "availability zone %q is unknown; the cloud has: %s", name, strings.Join(names, ", "))
 	})
 	return err
 }

@@ -11,20 +11,20 @@ import (
 
 var flavorKind = kind{name: "flavor", notFound: fault.CodeFlavorNotFound}
 
-// Flavor is a flavor of Nova: RAM in MiB, Disk in GiB.
+// Flavor is a flavor of Nova, with RAM in MiB and Disk in GiB.
 type Flavor struct {
-	thing
+	resource
 	VCPUs      int               `json:"vcpus"`
 	RAM        int               `json:"ram"`
 	Disk       int               `json:"disk"`
 	ExtraSpecs map[string]string `json:"extra_specs"`
 }
 
-// localName matches the names of flavors with a local disk in clouds that do not set an extra spec.
+// localName matches the names of flavors with a local disk in clouds that do not set an extra spec for it.
 var localName = regexp.MustCompile(`^l\d+\.`)
 
-// isLocal reports whether the flavor's disk is on the host: an extra spec whose name ends in storage has the value local, or the
-// flavor has no such extra spec and its name begins like l1.
+// isLocal reports whether the flavor's disk is on the host: an extra spec whose name ends with storage has the value local, or
+// there is no such extra spec and the flavor's name begins like l1.
 func (f *Flavor) isLocal() bool {
 	if f.Disk == 0 {
 		return false
@@ -37,8 +37,8 @@ func (f *Flavor) isLocal() bool {
 	return localName.MatchString(f.Name)
 }
 
-// flavor finds the flavor in the list of all flavors, which is cached for positiveTTL. A name that a cached list does not have is
-// looked for in one more list: the flavor may be newer.
+// flavor returns the flavor from the list of all flavors, which is cached for positiveTTL. When the cached list does not have the
+// name, it lists again, because the flavor may be newer.
 func (c *Catalog) flavor(ctx context.Context, name string) (Flavor, error) {
 	return lookup(c.cache, flavorKind.key(name), func() (Flavor, error) {
 		began := c.cache.clock.Now()
@@ -58,7 +58,7 @@ func (c *Catalog) flavor(ctx context.Context, name string) (Flavor, error) {
 	})
 }
 
-// allFlavors is the key of the list of all flavors.
+// allFlavors is the cache key of the list of all flavors.
 const allFlavors = "flavors"
 
 func (c *Catalog) flavors(ctx context.Context) ([]Flavor, error) {

@@ -2,16 +2,16 @@ package catalog
 
 import "testing"
 
-func TestLocalFlavors(t *testing.T) {
+func TestFlavorWithALocalDisk(t *testing.T) {
 	for name, tc := range map[string]struct {
 		flavor Flavor
 		want   bool
 	}{
-		"an extra spec names local storage":            {Flavor{Disk: 50, ExtraSpecs: map[string]string{"quota:Storage": "Local"}}, true},
-		"an extra spec names other storage":            {Flavor{thing: thing{Name: "l1.small"}, Disk: 50, ExtraSpecs: map[string]string{"storage": "ceph"}}, false},
-		"the name begins like that of local flavors":   {Flavor{thing: thing{Name: "l1.small"}, Disk: 50}, true},
-		"the name is another one":                      {Flavor{thing: thing{Name: "m1.small"}, Disk: 50}, false},
-		"the flavor has no disk, so none can be local": {Flavor{thing: thing{Name: "l1.small"}}, false},
+		"an extra spec with local storage":   {Flavor{Disk: 50, ExtraSpecs: map[string]string{"quota:Storage": "Local"}}, true},
+		"an extra spec with other storage":   {Flavor{resource: resource{Name: "l1.small"}, Disk: 50, ExtraSpecs: map[string]string{"storage": "ceph"}}, false},
+		"a name like those of local flavors": {Flavor{resource: resource{Name: "l1.small"}, Disk: 50}, true},
+		"another name":                       {Flavor{resource: resource{Name: "m1.small"}, Disk: 50}, false},
+		"a flavor without a disk":            {Flavor{resource: resource{Name: "l1.small"}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.flavor.isLocal(); got != tc.want {

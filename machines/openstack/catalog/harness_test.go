@@ -11,7 +11,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// bench is a catalog of the simulated cloud, whose clock only the test moves.
+// bench is a catalog of the simulated cloud, with a fake clock that the test steps.
 type bench struct {
 	*Catalog
 	t     *testing.T
@@ -34,7 +34,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// catalogOf returns the catalog that the credentials see.
+// catalogOf returns the catalog for credentials.
 func (b *bench) catalogOf(credentials client.Credentials) *Catalog {
 	b.t.Helper()
 	calls, err := client.New(client.Options{Clock: b.clock, Configured: b.sim.AuthURL()})
@@ -48,14 +48,14 @@ func (b *bench) catalogOf(credentials client.Credentials) *Catalog {
 	return New(session, b.clock, "cluster-1")
 }
 
-// withoutGroups is seedSpec without security groups, which gets the default one.
+// withoutGroups returns seedSpec without security groups, which uses the default one.
 func withoutGroups() *spec.Spec {
 	s := seedSpec()
 	s.SecurityGroups = nil
 	return s
 }
 
-// plan resolves a spec that can be resolved.
+// plan resolves a spec, and fails the test on an error.
 func (b *bench) plan(s *spec.Spec) *Plan {
 	b.t.Helper()
 	p, err := b.Resolve(b.t.Context(), s)
@@ -65,7 +65,7 @@ func (b *bench) plan(s *spec.Spec) *Plan {
 	return p
 }
 
-// seedSpec names things of the simulated cloud.
+// seedSpec returns a spec with names of resources in the simulated cloud.
 func seedSpec() *spec.Spec {
 	return &spec.Spec{
 		Flavor: sim.MetaKubeFlavor, Image: sim.MetaKubeImage, AvailabilityZone: sim.MetaKubeZone,

@@ -13,15 +13,15 @@ import (
 
 var imageKind = kind{"image", fault.CodeImageNotFound, client.Image, "images", "images"}
 
-// Image is an image of Glance: MinDisk in GiB. Architecture is empty when the image does not name it.
+// Image is an image of Glance, with MinDisk in GiB. Architecture is empty when the image has no such property.
 type Image struct {
-	thing
+	resource
 	Status       string `json:"status"`
 	MinDisk      int    `json:"min_disk"`
 	Architecture string `json:"architecture"`
 }
 
-// image finds an image among the active ones: while an image is being replaced, two have its name.
+// image returns an active image: while an image is being replaced, two images have its name.
 func (c *Catalog) image(ctx context.Context, name string) (Image, error) {
 	return lookup(c.cache, imageKind.key(name), func() (Image, error) {
 		all, err := byNameOrID[Image](ctx, c.session, imageKind, name)
@@ -40,8 +40,8 @@ func (c *Catalog) image(ctx context.Context, name string) (Image, error) {
 	})
 }
 
-// unlistedImage reads one image by its ID. Lists leave out community images, and images that another project shares before
-// this one has accepted them; servers can be made from both. It returns none for an ID that does not exist.
+// unlistedImage reads one image by its ID. Lists do not have community images, or images of another project that this project has
+// not accepted yet, but servers can be created from both. It returns none when the ID does not exist.
 func (c *Catalog) unlistedImage(ctx context.Context, id string) ([]Image, error) {
 	var got Image
 	err := c.session.Do(ctx, client.Call{Service: client.Image, Doing: "looking up image " + id}, func(ctx context.Context, api *gophercloud.ServiceClient) error {
@@ -57,13 +57,13 @@ func (c *Catalog) unlistedImage(ctx context.Context, id string) ([]Image, error)
 	return []Image{got}, nil
 }
 
-// active returns the images that servers can be made from.
+// active returns the images that servers can be created from.
 func active(all []Image) []Image {
 	return slices.DeleteFunc(all, func(i Image) bool { return i.Status != "active" && i.Status != "" })
 }
 
-// imageNames returns the names of the images that the project's list has, for the proposals of an error only: the list is
-// cached for positiveTTL. It returns none when the list cannot be read.
+// imageNames returns the names of the project's images, for suggestions in an error only: the list is cached for positiveTTL. It
+// returns none when the list cannot be read.
 func (c *Catalog) imageNames(ctx context.Context) []string {
 	names, err := lookup(c.cache, "images", func() ([]string, error) {
 		all, err := client.List[Image](ctx, c.session, client.Listing{
@@ -72,7 +72,7 @@ func (c *Catalog) imageNames(ctx context.Context) []string {
 		return namesOf(active(all)), err
 	})
 	if err != nil {
-		log.FromContext(ctx).V(1).Info("no names of images can be proposed", "error", err.Error())
+		log.FromContext(ctx).V(1).Info("Cannot list images to suggest a name", "error", err.Error())
 	}
 	return names
 }

@@ -17,12 +17,12 @@ var (
 )
 
 type network struct {
-	thing
+	resource
 	External bool `json:"router:external"`
 }
 
 type subnet struct {
-	thing
+	resource
 	NetworkID string `json:"network_id"`
 }
 
@@ -34,21 +34,21 @@ func (c *Catalog) subnet(ctx context.Context, name string) (subnet, error) {
 	return find(ctx, c, subnetKind, name, byNameOrID[subnet])
 }
 
-// pool finds the external network that floating IPs come from.
+// pool returns the external network of a floating IP pool.
 func (c *Catalog) pool(ctx context.Context, name string) (network, error) {
 	n, err := c.network(ctx, name)
 	if e := fault.Of(err); e != nil && e.Code == fault.CodeNetworkNotFound {
 		return n, c.wanted(ctx, poolKind, name).missing(nil)
 	}
 	if err == nil && !n.External {
-		return n, fault.New(fault.Invalid, fault.CodeIPPoolNotFound, "floating IP pool %q is a network that is not external; name an external one", name)
+		return n, fault.New(fault.Invalid, fault.CodeIPPoolNotFound, "floating IP pool %q is not an external network; use an external one", name)
 	}
 	return n, err
 }
 
-// onlyNetwork returns the network of specs that name neither network nor subnet: the only one that the project sees, else
-// the only one that is not external and has a subnet that the project sees. This is machine-controller's rule, which in
-// addition counts external networks whose subnets are visible. With none or several candidates it is Invalid.
+// onlyNetwork returns the network for specs with neither a network nor a subnet: the only network that the project sees, else the
+// only one that is not external and has a visible subnet. This is machine-controller's rule, except that machine-controller also
+// counts external networks with visible subnets. With no or several candidates it returns an Invalid error.
 func (c *Catalog) onlyNetwork(ctx context.Context) (network, error) {
 	return lookup(c.cache, networkKind.key(""), func() (network, error) {
 		all, err := client.List[network](ctx, c.session, client.Listing{
@@ -70,7 +70,7 @@ func (c *Catalog) onlyNetwork(ctx context.Context) (network, error) {
 	})
 }
 
-// pickOnly returns the only network that servers can be in.
+// pickOnly returns the only network that servers can be attached to.
 func pickOnly(all []network, subnets []subnet) (network, error) {
 	var candidates []network
 	var names []string
@@ -83,10 +83,10 @@ func pickOnly(all []network, subnets []subnet) (network, error) {
 	switch len(candidates) {
 	case 0:
 		return network{}, fault.New(fault.Invalid, fault.CodeNetworkNotFound,
-			"is empty, and the project sees no network with a subnet; name a network or a subnet")
+			"is empty, and the project sees no network with a subnet; set a network or a subnet")
 	case 1:
 		return candidates[0], nil
 	}
 	return network{}, fault.New(fault.Invalid, fault.CodeAmbiguousName,
-		"is empty, and the project sees %d networks; name one of: %s", len(candidates), strings.Join(names, ", "))
+		"is empty, and the project sees %d networks; set one of: %s", len(candidates), strings.Join(names, ", "))
 }

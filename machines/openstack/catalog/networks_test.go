@@ -6,9 +6,9 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestPickOnly(t *testing.T) {
-	inside, other := network{thing: thing{ID: "1", Name: "inside"}}, network{thing: thing{ID: "2", Name: "other"}}
-	outside := network{thing: thing{ID: "3", Name: "outside"}, External: true}
+func TestPickOnlyReturnsTheOnlyNetwork(t *testing.T) {
+	inside, other := network{resource: resource{ID: "1", Name: "inside"}}, network{resource: resource{ID: "2", Name: "other"}}
+	outside := network{resource: resource{ID: "3", Name: "outside"}, External: true}
 	in := func(id string) subnet { return subnet{NetworkID: id} }
 	for name, tc := range map[string]struct {
 		all     []network
@@ -16,10 +16,10 @@ func TestPickOnly(t *testing.T) {
 		id      string
 		code    fault.Code
 	}{
-		"the only network with a subnet is taken (F-37)":    {[]network{inside, other}, []subnet{in("1")}, "1", ""},
-		"an external network does not count (F-37)":         {[]network{inside, outside}, []subnet{in("1"), in("3")}, "1", ""},
-		"no network with a subnet is an error (F-37)":       {[]network{inside, other}, nil, "", fault.CodeNetworkNotFound},
-		"several networks with a subnet are one too (F-37)": {[]network{inside, other}, []subnet{in("1"), in("2")}, "", fault.CodeAmbiguousName},
+		"returns the only network with a subnet (F-37)":              {[]network{inside, other}, []subnet{in("1")}, "1", ""},
+		"ignores an external network (F-37)":                         {[]network{inside, outside}, []subnet{in("1"), in("3")}, "1", ""},
+		"returns an error for no network with a subnet (F-37)":       {[]network{inside, other}, nil, "", fault.CodeNetworkNotFound},
+		"returns an error for several networks with a subnet (F-37)": {[]network{inside, other}, []subnet{in("1"), in("2")}, "", fault.CodeAmbiguousName},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := pickOnly(tc.all, tc.subnets)

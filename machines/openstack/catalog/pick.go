@@ -11,29 +11,29 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// thing is what all APIs return for everything that has a name.
-type thing struct {
+// resource has the fields that all APIs return for every named resource.
+type resource struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 }
 
-func (t thing) named() thing { return t }
+func (t resource) named() resource { return t }
 
-// named is anything with a name and an ID.
-type named interface{ named() thing }
+// named is a resource with a name and an ID.
+type named interface{ named() resource }
 
-// kind is a kind of thing that a spec can name.
+// kind is a kind of resource that a spec can name.
 type kind struct {
-	// name is the kind in messages and in the keys of the cache.
+	// name is the name of the kind in messages and cache keys.
 	name string
-	// notFound is the code of the error about a name that nothing has.
+	// notFound is the code of the error for a name that no resource has.
 	notFound fault.Code
 	service  client.Service
-	// path is that of the list, and field the one of its answer that holds the things.
+	// path is the path of the list, and field the field of the response with the resources.
 	path, field string
 }
 
-// key returns the key of the cache for the thing with a name.
+// key returns the cache key for a resource of this name.
 func (k kind) key(name string) string { return k.name + " " + name }
 
 // listing returns the list in which a name is looked up.
@@ -41,16 +41,16 @@ func (k kind) listing(name string) client.Listing {
 	return client.Listing{Call: client.Call{Service: k.service, Doing: "looking up " + k.name + " " + name}, Path: k.path, Field: k.field}
 }
 
-// wanted describes for errors what is looked for. region is empty while it is not known.
+// wanted describes a resource for errors. region is empty while it is not known.
 type wanted struct {
 	kind         kind
 	name, region string
 }
 
-// mostAlike is how many names an error proposes.
+// mostAlike is the maximum number of names that an error suggests.
 const mostAlike = 3
 
-// missing returns the error for a name that nothing has. It proposes those of the given names that look like it.
+// missing returns the error for a name that no resource has. It suggests those of the given names that are similar.
 func (w wanted) missing(there []string) *fault.Error {
 	where := ""
 	if w.region != "" {
@@ -63,7 +63,7 @@ func (w wanted) missing(there []string) *fault.Error {
 	return fault.New(fault.Invalid, w.kind.notFound, "%s %q is neither the name nor the ID of one that this project can see%s%s", w.kind.name, w.name, where, hint)
 }
 
-// pick finds the one with that ID, else the one with that name.
+// pick returns the resource with that ID, else the one with that name.
 func pick[T named](w wanted, all []T) (T, error) {
 	var hits []T
 	var ids []string
@@ -82,11 +82,11 @@ func pick[T named](w wanted, all []T) (T, error) {
 	case 1:
 		return hits[0], nil
 	}
-	return none, fault.New(fault.Invalid, fault.CodeAmbiguousName, "%s %q is the name of %d of them; give one of the IDs: %s",
+	return none, fault.New(fault.Invalid, fault.CodeAmbiguousName, "%s %q is the name of %d resources; use one of their IDs: %s",
 		w.kind.name, w.name, len(hits), strings.Join(ids, ", "))
 }
 
-// namesOf returns the names of things, which need not be unique.
+// namesOf returns the names of resources, which need not be unique.
 func namesOf[T named](all []T) []string {
 	names := make([]string, len(all))
 	for i, t := range all {
@@ -95,7 +95,8 @@ func namesOf[T named](all []T) []string {
 	return names
 }
 
-// byNameOrID lists what has the name, or the ID when the name looks like one. The answer may hold more than that; pick decides.
+// byNameOrID lists the resources with that name or, if the name looks like an ID, with that ID. The response may have others as
+// well; pick selects.
 func byNameOrID[T named](ctx context.Context, s *client.Session, k kind, name string) ([]T, error) {
 	l := k.listing(name)
 	fields := []string{"name"}
@@ -112,7 +113,7 @@ func byNameOrID[T named](ctx context.Context, s *client.Session, k kind, name st
 	return nil, nil
 }
 
-// unfiltered lists everything of a kind whose list cannot be filtered by name.
+// unfiltered lists all resources of a kind whose list has no filter by name.
 func unfiltered[T named](ctx context.Context, s *client.Session, k kind, name string) ([]T, error) {
 	return client.List[T](ctx, s, k.listing(name))
 }

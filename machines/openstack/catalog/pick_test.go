@@ -7,17 +7,17 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestPick(t *testing.T) {
-	all := []thing{{ID: "1", Name: "small"}, {ID: "2", Name: "large"}, {ID: "3", Name: "large"}, {ID: "4", Name: "1"}}
+func TestPickByNameOrID(t *testing.T) {
+	all := []resource{{ID: "1", Name: "small"}, {ID: "2", Name: "large"}, {ID: "3", Name: "large"}, {ID: "4", Name: "1"}}
 	for name, tc := range map[string]struct {
 		wants, id string
 		code      fault.Code
 		shows     string
 	}{
-		"the one with that name":                                   {wants: "small", id: "1"},
-		"the one with that ID, also when another has it as a name": {wants: "1", id: "1"},
-		"a name of several lists their IDs":                        {wants: "large", code: fault.CodeAmbiguousName, shows: "2, 3"},
-		"a name of none proposes a similar one":                    {wants: "smal", code: fault.CodeNetworkNotFound, shows: "in region r; did you mean small?"},
+		"returns the resource with that name":                                   {wants: "small", id: "1"},
+		"returns the resource with that ID, even when another has it as a name": {wants: "1", id: "1"},
+		"returns an error with the IDs for a name of several":                   {wants: "large", code: fault.CodeAmbiguousName, shows: "2, 3"},
+		"returns an error with a suggestion for a name of none":                 {wants: "smal", code: fault.CodeNetworkNotFound, shows: "in region r; did you mean small?"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := pick(wanted{kind: networkKind, name: tc.wants, region: "r"}, all)

@@ -10,21 +10,21 @@ import (
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
-// Plan is a spec with every name turned into an ID.
+// Plan is a spec with every name resolved to an ID.
 type Plan struct {
 	Flavor Flavor
 	Image  Image
-	// Ports are in the order of the spec's networks.
+	// Ports has one port for each network of the spec, in the same order.
 	Ports []PlannedPort
 	// SecurityGroups are IDs; nil when port security is off.
 	SecurityGroups []string
-	// PoolID is the ID of the network that the floating IP comes from; empty: none is wanted.
+	// PoolID is the ID of the network for the floating IP; empty when the spec asks for none.
 	PoolID string
-	// ServerGroupID is empty when none is wanted.
+	// ServerGroupID is empty when the spec asks for no server group.
 	ServerGroupID string
 }
 
-// PlannedPort is a port that a server needs: in a network, and with an address of one of its subnets when SubnetID is not empty.
+// PlannedPort is a port of a server: its network and, when SubnetID is set, the subnet for its address.
 type PlannedPort struct {
 	NetworkID, SubnetID string
 }
@@ -35,7 +35,7 @@ type step struct {
 	do    func(context.Context, *spec.Spec, *Plan) error
 }
 
-// Resolve returns the plan for a spec. It looks up what is not cached, and makes the default security group and the shared server
+// Resolve returns the plan for a spec. It looks up what is not cached, and creates the default security group and the shared server
 // group when the spec needs them. The error names the field.
 func (c *Catalog) Resolve(ctx context.Context, s *spec.Spec) (*Plan, error) {
 	return c.run(ctx, s, []step{
@@ -46,17 +46,17 @@ func (c *Catalog) Resolve(ctx context.Context, s *spec.Spec) (*Plan, error) {
 	})
 }
 
-// ResolveShape returns a plan with flavor and image only, and checks the zone. The error names the field.
+// ResolveShape returns a plan with only the flavor and the image, and checks the zone. The error names the field.
 func (c *Catalog) ResolveShape(ctx context.Context, s *spec.Spec) (*Plan, error) {
 	return c.run(ctx, s, []step{{"flavor", c.resolveFlavor}, {"image", c.resolveImage}, {"availabilityZone", c.resolveZone}})
 }
 
-// Forget drops what is cached of the flavor and image that a spec names, so that the next Resolve looks them up again.
+// Forget removes the spec's flavor and image from the cache, so that the next Resolve looks them up again.
 func (c *Catalog) Forget(s *spec.Spec) {
 	c.cache.drop(allFlavors, flavorKind.key(s.Flavor), imageKind.key(s.Image))
 }
 
-// Sweep drops what is cached and too old to be used.
+// Sweep removes expired answers from the cache.
 func (c *Catalog) Sweep() { c.cache.sweep() }
 
 func (c *Catalog) run(ctx context.Context, s *spec.Spec, steps []step) (*Plan, error) {
@@ -90,7 +90,7 @@ func (c *Catalog) resolveZone(ctx context.Context, s *spec.Spec, _ *Plan) error 
 	return c.zone(ctx, s.AvailabilityZone)
 }
 
-// resolveNetworks plans one port for each network, also for one that the spec names twice, by name and by ID.
+// resolveNetworks plans one port for each network, even when two entries of the spec are the same network by name and by ID.
 func (c *Catalog) resolveNetworks(ctx context.Context, s *spec.Spec, p *Plan) error {
 	if len(s.Networks) == 0 && s.Subnet == "" {
 		n, err := c.onlyNetwork(ctx)
@@ -109,7 +109,7 @@ func (c *Catalog) resolveNetworks(ctx context.Context, s *spec.Spec, p *Plan) er
 	return nil
 }
 
-// resolveSubnet puts the subnet on the port of its network. A subnet alone names its network too.
+// resolveSubnet sets the subnet on the port of its network. A subnet without a network selects the subnet's network.
 func (c *Catalog) resolveSubnet(ctx context.Context, s *spec.Spec, p *Plan) error {
 	if s.Subnet == "" {
 		return nil
@@ -127,7 +127,7 @@ func (c *Catalog) resolveSubnet(ctx context.Context, s *spec.Spec, p *Plan) erro
 			return nil
 		}
 	}
-	return fault.New(fault.Invalid, fault.CodeSubnetNotFound, "subnet %s is in network %s, which the spec does not name; name that network too", s.Shown("subnet", s.Subnet), sub.NetworkID)
+	return fault.New(fault.Invalid, fault.CodeSubnetNotFound, "subnet %s is in network %s, which is not in the spec; add that network", s.Shown("subnet", s.Subnet), sub.NetworkID)
 }
 
 func (c *Catalog) resolveGroups(ctx context.Context, s *spec.Spec, p *Plan) error {
@@ -164,26 +164,26 @@ func (c *Catalog) resolveServerGroup(ctx context.Context, s *spec.Spec, p *Plan)
 	if s.ServerGroup == "" {
 		return nil
 	}
-	find := func() (thing, error) { return c.serverGroup(ctx, s.ServerGroup) }
+	find := func() (resource, error) { return c.serverGroup(ctx, s.ServerGroup) }
 	if s.ServerGroup == spec.SharedServerGroup {
-		find = func() (thing, error) { return c.sharedServerGroup(ctx) }
+		find = func() (resource, error) { return c.sharedServerGroup(ctx) }
 	}
 	g, err := find()
 	p.ServerGroupID = g.ID
 	return err
 }
 
-// resolveDisk refuses a boot volume beside a disk that the host gives: such a flavor is paid for its fast local disk, which
-// would lie idle.
+// resolveDisk refuses a boot volume for a flavor with a local disk: such a flavor costs more for its fast disk, which would be
+// unused.
 func (c *Catalog) resolveDisk(_ context.Context, s *spec.Spec, p *Plan) error {
 	if s.RootDiskSizeGB > 0 && p.Flavor.isLocal() {
 		return fault.New(fault.Invalid, fault.CodeInvalidSpec,
-			"conflicts with flavor %s, whose disk of %d GiB is local; leave rootDiskSizeGB out or take another flavor", s.Shown("flavor", p.Flavor.Name), p.Flavor.Disk)
+			"conflicts with flavor %s, whose disk of %d GiB is local; remove rootDiskSizeGB or use another flavor", s.Shown("flavor", p.Flavor.Name), p.Flavor.Disk)
 	}
 	return nil
 }
 
-// resolveVolumeType leaves the name to Nova in a cloud whose catalog has no volume service that we may ask.
+// resolveVolumeType checks the volume type. It leaves the check to Nova in a cloud whose catalog has no volume service.
 func (c *Catalog) resolveVolumeType(ctx context.Context, s *spec.Spec, _ *Plan) error {
 	if id, _ := c.session.Known(); s.RootDiskVolumeType == "" || id == nil || id.Endpoint(client.Volume) == "" {
 		return nil

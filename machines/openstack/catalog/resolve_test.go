@@ -14,10 +14,10 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestResolve(t *testing.T) {
+func TestResolveReturnsAPlan(t *testing.T) {
 	b := newBench(t)
 	want := b.plan(seedSpec())
-	t.Run("a second time it makes no call", func(t *testing.T) {
+	t.Run("makes no call the second time", func(t *testing.T) {
 		b.sim.ForgetCalls()
 		if diff := cmp.Diff(want, b.plan(seedSpec()), cmp.AllowUnexported(Flavor{}, Image{})); diff != "" {
 			t.Error(diff)
@@ -26,7 +26,7 @@ func TestResolve(t *testing.T) {
 			t.Errorf("got the calls %v, want none", calls)
 		}
 	})
-	t.Run("IDs lead to the same plan as names (MC-42)", func(t *testing.T) {
+	t.Run("returns the same plan for IDs as for names (MC-42)", func(t *testing.T) {
 		byID := seedSpec()
 		byID.Flavor, byID.Image = want.Flavor.ID, want.Image.ID
 		byID.Networks, byID.Subnet = []string{want.Ports[0].NetworkID}, want.Ports[0].SubnetID
@@ -35,14 +35,14 @@ func TestResolve(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	t.Run("a subnet alone names its network (MC-42)", func(t *testing.T) {
+	t.Run("returns the network of a subnet without a network (MC-42)", func(t *testing.T) {
 		alone := seedSpec()
 		alone.Networks = nil
 		if got := b.plan(alone).Ports; !slices.Equal(got, want.Ports) {
 			t.Errorf("got %+v, want %+v", got, want.Ports)
 		}
 	})
-	t.Run("without port security there are no security groups", func(t *testing.T) {
+	t.Run("returns no security groups without port security", func(t *testing.T) {
 		open := seedSpec()
 		open.SecurityGroups, open.DisablePortSecurity = nil, true
 		if got := b.plan(open).SecurityGroups; got != nil {
@@ -79,13 +79,13 @@ func TestResolveNamesTheField(t *testing.T) {
 	}
 }
 
-func TestNewFlavors(t *testing.T) {
+func TestLookupOfFlavorsThatAreNewerThanTheCache(t *testing.T) {
 	named := func(flavor string) *spec.Spec {
 		s := seedSpec()
 		s.Flavor = flavor
 		return s
 	}
-	t.Run("a flavor that is newer than the cached list is found at once (F-49)", func(t *testing.T) {
+	t.Run("finds the flavor at once (F-49)", func(t *testing.T) {
 		b := newBench(t)
 		b.plan(seedSpec())
 		b.clock.Step(5 * time.Minute)
@@ -95,7 +95,7 @@ func TestNewFlavors(t *testing.T) {
 			t.Errorf("got %d lists of flavors, want 2", got)
 		}
 	})
-	t.Run("many that miss the same name at once cost one more list (F-49)", func(t *testing.T) {
+	t.Run("makes one more list for many concurrent look-ups of a missing name (F-49)", func(t *testing.T) {
 		b := newBench(t)
 		b.plan(seedSpec())
 		b.clock.Step(time.Second)
@@ -113,7 +113,7 @@ func TestNewFlavors(t *testing.T) {
 			t.Errorf("got %d lists of flavors, want 1", got)
 		}
 	})
-	t.Run("a name that stays missing costs one list in 30 seconds (F-49)", func(t *testing.T) {
+	t.Run("makes one list in 30 seconds for a missing name (F-49)", func(t *testing.T) {
 		b := newBench(t)
 		b.plan(seedSpec())
 		b.clock.Step(time.Second)
@@ -128,7 +128,7 @@ func TestNewFlavors(t *testing.T) {
 			t.Errorf("got %d lists of flavors in 10 minutes, want 20", got)
 		}
 	})
-	t.Run("what is forgotten is looked up again (F-49)", func(t *testing.T) {
+	t.Run("lists again after Forget (F-49)", func(t *testing.T) {
 		b := newBench(t)
 		b.plan(seedSpec())
 		b.sim.ForgetCalls()
@@ -140,7 +140,7 @@ func TestNewFlavors(t *testing.T) {
 	})
 }
 
-func TestANetworkThatIsNamedTwice(t *testing.T) {
+func TestNetworkThatIsNamedTwice(t *testing.T) {
 	t.Run("by name and by ID gets one port (F-27)", func(t *testing.T) {
 		b := newBench(t)
 		second := b.sim.AddNetwork(sim.Network{Name: "second", Project: sim.MetaKubeProject})
@@ -152,17 +152,17 @@ func TestANetworkThatIsNamedTwice(t *testing.T) {
 	})
 }
 
-func TestAnImageThatListsLeaveOut(t *testing.T) {
+func TestImagesThatAreNotInLists(t *testing.T) {
 	b := newBench(t)
 	id := b.sim.AddImage(sim.Image{Name: "theirs", Community: true})
 	s := seedSpec()
-	t.Run("is found by its ID (F-27)", func(t *testing.T) {
+	t.Run("are found by ID (F-27)", func(t *testing.T) {
 		s.Image = id
 		if got := b.plan(s).Image.ID; got != id {
 			t.Errorf("got %s, want %s", got, id)
 		}
 	})
-	t.Run("and not by its name, which anybody could give to an image of his own (F-27)", func(t *testing.T) {
+	t.Run("are not found by name, because anyone can name an image (F-27)", func(t *testing.T) {
 		s.Image = "theirs"
 		if _, err := b.Resolve(t.Context(), s); fault.Of(err) == nil || fault.Of(err).Code != fault.CodeImageNotFound {
 			t.Errorf("got %v", err)

@@ -17,14 +17,14 @@ import (
 var securityGroupKind = kind{"security group", fault.CodeSecurityGroupNotFound, client.Network, "security-groups", "security_groups"}
 
 type securityGroup struct {
-	thing
+	resource
 	Project     string      `json:"project_id"`
 	Created     string      `json:"created_at"`
 	Description string      `json:"description"`
 	Rules       []groupRule `json:"security_group_rules"`
 }
 
-// groupRule is what a security group lets through.
+// groupRule is a rule of a security group.
 type groupRule struct {
 	Direction string `json:"direction"`
 	Family    string `json:"ethertype"`
@@ -35,17 +35,16 @@ func (c *Catalog) securityGroup(ctx context.Context, name string) (securityGroup
 	return find(ctx, c, securityGroupKind, name, byNameOrID[securityGroup])
 }
 
-// defaultSecurityGroup is used by specs that name none (machine-controller's name). It lets its members reach each
-// other.
+// defaultSecurityGroup is the group for specs that name none (machine-controller's name). It allows traffic between its members.
 const defaultSecurityGroup = "kubernetes-v1"
 
-// defaultGroupDescription distinguishes the groups that drover made from others of that name.
+// defaultGroupDescription distinguishes the groups that drover created from others of that name.
 const defaultGroupDescription = "nodes of a Kubernetes cluster reach each other; made by drover"
 
-// defaultGroup finds the group, or makes it once. When two have been made, by two programs at the same time, the oldest
-// counts for everybody. One that drover made without getting to its rules is completed.
+// defaultGroup returns the default group, and creates it if it does not exist. When two programs have created one at the same time,
+// all use the oldest. It adds the missing rules to a group that drover created without finishing.
 func (c *Catalog) defaultGroup(ctx context.Context) (securityGroup, error) {
-	// The key is not that of a spec which names the group: such a name may mean a group of another project.
+	// The key differs from that of a spec that names the group, because such a name may refer to a group of another project.
 	return lookup(c.cache, "default security group", func() (securityGroup, error) {
 		all, err := c.defaultGroups(ctx)
 		if err != nil {
@@ -64,8 +63,8 @@ func (c *Catalog) defaultGroup(ctx context.Context) (securityGroup, error) {
 	})
 }
 
-// defaultGroups returns the project's own groups with the name of the default one. An administrator's credentials list those of
-// every project.
+// defaultGroups returns the project's own groups with the name of the default group. With an administrator's credentials Neutron
+// lists those of every project.
 func (c *Catalog) defaultGroups(ctx context.Context) ([]securityGroup, error) {
 	scope, err := c.session.Scope(ctx)
 	if err != nil {
@@ -100,8 +99,8 @@ func (c *Catalog) makeDefaultGroup(ctx context.Context) (securityGroup, error) {
 	return c.settleDefaultGroup(ctx, made)
 }
 
-// settleDefaultGroup looks again after the group was made: when another program has made one in the same moment, the oldest
-// counts for both, and the younger one, which is not used yet, is deleted. One that cannot be deleted is left alone.
+// settleDefaultGroup lists the groups again after the create. When another program has created one at the same time, both use the
+// oldest, and the younger one, which is not used yet, is deleted. A failed deletion is only logged.
 func (c *Catalog) settleDefaultGroup(ctx context.Context, made securityGroup) (securityGroup, error) {
 	all, err := c.defaultGroups(ctx)
 	if err != nil || len(all) == 0 {
@@ -116,12 +115,12 @@ func (c *Catalog) settleDefaultGroup(ctx context.Context, made securityGroup) (s
 		return groups.Delete(ctx, api, made.ID).ExtractErr()
 	})
 	if err != nil {
-		log.FromContext(ctx).Info("a second security group stays", "group", made.ID, "error", err.Error())
+		log.FromContext(ctx).Info("Cannot delete a duplicate security group", "group", made.ID, "error", err.Error())
 	}
 	return first, nil
 }
 
-// addRules adds the rules that the group does not have yet: everything from its own members, in both families.
+// addRules adds the missing rules: all traffic from the group's own members, for IPv4 and IPv6.
 func (c *Catalog) addRules(ctx context.Context, g securityGroup) error {
 	for _, family := range []rules.RuleEtherType{rules.EtherType4, rules.EtherType6} {
 		has := func(r groupRule) bool {

@@ -8,7 +8,7 @@ import (
 )
 
 func TestDefaultSecurityGroup(t *testing.T) {
-	t.Run("an administrator's credentials take the group of their own project, not an older one of another (F-14)", func(t *testing.T) {
+	t.Run("is that of an administrator's own project, not an older one of another project (F-14)", func(t *testing.T) {
 		b := newBench(t)
 		theirs := b.plan(withoutGroups()).SecurityGroups
 
@@ -20,7 +20,7 @@ func TestDefaultSecurityGroup(t *testing.T) {
 			t.Errorf("group %s of another project is used", own.ID)
 		}
 	})
-	t.Run("a spec that names the group of another project changes nothing for those that name none (F-14)", func(t *testing.T) {
+	t.Run("is not affected by a spec that names the group of another project (F-14)", func(t *testing.T) {
 		b := newBench(t)
 		theirs := b.plan(withoutGroups()).SecurityGroups
 		admin := b.adminOf("other")
@@ -34,7 +34,7 @@ func TestDefaultSecurityGroup(t *testing.T) {
 	})
 }
 
-// adminOf returns the catalog that an administrator sees from a new project.
+// adminOf returns the catalog that an administrator's credentials show in a new project.
 func (b *bench) adminOf(project string) *Catalog {
 	b.t.Helper()
 	b.sim.AddProject(project, sim.MetaKubeDomain)

@@ -14,33 +14,33 @@ import (
 
 var serverGroupKind = kind{"server group", fault.CodeServerGroupNotFound, client.Compute, "os-server-groups", "server_groups"}
 
-func (c *Catalog) serverGroup(ctx context.Context, name string) (thing, error) {
-	return find(ctx, c, serverGroupKind, name, unfiltered[thing])
+func (c *Catalog) serverGroup(ctx context.Context, name string) (resource, error) {
+	return find(ctx, c, serverGroupKind, name, unfiltered[resource])
 }
 
-// sharedGroupPolicy spreads servers over hosts as far as there are hosts.
+// sharedGroupPolicy spreads servers over as many hosts as there are.
 const sharedGroupPolicy = "soft-anti-affinity"
 
-// sharedServerGroup finds the cluster's group by its name, which holds the cluster id, or makes it once. When two have
-// been made, by a create whose answer got lost, the one with the lower ID counts for everybody.
-func (c *Catalog) sharedServerGroup(ctx context.Context) (thing, error) {
+// sharedServerGroup returns the cluster's server group, whose name contains the cluster ID, and creates it if it does not exist.
+// When two exist because the answer to a create was lost, all use the one with the lower ID.
+func (c *Catalog) sharedServerGroup(ctx context.Context) (resource, error) {
 	name := "drover-" + c.clusterID
-	return lookup(c.cache, serverGroupKind.key(spec.SharedServerGroup), func() (thing, error) {
-		all, err := unfiltered[thing](ctx, c.session, serverGroupKind, name)
+	return lookup(c.cache, serverGroupKind.key(spec.SharedServerGroup), func() (resource, error) {
+		all, err := unfiltered[resource](ctx, c.session, serverGroupKind, name)
 		if err != nil {
-			return thing{}, err
+			return resource{}, err
 		}
-		own := slices.DeleteFunc(all, func(t thing) bool { return t.Name != name })
+		own := slices.DeleteFunc(all, func(t resource) bool { return t.Name != name })
 		if len(own) > 0 {
-			return slices.MinFunc(own, func(a, b thing) int { return cmp.Compare(a.ID, b.ID) }), nil
+			return slices.MinFunc(own, func(a, b resource) int { return cmp.Compare(a.ID, b.ID) }), nil
 		}
 		return c.makeServerGroup(ctx, name)
 	})
 }
 
-func (c *Catalog) makeServerGroup(ctx context.Context, name string) (thing, error) {
+func (c *Catalog) makeServerGroup(ctx context.Context, name string) (resource, error) {
 	var body struct {
-		Group thing `json:"server_group"`
+		Group resource `json:"server_group"`
 	}
 	making := client.Call{Service: client.Compute, Doing: "creating server group " + name, Version: client.VersionServerGroups}
 	err := c.session.Do(ctx, making, func(ctx context.Context, api *gophercloud.ServiceClient) error {

@@ -13,37 +13,38 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// answer is a refusal as the cloud gave it.
+// answer is a parsed error response of the cloud.
 type answer struct {
 	service Service
 	status  int
-	// text is the message, kind the type of error that Neutron names beside it. The text is summed up when it is not known to
-	// be OpenStack's: a page of something else is never shown.
+	// text is the message, and kind the error type that Neutron sends with it. When the body is not known to be OpenStack's, text
+	// is a summary: such a page is never shown.
 	text, kind string
-	// own: the body is an error as OpenStack writes them. proof: it is the one with which this service says that a thing is not
-	// there.
+	// own is true when the body is an error in OpenStack's format. proof is true when it is the form in which this service reports
+	// that a resource does not exist.
 	own, proof bool
 }
 
-// proxyStatuses are those with which proxies answer for themselves. Below 500, they are OpenStack's word only with its own body.
+// proxyStatuses are the status codes that proxies send themselves. Below 500, they count as OpenStack's only with an OpenStack
+// body.
 var proxyStatuses = []int{
 	http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestTimeout, http.StatusConflict,
 	http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusRequestHeaderFieldsTooLarge,
 }
 
-// isForeign reports whether something else than the service must have answered, so that nothing follows from the status.
+// isForeign reports whether the response must have come from something other than the service, so that its status proves nothing.
 func (a answer) isForeign() bool {
 	switch {
 	case a.status == http.StatusNotFound, a.status == http.StatusGone:
 		return !a.proof
 	case a.status < 400:
-		// A redirect; or a success that is not the one with which the service answers this call, such as a sign-in page.
+		// A redirect, or an unexpected success status, such as that of a sign-in page.
 		return true
 	}
 	return !a.own && slices.Contains(proxyStatuses, a.status)
 }
 
-// readAnswer reads a refusal of a service.
+// readAnswer parses an error response of a service.
 func readAnswer(of Service, resp gophercloud.ErrUnexpectedResponseCode) answer {
 	a := answer{service: of, status: resp.Actual}
 	var body map[string]json.RawMessage
@@ -58,25 +59,25 @@ func readAnswer(of Service, resp gophercloud.ErrUnexpectedResponseCode) answer {
 		a.text = http.StatusText(a.status)
 	case a.own:
 	case len(resp.Body) == 0:
-		a.text = "answered " + strings.TrimSpace(http.StatusText(a.status)+" without a text")
+		a.text = "answered " + strings.TrimSpace(http.StatusText(a.status)+" without a message")
 	default:
 		a.text = fmt.Sprintf("answered %d with %s that is not OpenStack's", a.status, mediaType(resp.ResponseHeader))
 	}
 	if a.isForeign() {
-		a.text += fmt.Sprintf("; something else than the %s service answered", of)
+		a.text += fmt.Sprintf("; this did not come from the %s service", of)
 	}
 	return a
 }
 
-// faultKeys are the keys under which Nova and Cinder put an error.
+// faultKeys are the keys under which Nova and Cinder write an error.
 var faultKeys = []string{
 	"badRequest", "unauthorized", "forbidden", "itemNotFound", "badMethod", "conflictingRequest", "overLimit", "badMediaType",
 	"notImplemented", "serviceUnavailable", "computeFault", "buildInProgress", "serverCapacityUnavailable",
 }
 
-// readJSON takes the message out of a body: {"itemNotFound": {"message"}} of Nova and Cinder, {"NeutronError": {"type", "message"}},
-// {"error": {"code", "title", "message"}} of Keystone, {"code", "title", "message"} of Glance and of the services' framework, and
-// {"errors": [{"title", "detail"}]} of the negotiation of microversions. Anything else is not OpenStack's.
+// readJSON reads the message from a body: {"itemNotFound": {"message"}} of Nova and Cinder, {"NeutronError": {"type", "message"}},
+// {"error": {"code", "title", "message"}} of Keystone, {"code", "title", "message"} of Glance and of the services' common
+// framework, and {"errors": [{"title", "detail"}]} of the microversion negotiation. Any other body is not OpenStack's.
 func (a *answer) readJSON(body map[string]json.RawMessage) {
 	for key, raw := range body {
 		var w words
@@ -98,10 +99,10 @@ func (a *answer) readJSON(body map[string]json.RawMessage) {
 	a.readFramework(body)
 }
 
-// neutronKey is the key under which Neutron puts an error: an object, or the message alone.
+// neutronKey is the key under which Neutron writes an error: an object, or just the message.
 const neutronKey = "NeutronError"
 
-// words are what the services write about an error.
+// words are the fields of an error object.
 type words struct {
 	Message, Detail, Type, Title string
 	Code                         json.RawMessage
@@ -114,8 +115,8 @@ func (w words) text() string {
 	return w.Message + " " + w.Detail
 }
 
-// author returns the service that writes an error in this form, Nova for Cinder too; empty when none does. Keystone's form is also
-// what the other services write about a token, so it proves nothing about their things.
+// author returns the service that writes errors in this form (Nova also stands for Cinder); empty when there is none. All services
+// use Keystone's form for errors about tokens, so this form does not prove that another service's resource does not exist.
 func (a *answer) author(key string, w words) Service {
 	switch {
 	case key == neutronKey:
@@ -128,7 +129,7 @@ func (a *answer) author(key string, w words) Service {
 	return ""
 }
 
-// readFramework reads the errors that the services' framework writes, before or instead of a service.
+// readFramework reads the errors that the services' common framework writes before the service itself is called.
 func (a *answer) readFramework(body map[string]json.RawMessage) {
 	var code, title, message string
 	for key, into := range map[string]*string{"code": &code, "title": &title, "message": &message} {
@@ -149,13 +150,13 @@ func (a *answer) readFramework(body map[string]json.RawMessage) {
 	}
 }
 
-// glancePage is how Glance writes an error when it does not write JSON. Proxies write other pages.
+// glancePage matches the HTML pages in which Glance writes an error when it does not write JSON. Pages of proxies look different.
 var glancePage = regexp.MustCompile(`^<html>\s*<head>\s*<title>\d{3} [A-Za-z ]+</title>\s*</head>\s*<body>\s*<h1>\d{3} [A-Za-z ]+</h1>\s*[^<\s]`)
 
-// mediaTypes are those that are shown: the header is the sender's text, as the body is.
+// mediaTypes are the media types that messages may show. Any other value of the header could be text chosen by an untrusted sender.
 var mediaTypes = []string{"text/html", "text/plain", "text/xml", "application/json", "application/xml"}
 
-// mediaType returns the media type of an answer, for people.
+// mediaType returns the media type of a response, for messages.
 func mediaType(header http.Header) string {
 	kind, _, err := mime.ParseMediaType(header.Get("Content-Type"))
 	if err != nil || !slices.Contains(mediaTypes, kind) {

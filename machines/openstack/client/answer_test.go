@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestWhoSaysThatSomethingIsNotThere(t *testing.T) {
+func TestProofThatAResourceDoesNotExist(t *testing.T) {
 	const (
 		nova     = `{"itemNotFound":{"code":404,"message":"Instance x could not be found."}}`
 		neutron  = `{"NeutronError":{"type":"PortNotFound","message":"Port x could not be found.","detail":""}}`
@@ -27,25 +27,25 @@ func TestWhoSaysThatSomethingIsNotThere(t *testing.T) {
 		body    string
 		class   fault.Class
 	}{
-		"Nova, of a server":            {Compute, nova, fault.NotFound},
-		"Cinder, of a volume":          {Volume, nova, fault.NotFound},
-		"Neutron, of a port":           {Network, neutron, fault.NotFound},
-		"Neutron, in its older form":   {Network, `{"NeutronError":"Port x could not be found."}`, fault.NotFound},
-		"Keystone, of a token":         {Identity, keystone, fault.Auth},
-		"Glance, of an image, in HTML": {Image, glance, fault.NotFound},
-		"Glance, of an image, in JSON": {Image, asJSON, fault.NotFound},
-		"Nova, in Neutron's place":     {Network, nova, fault.Transient},
-		"Keystone, in Nova's place":    {Compute, keystone, fault.Transient},
-		"Nova, of another fault":       {Compute, `{"forbidden":{"code":404,"message":"no"}}`, fault.Transient},
-		"the framework, of a path":     {Compute, asJSON, fault.Transient},
-		"nginx":                        {Compute, nginx, fault.Transient},
-		"nginx, in Glance's place":     {Image, nginx, fault.Transient},
-		"Apache, in Glance's place":    {Image, apache, fault.Transient},
-		"Go's file server":             {Network, bare, fault.Transient},
-		"an ingress":                   {Compute, ingress, fault.Transient},
-		"an ingress, before Keystone":  {Identity, ingress, fault.Transient},
-		"a Kubernetes API server":      {Compute, kube, fault.Transient},
-		"nobody knows":                 {Volume, "", fault.Transient},
+		"Nova, for a server":              {Compute, nova, fault.NotFound},
+		"Cinder, for a volume":            {Volume, nova, fault.NotFound},
+		"Neutron, for a port":             {Network, neutron, fault.NotFound},
+		"Neutron, in its older format":    {Network, `{"NeutronError":"Port x could not be found."}`, fault.NotFound},
+		"Keystone, for a token":           {Identity, keystone, fault.Auth},
+		"Glance, for an image, in HTML":   {Image, glance, fault.NotFound},
+		"Glance, for an image, in JSON":   {Image, asJSON, fault.NotFound},
+		"Nova, instead of Neutron":        {Network, nova, fault.Transient},
+		"Keystone, instead of Nova":       {Compute, keystone, fault.Transient},
+		"Nova, for another fault":         {Compute, `{"forbidden":{"code":404,"message":"no"}}`, fault.Transient},
+		"the framework, for a path":       {Compute, asJSON, fault.Transient},
+		"nginx":                           {Compute, nginx, fault.Transient},
+		"nginx, instead of Glance":        {Image, nginx, fault.Transient},
+		"Apache, instead of Glance":       {Image, apache, fault.Transient},
+		"Go's file server":                {Network, bare, fault.Transient},
+		"an ingress":                      {Compute, ingress, fault.Transient},
+		"an ingress, instead of Keystone": {Identity, ingress, fault.Transient},
+		"a Kubernetes API server":         {Compute, kube, fault.Transient},
+		"an unknown sender":               {Volume, "", fault.Transient},
 	} {
 		t.Run(name+" (F-19)", func(t *testing.T) {
 			err := classify(Call{Service: tt.service, Doing: "looking"}, gophercloud.ErrUnexpectedResponseCode{Actual: http.StatusNotFound, Body: []byte(tt.body)}, nil)

@@ -1,5 +1,5 @@
-// Package client makes the calls to OpenStack: it signs in, picks microversions, keeps to the pace that each endpoint takes,
-// and turns every failure into a class of package fault. Everything of drover that speaks to a cloud speaks through it.
+// Package client makes the calls to OpenStack: it signs in, selects microversions, limits the request rate of each endpoint, and
+// turns every failure into a class of package fault. All requests of drover to a cloud go through it.
 package client
 
 import (
@@ -17,30 +17,29 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Options say what a Client works with.
+// Options configure a Client.
 type Options struct {
-	// Clock; default: the real one.
+	// Clock defaults to the real clock.
 	Clock clock.WithDelayedExecution
-	// HTTP carries the requests. Default: a transport whose steps have deadlines, and that connects to no loopback, link-local,
-	// unspecified or multicast address which Allowed does not hold. It must be an *http.Transport when credentials have a CA
-	// bundle.
+	// HTTP sends the requests. Default: a transport with deadlines for each step of a request, which connects to loopback,
+	// link-local, unspecified and multicast addresses only if Allowed has them. It must be an *http.Transport when credentials have
+	// a CA bundle.
 	HTTP http.RoundTripper
-	// Registry takes the metrics of the requests and of the limiter; nil: they are not registered.
+	// Registry is where the metrics of the requests and of the limiter are registered; nil: they are not.
 	Registry prometheus.Registerer
-	// ReadOnly refuses every request that would change something in the cloud. Signing in is allowed.
+	// ReadOnly refuses every request that would change a resource in the cloud. Signing in is allowed.
 	ReadOnly bool
-	// Configured is the URL of the configured cloud's Keystone. It is allowed, and its host whatever address it has. May be
-	// empty.
+	// Configured is the URL of the configured cloud's Keystone. It is allowed, whatever address its host has. It may be empty.
 	Configured string
-	// Allowed are the endpoints to which sessions may be made beside the configured one.
+	// Allowed are the other endpoints that sessions may use.
 	Allowed Endpoints
-	// Wake has a Machine reconciled whose turn to make a call has come. It is required for calls that name a Machine.
+	// Wake enqueues a Machine whose turn to make a call has come. It is required for calls with a Machine.
 	Wake func(types.NamespacedName)
-	// Lease is looked at when a request is sent that changes something; nil: it is always fresh.
+	// Lease is checked before each request that changes a resource. nil: it is always fresh.
 	Lease cloud.Lease
 }
 
-// Client makes sessions. What it learns about an endpoint (its pace, its microversions) is shared by all of them.
+// Client creates sessions. They share what is learned about an endpoint: its rate limit and its microversions.
 type Client struct {
 	options  Options
 	limits   *limits
@@ -48,7 +47,7 @@ type Client struct {
 	metrics  *metrics
 }
 
-// New returns a Client. It makes no call. An error means that the metrics could not be registered.
+// New returns a Client. It makes no call. It returns an error when the metrics cannot be registered.
 func New(o Options) (*Client, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -64,11 +63,11 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Forget drops what a Machine still waits for.
+// Forget removes the waiting requests of a Machine.
 func (c *Client) Forget(machine types.UID) { c.limits.forget(machine) }
 
-// Sweep drops what was last used before a time: the pace and the queues of endpoints, their microversions, and the counters of
-// groups for which living is false.
+// Sweep removes what was last used before that time: the rate limits and queues of endpoints, their microversions, and the counters
+// of groups for which living returns false.
 func (c *Client) Sweep(before time.Time, living func(group string) bool) {
 	c.limits.sweep(before)
 	c.versions.sweep(before)
@@ -80,8 +79,8 @@ func (c *Client) Permits(endpoint string) bool {
 	return c.options.Configured != "" && SameEndpoint(c.options.Configured, endpoint) || c.options.Allowed.Permits(endpoint)
 }
 
-// Session returns a new session of these credentials; it makes no call. The error is Auth: nobody has allowed the endpoint; or
-// Invalid: it is not a URL, or the CA bundle holds no certificate.
+// Session returns a new session for these credentials; it makes no call. Errors: Auth when no operator has allowed the endpoint;
+// Invalid when the endpoint is not a URL or the CA bundle has no certificate.
 func (c *Client) Session(creds Credentials) (*Session, error) {
 	if !creds.Vouched && !c.Permits(creds.IdentityEndpoint) {
 		return nil, fault.New(fault.Auth, fault.CodeEndpointNotAllowed, "the endpoint %s is not allowed", creds.conceal(creds.IdentityEndpoint))
@@ -93,13 +92,13 @@ func (c *Client) Session(creds Credentials) (*Session, error) {
 	return newSession(creds, client, c.versions, c.options.Clock)
 }
 
-// httpClient returns a client that trusts the credentials' CA bundle beside the system's, and follows no redirect.
+// httpClient returns a client that trusts the credentials' CA bundle in addition to the system's, and follows no redirect.
 func (c *Client) httpClient(creds *Credentials) (http.Client, error) {
 	next := c.options.HTTP
 	if len(creds.CACert) > 0 {
 		base, ok := next.(*http.Transport)
 		if !ok {
-			return http.Client{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "a CA bundle needs a transport that can take it")
+			return http.Client{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "a CA bundle needs an *http.Transport")
 		}
 		pool, err := x509.SystemCertPool()
 		if err != nil {

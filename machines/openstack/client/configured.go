@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// CredentialsFromEnvironment reads the variables that OpenStack's own clients read; lookup is os.Getenv for the caller.
-// The CA bundle is left out: OS_CACERT is a path, and files are the caller's business.
+// CredentialsFromEnvironment reads the environment variables of OpenStack's own clients; callers pass os.Getenv as lookup. The
+// caller reads the CA bundle, because OS_CACERT is a path.
 func CredentialsFromEnvironment(lookup func(string) string) Credentials {
 	first := func(names ...string) string {
 		for _, name := range names {
@@ -33,7 +33,7 @@ func CredentialsFromEnvironment(lookup func(string) string) Credentials {
 	}
 }
 
-// cloudsFile holds what drover reads of a clouds.yaml.
+// cloudsFile holds the fields of a clouds.yaml that drover uses.
 type cloudsFile struct {
 	Clouds map[string]struct {
 		Auth struct {
@@ -59,8 +59,8 @@ type cloudsFile struct {
 	} `json:"clouds"`
 }
 
-// CredentialsFromClouds reads one cloud of a clouds.yaml; an empty name means the only one there is. The second result
-// is the path of its CA bundle, empty when it names none. Profiles (clouds-public.yaml) and secure.yaml are not read.
+// CredentialsFromClouds reads one cloud of a clouds.yaml; an empty name selects the only one. The second result is the path of its
+// CA bundle; empty when it has none. Profiles (clouds-public.yaml) and secure.yaml are not supported.
 func CredentialsFromClouds(document []byte, name string) (Credentials, string, error) {
 	var file cloudsFile
 	if err := yaml.Unmarshal(document, &file); err != nil {

@@ -13,19 +13,19 @@ import (
 	"strings"
 )
 
-// Credentials name a cloud and a user of it. The user signs in by an application credential (by its ID, or by its name and
-// Username), by password (Username) or by token.
+// Credentials hold a cloud's endpoint and a user. The user signs in with an application credential (by its ID, or by its name and
+// Username), with a password (Username) or with a token.
 type Credentials struct {
 	// IdentityEndpoint is Keystone's URL, with or without /v3.
 	IdentityEndpoint string
-	// Region of the services; empty: the only one there is.
+	// Region is the region of the services; empty means the only one of the cloud.
 	Region string
-	// Interface of the endpoints: public (default), internal or admin.
+	// Interface selects the endpoints: public (default), internal or admin.
 	Interface string
 
 	Username, Password string
-	// DomainName is the domain of both user and project. UserDomainName and ProjectDomainName, and the IDs, take its
-	// place when they are set; only a configured cloud has them.
+	// DomainName is the domain of both user and project. UserDomainName and ProjectDomainName, and the IDs, override it; only a
+	// configured cloud has them.
 	DomainName, DomainID               string
 	UserDomainName, UserDomainID       string
 	ProjectDomainName, ProjectDomainID string
@@ -35,20 +35,20 @@ type Credentials struct {
 
 	Token string
 
-	// Vouched: the endpoint stands in a Secret of drover's own or an allowed namespace, so it need not be on the list of
-	// allowed ones.
+	// Vouched is true when the endpoint is set in a Secret of drover's own or an allowed namespace, so that it need not be in the
+	// list of allowed endpoints.
 	Vouched bool
-	// Shown holds values that came from a Secret or ConfigMap, each with the reference that messages show in its place.
+	// Shown maps values that came from a Secret or ConfigMap to the reference that messages show instead.
 	Shown map[string]string
 
-	// CACert is a PEM bundle to trust beside the system's; empty: the system's alone.
+	// CACert is a PEM bundle to trust in addition to the system's; empty: only the system's.
 	CACert []byte
 }
 
 // Method is a way of signing in.
 type Method string
 
-// The ways of signing in. ByNothing means that no credentials are given.
+// The ways of signing in. ByNothing means that there are no credentials.
 const (
 	ByNothing               Method = ""
 	ByApplicationCredential Method = "application credential"
@@ -56,7 +56,7 @@ const (
 	ByToken                 Method = "token"
 )
 
-// Method returns the way of signing in. An application credential comes before a user, and a user before a token.
+// Method returns the way of signing in. An application credential takes precedence over a user, and a user over a token.
 func (c *Credentials) Method() Method {
 	switch {
 	case c.ApplicationCredentialID != "" || c.ApplicationCredentialName != "":
@@ -69,8 +69,8 @@ func (c *Credentials) Method() Method {
 	return ByNothing
 }
 
-// who describes the user that signs in, for error messages.
-func (c *Credentials) who() string {
+// describeUser returns the user that signs in, for error messages.
+func (c *Credentials) describeUser() string {
 	switch {
 	case c.ApplicationCredentialID != "":
 		return "by application credential " + c.ApplicationCredentialID
@@ -92,8 +92,8 @@ func (c *Credentials) Key() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// conceal removes from a text what must never be shown: secrets, and values that came from a Secret or ConfigMap. It changes
-// nothing without credentials.
+// conceal removes secrets, and values that came from a Secret or ConfigMap, from a text. It returns the text unchanged when there
+// are no credentials.
 func (c *Credentials) conceal(text string) string {
 	if c == nil {
 		return text
@@ -108,10 +108,10 @@ func (c *Credentials) conceal(text string) string {
 	return Conceal(text, hidden)
 }
 
-// wordLength is the length up to which a hidden value is looked for as a word of its own: 30 is hidden, and 1300 stays.
+// wordLength is the length up to which a hidden value is replaced only where it is a whole word: a hidden 30 does not change 1300.
 const wordLength = 3
 
-// Conceal replaces each of the hidden values in a text by what is shown in its place. Longer values come first.
+// Conceal replaces each hidden value in a text by the text to show instead. It replaces longer values first.
 func Conceal(text string, hidden map[string]string) string {
 	values := slices.SortedFunc(maps.Keys(hidden), func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 	for _, value := range values {
@@ -127,14 +127,13 @@ func Conceal(text string, hidden map[string]string) string {
 	return text
 }
 
-// HasProject reports whether the credentials name the project that the token is for.
+// HasProject reports whether the credentials name a project for the token.
 func (c *Credentials) HasProject() bool { return c.ProjectID != "" || c.ProjectName != "" }
 
-// SameEndpoint reports whether two URLs name the same Keystone: the case of the host, a slash at the end and /v3 make no
-// difference.
+// SameEndpoint reports whether two URLs name the same Keystone, ignoring the case of the host, a trailing slash and /v3.
 func SameEndpoint(a, b string) bool { return NormalEndpoint(a) == NormalEndpoint(b) }
 
-// NormalEndpoint returns a URL of Keystone in the form in which SameEndpoint compares it.
+// NormalEndpoint returns a Keystone URL in the normal form that SameEndpoint compares.
 func NormalEndpoint(endpoint string) string {
 	trimmed := strings.TrimSuffix(strings.TrimRight(strings.TrimSpace(endpoint), "/"), "/v3")
 	u, err := url.Parse(trimmed)

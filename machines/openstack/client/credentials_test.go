@@ -1,56 +1,17 @@
 package client
 
 import (
-	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
-func TestCredentialsFromEnvironment(t *testing.T) {
-	env := map[string]string{"OS_AUTH_URL": "https://k", "OS_USER_NAME": "u", "OS_PASSWORD": "p", "OS_TENANT_NAME": "t", "OS_USER_DOMAIN_NAME": "d"}
-	c := CredentialsFromEnvironment(func(name string) string { return env[name] })
-	if c.Username != "u" || c.ProjectName != "t" || c.DomainName != "d" || c.Method() != ByPassword {
-		t.Fatalf("MC-11: got %+v", c)
-	}
-}
-
-func TestCredentialsFromClouds(t *testing.T) {
-	const file = "clouds:\n  one:\n    auth:\n      auth_url: https://k\n      application_credential_id: a\n      application_credential_secret: s\n    region_name: r\n    cacert: /etc/ca.pem\n"
-	c, ca, err := CredentialsFromClouds([]byte(file), "")
-	if err != nil || c.Method() != ByApplicationCredential || c.Region != "r" || ca != "/etc/ca.pem" {
-		t.Fatalf("got %+v, %q, %v", c, ca, err)
-	}
-	if _, _, err := CredentialsFromClouds([]byte(file), "two"); err == nil || !strings.Contains(err.Error(), `no cloud "two"; it has: one`) {
-		t.Fatalf("got %v", err)
-	}
-}
-
-// Values that are no part of what drover reads may have any form that OpenStack's clients take, and the environment does not
-// lie over the file.
-func TestCredentialsFromCloudsLeavesTheRestAlone(t *testing.T) {
-	t.Setenv("OS_CLOUD", "other")
-	t.Setenv("OS_REGION_NAME", "elsewhere")
-	const file = "clouds:\n  one:\n    identity_api_version: 3\n    verify: false\n    regions: [r, {name: s}]\n    cacert: /missing.pem\n" +
-		"    auth: {auth_url: 'https://k', username: u, password: 1234, project_name: p, allow_reauth: true}\n  two: {profile: vexxhost}\n"
-	c, ca, err := CredentialsFromClouds([]byte(file), "one")
-	want := Credentials{IdentityEndpoint: "https://k", Username: "u", Password: "1234", ProjectName: "p"}
-	if diff := cmp.Diff(want, c); diff != "" || ca != "/missing.pem" || err != nil {
-		t.Fatalf("(-want +got):\n%s, CA %q, %v", diff, ca, err)
-	}
-	if c, _, err := CredentialsFromClouds([]byte(file), "two"); err != nil || c.Method() != ByNothing {
-		t.Fatalf("a cloud without auth: got %+v, %v", c, err)
-	}
-}
-
-func TestAuthOptionsNameOneDomainEach(t *testing.T) {
+func TestAuthOptionsHaveOneDomainEach(t *testing.T) {
 	for name, tc := range map[string]struct {
 		c                    Credentials
 		user, scope, scopeID string
 	}{
-		"one domain for both":     {Credentials{Username: "u", Password: "p", ProjectName: "x", DomainName: "d"}, "d", "d", ""},
-		"one each":                {Credentials{Username: "u", Password: "p", ProjectName: "x", UserDomainName: "d", ProjectDomainName: "e"}, "d", "e", ""},
-		"none is the default one": {Credentials{Username: "u", Password: "p", ProjectName: "x"}, "", "", "default"},
+		"one domain for both":        {Credentials{Username: "u", Password: "p", ProjectName: "x", DomainName: "d"}, "d", "d", ""},
+		"one each":                   {Credentials{Username: "u", Password: "p", ProjectName: "x", UserDomainName: "d", ProjectDomainName: "e"}, "d", "e", ""},
+		"none means the default one": {Credentials{Username: "u", Password: "p", ProjectName: "x"}, "", "", "default"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := authOptions(&tc.c)

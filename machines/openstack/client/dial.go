@@ -16,29 +16,31 @@ import (
 )
 
 const (
-	// dialTimeout bounds the opening of a connection, tlsTimeout the TLS handshake on it.
+	// dialTimeout is the deadline for opening a connection, and tlsTimeout the one for the TLS handshake on it.
 	dialTimeout = 10 * time.Second
 	tlsTimeout  = 10 * time.Second
-	// headTimeout bounds the time from the request to the head of its answer. What it leaves of callTimeout is for the body.
+	// headTimeout is the deadline from sending a request to the end of the response headers. The rest of callTimeout is for the
+	// body.
 	headTimeout = 55 * time.Second
-	// maxHead bounds the head of an answer, in bytes.
+	// maxHead is the maximum size of the response headers, in bytes.
 	maxHead = 64 << 10
-	// idleConnection is how long a connection that nobody uses stays open.
+	// idleConnection is how long an unused connection stays open.
 	idleConnection = 90 * time.Second
 )
 
-// dialer opens connections to the addresses that drover may speak to. It looks at the address that is dialled, so that a name
-// cannot lead elsewhere than the operator has allowed.
+// dialer opens connections to allowed addresses. It checks the resolved address, so that a host name cannot resolve to one that the
+// operator has not allowed.
 type dialer struct {
 	// configured is the host of the configured cloud, which is allowed whatever its address is; empty: there is none.
 	configured string
 	allowed    Endpoints
 	dial       net.Dialer
-	// environment returns the proxy of a request, as the environment says.
+	// environment returns the proxy of a request from the environment variables.
 	environment func(*http.Request) (*url.URL, error)
 
 	mu sync.Mutex
-	// proxies are the hosts and ports of the proxies that the environment names. They are the operator's, too.
+	// proxies are the hosts and ports of the proxies in the environment variables. They are allowed, because the operator has set
+	// them.
 	proxies map[string]bool
 }
 
@@ -50,7 +52,7 @@ func newDialer(configured string, allowed Endpoints) *dialer {
 	return d
 }
 
-// transport returns an HTTP transport whose connections the dialer opens. Each of its steps has a deadline.
+// transport returns an HTTP transport that uses the dialer and has a deadline for each step of a request.
 func (d *dialer) transport() *http.Transport {
 	return &http.Transport{
 		Proxy: d.proxy, DialContext: d.open, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
@@ -59,10 +61,10 @@ func (d *dialer) transport() *http.Transport {
 	}
 }
 
-// proxyPorts are the ports of proxies whose URL has none.
+// proxyPorts are the default ports of proxy URLs.
 var proxyPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
 
-// proxy returns the proxy of a request, and remembers it as one that may be dialled. A request to a refused address is an error.
+// proxy returns the proxy of a request, and records it as allowed. It returns an error for a request to a refused address.
 func (d *dialer) proxy(req *http.Request) (*url.URL, error) {
 	u, err := d.environment(req)
 	if u == nil || err != nil {
@@ -81,7 +83,8 @@ func (d *dialer) proxy(req *http.Request) (*url.URL, error) {
 	return u, nil
 }
 
-// checkName refuses a URL whose host is a refused address. A proxy resolves names itself, so nothing more can be checked.
+// checkName refuses a URL whose host is a refused address. Only literal addresses can be checked, because a proxy resolves names
+// itself.
 func (d *dialer) checkName(u *url.URL) error {
 	addr, err := netip.ParseAddr(u.Hostname())
 	if err != nil || hostOf(u) == d.configured {
@@ -94,7 +97,7 @@ func (d *dialer) checkName(u *url.URL) error {
 	return d.check(netip.AddrPortFrom(addr, uint16(port)))
 }
 
-// open opens a connection. The error is a [fault.Error] of class Auth when the address is a refused one.
+// open opens a connection. It returns a [fault.Error] of class Auth for a refused address.
 func (d *dialer) open(ctx context.Context, network, to string) (net.Conn, error) {
 	own := d.dial
 	d.mu.Lock()
@@ -115,7 +118,7 @@ func (d *dialer) open(ctx context.Context, network, to string) (net.Conn, error)
 	return own.DialContext(ctx, network, to)
 }
 
-// check refuses addresses at which no cloud is, but services of the machine that drover runs on.
+// check refuses addresses of the machine or network that drover runs on, which have other services than a cloud.
 func (d *dialer) check(to netip.AddrPort) error {
 	addr := to.Addr().Unmap().WithZone("")
 	kind := addressKind(addr)
@@ -123,13 +126,13 @@ func (d *dialer) check(to netip.AddrPort) error {
 		return nil
 	}
 	return fault.New(fault.Auth, fault.CodeEndpointNotAllowed,
-		"%s is a %s address, to which drover sends nothing; if a cloud is there, start drover with --allowed-endpoints=%s", addr, kind, addr)
+		"%s is a %s address, to which drover sends nothing; if it is the address of a cloud, start drover with --allowed-endpoints=%s", addr, kind, addr)
 }
 
-// nat64 is the prefix under which IPv6 reaches IPv4 addresses (RFC 6052).
+// nat64 is the prefix of IPv6 addresses that stand for IPv4 addresses (RFC 6052).
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// addressKind names the class of a refused address; it is empty for all others.
+// addressKind returns the class of a refused address; empty for all others.
 func addressKind(addr netip.Addr) string {
 	if nat64.Contains(addr) {
 		b := addr.As16()

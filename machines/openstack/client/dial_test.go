@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestAddressesThatAreRefused(t *testing.T) {
+func TestDialerRefusesLocalAddresses(t *testing.T) {
 	for address, want := range map[string]string{
 		"127.0.0.1": "loopback", "127.9.9.9": "loopback", "::1": "loopback", "::ffff:127.0.0.1": "loopback", "64:ff9b::7f00:1": "loopback",
 		"169.254.169.254": "link-local", "fe80::1": "link-local", "64:ff9b::a9fe:a9fe": "link-local",
@@ -31,7 +31,7 @@ func TestAddressesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestACatalogThatLeadsToARefusedAddress(t *testing.T) {
+func TestCatalogWithARefusedAddress(t *testing.T) {
 	c := newTestCloud(t, nil)
 	s := newTestSession(t, Options{Configured: c.URL + "/v3"}, c.URL+"/v3")
 	c.compute = "http://169.254.169.254/v2.1"
@@ -43,50 +43,7 @@ func TestACatalogThatLeadsToARefusedAddress(t *testing.T) {
 	})
 }
 
-func TestTheListOfAllowedEndpoints(t *testing.T) {
-	for _, tt := range []struct {
-		item, endpoint string
-		want           bool
-	}{
-		{"keystone.example", "https://keystone.example:5000/v3", true},
-		{"keystone.example", "http://KEYSTONE.example./v3", true},
-		{"keystone.example", "https://keystone.example.org/v3", false},
-		{"keystone.example", "https://other@keystone.example/v3", false},
-		{"keystone.example", "https://keystone.example@evil.example/v3", false},
-		{"keystone.example:5000", "https://keystone.example:5000", true},
-		{"keystone.example:5000", "https://keystone.example", false},
-		{"keystone.example:443", "https://keystone.example/v3", true},
-		{"https://keystone.example", "https://keystone.example:443/v3", true},
-		{"https://keystone.example", "http://keystone.example:443/v3", false},
-		{"https://keystone.example", "https://keystone.example:8443/v3", false},
-		{"https://cloud.example/identity/v3", "https://cloud.example/identity", true},
-		{"https://cloud.example/identity", "https://cloud.example/identity/v3/", true},
-		{"https://cloud.example/identity", "https://cloud.example/identityevil/v3", false},
-		{"https://cloud.example/identity", "https://cloud.example/identity/../evil", false},
-		{"[2001:db8::1]:5000", "http://[2001:DB8:0::1]:5000/v3", true},
-		{"2001:db8::1", "http://[2001:db8::1]/v3", true},
-		{"192.0.2.1", "http://[::ffff:192.0.2.1]/v3", true},
-	} {
-		t.Run(tt.item+" and "+tt.endpoint+" (F-4)", func(t *testing.T) {
-			list, err := ParseEndpoints([]string{tt.item})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := list.Permits(tt.endpoint); got != tt.want {
-				t.Errorf("got %v", got)
-			}
-		})
-	}
-	for _, item := range []string{"", "*", "*.example", "https://", "ftp://keystone.example", "host/path", "a b", "https://u:p@host", "https://host?x", "host:"} {
-		t.Run("refuses the item "+item+" (F-4)", func(t *testing.T) {
-			if _, err := ParseEndpoints([]string{"fine.example", item}); err == nil || strings.Contains(err.Error(), "fine.example") {
-				t.Errorf("got %v", err)
-			}
-		})
-	}
-}
-
-func TestAProxyOfTheEnvironment(t *testing.T) {
+func TestProxyFromTheEnvironment(t *testing.T) {
 	d := newDialer("", Endpoints{})
 	road := d.transport()
 	proxy, err := url.Parse("http://proxy.example")
@@ -97,7 +54,7 @@ func TestAProxyOfTheEnvironment(t *testing.T) {
 	for target, want := range map[string]bool{
 		"https://keystone.example/v3": true, "https://203.0.113.7/v3": true, "https://169.254.169.254/v3": false, "https://[::1]:5000/v3": false,
 	} {
-		t.Run("is not asked for a refused address: "+target+" (F-9)", func(t *testing.T) {
+		t.Run("gets no request for a refused address: "+target+" (F-9)", func(t *testing.T) {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, target, http.NoBody)
 			if err != nil {
 				t.Fatal(err)
@@ -107,7 +64,7 @@ func TestAProxyOfTheEnvironment(t *testing.T) {
 			}
 		})
 	}
-	t.Run("may be anywhere itself (F-9)", func(t *testing.T) {
+	t.Run("may itself have any address (F-9)", func(t *testing.T) {
 		if !d.proxies["proxy.example:80"] {
 			t.Errorf("trusted are %v", d.proxies)
 		}

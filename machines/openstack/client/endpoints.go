@@ -15,8 +15,8 @@ type Endpoints struct{ all []allowedEndpoint }
 // allowedEndpoint is an item of the list. An empty scheme, port or path means any.
 type allowedEndpoint struct{ scheme, host, port, path string }
 
-// ParseEndpoints reads a list whose items are host, host:port, or the beginning of a URL: https://host, https://host:port/path.
-// An IPv6 address stands in brackets when a port follows. The error names every item that is none of these.
+// ParseEndpoints parses a list of items of the form host, host:port, or a URL prefix: https://host, https://host:port/path. An IPv6
+// address with a port must be in brackets. The error names every invalid item.
 func ParseEndpoints(list []string) (Endpoints, error) {
 	var out Endpoints
 	var wrong []string
@@ -29,7 +29,7 @@ func ParseEndpoints(list []string) (Endpoints, error) {
 		out.all = append(out.all, e)
 	}
 	if len(wrong) > 0 {
-		return Endpoints{}, fmt.Errorf("reading the allowed endpoints: %s: write host, host:port or the beginning of a URL such as https://keystone.example:5000/v3",
+		return Endpoints{}, fmt.Errorf("reading the allowed endpoints: %s: use host, host:port or a URL prefix such as https://keystone.example:5000/v3",
 			strings.Join(wrong, ", "))
 	}
 	return out, nil
@@ -74,7 +74,7 @@ func (a allowedEndpoint) permits(u *url.URL) bool {
 		(a.path == "" || path == a.path || strings.HasPrefix(path, a.path+"/"))
 }
 
-// permitsAddress reports whether the list holds an IP address itself. A host name that resolves to it does not count.
+// permitsAddress reports whether the list has this IP address. A host name that resolves to it does not count.
 func (e Endpoints) permitsAddress(to netip.AddrPort) bool {
 	port := fmt.Sprint(to.Port())
 	return slices.ContainsFunc(e.all, func(a allowedEndpoint) bool {
@@ -82,7 +82,7 @@ func (e Endpoints) permitsAddress(to netip.AddrPort) bool {
 	})
 }
 
-// hostOf returns the host of a URL in the form in which hosts are compared.
+// hostOf returns the host of a URL in the form that comparisons use.
 func hostOf(u *url.URL) string {
 	if addr, err := netip.ParseAddr(u.Hostname()); err == nil {
 		return addr.Unmap().String()
@@ -100,13 +100,13 @@ func portOf(u *url.URL) string {
 	return "443"
 }
 
-// withoutVersion returns a path without a slash at its end and without Keystone's version.
+// withoutVersion returns a path without trailing slashes and without Keystone's version.
 func withoutVersion(path string) string {
 	return strings.TrimSuffix(strings.TrimRight(path, "/"), "/v3")
 }
 
-// Location returns the part of an endpoint that is fit for a message and for the flag --allowed-endpoints: scheme, host, port
-// and path. It is empty for a text that is not the URL of an HTTP server.
+// Location returns the part of an endpoint that messages and the flag --allowed-endpoints may show: scheme, host, port and path. It
+// is empty for a text that is not an HTTP URL.
 func Location(endpoint string) string {
 	u, err := url.Parse(strings.TrimSpace(endpoint))
 	if err != nil || u.Hostname() == "" || !slices.Contains([]string{"http", "https"}, strings.ToLower(u.Scheme)) {

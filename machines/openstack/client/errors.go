@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// refusal is a row of the table from an answer to its class. The first row that fits decides.
+// refusal is a row of the table that maps responses to classes. The first matching row applies.
 type refusal struct {
 	service Service // empty: any
 	status  int     // 0: any
@@ -23,12 +23,12 @@ type refusal struct {
 	code    fault.Code
 }
 
-// refusals says what each answer means. Texts were seen in the releases Zed to Epoxy.
+// refusals maps error responses to their meaning. The texts were seen in the releases Zed to Epoxy.
 var refusals = []refusal{
 	{status: 401, class: fault.Auth, code: fault.CodeUnauthorized},
-	// A token request with an application credential that was deleted is a 404.
+	// Keystone answers 404 to a token request with a deleted application credential.
 	{service: Identity, status: 404, class: fault.Auth, code: fault.CodeUnauthorized},
-	// A server group that is full is no quota of the project's.
+	// A full server group is not a quota of the project.
 	{service: Compute, status: 403, text: regexp.MustCompile(`(?i)too many servers in group`), class: fault.NoCapacity, code: fault.CodeServerGroupFull},
 	{service: Compute, status: 403, text: regexp.MustCompile(`(?i)metadata`), class: fault.Invalid, code: fault.CodeInvalidSpec},
 	{status: 403, text: regexp.MustCompile(`(?i)maximum number of ports|quota.*\bport`), class: fault.Quota, code: fault.CodePortQuotaExceeded},
@@ -49,7 +49,7 @@ var refusals = []refusal{
 	{service: Compute, status: 400, text: regexp.MustCompile(`(?i)image.*(could not be found|can not find|is not active)|invalid imageRef`), class: fault.Invalid, code: fault.CodeImageNotFound},
 	{status: 400, class: fault.Invalid, code: fault.CodeInvalidSpec},
 	{status: 406, class: fault.Invalid, code: fault.CodeInvalidSpec},
-	// A floating IP for a port that no router joins to the pool: nobody but a person can change that.
+	// No router connects the floating IP's port to the pool: only a person can change that.
 	{service: Network, status: 404, kind: "ExternalGatewayForFloatingIPNotFound", class: fault.Invalid, code: fault.CodeInvalidSpec},
 	{status: 404, class: fault.NotFound, code: fault.CodeResourceNotFound},
 	{status: 410, class: fault.NotFound, code: fault.CodeResourceNotFound},
@@ -64,7 +64,7 @@ func (r *refusal) fits(a answer) bool {
 		(r.text == nil || r.text.MatchString(a.text))
 }
 
-// judge returns the class of an answer. A page that is not OpenStack's proves nothing, whatever its status.
+// judge returns the class of a response. A page that is not OpenStack's proves nothing, whatever its status.
 func judge(a answer) (fault.Class, fault.Code) {
 	if a.isForeign() {
 		return fault.Transient, fault.CodeForeignAnswer
@@ -80,7 +80,7 @@ func judge(a answer) (fault.Class, fault.Code) {
 	return fault.Unknown, fault.CodeUnknown
 }
 
-// classify turns a failure into its class. The message has the cloud's own words, and none of the values that must not be shown.
+// classify returns a failure with its class. The message has the cloud's own text without the values that must not be shown.
 func classify(c Call, err error, creds *Credentials) error {
 	if err == nil {
 		return nil
@@ -109,7 +109,7 @@ func classify(c Call, err error, creds *Credentials) error {
 	return e
 }
 
-// renewing returns why a token could not be renewed when that is what failed, else the error itself.
+// renewing returns the reason why a token could not be renewed, if that is the cause of err, and err otherwise.
 func renewing(err error) error {
 	var again *gophercloud.ErrUnableToReauthenticate
 	if errors.As(err, &again) {
@@ -118,7 +118,7 @@ func renewing(err error) error {
 	return err
 }
 
-// refused finds the answer in an error of the client library, also behind its reauthentication errors.
+// refused returns the response in an error of the client library, including one wrapped in a reauthentication error.
 func refused(err error) (gophercloud.ErrUnexpectedResponseCode, bool) {
 	var again *gophercloud.ErrUnableToReauthenticate
 	if errors.As(err, &again) {
@@ -133,8 +133,8 @@ func refused(err error) (gophercloud.ErrUnexpectedResponseCode, bool) {
 	return resp, ok
 }
 
-// UnknownOutcome reports whether a create that failed like this may have made the thing all the same. One whose token was
-// refused, and could not be renewed, has made nothing.
+// UnknownOutcome reports whether a create that failed with err may have succeeded in the cloud. A create whose token was refused
+// and could not be renewed has not.
 func UnknownOutcome(err error) bool {
 	var again *gophercloud.ErrUnableToReauthenticate
 	if errors.As(err, &again) {

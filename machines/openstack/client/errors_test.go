@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestClassify(t *testing.T) {
+func TestClassifyReturnsTheClassOfAFailure(t *testing.T) {
 	refuse := func(status int, body string, header ...string) error {
 		h := http.Header{}
 		if len(header) > 0 {
@@ -34,33 +34,33 @@ func TestClassify(t *testing.T) {
 		says    string
 		after   time.Duration
 	}{
-		"MC-47 401":                         {Compute, refuse(401, `{"error":{"code":401,"title":"Unauthorized","message":"The request you have made requires authentication."}}`), fault.Auth, fault.CodeUnauthorized, "requires authentication", 0},
-		"MC-47 403":                         {Compute, refuse(403, `{"forbidden":{"message":"Policy doesn't allow it"}}`), fault.Auth, fault.CodeForbidden, "Policy", 0},
-		"MC-47 Nova's 403 for quota":        {Compute, refuse(403, `{"forbidden":{"message":"Quota exceeded for cores, instances: Requested 2, 1, but already used 4, 2 of 4, 2 cores, instances","code":403}}`), fault.Quota, fault.CodeQuotaExceeded, "already used", 0},
-		"MC-47 Nova's 403 for ports":        {Compute, refuse(403, `{"forbidden":{"message":"Maximum number of ports exceeded"}}`), fault.Quota, fault.CodePortQuotaExceeded, "", 0},
-		"MC-47 Neutron's 409 for ports":     {Network, refuse(409, neutron("OverQuota", "Quota exceeded for resources: ['port'].")), fault.Quota, fault.CodePortQuotaExceeded, "", 0},
-		"MC-47 Neutron's 409 for addresses": {Network, refuse(409, neutron("OverQuota", "Quota exceeded for resources: ['floatingip'].")), fault.Quota, fault.CodeFloatingIPQuotaExceeded, "", 0},
-		"Neutron's 409 for groups":          {Network, refuse(409, neutron("OverQuota", "Quota exceeded for resources: ['security_group'].")), fault.Quota, fault.CodeQuotaExceeded, "", 0},
-		"an exhausted pool":                 {Network, refuse(409, neutron("ExternalIpAddressExhausted", "Unable to find any IP address on external network.")), fault.NoCapacity, fault.CodeIPPoolExhausted, "", 0},
-		"an exhausted subnet":               {Network, refuse(409, neutron("IpAddressGenerationFailure", "No more IP addresses available.")), fault.NoCapacity, fault.CodeAddressesExhausted, "", 0},
-		"any other 409":                     {Network, refuse(409, neutron("PortInUse", "in use")), fault.Conflict, fault.CodeConflict, "", 0},
-		"MC-47 413":                         {Compute, refuse(413, `{"overLimit":{"message":"VolumeLimitExceeded: Maximum number of volumes allowed (10) exceeded"}}`), fault.Quota, fault.CodeVolumeQuotaExceeded, "", 0},
-		"MC-47 a 400 for a zone":            {Compute, refuse(400, `{"badRequest":{"message":"The requested availability zone is not available"}}`), fault.NoCapacity, fault.CodeZoneUnavailable, "", 0},
-		"MC-47 any other 400":               {Compute, refuse(400, `{"badRequest":{"message":"Invalid input"}}`), fault.Invalid, fault.CodeInvalidSpec, "Invalid input (HTTP 400)", 0},
-		"MC-47 404":                         {Compute, refuse(404, `{"itemNotFound":{"message":"Instance x could not be found."}}`), fault.NotFound, fault.CodeResourceNotFound, "", 0},
-		"a 404 for a token":                 {Identity, refuse(404, `{"error":{"code":404,"title":"Not Found","message":"Could not find Application Credential"}}`), fault.Auth, fault.CodeUnauthorized, "", 0},
-		"MC-47 429":                         {Network, refuse(429, `{"error":{"message":"slow down"}}`, "17"), fault.RateLimited, fault.CodeRateLimited, "", 17 * time.Second},
-		"a 429 that does not say":           {Network, refuse(429, ``), fault.RateLimited, fault.CodeRateLimited, "", time.Second},
-		"a 503 that says when":              {Network, refuse(503, ``, "5"), fault.RateLimited, fault.CodeRateLimited, "", 5 * time.Second},
-		"a 503 that does not":               {Network, refuse(503, `<html><head><title>503</title></head><body>No server is available</body></html>`), fault.Transient, fault.CodeCloudUnavailable, "answered 503 with a text of no known type that is not OpenStack's", 0},
-		"500":                               {Compute, refuse(500, `{"computeFault":{"message":"Unexpected API Error."}}`), fault.Transient, fault.CodeServerError, "", 0},
-		"a sign-in page":                    {Network, refuse(200, `<html>Please sign in</html>`), fault.Transient, fault.CodeForeignAnswer, "something else than the network service answered", 0},
-		"an odd status":                     {Compute, refuse(418, ``), fault.Unknown, fault.CodeUnknown, "teapot", 0},
-		"a 401 after a new token":           {Compute, &gophercloud.ErrErrorAfterReauthentication{ErrOriginal: refuse(401, ``)}, fault.Auth, fault.CodeUnauthorized, "", 0},
-		"a token that cannot be renewed":    {Compute, &gophercloud.ErrUnableToReauthenticate{ErrOriginal: refuse(401, ``), ErrReauth: refuse(401, ``)}, fault.Auth, fault.CodeUnauthorized, "", 0},
-		"a timeout":                         {Compute, &url.Error{Op: "Post", Err: context.DeadlineExceeded}, fault.Transient, fault.CodeCloudUnavailable, "no answer in time", 0},
-		"a broken connection":               {Compute, &url.Error{Op: "Post", Err: &net.OpError{Op: "read", Err: errors.New("connection reset")}}, fault.Transient, fault.CodeCloudUnavailable, "connection reset", 0},
-		"a gate that is closed":             {Compute, &url.Error{Err: fault.New(fault.RateLimited, fault.CodeRateLimited, "rest")}, fault.RateLimited, fault.CodeRateLimited, "making it: rest", 0},
+		"401 (MC-47)":                         {Compute, refuse(401, `{"error":{"code":401,"title":"Unauthorized","message":"The request you have made requires authentication."}}`), fault.Auth, fault.CodeUnauthorized, "requires authentication", 0},
+		"403 (MC-47)":                         {Compute, refuse(403, `{"forbidden":{"message":"Policy doesn't allow it"}}`), fault.Auth, fault.CodeForbidden, "Policy", 0},
+		"Nova's 403 for a quota (MC-47)":      {Compute, refuse(403, `{"forbidden":{"message":"Quota exceeded for cores, instances: Requested 2, 1, but already used 4, 2 of 4, 2 cores, instances","code":403}}`), fault.Quota, fault.CodeQuotaExceeded, "already used", 0},
+		"Nova's 403 for ports (MC-47)":        {Compute, refuse(403, `{"forbidden":{"message":"Maximum number of ports exceeded"}}`), fault.Quota, fault.CodePortQuotaExceeded, "", 0},
+		"Neutron's 409 for ports (MC-47)":     {Network, refuse(409, neutron("OverQuota", "Quota exceeded for resources: ['port'].")), fault.Quota, fault.CodePortQuotaExceeded, "", 0},
+		"Neutron's 409 for addresses (MC-47)": {Network, refuse(409, neutron("OverQuota", "Quota exceeded for resources: ['floatingip'].")), fault.Quota, fault.CodeFloatingIPQuotaExceeded, "", 0},
+		"Neutron's 409 for groups":            {Network, refuse(409, neutron("OverQuota", "Quota exceeded for resources: ['security_group'].")), fault.Quota, fault.CodeQuotaExceeded, "", 0},
+		"an exhausted pool":                   {Network, refuse(409, neutron("ExternalIpAddressExhausted", "Unable to find any IP address on external network.")), fault.NoCapacity, fault.CodeIPPoolExhausted, "", 0},
+		"an exhausted subnet":                 {Network, refuse(409, neutron("IpAddressGenerationFailure", "No more IP addresses available.")), fault.NoCapacity, fault.CodeAddressesExhausted, "", 0},
+		"another 409":                         {Network, refuse(409, neutron("PortInUse", "in use")), fault.Conflict, fault.CodeConflict, "", 0},
+		"413 (MC-47)":                         {Compute, refuse(413, `{"overLimit":{"message":"VolumeLimitExceeded: Maximum number of volumes allowed (10) exceeded"}}`), fault.Quota, fault.CodeVolumeQuotaExceeded, "", 0},
+		"a 400 for a zone (MC-47)":            {Compute, refuse(400, `{"badRequest":{"message":"The requested availability zone is not available"}}`), fault.NoCapacity, fault.CodeZoneUnavailable, "", 0},
+		"another 400 (MC-47)":                 {Compute, refuse(400, `{"badRequest":{"message":"Invalid input"}}`), fault.Invalid, fault.CodeInvalidSpec, "Invalid input (HTTP 400)", 0},
+		"404 (MC-47)":                         {Compute, refuse(404, `{"itemNotFound":{"message":"Instance x could not be found."}}`), fault.NotFound, fault.CodeResourceNotFound, "", 0},
+		"a 404 for a token":                   {Identity, refuse(404, `{"error":{"code":404,"title":"Not Found","message":"Could not find Application Credential"}}`), fault.Auth, fault.CodeUnauthorized, "", 0},
+		"429 (MC-47)":                         {Network, refuse(429, `{"error":{"message":"slow down"}}`, "17"), fault.RateLimited, fault.CodeRateLimited, "", 17 * time.Second},
+		"a 429 without Retry-After":           {Network, refuse(429, ``), fault.RateLimited, fault.CodeRateLimited, "", time.Second},
+		"a 503 with Retry-After":              {Network, refuse(503, ``, "5"), fault.RateLimited, fault.CodeRateLimited, "", 5 * time.Second},
+		"a 503 without Retry-After":           {Network, refuse(503, `<html><head><title>503</title></head><body>No server is available</body></html>`), fault.Transient, fault.CodeCloudUnavailable, "answered 503 with a text of no known type that is not OpenStack's", 0},
+		"500":                                 {Compute, refuse(500, `{"computeFault":{"message":"Unexpected API Error."}}`), fault.Transient, fault.CodeServerError, "", 0},
+		"a sign-in page":                      {Network, refuse(200, `<html>Please sign in</html>`), fault.Transient, fault.CodeForeignAnswer, "this did not come from the network service", 0},
+		"an unexpected status":                {Compute, refuse(418, ``), fault.Unknown, fault.CodeUnknown, "teapot", 0},
+		"a 401 after a new token":             {Compute, &gophercloud.ErrErrorAfterReauthentication{ErrOriginal: refuse(401, ``)}, fault.Auth, fault.CodeUnauthorized, "", 0},
+		"a token that cannot be renewed":      {Compute, &gophercloud.ErrUnableToReauthenticate{ErrOriginal: refuse(401, ``), ErrReauth: refuse(401, ``)}, fault.Auth, fault.CodeUnauthorized, "", 0},
+		"a timeout":                           {Compute, &url.Error{Op: "Post", Err: context.DeadlineExceeded}, fault.Transient, fault.CodeCloudUnavailable, "no answer in time", 0},
+		"a broken connection":                 {Compute, &url.Error{Op: "Post", Err: &net.OpError{Op: "read", Err: errors.New("connection reset")}}, fault.Transient, fault.CodeCloudUnavailable, "connection reset", 0},
+		"a request that readOnly refuses":     {Compute, &url.Error{Err: fault.New(fault.RateLimited, fault.CodeRateLimited, "rest")}, fault.RateLimited, fault.CodeRateLimited, "making it: rest", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := fault.Of(classify(Call{Service: tc.service, Doing: "making it"}, tc.err, nil))
@@ -78,7 +78,7 @@ func TestClassify(t *testing.T) {
 }
 
 func TestClassifyShowsNoSecret(t *testing.T) {
-	t.Run("CA-C54 one plain line, without any of the credentials", func(t *testing.T) {
+	t.Run("returns one plain line, without any of the credentials (CA-C54)", func(t *testing.T) {
 		err := classify(Call{Doing: "x"}, errors.New("password s3cr3t-word refused\nline 2 "+strings.Repeat("z", 2*fault.MaxMessage)), &Credentials{Password: "s3cr3t-word"})
 		if m := err.Error(); strings.Contains(m, "s3cr3t-word") || len(m) > fault.MaxMessage || strings.ContainsAny(m, "\n\t\r") {
 			t.Fatalf("got %q", m)
@@ -86,91 +86,26 @@ func TestClassifyShowsNoSecret(t *testing.T) {
 	})
 }
 
-func TestUnknownOutcome(t *testing.T) {
+func TestUnknownOutcomeOfACreate(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err  error
 		want bool
 	}{
-		"a refused connection never arrived": {&net.OpError{Op: "dial", Err: errors.New("refused")}, false},
-		"a lost reply may have":              {&net.OpError{Op: "read", Err: errors.New("reset")}, true},
-		"a 500 may have":                     {gophercloud.ErrUnexpectedResponseCode{Actual: 500}, true},
-		"a 400 has not":                      {gophercloud.ErrUnexpectedResponseCode{Actual: 400, Body: []byte(`{"badRequest":{"code":400,"message":"no"}}`)}, false},
-		"a 429 has not":                      {gophercloud.ErrUnexpectedResponseCode{Actual: 429}, false},
+		"is false for a refused connection": {&net.OpError{Op: "dial", Err: errors.New("refused")}, false},
+		"is true for a lost answer":         {&net.OpError{Op: "read", Err: errors.New("reset")}, true},
+		"is true for a 500":                 {gophercloud.ErrUnexpectedResponseCode{Actual: 500}, true},
+		"is false for a 400":                {gophercloud.ErrUnexpectedResponseCode{Actual: 400, Body: []byte(`{"badRequest":{"code":400,"message":"no"}}`)}, false},
+		"is false for a 429":                {gophercloud.ErrUnexpectedResponseCode{Actual: 429}, false},
 	} {
-		t.Run("CAPI-19 "+name, func(t *testing.T) {
+		t.Run(name+" (CAPI-19)", func(t *testing.T) {
 			if got := UnknownOutcome(classify(Call{Doing: "x"}, tc.err, nil)); got != tc.want {
-				t.Fatalf("got %v", got)
+				t.Fatalf("got %v, want %v", got, tc.want)
 			}
 		})
 	}
 }
 
-func TestJudgeServer(t *testing.T) {
-	for text, want := range map[string]fault.Code{
-		"No valid host was found. There are not enough hosts available.":                   fault.CodeNoValidHost,
-		"Build of instance x aborted: VolumeLimitExceeded: Maximum number of volumes (10)": fault.CodeVolumeQuotaExceeded,
-		"Maximum number of ports exceeded":                                                 fault.CodePortQuotaExceeded,
-		"Quota exceeded for instances":                                                     fault.CodeQuotaExceeded,
-		"Something nobody has seen":                                                        fault.CodeUnknown,
-		"":                                                                                 fault.CodeUnknown,
-	} {
-		t.Run("CAPI-21 MC-49 "+text, func(t *testing.T) {
-			e := JudgeServer("id", text)
-			if e.Code != want || !strings.Contains(e.Message, "server id went to ERROR") || !strings.Contains(e.Message, text) {
-				t.Fatalf("got %s %q", e.Code, e.Message)
-			}
-		})
-	}
-}
-
-func TestJudgeServerThatFailedOnItsHost(t *testing.T) {
-	const retries = "Exceeded maximum number of retries. "
-	for name, tt := range map[string]struct {
-		text  string
-		class fault.Class
-		code  fault.Code
-	}{
-		"builds that failed on every host are Transient, not NoCapacity (F-58)": {
-			retries + "Exhausted all hosts available for retrying build failures for instance x.", fault.Transient, fault.CodeServerError,
-		},
-		"builds that failed for the last time are Transient (F-58)": {
-			retries + "Exceeded max scheduling attempts 3 for instance x. Last exception: Binding failed for port y", fault.Transient, fault.CodeServerError,
-		},
-		"a build for which Neutron was down is Transient (F-58)": {
-			"Build of instance x aborted: Unable to establish connection to http://cloud:9696/v2.0/ports/y: HTTPConnectionPool(host='cloud', port=9696): " +
-				"Max retries exceeded with url: /v2.0/", fault.Transient, fault.CodeServerError,
-		},
-		"a scheduler for which Neutron was down is Transient (F-58)": {"RemoteError", fault.Transient, fault.CodeServerError},
-		"hosts without room after all are NoCapacity (F-58)": {
-			retries + "Exceeded max scheduling attempts 3 for instance x. Last exception: Insufficient compute resources: Free vcpu 0.00 VCPU < requested 4 VCPU.",
-			fault.NoCapacity, fault.CodeNoValidHost,
-		},
-		"a quota for which every host failed is Quota (F-58)": {
-			retries + "Last exception: Maximum number of ports exceeded", fault.Quota, fault.CodePortQuotaExceeded,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if e := JudgeServer("id", tt.text); e.Class != tt.class || e.Code != tt.code || !strings.Contains(e.Message, tt.text) {
-				t.Errorf("got %s %s %q, want %s %s", e.Class, e.Code, e.Message, tt.class, tt.code)
-			}
-		})
-	}
-}
-
-func TestRetryAfterReadsBothForms(t *testing.T) {
-	header := http.Header{}
-	header.Set("Date", "Fri, 20 Nov 2026 12:00:00 GMT")
-	for text, want := range map[string]time.Duration{
-		"30": 30 * time.Second, "Fri, 20 Nov 2026 12:01:00 GMT": time.Minute, "Fri, 20 Nov 2026 11:00:00 GMT": 0, "-5": 0, "soon": 0, "": 0,
-	} {
-		header.Set("Retry-After", text)
-		if got := retryAfter(header); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
-		}
-	}
-}
-
-func TestACreateWhoseTokenWasRefusedHasMadeNothing(t *testing.T) {
+func TestCreateWhoseTokenWasRefusedHasNoUnknownOutcome(t *testing.T) {
 	busy := fault.New(fault.RateLimited, fault.CodeRateLimited, "the identity service is busy")
 	busy.RetryAfter = time.Second
 	for _, tt := range []struct {
@@ -178,9 +113,9 @@ func TestACreateWhoseTokenWasRefusedHasMadeNothing(t *testing.T) {
 		cause error
 		class fault.Class
 	}{
-		{"the line before the identity service was long", &url.Error{Op: "Post", URL: "http://cloud/v3/auth/tokens", Err: busy}, fault.RateLimited},
+		{"the identity service's queue was long", &url.Error{Op: "Post", URL: "http://cloud/v3/auth/tokens", Err: busy}, fault.RateLimited},
 		{"the identity service did not answer", &url.Error{Op: "Post", URL: "http://cloud/v3/auth/tokens", Err: context.DeadlineExceeded}, fault.Transient},
-		{"it is not there", gophercloud.ErrUnexpectedResponseCode{URL: "http://cloud/v3/auth/tokens", Actual: http.StatusServiceUnavailable}, fault.Transient},
+		{"the identity service is not in the cloud", gophercloud.ErrUnexpectedResponseCode{URL: "http://cloud/v3/auth/tokens", Actual: http.StatusServiceUnavailable}, fault.Transient},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := classify(Call{Service: Compute, Doing: "creating server a"}, &gophercloud.ErrUnableToReauthenticate{

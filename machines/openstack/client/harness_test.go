@@ -10,7 +10,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// testCloud is an HTTP server that signs in everybody and answers what a test wants.
+// testCloud is an HTTP server that accepts every sign-in and answers with a test's handlers.
 type testCloud struct {
 	*httptest.Server
 	handlers map[string]http.HandlerFunc
@@ -18,7 +18,7 @@ type testCloud struct {
 	compute string
 }
 
-// newTestCloud starts a cloud whose answers are those of handlers, by method and path.
+// newTestCloud starts a cloud with handlers by method and path.
 func newTestCloud(t *testing.T, handlers map[string]http.HandlerFunc) *testCloud {
 	t.Helper()
 	c := &testCloud{handlers: handlers}

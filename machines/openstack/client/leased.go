@@ -10,19 +10,19 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// retryLease is how soon to come back when the lease was too old: it is renewed every few seconds.
+// retryLease is how soon to retry when the lease was too old: it is renewed every few seconds.
 const retryLease = time.Second
 
-// leased looks at the lease's age when a request is about to be sent, since it may have stood in line, and the whole
-// process may have stood still: under a lease that may be another's by now nothing is changed in the cloud.
+// leased checks the age of the lease just before a request is sent, because the request may have waited in a queue, or the process
+// may have been suspended. Without a fresh lease another process may be the leader, so drover must not change anything.
 type leased struct {
 	next  http.RoundTripper
 	lease cloud.Lease
 	clock clock.PassiveClock
 }
 
-// RoundTrip refuses what would change something while the lease is too old. That the request was not sent is certain, so
-// nobody has to look for what it may have made.
+// RoundTrip refuses a request that would change a resource while the lease is too old. Its outcome is certain, since it was not
+// sent: the caller need not look for a resource.
 func (l leased) RoundTrip(req *http.Request) (*http.Response, error) {
 	if changes(req) && !l.lease.Fresh(l.clock.Now()) {
 		err := fault.New(fault.RateLimited, fault.CodeRateLimited, "%s %s is not sent: drover's lease was not renewed in time", req.Method, req.URL.Path)

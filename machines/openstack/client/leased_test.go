@@ -13,12 +13,12 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// oldLease is one that was not renewed in time.
+// oldLease is a lease that was not renewed in time.
 type oldLease struct{}
 
 func (oldLease) Fresh(time.Time) bool { return false }
 
-func TestWhatIsNotSentUnderAnOldLeaseTeachesNothingAboutTheCloud(t *testing.T) {
+func TestRequestsRefusedUnderAnOldLeaseDoNotAffectTheLimiter(t *testing.T) {
 	counted, err := newMetrics(prometheus.NewRegistry(), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestWhatIsNotSentUnderAnOldLeaseTeachesNothingAboutTheCloud(t *testing.T) {
 		t.Fatal("it was sent")
 	}
 	if !reflect.DeepEqual(*known.concurrency, before) || known.inFlight != 0 {
-		t.Errorf("the endpoint was not asked, and counts as one that failed: %+v, %d in flight", *known.concurrency, known.inFlight)
+		t.Errorf("the unsent request counts as a failure of the endpoint: %+v, %d in flight", *known.concurrency, known.inFlight)
 	}
 	if n := testutil.CollectAndCount(counted.requests); n != 0 {
 		t.Errorf("%d kinds of requests are counted", n)

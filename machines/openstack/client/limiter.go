@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// mostConcurrent bounds the requests of one kind in flight at an endpoint, whatever the latency shows.
+	// mostConcurrent is the maximum number of requests of one kind in flight at an endpoint, whatever the latency shows.
 	mostConcurrent = 64
-	// patience is how long a request that belongs to no Machine waits for its turn. It is short beside callTimeout, so that
-	// the request has the time to be answered once it is sent.
+	// patience is how long a request without a Machine waits for its turn. It is short compared with callTimeout, so that enough
+	// time is left for the response.
 	patience = 2 * time.Second
-	// paceAhead is how long before its turn under an endpoint's pace a request may take up a worker.
+	// paceAhead is how long before its turn a request may occupy a worker.
 	paceAhead = patience / 2
 )
 
-// limits holds one limiter per service and host.
+// limits holds one limiter for each service and host.
 type limits struct {
 	clock clock.WithDelayedExecution
-	// wake has the Machine reconciled.
+	// wake enqueues the Machine.
 	wake      func(types.NamespacedName)
 	mu        sync.Mutex
 	endpoints map[endpointKey]*endpointLimiter
@@ -41,7 +41,7 @@ func newLimits(c clock.WithDelayedExecution, wake func(types.NamespacedName)) *l
 	return &limits{clock: c, wake: wake, endpoints: map[endpointKey]*endpointLimiter{}}
 }
 
-// endpoint returns the limiter of an endpoint, which a request is sent to now.
+// endpoint returns the limiter of an endpoint, and records that it is used now.
 func (l *limits) endpoint(s Service, host string) *endpointLimiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,7 +55,7 @@ func (l *limits) endpoint(s Service, host string) *endpointLimiter {
 	return e
 }
 
-// sweep drops the queues, and the limiters with what they have learned, that were last used before a time.
+// sweep removes the queues, and the limiters with what they have learned, that were last used before that time.
 func (l *limits) sweep(before time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,7 +64,7 @@ func (l *limits) sweep(before time.Time) {
 	})
 }
 
-// forget drops what a Machine still waits for.
+// forget removes the waiting requests of a Machine.
 func (l *limits) forget(machine types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,13 +73,13 @@ func (l *limits) forget(machine types.UID) {
 	}
 }
 
-// endpointLimiter decides when a request is sent to one endpoint. Each kind of request has a queue and a concurrency of its
-// own; all of them share the endpoint's pace and its rests.
+// endpointLimiter decides when a request is sent to one endpoint. Each kind of request has its own queue and concurrency limit; all
+// kinds share the endpoint's rate limit and its pauses.
 type endpointLimiter struct {
 	clock   clock.WithDelayedExecution
 	wake    func(types.NamespacedName)
 	service Service
-	// lastUsed is when a request was last to be sent. It is guarded by the mutex of the limits.
+	// lastUsed is when a request was last about to be sent. It is guarded by limits.mu.
 	lastUsed time.Time
 
 	mu     sync.Mutex
@@ -87,19 +87,20 @@ type endpointLimiter struct {
 	queues map[requestKind]*queue
 }
 
-// request is a request that may be sent once its turn under the endpoint's pace has come.
+// request is a request that may be sent once its turn under the endpoint's rate limit has come.
 type request struct {
 	turn time.Time
-	// delayed: the turn was not at once.
+	// delayed is true when the request had to wait for its turn.
 	delayed bool
-	// inFlight counts the requests of the kind in flight when it was let through, itself included.
+	// inFlight is the number of requests of the kind in flight when this one was let through, including itself.
 	inFlight int
 	sent     time.Time
 }
 
-// acquire returns when the request may be sent; release must follow. The error is RateLimited and names the time after
-// which to ask again: with the code RateLimited while the endpoint rests, with WaitingForTurn when the request's turn has
-// not come. A Machine is told so at once, keeps its place in the queue and is woken; other callers wait for patience.
+// acquire returns when the request may be sent; the caller must call release afterwards. It returns RateLimited with the time after
+// which to retry: with the code RateLimited while the endpoint is paused, or WaitingForTurn while the request's turn has not come.
+// For a Machine it returns this at once, keeps the Machine's position in the queue and wakes the Machine later; other callers wait
+// for up to patience.
 func (e *endpointLimiter) acquire(ctx context.Context, kind requestKind, by caller) (*request, error) {
 	e.mu.Lock()
 	now := e.clock.Now()
@@ -118,7 +119,7 @@ func (e *endpointLimiter) acquire(ctx context.Context, kind requestKind, by call
 	}
 	w := &waiter{caller: by, ready: make(chan struct{})}
 	q.line.Push(by.group, w)
-	e.admit(q, now)
+	e.fill(q, now)
 	e.mu.Unlock()
 	r, err := e.await(ctx, q, w)
 	if err != nil {
@@ -127,7 +128,7 @@ func (e *endpointLimiter) acquire(ctx context.Context, kind requestKind, by call
 	return e.untilTurn(ctx, q, r)
 }
 
-// await waits in line for at most patience.
+// await waits in the queue for at most patience.
 func (e *endpointLimiter) await(ctx context.Context, q *queue, w *waiter) (*request, error) {
 	timer := e.clock.NewTimer(patience)
 	defer timer.Stop()
@@ -147,7 +148,7 @@ func (e *endpointLimiter) await(ctx context.Context, q *queue, w *waiter) (*requ
 	return nil, e.resting(e.rate.Paused(e.clock.Now()))
 }
 
-// untilTurn waits for the request's turn under the endpoint's pace.
+// untilTurn waits for the request's turn under the endpoint's rate limit.
 func (e *endpointLimiter) untilTurn(ctx context.Context, q *queue, r *request) (*request, error) {
 	if wait := r.turn.Sub(e.clock.Now()); wait > 0 {
 		timer := e.clock.NewTimer(wait)
@@ -170,11 +171,11 @@ func (e *endpointLimiter) untilTurn(ctx context.Context, q *queue, r *request) (
 	return r, nil
 }
 
-// result is how a request ended.
+// result is the outcome of a request.
 type result struct {
-	// unsent: it was not sent after all.
+	// unsent is true when the request was not sent after all.
 	unsent bool
-	// answered: the endpoint answered, and not that it is not available.
+	// answered is true when the endpoint answered, except with an answer that it is unavailable.
 	answered bool
 	// rest is how long the endpoint asked to be left alone.
 	rest time.Duration
@@ -206,7 +207,7 @@ func (e *endpointLimiter) end(q *queue, r *request, how result) {
 	default:
 		q.concurrency.Failed()
 	}
-	e.admit(q, now)
+	e.fill(q, now)
 }
 
 func (e *endpointLimiter) resting(left time.Duration) error {

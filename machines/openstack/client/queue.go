@@ -12,39 +12,39 @@ import (
 )
 
 const (
-	// grace is how long a place is kept for a Machine that was woken. A pass begins within milliseconds unless all workers
-	// are busy.
+	// grace is how long a place is reserved for a Machine that was woken. Its reconcile begins within milliseconds unless all
+	// workers are busy.
 	grace = 250 * time.Millisecond
-	// mostMissed bounds the missed calls in a row that count, and so how many Machines are called for one place.
+	// mostMissed limits how many missed calls in a row count, and thereby how many Machines are woken for one place.
 	mostMissed = 6
-	// askAgain is when a Machine asks again that was not woken. It is woken unless drover has a bug.
+	// askAgain is when a Machine retries that was never woken, which happens only through a bug.
 	askAgain = 30 * time.Second
-	// forgetAfter is when a Machine that was woken and has not come is forgotten: it does not want the request any more.
+	// forgetAfter is when a woken Machine that did not retry is removed: it does not need the request any more.
 	forgetAfter = 2 * askAgain
 )
 
-// queue holds the requests of one kind at one endpoint: those in flight, and those that wait for their turn. Its fields are
-// guarded by the mutex of the endpointLimiter.
+// queue holds the requests of one kind at one endpoint: those in flight, and those that wait for their turn. Its fields are guarded
+// by endpointLimiter.mu.
 //
-// A Machine does not occupy a worker while it waits: it is parked. When its turn comes it is called, which wakes it, and a
-// place is kept for it for the time of grace. After that the next one is called too, and the first of them to arrive gets
-// the place. So the endpoint never idles for longer than that while anybody wants to send something, and a Machine that
-// does not come, being deleted by now, does not hold up the others.
+// A Machine occupies no worker while it waits: it is parked. When its turn comes, the queue wakes (calls) it and reserves a place
+// for the time of grace. After that it calls the next Machine too, and the first of them to arrive gets the place. So the endpoint
+// is never idle for longer than grace while requests wait, and a Machine that does not arrive, for example because it is being
+// deleted, does not block the others.
 type queue struct {
-	// lastUsed is when a request of the kind was last to be sent, or has ended.
+	// lastUsed is when a request of the kind was last about to be sent, or has ended.
 	lastUsed    time.Time
 	concurrency *lim.Concurrency
 	inFlight    int
 	line        lim.FairQueue[*waiter]
-	// parked holds the Machines in line and those that were called, by UID.
+	// parked holds the Machines that wait and those that were called, by UID.
 	parked map[types.UID]*waiter
-	// called holds the waiters that were called and have not arrived, in the order of the calls; expected counts those
-	// within their time of grace.
+	// called holds the waiters that were called and have not arrived, in the order of the calls; expected counts those within their
+	// time of grace.
 	called   []*waiter
 	expected int
-	// missed counts the times of grace in a row that ended before the Machine arrived.
+	// missed counts the consecutive times of grace that ended before the Machine arrived.
 	missed int
-	// timer runs tick at the time due. Zero: time alone changes nothing.
+	// timer runs tick at the time due. It is nil when there is nothing to do at a later time.
 	timer clock.Timer
 	due   time.Time
 }
@@ -52,17 +52,17 @@ type queue struct {
 // waiter is a request that waits for its turn.
 type waiter struct {
 	caller
-	// ready is closed once request is set, or when the endpoint rests. nil for a parked Machine.
+	// ready is closed once request is set, or when the endpoint is paused. It is nil for a parked Machine.
 	ready   chan struct{}
 	request *request
-	// calledAt is when the Machine was called; zero while it is in line. late: its time of grace is over.
+	// calledAt is when the Machine was called; zero while it waits. late is true when its time of grace is over.
 	calledAt time.Time
 	late     bool
 }
 
 func (w *waiter) called() bool { return !w.calledAt.IsZero() }
 
-// queue returns the queue of a kind of request. The caller holds the lock, as for all that follow.
+// queue returns the queue of a kind of request. mu must be held, as for all methods below.
 func (e *endpointLimiter) queue(kind requestKind) *queue {
 	q, ok := e.queues[kind]
 	if !ok {
@@ -73,8 +73,8 @@ func (e *endpointLimiter) queue(kind requestKind) *queue {
 	return q
 }
 
-// sweep drops the queues that were last used before a time and hold nothing. It returns how many are left. Unlike the others it
-// takes the lock itself.
+// sweep removes the empty queues that were last used before that time, and returns the number of queues left. Unlike the other
+// methods it acquires mu itself.
 func (e *endpointLimiter) sweep(before time.Time) (left int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -84,13 +84,13 @@ func (e *endpointLimiter) sweep(before time.Time) (left int) {
 	return len(e.queues)
 }
 
-// arrive returns the request that a Machine may send now; nil when it has to wait, which parks it.
+// arrive returns the request that a Machine may send now. When the Machine must wait, it parks the Machine and returns nil.
 func (e *endpointLimiter) arrive(q *queue, by caller, now time.Time) *request {
 	w := q.parked[by.machine.UID]
 	called, free := w != nil && w.called(), false
 	switch {
 	case called || q.missed > 0:
-		// While Machines that were called do not come, because the workers are busy, the place is for the one that is here.
+		// While called Machines do not arrive, because the workers are busy, the Machine that is here gets the place.
 		free = e.fits(q, q.inFlight, 0, now)
 	case w == nil && q.line.Len() == 0:
 		free = e.fits(q, q.inFlight+q.expected, q.expected, now)
@@ -101,7 +101,7 @@ func (e *endpointLimiter) arrive(q *queue, by caller, now time.Time) *request {
 		}
 		q.drop(w)
 		r := e.begin(q, now)
-		e.admit(q, now)
+		e.fill(q, now)
 		return r
 	}
 	switch {
@@ -113,22 +113,22 @@ func (e *endpointLimiter) arrive(q *queue, by caller, now time.Time) *request {
 		q.uncall(w)
 		q.line.PushFront(w.group, w)
 	}
-	e.admit(q, now)
+	e.fill(q, now)
 	return nil
 }
 
-// fits reports whether one more request fits beside those in flight, with so many others that are about to be sent: the
-// concurrency has a place, and the turn under the endpoint's pace comes soon.
+// fits reports whether one more request may be sent in addition to those in flight and to a number of others that are about to be
+// sent: the concurrency limit allows it, and its turn under the endpoint's rate limit comes soon.
 func (e *endpointLimiter) fits(q *queue, inFlight, others int, now time.Time) bool {
 	return inFlight < q.concurrency.Limit() && (inFlight == 0 || e.rate.Ahead(now, others) <= paceAhead)
 }
 
-// occupied counts the places that are taken or kept. The more calls in a row were missed, the more Machines are called for
-// one place: 1, 1, 2, 4 and so on.
+// occupied returns the number of places that are taken or reserved. After several missed calls in a row, more Machines are called
+// for one place: 1, 1, 2, 4 and so on.
 func (q *queue) occupied() int { return q.inFlight + q.expected>>max(q.missed-1, 0) }
 
-// admit lets requests through, and calls Machines, as long as there are places.
-func (e *endpointLimiter) admit(q *queue, now time.Time) {
+// fill sends requests, and calls Machines, while there are free places.
+func (e *endpointLimiter) fill(q *queue, now time.Time) {
 	for e.rate.Paused(now) == 0 && e.fits(q, q.occupied(), q.expected, now) {
 		w, ok := q.line.Pop()
 		if !ok {
@@ -147,14 +147,14 @@ func (e *endpointLimiter) admit(q *queue, now time.Time) {
 	e.schedule(q, now)
 }
 
-// begin takes a place and a turn under the endpoint's pace.
+// begin takes a place and a turn under the endpoint's rate limit.
 func (e *endpointLimiter) begin(q *queue, now time.Time) *request {
 	q.inFlight++
 	turn := e.rate.Reserve(now)
 	return &request{turn: turn, delayed: turn.After(now), inFlight: q.inFlight}
 }
 
-// schedule sets the timer to the next moment at which time alone changes something.
+// schedule sets the timer to the next time at which tick has something to do.
 func (e *endpointLimiter) schedule(q *queue, now time.Time) {
 	var due time.Time
 	soonest := func(t time.Time) {
@@ -182,12 +182,12 @@ func (e *endpointLimiter) schedule(q *queue, now time.Time) {
 	}
 	q.due = due
 	if !due.IsZero() {
-		// In a goroutine of its own: a simulated clock calls this with its lock held.
+		// Run tick in its own goroutine, because a simulated clock calls this function with its lock held.
 		q.timer = e.clock.AfterFunc(due.Sub(now), func() { go e.tick(q) })
 	}
 }
 
-// tick does what is due: it ends times of grace, and forgets Machines that do not come.
+// tick ends the times of grace that are over, and removes called Machines that did not arrive.
 func (e *endpointLimiter) tick(q *queue) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -204,10 +204,10 @@ func (e *endpointLimiter) tick(q *queue) {
 		}
 	}
 	q.missed = min(q.missed+missed, mostMissed)
-	e.admit(q, now)
+	e.fill(q, now)
 }
 
-// interrupt begins a rest of the endpoint: requests that wait by themselves are told so, Machines wait for its end.
+// interrupt starts a pause of the endpoint: waiting requests fail, and Machines wait for the end of the pause.
 func (e *endpointLimiter) interrupt(q *queue, now time.Time) {
 	var machines []*waiter
 	for w, ok := q.line.Pop(); ok; w, ok = q.line.Pop() {
@@ -225,19 +225,19 @@ func (e *endpointLimiter) interrupt(q *queue, now time.Time) {
 	e.schedule(q, now)
 }
 
-// forget drops what a Machine waits for.
+// forget removes the waiting request of a Machine.
 func (e *endpointLimiter) forget(machine types.UID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, q := range e.queues {
 		if w := q.parked[machine]; w != nil {
 			q.drop(w)
-			e.admit(q, e.clock.Now())
+			e.fill(q, e.clock.Now())
 		}
 	}
 }
 
-// drop ends a Machine's wait. nil: it does not wait.
+// drop ends the wait of a Machine; w is nil when the Machine does not wait.
 func (q *queue) drop(w *waiter) {
 	if w == nil {
 		return
@@ -253,7 +253,7 @@ func (q *queue) drop(w *waiter) {
 	}
 }
 
-// uncall takes back a call, if there was one.
+// uncall undoes a call, if there was one.
 func (q *queue) uncall(w *waiter) {
 	if !w.called() {
 		return

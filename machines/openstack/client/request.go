@@ -26,19 +26,19 @@ type (
 	machineKey struct{}
 )
 
-// WithGroup returns a context whose calls are made for a node group: groups share an endpoint fairly.
+// WithGroup returns a context whose calls are made for a node group. Groups share an endpoint fairly.
 func WithGroup(ctx context.Context, group string) context.Context {
 	return context.WithValue(ctx, groupKey{}, group)
 }
 
-// withMachine returns a context whose calls end with fault.CodeWaitingForTurn instead of waiting for their turn, after which
-// the Machine is woken.
+// withMachine returns a context whose calls fail with fault.CodeWaitingForTurn instead of waiting for their turn. The Machine is
+// woken when the turn comes.
 func withMachine(ctx context.Context, m MachineRef) context.Context {
 	return context.WithValue(ctx, machineKey{}, m)
 }
 
-// callerOf returns the party that a request is made for. A token may be asked for in the middle of any other call, and
-// serves everybody.
+// callerOf returns the group and Machine of a request. A token request has neither, because any call can trigger it and all callers
+// use the token.
 func callerOf(req *http.Request) caller {
 	if serviceOf(req) == Identity {
 		return caller{}
@@ -53,7 +53,7 @@ func withService(ctx context.Context, s Service) context.Context {
 	return context.WithValue(ctx, serviceKey{}, s)
 }
 
-// serviceOf returns the API that a request is for. A token may be asked for in the middle of any other call.
+// serviceOf returns the API of a request. A token request goes to Keystone, even when a call to another API triggers it.
 func serviceOf(req *http.Request) Service {
 	if s, ok := req.Context().Value(serviceKey{}).(Service); ok && !strings.HasSuffix(req.URL.Path, "/auth/tokens") {
 		return s
@@ -66,24 +66,24 @@ type Call struct {
 	Service Service
 	// Doing is a gerund with its object, for the error: creating port 0 of kube-system/a.
 	Doing string
-	// Version is the compute call's row in the table of microversions.
+	// Version is the row of the table of microversions for a compute call.
 	Version Version
-	// Machine is the Machine whose pass ends when the call has to wait for its turn. Zero: the call waits.
+	// Machine is the Machine whose reconcile ends when the call has to wait for its turn. If it is zero, the call itself waits.
 	Machine MachineRef
-	// Pages: the answers are pages of a list, which may be larger than others: up to 64 MiB instead of 4.
+	// Pages is true when the responses are pages of a list, which may be larger than others: up to 64 MiB instead of 4.
 	Pages bool
 }
 
-// caller is the party that a request is made for.
+// caller is the group and the Machine for which a request is made.
 type caller struct {
-	// group is the node group; empty for what serves all of them.
+	// group is the node group; empty for a request that is for all groups.
 	group string
-	// machine is the Machine whose pass makes the request: while it waits for its turn its pass ends, and it is woken. Zero:
-	// the request itself waits.
+	// machine is the Machine that makes the request. While the request waits for its turn, the Machine's reconcile ends, and the
+	// Machine is woken later. If it is zero, the request itself waits.
 	machine MachineRef
 }
 
-// MachineRef identifies a Machine by key and UID: a later Machine of the same name has another UID.
+// MachineRef identifies a Machine by key and UID, because a later Machine of the same name has another UID.
 type MachineRef struct {
 	UID types.UID
 	Key types.NamespacedName
@@ -92,12 +92,12 @@ type MachineRef struct {
 // requestKind is a verb and a collection. The latencies of POST ports and POST floatingips may differ by a factor of five.
 type requestKind struct{ verb, collection string }
 
-// versionSegment reports whether a segment of a path is the version of the API.
+// versionSegment reports whether a path segment is the version of the API.
 func versionSegment(s string) bool {
 	return len(s) > 1 && s[0] == 'v' && strings.Trim(s[1:], "0123456789.") == ""
 }
 
-// requestKindOf returns a request's verb and the collection that it is about.
+// requestKindOf returns the verb of a request and the collection in its path.
 func requestKindOf(req *http.Request) requestKind {
 	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
 	collection := parts[len(parts)-1]
@@ -112,11 +112,11 @@ func requestKindOf(req *http.Request) requestKind {
 	return requestKind{req.Method, printable(collection)}
 }
 
-// printable returns a part of a URL that is fit for the label of a metric. A catalog may name a host or path with bytes that are no
-// text, and a metric with such a label makes all metrics fail.
+// printable returns a part of a URL as valid UTF-8, for a metric label. A catalog can have a host or path with invalid bytes, and
+// one metric with an invalid label makes the whole scrape fail.
 func printable(part string) string { return strings.ToValidUTF8(part, "\uFFFD") }
 
-// LooksLikeID reports whether a text is an ID as OpenStack writes them: 32 hexadecimal digits, with or without dashes.
+// LooksLikeID reports whether a text has the form of an OpenStack ID: 32 hexadecimal digits, with or without dashes.
 func LooksLikeID(text string) bool {
 	digits := strings.ReplaceAll(text, "-", "")
 	return len(digits) == 32 && strings.Trim(strings.ToLower(digits), "0123456789abcdef") == ""

@@ -8,25 +8,25 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Scope is what a token is for: a project and a region, and the URLs of the services there.
+// Scope is the project and region of a token, and the URLs of the services there.
 type Scope struct {
 	ProjectID, ProjectName, Region string
 	ProjectDomain                  Named
-	// User has signed in.
+	// User is the user that has signed in.
 	User, UserDomain Named
 	endpoints        map[Service]string
 }
 
-// Named is a thing of Keystone's.
+// Named is an object of Keystone with its ID and name.
 type Named struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 }
 
-// Endpoint returns the URL of a service, which ends in its version and a slash; empty when the catalog does not have it.
+// Endpoint returns the URL of a service, which ends with its version and a slash; empty when the catalog does not have the service.
 func (s *Scope) Endpoint(of Service) string { return s.endpoints[of] }
 
-// serviceTypes are the names under which catalogs list a service.
+// serviceTypes are the types under which catalogs list a service.
 var serviceTypes = map[Service][]string{
 	Compute: {"compute"},
 	Network: {"network"},
@@ -34,14 +34,13 @@ var serviceTypes = map[Service][]string{
 	Volume:  {"block-storage", "block-store", "volumev3"},
 }
 
-// versionPath is what the URL of a service ends in; catalogs give it for some services and leave it out for others.
+// versionPath is the end of a service's URL. Some catalogs include it and others leave it out.
 var versionPath = map[Service]string{Network: "v2.0/", Image: "v2/"}
 
-// computePath is what a compute URL without a version lacks. It is added only when there is none, since catalogs name v2 or
-// v2.1, and some put the project behind it.
+// computePath is added to a compute URL without a version. Catalogs may have v2 or v2.1, and some add the project to it.
 const computePath = "v2.1/"
 
-// chooseEndpoints picks one URL per service. Without a region, the catalog must have one only.
+// chooseEndpoints selects one URL per service. Without a region, the catalog must have only one.
 func chooseEndpoints(t *token, c *Credentials) (*Scope, error) {
 	region, err := chooseRegion(t.Catalog, c.Region)
 	if err != nil {
@@ -67,7 +66,7 @@ func chooseEndpoints(t *token, c *Credentials) (*Scope, error) {
 	return scope, nil
 }
 
-// address gives the service's URL in a region; empty when it has none.
+// address returns the service's URL in a region; empty when it has none.
 func (e *catalogEntry) address(region, availability string) string {
 	for _, endpoint := range e.Endpoints {
 		if endpoint.Region == region && endpoint.Interface == availability {
@@ -77,7 +76,7 @@ func (e *catalogEntry) address(region, availability string) string {
 	return ""
 }
 
-// chooseRegion checks the wanted region, or gives the only one that Nova is in.
+// chooseRegion checks that the wanted region exists, or returns the only one that Nova has.
 func chooseRegion(catalog []catalogEntry, want string) (string, error) {
 	var regions []string
 	for _, entry := range catalog {
@@ -98,7 +97,7 @@ func chooseRegion(catalog []catalogEntry, want string) (string, error) {
 	return regions[0], nil
 }
 
-// serviceURL returns the URL of a service, with its version, for what the catalog says.
+// serviceURL returns the URL of a service, with its version, for an address from the catalog.
 func serviceURL(s Service, address string) string {
 	endpoint := baseURL(address, versionPath[s])
 	if s == Compute && !versioned.MatchString(endpoint) {
@@ -107,7 +106,7 @@ func serviceURL(s Service, address string) string {
 	return endpoint
 }
 
-// baseURL ends in a slash and in the version.
+// baseURL returns endpoint with the version and a slash at its end.
 func baseURL(endpoint, version string) string {
 	endpoint = strings.TrimRight(endpoint, "/") + "/"
 	if !strings.HasSuffix(endpoint, "/"+version) && version != "" {
@@ -116,7 +115,7 @@ func baseURL(endpoint, version string) string {
 	return endpoint
 }
 
-// token is the part of Keystone's answer that is needed.
+// token holds the fields of Keystone's response that drover uses.
 type token struct {
 	Issued  stamp          `json:"issued_at"`
 	Expires stamp          `json:"expires_at"`
@@ -125,17 +124,17 @@ type token struct {
 	Catalog []catalogEntry `json:"catalog"`
 }
 
-// inDomain is a thing of Keystone's with the domain that it is in.
+// inDomain is an object of Keystone with its domain.
 type inDomain struct {
 	Named
 	Domain Named `json:"domain"`
 }
 
-// stamp is a time as Keystone writes it. That of a token which ends with its application credential has no zone (seen in
-// Zed): it is UTC.
+// stamp is a time in Keystone's format. For a token that expires with its application credential the zone is missing (seen in Zed);
+// the time is UTC.
 type stamp struct{ time.Time }
 
-// UnmarshalJSON reads a time with or without a zone.
+// UnmarshalJSON parses a time with or without a zone.
 func (s *stamp) UnmarshalJSON(raw []byte) error {
 	text := strings.Trim(string(raw), `"`)
 	t, err := time.Parse(time.RFC3339, text)

@@ -21,11 +21,11 @@ func TestChooseEndpoints(t *testing.T) {
 		compute, network, image string
 		fails                   bool
 	}{
-		"a region":          {Credentials{Region: "a"}, "http://a/compute/v2.1/", "http://a:9696/v2.0/", "http://a/image/v2/", false},
-		"the other":         {Credentials{Region: "b"}, "http://b/compute/v2.1/", "http://b/network/v2.0/", "", false},
-		"another interface": {Credentials{Region: "a", Interface: "internal"}, "http://int/v2.1/", "", "", false},
-		"an unknown region": {Credentials{Region: "c"}, "", "", "", true},
-		"none of several":   {Credentials{}, "", "", "", true},
+		"a region":              {Credentials{Region: "a"}, "http://a/compute/v2.1/", "http://a:9696/v2.0/", "http://a/image/v2/", false},
+		"another region":        {Credentials{Region: "b"}, "http://b/compute/v2.1/", "http://b/network/v2.0/", "", false},
+		"another interface":     {Credentials{Region: "a", Interface: "internal"}, "http://int/v2.1/", "", "", false},
+		"an unknown region":     {Credentials{Region: "c"}, "", "", "", true},
+		"no region, of several": {Credentials{}, "", "", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scope, err := chooseEndpoints(&tok, &tc.c)
@@ -42,7 +42,7 @@ func TestChooseEndpoints(t *testing.T) {
 	}
 }
 
-func TestTheURLOfAService(t *testing.T) {
+func TestServiceURL(t *testing.T) {
 	for _, row := range []struct{ address, want string }{
 		{"https://nova.example", "https://nova.example/v2.1/"},
 		{"https://cloud.example/compute/", "https://cloud.example/compute/v2.1/"},
@@ -58,7 +58,7 @@ func TestTheURLOfAService(t *testing.T) {
 	}
 }
 
-func TestBothFormsOfKeystonesTimes(t *testing.T) {
+func TestStampParsesBothFormats(t *testing.T) {
 	want := time.Date(2026, 11, 20, 7, 40, 12, 0, time.UTC)
 	for _, text := range []string{`"2026-11-20T07:40:12.000000Z"`, `"2026-11-20T07:40:12"`} {
 		var s stamp

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// callTimeout bounds every call.
+	// callTimeout is the deadline of every call.
 	callTimeout = 60 * time.Second
-	// SignInAgain is how long a refused sign-in stands before it is tried again: a wrong password must not lock the user.
+	// SignInAgain is how long a refused sign-in is not retried, so that a wrong password does not lock the user out.
 	SignInAgain = 30 * time.Second
-	// tokenUse is the part of a token's life after which it is renewed.
+	// tokenUse is the part of a token's lifetime after which it is renewed.
 	tokenUse = 0.9
 )
 
-// Session is one set of credentials at one cloud. It has one token, which everybody shares who uses these credentials.
+// Session is one set of credentials at one cloud. It has one token, which all users of these credentials share.
 type Session struct {
 	creds    Credentials
 	clock    clock.Clock
@@ -37,12 +37,13 @@ type Session struct {
 	scope   *Scope
 	token   string
 	renewAt time.Time
-	// failed is why the last sign-in failed, the first one or a renewal; nil: it did not. Nobody signs in before retryAt then.
+	// failed is the error of the last sign-in, either the first one or a renewal; nil when it succeeded. While it is set, there is
+	// no sign-in before retryAt.
 	failed  error
 	retryAt time.Time
-	// refused: the token that there is is refused, too, so that no call can be made before retryAt.
+	// refused is true when the current token is refused as well, so that no call can be made before retryAt.
 	refused bool
-	// moved is set while Keystone answers the renewal with a token for another project than the scope's. No call is made then.
+	// moved is set while Keystone's tokens are for another project than the scope's. No call is made while it is set.
 	moved error
 }
 
@@ -56,11 +57,11 @@ func newSession(creds Credentials, client http.Client, v *versions, c clock.Cloc
 	return &Session{creds: creds, clock: c, provider: provider, versions: v}, nil
 }
 
-// Scope signs in when nobody has yet, and costs nothing afterwards. Callers at the same time share one sign-in, and a refusal
-// stands for SignInAgain.
+// Scope signs in if the session has not done so yet, and returns the result from memory afterwards. Concurrent callers share one
+// sign-in, and a refusal is returned for SignInAgain without another attempt.
 func (s *Session) Scope(ctx context.Context) (*Scope, error) {
 	s.mu.Lock()
-	scope, refusal := s.scope, s.standing()
+	scope, refusal := s.scope, s.lastFailure()
 	usable := scope != nil && !s.refused
 	waiting := refusal != nil && s.clock.Now().Before(s.retryAt)
 	s.mu.Unlock()
@@ -85,8 +86,8 @@ func (s *Session) Method() Method { return s.creds.Method() }
 // IdentityEndpoint returns the URL of the session's Keystone.
 func (s *Session) IdentityEndpoint() string { return s.creds.IdentityEndpoint }
 
-// Known returns the scope without any call. It is nil while nobody has signed in; the error is why the last sign-in, or the
-// renewal of a token that is refused, failed, or that the credentials are for another project than the scope's by now.
+// Known returns the scope without making a call. It is nil before the first sign-in. The error is why the last sign-in failed, why
+// a refused token could not be renewed, or that the credentials are now for another project than the scope's.
 func (s *Session) Known() (*Scope, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,14 +95,14 @@ func (s *Session) Known() (*Scope, error) {
 		return s.scope, s.moved
 	}
 	if s.scope == nil || s.refused {
-		return s.scope, s.standing()
+		return s.scope, s.lastFailure()
 	}
 	return s.scope, nil
 }
 
-// standing returns why the last sign-in failed; nil when it did not. When Keystone asked for patience, the error says how much of
-// it is left. The lock is held.
-func (s *Session) standing() error {
+// lastFailure returns why the last sign-in failed; nil when it succeeded. When Keystone asked to be left alone, the error has the
+// remaining time. mu must be held.
+func (s *Session) lastFailure() error {
 	e := fault.Of(s.failed)
 	if e == nil || e.RetryAfter == 0 {
 		return s.failed
@@ -131,8 +132,8 @@ func (s *Session) signIn(ctx context.Context) (*Scope, error) {
 	return scope, nil
 }
 
-// signedIn records how a sign-in ended, and when the next one may be tried. A cloud that was not asked at all, because the
-// line before it was long, is asked again as soon as there is a turn.
+// signedIn records the result of a sign-in, and when the next one may be tried. When the request was not sent at all, because its
+// queue was long, the next one may be tried as soon as there is a turn.
 func (s *Session) signedIn(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,9 +150,9 @@ func (s *Session) signedIn(err error) {
 	s.retryAt = s.clock.Now().Add(wait)
 }
 
-// signingIn describes the call that signs in.
+// signingIn describes the sign-in call.
 func (s *Session) signingIn() Call {
-	return Call{Service: Identity, Doing: "signing in at " + s.creds.IdentityEndpoint + " " + s.creds.who()}
+	return Call{Service: Identity, Doing: "signing in at " + s.creds.IdentityEndpoint + " " + s.creds.describeUser()}
 }
 
 func (s *Session) authenticate(ctx context.Context, started time.Time) (*Scope, error) {
@@ -167,18 +168,18 @@ func (s *Session) authenticate(ctx context.Context, started time.Time) (*Scope, 
 		return nil, classify(s.signingIn(), err, &s.creds)
 	}
 	if t.Project.ID == "" {
-		return nil, classify(s.signingIn(), fault.New(fault.Auth, fault.CodeForbidden, "the token is for no project; name one"), &s.creds)
+		return nil, classify(s.signingIn(), fault.New(fault.Auth, fault.CodeForbidden, "the token has no project; set the project in the credentials"), &s.creds)
 	}
-	s.use(t, started)
+	s.storeToken(t, started)
 	scope, err := chooseEndpoints(t, &s.creds)
 	return scope, classify(s.signingIn(), err, &s.creds)
 }
 
-// reauthenticate gets a new token. A failure stands for SignInAgain, as that of the first sign-in does: until then nobody else
-// asks for a token with these credentials.
+// reauthenticate gets a new token. After a failure it returns the same error for SignInAgain, as Scope does; no other caller asks
+// for a token with these credentials until then.
 func (s *Session) reauthenticate(ctx context.Context) error {
 	s.mu.Lock()
-	failed, waiting := s.standing(), s.clock.Now().Before(s.retryAt)
+	failed, waiting := s.lastFailure(), s.clock.Now().Before(s.retryAt)
 	s.mu.Unlock()
 	if failed != nil && waiting {
 		return failed
@@ -188,9 +189,9 @@ func (s *Session) reauthenticate(ctx context.Context) error {
 	return err
 }
 
-// replaceToken gets a new token and uses it when it is for the project of the scope. A project's name may belong to another project
-// by now, where nothing of the first one is found: a token for that one is not used, and no call is made until a renewal gets one
-// for the right project.
+// replaceToken gets a new token and uses it if it is for the project of the scope. A project's name may refer to another project
+// now, which has none of the resources of the first one. A token for another project is not used, and no call is made until a
+// renewal returns a token for the right project.
 func (s *Session) replaceToken(ctx context.Context) error {
 	started := s.clock.Now()
 	fresh := &gophercloud.ProviderClient{
@@ -212,11 +213,12 @@ func (s *Session) replaceToken(ctx context.Context) error {
 	if err := s.provider.SetTokenAndAuthResult(fresh.GetAuthResult()); err != nil {
 		return err
 	}
-	s.use(t, started)
+	s.storeToken(t, started)
 	return nil
 }
 
-// checkProject returns an error when a new token is for another project than the scope, and remembers it until one is not.
+// checkProject returns an error when a new token is for another project than the scope, and stores this error in moved until a
+// token is for the right project.
 func (s *Session) checkProject(t *token) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,20 +227,20 @@ func (s *Session) checkProject(t *token) error {
 		return nil
 	}
 	moved := fault.New(fault.Auth, fault.CodeForbidden,
-		"the credentials are for project %s (%s) by now, and were for project %s (%s) before; correct the credentials or the project's name, or restart drover to use the other project",
+		"the credentials are now for project %s (%s), and were for project %s (%s) before; correct the credentials or the project's name, or restart drover to use the other project",
 		t.Project.ID, t.Project.Name, s.scope.ProjectID, s.scope.ProjectName)
 	s.moved = classify(s.signingIn(), moved, &s.creds)
 	return moved
 }
 
-// hasMoved returns why no call may be made: the credentials are for another project by now. nil: they are not.
+// hasMoved returns an error while the credentials are for another project than before; nil otherwise.
 func (s *Session) hasMoved() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.moved
 }
 
-// authOptions puts the credentials into the client library's form. A user's domain defaults to the one with ID default.
+// authOptions converts the credentials for the client library. A user's domain defaults to the one with ID default.
 func authOptions(c *Credentials) gophercloud.AuthOptions {
 	o := gophercloud.AuthOptions{IdentityEndpoint: c.IdentityEndpoint, AllowReauth: true}
 	userDomain := func() {
@@ -265,7 +267,7 @@ func authOptions(c *Credentials) gophercloud.AuthOptions {
 	return o
 }
 
-// domain picks one of the ways to name a domain: Keystone refuses two.
+// domain returns either the ID or the name of a domain, because Keystone refuses both together.
 func domain(ownID, ownName, sharedID, sharedName string) (id, name string) {
 	switch {
 	case ownID != "":
@@ -280,18 +282,18 @@ func domain(ownID, ownName, sharedID, sharedName string) (id, name string) {
 	return "default", ""
 }
 
-// readToken returns the token in the last answer of Keystone.
+// readToken returns the token in the last response of Keystone.
 func readToken(from *gophercloud.ProviderClient) (*token, error) {
 	var t token
 	result, ok := from.GetAuthResult().(interface{ ExtractInto(any) error })
 	if !ok {
-		return nil, fault.New(fault.Unknown, fault.CodeUnknown, "the answer holds no token")
+		return nil, fault.New(fault.Unknown, fault.CodeUnknown, "the response has no token")
 	}
 	return &t, result.ExtractInto(&t)
 }
 
-// use remembers the provider's token, and sets the time of its renewal: on our clock, for the token's own length.
-func (s *Session) use(t *token, started time.Time) {
+// storeToken stores the provider's token and computes the time of its renewal: its lifetime, counted on drover's clock.
+func (s *Session) storeToken(t *token, started time.Time) {
 	life := t.Expires.Sub(t.Issued.Time)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -299,8 +301,8 @@ func (s *Session) use(t *token, started time.Time) {
 	s.renewAt = started.Add(time.Duration(float64(life) * tokenUse))
 }
 
-// renew gets a new token before the old one ends, or when the last one was for another project. When that fails the old one is used as
-// long as the cloud takes it.
+// renew gets a new token before the current one expires, or when the last new one was for another project. When that fails, the
+// current one stays in use for as long as the cloud accepts it.
 func (s *Session) renew(ctx context.Context) {
 	s.mu.Lock()
 	now, old := s.clock.Now(), s.token
@@ -313,8 +315,8 @@ func (s *Session) renew(ctx context.Context) {
 	_, _, _ = s.flight.Do("renew", func() (any, error) { return nil, s.provider.Reauthenticate(withService(ctx, Identity), old) })
 }
 
-// Do makes one call, or one paged list, with a token and a deadline of a minute. Its error has a class of package fault. After a
-// 401 it tries once more with a new token. It makes no call while the credentials are for another project than before.
+// Do makes one call, or one paged list, with a token and a deadline of one minute. Its error has a class of package fault. After a
+// 401 it retries once with a new token. It makes no call while the credentials are for another project than before.
 func (s *Session) Do(ctx context.Context, c Call, fn func(ctx context.Context, api *gophercloud.ServiceClient) error) error {
 	scope, err := s.Scope(ctx)
 	if err != nil {
@@ -341,7 +343,7 @@ func (s *Session) Do(ctx context.Context, c Call, fn func(ctx context.Context, a
 	return classify(c, err, &s.creds)
 }
 
-// seeRefusal remembers that the token was refused and could not be renewed: no call can be made with it.
+// seeRefusal records that the token was refused and could not be renewed, so that no call can be made with it.
 func (s *Session) seeRefusal(err error) {
 	var again *gophercloud.ErrUnableToReauthenticate
 	if !errors.As(err, &again) {
@@ -352,13 +354,13 @@ func (s *Session) seeRefusal(err error) {
 	s.refused = s.failed != nil
 }
 
-// client is made for one call, with that call's microversion.
+// client returns a client for one call, with that call's microversion.
 func (s *Session) client(ctx context.Context, c Call, endpoint string) (*gophercloud.ServiceClient, error) {
 	client := &gophercloud.ServiceClient{ProviderClient: s.provider, Endpoint: endpoint, Type: string(c.Service)}
 	if c.Version.wanted == "" {
 		return client, nil
 	}
-	newest, err := s.versions.of(ctx, client)
+	newest, err := s.versions.lookUp(ctx, client)
 	if err != nil {
 		return nil, err
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestASignInThatIsPutOff(t *testing.T) {
-	t.Run("says how much of the rest is left (F-26)", func(t *testing.T) {
+func TestSignInDuringAPause(t *testing.T) {
+	t.Run("returns an error with the remaining time (F-26)", func(t *testing.T) {
 		cloud := newTestCloud(t, map[string]http.HandlerFunc{"POST /v3/auth/tokens": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "86400")
 			w.WriteHeader(http.StatusTooManyRequests)

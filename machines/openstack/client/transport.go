@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// transport counts, times and limits every request that is sent.
+// transport counts, times and limits every request.
 type transport struct {
 	next    http.RoundTripper
 	limits  *limits
@@ -31,7 +31,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.next.RoundTrip(req)
 	var refusal *fault.Error
 	if errors.As(err, &refusal) {
-		// It is drover's own (leased, readOnly): the endpoint was not asked, and nothing is learned about it.
+		// The error is from leased or readOnly: the request was not sent, so nothing is learned about the endpoint.
 		endpoint.release(kind, turn, result{unsent: true})
 		return nil, err
 	}
@@ -53,13 +53,13 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// impliedPause is how long an endpoint rests after a 429 that does not say.
+// impliedPause is how long an endpoint is paused after a 429 without a time.
 const impliedPause = time.Second
 
-// mostRest bounds how long an endpoint rests after an answer that asks for more: then the next request finds out.
+// mostRest is the maximum pause of an endpoint, even when its response asks for more. The next request shows whether it is over.
 const mostRest = 5 * time.Minute
 
-// pauseAfter returns how long the endpoint rests after an answer, at most mostRest; 0 when it did not ask for it.
+// pauseAfter returns how long to pause an endpoint after a response, at most mostRest; 0 when the response asks for no pause.
 func pauseAfter(status int, header http.Header) time.Duration {
 	wait := min(retryAfter(header), mostRest)
 	switch {
@@ -71,7 +71,7 @@ func pauseAfter(status int, header http.Header) time.Duration {
 	return 0
 }
 
-// retryAfter reads the header in either form: seconds, or a date, which is taken against the answer's own Date.
+// retryAfter parses the header Retry-After in either form: seconds, or a date, which is compared with the response's own Date.
 func retryAfter(header http.Header) time.Duration {
 	text := header.Get("Retry-After")
 	if seconds, err := strconv.Atoi(text); err == nil {

@@ -16,27 +16,27 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// unanswered returns the error for a request that got no answer, or an answer that could not be read.
+// unanswered returns the error for a request without a response, or with a response that could not be read.
 func unanswered(c Call, err error) *fault.Error {
 	var network net.Error
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		return fault.New(fault.Transient, fault.CodeCloudUnavailable,
-			"%s: no answer in time: %s has %s for the connection, %s for the TLS handshake, %s for the head of an answer and %s for all of it",
+			"%s: no answer in time: %s has %s for the connection, %s for the TLS handshake, %s for the response headers and %s for the whole call",
 			c.Doing, hostIn(err), dialTimeout, tlsTimeout, headTimeout, callTimeout)
 	case errors.Is(err, context.Canceled):
-		return fault.New(fault.Transient, fault.CodeCloudUnavailable, "%s: given up, drover is stopping", c.Doing)
+		return fault.New(fault.Transient, fault.CodeCloudUnavailable, "%s: canceled because drover is stopping", c.Doing)
 	case unreadable(err):
-		return foreign("%s: the answer is not what an OpenStack service sends", c.Doing)
+		return foreign("%s: the response is not one of an OpenStack service", c.Doing)
 	}
 	text, known := reason(err)
 	if !known {
-		return foreign("%s: %s does not speak HTTP as an OpenStack service does", c.Doing, hostIn(err))
+		return foreign("%s: %s does not speak HTTP", c.Doing, hostIn(err))
 	}
 	return fault.New(fault.Transient, fault.CodeCloudUnavailable, "%s: %s", c.Doing, text)
 }
 
-// hostIn returns the host that a failed request was sent to.
+// hostIn returns the host of a failed request.
 func hostIn(err error) string {
 	var request *url.Error
 	if errors.As(err, &request) {
@@ -47,7 +47,7 @@ func hostIn(err error) string {
 	return "the endpoint"
 }
 
-// unreadable reports whether an answer could not be decoded. The texts of these errors quote the answer.
+// unreadable reports whether err is that a response could not be decoded. The texts of these errors quote the response.
 func unreadable(err error) bool {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -55,8 +55,8 @@ func unreadable(err error) bool {
 	return errors.As(err, &syntax) || errors.As(err, &kind) || errors.As(err, &stamp)
 }
 
-// reason returns why a request failed. The texts of the HTTP and TLS libraries may quote what the other side sent: only those are
-// taken that do not, and known is false for the others.
+// reason returns why a request failed. The texts of the HTTP and TLS libraries may quote what the server sent. reason uses only the
+// texts that do not; for others known is false.
 func reason(err error) (text string, known bool) {
 	var request *url.Error
 	var dns *net.DNSError
@@ -84,14 +84,14 @@ func isCertificate(err error) bool {
 	return errors.As(err, &failed)
 }
 
-// certificate says what is wrong with the server's certificate, without quoting from it.
+// certificate describes what is wrong with the server's certificate, without quoting from it.
 func certificate(err error) string {
 	var authority x509.UnknownAuthorityError
 	var name x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	switch {
 	case errors.As(err, &authority):
-		return fmt.Sprintf("the certificate of %s is signed by an unknown authority; give its CA with --cloud-ca", hostIn(err))
+		return fmt.Sprintf("the certificate of %s is signed by an unknown authority; set its CA with --cloud-ca", hostIn(err))
 	case errors.As(err, &name):
 		return fmt.Sprintf("the certificate of %s is for another name", hostIn(err))
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:

@@ -36,22 +36,22 @@ func listen(t *testing.T, text string) string {
 	return "http://" + l.Addr().String() + "/v3"
 }
 
-func TestWhatIsNotOpenStackIsNotShown(t *testing.T) {
+func TestResponsesThatAreNotOpenStacksAreNotShown(t *testing.T) {
 	answer := func(status, header, body string) string {
 		return fmt.Sprintf("HTTP/1.1 %s\r\nX-Subject-Token: t\r\nConnection: close\r\nContent-Length: %d\r\n%s\r\n%s", status, len(body), header, body)
 	}
 	for name, text := range map[string]string{
-		"another protocol":             "SSH-2.0-inner-word\r\n",
-		"a head that cannot be read":   "HTTP/1.1 200 OK\r\ninner-word\r\n\r\n",
-		"a status that is no number":   "HTTP/1.1 inner-word\r\n\r\n",
-		"a page":                       answer("200 OK", "Content-Type: text/html\r\n", "<html>inner-word</html>"),
-		"a page with 401":              answer("401 Unauthorized", "", "inner-word"),
-		"another API's error":          answer("403 Forbidden", "", `{"kind":"Status","code":403,"message":"inner-word","status":"Failure"}`),
-		"an error of an unknown shape": answer("500 Oops", "", `{"error":{"message":"inner-word"}}`),
-		"a media type":                 answer("500 Oops", "Content-Type: text/inner-word\r\n", "."),
-		"a time that cannot be read":   answer("201 Created", "", `{"token":{"issued_at":"inner-word","catalog":[]}}`),
-		"a value of another type":      answer("201 Created", "", `{"token":{"catalog":[],"project":"inner-word"}}`),
-		"the target of a redirect":     answer("302 Found", "Location: http://inner-word/\r\n", ""),
+		"another protocol":              "SSH-2.0-inner-word\r\n",
+		"headers that cannot be parsed": "HTTP/1.1 200 OK\r\ninner-word\r\n\r\n",
+		"a status that is not a number": "HTTP/1.1 inner-word\r\n\r\n",
+		"a page":                        answer("200 OK", "Content-Type: text/html\r\n", "<html>inner-word</html>"),
+		"a page with 401":               answer("401 Unauthorized", "", "inner-word"),
+		"another API's error":           answer("403 Forbidden", "", `{"kind":"Status","code":403,"message":"inner-word","status":"Failure"}`),
+		"an error of an unknown shape":  answer("500 Oops", "", `{"error":{"message":"inner-word"}}`),
+		"a media type":                  answer("500 Oops", "Content-Type: text/inner-word\r\n", "."),
+		"a time that cannot be parsed":  answer("201 Created", "", `{"token":{"issued_at":"inner-word","catalog":[]}}`),
+		"a value of another type":       answer("201 Created", "", `{"token":{"catalog":[],"project":"inner-word"}}`),
+		"the target of a redirect":      answer("302 Found", "Location: http://inner-word/\r\n", ""),
 	} {
 		t.Run(name+" (F-9)", func(t *testing.T) {
 			endpoint := listen(t, text)
@@ -72,8 +72,8 @@ func TestEachStepHasADeadline(t *testing.T) {
 		most  time.Duration
 	}{
 		{"the TLS handshake", "https://cloud.example/v3", func(net.Conn) {}, 10 * time.Second},
-		{"the head of the answer", "http://cloud.example/v3", func(net.Conn) {}, 55 * time.Second},
-		{"the body", "http://cloud.example/v3", func(c net.Conn) {
+		{"the response headers", "http://cloud.example/v3", func(net.Conn) {}, 55 * time.Second},
+		{"the response body", "http://cloud.example/v3", func(c net.Conn) {
 			_, _ = fmt.Fprint(c, "HTTP/1.1 201 Created\r\nContent-Length: 100\r\n\r\n{")
 		}, 60 * time.Second},
 	} {

@@ -17,14 +17,14 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Version is a row of the table of compute microversions: what a call wants, the least it can be made with, and what
-// is lost below what it wants. Versions are written 2.x; empty is the base, 2.1, which is sent as no version at all.
+// Version is a row of the table of compute microversions: the version that a call wants, the least version that it needs, and what
+// is lost below the wanted one. Versions have the form 2.x; empty is the base version 2.1, for which no version header is sent.
 type Version struct {
 	wanted, least string
 	lost          string
 }
 
-// The table of microversions. A call without a row uses the base.
+// The table of microversions. A call without a row uses the base version.
 var (
 	VersionServers      = Version{wanted: "2.3", lost: "which volume goes with its server; boot volumes are not recorded (Kilo)"}
 	VersionFlavors      = Version{wanted: "2.61", lost: "extra specs of flavors (Rocky)"}
@@ -33,14 +33,14 @@ var (
 	VersionServerGroups = Version{wanted: "2.64", least: "2.15", lost: "soft-anti-affinity; below 2.64 it is written as a list of policies (Rocky)"}
 )
 
-// CreateFeatures say what the request for a new server carries.
+// CreateFeatures are the features of a create request that need a microversion.
 type CreateFeatures struct {
 	Tags, VolumeType bool
 	// Raised is the least microversion that the provider spec asks for (computeAPIVersion); empty: any.
 	Raised string
 }
 
-// CreateVersion returns the version that carries a request for a new server.
+// CreateVersion returns the version for the create request of a server.
 func CreateVersion(f CreateFeatures) Version {
 	v := Version{}
 	if f.Tags {
@@ -55,11 +55,11 @@ func CreateVersion(f CreateFeatures) Version {
 	return v
 }
 
-// WithoutLoss reports whether a microversion has all that the call wants.
+// WithoutLoss reports whether a microversion supports all that the call wants.
 func (v Version) WithoutLoss(microversion string) bool { return minor(microversion) >= minor(v.wanted) }
 
-// settle returns the version to send to an endpoint that knows them up to newest: what is wanted, else the least. The error is
-// Invalid: the endpoint does not even have that.
+// settle returns the version to send to an endpoint that supports versions up to newest: the wanted one, or else the least. It
+// returns Invalid when the endpoint does not even support the least.
 func (v Version) settle(newest string) (string, error) {
 	switch {
 	case minor(v.wanted) <= minor(newest):
@@ -70,10 +70,10 @@ func (v Version) settle(newest string) (string, error) {
 	if newest == "" {
 		return "", fault.New(fault.Invalid, fault.CodeInvalidSpec, "the cloud's compute service shows no microversions (GET of its URL is refused); %s needs %s", v.lost, v.least)
 	}
-	return "", fault.New(fault.Invalid, fault.CodeInvalidSpec, "the cloud's compute service knows microversions up to %s only; %s needs %s", newest, v.lost, v.least)
+	return "", fault.New(fault.Invalid, fault.CodeInvalidSpec, "the cloud's compute service supports microversions up to %s only; %s needs %s", newest, v.lost, v.least)
 }
 
-// higher gives the later of two versions 2.x; empty is the lowest.
+// higher returns the later of two versions 2.x; empty is the lowest.
 func higher(a, b string) string {
 	if minor(b) > minor(a) {
 		return b
@@ -90,11 +90,11 @@ func minor(version string) int {
 	return n
 }
 
-// hiddenFor is how long an endpoint that refuses to show its version document is not asked again: a proxy may have answered in its
-// place.
+// hiddenFor is how long drover does not ask again an endpoint that refuses to show its version document: the refusal may have come
+// from a proxy.
 const hiddenFor = time.Minute
 
-// versions remember the newest microversion of each compute endpoint, for all credentials.
+// versions caches the newest microversion of each compute endpoint, for all credentials.
 type versions struct {
 	clock  clock.PassiveClock
 	flight singleflight.Group
@@ -102,8 +102,8 @@ type versions struct {
 	newest map[string]shown
 }
 
-// shown is what an endpoint has shown of its microversions, and when; newest is empty when it refused to show any. lastUsed is when it
-// was last asked for.
+// shown is what an endpoint has shown of its microversions, and when; newest is empty when it refused to show any. lastUsed is when
+// the entry was last needed.
 type shown struct {
 	newest       string
 	at, lastUsed time.Time
@@ -133,16 +133,16 @@ func (v *versions) remember(endpoint, newest string) {
 	v.newest[endpoint] = shown{newest, now, now}
 }
 
-// sweep drops what was last used before a time.
+// sweep removes the entries that were last used before that time.
 func (v *versions) sweep(before time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	maps.DeleteFunc(v.newest, func(_ string, s shown) bool { return s.lastUsed.Before(before) })
 }
 
-// of returns the newest microversion of an endpoint, which is asked once. One that refuses to show its version document is taken to
-// know the base only, and is asked again after hiddenFor.
-func (v *versions) of(ctx context.Context, client *gophercloud.ServiceClient) (string, error) {
+// lookUp returns the newest microversion of an endpoint, which it asks once. An endpoint that refuses to show its version document is
+// treated as if it supported only the base version, and is asked again after hiddenFor.
+func (v *versions) lookUp(ctx context.Context, client *gophercloud.ServiceClient) (string, error) {
 	if newest, ok := v.known(client.Endpoint); ok {
 		return newest, nil
 	}
@@ -160,7 +160,7 @@ func (v *versions) of(ctx context.Context, client *gophercloud.ServiceClient) (s
 	return newest, err
 }
 
-// versioned ends a compute URL behind its version: some catalogs put the project there.
+// versioned matches a compute URL up to its version, because some catalogs add the project to it.
 var versioned = regexp.MustCompile(`^.*/v2(\.\d+)?/`)
 
 func newestOf(ctx context.Context, client *gophercloud.ServiceClient) (string, error) {

@@ -10,8 +10,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-func TestAVersionDocumentThatIsNotShown(t *testing.T) {
-	t.Run("is asked for again after a minute: a proxy may have answered in its place", func(t *testing.T) {
+func TestHiddenVersionDocument(t *testing.T) {
+	t.Run("is requested again after a minute, because a proxy may have answered", func(t *testing.T) {
 		asked := 0
 		cloud := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/": func(w http.ResponseWriter, r *http.Request) {
 			if asked++; asked == 1 {
@@ -37,16 +37,16 @@ func TestAVersionDocumentThatIsNotShown(t *testing.T) {
 	})
 }
 
-func TestCreateVersion(t *testing.T) {
+func TestCreateVersionSupportsAllFeatures(t *testing.T) {
 	for name, tc := range map[string]struct {
 		features CreateFeatures
 		want     string
 	}{
-		"nothing special":       {CreateFeatures{}, ""},
-		"Nova tags":             {CreateFeatures{Tags: true}, "2.52"},
-		"a volume type":         {CreateFeatures{Tags: true, VolumeType: true}, "2.67"},
-		"the spec raises":       {CreateFeatures{Raised: "2.79"}, "2.79"},
-		"the spec never lowers": {CreateFeatures{Raised: "2.9", VolumeType: true}, "2.67"},
+		"no special feature":                    {CreateFeatures{}, ""},
+		"Nova tags":                             {CreateFeatures{Tags: true}, "2.52"},
+		"a volume type":                         {CreateFeatures{Tags: true, VolumeType: true}, "2.67"},
+		"a raised version":                      {CreateFeatures{Raised: "2.79"}, "2.79"},
+		"a raised version below the needed one": {CreateFeatures{Raised: "2.9", VolumeType: true}, "2.67"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := CreateVersion(tc.features).wanted; got != tc.want {
@@ -56,18 +56,18 @@ func TestCreateVersion(t *testing.T) {
 	}
 }
 
-func TestSettle(t *testing.T) {
+func TestVersionSettlesOnASupportedMicroversion(t *testing.T) {
 	for name, tc := range map[string]struct {
 		version Version
 		newest  string
 		want    string
 		fails   bool
 	}{
-		"what is wanted":                   {VersionFlavors, "2.93", "2.61", false},
-		"the least, below that":            {VersionServerGroups, "2.60", "2.15", false},
-		"the base, without a least":        {VersionFlavors, "2.1", "", false},
-		"nothing below the least":          {VersionTags, "2.51", "", true},
-		"what the spec raises, and is not": {CreateVersion(CreateFeatures{Raised: "2.99"}), "2.93", "", true},
+		"returns the wanted version":                   {VersionFlavors, "2.93", "2.61", false},
+		"returns the least version below that":         {VersionServerGroups, "2.60", "2.15", false},
+		"returns the base version without a least one": {VersionFlavors, "2.1", "", false},
+		"returns an error below the least version":     {VersionTags, "2.51", "", true},
+		"returns an error below the raised version":    {CreateVersion(CreateFeatures{Raised: "2.99"}), "2.93", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := tc.version.settle(tc.newest)

@@ -16,12 +16,13 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// adoptions is how many servers are tagged between two lists: a cluster that is taken over must not wait for them. When
-// there are more, the next list comes soon.
+// adoptions is the maximum number of servers that are tagged between two lists, so that tagging does not delay a cluster that is
+// taken over. When there are more, the next list follows soon.
 const adoptions = 25
 
-// Adopt makes the server that an operator lets the Machine take over the Machine's, when it may be; otherwise it sets m.Refusal.
-// The server is tagged with the next list. Transient while it is not known whether the server has another owner.
+// Adopt makes the Machine the owner of the server that an operator allows it to take over. When that is not permitted, it sets
+// m.Refusal. The server is tagged with the next list. It returns Transient while it is not known whether the server has another
+// owner.
 func (p *Project) Adopt(ctx context.Context, m *Machine) error {
 	p.mu.Lock()
 	of, present := p.known.Adoptee(m)
@@ -35,19 +36,19 @@ func (p *Project) Adopt(ctx context.Context, m *Machine) error {
 	case owner.Undecided:
 		return fault.New(fault.Transient, fault.CodeUnsettled, "%s", reason)
 	case owner.Adoptable:
-		if p.claim(of, m.UID) {
-			log.FromContext(ctx).Info("Adopting server by the operator's annotation", "server", of.ID, "machineUID", m.UID, "formerMachineUID", of.Machine)
+		if p.recordAdoption(of, m.UID) {
+			log.FromContext(ctx).Info("Adopting server, as the operator's annotation allows", "server", of.ID, "machineUID", m.UID, "formerMachineUID", of.Machine)
 			p.Kick()
 		}
 	}
 	return nil
 }
 
-// claim notes that a Machine adopts a server. It reports false when the server's tags have changed since they were read.
-func (p *Project) claim(of owner.ServerTags, by types.UID) bool {
+// recordAdoption records that a Machine adopts a server. It returns false when the server's tags have changed since they were read.
+func (p *Project) recordAdoption(of owner.ServerTags, by types.UID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.known.Servers.Claim(of.ID, of.Machine, by)
+	return p.known.Servers.Adopt(of.ID, of.Machine, by)
 }
 
 // existence reports whether a Machine with that UID exists, in any namespace.
@@ -70,18 +71,18 @@ func (p *Project) existence(ctx context.Context, uid types.UID) owner.Existence 
 	return owner.ExistsNot
 }
 
-// tagServers writes both tags onto servers that belong to a Machine and lack one: those that machine-controller made have no cluster
-// ID, and those that an operator lets a Machine adopt have another Machine's UID. Only then may the collector ever consider them.
-// The ports and the floating IP of a server are tagged first, since they are found by the old tag.
+// tagServers writes both tags onto servers of a Machine that lack one. Servers of machine-controller have no cluster ID, and
+// adopted servers have another Machine's UID. The collector considers only servers with both tags. The ports and the floating IP of
+// an adopted server are tagged before it, since they are found by the server's old tag.
 func (p *Project) tagServers(ctx context.Context, s *client.Session) {
 	for _, u := range p.untagged() {
 		if err := p.adoptAddresses(ctx, s, u); err != nil {
-			log.FromContext(ctx).Info("The ports and the floating IP of a server cannot be tagged yet", "server", u.ID, "error", err.Error())
+			log.FromContext(ctx).Info("Cannot tag the ports and the floating IP of a server yet", "server", u.ID, "error", err.Error())
 			continue
 		}
 		metadata := p.cluster.Metadata(u.Machine)
 		if err := calls.TagServer(ctx, s, u.ID, u.Machine, metadata); err != nil {
-			log.FromContext(ctx).Info("A server cannot be tagged yet", "server", u.ID, "error", err.Error())
+			log.FromContext(ctx).Info("Cannot tag a server yet", "server", u.ID, "error", err.Error())
 			continue
 		}
 		p.mu.Lock()
@@ -90,7 +91,7 @@ func (p *Project) tagServers(ctx context.Context, s *client.Session) {
 	}
 }
 
-// untagged returns up to adoptions servers to be tagged, and notes that it was tried.
+// untagged returns up to adoptions servers that lack a tag, and records that tagging them was attempted.
 func (p *Project) untagged() []servers.Untagged {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,7 +115,7 @@ func (p *Project) adoptAddresses(ctx context.Context, s *client.Session, u serve
 	return nil
 }
 
-// adoptPort writes the owner tags of a port and of the floating IP on it, that of the floating IP first.
+// adoptPort writes the owner tags of a port and of its floating IP, the floating IP's first.
 func (p *Project) adoptPort(ctx context.Context, s *client.Session, a known.AdoptedPort) error {
 	if a.FloatingIP != nil {
 		if err := calls.TagFloatingIP(ctx, s, *a.FloatingIP, a.FloatingIPTag); err != nil {

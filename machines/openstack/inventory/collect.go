@@ -11,14 +11,14 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// Marked returns what the project has of this cluster, as the shared lists have it. It makes no call.
-func (p *Project) Marked() cloud.Project {
+// Tagged returns the project's resources of this cluster from the shared lists. It makes no call.
+func (p *Project) Tagged() cloud.Project {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return cloud.Project{Name: p.site.String(), Unknown: p.known.Doubt(), Held: p.known.Guard.Reason(), Resources: p.known.Marked()}
+	return cloud.Project{Name: p.site.String(), Unknown: p.known.Doubt(), Held: p.known.Guard.Reason(), Resources: p.known.Tagged()}
 }
 
-// Collect deletes a resource whose Machine does not exist any more, after it has asked the cloud for it: see [cloud.Inventory].
+// Collect deletes a resource whose Machine does not exist any more, after it has looked the resource up: see [cloud.Inventory].
 func (p *Project) Collect(ctx context.Context, r cloud.Resource) error {
 	p.mu.Lock()
 	s, held := p.session, p.known.Guard.Reason()
@@ -40,7 +40,7 @@ func (p *Project) Collect(ctx context.Context, r cloud.Resource) error {
 	return nil
 }
 
-// check returns the kind of the resource, and an error unless it may be deleted. The error is NotFound when it is gone.
+// check looks the resource up. It returns its kind, and an error unless it may be deleted. The error is NotFound when it is gone.
 func (p *Project) check(ctx context.Context, s *client.Session, r cloud.Resource) (owner.Kind, error) {
 	switch r.Kind {
 	case cloud.ResourceServer:
@@ -50,15 +50,15 @@ func (p *Project) check(ctx context.Context, s *client.Session, r cloud.Resource
 	case cloud.ResourceFloatingIP:
 		return owner.FloatingIPKind, p.checkFloatingIP(ctx, s, r)
 	}
-	return "", leftAlone(r, "it is of no known kind")
+	return "", leftAlone(r, "its kind is unknown")
 }
 
-// leftAlone returns the error about a resource that must not be deleted.
+// leftAlone returns the error for a resource that must not be deleted.
 func leftAlone(r cloud.Resource, why string, args ...any) error {
-	return fault.New(fault.Conflict, fault.CodeConflict, "%s %s is left alone: "+why, append([]any{r.Kind, r.ID}, args...)...)
+	return fault.New(fault.Conflict, fault.CodeConflict, "%s %s is not deleted: "+why, append([]any{r.Kind, r.ID}, args...)...)
 }
 
-// checkServer returns an error unless the server has both marks: those of this cluster and of the resource's Machine.
+// checkServer returns an error unless the server has the owner tag of this cluster and of the resource's Machine.
 func (p *Project) checkServer(ctx context.Context, s *client.Session, r cloud.Resource) error {
 	row, err := calls.LookUpServer(ctx, r.ID, s.Do)
 	if err != nil {
@@ -70,7 +70,7 @@ func (p *Project) checkServer(ctx context.Context, s *client.Session, r cloud.Re
 	return nil
 }
 
-// checkPort returns an error unless the port has the owner tag of this cluster and the Machine, and no server that lives has it.
+// checkPort returns an error unless the port has the owner tag of this cluster and the Machine, and no living server uses it.
 func (p *Project) checkPort(ctx context.Context, s *client.Session, r cloud.Resource) error {
 	row, err := calls.LookUpPort(ctx, s, r.ID)
 	if err != nil {
@@ -82,7 +82,8 @@ func (p *Project) checkPort(ctx context.Context, s *client.Session, r cloud.Reso
 	return p.checkUnused(ctx, s, r, row)
 }
 
-// checkFloatingIP does for a floating IP what checkPort does for a port. One on a port that is gone is unused.
+// checkFloatingIP returns an error unless the floating IP has the owner tag and no living server uses its port. A floating IP whose
+// port is gone is unused.
 func (p *Project) checkFloatingIP(ctx context.Context, s *client.Session, r cloud.Resource) error {
 	row, err := calls.LookUpFloatingIP(ctx, s, r.ID)
 	if err != nil {
@@ -108,10 +109,10 @@ func (p *Project) checkTag(kind owner.Kind, description string, r cloud.Resource
 	return nil
 }
 
-// serverPorts begins the device_owner of a port that a server has; what follows is the server's zone.
+// serverPorts is the prefix of the device_owner of a server's port; the server's zone follows it.
 const serverPorts = "compute:"
 
-// checkUnused returns an error unless nothing has the port, or only a server that is gone.
+// checkUnused returns an error if an existing server, or another device, uses the port.
 func (p *Project) checkUnused(ctx context.Context, s *client.Session, r cloud.Resource, port *PortRow) error {
 	switch {
 	case port.DeviceID == "" && port.DeviceOwner == "":
@@ -128,11 +129,11 @@ func (p *Project) checkUnused(ctx context.Context, s *client.Session, r cloud.Re
 	case err != nil:
 		return err
 	}
-	return leftAlone(r, "server %s, which exists, has port %s", port.DeviceID, port.ID)
+	return leftAlone(r, "server %s exists and uses port %s", port.DeviceID, port.ID)
 }
 
-// ProveAbsent reports whether a server of whatever Machine is proven not to exist in the project: the complete lists lack it, and a
-// GET by its ID answers 404. The error says why that is not known.
+// ProveAbsent reports whether a server of any Machine is proven not to exist in the project: it is missing from the complete lists,
+// and a GET by its ID answers 404. It returns an error, with the reason, when this cannot be decided.
 func (p *Project) ProveAbsent(ctx context.Context, serverID string) (bool, error) {
 	p.mu.Lock()
 	s, doubt, held, lacks := p.session, p.known.Doubt(), p.known.Guard.Reason(), p.known.Lacks(serverID)

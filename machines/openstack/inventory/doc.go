@@ -1,11 +1,11 @@
 // Package inventory holds what is known of the servers, ports, floating IPs and quotas of OpenStack projects.
 //
-// A [Project] follows one project in one region, for all Machines that live there. It lists the servers with one list of
-// changes that all Machines share, finds what belongs to which Machine by owner tags, and decides what may be believed: an absence is
-// no proof that a server is gone, and too many losses at once are held until an operator confirms them. Each exported method is
-// atomic and may be called from several goroutines. Methods make no call to the cloud unless their comment says so.
+// A [Project] follows one project in one region for all its Machines. All Machines share one list of the project's servers, which
+// mostly asks only for changes. The Project matches resources to Machines by owner tags, and decides which losses to accept: a server
+// that is missing from a list is not proven gone, and too many losses at once are held until an operator confirms them. Each exported
+// method is atomic and safe for concurrent use. Methods make no call to the cloud except where their comments state it.
 //
-// This package holds the one lock, the clock, the order of the calls, and what is read from and written to Kubernetes. What is known,
-// and what follows from it, is in package known, which is plain data; the calls that all Machines share are in package calls. No call
-// is made while the lock is held. The package knows no provider spec and no catalog.
+// This package has the only lock and the clock, makes the calls in the right order, and reads and writes Kubernetes objects. Package
+// known stores the state and makes the decisions as plain data, and package calls makes the shared calls. No call is made while the
+// lock is held. The package knows no provider spec and no catalog.
 package inventory

@@ -13,10 +13,10 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/calls"
 )
 
-// firstLook makes the losses countable after a start: every server of this project that a Machine names and that the first
-// complete list lacks is asked for by its ID, before the first loss is believed. So a restart does not begin the count again.
-// When there are too many, the mass-deletion guard holds them all and none is asked for. What a predecessor's guard held is read before.
-// It reports whether the look was completed by this call.
+// firstLook looks up, after a start, every server of this project that a Machine names and that the first complete list lacks.
+// Until this is done no loss is accepted, so that a restart does not restart the count of losses. When there are too many, the
+// mass-deletion guard holds them all and none is looked up. The stored state of the previous leader is read first. It reports
+// whether this call completed the first look.
 func (p *Project) firstLook(ctx context.Context, s *client.Session) bool {
 	p.mu.Lock()
 	due := p.known.IsFirstLookDue()
@@ -30,7 +30,7 @@ func (p *Project) firstLook(ctx context.Context, s *client.Session) bool {
 		named, err = p.namedServers(ctx)
 	}
 	if err != nil {
-		log.FromContext(ctx).Info("No loss of a server is believed yet", "error", err.Error())
+		log.FromContext(ctx).Info("Cannot accept losses of servers yet", "error", err.Error())
 		p.Kick()
 		return false
 	}
@@ -50,7 +50,7 @@ func (p *Project) firstLook(ctx context.Context, s *client.Session) bool {
 	return true
 }
 
-// namedServers returns the servers that Machines name and that were made in this project, each with its Machine.
+// namedServers returns the servers of this project that Machines name, each with its Machine.
 func (p *Project) namedServers(ctx context.Context) (map[string]types.UID, error) {
 	named := map[string]types.UID{}
 	if p.reader == nil {

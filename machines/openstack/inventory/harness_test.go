@@ -15,7 +15,7 @@ const testCluster = "c1"
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// machine is the one Machine that asked for its cloud side.
+// machine is the only Machine for which Cloud.Instance was called.
 type machine Machine
 
 func (m machine) Get(uid types.UID) (Machine, bool) { return Machine(m), uid == m.UID }
@@ -29,7 +29,7 @@ func (m machine) when(is bool) types.UID {
 	return ""
 }
 
-// newProject returns a project at noon that knows this Machine and makes no call.
+// newProject returns a project, at noon, with this Machine registered; it makes no call.
 func newProject(t *testing.T, m Machine) *Project {
 	t.Helper()
 	return New(Options{

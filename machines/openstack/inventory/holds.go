@@ -7,21 +7,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Holds keeps what the mass-deletion guards hold, for the next leader.
+// Holds stores what the mass-deletion guards hold, for the next leader.
 type Holds interface {
-	// Load returns what was stored last for a project in a region; zero when nothing was.
+	// Load returns what was last stored for a project in a region; zero when there is nothing.
 	Load(ctx context.Context, of HoldsKey) (Held, error)
-	// Store replaces it.
+	// Store replaces what is stored.
 	Store(ctx context.Context, of HoldsKey, h Held) error
 }
 
-// HoldsKey tells a project in a region from all others. The endpoint is the URL of its Keystone: a Keystone of an author's own
-// may claim to have a project of any ID.
+// HoldsKey identifies a project in a region. It has the URL of the Keystone, because any Keystone can claim to have a project of
+// the same ID.
 type HoldsKey struct{ Endpoint, Project, Region string }
 
 func (p *Project) holdsKey() HoldsKey { return HoldsKey{p.endpoint, p.site.Project, p.site.Region} }
 
-// loadHolds reads what a predecessor stored, once.
+// loadHolds reads what the previous leader stored, once.
 func (p *Project) loadHolds(ctx context.Context) error {
 	p.mu.Lock()
 	loaded := p.known.Guard.IsLoaded()
@@ -42,8 +42,8 @@ func (p *Project) loadHolds(ctx context.Context) error {
 	return nil
 }
 
-// storeHolds writes down what the mass-deletion guard keeps when that has changed, and returns the servers whose loss may be believed
-// from now on. A failed write is repeated with the next poll.
+// storeHolds stores the state of the mass-deletion guard when it has changed, and returns the servers whose loss is now accepted. A
+// failed write is repeated in the next round.
 func (p *Project) storeHolds(ctx context.Context) (believed []string) {
 	p.mu.Lock()
 	h, dirty := p.known.Guard.ToStore()
@@ -53,7 +53,7 @@ func (p *Project) storeHolds(ctx context.Context) (believed []string) {
 	}
 	if p.holds != nil {
 		if err := p.holds.Store(ctx, p.holdsKey(), h); err != nil {
-			log.FromContext(ctx).Info("Cannot store what the mass-deletion guard holds; new losses are not believed", "error", err.Error())
+			log.FromContext(ctx).Info("Cannot store the state of the mass-deletion guard; new losses are not accepted", "error", err.Error())
 			p.Kick()
 			return nil
 		}
@@ -63,7 +63,7 @@ func (p *Project) storeHolds(ctx context.Context) (believed []string) {
 	return p.known.Guard.Stored(h)
 }
 
-// acceptLosses asks for an operator's confirmation when something is held, and logs it. It reports whether it was given.
+// acceptLosses checks for an operator's confirmation when the guard holds servers, and logs it. It reports whether there is one.
 func (p *Project) acceptLosses(ctx context.Context) bool {
 	p.mu.Lock()
 	reason := p.known.Guard.Reason()
@@ -76,7 +76,7 @@ func (p *Project) acceptLosses(ctx context.Context) bool {
 		confirmed, err = p.collect(ctx)
 	}
 	if err != nil || !confirmed {
-		log.FromContext(ctx).Info("Nothing is cleaned up", "reason", reason)
+		log.FromContext(ctx).Info("Mass-deletion guard blocks the clean-up", "reason", reason)
 		return false
 	}
 	p.mu.Lock()

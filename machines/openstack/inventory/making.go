@@ -7,8 +7,9 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// BeginMaking keeps the ports and floating IPs of a Machine from being released until end is called: the caller makes something for
-// the Machine, and calls end once the answer is taken in. The error is Transient while one of them is being released.
+// BeginMaking protects the ports and floating IPs of a Machine from being released until end is called. The caller creates a
+// resource for the Machine, and calls end once it has recorded the answer. It returns Transient while one of them is being
+// released.
 func (p *Project) BeginMaking(machine types.UID) (end func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -22,16 +23,16 @@ func (p *Project) BeginMaking(machine types.UID) (end func(), err error) {
 	}, nil
 }
 
-// MayMake returns nil when what has that tag may be made: no earlier create of it is in doubt, and no other server has the port that a
-// server would get. Otherwise the error is Transient. A create that is settled by now is not in doubt any more.
+// MayMake returns nil when the resource with that tag may be created: no earlier create of it is in doubt, and no unknown server
+// uses the port for a server. Otherwise it returns Transient. It ends the doubt about a create that is resolved by now.
 func (p *Project) MayMake(tag OwnerTag) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.MayMake(tag, p.clock.Now())
 }
 
-// Attempted notes that a create failed. When err leaves open whether it worked, the create is in doubt until a list shows what it
-// made or it is settled, and the ports that a server was ordered on are not used for another one.
+// Attempted records that a create failed. When err does not show whether the resource was created, the create is in doubt until a
+// list shows the resource or enough time has passed. A server create in doubt also makes its ports unusable for another server.
 func (p *Project) Attempted(tag OwnerTag, err error) {
 	if !client.UnknownOutcome(err) {
 		return
@@ -42,36 +43,36 @@ func (p *Project) Attempted(tag OwnerTag, err error) {
 	p.Kick()
 }
 
-// HasAttempt reports whether an earlier create of what has that tag is in doubt.
+// HasAttempt reports whether an earlier create of the resource with that tag is in doubt.
 func (p *Project) HasAttempt(tag OwnerTag) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.Creates.Has(tag)
 }
 
-// OpenAttempts returns the tags of what creates of the Machine that are in doubt may have made.
+// OpenAttempts returns the tags of the Machine's creates in doubt.
 func (p *Project) OpenAttempts(machine types.UID) []OwnerTag {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.Creates.Of(machine)
 }
 
-// ReserveQuota reserves room for what the Machine still needs. The error is the refusal that another Machine has met, of class
-// Quota.
+// ReserveQuota reserves quota for the Machine's missing resources. When there is none, it returns the Quota error that another
+// Machine got from the cloud.
 func (p *Project) ReserveQuota(machine types.UID, want Amounts) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.Quota.Reserve(machine, want, p.clock.Now())
 }
 
-// UseQuota notes that a part of what a Machine has reserved was made.
+// UseQuota records that some of a Machine's reserved quota is now used.
 func (p *Project) UseQuota(machine types.UID, part Amounts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.known.Quota.Use(machine, part)
 }
 
-// QuotaRefused notes the error of a create that wanted this much. Only an error of class Quota counts.
+// QuotaRefused records the error of a create that needed this quota. Errors of other classes than Quota are ignored.
 func (p *Project) QuotaRefused(machine types.UID, err error, want Amounts) {
 	e := fault.Of(err)
 	if e.Class != fault.Quota {

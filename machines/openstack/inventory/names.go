@@ -14,13 +14,13 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// These types of the inner packages are what a Project is called with and answers. Other packages import the inventory alone.
+// The types of the inner packages in the methods of Project, so that other packages need to import only the inventory.
 type (
-	// Machine describes a Machine to the inventory.
+	// Machine is the inventory's view of a Machine.
 	Machine = owner.Machine
 	// Site is a project in a region.
 	Site = owner.Site
-	// OwnerTag names the Machine that a resource belongs to.
+	// OwnerTag names the Machine that owns a resource.
 	OwnerTag = owner.Tag
 	// Port is a port that has a Machine's owner tag.
 	Port = addresses.Port
@@ -30,19 +30,19 @@ type (
 	FloatingIP = addresses.FloatingIP
 	// FloatingIPRow is a floating IP as Neutron lists it.
 	FloatingIPRow = addresses.FloatingIPRow
-	// Amounts are numbers of what quotas count.
+	// Amounts are quantities of what quotas limit.
 	Amounts = quota.Amounts
-	// Held is what the mass-deletion guard of one project keeps.
+	// Held is the stored state of the mass-deletion guard of one project.
 	Held = massdeletion.Held
-	// Deletion is a server whose deletion is to be requested now.
+	// Deletion is a server whose deletion must be requested now.
 	Deletion = servers.Deletion
-	// Change is what is new in a project.
+	// Change describes what has changed in a project.
 	Change = known.Change
 	// Statistics are numbers about a project, for metrics.
 	Statistics = known.Statistics
 )
 
-// The keys of a server's metadata that name its owner, and the kinds of resources with an owner tag.
+// The metadata keys of a server's owner tag, and the kinds of resources with an owner tag.
 const (
 	MetadataMachineUID = owner.MetadataMachineUID
 	MetadataClusterID  = owner.MetadataClusterID
@@ -62,7 +62,7 @@ const (
 	VolumeGiB   = quota.VolumeGiB
 )
 
-// How often lists are asked for, and how long drover waits for what.
+// The periods of lists and the times that drover waits.
 const (
 	FastPeriod      = servers.FastPeriod
 	RestPeriod      = servers.RestPeriod

@@ -12,33 +12,33 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// Options are what New needs. Clock, Session, Machines, Changed and Other are required.
+// Options configure a Project. Clock, Session, Machines, Changed and Other are required.
 type Options struct {
-	// Clock times lists and waits.
+	// Clock is the clock for lists and waits.
 	Clock clock.Clock
-	// Session is what lists are asked with until Use names another one.
+	// Session makes the lists until Use or Replace sets another one.
 	Session *client.Session
-	// Endpoint is the URL of the Keystone that the project is one of. Site is the project and the region.
+	// Endpoint is the URL of the project's Keystone. Site is the project and the region.
 	Endpoint string
 	Site     Site
-	// ClusterID is written on everything that is made.
+	// ClusterID is the second owner tag of every resource.
 	ClusterID string
-	// Machines holds the Machines that asked for their cloud side.
+	// Machines has the Machines for which Cloud.Instance was called.
 	Machines owner.Machines
 	// Reader lists all Machines. nil: only those in Machines are known.
 	Reader ctrlclient.Reader
-	// Holds keeps across restarts what the mass-deletion guard holds. nil: it ends with the process.
+	// Holds stores what the mass-deletion guard holds, across restarts. nil: in memory only.
 	Holds Holds
-	// Collect reports whether an operator has confirmed the loss of many servers at once. nil: nobody can.
+	// Collect reports whether an operator has confirmed the loss of many servers at once. nil: a loss cannot be confirmed.
 	Collect func(ctx context.Context) (bool, error)
-	// Changed is called with what is new, after each list.
+	// Changed is called with the changes after each list.
 	Changed func(ctx context.Context, p *Project, c Change)
-	// Other returns a session of other credentials for the same project; nil when there is none.
+	// Other returns a session with other credentials for the same project; nil when there is none.
 	Other func(p *Project, than *client.Session) *client.Session
 }
 
-// Project follows the servers, ports, floating IPs and quotas of one project in one region, for all Machines that live there,
-// whatever credentials they use.
+// Project follows the servers, ports, floating IPs and quotas of one project in one region, for all its Machines, whatever
+// credentials they use.
 type Project struct {
 	clock    clock.Clock
 	cluster  owner.Cluster
@@ -49,19 +49,19 @@ type Project struct {
 	holds    Holds
 	collect  func(ctx context.Context) (bool, error)
 	kicks    chan struct{}
-	// creates receives a value when a server was ordered.
+	// creates receives a value after the create of a server.
 	creates chan struct{}
 	// site is the project and the region.
 	site     Site
 	endpoint string
 
-	// mu guards what follows. It is not held during a call.
+	// mu guards the fields below. It is not held during a call.
 	mu      sync.Mutex
 	session *client.Session
 	known   *known.Project
 }
 
-// New returns a project of which nothing is known before Run.
+// New returns a Project that knows no resources before Run is called.
 func New(o Options) *Project {
 	cluster := owner.Cluster(o.ClusterID)
 	return &Project{
@@ -80,22 +80,22 @@ func (p *Project) Endpoint() string { return p.endpoint }
 // Site returns the project and the region.
 func (p *Project) Site() Site { return p.site }
 
-// Listed reports whether all lists have been seen since the start: before that no absence may be believed. failure is the error
-// of the last list while lists fail.
+// Listed reports whether all lists have been seen since the start; an absence proves nothing before that. failure is the error of
+// the last list while lists fail.
 func (p *Project) Listed() (done bool, failure error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.IsSynced(), p.known.Failure()
 }
 
-// Use has lists asked for with these credentials from now on: the newest ones are likely to stay valid longest.
+// Use switches to the newest credentials, which are likely to stay valid longest.
 func (p *Project) Use(s *client.Session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.session = s
 }
 
-// Replace has lists asked for with other credentials than those given, which are not used any more.
+// Replace switches from credentials that are not used any more to others.
 func (p *Project) Replace(old, by *client.Session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,10 +104,10 @@ func (p *Project) Replace(old, by *client.Session) {
 	}
 }
 
-// Kick asks for a list soon.
+// Kick schedules a list soon.
 func (p *Project) Kick() { signal(p.kicks) }
 
-// signal sends to a channel that holds one value, unless it holds one already.
+// signal sends to a channel of capacity one, unless the channel is full.
 func signal(to chan struct{}) {
 	select {
 	case to <- struct{}{}:

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestProjectIsAskedFromSeveralGoroutines(t *testing.T) {
+func TestProjectIsSafeForConcurrentUse(t *testing.T) {
 	m := Machine{UID: "u1", ServerName: "worker-1", ServerID: "s1", Adopts: "s2"}
 	p := newProject(t, m)
 	tag := OwnerTag{Kind: PortKind, Cluster: testCluster, Machine: m.UID}
@@ -48,7 +48,7 @@ func TestProjectIsAskedFromSeveralGoroutines(t *testing.T) {
 			}
 		},
 		"Listed":     func(Machine) { _, _ = p.Listed() },
-		"Marked":     func(Machine) { p.Marked() },
+		"Tagged":     func(Machine) { p.Tagged() },
 		"Statistics": func(Machine) { p.Statistics() },
 		"Use":        func(Machine) { p.Use(nil) },
 	} {

@@ -13,14 +13,14 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// Run lists until ctx ends.
+// Run lists the project's resources until ctx ends.
 func (p *Project) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		p.wait(ctx, p.poll(ctx))
 	}
 }
 
-// wait sleeps for that long, or until servers.FastPeriod after the first kick, or servers.BuildPeriod after the first create.
+// wait waits for period, or until servers.FastPeriod after the first kick, or servers.BuildPeriod after the first create.
 func (p *Project) wait(ctx context.Context, period time.Duration) {
 	due := p.clock.Now().Add(period)
 	sooner := func(period time.Duration) {
@@ -50,7 +50,7 @@ func (p *Project) wait(ctx context.Context, period time.Duration) {
 	}
 }
 
-// poll makes one round of lists, and returns the time until the next.
+// poll runs one round of lists, and returns the time until the next.
 func (p *Project) poll(ctx context.Context) time.Duration {
 	p.mu.Lock()
 	s, round := p.session, p.known.Round(p.clock.Now())
@@ -58,7 +58,7 @@ func (p *Project) poll(ctx context.Context) time.Duration {
 
 	answers, err := p.ask(ctx, s, round)
 	if err != nil {
-		return p.failed(ctx, s, err)
+		return p.listsFailed(ctx, s, err)
 	}
 	raised := p.lookAtQuotas(ctx, s)
 	next, news := p.apply(ctx, answers)
@@ -74,7 +74,7 @@ func (p *Project) poll(ctx context.Context) time.Duration {
 	return next
 }
 
-// ask makes the lists of a round. Ports and floating IPs that were listed before may fail to be listed again: what is known stays.
+// ask makes the lists of a round. When the ports and floating IPs cannot be listed again, the known ones stay.
 func (p *Project) ask(ctx context.Context, s *client.Session, round known.Round) (known.Answers, error) {
 	a := known.Answers{Round: round}
 	if round.Addresses {
@@ -82,7 +82,7 @@ func (p *Project) ask(ctx context.Context, s *client.Session, round known.Round)
 		case err != nil && round.First:
 			return a, err
 		case err != nil:
-			log.FromContext(ctx).Info("ports and floating IPs cannot be listed; what is known stays", "error", err.Error())
+			log.FromContext(ctx).Info("Cannot list ports and floating IPs; keeping the known ones", "error", err.Error())
 		}
 	}
 	a.Looked = round.SecondLook && p.takeSecondLook(ctx, s, round.Ports)
@@ -103,12 +103,12 @@ func (p *Project) listAddresses(ctx context.Context, s *client.Session, started 
 	return nil
 }
 
-// takeSecondLook reads again which servers these ports are bound to, which does not lag as a list of servers may. It reports whether
-// all ports have been read.
+// takeSecondLook reads the bindings of these ports by their IDs, because a list of servers may lag. It reports whether it has read
+// all ports.
 func (p *Project) takeSecondLook(ctx context.Context, s *client.Session, ids []string) bool {
 	rows, err := calls.ListPorts(ctx, s, ids)
 	if err != nil {
-		log.FromContext(ctx).Info("ports without a server cannot be looked at yet", "ports", len(ids), "error", err.Error())
+		log.FromContext(ctx).Info("Cannot look up ports without a server yet", "ports", len(ids), "error", err.Error())
 		return false
 	}
 	p.mu.Lock()
@@ -117,21 +117,21 @@ func (p *Project) takeSecondLook(ctx context.Context, s *client.Session, ids []s
 	return true
 }
 
-// apply applies the lists to what is known. It returns the time until the next round and what is new.
+// apply updates the known resources from the lists. It returns the time until the next round and what has changed.
 func (p *Project) apply(ctx context.Context, a known.Answers) (time.Duration, Change) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a.Now = p.clock.Now()
 	next, news, resumed := p.known.Apply(a)
 	if resumed {
-		log.FromContext(ctx).Info("following the servers of a project", "servers", len(a.Rows))
+		log.FromContext(ctx).Info("Following the servers of a project", "servers", len(a.Rows))
 	}
 	return next, news
 }
 
-// failed records that lists failed, and returns the time until the next try. Credentials that are refused are replaced by others.
-// When lists have failed for long, the Machines are reconciled, so that they show it.
-func (p *Project) failed(ctx context.Context, s *client.Session, err error) time.Duration {
+// listsFailed records a failed list, and returns the time until the next try. It replaces refused credentials by others. When lists
+// have failed for long, it has the Machines reconciled, so that their status shows it.
+func (p *Project) listsFailed(ctx context.Context, s *client.Session, err error) time.Duration {
 	if other := p.other(p, s); other != nil && fault.Is(err, fault.Auth) {
 		p.Use(other)
 	}
@@ -139,7 +139,7 @@ func (p *Project) failed(ctx context.Context, s *client.Session, err error) time
 	f := p.known.Failed(err, p.clock.Now())
 	p.mu.Unlock()
 	if f.First {
-		log.FromContext(ctx).Info("the servers of a project cannot be listed; what is known stays", "error", err.Error())
+		log.FromContext(ctx).Info("Cannot list the servers of a project; keeping the known ones", "error", err.Error())
 	}
 	if f.Outdated {
 		p.changed(ctx, p, Change{All: true})

@@ -10,8 +10,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/calls"
 )
 
-// Facts returns what is known of a Machine's cloud side. It makes no call. Servers have no ProviderID, and Leftovers does not
-// count the volumes that the Machine's status names.
+// Facts returns what is known of a Machine's resources. It makes no call. Servers have no ProviderID, and Leftovers does not count
+// the volumes in the Machine's status.
 func (p *Project) Facts(m *Machine) cloud.Facts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -25,15 +25,15 @@ func (p *Project) ServerOf(m *Machine) *cloud.Server {
 	return p.known.ServerOf(m)
 }
 
-// HasServer reports whether a server that belongs to the Machine is known, or was known and is gone: that of the given ID, or
-// any when it is empty.
+// HasServer reports whether a server of the Machine is known, or was known and is gone: the one with that ID or, when serverID is
+// empty, any.
 func (p *Project) HasServer(machine types.UID, serverID string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.Servers.Has(machine, serverID)
 }
 
-// AddServer adds a server that was just ordered for a Machine, under the ID in Nova's answer, and has it listed soon.
+// AddServer adds a server that was just created for a Machine, with the ID from Nova's answer, and schedules a list.
 func (p *Project) AddServer(machine types.UID, serverID, name string) {
 	p.mu.Lock()
 	p.known.AddServer(machine, serverID, name, p.clock.Now())
@@ -41,16 +41,16 @@ func (p *Project) AddServer(machine types.UID, serverID, name string) {
 	signal(p.creates)
 }
 
-// InDoubt returns the ID of a server of the Machine that must be asked for by its ID, or an empty string. required is false
-// when the server is only in ERROR and no list says why: without an answer it is in ERROR all the same.
+// InDoubt returns the ID of a server of the Machine that must be looked up by its ID; empty when there is none. required is false
+// when the server is merely in ERROR without a known reason: it stays in ERROR even when the look-up fails.
 func (p *Project) InDoubt(m *Machine) (serverID string, required bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.InDoubt(m)
 }
 
-// Prove makes one call, with do, that asks for a server by its ID on behalf of a Machine. The answer 404 proves that the server
-// is gone and is no error; the server in the answer is known from then on. Other errors are those of the call.
+// Prove looks a server up by its ID, with one call of do, for a Machine. It records the server from the answer. A 404 proves that
+// the server is gone and is not an error.
 func (p *Project) Prove(ctx context.Context, do calls.Do, m *Machine, serverID string) error {
 	found, err := calls.LookUpServer(ctx, serverID, do)
 	p.mu.Lock()
@@ -65,37 +65,37 @@ func (p *Project) Prove(ctx context.Context, do calls.Do, m *Machine, serverID s
 	return err
 }
 
-// Deletable returns the Machine's servers whose deletion may be requested now: each at most once per back-off (30 s, doubling to
-// 5 min). With failedOnly only those that are in ERROR or have lost their ports.
+// Deletable returns the Machine's servers whose deletion may be requested now: each at most once per back-off (30 s, doubling to 5
+// min). With failedOnly it returns only those in ERROR or without their ports.
 func (p *Project) Deletable(machine types.UID, failedOnly bool) []Deletion {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.Deletable(machine, failedOnly, p.clock.Now())
 }
 
-// DeletionRequested notes the outcome of a request to delete a server. The back-off begins only when the request was accepted.
+// DeletionRequested records the result of a delete request. The back-off begins only when the request was accepted.
 func (p *Project) DeletionRequested(serverID string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.known.DeletionRequested(serverID, err, p.clock.Now())
 }
 
-// IsLossHeld reports whether the mass-deletion guard does not believe that the Machine's server is gone.
+// IsLossHeld reports whether the mass-deletion guard holds the Machine's server.
 func (p *Project) IsLossHeld(machine types.UID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.IsLossHeld(machine)
 }
 
-// GoneServers returns the IDs of the servers that belonged to the Machine and are gone, and the IDs of the volumes that were seen
-// on them and end with them. A server that only the Machine names is not among them.
+// GoneServers returns the IDs of the Machine's former servers, and the IDs of the volumes that were seen on them and are deleted
+// with them. It does not return a server that only the Machine names.
 func (p *Project) GoneServers(machine types.UID) (servers []string, volumes map[string]bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.GoneServers(machine)
 }
 
-// Statistics returns the numbers of this moment.
+// Statistics returns the current numbers.
 func (p *Project) Statistics() Statistics {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,10 +12,11 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/quota"
 )
 
-// releases is how many retained ports and floating IPs are released between two lists.
+// releases is the maximum number of retained ports and floating IPs that are released between two lists.
 const releases = 25
 
-// lookAtQuotas makes one GET for each service whose quota was hit and whose look is due. It reports whether there is room again.
+// lookAtQuotas makes one GET for each service whose quota is exhausted and whose next look is due. It reports whether there is free
+// quota again.
 func (p *Project) lookAtQuotas(ctx context.Context, s *client.Session) (raised bool) {
 	p.mu.Lock()
 	services := p.known.Quota.Due(p.clock.Now())
@@ -27,19 +28,19 @@ func (p *Project) lookAtQuotas(ctx context.Context, s *client.Session) (raised b
 		case err == nil:
 			raised = p.known.Quota.Looked(service, free, p.clock.Now()) || raised
 		case fault.Is(err, fault.RateLimited), fault.Is(err, fault.Transient):
-			// Asked again with the next poll.
+			// The next round retries.
 		default:
 			raised = p.known.Quota.Unreadable(service, p.clock.Now()) || raised
 		}
 		p.mu.Unlock()
 	}
 	if raised {
-		log.FromContext(ctx).Info("there is room in a quota that had been hit")
+		log.FromContext(ctx).Info("An exhausted quota has free capacity again")
 	}
 	return raised
 }
 
-// lookAtUnjoined looks at the ports of servers that should have become a node by now. A server that has none of its Machine's ports
+// lookAtUnjoined looks up the ports of servers that should have become a node by now. A server without any of its Machine's ports
 // counts as failed.
 func (p *Project) lookAtUnjoined(ctx context.Context, s *client.Session) {
 	p.mu.Lock()
@@ -50,30 +51,30 @@ func (p *Project) lookAtUnjoined(ctx context.Context, s *client.Session) {
 	}
 	rows, err := calls.ListPorts(ctx, s, ids)
 	if err != nil {
-		log.FromContext(ctx).Info("The ports of servers that do not become nodes cannot be looked at yet", "ports", len(ids), "error", err.Error())
+		log.FromContext(ctx).Info("Cannot look up the ports of servers that have not become nodes yet", "ports", len(ids), "error", err.Error())
 		return
 	}
 	p.mu.Lock()
 	machines := p.known.Detach(due, rows, p.clock.Now())
 	p.mu.Unlock()
 	if len(machines) > 0 {
-		log.FromContext(ctx).Info("Servers are ACTIVE without their ports; they are replaced", "machineUIDs", machines)
+		log.FromContext(ctx).Info("Replacing servers that are ACTIVE without their ports", "machineUIDs", machines)
 		p.changed(ctx, p, Change{Machines: machines})
 	}
 }
 
-// removeDuplicates deletes what a create with an unknown outcome has made late, when another had been made by then.
+// removeDuplicates deletes the late servers of creates with an unknown outcome whose Machine has another server.
 func (p *Project) removeDuplicates(ctx context.Context, s *client.Session) {
 	p.mu.Lock()
 	ids := p.known.Duplicates(p.clock.Now())
 	p.mu.Unlock()
 	for _, id := range ids {
-		log.FromContext(ctx).Info("deleting a second server of a Machine", "server", id)
+		log.FromContext(ctx).Info("Deleting a duplicate server of a Machine", "server", id)
 		p.DeletionRequested(id, calls.DeleteDuplicate(ctx, s, id))
 	}
 }
 
-// releaseRetained deletes retained ports and floating IPs of Machines whose servers may not be made for lack of quota.
+// releaseRetained deletes retained ports and floating IPs of Machines whose servers cannot be created for lack of quota.
 func (p *Project) releaseRetained(ctx context.Context, s *client.Session) {
 	p.mu.Lock()
 	due := p.known.Retained(releases, p.clock.Now())
@@ -86,7 +87,7 @@ func (p *Project) releaseRetained(ctx context.Context, s *client.Session) {
 		released := err == nil || fault.Is(err, fault.NotFound)
 		p.endRelease(r, released)
 		if !released {
-			log.FromContext(ctx).Info("A retained port or floating IP cannot be released yet", "error", err.Error())
+			log.FromContext(ctx).Info("Cannot release a retained port or floating IP yet", "error", err.Error())
 			return
 		}
 	}

@@ -7,50 +7,50 @@ import (
 )
 
 const (
-	// firstLimit is the limit before anything was measured. An endpoint that carries out one call after another has a short
-	// queue then, whose latencies show that it is one; a faster one is found in one step less than from a limit of 1.
+	// firstLimit is the limit before anything was measured. An endpoint that works on one call at a time shows a short queue at
+	// this limit, and a faster one is found one step sooner than from a limit of 1.
 	firstLimit = 4
-	// firstSamples and leastSamples are the least number of answers in a window, until the first sign of a queue and after it.
-	// A window has more when more are in flight.
+	// firstSamples and leastSamples are the minimum number of answers in a window, before and after the first sign of a queue. A
+	// window has more when more requests are in flight.
 	firstSamples, leastSamples = 3, 10
-	// mostSamples bounds a window.
+	// mostSamples is the maximum size of a window.
 	mostSamples = 64
-	// slack is the part of the limit that may queue at the endpoint: at least one request, so that the endpoint never
-	// runs dry, and so much that the noise of real latencies is not taken for a queue.
+	// slack is the part of the limit that may queue at the endpoint. It is at least one request, so that the endpoint is never
+	// idle, and large enough that the noise of real latencies is not mistaken for a queue.
 	slack = 0.3
-	// lookSamples is how many answers measure the unloaded latency. Of these, sorted, the one at lookRank is it: one that is too
-	// long lets a few more requests queue, one that is too short keeps the endpoint from being used.
+	// lookSamples is how many answers measure the unloaded latency, which is the one at lookRank of the sorted answers. A value
+	// that is too high lets a few more requests queue; one that is too low keeps the endpoint from being used fully.
 	lookSamples, lookRank = 5, 3
-	// sink is the weight of a window that is faster than the unloaded latency. Few answers may be so by chance.
+	// sink is the weight of a window that is faster than the unloaded latency, because a few answers may be faster by chance.
 	sink = 0.125
-	// noQueue is the part of the limit that the endpoint must work on at a time for the limit to be doubled. The rest is
-	// what the noise of a few real latencies may hide.
+	// noQueue is the part of the limit that the endpoint must process concurrently for the limit to be doubled. The rest allows for
+	// the noise of a few real latencies.
 	noQueue = 0.75
-	// firstLook and nextLook are the times after which the unloaded latency is measured again, with a quarter of the limit.
-	// For slow calls they are longer, so many of them, so that it costs some percent of the throughput at most.
+	// firstLook and nextLook are the intervals after which the unloaded latency is measured again, at a quarter of the limit. For
+	// slow calls the interval is at least firstCalls calls long, so that measuring costs only a few percent of the throughput.
 	firstLook, firstCalls = 10 * time.Second, 25
 	nextLook, nextCalls   = time.Minute, 100
 )
 
-// Concurrency finds the knee of one kind of request: the number in flight beyond which an endpoint only gets slower
-// (CAPI-17). It compares the latency under load with the unloaded one; the difference is queueing. The unloaded latency is
-// that of the first request at first, and is measured from time to time by sending less. Make it with NewConcurrency.
+// Concurrency finds the best concurrency for one kind of request: the number in flight beyond which an endpoint only gets slower
+// (CAPI-17). It compares the latency under load with the unloaded one; the difference is queueing. The unloaded latency is first
+// that of the first request, and is later measured at intervals by sending fewer requests. Use NewConcurrency to create one.
 type Concurrency struct {
 	limit float64
 	most  int
-	// floor is the unloaded latency; 0: not known yet. alone is the least number of requests in flight, and floor the latency
-	// of the request sent with it, until the first window is full.
+	// floor is the unloaded latency; 0 while it is not known. Until the first window is full, alone is the smallest number of
+	// requests in flight so far, and floor the latency of the request that was sent with it.
 	floor time.Duration
 	alone int
-	// doubling until the first sign of a queue.
+	// doubling is true until the first sign of a queue.
 	doubling bool
 
-	// window holds the latencies since the limit was set last; load is the sum of the requests in flight, over the window,
-	// when each was sent.
+	// window holds the latencies since the limit was last set. load is the sum, over the window, of the requests in flight when
+	// each was sent.
 	window []time.Duration
 	load   int
 
-	// looking: the unloaded latency is being measured, by requests that were sent after lookFrom.
+	// looking is true while the unloaded latency is measured, by the requests that were sent after lookFrom.
 	looking  bool
 	lookFrom time.Time
 	nextLook time.Time
@@ -61,7 +61,7 @@ func NewConcurrency(most int) *Concurrency {
 	return &Concurrency{limit: min(firstLimit, float64(most)), most: most, doubling: true}
 }
 
-// Limit returns how many requests may be in flight just now; at least 1.
+// Limit returns how many requests may currently be in flight; at least 1.
 func (c *Concurrency) Limit() int {
 	if c.looking {
 		return max(1, int(c.limit/4))
@@ -69,8 +69,8 @@ func (c *Concurrency) Limit() int {
 	return max(1, min(c.most, int(math.Round(c.limit))))
 }
 
-// Done records a request that was answered now, after latency, with inFlight requests in flight when it was sent, itself
-// included.
+// Done records a request that was answered now, after latency. inFlight is the number of requests in flight when it was sent,
+// including itself.
 func (c *Concurrency) Done(now time.Time, latency time.Duration, inFlight int) {
 	if c.looking {
 		c.look(now, latency)
@@ -130,7 +130,7 @@ func (c *Concurrency) endWindow() time.Duration {
 	return max(median, 1)
 }
 
-// adapt sets the limit to what the endpoint works on at a time, and the slack. A limit that was not used is not raised.
+// adapt sets the limit to the endpoint's measured concurrency plus slack. It does not raise a limit that was not reached.
 func (c *Concurrency) adapt(median time.Duration, used bool) {
 	worked := c.limit * min(float64(c.floor)/float64(median), 1)
 	next := worked + max(1, slack*worked)
@@ -150,7 +150,7 @@ func (c *Concurrency) adapt(median time.Duration, used bool) {
 	c.limit = min(max(next, 1), float64(c.most))
 }
 
-// Failed records a request that got no answer, or the answer that the endpoint is not available.
+// Failed records a request that got no answer, or the answer that the endpoint is unavailable.
 func (c *Concurrency) Failed() {
 	c.limit = max(1, c.limit/2)
 	c.doubling = false

@@ -2,29 +2,29 @@ package limiter
 
 import "slices"
 
-// FairQueue is a queue with one line per group. The groups take turns, so that a group with many requests does not delay
-// a group with few (CAPI-24). The zero value is empty.
+// FairQueue is a queue with one line per group. The groups take turns, so that a group with many requests does not delay one with
+// few (CAPI-24). The zero value is empty.
 type FairQueue[T comparable] struct {
 	lines  map[string][]T
 	turns  []string
 	length int
 }
 
-// Len returns how many items wait.
+// Len returns the number of waiting items.
 func (q *FairQueue[T]) Len() int { return q.length }
 
-// Push puts an item at the end of its group's line.
+// Push adds an item at the end of its group's line.
 func (q *FairQueue[T]) Push(group string, item T) { q.insert(group, len(q.lines[group]), item) }
 
-// PushFront puts an item at the head of its group's line and makes it that group's turn. It is for items that had their
-// turn already and could not use it.
+// PushFront adds an item at the head of its group's line and makes it that group's turn. It is for items that had a turn already
+// and could not use it.
 func (q *FairQueue[T]) PushFront(group string, item T) {
 	q.insert(group, 0, item)
 	q.endTurn(group)
 	q.turns = slices.Insert(q.turns, 0, group)
 }
 
-// Pop returns the item whose turn it is, and removes it; false when nothing waits.
+// Pop removes and returns the next item; false when the queue is empty.
 func (q *FairQueue[T]) Pop() (T, bool) {
 	var none T
 	if len(q.turns) == 0 {
@@ -40,7 +40,7 @@ func (q *FairQueue[T]) Pop() (T, bool) {
 	return item, true
 }
 
-// Remove takes an item out of its group's line; false when it does not wait there.
+// Remove removes an item from its group's line; it returns false when the item does not wait there.
 func (q *FairQueue[T]) Remove(group string, item T) bool {
 	at := slices.Index(q.lines[group], item)
 	if at < 0 {

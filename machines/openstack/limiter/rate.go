@@ -3,34 +3,34 @@ package limiter
 import "time"
 
 const (
-	// enough answers per second between two refusals make an estimate, when the refusals are no further apart than recent:
-	// fewer say more about what was asked than about what the endpoint takes.
+	// enough is the number of answers per second between two refusals that is needed for an estimate. The refusals must not be
+	// further apart than recent. Fewer answers reflect how much was sent rather than how much the endpoint accepts.
 	enough = 2
 	recent = 30 * time.Second
-	// above is how much more than the estimate is tried: the pause after a refusal leaves the endpoint with tokens, and
-	// what is asked too much uses them up. The mean is the endpoint's own rate.
+	// above is the factor by which the estimate is exceeded. After a refusal the pause lets the endpoint's tokens accumulate, and
+	// the excess uses them up. On average the rate is the endpoint's own.
 	above = 1.02
-	// rise is the growth per request that had to wait for its turn; boldRise when nothing has been refused for calm.
+	// rise is the growth per request that had to wait for its turn; boldRise applies when nothing has been refused for calm.
 	rise     = 1.0005
 	boldRise = 1.01
 	calm     = time.Minute
 )
 
-// Rate keeps an endpoint alone for as long as it asks (429, 503 with Retry-After: CAPI-16), and learns from two refusals
-// in a row how many requests per second it takes: all that passed in between. The zero value knows no bound.
+// Rate pauses an endpoint for as long as it asks (429, 503 with Retry-After: CAPI-16). From two consecutive refusals it learns how
+// many requests per second the endpoint accepts: those answered between them. The zero value has no limit.
 type Rate struct {
 	perSecond float64
-	// next is the turn of the next request; until is when the pause ends.
+	// next is the time of the next request's turn; until is when the pause ends.
 	next, until time.Time
-	// since is the last refusal, passed what was answered after it.
+	// since is the time of the last refusal, and passed the number of answers after it.
 	since  time.Time
 	passed int
 }
 
-// PerSecond returns the pace; 0: no bound is known.
+// PerSecond returns the rate limit; 0 when none is known.
 func (r *Rate) PerSecond() float64 { return r.perSecond }
 
-// Paused returns how long the endpoint still wants to be left alone; 0: not at all.
+// Paused returns the remaining time of the pause; 0 when there is none.
 func (r *Rate) Paused(now time.Time) time.Duration { return max(r.until.Sub(now), 0) }
 
 // Reserve returns the time at which one more request may be sent, which is now or soon.
@@ -46,7 +46,7 @@ func (r *Rate) Reserve(now time.Time) time.Time {
 	return turn
 }
 
-// Ahead returns how far from now the turn is of a request that is sent after so many others.
+// Ahead returns how far from now the turn of a request is that is sent after that number of others.
 func (r *Rate) Ahead(now time.Time, others int) time.Duration {
 	if r.perSecond == 0 {
 		return 0
@@ -58,7 +58,7 @@ func (r *Rate) interval(requests int) time.Duration {
 	return time.Duration(float64(requests) * float64(time.Second) / r.perSecond)
 }
 
-// Passed records an answer that was no refusal; delayed: the request had to wait for its turn.
+// Passed records an answer that is not a refusal; delayed is true when the request had to wait for its turn.
 func (r *Rate) Passed(now time.Time, delayed bool) {
 	r.passed++
 	switch {
@@ -70,8 +70,8 @@ func (r *Rate) Passed(now time.Time, delayed bool) {
 	}
 }
 
-// Refused records a refusal that asks for so much rest. Further refusals during the rest teach nothing: those requests were
-// sent before it began.
+// Refused records a refusal that asks for a pause of rest. Refusals during the pause are ignored, because those requests were sent
+// before it began.
 func (r *Rate) Refused(now time.Time, rest time.Duration) {
 	if until := now.Add(rest); until.After(r.until) {
 		defer func() { r.until, r.next = until, until }()

@@ -1,4 +1,4 @@
-// Package provider holds what can be said of OpenStack's objects without a call: which server a provider ID names, what a
-// provider spec asks for, what drover remembers in status.providerStatus, and what may be left behind. It implements
-// cloud.Provider. It is pure: it knows no client, clock, cluster or inventory.
+// Package provider implements cloud.Provider: it answers questions about OpenStack's resources that need no call, such as which server
+// a provider ID names, which placement a provider spec asks for, what status.providerStatus holds, and which resources a removed
+// Machine may leave behind. The package is pure: it has no client, clock, cluster or inventory.
 package provider

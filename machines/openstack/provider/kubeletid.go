@@ -11,11 +11,10 @@ import (
 	"github.com/drover-project/drover/machines/openstack/providerid"
 )
 
-// withoutRegion stands before the server's ID when a provider ID names no region.
+// withoutRegion is the prefix of the server's ID in a provider ID without a region.
 const withoutRegion = providerid.Scheme + "/"
 
-// IDPrefix returns what stands before the server's ID in a Node's provider ID; empty for the ID alone, and for provider IDs
-// of other clouds.
+// IDPrefix returns the prefix of the server's ID in a Node's provider ID; empty for a bare ID and for provider IDs of other clouds.
 func (Provider) IDPrefix(providerID string) string {
 	id, err := providerid.Parse(providerID)
 	if err != nil || providerid.IsUUID(providerID) {
@@ -24,9 +23,10 @@ func (Provider) IDPrefix(providerID string) string {
 	return providerid.Scheme + id.Region + "/"
 }
 
-// KubeletIDPrefix returns what a new Node writes before its server's ID: the form that most Nodes have; without Nodes the one
-// with a region when that is wanted, else the one without. In the form with a region, it is the Machine's own, else the only
-// one that the Nodes name. It is empty when that is not known: then the cloud-controller-manager writes the provider ID.
+// KubeletIDPrefix returns the prefix that the kubelet of a new Node writes before its server's ID. It is the form of most existing
+// Nodes. Without Nodes it is the form with a region if Provider.Region is set, else the one without. The region is that of the
+// Machine's spec, else the only one in the Nodes' provider IDs. The result is empty when the region is not known: then the
+// cloud-controller-manager sets the provider ID.
 func (o Provider) KubeletIDPrefix(config *v1alpha1.ProviderConfig, existing map[string]int) string {
 	var regional []string
 	with, without := 0, existing[withoutRegion]
@@ -52,10 +52,10 @@ func (o Provider) KubeletIDPrefix(config *v1alpha1.ProviderConfig, existing map[
 	return ""
 }
 
-// plainRegion is what may stand in a region's name: all that needs no quoting on a server, without the slash.
+// plainRegion matches region names that need no quoting in a shell on the server, and that have no slash.
 var plainRegion = regexp.MustCompile(`^[A-Za-z0-9._~:?#@!&*+,;=%\[\]-]*$`)
 
-// regionOf returns the region that a provider spec names in plain; else empty.
+// regionOf returns the region in a provider spec; empty when it has none or takes it from a reference.
 func regionOf(config *v1alpha1.ProviderConfig) string {
 	var fields struct {
 		Region json.RawMessage `json:"region"`

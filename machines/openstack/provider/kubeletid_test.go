@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestANodesProviderIDHasTheFormOfTheOthers(t *testing.T) {
+func TestKubeletIDPrefixHasTheFormOfTheNodes(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		nodes      []string
@@ -17,13 +17,13 @@ func TestANodesProviderIDHasTheFormOfTheOthers(t *testing.T) {
 		want       string
 	}{
 		{"no nodes yet", nil, "", false, "openstack:///"},
-		{"no nodes yet, with a region wanted", nil, "west", true, "openstack://west/"},
-		{"no nodes yet, with a region wanted that nobody knows", nil, "", true, ""},
-		{"nodes without a region, whatever was wanted", []string{"openstack:///0a1b2c3d-0000-4000-8000-00000000000a", "openstack:///0a1b2c3d-0000-4000-8000-00000000000b"}, "west", true, "openstack:///"},
+		{"no nodes yet, with a wanted region", nil, "west", true, "openstack://west/"},
+		{"no nodes yet, with a wanted region that is not known", nil, "", true, ""},
+		{"nodes without a region, whatever is wanted", []string{"openstack:///0a1b2c3d-0000-4000-8000-00000000000a", "openstack:///0a1b2c3d-0000-4000-8000-00000000000b"}, "west", true, "openstack:///"},
 		{"nodes with a region", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "other:///x", ""}, "", false, "openstack://east/"},
 		{"nodes of another region", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a"}, "west", false, "openstack://west/"},
 		{"nodes of several regions", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "openstack://west/0a1b2c3d-0000-4000-8000-00000000000b"}, "", false, ""},
-		{"most nodes decide", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "openstack:///0a1b2c3d-0000-4000-8000-00000000000b", "openstack:///0a1b2c3d-0000-4000-8000-00000000000c"}, "east", false, "openstack:///"},
+		{"most nodes have a region", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "openstack:///0a1b2c3d-0000-4000-8000-00000000000b", "openstack:///0a1b2c3d-0000-4000-8000-00000000000c"}, "east", false, "openstack:///"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			existing := map[string]int{"memory://": 9}

@@ -13,25 +13,24 @@ import (
 
 // Provider implements [cloud.Provider] for OpenStack.
 type Provider struct {
-	// ClusterID is in the owner tags of ports and floating IPs.
+	// ClusterID is part of the owner tags of ports and floating IPs.
 	ClusterID string
-	// Region: while the cluster has no Nodes, the provider ID of a Node has its region.
+	// Region selects provider IDs with a region while the cluster has no Nodes.
 	Region bool
 }
 
-// ServerID returns the server that a provider ID names; empty when it is not one of OpenStack.
+// ServerID returns the server of a provider ID; empty when it is not one of OpenStack.
 func (Provider) ServerID(providerID string) cloud.ServerID {
 	return cloud.ServerID(providerid.Server(providerID))
 }
 
-// Placement returns the flavor and the zone that a Machine's own provider spec names. A value that stands in a Secret or
-// ConfigMap is left out.
+// Placement returns the flavor and the zone in a Machine's own provider spec. A value from a Secret or ConfigMap is left empty.
 func (Provider) Placement(spec *v1alpha1.MachineSpec) (p cloud.Placement, known bool) {
 	source, err := spec.Provider()
 	if err != nil || source.Value == nil {
 		return p, false
 	}
-	// The keys are read without regard to case, as everywhere.
+	// The case of the keys is ignored, as in every provider spec.
 	var document struct {
 		CloudProviderSpec struct{ Flavor, AvailabilityZone any }
 	}
@@ -43,7 +42,7 @@ func (Provider) Placement(spec *v1alpha1.MachineSpec) (p cloud.Placement, known 
 	return p, true
 }
 
-// MayBeLeft names the server, the ports, the floating IP and the volumes of a Machine.
+// MayBeLeft names the server, the ports, the floating IP and the volumes of a Machine, for messages.
 func (o Provider) MayBeLeft(m *v1alpha1.Machine) string {
 	known, server := RecordOf(m), m.ServerName()
 	if known.ServerID != "" {

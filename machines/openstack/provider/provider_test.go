@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-func TestMayBeLeft(t *testing.T) {
+func TestMayBeLeftNamesTheResources(t *testing.T) {
 	for text, want := range map[string]string{
 		"": `server m, and ports and floating IPs whose description begins with "drover c u", may be left`,
 		`{"serverID":"s","projectID":"p","region":"r","portIDs":["a"],"floatingIPID":"f","volumeIDs":["v"]}`: `server m (s), and ports and floating IPs whose description begins with "drover c u", may be left` +
@@ -22,7 +22,7 @@ func TestMayBeLeft(t *testing.T) {
 	}
 }
 
-func TestPlacement(t *testing.T) {
+func TestPlacementOfAMachineSpec(t *testing.T) {
 	for text, want := range map[string]struct {
 		placement cloud.Placement
 		known     bool

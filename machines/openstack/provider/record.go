@@ -13,11 +13,11 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// mostVolumes bounds how many volumes of replaced servers are remembered.
+// mostVolumes is the maximum number of volumes of replaced servers in a record.
 const mostVolumes = 16
 
-// Record is what status.providerStatus holds of a Machine's resources. Older and newer releases of drover read each other's
-// records. It implements [cloud.Record].
+// Record is the content of status.providerStatus: a Machine's resources. Its format is compatible with older and newer releases of
+// drover. It implements [cloud.Record].
 type Record struct {
 	HostID   string `json:"hostID,omitempty"`
 	ServerID string `json:"serverID,omitempty"`
@@ -25,21 +25,21 @@ type Record struct {
 	// PortIDs are in the order of the networks.
 	PortIDs      []string `json:"portIDs,omitempty"`
 	FloatingIPID string   `json:"floatingIPID,omitempty"`
-	// VolumeIDs are the volumes that end with the server (its boot volume), sorted. A volume that no status names is never
-	// touched.
+	// VolumeIDs are the volumes that are deleted with the server (its boot volume), sorted. drover never touches a volume that no
+	// status names.
 	VolumeIDs []string `json:"volumeIDs,omitempty"`
-	// ProjectID and Region are where the Machine's resources are, or are to be made: they are recorded before the first one is
-	// made. Only there an absence can prove that a resource is gone.
+	// ProjectID and Region are where the Machine's resources are created. They are recorded before the first create. An absence
+	// proves only in this project that a resource is gone.
 	ProjectID string `json:"projectID,omitempty"`
 	Region    string `json:"region,omitempty"`
 }
 
-// Over returns status.providerStatus with what the record says.
+// MergeInto returns status.providerStatus with the record merged into it.
 //
-// A record without a server changes project and region only. Any other replaces what is stored, but for volumes: one that was
-// recorded once stays, since only Release may say that it is gone. Ports and floating IP stay while no others are known:
-// they are listed seldom.
-func (r *Record) Over(stored *runtime.RawExtension) *runtime.RawExtension {
+// A record without a server changes project and region only. Any other replaces what is stored, with two exceptions. A recorded
+// volume stays, since only Release decides that it is gone. Ports and floating IP stay while no others are known, because they are
+// listed rarely.
+func (r *Record) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {
 	old, readable := read(stored)
 	now := *r
 	if r.ServerID == "" {
@@ -71,7 +71,7 @@ func RecordOf(m *v1alpha1.Machine) Record {
 	return r
 }
 
-// read returns a stored record, and reports whether there is one that can be read.
+// read parses a stored record, and reports whether there is a valid one.
 func read(stored *runtime.RawExtension) (r Record, readable bool) {
 	if stored == nil || json.Unmarshal(stored.Raw, &r) != nil {
 		return Record{}, false
@@ -79,7 +79,7 @@ func read(stored *runtime.RawExtension) (r Record, readable bool) {
 	return r, true
 }
 
-// Remembered reads the Machine's record. Anything in it beside project and region says that a server was made once.
+// Remembered parses the Machine's record. Any content other than project and region means that a server was created once.
 func (Provider) Remembered(m *v1alpha1.Machine) cloud.Remembered {
 	stored := m.Status.ProviderStatus
 	if stored == nil {

@@ -17,7 +17,7 @@ func stored(text string) *runtime.RawExtension {
 	return &runtime.RawExtension{Raw: []byte(text)}
 }
 
-func TestOver(t *testing.T) {
+func TestRecordMergesIntoTheStoredStatus(t *testing.T) {
 	server := &Record{
 		HostID: "h", ServerID: "s", Zone: "z", PortIDs: []string{"p1", "p2"}, FloatingIPID: "f", VolumeIDs: []string{"v"}, ProjectID: "p", Region: "r",
 	}
@@ -27,18 +27,18 @@ func TestOver(t *testing.T) {
 		record *Record
 		want   string
 	}{
-		"a first record": {"", server, all},
-		"a record that cannot be read is replaced": {`[]`, server, all},
-		"a place alone":                                         {"", &Record{ProjectID: "p", Region: "r"}, `{"projectID":"p","region":"r"}`},
-		"a place leaves the rest as it is":                      {all, &Record{ProjectID: "q"}, `{"hostID":"h","serverID":"s","zone":"z","portIDs":["p1","p2"],"floatingIPID":"f","volumeIDs":["v"],"projectID":"q"}`},
-		"volumes of an earlier server stay":                     {`{"serverID":"t","volumeIDs":["u"]}`, &Record{ServerID: "s", VolumeIDs: []string{"v"}}, `{"serverID":"s","volumeIDs":["u","v"]}`},
-		"ports and floating IP stay while no others are known":  {`{"serverID":"s","portIDs":["p"],"floatingIPID":"f"}`, &Record{ServerID: "s", Zone: "z"}, `{"serverID":"s","zone":"z","portIDs":["p"],"floatingIPID":"f"}`},
-		"zone and host of another server do not stay":           {`{"serverID":"t","zone":"z","hostID":"h"}`, &Record{ServerID: "s"}, `{"serverID":"s"}`},
-		"a record that says the same stays, whatever its order": {`{"zone":"z","serverID":"s"}`, &Record{ServerID: "s", Zone: "z"}, `{"zone":"z","serverID":"s"}`},
+		"stores a first record":                                                   {"", server, all},
+		"replaces a record that cannot be parsed":                                 {`[]`, server, all},
+		"stores a place alone":                                                    {"", &Record{ProjectID: "p", Region: "r"}, `{"projectID":"p","region":"r"}`},
+		"changes nothing else for a place":                                        {all, &Record{ProjectID: "q"}, `{"hostID":"h","serverID":"s","zone":"z","portIDs":["p1","p2"],"floatingIPID":"f","volumeIDs":["v"],"projectID":"q"}`},
+		"keeps volumes of an earlier server":                                      {`{"serverID":"t","volumeIDs":["u"]}`, &Record{ServerID: "s", VolumeIDs: []string{"v"}}, `{"serverID":"s","volumeIDs":["u","v"]}`},
+		"keeps ports and floating IP while no others are known":                   {`{"serverID":"s","portIDs":["p"],"floatingIPID":"f"}`, &Record{ServerID: "s", Zone: "z"}, `{"serverID":"s","zone":"z","portIDs":["p"],"floatingIPID":"f"}`},
+		"replaces zone and host of another server":                                {`{"serverID":"t","zone":"z","hostID":"h"}`, &Record{ServerID: "s"}, `{"serverID":"s"}`},
+		"returns the stored record when the content is equal, whatever its order": {`{"zone":"z","serverID":"s"}`, &Record{ServerID: "s", Zone: "z"}, `{"zone":"z","serverID":"s"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := stored(tc.stored)
-			got := tc.record.Over(before)
+			got := tc.record.MergeInto(before)
 			if string(got.Raw) != tc.want || (tc.stored == tc.want) != (got == before) {
 				t.Errorf("got %s, want %s", got.Raw, tc.want)
 			}
@@ -46,7 +46,7 @@ func TestOver(t *testing.T) {
 	}
 }
 
-// formerRecord is the record of releases before the seam had records of its own.
+// formerRecord is the record's format in releases before package cloud had records.
 type formerRecord struct {
 	HostID       string   `json:"hostID,omitempty"`
 	ServerID     string   `json:"serverID,omitempty"`
@@ -62,19 +62,19 @@ type formerPlace struct {
 	Region    string   `json:"region,omitempty"`
 }
 
-func TestTheRecordIsThatOfFormerReleases(t *testing.T) {
+func TestRecordHasTheFormatOfFormerReleases(t *testing.T) {
 	former := formerRecord{"h", "s", "z", []string{"p"}, "f", formerPlace{[]string{"v"}, "p", "r"}}
 	raw, err := json.Marshal(former)
 	if err != nil {
 		t.Fatal(err)
 	}
 	record := RecordOf(&v1alpha1.Machine{Status: v1alpha1.MachineStatus{ProviderStatus: &runtime.RawExtension{Raw: raw}}})
-	if got := record.Over(nil).Raw; string(got) != string(raw) {
+	if got := record.MergeInto(nil).Raw; string(got) != string(raw) {
 		t.Errorf("it is %s, and was %s", got, raw)
 	}
 }
 
-func TestRemembered(t *testing.T) {
+func TestRememberedParsesTheRecord(t *testing.T) {
 	for text, want := range map[string]cloud.Remembered{
 		"":                               {},
 		`{"projectID":"p","region":"r"}`: {BeforeDeletion: "\n\np\nr"},

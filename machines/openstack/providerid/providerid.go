@@ -1,6 +1,6 @@
-// Package providerid reads and writes the provider IDs of Machines and Nodes. It is the only reader of them: the forms
-// openstack:///UUID and openstack://REGION/UUID, as the cloud-controller-manager writes them, and the bare UUID name the
-// same server, in any mixture of upper and lower case.
+// Package providerid parses and formats the provider IDs of Machines and Nodes; no other package parses them. The forms
+// openstack:///UUID and openstack://REGION/UUID of the cloud-controller-manager and the bare UUID name the same server, in upper or
+// lower case.
 package providerid
 
 import (
@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Scheme begins a provider ID of OpenStack.
+// Scheme is the prefix of OpenStack's provider IDs.
 const Scheme = "openstack://"
 
-// ID is a provider ID that was read.
+// ID is a parsed provider ID.
 type ID struct {
-	// Region is as it was written; empty when the provider ID names none.
+	// Region is the region as written; empty when the provider ID has none.
 	Region string
 	// Server is the server's UUID in lower case.
 	Server string
@@ -22,7 +22,7 @@ type ID struct {
 // String returns the provider ID in the form openstack://REGION/UUID, or openstack:///UUID without a region.
 func (id ID) String() string { return Scheme + id.Region + "/" + id.Server }
 
-// Parse reads a provider ID. The error says which forms there are.
+// Parse parses a provider ID. The error lists the valid forms.
 func Parse(text string) (ID, error) {
 	id, ok := parse(text)
 	if !ok {
@@ -31,8 +31,7 @@ func Parse(text string) (ID, error) {
 	return id, nil
 }
 
-// Server returns the UUID, in lower case, of the server that a provider ID names; empty when text is not a provider ID of
-// OpenStack.
+// Server returns the lower-case UUID of the server in a provider ID; empty when text is not a provider ID of OpenStack.
 func Server(text string) string {
 	id, _ := parse(text)
 	return id.Server
@@ -52,7 +51,7 @@ func parse(text string) (ID, bool) {
 	return ID{Region: region, Server: strings.ToLower(server)}, true
 }
 
-// uuidLength is that of 8-4-4-4-12 digits with hyphens.
+// uuidLength is the length of a UUID with hyphens: 8-4-4-4-12 digits.
 const uuidLength = 36
 
 // IsUUID reports whether text is a UUID in the form with hyphens, in upper or lower case.

@@ -10,7 +10,7 @@ type Access struct {
 	Credentials *client.Credentials
 	// Origin names the field or key that the secret was read from; empty: errors do not name it.
 	Origin string
-	// Wanted is what the spec asks of the configured cloud's user.
+	// Wanted is what the spec requires of the configured cloud's user.
 	Wanted Identity
 
 	// endpoint is Keystone's URL, and endpointField the field that it was read from.
@@ -22,11 +22,12 @@ type Access struct {
 type Refusal struct {
 	// Err is the error for the Machine: of class Invalid for an endpoint that is not a URL, else of class Auth.
 	Err *fault.Error
-	// Endpoint is the endpoint as it is shown, and Flag the flag that allows it. Both are empty for an endpoint that is not a URL.
+	// Endpoint is the endpoint as messages show it, and Flag the flag that allows it. Both are empty for an endpoint that is not a
+	// URL.
 	Endpoint, Flag string
 }
 
-// Refuse returns why nothing is sent to the endpoint, for an endpoint that the operator has not allowed.
+// Refuse returns the error for an endpoint that the operator has not allowed.
 func (a *Access) Refuse() Refusal {
 	location, ref := client.Location(a.endpoint.text), a.endpoint.ref
 	name, flag, remedy := location, "--allowed-endpoints="+location, ""
@@ -44,8 +45,8 @@ func (a *Access) Refuse() Refusal {
 	return Refusal{Err: err, Endpoint: name, Flag: flag}
 }
 
-// WithOrigin puts the origin of the secret before the text of a refused sign-in; other errors stay as they are. A sign-in is shared
-// by all Machines with the same credentials, and each may have them from another object.
+// WithOrigin adds the origin of the secret to the message of a refused sign-in; it returns other errors unchanged. The origin is
+// added here because all Machines with the same credentials share one sign-in, and each may have them from another object.
 func (a *Access) WithOrigin(err error) error {
 	e := fault.Of(err)
 	if e == nil || e.Code != fault.CodeUnauthorized || a.Origin == "" {

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestRefuse(t *testing.T) {
+func TestRefuseNamesTheFlag(t *testing.T) {
 	const url = "https://k.example:5000"
 	secret := &reference{Kind: secretKind, Namespace: "n", Name: "s", Key: "k"}
 	config := &reference{Kind: configMapKind, Namespace: "n", Name: "c", Key: "k"}
@@ -17,10 +17,10 @@ func TestRefuse(t *testing.T) {
 		flag       string
 		shows, not string
 	}{
-		"a URL is shown with the flag that allows it (F-4)":       {found{text: url}, fault.Auth, "--allowed-endpoints=" + url, url, "Secret"},
-		"of a URL in a Secret the reference is shown (F-9, F-10)": {found{text: url, ref: secret}, fault.Auth, "--secret-namespaces=n", "the value of Secret n/s, key k", "k.example"},
-		"of a URL in a ConfigMap the reference is shown (F-10)":   {found{text: url, ref: config}, fault.Auth, "--allowed-endpoints=URL", "the value of ConfigMap n/c, key k", "k.example"},
-		"what is not a URL is Invalid, and no flag would help it": {found{text: "not a url"}, fault.Invalid, "", "not a URL like https://", "start drover"},
+		"shows a URL with the flag that allows it (F-4)":              {found{text: url}, fault.Auth, "--allowed-endpoints=" + url, url, "Secret"},
+		"shows the reference of a URL in a Secret (F-9, F-10)":        {found{text: url, ref: secret}, fault.Auth, "--secret-namespaces=n", "the value of Secret n/s, key k", "k.example"},
+		"shows the reference of a URL in a ConfigMap (F-10)":          {found{text: url, ref: config}, fault.Auth, "--allowed-endpoints=URL", "the value of ConfigMap n/c, key k", "k.example"},
+		"returns Invalid without a flag for a text that is not a URL": {found{text: "not a url"}, fault.Invalid, "", "not a URL like https://", "start drover"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := (&Access{endpoint: tc.endpoint, endpointField: "doc.identityEndpoint"}).Refuse()
@@ -42,9 +42,9 @@ func TestWithOrigin(t *testing.T) {
 		err    error
 		want   string
 	}{
-		"a refused sign-in names where the secret came from": {a, refused, "Secret n/s, key password: refused"},
-		"another error stays as it is":                       {a, fault.New(fault.Quota, fault.CodeUnknown, "full"), "full"},
-		"without an origin nothing is added":                 {Access{}, refused, "refused"},
+		"adds the source of the secret to a refused sign-in": {a, refused, "Secret n/s, key password: refused"},
+		"does not change another error":                      {a, fault.New(fault.Quota, fault.CodeUnknown, "full"), "full"},
+		"adds nothing without an origin":                     {Access{}, refused, "refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.access.WithOrigin(tc.err); got.Error() != tc.want {
@@ -52,7 +52,7 @@ func TestWithOrigin(t *testing.T) {
 			}
 		})
 	}
-	t.Run("no error stays none", func(t *testing.T) {
+	t.Run("returns nil for nil", func(t *testing.T) {
 		if err := a.WithOrigin(nil); err != nil {
 			t.Errorf("got %v", err)
 		}

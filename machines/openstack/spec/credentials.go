@@ -9,23 +9,23 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// credentialRules are what an operator allows about credentials.
+// credentialRules are what an operator allows for credentials.
 type credentialRules struct {
 	// configured are the credentials of the configured cloud.
 	configured *client.Credentials
 	// trusted are the namespaces whose Secrets may name an endpoint: drover's own, and the allowed ones.
 	trusted []string
-	// override lets a spec replace user, domain and project of the configured cloud.
+	// override allows a spec to replace user, domain and project of the configured cloud.
 	override bool
 }
 
 // readCredentials reads the credentials from the layers, field by field:
-//   - The way of signing in is the one of the highest layer that has any.
+//   - The way of signing in is that of the highest layer that has one.
 //   - Project ID and project name count as one field.
 //   - A secret is sent to the endpoint of its own layer only. When a higher layer names another endpoint, that is an Auth error (MC-12).
-//   - A reference to a key or object that does not exist counts as empty, and no lower layer takes its place, as long as one way of
-//     signing in is complete.
-//   - With the secret of the configured cloud its own user signs in, for its own project.
+//   - A reference to a missing key or object is treated as empty, and no lower layer is used instead, as long as one way of signing in
+//     is complete.
+//   - With the secret of the configured cloud, the configured user signs in, for the configured project.
 func readCredentials(ctx context.Context, ls layers, of credentialRules) (*Access, error) {
 	ls.origin = newProvenance()
 	r := credentialReader{layers: ls, rules: of, ctx: ctx, c: &client.Credentials{CACert: of.configured.CACert, Interface: of.configured.Interface}}
@@ -59,7 +59,7 @@ func readCredentials(ctx context.Context, ls layers, of credentialRules) (*Acces
 	return a, nil
 }
 
-// credentialReader reads the credentials. It keeps the first error, so that the rules of readCredentials stand one after the other.
+// credentialReader reads the credentials. It stores the first error in err, so that its methods can be called one after the other.
 type credentialReader struct {
 	layers
 	rules       credentialRules
@@ -72,12 +72,12 @@ type credentialReader struct {
 	projectFrom int
 	projectName found
 	projectID   found
-	// absent are the fields that count as empty because they cannot be read, in the order of reading.
+	// absent are the fields that are treated as empty because they cannot be read, in the order of reading.
 	absent []absentField
 	err    error
 }
 
-// text returns the value of the highest layer that has the field. A layer in which it is absent ends the search.
+// text returns the value of the highest layer that has the field. It stops at a layer in which the field is absent.
 func (r *credentialReader) text(names ...string) found {
 	none := found{from: -1, field: names[0]}
 	for i := 0; i < len(r.list) && r.err == nil; i++ {
@@ -90,7 +90,7 @@ func (r *credentialReader) text(names ...string) found {
 	return none
 }
 
-// textOf reads one layer. A name that cannot be read leaves the field to its aliases.
+// textOf reads a field in one layer. When a name of the field cannot be read, its aliases are used.
 func (r *credentialReader) textOf(i int, names []string) found {
 	readable := make([]string, 0, len(names))
 	for _, name := range names {
@@ -114,8 +114,8 @@ func (r *credentialReader) textOf(i int, names []string) found {
 	return got
 }
 
-// tolerable reports whether the Machine can do without a credential whose field fails with err: its reference leads to
-// nothing, or reading is lenient and the field is wrong. cause is why it is left out.
+// tolerable reports whether the Machine can do without a credential whose field fails with err: its reference points to a missing
+// key or object, or reading is lenient and the field is invalid. cause is the reason for the warning.
 func (ls layers) tolerable(err error) (cause error, ok bool) {
 	var missing *missingReference
 	if errors.As(err, &missing) {
@@ -124,7 +124,7 @@ func (ls layers) tolerable(err error) (cause error, ok bool) {
 	return err, ls.lenient && fault.Is(err, fault.Invalid)
 }
 
-// signIn chooses the way of signing in and takes its fields.
+// signIn chooses the way of signing in and reads its fields.
 func (r *credentialReader) signIn() {
 	w, ok := r.way()
 	if !ok || r.err != nil {
@@ -137,7 +137,7 @@ func (r *credentialReader) signIn() {
 	}
 }
 
-// highest returns the index of the one from the highest layer, the first of equals; -1 when none is given.
+// highest returns the index of the value from the highest layer, the first of equals; -1 when none is set.
 func highest(all ...found) int {
 	best := -1
 	for i, f := range all {
@@ -148,7 +148,7 @@ func highest(all ...found) int {
 	return best
 }
 
-// project reads the project that the token is for; an application credential has its own.
+// project reads the project for the token; an application credential and a token have their own.
 func (r *credentialReader) project() {
 	r.projectFrom = -1
 	if r.c.Method() == client.ByApplicationCredential || r.c.Method() == client.ByToken {
@@ -175,15 +175,15 @@ func (r *credentialReader) complete() error {
 	c := r.c
 	switch {
 	case c.IdentityEndpoint == "":
-		return missing("identityEndpoint", "is missing, and no configured cloud gives one; name Keystone's URL")
+		return missing("identityEndpoint", "is missing, and no configured cloud has one; set Keystone's URL")
 	case c.Method() == client.ByNothing:
-		return missing("username", "there are no credentials: give applicationCredentialID, username or tokenId, or configure a cloud")
+		return missing("username", "there are no credentials: set applicationCredentialID, username or tokenId, or configure a cloud")
 	case c.Method() == client.ByApplicationCredential && c.ApplicationCredentialSecret == "":
-		return missing("applicationCredentialSecret", "is missing; it belongs to the application credential")
+		return missing("applicationCredentialSecret", "is missing; set the secret of the application credential")
 	case c.Method() == client.ByPassword && c.Password == "":
-		return missing("password", "is missing; it belongs to the username")
+		return missing("password", "is missing; set the user's password")
 	case c.Method() == client.ByPassword && !c.HasProject():
-		return missing("projectName", "is missing; name the project that servers are made in")
+		return missing("projectName", "is missing; set the project in which servers are created")
 	}
 	return nil
 }

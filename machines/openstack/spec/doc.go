@@ -1,10 +1,10 @@
-// Package spec reads provider specs: what a Machine or a template asks of OpenStack, and with which credentials.
+// Package spec reads provider specs: which resources a Machine or a template asks OpenStack for, and with which credentials.
 //
-// A provider spec is put together from several sources, in this order: the Machine's own document, its MachineClass (Secrets, then
-// document), its Cluster's document, and the configured cloud. A field that one source leaves empty is taken from the next
-// (layers.go). A value may be a
-// reference to a key of a Secret or ConfigMap; such a value is never shown (provenance.go). Machines that have, or had, a server
-// are read leniently: a field that is wrong by now does not keep their resources from being deleted.
+// A provider spec is merged from several sources, in this order: the Machine's own document, its MachineClass (Secrets, then
+// document), its Cluster's document, and the configured cloud. A field that is empty in one source is read from the next (layers.go).
+// A value may be a reference to a key of a Secret or ConfigMap; messages never show such a value (provenance.go). Machines that have,
+// or had, a server are read leniently: a field that has become invalid does not block the deletion of their resources.
 //
-// The package reads objects of the Kubernetes API. It makes no call to OpenStack, and knows neither flavors and images nor servers.
+// The package reads objects of the Kubernetes API. It makes no call to OpenStack, and has nothing to do with flavors, images and
+// servers themselves.
 package spec

@@ -8,8 +8,9 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// sendable returns an error when a secret must not be sent to the endpoint: a higher layer than the secret's chose it, or the secret
-// is in a Secret of another namespace, and the endpoint is neither named in that Secret nor the configured cloud's.
+// sendable returns an error when a secret must not be sent to the endpoint. This is so when a higher layer than the secret's chose
+// the endpoint. It is also so when the secret is in a Secret of another namespace, unless this Secret names the endpoint or the
+// endpoint is the configured cloud's.
 func (r *credentialReader) sendable(secret found) error {
 	for i := secret.from; i < len(r.list); i++ {
 		own, err := r.textIn(r.ctx, i, []string{"identityEndpoint"})
@@ -23,18 +24,18 @@ func (r *credentialReader) sendable(secret found) error {
 			break
 		}
 		return fault.New(fault.Auth, fault.CodeCredentialsMissing,
-			"%s.identityEndpoint: %s has no credentials of its own, and those of %s are for %s alone; give credentials beside it",
+			"%s.identityEndpoint: %s has no credentials of its own, and those of %s are for %s only; set credentials next to it",
 			r.list[0].source, shownEndpoint(r.endpoint), r.list[secret.from].source, shownEndpoint(own))
 	}
 	if r.belongTogether(secret, r.endpoint) {
 		return nil
 	}
 	return fault.New(fault.Auth, fault.CodeCredentialsMissing,
-		"%s: %s is of namespace %s and names no endpoint, so it is sent to the configured cloud only, and not to %s; put the key identityEndpoint into that Secret and refer to it",
+		"%s: %s is in namespace %s and names no endpoint, so it is sent to the configured cloud only, and not to %s; add the key identityEndpoint to that Secret and refer to it",
 		r.list[0].source, secret.ref.object(), secret.ref.Namespace, shownEndpoint(r.endpoint))
 }
 
-// belongTogether reports whether a secret may be sent to an endpoint, by where both were found.
+// belongTogether reports whether a secret may be sent to an endpoint, depending on where both were found.
 func (r *credentialReader) belongTogether(secret, endpoint found) bool {
 	switch {
 	case secret.ref == nil, client.SameEndpoint(endpoint.text, r.rules.configured.IdentityEndpoint):
@@ -44,7 +45,8 @@ func (r *credentialReader) belongTogether(secret, endpoint found) bool {
 	case secret.ref.Namespace != r.list[secret.from].namespace:
 		return false
 	}
-	// The secret stands beside the object that names it. People who write there could read it anyway.
+	// The secret is in the same namespace as the object that names it. Anyone who can write that object could read the secret
+	// anyway.
 	return endpoint.from >= secret.from || r.list[endpoint.from].namespace == secret.ref.Namespace
 }
 
@@ -56,8 +58,8 @@ func shownEndpoint(endpoint found) string {
 	return endpoint.text
 }
 
-// shownInstead returns the values that came from a Secret or ConfigMap, each with what is shown in its place. The endpoint's host
-// is one of them, because errors of connections name it.
+// shownInstead returns the values that came from a Secret or ConfigMap, each with the text that messages show instead. It includes
+// the endpoint's host, because connection errors name it.
 func (r *credentialReader) shownInstead() map[string]string {
 	if len(r.origin.shown) == 0 {
 		return nil
@@ -72,7 +74,7 @@ func (r *credentialReader) shownInstead() map[string]string {
 	return r.origin.shown
 }
 
-// vouched reports whether an endpoint stands in a Secret that the operator trusts.
+// vouched reports whether an endpoint is set in a Secret that the operator trusts.
 func (r *credentialReader) vouched(endpoint found) bool {
 	return endpoint.ref != nil && endpoint.ref.Kind == secretKind && slices.Contains(r.rules.trusted, endpoint.ref.Namespace)
 }

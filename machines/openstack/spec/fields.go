@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// specFields are the fields of cloudProviderSpec as they are spelled; docs/openstack.md explains each.
+// specFields are the names of the fields of cloudProviderSpec; docs/openstack.md describes each.
 var specFields = []string{
 	"identityEndpoint", "region", "tokenId",
 	"username", "password", "domainName", "projectName", "tenantName", "projectID", "tenantID",
@@ -15,10 +15,9 @@ var specFields = []string{
 	"keyName", "computeAPIVersion",
 }
 
-// withoutEffect holds the fields that machine-controller and its forks have and drover accepts without effect, each with
-// the reason.
+// withoutEffect has the fields of machine-controller and its forks that drover accepts without effect, each with the reason.
 var withoutEffect = map[string]string{
-	"trustDevicePath":               "only the volume plugin that Kubernetes 1.26 removed read it",
+	"trustDevicePath":               "it was for the volume plugin that Kubernetes 1.26 removed",
 	"nodeVolumeAttachLimit":         "the limit is an option of the Cinder CSI driver",
 	"openstackClientTimeout":        "every call has a deadline of 60 s",
 	"openstackComputeClientTimeout": "every call has a deadline of 60 s",
@@ -30,7 +29,7 @@ var withoutEffect = map[string]string{
 // ignoredFields are the keys of withoutEffect.
 var ignoredFields = slices.Sorted(maps.Keys(withoutEffect))
 
-// credentialFields may stand in a class's Secrets, under their own names; authURL is another name of the endpoint.
+// credentialFields are the fields that a class's Secrets may have as keys; authURL is another name of the endpoint.
 var credentialFields = []string{
 	"identityEndpoint", "region", "tokenId", "username", "password", "domainName", "projectName", "tenantName", "projectID",
 	"tenantID", "applicationCredentialID", "applicationCredentialName", "applicationCredentialSecret",

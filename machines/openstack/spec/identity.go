@@ -8,15 +8,15 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// Identity is the user, domain and project that a spec names while it has no secret of its own, so that the configured cloud's
+// Identity is the user, domain and project that a spec names although it has no secret of its own, so that the configured cloud's
 // user signs in. The zero value names none.
 type Identity struct {
 	source                               string
 	user, domain, projectName, projectID found
 }
 
-// ofConfigured makes the credentials those of the configured cloud alone, but for the region, and returns what the spec names
-// instead. It is compared after the sign-in, when names and IDs are known.
+// ofConfigured sets the credentials to those of the configured cloud, except for the region, and returns the identity that the spec
+// names. The two are compared after the sign-in, when names and IDs are known.
 func (r *credentialReader) ofConfigured() Identity {
 	last := len(r.list) - 1
 	own := *r.rules.configured
@@ -42,7 +42,7 @@ func (r *credentialReader) ofConfigured() Identity {
 	return w
 }
 
-// Check returns an error when the configured cloud's user has signed in as another one than the spec names.
+// Check returns an error when the identity that the spec names is not that of the signed-in user of the configured cloud.
 func (w Identity) Check(scope *client.Scope) error {
 	for _, c := range []struct {
 		field string
@@ -58,13 +58,13 @@ func (w Identity) Check(scope *client.Scope) error {
 			continue
 		}
 		return fault.New(fault.Auth, fault.CodeProjectNotAllowed,
-			"%s.%s: %s is not the %s of the configured cloud's credentials, and the spec has no credentials of its own; give some beside it, or start drover with --allow-identity-override",
+			"%s.%s: %s is not the %s of the configured cloud's credentials, and the spec has no credentials of its own; set credentials next to it, or start drover with --allow-identity-override",
 			w.source, c.named.field, c.named.shown(), c.field)
 	}
 	return nil
 }
 
-// sameID reports whether two names or IDs are equal. IDs are written with or without dashes.
+// sameID reports whether two names or IDs are equal. IDs may be written with or without dashes.
 func sameID(a, b string) bool {
 	return a == b || client.LooksLikeID(a) && client.LooksLikeID(b) &&
 		strings.EqualFold(strings.ReplaceAll(a, "-", ""), strings.ReplaceAll(b, "-", ""))

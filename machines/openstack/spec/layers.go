@@ -12,18 +12,18 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// layer is one source of a provider spec. What a layer leaves empty is filled by the next one.
+// layer is one source of a provider spec. A field that is empty in one layer is read from the next one.
 type layer struct {
-	// source names the object and the path of the document in it, for messages.
+	// source is the object and the path of the document in it, for messages.
 	source string
 	fields map[string]json.RawMessage
-	// namespace of the object; empty for the configured cloud.
+	// namespace is that of the object; empty for the configured cloud.
 	namespace string
-	// secret is the Secret whose keys are the fields, for an object that names it; nil: the layer is a document.
+	// secret is the Secret whose keys are the fields; nil when the layer is a document.
 	secret *reference
 }
 
-// reference returns where a value of the layer came from. ref is the reference in the document, if any.
+// reference returns the source of a value of the layer. ref is the reference in the document; nil when there is none.
 func (l layer) reference(field string, ref *reference) *reference {
 	if l.secret == nil {
 		return ref
@@ -31,7 +31,7 @@ func (l layer) reference(field string, ref *reference) *reference {
 	return &reference{Kind: secretKind, Namespace: l.secret.Namespace, Name: l.secret.Name, Key: field}
 }
 
-// where names a field of the layer.
+// where returns the name of a field of the layer, for messages.
 func (l layer) where(field string) string {
 	if l.secret != nil {
 		return fmt.Sprintf("%s, key %s (cloudProviderSpec.%s)", l.source, field, field)
@@ -39,12 +39,12 @@ func (l layer) where(field string) string {
 	return l.source + "." + field
 }
 
-// invalid returns the error about a field of the layer.
+// invalid returns an error about a field of the layer.
 func (l layer) invalid(field, format string, args ...any) *fault.Error {
 	return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s.%s: %s", l.source, field, fmt.Sprintf(format, args...))
 }
 
-// wrong turns an error about a field into a fault; a fault keeps its class.
+// wrong returns err as a fault with the name of the field; a fault keeps its class.
 func (l layer) wrong(field string, err error) *fault.Error {
 	var known *fault.Error
 	if errors.As(err, &known) {
@@ -55,7 +55,7 @@ func (l layer) wrong(field string, err error) *fault.Error {
 	return l.invalid(field, "%v", err)
 }
 
-// readLayer returns one document as a layer. A key that is unknown, or stands twice, is an error.
+// readLayer returns one document as a layer. It returns an error for an unknown or duplicate key.
 func readLayer(source string, raw []byte) (layer, error) {
 	fields, err := v1alpha1.Fields(source, raw, specFields, ignoredFields)
 	if err != nil {
@@ -64,7 +64,7 @@ func readLayer(source string, raw []byte) (layer, error) {
 	return layer{source: source, fields: fields}, nil
 }
 
-// configuredCloud is the source of what neither Machine, class nor Cluster has.
+// configuredCloud is the source name of the lowest layer, which has what neither Machine, class nor Cluster have.
 const configuredCloud = "the configured cloud (clouds.yaml or OS_* variables)"
 
 // configuredLayer returns the credentials of the configured cloud as the lowest layer of a provider spec.
@@ -86,20 +86,20 @@ func configuredLayer(c *client.Credentials) layer {
 	return layer{source: configuredCloud, fields: fields}
 }
 
-// layers are the sources in their order: Machine, class, Cluster, configured cloud.
+// layers are the sources in order of precedence: Machine, class, Cluster, configured cloud.
 type layers struct {
 	list []layer
 	get  dereference
-	// lenient takes the first of several aliases that disagree, and leaves out credentials that cannot be read: for
-	// Machines that have, or had, a server.
+	// lenient uses the first of several aliases that disagree, and skips credentials that cannot be read. It is set for Machines
+	// that have, or had, a server.
 	lenient bool
 	// note records what is accepted without effect, for the Warnings condition; may be nil.
 	note func(text string)
-	// origin records the values that must not be shown; may be nil.
+	// origin records the values that messages must not show; may be nil.
 	origin *provenance
 }
 
-// resolve returns the text of a value, and where it came from; nil: from a document, so that it may be shown.
+// resolve returns the text of a value and its reference; nil for a value in a document, which messages may show.
 func (ls layers) resolve(ctx context.Context, i int, field string, v value) (string, *reference, error) {
 	text, err := v.resolve(ctx, ls.get)
 	ref := ls.list[i].reference(field, v.ref)
@@ -115,16 +115,16 @@ type found struct {
 	// from is the index of the layer; -1 when no layer has the field.
 	from  int
 	field string
-	// ref is the key of the Secret or ConfigMap that the text was read from; nil: it stands in a document.
+	// ref is the key of the Secret or ConfigMap that the text was read from; nil when it was in a document.
 	ref *reference
 }
 
-// shown returns the text for a message, or the reference in its place.
+// shown returns the text for a message, or the reference instead of it.
 func (f found) shown() string { return quote(f.text, f.ref) }
 
 func (f found) given() bool { return f.from >= 0 }
 
-// text returns the highest layer's value for a field that has aliases. Aliases that disagree within a layer are an error.
+// text returns the highest layer's value of a field with aliases. It returns an error for aliases that disagree within a layer.
 func (ls layers) text(ctx context.Context, names ...string) (found, error) {
 	for i := range ls.list {
 		f, err := ls.textIn(ctx, i, names)
@@ -154,10 +154,10 @@ func (ls layers) textIn(ctx context.Context, i int, names []string) (found, erro
 		case got.text == text:
 		case ls.lenient:
 			if ls.note != nil {
-				ls.note(l.where(name) + ": counts as empty, because it differs from " + got.field)
+				ls.note(l.where(name) + ": is ignored, because it differs from " + got.field)
 			}
 		default:
-			return got, l.invalid(name, "%s conflicts with %s %s; they mean the same, keep one", quote(text, ref), got.field, got.shown())
+			return got, l.invalid(name, "%s conflicts with %s %s; they have the same meaning, keep one", quote(text, ref), got.field, got.shown())
 		}
 	}
 	return got, nil
@@ -184,7 +184,7 @@ func (ls layers) textsIn(ctx context.Context, i int, name string) ([]string, err
 	}
 	var items []json.RawMessage
 	if err := json.Unmarshal(raw, &items); err != nil {
-		return nil, fmt.Errorf("is no list; give a list of names or IDs")
+		return nil, fmt.Errorf("is not a list; use a list of names or IDs")
 	}
 	var texts []string
 	for n, item := range items {
@@ -203,7 +203,7 @@ func (ls layers) textsIn(ctx context.Context, i int, name string) ([]string, err
 	return texts, nil
 }
 
-// flag returns the highest layer's boolean: true, false, null or {value: …}. A JSON string is an error.
+// flag returns the highest layer's boolean: true, false, null or {value: …}. It returns an error for a JSON string.
 func (ls layers) flag(ctx context.Context, name string) (bool, error) {
 	for i, l := range ls.list {
 		raw := l.fields[name]
@@ -216,7 +216,7 @@ func (ls layers) flag(ctx context.Context, name string) (bool, error) {
 		}
 		v, err := parseValue(raw)
 		if err == nil && raw[0] != '{' {
-			err = fmt.Errorf("%s is not a boolean; write true or false without quotes", raw)
+			err = fmt.Errorf("%s is not a boolean; use true or false without quotes", raw)
 		}
 		if err != nil {
 			return false, l.wrong(name, err)
@@ -232,13 +232,13 @@ func (ls layers) flag(ctx context.Context, name string) (bool, error) {
 			return false, nil
 		case "":
 		default:
-			return false, l.invalid(name, "%s is not a boolean; write true or false", quote(text, ref))
+			return false, l.invalid(name, "%s is not a boolean; use true or false", quote(text, ref))
 		}
 	}
 	return false, nil
 }
 
-// unique returns the texts without repetition, in the order of their first appearance.
+// unique returns the texts without duplicates, in the order of their first appearance.
 func unique(list []string) []string {
 	var out []string
 	for _, s := range list {

@@ -13,9 +13,9 @@ import (
 // Name is the cloudProvider of the provider specs of this package.
 const Name = "openstack"
 
-// checkProvider refuses the document of another cloud before anything else in it is read: each of its keys would be an
-// unknown one. The cloudProvider of a higher source counts. A Machine with an OpenStack server is accepted:
-// its resources are still to be deleted.
+// checkProvider refuses the document of another cloud before its keys are read, since each of them would be an unknown one. The
+// cloudProvider of a higher source takes precedence. A Machine with an OpenStack server is accepted, because its resources must
+// still be deleted.
 func (s *Sources) checkProvider(path string, raw []byte) error {
 	provider := s.Config.CloudProvider
 	if provider == "" {
@@ -33,8 +33,7 @@ func (s *Sources) checkProvider(path string, raw []byte) error {
 	return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s", text)
 }
 
-// textOf returns the string that a JSON object holds under a key, which is found without regard to case; empty when there
-// is none.
+// textOf returns the string value of a key of a JSON object, ignoring the key's case; empty when there is none.
 func textOf(raw []byte, name string) string {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(raw, &all) != nil {
@@ -49,8 +48,8 @@ func textOf(raw []byte, name string) string {
 	return ""
 }
 
-// readable returns the document as it is, or, when reading is lenient, without the fields that parse refuses; each of
-// those is noted. A document that is no object becomes an empty one, and is remembered as unreadable.
+// readable returns the document unchanged or, when reading is lenient, without the fields that parse refuses, with a warning for
+// each. It returns an empty document for one that is not a JSON object, and records that in Unreadable.
 func (s *Sources) readable(path string, raw []byte, parse func(raw []byte) error) []byte {
 	if !s.lenient || parse(raw) == nil {
 		return raw
@@ -74,7 +73,7 @@ func (s *Sources) readable(path string, raw []byte, parse func(raw []byte) error
 	return encoded(kept)
 }
 
-// encoded returns the JSON object of fields that were JSON before.
+// encoded returns the fields as a JSON object.
 func encoded(fields map[string]json.RawMessage) []byte {
 	raw, err := json.Marshal(fields)
 	if err != nil {

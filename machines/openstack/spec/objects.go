@@ -13,18 +13,18 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// objects reads the API objects that the provider specs of one namespace name.
+// objects reads the API objects that the provider specs of one namespace refer to.
 type objects struct {
-	// reader may be nil: then nothing can be read.
+	// reader may be nil: then no object can be read.
 	reader ctrlclient.Reader
-	// namespace of the Machine: the only one that references may point into, beside the allowed ones.
+	// namespace is the Machine's: references may point only to it and to the allowed namespaces.
 	namespace string
 	allowed   []string
 	// account is drover's ServiceAccount, as namespace:name, for errors.
 	account string
 }
 
-// get reads an object. The error about one that does not exist names the field that refers to it.
+// get reads an object. For an object that does not exist, the error names the field that refers to it.
 func (o *objects) get(ctx context.Context, field string, key types.NamespacedName, into ctrlclient.Object) error {
 	if o.reader == nil {
 		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s: %s cannot be read without a cluster", field, key)
@@ -50,8 +50,7 @@ func (o *objects) get(ctx context.Context, field string, key types.NamespacedNam
 	return nil
 }
 
-// kindOf returns the kind of an object that a provider spec names, and whether drover reads it under the role
-// v1alpha1.RoleReferences.
+// kindOf returns the kind of an object, and whether drover reads it under the role v1alpha1.RoleReferences.
 func kindOf(object ctrlclient.Object) (kind string, isReference bool) {
 	switch object.(type) {
 	case *corev1.Secret:
@@ -76,7 +75,7 @@ func (o *objects) mayRead(field, namespace string) error {
 		field, namespace, o.namespace, o.namespace, namespace, v1alpha1.BindReferences(o.account, namespace))
 }
 
-// dereference reads one key of a Secret or ConfigMap. The cause of the error about one that does not exist is a
+// dereference returns the value of one key of a Secret or ConfigMap. When the key or the object does not exist, the error wraps a
 // *missingReference.
 func (o *objects) dereference(ctx context.Context, ref *reference) (string, error) {
 	if err := o.mayRead(ref.String(), ref.Namespace); err != nil {
@@ -108,7 +107,7 @@ func (o *objects) dereference(ctx context.Context, ref *reference) (string, erro
 	return text, nil
 }
 
-// missing makes an error about an object that does not exist one about a missing reference.
+// missing adds a missingReference to an error about an object that does not exist.
 func missing(ref *reference, err error) error {
 	if e := fault.Of(err); apierrors.IsNotFound(err) {
 		e.Err = &missingReference{ref: ref, object: true}

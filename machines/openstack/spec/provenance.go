@@ -9,12 +9,12 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// provenance records which values of a provider spec came from a Secret or a ConfigMap. They are never shown; their references
-// are.
+// provenance records which values of a provider spec came from a Secret or ConfigMap. Messages show their references instead of
+// them.
 type provenance struct {
-	// references by the field that they were read for.
+	// references has the reference of each field whose value came from one.
 	references map[string]*reference
-	// shown holds the values, each with what messages show in its place.
+	// shown has the values, each with the text that messages show instead.
 	shown map[string]string
 }
 
@@ -22,7 +22,7 @@ func newProvenance() *provenance {
 	return &provenance{references: map[string]*reference{}, shown: map[string]string{}}
 }
 
-// add records a value; without a reference it is one that may be shown.
+// add records a value; without a reference the value may be shown.
 func (p *provenance) add(field, text string, ref *reference) {
 	if p == nil || ref == nil || text == "" {
 		return
@@ -32,8 +32,8 @@ func (p *provenance) add(field, text string, ref *reference) {
 	p.shown[strings.Trim(strconv.Quote(text), `"`)] = ref.value()
 }
 
-// conceal returns an error without the values that came from a Secret or ConfigMap. When the cloud has nothing of the name that
-// one of the fields holds, the whole text is replaced: it may propose names that are like the value.
+// conceal returns err without the values that came from a Secret or ConfigMap. When the cloud has no resource with the name in one
+// of the fields, conceal replaces the whole text, because it may suggest names similar to the value.
 func (p *provenance) conceal(err error, fields ...string) error {
 	e := fault.Of(err)
 	if e == nil || len(p.shown) == 0 {
@@ -42,7 +42,7 @@ func (p *provenance) conceal(err error, fields ...string) error {
 	message := client.Conceal(e.Message, p.shown)
 	for _, field := range fields {
 		if ref := p.references[field]; ref != nil && fault.Unmatched(e.Code) {
-			message = fmt.Sprintf("%s matches nothing, or several things, that this project can see (%s)", ref.value(), e.Code)
+			message = fmt.Sprintf("%s matches no resource, or several, that this project can see (%s)", ref.value(), e.Code)
 		}
 	}
 	if message == e.Message {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// readSpec reads the fields that are not credentials. It does not check what only the cloud knows. reserved are keys that tags may
-// not set.
+// readSpec reads the fields other than credentials. It does not check what only the cloud can answer. reserved are keys that tags
+// may not set.
 func readSpec(ctx context.Context, ls layers, reserved []string) (*Spec, error) {
 	ls.origin = newProvenance()
 	s := &Spec{source: ls.list[0].source, origin: ls.origin}
@@ -55,7 +55,7 @@ func (s *Spec) readLists(ctx context.Context, ls layers) (err error) {
 	if err != nil {
 		return err
 	}
-	// network and networks are one field: both are taken from the highest layer that has either.
+	// network and networks are one field: both are read from the highest layer that has either.
 	if first.given() && (from < 0 || first.from <= from) {
 		s.Networks = append(s.Networks, first.text)
 	}
@@ -81,12 +81,12 @@ func (s *Spec) readDisk(ctx context.Context, ls layers) error {
 	}
 	s.RootDiskSizeGB, err = strconv.Atoi(size.text)
 	if err != nil || s.RootDiskSizeGB < 0 {
-		return ls.list[size.from].invalid("rootDiskSizeGB", "%s is not a size; give a whole number of GiB", size.shown())
+		return ls.list[size.from].invalid("rootDiskSizeGB", "%s is not a size; use a whole number of GiB", size.shown())
 	}
 	return nil
 }
 
-// readTags reads a map (server metadata) or a list (k=v: metadata, plain: a Nova tag). A reserved key is an error.
+// readTags reads a map (server metadata) or a list (k=v: metadata, plain: a Nova tag). It returns an error for a reserved key.
 func (s *Spec) readTags(ctx context.Context, ls layers, reserved []string) error {
 	for i, l := range ls.list {
 		raw := l.fields["tags"]
@@ -100,11 +100,11 @@ func (s *Spec) readTags(ctx context.Context, ls layers, reserved []string) error
 			}
 			s.splitTags(list)
 		} else if err := json.Unmarshal(raw, &s.Metadata); err != nil {
-			return l.invalid("tags", "is neither a map of strings nor a list of strings")
+			return l.invalid("tags", "is neither a map of strings nor a list of strings; use one of them")
 		}
 		for _, key := range reserved {
 			if _, taken := s.Metadata[key]; taken {
-				return l.invalid("tags", "the key %s is drover's own; remove it", key)
+				return l.invalid("tags", "the key %s is reserved for drover; remove it", key)
 			}
 		}
 		if len(s.Metadata)+len(s.Tags) > 0 {

@@ -12,23 +12,23 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// Options are what a Reader works with.
+// Options configure a Reader.
 type Options struct {
-	// Objects reads Clusters, MachineClasses, Secrets and ConfigMaps. nil: a provider spec must stand alone.
+	// Objects reads Clusters, MachineClasses, Secrets and ConfigMaps. nil: a provider spec may refer to none of them.
 	Objects ctrlclient.Reader
-	// Configured are the credentials of the configured cloud, the lowest source, until Configure is called; may be empty.
+	// Configured holds the credentials of the configured cloud, the lowest source, until Configure is called; may be empty.
 	Configured client.Credentials
-	// IdentityOverride lets a provider spec replace user, domain and project of Configured.
+	// IdentityOverride allows a provider spec to replace user, domain and project of Configured.
 	IdentityOverride bool
-	// AllowedNamespaces are those that references may point into, beside the Machine's own.
+	// AllowedNamespaces are the namespaces besides the Machine's own that references may point into.
 	AllowedNamespaces []string
-	// OwnNamespace is the namespace of drover itself, whose Secrets may name an endpoint; may be empty.
+	// OwnNamespace is the namespace in which drover runs, whose Secrets may name an endpoint; may be empty.
 	OwnNamespace string
-	// ServiceAccount is the one that drover runs under, as namespace:name, for errors about a forbidden Secret.
+	// ServiceAccount is drover's service account, as namespace:name, for errors about a forbidden Secret.
 	ServiceAccount string
-	// SharedServerGroup puts servers whose spec names no server group into the one of the cluster.
+	// SharedServerGroup puts servers whose spec names no server group into the server group of the cluster.
 	SharedServerGroup bool
-	// CloudProviders are the names of all clouds that a provider spec may name, for the error about any other. Default: Name.
+	// CloudProviders are the names of all clouds that a provider spec may name, for the error about any other name. Default: Name.
 	CloudProviders []string
 	// ReservedTags are the keys of server metadata that a spec may not set.
 	ReservedTags []string
@@ -42,7 +42,7 @@ type Reader struct {
 	configured atomic.Pointer[configured]
 }
 
-// configured is the configured cloud: its credentials, also as the lowest layer of a provider spec.
+// configured holds the credentials of the configured cloud, and the lowest layer that is made of them.
 type configured struct {
 	credentials client.Credentials
 	layer       layer
@@ -62,7 +62,7 @@ func NewReader(o Options) *Reader {
 	return r
 }
 
-// Configure replaces the credentials of the configured cloud for every Read that follows.
+// Configure replaces the credentials of the configured cloud for all later calls of Read.
 func (r *Reader) Configure(c client.Credentials) {
 	r.configured.Store(&configured{credentials: c, layer: configuredLayer(&c)})
 }
@@ -72,18 +72,18 @@ func (r *Reader) Configured() client.Credentials { return r.configured.Load().cr
 
 // Object is a Machine or a template with a provider spec.
 type Object struct {
-	// Name is how errors name the object.
+	// Name is the name of the object in errors.
 	Name, Namespace string
 	Spec            *v1alpha1.MachineSpec
 	Labels          map[string]string
-	// Lenient leaves out what cannot be read instead of refusing it: for Machines that have, or had, a server.
+	// Lenient skips what cannot be read instead of refusing it. It is for Machines that have, or had, a server.
 	Lenient bool
-	// HasServer is true for a Machine with the ID of an OpenStack server: its cloudProvider does not matter any more.
+	// HasServer is true for a Machine with the ID of an OpenStack server: its cloudProvider is not checked any more.
 	HasServer bool
 }
 
-// Read returns the sources of an object's provider spec. It reads the objects that the spec names, but follows no reference to a
-// single value.
+// Read returns the sources of an object's provider spec. It reads the objects that the spec refers to, but follows no reference to
+// a single value.
 func (r *Reader) Read(ctx context.Context, o Object) (*Sources, error) {
 	s := &Sources{
 		Config: &v1alpha1.ProviderConfig{}, reader: r, configured: r.configured.Load(), name: o.Name, lenient: o.Lenient, hasServer: o.HasServer,
@@ -95,7 +95,7 @@ func (r *Reader) Read(ctx context.Context, o Object) (*Sources, error) {
 	return s, nil
 }
 
-// Spec reads the fields that are not credentials.
+// Spec reads the fields other than credentials.
 func (s *Sources) Spec(ctx context.Context) (*Spec, error) {
 	got, err := readSpec(ctx, s.stack(), s.reader.options.ReservedTags)
 	if err == nil && got.ServerGroup == "" && s.reader.options.SharedServerGroup {
@@ -104,7 +104,7 @@ func (s *Sources) Spec(ctx context.Context) (*Spec, error) {
 	return got, err
 }
 
-// Access reads the credentials. Its error is of class Auth when they are missing or must not be sent to the endpoint.
+// Access reads the credentials. It returns an error of class Auth when they are missing or must not be sent to the endpoint.
 func (s *Sources) Access(ctx context.Context) (*Access, error) {
 	rules := credentialRules{configured: &s.configured.credentials, trusted: s.reader.trusted, override: s.reader.options.IdentityOverride}
 	a, err := readCredentials(ctx, s.stack(), rules)
@@ -119,7 +119,7 @@ func (s *Sources) stack() layers {
 	return layers{list: s.layers, get: s.objects.dereference, lenient: s.lenient, note: s.note}
 }
 
-// under puts the object's name before a text that does not begin with it.
+// under adds the object's name to a text that does not begin with it.
 func under(name, text string) string {
 	if strings.HasPrefix(text, name) {
 		return text

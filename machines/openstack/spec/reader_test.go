@@ -16,7 +16,7 @@ func objectOf(document string) Object {
 	return Object{Name: "Machine n/m", Namespace: "n", Spec: &v1alpha1.MachineSpec{ProviderSpec: v1alpha1.ProviderSpec{Value: &runtime.RawExtension{Raw: raw}}}}
 }
 
-func TestReader(t *testing.T) {
+func TestReaderMergesAllSources(t *testing.T) {
 	options := Options{
 		Configured:        client.Credentials{IdentityEndpoint: "https://k:5000/v3", Username: "u", Password: "p", ProjectName: "x"},
 		SharedServerGroup: true, ReservedTags: []string{"ours"},
@@ -29,45 +29,45 @@ func TestReader(t *testing.T) {
 		}
 		return s
 	}
-	t.Run("a spec without a server group gets the shared one when the operator wants that", func(t *testing.T) {
+	t.Run("adds the shared server group to a spec without one when the operator wants that", func(t *testing.T) {
 		got, err := read(t, objectOf(`{`+least+`}`)).Spec(t.Context())
 		if err != nil || got.ServerGroup != SharedServerGroup {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	})
-	t.Run("a server group that the spec names stays", func(t *testing.T) {
+	t.Run("keeps a server group that the spec names", func(t *testing.T) {
 		got, err := read(t, objectOf(`{`+least+`,"serverGroup":"g"}`)).Spec(t.Context())
 		if err != nil || got.ServerGroup != "g" || got.ServerGroupField != "serverGroup" {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	})
 	for name, tags := range map[string]string{"in a map": `{"ours":"x"}`, "in a list": `["ours=x"]`} {
-		t.Run("a reserved tag "+name+" is an error", func(t *testing.T) {
+		t.Run("refuses a reserved tag "+name, func(t *testing.T) {
 			_, err := read(t, objectOf(`{`+least+`,"tags":`+tags+`}`)).Spec(t.Context())
-			if want := "Machine n/m: spec.providerSpec.value.cloudProviderSpec.tags: the key ours is drover's own; remove it"; err == nil || err.Error() != want {
+			if want := "Machine n/m: spec.providerSpec.value.cloudProviderSpec.tags: the key ours is reserved for drover; remove it"; err == nil || err.Error() != want {
 				t.Errorf("got %v, want %q", err, want)
 			}
 		})
 	}
-	t.Run("the origin of a secret begins with the object, also when the configured cloud has it", func(t *testing.T) {
+	t.Run("begins the origin of a secret with the object, even in the configured cloud", func(t *testing.T) {
 		got, err := read(t, objectOf(`{`+least+`}`)).Access(t.Context())
 		if want := "Machine n/m: " + configuredCloud + ".password"; err != nil || got.Origin != want {
 			t.Errorf("got %+v, %v, want the origin %q", got, err, want)
 		}
 	})
-	t.Run("warnings are sorted and stand once each", func(t *testing.T) {
+	t.Run("sorts warnings and removes duplicates", func(t *testing.T) {
 		o := objectOf(`{` + least + `,"trustDevicePath":true,"insecure":true}`)
 		got := read(t, o).Warnings()
 		if len(got) != 2 || !strings.Contains(got[0], ".insecure: has no effect") || !strings.Contains(got[1], ".trustDevicePath: has no effect") {
 			t.Errorf("got %q", got)
 		}
 	})
-	t.Run("a document that is not an object is an error", func(t *testing.T) {
+	t.Run("refuses a document that is not an object", func(t *testing.T) {
 		if _, err := NewReader(options).Read(t.Context(), objectOf(`[]`)); err == nil {
 			t.Error("it was read")
 		}
 	})
-	t.Run("and is remembered as unreadable when reading is lenient", func(t *testing.T) {
+	t.Run("records in lenient mode that the document is unreadable", func(t *testing.T) {
 		o := objectOf(`[]`)
 		o.Lenient = true
 		if s := read(t, o); s.Unreadable == nil {

@@ -16,28 +16,28 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Sources are the documents and Secrets that one provider spec is read from.
+// Sources are the documents and Secrets of one provider spec.
 type Sources struct {
-	// Config is the envelope of the highest source, with what it leaves empty taken from the lower ones.
+	// Config is the provider config of the highest source; its empty fields are filled in from the lower ones.
 	Config *v1alpha1.ProviderConfig
-	// Unreadable is the error about the first document that is not a JSON object; nil: there is none. It is set only when reading
-	// is lenient. The cloud and the credentials that the document named are not known.
+	// Unreadable is the error about the first document that is not a JSON object; nil when there is none. It is set only when
+	// reading is lenient. The cloud and the credentials in that document are unknown.
 	Unreadable *fault.Error
 
 	reader *Reader
-	// configured is the configured cloud when reading began.
+	// configured is the configured cloud at the time of Read.
 	configured *configured
 	objects    objects
 	name       string
 	lenient    bool
 	hasServer  bool
 	layers     []layer
-	// noted are the warnings.
+	// noted are the warnings so far.
 	noted []string
 }
 
-// Warnings returns what of the sources is accepted without effect: one sentence each, sorted and without repetition. It grows while
-// Spec and Access read.
+// Warnings returns one sentence for each part of the sources that is accepted without effect, sorted and without duplicates. Spec
+// and Access add more while they read.
 func (s *Sources) Warnings() []string {
 	slices.Sort(s.noted)
 	return slices.Compact(s.noted)
@@ -46,7 +46,7 @@ func (s *Sources) Warnings() []string {
 // note adds a warning.
 func (s *Sources) note(text string) { s.noted = append(s.noted, text) }
 
-// noteIgnored notes the keys of a document that are known and have no effect.
+// noteIgnored adds a warning for each known key of a document that has no effect.
 func (s *Sources) noteIgnored(path string, raw []byte) {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(raw, &all) != nil {
@@ -54,13 +54,13 @@ func (s *Sources) noteIgnored(path string, raw []byte) {
 	}
 	for key := range all {
 		if why := withoutEffect[v1alpha1.Spelling(key, ignoredFields)]; why != "" {
-			s.note(fmt.Sprintf("%s.%s: has no effect (%s); it may be removed", path, key, why))
+			s.note(fmt.Sprintf("%s.%s: has no effect (%s); you may remove it", path, key, why))
 		}
 	}
 }
 
-// read collects the layers of a provider spec, from the highest to the lowest (Machine, class, Cluster, configured cloud), and merges
-// their envelopes.
+// read collects the layers of a provider spec, from the highest to the lowest (Machine, class, Cluster, configured cloud), and
+// merges their provider configs.
 func (s *Sources) read(ctx context.Context, o Object) error {
 	name := o.Name
 	spec, err := o.Spec.Provider()
@@ -86,7 +86,7 @@ func (s *Sources) read(ctx context.Context, o Object) error {
 	return nil
 }
 
-// document adds one providerSpec.value.
+// document adds one providerSpec.value as a layer.
 func (s *Sources) document(path, namespace string, value *runtime.RawExtension) error {
 	var raw []byte
 	if value != nil {
@@ -117,7 +117,7 @@ func (s *Sources) document(path, namespace string, value *runtime.RawExtension) 
 	return nil
 }
 
-// fill sets what the higher config leaves empty.
+// fill copies the fields of low that are empty in high.
 func fill(high, low *v1alpha1.ProviderConfig) {
 	text := func(h *string, l string) {
 		if *h == "" {
@@ -144,7 +144,7 @@ func fill(high, low *v1alpha1.ProviderConfig) {
 	}
 }
 
-// class adds a MachineClass: credentials of its Secrets, then its own document.
+// class adds the layers of a MachineClass: credentials of its Secrets, then its own document.
 func (s *Sources) class(ctx context.Context, name string, ref *v1alpha1.MachineClassRef) error {
 	namespace := ref.Namespace
 	if namespace == "" {
@@ -173,7 +173,7 @@ func (s *Sources) class(ctx context.Context, name string, ref *v1alpha1.MachineC
 	return s.document(path+": providerSpec", namespace, class.ProviderSpec)
 }
 
-// secretLayer adds the credentials that a Secret holds; its other keys are not ours.
+// secretLayer adds the credentials in a Secret as a layer, and ignores the other keys.
 func (s *Sources) secretLayer(ctx context.Context, path, namespace string, ref *corev1.SecretReference) error {
 	if ref == nil || ref.Name == "" {
 		return nil
@@ -203,7 +203,8 @@ func (s *Sources) secretLayer(ctx context.Context, path, namespace string, ref *
 	return nil
 }
 
-// cluster adds the Cluster that the label names, else the only one of the namespace; with none or several, nothing.
+// cluster adds the Cluster that the label names, or the only one of the namespace. Without a label it adds nothing when there are
+// several or none.
 func (s *Sources) cluster(ctx context.Context, name string, labels map[string]string) error {
 	if s.objects.reader == nil {
 		return nil

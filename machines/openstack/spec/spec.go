@@ -6,43 +6,43 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// SharedServerGroup stands in place of a server group's name for the one group that all servers of the cluster share.
+// SharedServerGroup is the value of Spec.ServerGroup for the one server group that all servers of the cluster share.
 const SharedServerGroup = "shared"
 
-// Spec is a cloudProviderSpec after all layers have filled it and references were followed. Names are as written; the
-// catalog turns them into IDs.
+// Spec is a cloudProviderSpec, merged from all layers with all references resolved. It has names as they are written; the catalog
+// resolves them into IDs.
 type Spec struct {
 	Flavor, Image    string
 	AvailabilityZone string
-	// Networks: empty, with an empty Subnet, means the only network that the project can use.
+	// Networks may be empty; together with an empty Subnet, this means the only network that the project can use.
 	Networks       []string
 	Subnet         string
 	SecurityGroups []string
 	FloatingIPPool string
-	// DisablePortSecurity: ports without security groups and without address checks.
+	// DisablePortSecurity creates ports without security groups and without address checks.
 	DisablePortSecurity bool
-	// RootDiskSizeGB: boot from a volume of that many GiB; 0: the flavor's disk.
+	// RootDiskSizeGB is the size of the boot volume in GiB; 0 means to boot from the flavor's disk.
 	RootDiskSizeGB     int
 	RootDiskVolumeType string
 	// ServerGroup is a name or an ID, or SharedServerGroup.
 	ServerGroup string
-	// ServerGroupField is the name of the field that holds ServerGroup: serverGroup or serverGroupID.
+	// ServerGroupField is the name of the field that ServerGroup was read from: serverGroup or serverGroupID.
 	ServerGroupField string
 	ConfigDrive      bool
-	// Metadata of the server, and its Nova tags.
+	// Metadata is the server's metadata, and Tags are its Nova tags.
 	Metadata map[string]string
 	Tags     []string
 	KeyName  string
 	// ComputeAPIVersion raises the microversion of compute calls; it never lowers it.
 	ComputeAPIVersion string
 
-	// origin holds the values that must not be shown; nil: none.
+	// origin has the values that messages must not show; nil: none.
 	origin *provenance
 	// source is the highest source of the spec, which errors name.
 	source string
 }
 
-// invalid returns the error about a field of the spec as a whole.
+// invalid returns an error about a field of the spec.
 func (s *Spec) invalid(field, format string, args ...any) *fault.Error {
 	return layer{source: s.source}.invalid(field, format, args...)
 }
@@ -55,7 +55,7 @@ func (s *Spec) Shown(field, text string) string {
 	return quote(text, s.origin.references[field])
 }
 
-// FieldError returns err with the field that it is about. A refused sign-in is about no field and stays as it is.
+// FieldError returns err with the name of the field that it is about. A refused sign-in is not about a field and stays unchanged.
 func (s *Spec) FieldError(field string, err error) error {
 	if fault.Of(err).Code == fault.CodeUnauthorized {
 		return err
@@ -67,8 +67,8 @@ func (s *Spec) FieldError(field string, err error) error {
 	return layer{source: s.source}.wrong(field, s.Conceal(err, fields...))
 }
 
-// Conceal returns err without the values of the spec that came from a Secret or ConfigMap. When err is about the given fields, and
-// the cloud has nothing of the name that one of them holds, its whole text is replaced.
+// Conceal returns err without the values of the spec that came from a Secret or ConfigMap. When err is that the cloud has no
+// resource with the name in one of the given fields, Conceal replaces the whole text.
 func (s *Spec) Conceal(err error, fields ...string) error {
 	if s.origin == nil {
 		return err
@@ -78,17 +78,17 @@ func (s *Spec) Conceal(err error, fields ...string) error {
 
 var apiVersion = regexp.MustCompile(`^2(\.\d{1,3})?$`)
 
-// check returns the error that can be found without the cloud.
+// check returns the errors that can be found without calling the cloud.
 func (s *Spec) check() error {
 	switch {
 	case s.Flavor == "":
-		return s.invalid("flavor", "is missing; name the flavor of the servers")
+		return s.invalid("flavor", "is missing; set the flavor of the servers")
 	case s.Image == "":
-		return s.invalid("image", "is missing; name the image of the servers")
+		return s.invalid("image", "is missing; set the image of the servers")
 	case s.RootDiskVolumeType != "" && s.RootDiskSizeGB == 0:
-		return s.invalid("rootDiskVolumeType", "has no meaning without rootDiskSizeGB; set both or none")
+		return s.invalid("rootDiskVolumeType", "has no effect without rootDiskSizeGB; set both or none")
 	case s.ComputeAPIVersion != "" && !apiVersion.MatchString(s.ComputeAPIVersion):
-		return s.invalid("computeAPIVersion", "%s is not a version; write it like 2.67, in quotes", s.Shown("computeAPIVersion", s.ComputeAPIVersion))
+		return s.invalid("computeAPIVersion", "%s is not a version; use one like 2.67, in quotes", s.Shown("computeAPIVersion", s.ComputeAPIVersion))
 	case s.DisablePortSecurity && len(s.SecurityGroups) > 0:
 		return s.invalid("disablePortSecurity", "conflicts with securityGroups; keep one")
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// referenceKind is the kind of object that a reference points into.
+// referenceKind is the kind of object that a reference points to.
 type referenceKind string
 
 const (
@@ -18,7 +18,7 @@ const (
 	configMapKind referenceKind = "ConfigMap"
 )
 
-// reference names one key of a Secret or ConfigMap.
+// reference is one key of a Secret or ConfigMap.
 type reference struct {
 	Kind      referenceKind `json:"-"`
 	Namespace string        `json:"namespace"`
@@ -34,24 +34,24 @@ func (r *reference) String() string {
 	return fmt.Sprintf("%s, key %s", r.object(), r.Key)
 }
 
-// value returns what messages show in place of the value that the reference leads to.
+// value returns the text that messages show instead of the referenced value.
 func (r *reference) value() string { return "the value of " + r.String() }
 
-// object returns the kind and name of the Secret or ConfigMap for messages.
+// object returns the kind and name of the Secret or ConfigMap, for messages.
 func (r *reference) object() string {
 	return fmt.Sprintf("%s %s/%s", r.Kind, r.Namespace, r.Name)
 }
 
-// value is a string of a provider spec, or a reference to it. The zero value is unset.
+// value is a string of a provider spec, or a reference to one. The zero value is unset.
 type value struct {
 	text string
 	ref  *reference
 }
 
-// missingReference is the cause of an error about a reference to a key, or an object, that does not exist.
+// missingReference is the cause of an error about a reference to a key or object that does not exist.
 type missingReference struct {
 	ref *reference
-	// object: the Secret or ConfigMap itself does not exist.
+	// object is true when the Secret or ConfigMap itself does not exist.
 	object bool
 }
 
@@ -64,9 +64,9 @@ func (m *missingReference) Error() string {
 
 func (v value) unset() bool { return v.text == "" && v.ref == nil }
 
-// parseValue reads a string-or-reference: a plain scalar (its text counts), {value}, {secretKeyRef} or {configMapKeyRef}.
-// Secret comes before ConfigMap before value. A reference counts when namespace, name and key are set; one that stands
-// alone and is not complete is an error. null and "" are unset.
+// parseValue parses a string or reference: a plain scalar, {value}, {secretKeyRef} or {configMapKeyRef}. A Secret takes precedence
+// over a ConfigMap, and a ConfigMap over a value. A reference needs namespace, name and key; an incomplete one without a value is
+// an error. null and "" are unset.
 func parseValue(raw json.RawMessage) (value, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {
@@ -76,7 +76,7 @@ func parseValue(raw json.RawMessage) (value, error) {
 	case '{':
 		return parseReference(raw)
 	case '[':
-		return value{}, fmt.Errorf("is a list; give a string or a reference")
+		return value{}, fmt.Errorf("is a list; use a string or a reference")
 	case '"':
 		var text string
 		err := json.Unmarshal(raw, &text)
@@ -118,11 +118,11 @@ func parseReference(raw json.RawMessage) (value, error) {
 	return plain, err
 }
 
-// dereference returns the text that a reference leads to.
+// dereference returns the text of a reference.
 type dereference func(ctx context.Context, ref *reference) (string, error)
 
-// resolve returns the value's text; empty when it is unset. Line breaks at its end are not part of it: a Secret that was
-// made from a file has one.
+// resolve returns the value's text; empty when it is unset. It removes line breaks at the end, because a Secret that was created
+// from a file has one.
 func (v value) resolve(ctx context.Context, get dereference) (string, error) {
 	text := v.text
 	if v.ref != nil {

@@ -6,27 +6,27 @@ import (
 	"testing"
 )
 
-func TestParseValue(t *testing.T) {
+func TestParseValueAcceptsStringsAndReferences(t *testing.T) {
 	get := func(_ context.Context, r *reference) (string, error) {
 		return string(r.Kind) + ":" + r.Key, nil
 	}
 	for name, tc := range map[string]struct{ raw, want, fails string }{
-		"MC-10 a plain string":                      {`"x"`, "x", ""},
-		"MC-10 a value":                             {`{"value":"x"}`, "x", ""},
-		"MC-10 a Secret":                            {`{"secretKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "Secret:k", ""},
-		"MC-10 a ConfigMap":                         {`{"configMapKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "ConfigMap:k", ""},
-		"MC-10 Secret comes before ConfigMap":       {`{"value":"x","configMapKeyRef":{"namespace":"n","name":"s","key":"c"},"secretKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "Secret:k", ""},
-		"MC-10 ConfigMap comes before value":        {`{"value":"x","configMapKeyRef":{"namespace":"n","name":"s","key":"c"}}`, "ConfigMap:c", ""},
-		"an incomplete reference does not count":    {`{"value":"x","secretKeyRef":{"name":"s"}}`, "x", ""},
-		"an incomplete reference alone is an error": {`{"secretKeyRef":{"name":"s"}}`, "", "needs namespace, name and key"},
-		"an empty reference is unset":               {`{"secretKeyRef":{}}`, "", ""},
-		"MC-13 null is unset":                       {`null`, "", ""},
-		"MC-13 null inside is unset":                {`{"value":null,"secretKeyRef":null}`, "", ""},
-		"a number counts by its text":               {`5`, "5", ""},
-		"a boolean counts by its text":              {`true`, "true", ""},
-		"quotes and backslashes survive":            {`"a\"b\\c"`, `a"b\c`, ""},
-		"an unknown key of a reference is named":    {`{"secretKeyReff":{}}`, "", "did you mean secretKeyRef"},
-		"a list is an error":                        {`["x"]`, "", "is a list"},
+		"a plain string (MC-10)":                                  {`"x"`, "x", ""},
+		"a value (MC-10)":                                         {`{"value":"x"}`, "x", ""},
+		"a reference to a Secret (MC-10)":                         {`{"secretKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "Secret:k", ""},
+		"a reference to a ConfigMap (MC-10)":                      {`{"configMapKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "ConfigMap:k", ""},
+		"a Secret before a ConfigMap (MC-10)":                     {`{"value":"x","configMapKeyRef":{"namespace":"n","name":"s","key":"c"},"secretKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "Secret:k", ""},
+		"a ConfigMap before a value (MC-10)":                      {`{"value":"x","configMapKeyRef":{"namespace":"n","name":"s","key":"c"}}`, "ConfigMap:c", ""},
+		"an incomplete reference with a value is ignored":         {`{"value":"x","secretKeyRef":{"name":"s"}}`, "x", ""},
+		"an incomplete reference alone is an error":               {`{"secretKeyRef":{"name":"s"}}`, "", "needs namespace, name and key"},
+		"an empty reference is unset":                             {`{"secretKeyRef":{}}`, "", ""},
+		"null is unset (MC-13)":                                   {`null`, "", ""},
+		"null fields are unset (MC-13)":                           {`{"value":null,"secretKeyRef":null}`, "", ""},
+		"a number is its text":                                    {`5`, "5", ""},
+		"a boolean is its text":                                   {`true`, "true", ""},
+		"quotes and backslashes are kept":                         {`"a\"b\\c"`, `a"b\c`, ""},
+		"an unknown key of a reference is an error with its name": {`{"secretKeyReff":{}}`, "", "did you mean secretKeyRef"},
+		"a list is an error":                                      {`["x"]`, "", "is a list"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, err := parseValue([]byte(tc.raw))

@@ -9,24 +9,24 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// way is one way of signing in, as far as the layers describe it.
+// way is one way of signing in, as far as the layers have it.
 type way struct {
 	// user is the application credential, the user, or the token itself. secret belongs to it and may be missing.
 	user, secret found
-	// use writes the fields of the way into the credentials.
+	// use copies the fields of the way into the credentials.
 	use func(*client.Credentials)
 }
 
-// absentField is a field that counts as empty because it cannot be read.
+// absentField is a field that is treated as empty because it cannot be read.
 type absentField struct {
 	layer int
 	field string
 	cause error
 }
 
-// way returns the way to sign in: the first one of the highest layer that has any, or, when a reference of that layer leads to nothing,
-// the first complete one of the same layer. No lower layer takes its place: a Secret that is deleted must not move a Machine into the
-// project of the configured cloud. It reports false when there is none.
+// way returns the way to sign in: the first one of the highest layer that has any. When a reference of that layer does not exist,
+// it returns the first complete way of the same layer. It never uses a lower layer instead, so that a deleted Secret cannot move a
+// Machine into the project of the configured cloud. It returns false when there is no way.
 func (r *credentialReader) way() (way, bool) {
 	all := r.ways()
 	lowest := len(r.list)
@@ -49,8 +49,8 @@ func (r *credentialReader) way() (way, bool) {
 	return all[0], true
 }
 
-// ways returns the ways of signing in that have a user, the ones of the highest layer first; within a layer application
-// credential, password, token.
+// ways returns the ways of signing in that have a user, those of the highest layer first; within a layer application credential,
+// password, token.
 func (r *credentialReader) ways() []way {
 	id, name, secret := r.text("applicationCredentialID"), r.text("applicationCredentialName"), r.text("applicationCredentialSecret")
 	user, password, token := r.text("username"), r.text("password"), r.text("tokenId")
@@ -73,18 +73,17 @@ func (r *credentialReader) ways() []way {
 	return all
 }
 
-// noteAbsent notes the fields that count as empty.
+// noteAbsent adds a warning for each field that is treated as empty.
 func (r *credentialReader) noteAbsent() {
 	if r.note == nil {
 		return
 	}
 	for _, a := range r.absent {
-		r.note(r.list[a.layer].where(a.field) + ": counts as empty, because " + a.cause.Error())
+		r.note(r.list[a.layer].where(a.field) + ": is treated as empty, because " + a.cause.Error())
 	}
 }
 
-// absences names the Secrets and keys that are missing, and what else is wrong; empty when no field is absent that the sign-in
-// needs.
+// absences describes the missing Secrets and keys that the sign-in needs, and other errors about them; empty when there are none.
 func (r *credentialReader) absences() string {
 	var texts, objects []string
 	keys := map[string][]string{}

@@ -65,7 +65,7 @@ func (c *Collector) drainAgain(ctx context.Context, o *verdict.Orphan) bool {
 // isLeft reports whether the cloud, by the lists that all Machines share, still has the server of an orphan, and nobody has adopted it.
 // What is not completely known, or is held by the mass-deletion guard, proves nothing.
 func (c *Collector) isLeft(ctx context.Context, o *verdict.Orphan) bool {
-	return slices.ContainsFunc(c.Cloud.Marked(ctx), func(p cloud.Project) bool {
+	return slices.ContainsFunc(c.Cloud.Tagged(ctx), func(p cloud.Project) bool {
 		return p.Unknown == "" && p.Held == "" && slices.ContainsFunc(p.Resources, func(r cloud.Resource) bool {
 			return r.Key == o.Resource.Key && r.Machine == o.Resource.Machine && r.Place == o.Resource.Place && r.Cloud == o.Resource.Cloud
 		})

@@ -45,7 +45,7 @@ type oneServer struct {
 	adopted, unknown, held atomic.Bool
 }
 
-func (c *oneServer) Marked(context.Context) []cloud.Project {
+func (c *oneServer) Tagged(context.Context) []cloud.Project {
 	p := cloud.Project{Name: "p", Place: "p"}
 	if !c.deleted.Load() {
 		p.Resources = []cloud.Resource{c.server}

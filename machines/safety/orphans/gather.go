@@ -24,7 +24,7 @@ func (c *Collector) gather(ctx context.Context) *verdict.Snapshot {
 	if s.Stale != "" {
 		return s
 	}
-	s.Projects = c.Cloud.Marked(ctx)
+	s.Projects = c.Cloud.Tagged(ctx)
 	s.Machines = c.listMachines(ctx)
 	var err error
 	if s.Defined, err = c.definedSince(ctx); err != nil {

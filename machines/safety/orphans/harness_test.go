@@ -187,7 +187,7 @@ func (w *world) eventually(what string, holds func() bool) {
 
 // projects returns what the cloud shows; one that is not known when it shows nothing.
 func (w *world) projects() []cloud.Project {
-	if all := w.cloud.Marked(w.Context()); len(all) > 0 {
+	if all := w.cloud.Tagged(w.Context()); len(all) > 0 {
 		return all
 	}
 	return []cloud.Project{{Unknown: "there is none"}}

@@ -10,15 +10,16 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// Lists are complete lists of the ports and floating IPs of a project.
+// Lists holds complete lists of the ports and floating IPs of a project.
 type Lists struct {
 	Ports       []PortRow
 	FloatingIPs []FloatingIPRow
 }
 
-// DoubtUnlisted handles ports and floating IPs that were known before that time and that the lists lack. Absence is no proof: a port of
-// a Machine that exists is looked up before it is used again. What belongs to no known Machine is forgotten.
-func (s *Store) DoubtUnlisted(l Lists, before time.Time, knows func(types.UID) bool) {
+// DoubtUnlisted handles ports and floating IPs that were known before that time and are missing from the lists. Absence does
+// not prove that one is gone: a port of a registered Machine is looked up before it is used again. Those of other Machines are
+// removed.
+func (s *Store) DoubtUnlisted(l Lists, before time.Time, isRegistered func(types.UID) bool) {
 	listed := make(map[string]bool, len(l.Ports)+len(l.FloatingIPs))
 	for i := range l.Ports {
 		listed[l.Ports[i].ID] = true
@@ -31,7 +32,7 @@ func (s *Store) DoubtUnlisted(l Lists, before time.Time, knows func(types.UID) b
 		for n, port := range all {
 			switch {
 			case !missing(port.ID, port.Since):
-			case knows(machine):
+			case isRegistered(machine):
 				port.Doubtful = true
 				all[n] = port
 			default:
@@ -40,14 +41,14 @@ func (s *Store) DoubtUnlisted(l Lists, before time.Time, knows func(types.UID) b
 		}
 	}
 	for machine, ip := range s.floating {
-		if missing(ip.ID, ip.Since) && !knows(machine) {
+		if missing(ip.ID, ip.Since) && !isRegistered(machine) {
 			delete(s.floating, machine)
 		}
 	}
 }
 
-// SeeUntagged stores on which server the lists show each floating IP without an owner tag of this cluster. A floating IP that was
-// taken off its server, as when that is deleted, keeps the server that it was on.
+// SeeUntagged records the server of each listed floating IP without an owner tag of this cluster. When a floating IP is detached,
+// for example because its server is deleted, its last server stays recorded.
 func (s *Store) SeeUntagged(l Lists, cluster owner.Cluster) {
 	servers := make(map[string]string, len(l.Ports))
 	for i := range l.Ports {
@@ -67,26 +68,26 @@ func (s *Store) SeeUntagged(l Lists, cluster owner.Cluster) {
 	}
 }
 
-// Twin is a port or a floating IP with the owner tag of another one that is known: an order of the previous leader arrived late.
-// Nothing uses it. It is collected when its Machine is gone.
-type Twin struct {
+// Duplicate is a second port or floating IP with the owner tag of a known one: a create of the previous leader was carried out
+// late. Nothing uses it. It is collected when its Machine is gone.
+type Duplicate struct {
 	Tag owner.Tag
-	// On is the server that a port is bound to, and the port that a floating IP is on; empty: none.
+	// On is the server that a port is bound to, or the port that a floating IP is on; empty: none.
 	On string
-	// Since is when it was first seen, on our clock. Created is when Neutron says that it was created; zero: it does not say.
+	// Since is when drover first saw it, on drover's clock. Created is Neutron's creation time; zero when there is none.
 	Since, Created time.Time
 }
 
-// SeeTwins stores which listed ports and floating IPs of this cluster have the owner tag of another one that is known.
-func (s *Store) SeeTwins(l Lists, cluster owner.Cluster, now time.Time) {
-	before := s.twins
-	s.twins = map[string]Twin{}
+// SeeDuplicates records the listed ports and floating IPs of this cluster that have the owner tag of another known one.
+func (s *Store) SeeDuplicates(l Lists, cluster owner.Cluster, now time.Time) {
+	before := s.duplicates
+	s.duplicates = map[string]Duplicate{}
 	see := func(id string, tag owner.Tag, on, at string) {
 		since := now
-		if twin, known := before[id]; known {
-			since = twin.Since
+		if duplicate, known := before[id]; known {
+			since = duplicate.Since
 		}
-		s.twins[id] = Twin{Tag: tag, On: on, Since: since, Created: created(at)}
+		s.duplicates[id] = Duplicate{Tag: tag, On: on, Since: since, Created: created(at)}
 	}
 	for i := range l.Ports {
 		row := &l.Ports[i]
@@ -102,8 +103,8 @@ func (s *Store) SeeTwins(l Lists, cluster owner.Cluster, now time.Time) {
 	}
 }
 
-// Twins returns the ports and floating IPs with the owner tag of another one that is known, by ID, in no order.
-func (s *Store) Twins() iter.Seq2[string, Twin] { return maps.All(s.twins) }
+// Duplicates returns the ports and floating IPs that have the owner tag of another known one, by ID, unsorted.
+func (s *Store) Duplicates() iter.Seq2[string, Duplicate] { return maps.All(s.duplicates) }
 
 // PlaceOf returns where a floating IP without an owner tag of this cluster was last seen on a server; zero: nowhere.
 func (s *Store) PlaceOf(floatingIP string) Place { return s.untagged[floatingIP] }

@@ -5,41 +5,42 @@ import (
 	"time"
 )
 
-// Port is a port that has a Machine's owner tag.
+// Port is a port with a Machine's owner tag.
 type Port struct {
 	ID, NetworkID string
-	// ServerID is the server that Neutron has it bound to, as far as a list has shown; empty: none.
+	// ServerID is the server that the port is bound to, as far as a list has shown; empty: none.
 	ServerID  string
 	Addresses []string
-	// Doubtful: the cloud said something that makes us doubt that the port still exists. It is looked up before it is used.
+	// Doubtful is true when an answer of the cloud suggests that the port does not exist any more. It is looked up before it is
+	// used.
 	Doubtful bool
-	// Ordered: an order for a server whose outcome is not known may name the port, since the order's answer was lost, or since
-	// another process made the port and may have ordered a server on it before it died. No server is ordered on it any more; it
-	// is replaced.
-	Ordered bool
-	// Since is when it was first seen, on our clock. Created is when Neutron says that it was created; zero: it does not say.
+	// NamedByCreate is true when a server create with an unknown outcome may name the port: the answer to the create was lost, or
+	// another process created the port and may have created a server on it before it died. drover uses the port for no other
+	// server; it replaces the port.
+	NamedByCreate bool
+	// Since is when drover first saw the port, on drover's clock. Created is Neutron's creation time; zero when there is none.
 	Since, Created time.Time
 }
 
-// FloatingIP is a floating IP that has a Machine's owner tag.
+// FloatingIP is a floating IP with a Machine's owner tag.
 type FloatingIP struct {
 	ID, Address string
 	// PortID is the port that it is on; empty: none.
 	PortID string
-	// Since is when it was first seen, on our clock. Created is when Neutron says that it was created; zero: it does not say.
+	// Since is when drover first saw it, on drover's clock. Created is Neutron's creation time; zero when there is none.
 	Since, Created time.Time
 }
 
-// Place is where a floating IP was seen: on that port, which that server has.
+// Place is where a floating IP was seen: a port, and that port's server.
 type Place struct{ PortID, ServerID string }
 
-// PortRow is a port as Neutron lists it, as far as it is needed.
+// PortRow holds the fields of a port in Neutron's lists that drover uses.
 type PortRow struct {
 	ID          string `json:"id"`
 	Description string `json:"description"`
 	NetworkID   string `json:"network_id"`
 	DeviceID    string `json:"device_id"`
-	// DeviceOwner says what kind of thing has the port: only a lookup by ID shows it, no list.
+	// DeviceOwner is the kind of device that uses the port. It is set only by a look-up by ID, not by a list.
 	DeviceOwner string `json:"device_owner"`
 	CreatedAt   string `json:"created_at"`
 	FixedIPs    []struct {
@@ -47,7 +48,7 @@ type PortRow struct {
 	} `json:"fixed_ips"`
 }
 
-// FloatingIPRow is a floating IP as Neutron lists it, as far as it is needed.
+// FloatingIPRow holds the fields of a floating IP in Neutron's lists that drover uses.
 type FloatingIPRow struct {
 	ID          string `json:"id"`
 	Description string `json:"description"`
@@ -56,9 +57,9 @@ type FloatingIPRow struct {
 	CreatedAt   string `json:"created_at"`
 }
 
-// Owned returns the port as another process may have left it: a server may have been ordered on it.
+// Owned returns the port as another process may have left it: a server create may name it.
 func (r *PortRow) Owned() Port {
-	p := Port{ID: r.ID, NetworkID: r.NetworkID, ServerID: r.DeviceID, Ordered: true, Created: created(r.CreatedAt)}
+	p := Port{ID: r.ID, NetworkID: r.NetworkID, ServerID: r.DeviceID, NamedByCreate: true, Created: created(r.CreatedAt)}
 	for _, ip := range r.FixedIPs {
 		p.Addresses = append(p.Addresses, ip.Address)
 	}
@@ -70,7 +71,7 @@ func (r *FloatingIPRow) Owned() FloatingIP {
 	return FloatingIP{ID: r.ID, Address: r.Address, PortID: r.PortID, Created: created(r.CreatedAt)}
 }
 
-// created returns the time that Neutron says in UTC, with or without a Z at the end; zero when it says none that can be read.
+// created parses Neutron's creation time, which is UTC with or without a Z at the end; zero when it is missing or invalid.
 func created(text string) time.Time {
 	at, err := time.Parse(time.RFC3339, strings.TrimSuffix(text, "Z")+"Z")
 	if err != nil {

@@ -15,24 +15,24 @@ import (
 type Store struct {
 	ports    map[types.UID]map[int]Port
 	floating map[types.UID]FloatingIP
-	// untagged are floating IPs without an owner tag of this cluster that were seen on a server, by ID.
+	// untagged has the floating IPs without an owner tag of this cluster that were seen on a server, by ID.
 	untagged map[string]Place
-	// twins are those with the owner tag of another one that is known, by ID.
-	twins map[string]Twin
+	// duplicates has those with the owner tag of another known one, by ID.
+	duplicates map[string]Duplicate
 }
 
 // New returns an empty Store.
 func New() *Store {
-	return &Store{ports: map[types.UID]map[int]Port{}, floating: map[types.UID]FloatingIP{}, untagged: map[string]Place{}, twins: map[string]Twin{}}
+	return &Store{ports: map[types.UID]map[int]Port{}, floating: map[types.UID]FloatingIP{}, untagged: map[string]Place{}, duplicates: map[string]Duplicate{}}
 }
 
-// SetPort stores a port. Of two with the same tag, as when a create of the previous leader arrives late, the one that is known
-// stays, unless only the other one is bound to a server; the other is collected when the Machine is gone.
+// SetPort stores a port. Of two ports with the same tag, for example after a late create of the previous leader, the known one
+// stays, unless only the other one is bound to a server. The other is collected when the Machine is gone.
 func (s *Store) SetPort(tag owner.Tag, port Port, now time.Time) {
 	port.Since = now
 	switch old, ok := s.ports[tag.Machine][tag.N]; {
 	case ok && old.ID == port.ID:
-		port.Since, port.Ordered = old.Since, old.Ordered && port.Ordered
+		port.Since, port.NamedByCreate = old.Since, old.NamedByCreate && port.NamedByCreate
 	case ok && !old.Doubtful && (old.ServerID != "" || port.ServerID == ""):
 		return
 	}
@@ -51,7 +51,7 @@ func (s *Store) SetFloatingIP(tag owner.Tag, ip FloatingIP, now time.Time) {
 	s.floating[tag.Machine] = ip
 }
 
-// ForgetPort drops the n-th port of a Machine. A port with another ID, which a list has shown meanwhile, stays.
+// ForgetPort removes the n-th port of a Machine. A port with another ID, which a list has shown meanwhile, stays.
 func (s *Store) ForgetPort(machine types.UID, n int, id string) {
 	if s.ports[machine][n].ID != id {
 		return
@@ -62,10 +62,10 @@ func (s *Store) ForgetPort(machine types.UID, n int, id string) {
 	}
 }
 
-// ForgetFloatingIP drops the floating IP of a Machine.
+// ForgetFloatingIP removes the floating IP of a Machine.
 func (s *Store) ForgetFloatingIP(machine types.UID) { delete(s.floating, machine) }
 
-// Forget drops a port or a floating IP of whatever Machine, which was deleted.
+// Forget removes a deleted port or floating IP, whatever its Machine.
 func (s *Store) Forget(id string) {
 	for machine, all := range s.ports {
 		for n := range all {
@@ -77,7 +77,7 @@ func (s *Store) Forget(id string) {
 			s.ForgetFloatingIP(machine)
 		}
 	}
-	delete(s.twins, id)
+	delete(s.duplicates, id)
 }
 
 // Has reports whether a port or a floating IP of the Machine is known.
@@ -86,7 +86,7 @@ func (s *Store) Has(machine types.UID) bool {
 	return hasIP || len(s.ports[machine]) > 0
 }
 
-// Ports returns a copy of the Machine's ports, each by the number in its owner tag.
+// Ports returns a copy of the Machine's ports, by the number in their owner tags.
 func (s *Store) Ports(machine types.UID) map[int]Port {
 	out := make(map[int]Port, len(s.ports[machine]))
 	maps.Copy(out, s.ports[machine])
@@ -115,10 +115,10 @@ func (s *Store) Internal(machine types.UID) (all []string) {
 	return all
 }
 
-// AllPorts returns the Machines that have ports, each with its ports, in no order.
+// AllPorts returns the Machines with ports, each with its ports, unsorted.
 func (s *Store) AllPorts() iter.Seq2[types.UID, map[int]Port] { return maps.All(s.ports) }
 
-// AllFloatingIPs returns the Machines that have a floating IP, each with it, in no order.
+// AllFloatingIPs returns the Machines with a floating IP, each with its floating IP, unsorted.
 func (s *Store) AllFloatingIPs() iter.Seq2[types.UID, FloatingIP] { return maps.All(s.floating) }
 
 // DoubtPorts has the Machine's ports looked up before they are used again.
@@ -126,13 +126,13 @@ func (s *Store) DoubtPorts(machine types.UID) {
 	s.change(machine, func(p *Port) { p.Doubtful = true })
 }
 
-// MarkOrdered notes that an order with an unknown outcome may name the Machine's ports.
-func (s *Store) MarkOrdered(machine types.UID) {
-	s.change(machine, func(p *Port) { p.Ordered = true })
+// SetNamedByCreate records that a server create with an unknown outcome may name the Machine's ports.
+func (s *Store) SetNamedByCreate(machine types.UID) {
+	s.change(machine, func(p *Port) { p.NamedByCreate = true })
 }
 
-// Bind stores to which servers the Machine's ports are bound by a list, given by the ports' IDs, and returns the IDs of those that
-// are not bound to that server, in the order of their numbers.
+// Bind records the bindings of the Machine's ports, given as the server of each port ID. It returns the IDs of the ports that are
+// not bound to serverID, in the order of their numbers.
 func (s *Store) Bind(machine types.UID, servers map[string]string, serverID string) (others []string) {
 	s.change(machine, func(p *Port) { p.ServerID = servers[p.ID] })
 	for _, n := range slices.Sorted(maps.Keys(s.ports[machine])) {

@@ -17,17 +17,17 @@ func port(machine types.UID, n int) owner.Tag {
 	return owner.Cluster("c1").Tag(owner.PortKind, machine, n)
 }
 
-func TestTwoPortsWithOneTag(t *testing.T) {
+func TestSetPortOfTwoWithOneTag(t *testing.T) {
 	tag := port("u1", 0)
 	for name, tc := range map[string]struct {
 		first, second PortRow
 		doubt         bool
 		want          string
 	}{
-		"keep the one that is known":                        {PortRow{ID: "a"}, PortRow{ID: "b"}, false, "a"},
-		"keep the one that is known and bound":              {PortRow{ID: "a", DeviceID: "s"}, PortRow{ID: "b", DeviceID: "s"}, false, "a"},
-		"take the other one when only that is bound":        {PortRow{ID: "a"}, PortRow{ID: "b", DeviceID: "s"}, false, "b"},
-		"take the other one when the known one may be gone": {PortRow{ID: "a"}, PortRow{ID: "b"}, true, "b"},
+		"keeps the known one":                                {PortRow{ID: "a"}, PortRow{ID: "b"}, false, "a"},
+		"keeps the known and bound one":                      {PortRow{ID: "a", DeviceID: "s"}, PortRow{ID: "b", DeviceID: "s"}, false, "a"},
+		"takes the other one when only that is bound":        {PortRow{ID: "a"}, PortRow{ID: "b", DeviceID: "s"}, false, "b"},
+		"takes the other one when the known one may be gone": {PortRow{ID: "a"}, PortRow{ID: "b"}, true, "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New()
@@ -43,18 +43,18 @@ func TestTwoPortsWithOneTag(t *testing.T) {
 	}
 }
 
-func TestUnlistedPorts(t *testing.T) {
-	knows := func(machine types.UID) bool { return machine == "known" }
+func TestDoubtUnlistedPorts(t *testing.T) {
+	isRegistered := func(machine types.UID) bool { return machine == "known" }
 	for name, tc := range map[string]struct {
 		machine      types.UID
 		since        time.Time
 		listed       bool
 		there, doubt bool
 	}{
-		"are doubted when their Machine is known":           {"known", noon.Add(-time.Minute), false, true, true},
-		"are forgotten when it is not":                      {"unknown", noon.Add(-time.Minute), false, false, false},
-		"stay when they were made after the list was begun": {"known", noon, false, true, false},
-		"are those that the list lacks":                     {"unknown", noon.Add(-time.Minute), true, true, false},
+		"makes a port doubtful when its Machine is registered": {"known", noon.Add(-time.Minute), false, true, true},
+		"removes a port when its Machine is not registered":    {"unknown", noon.Add(-time.Minute), false, false, false},
+		"ignores a port that was created after the list began": {"known", noon, false, true, false},
+		"ignores a port that the list has":                     {"unknown", noon.Add(-time.Minute), true, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New()
@@ -65,7 +65,7 @@ func TestUnlistedPorts(t *testing.T) {
 			if tc.listed {
 				l = Lists{Ports: []PortRow{{ID: "a"}}, FloatingIPs: []FloatingIPRow{{ID: "ip"}}}
 			}
-			s.DoubtUnlisted(l, noon, knows)
+			s.DoubtUnlisted(l, noon, isRegistered)
 			got, there := s.Ports(tc.machine)[0]
 			if there != tc.there || got.Doubtful != tc.doubt {
 				t.Errorf("port there: %v, doubtful: %v; want %v, %v", there, got.Doubtful, tc.there, tc.doubt)
@@ -85,11 +85,11 @@ func TestPlaceOfAnUntaggedFloatingIP(t *testing.T) {
 		lists []Lists
 		want  Place
 	}{
-		"is the server whose port it is on (F-3)":                         {[]Lists{on("a", "")}, Place{"a", "s1"}},
-		"stays when it is taken off, as when the server is deleted (F-3)": {[]Lists{on("a", ""), on("", "")}, Place{"a", "s1"}},
-		"is unknown when it moved to a port without a server (F-3)":       {[]Lists{on("a", ""), on("free", "")}, Place{}},
-		"is not kept of one with this cluster's tag":                      {[]Lists{on("a", "drover c1 u1 0")}, Place{}},
-		"is kept of one with another cluster's tag":                       {[]Lists{on("a", "drover c2 u1 0")}, Place{"a", "s1"}},
+		"is the server whose port it is on (F-3)":                             {[]Lists{on("a", "")}, Place{"a", "s1"}},
+		"stays when it is disassociated, as when the server is deleted (F-3)": {[]Lists{on("a", ""), on("", "")}, Place{"a", "s1"}},
+		"is unknown after it moved to a port without a server (F-3)":          {[]Lists{on("a", ""), on("free", "")}, Place{}},
+		"is not recorded for one with this cluster's tag":                     {[]Lists{on("a", "drover c1 u1 0")}, Place{}},
+		"is recorded for one with another cluster's tag":                      {[]Lists{on("a", "drover c2 u1 0")}, Place{"a", "s1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New()
@@ -103,7 +103,7 @@ func TestPlaceOfAnUntaggedFloatingIP(t *testing.T) {
 	}
 }
 
-func TestBind(t *testing.T) {
+func TestBindReturnsPortsOfOtherServers(t *testing.T) {
 	s := New()
 	s.SetPort(port("u1", 1), Port{ID: "b", ServerID: "s1"}, noon)
 	s.SetPort(port("u1", 0), Port{ID: "a", ServerID: "s1"}, noon)
@@ -115,7 +115,7 @@ func TestBind(t *testing.T) {
 	}
 }
 
-func TestForgetPort(t *testing.T) {
+func TestForgetPortKeepsAPortWithAnotherID(t *testing.T) {
 	s := New()
 	s.SetPort(port("u1", 0), Port{ID: "a"}, noon)
 	if s.ForgetPort("u1", 0, "b"); !s.Has("u1") {

@@ -15,10 +15,10 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// portsAtOnce is how many ports are asked for by one call: their IDs stand in its URL.
+// portsAtOnce is the maximum number of ports in one list request: their IDs are part of its URL.
 const portsAtOnce = 100
 
-// portFields are those of addresses.PortRow.
+// portFields are the fields of addresses.PortRow.
 var portFields = []string{"id", "description", "network_id", "fixed_ips", "device_id", "created_at"}
 
 // PortListing returns the listing of the ports that match a query.
@@ -53,7 +53,7 @@ func ListAddresses(ctx context.Context, s *client.Session) (l addresses.Lists, e
 	return l, err
 }
 
-// ListPorts lists the ports with these IDs, up to 100 with each call.
+// ListPorts lists the ports with these IDs, up to 100 with each request.
 func ListPorts(ctx context.Context, s *client.Session, ids []string) (rows []addresses.PortRow, err error) {
 	for some := range slices.Chunk(ids, portsAtOnce) {
 		more, err := client.List[addresses.PortRow](ctx, s, PortListing(url.Values{"id": some, "fields": portFields}))
@@ -67,24 +67,24 @@ func ListPorts(ctx context.Context, s *client.Session, ids []string) (rows []add
 
 // TagPort writes an owner tag onto a port.
 func TagPort(ctx context.Context, s *client.Session, id string, tag owner.Tag) error {
-	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("marking port %s as Machine %s", id, tag.Machine)}
+	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("tagging port %s with Machine %s", id, tag.Machine)}
 	return s.Do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return ports.Update(ctx, api, id, ports.UpdateOpts{Description: new(tag.String())}).Err
 	})
 }
 
-// TagFloatingIP writes an owner tag onto a floating IP. port_id is sent as well, because Neutron disassociates a floating IP that is
-// updated without it.
+// TagFloatingIP writes an owner tag onto a floating IP. port_id is sent as well, because Neutron disassociates a floating IP that
+// is updated without it.
 func TagFloatingIP(ctx context.Context, s *client.Session, ip addresses.FloatingIP, tag owner.Tag) error {
-	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("marking floating IP %s as Machine %s", ip.Address, tag.Machine)}
+	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("tagging floating IP %s with Machine %s", ip.Address, tag.Machine)}
 	return s.Do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return floatingips.Update(ctx, api, ip.ID, floatingips.UpdateOpts{Description: new(tag.String()), PortID: &ip.PortID}).Err
 	})
 }
 
-// Release deletes the port or floating IP with that tag and ID, which was retained for a server that may not be made.
+// Release deletes the retained port or floating IP with that tag and ID.
 func Release(ctx context.Context, s *client.Session, tag owner.Tag, id string) error {
-	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("releasing %s %s, kept for a server that may not be made", tag.Kind, id)}
+	call := client.Call{Service: client.Network, Doing: fmt.Sprintf("releasing %s %s, which was retained for a server that cannot be created", tag.Kind, id)}
 	return s.Do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		if tag.Kind == owner.FloatingIPKind {
 			return floatingips.Delete(ctx, api, id).ExtractErr()

@@ -1,7 +1,7 @@
 // Package calls makes the calls to OpenStack by which the inventory lists, tags and deletes servers, ports and floating IPs, for all
 // Machines of a project together.
 //
-// It keeps nothing, and decides nothing but what a page of a list is. The calls of one Machine are the driver's.
+// It has no state, and decides only how to read the pages of a list. The driver makes the calls of single Machines.
 package calls
 
 import (

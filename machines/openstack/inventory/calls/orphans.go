@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// LookUpPort asks for one port by its ID.
+// LookUpPort gets one port by its ID.
 func LookUpPort(ctx context.Context, s *client.Session, id string) (*addresses.PortRow, error) {
 	var body struct {
 		Port addresses.PortRow `json:"port"`
@@ -23,7 +23,7 @@ func LookUpPort(ctx context.Context, s *client.Session, id string) (*addresses.P
 	return &body.Port, err
 }
 
-// LookUpFloatingIP asks for one floating IP by its ID.
+// LookUpFloatingIP gets one floating IP by its ID.
 func LookUpFloatingIP(ctx context.Context, s *client.Session, id string) (*addresses.FloatingIPRow, error) {
 	var body struct {
 		FloatingIP addresses.FloatingIPRow `json:"floatingip"`

@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// pageSize is Nova's own largest page.
+	// pageSize is Nova's maximum page size.
 	pageSize = 1000
-	// restarts is how often a list is begun again because the server that marked a page has vanished.
+	// restarts is how often a list is restarted because the server that a page starts after has vanished.
 	restarts = 3
 )
 
-// ListServers reads all pages of one list: of all servers when it is full, else of those that changed since shortly before a time of
-// the cloud. It returns the rows, and the cloud's time at which the list was begun. A page that fails fails the list.
+// ListServers reads all pages of one list: of all servers when full is set, else of those that changed since shortly before a time
+// of the cloud's clock. It returns the rows, and the cloud's time at the start of the list. A page that fails fails the list.
 func ListServers(ctx context.Context, s *client.Session, since time.Time, full bool) ([]servers.Row, time.Time, error) {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 	if !full {
@@ -45,7 +45,7 @@ func ListServers(ctx context.Context, s *client.Session, since time.Time, full b
 	return nil, time.Time{}, err
 }
 
-// serverPages reads the pages of one list; with an error, the rows of the pages before it.
+// serverPages reads the pages of one list; with an error it returns the rows of the pages before it.
 func serverPages(ctx context.Context, s *client.Session, query url.Values) (rows []servers.Row, date time.Time, err error) {
 	ctx = client.ForList(ctx)
 	for range client.MaxPages {
@@ -73,10 +73,10 @@ func serverPages(ctx context.Context, s *client.Session, query url.Values) (rows
 		}
 		query = next
 	}
-	return rows, date, fault.New(fault.Unknown, fault.CodeUnknown, "listing servers: the list has no end")
+	return rows, date, fault.New(fault.Unknown, fault.CodeUnknown, "listing servers: the list has too many pages")
 }
 
-// cloudTime is the answer's Date; without one, the latest stamp in it.
+// cloudTime returns the response's Date or, without one, the latest time in its rows.
 func cloudTime(header http.Header, rows []servers.Row) time.Time {
 	if date, err := http.ParseTime(header.Get("Date")); err == nil {
 		return date
@@ -90,7 +90,7 @@ func cloudTime(header http.Header, rows []servers.Row) time.Time {
 	return latest
 }
 
-// LookUpServer asks for one server by its ID.
+// LookUpServer gets one server by its ID.
 func LookUpServer(ctx context.Context, id string, do Do) (*servers.Row, error) {
 	var body struct {
 		Server servers.Row `json:"server"`
@@ -102,15 +102,15 @@ func LookUpServer(ctx context.Context, id string, do Do) (*servers.Row, error) {
 	return &body.Server, err
 }
 
-// TagServer writes metadata onto a server that belongs to a Machine.
+// TagServer writes metadata onto a server of a Machine.
 func TagServer(ctx context.Context, s *client.Session, id string, machine types.UID, metadata map[string]string) error {
-	call := client.Call{Service: client.Compute, Doing: fmt.Sprintf("marking server %s as Machine %s", id, machine)}
+	call := client.Call{Service: client.Compute, Doing: fmt.Sprintf("tagging server %s with Machine %s", id, machine)}
 	return s.Do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		return compute.UpdateMetadata(ctx, api, id, compute.MetadataOpts(metadata)).Err
 	})
 }
 
-// DeleteDuplicate deletes a second server of a Machine.
+// DeleteDuplicate deletes a duplicate server of a Machine.
 func DeleteDuplicate(ctx context.Context, s *client.Session, id string) error {
 	call := client.Call{Service: client.Compute, Doing: fmt.Sprintf("deleting server %s, a duplicate", id)}
 	return s.Do(ctx, call, func(ctx context.Context, api *gophercloud.ServiceClient) error {

@@ -16,10 +16,10 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// idPrefix makes IDs of single hexadecimal digits.
+// idPrefix extends a single hexadecimal digit to an ID.
 const idPrefix = "00000000-0000-4000-8000-00000000000"
 
-// pagedCloud answers a list in pages of one; some answers are taken from failures first, by marker.
+// pagedCloud answers a list in pages of one server; failures are the first answers for a marker.
 type pagedCloud struct {
 	ids      []string
 	failures map[string][]int
@@ -57,7 +57,7 @@ func (c *pagedCloud) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(r, status, body), nil
 }
 
-// signedIn is what is answered before a list: the token, and the version of the compute service.
+// signedIn are the answers before a list: the token, and the version of the compute service.
 var signedIn = map[string]string{
 	"POST /v3/auth/tokens": `{"token":{"issued_at":"2026-11-20T12:00:00Z","expires_at":"2026-11-21T12:00:00Z","project":{"id":"p"},
 		"catalog":[{"type":"compute","endpoints":[{"interface":"public","region":"r","url":"http://cloud/v2.1"}]}]}}`,
@@ -71,17 +71,17 @@ func answer(r *http.Request, status int, body string) *http.Response {
 	}
 }
 
-func TestThePagesOfAList(t *testing.T) {
+func TestListServersReadsAllPages(t *testing.T) {
 	for name, tc := range map[string]struct {
 		failures map[string][]int
 		asked    string
 		class    fault.Class // empty: none
 	}{
-		"CAPI-31 CAPI-35 are one list of the cloud's time":    {nil, ",a,b", ""},
-		"a marker that has vanished begins the list again":    {map[string][]int{"b": {400}}, ",a,b,,a,b", ""},
-		"a marker that vanishes again and again ends it":      {map[string][]int{"a": {400, 400, 400, 400}}, ",a,,a,,a", fault.Invalid},
-		"CAPI-36 a page that fails fails the list":            {map[string][]int{"b": {500}}, ",a,b", fault.Transient},
-		"a first page that is refused is not asked for again": {map[string][]int{"": {400}}, "", fault.Invalid},
+		"returns one list with the cloud's time (CAPI-31, CAPI-35)": {nil, ",a,b", ""},
+		"restarts when a marker has vanished":                       {map[string][]int{"b": {400}}, ",a,b,,a,b", ""},
+		"fails when a marker vanishes again and again":              {map[string][]int{"a": {400, 400, 400, 400}}, ",a,,a,,a", fault.Invalid},
+		"fails when a page fails (CAPI-36)":                         {map[string][]int{"b": {500}}, ",a,b", fault.Transient},
+		"fails without a retry when the first page is refused":      {map[string][]int{"": {400}}, "", fault.Invalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &pagedCloud{ids: []string{idPrefix + "a", idPrefix + "b", idPrefix + "c"}, failures: tc.failures}
@@ -102,8 +102,8 @@ func TestThePagesOfAList(t *testing.T) {
 	}
 }
 
-func TestAListWithIDsThatAreNone(t *testing.T) {
-	t.Run("is the list without them: they would be stored as losses (F-16)", func(t *testing.T) {
+func TestListServersWithInvalidIDs(t *testing.T) {
+	t.Run("leaves them out, because they would be stored as losses (F-16)", func(t *testing.T) {
 		c := &pagedCloud{ids: []string{idPrefix + "a", strings.Repeat("x", 1<<10), idPrefix + "c"}}
 		rows, _, err := ListServers(t.Context(), c.session(t), time.Time{}, true)
 		if err != nil || len(rows) != 2 || rows[0].ID != idPrefix+"a" || rows[1].ID != idPrefix+"c" {

@@ -14,15 +14,15 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func TestSettled(t *testing.T) {
+func TestSettleResolvesACreateInDoubt(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after time.Duration
 		fulls int
 		want  bool
 	}{
-		"CAPI-19 too early":           {SettleTime - time.Second, 5, false},
-		"CAPI-19 too few lists":       {time.Hour, 1, false},
-		"CAPI-19 both time and lists": {SettleTime, 2, true},
+		"keeps a create in doubt that ended recently (CAPI-19)":   {SettleTime - time.Second, 5, false},
+		"keeps a create in doubt after too few lists (CAPI-19)":   {time.Hour, 1, false},
+		"resolves a create after enough time and lists (CAPI-19)": {SettleTime, 2, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, tag := New(), owner.Tag{Kind: owner.PortKind, Machine: "u1"}
@@ -31,7 +31,7 @@ func TestSettled(t *testing.T) {
 			if (reason == "") != tc.want || d.Has(tag) == tc.want {
 				t.Fatalf("got reason %q, in doubt: %v; want settled %v", reason, d.Has(tag), tc.want)
 			}
-			if !tc.want && !strings.Contains(reason, "the call at 12:00:00 made the port") {
+			if !tc.want && !strings.Contains(reason, "the call at 12:00:00 created the port") {
 				t.Errorf("the reason does not name the call: %q", reason)
 			}
 		})
@@ -45,13 +45,13 @@ func TestInheritedCreates(t *testing.T) {
 	for _, machine := range []types.UID{"own", "b", "a"} {
 		d.Inherit(server(machine), noon)
 	}
-	t.Run("leave out a create of this process that is in doubt", func(t *testing.T) {
+	t.Run("do not replace a create of this process that is in doubt", func(t *testing.T) {
 		if got := d.Inherited(); !slices.Equal(got, []types.UID{"a", "b"}) || d.IsInherited(server("own")) {
 			t.Errorf("got %v, want a and b", got)
 		}
 	})
-	t.Run("are not settled by time", func(t *testing.T) {
-		if reason := d.Settle(server("a"), noon.Add(time.Hour), 9); !strings.Contains(reason, "drover began at 12:00:00") {
+	t.Run("are not resolved by time", func(t *testing.T) {
+		if reason := d.Settle(server("a"), noon.Add(time.Hour), 9); !strings.Contains(reason, "drover started at 12:00:00") {
 			t.Errorf("got %q", reason)
 		}
 	})
@@ -60,7 +60,7 @@ func TestInheritedCreates(t *testing.T) {
 			t.Errorf("got %s, %v", left, any)
 		}
 	})
-	t.Run("are closed by the second look, and no other create is", func(t *testing.T) {
+	t.Run("are removed by the second look, and no other create is", func(t *testing.T) {
 		if got := d.CloseInherited(); !slices.Equal(got, []types.UID{"a", "b"}) {
 			t.Errorf("got %v, want a and b", got)
 		}
@@ -70,8 +70,8 @@ func TestInheritedCreates(t *testing.T) {
 	})
 }
 
-func TestCreatesOfMachinesThatAreNoMore(t *testing.T) {
-	t.Run("are dropped when they are settled (F-12)", func(t *testing.T) {
+func TestCreatesOfDeletedMachines(t *testing.T) {
+	t.Run("are removed when they are resolved (F-12)", func(t *testing.T) {
 		d := New()
 		for n := range 10_000 {
 			d.Add(owner.Tag{Kind: owner.PortKind, Machine: types.UID(fmt.Sprint(n))}, noon, 0)

@@ -9,9 +9,9 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// foreign returns the reason when the server that the Machine names, or is to adopt, exists and belongs to somebody else; empty
-// when it does not.
-func (p *Project) foreign(m *owner.Machine) string {
+// ownedByOther returns the reason why the server that the Machine names, or must adopt, exists and has another owner; empty when it
+// does not.
+func (p *Project) ownedByOther(m *owner.Machine) string {
 	for _, id := range []string{m.Adopts, m.ServerID} {
 		k := p.Servers.ByID(id)
 		if k == nil || k.Gone || !k.Sighted || k.BelongsTo(m.UID) {
@@ -26,7 +26,7 @@ func (p *Project) foreign(m *owner.Machine) string {
 	return ""
 }
 
-// had returns the ID of a server that is gone and was the Machine's: the one that it names, if that was.
+// had returns the ID of a gone server that was the Machine's; if the Machine names one of them, that one.
 func had(m *owner.Machine, gone []*servers.Known) string {
 	last := ""
 	for _, k := range gone {
@@ -37,8 +37,8 @@ func had(m *owner.Machine, gone []*servers.Known) string {
 	return last
 }
 
-// absent decides, for a Machine of which no server lives, whether its server is proven gone, and why nothing is known of it
-// otherwise. gone are the Machine's tombstones.
+// absent decides, for a Machine without a living server, whether its server is proven gone. If not, unknown is the reason why
+// nothing is known of it. gone are the Machine's tombstones.
 func (p *Project) absent(m *owner.Machine, gone []*servers.Known) (proven bool, unknown string) {
 	unrecorded := m.Recorded == owner.Site{}
 	switch {
@@ -46,7 +46,7 @@ func (p *Project) absent(m *owner.Machine, gone []*servers.Known) (proven bool, 
 		return false, fmt.Sprintf("server %s, which the annotation %s names, is not in %s", m.Adopts, v1alpha1.AnnotationAdopt, p.site)
 	case m.ServerID == "" && unrecorded:
 		return len(gone) > 0 && p.Guard.Believes(gone), ""
-	case unrecorded && p.foreign(m) != "":
+	case unrecorded && p.ownedByOther(m) != "":
 		return false, ""
 	}
 	if m.ServerID != "" {
@@ -59,8 +59,8 @@ func (p *Project) absent(m *owner.Machine, gone []*servers.Known) (proven bool, 
 	return len(gone) > 0 && p.Guard.Believes(gone), ""
 }
 
-// adopteeMissing reports whether an operator lets the Machine adopt a server that is not there and never was the Machine's. A
-// Machine that is being deleted does not wait for it.
+// adopteeMissing reports whether an operator allows the Machine to adopt a server that does not exist and never was the Machine's.
+// A Machine that is being deleted does not wait for it.
 func (p *Project) adopteeMissing(m *owner.Machine) bool {
 	if m.Adopts == "" || m.Leaving {
 		return false
@@ -69,7 +69,7 @@ func (p *Project) adopteeMissing(m *owner.Machine) bool {
 	return k == nil || k.Gone && !k.BelongsTo(m.UID)
 }
 
-// tombstone returns the server of that ID when it is gone.
+// tombstone returns the server with that ID if it is gone.
 func (p *Project) tombstone(id string) []*servers.Known {
 	if k := p.Servers.ByID(id); k != nil && k.Gone {
 		return []*servers.Known{k}

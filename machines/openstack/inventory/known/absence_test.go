@@ -14,7 +14,7 @@ func TestFactsOfAnAbsentServer(t *testing.T) {
 	here, elsewhere := owner.Site{Project: "p", Region: "r"}, owner.Site{Project: "p2", Region: "r"}
 	for name, tc := range map[string]struct {
 		machine owner.Machine
-		// then: what happens after the first lists, which show the server when listed is true.
+		// then is what happens after the first lists, which show the server when listed is true.
 		listed  bool
 		then    func(*Project, *owner.Machine)
 		gone    bool
@@ -23,7 +23,7 @@ func TestFactsOfAnAbsentServer(t *testing.T) {
 		"a server that no list shows is in doubt, not gone": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: here}, false, nil, false, ""},
 		"a server whose GET answers 404 is gone": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: here}, true,
 			func(p *Project, m *owner.Machine) { p.LookedUp(m, "s1", nil, notFound, noon) }, true, ""},
-		"without an answer it is not": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: here}, false,
+		"a server whose GET gets no answer is not gone": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: here}, false,
 			func(p *Project, m *owner.Machine) {
 				p.LookedUp(m, "s1", nil, fault.New(fault.Transient, fault.CodeUnknown, "lost"), noon)
 			}, false, ""},

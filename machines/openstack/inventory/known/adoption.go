@@ -8,8 +8,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// Adoptee returns the tags of the server that the Machine is to adopt, and reports whether there is one that exists and is not
-// the Machine's yet.
+// Adoptee returns the tags of the server that the Machine must adopt, and reports whether there is one that exists and is not the
+// Machine's yet.
 func (p *Project) Adoptee(m *owner.Machine) (owner.ServerTags, bool) {
 	k := p.Servers.ByID(m.Adopts)
 	if k == nil || !k.Present() || k.BelongsTo(m.UID) {
@@ -18,23 +18,23 @@ func (p *Project) Adoptee(m *owner.Machine) (owner.ServerTags, bool) {
 	return k.Tags(), true
 }
 
-// Untagged returns up to limit servers that belong to a Machine and lack one of their two tags, and reports whether there are more. It
-// notes that it was tried to tag them.
+// Untagged returns up to limit servers of a Machine that lack one of their two tags, and reports whether there are more. It records
+// that tagging them was attempted.
 func (p *Project) Untagged(limit int, now time.Time) ([]servers.Untagged, bool) {
-	return p.Servers.Untagged(limit, now, p.knows)
+	return p.Servers.Untagged(limit, now, p.isRegistered)
 }
 
-// AdoptedPort is a port of a server that is being adopted, with the floating IP on it, and with the owner tags that they get.
+// AdoptedPort is a port of a server that is being adopted, with its floating IP and with the new owner tags of both.
 type AdoptedPort struct {
 	Port addresses.Port
 	Was  owner.Tag
 	Tag  owner.Tag
-	// FloatingIP is nil when none is on the port.
+	// FloatingIP is nil when the port has none.
 	FloatingIP    *addresses.FloatingIP
 	FloatingIPTag owner.Tag
 }
 
-// AdoptedPorts returns the ports of a server that is being adopted, in no order; none when its tags name its Machine already.
+// AdoptedPorts returns the ports of a server that is being adopted, unsorted; none when its tags name its Machine already.
 func (p *Project) AdoptedPorts(u servers.Untagged) (adopted []AdoptedPort) {
 	if u.Was == "" || u.Was == u.Machine {
 		return nil
@@ -53,13 +53,13 @@ func (p *Project) AdoptedPorts(u servers.Untagged) (adopted []AdoptedPort) {
 	return adopted
 }
 
-// AdoptedIP notes that the owner tag of a floating IP was written.
+// AdoptedIP records that the owner tag of a floating IP was written.
 func (p *Project) AdoptedIP(a AdoptedPort, now time.Time) {
 	p.SetFloatingIP(a.FloatingIPTag, *a.FloatingIP, now)
 	p.Addresses.ForgetFloatingIP(a.Was.Machine)
 }
 
-// AdoptedPort notes that the owner tag of a port was written.
+// AdoptedPort records that the owner tag of a port was written.
 func (p *Project) AdoptedPort(a AdoptedPort, now time.Time) {
 	p.Addresses.ForgetPort(a.Was.Machine, a.Was.N, a.Port.ID)
 	p.SetPort(a.Tag, a.Port, now)

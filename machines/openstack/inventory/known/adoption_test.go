@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-func TestAdoptedPorts(t *testing.T) {
+func TestAdoptedPortsGetTheNewOwnerTag(t *testing.T) {
 	was := testCluster.Tag(owner.PortKind, "old", 0)
 	p := newProject(owner.Machine{UID: "u1", Adopts: "s1"})
 	p.SetPort(was, addresses.Port{ID: "a", ServerID: "s1"}, noon)
@@ -18,7 +18,7 @@ func TestAdoptedPorts(t *testing.T) {
 	p.SetFloatingIP(testCluster.Tag(owner.FloatingIPKind, "old", 0), addresses.FloatingIP{ID: "ip", PortID: "a"}, noon)
 	p.list(noon, addresses.Lists{}, active("s1", "old"))
 	tags, ok := p.Adoptee(&owner.Machine{UID: "u1", Adopts: "s1"})
-	if !ok || !p.Servers.Claim("s1", tags.Machine, "u1") {
+	if !ok || !p.Servers.Adopt("s1", tags.Machine, "u1") {
 		t.Fatalf("the server cannot be adopted: %+v", tags)
 	}
 	due, more := p.Untagged(9, noon)
@@ -38,6 +38,6 @@ func TestAdoptedPorts(t *testing.T) {
 		t.Errorf("the Machine has floating IP %q; the former one has ports %v, want b", ip.ID, p.Addresses.PortIDs("old"))
 	}
 	if again, _ := p.Untagged(9, noon.Add(time.Minute)); len(again) > 0 {
-		t.Errorf("is tagged again at once: %v", again)
+		t.Errorf("the server is tagged again at once: %v", again)
 	}
 }

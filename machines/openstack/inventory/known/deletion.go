@@ -12,8 +12,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// Deletable returns the Machine's servers whose deletion may be requested now: each at most once per back-off (30 s, doubling to
-// 5 min). With failedOnly only those that are in ERROR or have lost their ports.
+// Deletable returns the Machine's servers whose deletion may be requested now: each at most once per back-off (30 s, doubling to 5
+// min). With failedOnly it returns only those in ERROR or without their ports.
 func (p *Project) Deletable(machine types.UID, failedOnly bool, now time.Time) (due []servers.Deletion) {
 	living, _ := p.Servers.OfMachine(machine)
 	for _, k := range living {
@@ -24,7 +24,7 @@ func (p *Project) Deletable(machine types.UID, failedOnly bool, now time.Time) (
 	return due
 }
 
-// DeletionRequested notes the outcome of a request to delete a server. The back-off begins only when the request was accepted.
+// DeletionRequested records the result of a delete request. The back-off begins only when the request was accepted.
 func (p *Project) DeletionRequested(serverID string, err error, now time.Time) {
 	k := p.Servers.ByID(serverID)
 	switch {
@@ -36,14 +36,14 @@ func (p *Project) DeletionRequested(serverID string, err error, now time.Time) {
 	}
 }
 
-// IsLossHeld reports whether the mass-deletion guard does not believe that the Machine's server is gone.
+// IsLossHeld reports whether the mass-deletion guard holds the Machine's server.
 func (p *Project) IsLossHeld(machine types.UID) bool {
 	_, gone := p.Servers.OfMachine(machine)
 	return slices.ContainsFunc(gone, func(k *servers.Known) bool { return p.Guard.Holds(k.ID) })
 }
 
-// GoneServers returns the IDs of the servers that belonged to the Machine and are gone, and the IDs of the volumes that were seen
-// on them and end with them. A server that only the Machine names is not among them.
+// GoneServers returns the IDs of the Machine's former servers, and the IDs of the volumes that were seen on them and are deleted
+// with them. It does not return a server that only the Machine names.
 func (p *Project) GoneServers(machine types.UID) (ids []string, volumes map[string]bool) {
 	volumes = map[string]bool{}
 	_, gone := p.Servers.OfMachine(machine)
@@ -59,10 +59,10 @@ func (p *Project) GoneServers(machine types.UID) (ids []string, volumes map[stri
 	return ids, volumes
 }
 
-// OwnsFloatingIP reports whether a floating IP that was just looked up belongs to the Machine, whose servers are gone: it has the
-// Machine's owner tag, or no owner tag and was on the Machine's own server. The inventory has seen it there, or recorded is true: the
-// Machine's record says so, and only drover can write that. A floating IP that is on another port now is not the Machine's any
-// more.
+// OwnsFloatingIP reports whether a floating IP that was just looked up belongs to the Machine, whose servers are gone. It does when
+// it has the Machine's owner tag. Without an owner tag it does when it was on the Machine's own server, either because the
+// inventory has seen it there, or because the Machine's record has it (recorded), which only drover can write. A floating IP that
+// is now on another port is not the Machine's any more.
 func (p *Project) OwnsFloatingIP(m *owner.Machine, ip *addresses.FloatingIPRow, recorded bool) bool {
 	return p.cluster.JudgeAddress(m, owner.FloatingIPKind, ip.Description, p.wasOnOwn(m.UID, ip, recorded)) == owner.Mine
 }

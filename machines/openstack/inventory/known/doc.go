@@ -1,7 +1,7 @@
-// Package known holds what is known of one OpenStack project, and decides what follows from it for a Machine: which server is its own
-// and in which state, whether an absence is a proof, what may be made, deleted or released now, and what a list changes.
+// Package known holds what is known of one OpenStack project, and makes the decisions for each Machine: which server is its own and in
+// which state, whether an absence is a proof, what may be created, deleted or released now, and what a list changes.
 //
-// A [Project] puts the parts together that each know one thing only: servers, addresses, creates, quota and the mass-deletion guard.
-// It is pure: it has no lock, no clock and no client; times, rows and the outcome of calls come in as arguments. Whoever shares one
-// between goroutines locks it.
+// A [Project] combines parts that each cover one subject: servers, addresses, creates in doubt, quota and the mass-deletion guard. It
+// is pure: it has no lock, no clock and no client; times, rows and the results of calls are arguments. A caller that shares a Project
+// between goroutines must lock it.
 package known

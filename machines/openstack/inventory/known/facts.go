@@ -13,26 +13,26 @@ import (
 	"github.com/drover-project/drover/machines/openstack/provider"
 )
 
-// Facts returns what is known of a Machine's cloud side. Servers have no ProviderID, and Leftovers does not count the volumes that
-// the Machine's status names.
+// Facts returns what is known of a Machine's resources. Servers have no ProviderID, and Leftovers does not count the volumes in the
+// Machine's status.
 func (p *Project) Facts(m *owner.Machine) cloud.Facts {
 	living, gone := p.Servers.OfMachine(m.UID)
 	f := cloud.Facts{
 		Leftovers:   p.HasAddresses(m.UID) || m.FloatingIPID != "",
 		Held:        p.Guard.Reason(),
 		QuotaRaised: p.Quota.Raised(),
-		Foreign:     p.foreign(m),
+		Foreign:     p.ownedByOther(m),
 		Place:       &provider.Record{ProjectID: p.site.Project, Region: p.site.Region},
 	}
 	if p.outdated {
-		f.Outdated = fmt.Sprintf("nothing new is known since %s: %s", p.failingSince.UTC().Format(time.RFC3339), fault.Of(p.failure).Message)
+		f.Outdated = fmt.Sprintf("lists have failed since %s: %s", p.failingSince.UTC().Format(time.RFC3339), fault.Of(p.failure).Message)
 	}
 	chosen := servers.Choose(living, m.ServerID)
 	for _, k := range living {
 		if s := p.server(m, k); k == chosen {
 			f.Server = s
 		} else {
-			f.Twins = append(f.Twins, s)
+			f.Duplicates = append(f.Duplicates, s)
 		}
 	}
 	switch {
@@ -56,8 +56,8 @@ func (p *Project) ServerOf(m *owner.Machine) *cloud.Server {
 	return p.server(m, own)
 }
 
-// server describes a server as the seam wants it. The addresses of the Machine's own ports and floating IP count from the
-// moment they are known: Nova learns of a floating IP late, and lists of changes never show it.
+// server returns a server in the types of package cloud. The addresses of the Machine's own ports and floating IP are included as
+// soon as they are known: Nova learns of a floating IP late, and lists of changed servers never show it.
 func (p *Project) server(m *owner.Machine, k *servers.Known) *cloud.Server {
 	ip, _ := p.Addresses.FloatingIP(m.UID)
 	record := &provider.Record{
@@ -80,5 +80,5 @@ func (p *Project) server(m *owner.Machine, k *servers.Known) *cloud.Server {
 	return s
 }
 
-// keyOf returns what a server is found and compared by: its ID in the form in which a provider ID is read.
+// keyOf returns the identity of a server: its ID in lower case, as in a parsed provider ID.
 func keyOf(id string) cloud.ServerID { return cloud.ServerID(strings.ToLower(id)) }

@@ -13,18 +13,18 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// AddressPeriod is the time between two lists of ports and floating IPs, which are for the collector.
+// AddressPeriod is the time between two lists of ports and floating IPs, which the collector needs.
 const AddressPeriod = 15 * time.Minute
 
-// Round is one round of lists.
+// Round describes one round of lists.
 type Round struct {
 	Started time.Time
-	// Full: all servers are listed, and not only those that changed since Since, on the cloud's clock.
+	// Full is true when all servers are listed; otherwise those that changed since Since, on the cloud's clock.
 	Full  bool
 	Since time.Time
-	// Addresses: ports and floating IPs are listed. First: they never were.
+	// Addresses is true when ports and floating IPs are listed; First is true when they have never been listed.
 	Addresses, First bool
-	// SecondLook: the ports with these IDs, which inherited creates may have ordered a server on, are looked at.
+	// SecondLook are the IDs of the ports to look up, because inherited creates of servers may name them.
 	SecondLook bool
 	Ports      []string
 }
@@ -45,19 +45,19 @@ func (p *Project) Round(now time.Time) Round {
 	return r
 }
 
-// Answers are the answers to a round of lists.
+// Answers are the results of a round of lists.
 type Answers struct {
 	Round
 	Rows []servers.Row
-	// Date is the cloud's time at which the list of servers was begun; zero: not known. Now is when its last page had come.
+	// Date is the cloud's time at the start of the list of servers; zero when it is not known. Now is when its last page arrived.
 	Date, Now time.Time
-	// Looked: the second look was taken.
+	// Looked is true when the second look was completed.
 	Looked bool
 }
 
-// Change is what is new in a project.
+// Change describes what has changed in a project.
 type Change struct {
-	// All: every Machine of the project is affected.
+	// All is true when every Machine of the project is affected.
 	All bool
 	// Machines are the UIDs of the Machines whose server changed. Servers are the IDs of the servers that changed: a Machine may
 	// name one of them.
@@ -65,8 +65,8 @@ type Change struct {
 	Servers  []string
 }
 
-// Apply applies a list of servers. It returns the time until the next round, what is new, and whether lists succeed again or for the
-// first time.
+// Apply updates the known servers from a list. It returns the time until the next round, what has changed, and whether lists
+// succeed again or for the first time.
 func (p *Project) Apply(a Answers) (next time.Duration, news Change, resumed bool) {
 	before, held := p.IsSynced(), p.Guard.Held() > 0
 	resumed = !before || p.failure != nil
@@ -78,7 +78,7 @@ func (p *Project) Apply(a Answers) (next time.Duration, news Change, resumed boo
 	if a.Full {
 		p.lastFull = a.Started
 		p.fulls++
-		p.Creates.SettleIf(func(machine types.UID) bool { return !p.knows(machine) }, a.Now, p.fulls)
+		p.Creates.SettleIf(func(machine types.UID) bool { return !p.isRegistered(machine) }, a.Now, p.fulls)
 	}
 	if !before {
 		p.inheritCreates()
@@ -102,19 +102,19 @@ func (p *Project) untilNext(now time.Time) time.Duration {
 	return next
 }
 
-// OutdatedAfter is how long lists fail before Machines show it.
+// OutdatedAfter is how long lists fail before the Machines' status shows it.
 const OutdatedAfter = 2 * time.Minute
 
-// Failure is what follows from lists that failed.
+// Failure describes the consequences of failed lists.
 type Failure struct {
 	// Next is the time until the next try, which grows.
 	Next time.Duration
-	// First: it is the first failure in a row. Outdated: lists have failed for OutdatedAfter with this one, so that Machines show it
-	// from now on.
+	// First is true for the first failure in a row. Outdated is true when lists have now failed for OutdatedAfter, so that the
+	// Machines' status shows it from now on.
 	First, Outdated bool
 }
 
-// Failed records that lists failed. What is known stays.
+// Failed records that lists failed. The known resources stay.
 func (p *Project) Failed(err error, now time.Time) Failure {
 	f := Failure{First: p.failures == 0, Next: servers.FastPeriod}
 	if f.First {
@@ -131,10 +131,10 @@ func (p *Project) Failed(err error, now time.Time) Failure {
 	return f
 }
 
-// ApplyAddresses stores the ports and floating IPs with an owner tag of our cluster: at the start, so that finding what was made before
-// a restart costs no call per Machine, and later for the collector. What was known and is not listed is doubted.
+// ApplyAddresses stores the ports and floating IPs with an owner tag of this cluster: at the start, so that finding the existing
+// ones after a restart costs no call per Machine, and later for the collector. Known ones that are not listed become doubtful.
 func (p *Project) ApplyAddresses(l addresses.Lists, started, now time.Time) {
-	p.Addresses.DoubtUnlisted(l, started.Add(-creates.SettleTime), p.knows)
+	p.Addresses.DoubtUnlisted(l, started.Add(-creates.SettleTime), p.isRegistered)
 	p.listedAddresses = started
 	p.SetPorts(l.Ports, now)
 	for i := range l.FloatingIPs {
@@ -142,13 +142,13 @@ func (p *Project) ApplyAddresses(l addresses.Lists, started, now time.Time) {
 			p.SetFloatingIP(tag, l.FloatingIPs[i].Owned(), now)
 		}
 	}
-	p.Addresses.SeeTwins(l, p.cluster, now)
+	p.Addresses.SeeDuplicates(l, p.cluster, now)
 	p.Addresses.SeeUntagged(l, p.cluster)
 }
 
-// inheritCreates adds a create for every port without a server that the first lists show: the previous leader may have died
-// between ordering the server and reading the answer, and lists may lag. When the ports were listed late enough, the list of
-// servers after them is the second look already.
+// inheritCreates adds a create in doubt for every port without a server in the first lists: the previous leader may have died
+// between the create of the server and its answer, and lists may lag. When the ports were listed late enough, the list of servers
+// that follows is already the second look.
 func (p *Project) inheritCreates() {
 	if p.listedAddresses.Sub(p.began) >= creates.SecondLookAfter {
 		return

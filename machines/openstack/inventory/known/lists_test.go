@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// list applies the lists of a round that is made at that time: of addresses when they are due, and of these servers.
+// list applies the lists of a round at that time: of addresses when they are due, and of these servers.
 func (p *Project) list(at time.Time, l addresses.Lists, rows ...servers.Row) (Round, Change) {
 	r := p.Round(at)
 	if r.Addresses {
@@ -30,7 +30,7 @@ func active(id string, machine types.UID) servers.Row {
 	return servers.Row{ID: id, Name: "worker-1", Status: servers.StatusActive, Updated: noon, Metadata: testCluster.Metadata(machine)}
 }
 
-func TestRound(t *testing.T) {
+func TestRoundHasTheListsThatAreDue(t *testing.T) {
 	p := newProject()
 	first, news := p.list(noon, addresses.Lists{})
 	if !first.Full || !first.Addresses || !first.First || !first.Since.IsZero() {
@@ -60,11 +60,11 @@ func TestInheritedCreates(t *testing.T) {
 		rows    []servers.Row
 		want    bool
 	}{
-		"a port without a server may be that of an order under way": {0, owner.Machine{UID: "u1"}, nil, true},
-		"the Machine is not known yet":                              {0, owner.Machine{UID: "u2"}, nil, true},
-		"not when its server is listed":                             {0, owner.Machine{UID: "u1"}, []servers.Row{active("s1", "u1")}, false},
-		"not when the Machine names its server":                     {0, owner.Machine{UID: "u1", ServerID: "s1"}, nil, false},
-		"not when the list came late enough":                        {creates.SecondLookAfter, owner.Machine{UID: "u1"}, nil, false},
+		"are added for a port without a server":            {0, owner.Machine{UID: "u1"}, nil, true},
+		"are added when the Machine is not registered yet": {0, owner.Machine{UID: "u2"}, nil, true},
+		"are not added when the server is listed":          {0, owner.Machine{UID: "u1"}, []servers.Row{active("s1", "u1")}, false},
+		"are not added when the Machine names its server":  {0, owner.Machine{UID: "u1", ServerID: "s1"}, nil, false},
+		"are not added when the list was late enough":      {creates.SecondLookAfter, owner.Machine{UID: "u1"}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)
@@ -75,11 +75,11 @@ func TestInheritedCreates(t *testing.T) {
 			}
 		})
 	}
-	t.Run("are settled by a second look at their ports", func(t *testing.T) {
+	t.Run("are resolved by a second look at their ports", func(t *testing.T) {
 		p := newProject(owner.Machine{UID: "u1"})
 		p.list(noon, l)
 		if p.Facts(&owner.Machine{UID: "u1"}).Synced || p.MayMake(serverTag, noon) == nil {
-			t.Error("something is concluded before the second look")
+			t.Error("an absence counts before the second look")
 		}
 		r, news := p.list(noon.Add(creates.SecondLookAfter), l)
 		if !r.SecondLook || !slices.Equal(r.Ports, []string{"a"}) || !slices.Contains(news.Machines, "u1") {
@@ -91,7 +91,7 @@ func TestInheritedCreates(t *testing.T) {
 	})
 }
 
-func TestFailedLists(t *testing.T) {
+func TestFailedListsAreRetriedMoreAndMoreSlowly(t *testing.T) {
 	p := newProject()
 	p.list(noon, addresses.Lists{})
 	lost := errors.New("no answer")
@@ -109,7 +109,7 @@ func TestFailedLists(t *testing.T) {
 	slow := fault.New(fault.RateLimited, fault.CodeUnknown, "slow down")
 	slow.RetryAfter = 2 * time.Minute
 	if next := p.Failed(slow, noon).Next; next != slow.RetryAfter {
-		t.Errorf("next try in %s, want what the cloud says", next)
+		t.Errorf("next try in %s, want the cloud's Retry-After", next)
 	}
 	if _, news := p.list(noon.Add(time.Minute), addresses.Lists{}); !news.All || p.Failure() != nil {
 		t.Errorf("when lists succeed again: %+v, %v", news, p.Failure())
@@ -121,21 +121,21 @@ func TestListsThatFailForLong(t *testing.T) {
 	p.list(noon, addresses.Lists{})
 	refused := fault.New(fault.Transient, fault.CodeCloudUnavailable, "listing servers: connection refused")
 	outdated := func() string { return p.Facts(&owner.Machine{UID: "u1"}).Outdated }
-	t.Run("for a moment are not shown", func(t *testing.T) {
+	t.Run("are not shown at first", func(t *testing.T) {
 		for _, after := range []time.Duration{0, time.Minute} {
 			if p.Failed(refused, noon.Add(after)).Outdated || outdated() != "" {
 				t.Errorf("after %s: %q", after, outdated())
 			}
 		}
 	})
-	t.Run("for two minutes are shown, and Machines are reconciled once for that (F-28)", func(t *testing.T) {
+	t.Run("are shown after two minutes, and Machines are reconciled once for that (F-28)", func(t *testing.T) {
 		p := newProject()
 		p.list(noon, addresses.Lists{})
 		p.Failed(refused, noon)
 		if !p.Failed(refused, noon.Add(OutdatedAfter)).Outdated || p.Failed(refused, noon.Add(2*OutdatedAfter)).Outdated {
 			t.Error("Machines are not reconciled exactly once")
 		}
-		want := "nothing new is known since " + noon.UTC().Format(time.RFC3339) + ": listing servers: connection refused"
+		want := "lists have failed since " + noon.UTC().Format(time.RFC3339) + ": listing servers: connection refused"
 		if got := p.Facts(&owner.Machine{UID: "u1"}).Outdated; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}

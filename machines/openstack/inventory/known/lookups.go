@@ -11,8 +11,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// InDoubt returns the ID of a server of the Machine that must be asked for by its ID, or an empty string. required is false
-// when the server is only in ERROR and no list says why: without an answer it is in ERROR all the same.
+// InDoubt returns the ID of a server of the Machine that must be looked up by its ID; empty when there is none. required is false
+// when the server is merely in ERROR without a known reason: it stays in ERROR even when the look-up fails.
 func (p *Project) InDoubt(m *owner.Machine) (serverID string, required bool) {
 	living, _ := p.Servers.OfMachine(m.UID)
 	if id := p.doubtful(m, living); id != "" {
@@ -24,13 +24,13 @@ func (p *Project) InDoubt(m *owner.Machine) (serverID string, required bool) {
 	return "", false
 }
 
-// doubtful returns the ID of a server whose existence a GET must settle, or an empty string. The first of these counts:
-//   - a server of the Machine that the last complete list lacked;
-//   - the server that spec.providerID names, when no list has shown it or the last complete list lacked it;
+// doubtful returns the ID of a server whose existence a GET must prove; empty when there is none. It returns the first of these:
+//   - a server of the Machine that was missing from the last complete list;
+//   - the server that spec.providerID names, when no list has shown it or it was missing from the last complete list;
 //   - the server that one of the Machine's ports is bound to, when the Machine has no other server.
 //
-// It returns no server that the mass-deletion guard holds. Before the first look of this process is done it returns none at all: that
-// look asks for the servers that the first list lacks.
+// It returns no server that the mass-deletion guard holds. Before the first look of this process is complete it returns none at all,
+// because that look covers the servers that are missing from the first list.
 func (p *Project) doubtful(m *owner.Machine, living []*servers.Known) string {
 	id := ""
 	for _, k := range living {
@@ -50,8 +50,8 @@ func (p *Project) doubtful(m *owner.Machine, living []*servers.Known) string {
 	return id
 }
 
-// LookedUp takes in the answer to a GET by a server's ID that was made for a Machine. The answer 404 proves that the server is gone.
-// It reports whether there is something new to be stored for the mass-deletion guard. Other errors change nothing.
+// LookedUp records the answer to a GET of a server that was made for a Machine. A 404 proves that the server is gone; other errors
+// change nothing. It reports whether the mass-deletion guard has a new state to store.
 func (p *Project) LookedUp(m *owner.Machine, serverID string, found *servers.Row, err error, now time.Time) (toStore bool) {
 	switch {
 	case fault.Is(err, fault.NotFound):
@@ -73,11 +73,11 @@ func (p *Project) LookedUp(m *owner.Machine, serverID string, found *servers.Row
 	return false
 }
 
-// IsFirstLookDue reports whether the servers that Machines name are still to be compared with the first complete list.
+// IsFirstLookDue reports whether the servers that Machines name must still be compared with the first complete list.
 func (p *Project) IsFirstLookDue() bool { return !p.Guard.IsReady() && p.fulls > 0 }
 
-// Unlisted returns those of the servers that Machines name, given with their Machines, that are not known or missing. When they are
-// too many, the mass-deletion guard holds them and none is returned.
+// Unlisted returns those of the servers in named (each with its Machine) that are not known or are missing. When there are too
+// many, the mass-deletion guard holds them and none is returned.
 func (p *Project) Unlisted(named map[string]types.UID, now time.Time) (ids []string) {
 	for id, machine := range named {
 		p.Servers.Expect(id, machine, now)
@@ -92,8 +92,8 @@ func (p *Project) Unlisted(named map[string]types.UID, now time.Time) (ids []str
 	return ids
 }
 
-// FirstLooked takes in the answer to a GET by the ID of a server that a Machine names. Only 404 is a loss; without an answer the server
-// stays missing, which counts too.
+// FirstLooked records the answer to a GET of a server that a Machine names. Only a 404 is a loss; without an answer the server
+// stays missing, which the guard counts too.
 func (p *Project) FirstLooked(machine types.UID, serverID string, found *servers.Row, err error, now time.Time) {
 	switch {
 	case err == nil:

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-func TestInDoubt(t *testing.T) {
+func TestInDoubtReturnsTheServerToLookUp(t *testing.T) {
 	m := owner.Machine{UID: "u1"}
 	failed := active("s1", "u1")
 	failed.Status = servers.StatusError
@@ -24,10 +24,10 @@ func TestInDoubt(t *testing.T) {
 		want     string
 		required bool
 	}{
-		"a server that works is not":                                {m, []servers.Row{active("s1", "u1")}, "s1", "", false},
-		"a server that the Machine names and no list shows is":      {owner.Machine{UID: "u1", ServerID: "s9"}, nil, "", "s9", true},
-		"a server that a port is bound to and no list shows is":     {m, nil, "s9", "s9", true},
-		"one in ERROR without a reason is, but need not be settled": {m, []servers.Row{failed}, "s1", "s1", false},
+		"is empty for a server that works":                             {m, []servers.Row{active("s1", "u1")}, "s1", "", false},
+		"is a server that the Machine names and no list shows":         {owner.Machine{UID: "u1", ServerID: "s9"}, nil, "", "s9", true},
+		"is a server that a port is bound to and no list shows":        {m, nil, "s9", "s9", true},
+		"is a server in ERROR without a reason, which is not required": {m, []servers.Row{failed}, "s1", "s1", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)
@@ -38,7 +38,7 @@ func TestInDoubt(t *testing.T) {
 			}
 		})
 	}
-	t.Run("nothing is before the first look is done (F-16)", func(t *testing.T) {
+	t.Run("is empty before the first look is complete (F-16)", func(t *testing.T) {
 		named := owner.Machine{UID: "u1", ServerID: "s9"}
 		p := newProject(named)
 		p.list(noon, addresses.Lists{})
@@ -48,7 +48,7 @@ func TestInDoubt(t *testing.T) {
 	})
 }
 
-func TestUnlisted(t *testing.T) {
+func TestUnlistedReturnsMissingServers(t *testing.T) {
 	named := func(count int) map[string]types.UID {
 		all := map[string]types.UID{}
 		for n := range count {
@@ -61,9 +61,9 @@ func TestUnlisted(t *testing.T) {
 		want  int
 		held  int
 	}{
-		"none is asked for when all are listed":           {1, 0, 0},
-		"those that the list lacks are asked for (F-16)":  {4, 3, 0},
-		"too many are held, and none is asked for (F-16)": {5, 0, 4},
+		"are none when all are listed":                                  {1, 0, 0},
+		"are those that the list lacks (F-16)":                          {4, 3, 0},
+		"are none when too many are missing, and these are held (F-16)": {5, 0, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject()
@@ -78,7 +78,7 @@ func TestUnlisted(t *testing.T) {
 	}
 }
 
-func TestFirstLooked(t *testing.T) {
+func TestFirstLookedRecordsLosses(t *testing.T) {
 	notFound := fault.New(fault.NotFound, fault.CodeUnknown, "itemNotFound")
 	lost := fault.New(fault.Transient, fault.CodeUnknown, "no answer")
 	row := active("s1", "u1")
@@ -87,9 +87,9 @@ func TestFirstLooked(t *testing.T) {
 		err           error
 		gone, missing bool
 	}{
-		"the server exists":  {&row, nil, false, false},
-		"the server is gone": {nil, notFound, true, false},
-		"without an answer the server stays missing (F-16)": {nil, lost, false, true},
+		"an existing server is not a loss":                {&row, nil, false, false},
+		"a deleted server is a loss":                      {nil, notFound, true, false},
+		"a server without an answer stays missing (F-16)": {nil, lost, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject()
@@ -102,8 +102,8 @@ func TestFirstLooked(t *testing.T) {
 	}
 }
 
-func TestLookedUp(t *testing.T) {
-	t.Run("a server in ERROR for a quota counts as a refusal", func(t *testing.T) {
+func TestLookedUpRecordsTheAnswer(t *testing.T) {
+	t.Run("counts a server in ERROR for a quota as a refusal", func(t *testing.T) {
 		p := newProject(owner.Machine{UID: "u1"})
 		row := active("s1", "u1")
 		row.Status, row.Fault.Message = servers.StatusError, "VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed gigabytes quota."
@@ -112,7 +112,7 @@ func TestLookedUp(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("a server that only a port named is no loss", func(t *testing.T) {
+	t.Run("counts no loss for a server that only a port named", func(t *testing.T) {
 		p := newProject(owner.Machine{UID: "u1"})
 		p.LookedUp(&owner.Machine{UID: "u1"}, "s9", nil, fault.New(fault.NotFound, fault.CodeUnknown, "itemNotFound"), noon)
 		if k := p.Servers.ByID("s9"); !k.Gone || !k.Wanted {

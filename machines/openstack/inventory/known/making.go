@@ -15,17 +15,17 @@ func (p *Project) serverTag(machine types.UID) owner.Tag {
 	return p.cluster.Tag(owner.ServerKind, machine, 0)
 }
 
-// Attempted notes that a create failed and that it is not known whether it worked: it is in doubt until a list shows what it made or it
-// is settled, and the ports that a server was ordered on are not used for another one.
+// Attempted records a create with an unknown outcome: it is in doubt until a list shows its resource or enough time has passed. A
+// server create in doubt also makes its ports unusable for another server.
 func (p *Project) Attempted(tag owner.Tag, now time.Time) {
 	p.Creates.Add(tag, now, p.fulls)
 	if tag.Kind == owner.ServerKind {
-		p.Addresses.MarkOrdered(tag.Machine)
+		p.Addresses.SetNamedByCreate(tag.Machine)
 	}
 }
 
-// MayMake returns nil when what has that tag may be made: no earlier create of it is in doubt, and no other server has the port that a
-// server would get. Otherwise the error is Transient. A create that is settled by now is not in doubt any more.
+// MayMake returns nil when the resource with that tag may be created: no earlier create of it is in doubt, and no unknown server
+// uses the port for a server. Otherwise it returns Transient. It ends the doubt about a create that is resolved by now.
 func (p *Project) MayMake(tag owner.Tag, now time.Time) error {
 	if reason := p.Creates.Settle(tag, now, p.fulls); reason != "" {
 		return unsettled("%s", reason)
@@ -34,7 +34,7 @@ func (p *Project) MayMake(tag owner.Tag, now time.Time) error {
 	if tag.Kind != owner.ServerKind || bound == "" {
 		return nil
 	}
-	return unsettled("server %s has the port already; it is looked up", bound)
+	return unsettled("server %s already uses the port; drover looks the server up", bound)
 }
 
 // boundServer returns the ID of the server that one of the Machine's ports is bound to and that no list has shown; empty: none.
@@ -47,22 +47,22 @@ func (p *Project) boundServer(machine types.UID) string {
 	return ""
 }
 
-// AddServer adds a server that was just ordered for a Machine, under the ID in Nova's answer.
+// AddServer adds a server that was just created for a Machine, with the ID from Nova's answer.
 func (p *Project) AddServer(machine types.UID, serverID, name string, now time.Time) {
 	p.Servers.Merge(servers.Row{ID: serverID, Name: name, Status: servers.StatusBuild, Metadata: p.cluster.Metadata(machine)}, now)
 }
 
-// SetPort stores a port. A port that is found while a create of this process for it is in doubt was made by that create: no order for
-// a server names it.
+// SetPort stores a port. If this process has a create for the port in doubt, that create made the port, and no server create names
+// it.
 func (p *Project) SetPort(tag owner.Tag, port addresses.Port, now time.Time) {
 	if p.Creates.Has(tag) {
-		port.Ordered = false
+		port.NamedByCreate = false
 	}
 	p.Creates.Close(tag)
 	p.Addresses.SetPort(tag, port, now)
 }
 
-// SetPorts stores those of the listed ports that have an owner tag of this cluster.
+// SetPorts stores the listed ports that have an owner tag of this cluster.
 func (p *Project) SetPorts(rows []addresses.PortRow, now time.Time) {
 	for i := range rows {
 		if tag, ok := p.cluster.Read(owner.PortKind, rows[i].Description); ok {
@@ -77,14 +77,14 @@ func (p *Project) SetFloatingIP(tag owner.Tag, ip addresses.FloatingIP, now time
 	p.Addresses.SetFloatingIP(tag, ip, now)
 }
 
-// FoundUnbound stores a port that was just looked up. The error is Transient when the port is bound to a server that is not known to
-// be gone, which InDoubt returns then.
+// FoundUnbound stores a port that was just looked up. It returns Transient when the port is bound to a server that is not known to
+// be gone; InDoubt then returns that server.
 func (p *Project) FoundUnbound(tag owner.Tag, row *addresses.PortRow, now time.Time) error {
 	p.SetPort(tag, row.Owned(), now)
 	if k := p.Servers.ByID(row.DeviceID); row.DeviceID == "" || k != nil && k.Gone {
 		return nil
 	}
-	return unsettled("port %s is bound to server %s already; it is looked up", row.ID, row.DeviceID)
+	return unsettled("port %s is already bound to server %s; drover looks the server up", row.ID, row.DeviceID)
 }
 
 // HasAddresses reports whether ports or floating IPs of the Machine are known, or a create for it is in doubt.
@@ -92,7 +92,7 @@ func (p *Project) HasAddresses(machine types.UID) bool {
 	return p.Addresses.Has(machine) || p.Creates.HasOf(machine)
 }
 
-// HasNothingOf reports whether all lists have been seen since the start and nothing of the Machine exists or may exist.
+// HasNothingOf reports whether all lists have been seen since the start and no resource of the Machine exists or may exist.
 func (p *Project) HasNothingOf(machine types.UID) bool {
 	living, _ := p.Servers.OfMachine(machine)
 	return p.IsSynced() && len(living) == 0 && !p.HasAddresses(machine)

@@ -11,24 +11,24 @@ import (
 // portTag is the tag of the first port of the Machine u1.
 var portTag = testCluster.Tag(owner.PortKind, "u1", 0)
 
-func TestOrderedPorts(t *testing.T) {
+func TestPortsThatAServerCreateMayName(t *testing.T) {
 	found := addresses.PortRow{ID: "a"}
 	server := testCluster.Tag(owner.ServerKind, "u1", 0)
 	for name, tc := range map[string]struct {
 		do   func(*Project)
 		want bool
 	}{
-		"no order names a port that this process made (F-21)":       {func(p *Project) { p.SetPort(portTag, addresses.Port{ID: "a"}, noon) }, false},
-		"an order may name a port that another process made (F-21)": {func(p *Project) { p.SetPort(portTag, found.Owned(), noon) }, true},
-		"a list that shows an own port changes nothing (F-21)": {func(p *Project) {
+		"a port of this process is not named by a create (F-21)":    {func(p *Project) { p.SetPort(portTag, addresses.Port{ID: "a"}, noon) }, false},
+		"a port of another process may be named by a create (F-21)": {func(p *Project) { p.SetPort(portTag, found.Owned(), noon) }, true},
+		"a port of this process in a list stays unnamed (F-21)": {func(p *Project) {
 			p.SetPort(portTag, addresses.Port{ID: "a"}, noon)
 			p.SetPort(portTag, found.Owned(), noon)
 		}, false},
-		"an order whose answer was lost may name the port (F-21)": {func(p *Project) {
+		"a port may be named by a create whose answer was lost (F-21)": {func(p *Project) {
 			p.SetPort(portTag, addresses.Port{ID: "a"}, noon)
 			p.Attempted(server, noon)
 		}, true},
-		"a port that is found after its own create was lost is an own port (F-21)": {func(p *Project) {
+		"a port that is found after its own create's answer was lost is not named by a create (F-21)": {func(p *Project) {
 			p.Attempted(portTag, noon)
 			p.SetPort(portTag, found.Owned(), noon)
 		}, false},
@@ -36,14 +36,14 @@ func TestOrderedPorts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newProject()
 			tc.do(p)
-			if got := p.Addresses.Ports("u1")[0].Ordered; got != tc.want {
+			if got := p.Addresses.Ports("u1")[0].NamedByCreate; got != tc.want {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})
 	}
 }
 
-func TestFoundUnbound(t *testing.T) {
+func TestFoundUnboundChecksTheServerOfAPort(t *testing.T) {
 	for name, tc := range map[string]struct {
 		device string
 		want   bool

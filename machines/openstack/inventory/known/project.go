@@ -15,21 +15,21 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// Options are what New needs. All but Stores are required.
+// Options configure a Project. All except Stores are required.
 type Options struct {
 	Cluster owner.Cluster
 	// Site is the project and the region.
 	Site owner.Site
-	// Machines holds the Machines that asked for their cloud side.
+	// Machines has the Machines for which Cloud.Instance was called.
 	Machines owner.Machines
 	// Began is when this process started to list. The previous leader makes no calls after it.
 	Began time.Time
-	// Stores: what the mass-deletion guard holds is stored, and no loss is believed before that.
+	// Stores is true when the state of the mass-deletion guard is stored: then no loss is accepted before that.
 	Stores bool
 }
 
-// Project is what is known of one project. Its parts are exported for what concerns one part alone; what concerns several is a method
-// of the Project.
+// Project is what is known of one project. Methods that concern one part only are those of the exported fields; methods of Project
+// concern several parts.
 type Project struct {
 	Servers   *servers.Cache
 	Addresses *addresses.Store
@@ -41,35 +41,36 @@ type Project struct {
 	site     owner.Site
 	machines owner.Machines
 	began    time.Time
-	// uses are the Machines whose ports and floating IPs are in use by a call at this moment.
+	// uses records what a call in progress does with the ports and floating IPs of a Machine.
 	uses map[types.UID]use
-	// stamp is the cloud's time of the last list; lastFull and lastList, on our clock, when the last complete one and the
-	// last one at all were begun; fulls how many complete ones there have been.
+	// stamp is the cloud's time of the last list. lastFull and lastList are when the last complete list and the last list of any
+	// kind began, on drover's clock. fulls is the number of complete lists.
 	stamp              time.Time
 	lastFull, lastList time.Time
 	fulls              int
-	// listedAddresses is when ports and floating IPs were listed last; zero: never.
+	// listedAddresses is when ports and floating IPs were last listed; zero: never.
 	listedAddresses time.Time
-	// failures in a row of listing, the last of them, and since when. outdated: that is for so long that Machines show it.
+	// failures counts failed lists in a row, failure is the last error, and failingSince is when they began. outdated is true when
+	// they have failed for so long that the Machines' status shows it.
 	failures     int
 	failure      error
 	failingSince time.Time
 	outdated     bool
 }
 
-// use is what a call under way does with the ports and floating IPs of a Machine.
+// use is what a call in progress does with the ports and floating IPs of a Machine.
 type use int
 
 const (
-	// unused: nothing.
+	// unused means that there is no such call.
 	unused use = iota
-	// making: something is made for the Machine, maybe on them.
+	// making means that a resource is created for the Machine, which may use them.
 	making
-	// releasing: one of them is deleted.
+	// releasing means that one of them is deleted.
 	releasing
 )
 
-// New returns a Project of which nothing is known.
+// New returns a Project without any known resources.
 func New(o Options) *Project {
 	p := &Project{
 		Addresses: addresses.New(), Creates: creates.New(), Quota: quota.New(servers.FastPeriod), Guard: massdeletion.New(o.Stores),
@@ -83,34 +84,34 @@ func New(o Options) *Project {
 		Remembered: func(k *servers.Known) bool {
 			return p.Guard.Holds(k.ID) || k.Machine() != "" && p.machines.Naming(k.ID) == k.Machine()
 		},
-		Awaited: func(k *servers.Known) bool { return p.knows(k.Machine()) },
+		Awaited: func(k *servers.Known) bool { return p.isRegistered(k.Machine()) },
 	})
 	return p
 }
 
-// IsSynced reports whether all lists have been seen since the start: before that no absence may be believed.
+// IsSynced reports whether all lists have been seen since the start; an absence proves nothing before that.
 func (p *Project) IsSynced() bool { return !p.listedAddresses.IsZero() && p.fulls > 0 }
 
 // Failure returns the error of the last list while lists fail.
 func (p *Project) Failure() error { return p.failure }
 
-// knows reports whether a Machine with that UID asked for its cloud side.
-func (p *Project) knows(uid types.UID) bool {
+// isRegistered reports whether Cloud.Instance was called for a Machine with that UID.
+func (p *Project) isRegistered(uid types.UID) bool {
 	_, ok := p.machines.Get(uid)
 	return ok
 }
 
-// isOurs reports whether a server is one of this cluster: it has the cluster's ID, or belongs to a Machine that we know
-// (machine-controller's servers have no cluster ID), or such a Machine expects it.
+// isOurs reports whether a server is one of this cluster: it has the cluster's ID, or belongs to a registered Machine (servers of
+// machine-controller have no cluster ID), or such a Machine expects it.
 func (p *Project) isOurs(k *servers.Known) bool {
 	uid := k.Machine()
-	return uid != "" && (p.cluster.Has(k.Tags()) || k.IsExpected() || p.knows(uid))
+	return uid != "" && (p.cluster.Has(k.Tags()) || k.IsExpected() || p.isRegistered(uid))
 }
 
-// CountLosses counts the losses. It reports whether there is something new to be stored for the mass-deletion guard.
+// CountLosses counts the losses. It reports whether the mass-deletion guard has a new state to store.
 func (p *Project) CountLosses(now time.Time) bool { return p.Guard.Count(now, p.Servers, p.isOurs) }
 
-// failedQuotas records the quotas because of which servers of this cluster, among these IDs, went to ERROR.
+// failedQuotas records the quotas that caused servers of this cluster, among these IDs, to go to ERROR.
 func (p *Project) failedQuotas(ids []string, now time.Time) {
 	for _, id := range ids {
 		k := p.Servers.ByID(id)
@@ -123,7 +124,7 @@ func (p *Project) failedQuotas(ids []string, now time.Time) {
 	}
 }
 
-// unsettled returns a Transient error about something that the next lists will settle.
+// unsettled returns a Transient error for a question that the next lists will answer.
 func unsettled(format string, args ...any) error {
 	e := fault.New(fault.Transient, fault.CodeUnsettled, format, args...)
 	e.RetryAfter = servers.FastPeriod

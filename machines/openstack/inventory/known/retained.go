@@ -9,15 +9,15 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/quota"
 )
 
-// Retained is a port or floating IP that is retained for the next attempt to make the server of its Machine.
+// Retained is a port or floating IP that is retained for the next attempt to create its Machine's server.
 type Retained struct {
 	Tag owner.Tag
 	ID  string
 }
 
-// Retained returns up to limit ports and floating IPs that are to be released, since a quota has been exhausted for two steps of the
-// back-off (CAPI-22): others may need them, and the next attempt makes them again. Floating IPs come first. A Machine that is not idle
-// keeps what it has.
+// Retained returns up to limit ports and floating IPs to release, after a quota has been exhausted for two steps of the back-off
+// (CAPI-22): other Machines may need them, and the next attempt creates them again. Floating IPs come first. Those of Machines that
+// are not idle are not released.
 func (p *Project) Retained(limit int, now time.Time) (found []Retained) {
 	if !p.Quota.Exhausted(now) {
 		return nil
@@ -38,8 +38,8 @@ func (p *Project) Retained(limit int, now time.Time) (found []Retained) {
 	return found
 }
 
-// BeginRelease reports whether a retained port or floating IP may be deleted now: it is still the one that is known, and its Machine
-// has no use for it. If so, nothing is made for the Machine until EndRelease.
+// BeginRelease reports whether a retained port or floating IP may be deleted now: it is still the known one, and its Machine does
+// not need it. If so, nothing is created for the Machine until EndRelease.
 func (p *Project) BeginRelease(r Retained) bool {
 	ip, _ := p.Addresses.FloatingIP(r.Tag.Machine)
 	id := ip.ID
@@ -53,7 +53,7 @@ func (p *Project) BeginRelease(r Retained) bool {
 	return true
 }
 
-// EndRelease notes whether the deletion succeeded.
+// EndRelease records whether the deletion succeeded.
 func (p *Project) EndRelease(r Retained, released bool) {
 	delete(p.uses, r.Tag.Machine)
 	switch {
@@ -65,20 +65,20 @@ func (p *Project) EndRelease(r Retained, released bool) {
 	}
 }
 
-// BeginMaking keeps the ports and floating IPs of a Machine from being released until EndMaking. The error is Transient while one of
-// them is being released.
+// BeginMaking protects the ports and floating IPs of a Machine from being released until EndMaking. It returns Transient while one
+// of them is being released.
 func (p *Project) BeginMaking(machine types.UID) error {
 	if p.uses[machine] == releasing {
-		return unsettled("a port or floating IP that was kept for the server is being released")
+		return unsettled("a port or floating IP that was retained for the server is being released")
 	}
 	p.uses[machine] = making
 	return nil
 }
 
-// EndMaking ends what BeginMaking began.
+// EndMaking ends the protection of BeginMaking.
 func (p *Project) EndMaking(machine types.UID) { delete(p.uses, machine) }
 
-// isIdle reports whether a Machine has no server, and nothing of it is being made, expected or reserved.
+// isIdle reports whether a Machine has no server, and no resource of it is being created, is in doubt or has reserved quota.
 func (p *Project) isIdle(machine types.UID) bool {
 	living, _ := p.Servers.OfMachine(machine)
 	m, known := p.machines.Get(machine)

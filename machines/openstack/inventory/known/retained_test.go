@@ -18,27 +18,27 @@ func TestReleaseOfARetainedPort(t *testing.T) {
 		p.SetPort(portTag, addresses.Port{ID: "port-1"}, noon)
 		return p, Retained{portTag, "port-1"}
 	}
-	t.Run("waits while a server is being made on the port (F-18)", func(t *testing.T) {
+	t.Run("waits while a server is being created on the port (F-18)", func(t *testing.T) {
 		p, port := idle(t)
 		err := p.BeginMaking("u1")
 		if err != nil || p.BeginRelease(port) {
-			t.Fatalf("the port is released under a server that is being made: %v", err)
+			t.Fatalf("the port of a server that is being created is released: %v", err)
 		}
 		p.EndMaking("u1")
 		if !p.BeginRelease(port) {
 			t.Fatal("the port of an idle Machine is not released")
 		}
 	})
-	t.Run("keeps servers from being made on the port meanwhile (F-18)", func(t *testing.T) {
+	t.Run("blocks creates of servers on the port meanwhile (F-18)", func(t *testing.T) {
 		p, port := idle(t)
 		if !p.BeginRelease(port) {
 			t.Fatal("the port of an idle Machine is not released")
 		}
 		if err := p.BeginMaking("u1"); !fault.Is(err, fault.Transient) {
-			t.Errorf("a server is made on a port that is being released: %v", err)
+			t.Errorf("a server is created on a port that is being released: %v", err)
 		}
 	})
-	t.Run("leaves a port known when the release fails, and drops it when it succeeds (F-18)", func(t *testing.T) {
+	t.Run("keeps the port after a failed release, and removes it after a successful one (F-18)", func(t *testing.T) {
 		p, port := idle(t)
 		for _, released := range []bool{false, true} {
 			if !p.BeginRelease(port) {
@@ -52,7 +52,7 @@ func TestReleaseOfARetainedPort(t *testing.T) {
 	})
 }
 
-func TestRetained(t *testing.T) {
+func TestRetainedPortsAndFloatingIPs(t *testing.T) {
 	refusal := fault.New(fault.Quota, fault.CodePortQuotaExceeded, "full")
 	server := testCluster.Tag(owner.ServerKind, "u1", 0)
 	ipTag := testCluster.Tag(owner.FloatingIPKind, "u1", 0)
@@ -62,13 +62,13 @@ func TestRetained(t *testing.T) {
 		after   time.Duration
 		want    []Retained
 	}{
-		"go after two steps of the back-off, the floating IP first (CAPI-22)": {owner.Machine{UID: "u1"}, nil, quota.RetainedFor, []Retained{{ipTag, "ip"}, {portTag, "port-1"}}},
-		"stay before":                         {owner.Machine{UID: "u1"}, nil, quota.RetainedFor - time.Second, nil},
-		"stay while the Machine has a server": {owner.Machine{UID: "u1"}, func(p *Project) { p.AddServer("u1", "s1", "worker-1", noon) }, time.Hour, nil},
-		"stay while the Machine names one":    {owner.Machine{UID: "u1", ServerID: "s1"}, nil, time.Hour, nil},
-		"stay while a create is in doubt":     {owner.Machine{UID: "u1"}, func(p *Project) { p.Attempted(server, noon) }, time.Hour, nil},
-		"stay while a call makes something":   {owner.Machine{UID: "u1"}, func(p *Project) { _ = p.BeginMaking("u1") }, time.Hour, nil},
-		"stay when the Machine is not known":  {owner.Machine{UID: "u2"}, nil, time.Hour, nil},
+		"are released after two steps of the back-off, the floating IP first (CAPI-22)": {owner.Machine{UID: "u1"}, nil, quota.RetainedFor, []Retained{{ipTag, "ip"}, {portTag, "port-1"}}},
+		"stay before that":                        {owner.Machine{UID: "u1"}, nil, quota.RetainedFor - time.Second, nil},
+		"stay while the Machine has a server":     {owner.Machine{UID: "u1"}, func(p *Project) { p.AddServer("u1", "s1", "worker-1", noon) }, time.Hour, nil},
+		"stay while the Machine names a server":   {owner.Machine{UID: "u1", ServerID: "s1"}, nil, time.Hour, nil},
+		"stay while a create is in doubt":         {owner.Machine{UID: "u1"}, func(p *Project) { p.Attempted(server, noon) }, time.Hour, nil},
+		"stay while a call creates a resource":    {owner.Machine{UID: "u1"}, func(p *Project) { _ = p.BeginMaking("u1") }, time.Hour, nil},
+		"stay when the Machine is not registered": {owner.Machine{UID: "u2"}, nil, time.Hour, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)

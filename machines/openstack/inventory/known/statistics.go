@@ -2,19 +2,19 @@ package known
 
 import "time"
 
-// Statistics are numbers about a project, for metrics.
+// Statistics are numbers of a project, for metrics.
 type Statistics struct {
-	// Listed is false before the first list of servers succeeded; Age is the time since the last such list was begun.
+	// Listed is false before the first successful list of servers; Age is the time since the start of the last one.
 	Listed bool
 	Age    time.Duration
-	// Servers is how many servers of this cluster are known; Stuck how many of them still exist 10 minutes after their deletion
-	// was first requested; Held how many lost servers the mass-deletion guard holds.
+	// Servers is the number of known servers of this cluster; Stuck is the number of those that still exist 10 minutes after their
+	// deletion was first requested; Held is the number of servers that the mass-deletion guard holds.
 	Servers, Stuck, Held int
-	// Quotas is how many services have a quota that was hit and is being watched.
+	// Quotas is the number of services with an exhausted quota that is watched.
 	Quotas int
 }
 
-// Statistics returns the numbers of this moment.
+// Statistics returns the current numbers.
 func (p *Project) Statistics(now time.Time) Statistics {
 	s := Statistics{
 		Listed: !p.lastList.IsZero(), Age: now.Sub(p.lastList), Held: p.Guard.Held(), Quotas: p.Quota.Watched(),

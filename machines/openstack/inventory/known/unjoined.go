@@ -17,8 +17,9 @@ type Unjoined struct {
 	Server  string
 }
 
-// Unjoined returns the servers whose ports are to be looked at now, and the IDs of their Machines' ports, sorted: servers that have been
-// ACTIVE for servers.DetachedAfter without becoming a node, once for each server, and those beside which a duplicate is to be deleted.
+// Unjoined returns the servers whose ports must be looked up now, and the IDs of their Machines' ports, sorted. These are servers
+// that have been ACTIVE for servers.DetachedAfter without becoming a node, once for each server, and those that have a duplicate to
+// delete.
 func (p *Project) Unjoined(now time.Time) (due []Unjoined, ports []string) {
 	for uid := range p.Servers.Machines() {
 		if m, known := p.machines.Get(uid); !known || m.Joined || m.Leaving {
@@ -41,9 +42,8 @@ func (p *Project) Unjoined(now time.Time) (due []Unjoined, ports []string) {
 	return due, ports
 }
 
-// Detach takes in what Neutron says of the ports of servers that were due, and returns the Machines whose server has lost all
-// of them. Such a server has no network: it counts as failed. The ports count as named by an order with an unknown outcome, so that
-// they are replaced with it.
+// Detach records the current bindings of the ports, and returns the Machines whose server has lost all of them. Such a server has
+// no network and counts as failed. Its ports count as named by a create with an unknown outcome, so that they are replaced as well.
 func (p *Project) Detach(due []Unjoined, rows []addresses.PortRow, now time.Time) (machines []types.UID) {
 	bound := make(map[string]string, len(rows))
 	for i := range rows {
@@ -59,16 +59,16 @@ func (p *Project) Detach(due []Unjoined, rows []addresses.PortRow, now time.Time
 		if len(lost) < len(all) {
 			continue
 		}
-		k.Detached = fmt.Sprintf("server %s is ACTIVE without a network: port %s is not bound to it any more, as happens when two servers were ordered on one port; the server is replaced",
+		k.Detached = fmt.Sprintf("server %s is ACTIVE without a network: port %s is no longer bound to it, as happens when two servers are created on one port; drover replaces the server",
 			d.Server, strings.Join(lost, ", "))
-		p.Addresses.MarkOrdered(d.Machine)
+		p.Addresses.SetNamedByCreate(d.Machine)
 		machines = append(machines, d.Machine)
 	}
 	return machines
 }
 
-// Duplicates returns the servers that a create with an unknown outcome has made late, when another had been made by then, and that are
-// to be deleted now. The server that the Machine names stays.
+// Duplicates returns the servers that must be deleted now because a create with an unknown outcome succeeded late, when its Machine
+// had another server. The server that the Machine names stays.
 func (p *Project) Duplicates(now time.Time) (ids []string) {
 	for uid := range p.Servers.Machines() {
 		if !p.Servers.HasSeveral(uid) {

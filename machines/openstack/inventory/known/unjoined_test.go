@@ -10,17 +10,17 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-func TestUnjoined(t *testing.T) {
+func TestUnjoinedReturnsServersWithoutANode(t *testing.T) {
 	for name, tc := range map[string]struct {
 		machine owner.Machine
 		after   time.Duration
 		due     bool
 	}{
-		"a server that is ACTIVE for two minutes is due (F-21)": {owner.Machine{UID: "u1"}, servers.DetachedAfter, true},
-		"not before":                        {owner.Machine{UID: "u1"}, servers.DetachedAfter - time.Second, false},
-		"not once it has a node":            {owner.Machine{UID: "u1", Joined: true}, time.Hour, false},
-		"not while its Machine is deleted":  {owner.Machine{UID: "u1", Leaving: true}, time.Hour, false},
-		"not when its Machine is not known": {owner.Machine{UID: "u2"}, time.Hour, false},
+		"a server that has been ACTIVE for two minutes is due (F-21)": {owner.Machine{UID: "u1"}, servers.DetachedAfter, true},
+		"a server that has been ACTIVE for less is not due":           {owner.Machine{UID: "u1"}, servers.DetachedAfter - time.Second, false},
+		"a server with a node is not due":                             {owner.Machine{UID: "u1", Joined: true}, time.Hour, false},
+		"a server whose Machine is being deleted is not due":          {owner.Machine{UID: "u1", Leaving: true}, time.Hour, false},
+		"a server whose Machine is not registered is not due":         {owner.Machine{UID: "u2"}, time.Hour, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)
@@ -33,20 +33,20 @@ func TestUnjoined(t *testing.T) {
 	}
 }
 
-func TestDetach(t *testing.T) {
+func TestDetachFindsServersWithoutTheirPorts(t *testing.T) {
 	for name, tc := range map[string]struct {
 		device   string
 		detached bool
 	}{
-		"a server that has its port works (F-21)":                        {"s1", false},
-		"a server without a port is replaced, and its port too (F-21)":   {"", true},
-		"a server whose port another one has is replaced as well (F-21)": {"s2", true},
+		"a server with its port works (F-21)":                              {"s1", false},
+		"a server without its port is replaced, with the port (F-21)":      {"", true},
+		"a server whose port is on another one is replaced as well (F-21)": {"s2", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(owner.Machine{UID: "u1"})
 			row := addresses.PortRow{ID: "a", Description: portTag.String(), DeviceID: "s1"}
 			p.list(noon, addresses.Lists{Ports: []addresses.PortRow{row}}, active("s1", "u1"))
-			p.SetPort(portTag, addresses.Port{ID: "a", ServerID: "s1"}, noon) // this process made the port
+			p.SetPort(portTag, addresses.Port{ID: "a", ServerID: "s1"}, noon) // this process created the port
 			at := noon.Add(servers.DetachedAfter)
 			due, _ := p.Unjoined(at)
 			row.DeviceID = tc.device
@@ -54,17 +54,17 @@ func TestDetach(t *testing.T) {
 			if slices.Contains(machines, "u1") != tc.detached || p.Servers.ByID("s1").Failed() != tc.detached {
 				t.Errorf("detached: %v, failed: %v; want %v", machines, p.Servers.ByID("s1").Failed(), tc.detached)
 			}
-			if got := p.Addresses.Ports("u1")[0].Ordered; got != tc.detached {
+			if got := p.Addresses.Ports("u1")[0].NamedByCreate; got != tc.detached {
 				t.Errorf("the port is to be replaced: %v, want %v", got, tc.detached)
 			}
 			if again, _ := p.Unjoined(at.Add(time.Hour)); len(again) > 0 {
-				t.Errorf("is looked at again: %v", again)
+				t.Errorf("the port is looked up again: %v", again)
 			}
 		})
 	}
 }
 
-func TestDuplicates(t *testing.T) {
+func TestDuplicatesReturnsSecondServers(t *testing.T) {
 	m := owner.Machine{UID: "u1", ServerID: "s1", Joined: true}
 	for name, tc := range map[string]struct {
 		machine owner.Machine
@@ -72,13 +72,13 @@ func TestDuplicates(t *testing.T) {
 		after   time.Duration
 		want    []string
 	}{
-		"a second server of a Machine goes after two minutes": {m, active("s2", "u1"), servers.DuplicateAge, []string{"s2"}},
-		"not before":                           {m, active("s2", "u1"), servers.DuplicateAge - time.Second, nil},
-		"not another Machine's":                {m, active("s2", "u2"), time.Hour, nil},
-		"not when the Machine names no server": {owner.Machine{UID: "u1", Joined: true}, active("s2", "u1"), time.Hour, nil},
-		"not when the Machine names another one's server (F-1)":       {owner.Machine{UID: "u1", ServerID: "x", Joined: true}, active("s2", "u1"), time.Hour, nil},
-		"not while its Machine is deleted":                            {owner.Machine{UID: "u1", ServerID: "s1", Leaving: true}, active("s2", "u1"), time.Hour, nil},
-		"not before the ports of the first one were looked at (F-21)": {owner.Machine{UID: "u1", ServerID: "s1"}, active("s2", "u1"), time.Hour, nil},
+		"a second server of a Machine is deleted after two minutes":                     {m, active("s2", "u1"), servers.DuplicateAge, []string{"s2"}},
+		"a second server of a Machine stays before that":                                {m, active("s2", "u1"), servers.DuplicateAge - time.Second, nil},
+		"a server of another Machine stays":                                             {m, active("s2", "u2"), time.Hour, nil},
+		"a second server stays when the Machine names no server":                        {owner.Machine{UID: "u1", Joined: true}, active("s2", "u1"), time.Hour, nil},
+		"a second server stays when the Machine names a server owned by another (F-1)":  {owner.Machine{UID: "u1", ServerID: "x", Joined: true}, active("s2", "u1"), time.Hour, nil},
+		"a second server stays while its Machine is being deleted":                      {owner.Machine{UID: "u1", ServerID: "s1", Leaving: true}, active("s2", "u1"), time.Hour, nil},
+		"a second server stays before the ports of the first one were looked up (F-21)": {owner.Machine{UID: "u1", ServerID: "s1"}, active("s2", "u1"), time.Hour, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)

@@ -1,6 +1,6 @@
-// Package massdeletion decides which losses of servers are believed. When too many of the cluster's servers in a project are gone at
-// once, the guard holds them all: nothing is cleaned up until the servers are back, or an operator confirms the losses. A hold has no
-// age and outlives the process.
+// Package massdeletion decides which losses of servers to accept. When too many of the cluster's servers in a project are gone at once,
+// the guard holds them all: drover cleans nothing up until the servers are back, or an operator confirms the losses. A hold does not
+// expire, and outlives the process.
 //
-// It is plain data: no lock, no clock, no call. Who stores what the guard holds, and who asks the operator, is not its business.
+// It is plain data: it has no lock, no clock, and makes no call. Its callers store its state and ask the operator.
 package massdeletion

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// window is how far apart losses may be and still count together: one full list.
+	// window is the maximum time between losses that are counted together: one full list.
 	window = servers.FullPeriod
 	// Up to max(least, known/part) losses within the window are accepted without confirmation.
 	least = 3
 	part  = 10
 )
 
-// TooMany reports whether so many losses among so many servers are more than max(3, 10 %).
+// TooMany reports whether this number of losses among this number of servers is more than max(3, 10 %).
 func TooMany(lost, known int) bool { return lost > max(least, known/part) }
 
-// Held is what the guard of one project keeps.
+// Held is the stored state of the guard of one project.
 type Held struct {
-	// Servers are the IDs of servers whose loss is not believed. They have no age.
+	// Servers are the IDs of the servers that the guard holds. They do not expire.
 	Servers []string `json:"servers,omitempty"`
-	// Lost are the IDs of servers that were lost lately though nobody here wanted it, with the time at which each loss was
-	// found. They count together with the next ones.
+	// Lost are the IDs of recently lost servers whose deletion drover did not request, with the time at which each loss was found.
+	// They count together with the next losses.
 	Lost map[string]time.Time `json:"lost,omitempty"`
 }
 
@@ -37,33 +37,33 @@ func (h Held) equal(other Held) bool {
 
 // Guard is the mass-deletion guard of one project.
 type Guard struct {
-	// held are the servers whose loss is not believed, by ID.
+	// held has the IDs of the servers whose loss is not accepted.
 	held map[string]bool
-	// lost are the losses within the window that nobody here wanted: when each was found. stored are those of them that a
-	// successor would know of; stores: it can know of any.
+	// lost has the unrequested losses within the window, with the time at which each was found. stored has those of them that are
+	// stored for the next leader. stores is true when there is a store.
 	lost   map[string]time.Time
 	stored map[string]bool
 	stores bool
-	// known is how many servers there were when the guard held losses last.
+	// known is the number of servers when the guard last held a loss.
 	known int
-	// dirty: held or lost differ from what is stored.
+	// dirty is true when held or lost differ from the stored state.
 	dirty bool
-	// loaded: what a predecessor stored has been read. ready: so many servers have been looked at since the start that
-	// losses can be counted.
+	// loaded is true when the state of the previous leader has been read. ready is true when all servers that Machines name have
+	// been looked up since the start, so that losses can be counted.
 	loaded, ready bool
 }
 
-// New returns a guard that holds nothing. stores: what it holds is stored, and no loss counts before that.
+// New returns a guard that holds nothing. With stores its state is stored, and no loss is accepted before that.
 func New(stores bool) *Guard {
 	return &Guard{held: map[string]bool{}, lost: map[string]time.Time{}, stored: map[string]bool{}, stores: stores}
 }
 
-// Count counts the losses: too many of them are held; servers that came back are not held any longer. mine reports whether a server
-// is one of this cluster. Count reports whether there is something new to be stored.
+// Count counts the losses. It holds them when there are too many, and releases servers that came back. mine reports whether a
+// server is one of this cluster. Count reports whether there is a new state to store.
 func (g *Guard) Count(now time.Time, all *servers.Cache, mine func(*servers.Known) bool) bool {
 	before := g.state()
 	lost, known := losses(now, all.All(), mine)
-	known += g.keep(now, lost, all)
+	known += g.updateLost(now, lost, all)
 	if TooMany(len(g.lost), known) {
 		for id := range g.lost {
 			g.held[id] = true
@@ -79,13 +79,13 @@ func (g *Guard) Count(now time.Time, all *servers.Cache, mine func(*servers.Know
 	return g.dirty
 }
 
-// state returns a copy of what is to be stored.
+// state returns a copy of the state to store.
 func (g *Guard) state() Held {
 	return Held{Servers: slices.Sorted(maps.Keys(g.held)), Lost: maps.Clone(g.lost)}
 }
 
-// losses returns the servers that are gone or missing though nobody here wanted it, and how many servers of ours there are
-// with them. One that is gone counts for the window.
+// losses returns the servers of this cluster that are gone or missing although drover did not request it, and the number of all
+// servers of this cluster including them. A server that is gone counts for the duration of the window.
 func losses(now time.Time, all iter.Seq[*servers.Known], mine func(*servers.Known) bool) (lost []string, known int) {
 	for k := range all {
 		if !mine(k) {
@@ -103,9 +103,9 @@ func losses(now time.Time, all iter.Seq[*servers.Known], mine func(*servers.Know
 	return lost, known
 }
 
-// keep keeps the losses of the window: it adds those that are new, and drops those that are over or were none. It returns
-// how many of them are of servers that only a predecessor knew.
-func (g *Guard) keep(now time.Time, lost []string, all *servers.Cache) (unknown int) {
+// updateLost adds the new losses, and removes those that are older than the window or were none. It returns the number of losses
+// that only the previous leader has seen.
+func (g *Guard) updateLost(now time.Time, lost []string, all *servers.Cache) (unknown int) {
 	current := make(map[string]bool, len(lost))
 	for _, id := range lost {
 		current[id] = true
@@ -125,8 +125,8 @@ func (g *Guard) keep(now time.Time, lost []string, all *servers.Cache) (unknown 
 	return unknown
 }
 
-// Believes reports whether all of these servers count as gone. A loss that nobody here wanted counts once it was counted together
-// with all others, and a successor would know of it.
+// Believes reports whether all of these servers count as gone. An unrequested loss counts after it was counted together with all
+// others and was stored for the next leader.
 func (g *Guard) Believes(gone []*servers.Known) bool {
 	for _, k := range gone {
 		_, lost := g.lost[k.ID]
@@ -139,18 +139,18 @@ func (g *Guard) Believes(gone []*servers.Known) bool {
 	return true
 }
 
-// Holds reports whether the loss of a server is not believed.
+// Holds reports whether the guard holds a server.
 func (g *Guard) Holds(id string) bool { return g.held[id] }
 
-// Held returns how many servers' losses are not believed.
+// Held returns the number of servers that the guard holds.
 func (g *Guard) Held() int { return len(g.held) }
 
-// Reason returns for people what is held; empty: nothing.
+// Reason describes, for users, what the guard holds; empty: nothing.
 func (g *Guard) Reason() string {
 	if len(g.held) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d servers of this project are gone at once: nothing is cleaned up until they are back or an operator confirms it (annotation %s: \"yes\" on the ConfigMap of the cluster id)",
+	return fmt.Sprintf("%d of %d servers of this project are gone at once: drover cleans nothing up until they are back or an operator confirms the loss (annotation %s: \"yes\" on the ConfigMap of the cluster ID)",
 		len(g.held), max(g.known, len(g.held)), v1alpha1.AnnotationCollect)
 }
 
@@ -164,8 +164,8 @@ func (g *Guard) Accept(all *servers.Cache) {
 	g.held, g.lost, g.dirty = map[string]bool{}, map[string]time.Time{}, true
 }
 
-// IsReady reports whether losses may be believed: MakeReady was called.
+// IsReady reports whether losses can be accepted: MakeReady was called.
 func (g *Guard) IsReady() bool { return g.ready }
 
-// MakeReady notes that every server that a Machine names has been looked at since the start.
+// MakeReady records that every server that a Machine names has been looked up since the start.
 func (g *Guard) MakeReady() { g.ready = true }

@@ -15,7 +15,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func TestTooMany(t *testing.T) {
+func TestTooManyIsMoreThanThreeAndATenth(t *testing.T) {
 	for _, tc := range []struct {
 		lost, known int
 		want        bool
@@ -26,7 +26,7 @@ func TestTooMany(t *testing.T) {
 	}
 }
 
-func TestLosses(t *testing.T) {
+func TestLossesAreUnrequestedDeletions(t *testing.T) {
 	gone := func(before time.Duration) *servers.Known {
 		return &servers.Known{Gone: true, GoneAt: noon.Add(-before)}
 	}
@@ -35,12 +35,12 @@ func TestLosses(t *testing.T) {
 		lost   int
 		known  int
 	}{
-		"a living one is known":                  {&servers.Known{}, 0, 1},
-		"one that is gone is lost":               {gone(time.Minute), 1, 1},
-		"one that is missing is lost":            {&servers.Known{Missing: true}, 1, 1},
-		"one that is gone for long is neither":   {gone(time.Hour), 0, 0},
-		"one that drover deleted is neither":     {&servers.Known{Gone: true, GoneAt: noon, Wanted: true}, 0, 0},
-		"one whose loss was accepted is as well": {&servers.Known{Gone: true, GoneAt: noon, Accepted: true}, 0, 0},
+		"a living server is known":                        {&servers.Known{}, 0, 1},
+		"a gone server is lost":                           {gone(time.Minute), 1, 1},
+		"a missing server is lost":                        {&servers.Known{Missing: true}, 1, 1},
+		"a server that has been gone for long is neither": {gone(time.Hour), 0, 0},
+		"a server that drover deleted is neither":         {&servers.Known{Gone: true, GoneAt: noon, Wanted: true}, 0, 0},
+		"a server whose loss was accepted is neither":     {&servers.Known{Gone: true, GoneAt: noon, Accepted: true}, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := slices.Values([]*servers.Known{tc.server})
@@ -49,13 +49,13 @@ func TestLosses(t *testing.T) {
 				t.Fatalf("lost %v of %d", lost, known)
 			}
 			if lost, known := losses(noon, all, func(*servers.Known) bool { return false }); len(lost)+known != 0 {
-				t.Fatal("somebody else's server counts")
+				t.Fatal("a server of another owner counts")
 			}
 		})
 	}
 }
 
-// project is a guard and four servers of ours, s0 to s3.
+// project is a guard with four servers of this cluster, s0 to s3.
 type project struct {
 	*Guard
 	cache *servers.Cache
@@ -78,7 +78,7 @@ func (p *project) show(n int, at time.Time) {
 	p.cache.Apply(servers.List{Rows: []servers.Row{row}, Full: false, Started: at, Now: at})
 }
 
-// lose has so many servers answer 404.
+// lose makes count servers answer 404.
 func (p *project) lose(count int, at time.Time) {
 	for n := range count {
 		id := fmt.Sprintf("s%d", n)
@@ -91,7 +91,7 @@ func (p *project) count(at time.Time) {
 	p.Count(at, p.cache, func(*servers.Known) bool { return true })
 }
 
-// store stores what the guard keeps.
+// store stores the state of the guard.
 func (p *project) store() []string {
 	h, _ := p.ToStore()
 	return p.Stored(h)
@@ -101,30 +101,30 @@ func (p *project) believes(id string) bool {
 	return p.Believes([]*servers.Known{p.cache.ByID(id)})
 }
 
-func TestGuard(t *testing.T) {
-	t.Run("believes a single loss once a successor would know of it (F-16)", func(t *testing.T) {
+func TestGuardHoldsTooManyLosses(t *testing.T) {
+	t.Run("accepts a single loss once it is stored for the next leader (F-16)", func(t *testing.T) {
 		p := newProject(true)
 		p.lose(1, noon)
 		if p.believes("s0") {
-			t.Error("the loss is believed before it is stored")
+			t.Error("the loss is accepted before it is stored")
 		}
 		if got := p.store(); !slices.Equal(got, []string{"s0"}) || !p.believes("s0") {
 			t.Errorf("got %v, and believes it: %v", got, p.believes("s0"))
 		}
 	})
-	t.Run("believes a single loss at once when nothing is stored", func(t *testing.T) {
+	t.Run("accepts a single loss at once when there is no store", func(t *testing.T) {
 		p := newProject(false)
 		p.lose(1, noon)
 		if !p.believes("s0") {
-			t.Error("the loss is not believed")
+			t.Error("the loss is not accepted")
 		}
 	})
-	t.Run("believes nothing before it is ready (F-16)", func(t *testing.T) {
+	t.Run("accepts nothing before it is ready (F-16)", func(t *testing.T) {
 		p := newProject(false)
 		p.Guard = New(false)
 		p.lose(1, noon)
 		if p.believes("s0") {
-			t.Error("the loss is believed")
+			t.Error("the loss is accepted")
 		}
 	})
 	t.Run("holds all losses when they are too many, whatever their age (F-16)", func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestGuard(t *testing.T) {
 			t.Errorf("holds %d: %q", p.Held(), p.Reason())
 		}
 	})
-	t.Run("lets go of a server that is back", func(t *testing.T) {
+	t.Run("releases a server that is back", func(t *testing.T) {
 		p := newProject(true)
 		p.lose(4, noon)
 		p.show(0, noon.Add(time.Minute))
@@ -145,7 +145,7 @@ func TestGuard(t *testing.T) {
 			t.Errorf("holds %d", p.Held())
 		}
 	})
-	t.Run("lets go of all when an operator accepts the losses", func(t *testing.T) {
+	t.Run("releases all servers when an operator accepts the losses", func(t *testing.T) {
 		p := newProject(true)
 		p.lose(4, noon)
 		p.Accept(p.cache)
@@ -156,7 +156,7 @@ func TestGuard(t *testing.T) {
 			t.Errorf("would store %v, %v", h, dirty)
 		}
 	})
-	t.Run("begins with what a predecessor stored, and counts its losses (F-16)", func(t *testing.T) {
+	t.Run("starts with the stored state of the previous leader, and counts its losses (F-16)", func(t *testing.T) {
 		p := newProject(true)
 		p.Guard = New(true)
 		p.Load(Held{Lost: map[string]time.Time{"x": noon, "y": noon, "z": noon}})

@@ -1,9 +1,9 @@
 package massdeletion
 
-// IsLoaded reports whether what a predecessor stored has been loaded.
+// IsLoaded reports whether the state of the previous leader has been loaded.
 func (g *Guard) IsLoaded() bool { return g.loaded }
 
-// Load begins with what a predecessor stored.
+// Load sets the state to that of the previous leader.
 func (g *Guard) Load(h Held) {
 	for _, id := range h.Servers {
 		g.held[id] = true
@@ -15,10 +15,10 @@ func (g *Guard) Load(h Held) {
 	g.loaded = true
 }
 
-// ToStore returns what the guard keeps, and reports whether it differs from what is stored. It never does before Load.
+// ToStore returns the guard's state, and reports whether it differs from the stored one. Before Load it reports false.
 func (g *Guard) ToStore() (Held, bool) { return g.state(), g.dirty && g.loaded }
 
-// Stored notes that this was stored. It returns the servers whose loss may be believed from now on.
+// Stored records that a state was stored. It returns the servers whose loss is accepted from now on.
 func (g *Guard) Stored(h Held) (believed []string) {
 	stored := make(map[string]bool, len(h.Lost))
 	for id := range h.Lost {

@@ -9,35 +9,35 @@ import (
 // Site is a project in a region.
 type Site struct{ Project, Region string }
 
-// String returns both in words.
+// String returns the project and the region, for messages.
 func (s Site) String() string { return fmt.Sprintf("project %s in region %q", s.Project, s.Region) }
 
-// Machine describes a Machine to the inventory. Nothing in it but the UID, and what an operator allows, is evidence that
-// something in the cloud belongs to the Machine: its author wrote the rest.
+// Machine is the inventory's view of a Machine. Only its UID and what an operator allows prove that a cloud resource belongs to the
+// Machine, because the author of the Machine can write the other fields.
 type Machine struct {
 	UID types.UID
-	// ServerName is the name that the Machine's server has.
+	// ServerName is the name of the Machine's server.
 	ServerName string
-	// ServerID is the ID of the server that spec.providerID names; empty: it names none. It says where to look, no more.
+	// ServerID is the ID of the server in spec.providerID; empty when there is none. It shows where to look and proves nothing.
 	ServerID string
 	// Adopts is the ID of the server that an operator allows the Machine to take over; empty: none, or the annotation is not
 	// guarded.
 	Adopts string
-	// Refusal is why the server that Adopts names may not be adopted; empty while nothing speaks against it. Adopt sets it.
+	// Refusal is why the server in Adopts may not be adopted; empty when it may. Project.Adopt sets it.
 	Refusal string
-	// FloatingIPID is the ID of the floating IP that an annotation of machine-controller names; empty: none.
+	// FloatingIPID is the ID of the floating IP in an annotation of machine-controller; empty: none.
 	FloatingIPID string
-	// Recorded is where the Machine's server was last seen; zero: nothing is recorded.
+	// Recorded is where the Machine's server was last seen; zero when that is not recorded.
 	Recorded Site
-	// Leaving is true while the Machine is being deleted; Joined once it has a Node.
+	// Leaving is true while the Machine is being deleted, and Joined once it has a Node.
 	Leaving, Joined bool
 }
 
-// Machines holds the Machines that asked for their cloud side. Its methods are called while the inventory is locked: they
+// Machines has the Machines for which Cloud.Instance was called. Its methods are called with the lock of the inventory held: they
 // must not call the inventory.
 type Machines interface {
-	// Get returns the Machine with that UID, and reports whether there is one.
+	// Get returns the Machine with that UID, and reports whether it is registered.
 	Get(uid types.UID) (Machine, bool)
-	// Naming returns the UID of the Machine whose spec.providerID names a server; empty: none does.
+	// Naming returns the UID of the Machine whose spec.providerID names a server; empty when there is none.
 	Naming(serverID string) types.UID
 }

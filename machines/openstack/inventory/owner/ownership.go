@@ -6,36 +6,37 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Cluster is the ID of a cluster, which drover writes on what it makes. Its methods decide whose a resource is; nothing else does.
+// Cluster is the ID of a cluster, as in the owner tags of its resources. Its methods are the only place that decides who owns a
+// resource.
 type Cluster string
 
-// Verdict is the answer to the question whether a resource belongs to a Machine.
+// Verdict is the result of the decision whether a resource belongs to a Machine.
 type Verdict string
 
 const (
-	// Mine means that it is the Machine's.
+	// Mine means that the resource belongs to the Machine.
 	Mine Verdict = "Mine"
-	// Adoptable means that it is nobody's, and an operator allows this Machine to take it over.
+	// Adoptable means that the resource has no owner, and an operator allows this Machine to take it over.
 	Adoptable Verdict = "Adoptable"
-	// Foreign means that it is somebody else's. Nothing is written to it, read from it or deleted.
+	// Foreign means that the resource has another owner. drover does not write, use or delete it.
 	Foreign Verdict = "Foreign"
-	// Undecided means that it is not known yet. It is treated as foreign, and asked again.
+	// Undecided means that the owner is not known yet. drover treats the resource as foreign, and decides again later.
 	Undecided Verdict = "Unknown"
 )
 
-// ServerTags are what the cloud says of the owner of a server.
+// ServerTags are the fields of a server that show its owner.
 type ServerTags struct {
 	ID, Name string
-	// Machine is the UID in the server's machine-uid, Cluster the ID in its drover-cluster-id; either may be empty.
+	// Machine is the UID in the server's machine-uid, and Cluster the ID in its drover-cluster-id; either may be empty.
 	Machine types.UID
 	Cluster string
 }
 
-// Existence says whether the Machine exists whose UID a server has.
+// Existence is whether the Machine in a server's tags exists.
 type Existence int
 
 const (
-	// ExistenceUnknown means that nothing could be looked up.
+	// ExistenceUnknown means that the look-up failed.
 	ExistenceUnknown Existence = iota
 	// Exists means that there is such a Machine.
 	Exists
@@ -43,9 +44,9 @@ const (
 	ExistsNot
 )
 
-// MachineOf returns the UID of the Machine that a server belongs to by its tags; empty when it has none, or when it has
-// another cluster's ID: then it is never ours, also when a Machine of ours has the same UID, as in a cluster that was
-// restored from the other's backup.
+// MachineOf returns the UID of the Machine in a server's tags. It is empty when there is none, or when the tags have another
+// cluster's ID: then the server is never ours, even when a Machine of ours has the same UID, as in a cluster that was restored from
+// the other's backup.
 func (c Cluster) MachineOf(t ServerTags) types.UID {
 	if t.Cluster != "" && t.Cluster != string(c) {
 		return ""
@@ -53,8 +54,8 @@ func (c Cluster) MachineOf(t ServerTags) types.UID {
 	return t.Machine
 }
 
-// JudgeServer decides whether a server belongs to a Machine. owner says whether the Machine exists that the server's tag names.
-// The reason is for people; it is empty when the server is the Machine's or adoptable.
+// JudgeServer decides whether a server belongs to a Machine. owner is whether the Machine in the server's tag exists. The reason is
+// for users; it is empty when the server is the Machine's or adoptable.
 func (c Cluster) JudgeServer(m *Machine, t ServerTags, owner Existence) (Verdict, string) {
 	switch {
 	case t.Cluster != "" && t.Cluster != string(c):
@@ -64,7 +65,7 @@ func (c Cluster) JudgeServer(m *Machine, t ServerTags, owner Existence) (Verdict
 	case t.Machine == "":
 		return Foreign, fmt.Sprintf("server %s does not belong to this Machine: it has no metadata %s", t.ID, MetadataMachineUID)
 	case m.Adopts != t.ID:
-		return Foreign, fmt.Sprintf("server %s belongs to the Machine with UID %s: its metadata %s says so", t.ID, t.Machine, MetadataMachineUID)
+		return Foreign, fmt.Sprintf("server %s belongs to the Machine with UID %s, which its metadata %s names", t.ID, t.Machine, MetadataMachineUID)
 	case t.Name != m.ServerName:
 		return Foreign, fmt.Sprintf("server %s cannot be adopted: its name is %s, and this Machine's server must be named %s", t.ID, t.Name, m.ServerName)
 	case owner == Exists:
@@ -75,8 +76,8 @@ func (c Cluster) JudgeServer(m *Machine, t ServerTags, owner Existence) (Verdict
 	return Adoptable, ""
 }
 
-// JudgeAddress decides whether a port or a floating IP belongs to a Machine, by its description. onOwn reports whether the
-// inventory has seen it on the Machine's own server: the floating IPs that machine-controller made have no owner tag.
+// JudgeAddress decides whether a port or a floating IP belongs to a Machine, by its description. onOwn is true when the inventory
+// has seen it on the Machine's own server, because floating IPs of machine-controller have no owner tag.
 func (c Cluster) JudgeAddress(m *Machine, k Kind, description string, onOwn bool) Verdict {
 	tag, tagged := parse(k, description)
 	switch {
@@ -88,7 +89,7 @@ func (c Cluster) JudgeAddress(m *Machine, k Kind, description string, onOwn bool
 	return Foreign
 }
 
-// Read returns the owner tag in a description, and reports whether there is one and it is of this cluster.
+// Read returns the owner tag in a description, and reports whether there is one of this cluster.
 func (c Cluster) Read(k Kind, description string) (Tag, bool) {
 	tag, ok := parse(k, description)
 	return tag, ok && tag.Cluster == string(c)
@@ -97,7 +98,7 @@ func (c Cluster) Read(k Kind, description string) (Tag, bool) {
 // Tag returns the owner tag of the n-th resource of that kind of a Machine, counted from 0.
 func (c Cluster) Tag(k Kind, machine types.UID, n int) Tag { return Tag{k, string(c), machine, n} }
 
-// Metadata returns the owner tag of a server of a Machine: two keys and values of its metadata.
+// Metadata returns the metadata with the owner tag of a Machine's server.
 func (c Cluster) Metadata(machine types.UID) map[string]string {
 	return map[string]string{MetadataMachineUID: string(machine), MetadataClusterID: string(c)}
 }
@@ -105,15 +106,15 @@ func (c Cluster) Metadata(machine types.UID) map[string]string {
 // Has reports whether a server has the ID of this cluster.
 func (c Cluster) Has(t ServerTags) bool { return t.Cluster == string(c) }
 
-// JudgeAbsence decides what it means that a server cannot be found in a place, or was seen deleted there. seen reports whether
-// the server was seen in that place with the Machine's own tags. Mine: the server that the Machine had is gone. Undecided:
-// the absence proves nothing, for the given reason.
+// JudgeAbsence decides what it means that a server cannot be found in a place, or was seen deleted there. seen is true when the
+// server was seen there with the Machine's own tags. Mine means that the Machine's server is gone. Undecided means that the absence
+// proves nothing, for the returned reason.
 func (c Cluster) JudgeAbsence(m *Machine, here Site, seen bool) (Verdict, string) {
 	switch {
 	case seen, m.Recorded == here:
 		return Mine, ""
 	case m.Recorded == Site{}:
-		return Undecided, fmt.Sprintf("no record says in which project the server was made, and it is not in %s: its absence there is no proof that it is gone", here)
+		return Undecided, fmt.Sprintf("no record shows in which project the server was created, and it is not in %s: that does not prove that it is gone", here)
 	}
-	return Undecided, fmt.Sprintf("the server was made in %s, and the Machine's credentials are for %s: nothing is known of it until they are for the first again", m.Recorded, here)
+	return Undecided, fmt.Sprintf("the server was created in %s, but the Machine's credentials are now for %s: drover cannot look for it until the credentials are for the former again", m.Recorded, here)
 }

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The keys of a server's metadata that name its owner.
+// The metadata keys of a server's owner tag.
 const (
-	// MetadataMachineUID holds the UID of the Machine. The key is machine-controller's, so that either program recognises the
+	// MetadataMachineUID holds the UID of the Machine. machine-controller uses the same key, so that each program recognises the
 	// other's servers.
 	MetadataMachineUID = "machine-uid"
 	// MetadataClusterID holds the cluster ID.
@@ -27,24 +27,24 @@ const (
 	ServerKind     Kind = "server"
 )
 
-// Tag is an owner tag: it names the Machine that a resource belongs to. Ports and floating IPs have it
-// as their description, servers in their metadata.
+// Tag is an owner tag: it names the Machine that owns a resource. It is the description of a port or floating IP, and part of the
+// metadata of a server.
 type Tag struct {
 	Kind    Kind
 	Cluster string
 	Machine types.UID
-	// N counts the resources of that kind of one Machine, from 0.
+	// N numbers the resources of that kind of one Machine, from 0.
 	N int
 }
 
 const tagPrefix = "drover"
 
-// String returns the description of a port or floating IP, by which it is found again.
+// String returns the description of a port or floating IP, by which drover finds it again.
 func (tag Tag) String() string {
 	return fmt.Sprintf("%s %s %s %d", tagPrefix, tag.Cluster, tag.Machine, tag.N)
 }
 
-// parse reads the description of a resource. It reports false when drover did not write it.
+// parse parses the description of a resource. It returns false when drover did not write it.
 func parse(kind Kind, description string) (Tag, bool) {
 	parts := strings.Split(description, " ")
 	if len(parts) != 4 || parts[0] != tagPrefix {

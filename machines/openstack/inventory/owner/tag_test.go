@@ -2,14 +2,14 @@ package owner
 
 import "testing"
 
-func TestOwnerTags(t *testing.T) {
+func TestTagIsParsedFromItsDescription(t *testing.T) {
 	m := Tag{PortKind, "c1", "u1", 3}
 	if got, ok := parse(PortKind, m.String()); !ok || got != m {
 		t.Errorf("got %+v", got)
 	}
 	for _, foreign := range []string{"", "my port", "drover a b", "drover a b c", "other a b 1", "drover a b 1 2"} {
 		if _, ok := parse(PortKind, foreign); ok {
-			t.Errorf("%q is not ours", foreign)
+			t.Errorf("%q is not of this cluster", foreign)
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// Amounts are numbers of what quotas count, each under its index below.
+// Amounts are quantities of what quotas limit, each at its index below.
 type Amounts [7]int
 
 // The indexes of Amounts.
@@ -19,7 +19,7 @@ const (
 	VolumeGiB
 )
 
-// counted are the indexes of what each service counts.
+// counted are the indexes of what each service limits.
 var counted = map[client.Service][]int{
 	client.Compute: {Instances, Cores, RAMMiB},
 	client.Network: {Ports, FloatingIPs},

@@ -11,69 +11,69 @@ import (
 )
 
 const (
-	// Period is the time between two looks at the limits of a service whose quota was hit (CAPI-22).
+	// Period is the time between two looks at the limits of a service with an exhausted quota (CAPI-22).
 	Period = 30 * time.Second
-	// RetainedFor is how long ports and floating IPs of Machines without a server are kept for the next try: two steps of the
-	// back-off (30 s and 60 s). It is longer than any call, so that no create can still be using them.
+	// RetainedFor is how long ports and floating IPs of Machines without a server are retained for the next attempt: two steps of
+	// the back-off (30 s and 60 s). It is longer than any call, so that no create can still be using them.
 	RetainedFor = 90 * time.Second
 )
 
-// Book keeps creates from a project whose quota is exhausted.
+// Book blocks creates in a project whose quota is exhausted, and reserves free quota for Machines.
 type Book struct {
-	// soon is the time in which a look that is due is made.
+	// soon is the time within which a due look is made.
 	soon    time.Duration
 	watches map[client.Service]*watch
-	// reserved is the room that is set aside for Machines and that they have not used yet.
+	// reserved is the quota that is reserved for Machines and that they have not used yet.
 	reserved map[types.UID]reservation
-	// raised is when there was last seen to be room again.
+	// raised is when free quota was last seen again.
 	raised time.Time
 }
 
-// reservation is room set aside for a Machine.
+// reservation is quota that is reserved for a Machine.
 type reservation struct {
 	Amounts
 	at time.Time
 }
 
-// isOver reports whether the Machine has had the time to use the room.
+// isOver reports whether the Machine has had enough time to use the reservation.
 func (r reservation) isOver(now time.Time) bool { return now.Sub(r.at) > 2*Period }
 
 // watch follows one service's quota from the first refusal until no create has been refused for a period.
 type watch struct {
 	refusal *fault.Error
-	// since is the first refusal after there was room; due the next look.
+	// since is the first refusal after there was free quota; due is the time of the next look.
 	since, due time.Time
-	// room is what is left, as far as it is known; none before.
+	// room is the free quota, as far as it is known; zero before the first look.
 	room  Amounts
 	known bool
-	// doubts are refusals since the last look for which there was room by its account.
+	// doubts is the number of refusals since the last look although room was sufficient.
 	doubts int
-	// probe: the limits cannot be read; one create may try.
+	// probe is true when the limits cannot be read; one create may try.
 	probe bool
-	// blocked: a Machine was turned away since the last look; least is the smallest want among them.
+	// blocked is true when a Machine was turned away since the last look; least is the smallest amount that one of them wanted.
 	blocked bool
 	least   Amounts
 }
 
-// New returns a Book without watches. A look at the limits that is due is made within soon.
+// New returns a Book without watches. A due look at the limits is made within soon.
 func New(soon time.Duration) *Book {
 	return &Book{soon: soon, watches: map[client.Service]*watch{}, reserved: map[types.UID]reservation{}}
 }
 
-// Raised returns when there was last seen to be room again in a quota that had been hit; zero: never.
+// Raised returns when free quota was last seen again after a quota had been exhausted; zero: never.
 func (b *Book) Raised() time.Time { return b.raised }
 
-// Watched returns how many services have a quota that was hit and is being watched.
+// Watched returns the number of services with an exhausted quota that is watched.
 func (b *Book) Watched() int { return len(b.watches) }
 
-// HasReserved reports whether room is set aside for a Machine.
+// HasReserved reports whether quota is reserved for a Machine.
 func (b *Book) HasReserved(machine types.UID) bool {
 	_, ok := b.reserved[machine]
 	return ok
 }
 
-// Reserve sets room aside for all that a Machine still needs, so that no port, volume or address is made for a server that
-// may not be made. The error is the cloud's refusal of class Quota, as it was given to the first Machine.
+// Reserve reserves quota for all missing resources of a Machine, so that no port, volume or address is created for a server that
+// cannot be created. If there is not enough, it returns the cloud's Quota error for the first refused Machine.
 func (b *Book) Reserve(machine types.UID, want Amounts, now time.Time) error {
 	if len(b.watches) == 0 {
 		return nil
@@ -132,7 +132,7 @@ func (w *watch) turnAway(which []int, want Amounts) {
 	w.blocked = true
 }
 
-// Use notes that a part of what a Machine has reserved was made.
+// Use records that a part of a Machine's reservation is now used.
 func (b *Book) Use(machine types.UID, part Amounts) {
 	p, ok := b.reserved[machine]
 	if !ok {
@@ -149,11 +149,11 @@ func (b *Book) Use(machine types.UID, part Amounts) {
 	}
 }
 
-// mostDoubts is how many refusals that the last look does not explain are taken for their Machines' own business, as that
-// of a server group which is full. After more of them the look counts as outdated.
+// mostDoubts is how many refusals that contradict the last look are taken to have a cause in their own Machine, such as a full
+// server group. After more of them the look counts as outdated.
 const mostDoubts = 3
 
-// Failed records that a Machine's server went to ERROR because a quota was exceeded. Nova finds that out late for volumes.
+// Failed records that a Machine's server went to ERROR because a quota was exceeded. For volumes Nova finds that out late.
 func (b *Book) Failed(machine types.UID, err *fault.Error, now time.Time) {
 	want := Amounts{}
 	for _, n := range counted[ownerOf(err.Code)] {
@@ -162,8 +162,7 @@ func (b *Book) Failed(machine types.UID, err *fault.Error, now time.Time) {
 	b.Refused(machine, err, want, now)
 }
 
-// Refused notes a refusal of class Quota of a create that wanted this much: from now on there is no room until a look has found
-// some.
+// Refused records a Quota error of a create that wanted this much. From now on there is no free quota until a look finds some.
 func (b *Book) Refused(machine types.UID, err *fault.Error, want Amounts, now time.Time) {
 	s := ownerOf(err.Code)
 	w, ok := b.watches[s]
@@ -184,8 +183,8 @@ func (b *Book) Refused(machine types.UID, err *fault.Error, want Amounts, now ti
 	w.turnAway(counted[s], want)
 }
 
-// Looked takes in what a look at the limits has found: free is what the project may still have by the cloud's account. It reports
-// whether there is room again for a Machine that was turned away.
+// Looked records the result of a look at the limits: free is the quota that the service reports as free. It reports whether a
+// Machine that was turned away may try again.
 func (b *Book) Looked(s client.Service, free Amounts, now time.Time) bool {
 	w, ok := b.watches[s]
 	if !ok {
@@ -204,7 +203,7 @@ func (b *Book) Looked(s client.Service, free Amounts, now time.Time) bool {
 	return b.reopen(s, w, w.hasRoom(counted[s], w.least, Amounts{}), now)
 }
 
-// Unreadable notes that the limits cannot be read: then one create per period may find out. It reports whether a Machine that was
+// Unreadable records that the limits cannot be read: then one create per period may try. It reports whether a Machine that was
 // turned away may try.
 func (b *Book) Unreadable(s client.Service, now time.Time) bool {
 	w, ok := b.watches[s]
@@ -227,8 +226,8 @@ func (b *Book) reopen(s client.Service, w *watch, room bool, now time.Time) bool
 	return true
 }
 
-// Due returns the services whose limits are to be looked at now. While none is followed, it drops what has been reserved for too
-// long, as Looked does otherwise.
+// Due returns the services whose limits must be looked at now. While no quota is watched, it also removes expired reservations,
+// which Looked does otherwise.
 func (b *Book) Due(now time.Time) []client.Service {
 	if len(b.watches) == 0 {
 		maps.DeleteFunc(b.reserved, func(_ types.UID, r reservation) bool { return r.isOver(now) })
@@ -237,7 +236,7 @@ func (b *Book) Due(now time.Time) []client.Service {
 	return services
 }
 
-// NextLook shortens the time until the next poll to that until the next look.
+// NextLook returns the time until the next look if that is shorter than period, and period otherwise.
 func (b *Book) NextLook(now time.Time, period time.Duration) time.Duration {
 	services, next := b.due(now)
 	switch {
@@ -249,7 +248,7 @@ func (b *Book) NextLook(now time.Time, period time.Duration) time.Duration {
 	return min(period, next.Sub(now))
 }
 
-// due returns the services whose limits are to be looked at now, and the time of the next look; zero: none.
+// due returns the services whose limits must be looked at now, and the time of the next look; zero: none.
 func (b *Book) due(now time.Time) (services []client.Service, next time.Time) {
 	for s, w := range b.watches {
 		if !w.due.After(now) {
@@ -261,7 +260,7 @@ func (b *Book) due(now time.Time) (services []client.Service, next time.Time) {
 	return services, next
 }
 
-// Exhausted reports whether a quota has been without room for so long that retained ports and floating IPs should go.
+// Exhausted reports whether a quota has been exhausted for so long that retained ports and floating IPs should be released.
 func (b *Book) Exhausted(now time.Time) bool {
 	for _, w := range b.watches {
 		if !w.since.IsZero() && now.Sub(w.since) >= RetainedFor {

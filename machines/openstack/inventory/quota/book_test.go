@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -14,7 +15,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func uid(text string) types.UID { return types.UID(text) }
 
-func TestQuotaBook(t *testing.T) {
+func TestBookReservesFreeQuota(t *testing.T) {
 	refusal := fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for instances")
 	one := Amounts{Instances: 1, Cores: 2, RAMMiB: 8192, Ports: 1}
 	hit := func() *Book {
@@ -28,18 +29,18 @@ func TestQuotaBook(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 	}
-	t.Run("nothing is asked while no quota was hit", func(t *testing.T) {
+	t.Run("refuses nothing before a quota is exhausted", func(t *testing.T) {
 		if err := New(2*time.Second).Reserve("a", one, noon); err != nil {
 			t.Fatal(err)
 		}
 	})
-	t.Run("CAPI-22 after a refusal everybody is refused alike, without a call", func(t *testing.T) {
+	t.Run("refuses all Machines alike after a refusal, without a call (CAPI-22)", func(t *testing.T) {
 		refused(t, hit().Reserve("a", one, noon))
 	})
-	t.Run("CAPI-22 what is free is promised once", func(t *testing.T) {
+	t.Run("reserves free quota once (CAPI-22)", func(t *testing.T) {
 		b := hit()
 		if !b.Looked(client.Compute, Amounts{2, 100, 1 << 20}, noon) || b.raised != noon {
-			t.Fatal("room was not noticed")
+			t.Fatal("free quota was not noticed")
 		}
 		for _, m := range []string{"a", "b", "a"} {
 			if err := b.Reserve(uid(m), one, noon); err != nil {
@@ -48,7 +49,7 @@ func TestQuotaBook(t *testing.T) {
 		}
 		refused(t, b.Reserve("c", one, noon))
 	})
-	t.Run("what is smaller may fit where the larger does not", func(t *testing.T) {
+	t.Run("reserves for a smaller Machine what is too little for a larger one", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{9, 1, 1 << 20}, noon)
 		refused(t, b.Reserve("a", one, noon))
@@ -56,7 +57,7 @@ func TestQuotaBook(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("a promise that was kept does not count twice", func(t *testing.T) {
+	t.Run("does not count a used reservation twice", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{2, 100, 1 << 20}, noon)
 		_ = b.Reserve("a", one, noon)
@@ -66,7 +67,7 @@ func TestQuotaBook(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("a promise that was not kept ends", func(t *testing.T) {
+	t.Run("ends an unused reservation", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{1, 100, 1 << 20}, noon)
 		_ = b.Reserve("a", one, noon)
@@ -77,7 +78,7 @@ func TestQuotaBook(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("the watch ends when nobody was turned away for a period", func(t *testing.T) {
+	t.Run("ends the watch when no Machine was turned away for a period", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{5, 100, 1 << 20}, noon)
 		b.Looked(client.Compute, Amounts{5, 100, 1 << 20}, noon.Add(Period))
@@ -85,7 +86,7 @@ func TestQuotaBook(t *testing.T) {
 			t.Fatal("it is still watched")
 		}
 	})
-	t.Run("a few refusals that the limits do not explain stop nobody else, more of them do", func(t *testing.T) {
+	t.Run("ignores a few refusals that contradict the limits, but not more", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{100, 1000, 1 << 30}, noon)
 		for range mostDoubts {
@@ -97,17 +98,17 @@ func TestQuotaBook(t *testing.T) {
 		b.Refused("odd", refusal, one, noon)
 		refused(t, b.Reserve("b", one, noon))
 	})
-	t.Run("limits that cannot be read let one try per period", func(t *testing.T) {
+	t.Run("lets one create per period try when the limits cannot be read", func(t *testing.T) {
 		b := hit()
 		if !b.Unreadable(client.Compute, noon) {
-			t.Fatal("nobody is told to try")
+			t.Fatal("Unreadable() = false, want true")
 		}
 		if err := b.Reserve("a", one, noon); err != nil {
 			t.Fatal(err)
 		}
 		refused(t, b.Reserve("b", one, noon))
 	})
-	t.Run("CAPI-22 what is kept goes after two steps of the back-off", func(t *testing.T) {
+	t.Run("releases retained resources after two steps of the back-off (CAPI-22)", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{}, noon)
 		if b.Exhausted(noon.Add(RetainedFor-time.Second)) || !b.Exhausted(noon.Add(RetainedFor)) {
@@ -116,13 +117,35 @@ func TestQuotaBook(t *testing.T) {
 	})
 }
 
-func TestWhoseQuotaItIs(t *testing.T) {
+func TestOwnerOfAQuota(t *testing.T) {
 	for code, want := range map[fault.Code]client.Service{
 		fault.CodeQuotaExceeded: client.Compute, fault.CodePortQuotaExceeded: client.Network,
 		fault.CodeFloatingIPQuotaExceeded: client.Network, fault.CodeVolumeQuotaExceeded: client.Volume,
 	} {
 		if got := ownerOf(code); got != want {
-			t.Errorf("%s: got %s", code, got)
+			t.Errorf("%s: got %s, want %s", code, got, want)
 		}
 	}
+}
+
+func TestReservationsExpire(t *testing.T) {
+	t.Run("when no quota is watched any more (F-12)", func(t *testing.T) {
+		refusal := fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for instances")
+		one := Amounts{Instances: 1}
+		b := New(2 * time.Second)
+		b.Refused("first", refusal, one, noon)
+		b.Looked(ownerOf(refusal.Code), Amounts{Instances: 20_000}, noon.Add(Period))
+		for n := range 10_000 {
+			if err := b.Reserve(uid(fmt.Sprint(n)), one, noon.Add(Period)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.Looked(ownerOf(refusal.Code), Amounts{Instances: 20_000}, noon.Add(2*Period))
+		if b.Due(noon.Add(2 * Period)); len(b.watches) != 0 || len(b.reserved) != 10_000 {
+			t.Fatalf("%d quotas are watched, %d reservations; want none, and those of all Machines", len(b.watches), len(b.reserved))
+		}
+		if b.Due(noon.Add(4 * Period)); len(b.reserved) != 0 {
+			t.Errorf("%d reservations are left", len(b.reserved))
+		}
+	})
 }

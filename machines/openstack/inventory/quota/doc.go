@@ -1,6 +1,6 @@
-// Package quota keeps creates from an OpenStack project whose quota is exhausted: it sets room aside for Machines, watches the quotas
-// that were hit, and finds out when there is room again.
+// Package quota blocks creates in an OpenStack project whose quota is exhausted: it reserves free quota for Machines, watches exhausted
+// quotas, and finds out when there is free quota again.
 //
-// A [Book] is plain data without a lock and a clock. [Read] is the one function that makes a call. The package knows no server, no
-// port and no Machine but by its UID.
+// A [Book] is plain data without a lock or a clock. [Read] is the only function that makes a call. The package has no servers and ports,
+// and identifies Machines by their UID.
 package quota

@@ -8,14 +8,14 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// plenty stands for no limit.
-const plenty = 1 << 40
+// unlimited represents a quota without a limit.
+const unlimited = 1 << 40
 
-// Read makes one GET that asks a service what the project may still have.
+// Read makes one GET for what the project may still use of a service.
 func Read(ctx context.Context, s *client.Session, of client.Service) (Amounts, error) {
 	free := Amounts{}
 	for n := range free {
-		free[n] = plenty
+		free[n] = unlimited
 	}
 	c := client.Call{Service: of, Doing: "reading the " + string(of) + " quotas"}
 	var err error
@@ -28,10 +28,10 @@ func Read(ctx context.Context, s *client.Session, of client.Service) (Amounts, e
 	return free, err
 }
 
-// left is what is free of a limit; a negative limit is none.
+// left returns the free part of a limit; a negative limit means no limit.
 func left(limit, used int) int {
 	if limit < 0 {
-		return plenty
+		return unlimited
 	}
 	return max(0, limit-used)
 }
@@ -59,7 +59,7 @@ func readAbsolute(ctx context.Context, s *client.Session, c client.Call, free *A
 	return err
 }
 
-// readDetails reads Neutron's quotas with what is used of them.
+// readDetails reads Neutron's quotas and their usage.
 func readDetails(ctx context.Context, s *client.Session, c client.Call, free *Amounts) error {
 	id, err := s.Scope(ctx)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// Cache holds what is known of the servers of a project, by their IDs and by their Machines.
+// Cache holds the known servers of a project, by their IDs and by their Machines.
 type Cache struct {
 	cluster   owner.Cluster
 	hooks     Hooks
@@ -20,38 +20,38 @@ type Cache struct {
 	byMachine map[types.UID]map[string]bool
 }
 
-// Hooks are what a Cache asks its owner.
+// Hooks are questions that a Cache asks the Project that uses it.
 type Hooks struct {
-	// Leaving reports whether the Machine of a server is being deleted: then the server's end is wanted.
+	// Leaving reports whether the Machine of a server is being deleted: then the deletion of the server is wanted.
 	Leaving func(*Known) bool
 	// Remembered reports whether a tombstone must stay whatever its age.
 	Remembered func(*Known) bool
-	// Awaited reports whether the Machine of a server that is missing exists, so that it is to be asked for by its ID.
+	// Awaited reports whether the Machine of a missing server exists, so that the server must be looked up by its ID.
 	Awaited func(*Known) bool
 }
 
-// New returns a Cache that holds nothing.
+// New returns an empty Cache.
 func New(cluster owner.Cluster, hooks Hooks) *Cache {
 	return &Cache{cluster: cluster, hooks: hooks, byID: map[string]*Known{}, byMachine: map[types.UID]map[string]bool{}}
 }
 
-// List is one complete answer: all servers, or all that changed since a time.
+// List is one complete result: all servers, or all that changed since a time.
 type List struct {
 	Rows []Row
 	Full bool
-	// Started is when we began to ask, Now is when the last page had come.
+	// Started is when the list began, and Now is when its last page arrived.
 	Started, Now time.Time
 }
 
 const (
-	// tombstoneAge is how long it is remembered that a server is gone, at least.
+	// tombstoneAge is the minimum time for which drover remembers that a server is gone.
 	tombstoneAge = time.Hour
-	// missingAge is how long a server is remembered that complete lists do not have and no Machine asks for.
+	// missingAge is how long a server is remembered that is missing from complete lists and that no Machine needs.
 	missingAge = 30 * time.Minute
 )
 
-// Apply merges a list, and returns the IDs of the servers that changed, sorted. A server that a full list does not have becomes
-// missing, never gone; one that we learned of after the list was begun is not even missing.
+// Apply merges a list into the cache, and returns the IDs of the servers that changed, sorted. A server that a full list lacks
+// becomes missing, but not gone. A server that drover learned of after the list began does not become missing.
 func (c *Cache) Apply(l List) []string {
 	var changed []string
 	present := make(map[string]bool, len(l.Rows))
@@ -76,7 +76,7 @@ func (c *Cache) Apply(l List) []string {
 	return changed
 }
 
-// isOver reports whether a server that is gone or missing may be forgotten.
+// isOver reports whether a server that is gone or missing may be removed from the cache.
 func (c *Cache) isOver(k *Known, now time.Time) bool {
 	switch {
 	case k.Present(), c.hooks.Remembered(k):
@@ -87,9 +87,9 @@ func (c *Cache) isOver(k *Known, now time.Time) bool {
 	return now.Sub(k.GoneAt) > tombstoneAge
 }
 
-// revive opens the tombstone of a server that counts as gone by a 404 alone, when a complete list that was begun after that
-// answer shows the server: then the 404 was not the cloud's last word. A row that said DELETED stays the last word, since
-// Nova never takes it back and a list may lag.
+// revive undoes the tombstone of a server that counts as gone only because of a 404, when a complete list that began after that
+// answer shows the server. A tombstone from a row with the status DELETED stays, because Nova never undoes this status and a list
+// may lag.
 func (c *Cache) revive(r *Row, l List) {
 	k := c.byID[r.ID]
 	if k == nil || !k.Gone || !k.goneByGet || !l.Full || !l.Started.After(k.GoneAt) || r.Status == statusDeleted {
@@ -98,8 +98,8 @@ func (c *Cache) revive(r *Row, l List) {
 	k.Gone, k.goneByGet, k.Missing, k.missingSince = false, false, true, l.Now
 }
 
-// Merge takes one row in, and reports whether it says something new. A row older than what is known says only that the server
-// was there.
+// Merge merges one row, and reports whether it has anything new. A row that is older than the known one only proves that the server
+// existed.
 func (c *Cache) Merge(r Row, now time.Time) bool {
 	k, ok := c.byID[r.ID]
 	if !ok {
@@ -133,8 +133,8 @@ func (c *Cache) update(k *Known, r Row, now time.Time) {
 	c.unindex(k)
 	k.show(r, now)
 	k.tagged = c.cluster.MachineOf(r.Tags())
-	if k.claimed == k.tagged {
-		k.claimed = ""
+	if k.adopter == k.tagged {
+		k.adopter = ""
 	}
 	c.index(k)
 	if k.Gone {
@@ -142,7 +142,7 @@ func (c *Cache) update(k *Known, r Row, now time.Time) {
 	}
 }
 
-// Expect notes that a Machine names a server of which the cloud has shown nothing yet.
+// Expect records that a Machine names a server that the cloud has not shown yet.
 func (c *Cache) Expect(id string, machine types.UID, now time.Time) {
 	if _, known := c.byID[id]; known {
 		return
@@ -153,7 +153,7 @@ func (c *Cache) Expect(id string, machine types.UID, now time.Time) {
 	k.Wanted = c.endWanted(k)
 }
 
-// MarkGone notes that a GET by ID, made for that Machine, answered 404.
+// MarkGone records that a GET by ID, made for that Machine, answered 404.
 func (c *Cache) MarkGone(id string, machine types.UID, now time.Time) {
 	c.Expect(id, machine, now)
 	k := c.byID[id]
@@ -161,13 +161,13 @@ func (c *Cache) MarkGone(id string, machine types.UID, now time.Time) {
 	k.Wanted = c.endWanted(k)
 }
 
-// endWanted reports whether drover, or the deletion of its Machine, wants the end of a server. One that never
-// became a node, being in ERROR, is no loss: drover replaces it, and may have asked so before a restart.
+// endWanted reports whether drover, or the deletion of its Machine, wants the server to be deleted. A server that never became a
+// node and is in ERROR is not a loss either: drover replaces it, and may have requested that before a restart.
 func (c *Cache) endWanted(k *Known) bool {
 	return !k.asked.IsZero() || k.Failed() || c.hooks.Leaving(k)
 }
 
-// index makes a server found by its Machine.
+// index adds a server to the index by Machine.
 func (c *Cache) index(k *Known) {
 	if uid := k.Machine(); uid != "" {
 		if c.byMachine[uid] == nil {
@@ -177,7 +177,7 @@ func (c *Cache) index(k *Known) {
 	}
 }
 
-// unindex undoes it.
+// unindex removes a server from the index by Machine.
 func (c *Cache) unindex(k *Known) {
 	uid := k.Machine()
 	delete(c.byMachine[uid], k.ID)
@@ -186,16 +186,16 @@ func (c *Cache) unindex(k *Known) {
 	}
 }
 
-// ByID returns the server of that ID; nil when it is not known.
+// ByID returns the server with that ID; nil when it is not known.
 func (c *Cache) ByID(id string) *Known { return c.byID[id] }
 
-// All returns all known servers in no order.
+// All returns all known servers, unsorted.
 func (c *Cache) All() iter.Seq[*Known] { return maps.Values(c.byID) }
 
-// Machines returns the Machines that have a known server, living or gone, or name one.
+// Machines returns the Machines that have or name a known server, living or gone.
 func (c *Cache) Machines() iter.Seq[types.UID] { return maps.Keys(c.byMachine) }
 
-// IndexedUnder returns the servers that belong to a Machine, or that it expects, living and gone, in no order.
+// IndexedUnder returns the servers that belong to a Machine or that it expects, living and gone, unsorted.
 func (c *Cache) IndexedUnder(machine types.UID) iter.Seq[*Known] {
 	return func(yield func(*Known) bool) {
 		for id := range c.byMachine[machine] {
@@ -206,8 +206,8 @@ func (c *Cache) IndexedUnder(machine types.UID) iter.Seq[*Known] {
 	}
 }
 
-// OfMachine returns the servers that belong to a Machine, living and gone. Among the gone are those that it only names and
-// that the cloud has never shown. What else it names is not its own.
+// OfMachine returns the servers of a Machine, living and gone. gone includes those that the Machine only names and that the cloud
+// has never shown. Other servers that it names are not its own.
 func (c *Cache) OfMachine(uid types.UID) (living, gone []*Known) {
 	for k := range c.IndexedUnder(uid) {
 		switch {
@@ -220,13 +220,13 @@ func (c *Cache) OfMachine(uid types.UID) (living, gone []*Known) {
 	return living, gone
 }
 
-// HasOf reports whether a server of the Machine is known, living or gone, or is one that the Machine names and that is gone.
+// HasOf reports whether a server of the Machine is known, living or gone, or whether the Machine names a server that is gone.
 func (c *Cache) HasOf(machine types.UID) bool {
 	living, gone := c.OfMachine(machine)
 	return len(living)+len(gone) > 0
 }
 
-// Has reports whether a server that belongs to the Machine is known, or was: that of the given ID, or any when it is empty.
+// Has reports whether a server of the Machine is or was known: the one with that ID or, when id is empty, any.
 func (c *Cache) Has(machine types.UID, id string) bool {
 	for k := range c.IndexedUnder(machine) {
 		if (id == "" || id == k.ID) && k.BelongsTo(machine) {
@@ -249,8 +249,8 @@ func (c *Cache) MachinesOf(ids []string) (machines []types.UID) {
 	return machines
 }
 
-// Choose returns the server that counts among several of one Machine: the one that it names, else the oldest that has not
-// failed, else the oldest; nil of none.
+// Choose returns one of several servers of a Machine: the one that the Machine names, else the oldest that has not failed, else the
+// oldest; nil when there are none.
 func Choose(all []*Known, serverID string) *Known {
 	if len(all) == 0 {
 		return nil

@@ -11,12 +11,12 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// at gives a row that was updated so many seconds after noon.
+// at returns a row that was updated that many seconds after noon.
 func at(id, status string, second int) Row {
 	return Row{ID: id, Status: status, Updated: noon.Add(time.Duration(second) * time.Second), Metadata: map[string]string{owner.MetadataMachineUID: "uid-" + id}}
 }
 
-func TestApply(t *testing.T) {
+func TestApplyMergesAList(t *testing.T) {
 	changes := func(rows ...Row) List {
 		return List{Rows: rows, Started: noon.Add(time.Minute), Now: noon.Add(time.Minute)}
 	}
@@ -32,19 +32,19 @@ func TestApply(t *testing.T) {
 		gone    []string
 		missing []string
 	}{
-		"a new server is a change":                        {nil, []List{full(at("a", StatusBuild, 0))}, []string{"a"}, nil, nil},
-		"the same row again is none (overlap)":            {[]Row{at("a", StatusActive, 0)}, []List{changes(at("a", StatusActive, 0))}, nil, nil, nil},
-		"another status is one":                           {[]Row{at("a", StatusBuild, 0)}, []List{changes(at("a", StatusActive, 1))}, []string{"a"}, nil, nil},
-		"an older row changes nothing":                    {[]Row{at("a", StatusActive, 5)}, []List{changes(at("a", StatusBuild, 1))}, nil, nil, nil},
-		"DELETED is gone, by ID":                          {[]Row{at("a", StatusActive, 0)}, []List{changes(Row{ID: "a", Status: statusDeleted, Updated: noon.Add(time.Second)})}, []string{"a"}, []string{"a"}, nil},
-		"a list that lags does not bring it back":         {[]Row{at("a", StatusActive, 0), at("a", statusDeleted, 9)}, []List{full(at("a", StatusActive, 0))}, nil, []string{"a"}, nil},
-		"CAPI-36 not in a full list is missing, not gone": {[]Row{at("a", StatusActive, 0)}, []List{full()}, []string{"a"}, nil, []string{"a"}},
-		"missing is told once":                            {[]Row{at("a", StatusActive, 0)}, []List{full(), full()}, nil, nil, []string{"a"}},
-		"not in a list of changes is nothing":             {[]Row{at("a", StatusActive, 0)}, []List{changes()}, nil, nil, nil},
-		"a missing one that turns up is a change":         {[]Row{at("a", StatusActive, 0)}, []List{full(), full(at("a", StatusActive, 0))}, []string{"a"}, nil, nil},
-		"one made after the list was begun is not missing": {[]Row{at("a", StatusActive, 0)},
+		"reports a new server as changed":                                          {nil, []List{full(at("a", StatusBuild, 0))}, []string{"a"}, nil, nil},
+		"does not report the same row again":                                       {[]Row{at("a", StatusActive, 0)}, []List{changes(at("a", StatusActive, 0))}, nil, nil, nil},
+		"reports another status":                                                   {[]Row{at("a", StatusBuild, 0)}, []List{changes(at("a", StatusActive, 1))}, []string{"a"}, nil, nil},
+		"ignores an older row":                                                     {[]Row{at("a", StatusActive, 5)}, []List{changes(at("a", StatusBuild, 1))}, nil, nil, nil},
+		"marks a server as gone when its row is DELETED":                           {[]Row{at("a", StatusActive, 0)}, []List{changes(Row{ID: "a", Status: statusDeleted, Updated: noon.Add(time.Second)})}, []string{"a"}, []string{"a"}, nil},
+		"keeps a deleted server gone when a list lags":                             {[]Row{at("a", StatusActive, 0), at("a", statusDeleted, 9)}, []List{full(at("a", StatusActive, 0))}, nil, []string{"a"}, nil},
+		"marks a server as missing, not gone, when a full list lacks it (CAPI-36)": {[]Row{at("a", StatusActive, 0)}, []List{full()}, []string{"a"}, nil, []string{"a"}},
+		"reports a missing server once":                                            {[]Row{at("a", StatusActive, 0)}, []List{full(), full()}, nil, nil, []string{"a"}},
+		"ignores that a list of changes lacks a server":                            {[]Row{at("a", StatusActive, 0)}, []List{changes()}, nil, nil, nil},
+		"reports a missing server that appears again":                              {[]Row{at("a", StatusActive, 0)}, []List{full(), full(at("a", StatusActive, 0))}, []string{"a"}, nil, nil},
+		"does not mark a server as missing that was created after the list began": {[]Row{at("a", StatusActive, 0)},
 			[]List{{Full: true, Started: noon.Add(-time.Minute), Now: noon.Add(time.Minute)}}, nil, nil, nil},
-		"CAPI-34 addresses are corrected by a row with an old stamp": {[]Row{at("a", StatusActive, 0)},
+		"corrects addresses from a row with an old time (CAPI-34)": {[]Row{at("a", StatusActive, 0)},
 			[]List{full(func() Row {
 				r := at("a", StatusActive, 0)
 				r.Addresses = map[string][]Address{"n": {{Address: "10.0.0.1"}}}
@@ -76,7 +76,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-func TestWhatOpensATombstone(t *testing.T) {
+func TestTombstoneIsUndone(t *testing.T) {
 	began := func(after time.Duration, full bool, rows ...Row) List {
 		return List{Rows: rows, Full: full, Started: noon.Add(after), Now: noon.Add(after + time.Second)}
 	}
@@ -84,10 +84,10 @@ func TestWhatOpensATombstone(t *testing.T) {
 		list List
 		gone bool
 	}{
-		"a full list that was begun after the 404 and shows the server (F-19)": {began(time.Second, true, at("a", StatusActive, 0)), false},
-		"not a full list that was begun before it (F-19)":                      {began(-time.Second, true, at("a", StatusActive, 0)), true},
-		"not a list of changes (F-19)":                                         {began(time.Second, false, at("a", StatusActive, 0)), true},
-		"not a full list that shows it DELETED (F-19)":                         {began(time.Second, true, at("a", statusDeleted, 1)), true},
+		"by a full list that began after the 404 and shows the server (F-19)": {began(time.Second, true, at("a", StatusActive, 0)), false},
+		"not by a full list that began before it (F-19)":                      {began(-time.Second, true, at("a", StatusActive, 0)), true},
+		"not by a list of changes (F-19)":                                     {began(time.Second, false, at("a", StatusActive, 0)), true},
+		"not by a full list that shows it as DELETED (F-19)":                  {began(time.Second, true, at("a", statusDeleted, 1)), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cache := newCache()
@@ -100,7 +100,7 @@ func TestWhatOpensATombstone(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a row that said DELETED is the last word, whatever a list that lags shows (F-19)", func(t *testing.T) {
+	t.Run("never after a row with the status DELETED, even when a list lags (F-19)", func(t *testing.T) {
 		cache := newCache()
 		cache.Merge(at("a", statusDeleted, 9), noon)
 		cache.Apply(began(time.Minute, true, at("a", StatusActive, 0)))
@@ -110,7 +110,7 @@ func TestWhatOpensATombstone(t *testing.T) {
 	})
 }
 
-func TestATombstoneEnds(t *testing.T) {
+func TestTombstonesExpire(t *testing.T) {
 	cache := newCache()
 	cache.Merge(at("a", statusDeleted, 0), noon)
 	cache.Apply(List{Now: noon.Add(2 * tombstoneAge)})
@@ -134,12 +134,12 @@ func TestServersOfAMachine(t *testing.T) {
 		uid          types.UID
 		living, gone int
 	}{
-		"a server with the Machine's UID is its own":                        {"uid-a", 1, 0},
-		"one that is gone is so too":                                        {"uid-z", 0, 1},
-		"one that it only names is not (F-1)":                               {"uid-l", 0, 0},
-		"one of another cluster is not, though it has the UID (F-1)":        {"uid-b", 0, 0},
-		"one that it names and that no list has shown is not (F-1)":         {"uid-u", 0, 0},
-		"one that it names and that was never there counts as gone (MC-66)": {"uid-n", 0, 1},
+		"include a server with the Machine's UID":                            {"uid-a", 1, 0},
+		"include a gone server with the Machine's UID":                       {"uid-z", 0, 1},
+		"do not include a server that the Machine only names (F-1)":          {"uid-l", 0, 0},
+		"do not include a server of another cluster with the same UID (F-1)": {"uid-b", 0, 0},
+		"do not include a named server that no list has shown (F-1)":         {"uid-u", 0, 0},
+		"include as gone a named server that never existed (MC-66)":          {"uid-n", 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			living, gone := cache.OfMachine(tc.uid)
@@ -150,7 +150,7 @@ func TestServersOfAMachine(t *testing.T) {
 	}
 }
 
-func TestChoose(t *testing.T) {
+func TestChooseReturnsTheServerThatCounts(t *testing.T) {
 	server := func(id string, minute int) *Known {
 		return &Known{Row: Row{ID: id, Created: noon.Add(time.Duration(minute) * time.Minute)}}
 	}
@@ -172,14 +172,14 @@ func TestChoose(t *testing.T) {
 		}
 	}
 	if got := Choose(all, ""); got.ID != "b" {
-		t.Errorf("MCM-40 a server that failed counts before one that works: %s", got.ID)
+		t.Errorf("a server that failed counts before one that works: %s (MCM-40)", got.ID)
 	}
 	if Choose(nil, "") != nil {
-		t.Error("nothing is chosen from nothing")
+		t.Error("Choose(nil) != nil")
 	}
 }
 
-func TestServersThatAreMissing(t *testing.T) {
+func TestMissingServers(t *testing.T) {
 	const many = 10_000
 	row := func(n int) Row { return at(fmt.Sprint(n), StatusActive, 0) }
 	no := func(*Known) bool { return false }
@@ -193,12 +193,12 @@ func TestServersThatAreMissing(t *testing.T) {
 	}
 	list(0, all...)
 	list(time.Minute)
-	t.Run("are known for half an hour", func(t *testing.T) {
+	t.Run("stay in the cache for half an hour", func(t *testing.T) {
 		if list(missingAge); len(c.byID) != many {
 			t.Errorf("%d servers are known, want all", len(c.byID))
 		}
 	})
-	t.Run("are forgotten then, unless their Machine exists (F-12)", func(t *testing.T) {
+	t.Run("are removed after that, unless their Machine exists (F-12)", func(t *testing.T) {
 		list(missingAge + 2*time.Minute)
 		if len(c.byID) != 1 || len(c.byMachine) != 1 || c.ByID("0") == nil {
 			t.Errorf("%d servers of %d Machines are known, want that of the living Machine", len(c.byID), len(c.byMachine))

@@ -3,21 +3,21 @@ package servers
 import "time"
 
 const (
-	// forceAfter is how often a deletion is requested politely: from the fourth time on (3.5 min after the first) Nova is told
-	// to delete the server whatever it is doing.
+	// forceAfter is the number of plain delete requests: from the fourth one on (3.5 min after the first), drover sends a forced
+	// delete, which Nova carries out whatever the server's state.
 	forceAfter = 3
 	// stuckAfter is how long a deletion may take before it counts as stuck (CAPI-44).
 	stuckAfter = 10 * time.Minute
 )
 
-// Deletion is a server whose deletion is to be requested now. Force is true when polite requests had no effect.
+// Deletion is a server whose deletion must be requested now. Force is true when plain requests had no effect.
 type Deletion struct {
 	ServerID string
 	Force    bool
 }
 
-// IsDeletionDue reports whether the server's deletion may be requested now: it was not for its back-off, which is 30 s and doubles
-// to 5 min.
+// IsDeletionDue reports whether the server's deletion may be requested now: the back-off after the last request is over, which is
+// 30 s and doubles to 5 min.
 func (k *Known) IsDeletionDue(now time.Time) bool {
 	return k.asked.IsZero() || now.Sub(k.asked) >= deletionBackoff(k.times)
 }
@@ -25,7 +25,7 @@ func (k *Known) IsDeletionDue(now time.Time) bool {
 // Deletion returns the request for the server's deletion.
 func (k *Known) Deletion() Deletion { return Deletion{k.ID, k.times >= forceAfter} }
 
-// DeletionRequested notes that a request to delete the server was accepted.
+// DeletionRequested records that a request to delete the server was accepted.
 func (k *Known) DeletionRequested(now time.Time) {
 	k.asked = now
 	if k.times++; k.firstAsked.IsZero() {

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// DuplicateAge is how long a second server of a Machine must have been known before it goes: until then the Machine's own
-	// record of its server may still be on its way.
+	// DuplicateAge is how long a second server of a Machine must have been known before it is deleted, because the write of the
+	// Machine's spec.providerID may not be visible before that.
 	DuplicateAge = 2 * time.Minute
-	// DetachedAfter is how long a server may be ACTIVE without a node before its ports are looked at.
+	// DetachedAfter is how long a server may be ACTIVE without a node before its ports are looked up.
 	DetachedAfter = 2 * time.Minute
 )
 
-// Duplicates returns the servers of the Machine that are to be deleted now, beside the one that it names. A server is a duplicate
-// when it exists, has both tags itself, and has been known long enough; its deletion waits for its back-off. There are none unless
-// the named server is the Machine's own too and works: otherwise it is undecidable which one the duplicate is.
+// Duplicates returns the servers of the Machine that must be deleted now, in addition to the one that the Machine names. A server
+// is a duplicate when it exists, has both tags, and has been known long enough; its deletion waits for its back-off. There are none
+// unless the named server is also the Machine's own and works, because otherwise it is undecidable which one is the duplicate.
 func (c *Cache) Duplicates(machine types.UID, serverID string, now time.Time) (named *Known, duplicates []*Known) {
 	named = c.byID[serverID]
 	if named == nil || !named.BelongsTo(machine) || !named.Present() || named.Status != StatusActive {
@@ -31,13 +31,13 @@ func (c *Cache) Duplicates(machine types.UID, serverID string, now time.Time) (n
 	return named, duplicates
 }
 
-// HasPortsBeside reports whether the server was seen on its Machine's ports after another server of the Machine had turned up: of
-// two that were ordered on one port, the one that works may have lost it.
+// HasPortsBeside reports whether the server was seen on its Machine's ports after another server of the Machine had appeared: of
+// two servers that were created on one port, the one that works may have lost it.
 func (k *Known) HasPortsBeside(other *Known) bool {
 	return k.Detached == "" && !k.portsLooked.Before(other.Since.Add(DuplicateAge))
 }
 
-// IsPortLookDue reports whether the Machine's ports are to be looked at now, for a server that has not become a node: once when it
+// IsPortLookDue reports whether the Machine's ports must be looked up now, for a server that has not become a node: once when it
 // has been ACTIVE for DetachedAfter, and once for each other server of the Machine.
 func (c *Cache) IsPortLookDue(machine types.UID, k *Known, now time.Time) bool {
 	if !k.BelongsTo(machine) || k.Status != StatusActive || !k.Present() || k.Detached != "" {
@@ -52,5 +52,5 @@ func (c *Cache) IsPortLookDue(machine types.UID, k *Known, now time.Time) bool {
 	return slices.ContainsFunc(wanted, func(at time.Time) bool { return !at.After(now) && k.portsLooked.Before(at) })
 }
 
-// PortsLooked notes that the ports of the server's Machine were looked at.
+// PortsLooked records that the ports of the server's Machine were looked up.
 func (k *Known) PortsLooked(now time.Time) { k.portsLooked = now }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestPeriod(t *testing.T) {
+func TestPeriodDependsOnTheServers(t *testing.T) {
 	flux := func(since time.Duration) *Known {
 		return &Known{Row: Row{ID: "x"}, fluxSince: noon.Add(-since)}
 	}
@@ -23,16 +23,16 @@ func TestPeriod(t *testing.T) {
 		mine      bool
 		want      time.Duration
 	}{
-		"CAPI-32 at rest": {&Known{Row: Row{ID: "x"}}, false, true, RestPeriod},
-		"in flux":         {flux(time.Second), false, true, FastPeriod},
-		"being built, for which nobody waits (F-56)":  {building(nil), false, true, BuildPeriod},
-		"being built, and its deletion was asked for": {building(func(k *Known) { k.asked = noon.Add(-time.Second) }), false, true, FastPeriod},
-		"being built, and Nova deletes it":            {building(func(k *Known) { k.TaskState = taskDeleting }), false, true, FastPeriod},
-		"in flux for so long that it is stuck":        {flux(20 * time.Minute), false, true, RestPeriod},
-		"somebody else's":                             {flux(time.Second), false, false, RestPeriod},
-		"its deletion was asked for":                  {&Known{Row: Row{ID: "x"}, asked: noon.Add(-time.Second)}, false, true, FastPeriod},
-		"gone after that":                             {&Known{Row: Row{ID: "x"}, asked: noon.Add(-time.Second), Gone: true}, false, true, RestPeriod},
-		"an open create":                              {&Known{Row: Row{ID: "x"}}, true, true, FastPeriod},
+		"RestPeriod when nothing changes (CAPI-32)":                         {&Known{Row: Row{ID: "x"}}, false, true, RestPeriod},
+		"FastPeriod while a server changes":                                 {flux(time.Second), false, true, FastPeriod},
+		"BuildPeriod while a server is built (F-56)":                        {building(nil), false, true, BuildPeriod},
+		"FastPeriod while a server is built and its deletion was requested": {building(func(k *Known) { k.asked = noon.Add(-time.Second) }), false, true, FastPeriod},
+		"FastPeriod while a server is built and Nova deletes it":            {building(func(k *Known) { k.TaskState = taskDeleting }), false, true, FastPeriod},
+		"RestPeriod when a server has changed for so long that it is stuck": {flux(20 * time.Minute), false, true, RestPeriod},
+		"RestPeriod for another owner's server":                             {flux(time.Second), false, false, RestPeriod},
+		"FastPeriod when a deletion was requested":                          {&Known{Row: Row{ID: "x"}, asked: noon.Add(-time.Second)}, false, true, FastPeriod},
+		"RestPeriod when the server is gone after that":                     {&Known{Row: Row{ID: "x"}, asked: noon.Add(-time.Second), Gone: true}, false, true, RestPeriod},
+		"FastPeriod while a create is in doubt":                             {&Known{Row: Row{ID: "x"}}, true, true, FastPeriod},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cache := newCache()
@@ -44,20 +44,20 @@ func TestPeriod(t *testing.T) {
 	}
 }
 
-func TestIsFullDue(t *testing.T) {
+func TestCompleteListsAreDueEveryTenMinutes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		last      time.Time
 		unsettled bool
 		want      bool
 	}{
-		"the first":                     {time.Time{}, false, true},
-		"just had one":                  {noon.Add(-time.Minute), false, false},
-		"CAPI-34 every ten minutes":     {noon.Add(-FullPeriod), false, true},
-		"sooner while a create is open": {noon.Add(-time.Minute), true, true},
+		"for the first list":                {time.Time{}, false, true},
+		"not shortly after one":             {noon.Add(-time.Minute), false, false},
+		"every ten minutes (CAPI-34)":       {noon.Add(-FullPeriod), false, true},
+		"sooner while a create is in doubt": {noon.Add(-time.Minute), true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := IsFullDue(noon, tc.last, tc.unsettled); got != tc.want {
-				t.Fatalf("got %v", got)
+				t.Fatalf("got %v, want %v", got, tc.want)
 			}
 		})
 	}

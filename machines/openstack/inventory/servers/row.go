@@ -14,13 +14,13 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// Row is a server as Nova lists it, as far as it is needed.
+// Row holds the fields of a server in Nova's lists that drover uses.
 type Row struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
 	Status    string `json:"status"`
 	TaskState string `json:"OS-EXT-STS:task_state"`
-	// PowerState is what the hypervisor has last shown; 4: shut down.
+	// PowerState is the last power state that the hypervisor reported; 4 means shut down.
 	PowerState int                  `json:"OS-EXT-STS:power_state"`
 	Created    time.Time            `json:"created"`
 	Updated    time.Time            `json:"updated"`
@@ -35,7 +35,7 @@ type Row struct {
 // Volume is a volume that is attached to a server.
 type Volume struct {
 	ID string `json:"id"`
-	// EndsWithServer: Nova deletes it with the server. The boot volume is one; what was attached later is none.
+	// EndsWithServer is true when Nova deletes the volume with the server: for the boot volume, but not for volumes attached later.
 	EndsWithServer bool `json:"delete_on_termination"`
 }
 
@@ -45,12 +45,12 @@ type Address struct {
 	Type    string `json:"OS-EXT-IPS:type"`
 }
 
-// Fault is why a server is in ERROR.
+// Fault is the reason why a server is in ERROR.
 type Fault struct {
 	Message string `json:"message"`
 }
 
-// The values of Status, TaskState and PowerState that drover decides by.
+// The values of Status, TaskState and PowerState that drover uses in decisions.
 const (
 	StatusBuild       = "BUILD"
 	StatusActive      = "ACTIVE"
@@ -63,16 +63,16 @@ const (
 	powerShutDown     = 4
 )
 
-// busyStatuses are those that a server has while somebody moves, changes or repairs it. Nova shows most of them in the place of
-// a task of a server that is ACTIVE or SHUTOFF otherwise.
+// busyStatuses are the statuses of a server while an operation moves, changes or repairs it. Nova shows most of them instead of a
+// task of a server that is otherwise ACTIVE or SHUTOFF.
 var busyStatuses = []string{"RESIZE", "VERIFY_RESIZE", "REVERT_RESIZE", "MIGRATING", "RESCUE", "REBUILD", "PASSWORD", "REBOOT", "HARD_REBOOT"}
 
-// Tags returns what the row says of the server's owner.
+// Tags returns the fields of the row that show the server's owner.
 func (r *Row) Tags() owner.ServerTags {
 	return owner.ServerTags{ID: r.ID, Name: r.Name, Machine: types.UID(r.Metadata[owner.MetadataMachineUID]), Cluster: r.Metadata[owner.MetadataClusterID]}
 }
 
-// State returns the state that status and task amount to.
+// State returns the state that follows from status and task.
 func (r *Row) State() cloud.ServerState {
 	switch {
 	case r.TaskState == taskDeleting, r.Status == statusDeleted, r.Status == statusSoftDeleted:
@@ -91,8 +91,7 @@ func (r *Row) State() cloud.ServerState {
 	return cloud.ServerOther
 }
 
-// Busy returns what somebody is doing with the server: its status when that is the word for it, else its task; empty when nobody
-// does anything.
+// Busy returns the operation in progress on the server: its status if that names one, else its task; empty when there is none.
 func (r *Row) Busy() string {
 	switch state := r.State(); {
 	case state != cloud.ServerActive && state != cloud.ServerOther:
@@ -103,8 +102,8 @@ func (r *Row) Busy() string {
 	return r.TaskState
 }
 
-// NodeAddresses returns the server's addresses sorted and without repeats: those of its networks and the further internal ones
-// inside, the floating ones and the further external one outside, and its name. What is not an IP address is left out.
+// NodeAddresses returns the server's addresses, sorted and without duplicates: as InternalIP those of its networks and internal, as
+// ExternalIP the floating ones and external, and its name. It leaves out what is not an IP address.
 func (r *Row) NodeAddresses(internal []string, external string) []corev1.NodeAddress {
 	seen := map[corev1.NodeAddress]bool{}
 	add := func(kind corev1.NodeAddressType, text string) {
@@ -135,7 +134,7 @@ func (r *Row) NodeAddresses(internal []string, external string) []corev1.NodeAdd
 	return out
 }
 
-// endingVolumes returns the IDs of the volumes that end with the server, sorted. A volume that was attached later is not among them.
+// endingVolumes returns the IDs of the volumes that are deleted with the server, sorted.
 func (r *Row) endingVolumes() []string {
 	var ids []string
 	for _, v := range r.Volumes {
@@ -147,7 +146,7 @@ func (r *Row) endingVolumes() []string {
 	return ids
 }
 
-// inFlux reports whether the server's next state comes by itself.
+// inFlux reports whether the server's state will change without another request.
 func (r *Row) inFlux() bool {
 	return r.Status == StatusBuild || r.TaskState == taskDeleting || r.State() == cloud.ServerStarting
 }

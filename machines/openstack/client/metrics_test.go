@@ -1,0 +1,28 @@
+package client
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+)
+
+func TestMetricsOfURLsWithInvalidText(t *testing.T) {
+	l := newLimits(clock.RealClock{}, nil)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(l)
+	for _, text := range []string{"http://%ff.invalid/%ff", "http://%fe.invalid/%fe"} {
+		u, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.endpoint(Compute, u.Host).queue(requestKindOf(&http.Request{Method: http.MethodGet, URL: u}))
+	}
+	t.Run("are collected (F-8)", func(t *testing.T) {
+		if _, err := registry.Gather(); err != nil {
+			t.Error(err)
+		}
+	})
+}

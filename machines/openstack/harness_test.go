@@ -1,0 +1,260 @@
+package openstack
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/openstack/client"
+	"github.com/drover-project/drover/machines/openstack/provider"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+const testCluster = "cluster-1"
+
+// bench is a driver with a simulated cloud, connected by real HTTP; both use one fake clock that the test steps.
+type bench struct {
+	t     *testing.T
+	ctx   context.Context
+	clock *clocktesting.FakeClock
+	sim   *sim.Cloud
+	cloud *Cloud
+	stop  func()
+	// options are the driver's; reader may be set before restart.
+	options Options
+}
+
+func newBench(t *testing.T, change ...func(*sim.Config)) *bench {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	b := &bench{t: t, ctx: ctx, clock: clocktesting.NewFakeClock(time.Now())}
+	config := sim.Config{Clock: b.clock, BootTime: 3 * time.Second, DeleteTime: time.Second, Seed: sim.SeedMetaKube}
+	for _, f := range change {
+		f(&config)
+	}
+	b.sim = sim.New(config)
+	if err := b.sim.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.sim.Close)
+	b.options = Options{Clock: b.clock, ClusterID: testCluster, Configured: b.credentials(), AllowedEndpoints: []string{"127.0.0.1"}}
+	b.start()
+	t.Cleanup(func() { b.stop() })
+	return b
+}
+
+// credentials are those of the user that the simulated cloud starts with.
+func (b *bench) credentials() client.Credentials {
+	return client.Credentials{
+		IdentityEndpoint: b.sim.AuthURL(), Region: sim.MetaKubeRegion, Username: sim.MetaKubeUser, Password: sim.MetaKubePassword,
+		DomainName: sim.MetaKubeDomain, ProjectName: sim.MetaKubeProject,
+	}
+}
+
+// start starts a new driver without state, as after a crash.
+func (b *bench) start() {
+	b.t.Helper()
+	ctx, cancel := context.WithCancel(b.ctx)
+	c, err := New(b.options)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := c.Start(ctx); err != nil {
+			b.t.Error(err)
+		}
+	}()
+	go func() {
+		for {
+			select {
+			case <-c.Changes():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	b.cloud = c
+	b.stop = func() { cancel(); <-done }
+}
+
+func (b *bench) restart() {
+	b.t.Helper()
+	b.stop()
+	b.start()
+}
+
+// eventually steps the clock until holds returns true.
+func (b *bench) eventually(what string, holds func() bool) {
+	b.t.Helper()
+	err := wait.PollUntilContextTimeout(b.ctx, 2*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		if holds() {
+			return true, nil
+		}
+		b.clock.Step(250 * time.Millisecond)
+		return false, nil
+	})
+	if err != nil {
+		b.t.Fatalf("never came true: %s", what)
+	}
+}
+
+// pass steps the clock by that duration, in small steps, and lets the driver work in between.
+func (b *bench) pass(d time.Duration) {
+	b.t.Helper()
+	end := b.clock.Now().Add(d)
+	b.eventually("time passes", func() bool {
+		b.clock.Step(max(750*time.Millisecond, d/200))
+		return !b.clock.Now().Before(end)
+	})
+}
+
+// fields is a cloudProviderSpec.
+type fields map[string]any
+
+// seedFields are the fields of the manifest in the documentation, without the floating IP pool.
+func seedFields() fields {
+	return fields{
+		"availabilityZone": sim.MetaKubeZone, "flavor": sim.MetaKubeFlavor, "image": sim.MetaKubeImage,
+		"network": sim.MetaKubeNetwork, "region": sim.MetaKubeRegion, "securityGroups": []string{sim.MetaKubeSecurityGroup},
+		"serverGroupID": sim.MetaKubeServerGroup, "subnet": sim.MetaKubeSubnet,
+	}
+}
+
+func (f fields) with(name string, value any) fields {
+	f[name] = value
+	return f
+}
+
+func providerValue(t *testing.T, spec fields) *runtime.RawExtension {
+	t.Helper()
+	raw, err := json.Marshal(map[string]any{
+		"cloudProvider": "openstack", "cloudProviderSpec": spec, "operatingSystem": "ubuntu", "operatingSystemSpec": map[string]any{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &runtime.RawExtension{Raw: raw}
+}
+
+func newMachine(t *testing.T, name string, spec fields) *v1alpha1.Machine {
+	t.Helper()
+	return &v1alpha1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, UID: types.UID("uid-" + name)},
+		Spec:       v1alpha1.MachineSpec{ProviderSpec: v1alpha1.ProviderSpec{Value: providerValue(t, spec)}},
+	}
+}
+
+func (b *bench) instance(m *v1alpha1.Machine) *instance {
+	b.t.Helper()
+	i, err := b.cloud.Instance(b.ctx, m)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return i.(*instance)
+}
+
+// synced returns the Machine's instance once the project has been listed.
+func (b *bench) synced(m *v1alpha1.Machine) *instance {
+	b.t.Helper()
+	i := b.instance(m)
+	b.eventually("the project is listed", func() bool {
+		f, err := i.Observe(b.ctx)
+		return err == nil && f.Synced
+	})
+	return i
+}
+
+func (b *bench) observe(i cloud.Instance) cloud.Facts {
+	b.t.Helper()
+	f, err := i.Observe(b.ctx)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return f
+}
+
+// make calls the steps that create a server.
+func (b *bench) make(i cloud.Instance) (*cloud.Server, error) {
+	if err := i.Prepare(b.ctx); err != nil {
+		return nil, err
+	}
+	return i.EnsureServer(b.ctx, []byte("#cloud-config\n"))
+}
+
+// active creates a server and waits until the shared list shows it ACTIVE.
+func (b *bench) active(m *v1alpha1.Machine) (*instance, *cloud.Server) {
+	b.t.Helper()
+	i := b.synced(m)
+	if _, err := b.make(i); err != nil {
+		b.t.Fatal(err)
+	}
+	b.eventually("the server is ACTIVE", func() bool {
+		s := b.observe(i).Server
+		return s != nil && s.State == cloud.ServerActive
+	})
+	return i, b.observe(i).Server
+}
+
+// remove calls the steps that delete all resources.
+func (b *bench) remove(i cloud.Instance) {
+	b.t.Helper()
+	b.gone(i)
+}
+
+// records updates the Machine as the Machine controller does once it has seen the server.
+func (b *bench) records(m *v1alpha1.Machine, s *cloud.Server) {
+	b.t.Helper()
+	m.Spec.ProviderID = ptr.To(s.ProviderID)
+	m.Status.ProviderStatus = s.Record.MergeInto(nil)
+}
+
+// recordOf returns the record of a server that the driver wants stored.
+func recordOf(s *cloud.Server) provider.Record { return *s.Record.(*provider.Record) }
+
+// placeOf returns the place where the driver creates a Machine's resources.
+func placeOf(f cloud.Facts) provider.Record {
+	if f.Place == nil {
+		return provider.Record{}
+	}
+	return *f.Place.(*provider.Record)
+}
+
+// guarded sets that the admission policies are in force, from the next start on.
+func (b *bench) guarded() { b.options.Guarded = func() bool { return true } }
+
+func (b *bench) connectionOf(uid types.UID) *connection {
+	i, _ := b.cloud.machines.get(uid)
+	return i.connection
+}
+
+func (b *bench) calls(name ...string) int { return b.sim.CallCount(name...) }
+
+func (b *bench) nothingLeft() {
+	b.t.Helper()
+	if left := b.sim.Leftovers(); !left.Empty() {
+		b.t.Fatalf("left in the cloud: %+v", left)
+	}
+}
+
+func (b *bench) withReader(r ctrlclient.Reader) {
+	b.options.Reader = r
+	b.restart()
+}
+
+func templateOf(m *v1alpha1.Machine) *v1alpha1.MachineTemplateSpec {
+	return &v1alpha1.MachineTemplateSpec{Spec: m.Spec}
+}

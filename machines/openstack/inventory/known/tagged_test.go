@@ -1,0 +1,103 @@
+package known
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/openstack/inventory/addresses"
+	"github.com/drover-project/drover/machines/openstack/inventory/owner"
+	"github.com/drover-project/drover/machines/openstack/inventory/servers"
+)
+
+// ids returns the IDs of resources, each with its server.
+func ids(all []cloud.Resource) (out []string) {
+	for _, r := range all {
+		out = append(out, string(r.Kind)+" "+r.ID+" "+r.UsedBy)
+	}
+	return out
+}
+
+func TestTaggedResources(t *testing.T) {
+	ipTag := testCluster.Tag(owner.FloatingIPKind, "u1", 0).String()
+	lists := addresses.Lists{
+		Ports: []addresses.PortRow{
+			{ID: "a", Description: portTag.String(), DeviceID: "s1", CreatedAt: "2026-11-20T11:00:00Z"}, {ID: "late", Description: portTag.String(), CreatedAt: "2026-11-20T11:00:00"}, {ID: "foreign", Description: "drover c2 u1 0"},
+		},
+		FloatingIPs: []addresses.FloatingIPRow{{ID: "first", Description: ipTag, CreatedAt: "2026-11-20T11:00:00Z"}, {ID: "second", Description: ipTag, PortID: "a", CreatedAt: "2026-11-20T11:00:00Z"}, {ID: "by-hand", PortID: "a"}},
+	}
+	p := newProject()
+	foreign := active("s2", "u1")
+	foreign.Metadata[owner.MetadataClusterID] = "c2"
+	unmarked := servers.Row{ID: "s3", Status: servers.StatusActive, Updated: noon}
+	if p.Doubt() == "" {
+		t.Error("the error before the first list is missing")
+	}
+	p.list(noon, lists, active("s1", "u1"), foreign, unmarked)
+	t.Run("prove nothing before the holds of the previous leader are loaded (MCM-82)", func(t *testing.T) {
+		if !strings.Contains(p.Doubt(), "mass-deletion guard") {
+			t.Errorf("in doubt: %q", p.Doubt())
+		}
+	})
+	p.Guard.MakeReady()
+	t.Run("are the servers, ports and floating IPs of this cluster, even several with one tag (MCM-84, MCM-85)", func(t *testing.T) {
+		want := []string{"floating IP first ", "floating IP second s1", "port a s1", "port late ", "server s1 "}
+		if got := ids(p.Tagged()); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if p.Doubt() != "" {
+			t.Errorf("in doubt: %s", p.Doubt())
+		}
+	})
+	t.Run("are in doubt after a failed list (MCM-80)", func(t *testing.T) {
+		p.Failed(errors.New("no route"), noon)
+		if p.Doubt() == "" {
+			t.Error("there is none")
+		}
+	})
+	t.Run("have the time when they were first seen (MCM-81)", func(t *testing.T) {
+		p.list(noon.Add(AddressPeriod), lists, active("s1", "u1"), foreign, unmarked)
+		for _, r := range p.Tagged() {
+			if r.ID == "late" && !r.Seen.Equal(noon) {
+				t.Errorf("%s is first seen at %s", r.ID, r.Seen)
+			}
+		}
+	})
+	t.Run("have the cloud's creation time (MCM-82)", func(t *testing.T) {
+		for _, r := range p.Tagged() {
+			if r.Kind != cloud.ResourceServer && !r.Created.Equal(noon.Add(-time.Hour)) {
+				t.Errorf("%s was created at %s", r.ID, r.Created)
+			}
+		}
+	})
+	t.Run("have no server once it is gone, and are removed once deleted (CAPI-59)", func(t *testing.T) {
+		p.Servers.MarkGone("s1", "u1", noon.Add(AddressPeriod))
+		for _, r := range p.Tagged() {
+			if r.UsedBy != "" || r.Kind == cloud.ResourceServer {
+				t.Errorf("there is %+v", r)
+			}
+			p.Collected(r, noon.Add(AddressPeriod))
+		}
+		if rest := p.Tagged(); len(rest) > 0 {
+			t.Errorf("left are %q", ids(rest))
+		}
+	})
+}
+
+func TestTaggedLeavesOutMissingServers(t *testing.T) {
+	t.Run("reports resources on a missing server as in use (MCM-81)", func(t *testing.T) {
+		p := newProject()
+		l := addresses.Lists{Ports: []addresses.PortRow{{ID: "a", Description: portTag.String(), DeviceID: "s1"}}}
+		p.list(noon, l, active("s1", "u1"))
+		p.list(noon.Add(time.Hour), l)
+		if got, want := ids(p.Tagged()), []string{"port a s1"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if !p.Lacks("s1") || !p.Lacks("never") {
+			t.Error("the server is not lacking")
+		}
+	})
+}

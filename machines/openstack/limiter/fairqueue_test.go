@@ -1,0 +1,53 @@
+package limiter
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestFairQueueServesGroupsInTurn(t *testing.T) {
+	drain := func(q *FairQueue[int]) (got []int) {
+		for n, ok := q.Pop(); ok; n, ok = q.Pop() {
+			got = append(got, n)
+		}
+		return got
+	}
+	fill := func() *FairQueue[int] {
+		q := &FairQueue[int]{}
+		for n := range 4 {
+			q.Push("many", n)
+		}
+		q.Push("few", 10)
+		q.Push("few", 11)
+		return q
+	}
+	t.Run("serves a group with few items without delay behind one with many (CAPI-24)", func(t *testing.T) {
+		q := fill()
+		if !q.Remove("many", 1) || q.Remove("many", 99) || q.Len() != 5 {
+			t.Fatalf("got %+v", q)
+		}
+		if got, want := drain(q), []int{0, 10, 2, 11, 3}; !slices.Equal(got, want) {
+			t.Errorf("CAPI-24: served in the order %v, want %v", got, want)
+		}
+		if q.Len() != 0 || len(q.lines) != 0 || len(q.turns) != 0 {
+			t.Errorf("something is left: %+v", q)
+		}
+	})
+	t.Run("PushFront puts a popped item back at the head, and its group is served next", func(t *testing.T) {
+		q := fill()
+		q.Pop()
+		q.Pop()
+		q.PushFront("few", 10)
+		if got, want := drain(q), []int{10, 1, 11, 2, 3}; !slices.Equal(got, want) {
+			t.Errorf("served in the order %v, want %v", got, want)
+		}
+	})
+	t.Run("PushFront puts an empty group at the head of the turns", func(t *testing.T) {
+		q := &FairQueue[int]{}
+		q.Push("many", 1)
+		q.PushFront("few", 10)
+		if got, want := drain(q), []int{10, 1}; !slices.Equal(got, want) {
+			t.Errorf("served in the order %v, want %v", got, want)
+		}
+	})
+}

@@ -1,0 +1,63 @@
+package openstack
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+func TestDeleteIsSentOncePerBackoff(t *testing.T) {
+	t.Run("however often it is requested (MC-64)", func(t *testing.T) {
+		b := newBench(t, func(c *sim.Config) { c.DeleteTime = 10 * time.Minute })
+		i, _ := b.active(newMachine(t, "a", seedFields()))
+		for range 100 {
+			if err := i.DeleteServer(b.ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := b.calls("DELETE /servers/{id}"); got != 1 {
+			t.Errorf("MC-64: %d DELETEs", got)
+		}
+		b.pass(31 * time.Second)
+		if err := i.DeleteServer(b.ctx); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.calls("DELETE /servers/{id}"); got != 2 {
+			t.Errorf("MC-64: %d DELETEs after the back-off, want 2", got)
+		}
+	})
+}
+
+func TestStuckDeletionIsForced(t *testing.T) {
+	for name, refuse := range map[string]bool{"by force from the fourth time on, and shows in a metric (CAPI-44, MC-64)": false, "a cloud that does not let us force is asked politely": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, func(c *sim.Config) { c.DeleteTime = 24 * time.Hour })
+			registry := prometheus.NewRegistry()
+			b.options.Registry = registry
+			b.restart()
+			i, _ := b.active(newMachine(t, "a", seedFields()))
+			if refuse {
+				b.sim.Inject(sim.Fault{Call: "POST /servers/{id}/action", Status: 403})
+			}
+			for round := range 5 {
+				if err := i.DeleteServer(b.ctx); err != nil {
+					t.Fatal(err)
+				}
+				b.pass(6 * time.Minute)
+				if n := valueOf(t, registry, "drover_openstack_stuck_deletions"); round == 0 && n != 0 || round == 2 && n != 1 {
+					t.Errorf("after %d × 6 minutes the metric shows %v stuck deletions", round+1, n)
+				}
+			}
+			polite, forced := 3, 1
+			if refuse {
+				polite, forced = 5, 2
+			}
+			if p, f := b.calls("DELETE /servers/{id}"), b.calls("POST /servers/{id}/action"); p != polite || f != forced {
+				t.Errorf("%d plain deletions, %d forced", p, f)
+			}
+		})
+	}
+}

@@ -1,0 +1,226 @@
+package openstack
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/openstack/inventory"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+func TestCrashAfterAnyStepCreatesNothingTwice(t *testing.T) {
+	// Ports and floating IPs are listed once, and ports without a server once more. When such a port is replaced and no floating IP
+	// is known, floating IPs are listed once more, too.
+	for _, step := range []struct {
+		name  string
+		lists int
+	}{{"EnsurePorts", 4}, {"EnsureFloatingIP", 3}, {"EnsureServer", 2}} {
+		t.Run("after "+step.name+" (CAPI-18, MC-43)", func(t *testing.T) {
+			b := newBench(t)
+			m := newMachine(t, "a", fullFields())
+			i := b.synced(m)
+			for _, s := range []struct {
+				name string
+				do   func() error
+			}{
+				{"EnsurePorts", func() error { return i.ensurePorts(b.ctx) }},
+				{"EnsureFloatingIP", func() error { return i.ensureFloatingIP(b.ctx) }},
+				{"EnsureServer", func() error { _, err := i.EnsureServer(b.ctx, nil); return err }},
+			} {
+				if err := s.do(); err != nil {
+					t.Fatal(err)
+				}
+				if s.name == step.name {
+					break
+				}
+			}
+			b.restart()
+			b.sim.ForgetCalls()
+			i = b.synced(m)
+			b.eventually("the server is created", func() bool { _, err := b.make(i); return err == nil })
+			i, _ = b.active(m)
+			b.once(t)
+			if got := b.calls("GET /ports") + b.calls("GET /floatingips"); got != step.lists {
+				t.Errorf("finding again cost %d lists, want %d", got, step.lists)
+			}
+			b.remove(i)
+			b.nothingLeft()
+		})
+	}
+}
+
+func TestCrashWithLaggingListsCreatesNothingTwice(t *testing.T) {
+	b := newBench(t)
+	m := newMachine(t, "a", fullFields())
+	i := b.synced(m)
+	b.sim.SetListLag(5 * time.Second)
+	if _, err := b.make(i); err != nil {
+		t.Fatal(err)
+	}
+	b.restart()
+	i = b.synced(m)
+	b.eventually("the server is found (CAPI-18)", func() bool {
+		found := b.observe(i).Server != nil
+		_, err := b.make(i)
+		return err == nil && found
+	})
+	if got := b.calls("POST /servers"); got != 1 {
+		t.Errorf("%d servers were created", got)
+	}
+	b.once(t)
+}
+
+func TestPortWithoutAServerIsLookedUpAgainAfterAStart(t *testing.T) {
+	b := newBench(t)
+	m, other := newMachine(t, "a", seedFields()), newMachine(t, "b", seedFields())
+	if err := b.synced(m).ensurePorts(b.ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.restart()
+	began := b.clock.Now()
+	i := b.instance(m)
+	if _, err := b.make(b.synced(other)); err != nil {
+		t.Errorf("one without a port need not wait: %v", err)
+	}
+	if f := b.observe(i); f.Synced {
+		t.Error("CAPI-19: a server may still appear")
+	}
+	if _, err := b.make(i); !fault.Is(err, fault.Transient) {
+		t.Errorf("CAPI-19: a server may still appear: %v", err)
+	}
+	b.synced(m)
+	if _, err := b.make(i); err != nil {
+		t.Errorf("looked at twice: %v", err)
+	}
+	if took := b.clock.Since(began); took < inventory.SecondLookAfter || took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	b.active(m)
+}
+
+func TestMachineIsReconciledAfterTheSecondLook(t *testing.T) {
+	b := newBench(t)
+	m := newMachine(t, "a", seedFields())
+	if err := b.synced(m).ensurePorts(b.ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.stop()
+	c, err := New(b.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.cloud = c
+	ctx, cancel := context.WithCancel(b.ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := c.Start(ctx); err != nil {
+			b.t.Error(err)
+		}
+	}()
+	b.stop = func() { cancel(); <-done }
+	i := b.instance(m)
+	heard := 0
+	b.eventually("the Machine is reconciled after the first list and after the second look", func() bool {
+		select {
+		case <-c.Changes():
+			heard++
+		default:
+		}
+		return heard == 2
+	})
+	if _, err := b.make(i); err != nil {
+		t.Errorf("the Machine was reconciled, and its server cannot be created: %v", err)
+	}
+}
+
+func TestSecondLookIsRepeatedAfterAFailure(t *testing.T) {
+	b := newBench(t)
+	m := newMachine(t, "a", seedFields())
+	if err := b.synced(m).ensurePorts(b.ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.restart()
+	b.sim.ForgetCalls()
+	b.sim.Inject(sim.Fault{Call: "GET /ports", After: 1, Status: 500, Times: 2})
+	if _, err := b.make(b.synced(m)); err != nil {
+		t.Error(err)
+	}
+	if got := b.calls("GET /ports"); got != 4 {
+		t.Errorf("%d looks at ports, want the first, two that fail and one that does not", got)
+	}
+}
+
+func TestServerThatOnlyItsPortShowsIsFound(t *testing.T) {
+	b := newBench(t)
+	m := newMachine(t, "a", fullFields())
+	i := b.synced(m)
+	b.sim.SetListLag(time.Hour)
+	if _, err := b.make(i); err != nil {
+		t.Fatal(err)
+	}
+	b.restart()
+	began := b.clock.Now()
+	i = b.synced(m)
+	b.eventually("the server is found by its port (CAPI-18)", func() bool {
+		found := b.observe(i).Server != nil
+		_, err := b.make(i)
+		return err == nil && found
+	})
+	if took := b.clock.Since(began); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	b.once(t)
+}
+
+func TestLostAnswerCreatesNothingTwice(t *testing.T) {
+	for _, c := range []string{"POST /ports", "POST /floatingips", "POST /servers"} {
+		t.Run(c+" (CAPI-19)", func(t *testing.T) {
+			b := newBench(t)
+			m := newMachine(t, "a", fullFields())
+			i := b.synced(m)
+			b.sim.Inject(sim.Fault{Call: c, Drop: true, Times: 1})
+			if _, err := b.make(i); !fault.Is(err, fault.Transient) {
+				t.Fatalf("got %v, want Transient for a lost answer", err)
+			}
+			if f := b.observe(i); c != "POST /servers" && !f.Leftovers {
+				t.Error("a resource that may have been created is not a leftover")
+			}
+			b.eventually("the server is created", func() bool { _, err := b.make(i); return err == nil })
+			b.once(t)
+			if got := b.calls(c); got != 1 {
+				t.Errorf("%d × %s", got, c)
+			}
+			b.remove(i)
+			b.nothingLeft()
+		})
+	}
+}
+
+func TestCreateThatNeverArrivedIsRepeatedOnceResolved(t *testing.T) {
+	b := newBench(t)
+	i := b.synced(newMachine(t, "a", fullFields()))
+	b.sim.Inject(sim.Fault{Call: "POST /servers", Refuse: true, Times: 1})
+	if _, err := b.make(i); !fault.Is(err, fault.Transient) {
+		t.Fatalf("got %v", err)
+	}
+	failed := b.clock.Now()
+	b.eventually("the server is created", func() bool { _, err := b.make(i); return err == nil })
+	if waited := b.clock.Since(failed); waited < inventory.SettleTime {
+		t.Errorf("CAPI-19: created again after %s, before it was resolved", waited)
+	}
+	b.once(t)
+}
+
+func TestDeletionAfterALostAnswerWaitsForALateServer(t *testing.T) {
+	b := newBench(t)
+	i := b.synced(newMachine(t, "a", fullFields()))
+	b.sim.Inject(sim.Fault{Call: "POST /floatingips", Drop: true, Times: 1})
+	if _, err := b.make(i); err == nil {
+		t.Fatal("the reply was not lost")
+	}
+	b.remove(i)
+	b.nothingLeft()
+}

@@ -1,0 +1,246 @@
+package openstack
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/drover-project/drover/machines/openstack/client"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+// bringUp makes the calls of the Machine controller, and returns the first error.
+func (b *bench) bringUp(m *v1alpha1.Machine) error {
+	i, err := b.cloud.Instance(b.ctx, m)
+	if err != nil {
+		return err
+	}
+	var failed error
+	b.eventually("the project is listed or the spec refused", func() bool {
+		f, err := i.Observe(b.ctx)
+		failed = err
+		return err != nil || f.Synced
+	})
+	if failed != nil {
+		return failed
+	}
+	_, err = b.make(i)
+	return err
+}
+
+func TestInvalidSpecReturnsOneErrorAndLeavesNoResources(t *testing.T) {
+	b := newBench(t)
+	b.sim.AddImage(sim.Image{Name: "twice"})
+	b.sim.AddImage(sim.Image{Name: "twice"})
+	for name, tc := range map[string]struct {
+		spec  fields
+		class fault.Class
+		code  fault.Code
+		says  []string
+	}{
+		"an unknown flavor (MC-47)":                       {seedFields().with("flavor", "m1.smal"), fault.Invalid, fault.CodeFlavorNotFound, []string{"Machine kube-system/bad", ".flavor:", `"m1.smal"`, "region dbl"}},
+		"an unknown image (MC-47)":                        {seedFields().with("image", "Ubuntu 3000"), fault.Invalid, fault.CodeImageNotFound, []string{"Machine kube-system/bad", ".image:", `"Ubuntu 3000"`}},
+		"an unknown flavor suggests similar names (F-55)": {seedFields().with("flavor", "m1.smal"), fault.Invalid, fault.CodeFlavorNotFound, []string{"; did you mean m1.small or "}},
+		"an unknown image suggests similar names (F-55)":  {seedFields().with("image", "Ubuntu Noble 24.04 (2024-08-02)"), fault.Invalid, fault.CodeImageNotFound, []string{"; did you mean " + sim.MetaKubeImage + "?"}},
+		"an unknown image ID (MC-47)": {seedFields().with("image", "00000000-0000-0000-0000-000000000001"), fault.Invalid, fault.CodeImageNotFound,
+			[]string{".image:", "00000000-0000-0000-0000-000000000001"}},
+		"an ambiguous image name (MC-42)":                   {seedFields().with("image", "twice"), fault.Invalid, fault.CodeAmbiguousName, []string{".image:", `"twice"`, "IDs"}},
+		"an unknown network (MC-47)":                        {seedFields().with("network", "nowhere"), fault.Invalid, fault.CodeNetworkNotFound, []string{".network:", `"nowhere"`}},
+		"an unknown subnet":                                 {seedFields().with("subnet", "nowhere"), fault.Invalid, fault.CodeSubnetNotFound, []string{".subnet:", `"nowhere"`}},
+		"an unknown group in the field's alias":             {seedFields().with("serverGroupID", nil).with("serverGroup", "nowhere"), fault.Invalid, fault.CodeServerGroupNotFound, []string{".serverGroup:"}},
+		"an unknown volume type":                            {seedFields().with("rootDiskSizeGB", 20).with("rootDiskVolumeType", "gold"), fault.Invalid, fault.CodeVolumeTypeNotFound, []string{".rootDiskVolumeType:", `"gold"`}},
+		"an unknown key pair":                               {seedFields().with("keyName", "lost"), fault.Invalid, fault.CodeKeyPairNotFound, []string{".keyName:", `"lost"`}},
+		"a boot volume with a flavor that has a local disk": {seedFields().with("flavor", "l1.small").with("rootDiskSizeGB", 80), fault.Invalid, fault.CodeInvalidSpec, []string{".rootDiskSizeGB:", `"l1.small"`, "local"}},
+		"an unknown security group":                         {seedFields().with("securityGroups", []string{"open"}), fault.Invalid, fault.CodeSecurityGroupNotFound, []string{".securityGroups:", `"open"`}},
+		"an unknown server group":                           {seedFields().with("serverGroupID", "11111111-0000-0000-0000-000000000001"), fault.Invalid, fault.CodeServerGroupNotFound, []string{".serverGroupID:"}},
+		"an unknown zone":                                   {seedFields().with("availabilityZone", "mars"), fault.Invalid, fault.CodeZoneNotFound, []string{".availabilityZone:", `"mars"`, "dbl1"}},
+		"an unknown pool":                                   {seedFields().with("floatingIpPool", "pool"), fault.Invalid, fault.CodeIPPoolNotFound, []string{".floatingIpPool:", `"pool"`}},
+		"a pool that is not external":                       {seedFields().with("floatingIpPool", sim.MetaKubeNetwork), fault.Invalid, fault.CodeIPPoolNotFound, []string{"not an external network"}},
+		"an unknown region":                                 {seedFields().with("region", "cbk"), fault.Invalid, fault.CodeInvalidSpec, []string{"region cbk is unknown", "dbl"}},
+		"an unknown key (MC-9)":                             {seedFields().with("flaver", "m1.small"), fault.Invalid, fault.CodeInvalidSpec, []string{"Machine kube-system/bad", "cloudProviderSpec.flaver", "did you mean flavor"}},
+		"conflicting aliases (MC-9)":                        {seedFields().with("serverGroup", "other"), fault.Invalid, fault.CodeInvalidSpec, []string{".serverGroup:", "conflicts"}},
+		"a missing flavor":                                  {seedFields().with("flavor", nil), fault.Invalid, fault.CodeInvalidSpec, []string{".flavor: is missing"}},
+		"a disk that is too small for the image":            {seedFields().with("rootDiskSizeGB", 2), fault.Invalid, fault.CodeInvalidSpec, []string{".image:", "8 GiB"}},
+		"a disk size that is not a number":                  {seedFields().with("rootDiskSizeGB", "big"), fault.Invalid, fault.CodeInvalidSpec, []string{".rootDiskSizeGB:", `"big"`}},
+		"a reserved tag":                                    {seedFields().with("tags", map[string]string{"machine-uid": "x"}), fault.Invalid, fault.CodeInvalidSpec, []string{".tags:", "machine-uid"}},
+		"a boolean in quotes":                               {seedFields().with("configDrive", "true"), fault.Invalid, fault.CodeInvalidSpec, []string{".configDrive:", "without quotes"}},
+		"a wrong password": {seedFields().with("identityEndpoint", b.sim.AuthURL()).with("username", sim.MetaKubeUser).with("password", "wrong-password").with("projectName", sim.MetaKubeProject),
+			fault.Auth, fault.CodeUnauthorized, []string{"Machine kube-system/bad: spec.providerSpec.value.cloudProviderSpec.password: signing in at", `as user "drover"`, "401"}},
+		"another endpoint without its own credentials (MC-12)": {seedFields().with("identityEndpoint", "https://evil.example:5000/v3"),
+			fault.Auth, fault.CodeCredentialsMissing, []string{".identityEndpoint:", "evil.example"}},
+		"a missing Secret (MC-11)": {seedFields().with("username", "x").with("password", map[string]any{"secretKeyRef": map[string]string{"namespace": "kube-system", "name": "creds", "key": "pw"}}),
+			fault.Invalid, fault.CodeInvalidSpec, []string{".password:", "creds"}},
+		"a Secret in another namespace (MC-12)": {seedFields().with("username", "x").with("password", map[string]any{"secretKeyRef": map[string]string{"namespace": "other", "name": "creds", "key": "pw"}}),
+			fault.Invalid, fault.CodeInvalidSpec, []string{".password:", "namespace other"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.t = t
+			err := b.bringUp(newMachine(t, "bad", tc.spec))
+			var e *fault.Error
+			if !errors.As(err, &e) {
+				t.Fatalf("got %v", err)
+			}
+			if e.Class != tc.class || e.Code != tc.code {
+				t.Errorf("got %s %s, want %s %s: %s", e.Class, e.Code, tc.class, tc.code, e.Message)
+			}
+			for _, part := range tc.says {
+				if !strings.Contains(e.Message, part) {
+					t.Errorf("%q does not say %q", e.Message, part)
+				}
+			}
+			if len(e.Message) > fault.MaxMessage || strings.Contains(e.Message, "\n") || strings.Contains(e.Message, "wrong-password") {
+				t.Errorf("not fit to be shown: %q", e.Message)
+			}
+			b.nothingLeft()
+		})
+	}
+	if got := b.calls("POST /ports", "POST /servers", "POST /floatingips"); got != 0 {
+		t.Errorf("%d creates", got)
+	}
+}
+
+func TestWrongPasswordIsTriedOnceForAllMachines(t *testing.T) {
+	b := newBench(t)
+	for range 50 {
+		m := newMachine(t, "bad", seedFields().with("identityEndpoint", b.sim.AuthURL()).with("username", sim.MetaKubeUser).with("password", "wrong").with("projectName", sim.MetaKubeProject))
+		if err := b.bringUp(m); !fault.Is(err, fault.Auth) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	if got := b.calls("POST /auth/tokens"); got > 2 {
+		t.Errorf("%d sign-ins", got)
+	}
+}
+
+func newReader(t *testing.T, objects ...ctrlclient.Object) ctrlclient.Reader {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+}
+
+func TestSpecsMergeInTheOrderMachineClassClusterConfigured(t *testing.T) {
+	b := newBench(t)
+	meta := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: "kube-system", Name: name}
+	}
+	class := &v1alpha1.MachineClass{
+		ObjectMeta: meta("small"), ProviderSpec: providerValue(t, fields{"flavor": sim.MetaKubeFlavor, "image": "overridden"}),
+		CredentialsSecretRef: &corev1.SecretReference{Namespace: "kube-system", Name: "creds"},
+	}
+	cluster := &v1alpha1.Cluster{ObjectMeta: meta("the-only"), Spec: v1alpha1.ClusterSpec{ProviderSpec: v1alpha1.ProviderSpec{
+		Value: providerValue(t, fields{"network": sim.MetaKubeNetwork, "flavor": "overridden", "subnet": sim.MetaKubeSubnet}),
+	}}}
+	secret := &corev1.Secret{ObjectMeta: meta("creds"), Data: map[string][]byte{
+		"applicationCredentialID": []byte(sim.MetaKubeAppCredentialID), "applicationCredentialSecret": []byte(sim.MetaKubeAppCredentialSecret),
+	}}
+	b.withReader(newReader(t, class, cluster, secret))
+	m := newMachine(t, "a", fields{"image": sim.MetaKubeImage, "securityGroups": []string{sim.MetaKubeSecurityGroup}})
+	m.Spec.ProviderSpec.ValueFrom = &v1alpha1.ProviderSpecSource{MachineClass: &v1alpha1.MachineClassRef{ObjectReference: corev1.ObjectReference{Name: "small"}}}
+	_, s := b.active(m)
+	got, _ := b.sim.Server(s.ID)
+	if got.Flavor != sim.MetaKubeFlavor || len(got.FixedIPs) != 1 || !strings.HasPrefix(got.FixedIPs[0], "192.168.1.") {
+		t.Errorf("got %+v", got)
+	}
+	conn := b.connectionOf(m.UID)
+	if got := conn.session.Method(); got != client.ByApplicationCredential {
+		t.Errorf("the class's Secret does not override the configured cloud: signed in by %s", got)
+	}
+}
+
+func TestMissingSecretIsAnErrorWithItsName(t *testing.T) {
+	b := newBench(t)
+	b.withReader(newReader(t))
+	m := newMachine(t, "a", seedFields().with("username", "x").with("password", map[string]any{
+		"secretKeyRef": map[string]string{"namespace": "kube-system", "name": "creds", "key": "pw"},
+	}))
+	_, err := b.cloud.Instance(b.ctx, m)
+	e := fault.Of(err)
+	if e == nil || e.Class != fault.Auth || e.Code != fault.CodeCredentialsMissing || !strings.Contains(e.Message, "Secret kube-system/creds does not exist") {
+		t.Fatalf("MC-11: got %v", err)
+	}
+}
+
+func TestSecretThatDroverMayNotReadIsAnError(t *testing.T) {
+	const bind = "kubectl create rolebinding drover:references --clusterrole=drover:references --serviceaccount=ops:drover -n "
+	b := newBench(t)
+	b.options.ServiceAccount = "ops:drover"
+	forbidden := interceptor.NewClient(newReader(t).(ctrlclient.WithWatch), interceptor.Funcs{
+		Get: func(_ context.Context, _ ctrlclient.WithWatch, key ctrlclient.ObjectKey, _ ctrlclient.Object, _ ...ctrlclient.GetOption) error {
+			return apierrors.NewForbidden(corev1.Resource("secrets"), key.Name, errors.New("no such role"))
+		},
+	})
+	b.withReader(forbidden)
+	for name, tc := range map[string]struct {
+		namespace string
+		code      fault.Code
+		says      []string
+	}{
+		"with its own code and the command, in the Machine's namespace (F-44)": {
+			"kube-system", fault.CodeReferenceForbidden, []string{".password: ", "Secret kube-system/creds", "Forbidden", bind + "kube-system"}},
+		"with the flag and the command, in a namespace that is not allowed (F-44)": {
+			"other", fault.CodeInvalidSpec, []string{"namespace other", "--secret-namespaces=other", bind + "other"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t, "a", seedFields().with("username", "x").with("password", map[string]any{
+				"secretKeyRef": map[string]string{"namespace": tc.namespace, "name": "creds", "key": "pw"},
+			}))
+			_, err := b.cloud.Instance(b.ctx, m)
+			e := fault.Of(err)
+			if e == nil || e.Code != tc.code || fault.ClassOf(e.Code) != e.Class {
+				t.Fatalf("got %+v, want code %s and its class", e, tc.code)
+			}
+			for _, want := range tc.says {
+				if !strings.Contains(e.Message, want) {
+					t.Errorf("%q does not hold %q", e.Message, want)
+				}
+			}
+		})
+	}
+}
+
+func TestMissingNamedClusterIsAnError(t *testing.T) {
+	b := newBench(t)
+	b.withReader(newReader(t))
+	m := newMachine(t, "a", seedFields())
+	m.Labels = map[string]string{v1alpha1.ClusterNameLabel: "gone"}
+	if _, err := b.cloud.Instance(b.ctx, m); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "Cluster kube-system/gone does not exist") {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestUnknownKeyDoesNotBlockDeletion(t *testing.T) {
+	b := newBench(t)
+	m := newMachine(t, "a", seedFields())
+	b.active(m)
+	m.Spec.ProviderSpec.Value = providerValue(t, seedFields().with("flaver", "x").with("flavor", nil))
+	now := metav1.Now()
+	m.DeletionTimestamp = &now
+	i := b.instance(m)
+	if _, err := i.EnsureServer(b.ctx, nil); err != nil {
+		t.Fatalf("the existing server is adopted: %v", err)
+	}
+	if err := i.ensurePorts(b.ctx); !fault.Is(err, fault.Invalid) {
+		t.Fatalf("a new resource may be created: %v", err)
+	}
+	b.remove(i)
+	b.nothingLeft()
+}

@@ -1,0 +1,254 @@
+package openstack
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/drover-project/drover/machines/openstack/client"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+// The tests in this file are about objects that were written for machine-controller.
+
+// signInFields are the fields that machine-controller's example reads from one Secret.
+var signInFields = []string{
+	"identityEndpoint", "applicationCredentialID", "applicationCredentialSecret", "username", "password", "domainName",
+	"projectName", "tenantName", "projectID", "tenantID", "region",
+}
+
+// fromSecret returns a spec whose credentials are references to the keys of one Secret.
+func fromSecret(name string) fields {
+	spec := seedFields()
+	for _, field := range signInFields {
+		spec[field] = map[string]any{"secretKeyRef": map[string]string{"namespace": "kube-system", "name": name, "key": field}}
+	}
+	return spec
+}
+
+// secretOf returns a Secret of the Machines' namespace.
+func secretOf(name string, data map[string]string) *corev1.Secret {
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}, Data: map[string][]byte{}}
+	for key, text := range data {
+		s.Data[key] = []byte(text)
+	}
+	return s
+}
+
+// configMapOf returns a ConfigMap of the Machines' namespace.
+func configMapOf(name string, data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}, Data: data}
+}
+
+func (b *bench) passwordSecret(name string) *corev1.Secret {
+	return secretOf(name, map[string]string{
+		"identityEndpoint": b.sim.AuthURL(), "username": sim.MetaKubeUser, "password": sim.MetaKubePassword,
+		"domainName": sim.MetaKubeDomain, "projectName": sim.MetaKubeProject, "region": sim.MetaKubeRegion,
+	})
+}
+
+func TestReferencesToMissingKeys(t *testing.T) {
+	b := newBench(t)
+	half := b.passwordSecret("half")
+	delete(half.Data, "password")
+	application := secretOf("application", map[string]string{
+		"identityEndpoint": b.sim.AuthURL(), "applicationCredentialID": sim.MetaKubeAppCredentialID,
+		"applicationCredentialSecret": sim.MetaKubeAppCredentialSecret, "username": sim.MetaKubeUser,
+	})
+	b.withReader(newReader(t, b.passwordSecret("password"), application, half))
+
+	t.Run("are treated as empty in an unused way of signing in (MC-11, F-37)", func(t *testing.T) {
+		b.t = t
+		i, _ := b.active(newMachine(t, "a", fromSecret("password")))
+		if got := b.connectionOf("uid-a").session.Method(); got != client.ByPassword {
+			t.Errorf("signed in by %s", got)
+		}
+		want := "Machine kube-system/a: spec.providerSpec.value.cloudProviderSpec.applicationCredentialID: is treated as empty, because Secret kube-system/password has no key applicationCredentialID"
+		if !slices.Contains(i.Warnings(), want) {
+			t.Errorf("the warnings do not name the missing keys: %q", i.Warnings())
+		}
+	})
+	t.Run("select the complete one of several ways (MC-11, F-37)", func(t *testing.T) {
+		b.t = t
+		b.active(newMachine(t, "b", fromSecret("application")))
+		if got := b.connectionOf("uid-b").session.Method(); got != client.ByApplicationCredential {
+			t.Errorf("signed in by %s", got)
+		}
+	})
+	for name, tc := range map[string]struct {
+		secret string
+		says   []string
+	}{
+		"are an error with the missing key of each way (F-37)":                      {"half", []string{"no way of signing in is complete: Secret kube-system/half has no key applicationCredentialID, applicationCredentialSecret, password"}},
+		"of a missing Secret are an error, and do not select a lower source (F-37)": {"gone", []string{"no way of signing in is complete: Secret kube-system/gone does not exist"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := b.cloud.Instance(b.ctx, newMachine(t, "c", fromSecret(tc.secret)))
+			if e := fault.Of(err); e == nil || e.Class != fault.Auth || e.Code != fault.CodeCredentialsMissing {
+				t.Fatalf("got %v", err)
+			}
+			for _, part := range tc.says {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("the error does not say %q: %v", part, err)
+				}
+			}
+		})
+	}
+}
+
+func TestSpecsWithoutANetwork(t *testing.T) {
+	bare := func() fields {
+		return seedFields().with("network", "").with("subnet", "").with("availabilityZone", "").with("serverGroupID", "")
+	}
+	t.Run("use the only network with a subnet (MC-40, F-37)", func(t *testing.T) {
+		b := newBench(t)
+		b.sim.AddNetwork(sim.Network{Name: "without-subnet", Project: sim.MetaKubeProject})
+		_, s := b.active(newMachine(t, "a", bare()))
+		if got, _ := b.sim.Server(s.ID); len(got.FixedIPs) != 1 || !strings.HasPrefix(got.FixedIPs[0], "192.168.1.") {
+			t.Errorf("the server has the addresses %v", got.FixedIPs)
+		}
+	})
+	t.Run("are an error that lists several candidates (MC-40, F-37)", func(t *testing.T) {
+		b := newBench(t)
+		other := b.sim.AddNetwork(sim.Network{Name: "other", Project: sim.MetaKubeProject})
+		if _, err := b.sim.AddSubnet(sim.Subnet{Network: other, CIDR: "10.1.0.0/24"}); err != nil {
+			t.Fatal(err)
+		}
+		err := b.bringUp(newMachine(t, "a", bare()))
+		if e := fault.Of(err); e == nil || e.Code != fault.CodeAmbiguousName || !strings.Contains(e.Message, ".network: is empty") || !strings.Contains(e.Message, "other ("+other+")") {
+			t.Errorf("got %v", err)
+		}
+		b.nothingLeft()
+	})
+}
+
+// broken returns the Machine of an existing server with its provider document replaced.
+func broken(m *v1alpha1.Machine, serverID, document string) *v1alpha1.Machine {
+	m = m.DeepCopy()
+	m.Spec.ProviderID = ptr.To("openstack:///" + serverID)
+	m.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(document)}
+	m.DeletionTimestamp = ptr.To(metav1.Now())
+	return m
+}
+
+func TestSpecThatBecameInvalid(t *testing.T) {
+	spec := func(b *bench) string {
+		return `"cloudProviderSpec":{"identityEndpoint":"` + b.sim.AuthURL() + `","username":"` + sim.MetaKubeUser + `","password":"` + sim.MetaKubePassword +
+			`","domainName":"` + sim.MetaKubeDomain + `","projectName":"` + sim.MetaKubeProject + `"`
+	}
+	for name, document := range map[string]func(*bench) string{
+		"tenantName differs from projectName (F-39)": func(b *bench) string { return `{"cloudProvider":"openstack",` + spec(b) + `,"tenantName":"another"}}` },
+		"sshPublicKeys has the wrong type (F-39)":    func(b *bench) string { return `{"sshPublicKeys":{"a":"b"},` + spec(b) + `}}` },
+		"cloudProvider is another cloud (F-39)":      func(b *bench) string { return `{"cloudProvider":"aws",` + spec(b) + `,"ami":"x"}}` },
+		"the document is not an object (F-39)":       func(*bench) string { return `"openstack"` },
+		"cloudProviderSpec is not an object (F-39)":  func(*bench) string { return `{"cloudProviderSpec":[1]}` },
+		"an unused credential is invalid (F-39)": func(b *bench) string {
+			return `{` + spec(b) + `,"applicationCredentialID":["x"],"region":{"vlaue":"x"}}}`
+		},
+	} {
+		t.Run("the server is observed and deleted when "+name, func(t *testing.T) {
+			b := newBench(t)
+			m := newMachine(t, "a", seedFields())
+			_, s := b.active(m)
+			wrong := broken(m, s.ID, document(b))
+			b.restart()
+			i := b.instance(wrong)
+			b.eventually("the server is seen", func() bool {
+				f, err := i.Observe(b.ctx)
+				return err == nil && f.Server != nil
+			})
+			if len(i.Warnings()) == 0 {
+				t.Error("the error about the spec is missing")
+			}
+			b.remove(i)
+			b.nothingLeft()
+		})
+	}
+}
+
+func TestUnreadableSpecProvesNothing(t *testing.T) {
+	t.Run("a server that may be in another project does not count as gone (F-39)", func(t *testing.T) {
+		b := newBench(t)
+		b.sim.AddUser(sim.User{Name: "other", Password: "other-secret", Projects: []string{"other"}})
+		m := newMachine(t, "a", seedFields())
+		_, s := b.active(m)
+		b.options.Configured.Username, b.options.Configured.Password, b.options.Configured.ProjectName = "other", "other-secret", "other"
+		b.restart()
+		i := b.instance(broken(m, s.ID, `"openstack"`))
+		b.eventually("the error has the reason", func() bool {
+			f, err := i.Observe(b.ctx)
+			if f.Gone || f.Synced {
+				t.Fatalf("an absence in another project counts: %+v", f)
+			}
+			return fault.Is(err, fault.Invalid) && strings.Contains(err.Error(), "not a JSON object")
+		})
+		if released, err := i.Release(b.ctx); released.Done || err == nil {
+			t.Errorf("released: %v, %v", released.Done, err)
+		}
+		if _, there := b.sim.Server(s.ID); !there {
+			t.Error("the server is gone")
+		}
+	})
+	t.Run("a server without the Machine's tag is not deleted (F-39)", func(t *testing.T) {
+		b := newBench(t)
+		_, s := b.active(newMachine(t, "a", seedFields()))
+		thief := newMachine(t, "b", seedFields())
+		i := b.instance(broken(thief, s.ID, `"openstack"`))
+		b.eventually("the deletion is refused", func() bool { return fault.Is(i.DeleteServer(b.ctx), fault.Invalid) })
+		if _, there := b.sim.Server(s.ID); !there {
+			t.Error("the server is gone")
+		}
+	})
+}
+
+func TestInvalidSpecCreatesNoServer(t *testing.T) {
+	for name, tc := range map[string]struct{ document, says string }{
+		"tenantName differs from projectName (F-39)": {`{"cloudProviderSpec":{"projectName":"a","tenantName":"b","flavor":"f","image":"i"}}`, "conflicts with projectName"},
+		"sshPublicKeys has the wrong type (F-39)":    {`{"sshPublicKeys":"a"}`, "sshPublicKeys"},
+		"the document is not an object (F-39)":       {`[]`, "not a JSON object"},
+	} {
+		t.Run("no server is made when "+name, func(t *testing.T) {
+			b := newBench(t)
+			m := newMachine(t, "a", nil)
+			m.Spec.ProviderSpec.Value.Raw = []byte(tc.document)
+			if _, err := b.cloud.Instance(b.ctx, m); err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestSpecOfAnotherCloud(t *testing.T) {
+	t.Run("is an error that names only the cloud (MC-9, F-40)", func(t *testing.T) {
+		b := newBench(t)
+		m := newMachine(t, "a", nil)
+		m.Spec.ProviderSpec.Value.Raw = []byte(`{"aws":1,"cloudProvider":"aws","cloudProviderSpec":{"accessKeyId":"x","securityGroups":"y"},"operatingSystem":"amzn2"}`)
+		_, err := b.cloud.Instance(b.ctx, m)
+		want := "Machine kube-system/a: spec.providerSpec.value: cloudProvider aws is not supported by drover; supported: openstack"
+		if err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	})
+}
+
+func TestSecretsCreatedFromFiles(t *testing.T) {
+	t.Run("lose a line break at the end of a value (MC-11, F-40)", func(t *testing.T) {
+		b := newBench(t)
+		secret := b.passwordSecret("files")
+		for key, value := range secret.Data {
+			secret.Data[key] = append(value, '\n')
+		}
+		secret.Data["identityEndpoint"] = []byte(" " + b.sim.AuthURL() + " \r\n")
+		b.options.Configured = client.Credentials{}
+		b.withReader(newReader(t, secret))
+		b.active(newMachine(t, "a", fromSecret("files")))
+	})
+}

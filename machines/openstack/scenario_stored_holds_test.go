@@ -1,0 +1,211 @@
+package openstack
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/cloud"
+	"github.com/drover-project/drover/machines/openstack/inventory"
+	sim "github.com/drover-project/drover/test/openstack"
+)
+
+// memoryHolds stores holds as an API object would.
+type memoryHolds struct {
+	mu     sync.Mutex
+	stored map[string]Held
+	writes int
+	err    error
+}
+
+func (h *memoryHolds) Load(_ context.Context, of HoldsKey) (Held, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.stored[of.Project+" "+of.Region], h.err
+}
+
+func (h *memoryHolds) Store(_ context.Context, of HoldsKey, held Held) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err != nil {
+		return h.err
+	}
+	h.writes++
+	h.stored[of.Project+" "+of.Region] = Held{Servers: slices.Clone(held.Servers), Lost: maps.Clone(held.Lost)}
+	return nil
+}
+
+func (h *memoryHolds) fail(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.err = err
+}
+
+// fleetOf returns a fleet whose Machines a reader lists, with a driver that stores its holds.
+func (b *bench) fleetOf(n int) (*memoryHolds, []*cloud.Server, []*v1alpha1.Machine) {
+	b.t.Helper()
+	holds := &memoryHolds{stored: map[string]Held{}}
+	b.options.Holds = holds
+	_, servers, machines := b.fleet(n)
+	b.listing(machines)
+	return holds, servers, machines
+}
+
+// listing restarts the driver with a reader that lists these Machines.
+func (b *bench) listing(machines []*v1alpha1.Machine) {
+	b.t.Helper()
+	var objects []ctrlclient.Object
+	for _, m := range machines {
+		objects = append(objects, m.DeepCopy())
+	}
+	b.withReader(newReader(b.t, objects...))
+}
+
+// lose deletes servers outside drover, including their records in Nova.
+func (b *bench) lose(servers []*cloud.Server) {
+	for _, s := range servers {
+		b.sim.DeleteServer(s.ID)
+	}
+	b.clock.Step(time.Minute)
+	b.sim.ArchiveDeleted()
+}
+
+// count returns how many of the Machines see their server as gone, and how many see it as held.
+func (b *bench) count(machines []*v1alpha1.Machine) (gone, held int) {
+	b.t.Helper()
+	for _, m := range machines {
+		f := b.observe(b.synced(m))
+		if f.Gone {
+			gone++
+		}
+		if f.Held != "" {
+			held++
+		}
+	}
+	return gone, held
+}
+
+// eventuallyHeld waits until all Machines see their losses as held. No Machine may see its server as gone at any time: the look-ups
+// that count the losses end later than the first list.
+func (b *bench) eventuallyHeld(machines []*v1alpha1.Machine) {
+	b.t.Helper()
+	b.eventually("all Machines see that losses are held", func() bool {
+		gone, held := b.count(machines)
+		if gone != 0 {
+			b.t.Fatalf("%d Machines have gone servers", gone)
+		}
+		return held == len(machines)
+	})
+}
+
+func TestStoredHolds(t *testing.T) {
+	const n = 10
+	boot := func(c *sim.Config) { c.BootTime = 0 }
+	t.Run("do not expire (F-16)", func(t *testing.T) {
+		b := newBench(t, boot)
+		_, servers, machines := b.fleetOf(n)
+		b.count(machines)
+		for _, s := range servers[:5] {
+			b.sim.DeleteServer(s.ID)
+		}
+		b.eventuallyHeld(machines)
+		b.pass(5 * time.Hour)
+		if g, h := b.count(machines); g != 0 || h != n {
+			t.Errorf("after hours %d are gone, %d Machines have held losses", g, h)
+		}
+	})
+	t.Run("are loaded by the next leader (F-16)", func(t *testing.T) {
+		b := newBench(t, boot)
+		holds, servers, machines := b.fleetOf(n)
+		b.count(machines)
+		for _, s := range servers[:5] {
+			b.sim.DeleteServer(s.ID)
+		}
+		b.eventuallyHeld(machines)
+		b.eventually("the hold is stored", func() bool {
+			holds.mu.Lock()
+			defer holds.mu.Unlock()
+			for _, h := range holds.stored {
+				return len(h.Servers) == 5
+			}
+			return false
+		})
+		// Most of the Machines are deleted now: what is left would be few losses among few servers.
+		b.stop()
+		b.sim.ArchiveDeleted()
+		left := machines[3:]
+		b.options.Reader = nil
+		b.start()
+		b.listing(left)
+		b.eventuallyHeld(left)
+	})
+	t.Run("cover all named servers after a start, before the first loss is accepted (F-16)", func(t *testing.T) {
+		b := newBench(t, boot)
+		_, servers, machines := b.fleetOf(n)
+		b.stop()
+		b.lose(servers[:8])
+		b.start()
+		b.eventuallyHeld(machines)
+		if got := b.calls("GET /servers/{id}"); got != 0 {
+			t.Errorf("%d GETs of held servers", got)
+		}
+	})
+	t.Run("cost one look-up per missing server after a start, when few are missing (F-16)", func(t *testing.T) {
+		b := newBench(t, boot)
+		_, servers, machines := b.fleetOf(n)
+		b.stop()
+		b.lose(servers[:2])
+		b.sim.ForgetCalls()
+		b.start()
+		b.eventually("two servers are gone", func() bool { g, h := b.count(machines); return g == 2 && h == 0 })
+		if got := b.calls("GET /servers/{id}"); got != 2 {
+			t.Errorf("%d GETs, want one for each server that the list lacks", got)
+		}
+	})
+	t.Run("count losses from before a restart (F-16)", func(t *testing.T) {
+		b := newBench(t, boot)
+		_, servers, machines := b.fleetOf(n)
+		b.count(machines)
+		for _, s := range servers[:3] {
+			b.sim.DeleteServer(s.ID)
+		}
+		b.eventually("three servers are gone", func() bool { g, h := b.count(machines); return g == 3 && h == 0 })
+		b.stop()
+		b.lose(servers[3:6])
+		left := machines[3:]
+		b.start()
+		b.listing(left)
+		b.eventuallyHeld(left)
+	})
+	t.Run("are stored before a loss is accepted (F-16)", func(t *testing.T) {
+		b := newBench(t, boot)
+		holds, servers, machines := b.fleetOf(n)
+		b.count(machines)
+		holds.fail(errors.New("the API server is away"))
+		b.sim.DeleteServer(servers[0].ID)
+		b.pass(2 * inventory.RestPeriod)
+		if g, _ := b.count(machines); g != 0 {
+			t.Error("the loss is accepted")
+		}
+		holds.fail(nil)
+		b.eventually("the loss is accepted", func() bool { g, _ := b.count(machines); return g == 1 })
+	})
+	t.Run("do not include drover's own deletions (F-16)", func(t *testing.T) {
+		b := newBench(t, boot)
+		holds, _, machines := b.fleetOf(n)
+		for _, m := range machines {
+			b.remove(b.synced(m))
+		}
+		if holds.writes != 0 {
+			t.Errorf("%d writes", holds.writes)
+		}
+		b.nothingLeft()
+	})
+}

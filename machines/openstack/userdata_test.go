@@ -1,0 +1,56 @@
+package openstack
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"io"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/drover-project/drover/machines/fault"
+)
+
+func TestUserDataIsEncodedExactlyOnce(t *testing.T) {
+	noise := make([]byte, 60000)
+	source := rand.NewChaCha8([32]byte{1})
+	_, _ = source.Read(noise)
+	for name, tc := range map[string]struct {
+		data    []byte
+		zipped  bool
+		refused bool
+	}{
+		"text (MC-44)":                                                {[]byte("#cloud-config\n"), false, false},
+		"base64 data is encoded again (MC-44)":                        {[]byte("ZGF0YQ=="), false, false},
+		"the maximum size is accepted (MC-44)":                        {bytes.Repeat([]byte("a"), 49149), false, false},
+		"larger data for cloud-init is compressed (MC-44)":            {bytes.Repeat([]byte("#cloud-config "), 10000), true, false},
+		"larger data for Ignition is refused (MC-44)":                 {append([]byte("{"), bytes.Repeat([]byte(" "), 60000)...), false, true},
+		"data that is too large after compression is refused (MC-44)": {append([]byte("#"), noise...), false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := encodeUserData(tc.data)
+			if tc.refused {
+				if e := fault.Of(err); e == nil || e.Code != fault.CodeUserDataTooLarge || e.Class != fault.Invalid {
+					t.Fatalf("got %v", err)
+				}
+				return
+			}
+			got, decodeErr := base64.StdEncoding.DecodeString(string(out))
+			if err != nil || decodeErr != nil || len(out) > maxUserData {
+				t.Fatalf("%v, %v, %d bytes", err, decodeErr, len(out))
+			}
+			if tc.zipped {
+				r, err := gzip.NewReader(bytes.NewReader(got))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, err = io.ReadAll(r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !bytes.Equal(got, tc.data) {
+				t.Error("it is not what was given")
+			}
+		})
+	}
+}
