@@ -23,7 +23,7 @@ func TestGroups(t *testing.T) {
 	}
 	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
 
-	t.Run("CAPI-22 while the wait runs no Machine tries, then one for all", func(t *testing.T) {
+	t.Run("while the wait runs no Machine tries, then one for all (CAPI-22)", func(t *testing.T) {
 		s := fresh()
 		s.Failed(deployment, one, quota, noon)
 		if a := s.Allow(deployment, two, time.Time{}, at(29)); a.Allowed || a.Backoff == nil || !a.RetryAt.Equal(at(30)) {
@@ -70,7 +70,7 @@ func TestGroups(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	})
-	t.Run("CAPI-26 while joins keep failing one Machine at a time is tried, until enough have joined", func(t *testing.T) {
+	t.Run("while joins keep failing one Machine at a time is tried, until enough have joined (CAPI-26)", func(t *testing.T) {
 		s := fresh()
 		s.Joined(deployment, one.UID, false, 0)
 		if a, b := s.Allow(deployment, one, time.Time{}, noon), s.Allow(deployment, two, time.Time{}, noon); !a.Allowed || b.Allowed || !b.JoinsFail {

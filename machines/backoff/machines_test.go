@@ -41,7 +41,7 @@ func TestHowLongAMachineWaitsAfterAFailureOfItsOwn(t *testing.T) {
 		{fault.Unknown, 2 * time.Second, 5 * time.Minute},
 		{fault.Invalid, 30 * time.Second, 5 * time.Minute},
 	} {
-		t.Run("MCM-38 the wait doubles up to a maximum, for each Machine apart: "+string(tt.class), func(t *testing.T) {
+		t.Run("the wait of one Machine doubles up to a maximum after a failure of class "+string(tt.class)+" (MCM-38)", func(t *testing.T) {
 			b, now := NewMachines(), start
 			for want := tt.first; ; want = min(2*want, tt.most) {
 				err := fault.New(tt.class, fault.CodeUnknown, "no")
@@ -58,7 +58,7 @@ func TestHowLongAMachineWaitsAfterAFailureOfItsOwn(t *testing.T) {
 			}
 		})
 	}
-	t.Run("MCM-38 a failure of another class begins with its own first wait, and a success ends the wait", func(t *testing.T) {
+	t.Run("a failure of another class begins with its own first wait, and a success ends the wait (MCM-38)", func(t *testing.T) {
 		b := NewMachines()
 		b.Failed("u", fault.New(fault.Invalid, fault.CodeInvalidSpec, "no"), start)
 		if got := b.Failed("u", fault.New(fault.Transient, fault.CodeCloudUnavailable, "no"), start.Add(time.Minute)); got != 2*time.Second {

@@ -31,7 +31,7 @@ func failing(times int, a Attempt, err *fault.Error) (list []v1alpha1.GroupBacko
 }
 
 func TestCapacityBackoffs(t *testing.T) {
-	t.Run("MCM-38 the wait doubles from 30 seconds to 5 minutes", func(t *testing.T) {
+	t.Run("the wait doubles from 30 seconds to 5 minutes (MCM-38)", func(t *testing.T) {
 		for i, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute} {
 			list, last := failing(i+1, small, quota)
 			if got := list[0].Until.Sub(last); got != want || len(list) != 1 || list[0].Step != int32(i+1) || !list[0].Since.Time.Equal(noon) {
@@ -69,7 +69,7 @@ func TestCapacityBackoffs(t *testing.T) {
 			t.Errorf("%+v", list)
 		}
 	})
-	t.Run("CAPI-22 another flavor, another zone, a newer template and a raised quota are tried at once", func(t *testing.T) {
+	t.Run("another flavor, another zone, a newer template and a raised quota are tried at once (CAPI-22)", func(t *testing.T) {
 		list := withFailure(nil, small, quota, noon)
 		for name, a := range map[string]Attempt{
 			"flavor": {Flavor: "large", Zone: "a", Revision: 3}, "zone": {Flavor: "small", Zone: "b", Revision: 3}, "template": {Flavor: "small", Zone: "a", Revision: 4},

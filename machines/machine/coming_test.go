@@ -36,7 +36,7 @@ func (b *bench) pool() *v1alpha1.MachineDeployment {
 }
 
 func TestConsoleOfAServerThatDoesNotJoin(t *testing.T) {
-	t.Run("CAPI-25 its last words stand in a condition and an Event, without the join token", func(t *testing.T) {
+	t.Run("its last words stand in a condition and an Event, without the join token (CAPI-25)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		var tokens corev1.SecretList
@@ -51,7 +51,7 @@ func TestConsoleOfAServerThatDoesNotJoin(t *testing.T) {
 		if !strings.Contains(c.Message, "no route to host") || strings.Contains(c.Message, secret) || !strings.Contains(b.events(), "no route to host") {
 			t.Errorf("%+v", c)
 		}
-		t.Run("MC-57 a Machine without an owner is Failed, stays, and its console is read once", func(t *testing.T) {
+		t.Run("a Machine without an owner is Failed, stays, and its console is read once (MC-57)", func(t *testing.T) {
 			b.wait(time.Hour)
 			b.restart()
 			b.pass()
@@ -110,12 +110,12 @@ func TestJoinsThatKeepFailing(t *testing.T) {
 		b.create(m)
 	}
 	b.late()
-	t.Run("CAPI-26 CAPI-25 the Machine is replaced, and its group remembers", func(t *testing.T) {
+	t.Run("the Machine is replaced, and its group remembers (CAPI-26, CAPI-25)", func(t *testing.T) {
 		if b.read().DeletionTimestamp == nil || b.pool().Status.RecentJoins != "f" {
 			t.Errorf("%+v, joins %q", b.read(), b.pool().Status.RecentJoins)
 		}
 	})
-	t.Run("CAPI-26 of the next ones only one is tried, also by a fresh process", func(t *testing.T) {
+	t.Run("of the next ones only one is tried, also by a fresh process (CAPI-26)", func(t *testing.T) {
 		made := b.cloud.made
 		for _, m := range []*v1alpha1.Machine{second, third} {
 			b.key = client.ObjectKeyFromObject(m)
@@ -127,7 +127,7 @@ func TestJoinsThatKeepFailing(t *testing.T) {
 			t.Errorf("%d servers, %+v", b.cloud.made-made, c)
 		}
 	})
-	t.Run("CAPI-26 when that has joined, the next one follows", func(t *testing.T) {
+	t.Run("when that has joined, the next one follows (CAPI-26)", func(t *testing.T) {
 		b.key = client.ObjectKeyFromObject(second)
 		n := b.nodeOf()
 		n.Name = "n"
@@ -161,18 +161,18 @@ func TestStartupTaint(t *testing.T) {
 			t.Errorf("taints %v, phase %s, %+v", b.node().Spec.Taints, *m.Status.Phase, c)
 		}
 	}
-	t.Run("MCM-43 a Ready node waits for the conditions that the operator named", func(t *testing.T) { starting(t, "condition NetworkReady is not True") })
+	t.Run("a Ready node waits for the conditions that the operator named (MCM-43)", func(t *testing.T) { starting(t, "condition NetworkReady is not True") })
 	n = b.node()
 	n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "NetworkReady", Status: corev1.ConditionTrue})
 	if err := b.memory.client.Status().Update(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("MCM-43 and for the DaemonSets", func(t *testing.T) { starting(t, "DaemonSet kube-system/cni has no Ready pod") })
+	t.Run("for the DaemonSets (MCM-43, and)", func(t *testing.T) { starting(t, "DaemonSet kube-system/cni has no Ready pod") })
 	b.create(&corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cni-1", OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "cni", Controller: ptr.To(true)}}},
 		Spec:       corev1.PodSpec{NodeName: "m"}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	})
-	t.Run("MC-56 then it loses the taint, once", func(t *testing.T) {
+	t.Run("then it loses the taint, once (MC-56)", func(t *testing.T) {
 		b.pass()
 		if m := b.read(); len(b.node().Spec.Taints) != 0 || *m.Status.Phase != v1alpha1.PhaseRunning || !isReady(m) {
 			t.Fatalf("taints %v, %+v", b.node().Spec.Taints, m.Status)
@@ -193,7 +193,7 @@ func TestStartupTaint(t *testing.T) {
 }
 
 func TestAServerGroupThatIsFull(t *testing.T) {
-	t.Run("CAPI-28 is named in the status, and asked for once per back-off step", func(t *testing.T) {
+	t.Run("is named in the status, and asked for once per back-off step (CAPI-28)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.cloud.full = fault.New(fault.NoCapacity, fault.CodeServerGroupFull, "Quota exceeded, too many servers in group")
 		for range 50 {

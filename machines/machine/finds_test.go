@@ -23,9 +23,9 @@ func TestSeveralServersOfOneMachine(t *testing.T) {
 		state cloud.ServerState
 		want  string
 	}{
-		{"MCM-40 the one that the cloud names first stays, when no Node is there", "", cloud.ServerActive, "openstack:///00000000-0000-4000-8000-000000000001"},
-		{"MCM-40 the one whose Node is there stays", late, cloud.ServerActive, "openstack:///" + late},
-		{"MCM-40 unless that one has failed", late, cloud.ServerError, "openstack:///00000000-0000-4000-8000-000000000001"},
+		{"the one that the cloud names first stays, when no Node is there (MCM-40)", "", cloud.ServerActive, "openstack:///00000000-0000-4000-8000-000000000001"},
+		{"the one whose Node is there stays (MCM-40)", late, cloud.ServerActive, "openstack:///" + late},
+		{"unless that one has failed (MCM-40)", late, cloud.ServerError, "openstack:///00000000-0000-4000-8000-000000000001"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, func(m *v1alpha1.Machine) { m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode} })
@@ -71,7 +71,7 @@ func TestWhatTheCloudHoldsIsRecorded(t *testing.T) {
 }
 
 func TestWhoseTheNodeIs(t *testing.T) {
-	t.Run("MC-52 MC-63 one with the Machine's label comes before one with its server's name, when the Machine records it", func(t *testing.T) {
+	t.Run("one with the Machine's label comes before one with its server's name, when the Machine records it (MC-52, MC-63)", func(t *testing.T) {
 		nodes := []*corev1.Node{
 			{ObjectMeta: metav1.ObjectMeta{Name: "by-label", Labels: map[string]string{v1alpha1.LabelOwnedBy: "u"}}},
 			{ObjectMeta: metav1.ObjectMeta{Name: "m"}},
@@ -90,7 +90,7 @@ func TestWhoseTheNodeIs(t *testing.T) {
 			}
 		}
 	})
-	t.Run("MC-63 a Node of another name with the Machine's label that the Machine records goes with it", func(t *testing.T) {
+	t.Run("a Node of another name with the Machine's label that the Machine records goes with it (MC-63)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		b.records("renamed")

@@ -159,7 +159,7 @@ var neverDone = map[string]struct {
 func TestForceWhateverTheCloudNeverDoes(t *testing.T) {
 	for name, tt := range neverDone {
 		for node, dead := range both {
-			t.Run(name+node+": gone within five minutes, and an Event lists what may be left (F-25) (F-28)", func(t *testing.T) {
+			t.Run(name+node+": gone within five minutes, and an Event lists what may be left (F-25, F-28)", func(t *testing.T) {
 				b := toForce(t, dead)
 				b.force()
 				tt.begin(b.cloud)
@@ -193,7 +193,7 @@ func TestForceWhateverTheClusterAnswers(t *testing.T) {
 	for _, call := range []string{"eviction", "LIST *v1.PodList", "LIST *v1.VolumeAttachmentList", "PATCH *v1.Node", "DELETE *v1.Node"} {
 		for name, failure := range clusterFailures {
 			for node, dead := range both {
-				t.Run(call+node+" gets "+name+": gone within five minutes (F-22) (F-28)", func(t *testing.T) {
+				t.Run(call+node+" gets "+name+": gone within five minutes (F-22, F-28)", func(t *testing.T) {
 					b := toForce(t, dead)
 					b.force()
 					b.failing = func(made string) error {

@@ -104,7 +104,7 @@ func (b *bench) events() string {
 }
 
 func TestDrainDeadline(t *testing.T) {
-	t.Run("MCM-58 MCM-66 it counts from the deletion, and its end is told as such", func(t *testing.T) {
+	t.Run("it counts from the deletion, and its end is told as such (MCM-58, MCM-66)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.create(stubborn("p"))
 		b.end()
@@ -121,7 +121,7 @@ func TestDrainDeadline(t *testing.T) {
 			t.Errorf("after: %+v, %d deletions", b.deleting(), b.cloud.count("DeleteServer"))
 		}
 	})
-	t.Run("CAPI-42 an annotation shortens it in the middle of a drain", func(t *testing.T) {
+	t.Run("an annotation shortens it in the middle of a drain (CAPI-42)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.create(stubborn("p"))
 		b.end()
@@ -153,7 +153,7 @@ func TestDrainDeadline(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	})
-	t.Run("MC-60 without another node for them pods are not evicted", func(t *testing.T) {
+	t.Run("without another node for them pods are not evicted (MC-60)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.remove(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
 		b.create(stubborn("p"))
@@ -163,7 +163,7 @@ func TestDrainDeadline(t *testing.T) {
 			t.Errorf("%+v", b.deleting())
 		}
 	})
-	t.Run("MCM-57 force in the middle of a drain ends the waiting for pods", func(t *testing.T) {
+	t.Run("force in the middle of a drain ends the waiting for pods (MCM-57)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.create(stubborn("p"))
 		b.end()
@@ -185,7 +185,7 @@ func (b *bench) attach(volume string) *storagev1.VolumeAttachment {
 }
 
 func TestVolumeWait(t *testing.T) {
-	t.Run("MC-61 CAPI-37 the server stays while volumes are being detached, and the condition names them", func(t *testing.T) {
+	t.Run("the server stays while volumes are being detached, and the condition names them (MC-61, CAPI-37)", func(t *testing.T) {
 		b := joined(t, nil)
 		a := b.attach("pv-1")
 		b.end()
@@ -200,7 +200,7 @@ func TestVolumeWait(t *testing.T) {
 			t.Errorf("%+v", b.deleting())
 		}
 	})
-	t.Run("MC-61 five minutes at most, whoever restarts", func(t *testing.T) {
+	t.Run("five minutes at most, whoever restarts (MC-61)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.attach("pv-1")
 		b.end()
@@ -220,7 +220,7 @@ func TestVolumeWait(t *testing.T) {
 }
 
 func TestDeadNode(t *testing.T) {
-	t.Run("CAPI-39 MCM-56 its pods are not waited for, and it is out of service once its server is gone", func(t *testing.T) {
+	t.Run("its pods are not waited for, and it is out of service once its server is gone (CAPI-39, MCM-56)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.create(stubborn("p"))
 		a := b.attach("pv-1")
@@ -295,7 +295,7 @@ func TestWhatIsNotOurs(t *testing.T) {
 }
 
 func TestForce(t *testing.T) {
-	t.Run("MC-65 force with a cloud that works leaves nothing behind", func(t *testing.T) {
+	t.Run("force with a cloud that works leaves nothing behind (MC-65)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.annotate(v1alpha1.AnnotationForceDelete, "true")
 		b.end()
@@ -305,7 +305,7 @@ func TestForce(t *testing.T) {
 			t.Errorf("%+v", b.read())
 		}
 	})
-	t.Run("MC-65 force with a cloud that refuses lets go, and names server and volumes", func(t *testing.T) {
+	t.Run("force with a cloud that refuses lets go, and names server and volumes (MC-65)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.cloud.refusal = fault.New(fault.Auth, fault.CodeForbidden, "you may not")
 		b.annotate(v1alpha1.AnnotationForceDelete, "true")
@@ -318,7 +318,7 @@ func TestForce(t *testing.T) {
 }
 
 func TestLeftovers(t *testing.T) {
-	t.Run("MCM-102 MCM-106 a Machine whose server could not be made goes once its ports are gone", func(t *testing.T) {
+	t.Run("a Machine whose server could not be made goes once its ports are gone (MCM-102, MCM-106)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.cloud.full = fault.New(fault.Quota, fault.CodeQuotaExceeded, "no more cores")
 		b.cloud.unreleased = true
@@ -334,7 +334,7 @@ func TestLeftovers(t *testing.T) {
 			t.Errorf("%+v", b.read())
 		}
 	})
-	t.Run("CAPI-30 what the cloud no longer has is an error of new Machines only", func(t *testing.T) {
+	t.Run("what the cloud no longer has is an error of new Machines only (CAPI-30)", func(t *testing.T) {
 		b := joined(t, owned)
 		before := b.read().ResourceVersion
 		b.cloud.refuse["m"] = fault.New(fault.Invalid, fault.CodeImageNotFound, "no such image")

@@ -45,9 +45,9 @@ func gone(m *v1alpha1.Machine) bool { return m.Name == "" }
 func TestTheEndOnARealControlPlane(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	t.Run("MC-61 the server stays while a volume is attached to its empty node", w.testVolumes)
-	t.Run("MC-61 the control plane's own controller detaches the volume of a pod that is evicted, and the server goes after it", w.testAttachController)
-	t.Run("MC-65 MCM-57 force in the middle of a drain, with a cloud that refuses, lets go and says what may be left", w.testForce)
+	t.Run("the server stays while a volume is attached to its empty node (MC-61)", w.testVolumes)
+	t.Run("the control plane's own controller detaches the volume of a pod that is evicted, and the server goes after it (MC-61)", w.testAttachController)
+	t.Run("force in the middle of a drain, with a cloud that refuses, lets go and says what may be left (MC-65, MCM-57)", w.testForce)
 	t.Run("a pod with two budgets blocks the drain in the API server's words, and force ends it (F-22)", w.testTwoBudgets)
 	t.Run("the control plane ends the pods of a server that does not start while that server is still there", w.testShutDown)
 	t.Run("a node that machine-controller made is taken over as it is", w.testTakenOver)

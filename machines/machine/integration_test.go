@@ -45,13 +45,13 @@ func TestLifeOnARealControlPlane(t *testing.T) {
 	w.boot(m)
 	w.until(m, "it is Ready", isReady)
 
-	t.Run("MC-39 MC-53 finalizers, provider ID, addresses with types, version and node are recorded", func(t *testing.T) {
+	t.Run("finalizers, provider ID, addresses with types, version and node are recorded (MC-39, MC-53)", func(t *testing.T) {
 		if len(m.Finalizers) != 2 || m.Status.NodeRef == nil || m.Status.NodeRef.Name != "alone" || m.Status.Versions.Kubelet != "v1.37.1" ||
 			len(m.Status.Addresses) != 2 || m.Status.Addresses[1].Type != corev1.NodeInternalIP || *m.Status.Phase != v1alpha1.PhaseRunning {
 			t.Errorf("machine: %+v", m)
 		}
 	})
-	t.Run("MC-55 labels, marks and taints are on the node and the startup taint is gone", func(t *testing.T) {
+	t.Run("labels, marks and taints are on the node and the startup taint is gone (MC-55)", func(t *testing.T) {
 		n := w.node("alone")
 		if n.Labels["team"] != "blue" || n.Labels[v1alpha1.LabelOwnedBy] != string(m.UID) || n.Annotations[v1alpha1.AnnotationNodeMachine] != "default/alone" {
 			t.Errorf("node: %+v", n.ObjectMeta)
@@ -73,10 +73,10 @@ func TestLifeOnARealControlPlane(t *testing.T) {
 		}
 	})
 	t.Run("writes per machine stay within their bounds", w.testWrites)
-	t.Run("MC-58 the serving certificate is approved", w.testServing)
-	t.Run("MC-58 a request that nobody awaits is not approved", w.testUnawaited)
-	t.Run("MC-59 Ready is taken back with the node's", func(t *testing.T) { w.testTakenBack(t, m) })
-	t.Run("MC-60 CAPI-38 deletion waits for the disruption budget, names it, and removes all", func(t *testing.T) { w.testDrain(t, m) })
+	t.Run("the serving certificate is approved (MC-58)", w.testServing)
+	t.Run("a request that nobody awaits is not approved (MC-58)", w.testUnawaited)
+	t.Run("Ready is taken back with the node's (MC-59)", func(t *testing.T) { w.testTakenBack(t, m) })
+	t.Run("deletion waits for the disruption budget, names it, and removes all (MC-60, CAPI-38)", func(t *testing.T) { w.testDrain(t, m) })
 }
 
 func (w *world) testWrites(t *testing.T) {
@@ -227,7 +227,7 @@ func (w *world) testDrain(t *testing.T, m *v1alpha1.Machine) {
 func TestTroubleOnARealControlPlane(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	t.Run("MC-52 MCM-41 a node that is another's is not taken", func(t *testing.T) {
+	t.Run("a node that is another's is not taken (MC-52, MCM-41)", func(t *testing.T) {
 		w.must(w.client.Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "taken"}, Spec: corev1.NodeSpec{ProviderID: "openstack:///" + nobodysServer}}))
 		m := w.create("taken", nil)
 		w.until(m, "it has a server", hasServer)
@@ -239,7 +239,7 @@ func TestTroubleOnARealControlPlane(t *testing.T) {
 			t.Errorf("labels: %v", n.Labels)
 		}
 	})
-	t.Run("MC-49 CAPI-21 a server in ERROR is shown and deleted, and its Machine can be deleted", func(*testing.T) {
+	t.Run("a server in ERROR is shown and deleted, and its Machine can be deleted (MC-49, CAPI-21)", func(*testing.T) {
 		m := w.create("error", nil)
 		w.until(m, "it has a server", hasServer)
 		w.cloud.change(m.UID, func(s *fakeServer) {
@@ -262,7 +262,7 @@ func TestTroubleOnARealControlPlane(t *testing.T) {
 			t.Errorf("%d servers were asked for", n-before)
 		}
 	})
-	t.Run("MC-65 a Machine with an unreadable spec that never had a server can be deleted", func(*testing.T) {
+	t.Run("a Machine with an unreadable spec that never had a server can be deleted (MC-65)", func(*testing.T) {
 		w.cloud.mu.Lock()
 		w.cloud.refuse["unreadable"] = fault.New(fault.Invalid, fault.CodeInvalidSpec, "providerSpec.value.cloudProviderSpec.flavour: unknown field; did you mean flavor?")
 		w.cloud.mu.Unlock()

@@ -107,8 +107,8 @@ func TestTheLeaseIsLookedAtBeforeEachCreate(t *testing.T) {
 
 func TestTheLeaseIsLostInACreate(t *testing.T) {
 	for _, tt := range []struct{ name, call string }{
-		{"MCM-109 while the port is made", "Prepare"},
-		{"MCM-109 while the server is made", "EnsureServer"},
+		{"while the port is made (MCM-109)", "Prepare"},
+		{"while the server is made (MCM-109)", "EnsureServer"},
 	} {
 		t.Run(tt.name+": the successor finds what there is, and there is one server", func(t *testing.T) {
 			b := newBench(t, nil)

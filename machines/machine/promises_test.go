@@ -29,14 +29,14 @@ func TestWhoseTheMachineIs(t *testing.T) {
 	label := func(value string) func(*v1alpha1.Machine) {
 		return func(m *v1alpha1.Machine) { m.Labels = map[string]string{v1alpha1.LabelController: value} }
 	}
-	t.Run("MC-79 one that is another program's is neither written nor made", func(t *testing.T) {
+	t.Run("one that is another program's is neither written nor made (MC-79)", func(t *testing.T) {
 		b := newBench(t, label("theirs"))
 		before := b.read().ResourceVersion
 		if result := b.pass(); !result.IsZero() || b.read().ResourceVersion != before || b.asked() != 0 {
 			t.Errorf("result %v, %d calls, %+v", result, b.asked(), b.read())
 		}
 	})
-	t.Run("MC-79 one that bears our name is ours, and no other", func(t *testing.T) {
+	t.Run("one that bears our name is ours, and no other (MC-79)", func(t *testing.T) {
 		for value, ours := range map[string]bool{"mine": true, "": false, "theirs": false} {
 			b := newBench(t, label(value))
 			o := b.options
@@ -48,7 +48,7 @@ func TestWhoseTheMachineIs(t *testing.T) {
 			}
 		}
 	})
-	t.Run("MC-79 its deletion works whatever the label says by then", func(t *testing.T) {
+	t.Run("its deletion works whatever the label says by then (MC-79)", func(t *testing.T) {
 		b := joined(t, nil)
 		m := b.read()
 		label("theirs")(m)
@@ -60,7 +60,7 @@ func TestWhoseTheMachineIs(t *testing.T) {
 			t.Errorf("%+v", b.read())
 		}
 	})
-	t.Run("MC-79 initializers hold the server back until they are gone, and no deletion", func(t *testing.T) {
+	t.Run("initializers hold the server back until they are gone, and no deletion (MC-79)", func(t *testing.T) {
 		for _, end := range []func(*bench){
 			func(b *bench) { b.annotate(v1alpha1.AnnotationInitializers, ""); b.pass() },
 			func(b *bench) { b.end(); b.pass() },
@@ -81,7 +81,7 @@ func TestWhoseTheMachineIs(t *testing.T) {
 }
 
 func TestADeleteThatFails(t *testing.T) {
-	t.Run("MCM-33 does not show the Machine as terminating, and is tried again", func(t *testing.T) {
+	t.Run("does not show the Machine as terminating, and is tried again (MCM-33)", func(t *testing.T) {
 		b := newBench(t, owned)
 		b.pass()
 		b.cloud.change("u", func(s *fakeServer) { s.exists = false })
@@ -103,7 +103,7 @@ func TestADeleteThatFails(t *testing.T) {
 }
 
 func TestWhatLeavesTheTemplateLeavesTheNode(t *testing.T) {
-	t.Run("MCM-4 MC-55 labels, annotations and taints of the Machine; what others set stays, and taints keep their time", func(t *testing.T) {
+	t.Run("labels, annotations and taints of the Machine; what others set stays, and taints keep their time (MCM-4, MC-55)", func(t *testing.T) {
 		since := metav1.NewTime(time.Unix(1700000000, 0))
 		b := joined(t, func(m *v1alpha1.Machine) {
 			m.Labels = map[string]string{"team": "blue", "tier": "web"}
@@ -135,7 +135,7 @@ func TestWhatLeavesTheTemplateLeavesTheNode(t *testing.T) {
 			t.Errorf("taints %+v", n.Spec.Taints)
 		}
 	})
-	t.Run("MC-55 all of it is on the node before it is Ready", func(t *testing.T) {
+	t.Run("all of it is on the node before it is Ready (MC-55)", func(t *testing.T) {
 		b := newBench(t, func(m *v1alpha1.Machine) {
 			m.Spec.Metadata = v1alpha1.EmbeddedMetadata{Labels: map[string]string{"node-role.kubernetes.io/worker": ""}, Annotations: map[string]string{"note": "x"}}
 			m.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
@@ -159,7 +159,7 @@ func TestADeletionThatLacksItsCredentials(t *testing.T) {
 		fault.New(fault.Auth, fault.CodeCredentialsMissing, "Secret kube-system/openstack is not there"),
 		fault.New(fault.Invalid, fault.CodeInvalidSpec, "MachineClass workers is not there"),
 	} {
-		t.Run("MCM-6 CAPI-45 names what it waits for, keeps the Machine, and ends when that is back: "+missing.Message, func(t *testing.T) {
+		t.Run("names what it waits for, keeps the Machine, and goes on when that is back: "+missing.Message+" (MCM-6, CAPI-45)", func(t *testing.T) {
 			b := newBench(t, nil)
 			b.pass()
 			b.cloud.refuse["m"] = missing
@@ -186,7 +186,7 @@ func TestADeletionThatLacksItsCredentials(t *testing.T) {
 
 func TestADeleteInTheMiddleOfTheCreation(t *testing.T) {
 	for _, call := range []string{"Prepare", "EnsureServer"} {
-		t.Run("MCM-55 during "+call+": nothing is left", func(t *testing.T) {
+		t.Run("during "+call+" leaves nothing behind (MCM-55)", func(t *testing.T) {
 			b := newBench(t, nil)
 			b.cloud.during = func(now string) {
 				if now == call {
@@ -261,7 +261,7 @@ func TestEachStepOfADeletionMayBeRepeated(t *testing.T) {
 			t.Errorf("%+v, node %q", b.read(), b.node().Name)
 		}
 	})
-	t.Run("MCM-52 a Node that cannot be deleted keeps the Machine", func(t *testing.T) {
+	t.Run("a Node that cannot be deleted keeps the Machine (MCM-52)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.end()
 		b.pass()
@@ -270,7 +270,7 @@ func TestEachStepOfADeletionMayBeRepeated(t *testing.T) {
 			t.Errorf("error %v, %+v", err, b.read())
 		}
 	})
-	t.Run("MCM-53 a server that is gone already is not deleted, its ports and its Node are", func(t *testing.T) {
+	t.Run("a server that is gone already is not deleted, its ports and its Node are (MCM-53)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.cloud.change("u", func(s *fakeServer) { s.exists = false })
 		b.end()
@@ -279,7 +279,7 @@ func TestEachStepOfADeletionMayBeRepeated(t *testing.T) {
 			t.Errorf("%+v, %v", b.read(), b.cloud.calls)
 		}
 	})
-	t.Run("MCM-54 a Machine whose server never became a node goes without a drain", func(t *testing.T) {
+	t.Run("a Machine whose server never became a node goes without a drain (MCM-54)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
@@ -310,7 +310,7 @@ func TestEachStepOfADeletionMayBeRepeated(t *testing.T) {
 			t.Errorf("%+v", b.deleting())
 		}
 	})
-	t.Run("CAPI-42 the deployment's annotation shortens a drain that runs", func(t *testing.T) {
+	t.Run("the deployment's annotation shortens a drain that runs (CAPI-42)", func(t *testing.T) {
 		b := joined(t, deployed)
 		b.create(stubborn("p"))
 		b.end()
@@ -331,8 +331,8 @@ func TestAServerThatSomebodyElseChanges(t *testing.T) {
 		change func(*fakeServer)
 		reason string
 	}{
-		{"CAPI-33 one that is shut off shows so, and its Machine stays", func(s *fakeServer) { s.State, s.Status = cloud.ServerOther, "SHUTOFF" }, "ServerNotActive"},
-		{"CAPI-33 one that fails shows why, and its Machine stays", func(s *fakeServer) {
+		{"one that is shut off shows so, and its Machine stays (CAPI-33)", func(s *fakeServer) { s.State, s.Status = cloud.ServerOther, "SHUTOFF" }, "ServerNotActive"},
+		{"one that fails shows why, and its Machine stays (CAPI-33)", func(s *fakeServer) {
 			s.State, s.Fault = cloud.ServerError, fault.New(fault.Unknown, fault.CodeServerError, "the host caught fire")
 		}, "ServerError"},
 	} {
@@ -346,7 +346,7 @@ func TestAServerThatSomebodyElseChanges(t *testing.T) {
 			}
 		})
 	}
-	t.Run("MC-66 whether its Node goes first or last, its Machine is deleted once and takes everything along", func(t *testing.T) {
+	t.Run("whether its Node goes first or last, its Machine is deleted once and takes everything along (MC-66)", func(t *testing.T) {
 		for _, nodeFirst := range []bool{true, false} {
 			b := joined(t, owned)
 			b.cloud.change("u", func(s *fakeServer) { s.exists = false })

@@ -164,7 +164,7 @@ func TestAGroupAtItsMinimumUnderAStandingQuotaError(t *testing.T) {
 	p.await("the Machines are there", func() bool { return len(p.machines()) == 3 })
 	p.pass()
 
-	t.Run("CA-C46 CA-C48 CAPI-10 CAPI-22 one Machine asked the cloud, and all of them show the error at once", func(t *testing.T) {
+	t.Run("one Machine asked the cloud, and all of them show the error at once (CA-C46, CA-C48, CAPI-10, CAPI-22)", func(t *testing.T) {
 		p.await("all show it", func() bool {
 			list, err := p.groups.Instances(poolID)
 			return err == nil && len(list) == 3 && !slices.ContainsFunc(list, func(i model.Instance) bool {
@@ -175,7 +175,7 @@ func TestAGroupAtItsMinimumUnderAStandingQuotaError(t *testing.T) {
 			t.Errorf("%d Machines asked for ports", n)
 		}
 	})
-	t.Run("CA-C69 in an hour there is one attempt per back-off step and no other Machine, whatever the autoscaler calls", func(t *testing.T) {
+	t.Run("in an hour there is one attempt per back-off step and no other Machine, whatever the autoscaler calls (CA-C69)", func(t *testing.T) {
 		for minute := range 60 {
 			p.clock.SetTime(p.clock.Now().Add(time.Minute))
 			p.pass()
@@ -204,7 +204,7 @@ func TestAGroupAtItsMinimumUnderAStandingQuotaError(t *testing.T) {
 			t.Errorf("%d attempts", n-before)
 		}
 	})
-	t.Run("CAPI-22 when there is room again all of them come, and nothing is remembered", func(t *testing.T) {
+	t.Run("when there is room again all of them come, and nothing is remembered (CAPI-22)", func(t *testing.T) {
 		p.cloud.full = nil
 		p.clock.SetTime(p.clock.Now().Add(5 * time.Minute))
 		p.pass()

@@ -19,7 +19,7 @@ func TestStandingQuotaError(t *testing.T) {
 	b := newBench(t, nil)
 	b.cloud.full = fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for cores: Requested 4, but already used 20 of 20 cores")
 
-	t.Run("MC-48 MCM-37 CAPI-10 the cloud's code and words are in the status after the first pass", func(t *testing.T) {
+	t.Run("the cloud's code and words are in the status after the first pass (MC-48, MCM-37, CAPI-10)", func(t *testing.T) {
 		result := b.pass()
 		m := b.read()
 		if ptr.Deref(m.Status.ErrorReason, "") != "QuotaExceeded" || !strings.Contains(*m.Status.ErrorMessage, "20 of 20 cores") || result.RequeueAfter != 30*time.Second || *m.Status.Phase != v1alpha1.PhasePending {
@@ -58,12 +58,12 @@ func TestStandingQuotaError(t *testing.T) {
 			t.Errorf("%d attempts", more)
 		}
 	})
-	t.Run("MC-80 CAPI-60 MCM-113 the failure is one Event, however often it is met", func(t *testing.T) {
+	t.Run("the failure is one Event, however often it is met (MC-80, CAPI-60, MCM-113)", func(t *testing.T) {
 		if n := len(b.memory.events.Events); n != 1 {
 			t.Errorf("%d events", n)
 		}
 	})
-	t.Run("CAPI-22 once there is room the server comes without anybody's doing", func(t *testing.T) {
+	t.Run("once there is room the server comes without anybody's doing (CAPI-22)", func(t *testing.T) {
 		b.cloud.full = nil
 		b.clock.SetTime(b.clock.Now().Add(5 * time.Minute))
 		b.pass()
@@ -82,7 +82,7 @@ func TestServerInError(t *testing.T) {
 		s.State, s.Fault = cloud.ServerError, fault.New(fault.NoCapacity, fault.CodeNoValidHost, "No valid host was found.")
 	})
 	b.pass()
-	t.Run("MC-49 it is deleted, and the same Machine waits", func(t *testing.T) {
+	t.Run("it is deleted, and the same Machine waits (MC-49)", func(t *testing.T) {
 		m := b.read()
 		if m.DeletionTimestamp != nil || m.Spec.ProviderID != nil || ptr.Deref(m.Status.ErrorReason, "") != "NoValidHost" || b.cloud.count("DeleteServer") != 1 {
 			t.Errorf("machine %+v, %d deletions", m, b.cloud.count("DeleteServer"))
@@ -97,7 +97,7 @@ func TestServerInError(t *testing.T) {
 			t.Errorf("%d attempts", n)
 		}
 	})
-	t.Run("MCM-42 then another server is made", func(t *testing.T) {
+	t.Run("then another server is made (MCM-42)", func(t *testing.T) {
 		b.clock.SetTime(b.clock.Now().Add(time.Second))
 		b.pass()
 		m := b.read()
@@ -108,7 +108,7 @@ func TestServerInError(t *testing.T) {
 }
 
 func TestTakeover(t *testing.T) {
-	t.Run("MCM-36 CAPI-18 MC-43 a server made by a process that died before it wrote anything is taken, not made again", func(t *testing.T) {
+	t.Run("a server made by a process that died before it wrote anything is taken, not made again (MCM-36, CAPI-18, MC-43)", func(t *testing.T) {
 		b := newBench(t, func(m *v1alpha1.Machine) { m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode} })
 		instance, err := b.cloud.Instance(t.Context(), b.read())
 		if err != nil {
@@ -150,7 +150,7 @@ func TestLoss(t *testing.T) {
 		change func(*v1alpha1.Machine)
 		gone   bool
 	}{
-		{"MC-66 CAPI-33 the Machine of a set goes, so that its set replaces it", owned, true},
+		{"the Machine of a set goes, so that its set replaces it (MC-66, CAPI-33)", owned, true},
 		{"a Machine without an owner stays and is Failed", nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -178,9 +178,9 @@ func TestJoinTimeout(t *testing.T) {
 		change  func(*v1alpha1.Machine)
 		deleted bool
 	}{
-		{"MC-57 CAPI-25 MCM-29 MCM-39 the Machine of a deployment is replaced, counted from its server's creation", deployed, true},
-		{"MC-57 the Machine of a bare set is replaced too (F-52)", owned, true},
-		{"MC-57 a Machine without an owner is marked Failed only", nil, false},
+		{"the Machine of a deployment is replaced, counted from its server's creation (MC-57, CAPI-25, MCM-29, MCM-39)", deployed, true},
+		{"the Machine of a bare set is replaced too (MC-57, F-52)", owned, true},
+		{"a Machine without an owner is marked Failed only (MC-57)", nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, tt.change)
@@ -202,7 +202,7 @@ func TestJoinTimeout(t *testing.T) {
 }
 
 func TestForceDelete(t *testing.T) {
-	t.Run("MC-65 CAPI-45 without credentials only force lets go, and an Event says what may be left", func(t *testing.T) {
+	t.Run("without credentials only force lets go, and an Event says what may be left (MC-65, CAPI-45)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		b.cloud.refuse["m"] = fault.New(fault.Auth, fault.CodeCredentialsMissing, "Secret kube-system/openstack is not there")

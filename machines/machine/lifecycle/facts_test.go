@@ -80,7 +80,7 @@ func TestReadMachine(t *testing.T) {
 			}
 		})
 	}
-	t.Run("MC-79 the label of another controller is noticed", func(t *testing.T) {
+	t.Run("the label of another controller is noticed (MC-79)", func(t *testing.T) {
 		m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelController: "theirs"}}}
 		var o Observed
 		if o.ReadMachine(m, "ours", provider); !o.OtherController || !o.LeftAlone() {

@@ -54,23 +54,23 @@ func TestNext(t *testing.T) {
 		want   Decision
 	}{
 		{"a paused Machine is left alone", going, func(f *Facts) { f.Paused = true }, Decision{Rest, ReasonPaused}},
-		{"MC-79 a Machine whose label names another program is left alone", fresh, func(f *Facts) { f.OtherController, f.Finalizers = true, false }, Decision{Rest, ReasonOtherController}},
-		{"MC-79 also when it has a node", healthy, func(f *Facts) { f.OtherController, f.Synced = true, false }, Decision{Rest, ReasonOtherController}},
-		{"MC-79 and its deletion works", going, func(f *Facts) { f.Drained, f.OtherController = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
-		{"MC-39 finalizers come before anything else", fresh, func(f *Facts) { f.Finalizers = false }, Decision{AddFinalizers, ReasonCreating}},
+		{"a Machine whose label names another program is left alone (MC-79)", fresh, func(f *Facts) { f.OtherController, f.Finalizers = true, false }, Decision{Rest, ReasonOtherController}},
+		{"also when it has a node (MC-79)", healthy, func(f *Facts) { f.OtherController, f.Synced = true, false }, Decision{Rest, ReasonOtherController}},
+		{"its deletion works (MC-79, and)", going, func(f *Facts) { f.Drained, f.OtherController = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"finalizers come before anything else (MC-39)", fresh, func(f *Facts) { f.Finalizers = false }, Decision{AddFinalizers, ReasonCreating}},
 		{"a Machine without finalizers waits for its project, to be recorded with them (F-17)", fresh, func(f *Facts) { f.Finalizers, f.Cloud.Synced = false, false }, Decision{Wait, ReasonNotSynced}},
 		{"a Machine that has a server gets its finalizers at once (F-17)", healthy, func(f *Facts) { f.Finalizers, f.Cloud.Synced = false, false }, Decision{AddFinalizers, ReasonCreating}},
 		{"so does one whose cloud cannot be asked (F-17)", fresh, func(f *Facts) {
 			f.Finalizers, f.CloudErr, f.Cloud = false, fault.New(fault.Auth, fault.CodeUnauthorized, ""), cloud.Facts{}
 		}, Decision{AddFinalizers, ReasonCreating}},
 		{"a project that became known later is recorded before anything is made (F-17)", fresh, func(f *Facts) { f.Placed = false }, Decision{RecordPlace, ReasonCreating}},
-		{"MC-48 an unusable spec fails with its code", fresh, func(f *Facts) { f.CloudErr = fault.New(fault.Invalid, fault.CodeInvalidSpec, "") }, Decision{Fail, "InvalidSpec"}},
+		{"an unusable spec fails with its code (MC-48)", fresh, func(f *Facts) { f.CloudErr = fault.New(fault.Invalid, fault.CodeInvalidSpec, "") }, Decision{Fail, "InvalidSpec"}},
 		{"nothing is made before the inventory is complete", fresh, func(f *Facts) { f.Cloud.Synced = false }, Decision{Wait, ReasonNotSynced}},
-		{"MC-79 initializers hold the server back", fresh, func(f *Facts) { f.Initializing = true }, Decision{Wait, ReasonInitializers}},
-		{"MC-49 a back-off holds the server back, and its ports too", fresh, func(f *Facts) { f.BackingOff = true }, Decision{Wait, ReasonBackOff}},
-		{"CAPI-22 a shortage of the group holds the server back", fresh, func(f *Facts) { f.Permission = backoff.Permission{Backoff: &v1alpha1.GroupBackoff{}} }, Decision{Wait, ReasonGroupBackoff}},
+		{"initializers hold the server back (MC-79)", fresh, func(f *Facts) { f.Initializing = true }, Decision{Wait, ReasonInitializers}},
+		{"a back-off holds the server back, and its ports too (MC-49)", fresh, func(f *Facts) { f.BackingOff = true }, Decision{Wait, ReasonBackOff}},
+		{"a shortage of the group holds the server back (CAPI-22)", fresh, func(f *Facts) { f.Permission = backoff.Permission{Backoff: &v1alpha1.GroupBackoff{}} }, Decision{Wait, ReasonGroupBackoff}},
 		{"who tries for all of the group is let through", fresh, func(f *Facts) { f.Permission = backoff.Permission{Backoff: &v1alpha1.GroupBackoff{}, Allowed: true} }, Decision{MakeUserData, ReasonCreating}},
-		{"CAPI-26 while joins keep failing one at a time is tried", fresh, func(f *Facts) { f.Permission = backoff.Permission{JoinsFail: true} }, Decision{Wait, ReasonJoinsFail}},
+		{"while joins keep failing one at a time is tried (CAPI-26)", fresh, func(f *Facts) { f.Permission = backoff.Permission{JoinsFail: true} }, Decision{Wait, ReasonJoinsFail}},
 		{"a lease that is too old makes nothing", fresh, func(f *Facts) { f.LeaseOld = true }, Decision{Wait, ReasonLeaseOld}},
 		{"also when half of it is made", fresh, func(f *Facts) { f.UserData, f.Prepared, f.LeaseOld = true, true, true }, Decision{Wait, ReasonLeaseOld}},
 		{"a lease that is too old hinders nobody who has a server", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.LeaseOld = true }, Decision{AwaitNode, ReasonWaitingForNode}},
@@ -82,23 +82,23 @@ func TestNext(t *testing.T) {
 		{"user data comes before what the server needs in the cloud", fresh, func(*Facts) {}, Decision{MakeUserData, ReasonCreating}},
 		{"what the server needs comes before the server", fresh, func(f *Facts) { f.UserData = true }, Decision{Prepare, ReasonCreating}},
 		{"then comes the server", fresh, func(f *Facts) { f.UserData, f.Prepared = true, true }, Decision{EnsureServer, ReasonCreating}},
-		{"MCM-36 CAPI-18 a server that a predecessor made is recorded, not made again", fresh, func(f *Facts) { f.Cloud.Server = &cloud.Server{State: cloud.ServerBuilding} }, Decision{RecordServer, ReasonServerBuilding}},
-		{"MC-49 MCM-42 a server in ERROR is replaced", func() Facts { return booting(cloud.ServerError) }, func(*Facts) {}, Decision{ReplaceServer, ReasonServerError}},
+		{"a server that a predecessor made is recorded, not made again (MCM-36, CAPI-18)", fresh, func(f *Facts) { f.Cloud.Server = &cloud.Server{State: cloud.ServerBuilding} }, Decision{RecordServer, ReasonServerBuilding}},
+		{"a server in ERROR is replaced (MC-49, MCM-42)", func() Facts { return booting(cloud.ServerError) }, func(*Facts) {}, Decision{ReplaceServer, ReasonServerError}},
 		{"a server in ERROR with a joined node is left to health", healthy, func(f *Facts) { f.Cloud.Server.State = cloud.ServerError }, Decision{Rest, ReasonJoined}},
 		{"a server in ERROR whose node has come all the same is joined", func() Facts { return booting(cloud.ServerError) }, func(f *Facts) { f.Node = &corev1.Node{} }, Decision{JoinNode, ReasonJoined}},
 		{"a server that belongs to another is left alone (F-1)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Foreign = nil, "another's" }, Decision{Wait, ReasonForeign}},
 		{"a server of its own changes nothing while it names another's (F-1)", healthy, func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
 		{"nothing is concluded while nothing is known of the server (F-15)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Unknown = nil, "another project" }, Decision{Wait, ReasonServerUnknown}},
 		{"nothing is made while nothing is known of the server (F-15)", fresh, func(f *Facts) { f.Cloud.Unknown = "another project" }, Decision{Wait, ReasonServerUnknown}},
-		{"MCM-40 another server of the Machine is taken when the one it named is gone before it joined", func() Facts { return booting(cloud.ServerBuilding) }, func(f *Facts) { f.Mismatched = true }, Decision{RecordServer, ReasonServerBuilding}},
-		{"MC-66 and when it had joined, the Machine is lost", healthy, func(f *Facts) { f.Mismatched = true }, Decision{LoseServer, ReasonServerGone}},
+		{"another server of the Machine is taken when the one it named is gone before it joined (MCM-40)", func() Facts { return booting(cloud.ServerBuilding) }, func(f *Facts) { f.Mismatched = true }, Decision{RecordServer, ReasonServerBuilding}},
+		{"when it had joined, the Machine is lost (MC-66, and)", healthy, func(f *Facts) { f.Mismatched = true }, Decision{LoseServer, ReasonServerGone}},
 		{"a building server is waited for", func() Facts { return booting(cloud.ServerBuilding) }, func(*Facts) {}, Decision{AwaitNode, ReasonServerBuilding}},
 		{"an ACTIVE server's node is waited for", func() Facts { return booting(cloud.ServerActive) }, func(*Facts) {}, Decision{AwaitNode, ReasonWaitingForNode}},
-		{"MC-52 a node that is another's is not joined", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Taken = "so" }, Decision{AwaitNode, ReasonNodeTaken}},
-		{"MC-57 a server that joins too late is given up", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Late = true }, Decision{GiveUp, ReasonJoinTimeout}},
+		{"a node that is another's is not joined (MC-52)", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Taken = "so" }, Decision{AwaitNode, ReasonNodeTaken}},
+		{"a server that joins too late is given up (MC-57)", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Late = true }, Decision{GiveUp, ReasonJoinTimeout}},
 		{"a node that came at the last moment is taken all the same", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Late, f.Node = true, &corev1.Node{} }, Decision{JoinNode, ReasonJoined}},
 		{"a node joins though the list still shows its server building", func() Facts { return booting(cloud.ServerBuilding) }, func(f *Facts) { f.Node = &corev1.Node{} }, Decision{JoinNode, ReasonJoined}},
-		{"MC-55 a joined node is kept in sync", healthy, func(f *Facts) { f.Synced = false }, Decision{SyncNode, ReasonJoined}},
+		{"a joined node is kept in sync (MC-55)", healthy, func(f *Facts) { f.Synced = false }, Decision{SyncNode, ReasonJoined}},
 		{"a joined node is kept in sync without the cloud", healthy, func(f *Facts) {
 			f.Synced, f.CloudErr, f.Cloud = false, fault.New(fault.Auth, fault.CodeUnauthorized, ""), cloud.Facts{}
 		}, Decision{SyncNode, ReasonJoined}},
@@ -107,10 +107,10 @@ func TestNext(t *testing.T) {
 		{"a Node that was deleted and has registered anew is taken again", healthy, func(f *Facts) { f.Reregistered = true }, Decision{JoinNode, ReasonJoined}},
 		{"while too many servers are gone at once none counts as lost", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Gone, f.Cloud.Held = nil, true, "5 of 9" }, Decision{Wait, ReasonHeld}},
 		{"a server that is merely not listed is not lost", healthy, func(f *Facts) { f.Cloud.Server = nil }, Decision{Wait, ReasonServerUnknown}},
-		{"MC-66 CAPI-33 a server proven gone is lost", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Gone = nil, true }, Decision{LoseServer, ReasonServerGone}},
+		{"a server proven gone is lost (MC-66, CAPI-33)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Gone = nil, true }, Decision{LoseServer, ReasonServerGone}},
 		{"a server that somebody deletes is waited for", healthy, func(f *Facts) { f.Cloud.Server.State = cloud.ServerDeleting }, Decision{Wait, ReasonServerDeleting}},
 
-		{"CAPI-37 deletion drains first", going, func(*Facts) {}, Decision{DrainNode, ReasonDraining}},
+		{"deletion drains first (CAPI-37)", going, func(*Facts) {}, Decision{DrainNode, ReasonDraining}},
 		{"a server whose provider ID was dropped is recorded again before its node is drained (F-5)", going, func(f *Facts) { f.Named = false }, Decision{RecordServer, ReasonDeletingServer}},
 		{"a server without the finalizer is not recorded in deletion (F-5)", going, func(f *Facts) { f.Named, f.ServerFinalizer = false, false }, Decision{DrainNode, ReasonDraining}},
 		{"a deletion that is withheld drains nothing (F-42)", going, func(f *Facts) { f.Withheld = ReasonKindBeingDeleted }, Decision{Hold, ReasonKindBeingDeleted}},
@@ -121,28 +121,28 @@ func TestNext(t *testing.T) {
 		{"also when it is forced (F-42)", going, func(f *Facts) {
 			f.Drained, f.Force, f.CloudRefused, f.Withheld = true, true, true, ReasonKindBeingDeleted
 		}, Decision{Hold, ReasonKindBeingDeleted}},
-		{"MC-62 then the server goes", going, func(f *Facts) { f.Drained = true }, Decision{DeleteServer, ReasonDeletingServer}},
-		{"MCM-54 without a node nothing is drained", going, func(f *Facts) { f.Node, f.DrainDue = nil, false }, Decision{DeleteServer, ReasonDeletingServer}},
-		{"MCM-55 a server that is still building is deleted", func() Facts { return booting(cloud.ServerBuilding) }, func(f *Facts) { f.Deleting = true }, Decision{DeleteServer, ReasonDeletingServer}},
-		{"CAPI-43 MCM-53 ports and floating IP go once the server is gone", going, func(f *Facts) { f.DrainDue, f.Cloud.Server, f.Cloud.Gone = false, nil, true }, Decision{Release, ReasonReleasing}},
-		{"MC-68 while its end is not proven nothing of it goes", going, func(f *Facts) { f.DrainDue, f.Cloud.Server = false, nil }, Decision{Wait, ReasonServerUnknown}},
+		{"then the server goes (MC-62)", going, func(f *Facts) { f.Drained = true }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"without a node nothing is drained (MCM-54)", going, func(f *Facts) { f.Node, f.DrainDue = nil, false }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"a server that is still building is deleted (MCM-55)", func() Facts { return booting(cloud.ServerBuilding) }, func(f *Facts) { f.Deleting = true }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"ports and floating IP go once the server is gone (CAPI-43, MCM-53)", going, func(f *Facts) { f.DrainDue, f.Cloud.Server, f.Cloud.Gone = false, nil, true }, Decision{Release, ReasonReleasing}},
+		{"while its end is not proven nothing of it goes (MC-68)", going, func(f *Facts) { f.DrainDue, f.Cloud.Server = false, nil }, Decision{Wait, ReasonServerUnknown}},
 		{"an incomplete inventory proves nothing", going, func(f *Facts) { f.DrainDue, f.Cloud = false, cloud.Facts{} }, Decision{Wait, ReasonNotSynced}},
 		{"a Machine that never had a server releases what may be left", fresh, func(f *Facts) { f.Deleting = true }, Decision{Release, ReasonReleasing}},
-		{"MC-62 then the Node goes", going, func(f *Facts) { f.DrainDue, f.Released = false, true }, Decision{DeleteNode, ReasonDeletingNode}},
+		{"then the Node goes (MC-62)", going, func(f *Facts) { f.DrainDue, f.Released = false, true }, Decision{DeleteNode, ReasonDeletingNode}},
 		{"then the token", going, func(f *Facts) { f.DrainDue, f.Released, f.NodeGone = false, true, true }, Decision{DeleteToken, ReasonDeletingNode}},
-		{"MCM-52 then the finalizers", going, func(f *Facts) { f.DrainDue, f.Released, f.NodeGone, f.TokenGone = false, true, true, true }, Decision{RemoveFinalizers, ReasonDone}},
+		{"then the finalizers (MCM-52)", going, func(f *Facts) { f.DrainDue, f.Released, f.NodeGone, f.TokenGone = false, true, true, true }, Decision{RemoveFinalizers, ReasonDone}},
 		{"then nothing", going, func(f *Facts) { f.AnyFinalizer = false }, Decision{Rest, ReasonDone}},
-		{"MC-65 an unreadable spec without a server lets go", fresh, func(f *Facts) {
+		{"an unreadable spec without a server lets go (MC-65)", fresh, func(f *Facts) {
 			f.Deleting, f.SpecUnreadable, f.CloudErr = true, true, fault.New(fault.Invalid, fault.CodeInvalidSpec, "")
 		}, Decision{LetGo, ReasonNothingWasMade}},
 		{"an unreadable spec with a server does not let go", going, func(f *Facts) {
 			f.Drained, f.SpecUnreadable, f.CloudErr = true, true, fault.New(fault.Invalid, fault.CodeInvalidSpec, "")
 		}, Decision{Fail, ReasonCloudUnusable}},
-		{"CAPI-45 missing credentials are waited for", fresh, func(f *Facts) {
+		{"missing credentials are waited for (CAPI-45)", fresh, func(f *Facts) {
 			f.Deleting, f.CloudErr = true, fault.New(fault.Auth, fault.CodeCredentialsMissing, "")
 		}, Decision{Fail, ReasonCloudUnusable}},
-		{"MC-61 then volumes have time to be detached", going, func(f *Facts) { f.Drained, f.Attached = true, true }, Decision{AwaitDetach, ReasonDetaching}},
-		{"MC-61 and not for ever", going, func(f *Facts) { f.Drained, f.Attached, f.DetachOver = true, true, true }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"then volumes have time to be detached (MC-61)", going, func(f *Facts) { f.Drained, f.Attached = true, true }, Decision{AwaitDetach, ReasonDetaching}},
+		{"not for ever (MC-61, and)", going, func(f *Facts) { f.Drained, f.Attached, f.DetachOver = true, true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 		{"a server that belongs to another is left alone, and what is the Machine's own is released (F-1)", going, func(f *Facts) {
 			f.DrainDue, f.Cloud.Server, f.Cloud.Foreign = false, nil, "another's"
 		}, Decision{Release, ReasonServerLeft}},
@@ -155,10 +155,10 @@ func TestNext(t *testing.T) {
 		{"while too many servers are gone at once nothing is cleaned up", going, func(f *Facts) {
 			f.DrainDue, f.Cloud.Server, f.Cloud.Gone, f.Cloud.Held = false, nil, true, "5 of 9"
 		}, Decision{Wait, ReasonHeld}},
-		{"MC-65 force asks for the server's end first", going, func(f *Facts) { f.Drained, f.Force = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
-		{"MC-65 force does not wait for it", going, func(f *Facts) { f.Drained, f.Force, f.Cloud.Server.State = true, true, cloud.ServerDeleting }, Decision{LetGo, ReasonForced}},
-		{"MC-65 force lets go when the cloud refuses", going, func(f *Facts) { f.Drained, f.Force, f.CloudRefused = true, true, true }, Decision{LetGo, ReasonForced}},
-		{"MC-65 force lets go when the cloud cannot be asked", going, func(f *Facts) {
+		{"force asks for the server's end first (MC-65)", going, func(f *Facts) { f.Drained, f.Force = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"force does not wait for it (MC-65)", going, func(f *Facts) { f.Drained, f.Force, f.Cloud.Server.State = true, true, cloud.ServerDeleting }, Decision{LetGo, ReasonForced}},
+		{"force lets go when the cloud refuses (MC-65)", going, func(f *Facts) { f.Drained, f.Force, f.CloudRefused = true, true, true }, Decision{LetGo, ReasonForced}},
+		{"force lets go when the cloud cannot be asked (MC-65)", going, func(f *Facts) {
 			f.Drained, f.Force, f.CloudErr = true, true, fault.New(fault.Auth, fault.CodeCredentialsMissing, "")
 		}, Decision{LetGo, ReasonForced}},
 		{"force does not let go of what drover has not listed yet (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.Cloud = true, true, cloud.Facts{} }, Decision{Wait, ReasonNotSynced}},
@@ -169,11 +169,11 @@ func TestNext(t *testing.T) {
 		{"but not for long (F-28)", going, func(f *Facts) {
 			f.Drained, f.Force, f.ForceOver, f.CloudErr = true, true, true, fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "")
 		}, Decision{LetGo, ReasonForced}},
-		{"MC-65 force lets go of a server that nobody can prove gone", going, func(f *Facts) { f.DrainDue, f.Force, f.Cloud.Server = false, true, nil }, Decision{LetGo, ReasonForced}},
-		{"CAPI-43 force still releases what a server that is gone has left", going, func(f *Facts) {
+		{"force lets go of a server that nobody can prove gone (MC-65)", going, func(f *Facts) { f.DrainDue, f.Force, f.Cloud.Server = false, true, nil }, Decision{LetGo, ReasonForced}},
+		{"force still releases what a server that is gone has left (CAPI-43)", going, func(f *Facts) {
 			f.DrainDue, f.Force, f.Cloud.Server, f.Cloud.Gone = false, true, nil, true
 		}, Decision{Release, ReasonReleasing}},
-		{"MCM-56 a dead node whose server is gone is put out of service before it goes", going, func(f *Facts) {
+		{"a dead node whose server is gone is put out of service before it goes (MCM-56)", going, func(f *Facts) {
 			f.DrainDue, f.Released, f.Unreachable = false, true, true
 			f.Cloud.Server, f.Cloud.Gone = nil, true
 		}, Decision{OutOfService, ReasonDeletingNode}},
@@ -198,10 +198,10 @@ func TestNext(t *testing.T) {
 		{"a dead node is not put out of service once the time of a forced deletion is over (F-28)", going, func(f *Facts) {
 			f.DrainDue, f.Released, f.Unreachable, f.ForceOver, f.Cloud.Server, f.Cloud.Gone = false, true, true, true, nil, true
 		}, Decision{DeleteNode, ReasonDeletingNode}},
-		{"MCM-56 but not while its server may live", going, func(f *Facts) { f.DrainDue, f.Released, f.Unreachable = false, true, true }, Decision{DeleteNode, ReasonDeletingNode}},
-		{"MC-67 without the server's finalizer the server is left alone", going, func(f *Facts) { f.Drained, f.ServerFinalizer = true, false }, Decision{LetGo, ReasonServerLeft}},
-		{"MC-67 without any cloud finalizer only the Node goes", going, func(f *Facts) { f.Drained, f.ServerFinalizer, f.CloudFinalizer = true, false, false }, Decision{DeleteNode, ReasonDeletingNode}},
-		{"MC-79 initializers do not hold a deletion up", going, func(f *Facts) { f.Drained, f.Initializing = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"but not while its server may live (MCM-56)", going, func(f *Facts) { f.DrainDue, f.Released, f.Unreachable = false, true, true }, Decision{DeleteNode, ReasonDeletingNode}},
+		{"without the server's finalizer the server is left alone (MC-67)", going, func(f *Facts) { f.Drained, f.ServerFinalizer = true, false }, Decision{LetGo, ReasonServerLeft}},
+		{"without any cloud finalizer only the Node goes (MC-67)", going, func(f *Facts) { f.Drained, f.ServerFinalizer, f.CloudFinalizer = true, false, false }, Decision{DeleteNode, ReasonDeletingNode}},
+		{"initializers do not hold a deletion up (MC-79)", going, func(f *Facts) { f.Drained, f.Initializing = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -46,7 +46,7 @@ func (n *synced) sync(t *testing.T, m *v1alpha1.Machine, start, changes bool) {
 }
 
 func TestMark(t *testing.T) {
-	t.Run("MC-55 what is wanted comes once and is not written again", func(t *testing.T) {
+	t.Run("what is wanted comes once and is not written again (MC-55)", func(t *testing.T) {
 		n, m := &synced{}, machineWith(map[string]string{"a": "1"}, taint("gpu", "yes"))
 		n.sync(t, m, false, true)
 		n.sync(t, m, false, false)
@@ -54,7 +54,7 @@ func TestMark(t *testing.T) {
 			t.Errorf("node: %+v", n)
 		}
 	})
-	t.Run("MC-55 CAPI-48 what drover set it also changes and removes", func(t *testing.T) {
+	t.Run("what drover set it also changes and removes (MC-55, CAPI-48)", func(t *testing.T) {
 		n := &synced{}
 		n.sync(t, machineWith(map[string]string{"a": "1", "b": "1"}, taint("gpu", "yes"), taint("old", "")), false, true)
 		n.sync(t, machineWith(map[string]string{"a": "2"}, taint("gpu", "no")), false, true)
@@ -65,7 +65,7 @@ func TestMark(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	t.Run("CA-C81 what others set stays, whatever its value", func(t *testing.T) {
+	t.Run("what others set stays, whatever its value (CA-C81)", func(t *testing.T) {
 		autoscaler := taint("ToBeDeletedByClusterAutoscaler", "1700000000")
 		soft := corev1.Taint{Key: "DeletionCandidateOfClusterAutoscaler", Value: "1", Effect: corev1.TaintEffectPreferNoSchedule}
 		n := &synced{Node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "theirs", "x": "y"}}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{autoscaler, soft}}}}
@@ -96,7 +96,7 @@ func TestMark(t *testing.T) {
 			t.Errorf("labels %v, taints %v", n.Labels, n.Spec.Taints)
 		}
 	})
-	t.Run("MC-56 the startup taint goes with the node's readiness, once", func(t *testing.T) {
+	t.Run("the startup taint goes with the node's readiness, once (MC-56)", func(t *testing.T) {
 		n, m := &synced{Node: corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{taint(startup, ""), taint("x", "")}}}}, machineWith(nil)
 		n.sync(t, m, false, true)
 		if len(n.Spec.Taints) != 2 {

@@ -74,18 +74,18 @@ func TestMatch(t *testing.T) {
 		// change alters the matcher, unless nil.
 		change func(*Matcher)
 	}{
-		{"MC-52 by provider ID and name", ownServer, nodeNamed("m", "openstack:///"+strings.ToUpper(ownServer), ""), true, "", nil},
-		{"MC-52 by provider ID with a region", ownServer, nodeNamed("m", "openstack://region/"+ownServer, ""), true, "", nil},
+		{"by provider ID and name (MC-52)", ownServer, nodeNamed("m", "openstack:///"+strings.ToUpper(ownServer), ""), true, "", nil},
+		{"by provider ID with a region (MC-52)", ownServer, nodeNamed("m", "openstack://region/"+ownServer, ""), true, "", nil},
 		{"by provider ID and name when the former owner does not exist any more", ownServer, nodeNamed("m", own, "old"), true, "", nil},
 		{"by name when it has no provider ID", ownServer, nodeNamed("m", "", ""), true, "", nil},
-		{"MC-52 not when the provider ID is another server's", ownServer, nodeNamed("m", other, ""), false, "is not that of server", nil},
-		{"MC-52 not when another Machine's owner label is on it", ownServer, nodeNamed("m", "", "other"), false, "UID other", nil},
+		{"not when the provider ID is another server's (MC-52)", ownServer, nodeNamed("m", other, ""), false, "is not that of server", nil},
+		{"not when another Machine's owner label is on it (MC-52)", ownServer, nodeNamed("m", "", "other"), false, "UID other", nil},
 		{"not by another name", ownServer, nodeNamed("n", "", ""), false, "", nil},
-		{"MCM-41 not before there is a server", "", nodeNamed("m", other, ""), false, "", nil},
+		{"not before there is a server (MCM-41)", "", nodeNamed("m", other, ""), false, "", nil},
 		{"another provider's ID is no server of ours", ownServer, nodeNamed("m", "aws:///zone/"+ownServer, ""), false, "is not that of server", nil},
 
-		{"MC-63 by its own label when the server is gone and unknown", "", nodeNamed("m", other, "u"), true, "", nil},
-		{"MC-52 MC-63 by its own label under another name that the Machine records", ownServer, nodeNamed("n", "", "u"), true, "", recordsNode("n")},
+		{"by its own label when the server is gone and unknown (MC-63)", "", nodeNamed("m", other, "u"), true, "", nil},
+		{"by its own label under another name that the Machine records (MC-52, MC-63)", ownServer, nodeNamed("n", "", "u"), true, "", recordsNode("n")},
 		{"not by a label alone that any kubelet can write (F-4)", ownServer, nodeNamed("n", "", "u"), false, "", nil},
 		{"not by a label alone while no server is known (F-4)", "", nodeNamed("n", other, "u"), false, "", nil},
 		{"not by a record alone that an author can write", "", nodeNamed("n", other, ""), false, "", recordsNode("n")},
@@ -109,7 +109,7 @@ func TestMatch(t *testing.T) {
 
 		{"not when it existed before the Machine (F-4)", ownServer, nodeNamed("m", own, "", registeredAfter(-time.Second)), false, "before the Machine", nil},
 		{"not when it existed before the Machine and has a former owner's label (F-4)", ownServer, nodeNamed("m", own, "old", registeredAfter(-time.Second)), false, "before the Machine", nil},
-		{"MC-52 not by name a node that existed before the Machine and has no label", ownServer, nodeNamed("m", "", "", registeredAfter(-time.Second)), false, "before the Machine", nil},
+		{"not by name a node that existed before the Machine and has no label (MC-52)", ownServer, nodeNamed("m", "", "", registeredAfter(-time.Second)), false, "before the Machine", nil},
 		{"when it registered in the second in which the Machine was created", ownServer, nodeNamed("m", own, "", registeredAfter(0)), true, "", nil},
 		{"not when it existed long before the server (F-4)", ownServer, nodeNamed("m", own, ""), false, "before server",
 			func(s *Matcher) { s.Created = registeredAt.Add(clockDifference + time.Second) }},

@@ -23,8 +23,8 @@ func TestRetryOfADrain(t *testing.T) {
 		want    time.Duration
 	}{
 		{"pods that are ending end soon", drain.Result{Remaining: 1}, time.Hour, 2 * time.Second},
-		{"MCM-63 MC-60 a budget is asked again after ten seconds", drain.Result{Blocked: []drain.Blocked{{Pod: "p", Reason: "so"}}}, time.Minute, 10 * time.Second},
-		{"MCM-63 MC-60 and later after thirty", drain.Result{Blocked: []drain.Blocked{{Pod: "p", Reason: "so"}}}, 5 * time.Minute, 30 * time.Second},
+		{"a budget is asked again after ten seconds (MCM-63, MC-60)", drain.Result{Blocked: []drain.Blocked{{Pod: "p", Reason: "so"}}}, time.Minute, 10 * time.Second},
+		{"later after thirty (MCM-63, MC-60, and)", drain.Result{Blocked: []drain.Blocked{{Pod: "p", Reason: "so"}}}, 5 * time.Minute, 30 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := &v1alpha1.Machine{}
