@@ -19,7 +19,7 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// group is a MachineDeployment on a real API server, whose status several releases of drover write.
+// group is a MachineDeployment on a real API server. Several releases of drover write its status.
 type group struct {
 	*testing.T
 	client client.Client
@@ -48,7 +48,7 @@ func newGroup(t *testing.T) *group {
 	if err := c.Create(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
-	// What the controller of deployments writes, under its own name.
+	// The deployment controller writes this field under its own name.
 	d.Status.ObservedGeneration = d.Generation
 	if err := c.Status().Update(t.Context(), d, client.FieldOwner("drover-deployment")); err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func newGroup(t *testing.T) *group {
 	return &group{t, c, client.ObjectKeyFromObject(d)}
 }
 
-// write applies status fields as the Machine controller of every release does: by server-side apply under its own name.
+// write applies status fields as the Machine controller of every release does: by server-side apply under one field manager.
 func (g *group) write(fields map[string]any, more ...client.SubResourceApplyOption) error {
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": v1alpha1.GroupVersion.String(), "kind": v1alpha1.MachineDeploymentKind.Kind,
@@ -74,8 +74,8 @@ func (g *group) mustWrite(fields map[string]any) {
 	}
 }
 
-// holds checks what the status holds.
-func (g *group) holds(letters string, outcomes ...v1alpha1.JoinOutcome) {
+// expectStatus checks both fields of the status.
+func (g *group) expectStatus(letters string, outcomes ...v1alpha1.JoinOutcome) {
 	g.Helper()
 	var d v1alpha1.MachineDeployment
 	if err := g.client.Get(g.Context(), g.key, &d); err != nil {
@@ -86,8 +86,8 @@ func (g *group) holds(letters string, outcomes ...v1alpha1.JoinOutcome) {
 	}
 }
 
-// define stores the CRD of MachineDeployments, with status.joinOutcomes or, as the release before it, without. It returns once
-// the API server serves it.
+// define stores the CRD of MachineDeployments, with status.joinOutcomes or, like the release before, without. It returns once
+// the API server serves that CRD.
 func (g *group) define(withOutcomes bool) {
 	g.Helper()
 	objects, err := deploy.Objects("crds")
@@ -125,34 +125,34 @@ func TestTwoReleasesOnOneControlPlane(t *testing.T) {
 	t.Run("a write of the old release removes the typed field", func(t *testing.T) {
 		g.T = t
 		g.mustWrite(now)
-		g.holds("jf", v1alpha1.JoinSucceeded, v1alpha1.JoinFailed)
+		g.expectStatus("jf", v1alpha1.JoinSucceeded, v1alpha1.JoinFailed)
 		g.mustWrite(old("jff"))
-		g.holds("jff")
+		g.expectStatus("jff")
 		g.mustWrite(now)
 		g.mustWrite(map[string]any{})
-		g.holds("")
+		g.expectStatus("")
 	})
-	t.Run("the CRD of the old release refuses the typed field, with an internal error, and accepts the letters", func(t *testing.T) {
+	t.Run("the CRD of the old release rejects the typed field with an internal error, and accepts the letters", func(t *testing.T) {
 		g.T = t
 		g.define(false)
 		if err := g.write(now); !apierrors.IsInternalError(err) {
 			t.Errorf("got %v, want an internal error", err)
 		}
 		g.mustWrite(old("jf"))
-		g.holds("jf")
+		g.expectStatus("jf")
 	})
-	t.Run("the old release writes what was stored with the CRD of this one", func(t *testing.T) {
+	t.Run("the old release can update a status that was stored with the CRD of this release", func(t *testing.T) {
 		g.T = t
 		g.define(true)
 		g.mustWrite(now)
-		g.holds("jf", v1alpha1.JoinSucceeded, v1alpha1.JoinFailed)
+		g.expectStatus("jf", v1alpha1.JoinSucceeded, v1alpha1.JoinFailed)
 		g.define(false)
-		g.holds("jf")
+		g.expectStatus("jf")
 		g.mustWrite(old("jfj"))
 		g.define(true)
-		g.holds("jfj")
+		g.expectStatus("jfj")
 	})
-	t.Run("the schema refuses an eleventh outcome and an unknown one", func(t *testing.T) {
+	t.Run("the schema rejects an eleventh outcome and an unknown outcome", func(t *testing.T) {
 		g.T = t
 		for _, outcomes := range [][]any{slices.Repeat([]any{"Joined"}, 11), {"Perhaps"}} {
 			if err := g.write(map[string]any{"joinOutcomes": outcomes}); !apierrors.IsInvalid(err) {
