@@ -123,7 +123,7 @@ func TestJoinsThatKeepFailing(t *testing.T) {
 			b.restart()
 		}
 		b.shown()
-		if c := find(b.read(), v1alpha1.ConditionReady); b.cloud.made-made != 1 || !strings.Contains(c.Message, "one at a time") {
+		if c := find(b.read(), v1alpha1.ConditionReady); b.cloud.made-made != 1 || !strings.Contains(c.Message, "one server at a time") {
 			t.Errorf("%d servers, %+v", b.cloud.made-made, c)
 		}
 	})

@@ -77,7 +77,7 @@ func TestASetupThatFails(t *testing.T) {
 			if console.Status != corev1.ConditionTrue || console.Reason != "WaitingForNode" || !strings.Contains(console.Message, notFound.Error()) {
 				t.Errorf("Console: %+v", console)
 			}
-			if m.DeletionTimestamp != nil || ready.Reason != "WaitingForNode" || !strings.Contains(ready.Message, "; the console says: drover-setup: downloading https://dl.k8s.io/release/v1.37.1/") {
+			if m.DeletionTimestamp != nil || ready.Reason != "WaitingForNode" || !strings.Contains(ready.Message, "; the console shows: drover-setup: downloading https://dl.k8s.io/release/v1.37.1/") {
 				t.Errorf("Ready: %+v", ready)
 			}
 		})

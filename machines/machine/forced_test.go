@@ -145,11 +145,11 @@ var neverDone = map[string]struct {
 	begin func(c *fakeCloud)
 	says  string
 }{
-	"a server that stays ACTIVE": {func(c *fakeCloud) { c.slow = true }, "the cloud calls the server ACTIVE"},
+	"a server that stays ACTIVE": {func(c *fakeCloud) { c.slow = true }, "the server was in state ACTIVE"},
 	"a server that stays DELETING": {func(c *fakeCloud) {
 		c.slow = true
 		c.onDelete = func() { c.servers["u"].State, c.servers["u"].Status = cloud.ServerDeleting, "DELETING" }
-	}, "the cloud calls the server DELETING"},
+	}, "the server was in state DELETING"},
 	"ports and volumes that stay":        {func(c *fakeCloud) { c.unreleased = true }, "ports are being deleted"},
 	"a list of servers that never ends":  {func(c *fakeCloud) { c.unsynced = true }, ""},
 	"a server of which nothing is known": {func(c *fakeCloud) { c.unknown = "another project" }, ""},

@@ -117,7 +117,7 @@ func TestDrainDeadline(t *testing.T) {
 		}
 		b.wait(time.Second)
 		b.pass()
-		if b.cloud.count("DeleteServer") != 1 || !strings.Contains(b.events(), "the server goes with pods on it") {
+		if b.cloud.count("DeleteServer") != 1 || !strings.Contains(b.events(), "the server is deleted with pods on it") {
 			t.Errorf("after: %+v, %d deletions", b.deleting(), b.cloud.count("DeleteServer"))
 		}
 	})

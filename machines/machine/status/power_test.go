@@ -42,14 +42,14 @@ func TestServerReadyOfAServerThatSomebodyHasChanged(t *testing.T) {
 		want   Verdict
 	}{
 		"shut down, and not started yet":            {stopped, "False", lifecycle.StartDue, nil, Verdict{"Unknown", "ServerNotActive", "server s is shut down (SHUTOFF)"}},
-		"shut down, and people want it so":          {stopped, "False", lifecycle.StartRefrained, nil, Verdict{"Unknown", "ServerNotActive", "server s is shut down (SHUTOFF); drover does not start it, because an annotation (drover-project.github.io/skip-health, cluster.x-k8s.io/skip-remediation, or a paused group) or the flag --start-servers says so"}},
+		"shut down, and people want it so":          {stopped, "False", lifecycle.StartRefrained, nil, Verdict{"Unknown", "ServerNotActive", "server s is shut down (SHUTOFF); drover does not start it, because an annotation (drover-project.github.io/skip-health, cluster.x-k8s.io/skip-remediation, or a paused group) or the flag --start-servers forbids it"}},
 		"started by drover":                         {stopped, "False", lifecycle.StartPending, asked, Verdict{"False", "ServerStarting", "server s was shut down; drover has been starting it since 2026-11-22T12:00:00Z"}},
 		"started by somebody else":                  {cloud.Server{State: cloud.ServerStarting}, "False", lifecycle.StartNotNeeded, nil, Verdict{"False", "ServerStarting", "server s was shut down, and somebody is starting it"}},
 		"started in vain":                           {stopped, "False", lifecycle.StartFailed, failed, Verdict{"False", "ServerWontStart", "so"}},
-		"paused":                                    {cloud.Server{State: cloud.ServerOther, Status: "PAUSED"}, "Unknown", "", nil, Verdict{"Unknown", "ServerNotActive", "the cloud calls the state of server s PAUSED, which drover does not change"}},
-		"resized":                                   {cloud.Server{State: cloud.ServerOther, Busy: "RESIZE"}, "Unknown", "", nil, Verdict{"False", "ServerBusy", "somebody is doing something with server s: the cloud calls it RESIZE; its Machine is left alone until 2026-11-22T12:30:00Z"}},
+		"paused":                                    {cloud.Server{State: cloud.ServerOther, Status: "PAUSED"}, "Unknown", "", nil, Verdict{"Unknown", "ServerNotActive", "server s is in state PAUSED in the cloud, which drover does not change"}},
+		"resized":                                   {cloud.Server{State: cloud.ServerOther, Busy: "RESIZE"}, "Unknown", "", nil, Verdict{"False", "ServerBusy", "server s has a task that drover did not start: the cloud calls it RESIZE; its Machine is left alone until 2026-11-22T12:30:00Z"}},
 		"ACTIVE with a task, and its Node is Ready": {cloud.Server{State: cloud.ServerActive, Busy: "image_snapshot"}, "True", "", nil, Verdict{"True", "ServerActive", ""}},
-		"ACTIVE with a task, and its Node is not":   {cloud.Server{State: cloud.ServerActive, Busy: "shelving"}, "Unknown", "", nil, Verdict{"False", "ServerBusy", "somebody is doing something with server s: the cloud calls it shelving; its Machine is left alone until 2026-11-22T12:30:00Z"}},
+		"ACTIVE with a task, and its Node is not":   {cloud.Server{State: cloud.ServerActive, Busy: "shelving"}, "Unknown", "", nil, Verdict{"False", "ServerBusy", "server s has a task that drover did not start: the cloud calls it shelving; its Machine is left alone until 2026-11-22T12:30:00Z"}},
 		"ACTIVE without one, and its Node is not (a kubelet's matter)": {cloud.Server{State: cloud.ServerActive}, "Unknown", "", nil, Verdict{"True", "ServerActive", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -94,7 +94,7 @@ func TestUrgent(t *testing.T) {
 		{"a failed operation is urgent: its time counts after a restart", nil, operates("Create", v1alpha1.OperationFailed, "no"), true},
 		{"the beginning of the wait for volumes is urgent: it ends the wait", leaving, operates("Delete", stateProcessing, lifecycle.ReasonDetaching), true},
 		{"the phase Deleting can wait", leaving, func(m *v1alpha1.Machine) { m.Status.Phase = ptr.To(v1alpha1.PhaseDeleting) }, false},
-		{"a drain can wait", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDraining, "pods are ending"), false},
+		{"a drain can wait", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDraining, "pods are terminating"), false},
 		{"refused evictions are urgent", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDraining, BlockedPrefix+"ns/p: no"), true},
 		{"the deletion of the server can wait", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDeletingServer, "s"), false},
 		{"a deletion that is withheld is urgent", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonKindBeingDeleted, "crd"), true},

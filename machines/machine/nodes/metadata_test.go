@@ -38,7 +38,7 @@ func (n *synced) sync(t *testing.T, m *v1alpha1.Machine, start, changes bool) {
 		key = startup
 	}
 	want := Wanted(m, m.Spec.Metadata.Labels, "")
-	if changed := Mark(&n.Node, want, n.record, key); changed != changes {
+	if changed := Apply(&n.Node, want, n.record, key); changed != changes {
 		t.Fatalf("changed %v, want %v", changed, changes)
 	}
 	n.record = *Recorded(want)
@@ -112,7 +112,7 @@ func TestMark(t *testing.T) {
 	t.Run("the physical host is a label, and follows a migration", func(t *testing.T) {
 		n, m := &synced{}, machineWith(nil)
 		for _, host := range []string{"host-1", "host-2"} {
-			Mark(&n.Node, Wanted(m, nil, host), n.record, "")
+			Apply(&n.Node, Wanted(m, nil, host), n.record, "")
 			if n.Labels[v1alpha1.LabelPhysicalHost] != host {
 				t.Errorf("labels %v, want the host %s", n.Labels, host)
 			}

@@ -11,17 +11,17 @@ import (
 	"github.com/drover-project/drover/machines/machine/scope"
 )
 
-// Marks computes the labels, annotations and taints that Nodes are to have.
-type Marks struct {
+// NodeTemplate computes the labels, annotations and taints that Nodes must have.
+type NodeTemplate struct {
 	Provider  cloud.Provider
 	Bootstrap *bootstrap.Source
 	// OtherStartupTaints are keys of start-up taints that other programs remove.
 	OtherStartupTaints []string
 }
 
-// wanted returns the labels, annotations and taints that the Machine's Node is to have. A start-up taint of another
-// program is not among them: the kubelet registers with it, and that program removes it.
-func (k *Marks) wanted(ctx context.Context, s *scope.Scope) (v1alpha1.NodeMarks, error) {
+// wanted returns the labels, annotations and taints that the Machine's Node must have. It leaves out a start-up taint of
+// another program: the kubelet registers with it, and that program removes it.
+func (k *NodeTemplate) wanted(ctx context.Context, s *scope.Scope) (v1alpha1.NodeMarks, error) {
 	labels, err := k.Bootstrap.NodeLabels(ctx, s.Machine)
 	if err != nil {
 		return v1alpha1.NodeMarks{}, err
@@ -36,7 +36,7 @@ func (k *Marks) wanted(ctx context.Context, s *scope.Scope) (v1alpha1.NodeMarks,
 }
 
 // hostOf returns the ID of the physical host, as the cloud reports it now, else as the status records it.
-func (k *Marks) hostOf(s *scope.Scope) string {
+func (k *NodeTemplate) hostOf(s *scope.Scope) string {
 	if server := s.Observed.Cloud.Server; server != nil && server.HostID != "" {
 		return server.HostID
 	}

@@ -12,13 +12,13 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// ownMarks are the labels and annotations of a Node by which drover finds its Machine again, and the label of its host.
-// drover sets them whatever value they have, and never removes them, so they need no record. No pod needs them before the
-// first start of the Node is complete.
-var ownMarks = []string{v1alpha1.LabelOwnedBy, v1alpha1.LabelPhysicalHost, v1alpha1.AnnotationNodeMachine}
+// ownKeys are the labels and annotations by which drover finds a Node's Machine again, and the label of the physical host.
+// drover sets them whatever value they have, and never removes them, so they need no record. No pod needs them before the first
+// start of the Node is complete.
+var ownKeys = []string{v1alpha1.LabelOwnedBy, v1alpha1.LabelPhysicalHost, v1alpha1.AnnotationNodeMachine}
 
-// Wanted returns the labels, annotations and taints of a Machine's Node. host identifies the physical host of its server; it
-// is empty while not known.
+// Wanted returns the labels, annotations and taints of a Machine's Node. host identifies the physical host of its server; it is
+// empty while not known.
 func Wanted(m *v1alpha1.Machine, labels map[string]string, host string) v1alpha1.NodeMarks {
 	w := v1alpha1.NodeMarks{Labels: map[string]string{}, Annotations: map[string]string{}, Taints: map[string]string{}}
 	maps.Copy(w.Labels, labels)
@@ -34,18 +34,18 @@ func Wanted(m *v1alpha1.Machine, labels map[string]string, host string) v1alpha1
 	return w
 }
 
-// Recorded returns what the Machine's status records of these marks: what comes from the template.
+// Recorded returns the part of want that the Machine's status records: what comes from the template.
 func Recorded(want v1alpha1.NodeMarks) *v1alpha1.NodeMarks {
 	record := want.DeepCopy()
-	for _, key := range ownMarks {
+	for _, key := range ownKeys {
 		delete(record.Labels, key)
 		delete(record.Annotations, key)
 	}
 	return record
 }
 
-// RecordAhead returns the record that must be stored before the Node is changed from one set of marks to another: it has
-// the keys of both, so that nothing stays on the Node for ever when the process ends in between.
+// RecordAhead returns the record that must be stored before the Node is changed from had to want. It has the keys of both, so
+// that no key stays on the Node when the process ends in between.
 func RecordAhead(had, want v1alpha1.NodeMarks) *v1alpha1.NodeMarks {
 	ahead := Recorded(want)
 	maps.Copy(ahead.Labels, had.Labels)
@@ -55,7 +55,7 @@ func RecordAhead(had, want v1alpha1.NodeMarks) *v1alpha1.NodeMarks {
 	return ahead
 }
 
-// RecordsKeys reports whether a record has every key of the template that is wanted.
+// RecordsKeys reports whether a record has every wanted key of the template.
 func RecordsKeys(record, want v1alpha1.NodeMarks) bool {
 	template := Recorded(want)
 	lacks := func(have, keys map[string]string) bool {
@@ -69,9 +69,8 @@ func RecordsKeys(record, want v1alpha1.NodeMarks) bool {
 	return !lacks(record.Labels, template.Labels) && !lacks(record.Annotations, template.Annotations) && !lacks(record.Taints, template.Taints)
 }
 
-// MarksOf returns the record in the Machine's status; it is empty when there is none, and then nothing is removed from the
-// Node.
-func MarksOf(m *v1alpha1.Machine) v1alpha1.NodeMarks {
+// RecordOf returns the record in the Machine's status. Without a record it is empty, and then nothing is removed from the Node.
+func RecordOf(m *v1alpha1.Machine) v1alpha1.NodeMarks {
 	if m.Status.NodeMarks == nil {
 		return v1alpha1.NodeMarks{}
 	}
@@ -81,10 +80,10 @@ func MarksOf(m *v1alpha1.Machine) v1alpha1.NodeMarks {
 // TaintKey returns the key of a taint in [v1alpha1.NodeMarks].
 func TaintKey(t corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
 
-// Mark brings the wanted labels, annotations and taints to the Node, removes those that are recorded in had and not wanted any
-// more, and removes the startup taint of that key, unless the key is empty. What others put on the Node stays, the taints of
-// the cluster-autoscaler above all (CA-C81). It reports whether it changed anything.
-func Mark(node *corev1.Node, want, had v1alpha1.NodeMarks, startup string) bool {
+// Apply changes the Node to have the wanted labels, annotations and taints, removes those that are recorded in had and no
+// longer wanted, and removes the startup taint with the given key, unless the key is empty. It leaves everything that other
+// clients set, above all the taints of the cluster-autoscaler (CA-C81). It reports whether it changed the Node.
+func Apply(node *corev1.Node, want, had v1alpha1.NodeMarks, startup string) bool {
 	before := node.DeepCopy()
 	if node.Labels == nil {
 		node.Labels = map[string]string{}
@@ -111,16 +110,16 @@ func Mark(node *corev1.Node, want, had v1alpha1.NodeMarks, startup string) bool 
 	return !same
 }
 
-// OnlyLacksOwn reports whether all that a Node lacks of what it is to become are drover's own marks.
+// OnlyLacksOwn reports whether a change of the Node only adds labels and annotations of drover's own.
 func OnlyLacksOwn(is, becomes *corev1.Node) bool {
 	return onlyAdds(is.Labels, becomes.Labels) && onlyAdds(is.Annotations, becomes.Annotations) &&
 		equality.Semantic.DeepEqual(is.Spec.Taints, becomes.Spec.Taints)
 }
 
-// onlyAdds reports whether some of drover's own marks are added, and nothing else is added, changed or removed.
+// onlyAdds reports whether a change only adds some of drover's own keys: nothing else is added, changed or removed.
 func onlyAdds(is, becomes map[string]string) bool {
 	kept := maps.Clone(becomes)
-	for _, key := range ownMarks {
+	for _, key := range ownKeys {
 		if _, there := is[key]; !there {
 			delete(kept, key)
 		}
@@ -128,8 +127,8 @@ func onlyAdds(is, becomes map[string]string) bool {
 	return maps.Equal(is, kept)
 }
 
-// merge brings one set of labels, annotations or taints to what is wanted. It removes a recorded key that is not wanted any
-// more while it has the recorded value, and sets a wanted key that is absent, has the recorded value, or is drover's own.
+// merge changes one set of labels, annotations or taints to the wanted one. It removes a recorded key that is no longer wanted
+// while it has the recorded value. It sets a wanted key that is absent, has the recorded value, or is drover's own.
 func merge(on, want, had map[string]string) {
 	for key, value := range had {
 		if _, still := want[key]; !still && on[key] == value {
@@ -139,14 +138,13 @@ func merge(on, want, had map[string]string) {
 	for key, value := range want {
 		current, there := on[key]
 		given, recorded := had[key]
-		if !there || recorded && current == given || slices.Contains(ownMarks, key) {
+		if !there || recorded && current == given || slices.Contains(ownKeys, key) {
 			on[key] = value
 		}
 	}
 }
 
-// withTaints returns the taints with these values: those that stay in their order, then the new ones in the order of the
-// alphabet.
+// withTaints returns the taints with the given values: existing taints in their order, then new ones sorted by key.
 func withTaints(on []corev1.Taint, values map[string]string, want v1alpha1.NodeMarks) []corev1.Taint {
 	var out []corev1.Taint
 	for _, t := range on {
