@@ -86,7 +86,7 @@ type Options struct {
 	Workers int
 	// DrainWorkers is how many nodes are drained at a time. Default: 10.
 	DrainWorkers int
-	// LeaveStopped: servers that somebody has shut down are not started.
+	// LeaveStopped keeps drover from starting servers that were shut down.
 	LeaveStopped bool
 	// Registry registers the controller's metrics. nil: they are not registered.
 	Registry prometheus.Registerer

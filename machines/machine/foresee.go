@@ -20,7 +20,7 @@ type Forecast struct {
 	// Server is the Machine's server; nil when none is known. Node is the name of its Node; empty when it has none.
 	Server *cloud.Server
 	Node   string
-	// Unsettled: the lists of servers are not complete yet, so the forecast may change within seconds.
+	// Unsettled reports whether the lists of servers are not complete yet, so the forecast may change within seconds.
 	Unsettled bool
 	// Warnings name the fields of the spec that have no effect.
 	Warnings []string

@@ -26,47 +26,50 @@ type Facts struct {
 // the Machine or the Node updates them.
 type Observed struct {
 	Paused, Deleting, Initializing, Force bool
-	// OtherController: the Machine belongs to another controller.
+	// OtherController reports whether the Machine belongs to another controller.
 	OtherController bool
-	// Finalizers: the Machine has all finalizers that a Machine must have before anything is created for it. AnyFinalizer: it
-	// has one of drover's.
+	// Finalizers reports whether the Machine has all finalizers that a Machine must have before anything is created for it.
+	// AnyFinalizer reports whether it has one of drover's.
 	Finalizers, AnyFinalizer        bool
 	ServerFinalizer, CloudFinalizer bool
-	// Owned: a set controls the Machine and would replace it.
+	// Owned reports whether a set controls the Machine and would replace it.
 	Owned bool
-	// Named: spec.providerID names a server. HadServer: the Machine records that a server was created. Placed: its status
-	// records the project and region of its resources.
+	// Named reports whether spec.providerID names a server. HadServer reports whether the Machine records that a server was
+	// created. Placed reports whether its status records the project and region of its resources.
 	Named, HadServer, Placed bool
-	// Joined: status.nodeRef names a Node.
+	// Joined reports whether status.nodeRef names a Node.
 	Joined bool
 
 	// CloudErr is why the cloud cannot be asked; then Cloud is empty. SpecUnreadable: the reason is the spec alone.
 	CloudErr       *fault.Error
 	SpecUnreadable bool
 	Cloud          cloud.Facts
-	// Mismatched: spec.providerID names another server than the one that the Machine has, and that other server is gone.
+	// Mismatched reports whether spec.providerID names another server than the Machine's own, and that other server
+	// is gone.
 	Mismatched bool
 
 	// Node is the Machine's Node; nil when there is none. Taken explains why a Node with the expected name or server is not the
 	// Machine's.
 	Node  *corev1.Node
 	Taken string
-	// Reregistered: the Node was created again since it joined.
+	// Reregistered reports whether the Node was created again since it joined.
 	Reregistered bool
-	// StartRecorded: the Machine's status records that the first start of the Node is complete.
+	// StartRecorded reports whether the Machine's status records that the first start of the Node is complete.
 	StartRecorded bool
-	// StartFailed: the Machine records that the server could not be started after it was shut down.
+	// StartFailed reports whether the Machine records that the server could not be started after it was shut down.
 	StartFailed bool
 }
 
 // Policy are the facts that follow from the observed facts together with the clock, the settings, the lease and other Machines.
 type Policy struct {
 	Timeouts Timeouts
-	// LeaseOld: another process may be the leader by now. This is checked before each step.
+	// LeaseOld reports whether another process may be the leader by now. This is checked before each step.
 	LeaseOld bool
-	// APIFrozen: an API server does not answer, or answered again only just now, so that the observed facts may be out of date.
+	// APIFrozen reports whether an API server does not answer, or answered again only just now, so that the observed facts may
+	// be out of date.
 	APIFrozen bool
-	// BackingOff: the Machine waits after a failure of its own. Permission is the answer of its group's back-off.
+	// BackingOff reports whether the Machine waits after a failure of its own. Permission is the answer of its group's
+	// back-off.
 	BackingOff bool
 	Permission backoff.Permission
 	// JoinDeadline is when the join timeout is over, not counting the time in which the API servers could not be reached; zero:
@@ -75,15 +78,16 @@ type Policy struct {
 	Late         bool
 	// Start is the state of the start of a server that was shut down.
 	Start Start
-	// Unreachable: the kubelet of the Node does not answer.
+	// Unreachable reports whether the kubelet of the Node does not answer.
 	Unreachable bool
-	// NodeRuns: the Node is Ready. NodeOutOfService: it has the out-of-service taint, by which Kubernetes deletes its pods and
-	// detaches its volumes.
+	// NodeRuns reports whether the Node is Ready. NodeOutOfService reports whether it has the out-of-service taint, by which
+	// Kubernetes deletes its pods and detaches its volumes.
 	NodeRuns, NodeOutOfService bool
-	// DrainDue: the Node's pods are to be evicted before the server is deleted. DrainTimedOut: the drain timeout is over.
+	// DrainDue reports whether the Node's pods are to be evicted before the server is deleted. DrainTimedOut reports whether
+	// the drain timeout is over.
 	DrainDue, DrainTimedOut bool
-	// ForcedDrainOver: the deletion is forced, and its time for pods and for the first lists of servers is over. ForceOver: its
-	// time for the cloud and for volumes is over, too.
+	// ForcedDrainOver reports whether the deletion is forced, and its time for pods and for the first lists of servers is over.
+	// ForceOver reports whether its time for the cloud and for volumes is over, too.
 	ForcedDrainOver, ForceOver bool
 	// Withheld is the reason why the deletion is blocked; empty when it may go on. WithheldMessage explains it to people.
 	Withheld, WithheldMessage string
@@ -95,21 +99,26 @@ type Timeouts struct{ Drain, Volumes, Join time.Duration }
 
 // Progress is what the present reconcile has done so far.
 type Progress struct {
-	// UserData: the user data is made. Prepared: the resources that the server needs in the cloud exist.
+	// UserData reports whether the user data is made. Prepared reports whether the resources that the server needs in the cloud
+	// exist.
 	UserData, Prepared bool
-	// Synced: the Node has its labels, annotations and taints. Started: its first start is complete.
+	// Synced reports whether the Node has its labels, annotations and taints. Started reports whether its first start is
+	// complete.
 	Synced, Started bool
-	// StartHandled: this reconcile asked the cloud to start the server, or looked up why it did not start. ShutDownSeen: this
-	// reconcile asked the cloud whether the server of a Machine that is being deleted is still shut down.
+	// StartHandled reports whether this reconcile asked the cloud to start the server, or looked up why it did not start.
+	// ShutDownSeen reports whether this reconcile asked the cloud whether the server of a Machine that is being deleted is
+	// still shut down.
 	StartHandled, ShutDownSeen bool
-	// Drained: no pod is left to evict. Attached: volumes are still attached to the empty Node. DetachOver: the time to detach
-	// them is over.
+	// Drained reports whether no pod is left to evict. Attached reports whether volumes are still attached to the empty Node.
+	// DetachOver reports whether the time to detach them is over.
 	Drained, Attached, DetachOver bool
-	// CloudRefused: a call of the deletion to the cloud failed, or was not carried out within the time of a forced deletion.
+	// CloudRefused reports whether a call of the deletion to the cloud failed, or was not carried out within the time of a
+	// forced deletion.
 	CloudRefused bool
-	// Unreleased: the deletion of the server's resources was requested, and they still exist.
+	// Unreleased reports whether the deletion of the server's resources was requested, and they still exist.
 	Unreleased bool
-	// Released: nothing is left to delete in the cloud. OutOfService: the Node has the out-of-service taint.
+	// Released reports whether nothing is left to delete in the cloud. OutOfService reports whether the Node has the
+	// out-of-service taint.
 	Released, OutOfService, NodeGone, TokenGone bool
 }
 

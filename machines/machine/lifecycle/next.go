@@ -10,9 +10,9 @@ type Step string
 
 // The steps. A step either changes the facts, so that the table is consulted again, or ends the reconcile.
 const (
-	// Rest: there is nothing to do until something changes.
+	// Rest means that there is nothing to do until something changes.
 	Rest Step = "Rest"
-	// Wait: something else must happen first; the reason names it.
+	// Wait means that something else must happen first; the reason names it.
 	Wait Step = "Wait"
 
 	AddFinalizers Step = "AddFinalizers"

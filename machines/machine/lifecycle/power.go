@@ -12,17 +12,17 @@ type Start string
 
 // The states of a start.
 const (
-	// StartNotNeeded: the server is not shut down, or its state is not known.
+	// StartNotNeeded means that the server is not shut down, or its state is not known.
 	StartNotNeeded Start = ""
-	// StartRefrained: an operator does not want drover to start the server.
+	// StartRefrained means that an operator does not want drover to start the server.
 	StartRefrained Start = "Refrained"
-	// StartDue: the cloud has not been asked to start the server.
+	// StartDue means that the cloud has not been asked to start the server.
 	StartDue Start = "Due"
-	// StartPending: the cloud has been asked, and the server may still start.
+	// StartPending means that the cloud has been asked, and the server may still start.
 	StartPending Start = "Pending"
-	// StartOver: the cloud was asked longer than StartTime ago, and the list of servers shows the server shut down.
+	// StartOver means that the cloud was asked longer than StartTime ago, and the list of servers shows the server shut down.
 	StartOver Start = "Over"
-	// StartFailed: the start has failed, and is not repeated.
+	// StartFailed means that the start has failed, and is not repeated.
 	StartFailed Start = "Failed"
 )
 
@@ -39,9 +39,9 @@ type StartInput struct {
 	Cloud *cloud.Facts
 	// Record is the start that drover has recorded; nil: none.
 	Record *v1alpha1.ServerStart
-	// Unsent: this process wrote the record, and has certainly not sent the request to the cloud.
+	// Unsent reports whether this process wrote the record, and has certainly not sent the request to the cloud.
 	Unsent bool
-	// Refrain: an operator does not want drover to start the server.
+	// Refrain reports whether an operator does not want drover to start the server.
 	Refrain bool
 	Now     time.Time
 }

@@ -28,7 +28,7 @@ type Matcher struct {
 	// Name is the server's name in the cloud, and Created its creation time. Both are empty when only the ID is known.
 	Name    string
 	Created time.Time
-	// Adopted: an operator lets the Machine adopt this server, which is older than the Machine.
+	// Adopted reports whether an operator lets the Machine adopt this server, which is older than the Machine.
 	Adopted bool
 }
 

@@ -23,14 +23,14 @@ func machineWith(labels map[string]string, taints ...corev1.Taint) *v1alpha1.Mac
 	}
 }
 
-// synced is a Node and what the status of its Machine records of it.
+// synced is a Node, and what the status of its Machine records of it.
 type synced struct {
 	corev1.Node
 	record v1alpha1.NodeMarks
 }
 
-// sync brings to the Node what the Machine's template has, with the startup taint removed if start says so, and checks
-// whether that changed anything.
+// sync applies the Machine's template to the Node, removes the startup taint if start is true, and checks whether that changed
+// the Node.
 func (n *synced) sync(t *testing.T, m *v1alpha1.Machine, start, changes bool) {
 	t.Helper()
 	key := ""
@@ -45,8 +45,8 @@ func (n *synced) sync(t *testing.T, m *v1alpha1.Machine, start, changes bool) {
 	n.record.Started = start
 }
 
-func TestMark(t *testing.T) {
-	t.Run("what is wanted comes once and is not written again (MC-55)", func(t *testing.T) {
+func TestApplySetsAndRemovesOnlyRecordedKeys(t *testing.T) {
+	t.Run("sets wanted keys once (MC-55)", func(t *testing.T) {
 		n, m := &synced{}, machineWith(map[string]string{"a": "1"}, taint("gpu", "yes"))
 		n.sync(t, m, false, true)
 		n.sync(t, m, false, false)
@@ -54,7 +54,7 @@ func TestMark(t *testing.T) {
 			t.Errorf("node: %+v", n)
 		}
 	})
-	t.Run("what drover set it also changes and removes (MC-55, CAPI-48)", func(t *testing.T) {
+	t.Run("changes and removes keys that drover set (MC-55, CAPI-48)", func(t *testing.T) {
 		n := &synced{}
 		n.sync(t, machineWith(map[string]string{"a": "1", "b": "1"}, taint("gpu", "yes"), taint("old", "")), false, true)
 		n.sync(t, machineWith(map[string]string{"a": "2"}, taint("gpu", "no")), false, true)
@@ -65,7 +65,7 @@ func TestMark(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	t.Run("what others set stays, whatever its value (CA-C81)", func(t *testing.T) {
+	t.Run("keeps keys that others set (CA-C81)", func(t *testing.T) {
 		autoscaler := taint("ToBeDeletedByClusterAutoscaler", "1700000000")
 		soft := corev1.Taint{Key: "DeletionCandidateOfClusterAutoscaler", Value: "1", Effect: corev1.TaintEffectPreferNoSchedule}
 		n := &synced{Node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "theirs", "x": "y"}}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{autoscaler, soft}}}}
@@ -78,7 +78,7 @@ func TestMark(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	t.Run("a value that somebody put over drover's is theirs", func(t *testing.T) {
+	t.Run("keeps a value with which somebody replaced drover's", func(t *testing.T) {
 		n := &synced{}
 		n.sync(t, machineWith(map[string]string{"a": "1"}), false, true)
 		n.Labels["a"] = "theirs"
@@ -88,7 +88,7 @@ func TestMark(t *testing.T) {
 			t.Errorf("labels: %v", n.Labels)
 		}
 	})
-	t.Run("what the kubelet registered with in drover's name is drover's", func(t *testing.T) {
+	t.Run("takes over keys that the kubelet registered with", func(t *testing.T) {
 		n := &synced{Node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "1"}}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{taint("gpu", "yes")}}}}
 		n.sync(t, machineWith(map[string]string{"a": "1"}, taint("gpu", "yes")), false, true)
 		n.sync(t, machineWith(nil), false, true)
@@ -96,7 +96,7 @@ func TestMark(t *testing.T) {
 			t.Errorf("labels %v, taints %v", n.Labels, n.Spec.Taints)
 		}
 	})
-	t.Run("the startup taint goes with the node's readiness, once (MC-56)", func(t *testing.T) {
+	t.Run("removes the startup taint once, when the Node has started (MC-56)", func(t *testing.T) {
 		n, m := &synced{Node: corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{taint(startup, ""), taint("x", "")}}}}, machineWith(nil)
 		n.sync(t, m, false, true)
 		if len(n.Spec.Taints) != 2 {
@@ -109,7 +109,7 @@ func TestMark(t *testing.T) {
 		n.Spec.Taints = append(n.Spec.Taints, taint(startup, "again"))
 		n.sync(t, m, true, false)
 	})
-	t.Run("the physical host is a label, and follows a migration", func(t *testing.T) {
+	t.Run("sets the label of the physical host, and updates it after a migration", func(t *testing.T) {
 		n, m := &synced{}, machineWith(nil)
 		for _, host := range []string{"host-1", "host-2"} {
 			Apply(&n.Node, Wanted(m, nil, host), n.record, "")
@@ -118,7 +118,7 @@ func TestMark(t *testing.T) {
 			}
 		}
 	})
-	t.Run("without a record nothing is removed, and what is wanted comes (F-6)", func(t *testing.T) {
+	t.Run("removes nothing without a record, and sets wanted keys (F-6)", func(t *testing.T) {
 		n := &synced{}
 		n.sync(t, machineWith(map[string]string{"a": "1"}, taint("gpu", "yes")), false, true)
 		n.record = v1alpha1.NodeMarks{}
@@ -127,7 +127,7 @@ func TestMark(t *testing.T) {
 			t.Errorf("labels %v, taints %v", n.Labels, n.Spec.Taints)
 		}
 	})
-	t.Run("what the record names is removed only while it has the recorded value (F-6)", func(t *testing.T) {
+	t.Run("removes a recorded key only while it has the recorded value (F-6)", func(t *testing.T) {
 		n := &synced{}
 		n.Labels = map[string]string{"a": "theirs"}
 		n.Spec.Taints = []corev1.Taint{taint("gpu", "theirs")}
@@ -137,7 +137,7 @@ func TestMark(t *testing.T) {
 			t.Errorf("labels %v, taints %v", n.Labels, n.Spec.Taints)
 		}
 	})
-	t.Run("a mark of another Machine is corrected", func(t *testing.T) {
+	t.Run("corrects an owner label of another Machine", func(t *testing.T) {
 		n := &synced{Node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelOwnedBy: "other"}, Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: "ns/other"}}}}
 		n.sync(t, machineWith(nil), false, true)
 		if n.Labels[v1alpha1.LabelOwnedBy] != "u" || n.Annotations[v1alpha1.AnnotationNodeMachine] != "ns/m" {

@@ -32,7 +32,7 @@ type Options struct {
 	Control, Target, LiveControl, Live client.Reader
 	Cloud                              cloud.Cloud
 	Backoffs                           Backoffs
-	// LeaveStopped: servers that somebody has shut down are not started.
+	// LeaveStopped keeps drover from starting servers that were shut down.
 	LeaveStopped bool
 	// Kinds is asked whether a deletion may go on. nil: it always may.
 	Kinds Kinds

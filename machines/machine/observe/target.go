@@ -26,7 +26,7 @@ type targets struct {
 	// another.
 	nodes int
 	name  string
-	// coming: a Machine is about to become a Node.
+	// coming reports whether a Machine is about to become a Node.
 	coming bool
 }
 

@@ -182,7 +182,7 @@ func (r *Retries) JoinEnded(ctx context.Context, s *scope.Scope, ok bool) error 
 // Ordered records that the cloud has accepted the order for a server.
 func (r *Retries) Ordered(s *scope.Scope) { r.groups.Ordered(s.Group.Holder, s.Machine.UID, s.Now()) }
 
-// Leave lets another Machine probe for the group, because this one is being deleted.
+// Leave allows another Machine to probe for the group, because this one is being deleted.
 func (r *Retries) Leave(machine types.UID) { r.groups.Forget(machine) }
 
 // Forget drops all state of a Machine that is gone.

@@ -33,7 +33,7 @@ type written struct {
 	unwritten time.Time
 	// forced is when this process first saw that the deletion is forced; zero when it is not.
 	forced time.Time
-	// begun: this process was allowed to begin the deletion.
+	// begun reports whether this process was allowed to begin the deletion.
 	begun bool
 	// seen is the last state of the Machine that this process read or wrote.
 	seen seen

@@ -37,21 +37,22 @@ type Scope struct {
 	Policy   lifecycle.Policy
 	Progress lifecycle.Progress
 	status.Result
-	// Instance gives access to the Machine's resources in the cloud; nil when its spec or credentials cannot be read.
+	// Instance accesses the Machine's resources in the cloud; nil when its spec or credentials cannot be read.
 	Instance cloud.Instance
 	Group    Group
 	// UserData is the server's user data, once it is made.
 	UserData []byte
 	// RequeueAfter is when to reconcile again; 0: when something changes.
 	RequeueAfter time.Duration
-	// WaitsForTurn: the reconcile ended at a call that waits behind other calls of drover. That is not a failure.
+	// WaitsForTurn reports whether the reconcile ended at a call that waits behind other calls of drover. That is not a
+	// failure.
 	WaitsForTurn bool
-	// Urgent: a successor must see the progress of this reconcile, so that the Machine is written at once.
+	// Urgent reports whether a successor must see the progress of this reconcile, so that the Machine is written at once.
 	Urgent bool
 	// LeftBehind names the resources that the cloud may still have when the Machine is removed without the cloud's
 	// confirmation. LeftReason is the reason of its Event.
 	LeftBehind, LeftReason string
-	// Gone: the Machine no longer exists, so it cannot be written.
+	// Gone reports whether the Machine no longer exists, so it cannot be written.
 	Gone bool
 
 	store *Store

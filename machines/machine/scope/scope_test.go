@@ -21,7 +21,7 @@ import (
 	openstack "github.com/drover-project/drover/machines/openstack/provider"
 )
 
-// harness is a store with one Machine behind it.
+// harness is a store with one Machine in memory.
 type harness struct {
 	t       *testing.T
 	store   *Store
@@ -62,19 +62,19 @@ func (h *harness) read() *v1alpha1.Machine {
 	return m
 }
 
-// open begins a reconcile of the Machine as it is stored.
+// open starts a reconcile of the Machine as it is stored.
 func (h *harness) open() *Scope {
 	h.t.Helper()
 	s := h.store.Open(h.read())
 	if s == nil {
-		h.t.Fatal("the store takes the stored Machine for an old one")
+		h.t.Fatal("Open() = nil for the stored Machine")
 	}
 	s.ReadMachine()
 	return s
 }
 
-func TestWritesOfAReconcile(t *testing.T) {
-	t.Run("a change that is not urgent waits for another write (F-57)", func(t *testing.T) {
+func TestFinishWritesOnlyUrgentChangesAtOnce(t *testing.T) {
+	t.Run("keeps a change that is not urgent for another write (F-57)", func(t *testing.T) {
 		h := newHarness(t)
 		s := h.open()
 		if err := s.Finish(t.Context()); err != nil || h.patches != 0 || s.RequeueAfter != 90*time.Second {
@@ -85,7 +85,7 @@ func TestWritesOfAReconcile(t *testing.T) {
 			t.Errorf("error %v, %d writes; want one after 1m30s", err, h.patches)
 		}
 	})
-	t.Run("an urgent change is written at the end, and nothing more when nothing differs", func(t *testing.T) {
+	t.Run("writes an urgent change at the end, and nothing when nothing differs", func(t *testing.T) {
 		h := newHarness(t)
 		s := h.open()
 		s.Machine.Spec.ProviderID = ptr.To("openstack:///0a1b2c3d-0000-4000-8000-00000000abcd")
@@ -95,7 +95,7 @@ func TestWritesOfAReconcile(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a write ahead is made at once, and not when nothing differs", func(t *testing.T) {
+	t.Run("writes ahead at once, and not when nothing differs", func(t *testing.T) {
 		h := newHarness(t)
 		s := h.open()
 		if err := s.WriteAhead(t.Context(), BeforeCreating); err != nil || h.patches != 0 {
@@ -106,7 +106,7 @@ func TestWritesOfAReconcile(t *testing.T) {
 			t.Errorf("error %v, %d writes; want one", err, h.patches)
 		}
 	})
-	t.Run("a Machine that the cache shows as it was before an own write is not reconciled", func(t *testing.T) {
+	t.Run("opens no scope for a Machine that the cache shows as it was before the last write", func(t *testing.T) {
 		h := newHarness(t)
 		before := h.read()
 		s := h.open()
@@ -115,12 +115,12 @@ func TestWritesOfAReconcile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if h.store.Open(before) != nil {
-			t.Error("the old Machine is reconciled")
+			t.Error("Open() returned a scope for the old Machine")
 		}
 	})
 }
 
-func TestWarnOnWrite(t *testing.T) {
+func TestWarnOnWriteRecordsTheEventOnce(t *testing.T) {
 	h := newHarness(t)
 	h.refusal = errors.New("refused")
 	s := h.open()
@@ -138,7 +138,7 @@ func TestWarnOnWrite(t *testing.T) {
 	}
 }
 
-func TestRequeueWithin(t *testing.T) {
+func TestRequeueWithinKeepsTheEarliestTime(t *testing.T) {
 	var s Scope
 	for _, step := range []struct{ after, want time.Duration }{{0, 0}, {time.Minute, time.Minute}, {time.Hour, time.Minute}, {time.Second, time.Second}, {-1, time.Second}} {
 		if s.RequeueWithin(step.after); s.RequeueAfter != step.want {
@@ -147,7 +147,7 @@ func TestRequeueWithin(t *testing.T) {
 	}
 }
 
-func TestWhatIsRememberedOfAMachineEnds(t *testing.T) {
+func TestTheStoreForgetsMachinesThatAreGone(t *testing.T) {
 	h := newHarness(t)
 	gone := map[types.UID]bool{}
 	h.store = NewStore(Options{Client: h.client, Clock: h.clock, Provider: openstack.Provider{}, Gone: func(uid types.UID) { gone[uid] = true }})
@@ -155,22 +155,22 @@ func TestWhatIsRememberedOfAMachineEnds(t *testing.T) {
 	machine := func(name, uid string) *v1alpha1.Machine {
 		return &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(uid)}}
 	}
-	t.Run("when it is gone without a deletion by drover, and others are told (F-12)", func(t *testing.T) {
+	t.Run("when they are gone without a deletion by drover, and calls Gone (F-12)", func(t *testing.T) {
 		for n := range many {
 			m := machine(fmt.Sprint(n), fmt.Sprint("uid-", n))
 			h.store.Open(m)
 			h.store.Forget(client.ObjectKeyFromObject(m))
 		}
 		if len(gone) != many || len(h.store.memory.machines) != 0 {
-			t.Errorf("%d were told, %d are remembered; want all and none", len(gone), len(h.store.memory.machines))
+			t.Errorf("Gone was called for %d, %d are remembered; want all and none", len(gone), len(h.store.memory.machines))
 		}
 	})
-	t.Run("when another one has its name (F-12)", func(t *testing.T) {
+	t.Run("when another Machine has the name (F-12)", func(t *testing.T) {
 		clear(gone)
 		h.store.Open(machine("m", "first"))
 		h.store.Open(machine("m", "second"))
 		if !gone["first"] || gone["second"] || len(h.store.memory.machines) != 1 {
-			t.Errorf("told %v, %d are remembered", gone, len(h.store.memory.machines))
+			t.Errorf("Gone was called for %v, %d are remembered", gone, len(h.store.memory.machines))
 		}
 	})
 }

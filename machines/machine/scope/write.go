@@ -18,25 +18,26 @@ type Ahead string
 
 // The exceptions. In each, a successor of this process would do harm if it read the Machine in its former state.
 const (
-	// BeforeObserving: another client has dropped fields that only drover writes. Facts that are read without them are wrong.
+	// BeforeObserving restores fields: another client has dropped fields that only drover writes. Facts that are read without them
+	// are wrong.
 	BeforeObserving Ahead = "observing the Machine"
-	// BeforeCreating: the Machine has its finalizers and the project of its resources. Without them, resources could be
-	// forgotten.
+	// BeforeCreating stores the finalizers and the project of the resources. Without them, resources could
+	// be forgotten.
 	BeforeCreating Ahead = "creating resources"
-	// BeforeReplacing: the Machine does not name its failed server any more. Otherwise the deletion would look like a lost
-	// server.
+	// BeforeReplacing clears the provider ID of the failed server. Otherwise the deletion would look like a
+	// lost server.
 	BeforeReplacing Ahead = "deleting a failed server"
-	// BeforeDeletingServer: the Machine records the server's resources and their project. Afterwards the cloud does not show
-	// them any more.
+	// BeforeDeletingServer records the server's resources and their project. Afterwards the cloud does
+	// not show them any more.
 	BeforeDeletingServer Ahead = "deleting the server"
-	// BeforeStartingServer: the Machine records the start. A successor must not start the server again.
+	// BeforeStartingServer records the start. A successor must not start the server again.
 	BeforeStartingServer Ahead = "starting the server"
-	// BeforeChangingNode: the Machine records the keys that the Node is about to get. A key without a record would never be
-	// removed.
+	// BeforeChangingNode records the keys that the Node is about to get. A key without a record would
+	// never be removed.
 	BeforeChangingNode Ahead = "changing the Node"
-	// BeforeDeletingMachine: the Machine records why it is deleted for its set to replace.
+	// BeforeDeletingMachine records why the Machine is deleted for its set to replace.
 	BeforeDeletingMachine Ahead = "deleting the Machine"
-	// BeforeForgetting: the Machine has no finalizer any more. Until then its state must not be dropped from memory.
+	// BeforeForgetting removes the last finalizer. Until then its state must not be dropped from memory.
 	BeforeForgetting Ahead = "forgetting the Machine"
 
 	atEnd Ahead = "ending the reconcile"

@@ -29,7 +29,7 @@ type Result struct {
 	Detail string
 	// Awaited is what the Node lacks to complete its first start, one sentence each.
 	Awaited []string
-	// Unsynced: labels or taints of the Node could not be written, so its Machine is not shown as Ready yet.
+	// Unsynced reports whether labels or taints of the Node could not be written, so its Machine is not shown as Ready yet.
 	Unsynced bool
 	// Warnings name the fields and annotations that have no effect or cannot be parsed, one sentence each.
 	Warnings []string

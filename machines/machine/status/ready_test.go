@@ -18,7 +18,7 @@ func TestDeletingWhenTheCloudCannotBeAsked(t *testing.T) {
 		lifecycle.DeleteServer: "waiting; listing servers: refused",
 		lifecycle.Wait:         "waiting; listing servers: refused",
 	} {
-		t.Run(string(step)+" shows why nothing new is known only when it waits for the cloud (F-28, F-46)", func(t *testing.T) {
+		t.Run(string(step)+" shows why the cloud's data is old only when it waits for the cloud (F-28, F-46)", func(t *testing.T) {
 			in := &Input{
 				Facts:  &lifecycle.Facts{Observed: &lifecycle.Observed{Cloud: cloud.Facts{Outdated: "listing servers: refused"}}},
 				Result: Result{Last: lifecycle.Decision{Step: step}, Detail: "waiting"},

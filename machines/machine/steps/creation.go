@@ -85,7 +85,7 @@ func (c *Creation) Prepare(ctx context.Context, s *scope.Scope) (bool, error) {
 	return true, nil
 }
 
-// EnsureServer creates the server, or finds the one that a previous leader created.
+// EnsureServer creates the server, or finds the server that a previous leader created.
 func (c *Creation) EnsureServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	server, err := s.Instance.EnsureServer(ctx, s.UserData)
 	if err != nil {

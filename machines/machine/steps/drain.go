@@ -219,7 +219,7 @@ func drainCutOff(ctx context.Context, s *scope.Scope) {
 	ctrl.LoggerFrom(ctx).Info("The drain timeout is over: the server is deleted with pods on it", "after", s.Policy.Timeouts.Drain.String(), "blocked", status.MessageOf(s.Base, v1alpha1.ConditionDeleting))
 }
 
-// TakeOutOfService lets Kubernetes delete the pods and detach the volumes of a Node whose kubelet does not answer any more,
+// TakeOutOfService makes Kubernetes delete the pods and detach the volumes of a Node whose kubelet does not answer any more,
 // once its server is proven gone, and waits for the volumes until their time is over.
 func (d *Deletion) TakeOutOfService(ctx context.Context, s *scope.Scope) (bool, error) {
 	node, err := drain.OutOfService(ctx, d.Nodes, s.Observed.Node)

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/machines/machine/scope"
 )
 
-// Power starts a server that somebody has shut down, once, and records the failure when it does not start.
+// Power starts a server that was shut down, once, and records the failure when it does not start.
 type Power struct {
 	// Decisions counts the decisions by the reason of their Events.
 	Decisions *prometheus.CounterVec
@@ -28,7 +28,7 @@ type Power struct {
 func NewDecisions() *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "drover_server_power_decisions_total",
-		Help: "Decisions about servers that somebody has shut down: ServerStarted (drover has asked for the start), ServerWontStart (the start failed), NodeOutOfService (the Node was put out of service before its server was deleted).",
+		Help: "Decisions about servers that were shut down without drover: ServerStarted (drover has asked for the start), ServerWontStart (the start failed), NodeOutOfService (the Node was put out of service before its server was deleted).",
 	}, []string{"decision"})
 	for _, decision := range []string{lifecycle.ReasonServerStarted, lifecycle.ReasonServerWontStart, lifecycle.ReasonOutOfService} {
 		c.WithLabelValues(decision)
@@ -148,10 +148,10 @@ type startOutcome int
 
 const (
 	startAccepted startOutcome = iota
-	// startNotSent: the request was not sent, or the cloud did not authenticate it. Another request may work.
+	// startNotSent means that the request was not sent, or the cloud did not authenticate it. Another request may work.
 	startNotSent
 	startRefused
-	// startUnknown: the request may have been carried out.
+	// startUnknown means that the request may have been carried out.
 	startUnknown
 )
 
