@@ -181,7 +181,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// later lets time pass, and runs a round.
+// later moves the clock, and runs a round.
 func (w *world) later(d time.Duration) ctrl.Result {
 	w.Helper()
 	w.clock.SetTime(w.clock.Now().Add(d))

@@ -110,7 +110,7 @@ func TestSnapshotJoinsMachinesWithNodesAndGroups(t *testing.T) {
 			d.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: "ProgressDeadlineExceeded"}}
 		}, false},
 	} {
-		t.Run("marks a Machine as outdated for the rollout (CAPI-51): "+tt.name, func(t *testing.T) {
+		t.Run("marks a Machine as outdated when "+tt.name+" (CAPI-51)", func(t *testing.T) {
 			s, d, set := filled(t)
 			d.Annotations = map[string]string{v1alpha1.AnnotationRevision: "2"}
 			set.Annotations = map[string]string{v1alpha1.AnnotationRevision: "1"}

@@ -85,8 +85,8 @@ func (s *shares) count(m *Machine, f *Finding) {
 }
 
 // countHosts finds the failed hosts: at least two Machines on the host are unhealthy and none is healthy, while in the rest of
-// the zone no more are unhealthy than allowed. If the zone has no other host, the host does not count as failed, because it
-// cannot be told from a failed zone.
+// the zone no more are unhealthy than allowed. If the zone has no other host, the host does not count as failed, because a
+// failed zone would look the same.
 func (s *shares) countHosts(w *World, findings []Finding, unhealthy []*Verdict) {
 	for _, v := range unhealthy {
 		if v.host != "" && v.Counted {

@@ -106,7 +106,7 @@ type GroupPlan struct {
 	*Group
 	// Replacements are the entries that still count, and those of the Machines in [Plan.Replace].
 	Replacements []v1alpha1.HealthReplacement
-	// Held is the brake because of which none of the group's unhealthy Machines is replaced; empty when none is unhealthy, or
+	// Held is the brake that applies when none of the group's unhealthy Machines is replaced; empty when none is unhealthy, or
 	// only single Machines wait.
 	Held Brake
 	// Message explains Held.
