@@ -41,7 +41,7 @@ func TestAlteredPoliciesAreNotInForce(t *testing.T) {
 			})
 		})
 	}
-	t.Run("empty fields and annotations are no alteration (F-5)", func(t *testing.T) {
+	t.Run("ignores empty fields and annotations (F-5)", func(t *testing.T) {
 		run(t, nil, func(w *world) {
 			w.edit(binding, "drover-guard-machines", func(o *unstructured.Unstructured) {
 				set(map[string]any{}, "spec", "matchResources")(o)

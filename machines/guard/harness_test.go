@@ -27,7 +27,7 @@ type world struct {
 	watch    *guard.Watch
 	events   *events.FakeRecorder
 	registry *prometheus.Registry
-	// down: the API server does not answer.
+	// down reports whether the API server does not answer.
 	down atomic.Bool
 }
 

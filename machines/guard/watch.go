@@ -193,7 +193,7 @@ func (w *Watch) report(ctx context.Context, before, now *look) {
 		return
 	}
 	const remedy = "drover does not trust the values that they protect; apply the policies of this version: kubectl apply --server-side -k deploy"
-	ctrl.LoggerFrom(ctx).Error(errNotInForce, "drover does not trust values that authors of Machines could have written", "why", now.why, "remedy", remedy)
+	ctrl.LoggerFrom(ctx).Error(errNotInForce, "Values that authors of Machines could have written are not trusted", "why", now.why, "remedy", remedy)
 	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: w.Shipped[len(w.Shipped)-1].GetName()}}
 	w.Events.Eventf(policy, nil, corev1.EventTypeWarning, ReasonNotInForce, "Check", "%s: %s", now.why, remedy)
 }

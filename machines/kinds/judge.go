@@ -26,7 +26,8 @@ const howToKeep = `To keep them, see "When a definition was deleted by mistake" 
 // definition holds the state of a CustomResourceDefinition that [judge] needs.
 type definition struct {
 	name string
-	// missing: it does not exist. deleting: it is being deleted. allowed: it has the annotation that allows its deletion.
+	// missing reports whether it does not exist. deleting reports whether it is being deleted. allowed reports whether it has
+	// the annotation that allows its deletion.
 	missing, deleting, allowed bool
 	created                    metav1.Time
 }
@@ -66,7 +67,7 @@ func judge(all []definition) string {
 	return withheld("CustomResourceDefinitions of drover are "+strings.Join(found, "; "), ask...)
 }
 
-// withheld returns a message that says why a deletion is blocked, and how to allow it or to keep the servers.
+// withheld returns a message that explains why a deletion is blocked, and how to allow it or to keep the servers.
 func withheld(why string, ask ...string) string {
 	slices.Sort(ask)
 	return fmt.Sprintf("%s. Deleting them deletes Machines too, so drover leaves the servers and Nodes as they are. To delete them: kubectl annotate crd %s %s=true. %s",

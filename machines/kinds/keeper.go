@@ -19,10 +19,10 @@ import (
 
 // Reasons why the deletion of a Machine is blocked.
 const (
-	// ReasonBeingDeleted: a definition of drover is being deleted or missing, or was missing, and no annotation allows the
-	// deletion of Machines.
+	// ReasonBeingDeleted means that a definition of drover is being deleted or missing, or was missing, and no annotation
+	// allows the deletion of Machines.
 	ReasonBeingDeleted = "KindBeingDeleted"
-	// ReasonUnknown: the API server did not return the definitions.
+	// ReasonUnknown means that the API server did not return the definitions.
 	ReasonUnknown = "KindUnknown"
 )
 

@@ -50,7 +50,7 @@ type Options struct {
 	// Stale returns, for people, why the reads of a round may be out of date, such as an API server that does not answer;
 	// empty: they are not. nil: they never are.
 	Stale func() string
-	// Observed reports whether writes are only logged, so that no deletion is counted.
+	// Observed is set in observe mode: writes are only logged, so that no deletion is counted.
 	Observed bool
 	// Registry registers the metrics; nil: they are not registered.
 	Registry prometheus.Registerer

@@ -135,7 +135,7 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 		if w.counts()[0] != before || w.metric("drover_orphans_aborted", "NoMachines") != 1 || !strings.Contains(w.shown()[reportKey], "NoMachines") {
 			t.Errorf("there are %v; the report is %q", w.counts(), w.shown()[reportKey])
 		}
-		w.eventually("an Event says so", func() bool { return w.events("drover-cluster-id", "OrphansNotCollected") > 0 })
+		w.eventually("an Event reports it", func() bool { return w.events("drover-cluster-id", "OrphansNotCollected") > 0 })
 	})
 }
 

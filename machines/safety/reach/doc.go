@@ -2,6 +2,6 @@
 // with the Nodes (target), which may be one. While one of them does not, and for a while after it answers again, the caches may
 // be out of date: drover creates nothing, and no controller decides or collects anything by the caches.
 //
-// A Watch probes both every few seconds. What follows from the answers is a pure decision in history. The package also tracks
+// A Watch probes both every few seconds. The state that follows from the answers is computed by pure functions (history). The package also tracks
 // whether a replica holds the lease, because reading the lease is the probe of the control cluster.
 package reach

@@ -103,7 +103,7 @@ func (j *judgement) resource(r placed, ownerless map[home]bool) Orphan {
 }
 
 // vanished returns why no resource of a missing Machine is collected: this process has seen the Machine, and the API server has
-// not reported its deletion. A list and a watch that lack the same Machines for a while cannot be told from real deletions
+// not reported its deletion. A list and a watch that lack the same Machines for a while would look like real deletions
 // otherwise.
 func (j *judgement) vanished(machine types.UID) string {
 	last, seen := j.History.Seen[machine]

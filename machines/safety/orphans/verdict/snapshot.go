@@ -10,7 +10,7 @@ import (
 
 // Settings are decisions of the operator.
 type Settings struct {
-	// ReportOnly reports whether orphans are found and reported, and nothing is changed.
+	// ReportOnly makes rounds find and report orphans, and change nothing.
 	ReportOnly bool
 	// Age is how old a resource or Node must be before it may be deleted.
 	Age time.Duration
@@ -72,7 +72,7 @@ type Node struct {
 	OwnedBy types.UID
 	Machine string
 	Created time.Time
-	// Ready reports whether the Node is Ready. Changed is the last transition of condition Ready; zero: there is no such
+	// Ready reports whether the Node's condition Ready is True. Changed is the last transition of condition Ready; zero: there is no such
 	// condition.
 	Ready   bool
 	Changed time.Time
