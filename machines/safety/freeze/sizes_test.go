@@ -17,7 +17,7 @@ func TestFormerBoundsCountForAMinute(t *testing.T) {
 	t.Run("counts a lowered bound for a minute (MCM-73)", func(t *testing.T) {
 		var s sizes
 		s.note(a, 11, noon)
-		if early, late := s.of(a, noon.Add(time.Minute-1)), s.of(a, noon.Add(time.Minute)); early != 11 || late != 0 {
+		if early, late := s.largest(a, noon.Add(time.Minute-1)), s.of(a, noon.Add(time.Minute)); early != 11 || late != 0 {
 			t.Errorf("it is %d, then %d", early, late)
 		}
 	})
@@ -25,14 +25,14 @@ func TestFormerBoundsCountForAMinute(t *testing.T) {
 		var s sizes
 		s.note(a, 11, noon)
 		s.note(a, 8, noon.Add(30*time.Second))
-		if got := s.of(a, noon.Add(80*time.Second)); got != 11 {
+		if got := s.largest(a, noon.Add(80*time.Second)); got != 11 {
 			t.Errorf("it is %d", got)
 		}
 	})
 	t.Run("does not count another group's bound", func(t *testing.T) {
 		var s sizes
 		s.note(a, 11, noon)
-		if got := s.of(key{a.NamespacedName, false}, noon); got != 0 {
+		if got := s.largest(key{a.NamespacedName, false}, noon); got != 0 {
 			t.Errorf("it is %d", got)
 		}
 	})
@@ -41,7 +41,7 @@ func TestFormerBoundsCountForAMinute(t *testing.T) {
 		s.note(a, 11, noon)
 		s.forget(a)
 		s.note(a, 12, noon)
-		s.of(a, noon.Add(time.Hour))
+		s.largest(a, noon.Add(time.Hour))
 		if len(s.former) != 0 {
 			t.Errorf("the store holds %v", s.former)
 		}
