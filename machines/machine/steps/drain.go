@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -126,7 +127,7 @@ func (d *Deletion) ReturnNode(ctx context.Context, s *scope.Scope) (bool, error)
 	s.Policy.NodeOutOfService = false
 	// The results of the drain so far assume that nothing runs on the Node.
 	d.Crew.Forget(s.Machine.UID)
-	ctrl.LoggerFrom(ctx).Info("The Node is in service again: its server was started meanwhile", "node", node.Name, "server", s.Observed.Cloud.Server.ID)
+	ctrl.LoggerFrom(ctx).Info("The Node is in service again: its server was started meanwhile", "node", klog.KObj(node), "server", s.Observed.Cloud.Server.ID)
 	return true, nil
 }
 

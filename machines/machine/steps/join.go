@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -83,7 +84,7 @@ func (j *Join) JoinNode(ctx context.Context, s *scope.Scope) (bool, error) {
 		marks.Started = false
 	}
 	s.ReadMachine()
-	ctrl.LoggerFrom(ctx).Info("Node joined", "node", node.Name)
+	ctrl.LoggerFrom(ctx).Info("Node joined", "node", klog.KObj(node))
 	return true, nil
 }
 

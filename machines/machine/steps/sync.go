@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -57,7 +58,7 @@ func (n *NodeSync) Sync(ctx context.Context, s *scope.Scope) (bool, error) {
 		if err := n.patchNode(ctx, s, node, want); err != nil {
 			return false, err
 		}
-		ctrl.LoggerFrom(ctx).V(1).Info("Node synced", "node", node.Name, "started", started)
+		ctrl.LoggerFrom(ctx).V(1).Info("Node synced", "node", klog.KObj(node), "started", started)
 	}
 	s.Machine.Status.NodeMarks = nodes.Recorded(want)
 	s.Machine.Status.NodeMarks.Started = started

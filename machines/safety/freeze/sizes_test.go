@@ -17,7 +17,7 @@ func TestFormerBoundsCountForAMinute(t *testing.T) {
 	t.Run("counts a lowered bound for a minute (MCM-73)", func(t *testing.T) {
 		var s sizes
 		s.note(a, 11, noon)
-		if early, late := s.largest(a, noon.Add(time.Minute-1)), s.of(a, noon.Add(time.Minute)); early != 11 || late != 0 {
+		if early, late := s.largest(a, noon.Add(time.Minute-1)), s.largest(a, noon.Add(time.Minute)); early != 11 || late != 0 {
 			t.Errorf("it is %d, then %d", early, late)
 		}
 	})
