@@ -122,7 +122,7 @@ func TestTwoReleasesOnOneControlPlane(t *testing.T) {
 	g := newGroup(t)
 	old := func(letters string) map[string]any { return map[string]any{"recentJoins": letters} }
 	now := map[string]any{"joinOutcomes": []any{"Joined", "Failed"}, "recentJoins": "jf"}
-	t.Run("a write of the old release removes the typed field", func(t *testing.T) {
+	inOrder(t, "a write of the old release removes the typed field", func(t *testing.T) {
 		g.T = t
 		g.mustWrite(now)
 		g.expectStatus("jf", v1alpha1.JoinSucceeded, v1alpha1.JoinFailed)
@@ -132,7 +132,7 @@ func TestTwoReleasesOnOneControlPlane(t *testing.T) {
 		g.mustWrite(map[string]any{})
 		g.expectStatus("")
 	})
-	t.Run("the CRD of the old release rejects the typed field with an internal error, and accepts the letters", func(t *testing.T) {
+	inOrder(t, "the CRD of the old release rejects the typed field with an internal error, and accepts the letters", func(t *testing.T) {
 		g.T = t
 		g.define(false)
 		if err := g.write(now); !apierrors.IsInternalError(err) {
@@ -141,7 +141,7 @@ func TestTwoReleasesOnOneControlPlane(t *testing.T) {
 		g.mustWrite(old("jf"))
 		g.expectStatus("jf")
 	})
-	t.Run("the old release can update a status that was stored with the CRD of this release", func(t *testing.T) {
+	inOrder(t, "the old release can update a status that was stored with the CRD of this release", func(t *testing.T) {
 		g.T = t
 		g.define(true)
 		g.mustWrite(now)
@@ -152,7 +152,7 @@ func TestTwoReleasesOnOneControlPlane(t *testing.T) {
 		g.define(true)
 		g.expectStatus("jfj")
 	})
-	t.Run("the schema rejects an eleventh outcome and an unknown outcome", func(t *testing.T) {
+	inOrder(t, "the schema rejects an eleventh outcome and an unknown outcome", func(t *testing.T) {
 		g.T = t
 		for _, outcomes := range [][]any{slices.Repeat([]any{"Joined"}, 11), {"Perhaps"}} {
 			if err := g.write(map[string]any{"joinOutcomes": outcomes}); !apierrors.IsInvalid(err) {
@@ -160,4 +160,18 @@ func TestTwoReleasesOnOneControlPlane(t *testing.T) {
 			}
 		}
 	})
+}
+
+// inOrder runs a subtest that continues the subtests before it. When -run selects only a later subtest, the earlier ones run as parts
+// of the test itself, so that each subtest can be run alone.
+func inOrder(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	ran := false
+	t.Run(name, func(t *testing.T) {
+		ran = true
+		test(t)
+	})
+	if !ran {
+		test(t)
+	}
 }

@@ -249,3 +249,17 @@ func owned(m *v1alpha1.Machine) {
 func deployed(m *v1alpha1.Machine) {
 	m.OwnerReferences = []metav1.OwnerReference{ownedBy("MachineSet", &metav1.ObjectMeta{Name: "pool-1", UID: "p1"})}
 }
+
+// inOrder runs a subtest that continues the subtests before it. When -run selects only a later subtest, the earlier ones run as parts
+// of the test itself, so that each subtest can be run alone.
+func inOrder(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	ran := false
+	t.Run(name, func(t *testing.T) {
+		ran = true
+		test(t)
+	})
+	if !ran {
+		test(t)
+	}
+}

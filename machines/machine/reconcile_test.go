@@ -19,7 +19,7 @@ func TestAQuotaErrorBacksOff(t *testing.T) {
 	b := newBench(t, nil)
 	b.cloud.full = fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for cores: Requested 4, but already used 20 of 20 cores")
 
-	t.Run("shows the cloud's code and message after the first reconcile (MC-48, MCM-37, CAPI-10)", func(t *testing.T) {
+	inOrder(t, "shows the cloud's code and message after the first reconcile (MC-48, MCM-37, CAPI-10)", func(t *testing.T) {
 		result := b.pass()
 		m := b.read()
 		if ptr.Deref(m.Status.ErrorReason, "") != "QuotaExceeded" || !strings.Contains(*m.Status.ErrorMessage, "20 of 20 cores") || result.RequeueAfter != 30*time.Second || *m.Status.Phase != v1alpha1.PhasePending {
@@ -29,7 +29,7 @@ func TestAQuotaErrorBacksOff(t *testing.T) {
 			t.Errorf("condition %+v", c)
 		}
 	})
-	t.Run("makes one attempt per back-off step and no write, however often it is reconciled", func(t *testing.T) {
+	inOrder(t, "makes one attempt per back-off step and no write, however often it is reconciled", func(t *testing.T) {
 		before := b.read().ResourceVersion
 		for range 100 {
 			b.pass()
@@ -41,7 +41,7 @@ func TestAQuotaErrorBacksOff(t *testing.T) {
 			t.Errorf("it was written: %s, then %s: %+v", before, m.ResourceVersion, m.Status)
 		}
 	})
-	t.Run("doubles the wait up to five minutes: 15 attempts in an hour", func(t *testing.T) {
+	inOrder(t, "doubles the wait up to five minutes: 15 attempts in an hour", func(t *testing.T) {
 		for elapsed := time.Duration(0); elapsed < time.Hour; elapsed += time.Second {
 			b.clock.SetTime(b.clock.Now().Add(time.Second))
 			b.pass()
@@ -50,7 +50,7 @@ func TestAQuotaErrorBacksOff(t *testing.T) {
 			t.Errorf("%d attempts in an hour", n)
 		}
 	})
-	t.Run("does not try earlier after a restart", func(t *testing.T) {
+	inOrder(t, "does not try earlier after a restart", func(t *testing.T) {
 		n := b.cloud.count("EnsureServer")
 		b.restart()
 		b.pass()
@@ -58,12 +58,12 @@ func TestAQuotaErrorBacksOff(t *testing.T) {
 			t.Errorf("%d attempts", more)
 		}
 	})
-	t.Run("records one Event, however often the failure is repeated (MC-80, CAPI-60, MCM-113)", func(t *testing.T) {
+	inOrder(t, "records one Event, however often the failure is repeated (MC-80, CAPI-60, MCM-113)", func(t *testing.T) {
 		if n := len(b.memory.events.Events); n != 1 {
 			t.Errorf("%d events", n)
 		}
 	})
-	t.Run("creates the server once there is room (CAPI-22)", func(t *testing.T) {
+	inOrder(t, "creates the server once there is room (CAPI-22)", func(t *testing.T) {
 		b.cloud.full = nil
 		b.clock.SetTime(b.clock.Now().Add(5 * time.Minute))
 		b.pass()
@@ -82,13 +82,13 @@ func TestAServerInErrorIsReplaced(t *testing.T) {
 		s.State, s.Fault = cloud.ServerError, fault.New(fault.NoCapacity, fault.CodeNoValidHost, "No valid host was found.")
 	})
 	b.pass()
-	t.Run("deletes the server, and keeps the Machine (MC-49)", func(t *testing.T) {
+	inOrder(t, "deletes the server, and keeps the Machine (MC-49)", func(t *testing.T) {
 		m := b.read()
 		if m.DeletionTimestamp != nil || m.Spec.ProviderID != nil || ptr.Deref(m.Status.ErrorReason, "") != "NoValidHost" || b.cloud.count("DeleteServer") != 1 {
 			t.Errorf("machine %+v, %d deletions", m, b.cloud.count("DeleteServer"))
 		}
 	})
-	t.Run("creates nothing before the back-off is over, also in a new process", func(t *testing.T) {
+	inOrder(t, "creates nothing before the back-off is over, also in a new process", func(t *testing.T) {
 		b.pass()
 		b.restart()
 		b.clock.SetTime(b.clock.Now().Add(29 * time.Second))
@@ -97,7 +97,7 @@ func TestAServerInErrorIsReplaced(t *testing.T) {
 			t.Errorf("%d attempts", n)
 		}
 	})
-	t.Run("creates another server after the back-off (MCM-42)", func(t *testing.T) {
+	inOrder(t, "creates another server after the back-off (MCM-42)", func(t *testing.T) {
 		b.clock.SetTime(b.clock.Now().Add(time.Second))
 		b.pass()
 		m := b.read()

@@ -37,14 +37,14 @@ func TestAReplacedMachineOnARealControlPlane(t *testing.T) {
 	id := *m.Spec.ProviderID
 	same := func(m *v1alpha1.Machine) bool { return ptr.Deref(m.Spec.ProviderID, "") == id }
 
-	t.Run("keeps the server that is being built (F-5)", func(*testing.T) {
+	inOrder(t, "keeps the server that is being built (F-5)", func(*testing.T) {
 		w.replaces(m)
 		w.until(m, "its provider ID is back", same)
 	})
 	w.boot(m)
 	w.until(m, "it is Ready", isReady)
 	node := w.node("replaced").UID
-	t.Run("keeps its Node, and the time since which it is Ready (F-5)", func(t *testing.T) {
+	inOrder(t, "keeps its Node, and the time since which it is Ready (F-5)", func(t *testing.T) {
 		before := m.DeepCopy()
 		w.replaces(m)
 		w.until(m, "its status is back", func(m *v1alpha1.Machine) bool {
@@ -55,7 +55,7 @@ func TestAReplacedMachineOnARealControlPlane(t *testing.T) {
 			t.Errorf("status %+v, before %+v", m.Status, before.Status)
 		}
 	})
-	t.Run("loses no data while it is being deleted, and leaves nothing behind (F-5)", func(t *testing.T) {
+	inOrder(t, "loses no data while it is being deleted, and leaves nothing behind (F-5)", func(t *testing.T) {
 		w.cloud.mu.Lock()
 		w.cloud.slow = true
 		w.cloud.mu.Unlock()

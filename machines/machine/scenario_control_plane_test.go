@@ -38,13 +38,13 @@ func TestLifeOnARealControlPlane(t *testing.T) {
 	w.boot(m)
 	w.until(m, "it is Ready", isReady)
 
-	t.Run("finalizers, provider ID, addresses with types, version and node are recorded (MC-39, MC-53)", func(t *testing.T) {
+	inOrder(t, "finalizers, provider ID, addresses with types, version and node are recorded (MC-39, MC-53)", func(t *testing.T) {
 		if len(m.Finalizers) != 2 || m.Status.NodeRef == nil || m.Status.NodeRef.Name != "alone" || m.Status.Versions.Kubelet != "v1.37.1" ||
 			len(m.Status.Addresses) != 2 || m.Status.Addresses[1].Type != corev1.NodeInternalIP || *m.Status.Phase != v1alpha1.PhaseRunning {
 			t.Errorf("machine: %+v", m)
 		}
 	})
-	t.Run("the Node has its labels, annotations and taints, and the startup taint is gone (MC-55)", func(t *testing.T) {
+	inOrder(t, "the Node has its labels, annotations and taints, and the startup taint is gone (MC-55)", func(t *testing.T) {
 		n := w.node("alone")
 		if n.Labels["team"] != "blue" || n.Labels[v1alpha1.LabelOwnedBy] != string(m.UID) || n.Annotations[v1alpha1.AnnotationNodeMachine] != "default/alone" {
 			t.Errorf("node: %+v", n.ObjectMeta)
@@ -53,23 +53,23 @@ func TestLifeOnARealControlPlane(t *testing.T) {
 			t.Errorf("labels %v, taints %v", n.Labels, n.Spec.Taints)
 		}
 	})
-	t.Run("the join token is deleted", func(t *testing.T) {
+	inOrder(t, "the join token is deleted", func(t *testing.T) {
 		var tokens corev1.SecretList
 		w.must(w.client.List(w.ctx, &tokens, client.InNamespace("kube-system"), client.HasLabels{v1alpha1.LabelTokenMachine}))
 		if len(tokens.Items) != 0 {
 			t.Errorf("%d tokens", len(tokens.Items))
 		}
 	})
-	t.Run("one server was created with one call", func(t *testing.T) {
+	inOrder(t, "one server was created with one call", func(t *testing.T) {
 		if n := w.cloud.count("EnsureServer"); n != 1 {
 			t.Errorf("%d calls of EnsureServer", n)
 		}
 	})
-	t.Run("the number of writes stays within its bounds", w.testWrites)
-	t.Run("the serving certificate is approved (MC-58)", w.testServing)
-	t.Run("a certificate request without a waiting Machine is not approved (MC-58)", w.testUnawaited)
-	t.Run("condition Ready follows the Node's (MC-59)", func(t *testing.T) { w.testTakenBack(t, m) })
-	t.Run("deletion waits for the disruption budget, names it, and leaves nothing behind (MC-60, CAPI-38)", func(t *testing.T) { w.testDrain(t, m) })
+	inOrder(t, "the number of writes stays within its bounds", w.testWrites)
+	inOrder(t, "the serving certificate is approved (MC-58)", w.testServing)
+	inOrder(t, "a certificate request without a waiting Machine is not approved (MC-58)", w.testUnawaited)
+	inOrder(t, "condition Ready follows the Node's (MC-59)", func(t *testing.T) { w.testTakenBack(t, m) })
+	inOrder(t, "deletion waits for the disruption budget, names it, and leaves nothing behind (MC-60, CAPI-38)", func(t *testing.T) { w.testDrain(t, m) })
 }
 
 func (w *world) testWrites(t *testing.T) {

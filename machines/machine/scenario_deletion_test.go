@@ -365,12 +365,12 @@ func TestAMissingNodeIsShown(t *testing.T) {
 
 func TestWritesOfAMachineStayFew(t *testing.T) {
 	b := joined(t, owned)
-	t.Run("makes at most five writes from creation to Ready, and repeats no value", func(t *testing.T) {
+	inOrder(t, "makes at most five writes from creation to Ready, and repeats no value", func(t *testing.T) {
 		if n := b.patches.count["*v1alpha1.Machine"]; n == 0 || n > 5 || b.patches.count["*v1.Node"] != 1 || len(b.patches.idle) > 0 {
 			t.Errorf("%v; without change: %v", b.patches.count, b.patches.idle)
 		}
 	})
-	t.Run("writes a blocked drain once, however often it is checked", func(t *testing.T) {
+	inOrder(t, "writes a blocked drain once, however often it is checked", func(t *testing.T) {
 		b.create(stubborn("p"))
 		b.end()
 		b.shown()
@@ -383,7 +383,7 @@ func TestWritesOfAMachineStayFew(t *testing.T) {
 			t.Errorf("%d writes; without change: %v", n, b.patches.idle)
 		}
 	})
-	t.Run("makes few writes from there to the end", func(t *testing.T) {
+	inOrder(t, "makes few writes from there to the end", func(t *testing.T) {
 		before := b.patches.count["*v1alpha1.Machine"]
 		b.annotate(v1alpha1.AnnotationDrainTimeout, "1s")
 		b.pass()
@@ -419,19 +419,19 @@ func TestABlockedDrainRecordsEvents(t *testing.T) {
 		}
 		return b.events()
 	}
-	t.Run("records one Event when it is first blocked, and none per retry (F-46)", func(t *testing.T) {
+	inOrder(t, "records one Event when it is first blocked, and none per retry (F-46)", func(t *testing.T) {
 		got := looks(20)
 		if strings.Count(got, "DrainBlocked") != 1 || !strings.Contains(got, "node m: evictions are refused: ns/p: The disruption budget guard") {
 			t.Errorf("got %q", got)
 		}
 	})
-	t.Run("records none in a new process while nothing changes (F-46)", func(t *testing.T) {
+	inOrder(t, "records none in a new process while nothing changes (F-46)", func(t *testing.T) {
 		b.restart()
 		if got := looks(5); strings.Contains(got, "DrainBlocked") {
 			t.Errorf("got %q", got)
 		}
 	})
-	t.Run("records another one when another pod is refused (F-46)", func(t *testing.T) {
+	inOrder(t, "records another one when another pod is refused (F-46)", func(t *testing.T) {
 		b.create(stubborn("r"))
 		guarded["r"] = "The disruption budget other needs 1 healthy pods and has 1 currently"
 		if got := looks(20); strings.Count(got, "DrainBlocked") != 1 || !strings.Contains(got, "ns/r: The disruption budget other") {

@@ -139,7 +139,7 @@ func TestFirstStartWaitsUntilTheNodeIsComplete(t *testing.T) {
 func TestALongFirstStartIsNotAFailure(t *testing.T) {
 	b := starting(t, startup)
 	b.registers(corev1.ConditionTrue, taint(v1alpha1.TaintUninitialized, corev1.TaintEffectNoSchedule))
-	t.Run("does not count as a failed join, and does not replace the Machine (F-47)", func(t *testing.T) {
+	inOrder(t, "does not count as a failed join, and does not replace the Machine (F-47)", func(t *testing.T) {
 		for range 24 {
 			b.wait(time.Hour)
 			b.restart()
@@ -154,7 +154,7 @@ func TestALongFirstStartIsNotAFailure(t *testing.T) {
 			t.Errorf("%+v, joins %q", m.Status, b.pool().Status.RecentJoins)
 		}
 	})
-	t.Run("writes nothing while nothing changes (F-47)", func(t *testing.T) {
+	inOrder(t, "writes nothing while nothing changes (F-47)", func(t *testing.T) {
 		before := b.patches.count["*v1alpha1.Machine"] + b.patches.count["*v1.Node"]
 		for range 10 {
 			b.pass()
@@ -173,13 +173,13 @@ func TestTheMessageOfAYoungNodeIsWrittenRarely(t *testing.T) {
 	b.create(n)
 	b.pass()
 	before := b.patches.count["*v1alpha1.Machine"]
-	t.Run("is not written again for each removed taint (F-47)", func(t *testing.T) {
+	inOrder(t, "is not written again for each removed taint (F-47)", func(t *testing.T) {
 		b.changes(func(n *corev1.Node) { n.Spec.Taints = n.Spec.Taints[1:] })
 		if now := b.patches.count["*v1alpha1.Machine"]; now != before {
 			t.Errorf("%d writes, then %d", before, now)
 		}
 	})
-	t.Run("is updated when the Node is not young any more (F-47)", func(t *testing.T) {
+	inOrder(t, "is updated when the Node is not young any more (F-47)", func(t *testing.T) {
 		b.changes(func(n *corev1.Node) {
 			n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintUninitialized })
 		})

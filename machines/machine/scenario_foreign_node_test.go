@@ -201,7 +201,7 @@ func TestAForgedNodeDoesNotReplaceTheMachinesNode(t *testing.T) {
 	b.create(forged)
 	before := b.nodeNamed("attacker").ResourceVersion
 	b.shown()
-	t.Run("keeps the Machine's Node in the status (F-4)", func(t *testing.T) {
+	inOrder(t, "keeps the Machine's Node in the status (F-4)", func(t *testing.T) {
 		if ref := b.read().Status.NodeRef; ref == nil || ref.UID != "real" {
 			t.Errorf("the Machine's Node is %+v", ref)
 		}
@@ -209,7 +209,7 @@ func TestAForgedNodeDoesNotReplaceTheMachinesNode(t *testing.T) {
 			t.Error("the forged Node was written")
 		}
 	})
-	t.Run("deletes the Machine's Node with the Machine (F-4)", func(t *testing.T) {
+	inOrder(t, "deletes the Machine's Node with the Machine (F-4)", func(t *testing.T) {
 		b.end()
 		for range 4 {
 			b.pass()
@@ -230,14 +230,14 @@ func TestAForgedProviderIDDoesNotHideTheMachinesNode(t *testing.T) {
 	forged.Labels = map[string]string{v1alpha1.LabelOwnedBy: "u"}
 	b.create(forged)
 	b.shown()
-	t.Run("is not joined before the Machine's Node registers (F-4)", func(t *testing.T) {
+	inOrder(t, "is not joined before the Machine's Node registers (F-4)", func(t *testing.T) {
 		if ref := b.read().Status.NodeRef; ref != nil {
 			t.Errorf("the Machine's Node is %+v", ref)
 		}
 	})
 	b.create(n)
 	b.shown()
-	t.Run("does not hide the Machine's Node once it registers (F-4)", func(t *testing.T) {
+	inOrder(t, "does not hide the Machine's Node once it registers (F-4)", func(t *testing.T) {
 		if m := b.read(); m.Status.NodeRef == nil || m.Status.NodeRef.UID != "real" || !isReady(m) {
 			t.Errorf("the Machine's Node is %+v; %+v", m.Status.NodeRef, find(m, v1alpha1.ConditionReady))
 		}

@@ -110,12 +110,12 @@ func TestFailedJoinsSlowADeploymentDown(t *testing.T) {
 		b.create(m)
 	}
 	b.late()
-	t.Run("the Machine is replaced, and its group records the failure (CAPI-26, CAPI-25)", func(t *testing.T) {
+	inOrder(t, "the Machine is replaced, and its group records the failure (CAPI-26, CAPI-25)", func(t *testing.T) {
 		if b.read().DeletionTimestamp == nil || b.pool().Status.RecentJoins != "f" {
 			t.Errorf("%+v, joins %q", b.read(), b.pool().Status.RecentJoins)
 		}
 	})
-	t.Run("only one of the next Machines is tried, also by a new process (CAPI-26)", func(t *testing.T) {
+	inOrder(t, "only one of the next Machines is tried, also by a new process (CAPI-26)", func(t *testing.T) {
 		made := b.cloud.made
 		for _, m := range []*v1alpha1.Machine{second, third} {
 			b.key = client.ObjectKeyFromObject(m)
@@ -127,7 +127,7 @@ func TestFailedJoinsSlowADeploymentDown(t *testing.T) {
 			t.Errorf("%d servers, %+v", b.cloud.made-made, c)
 		}
 	})
-	t.Run("the next Machine follows when that one has joined (CAPI-26)", func(t *testing.T) {
+	inOrder(t, "the next Machine follows when that one has joined (CAPI-26)", func(t *testing.T) {
 		b.key = client.ObjectKeyFromObject(second)
 		n := b.nodeOf()
 		n.Name = "n"
@@ -161,18 +161,18 @@ func TestStartupTaintIsRemovedWhenTheNodeIsComplete(t *testing.T) {
 			t.Errorf("taints %v, phase %s, %+v", b.node().Spec.Taints, *m.Status.Phase, c)
 		}
 	}
-	t.Run("a Ready Node waits for the conditions that the operator named (MCM-43)", func(t *testing.T) { starting(t, "condition NetworkReady is not True") })
+	inOrder(t, "a Ready Node waits for the conditions that the operator named (MCM-43)", func(t *testing.T) { starting(t, "condition NetworkReady is not True") })
 	n = b.node()
 	n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "NetworkReady", Status: corev1.ConditionTrue})
 	if err := b.memory.client.Status().Update(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("a Ready Node waits for the DaemonSets that the operator named (MCM-43)", func(t *testing.T) { starting(t, "DaemonSet kube-system/cni has no Ready pod") })
+	inOrder(t, "a Ready Node waits for the DaemonSets that the operator named (MCM-43)", func(t *testing.T) { starting(t, "DaemonSet kube-system/cni has no Ready pod") })
 	b.create(&corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cni-1", OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "cni", Controller: ptr.To(true)}}},
 		Spec:       corev1.PodSpec{NodeName: "m"}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	})
-	t.Run("the Node loses the taint once (MC-56)", func(t *testing.T) {
+	inOrder(t, "the Node loses the taint once (MC-56)", func(t *testing.T) {
 		b.pass()
 		if m := b.read(); len(b.node().Spec.Taints) != 0 || *m.Status.Phase != v1alpha1.PhaseRunning || !isReady(m) {
 			t.Fatalf("taints %v, %+v", b.node().Spec.Taints, m.Status)
@@ -185,7 +185,7 @@ func TestStartupTaintIsRemovedWhenTheNodeIsComplete(t *testing.T) {
 			t.Errorf("taints %v", b.node().Spec.Taints)
 		}
 	})
-	t.Run("the Node has the label of its physical host", func(t *testing.T) {
+	inOrder(t, "the Node has the label of its physical host", func(t *testing.T) {
 		if got := b.node().Labels[v1alpha1.LabelPhysicalHost]; got != "host-1" {
 			t.Errorf("%q", got)
 		}

@@ -164,7 +164,7 @@ func TestAQuotaErrorOfAGroupAtItsMinimum(t *testing.T) {
 	p.await("the Machines exist", func() bool { return len(p.machines()) == 3 })
 	p.pass()
 
-	t.Run("one Machine asks the cloud, and all Machines show the error at once (CA-C46, CA-C48, CAPI-10, CAPI-22)", func(t *testing.T) {
+	inOrder(t, "one Machine asks the cloud, and all Machines show the error at once (CA-C46, CA-C48, CAPI-10, CAPI-22)", func(t *testing.T) {
 		p.await("all show it", func() bool {
 			list, err := p.groups.Instances(poolID)
 			return err == nil && len(list) == 3 && !slices.ContainsFunc(list, func(i model.Instance) bool {
@@ -175,7 +175,7 @@ func TestAQuotaErrorOfAGroupAtItsMinimum(t *testing.T) {
 			t.Errorf("%d Machines created ports", n)
 		}
 	})
-	t.Run("one attempt is made per back-off step of an hour, and no new Machine, whatever the autoscaler calls (CA-C69)", func(t *testing.T) {
+	inOrder(t, "one attempt is made per back-off step of an hour, and no new Machine, whatever the autoscaler calls (CA-C69)", func(t *testing.T) {
 		for minute := range 60 {
 			p.clock.SetTime(p.clock.Now().Add(time.Minute))
 			p.pass()
@@ -191,7 +191,7 @@ func TestAQuotaErrorOfAGroupAtItsMinimum(t *testing.T) {
 			t.Errorf("there were %d Machines: %v", len(p.names), p.names)
 		}
 	})
-	t.Run("a new process continues the back-off from the group's status", func(t *testing.T) {
+	inOrder(t, "a new process continues the back-off from the group's status", func(t *testing.T) {
 		d := &v1alpha1.MachineDeployment{}
 		must(t, p.client.Get(t.Context(), client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "pool"}, d))
 		if len(d.Status.Backoffs) != 1 || d.Status.Backoffs[0].Class != "Quota" || d.Status.Backoffs[0].Flavor != "m1" || d.Status.Backoffs[0].Step < 10 {
@@ -204,7 +204,7 @@ func TestAQuotaErrorOfAGroupAtItsMinimum(t *testing.T) {
 			t.Errorf("%d attempts", n-before)
 		}
 	})
-	t.Run("all servers are created when there is room again, and the back-off is removed (CAPI-22)", func(t *testing.T) {
+	inOrder(t, "all servers are created when there is room again, and the back-off is removed (CAPI-22)", func(t *testing.T) {
 		p.cloud.full = nil
 		p.clock.SetTime(p.clock.Now().Add(5 * time.Minute))
 		p.pass()

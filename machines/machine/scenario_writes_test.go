@@ -91,7 +91,7 @@ func TestAWholeLifeTakesFewWrites(t *testing.T) {
 	b := born(t)
 	b.reachesReady()
 	t.Logf("writes: %v", b.written.made)
-	t.Run("takes at most 7 writes in addition to the set's from creation to Ready, none refused (F-57)", func(t *testing.T) {
+	inOrder(t, "takes at most 7 writes in addition to the set's from creation to Ready, none refused (F-57)", func(t *testing.T) {
 		b.t = t
 		b.took(7)
 		m := b.read()
@@ -103,7 +103,7 @@ func TestAWholeLifeTakesFewWrites(t *testing.T) {
 		}
 		b.noTokens()
 	})
-	t.Run("takes at most 3 writes in addition to the set's for the deletion, none refused (F-57)", func(t *testing.T) {
+	inOrder(t, "takes at most 3 writes in addition to the set's for the deletion, none refused (F-57)", func(t *testing.T) {
 		b.t = t
 		b.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
 		b.cloud.slow, b.cloud.unreleased = true, true
@@ -125,12 +125,12 @@ func TestAChangeThatIsNotUrgentIsWrittenLater(t *testing.T) {
 	b.pass()
 	b.cloud.change("u", b.cloud.active)
 	before := b.read().ResourceVersion
-	t.Run("does not write that the server is ACTIVE at once, and requeues the Machine (F-57)", func(t *testing.T) {
+	inOrder(t, "does not write that the server is ACTIVE at once, and requeues the Machine (F-57)", func(t *testing.T) {
 		if after := b.pass().RequeueAfter; after <= 0 || after > longestUnwritten || b.read().ResourceVersion != before {
 			t.Errorf("the next reconcile is after %v; version %s, then %s", after, before, b.read().ResourceVersion)
 		}
 	})
-	t.Run("writes it when no other write was due meanwhile (F-57)", func(t *testing.T) {
+	inOrder(t, "writes it when no other write was due meanwhile (F-57)", func(t *testing.T) {
 		b.wait(longestUnwritten)
 		b.pass()
 		if c := find(b.read(), v1alpha1.ConditionServerReady); c.Status != corev1.ConditionTrue || c.Reason != "ServerActive" {
@@ -169,7 +169,7 @@ func TestAReadyNodeBeforeTheListShowsItsServerActive(t *testing.T) {
 func TestWaitingBehindOtherCallsIsNotAFailure(t *testing.T) {
 	b := born(t)
 	b.cloud.queued = inLine()
-	t.Run("writes nothing, and requeues the Machine after the given time (F-57)", func(t *testing.T) {
+	inOrder(t, "writes nothing, and requeues the Machine after the given time (F-57)", func(t *testing.T) {
 		for range 3 {
 			if after := b.pass().RequeueAfter; after != 3*time.Second {
 				t.Errorf("the next reconcile is after %v", after)
@@ -179,7 +179,7 @@ func TestWaitingBehindOtherCallsIsNotAFailure(t *testing.T) {
 			t.Errorf("%d writes of the Machine: %+v", n, b.read().Status)
 		}
 	})
-	t.Run("shows a longer wait without a failure (F-57)", func(t *testing.T) {
+	inOrder(t, "shows a longer wait without a failure (F-57)", func(t *testing.T) {
 		b.shown()
 		m := b.read()
 		if c := find(m, v1alpha1.ConditionServerReady); !strings.Contains(c.Message, "other calls of drover") || m.Status.ErrorReason != nil {
@@ -189,13 +189,13 @@ func TestWaitingBehindOtherCallsIsNotAFailure(t *testing.T) {
 			t.Errorf("last operation %+v", o)
 		}
 	})
-	t.Run("asks the cloud at once when it is the Machine's turn (F-57)", func(t *testing.T) {
+	inOrder(t, "asks the cloud at once when it is the Machine's turn (F-57)", func(t *testing.T) {
 		b.cloud.queued = nil
 		if b.pass(); b.cloud.made != 1 {
 			t.Errorf("%d servers", b.cloud.made)
 		}
 	})
-	t.Run("does not show the cloud's rate limit as a failed operation (F-57)", func(t *testing.T) {
+	inOrder(t, "does not show the cloud's rate limit as a failed operation (F-57)", func(t *testing.T) {
 		b := born(t)
 		b.cloud.full = fault.New(fault.RateLimited, fault.CodeRateLimited, "the compute service asked to be left alone for 30s")
 		b.shown()
@@ -203,7 +203,7 @@ func TestWaitingBehindOtherCallsIsNotAFailure(t *testing.T) {
 			t.Errorf("%+v", m.Status)
 		}
 	})
-	t.Run("waits for its turn in a forced deletion, and does not leave the server behind (F-57)", func(t *testing.T) {
+	inOrder(t, "waits for its turn in a forced deletion, and does not leave the server behind (F-57)", func(t *testing.T) {
 		b := born(t)
 		b.pass()
 		b.annotate(v1alpha1.AnnotationForceDelete, "true")
@@ -222,12 +222,12 @@ func TestACacheOlderThanTheLastWrite(t *testing.T) {
 	b.pass()
 	b.cloud.change("u", b.cloud.active)
 	made := b.written.all()
-	t.Run("causes no write and another reconcile (F-57)", func(t *testing.T) {
+	inOrder(t, "causes no write and another reconcile (F-57)", func(t *testing.T) {
 		if after := b.pass().RequeueAfter; after <= 0 || after > 10*time.Second || b.written.all() != made || len(b.written.refused) > 0 {
 			t.Errorf("the next reconcile is after %v; writes %v, refused %q", after, b.written.made, b.written.refused)
 		}
 	})
-	t.Run("is used after a minute, because a backup of etcd may have been restored (F-57)", func(t *testing.T) {
+	inOrder(t, "is used after a minute, because a backup of etcd may have been restored (F-57)", func(t *testing.T) {
 		b.wait(time.Minute + time.Second)
 		b.pass()
 		if b.written.all() == made {

@@ -245,7 +245,7 @@ func TestFreezeOnARealControlPlane(t *testing.T) {
 	w.create("pool", 3)
 	w.create("other", 2)
 	in := func(t *testing.T) *world { return &world{T: t, client: w.client, metrics: w.metrics} }
-	t.Run("three Machines too many freeze the deployment and its set (MCM-70)", func(t *testing.T) {
+	inOrder(t, "three Machines too many freeze the deployment and its set (MCM-70)", func(t *testing.T) {
 		w.sets.Store(false)
 		w.addMachines(w.setOf("pool"), 3)
 		in(t).expect("pool", overshoot)
@@ -254,8 +254,8 @@ func TestFreezeOnARealControlPlane(t *testing.T) {
 			t.Errorf("the metric shows %d frozen objects, want 2", n)
 		}
 	})
-	t.Run("another group is not touched (MCM-75)", func(t *testing.T) { in(t).expect("other", "") })
-	t.Run("an annotation ends the freeze, and the group is frozen again after the period (MCM-77)", func(t *testing.T) {
+	inOrder(t, "another group is not touched (MCM-75)", func(t *testing.T) { in(t).expect("other", "") })
+	inOrder(t, "an annotation ends the freeze, and the group is frozen again after the period (MCM-77)", func(t *testing.T) {
 		w := in(t)
 		w.patch(w.deployment("pool"), `{"metadata":{"annotations":{"safety.machine.sapcloud.io/unfreeze":"true"}}}`)
 		w.expect("pool", byHand)
@@ -270,7 +270,7 @@ func TestFreezeOnARealControlPlane(t *testing.T) {
 			t.Errorf("it was frozen again after %v", held)
 		}
 	})
-	t.Run("an annotation on a set ends the freeze (MCM-77)", func(t *testing.T) {
+	inOrder(t, "an annotation on a set ends the freeze (MCM-77)", func(t *testing.T) {
 		w := in(t)
 		w.patch(w.setOf("pool"), `{"metadata":{"annotations":{"drover-project.github.io/unfreeze":""}}}`)
 		w.expect("pool", byHand)
@@ -279,12 +279,12 @@ func TestFreezeOnARealControlPlane(t *testing.T) {
 		}
 		w.expect("pool", overshoot)
 	})
-	t.Run("a label that an operator removes is set again (MCM-78)", func(t *testing.T) {
+	inOrder(t, "a label that an operator removes is set again (MCM-78)", func(t *testing.T) {
 		w := in(t)
 		w.patch(w.setOf("pool"), `{"metadata":{"labels":{"freeze":null}}}`)
 		w.expect("pool", overshoot)
 	})
-	t.Run("a frozen set deletes its surplus Machines, which ends the freeze (MCM-71, MCM-76)", func(t *testing.T) {
+	inOrder(t, "a frozen set deletes its surplus Machines, which ends the freeze (MCM-71, MCM-76)", func(t *testing.T) {
 		w.sets.Store(true)
 		in(t).expect("pool", free)
 		in(t).eventually("three Machines", func() (string, bool) { return fmt.Sprint(w.living("pool")), w.living("pool") == 3 })
@@ -292,13 +292,13 @@ func TestFreezeOnARealControlPlane(t *testing.T) {
 			t.Errorf("the metric shows %d frozen objects", n)
 		}
 	})
-	t.Run("a label that an operator sets is removed, on the deployment and on a set (MCM-78)", func(t *testing.T) {
+	inOrder(t, "a label that an operator sets is removed, on the deployment and on a set (MCM-78)", func(t *testing.T) {
 		w := in(t)
 		w.patch(w.deployment("pool"), `{"metadata":{"labels":{"freeze":"True"}}}`)
 		w.patch(w.setOf("pool"), `{"metadata":{"labels":{"freeze":"True"}}}`)
 		w.expect("pool", free)
 	})
-	t.Run("a large scale-down and the scale-up after it freeze nothing (MCM-73)", func(t *testing.T) {
+	inOrder(t, "a large scale-down and the scale-up after it freeze nothing (MCM-73)", func(t *testing.T) {
 		w := in(t)
 		for _, n := range []int{30, 1, 25, 0, 12} {
 			w.patch(w.deployment("other"), fmt.Sprintf(`{"spec":{"replicas":%d}}`, n))
@@ -306,4 +306,18 @@ func TestFreezeOnARealControlPlane(t *testing.T) {
 		}
 		w.expect("other", "")
 	})
+}
+
+// inOrder runs a subtest that continues the subtests before it. When -run selects only a later subtest, the earlier ones run as parts
+// of the test itself, so that each subtest can be run alone.
+func inOrder(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	ran := false
+	t.Run(name, func(t *testing.T) {
+		ran = true
+		test(t)
+	})
+	if !ran {
+		test(t)
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -53,21 +52,6 @@ func TestAnnouncementsAreNotRepeated(t *testing.T) {
 		t.Run(step.name, func(t *testing.T) {
 			if got := pass(step.message, step.reason, step.projects...); got != step.want {
 				t.Errorf("made %d", got)
-			}
-		})
-	}
-}
-
-func TestAcceptedDeletionsAreCountedOnce(t *testing.T) {
-	for observed, want := range map[bool]float64{false: 1, true: 0} {
-		t.Run("counts a deletion once, and none with --observe (CAPI-59)", func(t *testing.T) {
-			c, _ := speaker(t)
-			c.Observed, c.memory.Asked = observed, map[string]time.Time{}
-			for range 2 {
-				c.accepted(&verdict.Orphan{Kind: "server", ID: "a"})
-			}
-			if got := testutil.ToFloat64(c.metrics.collected.WithLabelValues("server")); got != want {
-				t.Errorf("the metric is %v", got)
 			}
 		})
 	}

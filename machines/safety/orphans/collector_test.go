@@ -27,7 +27,7 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 		machines[name], nodes[name] = w.machine(name)
 	}
 	w.later()
-	t.Run("writes once and makes no extra call to the cloud while everything has its Machine (CAPI-59)", func(t *testing.T) {
+	inOrder(t, "writes once and makes no extra call to the cloud while everything has its Machine (CAPI-59)", func(t *testing.T) {
 		if shown := w.shown(); !strings.Contains(shown[memoryKey], testCluster) || shown[reportKey] != "" {
 			t.Fatalf("the ConfigMap is %v", shown)
 		}
@@ -41,13 +41,13 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 	})
 	pod := w.pod("busy", "a")
 	w.remove(machines["a"])
-	t.Run("reports a server without a Machine in the first round, and does not delete it (MCM-81)", func(t *testing.T) {
+	inOrder(t, "reports a server without a Machine in the first round, and does not delete it (MCM-81)", func(t *testing.T) {
 		w.later()
 		if w.counts() != [3]int{4, 4, 4} || !strings.Contains(w.shown()[reportKey], "checked again") || w.metric("drover_orphans", "server") != 1 {
 			t.Errorf("there are %v; the report is %q", w.counts(), w.shown()[reportKey])
 		}
 	})
-	t.Run("deletes nothing without the lease or the API server, and needs two more rounds afterwards (MCM-80)", func(t *testing.T) {
+	inOrder(t, "deletes nothing without the lease or the API server, and needs two more rounds afterwards (MCM-80)", func(t *testing.T) {
 		w.lost.Store(true)
 		before := w.writes()
 		w.later()
@@ -66,13 +66,13 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 			t.Errorf("there are %v", w.counts())
 		}
 	})
-	t.Run("drains the Node first (MCM-81)", func(t *testing.T) {
+	inOrder(t, "drains the Node first (MCM-81)", func(t *testing.T) {
 		w.later()
 		if w.counts() != [3]int{4, 4, 4} || !w.now(nodes["a"]).Spec.Unschedulable || w.evicted(pod) == nil {
 			t.Errorf("there are %v; the node: %+v", w.counts(), w.now(nodes["a"]).Spec)
 		}
 	})
-	t.Run("deletes the server, then its resources, then the Node (MCM-84, MCM-86, CAPI-59)", func(t *testing.T) {
+	inOrder(t, "deletes the server, then its resources, then the Node (MCM-84, MCM-86, CAPI-59)", func(t *testing.T) {
 		w.must(w.client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 		w.later()
 		w.eventually("the server is deleted", func() bool { return w.counts() == [3]int{3, 4, 4} })
@@ -100,13 +100,13 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 			}
 		}
 	})
-	t.Run("records Events about the ConfigMap of the cluster ID and the Node (CAPI-59)", func(*testing.T) {
+	inOrder(t, "records Events about the ConfigMap of the cluster ID and the Node (CAPI-59)", func(*testing.T) {
 		for _, reason := range []string{"OrphanFound", "OrphanDraining", "OrphanDeleted"} {
 			w.eventually("there is an Event "+reason, func() bool { return w.events("drover-cluster-id", reason) > 0 })
 		}
 		w.eventually("the Node has one", func() bool { return w.events("a", "OrphanDeleted") == 1 })
 	})
-	t.Run("needs two rounds as a new leader, and does not touch a working Node whose Machine it never saw (MCM-82)", func(t *testing.T) {
+	inOrder(t, "needs two rounds as a new leader, and does not touch a working Node whose Machine it never saw (MCM-82)", func(t *testing.T) {
 		w.remove(machines["b"])
 		w.begin(w.clock.Now())
 		w.watch()
@@ -124,7 +124,7 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 		w.eventually("an operator's confirmation allows the deletion", func() bool { return w.counts()[0] == 2 })
 		w.confirmed.Store(false)
 	})
-	t.Run("collects nothing when all Machines are gone (MCM-82)", func(t *testing.T) {
+	inOrder(t, "collects nothing when all Machines are gone (MCM-82)", func(t *testing.T) {
 		w.remove(machines["c"])
 		w.remove(machines["d"])
 		w.confirmed.Store(true)
@@ -155,7 +155,7 @@ func TestRecreatedDefinitionsAreNoDeletionOfMachines(t *testing.T) {
 	crd := &unstructured.Unstructured{}
 	crd.SetGroupVersionKind(definitionKind)
 	crd.SetName(definitions[0])
-	t.Run("decides nothing while one is missing (MCM-82)", func(t *testing.T) {
+	inOrder(t, "decides nothing while one is missing (MCM-82)", func(t *testing.T) {
 		w.must(w.client.Patch(t.Context(), crd, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+v1alpha1.AnnotationAllowDeletion+`":"true"}}}`))))
 		w.must(w.client.Delete(t.Context(), crd))
 		w.eventually("the deletion of both Machines was seen", func() bool {
@@ -167,7 +167,7 @@ func TestRecreatedDefinitionsAreNoDeletionOfMachines(t *testing.T) {
 			t.Errorf("the report is %q", w.shown()[reportKey])
 		}
 	})
-	t.Run("only reports servers with a working Node afterwards, as after a restart (MCM-82)", func(t *testing.T) {
+	inOrder(t, "only reports servers with a working Node afterwards, as after a restart (MCM-82)", func(t *testing.T) {
 		w.eventually("the definition exists again", func() bool { return deploy.Apply(t.Context(), w.client, "crds") == nil })
 		w.eventually("there is a Machine", func() bool {
 			one := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "new"}, Spec: stays.Spec}
@@ -255,17 +255,17 @@ func TestTheCollectorRunsPeriodically(t *testing.T) {
 	w.remove(m)
 	w.must(w.client.Delete(t.Context(), n))
 	removed := w.clock.Now()
-	t.Run("deletes an orphan in the second round, two periods after the start (MCM-81)", func(t *testing.T) {
+	inOrder(t, "deletes an orphan in the second round, two periods after the start (MCM-81)", func(t *testing.T) {
 		w.eventuallyIn(10*time.Second, "server, floating IP and port are gone", func() bool { return w.counts() == [3]int{1, 1, 1} })
 		// The upper bound depends on how fast the test's clock runs compared with the API server.
 		if took := w.clock.Since(removed); took < testPeriod {
 			t.Errorf("it took %s", took)
 		}
 	})
-	t.Run("annotates a Node that never was drover's (MCM-86)", func(*testing.T) {
+	inOrder(t, "annotates a Node that never was drover's (MCM-86)", func(*testing.T) {
 		w.eventually("it is", func() bool { return w.now(stranger).Annotations[v1alpha1.AnnotationUnmanaged] == "true" })
 	})
-	t.Run("removes the annotation when the Node has a Machine (MCM-86)", func(t *testing.T) {
+	inOrder(t, "removes the annotation when the Node has a Machine (MCM-86)", func(t *testing.T) {
 		w.must(w.client.Create(t.Context(), &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "by-hand"}, Spec: m.Spec}))
 		w.eventuallyIn(10*time.Second, "it does", func() bool { return w.now(stranger).Annotations[v1alpha1.AnnotationUnmanaged] == "" })
 	})

@@ -63,13 +63,13 @@ func TestTheWitnessForgetsMachinesAfterThirtyDays(t *testing.T) {
 	w.OnAdd(&v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{UID: "lives"}}, true)
 	w.ended(clock, "old-", 3)
 	w.keep([]cloud.Project{{Resources: []cloud.Resource{{Machine: "old-1"}}}})
-	t.Run("keeps a Machine that has been gone for less than thirty days (F-12)", func(t *testing.T) {
+	inOrder(t, "keeps a Machine that has been gone for less than thirty days (F-12)", func(t *testing.T) {
 		clock.SetTime(clock.Now().Add(remembered - time.Minute))
 		if w.ended(clock, "new-", 1); len(w.sightings()) != 5 {
 			t.Errorf("remembers %v", w.sightings())
 		}
 	})
-	t.Run("forgets older Machines without resources, also in a process that is not the leader (F-12)", func(t *testing.T) {
+	inOrder(t, "forgets older Machines without resources, also in a process that is not the leader (F-12)", func(t *testing.T) {
 		clock.SetTime(clock.Now().Add(2 * time.Hour))
 		w.ended(clock, "newer-", 1)
 		seen := w.sightings()
@@ -78,7 +78,7 @@ func TestTheWitnessForgetsMachinesAfterThirtyDays(t *testing.T) {
 			t.Errorf("remembers %v", seen)
 		}
 	})
-	t.Run("forgets the oldest when there are very many (F-12)", func(t *testing.T) {
+	inOrder(t, "forgets the oldest when there are very many (F-12)", func(t *testing.T) {
 		w.ended(clock, "many-", 2*mostRemembered)
 		seen := w.sightings()
 		_, left := seen["old-1"]
