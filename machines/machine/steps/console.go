@@ -109,7 +109,7 @@ func (j *Join) readConsole(ctx context.Context, s *scope.Scope) string {
 		text, err = j.Bootstrap.Redact(ctx, s.Machine, s.Instance.Config(), printable(text))
 	}
 	if err != nil {
-		return "reading the console failed:  " + err.Error()
+		return "reading the console failed: " + err.Error()
 	}
 	return tail(text, consoleBytes)
 }

@@ -154,7 +154,7 @@ func leftByForce(ctx context.Context, s *scope.Scope, err error) (bool, error) {
 func (d *Deletion) LetGo(_ context.Context, s *scope.Scope) (bool, error) {
 	s.Progress.Released = true
 	if s.Last.Reason == lifecycle.ReasonForced {
-		s.LeftBehind, s.LeftReason = "the Machine was removed without the cloud's confirmation:  "+d.Provider.MayBeLeft(s.Machine)+lastKnown(s), lifecycle.ReasonForced
+		s.LeftBehind, s.LeftReason = "the Machine was removed without the cloud's confirmation: "+d.Provider.MayBeLeft(s.Machine)+lastKnown(s), lifecycle.ReasonForced
 	}
 	return true, nil
 }

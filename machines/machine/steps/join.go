@@ -60,7 +60,7 @@ func awaited(s *scope.Scope) string {
 		name, server.ID, server.Created.UTC().Format(time.RFC3339), until, name)
 	if c := status.ConditionOf(s.Machine, v1alpha1.ConditionConsole); c.Status == corev1.ConditionTrue && strings.HasPrefix(c.Message, consoleIntro(server)) {
 		if line := failureIn(strings.TrimPrefix(c.Message, consoleIntro(server))); line != "" {
-			text += "; the console shows:  " + fault.Line(line)
+			text += "; the console shows: " + fault.Line(line)
 		}
 	}
 	return text
